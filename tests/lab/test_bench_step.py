@@ -22,6 +22,7 @@ from supple.app.processes import with_cores
 from supple.cli.main import main
 from supple.engines.pose_space.build.build import build
 from supple.errors import SuppleError
+from supple.lab.bench import build_bench
 from supple.lab.bench.growth_bench import scaled_modes
 from supple.lab.bench.growth_bench import table as growth_table
 from supple.lab.bench.step_bench import KEYS, checked_scenes
@@ -116,6 +117,9 @@ def test_tables_for_people_show_every_scene_and_a_dash_for_what_is_not_known(
         (["growth", "--scene", "bare"], 'did you mean "bear"?'),
         (["growth", "--scene", "x", "--modes", "0"], "0 modes; choose between 1"),
         (["growth", "--tets", "10"], "10 tets; choose between"),
+        (["builds", "--tets", "10"], "10 tets; choose between"),
+        (["builds", "--tets", "1000", "--modes", "0"], "0 modes; choose between"),
+        (["builds", "--scene", "bare"], 'did you mean "bear"?'),
     ],
 )
 def test_what_cannot_be_measured_is_one_line(
@@ -137,6 +141,28 @@ def test_a_model_that_cannot_be_read_is_one_line_though_another_process_reads_it
     assert stopped.value.code == 1
     (line,) = capsys.readouterr().err.strip().splitlines()
     assert "broken.supple" in line
+
+
+def test_builds_are_measured_by_stages_and_their_growth_is_a_power_of_tets(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    row = build_bench._row("x", 1200, (4,))
+    assert row["modes"] == 4
+    assert abs(row["tets"] / 1200 - 1) < 0.2
+    assert {"tets", "modes", "elastic cubature"} <= set(row["stages"])
+    assert 0.9 * row["processor_s"] < sum(row["stages"].values()) + 0.1 < row["processor_s"] + 0.2
+
+    def measured(cores: None, function: object, scene: str, tets: int, modes: object) -> Any:
+        return row | {"tets": tets, "processor_s": tets**1.25 / 1e4}
+
+    monkeypatch.setattr(build_bench, "with_cores", measured)
+    figures = build_bench.measure([1_000, 8_000], modes=4, scene="x", quiet=True)
+    assert figures["exponent"] == pytest.approx(1.25)
+    build_bench.table(figures | {"builds": [*figures["builds"], row | {"peak_mb": None}]})
+    shown = capsys.readouterr().out
+    for word in ("x: builds", "elastic cubature", "1,000", "8,000", "–", "power 1.25"):
+        assert word in shown
+    assert build_bench.measure([1_000], modes=4, scene="x", quiet=True)["exponent"] is None
 
 
 def test_wrong_usage_of_bench_exits_with_two() -> None:

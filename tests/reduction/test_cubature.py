@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
-from supple.linalg.nnls import joint_fit, nonnegative_fit, removal_costs
+from supple.linalg.nnls import joint_fit, least_missed, nonnegative_fit
 from supple.reduction.cubature.selection import Support, pursue
 
 Floats = NDArray[np.float64]
@@ -96,17 +98,60 @@ def test_copied_and_empty_columns_are_no_trouble() -> None:
     np.testing.assert_allclose(A @ found, b, rtol=1e-5)
 
 
-def test_removal_costs_are_what_fits_without_a_column_lose() -> None:
+def _loss(A: Floats, b: Floats) -> float:
+    return float(nnls(A, b)[1] ** 2)
+
+
+def test_columns_go_in_the_order_in_which_fits_without_them_lose_least() -> None:
     random = np.random.default_rng(3)
-    A = random.standard_normal((30, 6)) + 2.0
-    b = A @ random.uniform(1.0, 2.0, 6) + 0.1 * random.standard_normal(30)
-    gram, right = A.T @ A, A.T @ b
-    weights = nonnegative_fit(gram, right)
-    assert weights.min() > 0
-    full = np.linalg.lstsq(A, b, rcond=None)[1][0]
-    for e, cost in enumerate(removal_costs(gram, weights)):
-        less = np.linalg.lstsq(np.delete(A, e, axis=1), b, rcond=None)[1][0]
-        assert cost == pytest.approx(less - full, rel=1e-6)
+    A = random.standard_normal((30, 8)) + 2.0
+    b = A @ random.uniform(1.0, 2.0, 8) + 0.1 * random.standard_normal(30)
+    gram = A.T @ A
+    left = list(range(8))
+    for gone in least_missed([gram], [nonnegative_fit(gram, A.T @ b)], 2):
+        losses = [_loss(A[:, [each for each in left if each != e]], b) for e in left]
+        assert gone == left[int(np.argmin(losses))]
+        left.remove(int(gone))
+
+
+def test_of_columns_that_say_the_same_one_stays() -> None:
+    random = np.random.default_rng(0)
+    same, other = random.uniform(1.0, 2.0, 20), random.uniform(1.0, 2.0, (20, 2))
+    A = np.column_stack([same, same, same, other])
+    gone = least_missed([A.T @ A], [np.array([3.0, 3.0, 3.0, 1.0, 1.0])], 3)
+    assert set(gone[:2]) < {0, 1, 2}
+    assert gone[2] in (3, 4)
+
+
+def test_more_columns_leave_less_where_many_say_the_same() -> None:
+    """Tets of a region with one column span two numbers, a quadratic and a cubic force."""
+    random = np.random.default_rng(1)
+    lone = random.standard_normal((60, 2)) @ random.uniform(-1.0, 1.0, (2, 100))
+    A = np.hstack([lone, random.standard_normal((60, 150)) + 0.5])
+    problem = DenseProblem([A], [A @ random.uniform(0.5, 1.5, 250)])
+    errors = []
+    for count in (20, 30, 45, 60):
+        support = Support(problem)
+        support.add(pursue(problem, count))
+        errors.append(support.squared_error())
+    assert all(more < less or more < 1e-9 for less, more in pairwise(errors))
+
+
+def test_columns_are_chosen_for_blends_of_weights_where_targets_see_blends() -> None:
+    shares = np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])
+    errors = []
+    for seed in range(4):
+        random = np.random.default_rng(seed)
+        matrices = [np.abs(random.standard_normal((40, 150))) for _ in shares]
+        problem = DenseProblem(matrices, [A.sum(axis=1) for A in matrices])
+        blended = []
+        for chosen in (pursue(problem, 30), pursue(problem, 30, shares=shares)):
+            support = Support(problem, shares=shares)
+            support.add(chosen)
+            blended.append(support.squared_error())
+        errors.append(blended)
+    alone, together = np.sum(errors, axis=0)
+    assert together < 0.5 * alone
 
 
 def test_a_joint_fit_is_that_of_the_stacked_problem() -> None:

@@ -18,6 +18,7 @@ __all__ = ["bench"]
 
 #: Names of what else is measured.
 COMMANDS = (
+    "builds",
     "growth",
     "elastic",
     "rig",
@@ -169,6 +170,32 @@ def growth(
     counts = MODES if modes is None and tets is None else modes or ()
     sizes = SIZES if modes is None and tets is None else tets or ()
     display.show(measure(counts, sizes, scene=scene, quiet=display.silent), table)
+
+
+@bench.command
+def builds(
+    *,
+    tets: Numbers = None,
+    modes: int | None = None,
+    scene: str = "gorilla",
+    display: Shown = DISPLAY,
+) -> None:
+    """Build the gorilla with more and more tets: processor time by stages, memory, errors.
+
+    Parameters
+    ----------
+    tets
+        Mesh sizes; by default 16,000, 32,000 and 64,000.
+    modes
+        Number of modes in all; the scene's own by default.
+    scene
+        Another character: arm, x or bear.
+    """
+    from supple.lab.bench.build_bench import SIZES, measure, table
+
+    sizes = _sizes(tets, "--tets 16000 64000") or SIZES
+    figures = measure(sizes, modes=modes, scene=scene, quiet=display.silent)
+    display.show(figures, table)
 
 
 @bench.command

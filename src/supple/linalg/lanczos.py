@@ -12,7 +12,7 @@ from supple.arrays import Floats
 from supple.errors import SolverError
 from supple.linalg.blas import single_threaded
 
-__all__ = ["lowest_eigenpairs"]
+__all__ = ["TOLERANCE", "lowest_eigenpairs"]
 
 
 #: A Ritz vector's error, as a part of it, before it is solved with once more. That last solve
@@ -26,12 +26,16 @@ _NOTHING_NEW = 1e-10
 
 
 def lowest_eigenpairs(
-    solve: Callable[[Floats], Floats], mass: sp.csr_array, count: int
+    solve: Callable[[Floats], Floats],
+    mass: sp.csr_array,
+    count: int,
+    tolerance: float = TOLERANCE,
 ) -> tuple[Floats, Floats]:
     """Find the `count` lowest λ and y of K y = λ M y, given b ↦ K⁻¹ b.
 
     Block Lanczos on K⁻¹M with full orthogonalisation in the inner product of M (Golub & Underwood
-    1977). The start is fixed and BLAS held to one thread: the same bits on every run.
+    1977). The start is fixed and BLAS held to one thread: the same bits on every run. `tolerance`
+    is the error of a vector, as a part of it, before it is solved with once more.
 
     Returns
     -------
@@ -49,7 +53,7 @@ def lowest_eigenpairs(
         size = mass.shape[0]
         start = np.random.default_rng(0).standard_normal((size, min(BLOCK, size)))
         try:
-            theta, ritz = _largest_of_inverse(solve, mass, start, count)
+            theta, ritz = _largest_of_inverse(solve, mass, start, count, tolerance)
             return _solved_once_more(solve, mass, theta, ritz)
         except (np.linalg.LinAlgError, ValueError):  # a Gram matrix not finite, or not definite
             raise SolverError(
@@ -59,7 +63,11 @@ def lowest_eigenpairs(
 
 
 def _largest_of_inverse(
-    solve: Callable[[Floats], Floats], mass: sp.csr_array, start: Floats, count: int
+    solve: Callable[[Floats], Floats],
+    mass: sp.csr_array,
+    start: Floats,
+    count: int,
+    tolerance: float,
 ) -> tuple[Floats, Floats]:
     """Return the largest θ of K⁻¹M y = θ y, descending, and their Ritz vectors."""
     basis = np.empty((4 * count + 8 * BLOCK, mass.shape[0]))
@@ -91,7 +99,7 @@ def _largest_of_inverse(
                 projected[:done, :done], subset_by_index=[done - count, done - 1]
             )
             error = np.linalg.norm(coupling @ small[-width:], axis=0)
-            if exhausted or (error <= TOLERANCE * theta).all():
+            if exhausted or (error <= tolerance * theta).all():
                 return theta[::-1], known.T @ small[:, ::-1]
 
 

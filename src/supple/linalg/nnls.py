@@ -8,13 +8,17 @@ import numpy as np
 import scipy.linalg
 from scipy.optimize import nnls
 
-from supple.arrays import Bools, Floats
+from supple.arrays import Bools, Floats, Ints
 
-__all__ = ["joint_fit", "nonnegative_fit", "removal_costs"]
+__all__ = ["joint_fit", "least_missed", "nonnegative_fit"]
 
 
 #: Added to the diagonal, relative to it: columns may be copies of each other.
 _RIDGE = 1e-11
+#: And before it is inverted: numbers that are taken from each other must keep some digits.
+_DISTINCT = 1e-7
+#: Columns that are looked at for each that goes.
+_SPARE = 3
 #: Exchanges of whole sets that may fail to improve before single ones are made.
 _PATIENCE = 3
 _MOST_EXCHANGES = 500
@@ -67,7 +71,13 @@ def nonnegative_fit(gram: Floats, right: Floats, start: Bools | None = None) -> 
     return np.asarray(solved * scale)
 
 
-def joint_fit(grams: Sequence[Floats], rights: Sequence[Floats], shares: Floats) -> Floats:
+def joint_fit(
+    grams: Sequence[Floats],
+    rights: Sequence[Floats],
+    shares: Floats,
+    start: Floats | None = None,
+    change: float = _CHANGE,
+) -> Floats:
     """Fit weights v_i ≥ 0 of m poses, of which every target sees a blend.
 
     Minimises Σ_k ‖A_k Σ_i s_ki v_i − b_k‖², pose by pose in turn until little changes.
@@ -78,43 +88,94 @@ def joint_fit(grams: Sequence[Floats], rights: Sequence[Floats], shares: Floats)
         A_kᵀA_k (c, c) and A_kᵀb_k (c,) of all targets.
     shares
         (targets, m) s; those of the first m targets are the identity.
+    start
+        (m, c) weights of a similar problem; by default each pose's own fit.
+    change
+        Relative change of a round over all poses that ends them.
 
     Returns
     -------
     (m, c) array
     """
     m = shares.shape[1]
-    weights = np.array([nonnegative_fit(grams[i], rights[i]) for i in range(m)])
+    if start is None or len(grams) == m:
+        weights = np.array([nonnegative_fit(grams[i], rights[i]) for i in range(m)])
+    else:
+        weights = start.copy()
     if len(grams) == m:
         return weights
+    seen = [np.flatnonzero(shares[:, i]).tolist() for i in range(m)]
+    own = [sum(shares[k, i] ** 2 * grams[k] for k in seen[i]) for i in range(m)]
+    lengths = np.sqrt(sum(np.diag(gram) for gram in grams))  # columns that are small weigh much
     for _ in range(_SWEEPS):
         before = weights.copy()
         for i in range(m):
-            gram, right = np.zeros_like(grams[0]), np.zeros_like(rights[0])
-            for k in np.flatnonzero(shares[:, i]).tolist():
+            right = np.zeros_like(rights[0])
+            for k in seen[i]:
                 others = shares[k] @ weights - shares[k, i] * weights[i]
-                gram += shares[k, i] ** 2 * grams[k]
                 right += shares[k, i] * (rights[k] - grams[k] @ others)
-            weights[i] = nonnegative_fit(gram, right, weights[i] > 0)
-        if np.linalg.norm(weights - before) <= _CHANGE * np.linalg.norm(weights):
+            weights[i] = nonnegative_fit(own[i], right, weights[i] > 0)
+        moved = np.linalg.norm(lengths * (weights - before))
+        if moved <= change * np.linalg.norm(lengths * weights):
             break
     return weights
 
 
-def removal_costs(gram: Floats, weights: Floats) -> Floats:
-    """Return the growth of the squared residual when a column goes and the others adapt.
+def least_missed(grams: Sequence[Floats], weights: Sequence[Floats], count: int) -> Ints:
+    """Choose `count` columns whose removal costs least, summed over poses; in order of removal.
 
-    v_e² / (G⁻¹)_ee over the columns with positive weight; zero for the others.
+    A removal costs v_e² / (G⁻¹)_ee of the squared residual once the others have adapted. Columns go
+    one after another, because each that goes makes others dear: of columns that say the same, any
+    one is missed by nobody, and all together by everybody.
+
+    Parameters
+    ----------
+    grams, weights
+        AᵀA (c, c) and weights (c,) of each pose; a column costs nothing where its weight is 0.
+    count
+        How many to remove.
     """
-    costs = np.zeros(len(weights))
+    inverses = np.array([_inverse(*pair) for pair in zip(grams, weights, strict=True)])
+    values = np.array(weights)
+    costs = (values**2 / np.diagonal(inverses, axis1=1, axis2=2)).sum(axis=0)
+    among = np.argsort(costs, kind="stable")[: _SPARE * count]
+    inverses, values = inverses[:, among[:, None], among], values[:, among]
+    lengths = np.array([np.diag(gram)[among] for gram in grams])
+    least = 1 / np.where(lengths > 0, lengths, 1.0)  # of a column alone
+    left, gone = np.ones(len(among), bool), np.empty(count, np.int64)
+    for k in range(count):
+        sizes = np.maximum(np.diagonal(inverses, axis1=1, axis2=2), least)
+        e = int(np.argmin(np.where(left, _costs(inverses, sizes, values, least, left), np.inf)))
+        left[e], gone[k] = False, among[e]
+        along = inverses[:, :, e] / sizes[:, e, None]
+        values -= along * values[:, e, None]
+        inverses -= along[:, :, None] * inverses[:, None, e]
+    return gone
+
+
+def _costs(inverses: Floats, sizes: Floats, values: Floats, least: Floats, left: Bools) -> Floats:
+    """Return costs of removing each column (q,), and with it those whose weights it turns negative.
+
+    `inverses` are G⁻¹ (m, q, q) with diagonals `sizes`, nowhere below `least`.
+    """
+    parts = inverses / sizes[:, :, None]
+    negative = np.where(left, np.minimum(values[:, None] - parts * values[:, :, None], 0.0), 0.0)
+    then = np.maximum(sizes[:, None] - parts * inverses, least[:, None])
+    return (values**2 / sizes).sum(axis=0) + (negative**2 / then).sum(axis=(0, 2))
+
+
+def _inverse(gram: Floats, weights: Floats) -> Floats:
+    """Return G⁻¹ of the columns with positive weights, and 1/G_ee of the others."""
+    diagonal = np.diag(gram)
+    inverse = np.diag(1 / np.where(diagonal > 0, diagonal, 1.0))
     free = np.flatnonzero(weights > 0)
-    if len(free) == 0:
-        return costs
-    scale, G = _normalised(gram[np.ix_(free, free)])
-    inverse, _ = scipy.linalg.lapack.dtrtri(_factor(G), lower=1)
-    inverse = np.tril(inverse)
-    costs[free] = (weights[free] / scale) ** 2 / (inverse * inverse).sum(axis=0)
-    return costs
+    if len(free):
+        scale, G = _normalised(gram[np.ix_(free, free)])
+        G[np.diag_indices_from(G)] += _DISTINCT
+        half, _ = scipy.linalg.lapack.dtrtri(_factor(G), lower=1)
+        half = np.tril(half) * scale
+        inverse[np.ix_(free, free)] = half.T @ half
+    return inverse
 
 
 def _normalised(gram: Floats) -> tuple[Floats, Floats]:

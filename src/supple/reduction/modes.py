@@ -13,7 +13,7 @@ from supple.arrays import Floats, Ints
 from supple.checks import checked_array, checked_count, checked_masses
 from supple.errors import SolverError, SuppleError
 from supple.linalg.blas import single_threaded
-from supple.linalg.lanczos import lowest_eigenpairs
+from supple.linalg.lanczos import TOLERANCE, lowest_eigenpairs
 from supple.reduction.compliance import NO_RESISTANCE, Compliance
 from supple.reduction.null_space import NullSpace
 from supple.reduction.signs import with_fixed_signs
@@ -69,6 +69,7 @@ def linear_modes(
     null_space: NullSpace | None = None,
     weights: ArrayLike | None = None,
     factor: Compliance | None = None,
+    tolerance: float = TOLERANCE,
 ) -> Modes:
     """Find the lowest `count` modes (ZᵀKZ) y = λ (ZᵀWMWZ) y, φ = W Z y (xu2016 eq. 10, 27, 34).
 
@@ -89,6 +90,8 @@ def linear_modes(
         (n,) W′ of a region, positive where something may move; by default 1.
     factor
         Compliance made before from the same matrices, to save the factorisation.
+    tolerance
+        Error of a vector, as a part of it, before it is solved with once more.
 
     Raises
     ------
@@ -111,7 +114,7 @@ def linear_modes(
             f"{count} modes asked for, and there are {held.n_unknowns}; ask for fewer, "
             "use a finer mesh, or constrain less"
         )
-    eigenvalues, reduced = _lowest(held, count)
+    eigenvalues, reduced = _lowest(held, count, tolerance)
     if eigenvalues[0] < NO_RESISTANCE * held.typical_eigenvalue:
         raise held.mechanism()
     unweighted = with_fixed_signs(held.displacement(reduced))
@@ -156,11 +159,11 @@ def _check_symmetric(stiffness: sp.csr_array) -> None:
         raise SuppleError(f"the stiffness is not symmetric in row {row}; fill both triangles")
 
 
-def _lowest(held: Compliance, count: int) -> tuple[Floats, Floats]:
+def _lowest(held: Compliance, count: int, tolerance: float) -> tuple[Floats, Floats]:
     used = np.flatnonzero(~held.unused)
     part_wanted = count > _DENSE_PART * len(used) and len(used) <= _DENSE_MOST
     if len(used) > _DENSE and not part_wanted:
-        return lowest_eigenpairs(held.solve, held.inertia, count)
+        return lowest_eigenpairs(held.solve, held.inertia, count, tolerance)
     with single_threaded():
         try:
             eigenvalues, vectors = _dense(held, used, count)

@@ -619,7 +619,7 @@ def distance_from_full(model: PoseSpaceModel) -> float:
 def test_the_reduced_motion_is_near_the_full_one():
     model = stepped_model("firm")
     near = distance_from_full(model)
-    assert near < 0.09
+    assert near < 0.095  # 0.082 to 0.091 with other seeds of the twenty cubature tets
     # What it takes: the bound is one that these do not keep.
     uncorrected = replace(
         model, stiffness_corrections=None, correction_ends=model.correction_ends[:0]

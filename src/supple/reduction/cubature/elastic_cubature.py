@@ -196,7 +196,7 @@ def elastic_cubature(
         else:
             training = _shaken_training(poses, shakings)
         exact = training.stiffnesses if linear == "exact" else None
-        tets, totals = _choose_tets(training, exact, count, options)
+        tets, totals = _choose_tets(training, exact, count, blends.shares, options)
         options.tell(0.8, "fitting cubature weights")
         weights = _fit_poses(training, exact, tets, totals, blends.shares)
         blended = np.maximum(blends.shares @ weights, 0.0)
@@ -298,7 +298,11 @@ def _draw(
 
 
 def _choose_tets(
-    training: _Training, exact: list[Floats] | None, count: int, options: _Options
+    training: _Training,
+    exact: list[Floats] | None,
+    count: int,
+    shares: Floats,
+    options: _Options,
 ) -> tuple[Ints, list[Floats]]:
     """Choose the tets; also return the forces (r, t) of all samples at every pose (eq. 17–18).
 
@@ -321,7 +325,8 @@ def _choose_tets(
             "region; all are used"
         )
     tell(0.5, "choosing cubature tets")
-    return poses[0].tets[pursue(problem, count, threads=options.threads)], problem.totals
+    chosen = pursue(problem, count, threads=options.threads, shares=shares)
+    return poses[0].tets[chosen], problem.totals
 
 
 def _fit_poses(

@@ -7,6 +7,13 @@ from the start, as they will be at run time (eq. 19); more columns than wanted c
 any goes; and those go first whose removal costs least once the others have adapted, instead of
 those with small weights. On the published characters the surplus and the exchange left between a
 half and a tenth of the training error that columns let in once, and never dropped, had.
+
+Columns go one after another, each counted as missed before the next goes: tets of a region with one
+column of the basis span two numbers, and all of them used to go at once, as none alone was missed.
+Targets between poses see blends of the poses' weights: columns come in, are fitted and go by what
+that does to all targets. Chosen as if every target had weights of its own, they served each and no
+blend. On a rat with columns shared unevenly, 60, 90, 120 and 180 tets left 0.035, 0.024, 0.043 and
+0.074 of fresh samples' forces; now 0.031, 0.017, 0.013 and 0.005.
 """
 
 from __future__ import annotations
@@ -19,7 +26,7 @@ import numpy as np
 
 from supple.arrays import Bools, Floats, Ints
 from supple.compiled.jit import compiled
-from supple.linalg.nnls import nonnegative_fit, removal_costs
+from supple.linalg.nnls import joint_fit, least_missed, nonnegative_fit
 
 __all__ = ["CubatureProblem", "Support", "pursue"]
 
@@ -32,6 +39,8 @@ ROUNDS = 2
 #: Part of the wanted number that comes in, and of those there that goes, between two fits.
 _BATCH = 1 / 6
 _DROP = 0.1
+#: Relative change of blended weights that ends a fit while columns are still chosen.
+_CHANGE = 0.03
 
 
 class CubatureProblem(Protocol):
@@ -57,17 +66,37 @@ class CubatureProblem(Protocol):
 
 
 class Support:
-    """The columns in use: their entries, Gram matrices and weights at every pose."""
+    """The columns in use: their entries, Gram matrices and weights for every target.
 
-    def __init__(self, problem: CubatureProblem, threads: Executor | None = None) -> None:
+    Parameters
+    ----------
+    problem
+        Columns and targets.
+    threads
+        Work on targets beside each other.
+    shares
+        (targets, m) parts of the weights of m poses that each target sees, the identity for the
+        first m; by default every target has weights of its own.
+    """
+
+    def __init__(
+        self,
+        problem: CubatureProblem,
+        threads: Executor | None = None,
+        shares: Floats | None = None,
+    ) -> None:
         self.problem = problem
         self._each = map if threads is None else threads.map
         self.chosen = np.empty(0, np.int64)
         targets = [target.ravel() for target in problem.targets]
+        blended = shares is not None and shares.shape[1] < len(targets)
+        self._shares = shares if blended else None
         self.columns = [np.empty((0, len(target))) for target in targets]
         self.grams = [np.empty((0, 0)) for _ in targets]
         self.rights = [np.empty(0) for _ in targets]
         self.weights = [np.empty(0) for _ in targets]
+        #: (m, c) weights of the poses, where targets see blends of them.
+        self._own = np.empty((0 if self._shares is None else self._shares.shape[1], 0))
 
     def add(self, new: Ints) -> None:
         """Let more columns in, and fit."""
@@ -84,6 +113,7 @@ class Support:
 
         self._at_poses(at_pose)
         self.chosen = np.append(self.chosen, new)
+        self._fit_blends(added=len(new))
 
     def keep(self, which: Ints) -> None:
         """Drop all columns but these, given by their place in `chosen`, and fit."""
@@ -96,6 +126,7 @@ class Support:
 
         self._at_poses(at_pose)
         self.chosen = self.chosen[which]
+        self._fit_blends(kept=which)
 
     def residual(self, pose: int) -> Floats:
         """Return the part of the target that the columns leave."""
@@ -106,16 +137,46 @@ class Support:
         """Sum over poses of the squared residuals."""
         return float(sum((self.residual(i) ** 2).sum() for i in range(len(self.grams))))
 
-    def costs(self) -> Floats:
-        """Return the cost of each column's removal (c,), summed over poses."""
-        return np.sum(list(self._each(removal_costs, self.grams, self.weights)), axis=0)
+    def gains(self) -> Floats:
+        """Return (e,) by how much each column alone would lower the squared residuals.
+
+        Weights of a pose count for every target that sees them: what helps one may harm others.
+        """
+        norms = self.problem.norms
+        found = [self.problem.correlations(i, self.residual(i)) for i in range(len(self.grams))]
+        slopes = np.array(found)
+        if self._shares is not None:
+            slopes, norms = self._shares.T @ slopes, (self._shares**2).T @ norms
+        floors = 1e-6 * norms.max(axis=1, keepdims=True)
+        gains = np.maximum(slopes, 0.0) ** 2 / np.maximum(norms, np.maximum(floors, 1e-300))
+        return np.where(norms > 0, gains, 0.0).sum(axis=0)
+
+    def least_missed(self, count: int) -> Ints:
+        """Return places in `chosen` of columns whose removal costs least."""
+        if self._shares is None:
+            return least_missed(self.grams, self.weights, count)
+        own = [
+            sum(share**2 * gram for share, gram in zip(shares, self.grams, strict=True) if share)
+            for shares in self._shares.T
+        ]
+        return least_missed(own, list(self._own), count)
 
     def _at_poses(self, work: Callable[[int], None]) -> None:
         for _ in self._each(work, range(len(self.grams))):
             pass
 
     def _fit(self, i: int, positive: Bools) -> None:
-        self.weights[i] = nonnegative_fit(self.grams[i], self.rights[i], positive)
+        if self._shares is None:
+            self.weights[i] = nonnegative_fit(self.grams[i], self.rights[i], positive)
+
+    def _fit_blends(self, added: int = 0, kept: Ints | slice = slice(None)) -> None:
+        """Fit weights of all poses together, beginning with those of the last fit."""
+        if self._shares is None:
+            return
+        start = np.pad(self._own[:, kept], ((0, 0), (0, added)))
+        known = start if start.any() else None
+        self._own = joint_fit(self.grams, self.rights, self._shares, known, _CHANGE)
+        self.weights = list(np.maximum(self._shares @ self._own, 0.0))
 
 
 def pursue(
@@ -126,17 +187,18 @@ def pursue(
     exchange: float = EXCHANGE,
     rounds: int = ROUNDS,
     threads: Executor | None = None,
+    shares: Floats | None = None,
 ) -> Ints:
     """Choose at most `count` columns, ascending, that fit the targets of all poses well.
 
     Columns that are zero at every pose are never chosen, so there may be fewer. Poses are worked
-    on beside each other if there are `threads`.
+    on beside each other if there are `threads`; targets see weights as `shares` say (`Support`).
     """
     usable = int((problem.norms > 0).any(axis=0).sum())
     count = min(count, usable)
     if count == usable:
         return np.flatnonzero((problem.norms > 0).any(axis=0))
-    support = Support(problem, threads)
+    support = Support(problem, threads, shares)
     best, least = support.chosen, np.inf
     for round_number in range(1 + rounds):
         extra = surplus if round_number == 0 else exchange
@@ -152,12 +214,8 @@ def _grow(support: Support, size: int, count: int) -> None:
     """Let columns in that correlate with the residual, batch by batch."""
     problem = support.problem
     batch = max(1, round(_BATCH * count))
-    floor = 1e-6 * problem.norms.max(axis=1)
     while len(support.chosen) < size:
-        score = np.zeros(problem.norms.shape[1])
-        for i, norms in enumerate(problem.norms):
-            gain = np.maximum(problem.correlations(i, support.residual(i)), 0.0)
-            score += np.where(norms > 0, gain * gain / np.maximum(norms, floor[i]), 0.0)
+        score = support.gains()
         score[support.chosen] = -1.0
         score[(problem.norms <= 0).all(axis=0)] = -1.0
         order = np.argsort(-score, kind="stable")
@@ -198,5 +256,4 @@ def _shrink(support: Support, count: int) -> None:
     while len(support.chosen) > count:
         here = len(support.chosen)
         drop = min(here - count, max(1, round(_DROP * here)))
-        order = np.argsort(support.costs(), kind="stable")
-        support.keep(np.sort(order[drop:]))
+        support.keep(np.delete(np.arange(here), support.least_missed(drop)))

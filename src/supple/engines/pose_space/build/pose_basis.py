@@ -54,6 +54,8 @@ __all__ = [
 
 #: Modes for each vector of the basis; their derivatives are many more.
 _MODES_PER_VECTOR = 0.5
+#: Error of a mode before it is solved with once more: far below what a basis is stored with.
+_TOLERANCE = 1e-5
 #: Displacement of the softest mode that a basis is made for, as a part of the body's size.
 REACH = 0.05
 #: Responses smaller than this part of what a mode's own load gives are rounding: nothing holds
@@ -200,7 +202,15 @@ def _modes(
     weights = region.weights
     factor = Compliance(inner, inertia * weights**2, allowed)
     _check_enough(region, count, linear, factor.n_unknowns)
-    return linear_modes(inner, inertia, linear, null_space=allowed, weights=weights, factor=factor)
+    return linear_modes(
+        inner,
+        inertia,
+        linear,
+        null_space=allowed,
+        weights=weights,
+        factor=factor,
+        tolerance=_TOLERANCE,
+    )
 
 
 def _candidates(
@@ -398,8 +408,10 @@ def _region_bases(
         if len(bases) < len(task.regions):
             own = np.zeros((len(root), count))
             own[region.unknowns] = root[region.unknowns] * made.vectors.reshape(-1, count)
-            frame, _ = np.linalg.qr(np.hstack([root * together, own]))
-            together = frame / np.where(root > 0, root, 1.0)
+            before = root * together
+            for _ in range(2):  # the second time for what rounding left
+                own, _ = np.linalg.qr(own - before @ (before.T @ own))
+            together = np.hstack([before, own]) / np.where(root > 0, root, 1.0)
     return tuple(bases)
 
 
