@@ -25,6 +25,7 @@ from supple.engines.pose_space.step import (
     INERTIA,
     REMEMBER,
     SOLVE,
+    StepArguments,
     StepSettings,
     StepTables,
     Workspace,
@@ -70,14 +71,11 @@ class Stepper:
         batch: int = 1,
     ) -> None:
         self._contact: SkinContact | None = None
-        self.runtime, self.options = runtime, options
+        self.runtime = runtime
         self.workspace = work = Workspace(runtime, batch)
         self.timing = Timing()
-        self._tables, self._targets = (
-            ArgumentTable(StepTables.of(runtime)),
-            ArgumentTable(work.targets),
-        )
-        self._work = ArgumentTable(work.step)
+        self._tables = StepTables.of(runtime)
+        self.options = options
         self._skin = ArgumentTable(SkinWork(runtime.skin, runtime.frames, work.blend, work.skin))
         self._placement = runtime.placement.fork()
         self._blas = addresses()
@@ -97,7 +95,9 @@ class Stepper:
     @options.setter
     def options(self, options: StepOptions) -> None:
         self._options = options
-        self._settings = StepSettings.of(options, self.runtime.size)
+        settings, work = StepSettings.of(options, self.runtime.size), self.workspace
+        arguments = StepArguments(work.targets, self._tables, settings, work.step)
+        self._arguments = ArgumentTable(arguments)
         if self._contact is not None:
             self._contact.friction = options.friction
 
@@ -236,16 +236,7 @@ class Stepper:
 
     def _take(self, stages: int, state: State, count: int = 1) -> None:
         """Take stages of a step of `count` states, from this one on."""
-        taken = take_steps(
-            stages,
-            state.index,
-            count,
-            self._targets,
-            self._tables,
-            self._settings,
-            self._work,
-            state.bound,
-        )
+        taken = take_steps(stages, state.index, count, self._arguments, state.bound)
         if taken != count:
             self.busy_with = state.index + taken
             raise SuppleError("the rig gave positions that are not finite at this pose")
