@@ -30,14 +30,13 @@ __all__ = [
     "subtract_blocks",
     "subtract_products",
     "vector_kernel",
-    "weighted_row_sum",
 ]
 
 
 #: Columns that are worked on together.
 LANES = 8
 WORD = ir.IntType(64)
-ZERO, _TWO = ir.Constant(WORD, 0), ir.Constant(WORD, 2)
+ZERO = ir.Constant(WORD, 0)
 _INDEX = ir.IntType(32)
 _SINGLES = ir.VectorType(ir.FloatType(), LANES)
 _BITS = {ir.FloatType(): 32, ir.DoubleType(): 64}
@@ -350,24 +349,3 @@ def _solve_block(typing: Any, a: Any, stride: Any, row: Any, column: Any) -> Any
 
 
 solve_block: Any = intrinsic(_solve_block)
-
-
-def _weighted_row_sum(
-    typing: Any, table: Any, a: Any, b: Any, c: Any, d: Any, p: Any, q: Any, r: Any, s: Any
-) -> Any:
-    """Σ of rows a, b, c, d of a table (n, 4), flat, times p, q, r, s: four numbers."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        code = VectorCode(context, builder, signature.args, args)
-        data, total = code.args[0], None
-        for row, factor in zip(code.args[1:5], code.args[5:], strict=True):
-            at = builder.shl(builder.sext(row, WORD) if row.type != WORD else row, _TWO)
-            total = code.multiply_add(code.load(data, at, 4), code.repeated(factor, 4), total)
-        parts = [builder.extract_element(total, ir.Constant(ir.IntType(32), i)) for i in range(4)]
-        return context.make_tuple(builder, signature.return_type, parts)
-
-    four = types.UniTuple(types.float32, 4)
-    return four(table, a, b, c, d, p, q, r, s), codegen
-
-
-weighted_row_sum: Any = intrinsic(_weighted_row_sum)

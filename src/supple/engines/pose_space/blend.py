@@ -19,7 +19,15 @@ from supple.engines.pose_space.inertia import InertialTables
 from supple.rig.poses.pose_weights import evaluate_weights
 from supple.rig.tets.vertex_frames import CANCELLED
 
-__all__ = ["Blend", "PoseTables", "blend_at_pose", "blend_rows", "fade_out", "frames_of"]
+__all__ = [
+    "Blend",
+    "PoseTables",
+    "blend_at_pose",
+    "blend_rows",
+    "fade_out",
+    "frames_of",
+    "replace_cancelled",
+]
 
 
 #: A chunk of the sum stays in the first-level cache while rows stream past it.
@@ -156,7 +164,8 @@ def blend_at_pose(
                 follow, points, blend.tet_turns, blend.matrix, blend.quaternion, blend.further
             )
             turn_further(blend.further, follow.near, follow.near_shares, blend.turns)
-        frames_of(blend.turns, tables.turns, weights, blend.frames)
+        replace_cancelled(tables.turns, weights, blend.turns)
+        frames_of(blend.turns, blend.frames)
     blend_rows(elastic.basis, shares, blend.active, blend.basis)
     blend_rows(inertial.plain, shares, blend.active, blend.inertial)
     _pair_shares(weights, blend.pairs)
@@ -270,36 +279,48 @@ def _correction_shares(weights: Floats, ends: Ints, out: Singles) -> None:
 
 
 @compiled_fused
-def frames_of(blend: Singles, turns: Singles, weights: Floats, out: Singles) -> None:
-    """Write rotation matrices (k, 9), row by row, of blended quaternions (4k,).
+def replace_cancelled(table: Singles, weights: Floats, turns: Singles) -> None:
+    """Take the rotation of the pose that counts most where blended quaternions (4k,) cancel.
 
-    Where the blend cancels, the rotation of the pose that counts most is taken.
+    `table` (m, 4k) has those of the poses.
     """
     total, strongest = 0.0, 0
     for pose in range(len(weights)):
         total += abs(weights[pose])
         if abs(weights[pose]) > abs(weights[strongest]):
             strongest = pose
+    least, cancelled = np.float32((CANCELLED * total) ** 2), 0
+    for k in range(len(turns) // 4):
+        x, y, z, w = turns[4 * k], turns[4 * k + 1], turns[4 * k + 2], turns[4 * k + 3]
+        cancelled += not x * x + y * y + z * z + w * w > least
+    if cancelled == 0:
+        return
+    for k in range(len(turns) // 4):
+        x, y, z, w = turns[4 * k], turns[4 * k + 1], turns[4 * k + 2], turns[4 * k + 3]
+        if not x * x + y * y + z * z + w * w > least:
+            for i in range(4 * k, 4 * k + 4):
+                turns[i] = table[strongest, i]
+
+
+@compiled_fused
+def frames_of(turns: Singles, out: Singles) -> None:
+    """Write rotation matrices (k, 9), row by row, of quaternions (4k,) of any length but 0."""
+    one, two = np.float32(1), np.float32(2)
     for k in range(len(out)):
-        x, y, z, w = blend[4 * k], blend[4 * k + 1], blend[4 * k + 2], blend[4 * k + 3]
-        squared = x * x + y * y + z * z + w * w
-        if not squared > (CANCELLED * total) ** 2:
-            row = turns[strongest]
-            x, y, z, w = row[4 * k], row[4 * k + 1], row[4 * k + 2], row[4 * k + 3]
-            squared = x * x + y * y + z * z + w * w
-        s = 2 / squared
+        x, y, z, w = turns[4 * k], turns[4 * k + 1], turns[4 * k + 2], turns[4 * k + 3]
+        s = two / (x * x + y * y + z * z + w * w)
         out[k, 0], out[k, 1], out[k, 2] = (
-            1 - s * (y * y + z * z),
+            one - s * (y * y + z * z),
             s * (x * y - z * w),
             s * (x * z + y * w),
         )
         out[k, 3], out[k, 4], out[k, 5] = (
             s * (x * y + z * w),
-            1 - s * (x * x + z * z),
+            one - s * (x * x + z * z),
             s * (y * z - x * w),
         )
         out[k, 6], out[k, 7], out[k, 8] = (
             s * (x * z - y * w),
             s * (y * z + x * w),
-            1 - s * (x * x + y * y),
+            one - s * (x * x + y * y),
         )
