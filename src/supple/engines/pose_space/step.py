@@ -220,8 +220,9 @@ def take_steps(
 ) -> int:
     """Take some stages of a step of the bodies `first` to `first + count`.
 
-    `bound` is of `StepArguments`; the rig has put their vertices at its `targets.points`. Returns `count`; or, if the vertices of one
-    body are not finite, its number in the batch, and none has moved.
+    `bound` is of `StepArguments`; the rig has put their vertices at its `targets.points`. Returns
+    `count`; or, if the vertices of one body are not finite, its number in the batch, and none has
+    moved.
     """
     given: StepArguments = table_contents(bound)
     targets, tables, settings, work = given.targets, given.tables, given.settings, given.work
