@@ -21,7 +21,11 @@ __all__ = [
     "LANES",
     "WORD",
     "VectorCode",
+    "add_four_scaled",
+    "add_one_scaled",
     "add_outer_products",
+    "add_three_rows",
+    "add_two_scaled",
     "add_weighted_rows",
     "gradient_rows",
     "matrix_times_rows",
@@ -39,7 +43,7 @@ WORD = ir.IntType(64)
 ZERO = ir.Constant(WORD, 0)
 _INDEX = ir.IntType(32)
 _SINGLES = ir.VectorType(ir.FloatType(), LANES)
-_BITS = {ir.FloatType(): 32, ir.DoubleType(): 64}
+_BITS = {ir.FloatType(): 32, ir.DoubleType(): 64, ir.IntType(16): 16}
 
 
 class VectorCode:
@@ -349,3 +353,72 @@ def _solve_block(typing: Any, a: Any, stride: Any, row: Any, column: Any) -> Any
 
 
 solve_block: Any = intrinsic(_solve_block)
+
+
+def _add_scaled_rows(count: int) -> Any:
+    """Return an intrinsic that sums rows of `count` tables, each column times a factor."""
+
+    def typed(
+        typing: Any,
+        table: Any,
+        places: Any,
+        factors: Any,
+        own: Any,
+        at: Any,
+        rows: Any,
+        width: Any,
+        more: Any,
+        out: Any,
+    ) -> Any:
+        """Write Σ f_k t_k to `rows` rows of `out[at]` or, if there is `more`, add it to them.
+
+        Rows t_k, of int16 or float32, begin at `table[places[k] + at]`, `places` being a tuple, and
+        their factors (width,) at `factors[own + k width]`.
+        """
+
+        def write(code: VectorCode) -> None:
+            table, places, factors, own, at, rows, width, more, out = code.args
+            builder = code.builder
+            none = ir.Constant(_SINGLES, [0.0] * LANES)
+            begins = [code.at(builder.extract_value(places, k), at) for k in range(count)]
+            with code.count(ZERO, rows) as (row, _), code.columns(ZERO, width) as (column, _):
+                place = code.at(column, (row, width))
+                target = code.at(at, place)
+                total = builder.select(more, code.load(out, target), none)
+                for k, begin in enumerate(begins):
+                    entries = code.load(table, code.at(begin, place))
+                    if entries.type != _SINGLES:
+                        entries = builder.sitofp(entries, _SINGLES)
+                    factor = code.load(factors, code.at(own, column, (width, k)))
+                    total = code.multiply_add(factor, entries, total)
+                code.store(total, out, target)
+
+        return vector_kernel(write, (table, places, factors, own, at, rows, width, more, out))
+
+    return intrinsic(typed)
+
+
+add_four_scaled: Any = _add_scaled_rows(4)
+add_two_scaled: Any = _add_scaled_rows(2)
+add_one_scaled: Any = _add_scaled_rows(1)
+
+
+def _add_three_rows(
+    typing: Any, rows: Any, at: Any, width: Any, a: Any, b: Any, c: Any, out: Any
+) -> Any:
+    """Add three rows at `rows[at]`, times a, b and c, to `out` (width,)."""
+
+    def write(code: VectorCode) -> None:
+        rows, at, width, *factors, out = code.args
+        spread = [code.repeated(factor) for factor in factors]
+        with code.columns(ZERO, width) as (column, _):
+            total = code.load(out, column)
+            for i, factor in enumerate(spread):
+                own = code.load(rows, code.at(at, column, (width, i)))
+                total = code.multiply_add(factor, own, total)
+            code.store(total, out, column)
+
+    return vector_kernel(write, (rows, at, width, a, b, c, out))
+
+
+add_three_rows: Any = intrinsic(_add_three_rows)

@@ -16,6 +16,7 @@ from supple.compiled.jit import compiled_fused
 from supple.engines.pose_space.elastic_force import ElasticTables
 from supple.engines.pose_space.followed_frames import FrameTables, turn_further, turn_rest
 from supple.engines.pose_space.inertia import InertialTables
+from supple.engines.pose_space.region_blocks import blend_blocks, list_active
 from supple.rig.poses.pose_weights import evaluate_weights
 from supple.rig.tets.vertex_frames import CANCELLED
 
@@ -32,8 +33,6 @@ __all__ = [
 
 #: A chunk of the sum stays in the first-level cache while rows stream past it.
 CHUNK = 2048
-#: Rows that count less than this change nothing that float32 could hold.
-NEGLIGIBLE = 1e-7
 
 
 class PoseTables(NamedTuple):
@@ -69,6 +68,8 @@ class Blend(NamedTuple):
     """(m + pairs,) shares of the stiffness corrections."""
     active: Ints
     """Rows of a table whose share is not negligible."""
+    factors: Singles
+    """(m · widest,) scratch of blended blocks."""
     turns: Singles
     """(4k,) blended quaternions of the cubature's vertices."""
     frames: Singles
@@ -103,6 +104,7 @@ class Blend(NamedTuple):
         """Make arrays for tables of k cubature vertices and r modes."""
         m, packed = len(elastic.basis), n_modes * (n_modes + 1) // 2
         rows = max(len(poses.products), len(poses.corrections), m)
+        widest = int(max(elastic.width.max(initial=0), inertial.width.max(initial=0)))
         return cls(
             weights=np.zeros(m),
             distances=np.zeros(m),
@@ -110,6 +112,7 @@ class Blend(NamedTuple):
             pairs=np.zeros(len(poses.products), np.float32),
             corrections=np.zeros(len(poses.corrections), np.float32),
             active=np.zeros(rows, np.int64),
+            factors=np.zeros(m * widest, np.float32),
             turns=np.zeros(poses.turns.shape[1], np.float32),
             frames=np.tile(np.eye(3, dtype=np.float32).reshape(9), (n_vertices, 1)),
             tet_turns=np.zeros(follow.turns.shape[1], np.float32),
@@ -166,8 +169,26 @@ def blend_at_pose(
             turn_further(blend.further, follow.near, follow.near_shares, blend.turns)
         replace_cancelled(tables.turns, weights, blend.turns)
         frames_of(blend.turns, blend.frames)
-    blend_rows(elastic.basis, shares, blend.active, blend.basis)
-    blend_rows(inertial.plain, shares, blend.active, blend.inertial)
+    blend_blocks(
+        elastic.basis,
+        elastic.steps,
+        elastic.width,
+        elastic.start,
+        shares,
+        blend.active,
+        blend.factors,
+        blend.basis,
+    )
+    blend_blocks(
+        inertial.plain,
+        inertial.steps,
+        inertial.width,
+        inertial.start,
+        shares,
+        blend.active,
+        blend.factors,
+        blend.inertial,
+    )
     _pair_shares(weights, blend.pairs)
     blend_rows(tables.products, blend.pairs, blend.active, blend.mass)
     if len(tables.corrections):
@@ -184,11 +205,7 @@ def blend_at_pose(
 @compiled_fused
 def blend_rows(table: Singles, shares: Singles, active: Ints, out: Singles) -> None:
     """Write Σ shares_i table_i to `out`; `active` (rows,) is scratch."""
-    count = 0
-    for i in range(len(shares)):
-        if abs(shares[i]) > NEGLIGIBLE:
-            active[count] = i
-            count += 1
+    count = list_active(shares, active)
     length = len(out)
     for begin in range(0, length, CHUNK):
         end = min(begin + CHUNK, length)

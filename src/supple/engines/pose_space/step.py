@@ -296,6 +296,7 @@ def _add_inertia(
         inertia.carried,
         inertia.felt,
         inertia.local,
+        inertia.row,
         work.system.external,
     )
     counts[REST_MOTION] = 0 if verdict == JUMPED else min(counts[REST_MOTION] + 1, 2)
