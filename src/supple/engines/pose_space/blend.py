@@ -23,7 +23,9 @@ from supple.rig.tets.vertex_frames import CANCELLED
 __all__ = [
     "Blend",
     "PoseTables",
-    "blend_at_pose",
+    "blend_bases",
+    "blend_frames",
+    "blend_mass",
     "blend_rows",
     "fade_out",
     "frames_of",
@@ -128,23 +130,20 @@ class Blend(NamedTuple):
 
 
 @compiled_fused
-def blend_at_pose(
+def blend_frames(
     pose: Floats,
     tables: PoseTables,
     normalise: bool,
     negligible: float,
-    elastic: ElasticTables,
-    inertial: InertialTables,
     follow: FrameTables,
     points: Floats,
     blend: Blend,
 ) -> None:
-    """Fill `blend` with all that depends on the pose (s,) but not on the state.
+    """Weigh the poses at a pose (s,), and turn frames of the cubature's vertices there.
 
-    Weights of the poses, frames, basis rows, reduced mass and ϒ. `points` (k, 3) are rest positions
-    of the cubature's vertices at the pose; weights below `negligible` fade out.
+    `points` (k, 3) are their rest positions at the pose; weights below `negligible` fade out.
     """
-    weights = blend.weights
+    weights, shares = blend.weights, blend.shares
     evaluate_weights(
         pose,
         tables.scales,
@@ -156,25 +155,28 @@ def blend_at_pose(
         weights,
     )
     fade_out(weights, negligible)
-    shares = blend.shares
     for i in range(len(weights)):
         shares[i] = weights[i]
-    if len(blend.turns):
-        blend_rows(tables.turns, shares, blend.active, blend.turns)
-        if len(follow.corners):
-            blend_rows(follow.turns, shares, blend.active, blend.tet_turns)
-            turn_rest(
-                follow, points, blend.tet_turns, blend.matrix, blend.quaternion, blend.further
-            )
-            turn_further(blend.further, follow.near, follow.near_shares, blend.turns)
-        replace_cancelled(tables.turns, weights, blend.turns)
-        frames_of(blend.turns, blend.frames)
+    if len(blend.turns) == 0:
+        return
+    blend_rows(tables.turns, shares, blend.active, blend.turns)
+    if len(follow.corners):
+        blend_rows(follow.turns, shares, blend.active, blend.tet_turns)
+        turn_rest(follow, points, blend.tet_turns, blend.matrix, blend.quaternion, blend.further)
+        turn_further(blend.further, follow.near, follow.near_shares, blend.turns)
+    replace_cancelled(tables.turns, weights, blend.turns)
+    frames_of(blend.turns, blend.frames)
+
+
+@compiled_fused
+def blend_bases(elastic: ElasticTables, inertial: InertialTables, blend: Blend) -> None:
+    """Blend basis rows of the cubature by the poses' weights."""
     blend_blocks(
         elastic.basis,
         elastic.steps,
         elastic.width,
         elastic.start,
-        shares,
+        blend.shares,
         blend.active,
         blend.factors,
         blend.basis,
@@ -184,11 +186,17 @@ def blend_at_pose(
         inertial.steps,
         inertial.width,
         inertial.start,
-        shares,
+        blend.shares,
         blend.active,
         blend.factors,
         blend.inertial,
     )
+
+
+@compiled_fused
+def blend_mass(tables: PoseTables, blend: Blend) -> None:
+    """Blend the reduced mass and ΔK by the poses' weights; take ϒ from the mass."""
+    weights = blend.weights
     _pair_shares(weights, blend.pairs)
     blend_rows(tables.products, blend.pairs, blend.active, blend.mass)
     if len(tables.corrections):

@@ -21,6 +21,10 @@ from supple.engines.pose_space.blend import Blend, blend_rows, frames_of, replac
 from supple.engines.pose_space.followed_frames import FrameTables, turn_further
 
 __all__ = [
+    "CARRY",
+    "DISPLACE",
+    "SKIN",
+    "TURN",
     "SkinScratch",
     "SkinWork",
     "SurfaceTables",
@@ -33,6 +37,9 @@ __all__ = [
 ]
 
 
+#: Stages of the skin's displacement: sums of columns in frames, their turns, and the skin's own.
+DISPLACE, TURN, CARRY = 1, 2, 4
+SKIN = DISPLACE | TURN | CARRY
 NEGLIGIBLE = 1e-7
 #: Entries of a region, whole vertices, that stay in the first-level cache while columns stream by.
 CHUNK = 3 * 2048
@@ -112,6 +119,7 @@ class SkinWork(NamedTuple):
 
 @compiled_fused
 def displace_skin(
+    stages: int,
     bound: ArgumentTable,
     unframed: bool,
     unseen: float,
@@ -122,28 +130,31 @@ def displace_skin(
 ) -> None:
     """Add displacements of q (r,) to `skin` (n̄, 3), as the rig placed it, and move it by the root.
 
-    `bound` is of `SkinWork`. Turns of the carriers are found first where they are not yet
-    (`unframed`); displacements below `unseen` are left out, and none of a carrier is longer than
-    `limit`, both in m.
+    `stages` says which parts a call takes; `bound` is of `SkinWork`. Turns of the carriers are
+    found first where they are not yet (`unframed`); displacements below `unseen` are left out, and
+    none of a carrier is longer than `limit`, both in m.
     """
     work: SkinWork = table_contents(bound)
     tables, blend, scratch = work.tables, work.blend, work.scratch
-    for i in range(len(q)):
-        scratch.z[i] = blend.stretch[i] * q[i]
-    displace_carriers(
-        tables,
-        blend.weights,
-        scratch.z,
-        unseen,
-        scratch.listed,
-        scratch.factors,
-        scratch.chunk,
-        scratch.carriers,
-    )
-    if unframed:
-        carrier_turns(tables, work.follow, blend, scratch.turns)
-    turn_carriers(scratch.turns, limit, scratch.carriers)
-    carry_skin(tables, scratch.carriers, root, scratch, skin)
+    if stages & DISPLACE:
+        for i in range(len(q)):
+            scratch.z[i] = blend.stretch[i] * q[i]
+        displace_carriers(
+            tables,
+            blend.weights,
+            scratch.z,
+            unseen,
+            scratch.listed,
+            scratch.factors,
+            scratch.chunk,
+            scratch.carriers,
+        )
+    if stages & TURN:
+        if unframed:
+            carrier_turns(tables, work.follow, blend, scratch.turns)
+        turn_carriers(scratch.turns, limit, scratch.carriers)
+    if stages & CARRY:
+        carry_skin(tables, scratch.carriers, root, scratch, skin)
 
 
 @compiled_fused

@@ -15,7 +15,13 @@ from supple.arrays import Floats, Ints, Singles
 from supple.compiled.argument_tables import ArgumentTable, table_contents
 from supple.compiled.jit import compiled_fused
 from supple.dynamics.integrators import BACKWARD_EULER, BDF2, NEWMARK
-from supple.engines.pose_space.blend import Blend, PoseTables, blend_at_pose
+from supple.engines.pose_space.blend import (
+    Blend,
+    PoseTables,
+    blend_bases,
+    blend_frames,
+    blend_mass,
+)
 from supple.engines.pose_space.elastic_force import ElasticScratch, ElasticTables
 from supple.engines.pose_space.followed_frames import FrameTables
 from supple.engines.pose_space.inertia import (
@@ -53,8 +59,11 @@ from supple.engines.pose_space.state import (
 from supple.engines.pose_space.step_options import StepOptions
 
 __all__ = [
+    "BASES",
     "BLEND",
+    "FRAMES",
     "INERTIA",
+    "MASS",
     "REMEMBER",
     "SOLVE",
     "StepArguments",
@@ -67,9 +76,11 @@ __all__ = [
 ]
 
 
-#: Stages of a step, in their order: all that depends on the pose alone, forces of the moving rest
-#: shape, elastic forces and the solution, and what the next step wants to know of this one.
-BLEND, INERTIA, SOLVE, REMEMBER = 1, 2, 4, 8
+#: Stages of a step, in their order: weights and frames at the pose, basis rows, and reduced mass
+#: there, which is all that depends on the pose alone (`BLEND`); forces of the moving rest shape,
+#: elastic forces and the solution, and what the next step wants to know of this one.
+FRAMES, BASES, MASS, INERTIA, SOLVE, REMEMBER = 1, 2, 4, 8, 16, 32
+BLEND = FRAMES | BASES | MASS
 
 
 #: Part of the body's size by which velocity leads Newton's method at most. With a hundredth a bar
@@ -227,23 +238,25 @@ def take_steps(
     given: StepArguments = table_contents(bound)
     targets, tables, settings, work = given.targets, given.tables, given.settings, given.work
     states: StateArrays = table_contents(bound_states)
-    if stages & BLEND:
+    if stages & FRAMES:
         for i in range(count):
             if not all_finite(targets.points[i]):
                 return i
     for i in range(count):
-        if stages & BLEND:
-            blend_at_pose(
+        if stages & FRAMES:
+            blend_frames(
                 targets.poses[i],
                 tables.poses,
                 tables.normalise,
                 settings.negligible,
-                tables.elastic,
-                tables.inertial,
                 tables.frames,
                 targets.points[i],
                 work.blend,
             )
+        if stages & BASES:
+            blend_bases(tables.elastic, tables.inertial, work.blend)
+        if stages & MASS:
+            blend_mass(tables.poses, work.blend)
         if stages & INERTIA:
             _add_inertia(
                 first + i, targets.points[i], targets.roots[i], tables, settings, work, states

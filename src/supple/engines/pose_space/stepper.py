@@ -14,6 +14,7 @@ from supple.engines.pose_space.contact.skin_contact import SkinContact
 from supple.engines.pose_space.newton import DISPLACEMENT, RESET, TELEPORT
 from supple.engines.pose_space.runtime import RuntimeModel
 from supple.engines.pose_space.skin import (
+    SKIN,
     SkinWork,
     add_skin_forces,
     carrier_frames,
@@ -204,7 +205,6 @@ class Stepper:
     def surface(self, state: State, out: Singles) -> None:
         """Write the skin of a state in the world, (n̄, 3)."""
         began = perf_counter()
-        runtime = self.runtime
         if self._placed != (state, state.steps):
             self._blend(state, state.pose, state.root)
             self._placed = (state, state.steps)
@@ -212,7 +212,15 @@ class Stepper:
             out[:] = self._contact.rest
         else:
             self._placement.place_surface(out)
+        self._displace(SKIN, state, out)
+        self._framed = True
+        self.timing.surface = perf_counter() - began
+
+    def _displace(self, stages: int, state: State, out: Singles) -> None:
+        """Take stages of the displacement of a skin that the rig has placed."""
+        runtime = self.runtime
         displace_skin(
+            stages,
             self._skin,
             runtime.in_frames and not self._framed,
             runtime.unseen,
@@ -221,8 +229,6 @@ class Stepper:
             state.root,
             out,
         )
-        self._framed = True
-        self.timing.surface = perf_counter() - began
 
     def _blend(self, state: State, pose: Floats, root: Floats) -> None:
         """Place the cubature's vertices and blend tables at a pose."""
