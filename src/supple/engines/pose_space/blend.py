@@ -13,10 +13,10 @@ import numpy as np
 
 from supple.arrays import Floats, Ints, Singles
 from supple.compiled.jit import compiled_fused
+from supple.compiled.simd import add_four_scaled, add_one_scaled, add_two_scaled
 from supple.engines.pose_space.elastic_force import ElasticTables
 from supple.engines.pose_space.followed_frames import FrameTables, turn_further, turn_rest
 from supple.engines.pose_space.inertia import InertialTables
-from supple.engines.pose_space.region_blocks import blend_blocks, list_active
 from supple.rig.poses.pose_weights import evaluate_weights
 from supple.rig.tets.vertex_frames import CANCELLED
 
@@ -35,6 +35,8 @@ __all__ = [
 
 #: A chunk of the sum stays in the first-level cache while rows stream past it.
 CHUNK = 2048
+#: Rows that count less than this change nothing that float32 could hold.
+NEGLIGIBLE = 1e-7
 
 
 class PoseTables(NamedTuple):
@@ -241,6 +243,74 @@ def blend_rows(table: Singles, shares: Singles, active: Ints, out: Singles) -> N
                 total,
             )
             k += 4
+
+
+@compiled_fused
+def list_active(shares: Singles, active: Ints) -> int:
+    """Write indices of the shares that count to `active`; return how many there are."""
+    count = 0
+    for i in range(len(shares)):
+        if abs(shares[i]) > NEGLIGIBLE:
+            active[count] = i
+            count += 1
+    return count
+
+
+@compiled_fused
+def blend_blocks(  # type: ignore[no-untyped-def]
+    basis, steps: Singles, width: Ints, start: Ints, shares: Singles, active: Ints, factors, out
+) -> None:
+    """Write Σ shares_i basis_i to `out`, blocks of all groups one after another.
+
+    Parameters
+    ----------
+    basis, steps
+        (m, …) blocks of steps, and (m, Σ width) lengths of a step.
+    width, start
+        Of `RegionGroups`.
+    shares
+        (m,) of the poses.
+    active, factors
+        (m,) and (m · widest,) scratch.
+    out
+        As long as a row of `basis`.
+    """
+    count = list_active(shares, active)
+    at, length, table = 0, basis.shape[1], basis.reshape(basis.size)
+    for group in range(len(width)):
+        columns = width[group]
+        for k in range(count):
+            own, share = steps[active[k], at : at + columns], shares[active[k]]
+            for j in range(columns):
+                factors[k * columns + j] = share * own[j]
+        at += columns
+        begin, end = start[group], start[group + 1]
+        most = max(CHUNK // columns, 1) * columns
+        for first in range(begin, end, most):
+            rows = (min(first + most, end) - first) // columns
+            if count == 0:
+                out[first : first + rows * columns] = np.float32(0)
+            _blend_chunk(table, length, active, count, factors, first, rows, columns, out)
+
+
+@compiled_fused
+def _blend_chunk(table, length, active, count, factors, first, rows, columns, out):  # type: ignore[no-untyped-def]
+    k = 0
+    while k < count:
+        more, own = k > 0, k * columns
+        a = active[k] * length
+        if count - k >= 4:
+            b, c, d = active[k + 1] * length, active[k + 2] * length, active[k + 3] * length
+            places = (a, b, c, d)
+            add_four_scaled(table, places, factors, own, first, rows, columns, more, out)
+            k += 4
+        elif count - k >= 2:
+            places = (a, active[k + 1] * length)
+            add_two_scaled(table, places, factors, own, first, rows, columns, more, out)
+            k += 2
+        else:
+            add_one_scaled(table, (a,), factors, own, first, rows, columns, more, out)
+            k += 1
 
 
 @compiled_fused

@@ -13,24 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple.arrays import Ints, Singles
-from supple.compiled.jit import compiled_fused
-from supple.compiled.simd import LANES, add_four_scaled, add_one_scaled, add_two_scaled
+from supple.compiled.simd import LANES
 
-__all__ = [
-    "NEGLIGIBLE",
-    "RegionGroups",
-    "basis_blocks",
-    "blend_blocks",
-    "block_columns",
-    "group_by_regions",
-    "list_active",
-]
-
-
-#: Entries of a blend that stay in the first-level cache while poses stream past them.
-CHUNK = 2048
-#: Rows that count less than this change nothing that float32 could hold.
-NEGLIGIBLE = 1e-7
+__all__ = ["RegionGroups", "basis_blocks", "block_columns", "group_by_regions"]
 
 
 class RegionGroups(NamedTuple):
@@ -113,71 +98,3 @@ def block_columns(groups: RegionGroups, values: NDArray) -> Singles:
     listed = [row[:width] for row, width in zip(groups.columns, groups.width, strict=True)]
     columns = np.concatenate([np.zeros(0, np.int64), *listed])
     return np.where(columns >= 0, values[:, columns], 0).astype(np.float32)
-
-
-@compiled_fused
-def list_active(shares: Singles, active: Ints) -> int:
-    """Write indices of the shares that count to `active`; return how many there are."""
-    count = 0
-    for i in range(len(shares)):
-        if abs(shares[i]) > NEGLIGIBLE:
-            active[count] = i
-            count += 1
-    return count
-
-
-@compiled_fused
-def blend_blocks(  # type: ignore[no-untyped-def]
-    basis, steps: Singles, width: Ints, start: Ints, shares: Singles, active: Ints, factors, out
-) -> None:
-    """Write Σ shares_i basis_i to `out`, blocks of all groups one after another.
-
-    Parameters
-    ----------
-    basis, steps
-        (m, …) blocks of steps, and (m, Σ width) lengths of a step; see `block_columns`.
-    width, start
-        Of `RegionGroups`.
-    shares
-        (m,) of the poses.
-    active, factors
-        (m,) and (m · widest,) scratch.
-    out
-        As long as a row of `basis`.
-    """
-    count = list_active(shares, active)
-    at, length, table = 0, basis.shape[1], basis.reshape(basis.size)
-    for group in range(len(width)):
-        columns = width[group]
-        for k in range(count):
-            own, share = steps[active[k], at : at + columns], shares[active[k]]
-            for j in range(columns):
-                factors[k * columns + j] = share * own[j]
-        at += columns
-        begin, end = start[group], start[group + 1]
-        most = max(CHUNK // columns, 1) * columns
-        for first in range(begin, end, most):
-            rows = (min(first + most, end) - first) // columns
-            if count == 0:
-                out[first : first + rows * columns] = np.float32(0)
-            _blend_chunk(table, length, active, count, factors, first, rows, columns, out)
-
-
-@compiled_fused
-def _blend_chunk(table, length, active, count, factors, first, rows, columns, out):  # type: ignore[no-untyped-def]
-    k = 0
-    while k < count:
-        more, own = k > 0, k * columns
-        a = active[k] * length
-        if count - k >= 4:
-            b, c, d = active[k + 1] * length, active[k + 2] * length, active[k + 3] * length
-            places = (a, b, c, d)
-            add_four_scaled(table, places, factors, own, first, rows, columns, more, out)
-            k += 4
-        elif count - k >= 2:
-            places = (a, active[k + 1] * length)
-            add_two_scaled(table, places, factors, own, first, rows, columns, more, out)
-            k += 2
-        else:
-            add_one_scaled(table, (a,), factors, own, first, rows, columns, more, out)
-            k += 1
