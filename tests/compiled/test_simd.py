@@ -110,7 +110,7 @@ def test_outer_products_fill_blocks_on_and_above_the_diagonal(width: int, count:
 def test_quaternions_are_multiplied_by_sums_of_rows_and_turn_points() -> None:
     table, turns, shares = singles(7, 4), singles(3, 4), singles(3, 4)
     near = np.array([[6, 0, 3, 3], [1, 2, 3, 4], [5, 5, 0, 1]], np.int32)
-    product, points = turns.copy(), singles(3, 4) * np.float32([1, 1, 1, 0])
+    product, points = turns.copy(), singles(3, 4) * np.array([1, 1, 1, 0], np.float32)
     call_multiply_quaternions(table.ravel(), near.ravel(), shares.ravel(), product.reshape(-1), 2)
     sums = np.einsum("ka,kai->ki", shares, table[near])
     expected = (Rotation.from_quat(sums) * Rotation.from_quat(turns)).as_matrix()
@@ -126,7 +126,7 @@ def test_quaternions_are_multiplied_by_sums_of_rows_and_turn_points() -> None:
 
 @pytest.mark.parametrize("count", [0, 1, 2, 9])
 def test_skin_is_moved_and_carried_and_nothing_behind_it_is_touched(count: int) -> None:
-    root, moved = singles(3, 4), singles(5, 4) * np.float32([1, 1, 1, 0])
+    root, moved = singles(3, 4), singles(5, 4) * np.array([1, 1, 1, 0], np.float32)
     columns = np.vstack([root, np.zeros((1, 4), np.float32)]).T.ravel()
     near = np.random.default_rng(1).integers(0, 5, (count, 4)).astype(np.int32)
     shares, skin = singles(count, 4), singles(count + 2, 3)

@@ -301,12 +301,12 @@ def _blend_chunk(table, length, active, count, factors, first, rows, columns, ou
         a = active[k] * length
         if count - k >= 4:
             b, c, d = active[k + 1] * length, active[k + 2] * length, active[k + 3] * length
-            places = (a, b, c, d)
-            add_four_scaled(table, places, factors, own, first, rows, columns, more, out)
+            four = (a, b, c, d)
+            add_four_scaled(table, four, factors, own, first, rows, columns, more, out)
             k += 4
         elif count - k >= 2:
-            places = (a, active[k + 1] * length)
-            add_two_scaled(table, places, factors, own, first, rows, columns, more, out)
+            two = (a, active[k + 1] * length)
+            add_two_scaled(table, two, factors, own, first, rows, columns, more, out)
             k += 2
         else:
             add_one_scaled(table, (a,), factors, own, first, rows, columns, more, out)

@@ -87,8 +87,13 @@ class InertialScratch(NamedTuple):
         """Make arrays for the tables."""
         c = len(tables.rows)
         widest = int(tables.width.max(initial=1))
-        rooms = np.zeros((3, c, 3))
-        return cls(*rooms, np.zeros(widest), np.zeros(widest, np.float32))
+        return cls(
+            now=np.zeros((c, 3)),
+            felt=np.zeros((c, 3)),
+            carried=np.zeros((c, 3)),
+            local=np.zeros(widest),
+            row=np.zeros(widest, np.float32),
+        )
 
 
 @compiled_fused

@@ -58,7 +58,7 @@ def measure(
     engine_named(engine, "character")
     names = checked_scenes(scenes, model)
     first_use_message(quiet)
-    rows = []
+    rows: list[dict[str, Any]] = []
     with model_files(names, engine, model, quiet) as paths, progress_bar(quiet) as progress:
         task = progress.add_task("measuring", total=len(paths))
         for path in paths:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -92,7 +93,7 @@ def measure(
     """
     names = checked_scenes(scenes, model)
     first_use_message(quiet)
-    rows = []
+    rows: list[dict[str, Any]] = []
     with model_files(names, "pose-space", model, quiet) as paths, progress_bar(quiet) as progress:
         task = progress.add_task("measuring", total=len(paths))
         for path in paths:
@@ -145,33 +146,36 @@ def _timed_parts(
     simulator.reset(poses[0], roots[0])
     out = simulator.surface()
     own, state = simulator._stepper, simulator._state
-    seconds, work = defaultdict(list), defaultdict(list)
+    seconds: dict[str, list[float]] = defaultdict(list)
+    work: dict[str, list[tuple[float, float]]] = defaultdict(list)
     multiply, every = dense_product(), -(-len(poses) // BREAKS)
 
-    def clocked(name: str, call: Callable[[], Any], less: float = 0.0) -> None:
-        seconds[name].append(timed(call) - less)
+    def clocked(name: str, call: Callable[..., Any], *arguments: Any, less: float = 0.0) -> None:
+        began = perf_counter()
+        call(*arguments)
+        seconds[name].append(perf_counter() - began - less)
 
+    targets = own.workspace.targets
     for k, (pose, root) in enumerate(zip(poses, roots, strict=True)):
         if k % every == 0:
             seconds["dense"] += [timed(multiply) for _ in range(3)]
-        own._placed, targets = (None, -1), own.workspace.targets
+        own._placed, own._framed = (None, -1), False
         targets.poses[0], targets.roots[0] = pose, root
-        clocked("rig_tets", lambda t=targets: own._placement.place_tets(t.poses[0], t.points[0]))
-        own._framed = False
-        clocked("call", lambda: own._take(0, state))
+        clocked("rig_tets", own._placement.place_tets, targets.poses[0], targets.points[0])
+        clocked("call", own._take, 0, state)
         call = seconds["call"][-1]
         for name, stage in _STAGES.items():
-            clocked(name, lambda s=stage: own._take(s, state), call)
+            clocked(name, own._take, stage, state, less=call)
         if k % 2:
-            clocked("elastic", lambda: _elastic(own._arguments, state.q), call)
+            clocked("elastic", _elastic, own._arguments, state.q, less=call)
             own._take(SOLVE, state)
         else:
-            clocked("solve", lambda: own._take(SOLVE, state), call)
-        clocked("memory", lambda: own._take(REMEMBER, state), call)
+            clocked("solve", own._take, SOLVE, state, less=call)
+        clocked("memory", own._take, REMEMBER, state, less=call)
         own._placed = (state, state.steps)
-        clocked("rig_skin", lambda: own._placement.place_surface(out))
+        clocked("rig_skin", own._placement.place_surface, out)
         for name, stage in _SKIN.items():
-            clocked(name, lambda s=stage: own._displace(s, state, out), call)
+            clocked(name, own._displace, stage, state, out, less=call)
         for name, each in _work(own, state.q).items():
             work[name].append(each)
     return seconds, work
