@@ -25,13 +25,15 @@ from supple.compiled.jit import compiled_brief
 from supple.engines.engine import FIRST_ENGINE, engine_named
 from supple.errors import SuppleError
 from supple.lab.bench.step_bench import checked_scenes, model_files
-from supple.lab.bench.timing import RATE, WARM_UP, back_and_forth, motion_of
+from supple.lab.bench.timing import RATE, WARM_UP, back_and_forth, motion_of, timed
 
 __all__ = ["LATE", "measure", "steadiness", "table"]
 
 
 #: A step is late that takes longer than so many medians.
 LATE = 2.0
+#: Rounds of a loop whose time says how many take as long as a step.
+CALIBRATED = 10_000
 #: Most steps of a run; poses of the motion are made once, and gone through again and again.
 MOST_STEPS, MOST_POSES = 10_000_000, 5_000
 
@@ -88,9 +90,8 @@ def steadiness(path: Path, engine: str, steps: int) -> dict[str, Any]:
     seconds, cpu = np.ones((2, steps)), np.ones((2, steps))
     step_seconds = _warm_up(simulator, poses, roots, out)
     _arithmetic(10, 0.5)
-    began = perf_counter()
-    _arithmetic(1_000_000, 0.5)
-    times = int(step_seconds / (perf_counter() - began) * 1_000_000) + 1
+    quickest = min(timed(lambda: _arithmetic(CALIBRATED, 0.5)) for _ in range(50))
+    times = int(CALIBRATED * step_seconds / quickest) + 1
     faults, switches = _page_faults()
     blocks, collections = sys.getallocatedblocks(), _collections()
     for k in range(steps):
