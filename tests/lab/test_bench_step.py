@@ -276,7 +276,7 @@ def test_steps_keep_no_memory_and_leave_no_garbage(
     assert row["page_faults"] is None or row["page_faults"] < 200
     for each in (row["step"], row["loop"]):
         assert each["median_ms"] > 0
-        assert 0 <= each["late"] <= 2000
+        assert 0 <= each["late_undisturbed"] <= each["late"] <= 2000
         assert 1 <= each["p99"] <= each["worst"]
     table([row])
     assert "steps that are late" in capsys.readouterr().out

@@ -20,7 +20,7 @@ import numpy as np
 from supple.app.character_models import load_character_model
 from supple.app.processes import with_cores
 from supple.app.progress_bar import first_use_message, progress_bar
-from supple.arrays import Floats
+from supple.arrays import Bools, Floats
 from supple.compiled.jit import compiled_brief
 from supple.engines.engine import FIRST_ENGINE, engine_named
 from supple.errors import SuppleError
@@ -87,12 +87,13 @@ def steadiness(path: Path, engine: str, steps: int) -> dict[str, Any]:
     simulator.reset(poses[0], roots[0])
     out = np.array(simulator.surface())
     # All arrays are written before: memory that is new is given a page at its first use.
-    seconds, cpu = np.ones((2, steps)), np.ones((2, steps))
+    seconds, cpu, switched = np.ones((2, steps)), np.ones((2, steps)), np.ones(steps + 1)
     step_seconds = _warm_up(simulator, poses, roots, out)
     _arithmetic(10, 0.5)
     quickest = min(timed(lambda: _arithmetic(CALIBRATED, 0.5)) for _ in range(50))
     times = int(CALIBRATED * step_seconds / quickest) + 1
     faults, switches = _page_faults()
+    switched[0] = switches or 0
     blocks, collections = sys.getallocatedblocks(), _collections()
     for k in range(steps):
         at = k % len(poses)
@@ -104,14 +105,18 @@ def steadiness(path: Path, engine: str, steps: int) -> dict[str, Any]:
         _arithmetic(times, 0.5)
         seconds[0, k], seconds[1, k] = ended - began, perf_counter() - ended
         cpu[0, k], cpu[1, k] = between - used, thread_time() - between
+        switched[k + 1] = _page_faults()[1] or 0
     collections, blocks = _collections() - collections, sys.getallocatedblocks() - blocks
     faults_after, switches_after = _page_faults()
+    # After an interruption the caches are somebody else's, and the next step is slow, too.
+    calm = np.diff(switched) == 0
+    calm[1:] &= calm[:-1].copy()
     return {
         "scene": model.name,
         "engine": engine,
         "steps": steps,
-        "step": _unevenness(seconds[0], cpu[0]),
-        "loop": _unevenness(seconds[1], cpu[1]),
+        "step": _unevenness(seconds[0], cpu[0], calm),
+        "loop": _unevenness(seconds[1], cpu[1], calm),
         "collections": collections,
         "blocks": blocks,
         "page_faults": None if faults is None else faults_after - faults,
@@ -146,8 +151,11 @@ def _page_faults() -> tuple[Any, Any]:
     return used.ru_minflt + used.ru_majflt, used.ru_nivcsw
 
 
-def _unevenness(seconds: Floats, cpu: Floats) -> dict[str, Any]:
-    """Return median, largest, and how many are late by the wall's clock and by the processor's."""
+def _unevenness(seconds: Floats, cpu: Floats, calm: Bools) -> dict[str, Any]:
+    """Return median, largest, and how many are late by the wall's clock and by the processor's.
+
+    `calm` says when nothing interrupted the process.
+    """
     middle, used = float(np.median(seconds)), float(np.median(cpu))
     return {
         "median_ms": 1e3 * middle,
@@ -155,6 +163,7 @@ def _unevenness(seconds: Floats, cpu: Floats) -> dict[str, Any]:
         "worst": float(seconds.max()) / middle,
         "late": int((seconds > LATE * middle).sum()),
         "late_on_processor": int((cpu > LATE * used).sum()),
+        "late_undisturbed": int((seconds > LATE * middle)[calm].sum()),
     }
 
 
@@ -166,7 +175,8 @@ def table(rows: list[dict[str, Any]]) -> None:
     grid = Table(
         title=f"Steps of more than {LATE:g} medians, on one core",
         caption="Beside each step runs a loop of arithmetic that takes as long; it is late where "
-        "the machine is. By the processor's clock: while the process was not put aside.",
+        "the machine is. Nothing interrupted: no other process had the core in this step or the "
+        "one before, after which caches are cold. By the processor's clock: time on the core alone.",
     )
     grid.add_column("")
     for row in rows:
@@ -179,6 +189,9 @@ def table(rows: list[dict[str, Any]]) -> None:
         own = [row[key] for row in rows]
         lines |= {
             f"{what} that are late": [f"{each['late']:,}" for each in own],
+            "  though nothing interrupted" + " " * (key == "loop"): [
+                f"{each['late_undisturbed']:,}" for each in own
+            ],
             "  by the processor's clock" + " " * (key == "loop"): [
                 f"{each['late_on_processor']:,}" for each in own
             ],
