@@ -176,7 +176,7 @@ def table(rows: list[dict[str, Any]]) -> None:
         title=f"Steps of more than {LATE:g} medians, on one core",
         caption="Beside each step runs a loop of arithmetic that takes as long; it is late where "
         "the machine is. Nothing interrupted: no other process had the core in this step or the "
-        "one before, after which caches are cold. By the processor's clock: time on the core alone.",
+        "one before, after which caches are cold. By the processor's clock: time on the core.",
     )
     grid.add_column("")
     for row in rows:
