@@ -34,7 +34,7 @@ FLOORS = (
 )
 #: Names of roles, which sibling folders may share.
 ROLES = {"build", "model", "simulator", "read", "write"}
-MOST_MODULES, MOST_IN_FOLDER, MOST_LINES, MOST_FUNCTION_LINES = 590, 20, 450, 80
+MOST_MODULES, MOST_IN_FOLDER, MOST_LINES, MOST_FUNCTION_LINES = 640, 20, 450, 80
 MOST_RIDDLES = 60
 RIDDLE = re.compile(r"(What|How|Where|Which|Those)\b")
 #: Functions that may be longer, and why.

@@ -3,6 +3,7 @@
 import numba
 import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
 
 from supple.compiled.simd import (
     LANES,
@@ -11,7 +12,12 @@ from supple.compiled.simd import (
     gradient_rows,
     matrix_times_rows,
     rows_times_vector,
-    weighted_row_sum,
+)
+from supple.compiled.simd_rows import (
+    add_carried_rows,
+    multiply_quaternion_rows,
+    rotate_rows,
+    transform_rows,
 )
 from supple.linalg.upper_triangle import cholesky, padded_identity, solve
 
@@ -48,10 +54,19 @@ def call_add_outer(a, b, count, width, out):
 
 
 @numba.njit
-def call_weighted_row_sum(table, rows, factors):
-    return weighted_row_sum(
-        table, rows[0], rows[1], rows[2], rows[3], factors[0], factors[1], factors[2], factors[3]
-    )
+def call_multiply_quaternions(table, near, shares, turns, count):
+    multiply_quaternion_rows(table, near, shares, turns, count)
+
+
+@numba.njit
+def call_rotate(turns, points, count):
+    rotate_rows(turns, points, count)
+
+
+@numba.njit
+def call_carry(columns, moved, near, shares, world, skin, count):
+    transform_rows(columns, moved, world, len(world) // 4)
+    add_carried_rows(world, near, shares, columns, skin, count)
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -92,10 +107,42 @@ def test_outer_products_fill_blocks_on_and_above_the_diagonal(width: int, count:
     assert (out[~above] == 1).all()
 
 
-def test_four_rows_of_four_are_summed() -> None:
-    table, rows, factors = singles(7, 4), np.array([6, 0, 3, 3], np.int32), singles(4)
-    expected = factors @ table[rows]
-    assert call_weighted_row_sum(table.ravel(), rows, factors) == pytest.approx(expected, abs=1e-6)
+def test_quaternions_are_multiplied_by_sums_of_rows_and_turn_points() -> None:
+    table, turns, shares = singles(7, 4), singles(3, 4), singles(3, 4)
+    near = np.array([[6, 0, 3, 3], [1, 2, 3, 4], [5, 5, 0, 1]], np.int32)
+    product, points = turns.copy(), singles(3, 4) * np.array([1, 1, 1, 0], np.float32)
+    call_multiply_quaternions(table.ravel(), near.ravel(), shares.ravel(), product.reshape(-1), 2)
+    sums = np.einsum("ka,kai->ki", shares, table[near])
+    expected = (Rotation.from_quat(sums) * Rotation.from_quat(turns)).as_matrix()
+    found = Rotation.from_quat(product).as_matrix()
+    assert found[:2] == pytest.approx(expected[:2], abs=1e-5)
+    assert (product[2] == turns[2]).all()
+    turned = points.copy()
+    call_rotate(turns.ravel(), turned.reshape(-1), 3)
+    expected = Rotation.from_quat(turns).apply(points[:, :3])
+    assert turned[:, :3] == pytest.approx(expected, abs=1e-5)
+    assert (turned[:, 3] == 0).all()
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 9])
+def test_skin_is_moved_and_carried_and_nothing_behind_it_is_touched(count: int) -> None:
+    root, moved = singles(3, 4), singles(5, 4) * np.array([1, 1, 1, 0], np.float32)
+    columns = np.vstack([root, np.zeros((1, 4), np.float32)]).T.ravel()
+    near = np.random.default_rng(1).integers(0, 5, (count, 4)).astype(np.int32)
+    shares, skin = singles(count, 4), singles(count + 2, 3)
+    found = skin.copy()
+    call_carry(
+        np.ascontiguousarray(columns),
+        moved.ravel(),
+        near.ravel(),
+        shares.ravel(),
+        np.zeros(20, np.float32),
+        found.reshape(-1),
+        count,
+    )
+    carried = skin[:count] + np.einsum("ka,kai->ki", shares, moved[near])[:, :3]
+    assert found[:count] == pytest.approx(carried @ root[:, :3].T + root[:, 3], abs=1e-5)
+    assert (found[count:] == skin[count:]).all()
 
 
 @pytest.mark.parametrize("n", [1, 3, 4, 8, 30, 45, 100, 101])

@@ -263,6 +263,69 @@ def test_the_parts_of_a_step_make_up_the_whole_of_it(bar_file: Path) -> None:
     assert 0 < sum(kept.values()) < bar_file.stat().st_size / 1e6
 
 
+@pytest.fixture(scope="module")
+def bar_parts(bar_file: Path) -> dict[str, Any]:
+    from supple.lab.bench.step_parts import measure
+
+    (row,) = measure(model=bar_file, steps=40, quiet=True)
+    return row
+
+
+def test_parts_of_a_step_say_what_they_move_and_keep_the_machines_limits(
+    bar_parts: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    from supple.lab.bench.step_parts import PARTS, table
+
+    parts = bar_parts["parts"]
+    assert tuple(parts) == tuple(PARTS)
+    counted = [each for each in parts.values() if each["bytes"] is not None]
+    assert len(counted) == len(PARTS) - 2, "all but the rig"
+    assert sum(each["bytes"] for each in counted) == pytest.approx(bar_parts["bytes"])
+    # Of 20 tets with 8 columns: G, its products, and their sum.
+    assert parts["elastic"]["flops"] == 20 * (2 * 8 * (72 + 9 + 81 + 9) + 9 * 8 * 16)
+    assert 0 < parts["elastic"]["of_limit"] < 1
+    json.dumps(bar_parts, allow_nan=False)
+    table([bar_parts])
+    assert "elastic" in capsys.readouterr().out
+
+
+def test_steps_keep_no_memory_and_leave_no_garbage(
+    bar_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from supple.lab.bench.steady_bench import table
+
+    main(["bench", "--model", str(bar_file), "--steady", "2000", "--json", "--quiet"])
+    (row,) = json.loads(capsys.readouterr().out)
+    assert row["steps"] == 2000
+    assert row["collections"] == 0
+    assert abs(row["blocks"]) < 1000, "less than half a block a step"
+    assert row["page_faults"] is None or row["page_faults"] < 200
+    for each in (row["step"], row["loop"]):
+        assert each["median_ms"] > 0
+        assert 0 <= each["late_undisturbed"] <= each["late"] <= 2000
+        assert 1 <= each["p99"] <= each["worst"]
+    table([row])
+    assert "steps that are late" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--parts", "--steady", "500"], "--parts and --steady; give one"),
+        (["--parts", "--fidelity"], "--parts and --fidelity; give one"),
+        (["--steady", "3"], "3 steps; choose between 100"),
+        (["--parts", "--engine", "full"], "--parts is for pose-space, not full"),
+    ],
+)
+def test_details_of_steps_are_asked_for_one_at_a_time(
+    words: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ending:
+        main(["bench", "x", *words, "--quiet"])
+    assert ending.value.code == 1
+    assert told in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("count", [6, 10, 25, 50, 100, 137])
 def test_modes_are_spread_over_regions_as_the_scene_has_them(count: int) -> None:
     own = (10, 20, 20, 20, 20, 10)

@@ -9,7 +9,7 @@ from supple.elastic.material import Material
 from supple.engines.pose_space.build.pose_basis import pose_basis
 from supple.engines.pose_space.build.shaken_basis import shaken_shapes
 from supple.mesh.tets import TetMesh
-from supple.reduction.cubature.condensed import condensed_stiffness, seen_in_basis
+from supple.reduction.cubature.condensed_forces import condensed_stiffness, seen_in_basis
 from supple.reduction.cubature.elastic_cubature import elastic_cubature
 from supple.reduction.cubature.elastic_forces import PoseForces
 from supple.reduction.cubature.samples import rest_stiffness

@@ -69,6 +69,8 @@ def step(
     model: Path | None = None,
     steps: int = 5_000,
     fidelity: Flag = False,
+    parts: Flag = False,
+    steady: int | None = None,
     budget: Flag = False,
     splitting: Splitting = SPLITTING,
     display: Shown = DISPLAY,
@@ -86,18 +88,27 @@ def step(
         How many steps of its motion to time.
     fidelity
         Also compare with the unreduced simulation; takes minutes a scene.
+    parts
+        Instead, time the parts of a pose-space step, beside what this machine could do.
+    steady
+        Instead, take so many steps, and count those that are late beside equal loops of arithmetic.
     budget
         Instead, split the error of characters as supple bake makes them into its parts: time step,
         basis, cubature, limits and others. Takes minutes a character; a run that was ended goes on
         where it was.
     """
+    asked = {"--parts": parts, "--steady": steady is not None, "--budget": budget}
+    asked |= {"--fidelity": fidelity, "--model": budget and model is not None}
+    both = [name for name, given in asked.items() if given]
+    if len(both) > 1:
+        raise SuppleError(f"{both[0]} and {both[1]}; give one or the other")
     if budget:
-        if fidelity or model is not None:
-            other = "--fidelity" if fidelity else "--model"
-            raise SuppleError(f"--budget and {other}; give one or the other")
         _budget(scenes, engine, splitting, display)
         return
     splitting.refuse()
+    if parts or steady is not None:
+        _steps_in_detail(scenes, engine, model, steps, steady, display)
+        return
     from supple.engines.engine import engine_named
     from supple.lab.bench.step_bench import measure, table
     from supple.scenes.characters.character_scene import SCENES
@@ -120,6 +131,29 @@ def step(
         scenes, engine=engine, model=model, steps=steps, fidelity=fidelity, quiet=display.silent
     )
     display.show(rows, table)
+
+
+def _steps_in_detail(
+    scenes: tuple[str, ...],
+    engine: str,
+    model: Path | None,
+    steps: int,
+    steady: int | None,
+    display: Display,
+) -> None:
+    """Show the parts of steps or, with `steady`, how even they are."""
+    from supple.lab.bench import steady_bench, step_parts
+
+    if steady is not None:
+        rows = steady_bench.measure(
+            scenes, engine=engine, model=model, steps=steady, quiet=display.silent
+        )
+        display.show(rows, steady_bench.table)
+        return
+    if engine != FIRST_ENGINE:
+        raise SuppleError(f"--parts is for {FIRST_ENGINE}, not {engine}")
+    rows = step_parts.measure(scenes, model=model, steps=steps, quiet=display.silent)
+    display.show(rows, step_parts.table)
 
 
 def _budget(given: tuple[str, ...], engine: str, words: BudgetWords, display: Display) -> None:

@@ -21,7 +21,11 @@ __all__ = [
     "LANES",
     "WORD",
     "VectorCode",
+    "add_four_scaled",
+    "add_one_scaled",
     "add_outer_products",
+    "add_three_rows",
+    "add_two_scaled",
     "add_weighted_rows",
     "gradient_rows",
     "matrix_times_rows",
@@ -30,17 +34,16 @@ __all__ = [
     "subtract_blocks",
     "subtract_products",
     "vector_kernel",
-    "weighted_row_sum",
 ]
 
 
 #: Columns that are worked on together.
 LANES = 8
 WORD = ir.IntType(64)
-ZERO, _TWO = ir.Constant(WORD, 0), ir.Constant(WORD, 2)
+ZERO = ir.Constant(WORD, 0)
 _INDEX = ir.IntType(32)
 _SINGLES = ir.VectorType(ir.FloatType(), LANES)
-_BITS = {ir.FloatType(): 32, ir.DoubleType(): 64}
+_BITS = {ir.FloatType(): 32, ir.DoubleType(): 64, ir.IntType(16): 16}
 
 
 class VectorCode:
@@ -352,22 +355,70 @@ def _solve_block(typing: Any, a: Any, stride: Any, row: Any, column: Any) -> Any
 solve_block: Any = intrinsic(_solve_block)
 
 
-def _weighted_row_sum(
-    typing: Any, table: Any, a: Any, b: Any, c: Any, d: Any, p: Any, q: Any, r: Any, s: Any
+def _add_scaled_rows(count: int) -> Any:
+    """Return an intrinsic that sums rows of `count` tables, each column times a factor."""
+
+    def typed(
+        typing: Any,
+        table: Any,
+        places: Any,
+        factors: Any,
+        own: Any,
+        at: Any,
+        rows: Any,
+        width: Any,
+        more: Any,
+        out: Any,
+    ) -> Any:
+        """Write Σ f_k t_k to `rows` rows of `out[at]` or, if there is `more`, add it to them.
+
+        Rows t_k, of int16 or float32, begin at `table[places[k] + at]`, `places` being a tuple, and
+        their factors (width,) at `factors[own + k width]`.
+        """
+
+        def write(code: VectorCode) -> None:
+            table, places, factors, own, at, rows, width, more, out = code.args
+            builder = code.builder
+            none = ir.Constant(_SINGLES, [0.0] * LANES)
+            begins = [code.at(builder.extract_value(places, k), at) for k in range(count)]
+            with code.count(ZERO, rows) as (row, _), code.columns(ZERO, width) as (column, _):
+                place = code.at(column, (row, width))
+                target = code.at(at, place)
+                total = builder.select(more, code.load(out, target), none)
+                for k, begin in enumerate(begins):
+                    entries = code.load(table, code.at(begin, place))
+                    if entries.type != _SINGLES:
+                        entries = builder.sitofp(entries, _SINGLES)
+                    factor = code.load(factors, code.at(own, column, (width, k)))
+                    total = code.multiply_add(factor, entries, total)
+                code.store(total, out, target)
+
+        return vector_kernel(write, (table, places, factors, own, at, rows, width, more, out))
+
+    return intrinsic(typed)
+
+
+add_four_scaled: Any = _add_scaled_rows(4)
+add_two_scaled: Any = _add_scaled_rows(2)
+add_one_scaled: Any = _add_scaled_rows(1)
+
+
+def _add_three_rows(
+    typing: Any, rows: Any, at: Any, width: Any, a: Any, b: Any, c: Any, out: Any
 ) -> Any:
-    """Σ of rows a, b, c, d of a table (n, 4), flat, times p, q, r, s: four numbers."""
+    """Add three rows at `rows[at]`, times a, b and c, to `out` (width,)."""
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        code = VectorCode(context, builder, signature.args, args)
-        data, total = code.args[0], None
-        for row, factor in zip(code.args[1:5], code.args[5:], strict=True):
-            at = builder.shl(builder.sext(row, WORD) if row.type != WORD else row, _TWO)
-            total = code.multiply_add(code.load(data, at, 4), code.repeated(factor, 4), total)
-        parts = [builder.extract_element(total, ir.Constant(ir.IntType(32), i)) for i in range(4)]
-        return context.make_tuple(builder, signature.return_type, parts)
+    def write(code: VectorCode) -> None:
+        rows, at, width, *factors, out = code.args
+        spread = [code.repeated(factor) for factor in factors]
+        with code.columns(ZERO, width) as (column, _):
+            total = code.load(out, column)
+            for i, factor in enumerate(spread):
+                own = code.load(rows, code.at(at, column, (width, i)))
+                total = code.multiply_add(factor, own, total)
+            code.store(total, out, column)
 
-    four = types.UniTuple(types.float32, 4)
-    return four(table, a, b, c, d, p, q, r, s), codegen
+    return vector_kernel(write, (rows, at, width, a, b, c, out))
 
 
-weighted_row_sum: Any = intrinsic(_weighted_row_sum)
+add_three_rows: Any = intrinsic(_add_three_rows)

@@ -166,7 +166,7 @@ def test_a_copy_from_a_pickle_needs_nothing_compiled_anew():
     for each in (original, twin):
         each.step()
         each.surface()
-    for name in ("_tables", "_work", "_targets", "_skin"):
+    for name in ("_arguments", "_skin"):
         bounds = (vars(each._stepper)[name] for each in (original, twin))
         first, second = (bound._numba_type_ for bound in bounds)
         assert first == second, name

@@ -13,13 +13,24 @@ import numpy as np
 
 from supple.arrays import Floats, Ints, Singles
 from supple.compiled.jit import compiled_fused
+from supple.compiled.simd import add_four_scaled, add_one_scaled, add_two_scaled
 from supple.engines.pose_space.elastic_force import ElasticTables
 from supple.engines.pose_space.followed_frames import FrameTables, turn_further, turn_rest
 from supple.engines.pose_space.inertia import InertialTables
 from supple.rig.poses.pose_weights import evaluate_weights
 from supple.rig.tets.vertex_frames import CANCELLED
 
-__all__ = ["Blend", "PoseTables", "blend_at_pose", "blend_rows", "fade_out", "frames_of"]
+__all__ = [
+    "Blend",
+    "PoseTables",
+    "blend_bases",
+    "blend_frames",
+    "blend_mass",
+    "blend_rows",
+    "fade_out",
+    "frames_of",
+    "replace_cancelled",
+]
 
 
 #: A chunk of the sum stays in the first-level cache while rows stream past it.
@@ -61,6 +72,8 @@ class Blend(NamedTuple):
     """(m + pairs,) shares of the stiffness corrections."""
     active: Ints
     """Rows of a table whose share is not negligible."""
+    factors: Singles
+    """(m · widest,) scratch of blended blocks."""
     turns: Singles
     """(4k,) blended quaternions of the cubature's vertices."""
     frames: Singles
@@ -95,6 +108,7 @@ class Blend(NamedTuple):
         """Make arrays for tables of k cubature vertices and r modes."""
         m, packed = len(elastic.basis), n_modes * (n_modes + 1) // 2
         rows = max(len(poses.products), len(poses.corrections), m)
+        widest = int(max(elastic.width.max(initial=0), inertial.width.max(initial=0)))
         return cls(
             weights=np.zeros(m),
             distances=np.zeros(m),
@@ -102,6 +116,7 @@ class Blend(NamedTuple):
             pairs=np.zeros(len(poses.products), np.float32),
             corrections=np.zeros(len(poses.corrections), np.float32),
             active=np.zeros(rows, np.int64),
+            factors=np.zeros(m * widest, np.float32),
             turns=np.zeros(poses.turns.shape[1], np.float32),
             frames=np.tile(np.eye(3, dtype=np.float32).reshape(9), (n_vertices, 1)),
             tet_turns=np.zeros(follow.turns.shape[1], np.float32),
@@ -117,23 +132,20 @@ class Blend(NamedTuple):
 
 
 @compiled_fused
-def blend_at_pose(
+def blend_frames(
     pose: Floats,
     tables: PoseTables,
     normalise: bool,
     negligible: float,
-    elastic: ElasticTables,
-    inertial: InertialTables,
     follow: FrameTables,
     points: Floats,
     blend: Blend,
 ) -> None:
-    """Fill `blend` with all that depends on the pose (s,) but not on the state.
+    """Weigh the poses at a pose (s,), and turn frames of the cubature's vertices there.
 
-    Weights of the poses, frames, basis rows, reduced mass and ϒ. `points` (k, 3) are rest positions
-    of the cubature's vertices at the pose; weights below `negligible` fade out.
+    `points` (k, 3) are their rest positions at the pose; weights below `negligible` fade out.
     """
-    weights = blend.weights
+    weights, shares = blend.weights, blend.shares
     evaluate_weights(
         pose,
         tables.scales,
@@ -145,20 +157,48 @@ def blend_at_pose(
         weights,
     )
     fade_out(weights, negligible)
-    shares = blend.shares
     for i in range(len(weights)):
         shares[i] = weights[i]
-    if len(blend.turns):
-        blend_rows(tables.turns, shares, blend.active, blend.turns)
-        if len(follow.corners):
-            blend_rows(follow.turns, shares, blend.active, blend.tet_turns)
-            turn_rest(
-                follow, points, blend.tet_turns, blend.matrix, blend.quaternion, blend.further
-            )
-            turn_further(blend.further, follow.near, follow.near_shares, blend.turns)
-        frames_of(blend.turns, tables.turns, weights, blend.frames)
-    blend_rows(elastic.basis, shares, blend.active, blend.basis)
-    blend_rows(inertial.plain, shares, blend.active, blend.inertial)
+    if len(blend.turns) == 0:
+        return
+    blend_rows(tables.turns, shares, blend.active, blend.turns)
+    if len(follow.corners):
+        blend_rows(follow.turns, shares, blend.active, blend.tet_turns)
+        turn_rest(follow, points, blend.tet_turns, blend.matrix, blend.quaternion, blend.further)
+        turn_further(blend.further, follow.near, follow.near_shares, blend.turns)
+    replace_cancelled(tables.turns, weights, blend.turns)
+    frames_of(blend.turns, blend.frames)
+
+
+@compiled_fused
+def blend_bases(elastic: ElasticTables, inertial: InertialTables, blend: Blend) -> None:
+    """Blend basis rows of the cubature by the poses' weights."""
+    blend_blocks(
+        elastic.basis,
+        elastic.steps,
+        elastic.width,
+        elastic.start,
+        blend.shares,
+        blend.active,
+        blend.factors,
+        blend.basis,
+    )
+    blend_blocks(
+        inertial.plain,
+        inertial.steps,
+        inertial.width,
+        inertial.start,
+        blend.shares,
+        blend.active,
+        blend.factors,
+        blend.inertial,
+    )
+
+
+@compiled_fused
+def blend_mass(tables: PoseTables, blend: Blend) -> None:
+    """Blend the reduced mass and ΔK by the poses' weights; take ϒ from the mass."""
+    weights = blend.weights
     _pair_shares(weights, blend.pairs)
     blend_rows(tables.products, blend.pairs, blend.active, blend.mass)
     if len(tables.corrections):
@@ -175,11 +215,7 @@ def blend_at_pose(
 @compiled_fused
 def blend_rows(table: Singles, shares: Singles, active: Ints, out: Singles) -> None:
     """Write Σ shares_i table_i to `out`; `active` (rows,) is scratch."""
-    count = 0
-    for i in range(len(shares)):
-        if abs(shares[i]) > NEGLIGIBLE:
-            active[count] = i
-            count += 1
+    count = list_active(shares, active)
     length = len(out)
     for begin in range(0, length, CHUNK):
         end = min(begin + CHUNK, length)
@@ -207,6 +243,74 @@ def blend_rows(table: Singles, shares: Singles, active: Ints, out: Singles) -> N
                 total,
             )
             k += 4
+
+
+@compiled_fused
+def list_active(shares: Singles, active: Ints) -> int:
+    """Write indices of the shares that count to `active`; return how many there are."""
+    count = 0
+    for i in range(len(shares)):
+        if abs(shares[i]) > NEGLIGIBLE:
+            active[count] = i
+            count += 1
+    return count
+
+
+@compiled_fused
+def blend_blocks(  # type: ignore[no-untyped-def]
+    basis, steps: Singles, width: Ints, start: Ints, shares: Singles, active: Ints, factors, out
+) -> None:
+    """Write Σ shares_i basis_i to `out`, blocks of all groups one after another.
+
+    Parameters
+    ----------
+    basis, steps
+        (m, …) blocks of steps, and (m, Σ width) lengths of a step.
+    width, start
+        Of `RegionGroups`.
+    shares
+        (m,) of the poses.
+    active, factors
+        (m,) and (m · widest,) scratch.
+    out
+        As long as a row of `basis`.
+    """
+    count = list_active(shares, active)
+    at, length, table = 0, basis.shape[1], basis.reshape(basis.size)
+    for group in range(len(width)):
+        columns = width[group]
+        for k in range(count):
+            own, share = steps[active[k], at : at + columns], shares[active[k]]
+            for j in range(columns):
+                factors[k * columns + j] = share * own[j]
+        at += columns
+        begin, end = start[group], start[group + 1]
+        most = max(CHUNK // columns, 1) * columns
+        for first in range(begin, end, most):
+            rows = (min(first + most, end) - first) // columns
+            if count == 0:
+                out[first : first + rows * columns] = np.float32(0)
+            _blend_chunk(table, length, active, count, factors, first, rows, columns, out)
+
+
+@compiled_fused
+def _blend_chunk(table, length, active, count, factors, first, rows, columns, out):  # type: ignore[no-untyped-def]
+    k = 0
+    while k < count:
+        more, own = k > 0, k * columns
+        a = active[k] * length
+        if count - k >= 4:
+            b, c, d = active[k + 1] * length, active[k + 2] * length, active[k + 3] * length
+            four = (a, b, c, d)
+            add_four_scaled(table, four, factors, own, first, rows, columns, more, out)
+            k += 4
+        elif count - k >= 2:
+            two = (a, active[k + 1] * length)
+            add_two_scaled(table, two, factors, own, first, rows, columns, more, out)
+            k += 2
+        else:
+            add_one_scaled(table, (a,), factors, own, first, rows, columns, more, out)
+            k += 1
 
 
 @compiled_fused
@@ -270,36 +374,48 @@ def _correction_shares(weights: Floats, ends: Ints, out: Singles) -> None:
 
 
 @compiled_fused
-def frames_of(blend: Singles, turns: Singles, weights: Floats, out: Singles) -> None:
-    """Write rotation matrices (k, 9), row by row, of blended quaternions (4k,).
+def replace_cancelled(table: Singles, weights: Floats, turns: Singles) -> None:
+    """Take the rotation of the pose that counts most where blended quaternions (4k,) cancel.
 
-    Where the blend cancels, the rotation of the pose that counts most is taken.
+    `table` (m, 4k) has those of the poses.
     """
     total, strongest = 0.0, 0
     for pose in range(len(weights)):
         total += abs(weights[pose])
         if abs(weights[pose]) > abs(weights[strongest]):
             strongest = pose
+    least, cancelled = np.float32((CANCELLED * total) ** 2), 0
+    for k in range(len(turns) // 4):
+        x, y, z, w = turns[4 * k], turns[4 * k + 1], turns[4 * k + 2], turns[4 * k + 3]
+        cancelled += not x * x + y * y + z * z + w * w > least
+    if cancelled == 0:
+        return
+    for k in range(len(turns) // 4):
+        x, y, z, w = turns[4 * k], turns[4 * k + 1], turns[4 * k + 2], turns[4 * k + 3]
+        if not x * x + y * y + z * z + w * w > least:
+            for i in range(4 * k, 4 * k + 4):
+                turns[i] = table[strongest, i]
+
+
+@compiled_fused
+def frames_of(turns: Singles, out: Singles) -> None:
+    """Write rotation matrices (k, 9), row by row, of quaternions (4k,) of any length but 0."""
+    one, two = np.float32(1), np.float32(2)
     for k in range(len(out)):
-        x, y, z, w = blend[4 * k], blend[4 * k + 1], blend[4 * k + 2], blend[4 * k + 3]
-        squared = x * x + y * y + z * z + w * w
-        if not squared > (CANCELLED * total) ** 2:
-            row = turns[strongest]
-            x, y, z, w = row[4 * k], row[4 * k + 1], row[4 * k + 2], row[4 * k + 3]
-            squared = x * x + y * y + z * z + w * w
-        s = 2 / squared
+        x, y, z, w = turns[4 * k], turns[4 * k + 1], turns[4 * k + 2], turns[4 * k + 3]
+        s = two / (x * x + y * y + z * z + w * w)
         out[k, 0], out[k, 1], out[k, 2] = (
-            1 - s * (y * y + z * z),
+            one - s * (y * y + z * z),
             s * (x * y - z * w),
             s * (x * z + y * w),
         )
         out[k, 3], out[k, 4], out[k, 5] = (
             s * (x * y + z * w),
-            1 - s * (x * x + z * z),
+            one - s * (x * x + z * z),
             s * (y * z - x * w),
         )
         out[k, 6], out[k, 7], out[k, 8] = (
             s * (x * z - y * w),
             s * (y * z + x * w),
-            1 - s * (x * x + y * y),
+            one - s * (x * x + y * y),
         )

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from supple.arrays import Floats, Ints, Singles
 from supple.compiled.jit import compiled_fused
@@ -46,8 +47,10 @@ SQUEEZED, FLAT = 0.4, 0.2
 class ElasticTables(NamedTuple):
     """Elastic cubature, read only; its tets are ordered by the regions that reach them."""
 
-    basis: Singles
-    """(m, …) blocks of 12 rows a tet."""
+    basis: NDArray
+    """(m, …) blocks of 12 rows a tet, in steps of int16 or in float32."""
+    steps: Singles
+    """(m, Σ width) lengths of a step."""
     first: Ints
     width: Ints
     start: Ints

@@ -18,7 +18,7 @@ from scipy.spatial import cKDTree
 
 from supple.arrays import Floats, Ints, Singles
 from supple.compiled.jit import compiled_fused
-from supple.compiled.simd import weighted_row_sum
+from supple.compiled.simd_rows import multiply_quaternion_rows
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.rig.skeleton.skinning_kernels import to_quaternion
 
@@ -233,21 +233,10 @@ def turn_further(
 
     Quaternions need not be of unit length, before or after.
     """
-    table = further.reshape(4 * len(further))
-    for k in range(len(neighbours)):
-        a, b, c, d = weighted_row_sum(
-            table,
-            neighbours[k, 0],
-            neighbours[k, 1],
-            neighbours[k, 2],
-            neighbours[k, 3],
-            shares[k, 0],
-            shares[k, 1],
-            shares[k, 2],
-            shares[k, 3],
-        )
-        x, y, z, w = turns[4 * k], turns[4 * k + 1], turns[4 * k + 2], turns[4 * k + 3]
-        turns[4 * k] = d * x + a * w + b * z - c * y
-        turns[4 * k + 1] = d * y + b * w + c * x - a * z
-        turns[4 * k + 2] = d * z + c * w + a * y - b * x
-        turns[4 * k + 3] = d * w - a * x - b * y - c * z
+    multiply_quaternion_rows(
+        further.reshape(further.size),
+        neighbours.reshape(neighbours.size),
+        shares.reshape(shares.size),
+        turns,
+        len(neighbours),
+    )

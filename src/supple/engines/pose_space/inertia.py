@@ -6,9 +6,11 @@ import math
 from typing import NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from supple.arrays import Floats, Ints, Singles
 from supple.compiled.jit import compiled_fused, compiled_sums
+from supple.compiled.simd import add_three_rows
 
 __all__ = [
     "InertialScratch",
@@ -36,8 +38,10 @@ class InertialTables(NamedTuple):
 
     basis: Singles
     """(m, …) blocks of 3 weighted rows a vertex, corrections included (xu2016 eq. 23)."""
-    plain: Singles
-    """(m, …) blocks of 3 rows as they are: how these vertices move."""
+    plain: NDArray
+    """(m, …) blocks of 3 rows as they are stored: how these vertices move."""
+    steps: Singles
+    """(m, Σ width) lengths of their steps."""
     first: Ints
     width: Ints
     start: Ints
@@ -75,14 +79,21 @@ class InertialScratch(NamedTuple):
     carried: Floats
     """(c′, 3) accelerations that the changing basis gives the flesh."""
     local: Floats
+    row: Singles
     """As wide as the widest block."""
 
     @classmethod
     def of(cls, tables: InertialTables) -> Self:
         """Make arrays for the tables."""
         c = len(tables.rows)
-        widest = np.zeros(int(tables.width.max(initial=1)))
-        return cls(np.zeros((c, 3)), np.zeros((c, 3)), np.zeros((c, 3)), widest)
+        widest = int(tables.width.max(initial=1))
+        return cls(
+            now=np.zeros((c, 3)),
+            felt=np.zeros((c, 3)),
+            carried=np.zeros((c, 3)),
+            local=np.zeros(widest),
+            row=np.zeros(widest, np.float32),
+        )
 
 
 @compiled_fused
@@ -111,6 +122,7 @@ def inertial_force(
     carried: Floats,
     felt: Floats,
     local: Floats,
+    row: Singles,
     force: Floats,
 ) -> int:
     """Set `force` to the reduced force of the moving rest shape and of gravity; return a verdict.
@@ -140,7 +152,7 @@ def inertial_force(
         (c′, 3) gets inertial vertices in the world.
     carried
         (c′, 3) acceleration by the changing basis alone; see `transport_acceleration`.
-    felt, local
+    felt, local, row
         Scratch.
     force
         (r,) overwritten.
@@ -168,7 +180,7 @@ def inertial_force(
             turned = root[0, i] * x + root[1, i] * y + root[2, i] * z
             felt[s, i] = turned + sculpted * gravity[i]
     force[:] = 0
-    _add_inertia(tables, weights, frames, felt, local, force)
+    _add_inertia(tables, weights, frames, felt, local, row, force)
     return verdict
 
 
@@ -218,15 +230,18 @@ def _add_inertia(
     frames: Singles,
     felt: Floats,
     local: Floats,
+    row: Singles,
     force: Floats,
 ) -> None:
     """Add −Σ (R Σ w_i B_i)ᵀ m a to `force`, accelerations (c′, 3) being seen from the root.
 
-    `local`, as wide as the widest block, is scratch.
+    A vertex's sum over the poses is of float32, that over vertices of float64. `local` and `row`,
+    as wide as the widest block, are scratch.
     """
+    length, basis = tables.basis.shape[1], tables.basis.reshape(tables.basis.size)
     for group in range(len(tables.width)):
         width = tables.width[group]
-        columns, total = tables.columns[group], local[:width]
+        columns, total, own = tables.columns[group], local[:width], row[:width]
         total[:] = 0
         first, last = tables.first[group], tables.first[group + 1]
         for s in range(first, last):
@@ -236,29 +251,18 @@ def _add_inertia(
             b = m * (f[1] * x + f[4] * y + f[7] * z)
             c = m * (f[2] * x + f[5] * y + f[8] * z)
             start = tables.start[group] + 3 * width * (s - first)
+            own[:] = 0
             for pose in range(len(weights)):
                 w = weights[pose]
                 if abs(w) < NEGLIGIBLE:
                     continue
-                block = tables.basis[pose, start : start + 3 * width]
-                _add_three(
-                    block[:width],
-                    block[width : 2 * width],
-                    block[2 * width : 3 * width],
-                    w * a,
-                    w * b,
-                    w * c,
-                    total,
-                )
+                x, y, z = np.float32(w * a), np.float32(w * b), np.float32(w * c)
+                add_three_rows(basis, pose * length + start, width, x, y, z, row)
+            for j in range(width):
+                total[j] += own[j]
         for j in range(width):
             if columns[j] >= 0:
                 force[columns[j]] -= total[j]
-
-
-@compiled_fused
-def _add_three(p, q, r, a, b, c, out):  # type: ignore[no-untyped-def]
-    for j in range(len(out)):
-        out[j] += a * p[j] + b * q[j] + c * r[j]
 
 
 @compiled_fused

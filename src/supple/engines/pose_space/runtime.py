@@ -5,12 +5,12 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from supple.arrays import Floats, Ints, Singles
+from supple.arrays import Floats, Singles
 from supple.elastic.body import ElasticBody
 from supple.elastic.densities.dispatch import material_number
 from supple.elastic.material import MATERIALS
@@ -20,95 +20,23 @@ from supple.engines.pose_space.followed_frames import frame_tables, no_frame_tab
 from supple.engines.pose_space.inertia import InertialTables
 from supple.engines.pose_space.model.basis_rounding import packed_basis
 from supple.engines.pose_space.model.model import PoseSpaceModel
+from supple.engines.pose_space.region_blocks import (
+    basis_blocks,
+    block_columns,
+    group_by_regions,
+)
 from supple.engines.pose_space.skin import SurfaceTables
 from supple.errors import SuppleError
 from supple.mesh.laplacian import hat_gradients
 from supple.rig.tets.character_placement import CharacterPlacement
 
-__all__ = ["Frames", "RegionGroups", "RuntimeModel", "group_by_regions", "stiffened"]
+__all__ = ["Frames", "RuntimeModel", "stiffened"]
 
 
-#: Blocks are as wide as a multiple of this: whole vector registers of float32.
-REGISTER = 8
 #: Displacements smaller than this part of the size are not drawn: some thousandths of a mm.
 UNSEEN = 2e-6
 
 Frames = Literal["followed", "blended"]
-
-
-class RegionGroups(NamedTuple):
-    """Groups of points (tets, vertices) that the same regions reach, so that rows are dense blocks.
-
-    Attributes
-    ----------
-    first
-        (g + 1,) group k has the points first[k] to first[k + 1] of the new order.
-    width
-        (g,) columns of its block, padded.
-    start
-        (g + 1,) where its block begins in the flat array of all blocks.
-    columns
-        (g, widest) columns of the basis that the block's are; −1 for padding.
-    """
-
-    first: Ints
-    width: Ints
-    start: Ints
-    columns: Ints
-
-
-def group_by_regions(
-    met: NDArray[np.bool_], columns: Sequence[slice], rows: int
-) -> tuple[Ints, RegionGroups]:
-    """Order points so that those that meet the same regions stand together.
-
-    Parameters
-    ----------
-    met
-        (k, regions) whether a region reaches a point.
-    columns
-        Columns of each region.
-    rows
-        Number of basis rows of a point: 12 for a tet, 3 for a vertex.
-
-    Returns
-    -------
-    order, groups
-        (k,) the points in the new order, and where the groups begin. Points that nothing reaches
-        come last, in no group.
-    """
-    patterns, of_point = np.unique(met, axis=0, return_inverse=True)
-    kept = [p for p in range(len(patterns)) if patterns[p].any()]
-    members = [np.flatnonzero(of_point.reshape(-1) == p) for p in kept]
-    listed = [
-        np.concatenate(
-            [np.arange(c.start, c.stop) for c, on in zip(columns, patterns[p], strict=True) if on]
-        )
-        for p in kept
-    ]
-    width = np.array([-(-len(each) // REGISTER) * REGISTER for each in listed], np.int64)
-    table = np.full((len(kept), int(width.max(initial=0))), -1, np.int64)
-    for row, each in zip(table, listed, strict=True):
-        row[: len(each)] = each
-    counts = np.array([len(each) for each in members], np.int64)
-    first = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    start = np.concatenate([[0], np.cumsum(counts * width * rows)]).astype(np.int64)
-    rest = np.flatnonzero(~met.any(axis=1))
-    order = np.concatenate([*members, rest]).astype(np.int64)
-    return order, RegionGroups(first, width, start, table)
-
-
-def _basis_blocks(groups: RegionGroups, dense: NDArray) -> Singles:
-    """Return basis rows (m, k, rows, r), in the groups' order, as flat blocks (m, start[-1])."""
-    out = np.zeros((len(dense), int(groups.start[-1])), np.float32)
-    for g in range(len(groups.width)):
-        points = slice(groups.first[g], groups.first[g + 1])
-        columns = groups.columns[g, : groups.width[g]]
-        real = columns >= 0
-        block = np.zeros((*dense[:, points].shape[:3], len(columns)), np.float32)
-        block[..., real] = dense[:, points][..., columns[real]]
-        out[:, groups.start[g] : groups.start[g + 1]] = block.reshape(len(dense), -1)
-    return out
 
 
 class RuntimeModel:
@@ -165,6 +93,7 @@ class RuntimeModel:
         squares = [(basis.astype(np.float64) ** 2).sum(axis=2) for basis in model.bases]
         self.tops = np.concatenate([np.sqrt(each.max(axis=1)) for each in squares], axis=1)
         self.peaks = self.tops.max(axis=0)
+        self._stored, self._steps = _stored_bases(model)
         self.poses = self._pose_tables()
         self.elastic = self._elastic_tables(corners)
         self.inertial = self._inertial_tables()
@@ -204,10 +133,12 @@ class RuntimeModel:
 
     def basis_rows(self, vertices: NDArray) -> NDArray:
         """Return basis rows (m, k, 3, r) of tet vertices (k,), dense."""
-        out = np.zeros((self.n_poses, len(vertices), 3, self.n_modes), np.float32)
-        for place, basis, columns in zip(
-            self._places, self.model.bases, self.model.columns, strict=True
-        ):
+        return self._dense_rows(self.model.bases, vertices)
+
+    def _dense_rows(self, bases: Sequence[NDArray], vertices: NDArray) -> NDArray:
+        kind = bases[0].dtype if bases else np.float32
+        out = np.zeros((self.n_poses, len(vertices), 3, self.n_modes), kind)
+        for place, basis, columns in zip(self._places, bases, self.model.columns, strict=True):
             at = place[vertices]
             inside = at >= 0
             out[:, inside, :, columns] = basis[:, at[inside]]
@@ -249,7 +180,8 @@ class RuntimeModel:
         order, groups = group_by_regions(met, model.columns, 12)
         order = order[: groups.first[-1]]  # tets that no basis moves have no stress
         corners = corners[order]
-        dense = self.basis_rows(corners.ravel()).reshape(self.n_poses, len(order), 12, self.n_modes)
+        dense = self._dense_rows(self._stored, corners.ravel())
+        dense = dense.reshape(self.n_poses, len(order), 12, self.n_modes)
         tets = model.elastic_tets[order]
         young, poisson = (self._per_pose(value, tets) for value in (model.young, model.poisson))
         changing = np.ndim(model.young) == 2 or np.ndim(model.poisson) == 2
@@ -258,7 +190,8 @@ class RuntimeModel:
         none = np.zeros((0, len(tets)))
         parameters = model.material(0).element_parameters(len(model.mesh.tets))[tets]
         return ElasticTables(
-            _basis_blocks(groups, dense),
+            basis_blocks(groups, dense),
+            block_columns(groups, self._steps),
             groups.first,
             groups.width,
             groups.start,
@@ -290,8 +223,9 @@ class RuntimeModel:
         order = order[: groups.first[-1]]
         masses = ElasticBody(model.mesh, model.material(0)).vertex_masses()
         return InertialTables(
-            _basis_blocks(groups, rows[:, order]),
-            _basis_blocks(groups, plain[:, order]),
+            basis_blocks(groups, rows[:, order].astype(np.float32)),
+            basis_blocks(groups, self._dense_rows(self._stored, vertices[order])),
+            block_columns(groups, self._steps),
             groups.first,
             groups.width,
             groups.start,
@@ -306,20 +240,11 @@ class RuntimeModel:
         carrying = self.carriers
         lookup = np.full(len(model.mesh.vertices), len(carrying), np.int64)
         lookup[carrying] = np.arange(len(carrying))
-        blocks, steps, listed = [], [], []
-        for own, whole_basis in zip(model.basis_vertices, model.bases, strict=True):
+        blocks, listed = [], []
+        for own, stored in zip(model.basis_vertices, self._stored, strict=True):
             used = np.isin(own, carrying)
-            basis = whole_basis[:, used]
             listed.append(own[used])
-            whole: NDArray
-            if model.basis_bits == 16:
-                packed, exponents = packed_basis(whole_basis)
-                whole = packed[:, used]
-                steps.append(np.ldexp(np.float32(1), exponents.astype(np.int32)))
-            else:
-                whole = basis
-                steps.append(np.ones((self.n_poses, basis.shape[3]), np.float32))
-            columns_first = whole.transpose(0, 3, 1, 2)  # (m, r, k, 3)
+            columns_first = stored[:, used].transpose(0, 3, 1, 2)  # (m, r, k, 3)
             blocks.append(np.ascontiguousarray(columns_first).reshape(-1))
         starts = [0, *np.cumsum([len(block) for block in blocks])]
         counts = [0, *np.cumsum([len(each) for each in listed])]
@@ -328,7 +253,7 @@ class RuntimeModel:
         shares[:, 0] = 1 - shares[:, 1:].sum(axis=1)
         return SurfaceTables(
             np.concatenate(blocks),
-            np.concatenate(steps, axis=1).astype(np.float32),
+            self._steps,
             self.tops,
             np.array(starts, np.int64),
             np.array(columns, np.int64),
@@ -338,6 +263,15 @@ class RuntimeModel:
             lookup[model.embedding_vertices].astype(np.int32),
             shares.astype(np.float32),
         )
+
+
+def _stored_bases(model: PoseSpaceModel) -> tuple[list[NDArray], Singles]:
+    """Return bases as they are stored, int16 steps or float32, and lengths of a step, (m, r)."""
+    if model.basis_bits != 16:
+        return list(model.bases), np.ones((model.n_poses, model.n_modes), np.float32)
+    packed = [packed_basis(basis) for basis in model.bases]
+    exponents = np.concatenate([each for _, each in packed], axis=1).astype(np.int32)
+    return [steps for steps, _ in packed], np.ldexp(np.float32(1), exponents).astype(np.float32)
 
 
 # Stiffness that changes from place to place, without another build.

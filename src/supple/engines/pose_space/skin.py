@@ -16,11 +16,15 @@ from numpy.typing import NDArray
 from supple.arrays import Floats, Ints, Singles
 from supple.compiled.argument_tables import ArgumentTable, table_contents
 from supple.compiled.jit import compiled, compiled_fused
-from supple.compiled.simd import weighted_row_sum
-from supple.engines.pose_space.blend import Blend, blend_rows, frames_of
+from supple.compiled.simd_rows import add_carried_rows, rotate_rows, transform_rows
+from supple.engines.pose_space.blend import Blend, blend_rows, frames_of, replace_cancelled
 from supple.engines.pose_space.followed_frames import FrameTables, turn_further
 
 __all__ = [
+    "CARRY",
+    "DISPLACE",
+    "SKIN",
+    "TURN",
     "SkinScratch",
     "SkinWork",
     "SurfaceTables",
@@ -33,6 +37,9 @@ __all__ = [
 ]
 
 
+#: Stages of the skin's displacement: sums of columns in frames, their turns, and the skin's own.
+DISPLACE, TURN, CARRY = 1, 2, 4
+SKIN = DISPLACE | TURN | CARRY
 NEGLIGIBLE = 1e-7
 #: Entries of a region, whole vertices, that stay in the first-level cache while columns stream by.
 CHUNK = 3 * 2048
@@ -70,9 +77,13 @@ class SkinScratch(NamedTuple):
     carriers: Singles
     """(b + 1, 4) displacements; see `displace_carriers`."""
     turns: Singles
-    """(4b,) blended quaternions, or none in the world."""
+    """(4b,) quaternions of their frames, or none in the world."""
     frames: Singles
-    """(b, 9) their rotation matrices, or none in the world."""
+    """(b, 9) their rotation matrices for forces and contacts, or none in the world."""
+    columns: Singles
+    """(16,) those of the root."""
+    world: Singles
+    """(4b + 4,) displacements in the world."""
     factors: Singles
     listed: Ints
     """Columns of a region that move anything, and their factors."""
@@ -89,6 +100,8 @@ class SkinScratch(NamedTuple):
             carriers=np.zeros((n_carriers + 1, 4), np.float32),
             turns=np.zeros(tables.turns.shape[1], np.float32),
             frames=np.zeros((n_carriers if in_frames else 0, 9), np.float32),
+            columns=np.zeros(16, np.float32),
+            world=np.zeros(4 * n_carriers + 4, np.float32),
             factors=np.zeros(m * longest, np.float32),
             listed=np.zeros(m * longest, np.int64),
             chunk=np.zeros(CHUNK, np.float32),
@@ -106,6 +119,7 @@ class SkinWork(NamedTuple):
 
 @compiled_fused
 def displace_skin(
+    stages: int,
     bound: ArgumentTable,
     unframed: bool,
     unseen: float,
@@ -116,28 +130,31 @@ def displace_skin(
 ) -> None:
     """Add displacements of q (r,) to `skin` (n̄, 3), as the rig placed it, and move it by the root.
 
-    `bound` is of `SkinWork`. Frames of the carriers are found first where they are not yet
-    (`unframed`); displacements below `unseen` are left out, and none of a carrier is longer than
-    `limit`, both in m.
+    `stages` says which parts a call takes; `bound` is of `SkinWork`. Turns of the carriers are
+    found first where they are not yet (`unframed`); displacements below `unseen` are left out, and
+    none of a carrier is longer than `limit`, both in m.
     """
     work: SkinWork = table_contents(bound)
     tables, blend, scratch = work.tables, work.blend, work.scratch
-    for i in range(len(q)):
-        scratch.z[i] = blend.stretch[i] * q[i]
-    displace_carriers(
-        tables,
-        blend.weights,
-        scratch.z,
-        unseen,
-        scratch.listed,
-        scratch.factors,
-        scratch.chunk,
-        scratch.carriers,
-    )
-    if unframed:
-        carrier_frames(tables, work.follow, blend, scratch.turns, scratch.frames)
-    turn_carriers(scratch.frames, limit, scratch.carriers)
-    carry_skin(tables, scratch.carriers, root, skin)
+    if stages & DISPLACE:
+        for i in range(len(q)):
+            scratch.z[i] = blend.stretch[i] * q[i]
+        displace_carriers(
+            tables,
+            blend.weights,
+            scratch.z,
+            unseen,
+            scratch.listed,
+            scratch.factors,
+            scratch.chunk,
+            scratch.carriers,
+        )
+    if stages & TURN:
+        if unframed:
+            carrier_turns(tables, work.follow, blend, scratch.turns)
+        turn_carriers(scratch.turns, limit, scratch.carriers)
+    if stages & CARRY:
+        carry_skin(tables, scratch.carriers, root, scratch, skin)
 
 
 @compiled_fused
@@ -214,72 +231,72 @@ def _add_columns(whole, listed, factors, count, length, begin, total):  # type: 
 
 
 @compiled_fused
-def carrier_frames(
-    skin: SurfaceTables, follow: FrameTables, blend: Blend, turns: Singles, frames: Singles
-) -> None:
-    """Write frames (b, 9) of the vertices that carry the skin, at the pose of `blend`."""
+def carrier_turns(skin: SurfaceTables, follow: FrameTables, blend: Blend, turns: Singles) -> None:
+    """Write quaternions (4b,) of the vertices that carry the skin, at the pose of `blend`."""
     blend_rows(skin.turns, blend.shares, blend.active, turns)
     if len(follow.corners):
         turn_further(blend.further, follow.carrier_near, follow.carrier_shares, turns)
-    frames_of(turns, skin.turns, blend.weights, frames)
+    replace_cancelled(skin.turns, blend.weights, turns)
 
 
 @compiled_fused
-def turn_carriers(frames: Singles, limit: float, u: Singles) -> bool:
-    """Turn displacements out of their frames, none longer than `limit`; return whether any was."""
-    limited = False
-    turned = len(frames) > 0
-    most = np.float32(limit * limit)
+def carrier_frames(
+    skin: SurfaceTables, follow: FrameTables, blend: Blend, turns: Singles, frames: Singles
+) -> None:
+    """Write quaternions (4b,) and frames (b, 9) of the vertices that carry the skin."""
+    carrier_turns(skin, follow, blend, turns)
+    frames_of(turns, frames)
+
+
+@compiled_fused
+def turn_carriers(turns: Singles, limit: float, u: Singles) -> bool:
+    """Turn displacements out of their frames, none longer than `limit`; return whether any was.
+
+    `turns` (4b,) are the frames' quaternions, or none in the world.
+    """
+    most, over = np.float32(limit * limit), 0
+    for k in range(len(u) - 1):
+        squared = u[k, 0] * u[k, 0] + u[k, 1] * u[k, 1] + u[k, 2] * u[k, 2]
+        over += not squared <= most
+    if over > 0:
+        _shorten(limit, u)
+    if len(turns):
+        rotate_rows(turns, u.reshape(4 * len(u)), len(u) - 1)
+    return over > 0
+
+
+@compiled_fused
+def _shorten(limit: float, u: Singles) -> None:
+    """Cut displacements to `limit`; those that are no numbers become none."""
     for k in range(len(u) - 1):
         x, y, z = u[k, 0], u[k, 1], u[k, 2]
         squared = x * x + y * y + z * z
-        if not squared <= most:
-            limited = True
-            if math.isfinite(squared):
-                part = np.float32(limit / math.sqrt(squared))
-                x, y, z = part * x, part * y, part * z
-            else:
-                x, y, z = np.float32(0), np.float32(0), np.float32(0)
-        if turned:
-            f = frames[k]
-            u[k, 0] = f[0] * x + f[1] * y + f[2] * z
-            u[k, 1] = f[3] * x + f[4] * y + f[5] * z
-            u[k, 2] = f[6] * x + f[7] * y + f[8] * z
-        else:
-            u[k, 0], u[k, 1], u[k, 2] = x, y, z
-    return limited
+        if not squared <= np.float32(limit * limit):
+            finite = math.isfinite(squared)
+            part = np.float32(limit / math.sqrt(squared)) if finite else np.float32(0)
+            for i in range(3):
+                u[k, i] = part * u[k, i] if finite else np.float32(0)
 
 
 @compiled_fused
-def carry_skin(tables: SurfaceTables, u: Singles, root: Floats, skin: Singles) -> None:
+def carry_skin(
+    tables: SurfaceTables, u: Singles, root: Floats, scratch: SkinScratch, skin: Singles
+) -> None:
     """Add the carriers' displacements to `skin` (n̄, 3) and move it by the root."""
-    a, b, c, p = _singles(root[0])
-    d, e, f, q = _singles(root[1])
-    g, h, i, r = _singles(root[2])
-    carriers, shares = tables.carriers, tables.shares
-    table = u.reshape(4 * len(u))
-    for v in range(len(skin)):
-        x, y, z, _ = weighted_row_sum(
-            table,
-            carriers[v, 0],
-            carriers[v, 1],
-            carriers[v, 2],
-            carriers[v, 3],
-            shares[v, 0],
-            shares[v, 1],
-            shares[v, 2],
-            shares[v, 3],
-        )
-        x, y, z = x + skin[v, 0], y + skin[v, 1], z + skin[v, 2]
-        skin[v, 0] = (a * x + b * y) + (c * z + p)
-        skin[v, 1] = (d * x + e * y) + (f * z + q)
-        skin[v, 2] = (g * x + h * y) + (i * z + r)
-
-
-@compiled_fused
-def _singles(row: Floats) -> tuple[float, float, float, float]:
-    """Return four numbers as float32, lest all products become float64."""
-    return np.float32(row[0]), np.float32(row[1]), np.float32(row[2]), np.float32(row[3])  # type: ignore[return-value]
+    columns, world = scratch.columns, scratch.world
+    for j in range(4):
+        for i in range(3):
+            columns[4 * j + i] = root[i, j]
+    transform_rows(columns, u.reshape(4 * len(u)), world, len(u))
+    near, shares = tables.carriers, tables.shares
+    add_carried_rows(
+        world,
+        near.reshape(near.size),
+        shares.reshape(shares.size),
+        columns,
+        skin.reshape(skin.size),
+        len(skin),
+    )
 
 
 @compiled

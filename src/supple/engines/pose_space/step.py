@@ -15,7 +15,13 @@ from supple.arrays import Floats, Ints, Singles
 from supple.compiled.argument_tables import ArgumentTable, table_contents
 from supple.compiled.jit import compiled_fused
 from supple.dynamics.integrators import BACKWARD_EULER, BDF2, NEWMARK
-from supple.engines.pose_space.blend import Blend, PoseTables, blend_at_pose
+from supple.engines.pose_space.blend import (
+    Blend,
+    PoseTables,
+    blend_bases,
+    blend_frames,
+    blend_mass,
+)
 from supple.engines.pose_space.elastic_force import ElasticScratch, ElasticTables
 from supple.engines.pose_space.followed_frames import FrameTables
 from supple.engines.pose_space.inertia import (
@@ -53,10 +59,14 @@ from supple.engines.pose_space.state import (
 from supple.engines.pose_space.step_options import StepOptions
 
 __all__ = [
+    "BASES",
     "BLEND",
+    "FRAMES",
     "INERTIA",
+    "MASS",
     "REMEMBER",
     "SOLVE",
+    "StepArguments",
     "StepSettings",
     "StepTables",
     "StepWork",
@@ -66,9 +76,11 @@ __all__ = [
 ]
 
 
-#: Stages of a step, in their order: all that depends on the pose alone, forces of the moving rest
-#: shape, elastic forces and the solution, and what the next step wants to know of this one.
-BLEND, INERTIA, SOLVE, REMEMBER = 1, 2, 4, 8
+#: Stages of a step, in their order: weights and frames at the pose, basis rows, and reduced mass
+#: there, which is all that depends on the pose alone (`BLEND`); forces of the moving rest shape,
+#: elastic forces and the solution, and what the next step wants to know of this one.
+FRAMES, BASES, MASS, INERTIA, SOLVE, REMEMBER = 1, 2, 4, 8, 16, 32
+BLEND = FRAMES | BASES | MASS
 
 
 #: Part of the body's size by which velocity leads Newton's method at most. With a hundredth a bar
@@ -165,6 +177,15 @@ class StepWork(NamedTuple):
     inertia: InertialScratch
 
 
+class StepArguments(NamedTuple):
+    """All that a thread's steps are given but states: one table, as each costs 0.4 µs a call."""
+
+    targets: Targets
+    tables: StepTables
+    settings: StepSettings
+    work: StepWork
+
+
 class Workspace:
     """Arrays that a thread overwrites; each thread has one, states may be many more.
 
@@ -205,38 +226,37 @@ def take_steps(
     stages: int,
     first: int,
     count: int,
-    bound_targets: ArgumentTable,
-    bound_tables: ArgumentTable,
-    settings: StepSettings,
-    bound_work: ArgumentTable,
+    bound: ArgumentTable,
     bound_states: ArgumentTable,
 ) -> int:
     """Take some stages of a step of the bodies `first` to `first + count`.
 
-    The rig has put their vertices at `targets.points`. Returns `count`; or, if the vertices of one
-    body are not finite, its number in the batch, and none has moved.
+    `bound` is of `StepArguments`; the rig has put their vertices at its `targets.points`. Returns
+    `count`; or, if the vertices of one body are not finite, its number in the batch, and none has
+    moved.
     """
-    targets: Targets = table_contents(bound_targets)
-    tables: StepTables = table_contents(bound_tables)
-    work: StepWork = table_contents(bound_work)
+    given: StepArguments = table_contents(bound)
+    targets, tables, settings, work = given.targets, given.tables, given.settings, given.work
     states: StateArrays = table_contents(bound_states)
-    if stages & BLEND:
+    if stages & FRAMES:
         for i in range(count):
             if not all_finite(targets.points[i]):
                 return i
     for i in range(count):
-        if stages & BLEND:
-            blend_at_pose(
+        if stages & FRAMES:
+            blend_frames(
                 targets.poses[i],
                 tables.poses,
                 tables.normalise,
                 settings.negligible,
-                tables.elastic,
-                tables.inertial,
                 tables.frames,
                 targets.points[i],
                 work.blend,
             )
+        if stages & BASES:
+            blend_bases(tables.elastic, tables.inertial, work.blend)
+        if stages & MASS:
+            blend_mass(tables.poses, work.blend)
         if stages & INERTIA:
             _add_inertia(
                 first + i, targets.points[i], targets.roots[i], tables, settings, work, states
@@ -289,6 +309,7 @@ def _add_inertia(
         inertia.carried,
         inertia.felt,
         inertia.local,
+        inertia.row,
         work.system.external,
     )
     counts[REST_MOTION] = 0 if verdict == JUMPED else min(counts[REST_MOTION] + 1, 2)

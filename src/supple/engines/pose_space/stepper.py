@@ -14,6 +14,7 @@ from supple.engines.pose_space.contact.skin_contact import SkinContact
 from supple.engines.pose_space.newton import DISPLACEMENT, RESET, TELEPORT
 from supple.engines.pose_space.runtime import RuntimeModel
 from supple.engines.pose_space.skin import (
+    SKIN,
     SkinWork,
     add_skin_forces,
     carrier_frames,
@@ -25,6 +26,7 @@ from supple.engines.pose_space.step import (
     INERTIA,
     REMEMBER,
     SOLVE,
+    StepArguments,
     StepSettings,
     StepTables,
     Workspace,
@@ -70,14 +72,11 @@ class Stepper:
         batch: int = 1,
     ) -> None:
         self._contact: SkinContact | None = None
-        self.runtime, self.options = runtime, options
+        self.runtime = runtime
         self.workspace = work = Workspace(runtime, batch)
         self.timing = Timing()
-        self._tables, self._targets = (
-            ArgumentTable(StepTables.of(runtime)),
-            ArgumentTable(work.targets),
-        )
-        self._work = ArgumentTable(work.step)
+        self._tables = StepTables.of(runtime)
+        self.options = options
         self._skin = ArgumentTable(SkinWork(runtime.skin, runtime.frames, work.blend, work.skin))
         self._placement = runtime.placement.fork()
         self._blas = addresses()
@@ -97,7 +96,9 @@ class Stepper:
     @options.setter
     def options(self, options: StepOptions) -> None:
         self._options = options
-        self._settings = StepSettings.of(options, self.runtime.size)
+        settings, work = StepSettings.of(options, self.runtime.size), self.workspace
+        arguments = StepArguments(work.targets, self._tables, settings, work.step)
+        self._arguments = ArgumentTable(arguments)
         if self._contact is not None:
             self._contact.friction = options.friction
 
@@ -204,7 +205,6 @@ class Stepper:
     def surface(self, state: State, out: Singles) -> None:
         """Write the skin of a state in the world, (n̄, 3)."""
         began = perf_counter()
-        runtime = self.runtime
         if self._placed != (state, state.steps):
             self._blend(state, state.pose, state.root)
             self._placed = (state, state.steps)
@@ -212,7 +212,15 @@ class Stepper:
             out[:] = self._contact.rest
         else:
             self._placement.place_surface(out)
+        self._displace(SKIN, state, out)
+        self._framed = True
+        self.timing.surface = perf_counter() - began
+
+    def _displace(self, stages: int, state: State, out: Singles) -> None:
+        """Take stages of the displacement of a skin that the rig has placed."""
+        runtime = self.runtime
         displace_skin(
+            stages,
             self._skin,
             runtime.in_frames and not self._framed,
             runtime.unseen,
@@ -221,8 +229,6 @@ class Stepper:
             state.root,
             out,
         )
-        self._framed = True
-        self.timing.surface = perf_counter() - began
 
     def _blend(self, state: State, pose: Floats, root: Floats) -> None:
         """Place the cubature's vertices and blend tables at a pose."""
@@ -236,16 +242,7 @@ class Stepper:
 
     def _take(self, stages: int, state: State, count: int = 1) -> None:
         """Take stages of a step of `count` states, from this one on."""
-        taken = take_steps(
-            stages,
-            state.index,
-            count,
-            self._targets,
-            self._tables,
-            self._settings,
-            self._work,
-            state.bound,
-        )
+        taken = take_steps(stages, state.index, count, self._arguments, state.bound)
         if taken != count:
             self.busy_with = state.index + taken
             raise SuppleError("the rig gave positions that are not finite at this pose")

@@ -33,7 +33,16 @@ from supple.lab.bench.timing import (
 )
 from supple.scenes.characters.character_scene import PAPERS, SCENES, scene
 
-__all__ = ["KEYS", "STEPS", "checked_scenes", "limits_text", "measure", "number", "table"]
+__all__ = [
+    "KEYS",
+    "STEPS",
+    "checked_scenes",
+    "limits_text",
+    "measure",
+    "model_files",
+    "number",
+    "table",
+]
 
 
 STEPS = 5_000
@@ -137,7 +146,7 @@ def measure(
     names = checked_scenes(scenes, model)
     first_use_message(quiet)
     rows: list[dict[str, Any]] = []
-    with _files(names, engine, model, quiet) as paths, progress_bar(quiet) as progress:
+    with model_files(names, engine, model, quiet) as paths, progress_bar(quiet) as progress:
         task = progress.add_task("measuring", total=(4 if fidelity else 3) * len(paths))
         for path in paths:
             shown = path.stem if model is not None else names[len(rows)]
@@ -173,7 +182,7 @@ def checked_scenes(scenes: Sequence[str], model: Path | None = None) -> list[str
 
 
 @contextmanager
-def _files(
+def model_files(
     names: Sequence[str], engine: str, model: Path | None, quiet: bool
 ) -> Iterator[list[Path]]:
     """Give the paths of the models: the user's own, or one for each scene."""

@@ -21,6 +21,7 @@ __all__ = [
     "RATE",
     "WARM_UP",
     "back_and_forth",
+    "dense_product",
     "motion_of",
     "processor_time",
     "time_steps",
@@ -147,7 +148,7 @@ def time_steps(
     for pose, root in zip(poses[:WARM_UP], roots, strict=False):
         simulator.step(pose, root)
         simulator.surface(out)
-    multiply = _dense_product()
+    multiply = dense_product()
     multiply()
     simulator.reset(poses[0], roots[0])
     seconds, counted = np.empty((3, len(poses))), np.ones(len(poses), bool)
@@ -174,8 +175,9 @@ def time_steps(
     return Timings(whole, surface, parts, cpu, np.array(dense), np.array(others), dict(limited))
 
 
-def _dense_product() -> Callable[[], Any]:
-    a, b = np.random.default_rng(0).random((2, DGEMM_SIZE, DGEMM_SIZE))
+def dense_product(kind: Any = np.float64) -> Callable[[], Any]:
+    """Return a function that multiplies two matrices of 256 rows and columns."""
+    a, b = np.random.default_rng(0).random((2, DGEMM_SIZE, DGEMM_SIZE), kind)
     out = np.empty_like(a)
     return lambda: np.dot(a, b, out=out)
 

@@ -23,11 +23,19 @@ from supple.reduction.cubature.accuracy import (
     midway_corrections,
     normal_equations,
 )
-from supple.reduction.cubature.condensed import condensed_stiffness, seen_in_basis
 from supple.reduction.cubature.elastic_forces import ElasticProblem, PoseForces
 from supple.reduction.cubature.force_kernels import LINEAR
-from supple.reduction.cubature.samples import AMPLITUDE, force_samples, rest_stiffness
+from supple.reduction.cubature.samples import AMPLITUDE
 from supple.reduction.cubature.selection import pursue
+from supple.reduction.cubature.training_set import (
+    Training,
+    TrainingOptions,
+    checked_stiffnesses,
+    draw,
+    drawn_training,
+    sample_count,
+    shaken_training,
+)
 from supple.reduction.regions.region import Region
 from supple.reduction.shaking import Shaking
 
@@ -36,16 +44,9 @@ __all__ = ["Between", "ElasticCubature", "elastic_cubature"]
 LocalBasis = Sequence[Floats]
 Progress = Callable[[float, str], None]
 
-#: Samples for each weight and column, and at least so many: what keeps the error on fresh
-#: samples below 1.5 times the training error on the published characters.
-_SAMPLES_PER_WEIGHT = 22
-_LEAST_SAMPLES = 60
-_MOST_SAMPLES = 400
 #: Mixtures of samples for each weight and column that tets are chosen with, and at least so many.
 _MIXTURES_PER_WEIGHT = 8
 _LEAST_MIXTURES = 20
-#: Forces below this part of the largest are those of a body that hardly moves yet.
-LEAST_FORCE = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,17 +164,14 @@ def elastic_cubature(
         left of forces without their linear part, and a correction ΔK makes the linear part
         exact at every pose. Small vibrations are then exact, and with the same tets errors were
         2 to 7 times smaller on the published characters.
-    samples
-        How many for each pose; by default enough for the number of weights.
-    amplitude
-        Largest displacement of a typical sample, as a part of the body's size.
+    samples, amplitude
+        How many for each pose, by default enough for the number of weights; and the largest
+        displacement of a typical one, as a part of the body's size.
     stiffnesses
         Reduced stiffnesses (r, r) at rest, if known already.
     shakings
-        Motions of the whole body at the poses, then at those between, to fit forces to in place of
-        random samples: those of the body as it moves, what the basis cannot hold included, not of
-        one that moves in the basis alone, which is stiffer. Every third displacement is kept for
-        the errors on fresh samples.
+        Motions of the whole body at the poses, then at those between, to fit to in place of random
+        samples: what the basis cannot hold gives way in their forces.
     seed
         The same seed gives the same bits, whatever the number of threads.
     threads
@@ -188,13 +186,15 @@ def elastic_cubature(
     m = len(poses)
     poses += _checked_between(between, poses, regions)
     blends = _checked_blends(between, m, poses[0].rank)
-    samples = _sample_count(samples, count, poses[0].rank)
-    options = _Options(samples, amplitude, seed, threads, progress or (lambda part, what: None))
+    samples = sample_count(samples, count, poses[0].rank)
+    tell = progress or (lambda part, what: None)
+    options = TrainingOptions(samples, amplitude, seed, threads, tell)
     with single_threaded():
-        if shakings is None:
-            training = _drawn_training(poses, _checked_stiffnesses(poses, m, stiffnesses), options)
-        else:
-            training = _shaken_training(poses, shakings)
+        training = (
+            drawn_training(poses, checked_stiffnesses(poses, m, stiffnesses), options)
+            if shakings is None
+            else shaken_training(poses, shakings)
+        )
         exact = training.stiffnesses if linear == "exact" else None
         tets, totals = _choose_tets(training, exact, count, blends.shares, options)
         options.tell(0.8, "fitting cubature weights")
@@ -207,17 +207,6 @@ def elastic_cubature(
     return ElasticCubature(
         tets, weights, corrections, blends.ends, errors[0, :m], errors[1, :m], errors[1, m:]
     )
-
-
-@dataclass(frozen=True, eq=False)
-class _Options:
-    """Number and size of the samples of a pose, and who computes."""
-
-    samples: int
-    amplitude: float
-    seed: int
-    threads: Executor | None
-    tell: Progress
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,68 +230,12 @@ class _Blends:
         ]
 
 
-@dataclass(frozen=True, eq=False)
-class _Training:
-    """Poses, then those between, with samples (r, t) and the reduced stiffness (r, r) of each.
-
-    `totals` are forces (r, t) there if they are not those of the samples' own displacements, and
-    `fresh` other samples with such forces.
-    """
-
-    poses: list[PoseForces]
-    drawn: list[Floats]
-    stiffnesses: list[Floats]
-    totals: list[Floats] | None = None
-    fresh: list[tuple[Floats, Floats]] | None = None
-
-
-def _drawn_training(
-    poses: list[PoseForces], stiffnesses: list[Floats], options: _Options
-) -> _Training:
-    options.tell(0.0, "sampling elastic forces")
-    drawn = [
-        _draw(pose, stiffnesses[i], options.samples, options, i) for i, pose in enumerate(poses)
-    ]
-    return _Training(poses, drawn, stiffnesses)
-
-
-def _shaken_training(poses: list[PoseForces], shakings: Sequence[Shaking]) -> _Training:
-    drawn, totals, fresh, stiffnesses = [], [], [], []
-    for pose, shaking in zip(poses, shakings, strict=True):
-        q, total = seen_in_basis(pose.body, pose.basis, pose.regions, shaking)
-        lengths = np.linalg.norm(total, axis=0)
-        real = lengths > LEAST_FORCE * lengths.max()  # the start of a shaking, from rest
-        q, total = q[:, real], total[:, real]
-        kept = np.arange(q.shape[1]) % 3 == 2
-        drawn.append(np.ascontiguousarray(q[:, ~kept]))
-        totals.append(total[:, ~kept])
-        fresh.append((np.ascontiguousarray(q[:, kept]), total[:, kept]))
-        stiffnesses.append(condensed_stiffness(pose.body, pose.rest, pose.basis, pose.regions))
-    return _Training(poses, drawn, stiffnesses, totals, fresh)
-
-
-def _draw(
-    pose: PoseForces, stiffness: Floats, count: int, options: _Options, *which: int
-) -> Floats:
-    """Draw samples (r, count) of a pose, with a stream of random numbers of its own."""
-    return force_samples(
-        pose.body,
-        pose.rest,
-        pose.basis,
-        pose.regions,
-        count,
-        amplitude=options.amplitude,
-        stiffness=stiffness,
-        seed=np.random.default_rng([options.seed, *which]),
-    )
-
-
 def _choose_tets(
-    training: _Training,
+    training: Training,
     exact: list[Floats] | None,
     count: int,
     shares: Floats,
-    options: _Options,
+    options: TrainingOptions,
 ) -> tuple[Ints, list[Floats]]:
     """Choose the tets; also return the forces (r, t) of all samples at every pose (eq. 17–18).
 
@@ -330,7 +263,7 @@ def _choose_tets(
 
 
 def _fit_poses(
-    training: _Training,
+    training: Training,
     exact: list[Floats] | None,
     tets: Ints,
     totals: list[Floats],
@@ -355,7 +288,7 @@ def _fit_poses(
 
 
 def _missed_stiffness(
-    training: _Training,
+    training: Training,
     exact: list[Floats] | None,
     tets: Ints,
     blended: Floats,
@@ -375,12 +308,12 @@ def _missed_stiffness(
 
 
 def _errors(
-    training: _Training,
+    training: Training,
     tets: Ints,
     totals: list[Floats],
     blended: Floats,
     deltas: Sequence[Floats | None],
-    options: _Options,
+    options: TrainingOptions,
 ) -> Floats:
     """Return relative errors (2, m + k) of all poses: on the samples of the fit, and on fresh."""
     errors = np.empty((2, len(training.poses)))
@@ -388,7 +321,7 @@ def _errors(
         weights, delta = blended[i], deltas[i]
         if training.fresh is None:
             count = max(20, options.samples // 3)
-            q, total = _draw(pose, training.stiffnesses[i], count, options, i, 1), None
+            q, total = draw(pose, training.stiffnesses[i], count, options, i, 1), None
         else:
             q, total = training.fresh[i]
         errors[0, i] = cubature_error(pose, tets, training.drawn[i], weights, delta, totals[i])
@@ -444,21 +377,3 @@ def _checked_blends(between: Sequence[Between], m: int, rank: int) -> _Blends:
     given = [np.ones(rank) if b.scales is None else b.scales for b in between]
     scales = [np.ones(rank)] * m + [checked_array("scales", each, (rank,)) for each in given]
     return _Blends(shares, tuple(b.ends for b in between), scales)
-
-
-def _sample_count(samples: int | None, count: int, rank: int) -> int:
-    if samples is not None:
-        return checked_count("the number of samples", samples)
-    return min(_MOST_SAMPLES, max(_LEAST_SAMPLES, -(-_SAMPLES_PER_WEIGHT * count // rank)))
-
-
-def _checked_stiffnesses(
-    poses: list[PoseForces], m: int, given: Sequence[Floats] | None
-) -> list[Floats]:
-    """Check the stiffnesses given for the first m poses; compute those of the others."""
-    if given is not None and len(given) != m:
-        raise SuppleError(f"{len(given)} stiffnesses for {m} poses")
-    shape = (poses[0].rank, poses[0].rank)
-    known = [checked_array(f"stiffness of pose {i}", K, shape) for i, K in enumerate(given or ())]
-    others = poses[len(known) :]
-    return known + [rest_stiffness(p.body, p.rest, p.basis, p.regions) for p in others]

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from supple.arrays import Floats, Ints
 from supple.checks import checked_array, owned_array
-from supple.compiled.jit import compiled
+from supple.compiled.jit import compiled, compiled_fused
 from supple.errors import SuppleError
 from supple.maths.rotations import inverse, rotate
 from supple.mesh.tets import TetMesh
@@ -224,7 +224,7 @@ def _add_turned(
         out[i, 2] += cz + (qw * tz + (qx * ty - qy * tx))
 
 
-@compiled
+@compiled_fused
 def _follow_turned(
     pose: Floats,
     weighing: tuple,
@@ -252,7 +252,7 @@ def _follow_turned(
     follow_surface(positions, neighbours, shares, moved.reshape(offsets.shape), out)
 
 
-@compiled
+@compiled_fused
 def _replace_cancelled(strongest: Positions, least: float, turns: Floats) -> None:
     """Take the rotation of the pose that counts most where the blend of rotations cancels."""
     for i in range(len(turns) // 4):
@@ -262,7 +262,7 @@ def _replace_cancelled(strongest: Positions, least: float, turns: Floats) -> Non
                 turns[k] = strongest[k]
 
 
-@compiled
+@compiled_fused
 def _blend(table: Positions, weights: Floats, out: Floats) -> None:
     """Write Σ w t into `out`, without poses that do not count."""
     out[:] = 0.0
@@ -275,7 +275,7 @@ def _blend(table: Positions, weights: Floats, out: Floats) -> None:
             out[i] += weight * row[i]
 
 
-@compiled
+@compiled_fused
 def _turn(turns: Floats, offsets: Floats, moved: Floats) -> None:
     """Replace d in `moved` by R (o + d); the quaternions `turns` are not of unit length."""
     for i in range(len(moved) // 3):

@@ -168,7 +168,7 @@ class SkinContact:
             displace_carriers(
                 runtime.skin, blend.weights, z, 0.0, own.listed, own.factors, own.chunk, out
             )
-            turn_carriers(work.skin.frames, limit, out)
+            turn_carriers(work.skin.turns, limit, out)
 
     def press(self, memory: ContactMemory, work: Workspace, blas: Ints) -> None:
         """Add penalty forces of the contacts, and their stiffness, to the system."""
@@ -226,7 +226,7 @@ class SkinContact:
         if not len(self._world):
             return
         self._world[:] = self._scratch.rest
-        carry_skin(self._runtime.skin, work.skin.carriers, root, self._world)
+        carry_skin(self._runtime.skin, work.skin.carriers, root, work.skin, self._world)
         for row, obstacle in enumerate(self._seen.others):
             self._gaps[row], self._normals[row] = _distances(obstacle, self._world)
 

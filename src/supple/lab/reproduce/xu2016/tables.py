@@ -308,23 +308,22 @@ def _by_stages(watch: _Watch, take_steps: Callable[..., int]) -> Callable[..., i
     return call
 
 
-def _force_seconds(
-    first: int, _count: int, targets: Any, tables: Any, _settings: Any, work: Any, states: Any
-) -> float:
+def _force_seconds(first: int, _count: int, bound: Any, states: Any) -> float:
     """Time elastic forces and stiffness of a state."""
     from supple.engines.pose_space.elastic_force import add_elastic
 
-    blend, system, scratch = work.content[:3]
+    given = bound.content
+    blend, system, scratch = given.work[:3]
     began = perf_counter()
     system.stiffness[:] = 0
     system.force[:] = 0
     np.multiply(blend.stretch, states.content.q[first], out=system.z)
     add_elastic(
-        tables.content.elastic,
-        tables.content.kind,
+        given.tables.elastic,
+        given.tables.kind,
         False,
         blend.weights,
-        targets.content.points[0],
+        given.targets.points[0],
         blend.frames,
         blend.basis,
         system.z,

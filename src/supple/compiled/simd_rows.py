@@ -1,0 +1,181 @@
+"""Vector instructions on rows of four float32: quaternions, and points with a zero behind them.
+
+A row is one register. Loops over vertices that take their numbers one by one are several times
+slower, and compilers leave them so where rows are gathered. Arrays are flat and contiguous, and
+nothing is checked.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from supple.compiled.simd import WORD, ZERO, VectorCode, vector_kernel
+
+__all__ = ["add_carried_rows", "multiply_quaternion_rows", "rotate_rows", "transform_rows"]
+
+
+_FOUR = 4
+_ROW = ir.VectorType(ir.FloatType(), _FOUR)
+_INDEX = ir.IntType(32)
+
+
+class _RowCode:
+    """Writer of instructions on rows, beside those of `VectorCode`."""
+
+    def __init__(self, code: VectorCode) -> None:
+        self.code, self.builder, self.args = code, code.builder, code.args
+
+    def load(self, data: Any, row: Any) -> Any:
+        return self.code.load(data, self.code.at(ZERO, (row, _FOUR)), _FOUR)
+
+    def store(self, value: Any, data: Any, at: Any) -> None:
+        place = self.builder.bitcast(self.builder.gep(data, [at]), _ROW.as_pointer())
+        self.builder.store(value, place, align=4)
+
+    def store_row(self, value: Any, data: Any, row: Any) -> None:
+        self.store(value, data, self.code.at(ZERO, (row, _FOUR)))
+
+    def lanes(self, row: Any, *places: int) -> Any:
+        """Return a row of these entries of another."""
+        order = ir.Constant(ir.VectorType(_INDEX, _FOUR), list(places))
+        return self.builder.shuffle_vector(row, row, order)
+
+    def times(self, a: Any, b: Any, plus: Any = None) -> Any:
+        return self.code.multiply_add(a, b, plus)
+
+    def minus(self, a: Any, b: Any) -> Any:
+        return self.builder.fsub(a, b)
+
+    def one(self, data: Any, at: Any) -> Any:
+        """Load a number, four times."""
+        return self.code.repeated(self.builder.load(self.builder.gep(data, [at])), _FOUR)
+
+    def cross(self, a: Any, b: Any) -> Any:
+        """Return a × b; the fourth entry is that of a b − a b."""
+        left = self.times(self.lanes(a, 1, 2, 0, 3), self.lanes(b, 2, 0, 1, 3))
+        return self.minus(left, self.times(self.lanes(a, 2, 0, 1, 3), self.lanes(b, 1, 2, 0, 3)))
+
+    def weighted(self, table: Any, near: Any, shares: Any, row: Any) -> Any:
+        """Return Σ of the four rows of `table` that `near` lists for a row, times its shares."""
+        total, first = None, self.code.at(ZERO, (row, _FOUR))
+        for k in range(_FOUR):
+            at = self.code.at(first, k)
+            which = self.builder.load(self.builder.gep(near, [at]))
+            own = self.load(table, self.builder.sext(which, WORD))
+            total = self.times(self.one(shares, at), own, total)
+        return total
+
+
+def _multiply_quaternion_rows(
+    typing: Any, table: Any, near: Any, shares: Any, turns: Any, count: Any
+) -> Any:
+    """Multiply each of `count` quaternions `turns` by Σ of four rows of a table, in place.
+
+    `near` (count, 4), int32, lists the rows, `shares` (count, 4) what each counts.
+    """
+
+    def write(code: VectorCode) -> None:
+        rows = _RowCode(code)
+        table, near, shares, turns, count = code.args
+        signs = ir.Constant(_ROW, [1.0, 1.0, 1.0, -1.0])
+        with code.count(ZERO, count) as (k, _):
+            f, q = rows.weighted(table, near, shares, k), rows.load(turns, k)
+            own = rows.times(rows.lanes(f, 0, 1, 2, 0), rows.lanes(q, 3, 3, 3, 0))
+            own = rows.times(rows.lanes(f, 1, 2, 0, 1), rows.lanes(q, 2, 0, 1, 1), own)
+            rest = rows.times(rows.lanes(f, 2, 0, 1, 2), rows.lanes(q, 1, 2, 0, 2))
+            whole = rows.minus(rows.times(rows.lanes(f, 3, 3, 3, 3), q), rest)
+            rows.store_row(rows.times(own, signs, whole), turns, k)
+
+    return vector_kernel(write, (table, near, shares, turns, count))
+
+
+multiply_quaternion_rows: Any = intrinsic(_multiply_quaternion_rows)
+
+
+def _rotate_rows(typing: Any, turns: Any, points: Any, count: Any) -> Any:
+    """Rotate `count` points by quaternions of any length but 0, in place; fourth entries are 0."""
+
+    def write(code: VectorCode) -> None:
+        rows = _RowCode(code)
+        turns, points, count = code.args
+        two = ir.Constant(_ROW, [2.0] * _FOUR)
+        with code.count(ZERO, count) as (k, _):
+            q, u = rows.load(turns, k), rows.load(points, k)
+            squares = rows.times(q, q)
+            squares = code.builder.fadd(squares, rows.lanes(squares, 1, 0, 3, 2))
+            squares = code.builder.fadd(squares, rows.lanes(squares, 2, 3, 0, 1))
+            # R u = u + 2 (w t + q × t) / |q|² with t = q × u.
+            t = rows.cross(q, u)
+            turned = rows.times(rows.lanes(q, 3, 3, 3, 3), t, rows.cross(q, t))
+            double = code.builder.fdiv(two, squares)
+            rows.store_row(rows.times(double, turned, u), points, k)
+
+    return vector_kernel(write, (turns, points, count))
+
+
+rotate_rows: Any = intrinsic(_rotate_rows)
+
+
+def _transform_rows(typing: Any, columns: Any, points: Any, out: Any, count: Any) -> Any:
+    """Write a matrix times `count` points; `columns` (3, 4) are its columns, with zeros below."""
+
+    def write(code: VectorCode) -> None:
+        rows = _RowCode(code)
+        columns, points, out, count = code.args
+        matrix = [rows.load(columns, ir.Constant(WORD, i)) for i in range(3)]
+        with code.count(ZERO, count) as (k, _):
+            u, total = rows.load(points, k), None
+            for i in range(3):
+                total = rows.times(matrix[i], rows.lanes(u, i, i, i, i), total)
+            rows.store_row(total, out, k)
+
+    return vector_kernel(write, (columns, points, out, count))
+
+
+transform_rows: Any = intrinsic(_transform_rows)
+
+
+def _add_carried_rows(
+    typing: Any, table: Any, near: Any, shares: Any, columns: Any, skin: Any, count: Any
+) -> Any:
+    """Move `count` points (count, 3), and add Σ of four rows of a table to each; in place.
+
+    `columns` (4, 4) are those of a transform, the last its translation; `near` and `shares` are as
+    for `multiply_quaternion_rows`.
+    """
+
+    def write(code: VectorCode) -> None:
+        rows, builder = _RowCode(code), code.builder
+        table, near, shares, columns, skin, count = code.args
+        matrix = [rows.load(columns, ir.Constant(WORD, i)) for i in range(4)]
+
+        def moved(k: Any, x: Any) -> Any:
+            """Return the row of a point, whose first coordinate is known."""
+            at = code.at(ZERO, (k, 3))
+            total = rows.times(matrix[0], x, matrix[3])
+            total = rows.times(matrix[1], rows.one(skin, code.at(at, 1)), total)
+            total = rows.times(matrix[2], rows.one(skin, code.at(at, 2)), total)
+            return builder.fadd(total, rows.weighted(table, near, shares, k))
+
+        # A row is stored at once: its fourth entry falls on the next point's first coordinate,
+        # which is read before.
+        with builder.if_then(builder.icmp_signed(">", count, ZERO)):
+            ahead = cgutils.alloca_once_value(builder, rows.one(skin, ZERO))
+            last = builder.sub(count, ir.Constant(WORD, 1))
+            with code.count(ZERO, last) as (k, _):
+                value = moved(k, builder.load(ahead))
+                builder.store(rows.one(skin, code.at(ZERO, (k, 3), 3)), ahead)
+                rows.store(value, skin, code.at(ZERO, (k, 3)))
+            value = moved(last, builder.load(ahead))
+            for i in range(3):
+                part = builder.extract_element(value, ir.Constant(_INDEX, i))
+                builder.store(part, builder.gep(skin, [code.at(ZERO, (last, 3), i)]))
+
+    return vector_kernel(write, (table, near, shares, columns, skin, count))
+
+
+add_carried_rows: Any = intrinsic(_add_carried_rows)
