@@ -32,9 +32,8 @@ from supple.reduction.cubature.training_set import (
     TrainingOptions,
     checked_stiffnesses,
     draw,
-    drawn_training,
     sample_count,
-    shaken_training,
+    training_set,
 )
 from supple.reduction.regions.region import Region
 from supple.reduction.shaking import Shaking
@@ -160,10 +159,9 @@ def elastic_cubature(
         weights of all poses fitted together. An interpolated basis can be stiff in ways that no
         pose shows, and cubature that never saw it is then wrong by tens of percent.
     linear
-        ``"cubature"``: the paper's, Σ v_e U_eᵀ f_e. ``"exact"``: weights are fitted to what is
-        left of forces without their linear part, and a correction ΔK makes the linear part
-        exact at every pose. Small vibrations are then exact, and with the same tets errors were
-        2 to 7 times smaller on the published characters.
+        ``"cubature"``: the paper's, Σ v_e U_eᵀ f_e. ``"exact"``: weights are fitted to what forces
+        are beyond their linear part, and a correction ΔK makes that exact at every pose: with the
+        same tets errors were 2 to 7 times smaller on the published characters.
     samples, amplitude
         How many for each pose, by default enough for the number of weights; and the largest
         displacement of a typical one, as a part of the body's size.
@@ -174,10 +172,8 @@ def elastic_cubature(
         samples: what the basis cannot hold gives way in their forces.
     seed
         The same seed gives the same bits, whatever the number of threads.
-    threads
-        Threads to fit weights of several poses beside each other.
-    progress
-        Called with the part done, 0 to 1, and what is being done.
+    threads, progress
+        Threads to fit poses beside each other; called with the part done, and what is being done.
     """
     count = checked_count("the number of cubature tets", count)
     checked_count("the seed", seed, 0)
@@ -190,11 +186,8 @@ def elastic_cubature(
     tell = progress or (lambda part, what: None)
     options = TrainingOptions(samples, amplitude, seed, threads, tell)
     with single_threaded():
-        training = (
-            drawn_training(poses, checked_stiffnesses(poses, m, stiffnesses), options)
-            if shakings is None
-            else shaken_training(poses, shakings)
-        )
+        known = None if shakings is not None else checked_stiffnesses(poses, m, stiffnesses)
+        training = training_set(poses, known, shakings, options)
         exact = training.stiffnesses if linear == "exact" else None
         tets, totals = _choose_tets(training, exact, count, blends.shares, options)
         options.tell(0.8, "fitting cubature weights")

@@ -21,9 +21,8 @@ __all__ = [
     "TrainingOptions",
     "checked_stiffnesses",
     "draw",
-    "drawn_training",
     "sample_count",
-    "shaken_training",
+    "training_set",
 ]
 
 Progress = Callable[[float, str], None]
@@ -63,9 +62,16 @@ class Training:
     fresh: list[tuple[Floats, Floats]] | None = None
 
 
-def drawn_training(
-    poses: list[PoseForces], stiffnesses: list[Floats], options: TrainingOptions
+def training_set(
+    poses: list[PoseForces],
+    stiffnesses: list[Floats] | None,
+    shakings: Sequence[Shaking] | None,
+    options: TrainingOptions,
 ) -> Training:
+    """Draw samples with the poses' reduced stiffnesses, or take them from motions of the body."""
+    if shakings is not None:
+        return _from_motions(poses, shakings)
+    assert stiffnesses is not None
     options.tell(0.0, "sampling elastic forces")
     drawn = [
         draw(pose, stiffnesses[i], options.samples, options, i) for i, pose in enumerate(poses)
@@ -73,7 +79,7 @@ def drawn_training(
     return Training(poses, drawn, stiffnesses)
 
 
-def shaken_training(poses: list[PoseForces], shakings: Sequence[Shaking]) -> Training:
+def _from_motions(poses: list[PoseForces], shakings: Sequence[Shaking]) -> Training:
     """Take motions as samples, and every third displacement as a fresh one."""
     drawn, totals, fresh, stiffnesses = [], [], [], []
     for pose, shaking in zip(poses, shakings, strict=True):
