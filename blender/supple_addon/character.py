@@ -43,13 +43,13 @@ class Character:
 
 @dataclass(frozen=True)
 class Clip:
-    """Frames of a scene to give flesh; of `action` if it is not what the scene plays anyway."""
+    """Frames of a scene to give flesh; of an action by name if the scene does not play it anyway."""
 
     name: str
     first: int
     last: int
     loop: bool = False
-    action: bpy.types.Action | None = None
+    action: str | None = None
 
     @property
     def frames(self) -> np.ndarray:
@@ -156,7 +156,7 @@ def clips_of(
 def _clip_of(action: bpy.types.Action, loop: str) -> Clip:
     first, last = action.frame_range
     closes = loop == "ON" or (loop == "AUTO" and cyclic(action))
-    return Clip(action.name, int(np.floor(first)), int(np.ceil(last)), closes, action)
+    return Clip(action.name, int(np.floor(first)), int(np.ceil(last)), closes, action.name)
 
 
 def _checked(clip: Clip) -> Clip:
@@ -196,7 +196,7 @@ def repeats(action: bpy.types.Action) -> bool:
 
 
 @contextmanager
-def playing(armature: bpy.types.Object, action: bpy.types.Action | None) -> Iterator[None]:
+def playing(armature: bpy.types.Object, action: str | None) -> Iterator[None]:
     """Have the armature play an action alone, from rest; afterwards it is as it was before."""
     if action is None:
         yield
@@ -210,7 +210,7 @@ def playing(armature: bpy.types.Object, action: bpy.types.Action | None) -> Iter
         for bone in armature.pose.bones:
             for name, value in REST.items():
                 setattr(bone, name, value)
-        animated.action = action
+        animated.action = bpy.data.actions[action]
         if hasattr(animated, "action_slot") and animated.action_slot is None:
             slots = animated.action_suitable_slots
             if slots:

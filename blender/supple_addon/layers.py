@@ -19,7 +19,7 @@ from typing import Any
 import bpy
 import numpy as np
 
-from .character import MARK, Character, Problem, repeats
+from .character import MARK, Problem, repeats
 from .exchange import Flesh
 from .sampling import DEFORMERS, ClipSample, MeshSample, Sample, coordinates
 from .skin_maths import Skin
@@ -32,19 +32,20 @@ LINEAR = 1
 
 
 def add_flesh(
-    context: bpy.types.Context, character: Character, sample: Sample, flesh: Sequence[Flesh]
+    context: bpy.types.Context, sample: Sample, flesh: Sequence[Flesh]
 ) -> int:
-    """Add flesh to the meshes of a character, in place of what these clips had before.
+    """Add flesh to the meshes of a sampled character, in place of what these clips had before.
 
     Returns
     -------
     int
         The number of shape keys and modifiers.
     """
+    armature, objects = sampled_objects(sample)
     names = [clip.clip.name for clip in sample.clips]
-    remove_flesh(character.meshes, names)
+    remove_flesh(objects, names)
     count = 0
-    for obj, mesh, shapes in zip(character.meshes, sample.meshes, flesh, strict=True):
+    for obj, mesh, shapes in zip(objects, sample.meshes, flesh, strict=True):
         if not len(shapes.shapes):
             continue
         record = _record(obj)
@@ -53,11 +54,22 @@ def add_flesh(
         else:
             count += _add_caches(obj, mesh, sample.clips, shapes, record)
         obj[RECORD] = json.dumps(record)
-    action = character.armature.animation_data and character.armature.animation_data.action
-    playing = action.name if action and action.name in names else names[-1]
-    show_flesh(character.meshes, playing)
+    action = armature.animation_data and armature.animation_data.action
+    show_flesh(objects, action.name if action and action.name in names else names[-1])
     context.view_layer.update()
     return count
+
+
+def sampled_objects(sample: Sample) -> tuple[bpy.types.Object, list[bpy.types.Object]]:
+    """Find armature and meshes of a sample again: people, and undo, may have been at work since."""
+    objects = [bpy.data.objects.get(name) for name in (sample.name, *(m.name for m in sample.meshes))]
+    for name, obj in zip((sample.name, *(m.name for m in sample.meshes)), objects, strict=True):
+        if obj is None:
+            raise Problem(f'"{name}" was removed or renamed meanwhile')
+    for obj, mesh in zip(objects[1:], sample.meshes, strict=True):
+        if mesh.own and len(obj.data.vertices) != len(mesh.vertices):
+            raise Problem(f'"{obj.name}" was edited meanwhile; give it flesh again')
+    return objects[0], objects[1:]
 
 
 def keys_fit(obj: bpy.types.Object, own: bool) -> bool:
@@ -67,9 +79,9 @@ def keys_fit(obj: bpy.types.Object, own: bool) -> bool:
     return own and alone and data.library is None and (keys is None or keys.use_relative)
 
 
-def check_place(character: Character, sample: Sample) -> None:
+def check_place(sample: Sample) -> None:
     """Raise Problem where a point cache is needed and there is no folder for it."""
-    for obj, mesh in zip(character.meshes, sample.meshes, strict=True):
+    for obj, mesh in zip(sampled_objects(sample)[1], sample.meshes, strict=True):
         if not bpy.data.filepath and not keys_fit(obj, mesh.own):
             raise Problem(
                 f'Save the file first: flesh of "{obj.name}" goes into a point cache beside it, '
@@ -171,7 +183,7 @@ def _add_strip(
     strip = track.strips.new(action.name, clip.clip.first, action)
     if hasattr(strip, "action_slot") and strip.action_slot is None:
         strip.action_slot = action.slots[0]
-    played = clip.clip.action or bpy.data.actions.get(clip.clip.name)
+    played = bpy.data.actions.get(clip.clip.name)
     if clip.clip.loop and played is not None and repeats(played):
         length = clip.clip.last - clip.clip.first
         strip.repeat = max(1.0, np.ceil((context.scene.frame_end - clip.clip.first) / length))

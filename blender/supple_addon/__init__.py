@@ -1,0 +1,30 @@
+# SPDX-FileCopyrightText: The Supple developers
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Supple in Blender: soft tissue for rigged characters, on a layer that can be taken away.
+
+Supple itself runs in a process and an environment of its own, as the command `supple`.
+"""
+
+from __future__ import annotations
+
+import bpy
+
+from . import operators, panel, settings, setup
+
+__all__ = ["register", "unregister"]
+
+_CLASSES = (*operators.CLASSES, *setup.CLASSES, *panel.CLASSES)
+
+
+def register() -> None:
+    """Add operators, panels and preferences to Blender."""
+    settings.register()
+    for each in _CLASSES:
+        bpy.utils.register_class(each)
+
+
+def unregister() -> None:
+    """Take them away again."""
+    for each in reversed(_CLASSES):
+        bpy.utils.unregister_class(each)
+    settings.unregister()
