@@ -222,7 +222,7 @@ def _add_caches(
         modifier.frame_start = clip.clip.first
         obj.modifiers.move(len(obj.modifiers) - 1, place)
         # Elsewhere the rig plays alone.
-        driver = modifier.driver_add("influence").driver
+        driver = modifier.driver_add("factor").driver
         driver.expression = f"1 if frame >= {clip.clip.first} and frame <= {clip.clip.last} else 0"
         said = {"modifier": modifier.name, "file": modifier.filepath}
         record["clips"][clip.clip.name] = said
@@ -325,7 +325,7 @@ def _remove_clip(obj: bpy.types.Object, said: dict[str, Any], kept: set[str]) ->
             obj.shape_key_remove(keys.key_blocks[key])
     modifier = obj.modifiers.get(said.get("modifier", ""))
     if modifier is not None:
-        modifier.driver_remove("influence")
+        modifier.driver_remove("factor")
         obj.modifiers.remove(modifier)
     if "file" in said:
         file = Path(bpy.path.abspath(said["file"]))
