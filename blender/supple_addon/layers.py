@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +95,7 @@ def _record(obj: bpy.types.Object) -> dict[str, Any]:
     except (TypeError, ValueError):
         found = None
     if not isinstance(found, dict) or not isinstance(found.get("clips"), dict):
-        found = {"clips": {}, "active": obj.active_shape_key_index}
+        found = {"clips": {}}
     return found
 
 
@@ -115,23 +115,22 @@ def _add_keys(
     flesh: Flesh,
     record: dict[str, Any],
 ) -> int:
-    active = obj.active_shape_key_index
-    if obj.data.shape_keys is None:
-        obj.shape_key_add(name="Basis", from_mix=False)
-        record["made_keys"] = True
-    keys = obj.data.shape_keys
-    basis = coordinates(keys.reference_key)
-    back = np.linalg.inv(mesh.to_armature[:3, :3]).T
-    label = f"{MARK} {clips[0].clip.name}" if len(clips) == 1 else MARK
-    blocks = []
-    for number, shape in enumerate(flesh.shapes):
-        block = obj.shape_key_add(name=f"{label[:50]} {number + 1}", from_mix=False)
-        block.relative_key = keys.reference_key
-        block.slider_min, block.slider_max = -1, 1
-        block.value = 0
-        block.data.foreach_set("co", (basis + shape @ back).astype(np.float32).ravel())
-        blocks.append(block)
-    obj.active_shape_key_index = active
+    with _holder(obj) as holder:
+        if obj.data.shape_keys is None:
+            holder.shape_key_add(name="Basis", from_mix=False)
+            record["made_keys"] = True
+        keys = obj.data.shape_keys
+        basis = coordinates(keys.reference_key)
+        back = np.linalg.inv(mesh.to_armature[:3, :3]).T
+        label = f"{MARK} {clips[0].clip.name}" if len(clips) == 1 else MARK
+        blocks = []
+        for number, shape in enumerate(flesh.shapes):
+            block = holder.shape_key_add(name=f"{label[:50]} {number + 1}", from_mix=False)
+            block.relative_key = keys.reference_key
+            block.slider_min, block.slider_max = -1, 1
+            block.value = 0
+            block.data.foreach_set("co", (basis + shape @ back).astype(np.float32).ravel())
+            blocks.append(block)
     if keys.animation_data is None:
         keys.animation_data_create()
         record["made_animation"] = True
@@ -142,6 +141,16 @@ def _add_keys(
         said = {"action": action.name, "track": track.name, "keys": names}
         record["clips"][clip.clip.name] = said
     return len(blocks)
+
+
+@contextmanager
+def _holder(obj: bpy.types.Object) -> Iterator[bpy.types.Object]:
+    """Give another object of the same mesh: keys come and go, and the active one stays active."""
+    holder = bpy.data.objects.new(MARK, obj.data)
+    try:
+        yield holder
+    finally:
+        bpy.data.objects.remove(holder)
 
 
 def _action(
@@ -320,9 +329,10 @@ def _remove_clip(obj: bpy.types.Object, said: dict[str, Any], kept: set[str]) ->
     action = action or bpy.data.actions.get(said.get("action", ""))
     if action is not None and action.users == 0:
         bpy.data.actions.remove(action)
-    for key in said.get("keys", ()):
-        if keys and key not in kept and key in keys.key_blocks:
-            obj.shape_key_remove(keys.key_blocks[key])
+    with _holder(obj) as holder:
+        for key in said.get("keys", ()):
+            if keys and key not in kept and key in keys.key_blocks:
+                holder.shape_key_remove(keys.key_blocks[key])
     modifier = obj.modifiers.get(said.get("modifier", ""))
     if modifier is not None:
         modifier.driver_remove("factor")
@@ -340,9 +350,8 @@ def _leave(obj: bpy.types.Object, record: dict[str, Any]) -> None:
     if keys and record.get("made_animation") and _bare(keys):
         keys.animation_data_clear()
     if keys and record.get("made_keys") and len(keys.key_blocks) == 1:
-        obj.shape_key_clear()
-    elif keys:
-        obj.active_shape_key_index = min(record["active"], len(keys.key_blocks) - 1)
+        with _holder(obj) as holder:
+            holder.shape_key_clear()
     if record.get("made_driver_data") and obj.animation_data and _bare(obj):
         obj.animation_data_clear()
 

@@ -134,13 +134,15 @@ def test_what_is_painted_and_set_is_told_to_supple(blender: Any):
 
 
 def test_blender_shows_what_the_command_bakes(blender: Any, assets: Path, tmp_path: Path):
-    path = assets / "gltf_characters/mh_heavy_male_jump.glb"
-    given = {"path": str(path), "clip": "jump", "fps": 30, "out": str(tmp_path / "seen.npy")}
-    own = {"SUPPLE_COMMAND": "supple"}
-    blender("soft_character", own, **given)
-    baked = supple.bake(supple.load(path), rate=30)
+    path = assets / "gltf_characters/q_Husky.glb"
+    given = {"path": str(path), "clip": "Walk", "fps": 24, "out": str(tmp_path / "seen.npy")}
+    blender("soft_character", {"SUPPLE_COMMAND": "supple"}, **given)
+    character = supple.load(path)
+    name = next(name for name in character.motions if "Walk" in name)
+    baked = supple.bake(character, name, rate=24)
     supple.save(tmp_path / "told.pc2", baked, vertices="file", up="z", mesh=False)
     told = supple.formats.read_point_cache(tmp_path / "told.pc2").frames
     seen = np.load(tmp_path / "seen.npy")
     size = np.linalg.norm(np.ptp(told[0], axis=0))
-    assert np.linalg.norm(seen - told, axis=2).max() < 0.003 * size
+    apart = np.linalg.norm(seen[: len(told)] - told, axis=2)
+    assert apart.max() < 0.003 * size

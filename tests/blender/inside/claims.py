@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +26,12 @@ def fresh() -> None:
     bpy.ops.wm.read_factory_settings(use_empty=True)
 
 
+def settled() -> dict[str, str]:
+    """Evaluate the scene where it stands, and digest it."""
+    bpy.context.scene.frame_set(bpy.context.scene.frame_current)
+    return digests()
+
+
 def choose(*objects: Any) -> None:
     for obj in bpy.context.view_layer.objects:
         obj.select_set(obj in objects)
@@ -32,6 +39,7 @@ def choose(*objects: Any) -> None:
 
 
 def the_character() -> Character:
+    bpy.context.view_layer.update()
     armatures = [obj for obj in bpy.data.objects if obj.type == "ARMATURE"]
     return found_characters(bpy.context, armatures[:1])[0]
 
@@ -106,7 +114,7 @@ def tube_with_flesh(kind: str, kept: str, folder: str) -> dict[str, Any]:
     obj = character.meshes[0]
     choose(character.armature)
     bpy.context.scene.frame_set(3)
-    before = digests()
+    before = settled()
     clip = clips_of(bpy.context, character, "ACTION")[0]
     frames = clip.frames
     alone = np.array([evaluated(obj, int(f)) for f in frames])
@@ -171,7 +179,7 @@ def character_with_flesh(path: str, kept: str, frames: int, fps: int = 24) -> di
     choose(character.armature)
     scene.frame_start, scene.frame_end = 0, frames - 1
     scene.frame_set(0)
-    before = digests()
+    before = settled()
     began = time.process_time()
     assert bpy.ops.supple.give_flesh(which="SCENE") == {"FINISHED"}
     took = time.process_time() - began
@@ -203,7 +211,7 @@ def two_characters(kept: str) -> dict[str, Any]:
     first, one = tubes.tube("One")
     second, two = tubes.tube("Two")
     second.location.x = 5
-    before = digests()
+    before = settled()
     choose(first, second)
     assert bpy.ops.supple.give_flesh() == {"FINISHED"}
     both = [RECORD in obj for obj in (one, two)]
@@ -222,7 +230,7 @@ def baked_again() -> dict[str, Any]:
     armature, obj = tubes.tube()
     other = tubes.sway(armature, "Other", 0.3)
     choose(armature)
-    before = digests()
+    before = settled()
     counts = []
     for which in ("ACTION", "ACTION", "ALL", "ALL"):
         assert bpy.ops.supple.give_flesh(which=which) == {"FINISHED"}
@@ -267,21 +275,20 @@ def failing(way: str, kept: str) -> dict[str, Any]:
     elif way == "no action":
         armature.animation_data.action = None
     elif way == "no disk":
-        import tempfile
-
         tempfile.tempdir = str(folder / "not there")
     elif way == "unsaved":
         tubes.mirrored_and_subdivided()
         choose(bpy.data.objects["TubeRig.001"])
     elif way == "bone":
         armature.pose.bones["Mid"]["supple_stiffness"] = -1.0
-    before = digests()
+    before = settled()
     temporary = set(Path(os.environ["TMPDIR"]).iterdir())
     said = ""
     try:
         bpy.ops.supple.give_flesh()
     except RuntimeError as error:
         said = str(error)
+    tempfile.tempdir = None
     return {
         "said": said,
         "left": changes(before),
@@ -294,7 +301,7 @@ def cancelled(kept: str, pid: str) -> dict[str, Any]:
     fresh()
     armature, _ = tubes.tube()
     choose(armature)
-    before = digests()
+    before = settled()
     from supple_addon.baking import given_flesh
     from supple_addon.settings import command_of
 

@@ -27,6 +27,7 @@ RUNTIME = {
     "loop_triangles",
     "loops",
     "original",
+    "points",
     "polygon_normals",
     "polygons",
     "rna_type",
@@ -106,6 +107,8 @@ def _struct(struct: Any, depth: int) -> Any:
 def _pointed(value: Any, depth: int) -> Any:
     if value is None or isinstance(value, bpy.types.ID):
         return None if value is None else value.name_full
+    if hasattr(value, "name"):  # it is in a collection, too
+        return value.name
     return _struct(value, depth + 1)
 
 
