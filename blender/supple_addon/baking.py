@@ -26,7 +26,15 @@ from .exchange import read_flesh, write_sample
 from .layers import add_flesh, check_place
 from .sampling import Sample, sampled
 
-__all__ = ["Options", "Step", "finished", "given_flesh", "job_steps", "sampling_steps", "work_folder"]
+__all__ = [
+    "Options",
+    "Step",
+    "finished",
+    "given_flesh",
+    "job_steps",
+    "sampling_steps",
+    "work_folder",
+]
 
 #: Part of the whole that sampling is taken to be.
 SAMPLING = 0.2
@@ -40,6 +48,7 @@ class Options:
     """What `supple bake` is told beside the character."""
 
     flesh: str = "normal"
+    stiffness: float = 1.0
     damping: float = 1.0
     gravity: float | None = None
     error: float = 0.002
@@ -152,9 +161,11 @@ def _one_run(
         words += ["--all"] if len(clips) > 1 else ["--motion", clips[0].name]
         words += ["--rate", f"{sample.clips[0].rate:.9g}", *unit_words(context)]
         words += ["--loop"] if clips[0].loop else []
-        if bones:
-            (folder / "bones.json").write_text(json.dumps({"joints": bones}), encoding="utf-8")
-            words += ["--stiffness", "bones.json"]
+        if bones or options.stiffness != 1:
+            scaled = {name: options.stiffness * factor for name, factor in bones.items()}
+            factors = {"default": options.stiffness, "joints": scaled}
+            (folder / "stiffness.json").write_text(json.dumps(factors), encoding="utf-8")
+            words += ["--stiffness", "stiffness.json"]
         job = Job(words, folder)
         yield from job_steps(job, name)
         figures = job.figures()

@@ -43,7 +43,7 @@ class Character:
 
 @dataclass(frozen=True)
 class Clip:
-    """Frames of a scene to give flesh; of an action by name if the scene does not play it anyway."""
+    """Frames of a scene to give flesh; of an action by name if the scene does not play it."""
 
     name: str
     first: int
@@ -66,7 +66,9 @@ def armature_of(obj: bpy.types.Object) -> bpy.types.Object | None:
         if modifier.type == "ARMATURE" and modifier.object and modifier.show_viewport:
             return modifier.object
     parent = obj.parent
-    return parent if parent and parent.type == "ARMATURE" and obj.parent_type == "ARMATURE" else None
+    return (
+        parent if parent and parent.type == "ARMATURE" and obj.parent_type == "ARMATURE" else None
+    )
 
 
 def found_characters(

@@ -125,6 +125,18 @@ class Job:
     def last_line(self) -> str:
         return self._said[-1] if self._said else ""
 
+    @property
+    def printed(self) -> str:
+        """What it printed so far."""
+        return "".join(self._output)
+
+    def interrupt(self) -> None:
+        """Ask the process to end by itself, as Ctrl-C does, and wait for that a little."""
+        with suppress(OSError, subprocess.TimeoutExpired):
+            if not WINDOWS:
+                os.kill(self._process.pid, signal.SIGINT)
+                self._process.wait(5)
+
     def end(self) -> None:
         """End the process and those that it started."""
         if not self.running:

@@ -183,9 +183,7 @@ def read_flesh(sample: Sample, path: Path) -> list[Flesh]:
     ]
 
 
-def _mesh_flesh(
-    file: GlbReader, node: int, index: int, sample: Sample, mesh: MeshSample
-) -> Flesh:
+def _mesh_flesh(file: GlbReader, node: int, index: int, sample: Sample, mesh: MeshSample) -> Flesh:
     primitives = file.document["meshes"][index]["primitives"]
     before = len(mesh.shapes)
     count = max(len(each.get("targets", [])) for each in primitives) - before

@@ -31,9 +31,7 @@ RECORD = "supple_flesh"
 LINEAR = 1
 
 
-def add_flesh(
-    context: bpy.types.Context, sample: Sample, flesh: Sequence[Flesh]
-) -> int:
+def add_flesh(context: bpy.types.Context, sample: Sample, flesh: Sequence[Flesh]) -> int:
     """Add flesh to the meshes of a sampled character, in place of what these clips had before.
 
     Returns
@@ -62,7 +60,9 @@ def add_flesh(
 
 def sampled_objects(sample: Sample) -> tuple[bpy.types.Object, list[bpy.types.Object]]:
     """Find armature and meshes of a sample again: people, and undo, may have been at work since."""
-    objects = [bpy.data.objects.get(name) for name in (sample.name, *(m.name for m in sample.meshes))]
+    objects = [
+        bpy.data.objects.get(name) for name in (sample.name, *(m.name for m in sample.meshes))
+    ]
     for name, obj in zip((sample.name, *(m.name for m in sample.meshes)), objects, strict=True):
         if obj is None:
             raise Problem(f'"{name}" was removed or renamed meanwhile')
@@ -240,8 +240,9 @@ def _add_caches(
 
 def _points(mesh: MeshSample, clip: ClipSample, number: int, flesh: Flesh) -> np.ndarray:
     """Return vertices (t, n, 3) with flesh in the object's own space."""
-    shapes = np.concatenate([np.array([*mesh.shapes.values()]).reshape(-1, *mesh.vertices.shape),
-                             flesh.shapes])
+    shapes = np.concatenate(
+        [np.array([*mesh.shapes.values()]).reshape(-1, *mesh.vertices.shape), flesh.shapes]
+    )
     values = np.hstack([mesh.values[number], flesh.values[number]])
     points = mesh.vertices + np.tensordot(values, shapes, axes=1)
     still = np.broadcast_to(np.eye(4), (len(points), 1, 4, 4))
@@ -359,4 +360,3 @@ def _leave(obj: bpy.types.Object, record: dict[str, Any]) -> None:
 def _bare(owner: bpy.types.ID) -> bool:
     animated = owner.animation_data
     return not (animated.action or animated.nla_tracks or animated.drivers)
-

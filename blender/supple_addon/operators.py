@@ -243,7 +243,9 @@ class SUPPLE_OT_mute(bpy.types.Operator):
             clips = clips_with_flesh(character.meshes)
             if not clips:
                 continue
-            show = self.shown if self.properties.is_property_set("shown") else muted(character.meshes)
+            show = (
+                self.shown if self.properties.is_property_set("shown") else muted(character.meshes)
+            )
             animated = character.armature.animation_data
             playing = animated.action.name if animated and animated.action else ""
             wanted = self.clip if self.clip in clips else playing if playing in clips else clips[-1]

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import bpy
 
+from .anatomy import has_anatomy
 from .character import Character, Problem
 from .layers import clips_with_flesh, muted
 from .operators import current_characters, now_running
@@ -59,6 +60,10 @@ class SUPPLE_PT_main(_SidePanel, bpy.types.Panel):
         row.scale_y = 1.6
         row.operator("supple.give_flesh", text=text, icon="MOD_SOFT")
         meshes = [obj for each in characters for obj in each.meshes]
+        row = layout.row(align=True)
+        text = "Hide Anatomy" if has_anatomy(meshes) else "Show Anatomy"
+        row.operator("supple.show_anatomy", text=text, icon="COLOR")
+        row.operator("supple.live", icon="WORLD")
         clips = clips_with_flesh(meshes)
         if clips:
             row = layout.row(align=True)
@@ -85,6 +90,7 @@ class SUPPLE_PT_settings(_SidePanel, bpy.types.Panel):
         layout = self.layout
         layout.use_property_split = True
         own = settings_of(_characters(context)[0].armature)
+        layout.prop(own, "stiffness")
         layout.prop(own, "damping")
         row = layout.row(heading="Gravity")
         row.prop(own, "use_gravity", text="")

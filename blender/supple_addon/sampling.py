@@ -418,7 +418,8 @@ def _add_shapes(mesh: MeshSample, clips: Sequence[ClipSample], seen: Sequence[_S
     if farthest <= WITHIN * size:
         return
     before = [
-        skin.unposed(_with_armature(clip.moved), each) for clip, each in zip(clips, left, strict=True)
+        skin.unposed(_with_armature(clip.moved), each)
+        for clip, each in zip(clips, left, strict=True)
     ]
     found, values = few_shapes(np.concatenate(before), WITHIN * size)
     start = 0

@@ -26,7 +26,11 @@ FLESH = (
     ("jelly", "Jelly", "Swings at a third of normal"),
 )
 LOOP = (
-    ("AUTO", "As the Action Says", "Loop if the action is marked as cyclic or repeats by modifiers"),
+    (
+        "AUTO",
+        "As the Action Says",
+        "Loop if the action is marked as cyclic or repeats by modifiers",
+    ),
     ("ON", "Loop", "The last frame leads into the first"),
     ("OFF", "Once", "Begin at rest, and end as it comes"),
 )
@@ -41,6 +45,13 @@ class CharacterSettings(bpy.types.PropertyGroup):
 
     which: EnumProperty(name="Clips", items=WHICH, description="What is given flesh")
     flesh: EnumProperty(name="Flesh", items=FLESH, default="normal", description="How soft it is")
+    stiffness: FloatProperty(
+        name="Stiffness",
+        default=1,
+        min=0.01,
+        max=100,
+        description="Times that of the flesh; 4 swings twice as fast",
+    )
     damping: FloatProperty(
         name="Damping",
         default=1,
@@ -74,7 +85,9 @@ class CharacterSettings(bpy.types.PropertyGroup):
 
     def options(self) -> Options:
         gravity = self.gravity if self.use_gravity else None
-        return Options(self.flesh, self.damping, gravity, self.error / 100, self.quality)
+        return Options(
+            self.flesh, self.stiffness, self.damping, gravity, self.error / 100, self.quality
+        )
 
 
 def settings_of(armature: bpy.types.Object) -> CharacterSettings:

@@ -11,7 +11,7 @@ import pytest
 
 import supple
 
-#: Part of the size that Blender's picture may be from the flesh: offsets go through linear skinning.
+#: Part of the size that what Blender shows may be from the flesh that was simulated.
 NEAR = 1e-5
 
 

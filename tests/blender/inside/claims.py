@@ -12,14 +12,15 @@ from typing import Any
 import bpy
 import numpy as np
 import supple_addon
-from inside import tubes
-from inside.data_blocks import changes, digests
 from supple_addon.baking import finished
 from supple_addon.character import Character, Clip, Problem, clips_of, found_characters
 from supple_addon.exchange import read_flesh
 from supple_addon.layers import RECORD
 from supple_addon.sampling import MeshSample, Sample, coordinates, sampled
 from supple_addon.skin_maths import Skin
+
+from inside import tubes
+from inside.data_blocks import changes, digests
 
 
 def fresh() -> None:
@@ -153,7 +154,8 @@ def tube_with_flesh(kind: str, kept: str, folder: str) -> dict[str, Any]:
     size = float(np.linalg.norm(np.ptp(alone[0], axis=0)))
     return {
         "error": float(np.linalg.norm(soft - wanted, axis=2).max()) / size,
-        "moves": float(np.linalg.norm(soft - wanted + moved_only(soft, alone), axis=2).max()) / size,
+        "moves": float(np.linalg.norm(soft - wanted + moved_only(soft, alone), axis=2).max())
+        / size,
         "muted": float(np.linalg.norm(muted - alone, axis=2).max()) / size,
         "changed_by_sampling": unsampled,
         "changed": sorted(with_flesh),
@@ -261,7 +263,7 @@ def endless(kept: str) -> dict[str, Any]:
 def failing(way: str, kept: str) -> dict[str, Any]:
     """Say what an operator reports when something is wrong, and what it leaves behind."""
     fresh()
-    armature, obj = tubes.tube()
+    armature, _ = tubes.tube()
     choose(armature)
     folder = Path(kept)
     if way == "no armature":
@@ -360,7 +362,9 @@ def soft_character(path: str, clip: str, fps: int, out: str) -> dict[str, Any]:
     armature.animation_data.action = action
     if hasattr(armature.animation_data, "action_slot"):
         armature.animation_data.action_slot = action.slots[0]
-    assert bpy.ops.supple.give_flesh() == {"FINISHED"}
+    armature.supple.error = 0.05
+    # The command builds a model of all clips, too.
+    assert bpy.ops.supple.give_flesh(which="ALL") == {"FINISHED"}
     frames = range(int(action.frame_range[0]), int(action.frame_range[1]) + 1)
     obj = character.meshes[0]
     np.save(out, np.array([evaluated(obj, f) for f in frames]))

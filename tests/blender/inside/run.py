@@ -11,8 +11,9 @@ from pathlib import Path
 HERE = Path(__file__).resolve()
 sys.path[:0] = [str(HERE.parents[1]), str(HERE.parents[3] / "blender")]
 
-import supple_addon
-from inside.claims import CLAIMS
+import supple_addon  # noqa: E402
+
+from inside.claims import CLAIMS  # noqa: E402
 
 supple_addon.register()
 answers = os.fdopen(os.dup(1), "w")

@@ -11,6 +11,7 @@ import shutil
 import struct
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 
@@ -42,7 +43,7 @@ def main() -> None:
 
 
 def write(source: str, target: str) -> None:
-    data = open(source, "rb").read()
+    data = Path(source).read_bytes()
     size = struct.unpack_from("<I", data, 12)[0]
     document, body = json.loads(data[20 : 20 + size]), bytearray(data[28 + size :])
 
@@ -66,7 +67,10 @@ def write(source: str, target: str) -> None:
         for primitive in mesh["primitives"]:
             x = array(primitive["attributes"]["POSITION"])
             lift = np.ptp(x, axis=0).max()
-            shapes = [0.03 * lift * np.sin(5 * x / lift), 0.02 * lift * np.cos(7 * x[:, ::-1] / lift)]
+            shapes = [
+                0.03 * lift * np.sin(5 * x / lift),
+                0.02 * lift * np.cos(7 * x[:, ::-1] / lift),
+            ]
             targets = primitive.setdefault("targets", [])
             targets.extend({"POSITION": add(shape)} for shape in shapes)
     for animation in document["animations"]:
@@ -78,16 +82,22 @@ def write(source: str, target: str) -> None:
             t = array(times)[:, 0]
             part = t / t[-1]
             new = np.stack([np.sin(2 * np.pi * part), part - part**2], axis=1)
-            old = [c for c in animation["channels"] if c["target"] == {"node": node, "path": "weights"}]
+            old = [
+                c for c in animation["channels"] if c["target"] == {"node": node, "path": "weights"}
+            ]
             if old:
                 sampler = animation["samplers"][old[0]["sampler"]]
                 own = array(sampler["output"]).reshape(len(t), before)
                 sampler["output"] = add(np.hstack([own, new]).ravel())
             else:
                 own = np.zeros((len(t), before))
-                animation["samplers"].append({"input": times, "output": add(np.hstack([own, new]).ravel())})
+                animation["samplers"].append(
+                    {"input": times, "output": add(np.hstack([own, new]).ravel())}
+                )
                 at = len(animation["samplers"]) - 1
-                animation["channels"].append({"sampler": at, "target": {"node": node, "path": "weights"}})
+                animation["channels"].append(
+                    {"sampler": at, "target": {"node": node, "path": "weights"}}
+                )
     document["buffers"] = [{"byteLength": len(body)}]
     text = json.dumps(document).encode()
     text += b" " * (-len(text) % 4)

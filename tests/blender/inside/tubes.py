@@ -31,7 +31,12 @@ def tube(name: str = "Tube") -> tuple[Any, Any]:
     heights = np.linspace(0, 3, RINGS)
     points = [(0.4 * math.cos(a), 0.4 * math.sin(a), z) for z in heights for a in angles]
     faces = [
-        (k * SIDES + i, k * SIDES + (i + 1) % SIDES, (k + 1) * SIDES + (i + 1) % SIDES, (k + 1) * SIDES + i)
+        (
+            k * SIDES + i,
+            k * SIDES + (i + 1) % SIDES,
+            (k + 1) * SIDES + (i + 1) % SIDES,
+            (k + 1) * SIDES + i,
+        )
         for k in range(RINGS - 1)
         for i in range(SIDES)
     ]
@@ -66,7 +71,12 @@ def sway(armature: Any, name: str, turn: float = 0.7) -> Any:
         phase = 2 * math.pi * (frame - 1) / (FRAMES - 1)
         root, mid, tip = (armature.pose.bones[bone] for bone in ("Root", "Mid", "Tip"))
         root.location = (0.2 * math.sin(phase), 0, 0)
-        mid.rotation_quaternion = (math.cos(turn * math.sin(phase) / 2), math.sin(turn * math.sin(phase) / 2), 0, 0)
+        mid.rotation_quaternion = (
+            math.cos(turn * math.sin(phase) / 2),
+            math.sin(turn * math.sin(phase) / 2),
+            0,
+            0,
+        )
         tip.rotation_euler = (0, 0, 0.4 * math.sin(phase))
         root.keyframe_insert("location", frame=frame)
         mid.keyframe_insert("rotation_quaternion", frame=frame)
@@ -154,7 +164,9 @@ def mirrored_and_subdivided() -> None:
     _, obj = tube()
     keep = [v.index for v in obj.data.vertices if v.co.x > -1e-4]
     new = {old: k for k, old in enumerate(keep)}
-    faces = [[new[i] for i in p.vertices] for p in obj.data.polygons if all(i in new for i in p.vertices)]
+    faces = [
+        [new[i] for i in p.vertices] for p in obj.data.polygons if all(i in new for i in p.vertices)
+    ]
     mesh = bpy.data.meshes.new("Half")
     mesh.from_pydata([obj.data.vertices[i].co[:] for i in keep], [], faces)
     whole, obj.data = obj.data, mesh
