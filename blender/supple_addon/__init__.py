@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import bpy
 
-from . import anatomy, operators, panel, settings, setup
+from . import looking, operators, panel, settings, setup
 
 __all__ = ["register", "unregister"]
 
-_CLASSES = (*operators.CLASSES, *anatomy.CLASSES, *setup.CLASSES, *panel.CLASSES)
+_CLASSES = (*operators.CLASSES, *looking.CLASSES, *setup.CLASSES, *panel.CLASSES)
 
 
 def register() -> None:

@@ -22,6 +22,7 @@ import bpy
 
 from .character import Character, Clip, Problem
 from .command import Job
+from .curve_layers import add_curves, read_curves, without_curves
 from .exchange import read_flesh, write_sample
 from .layers import add_flesh, check_place
 from .sampling import Sample, sampled
@@ -173,6 +174,32 @@ def _one_run(
         figures["added"] = add_flesh(context, sample, flesh)
         figures["warnings"] = [line.removeprefix("sample.glb: ") for line in job.warnings]
         return figures
+
+
+def moved_curves(
+    context: bpy.types.Context,
+    command: str,
+    character: Character,
+    clip: Clip,
+    free: Sequence[str],
+    options: Options | None = None,
+) -> Steps[dict[str, Any]]:
+    """Move free bones and shape keys of a character by physics, as a layer of curves."""
+    options, name = options or Options(), character.name
+    with work_folder() as folder, without_curves(character):
+        sample = yield from sampling_steps(context, character, [clip], folder / "sample.glb")
+        words = [command, "curves", "sample.glb", "-o", "curves.glb", "--json", "--additive"]
+        words += ["--keys", "every", "--motion", clip.name, "--flesh", options.flesh]
+        words += ["--rate", f"{sample.clips[0].rate:.9g}", *unit_words(context)]
+        words += ["--damping", f"{options.damping:g}"] + (["--loop"] if clip.loop else [])
+        words += ["--free", *free] if free else []
+        job = Job(words, folder)
+        yield from job_steps(job, name)
+        figures = job.figures()
+        added = read_curves(sample, folder / "curves.glb")
+    figures["added"] = add_curves(context, character, sample, added)
+    figures["warnings"] = [line.removeprefix("sample.glb: ") for line in job.warnings]
+    return figures
 
 
 def unit_words(context: bpy.types.Context) -> list[str]:

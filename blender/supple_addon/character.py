@@ -15,6 +15,8 @@ __all__ = ["MARK", "Character", "Clip", "Problem", "clips_of", "found_characters
 
 #: Beginning of the name of all that the add-on makes.
 MARK = "Supple"
+#: NLA track of what was the active action before a layer of ours came over it.
+BASE = f"{MARK} base"
 #: Channels of a bone, and their values at rest.
 REST = {
     "location": (0.0, 0.0, 0.0),
@@ -141,8 +143,7 @@ def clips_of(
     if which == "SCENE":
         clip = Clip(scene.name, scene.frame_start, scene.frame_end, loop == "ON")
         return [_checked(clip)]
-    animated = armature.animation_data
-    active = animated.action if animated else None
+    active = active_action(armature)
     if which == "ALL":
         actions = [each for each in bpy.data.actions if moves(each, armature)]
         if not actions:
@@ -153,6 +154,15 @@ def clips_of(
         raise Problem(f'"{armature.name}" has no active action; choose Scene for its frames')
     clip = _clip_of(active, loop)
     return [_checked(Clip(clip.name, clip.first, clip.last, clip.loop))]
+
+
+def active_action(owner: bpy.types.ID) -> bpy.types.Action | None:
+    """Return what an armature or a key plays: also where a layer of ours lies over it."""
+    animated = owner.animation_data
+    if animated is None or animated.action is not None:
+        return animated and animated.action
+    base = animated.nla_tracks.get(BASE)
+    return base.strips[0].action if base and base.strips else None
 
 
 def _clip_of(action: bpy.types.Action, loop: str) -> Clip:

@@ -19,7 +19,7 @@ from typing import Any
 import bpy
 import numpy as np
 
-from .character import MARK, Problem, repeats
+from .character import MARK, Problem, active_action, repeats
 from .exchange import Flesh
 from .sampling import DEFORMERS, ClipSample, MeshSample, Sample, coordinates
 from .skin_maths import Skin
@@ -52,7 +52,7 @@ def add_flesh(context: bpy.types.Context, sample: Sample, flesh: Sequence[Flesh]
         else:
             count += _add_caches(obj, mesh, sample.clips, shapes, record)
         obj[RECORD] = json.dumps(record)
-    action = armature.animation_data and armature.animation_data.action
+    action = active_action(armature)
     show_flesh(objects, action.name if action and action.name in names else names[-1])
     context.view_layer.update()
     return count

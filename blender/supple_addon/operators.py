@@ -14,8 +14,10 @@ from typing import Any
 import bpy
 from bpy.props import BoolProperty, EnumProperty
 
-from .baking import Step, Steps, finished, given_flesh
-from .character import Character, Problem, clips_of, found_characters
+from .anatomy_colours import hide_anatomy
+from .baking import Step, Steps, finished, given_flesh, moved_curves
+from .character import Character, Clip, Problem, active_action, clips_of, found_characters
+from .curve_layers import owners, remove_curves
 from .layers import clips_with_flesh, muted, remove_flesh, show_flesh
 from .settings import WHICH, command_of, settings_of
 
@@ -69,6 +71,9 @@ def told(operator: bpy.types.Operator, act: Callable[[], Any]) -> set[str]:
 class Working:
     """An operator whose `steps` take long: modal from the interface, waiting from a script."""
 
+    #: Said when the user ends it.
+    ended = "Supple was cancelled; nothing is changed"
+
     def steps(self, context: bpy.types.Context) -> Steps[str]:
         """Work, and return what to tell the user."""
         raise NotImplementedError
@@ -92,7 +97,7 @@ class Working:
             return {"PASS_THROUGH"}
         if _running is None or _running.cancelled:
             self._end(context)
-            self.report({"INFO"}, "Supple was cancelled; nothing is changed")
+            self.report({"INFO"}, self.ended)
             return {"CANCELLED"}
         try:
             _running.step = self._advance()
@@ -193,6 +198,39 @@ def _of_many(steps: Steps[Any], number: int, count: int) -> Steps[Any]:
             raise
 
 
+class SUPPLE_OT_curves(Working, bpy.types.Operator):
+    """Move chosen bones and shape keys by physics, as keyframes on a layer of their own"""
+
+    bl_idname = "supple.curves"
+    bl_label = "Make Curves"
+    bl_options = {"REGISTER", "UNDO"}  # noqa: RUF012
+
+    def steps(self, context: bpy.types.Context) -> Steps[str]:
+        character, command = current_characters(context)[0], command_of(context)
+        own = settings_of(character.armature)
+        which = "SCENE" if own.which == "SCENE" else "ACTION"
+        clip = clips_of(context, character, which, own.loop)[0]
+        free = [word.strip() for word in own.free.split(",") if word.strip()]
+        if not free:  # those that are selected, or else what Supple finds
+            free = [bone.name for bone in context.selected_pose_bones or ()]
+        return self._moved(context, command, character, clip, free)
+
+    def _moved(
+        self,
+        context: bpy.types.Context,
+        command: str,
+        character: Character,
+        clip: Clip,
+        free: list[str],
+    ) -> Steps[str]:
+        name = character.name
+        options = settings_of(character.armature).options()
+        figures = yield from moved_curves(context, command, character, clip, free, options)
+        for line in figures["warnings"]:
+            self.report({"WARNING"}, f"{name}: {line}")
+        return f"{name}: {clip.name}: {figures['added']} curves"
+
+
 class SUPPLE_OT_cancel(bpy.types.Operator):
     """End what Supple is doing; nothing is changed"""
 
@@ -221,8 +259,13 @@ class SUPPLE_OT_remove(bpy.types.Operator):
 
     def _remove(self, context: bpy.types.Context) -> None:
         meshes = [obj for each in current_characters(context) for obj in each.meshes]
-        if not remove_flesh(meshes):
+        removed = remove_flesh(meshes)
+        for character in current_characters(context):
+            removed += sum(remove_curves(owner) for owner in owners(character))
+        hide_anatomy(meshes)
+        if not removed:
             raise Problem("There is no flesh to remove")
+        context.view_layer.update()
 
 
 class SUPPLE_OT_mute(bpy.types.Operator):
@@ -246,11 +289,17 @@ class SUPPLE_OT_mute(bpy.types.Operator):
             show = (
                 self.shown if self.properties.is_property_set("shown") else muted(character.meshes)
             )
-            animated = character.armature.animation_data
-            playing = animated.action.name if animated and animated.action else ""
+            action = active_action(character.armature)
+            playing = action.name if action else ""
             wanted = self.clip if self.clip in clips else playing if playing in clips else clips[-1]
             show_flesh(character.meshes, wanted if show else None)
         context.scene.frame_set(context.scene.frame_current, subframe=context.scene.frame_subframe)
 
 
-CLASSES = (SUPPLE_OT_give_flesh, SUPPLE_OT_cancel, SUPPLE_OT_remove, SUPPLE_OT_mute)
+CLASSES = (
+    SUPPLE_OT_give_flesh,
+    SUPPLE_OT_curves,
+    SUPPLE_OT_cancel,
+    SUPPLE_OT_remove,
+    SUPPLE_OT_mute,
+)

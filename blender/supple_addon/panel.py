@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import bpy
 
-from .anatomy import has_anatomy
+from .anatomy_colours import has_anatomy
 from .character import Character, Problem
+from .curve_layers import owners
 from .layers import clips_with_flesh, muted
 from .operators import current_characters, now_running
 from .settings import command_of, settings_of
@@ -65,7 +66,7 @@ class SUPPLE_PT_main(_SidePanel, bpy.types.Panel):
         row.operator("supple.show_anatomy", text=text, icon="COLOR")
         row.operator("supple.live", icon="WORLD")
         clips = clips_with_flesh(meshes)
-        if clips:
+        if clips or any("supple_curves" in owner for each in characters for owner in owners(each)):
             row = layout.row(align=True)
             off = muted(meshes)
             icon = "HIDE_ON" if off else "HIDE_OFF"
@@ -103,4 +104,20 @@ class SUPPLE_PT_settings(_SidePanel, bpy.types.Panel):
         layout.prop(own, "only_selected")
 
 
-CLASSES = (SUPPLE_PT_main, SUPPLE_PT_settings)
+class SUPPLE_PT_curves(_SidePanel, bpy.types.Panel):
+    bl_label = "Curves"
+    bl_parent_id = "SUPPLE_PT_main"
+    bl_options = {"DEFAULT_CLOSED"}  # noqa: RUF012
+
+    @classmethod
+    def poll(cls, context: bpy.types.Context) -> bool:
+        return bool(_characters(context)) and now_running() is None
+
+    def draw(self, context: bpy.types.Context) -> None:
+        layout = self.layout
+        own = settings_of(_characters(context)[0].armature)
+        layout.prop(own, "free")
+        layout.operator("supple.curves", icon="FCURVE")
+
+
+CLASSES = (SUPPLE_PT_main, SUPPLE_PT_settings, SUPPLE_PT_curves)

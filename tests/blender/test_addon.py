@@ -133,6 +133,24 @@ def test_what_is_painted_and_set_is_told_to_supple(blender: Any):
     assert "--stiffness" in words
 
 
+@pytest.mark.parametrize("kind", ["plain", "own_shape_keys"])
+def test_curves_lie_over_what_is_played_and_go_without_a_trace(blender: Any, kind: str):
+    found = blender("laid_curves", kind=kind)
+    assert found["turn"] < 1e-5
+    assert found["key"] < 1e-5
+    assert found["same"]
+    assert found["active"] == "TubeSway"
+    assert not found["left"]
+
+
+def test_anatomy_is_shown_in_colours_that_go_again(blender: Any, assets: Path):
+    path = str(assets / "gltf_characters/CesiumMan.glb")
+    found = blender("shown_anatomy", {"SUPPLE_COMMAND": "supple"}, path=path)
+    assert found["colours"] >= 2
+    assert not found["left"]
+
+
+@pytest.mark.filterwarnings("ignore::supple.errors.SuppleWarning")
 def test_blender_shows_what_the_command_bakes(blender: Any, assets: Path, tmp_path: Path):
     path = assets / "gltf_characters/q_Husky.glb"
     given = {"path": str(path), "clip": "Walk", "fps": 24, "out": str(tmp_path / "seen.npy")}

@@ -12,6 +12,7 @@ from typing import Any
 import bpy
 import numpy as np
 import supple_addon
+from mathutils import Matrix
 from supple_addon.baking import finished
 from supple_addon.character import Character, Clip, Problem, clips_of, found_characters
 from supple_addon.exchange import read_flesh
@@ -350,6 +351,66 @@ def painted(kept: str) -> dict[str, Any]:
     }
 
 
+def laid_curves(kind: str) -> dict[str, Any]:
+    """Bones and a shape key have what they play and, over it, what physics adds."""
+    fresh()
+    getattr(tubes, kind)()
+    character = the_character()
+    armature, keys = character.armature, character.meshes[0].data.shape_keys
+    choose(armature)
+    before = settled()
+    frames = range(1, tubes.FRAMES + 1)
+
+    def seen() -> list[Any]:
+        found = []
+        for frame in frames:
+            bpy.context.scene.frame_set(frame)
+            bones = [armature.pose.bones[name].matrix_basis.copy() for name in ("Mid", "Tip")]
+            found.append((bones, keys.key_blocks["Fat"].value if keys else 0.0))
+        bpy.context.scene.frame_set(1)
+        return found
+
+    alone = seen()
+    assert bpy.ops.supple.curves() == {"FINISHED"}
+    count = len(armature.animation_data.nla_tracks)
+    assert bpy.ops.supple.curves() == {"FINISHED"}
+    same = count == len(armature.animation_data.nla_tracks)
+    over, turn, key = seen(), 0.0, 0.0
+    for k, ((bones, value), (now, then)) in enumerate(zip(alone, over, strict=True)):
+        angle = 0.4 * np.sin(2 * np.pi * k / (tubes.FRAMES - 1))
+        for was, is_now in zip(bones, now, strict=True):
+            wanted = was @ Matrix.Rotation(angle, 4, "X")
+            turn = max(turn, float(np.abs(np.array(wanted) - np.array(is_now)).max()))
+        key = max(key, abs(then - np.clip(value + angle, 0, 1)))
+    active = clips_of(bpy.context, character, "ACTION")[0].name
+    bpy.ops.supple.remove()
+    bpy.context.scene.frame_set(1)
+    return {
+        "turn": turn,
+        "key": float(key) if keys else 0.0,
+        "same": same,
+        "active": active,
+        "left": changes(before),
+    }
+
+
+def shown_anatomy(path: str) -> dict[str, Any]:
+    """Colours of the anatomy come, and go."""
+    fresh()
+    bpy.ops.import_scene.gltf(filepath=path)
+    character = the_character()
+    choose(character.armature)
+    before = settled()
+    assert bpy.ops.supple.show_anatomy() == {"FINISHED"}
+    obj = character.meshes[0]
+    layer = obj.data.color_attributes.active_color
+    flat = np.empty(4 * len(layer.data), np.float32)
+    layer.data.foreach_get("color", flat)
+    colours = len(np.unique(flat.reshape(-1, 4), axis=0))
+    assert bpy.ops.supple.show_anatomy() == {"FINISHED"}
+    return {"colours": colours, "left": changes(before)}
+
+
 def soft_character(path: str, clip: str, fps: int, out: str) -> dict[str, Any]:
     """Import a file, have Supple itself bake a clip, and save the vertices that Blender shows."""
     fresh()
@@ -382,6 +443,8 @@ CLAIMS: dict[str, Callable[..., dict[str, Any]]] = {
         failing,
         cancelled,
         painted,
+        laid_curves,
+        shown_anatomy,
         soft_character,
     )
 }

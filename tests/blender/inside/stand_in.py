@@ -12,6 +12,7 @@ import struct
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -33,7 +34,7 @@ def main() -> None:
         time.sleep(60)
     words = sys.argv[2:]
     source, target = words[0], words[words.index("-o") + 1]
-    write(source, target)
+    write(sys.argv[1], source, target)
     if kept := os.environ.get("STAND_IN_KEEP"):
         shutil.copy(target, kept)
         shutil.copy(source, kept + ".sample")
@@ -42,7 +43,7 @@ def main() -> None:
     print(json.dumps({"error": 0.001, "frames": 8}))
 
 
-def write(source: str, target: str) -> None:
+def write(command: str, source: str, target: str) -> None:
     data = Path(source).read_bytes()
     size = struct.unpack_from("<I", data, 12)[0]
     document, body = json.loads(data[20 : 20 + size]), bytearray(data[28 + size :])
@@ -59,10 +60,23 @@ def write(source: str, target: str) -> None:
         document["bufferViews"].append(view)
         body.extend(values.tobytes())
         entry = {"bufferView": len(document["bufferViews"]) - 1, "componentType": 5126}
-        entry |= {"count": len(values), "type": "VEC3" if values.ndim == 2 else "SCALAR"}
+        kind = "SCALAR" if values.ndim == 1 else f"VEC{values.shape[1]}"
+        entry |= {"count": len(values), "type": kind}
         document["accessors"].append(entry)
         return len(document["accessors"]) - 1
 
+    change = add_curves if command == "curves" else add_flesh
+    change(document, array, add)
+    document["buffers"] = [{"byteLength": len(body)}]
+    text = json.dumps(document).encode()
+    text += b" " * (-len(text) % 4)
+    with open(target, "wb") as file:
+        file.write(struct.pack("<III", 0x46546C67, 2, 28 + len(text) + len(body)))
+        file.write(struct.pack("<II", len(text), 0x4E4F534A) + text)
+        file.write(struct.pack("<II", len(body), 0x004E4942) + bytes(body))
+
+
+def add_flesh(document: Any, array: Any, add: Any) -> None:
     for mesh in document["meshes"]:
         for primitive in mesh["primitives"]:
             x = array(primitive["attributes"]["POSITION"])
@@ -98,13 +112,32 @@ def write(source: str, target: str) -> None:
                 animation["channels"].append(
                     {"sampler": at, "target": {"node": node, "path": "weights"}}
                 )
-    document["buffers"] = [{"byteLength": len(body)}]
-    text = json.dumps(document).encode()
-    text += b" " * (-len(text) % 4)
-    with open(target, "wb") as file:
-        file.write(struct.pack("<III", 0x46546C67, 2, 28 + len(text) + len(body)))
-        file.write(struct.pack("<II", len(text), 0x4E4F534A) + text)
-        file.write(struct.pack("<II", len(body), 0x004E4942) + bytes(body))
+
+
+def add_curves(document: Any, array: Any, add: Any) -> None:
+    """Add a clip that turns the bones Mid and Tip about x, and moves the first shape."""
+    clip = document["animations"][0]
+    times = clip["samplers"][0]["input"]
+    t = array(times)[:, 0]
+    angle = 0.4 * np.sin(2 * np.pi * t / t[-1])
+    x, y, z, w = np.sin(angle / 2), 0 * t, 0 * t, np.cos(angle / 2)
+    samplers, channels = [], []
+    for node, described in enumerate(document["nodes"]):
+        if described.get("name") in ("Mid", "Tip"):
+            a, b, c, d = described["rotation"]  # times what is added
+            turned = np.stack([d * x + a * w, b * w + c * x, c * w - b * x, d * w - a * x], axis=1)
+            samplers.append({"input": times, "output": add(turned + 0 * (y + z)[:, None])})
+            target = {"node": node, "path": "rotation"}
+            channels.append({"sampler": len(samplers) - 1, "target": target})
+        elif "mesh" in described and "weights" in document["meshes"][described["mesh"]]:
+            first = np.array(document["meshes"][described["mesh"]]["weights"])
+            values = np.tile(first, (len(t), 1))
+            values[:, 0] += angle
+            samplers.append({"input": times, "output": add(values.ravel())})
+            target = {"node": node, "path": "weights"}
+            channels.append({"sampler": len(samplers) - 1, "target": target})
+    name = f"{clip['name']}_additive"
+    document["animations"].append({"name": name, "samplers": samplers, "channels": channels})
 
 
 if __name__ == "__main__":
