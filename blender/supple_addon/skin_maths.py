@@ -116,17 +116,26 @@ class Skin:
 
     def blended(self, moved: np.ndarray) -> np.ndarray:
         """Return matrices (t, n, 3, 4) of vertices for those (t, j, 4, 4) of bones."""
-        flat = moved[:, :, :3].reshape(len(moved), moved.shape[1], 12).astype(np.float32)
-        return np.matmul(self.weights[None], flat).reshape(len(moved), -1, 3, 4)
+        flat = moved[:, :, :3].transpose(1, 0, 2, 3).reshape(moved.shape[1], -1).astype(np.float32)
+        blended = (self.weights @ flat).reshape(-1, len(moved), 3, 4)
+        return blended.transpose(1, 0, 2, 3)
 
     def posed(self, moved: np.ndarray, points: np.ndarray) -> np.ndarray:
         """Return points (t, n, 3) that follow the bones; `points` are (n, 3) or (t, n, 3)."""
         found = np.empty((len(moved), len(self.weights), 3), np.float32)
+        if points.ndim == 2:  # one product: (n, 4 j) by (4 j, 3 t)
+            along = np.column_stack([points, np.ones(len(points))]).astype(np.float32)
+            spread = (self.weights[:, :, None] * along[:, None]).reshape(len(points), -1)
+            bones = moved[:, :, :3].transpose(1, 3, 0, 2).reshape(spread.shape[1], -1)
+            for start in range(0, len(moved), CHUNK):
+                part = bones[:, 3 * start : 3 * (start + CHUNK)].astype(np.float32)
+                posed = (spread @ part).reshape(len(points), -1, 3)
+                found[start : start + CHUNK] = posed.transpose(1, 0, 2)
+            return found
         for start in range(0, len(moved), CHUNK):
             part = slice(start, start + CHUNK)
             matrices = self.blended(moved[part])
-            given = points if points.ndim == 2 else points[part]
-            found[part] = (matrices[..., :3] * given[..., None, :]).sum(axis=-1)
+            found[part] = (matrices[..., :3] * points[part][..., None, :]).sum(axis=-1)
             found[part] += matrices[..., 3]
         return found
 
