@@ -14,7 +14,7 @@ import numpy as np
 import supple_addon
 from mathutils import Matrix
 from supple_addon.baking import finished
-from supple_addon.character import Character, Clip, Problem, clips_of, found_characters
+from supple_addon.character import REST, Character, Clip, Problem, clips_of, found_characters
 from supple_addon.exchange import read_flesh
 from supple_addon.layers import RECORD
 from supple_addon.sampling import MeshSample, Sample, coordinates, sampled
@@ -421,6 +421,9 @@ def soft_character(path: str, clip: str, fps: int, out: str) -> dict[str, Any]:
     choose(armature)
     action = next(each for each in bpy.data.actions if clip in each.name)
     armature.animation_data.action = action
+    for bone in armature.pose.bones:  # the importer leaves them in a pose of another action
+        for name, value in REST.items():
+            setattr(bone, name, value)
     if hasattr(armature.animation_data, "action_slot"):
         armature.animation_data.action_slot = action.slots[0]
     armature.supple.error = 0.05
