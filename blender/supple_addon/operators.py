@@ -86,7 +86,11 @@ class Working:
         if _running is not None:
             self.report({"ERROR"}, f"Supple is at work: {_running.step.what}")
             return {"CANCELLED"}
-        self._steps = self.steps(context)
+        try:
+            self._steps = self.steps(context)
+        except Problem as problem:
+            self.report({"ERROR"}, str(problem))
+            return {"CANCELLED"}
         _running = _Running()
         self._timer = context.window_manager.event_timer_add(TICK, window=context.window)
         context.window_manager.modal_handler_add(self)

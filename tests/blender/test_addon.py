@@ -134,6 +134,32 @@ def test_what_is_painted_and_set_is_told_to_supple(blender: Any):
     assert "--stiffness" in words
 
 
+def test_work_goes_on_from_a_timer_and_ends_in_one_message(blender: Any):
+    found = blender("from_a_timer")
+    goes_on = [["RUNNING_MODAL"], ["PASS_THROUGH"]]
+    assert found["results"] == [
+        *goes_on,
+        ["FINISHED", True, True, 0],
+        *goes_on,
+        ["CANCELLED", True, True, 0],
+        *goes_on,
+        ["CANCELLED", True, True, 0],
+        ["CANCELLED"],
+        ["CANCELLED"],
+        ["CANCELLED", True, 0],
+    ]
+    assert found["said"] == [
+        "counted",
+        "too far",
+        "Supple: ValueError: odd",
+        "not now",
+        "Supple is at work: counting",
+        "Supple was cancelled; nothing is changed",
+    ]
+    assert found["status"][0] == "Supple: counting, 0 %"
+    assert found["status"][-1] is None
+
+
 @pytest.mark.parametrize("kind", ["plain", "own_shape_keys"])
 def test_curves_lie_over_what_is_played_and_go_without_a_trace(blender: Any, kind: str):
     found = blender("laid_curves", kind=kind)

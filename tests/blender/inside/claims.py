@@ -7,13 +7,14 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import bpy
 import numpy as np
 import supple_addon
 from mathutils import Matrix
-from supple_addon.baking import finished
+from supple_addon.baking import Step, finished
 from supple_addon.character import REST, Character, Clip, Problem, clips_of, found_characters
 from supple_addon.exchange import read_flesh
 from supple_addon.layers import RECORD
@@ -351,6 +352,64 @@ def painted(kept: str) -> dict[str, Any]:
     }
 
 
+def from_a_timer() -> dict[str, Any]:
+    """Work goes on tick by tick, as it does in a window; it ends, is cancelled, or fails."""
+    from supple_addon.operators import Working, now_running
+
+    said: list[str] = []
+    timers: list[object] = []
+    status: list[str | None] = []
+    manager = SimpleNamespace(
+        event_timer_add=lambda tick, window: timers.append(tick) or tick,
+        event_timer_remove=timers.remove,
+        modal_handler_add=lambda operator: None,
+    )
+    workspace = SimpleNamespace(status_text_set=status.append)
+    context = SimpleNamespace(window_manager=manager, workspace=workspace, window=None, screen=None)
+    tick, key = SimpleNamespace(type="TIMER"), SimpleNamespace(type="A")
+
+    class Counting(Working):
+        def __init__(self, fails: str = "") -> None:
+            self.fails, self.closed = fails, False
+
+        def report(self, kind: set[str], text: str) -> None:
+            said.append(text)
+
+        def steps(self, context: Any) -> Any:
+            if self.fails == "at once":
+                raise Problem("not now")
+            return self._count()
+
+        def _count(self) -> Any:
+            try:
+                for k in range(3):
+                    if k == 2 and self.fails:
+                        raise Problem("too far") if self.fails == "late" else ValueError("odd")
+                    yield Step(k / 3, "counting", waits=True)
+            finally:
+                self.closed = True
+            return "counted"
+
+    results: list[Any] = []
+    for fails in ("", "late", "oddly"):
+        one = Counting(fails)
+        results.append(sorted(one.invoke(context, key)))
+        results.append(sorted(one.modal(context, key)))
+        for _ in range(4):
+            last = one.modal(context, tick)
+            if last != {"PASS_THROUGH"}:
+                break
+        results.append([*sorted(last), one.closed, now_running() is None, len(timers)])
+    results.append(sorted(Counting("at once").invoke(context, key)))
+    first, second = Counting(), Counting()
+    first.invoke(context, key)
+    first.modal(context, tick)
+    results.append(sorted(second.invoke(context, key)))
+    now_running().cancelled = True
+    results.append([*sorted(first.modal(context, tick)), first.closed, len(timers)])
+    return {"results": results, "said": said, "status": status}
+
+
 def laid_curves(kind: str) -> dict[str, Any]:
     """Bones and a shape key have what they play and, over it, what physics adds."""
     fresh()
@@ -446,6 +505,7 @@ CLAIMS: dict[str, Callable[..., dict[str, Any]]] = {
         failing,
         cancelled,
         painted,
+        from_a_timer,
         laid_curves,
         shown_anatomy,
         soft_character,
