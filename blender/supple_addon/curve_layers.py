@@ -3,7 +3,7 @@
 """Curves of bones and shape keys as a layer over what is played, that can be taken away.
 
 An active action lies over all NLA tracks, so it is laid onto a track of its own while the layer
-is there. The layer's strip combines: rotations are multiplied, all else is added.
+is there. The layer's strip is added to it; quaternions are multiplied.
 """
 
 from __future__ import annotations
@@ -202,7 +202,9 @@ def _lay(
     strip = track.strips.new(action.name, int(frames[0]), action)
     if hasattr(strip, "action_slot") and strip.action_slot is None:
         strip.action_slot = action.slots[0]
-    strip.blend_type, strip.extrapolation = "COMBINE", "NOTHING"
+    # Combining multiplies quaternions; values of keys it multiplies, too, from Blender 5 on.
+    strip.blend_type = "COMBINE" if owner.id_type == "OBJECT" else "ADD"
+    strip.extrapolation = "NOTHING"
     animated.use_nla = True
     owner[RECORD] = json.dumps(record | {"track": track.name})
     return len(curves)
