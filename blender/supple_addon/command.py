@@ -68,7 +68,8 @@ class Job:
         Lines that it said beside.
     """
 
-    def __init__(self, command: list[str], folder: Path) -> None:
+    def __init__(self, command: list[str], folder: Path, name: str = "Supple") -> None:
+        self._name = name
         self.part, self.what = 0.0, "starting"
         self.warnings: list[str] = []
         self._said: deque[str] = deque(maxlen=20)
@@ -164,7 +165,7 @@ class Job:
         if said:
             raise Problem(f"Supple: {said[-1].removeprefix('supple: ')}")
         last = f": {self.last_line}" if self.last_line else ""
-        raise Problem(f"Supple ended unexpectedly ({code}){last}"[:400])
+        raise Problem(f"{self._name} ended unexpectedly ({code}){last}"[:400])
 
     def figures(self) -> dict[str, Any]:
         """Return what it printed as JSON."""

@@ -58,32 +58,38 @@ class SUPPLE_OT_install(Working, bpy.types.Operator):
             raise Problem(
                 "Blender may not use the network: allow it under System, or choose a wheel"
             )
-        return self._made(environment_folder(), source, local)
+        return made_environment(environment_folder(), source, local, bpy.app.online_access)
 
-    def _made(self, folder: Path, source: str, local: Path | None) -> Steps[str]:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        python = str(environment_program(folder, "python"))
-        words = [python, "-m", "pip", "install", "--disable-pip-version-check", "--upgrade"]
-        if local is not None:  # others may lie beside it: then no network is needed
-            words += ["--find-links", str(local.parent)]
-            words += [] if bpy.app.online_access else ["--no-index"]
-        words.append(str(local or source))
-        done = False
-        try:
-            for command, what in (
-                ([sys.executable, "-m", "venv", "--clear", str(folder)], "making a folder"),
-                (words, "downloading and installing"),
-            ):
-                job = Job(command, folder.parent)
-                job.what = what
-                yield from job_steps(job, "Supple")
-                job.output()
-            version = version_of(str(environment_program(folder)))
-            done = True
-        finally:
-            if not done:
-                shutil.rmtree(folder, ignore_errors=True)
-        return f"Supple {version} is installed"
+
+def made_environment(folder: Path, source: str, local: Path | None, online: bool) -> Steps[str]:
+    """Make an environment with Supple, by name or from a wheel; none where that fails."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    python = str(environment_program(folder, "python"))
+    words = [python, "-I", "-m", "pip", "install", "--disable-pip-version-check", "--upgrade"]
+    if local is not None:  # others may lie beside it: then no network is needed
+        words += ["--find-links", str(local.parent)]
+        words += [] if online else ["--no-index"]
+    words.append(str(local or source))
+    done = False
+    try:
+        for command, name, what in (
+            (
+                [sys.executable, "-I", "-m", "venv", "--clear", str(folder)],
+                "venv",
+                "making a folder",
+            ),
+            (words, "pip", "downloading and installing"),
+        ):
+            job = Job(command, folder.parent, name)
+            job.what = what
+            yield from job_steps(job, "Supple")
+            job.output()
+        version = version_of(str(environment_program(folder)))
+        done = True
+    finally:
+        if not done:
+            shutil.rmtree(folder, ignore_errors=True)
+    return f"Supple {version} is installed"
 
 
 class SUPPLE_OT_check(bpy.types.Operator):

@@ -184,10 +184,20 @@ def test_blender_shows_what_the_command_bakes(blender: Any, assets: Path, tmp_pa
     blender("soft_character", {"SUPPLE_COMMAND": "supple"}, **given)
     character = supple.load(path)
     name = next(name for name in character.motions if "Walk" in name)
-    words = ["bake", path, "-o", tmp_path / "told.npz", "--motion", name, "--rate", "24", "-q"]
+    words = [
+        "bake",
+        str(path),
+        "-o",
+        str(tmp_path / "told.npz"),
+        "--motion",
+        name,
+        "--rate",
+        "24",
+        "-q",
+    ]
     subprocess.run(["supple", *words], check=True)
     x, y, z = np.moveaxis(np.load(tmp_path / "told.npz")["frames"], 2, 0)
-    welded = np.concatenate([part.welded for part in character.source.primitives])  # type: ignore[union-attr]
+    welded = np.concatenate([part.welded for part in character.source.primitives])
     told = np.stack([x, -z, y], axis=2)[:, welded]
     seen = np.load(tmp_path / "seen.npy")
     size = np.linalg.norm(np.ptp(told[0], axis=0))

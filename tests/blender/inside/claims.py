@@ -360,7 +360,7 @@ def from_a_timer() -> dict[str, Any]:
     timers: list[object] = []
     status: list[str | None] = []
     manager = SimpleNamespace(
-        event_timer_add=lambda tick, window: timers.append(tick) or tick,
+        event_timer_add=lambda tick, window: [timers.append(tick), tick][1],  # type: ignore[func-returns-value]
         event_timer_remove=timers.remove,
         modal_handler_add=lambda operator: None,
     )

@@ -59,7 +59,10 @@ def write(command: str, source: str, target: str) -> None:
         view = {"buffer": 0, "byteOffset": len(body), "byteLength": values.nbytes}
         document["bufferViews"].append(view)
         body.extend(values.tobytes())
-        entry = {"bufferView": len(document["bufferViews"]) - 1, "componentType": 5126}
+        entry: dict[str, Any] = {
+            "bufferView": len(document["bufferViews"]) - 1,
+            "componentType": 5126,
+        }
         kind = "SCALAR" if values.ndim == 1 else f"VEC{values.shape[1]}"
         entry |= {"count": len(values), "type": kind}
         document["accessors"].append(entry)

@@ -30,7 +30,7 @@ def tube(name: str = "Tube") -> tuple[Any, Any]:
     angles = 2 * np.pi * np.arange(SIDES) / SIDES
     heights = np.linspace(0, 3, RINGS)
     points = [(0.4 * math.cos(a), 0.4 * math.sin(a), z) for z in heights for a in angles]
-    faces = [
+    faces: list[Any] = [
         (
             k * SIDES + i,
             k * SIDES + (i + 1) % SIDES,
