@@ -43,19 +43,33 @@ def add_flesh(context: bpy.types.Context, sample: Sample, flesh: Sequence[Flesh]
     names = [clip.clip.name for clip in sample.clips]
     remove_flesh(objects, names)
     count = 0
-    for obj, mesh, shapes in zip(objects, sample.meshes, flesh, strict=True):
-        if not len(shapes.shapes):
-            continue
-        record = _record(obj)
-        if keys_fit(obj, mesh.own):
-            count += _add_keys(context, obj, mesh, sample.clips, shapes, record)
-        else:
-            count += _add_caches(obj, mesh, sample.clips, shapes, record)
-        obj[RECORD] = json.dumps(record)
+    try:
+        for obj, mesh, shapes in zip(objects, sample.meshes, flesh, strict=True):
+            if len(shapes.shapes):
+                count += _add_layer(context, obj, mesh, sample.clips, shapes)
+    except BaseException:  # a disk may be full: nothing by halves
+        remove_flesh(objects, names)
+        raise
     action = active_action(armature)
     show_flesh(objects, action.name if action and action.name in names else names[-1])
     context.view_layer.update()
     return count
+
+
+def _add_layer(
+    context: bpy.types.Context,
+    obj: bpy.types.Object,
+    mesh: MeshSample,
+    clips: Sequence[ClipSample],
+    flesh: Flesh,
+) -> int:
+    record = _record(obj)
+    try:
+        if keys_fit(obj, mesh.own):
+            return _add_keys(context, obj, mesh, clips, flesh, record)
+        return _add_caches(obj, mesh, clips, flesh, record)
+    finally:
+        obj[RECORD] = json.dumps(record)
 
 
 def sampled_objects(sample: Sample) -> tuple[bpy.types.Object, list[bpy.types.Object]]:

@@ -24,7 +24,7 @@ class SUPPLE_OT_show_anatomy(Working, bpy.types.Operator):
 
     bl_idname = "supple.show_anatomy"
     bl_label = "Show Anatomy"
-    bl_options = {"REGISTER", "UNDO"}  # noqa: RUF012 - as Blender wants it
+    bl_options = {"UNDO"}  # noqa: RUF012 - as Blender wants it
 
     def steps(self, context: bpy.types.Context) -> Steps[str]:
         characters = current_characters(context)

@@ -152,7 +152,7 @@ class SUPPLE_OT_give_flesh(Working, bpy.types.Operator):
 
     bl_idname = "supple.give_flesh"
     bl_label = "Give Flesh"
-    bl_options = {"REGISTER", "UNDO"}  # noqa: RUF012 - as Blender wants it
+    bl_options = {"UNDO"}  # noqa: RUF012 - as Blender wants it
 
     which: EnumProperty(
         name="Clips",
@@ -207,7 +207,7 @@ class SUPPLE_OT_curves(Working, bpy.types.Operator):
 
     bl_idname = "supple.curves"
     bl_label = "Make Curves"
-    bl_options = {"REGISTER", "UNDO"}  # noqa: RUF012
+    bl_options = {"UNDO"}  # noqa: RUF012
 
     def steps(self, context: bpy.types.Context) -> Steps[str]:
         character, command = current_characters(context)[0], command_of(context)

@@ -100,6 +100,7 @@ def test_flesh_of_an_endless_action_is_endless(blender: Any):
         ("no action", "has no active action"),
         ("no disk", "There is no place for temporary files"),
         ("unsaved", "Save the file first"),
+        ("no folder", "File exists"),
         ("bone", "use a factor above 0"),
     ],
 )

@@ -283,6 +283,14 @@ def failing(way: str, kept: str) -> dict[str, Any]:
     elif way == "unsaved":
         tubes.mirrored_and_subdivided()
         choose(bpy.data.objects["TubeRig.001"])
+    elif way == "no folder":
+        tubes.mirrored_and_subdivided()
+        rig = bpy.data.objects["TubeRig.001"]
+        bpy.data.objects["Tube"].parent = rig  # a mesh that gets keys, and one that cannot
+        bpy.data.objects["Tube"].modifiers[0].object = rig
+        bpy.ops.wm.save_as_mainfile(filepath=str(folder / "tube.blend"))
+        (folder / "supple").write_text("in the way")
+        choose(rig)
     elif way == "bone":
         armature.pose.bones["Mid"]["supple_stiffness"] = -1.0
     before = settled()
