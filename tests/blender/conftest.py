@@ -26,11 +26,17 @@ def bpy_python() -> Path | None:
 
 
 @pytest.fixture(scope="session")
-def blender(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask]:
-    """Ask for a claim of tests/blender/inside/claims.py, by name; the answer is a dict."""
+def blender_python() -> Path:
+    """The Python of an environment with bpy."""
     python = bpy_python()
     if python is None:
         pytest.skip(f"no environment with bpy; run make blender-env, or set {VARIABLE}")
+    return python
+
+
+@pytest.fixture(scope="session")
+def blender(blender_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask]:
+    """Ask for a claim of tests/blender/inside/claims.py, by name; the answer is a dict."""
     folder = tmp_path_factory.mktemp("blender")
     stand_in = folder / "supple"
     script = HERE / "inside" / "stand_in.py"
@@ -46,7 +52,7 @@ def blender(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask]:
         "BLENDER_USER_RESOURCES": str(folder),
     }
     process = subprocess.Popen(
-        [python, HERE / "inside" / "run.py"],
+        [blender_python, HERE / "inside" / "run.py"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=(folder / "said.txt").open("w"),

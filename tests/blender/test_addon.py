@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +135,16 @@ def test_what_is_painted_and_set_is_told_to_supple(blender: Any):
         assert words[words.index(option) + 1] == value
     assert "--loop" in words
     assert "--stiffness" in words
+
+
+def test_what_make_blender_packs_is_a_valid_extension(blender_python: Path, tmp_path: Path):
+    root = Path(__file__).resolve().parents[2]
+    subprocess.run([sys.executable, root / "tools/build_addon.py", tmp_path], check=True)
+    (archive,) = tmp_path.glob("supple-blender-*.zip")
+    checker = next(blender_python.parents[1].rglob("bl_pkg/cli/blender_ext.py"))
+    done = subprocess.run([blender_python, checker, "validate", archive], capture_output=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "LICENSE" in zipfile.ZipFile(archive).namelist()
 
 
 def test_work_goes_on_from_a_timer_and_ends_in_one_message(blender: Any):
