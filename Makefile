@@ -71,11 +71,12 @@ blender: $(STAMP)
 	$(BIN)/python tools/build_addon.py
 
 # Blender as a Python package, for the tests of the add-on: an environment of its own (1 GB), as
-# it has NumPy and Python of its own. SUPPLE_BPY names another.
+# it has NumPy and Python of its own. SUPPLE_BPY names another. Tested with 4.2.0, 4.5.15 and 5.0.1.
+BPY ?= 4.2.0
 blender-env: .bpy/.installed
 .bpy/.installed: Makefile
 	$(PYTHON) -m venv .bpy
-	.bpy/bin/python -m pip install --quiet --disable-pip-version-check 'bpy==4.2.*'
+	.bpy/bin/python -m pip install --quiet --disable-pip-version-check 'bpy==$(BPY)'
 	@touch $@
 
 lint: $(TOOLS)

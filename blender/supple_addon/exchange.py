@@ -213,5 +213,6 @@ def _weights(
             sampler = animation["samplers"][channel["sampler"]]
             when = file.array(sampler["input"]).astype(np.float64)
             keys = file.array(sampler["output"]).reshape(len(when), -1)[:, before:]
-            return np.array([np.interp(times, when, keys[:, k]) for k in range(count)]).T
+            found = [np.interp(times, when, keys[:, k]) for k in range(count)]
+            return np.array(found).reshape(count, len(times)).T
     return np.zeros((len(times), count))

@@ -19,12 +19,21 @@ from typing import Any
 import bpy
 import numpy as np
 
-from .character import MARK, Problem, active_action, repeats
+from .character import MARK, Problem, active_action, armature_of, repeats
 from .exchange import Flesh
 from .sampling import DEFORMERS, ClipSample, MeshSample, Sample, coordinates
 from .skin_maths import Skin
 
-__all__ = ["add_flesh", "check_place", "clips_with_flesh", "muted", "remove_flesh", "show_flesh"]
+__all__ = [
+    "add_flesh",
+    "check_place",
+    "clips_with_flesh",
+    "follow_actions",
+    "mute_flesh",
+    "muted",
+    "remove_flesh",
+    "show_flesh",
+]
 
 #: Custom property of an object: what was added to it, as JSON.
 RECORD = "supple_flesh"
@@ -51,6 +60,7 @@ def add_flesh(context: bpy.types.Context, sample: Sample, flesh: Sequence[Flesh]
         remove_flesh(objects, names)
         raise
     action = active_action(armature)
+    mute_flesh(objects, False)
     show_flesh(objects, action.name if action and action.name in names else names[-1])
     context.view_layer.update()
     return count
@@ -278,6 +288,28 @@ def write_points(path: Path, points: np.ndarray) -> None:
 
 
 # Show, mute, remove.
+
+
+def follow_actions() -> None:
+    """Show the flesh of what armatures play now; none where that has no flesh, or it is muted."""
+    groups: dict[bpy.types.Object, list[bpy.types.Object]] = {}
+    for obj in bpy.data.objects:
+        if RECORD in obj and (armature := armature_of(obj)) is not None:
+            groups.setdefault(armature, []).append(obj)
+    for armature, objects in groups.items():
+        action, clips = active_action(armature), clips_with_flesh(objects)
+        # Flesh of a scene's frames belongs to no action.
+        if action is None or not all(clip in bpy.data.actions for clip in clips):
+            continue
+        if not any(_record(obj).get("muted") for obj in objects):
+            show_flesh(objects, action.name if action.name in clips else None)
+
+
+def mute_flesh(objects: Iterable[bpy.types.Object], mute: bool) -> None:
+    """Keep in mind whether the user wants to see flesh at all."""
+    for obj in objects:
+        if RECORD in obj:
+            obj[RECORD] = json.dumps(_record(obj) | {"muted": mute})
 
 
 def show_flesh(objects: Iterable[bpy.types.Object], clip: str | None) -> None:

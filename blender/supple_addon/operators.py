@@ -18,7 +18,7 @@ from .anatomy_colours import hide_anatomy
 from .baking import Step, Steps, finished, given_flesh, moved_curves
 from .character import Character, Clip, Problem, active_action, clips_of, found_characters
 from .curve_layers import owners, remove_curves
-from .layers import clips_with_flesh, muted, remove_flesh, show_flesh
+from .layers import clips_with_flesh, mute_flesh, muted, remove_flesh, show_flesh
 from .settings import WHICH, command_of, settings_of
 
 __all__ = ["CLASSES", "Working", "current_characters", "now_running"]
@@ -297,6 +297,7 @@ class SUPPLE_OT_mute(bpy.types.Operator):
             playing = action.name if action else ""
             wanted = self.clip if self.clip in clips else playing if playing in clips else clips[-1]
             show_flesh(character.meshes, wanted if show else None)
+            mute_flesh(character.meshes, not show)
         context.scene.frame_set(context.scene.frame_current, subframe=context.scene.frame_subframe)
 
 

@@ -82,6 +82,14 @@ def test_baking_again_replaces_and_shows_what_the_armature_plays(blender: Any):
     assert (len(once[2]), len(both[2])) == (1, 2)
     assert found["shown"] == ["Supple Other"]
     assert found["then"] == ["Supple TubeSway"]
+    assert found["follows"] == [["Supple TubeSway"], [], ["Supple Other"], []]
+    assert not found["left"]
+
+
+@pytest.mark.parametrize("kind", ["plain", "own_shape_keys"])
+def test_flesh_that_does_not_move_adds_nothing(blender: Any, kind: str):
+    found = blender("still", {"STAND_IN": "still"}, kind=kind)
+    assert found["result"] == ["FINISHED"]
     assert not found["left"]
 
 

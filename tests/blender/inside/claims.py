@@ -17,7 +17,7 @@ from mathutils import Matrix
 from supple_addon.baking import Step, finished
 from supple_addon.character import REST, Character, Clip, Problem, clips_of, found_characters
 from supple_addon.exchange import read_flesh
-from supple_addon.layers import RECORD
+from supple_addon.layers import RECORD, follow_actions
 from supple_addon.sampling import MeshSample, Sample, coordinates, sampled
 from supple_addon.skin_maths import Skin
 
@@ -245,9 +245,38 @@ def baked_again() -> dict[str, Any]:
     bpy.ops.supple.mute(clip="TubeSway", shown=True)
     then = [t.name for t in obj.data.shape_keys.animation_data.nla_tracks if not t.mute]
     assert armature.animation_data.action == other
+
+    def followed(action: Any) -> list[str]:
+        armature.animation_data.action = action
+        follow_actions()  # Blender calls it when somebody assigns an action in a window
+        return [t.name for t in obj.data.shape_keys.animation_data.nla_tracks if not t.mute]
+
+    third = bpy.data.actions.new("Third")
+    follows = [followed(bpy.data.actions[name]) for name in ("TubeSway", "Third", "Other")]
+    bpy.ops.supple.mute()
+    follows.append(followed(bpy.data.actions["TubeSway"]))
+    bpy.data.actions.remove(third)
+    armature.animation_data.action = other
     bpy.ops.supple.remove()
     bpy.context.scene.frame_set(bpy.context.scene.frame_current)
-    return {"counts": counts, "shown": shown, "then": then, "left": changes(before)}
+    return {
+        "follows": follows,
+        "counts": counts,
+        "shown": shown,
+        "then": then,
+        "left": changes(before),
+    }
+
+
+def still(kind: str) -> dict[str, Any]:
+    """Flesh that does not move adds nothing."""
+    fresh()
+    getattr(tubes, kind)()
+    choose(the_character().armature)
+    before = settled()
+    result = bpy.ops.supple.give_flesh()
+    bpy.context.scene.frame_set(bpy.context.scene.frame_current)
+    return {"result": sorted(result), "left": changes(before)}
 
 
 def endless(kept: str) -> dict[str, Any]:
@@ -510,6 +539,7 @@ CLAIMS: dict[str, Callable[..., dict[str, Any]]] = {
         two_characters,
         baked_again,
         endless,
+        still,
         failing,
         cancelled,
         painted,
