@@ -184,7 +184,8 @@ class SUPPLE_OT_give_flesh(Working, bpy.types.Operator):
             off = max((each.get("error") or 0 for each in figures), default=0)
             names = ", ".join(clip.name for clip in clips[:3]) + (" …" if len(clips) > 3 else "")
             kept = f"{added} shapes, within {100 * off:.2f} % of the size"
-            said.append(f"{name}: {names}: {kept if added else 'its flesh hardly moves'}")
+            calm = "flesh hardly moves; try a livelier clip, softer flesh or a smaller Error"
+            said.append(f"{name}: {names}: {kept if added else calm}")
         return "; ".join(said)
 
 
