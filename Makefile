@@ -7,7 +7,7 @@ TOOLS  := $(VENV)/.installed-tools
 # Modules are compiled to bytecode when they are first imported: most never are.
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
 
-.PHONY: setup demo test test-all test-quick test-durations exam lint wheel clean
+.PHONY: setup demo test test-all test-quick test-durations exam lint wheel blender blender-env clean
 
 # Everything there is: the tests' tools, and all compiled code.
 setup: $(TOOLS)
@@ -65,6 +65,19 @@ exam: $(TOOLS)
 wheel: $(STAMP)
 	$(PIP) --editable '.[release]'
 	$(BIN)/python tools/build_wheel.py
+
+# The add-on for Blender, as a .zip to drop onto its window.
+blender: $(STAMP)
+	$(BIN)/python tools/build_addon.py
+
+# Blender as a Python package, for the tests of the add-on: an environment of its own (1 GB), as
+# it has NumPy and Python of its own. SUPPLE_BPY names another. Tested with 4.2.0, 4.5.15 and 5.0.1.
+BPY ?= 4.2.0
+blender-env: .bpy/.installed
+.bpy/.installed: Makefile
+	$(PYTHON) -m venv .bpy
+	.bpy/bin/python -m pip install --quiet --disable-pip-version-check 'bpy==$(BPY)'
+	@touch $@
 
 lint: $(TOOLS)
 	$(BIN)/ruff check .

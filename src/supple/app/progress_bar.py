@@ -1,7 +1,13 @@
-"""Progress on the terminal of what takes more than a second: bars, spinners, stages of a build."""
+"""Progress on the terminal of what takes more than a second: bars, spinners, stages of a build.
+
+With ``SUPPLE_PROGRESS=lines`` it is for another program that started the command: a line of JSON
+on standard error for each hundredth of a task, ``{"part": 0.4, "what": "simulating"}``, also where
+the command is quiet.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -27,6 +33,22 @@ __all__ = ["build_log", "console", "first_use_message", "progress_bar", "task_ba
 console = Console(stderr=True, highlight=False)
 
 
+def _told_lines() -> Callable[[float, str], None] | None:
+    """Return a function that prints progress as lines of JSON, if the environment asks for it."""
+    if os.environ.get("SUPPLE_PROGRESS") != "lines":
+        return None
+    last: tuple[str, int] = ("", -1)
+
+    def tell(part: float, what: str) -> None:
+        nonlocal last
+        if (now := (what, round(100 * part))) != last:
+            last = now
+            line = json.dumps({"part": now[1] / 100, "what": what}, ensure_ascii=False)
+            print(line, file=sys.stderr, flush=True)
+
+    return tell
+
+
 @contextmanager
 def progress_bar(quiet: bool = False) -> Iterator[Progress]:
     """Show a bar with count and time left; nothing when quiet."""
@@ -45,6 +67,9 @@ def progress_bar(quiet: bool = False) -> Iterator[Progress]:
 @contextmanager
 def task_bar(quiet: bool = False) -> Iterator[Callable[[float, str], None]]:
     """Give a function that shows the part done, 0 to 1, of a named task; a new task, a new bar."""
+    if (lines := _told_lines()) is not None:
+        yield lines
+        return
     with progress_bar(quiet) as progress:
         tasks: dict[str, TaskID] = {}
 
@@ -61,7 +86,10 @@ def task_bar(quiet: bool = False) -> Iterator[Callable[[float, str], None]]:
 @contextmanager
 def working(what: str, quiet: bool = False) -> Iterator[None]:
     """Show a spinner for work whose length is not known; nothing when quiet."""
-    if quiet:
+    lines = _told_lines()
+    if lines is not None:
+        lines(0.0, what)
+    if quiet or lines is not None:
         yield
     else:
         with console.status(f"{what} …"):
@@ -103,9 +131,27 @@ class _ShownLog(BuildLog):
             self._progress.update(self._current, completed=part, what=what)
 
 
+class _ToldLog(BuildLog):
+    """Log of a build, told as lines of JSON."""
+
+    def __init__(self, lines: Callable[[float, str], None]) -> None:
+        super().__init__()
+        self._lines, self._stage = lines, ""
+
+    def began(self, name: str) -> None:
+        self._stage = name
+        self._lines(0.0, name)
+
+    def tell(self, part: float, what: str) -> None:
+        self._lines(part, self._stage)
+
+
 @contextmanager
 def build_log(quiet: bool = False) -> Iterator[BuildLog]:
     """Give a log that is shown on the terminal; one that only counts time when quiet."""
+    if (lines := _told_lines()) is not None:
+        yield _ToldLog(lines)
+        return
     if quiet:
         yield BuildLog()
         return

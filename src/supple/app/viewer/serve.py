@@ -90,7 +90,7 @@ def run_view(
     Returns
     -------
     dict
-        Steps, updates and what they cost.
+        Steps, updates and what they cost; of a character how many times as stiff it was made.
     """
     from supple.app.viewer.server import check_viser, free_port
 
@@ -227,6 +227,8 @@ def _serve(page: Any, stats: bool, seconds: float | None) -> None:
 def _figures(page: Any) -> dict[str, Any]:
     meter, costs = page.session.meter, page.costs
     figures = {"address": page.address, "steps": meter.total_steps, "updates": meter.total_updates}
+    if isinstance(page.session.subject, CharacterSubject):
+        figures["stiffness"] = round(page.session.subject.factor, 4)
     if costs is None:  # nobody came
         return figures
     return figures | {

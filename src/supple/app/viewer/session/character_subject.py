@@ -127,7 +127,7 @@ class CharacterSubject(Subject):
             "scaled_loads": scaled_loads,
             **(simulation or {}),
         }
-        self._factor = 1.0
+        self.factor = 1.0
         self._calm: dict[tuple[str, bool], float] = {}
         self.simulator: Any = bake_simulator(model, **self._flesh)
         self.traces: ParameterTraces | None = None
@@ -280,7 +280,7 @@ class CharacterSubject(Subject):
         """Make flesh so many times as stiff as it is baked."""
         calm = self._calm.get((self.motion.name, self.ending == "loop"), 1.0)
         self.simulator.stiffness = clamped(factor, 1e-2, 1e2) * calm
-        self._factor = factor
+        self.factor = factor
 
     def tune(self, numbers: Ints, name: str, value: float) -> None:
         """Set `follow`, `firmness` or `damping` of some of the free parameters.
@@ -382,7 +382,7 @@ class CharacterSubject(Subject):
         if which not in self._calm:  # as firm as bake makes it, so that they agree
             firms = self._engine.firms
             self._calm[which] = stable_stiffness(self.model, plan, **self._flesh) if firms else 1.0
-        self.stiffen(self._factor)
+        self.stiffen(self.factor)
         with warnings.catch_warnings():  # one sees that a motion jumps
             warnings.simplefilter("ignore", SuppleWarning)
             return plan.player(self.simulator)

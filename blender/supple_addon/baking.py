@@ -1,0 +1,220 @@
+# SPDX-FileCopyrightText: The Supple developers
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Give flesh to characters: sample, have Supple simulate, add what it found.
+
+Work is a generator that yields how far it is, so that an operator can go on with it from a timer
+and the interface lives; `finished` is for scripts, which wait.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+import time
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import bpy
+
+from .character import Character, Clip, Problem
+from .command import Job
+from .curve_layers import add_curves, read_curves, without_curves
+from .exchange import read_flesh, write_sample
+from .layers import add_flesh, check_place
+from .sampling import Sample, sampled
+
+__all__ = [
+    "Options",
+    "Step",
+    "finished",
+    "given_flesh",
+    "job_steps",
+    "sampling_steps",
+    "work_folder",
+]
+
+#: Part of the whole that sampling is taken to be.
+SAMPLING = 0.2
+#: Custom property of bones: a factor on the stiffness of what follows them.
+BONE_STIFFNESS = "supple_stiffness"
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What `supple bake` is told beside the character."""
+
+    flesh: str = "normal"
+    stiffness: float = 1.0
+    damping: float = 1.0
+    gravity: float | None = None
+    error: float = 0.002
+    quality: str = "live"
+
+    def words(self) -> list[str]:
+        words = ["--flesh", self.flesh, "--damping", f"{self.damping:g}"]
+        words += ["--error", f"{self.error:g}", "--quality", self.quality]
+        return words + ([] if self.gravity is None else ["--gravity", f"{self.gravity:g}"])
+
+
+@dataclass(frozen=True)
+class Step:
+    """How far work is, 0 to 1, with what; and whether it waits for another process."""
+
+    part: float
+    what: str
+    waits: bool = False
+
+
+Steps = Generator[Step, None, Result]
+
+
+def finished(steps: Steps[Result]) -> Result:
+    """Go through all of some work, and return what it found."""
+    while True:
+        try:
+            if next(steps).waits:
+                time.sleep(0.05)
+        except StopIteration as stop:
+            return stop.value
+
+
+@contextmanager
+def work_folder() -> Iterator[Path]:
+    """Give a folder that is gone afterwards."""
+    try:
+        folder = Path(tempfile.mkdtemp(prefix="supple-"))
+    except OSError as error:
+        raise Problem(f"There is no place for temporary files: {error.strerror}") from None
+    try:
+        yield folder
+    except OSError as error:
+        raise Problem(f"{error.filename or folder}: {error.strerror}") from None
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def sampling_steps(
+    context: bpy.types.Context, character: Character, clips: Sequence[Clip], file: Path
+) -> Steps[Sample]:
+    """Sample a character into a file."""
+    sampling = sampled(context, character, clips)
+    try:
+        while True:
+            try:
+                part = next(sampling)
+            except StopIteration as stop:
+                sample: Sample = stop.value
+                break
+            yield Step(SAMPLING * part, f"{character.name}: sampling")
+    finally:
+        sampling.close()
+    write_sample(sample, file)
+    return sample
+
+
+def job_steps(job: Job, name: str) -> Steps[None]:
+    """Wait for a process; end it where nobody waits any longer."""
+    try:
+        while job.running:
+            part = SAMPLING + (1 - SAMPLING) * job.part
+            yield Step(part, f"{name}: {job.what}", waits=True)
+    finally:
+        job.end()
+
+
+def given_flesh(
+    context: bpy.types.Context,
+    command: str,
+    character: Character,
+    clips: Sequence[Clip],
+    options: Options | None = None,
+) -> Steps[list[dict[str, Any]]]:
+    """Give flesh to a character in some clips; return Supple's figures, for each run of it.
+
+    Clips that loop are simulated apart from those that do not.
+    """
+    options, found = options or Options(), []
+    for loop in (False, True):
+        alike = [clip for clip in clips if clip.loop == loop]
+        if alike:
+            found.append((yield from _one_run(context, command, character, alike, options)))
+    return found
+
+
+def _one_run(
+    context: bpy.types.Context,
+    command: str,
+    character: Character,
+    clips: Sequence[Clip],
+    options: Options,
+) -> Steps[dict[str, Any]]:
+    with work_folder() as folder:
+        bones = bone_stiffness(character.armature)
+        name = character.name
+        sample = yield from sampling_steps(context, character, clips, folder / "sample.glb")
+        check_place(sample)
+        words = [command, "bake", "sample.glb", "-o", "flesh.glb", "--json", *options.words()]
+        words += ["--all"] if len(clips) > 1 else ["--motion", clips[0].name]
+        words += ["--rate", f"{sample.clips[0].rate:.9g}", *unit_words(context)]
+        words += ["--loop"] if clips[0].loop else []
+        if bones or options.stiffness != 1:
+            scaled = {name: options.stiffness * factor for name, factor in bones.items()}
+            factors = {"default": options.stiffness, "joints": scaled}
+            (folder / "stiffness.json").write_text(json.dumps(factors), encoding="utf-8")
+            words += ["--stiffness", "stiffness.json"]
+        job = Job(words, folder)
+        yield from job_steps(job, name)
+        figures = job.figures()
+        flesh = read_flesh(sample, folder / "flesh.glb")
+        figures["added"] = add_flesh(context, sample, flesh)
+        figures["warnings"] = [line.removeprefix("sample.glb: ") for line in job.warnings]
+        return figures
+
+
+def moved_curves(
+    context: bpy.types.Context,
+    command: str,
+    character: Character,
+    clip: Clip,
+    free: Sequence[str],
+    options: Options | None = None,
+) -> Steps[dict[str, Any]]:
+    """Move free bones and shape keys of a character by physics, as a layer of curves."""
+    options, name = options or Options(), character.name
+    with work_folder() as folder, without_curves(character):
+        sample = yield from sampling_steps(context, character, [clip], folder / "sample.glb")
+        words = [command, "curves", "sample.glb", "-o", "curves.glb", "--json", "--additive"]
+        words += ["--keys", "every", "--motion", clip.name, "--flesh", options.flesh]
+        words += ["--rate", f"{sample.clips[0].rate:.9g}", *unit_words(context)]
+        words += ["--damping", f"{options.damping:g}"] + (["--loop"] if clip.loop else [])
+        words += ["--free", *free] if free else []
+        job = Job(words, folder)
+        yield from job_steps(job, name)
+        figures = job.figures()
+        added = read_curves(sample, folder / "curves.glb")
+    figures["added"] = add_curves(context, character, sample, added)
+    figures["warnings"] = [line.removeprefix("sample.glb: ") for line in job.warnings]
+    return figures
+
+
+def unit_words(context: bpy.types.Context) -> list[str]:
+    """Return the option that tells the scene's unit, where it is not metres."""
+    length = context.scene.unit_settings.scale_length
+    return [] if abs(length - 1) < 1e-6 else ["--unit", f"{length:.9g}"]
+
+
+def bone_stiffness(armature: bpy.types.Object) -> dict[str, float]:
+    """Return factors of bones that have the custom property, on the pose or on the bone itself."""
+    found = {}
+    for bone in armature.pose.bones:
+        value = bone.get(BONE_STIFFNESS, bone.bone.get(BONE_STIFFNESS))
+        if isinstance(value, int | float) and value > 0:
+            found[bone.name] = float(value)
+        elif value is not None:
+            raise Problem(f'Bone "{bone.name}": {BONE_STIFFNESS} is {value}; use a factor above 0')
+    return found

@@ -1,0 +1,158 @@
+# SPDX-FileCopyrightText: The Supple developers
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is kept with a character in the file, and with Blender in its preferences."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import bpy
+from bpy.props import BoolProperty, EnumProperty, FloatProperty, PointerProperty, StringProperty
+
+from .baking import Options
+from .command import environment_program, find_command
+
+__all__ = ["CLASSES", "command_of", "environment_folder", "preferences", "settings_of"]
+
+WHICH = (
+    ("ACTION", "Active Action", "What the armature plays now"),
+    ("SCENE", "Scene", "The scene's frame range, with all that plays in it"),
+    ("ALL", "All Actions", "Every action that moves the armature, one after the other"),
+)
+FLESH = (
+    ("firm", "Firm", "Swings twice as fast as normal"),
+    ("normal", "Normal", "Flesh of a body in good shape"),
+    ("soft", "Soft", "Swings more slowly, and farther"),
+    ("jelly", "Jelly", "Swings at a third of normal"),
+)
+LOOP = (
+    (
+        "AUTO",
+        "As the Action Says",
+        "Loop if the action is marked as cyclic or repeats by modifiers",
+    ),
+    ("ON", "Loop", "The last frame leads into the first"),
+    ("OFF", "Once", "Begin at rest, and end as it comes"),
+)
+QUALITY = (
+    ("live", "Live", "What the live view shows, in seconds"),
+    ("final", "Final", "All tetrahedra with small steps: takes minutes to hours"),
+)
+
+
+class CharacterSettings(bpy.types.PropertyGroup):
+    """What Supple is told of a character; kept with its armature."""
+
+    which: EnumProperty(name="Clips", items=WHICH, description="What is given flesh")
+    flesh: EnumProperty(name="Flesh", items=FLESH, default="normal", description="How soft it is")
+    stiffness: FloatProperty(
+        name="Stiffness",
+        default=1,
+        min=0.01,
+        max=100,
+        description="Times that of the flesh; 4 swings twice as fast",
+    )
+    damping: FloatProperty(
+        name="Damping",
+        default=1,
+        min=0.05,
+        max=20,
+        description="2 comes to rest sooner, 0.5 later",
+    )
+    use_gravity: BoolProperty(
+        name="Own Gravity",
+        description="Otherwise as much as makes bodies of all sizes move alike",
+    )
+    gravity: FloatProperty(name="Gravity", default=9.81, min=0, max=1000, description="In m/s²")
+    loop: EnumProperty(name="Loop", items=LOOP, description="Whether the motion is a cycle")
+    error: FloatProperty(
+        name="Error",
+        default=0.2,
+        min=0.01,
+        max=5,
+        subtype="PERCENTAGE",
+        description="Distance that shape keys may be from the simulation, of the character's size",
+    )
+    quality: EnumProperty(name="Quality", items=QUALITY, description="How it is simulated")
+    only_selected: BoolProperty(
+        name="Selected Meshes Only",
+        description="Leave out other visible meshes of the armature",
+    )
+    free: StringProperty(
+        name="Controls",
+        description="Bones and shape keys that physics moves, with * for anything: tail* ear*",
+    )
+
+    def options(self) -> Options:
+        gravity = self.gravity if self.use_gravity else None
+        return Options(
+            self.flesh, self.stiffness, self.damping, gravity, self.error / 100, self.quality
+        )
+
+
+def settings_of(armature: bpy.types.Object) -> CharacterSettings:
+    """Return what is kept with an armature."""
+    return armature.supple
+
+
+class SupplePreferences(bpy.types.AddonPreferences):
+    """Place of the command, and the page that sets it up."""
+
+    bl_idname = __package__
+
+    command: StringProperty(
+        name="Command",
+        subtype="FILE_PATH",
+        description="The program supple, or a folder with its environment; empty to find it",
+    )
+    source: StringProperty(
+        name="Install From",
+        default="supple",
+        subtype="FILE_PATH",
+        description="A name at pypi.org, or a wheel on this computer",
+    )
+
+    def draw(self, context: bpy.types.Context) -> None:
+        from .setup import draw_setup
+
+        draw_setup(self, context)
+
+
+def preferences(context: bpy.types.Context) -> SupplePreferences | None:
+    """Return the add-on's preferences; None where it is used as a plain module."""
+    addon = context.preferences.addons.get(__package__)
+    return addon.preferences if addon else None
+
+
+def environment_folder() -> Path:
+    """Return the folder of the environment that the add-on makes."""
+    if __package__.startswith("bl_ext."):
+        return Path(bpy.utils.extension_path_user(__package__, path="environment"))
+    return Path(bpy.utils.user_resource("DATAFILES", path="supple")) / "environment"
+
+
+def command_of(context: bpy.types.Context) -> str:
+    """Return the program, or raise Problem."""
+    found = preferences(context)
+    given = bpy.path.abspath(found.command) if found and found.command else ""
+    return find_command(given, environment_folder())
+
+
+def installed() -> bool:
+    """Return whether the add-on's own environment is there."""
+    return environment_program(environment_folder()).is_file()
+
+
+CLASSES = (CharacterSettings, SupplePreferences)
+
+
+def register() -> None:
+    for each in CLASSES:
+        bpy.utils.register_class(each)
+    bpy.types.Object.supple = PointerProperty(type=CharacterSettings)
+
+
+def unregister() -> None:
+    del bpy.types.Object.supple
+    for each in reversed(CLASSES):
+        bpy.utils.unregister_class(each)

@@ -1,0 +1,1 @@
+"""Run by Blender's Python, not by that of the tests."""
