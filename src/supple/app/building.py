@@ -23,7 +23,13 @@ from supple.engines.factory import build
 from supple.errors import SuppleError
 from supple.mesh.obstacles import Plane
 from supple.mesh.topology import counted
-from supple.playing.bake_model import TETS, GivenAnatomy, body_plan_of, usual_material
+from supple.playing.bake_model import (
+    TETS,
+    GivenAnatomy,
+    body_plan_of,
+    usual_building,
+    usual_material,
+)
 from supple.playing.secondary_motion import moving_engine
 
 __all__ = ["run_build"]
@@ -95,8 +101,9 @@ def _chosen(
 ) -> dict[str, Any]:
     """Return the builder's options: a scene's own, and before those what was asked for."""
     chosen = source.recipe(engine) | options.building()
-    if source.scene is None and options.regions is None and np.ndim(chosen.get("modes", 0)) == 0:
-        chosen.setdefault("basis", engine_named(engine).bake_options.get("basis", "modes"))
+    if not source.scene and options.regions != "none":
+        usual_basis = usual_building(engine_named(engine), chosen).get("basis", "modes")
+        chosen.setdefault("basis", usual_basis)
     plan = body_plan_of(source.character, anatomy, chosen.get("tets", TETS))
     if options.ground is not None:
         chosen["obstacles"] = (Plane((0.0, options.ground, 0.0), (0.0, 1.0, 0.0)),)

@@ -94,7 +94,8 @@ class Simulator(metaclass=_AnyEngine):
     model
         Of `supple.build` or `supple.load_model`.
     dt
-        Seconds of a step; by default the engine's own, 1/90 for characters.
+        Seconds of a step; by default 1/90 for characters. Bakes and the viewer step pose-space by
+        1/180, which is truer.
     engine
         Another engine that steps such models: "full" for those of pose-space, "stvk-free" for
         StVK bodies that nothing holds.

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 
 from supple.arrays import Floats, Ints
 
-__all__ = ["PrincipalSubmatrix", "symmetrised"]
+__all__ = ["PrincipalSubmatrix", "principal_submatrix", "symmetrised"]
 
 
 class PrincipalSubmatrix:
@@ -41,6 +41,15 @@ class PrincipalSubmatrix:
     def take(self, data: Floats) -> Floats:
         """Take the values of the submatrix from all values of the matrix."""
         return data if self._everything else data[self._positions]
+
+
+def principal_submatrix(matrix: sp.csr_array, keep: Ints) -> sp.csr_array:
+    """Return the rows and columns `keep` of a square matrix, once."""
+    part = PrincipalSubmatrix(matrix, keep)
+    pattern = part.pattern
+    return sp.csr_array(
+        (part.take(matrix.data), pattern.indices, pattern.indptr), shape=pattern.shape
+    )
 
 
 def symmetrised(matrix: sp.csr_array) -> sp.csr_array:

@@ -30,6 +30,7 @@ __all__ = [
     "body_plan_of",
     "check_model",
     "model_options",
+    "usual_building",
     "usual_material",
 ]
 
@@ -43,6 +44,17 @@ SCALED_LOADS = ANATOMY is not None
 TETS = 12_000
 #: Rigs whose vertices are this near, as part of the size, are the same: files round.
 SAME_RIG = 1e-3
+
+
+def usual_building(row: Engine, told: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the engine's own options for bakes, and before them those that are told.
+
+    Regions, or numbers of modes for each, are of a basis of modes.
+    """
+    usual = dict(row.bake_options)
+    if told.get("regions") is not None or np.ndim(told.get("modes", 0)):
+        usual.pop("basis", None)
+    return {**usual, **told}
 
 
 def model_options(
@@ -77,10 +89,7 @@ def model_options(
     """
     kind, row = checked_flesh(flesh), engine_named(engine, "character")
     told = {"young": young, "poisson": poisson}
-    usual = dict(row.bake_options)
-    if building.get("regions") is not None:  # a basis for each of them
-        usual.pop("basis", None)
-    options = {**usual, **building}
+    options = usual_building(row, building)
     unsaid = young is None and painted is None and options.get("material") is None
     plan, prepared = None, row.prepared(character, options)
     if options.get("bones") is None and prepared is not None:

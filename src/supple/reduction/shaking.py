@@ -11,17 +11,16 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 from scipy.interpolate import CubicSpline
 
-from supple.arrays import Floats
+from supple.arrays import Floats, Singles
 from supple.compiled.jit import at_most_threads
 from supple.dynamics.implicit import ImplicitSolver, StageProblem, StepReport
 from supple.dynamics.integrators import StepStart, integrator_named
 from supple.elastic.body import ElasticBody
 from supple.errors import SolverError
 from supple.linalg.blas import single_threaded
-from supple.linalg.sparse import PrincipalSubmatrix
+from supple.linalg.sparse import principal_submatrix
 from supple.reduction.compliance import Compliance, LoosePieceError
 from supple.reduction.regions.region import Region
 
@@ -41,10 +40,13 @@ _HALVINGS, _FARTHEST = 3, 0.3
 
 
 class Shaking(NamedTuple):
-    """Displacements of a body that was shaken, and its elastic forces there, (n, 3, t) each."""
+    """Displacements of a body that was shaken, and its elastic forces there, (n, 3, t) each.
 
-    displacements: Floats
-    forces: Floats
+    In single precision: a build keeps those of all poses.
+    """
+
+    displacements: Singles
+    forces: Singles
 
 
 def shake(
@@ -74,7 +76,7 @@ def shake(
     with single_threaded(), at_most_threads(1):
         try:
             stage = _Stage(body, rest, region)
-        except LoosePieceError:
+        except (LoosePieceError, SolverError):
             return None
         for halved in range(_HALVINGS + 1):
             try:
@@ -92,11 +94,7 @@ class _Stage:
         masses = body.vertex_masses()
         self.masses = np.repeat(masses, 3)
         self.fields = _affine_fields(rest[region.vertices], masses[region.vertices])
-        part = PrincipalSubmatrix(matrix := body.stiffness(rest, rest), self.free)
-        pattern = part.pattern
-        inner = sp.csr_array(
-            (part.take(matrix.data), pattern.indices, pattern.indptr), shape=pattern.shape
-        )
+        inner = principal_submatrix(body.stiffness(rest, rest), self.free)
         compliance = Compliance(inner, masses[region.vertices])
         if compliance.rigid.shape[1]:
             raise LoosePieceError(region.vertices)
@@ -135,7 +133,7 @@ class _Stage:
             w = solver.solve(problem, at.v + tau * at.a, StepReport())
             return u + tau * w, w
 
-        found = Shaking(np.empty((n, 3, steps)), np.empty((n, 3, steps)))
+        found = Shaking(*np.empty((2, n, 3, steps), np.float32))
         at = StepStart(*np.zeros((3, n, 3)))
         for k, amount in enumerate(amounts):
             external.reshape(-1)[self.free] = -self.masses[self.free] * (self.fields @ amount)
@@ -151,6 +149,7 @@ class _Stage:
 def _affine_fields(places: Floats, masses: Floats) -> Floats:
     """Return accelerations (3k, 12): along each axis, and growing along each from the middle."""
     middle = masses @ places / masses.sum()
-    away = (places - middle) / np.abs(places - middle).max()
+    away = places - middle
+    away /= max(float(np.abs(away).max()), np.finfo(float).tiny)
     one = np.ones((len(places), 1))
     return np.kron(np.hstack([one, away]), np.eye(3))

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from helpers.build_samples import bar_mesh, bar_options, bending_bar, held_end
+from helpers.build_samples import WIDTH, bar_mesh, bar_options, bending_bar, held_end
 from supple.elastic.body import ElasticBody
 from supple.elastic.material import Material
 from supple.engines.engine import ENGINES
 from supple.engines.pose_space.build.build import build
 from supple.engines.pose_space.build.reduced_poses import ReducedPoses
 from supple.engines.pose_space.build.shaken_basis import shaken_shapes, turned_shapes
+from supple.engines.pose_space.build.training import WELL_FITTED
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.engines.pose_space.model.model_file import packed_model
 from supple.engines.pose_space.simulator import PoseSpaceSimulator
@@ -28,22 +30,50 @@ from supple.reduction.shaking import shake
 FLESH = Material("yeoh", young=2e4, poisson=0.45)
 
 
+CELLS = (8, 4, 4)
+
+
+def limb_options(**changed: Any) -> dict[str, Any]:
+    """Flesh around a flat bone, all along a bar that bends."""
+    mesh = bar_mesh(CELLS)
+    away = np.abs(mesh.vertices[:, 1:] - WIDTH / 2)
+    bone = np.flatnonzero((away[:, 0] < 1e-6) & (away[:, 1] < WIDTH / 4 + 1e-6))
+    own = {"basis": "shaken", "material": FLESH, "bones": bone, "modes": 12, "elastic_cubature": 36}
+    return bar_options(CELLS, **own | changed)
+
+
 @pytest.fixture(scope="module")
 def model() -> PoseSpaceModel:
-    return build(bending_bar(), **bar_options(basis="shaken", material=FLESH))
+    return build(bending_bar(cells=CELLS), **limb_options())
 
 
 def test_the_same_seed_gives_the_same_bytes_whoever_computes(model: PoseSpaceModel) -> None:
     with ThreadPoolExecutor(2) as two:
-        other = build(bending_bar(), **bar_options(basis="shaken", material=FLESH), executor=two)
+        other = build(bending_bar(cells=CELLS), **limb_options(), executor=two)
     assert packed_model(other) == packed_model(model)
+
+
+def test_forces_are_fitted_to_motions_where_they_can_be(model: PoseSpaceModel) -> None:
+    errors = model.report["elastic_error"]
+    assert errors["forces"] == "motions"
+    assert errors["held_out"] < WELL_FITTED
+    bar = build(bending_bar(), **bar_options(basis="shaken", material=FLESH))  # 8 columns: too few
+    assert bar.report["elastic_error"]["forces"] == "samples"
+    assert bar.report["elastic_error"]["held_out"] < 0.03
+    assert bar.report["shaken_poses"] == 3
+
+
+def test_few_poses_are_shaken_for_longer() -> None:
+    alone = build(bending_bar(cells=CELLS), **limb_options(poses=1, modes=95))
+    assert alone.report["shaken_poses"] == 1
+    assert alone.report["modes"] == 95
 
 
 def test_a_model_tells_at_how_many_poses_it_was_shaken_and_bases_are_alike(
     model: PoseSpaceModel,
 ) -> None:
     assert model.report["shaken_poses"] == 3
-    plain = build(bending_bar(), **bar_options(material=FLESH))
+    plain = build(bending_bar(cells=CELLS), **limb_options(basis="modes"))
     assert plain.report["shaken_poses"] == 0
     assert max(model.report["subspace_angles"]["largest"]) < 2.0  # degrees: one basis, turned
     assert max(plain.report["subspace_angles"]["largest"]) > 2.0
@@ -104,7 +134,8 @@ def test_turned_shapes_are_orthonormal_and_keep_what_contacts_forbid() -> None:
 def test_characters_are_baked_with_shaken_bases_and_steps_that_are_short_enough() -> None:
     row = ENGINES["pose-space"]
     assert model_options(bending_bar(), anatomy=None)["basis"] == "shaken"
-    assert "basis" not in model_options(bending_bar(), anatomy=None, regions="auto")
+    for told in ({"regions": "auto"}, {"modes": [5, 5]}):
+        assert "basis" not in model_options(bending_bar(), anatomy=None, **told)
     plan = bake_plan(bending_bar(), rate=30)
     assert (plan.dt, plan.every) == (1 / 180, 6) == (row.longest_step, 6)
     assert bake_plan(bending_bar(), rate=30, engine="rig-space").dt == 1 / 90

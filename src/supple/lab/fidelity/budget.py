@@ -118,7 +118,7 @@ BASES = {
     "basis": "nearest in the blended basis",
     "basis frames": "nearest in the basis, frames blended",
     "basis sampled": "nearest in the blended basis, few frames",
-    "basis own": "nearest in a basis made at the pose, same frames",
+    "basis own": "nearest in a basis of modes made at the pose, same frames",
     "basis free": "the same where contact is ignored",
 }
 

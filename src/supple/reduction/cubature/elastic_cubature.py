@@ -23,6 +23,7 @@ from supple.reduction.cubature.accuracy import (
     midway_corrections,
     normal_equations,
 )
+from supple.reduction.cubature.condensed_forces import MotionForces
 from supple.reduction.cubature.elastic_forces import ElasticProblem, PoseForces
 from supple.reduction.cubature.force_kernels import LINEAR
 from supple.reduction.cubature.samples import AMPLITUDE
@@ -32,11 +33,11 @@ from supple.reduction.cubature.training_set import (
     TrainingOptions,
     checked_stiffnesses,
     draw,
+    drawn_training,
+    motion_training,
     sample_count,
-    training_set,
 )
 from supple.reduction.regions.region import Region
-from supple.reduction.shaking import Shaking
 
 __all__ = ["Between", "ElasticCubature", "elastic_cubature"]
 
@@ -131,7 +132,7 @@ def elastic_cubature(
     samples: int | None = None,
     amplitude: float = AMPLITUDE,
     stiffnesses: Sequence[Floats] | None = None,
-    shakings: Sequence[Shaking] | None = None,
+    motions: Sequence[MotionForces] | None = None,
     seed: int = 0,
     threads: Executor | None = None,
     progress: Progress | None = None,
@@ -139,8 +140,8 @@ def elastic_cubature(
     """Choose cubature tets and fit their weights at every pose (xu2016 eq. 17–19).
 
     Tets are chosen by a thresholding pursuit (see `supple.reduction.cubature.selection`) on random
-    mixtures of the samples' forces, which embed them in fewer numbers; nothing but sums of
-    element forces is ever formed for all tets. Weights are then fitted to all samples.
+    mixtures of the samples' forces, which embed them in fewer numbers. Weights are then fitted to
+    all samples.
 
     Parameters
     ----------
@@ -155,9 +156,8 @@ def elastic_cubature(
     count
         How many tets. Fewer are used when fewer make a force.
     between
-        Poses between those, to be served by blended weights: tets are chosen for them too, and
-        weights of all poses fitted together. An interpolated basis can be stiff in ways that no
-        pose shows, and cubature that never saw it is then wrong by tens of percent.
+        Poses between those, to be served by blended weights. An interpolated basis can be stiff in
+        ways that no pose shows, and cubature that never saw it is wrong by tens of percent.
     linear
         ``"cubature"``: the paper's, Σ v_e U_eᵀ f_e. ``"exact"``: weights are fitted to what forces
         are beyond their linear part, and a correction ΔK makes that exact at every pose: with the
@@ -167,7 +167,7 @@ def elastic_cubature(
         displacement of a typical one, as a part of the body's size.
     stiffnesses
         Reduced stiffnesses (r, r) at rest, if known already.
-    shakings
+    motions
         Motions of the whole body at the poses, then at those between, to fit to in place of random
         samples: what the basis cannot hold gives way in their forces.
     seed
@@ -186,17 +186,28 @@ def elastic_cubature(
     tell = progress or (lambda part, what: None)
     options = TrainingOptions(samples, amplitude, seed, threads, tell)
     with single_threaded():
-        known = None if shakings is not None else checked_stiffnesses(poses, m, stiffnesses)
-        training = training_set(poses, known, shakings, options)
-        exact = training.stiffnesses if linear == "exact" else None
-        tets, totals = _choose_tets(training, exact, count, blends.shares, options)
-        options.tell(0.8, "fitting cubature weights")
-        weights = _fit_poses(training, exact, tets, totals, blends.shares)
-        blended = np.maximum(blends.shares @ weights, 0.0)
-        corrections = _missed_stiffness(training, exact, tets, blended, blends)
-        deltas = blends.corrections(corrections)
-        errors = _errors(training, tets, totals, blended, deltas, options)
-    options.tell(1.0, f"{len(tets)} cubature tets")
+        if motions is not None:
+            training = motion_training(poses, motions)
+        else:
+            training = drawn_training(poses, checked_stiffnesses(poses, m, stiffnesses), options)
+        found = _trained(training, blends, linear == "exact", count, options)
+    options.tell(1.0, f"{len(found.tets)} cubature tets")
+    return found
+
+
+def _trained(
+    training: Training, blends: _Blends, linear: bool, count: int, options: TrainingOptions
+) -> ElasticCubature:
+    """Choose tets, fit their weights and see what they miss; `linear` is left to corrections."""
+    exact, m = training.stiffnesses if linear else None, blends.shares.shape[1]
+    tets, totals = _choose_tets(training, exact, count, blends.shares, options)
+    options.tell(0.8, "fitting cubature weights")
+    weights = _fit_poses(training, exact, tets, totals, blends.shares)
+    blended = np.maximum(blends.shares @ weights, 0.0)
+    deltas = blends.corrections(_missed_stiffness(training, exact, tets, blended, blends))
+    errors = _errors(training, tets, totals, blended, deltas, options)
+    held = None if exact is None else training.held
+    corrections = _missed_stiffness(training, held, tets, blended, blends)
     return ElasticCubature(
         tets, weights, corrections, blends.ends, errors[0, :m], errors[1, :m], errors[1, m:]
     )

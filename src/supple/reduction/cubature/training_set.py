@@ -11,18 +11,18 @@ import numpy as np
 from supple.arrays import Floats
 from supple.checks import checked_array, checked_count
 from supple.errors import SuppleError
-from supple.reduction.cubature.condensed_forces import condensed_stiffness, seen_in_basis
+from supple.reduction.cubature.condensed_forces import MotionForces
 from supple.reduction.cubature.elastic_forces import PoseForces
 from supple.reduction.cubature.samples import force_samples, rest_stiffness
-from supple.reduction.shaking import Shaking
 
 __all__ = [
     "Training",
     "TrainingOptions",
     "checked_stiffnesses",
     "draw",
+    "drawn_training",
+    "motion_training",
     "sample_count",
-    "training_set",
 ]
 
 Progress = Callable[[float, str], None]
@@ -33,7 +33,7 @@ _SAMPLES_PER_WEIGHT = 22
 _LEAST_SAMPLES = 60
 _MOST_SAMPLES = 400
 #: Forces below this part of the largest are those of a body that hardly moves yet.
-LEAST_FORCE = 1e-3
+_LEAST_FORCE = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +51,7 @@ class TrainingOptions:
 class Training:
     """Poses, then those between, with samples (r, t) and the reduced stiffness (r, r) of each.
 
+    `held` are stiffnesses that corrections make up to: with contacts, which samples may be without.
     `totals` are forces (r, t) there if they are not those of the samples' own displacements, and
     `fresh` other samples with such forces.
     """
@@ -58,41 +59,35 @@ class Training:
     poses: list[PoseForces]
     drawn: list[Floats]
     stiffnesses: list[Floats]
+    held: list[Floats]
     totals: list[Floats] | None = None
     fresh: list[tuple[Floats, Floats]] | None = None
 
 
-def training_set(
-    poses: list[PoseForces],
-    stiffnesses: list[Floats] | None,
-    shakings: Sequence[Shaking] | None,
-    options: TrainingOptions,
+def drawn_training(
+    poses: list[PoseForces], stiffnesses: list[Floats], options: TrainingOptions
 ) -> Training:
-    """Draw samples with the poses' reduced stiffnesses, or take them from motions of the body."""
-    if shakings is not None:
-        return _from_motions(poses, shakings)
-    assert stiffnesses is not None
+    """Draw samples at each pose by its reduced stiffness."""
     options.tell(0.0, "sampling elastic forces")
     drawn = [
         draw(pose, stiffnesses[i], options.samples, options, i) for i, pose in enumerate(poses)
     ]
-    return Training(poses, drawn, stiffnesses)
+    return Training(poses, drawn, stiffnesses, stiffnesses)
 
 
-def _from_motions(poses: list[PoseForces], shakings: Sequence[Shaking]) -> Training:
-    """Take motions as samples, and every third displacement as a fresh one."""
-    drawn, totals, fresh, stiffnesses = [], [], [], []
-    for pose, shaking in zip(poses, shakings, strict=True):
-        q, total = seen_in_basis(pose.body, pose.basis, pose.regions, shaking)
-        lengths = np.linalg.norm(total, axis=0)
-        real = lengths > LEAST_FORCE * lengths.max()  # the start of a shaking, from rest
-        q, total = q[:, real], total[:, real]
-        kept = np.arange(q.shape[1]) % 3 == 2
-        drawn.append(np.ascontiguousarray(q[:, ~kept]))
-        totals.append(total[:, ~kept])
-        fresh.append((np.ascontiguousarray(q[:, kept]), total[:, kept]))
-        stiffnesses.append(condensed_stiffness(pose.body, pose.rest, pose.basis, pose.regions))
-    return Training(poses, drawn, stiffnesses, totals, fresh)
+def motion_training(poses: list[PoseForces], motions: Sequence[MotionForces]) -> Training:
+    """Take motions as samples; the last third of each is kept for errors on fresh ones."""
+    drawn, totals, fresh = [], [], []
+    for motion in motions:
+        lengths = np.linalg.norm(motion.forces, axis=0)
+        real = lengths > _LEAST_FORCE * lengths.max()  # the start of a shaking, from rest
+        q, total = motion.q[:, real], motion.forces[:, real]
+        end = -(-2 * q.shape[1] // 3)
+        drawn.append(np.ascontiguousarray(q[:, :end]))
+        totals.append(total[:, :end])
+        fresh.append((np.ascontiguousarray(q[:, end:]), total[:, end:]))
+    stiffnesses, held = [each.stiffness for each in motions], [each.held for each in motions]
+    return Training(poses, drawn, stiffnesses, held, totals, fresh)
 
 
 def draw(

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import scipy.sparse as sp
 
 from supple.arrays import Floats
 from supple.compiled.jit import at_most_threads
 from supple.elastic.body import ElasticBody
 from supple.linalg.blas import single_threaded
-from supple.linalg.sparse import PrincipalSubmatrix
+from supple.linalg.sparse import principal_submatrix
 from supple.reduction.compliance import Compliance, LoosePieceError
 from supple.reduction.regions.region import Region
 
@@ -40,11 +39,7 @@ def region_sways(body: ElasticBody, rest: Floats, regions: Sequence[Region]) -> 
     moving = np.unique(np.concatenate([region.vertices for region in regions]))
     unknowns = (3 * moving[:, None] + np.arange(3)).reshape(-1)
     stiffness, masses = body.stiffness(rest, rest), body.vertex_masses()[moving]
-    part = PrincipalSubmatrix(stiffness, unknowns)
-    inner = sp.csr_array(
-        (part.take(stiffness.data), part.pattern.indices, part.pattern.indptr),
-        shape=part.pattern.shape,
-    )
+    inner = principal_submatrix(stiffness, unknowns)
     along = np.tile(np.eye(3), (len(moving), 1)) * np.repeat(masses, 3)[:, None]
     try:
         with single_threaded(), at_most_threads(1):  # the same bits on every machine

@@ -18,8 +18,8 @@ from supple.rig.motion.motion import Motion
 __all__ = ["Recorder", "checked_name", "take_name"]
 
 
-#: Steps of a frame: 30 frames a second.
-EVERY = 3
+#: Frames a second, as near as whole steps come to it.
+RATE = 30.0
 #: Bytes that a recording may take; it ends there.
 LARGEST = 256 * 2**20
 LONGEST_NAME = 100
@@ -57,7 +57,12 @@ class Recorder:
     @property
     def seconds(self) -> float:
         """Length of the recording."""
-        return EVERY * self._dt * len(self)
+        return self._every * self._dt * len(self)
+
+    @property
+    def _every(self) -> int:
+        """Steps of a frame."""
+        return max(1, round(1 / (RATE * self._dt)))
 
     def start(self) -> None:
         """Forget what there is, and record."""
@@ -83,9 +88,10 @@ class Recorder:
         """
         if not self.on:
             return
-        if self._steps % EVERY == 0:
+        if self._steps == 0:
+            self._dt = dt
+        if self._steps % self._every == 0:
             with self._changing:
-                self._dt = dt
                 self._frames.append(surface())
                 self._poses.append(pose.copy())
                 self._roots.append(root.copy())
@@ -98,7 +104,7 @@ class Recorder:
             frames, poses, roots = self._frames[:], self._poses[:], self._roots[:]
         if len(frames) < 2:
             raise SuppleError("nothing is recorded yet; press Record while the character moves")
-        rate = 1 / (EVERY * self._dt)
+        rate = 1 / (self._every * self._dt)
         times = np.arange(len(frames)) / rate
         motion = Motion(times, np.stack(poses), np.stack(roots), name)
         report: dict[str, Any] = {"recorded": True}

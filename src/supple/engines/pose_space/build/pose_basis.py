@@ -17,7 +17,7 @@ from supple.elastic.material import Material
 from supple.engines.pose_space.build.shaken_basis import turned_shapes
 from supple.errors import SuppleError
 from supple.linalg.blas import single_threaded
-from supple.linalg.sparse import PrincipalSubmatrix
+from supple.linalg.sparse import principal_submatrix
 from supple.mesh.boundary_contacts import BoundaryContacts, find_boundary_contacts
 from supple.mesh.obstacles import Obstacle
 from supple.mesh.tets import TetMesh
@@ -39,16 +39,15 @@ from supple.reduction.null_space import (
     null_space,
 )
 from supple.reduction.regions.region import Region
-from supple.reduction.shaking import Shaking, shake
 
 __all__ = [
     "PoseModel",
     "PoseTask",
     "RegionBasis",
+    "allowed_displacements",
     "pose_basis",
     "reduce_pose",
     "region_stiffness",
-    "shake_pose",
 ]
 
 
@@ -194,11 +193,7 @@ def _modes(
     linear: int,
 ) -> Modes:
     """Return modes of the region, all that is outside being fixed."""
-    part = PrincipalSubmatrix(stiffness, region.unknowns)
-    inner = sp.csr_array(
-        (part.take(stiffness.data), part.pattern.indices, part.pattern.indptr),
-        shape=part.pattern.shape,
-    )
+    inner = principal_submatrix(stiffness, region.unknowns)
     weights = region.weights
     factor = Compliance(inner, inertia * weights**2, allowed)
     _check_enough(region, count, linear, factor.n_unknowns)
@@ -307,8 +302,8 @@ class PoseTask:
     shapes
         (n, 3, r) columns for all poses, by `shaken_shapes`, of a body that is one region; None for
         modes and derivatives of this pose.
-    seed
-        Of how the body is shaken here.
+    seed, steps
+        Of how the body is shaken here, and least number of its steps.
     """
 
     name: str
@@ -321,6 +316,7 @@ class PoseTask:
     obstacles: tuple[Obstacle, ...] = ()
     shapes: Floats | None = None
     seed: int = 0
+    steps: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -370,11 +366,13 @@ def _reduced(task: PoseTask) -> PoseModel:
         stiffness = body.stiffness(task.rest, task.rest, out=body.pattern.zeros())
         contacts, rows = _contact_rows(task)
         masses = body.vertex_masses()
-        bases = (
-            _region_bases(task, body, stiffness, masses, rows)
-            if task.shapes is None
-            else (_turned(task, task.shapes, masses, rows),)
-        )
+        if task.shapes is None:
+            bases = _region_bases(task, body, stiffness, masses, rows)
+        else:
+            (region,) = task.regions
+            allowed = null_space(_weighted_rows(rows, region, len(masses)), len(region.vertices))
+            given = task.mesh, task.rest, task.shapes, region, masses, allowed
+            bases = (turned_shapes(*given),)
         stiffnesses = tuple(
             region_stiffness(stiffness, region, basis)
             for region, basis in zip(task.regions, bases, strict=True)
@@ -415,18 +413,10 @@ def _region_bases(
     return tuple(bases)
 
 
-def _turned(task: PoseTask, shapes: Floats, masses: Floats, rows: sp.csr_array | None) -> Floats:
-    """Return shapes of all poses at this one, where contacts have a say."""
-    (region,) = task.regions
-    inside = _weighted_rows(rows, region, len(masses))
-    allowed = null_space(inside, len(region.vertices))
-    return turned_shapes(task.mesh, task.rest, shapes, region, masses, allowed)
-
-
-def shake_pose(task: PoseTask) -> Shaking | None:
-    """Shake the body at a pose; None where it cannot be."""
-    (region,) = task.regions
-    return shake(ElasticBody(task.mesh, task.material), task.rest, region, seed=task.seed)
+def allowed_displacements(task: PoseTask) -> NullSpace:
+    """Return what contacts at a pose leave of the displacements of a body that is one region."""
+    (region,), (_, rows) = task.regions, _contact_rows(task)
+    return null_space(_weighted_rows(rows, region, len(task.rest)), len(region.vertices))
 
 
 def region_stiffness(stiffness: sp.csr_array, region: Region, basis: Floats) -> Floats:

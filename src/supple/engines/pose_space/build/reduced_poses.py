@@ -21,10 +21,10 @@ from supple.engines.pose_space.build.pose_basis import (
     pose_basis,
     reduce_pose,
     region_stiffness,
-    shake_pose,
 )
 from supple.engines.pose_space.build.reduction_setup import modes_per_region
 from supple.engines.pose_space.build.shaken_basis import shaken_shapes
+from supple.engines.pose_space.build.shaken_pose import shake_pose, shaken_tasks
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.errors import SuppleError
 from supple.mesh.obstacles import Obstacle
@@ -175,7 +175,7 @@ class ReducedPoses:
 def _shaken(tasks: Sequence[PoseTask], mass: Floats) -> Floats:
     """Return the shapes (n, 3, r) of a body that is shaken as a build shakes it."""
     (region,), (count,) = tasks[0].regions, tasks[0].modes
-    found = [shake_pose(replace(task, seed=seed)) for seed, task in enumerate(tasks)]
+    found = [shake_pose(task) for task in shaken_tasks(tasks)]
     whole = [each for each in found if each is not None]
     if len(whole) < len(found):
         raise SuppleError("the body cannot be shaken at all of these poses; use modes")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import count
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -19,14 +19,20 @@ from supple.engines.pose_space.build.pose_basis import (
     PoseModel,
     PoseTask,
     reduce_pose,
-    shake_pose,
 )
 from supple.engines.pose_space.build.pose_selection import mid_poses
 from supple.engines.pose_space.build.reduction_setup import ReductionSetup
 from supple.engines.pose_space.build.shaken_basis import shaken_shapes
+from supple.engines.pose_space.build.shaken_pose import (
+    MotionTask,
+    pose_motion,
+    shake_pose,
+    shaken_tasks,
+)
 from supple.errors import SuppleError, warn
 from supple.mesh.topology import counted
 from supple.reduction.build_log import BuildLog
+from supple.reduction.cubature.condensed_forces import MotionForces
 from supple.reduction.shaking import Shaking
 from supple.reduction.workers import Workers
 from supple.rig.poses.pose_weights import PoseWeights
@@ -167,30 +173,43 @@ class SampledPoses:
 
     def _shake(self) -> None:
         """Shake the body at all poses, for their basis; where nothing holds it, modes make one."""
-        tasks, (region,), (count,) = self._tasks(), self.setup.regions, self.setup.modes
+        (region,), (count,) = self.setup.regions, self.setup.modes
+        tasks = shaken_tasks(self._tasks())
         with self.log.stage("shaking"):
             shaken = self._computed(shake_pose, tasks)
             found = [each for each in shaken if each is not None]
-            if len(found) == len(tasks) and count <= sum(s.forces.shape[2] for s in found):
-                rests = [task.rest for task in tasks]
-                mesh = self.setup.flesh.mesh
-                self.shapes = shaken_shapes(mesh, rests, found, region, self.mass, count)
-                self._shaken = found
+            if len(found) < len(tasks):
+                return
+            rests = [task.rest for task in tasks]
+            mesh = self.setup.flesh.mesh
+            self.shapes = shaken_shapes(mesh, rests, found, region, self.mass, count)
+            self._shaken = found
 
-    def shakings(self, between: Sequence[Midpoint]) -> list[Shaking] | None:
-        """Return motions of the body at all poses, then at those between; None without them."""
+    def motions(
+        self, bases: Sequence[Floats], between: Sequence[Midpoint], blended: Sequence[Floats]
+    ) -> list[MotionForces] | None:
+        """Return motions of the shaken body at all poses, then at those between; None without any.
+
+        `bases` and `blended` (k, 3, r) are those of the poses, and those blended between them.
+        """
         if self.shapes is None:
             return None
-        known = len(self._shaken)
-        tasks = self._tasks()[known:] + [
-            replace(midpoint.task, seed=self.n_poses + k) for k, midpoint in enumerate(between)
+        left: list[Shaking | None] = [None] * (self.n_poses - len(self._shaken))
+        given = [
+            MotionTask(task, basis, shaking, True)
+            for task, basis, shaking in zip(
+                self._tasks(), bases, [*self._shaken, *left], strict=True
+            )
         ]
-        made = self._computed(shake_pose, tasks)
+        for k, (midpoint, basis) in enumerate(zip(between, blended, strict=True)):
+            task = replace(midpoint.task, seed=self.n_poses + k)
+            given.append(MotionTask(task, basis, None, False))
+        made = self._computed(pose_motion, given)
         found = [each for each in made if each is not None]
-        return None if len(found) < len(made) else self._shaken + found
+        return None if len(found) < len(made) else found
 
     def _computed(
-        self, function: Callable[[PoseTask], Result], tasks: Sequence[PoseTask]
+        self, function: Callable[[Any], Result], tasks: Sequence[PoseTask | MotionTask]
     ) -> list[Result]:
         def done(index: int, count: int) -> None:
             self.log.tell(count / len(tasks), f'pose "{tasks[index].name}"')

@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from supple.arrays import Floats
+from supple.errors import SuppleError
 from supple.linalg.cholesky import SparseCholesky
 from supple.linalg.sparse import symmetrised
 from supple.mesh.tets import TetMesh
@@ -22,6 +23,9 @@ from supple.reduction.shaking import Shaking
 from supple.rig.tets.vertex_frames import pose_rotations, rotate_basis, unrotate_basis
 
 __all__ = ["shaken_shapes", "turned_shapes"]
+
+#: A column that others hold but for this part of it is made of rounding.
+_DEPENDENT = 1e-8
 
 
 def shaken_shapes(
@@ -46,7 +50,7 @@ def shaken_shapes(
         How many.
     """
     turned = [
-        unrotate_basis(turns, shaking.displacements)[region.vertices]
+        unrotate_basis(turns, shaking.displacements.astype(np.float64))[region.vertices]
         for turns, shaking in zip(_rotations(mesh, rests), shakings, strict=True)
     ]
     together = np.concatenate(turned, axis=2)
@@ -79,6 +83,9 @@ def turned_shapes(
     if allowed.rank:
         vectors = _nearest_allowed(vectors, inertia, allowed)
     frame, triangle = np.linalg.qr(np.sqrt(inertia) * vectors)
+    lengths = np.abs(np.diagonal(triangle))
+    if not lengths.min() > _DEPENDENT * lengths.max():
+        raise SuppleError("contacts leave the basis fewer directions; use fewer modes")
     frame *= np.where(np.diagonal(triangle) < 0, -1.0, 1.0)
     basis = np.divide(frame, np.sqrt(inertia), out=np.zeros_like(frame), where=inertia > 0)
     return basis.reshape(len(region.vertices), 3, -1)
