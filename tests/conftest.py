@@ -8,8 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from helpers.blender_process import blender, blender_python
 from helpers.durations import Measured, longest_first, mark_slow, read_durations
 
+__all__ = ["blender", "blender_python"]
+#: Modules that run in Blender.
+collect_ignore = ["blender/inside"]
 ASSETS = Path(
     os.environ.get("SUPPLE_ASSETS") or Path(__file__).resolve().parents[1] / "../shared/assets"
 )

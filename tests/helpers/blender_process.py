@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-collect_ignore = ["inside"]
-HERE = Path(__file__).resolve().parent
+TESTS = Path(__file__).resolve().parents[1]
+INSIDE = TESTS / "blender" / "inside"
 #: Names an environment with bpy; `make blender-env` makes the one that is found without it.
 VARIABLE = "SUPPLE_BPY"
 Ask = Callable[..., dict[str, Any]]
 
 
 def bpy_python() -> Path | None:
-    folder = Path(os.environ.get(VARIABLE) or HERE.parents[1] / ".bpy")
+    folder = Path(os.environ.get(VARIABLE) or TESTS.parent / ".bpy")
     python = folder / "bin" / "python"
     return python if python.is_file() else None
 
@@ -39,7 +39,7 @@ def blender(blender_python: Path, tmp_path_factory: pytest.TempPathFactory) -> I
     """Ask for a claim of tests/blender/inside/claims.py, by name; the answer is a dict."""
     folder = tmp_path_factory.mktemp("blender")
     stand_in = folder / "supple"
-    script = HERE / "inside" / "stand_in.py"
+    script = INSIDE / "stand_in.py"
     stand_in.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{script}" "$@"\n')
     stand_in.chmod(0o755)
     temporary = folder / "tmp"
@@ -52,7 +52,7 @@ def blender(blender_python: Path, tmp_path_factory: pytest.TempPathFactory) -> I
         "BLENDER_USER_RESOURCES": str(folder),
     }
     process = subprocess.Popen(
-        [blender_python, HERE / "inside" / "run.py"],
+        [blender_python, INSIDE / "run.py"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=(folder / "said.txt").open("w"),
