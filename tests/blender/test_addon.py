@@ -14,6 +14,8 @@ import pytest
 
 import supple
 
+#: The command of the environment that tests run in, on the path or not.
+COMMAND = Path(sys.executable).with_name("supple")
 #: Part of the size that what Blender shows may be from the flesh that was simulated.
 NEAR = 1e-5
 
@@ -193,7 +195,7 @@ def test_curves_lie_over_what_is_played_and_go_without_a_trace(blender: Any, kin
 
 def test_anatomy_is_shown_in_colours_that_go_again(blender: Any, assets: Path):
     path = str(assets / "gltf_characters/CesiumMan.glb")
-    found = blender("shown_anatomy", {"SUPPLE_COMMAND": "supple"}, path=path)
+    found = blender("shown_anatomy", {"SUPPLE_COMMAND": str(COMMAND)}, path=path)
     assert found["colours"] >= 2
     assert not found["left"]
 
@@ -202,7 +204,7 @@ def test_anatomy_is_shown_in_colours_that_go_again(blender: Any, assets: Path):
 def test_blender_shows_what_the_command_bakes(blender: Any, assets: Path, tmp_path: Path):
     path = assets / "gltf_characters/q_Husky.glb"
     given = {"path": str(path), "clip": "Walk", "fps": 24, "out": str(tmp_path / "seen.npy")}
-    blender("soft_character", {"SUPPLE_COMMAND": "supple"}, **given)
+    blender("soft_character", {"SUPPLE_COMMAND": str(COMMAND)}, **given)
     character = supple.load(path)
     name = next(name for name in character.motions if "Walk" in name)
     words = [
@@ -216,7 +218,7 @@ def test_blender_shows_what_the_command_bakes(blender: Any, assets: Path, tmp_pa
         "24",
         "-q",
     ]
-    subprocess.run(["supple", *words], check=True)
+    subprocess.run([COMMAND, *words], check=True)
     x, y, z = np.moveaxis(np.load(tmp_path / "told.npz")["frames"], 2, 0)
     welded = np.concatenate([part.welded for part in character.source.primitives])
     told = np.stack([x, -z, y], axis=2)[:, welded]

@@ -196,12 +196,15 @@ class BuildOptions(FleshOptions):
             raise SuppleError(f"seed must be a whole number from 0 to 2⁶³ − 1, not {given}")
         _check_executor(self.executor)
 
-    def cubature_counts(self, r: int) -> tuple[int, int]:
-        """Return numbers of elastic tets and inertial vertices for r columns."""
+    def cubature_counts(self, r: int, moving: int, free: int) -> tuple[int, int]:
+        """Return numbers of elastic tets and inertial vertices for r columns.
+
+        Those that nobody asks for are no more than the tets that move, and the free vertices.
+        """
         tets, vertices = self.elastic_cubature, self.inertial_cubature
         return (
-            3 * r if tets is None else int(tets),
-            (3 * r + 1) // 2 if vertices is None else int(vertices),
+            min(3 * r, moving) if tets is None else int(tets),
+            min((3 * r + 1) // 2, free) if vertices is None else int(vertices),
         )
 
 
@@ -229,7 +232,9 @@ def _built(character: Character, options: BuildOptions, log: BuildLog) -> PoseSp
         sampled = SampledPoses(setup, *at, options.interpolation, workers, log)
         sampled.reduce()
         sampled.assess(insert_up_to=options.most_poses if options.adaptive else 0)
-        counts = options.cubature_counts(int(np.sum(modes)))
+        free = np.unique(np.concatenate([region.vertices for region in regions]))
+        moving = int(np.isin(flesh.body.mesh.tets, free).any(axis=1).sum())
+        counts = options.cubature_counts(int(np.sum(modes)), moving, len(free))
         return train_model(sampled, *counts, options.seed)
 
 
