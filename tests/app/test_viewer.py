@@ -43,6 +43,8 @@ viser = pytest.importorskip("viser", reason="viser is not installed")
 
 CharacterSession = Session[CharacterSubject]
 
+#: Steps of a frame, of which there are 30 a second.
+STEPS = 6
 #: Stiff enough to come to rest within a second or two.
 FIRM = replace(MATERIAL, young=3e5)
 
@@ -66,7 +68,7 @@ def held(session: CharacterSession) -> CharacterSession:
     """At the middle pose, at rest."""
     session.ask(session.subject.pose_to, np.zeros(1))
     for _ in range(40):
-        session.advance(50)
+        session.advance(100)
         session.refresh()
         if np.abs(session.skin - session.subject.undeformed()).max() < 1e-4:
             return session
@@ -95,7 +97,7 @@ def test_playing_gives_the_frames_of_a_bake_to_the_bit(model: PoseSpaceModel, en
     session = Session(CharacterSubject(model, character=bending_bar()))
     session.ask(session.subject.end_with, ending)
     for frame in range(baked.n_frames):
-        session.advance(0 if frame == 0 else 3)
+        session.advance(0 if frame == 0 else STEPS)
         if frame % 4 == 1:  # whether pages look or not
             session.refresh()
         assert np.array_equal(session.subject.surface(), baked.frames[frame]), frame
@@ -110,7 +112,7 @@ def test_another_engine_is_viewed_as_it_bakes(model: PoseSpaceModel, tmp_path: P
     session = Session(CharacterSubject(model, character=bending_bar(), engine="full"))
     session.ask(session.subject.end_with, "stop")
     for frame in range(baked.n_frames):
-        session.advance(0 if frame == 0 else 3)
+        session.advance(0 if frame == 0 else STEPS // 2)
         assert np.array_equal(session.subject.surface(), baked.frames[frame]), frame
     session.take("hand", session.skin[tip(session)])
     session.pull("hand", session.skin[tip(session)] + up(0.05))
@@ -134,10 +136,10 @@ def test_a_loop_gives_the_closed_cycle_of_a_bake_to_the_bit(
     baked = bake(bar, model=model, loop=True, damping=8)
     session = Session(CharacterSubject(model, character=bar, damping=8))
     assert session.subject.ending == "loop"
-    assert session.subject.player.n_steps == 3 * (baked.n_frames - 1)
+    assert session.subject.player.n_steps == STEPS * (baked.n_frames - 1)
     session.advance(session.subject.player.n_steps * (baked.report["cycles"] - 1))
     for frame in range(1, baked.n_frames):
-        session.advance(3)
+        session.advance(STEPS)
         assert np.array_equal(session.subject.surface(), baked.frames[frame]), frame
 
 
@@ -153,7 +155,7 @@ def test_a_violent_motion_is_as_firm_as_it_is_baked(model: PoseSpaceModel) -> No
     session = Session(CharacterSubject(model, character=bar))
     session.ask(session.subject.end_with, "stop")
     for frame in range(baked.n_frames):
-        session.advance(0 if frame == 0 else 3)
+        session.advance(0 if frame == 0 else STEPS)
         assert np.array_equal(session.subject.surface(), baked.frames[frame]), frame
     session.ask(session.subject.stiffen, 2.0)
     session.advance(0)
@@ -218,7 +220,7 @@ def test_sliders_bring_the_pose_where_they_point_without_a_jump(session: Charact
     held(session)
     session.ask(session.subject.pose_to, [0.8])
     ways = []
-    for _ in range(90):
+    for _ in range(180):
         before = session.subject.pose[0]
         session.advance()
         ways.append(session.subject.pose[0] - before)
@@ -313,11 +315,11 @@ def test_pulling_moves_flesh_and_it_swings_back(session: CharacterSession) -> No
     way = up(0.06)
     session.take("hand", rest[vertex])
     session.pull("hand", rest[vertex] + way)
-    session.advance(90)
+    session.advance(180)
     pulled = session.subject.surface()[vertex, 1] - rest[vertex, 1]
     session.release("hand")
     heights = []
-    for _ in range(800):
+    for _ in range(1600):
         session.advance()
         heights.append(session.subject.surface()[vertex, 1] - rest[vertex, 1])
     assert pulled > 0.25 * way[1]
@@ -374,10 +376,10 @@ def test_gravity_is_switched_without_a_new_model(session: CharacterSession) -> N
     held(session)
     vertex, before = tip(session), session.skin[tip(session), 1]
     set_gravity(session, "absolute")
-    session.advance(200)
+    session.advance(400)
     sagged = before - session.subject.surface()[vertex, 1]
     set_gravity(session, "relative")
-    session.advance(600)
+    session.advance(1200)
     assert sagged > 0.005
     assert abs(session.subject.surface()[vertex, 1] - before) < 0.1 * sagged
 
@@ -522,9 +524,9 @@ def test_a_recording_is_what_was_seen_and_is_saved(
 ) -> None:
     session.ask(session.subject.recorder.start)
     seen = []
-    for step in range(31):
+    for step in range(61):
         session.advance()
-        if step % 3 == 0:
+        if step % STEPS == 0:
             seen.append(session.subject.surface())
     session.subject.recorder.stop()
     target = session.subject.recorder.save(

@@ -230,11 +230,11 @@ def test_flesh_begins_anew_at_a_cut():
 
 def test_the_full_engine_is_the_full_simulator_and_near_the_reduced_one():
     model, motion = stepped_model("firm"), swinging()
-    full = bake(bar(), motion, model, engine="full")
+    full = bake(bar(), motion, model, engine="full", rate=180)
     expected = FullSimulator(model, dt=1 / 180).run(motion)
     # Which knows better how fast it all begins.
-    np.testing.assert_allclose(full.frames, expected[::6], atol=1e-3)
-    reduced = bake(bar(), motion, model)
+    np.testing.assert_allclose(full.frames, expected, atol=1e-3)
+    reduced = bake(bar(), motion, model, rate=180)
     moved = np.abs(offsets(full)).max()
     assert np.abs(full.frames - reduced.frames).max() < 0.35 * moved
     assert full.report["engine"] == "full"
@@ -318,7 +318,7 @@ def test_a_stiffer_joint_moves_less():
         for each in (1.0, 20.0)
     ]
     tip = character.surface.vertices[:, 0] > 0.8
-    assert moved[1][:, tip].max() < 0.6 * moved[0][:, tip].max()
+    assert moved[1][:, tip].max() < 0.7 * moved[0][:, tip].max()
 
 
 @pytest.mark.parametrize(

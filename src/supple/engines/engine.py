@@ -311,7 +311,6 @@ ENGINES: dict[str, Engine] = {
             simulator="supple.engines.full.full_character:FullCharacterSimulator",
             bake_options=_QUICK,
             unreduced="full",
-            longest_step=1 / 180,
             also_steps=(FIRST_ENGINE,),
         ),
         Engine(

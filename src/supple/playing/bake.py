@@ -126,7 +126,8 @@ def bake(
         the simulation had to begin anew.
     """
     row = _chosen_engine(engine, building.pop("method", None), model)
-    plan = bake_plan(character, motion, rate=rate, start=start, end=end, loop=loop, engine=row.name)
+    steps = played_engine(row, quality).name
+    plan = bake_plan(character, motion, rate=rate, start=start, end=end, loop=loop, engine=steps)
     said = _FleshOptions(row, quality, flesh, damping, dict(simulation or {}), building)
     return said.baked(character, [plan], model, progress or unreported, checkpoints)[0]
 
@@ -163,10 +164,10 @@ def bake_all(
         chosen = list(motions)
     if not chosen:
         raise SuppleError(f"{character.name}: no motion to bake; name one or more")
-    plans = []
+    plans, steps = [], played_engine(row, quality).name
     for each in (chosen_motion(character, motion) for motion in chosen):
         looped = loop and each.duration > 0
-        plans.append(bake_plan(character, each, rate=rate, loop=looped, engine=row.name))
+        plans.append(bake_plan(character, each, rate=rate, loop=looped, engine=steps))
     said = _FleshOptions(row, quality, flesh, damping, dict(simulation or {}), building)
     return said.baked(character, plans, model, progress or unreported, checkpoints)
 
