@@ -319,7 +319,7 @@ def test_pulling_moves_flesh_and_it_swings_back(session: CharacterSession) -> No
     pulled = session.subject.surface()[vertex, 1] - rest[vertex, 1]
     session.release("hand")
     heights = []
-    for _ in range(1600):
+    for _ in range(2400):
         session.advance()
         heights.append(session.subject.surface()[vertex, 1] - rest[vertex, 1])
     assert pulled > 0.25 * way[1]
