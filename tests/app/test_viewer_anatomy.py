@@ -129,7 +129,7 @@ def test_what_is_viewed_is_what_is_baked_with_that_anatomy(subject, body):
     session = Session(subject)
     session.ask(subject.end_with, "stop")
     for frame in range(6):
-        session.advance(0 if frame == 0 else 3)
+        session.advance(0 if frame == 0 else 6)
         assert np.array_equal(subject.surface(), baked.frames[frame]), frame
 
 
