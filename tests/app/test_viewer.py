@@ -860,7 +860,7 @@ def test_ctrl_c_ends_it_cleanly(model: PoseSpaceModel, tmp_path: Path) -> None:
 
 def test_ctrl_c_while_it_builds_ends_it_cleanly(tmp_path: Path) -> None:
     running = start_view(IMPATIENT + COMMAND, tmp_path, "x", "--seconds", "1")
-    out, err = running.communicate(timeout=90)
+    out, err = running.communicate(timeout=300)
     assert running.returncode == 130, err
     assert "Traceback" not in err
     assert "http" not in out + err
