@@ -55,8 +55,10 @@ class ConjugateGradients:
         most
             Number of iterations.
         """
-        x, done = _iterate(
-            self._starts, self._columns, values, self.diagonal, right, tolerance, most
+        x = np.zeros(len(right))
+        # A kernel that returned it would end in an error, not an interruption, by Ctrl-C.
+        done = _iterate(
+            self._starts, self._columns, values, self.diagonal, right, tolerance, most, x
         )
         return x if done else None
 
@@ -70,16 +72,17 @@ def _iterate(
     right: Floats,
     tolerance: float,
     most: int,
-) -> tuple[Floats, bool]:
-    """Return x, and whether it is good enough.
+    x: Floats,
+) -> bool:
+    """Add to x, which is zero, what solves it; return whether it is good enough.
 
     In the variables of Eisenstat: r̂ = (D + L)⁻¹ r, p̂ = (D + Lᵀ) p.
     """
     n = len(right)
     d = values[diagonal]
     if not d.min() > 0.0:
-        return np.zeros(n), False
-    x, r, p, t, w = np.zeros(n), np.zeros(n), np.empty(n), np.zeros(n), np.zeros(n)
+        return False
+    r, p, t, w = np.zeros(n), np.empty(n), np.zeros(n), np.zeros(n)
     _down(starts, columns, values, diagonal, right, r)
     size = 0.0
     for i in range(n):
@@ -98,7 +101,7 @@ def _iterate(
             w[i] += t[i]
             curvature += p[i] * w[i]
         if not curvature > 0.0:  # not definite, or not finite
-            return x, False
+            return False
         step, before, size = size / curvature, size, 0.0
         for i in range(n):
             x[i] += step * t[i]
@@ -106,7 +109,7 @@ def _iterate(
             size += r[i] * r[i] * d[i]
         for i in range(n):
             p[i] = d[i] * r[i] + size / before * p[i]
-    return x, size <= small
+    return size <= small
 
 
 @compiled
