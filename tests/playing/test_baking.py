@@ -311,14 +311,15 @@ def test_stiffness_of_vertices_goes_before_that_of_joints():
 
 
 def test_a_stiffer_joint_moves_less():
-    options = bar_options((12, 2, 2), poses=1, material=replace(MATERIAL, young=1e6))
+    told = {"poses": 1, "basis": "modes", "material": replace(MATERIAL, young=1e6)}
+    options = bar_options((12, 2, 2), **told)
     character, motion = jointed_arm(), jointed_arm().motions["Swing"]
     moved = [
         np.abs(offsets(bake(character, motion, stiffness={"joints": {"fore": each}}, **options)))
         for each in (1.0, 20.0)
     ]
     tip = character.surface.vertices[:, 0] > 0.8
-    assert moved[1][:, tip].max() < 0.7 * moved[0][:, tip].max()
+    assert moved[1][:, tip].max() < 0.6 * moved[0][:, tip].max()
 
 
 @pytest.mark.parametrize(
