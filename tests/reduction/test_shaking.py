@@ -10,7 +10,7 @@ from supple.elastic.material import Material
 from supple.engines.pose_space.build.pose_basis import pose_basis
 from supple.engines.pose_space.build.shaken_basis import shaken_shapes
 from supple.mesh.tets import TetMesh
-from supple.reduction.cubature.condensed_forces import condensed_stiffness, motion_forces
+from supple.reduction.cubature.condensed_forces import condensed_shapes, motion_forces
 from supple.reduction.cubature.elastic_cubature import elastic_cubature
 from supple.reduction.cubature.elastic_forces import PoseForces
 from supple.reduction.cubature.samples import rest_stiffness
@@ -92,6 +92,29 @@ def test_a_shaken_basis_holds_more_of_another_shaking_than_modes_of_the_same_num
     assert part_outside(shapes, body, other) < 0.8 * part_outside(modes, body, other)
 
 
+def test_a_basis_knows_what_the_rig_alone_can_do_to_the_flesh() -> None:
+    """A rig that bends the body in waves, as no affine acceleration does; in any units."""
+    body, region = bar(), held(bar())
+    along = (body.rest[:, 0] - body.rest[:, 0].min()) / np.ptp(body.rest[:, 0])
+    moves = np.zeros((body.n_vertices, 3, 2), np.float32)  # the second parameter moves nothing
+    moves[:, 1, 0] = 1e-4 * np.cos(4 * np.pi * along)
+    mass = body.vertex_masses()
+    inner = body.stiffness(body.rest, body.rest)[region.unknowns][:, region.unknowns].toarray()
+    bent = np.zeros((body.n_vertices, 3, 1))
+    load = (mass[:, None] * moves[:, :, 0])[region.vertices].ravel()
+    bent[region.vertices, :, 0] = np.linalg.solve(inner, load).reshape(-1, 3)
+
+    def left(given: np.ndarray | None) -> float:
+        found = shake(body, body.rest, region, given, seed=0)
+        assert found is not None
+        shapes = shaken_shapes(body.mesh, [body.rest], [found], region, mass, 10)
+        return part_outside(shapes, body, bent)
+
+    thrown = left(moves)
+    assert thrown < 0.3 * left(None)
+    np.testing.assert_allclose(left(1e3 * moves), thrown, rtol=0.01)
+
+
 class TestCondensed:
     """Reduced forces of the whole body, not of one that moves in the basis alone."""
 
@@ -107,7 +130,7 @@ class TestCondensed:
 
     def test_condensed_stiffness_is_nowhere_above_that_in_the_basis(self) -> None:
         basis = self.basis()
-        condensed = condensed_stiffness(self.body, self.body.rest, basis, self.region)
+        _, condensed = condensed_shapes(self.body, self.body.rest, basis, self.region)
         plain = rest_stiffness(self.body, self.body.rest, [basis], [self.region])
         values = np.linalg.eigvalsh(plain - condensed)
         assert values.min() > -1e-9 * values.max()
@@ -123,8 +146,27 @@ class TestCondensed:
     def test_condensed_stiffness_of_modes_is_theirs(self) -> None:
         modes = self.modes()
         expected = rest_stiffness(self.body, self.body.rest, [modes], [self.region])
-        found = condensed_stiffness(self.body, self.body.rest, modes, self.region)
+        shapes, found = condensed_shapes(self.body, self.body.rest, modes, self.region)
         np.testing.assert_allclose(found, expected, atol=1e-6 * expected.max())
+        np.testing.assert_allclose(shapes, modes, atol=1e-6 * abs(modes).max())
+
+    def test_under_any_load_coordinates_rest_where_the_whole_body_has_them(self) -> None:
+        """VᵀMU = UᵀMU and (VᵀKV) q = Vᵀ(load), where the basis alone is far from it."""
+        basis = self.basis()
+        columns = basis.reshape(3 * len(self.region.vertices), -1)
+        shapes, condensed = condensed_shapes(self.body, self.body.rest, basis, self.region)
+        inertia = np.repeat(self.body.vertex_masses()[self.region.vertices], 3)
+        weighed, seen = inertia[:, None] * columns, shapes.reshape(columns.shape)
+        gram = columns.T @ weighed
+        np.testing.assert_allclose(seen.T @ weighed, gram, atol=1e-8 * abs(gram).max())
+        stiffness = self.body.stiffness(self.body.rest, self.body.rest)
+        inner = stiffness[self.region.unknowns][:, self.region.unknowns].toarray()
+        load = np.random.default_rng(4).normal(size=len(columns))
+        whole = np.linalg.solve(gram, weighed.T @ np.linalg.solve(inner, load))
+        found = np.linalg.solve(condensed, seen.T @ load)
+        np.testing.assert_allclose(found, whole, atol=1e-7 * abs(whole).max())
+        plain = np.linalg.solve(columns.T @ inner @ columns, columns.T @ load)
+        assert np.linalg.norm(plain - whole) > 0.05 * np.linalg.norm(whole)
 
     def test_contacts_stiffen_what_they_hold(self) -> None:
         """A tip that may not move down: the stiffness is that of a body held there."""
@@ -135,7 +177,7 @@ class TestCondensed:
         columns = self.basis().reshape(3 * count, -1)
         basis = (columns - np.outer(row.toarray()[0], row @ columns)).reshape(count, 3, -1)
         free, held = (
-            condensed_stiffness(self.body, self.body.rest, basis, self.region, space)
+            condensed_shapes(self.body, self.body.rest, basis, self.region, space)[1]
             for space in (None, allowed)
         )
         softest = [np.linalg.eigvalsh(each)[0] for each in (free, held)]

@@ -13,10 +13,10 @@ from helpers.build_samples import WIDTH, bar_mesh, bar_options, bending_bar, hel
 from supple.elastic.body import ElasticBody
 from supple.elastic.material import Material
 from supple.engines.engine import ENGINES
+from supple.engines.pose_space.build import training
 from supple.engines.pose_space.build.build import build
 from supple.engines.pose_space.build.reduced_poses import ReducedPoses
 from supple.engines.pose_space.build.shaken_basis import shaken_shapes, turned_shapes
-from supple.engines.pose_space.build.training import WELL_FITTED
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.engines.pose_space.model.model_file import packed_model
 from supple.engines.pose_space.simulator import PoseSpaceSimulator
@@ -53,11 +53,14 @@ def test_the_same_seed_gives_the_same_bytes_whoever_computes(model: PoseSpaceMod
     assert packed_model(other) == packed_model(model)
 
 
-def test_forces_are_fitted_to_motions_where_they_can_be(model: PoseSpaceModel) -> None:
+def test_forces_are_fitted_to_motions_where_they_can_be(
+    model: PoseSpaceModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
     errors = model.report["elastic_error"]
     assert errors["forces"] == "motions"
-    assert errors["held_out"] < WELL_FITTED
-    bar = build(bending_bar(), **bar_options(basis="shaken", material=FLESH))  # 8 columns: too few
+    assert errors["held_out"] < training.WELL_FITTED
+    monkeypatch.setattr(training, "WELL_FITTED", 0.1)  # a bar of 8 columns: 0.35
+    bar = build(bending_bar(), **bar_options(basis="shaken", material=FLESH))
     assert bar.report["elastic_error"]["forces"] == "samples"
     assert bar.report["elastic_error"]["held_out"] < 0.03
     assert bar.report["shaken_poses"] == 3

@@ -1,7 +1,10 @@
 """Forces of a body as a basis sees them, what the basis cannot hold following at rest.
 
 A body that may only move in a basis is stiffer than it is. With u = U q + c, where c is what else
-flesh does at the same q = (UᵀMU)⁻¹UᵀMu, the reduced force is Uᵀf(u), not Uᵀf(Uq).
+flesh does at the same q = (UᵀMU)⁻¹UᵀMu, the force at q is that at u, not at U q; and loads act on
+c, too. Shapes V = K⁻¹MU (UᵀMK⁻¹MU)⁻¹ UᵀMU, the least energy of all with q each a unit, see to
+both: Vᵀ(Mü + f(u)) = Vᵀ(load) has the mass VᵀMU = UᵀMU, and for small u the force VᵀKu = VᵀKV q
+whatever c is, so that under any load q comes to rest where the whole body has it.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from supple.reduction.null_space import NullSpace
 from supple.reduction.regions.region import Region
 from supple.reduction.shaking import Shaking
 
-__all__ = ["MotionForces", "condensed_stiffness", "motion_forces"]
+__all__ = ["MotionForces", "condensed_shapes", "motion_forces"]
 
 
 class MotionForces(NamedTuple):
@@ -27,17 +30,20 @@ class MotionForces(NamedTuple):
     Attributes
     ----------
     q, forces
-        (r, t) coordinates nearest by mass to its displacements, and its forces Uᵀf there.
+        (r, t) coordinates nearest by mass to its displacements, and its forces Vᵀf there.
     stiffness
-        (r, r) at rest, of a body that moves so; see `condensed_stiffness`.
+        (r, r) VᵀKV at rest.
     held
         (r, r) the same where contacts hold the body, which they do not while it is shaken.
+    shapes
+        (k, 3, r) V there: what loads are seen by.
     """
 
     q: Floats
     forces: Floats
     stiffness: Floats
     held: Floats
+    shapes: Floats
 
 
 def motion_forces(
@@ -56,24 +62,24 @@ def motion_forces(
         each[region.vertices].reshape(3 * rows, -1).astype(np.float64) for each in shaking
     )
     q = np.asarray(np.linalg.solve(columns.T @ weighed, weighed.T @ moved), np.float64)
-    free = condensed_stiffness(body, rest, basis, region)
-    held = free
+    shapes, free = condensed_shapes(body, rest, basis, region)
+    seen, held = shapes.reshape(columns.shape).T @ forces, free
     if allowed is not None and allowed.rank:
-        held = condensed_stiffness(body, rest, basis, region, allowed)
-    return MotionForces(q, columns.T @ forces, free, held)
+        shapes, held = condensed_shapes(body, rest, basis, region, allowed)
+    return MotionForces(q, seen, free, held, shapes)
 
 
-def condensed_stiffness(
+def condensed_shapes(
     body: ElasticBody,
     rest: Floats,
     basis: Floats,
     region: Region,
     allowed: NullSpace | None = None,
-) -> Floats:
-    """G (UᵀM K⁻¹ MU)⁻¹ G with G = UᵀMU, (r, r): the least energy of all u with UᵀMu = G q.
+) -> tuple[Floats, Floats]:
+    """V (k, 3, r) and VᵀKV = G (UᵀM K⁻¹ MU)⁻¹ G (r, r) with G = UᵀMU, the least energy at q.
 
-    For modes that is UᵀKU; where U holds a motion in part only, it is less. K⁻¹ keeps to what is
-    `allowed`, by default everything.
+    For modes these are U and UᵀKU; where U holds a motion in part only, the energy is less. K⁻¹
+    keeps to what is `allowed`, by default everything.
     """
     stiffness = body.stiffness(rest, rest, out=body.pattern.zeros())  # threads may share the body
     masses = body.vertex_masses()[region.vertices]
@@ -81,6 +87,8 @@ def condensed_stiffness(
     weighed = np.repeat(masses, 3)[:, None] * columns
     gram = columns.T @ weighed
     inner = principal_submatrix(stiffness, region.unknowns)
-    given_way = weighed.T @ Compliance(inner, masses, allowed)(weighed)
-    condensed = gram @ np.linalg.solve((given_way + given_way.T) / 2, gram)
-    return (condensed + condensed.T) / 2
+    answers = Compliance(inner, masses, allowed)(weighed)
+    given_way = weighed.T @ answers
+    share = np.linalg.solve((given_way + given_way.T) / 2, gram)
+    condensed = gram @ share
+    return (answers @ share).reshape(basis.shape), (condensed + condensed.T) / 2

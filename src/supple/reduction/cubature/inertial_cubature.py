@@ -109,6 +109,7 @@ def inertial_cubature(
     mass: ArrayLike,
     count: int,
     *,
+    shapes: Sequence[LocalBasis] | None = None,
     corrected: bool = True,
     samples: int | None = None,
     seed: int = 0,
@@ -134,6 +135,8 @@ def inertial_cubature(
         (n,) lumped masses.
     count
         How many vertices. Fewer are used when the regions have fewer.
+    shapes
+        m localised bases V of the same sizes, if loads are seen by others than `bases`: f̃ = VᵀMa.
     corrected
         Also fit corrections of the basis rows at the chosen vertices. A weight scales one
         vertex' whole contribution and cannot make all r sums right; a correction has as many
@@ -150,7 +153,7 @@ def inertial_cubature(
     tell = progress or (lambda part, what: None)
     count = checked_count("the number of cubature vertices", count)
     checked_count("the seed", seed, 0)
-    draws = _checked_draws(rig, poses, bases, regions, mass, seed)
+    draws = _checked_draws(rig, poses, bases, shapes or bases, regions, mass, seed)
     samples = _sample_count(samples, rig)
     with single_threaded():
         mixed = _mixed_samples(draws, samples, count, threads, tell)
@@ -257,12 +260,16 @@ def inertial_error(
 
 @dataclass(frozen=True)
 class _Draw:
-    """Source of the samples of one pose: its rig, masses and basis, and its random numbers."""
+    """Source of the samples of one pose: its rig, masses and basis, and its random numbers.
+
+    Loads are seen by `shapes`, and rows of the `basis` are weighed to see them so.
+    """
 
     rig: Rig
     pose: Floats
     mass: Floats
     basis: tuple[Floats, ...]
+    shapes: tuple[Floats, ...]
     regions: Sequence[Region]
     seed: int
     index: int
@@ -276,7 +283,7 @@ class _Draw:
 
     def _normalised(self, accelerations: Floats) -> Forces:
         accelerations *= self.mass[:, None, None]
-        forces, sums = normalised(self.basis, self.regions, accelerations)
+        forces, sums = normalised(self.shapes, self.regions, accelerations)
         return forces.astype(np.float32), sums
 
 
@@ -333,6 +340,7 @@ def _checked_draws(
     rig: Rig,
     poses: ArrayLike,
     bases: Sequence[LocalBasis],
+    shapes: Sequence[LocalBasis],
     regions: Sequence[Region],
     mass: ArrayLike,
     seed: int,
@@ -341,9 +349,10 @@ def _checked_draws(
     masses = checked_masses(mass, n)
     rows = checked_array("poses", poses, (m, len(rig.parameters)))
     checked = [checked_basis(f"basis of pose {i}", b, regions, n) for i, b in enumerate(bases)]
-    if m == 0 or any([a.shape for a in b] != [a.shape for a in checked[0]] for b in checked):
+    seen = [checked_basis(f"shapes of pose {i}", b, regions, n) for i, b in enumerate(shapes)]
+    if m == 0 or any([a.shape for a in b] != [a.shape for a in checked[0]] for b in checked + seen):
         raise SuppleError("inertial cubature needs one basis a pose, with columns alike")
-    return [_Draw(rig, rows[i], masses, checked[i], regions, seed, i) for i in range(m)]
+    return [_Draw(rig, rows[i], masses, checked[i], seen[i], regions, seed, i) for i in range(m)]
 
 
 def _choose(

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from supple.arrays import Floats
+from supple.arrays import Floats, Singles
 from supple.checks import checked_array, checked_count, checked_masses, checked_number
 from supple.compiled.jit import at_most_threads
 from supple.elastic.body import ElasticBody
@@ -304,6 +304,8 @@ class PoseTask:
         modes and derivatives of this pose.
     seed, steps
         Of how the body is shaken here, and least number of its steps.
+    moves
+        (n, 3, k) what the rig can do here, by `rig_moves`: a shaken body is thrown about so, too.
     """
 
     name: str
@@ -317,6 +319,7 @@ class PoseTask:
     shapes: Floats | None = None
     seed: int = 0
     steps: int = 0
+    moves: Singles | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -33,6 +33,7 @@ from supple.reduction.contact_constraints import ContactKind
 from supple.reduction.cubature.samples import dense_basis
 from supple.reduction.regions.region import Region
 from supple.rig.poses.pose_weights import PoseWeights
+from supple.rig.protocol import Rig
 
 __all__ = ["OfPose", "ReducedPoses", "model_embedding", "stand_in_basis"]
 
@@ -101,8 +102,8 @@ class ReducedPoses:
         recipe
             Options of `pose_basis`, for one region without contacts; a build's own without.
         shaken
-            Number of poses, the first ones, at which the body is shaken for a basis of all; 0 for
-            bases of modes.
+            Number of poses, the first ones, at which the body is shaken for a basis of all, where
+            `rest` is a rig; 0 for bases of modes.
         """
         weights = poses if isinstance(poses, PoseWeights) else PoseWeights(poses)
         still = np.asarray(fixed, np.int64)
@@ -118,7 +119,7 @@ class ReducedPoses:
         ]
         mass = ElasticBody(mesh, made_of[0]).vertex_masses()
         if shaken:
-            shapes = _shaken(tasks[:shaken], mass)
+            shapes = _shaken(tasks[:shaken], cast(Rig, rest), weights.poses[:shaken], mass)
             tasks = [replace(task, shapes=shapes) for task in tasks]
         models = tuple(
             reduce_pose(task) if recipe is None else _by_recipe(task, recipe) for task in tasks
@@ -172,10 +173,10 @@ class ReducedPoses:
         return self._aligned[variant]
 
 
-def _shaken(tasks: Sequence[PoseTask], mass: Floats) -> Floats:
+def _shaken(tasks: Sequence[PoseTask], rig: Rig, poses: Floats, mass: Floats) -> Floats:
     """Return the shapes (n, 3, r) of a body that is shaken as a build shakes it."""
     (region,), (count,) = tasks[0].regions, tasks[0].modes
-    found = [shake_pose(task) for task in shaken_tasks(tasks)]
+    found = [shake_pose(task) for task in shaken_tasks(tasks, rig, poses)]
     whole = [each for each in found if each is not None]
     if len(whole) < len(found):
         raise SuppleError("the body cannot be shaken at all of these poses; use modes")

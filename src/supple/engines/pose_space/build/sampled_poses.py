@@ -26,6 +26,7 @@ from supple.engines.pose_space.build.shaken_basis import shaken_shapes
 from supple.engines.pose_space.build.shaken_pose import (
     MotionTask,
     pose_motion,
+    rig_moves,
     shake_pose,
     shaken_tasks,
 )
@@ -36,6 +37,7 @@ from supple.reduction.cubature.condensed_forces import MotionForces
 from supple.reduction.shaking import Shaking
 from supple.reduction.workers import Workers
 from supple.rig.poses.pose_weights import PoseWeights
+from supple.rig.protocol import Rig
 
 __all__ = ["ENOUGH", "Midpoint", "SampledPoses"]
 
@@ -174,8 +176,8 @@ class SampledPoses:
     def _shake(self) -> None:
         """Shake the body at all poses, for their basis; where nothing holds it, modes make one."""
         (region,), (count,) = self.setup.regions, self.setup.modes
-        tasks = shaken_tasks(self._tasks())
         with self.log.stage("shaking"):
+            tasks = shaken_tasks(self._tasks(), self._rig, self.weights.poses)
             shaken = self._computed(shake_pose, tasks)
             found = [each for each in shaken if each is not None]
             if len(found) < len(tasks):
@@ -196,17 +198,24 @@ class SampledPoses:
             return None
         left: list[Shaking | None] = [None] * (self.n_poses - len(self._shaken))
         given = [
-            MotionTask(task, basis, shaking, True)
-            for task, basis, shaking in zip(
-                self._tasks(), bases, [*self._shaken, *left], strict=True
+            MotionTask(self._thrown(task, pose) if shaking is None else task, basis, shaking, True)
+            for task, pose, basis, shaking in zip(
+                self._tasks(), self.weights.poses, bases, [*self._shaken, *left], strict=True
             )
         ]
         for k, (midpoint, basis) in enumerate(zip(between, blended, strict=True)):
-            task = replace(midpoint.task, seed=self.n_poses + k)
+            task = replace(self._thrown(midpoint.task, midpoint.pose), seed=self.n_poses + k)
             given.append(MotionTask(task, basis, None, False))
         made = self._computed(pose_motion, given)
         found = [each for each in made if each is not None]
         return None if len(found) < len(made) else found
+
+    @property
+    def _rig(self) -> Rig:
+        return self.setup.flesh.tet_rig
+
+    def _thrown(self, task: PoseTask, pose: Floats) -> PoseTask:
+        return replace(task, moves=rig_moves(self._rig, pose))
 
     def _computed(
         self, function: Callable[[Any], Result], tasks: Sequence[PoseTask | MotionTask]

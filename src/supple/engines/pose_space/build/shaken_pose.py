@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from supple.arrays import Floats
+import numpy as np
+
+from supple.arrays import Floats, Singles
 from supple.compiled.jit import at_most_threads
 from supple.elastic.body import ElasticBody
 from supple.engines.pose_space.build.pose_basis import PoseTask, allowed_displacements
@@ -17,8 +19,13 @@ from supple.errors import SuppleError
 from supple.linalg.blas import single_threaded
 from supple.reduction.cubature.condensed_forces import MotionForces, motion_forces
 from supple.reduction.shaking import STEPS, Shaking, shake
+from supple.rig.jacobians.differences import DifferencedJacobian
+from supple.rig.protocol import Rig
 
-__all__ = ["MotionTask", "pose_motion", "shake_pose", "shaken_tasks"]
+__all__ = ["MotionTask", "pose_motion", "rig_moves", "shake_pose", "shaken_tasks"]
+
+#: Parameters of a rig that are accelerated, and numbers that their fields have, at most.
+_MOST_MOVES, _MOST_NUMBERS = 256, 1 << 24
 
 
 def shake_pose(task: PoseTask) -> Shaking | None:
@@ -33,15 +40,31 @@ def shake_pose(task: PoseTask) -> Shaking | None:
     steps = max(STEPS, task.steps)
     try:
         body = ElasticBody(task.mesh, task.material)
-        return shake(body, task.rest, region, seed=task.seed, steps=steps)
+        return shake(body, task.rest, region, task.moves, seed=task.seed, steps=steps)
     except SuppleError as error:
         raise SuppleError(f'pose "{task.name}": {error}') from error
 
 
-def shaken_tasks(tasks: Sequence[PoseTask]) -> list[PoseTask]:
+def rig_moves(rig: Rig, pose: Floats) -> Singles:
+    """Return ∂Φ/∂p (n, 3, k) of a rig on tets at a pose, by all parameters or some of very many."""
+    count = len(rig.parameters)
+    most = max(1, min(_MOST_MOVES, _MOST_NUMBERS // (3 * rig.n_vertices)))
+    entries = np.arange(count)
+    if count > most:
+        entries = np.sort(np.random.default_rng(0).choice(count, most, replace=False))
+    found = np.empty((rig.n_vertices, 3, len(entries)))
+    DifferencedJacobian(rig, entries).evaluate(np.asarray(pose, np.float64), found)
+    finite = np.isfinite(found).all(axis=(0, 1))
+    return found[:, :, finite].astype(np.float32)
+
+
+def shaken_tasks(tasks: Sequence[PoseTask], rig: Rig, poses: Floats) -> list[PoseTask]:
     """Return tasks of shaking, each in a way of its own, twice as many steps as columns in all."""
     steps = -(-2 * sum(tasks[0].modes) // len(tasks))
-    return [replace(task, seed=seed, steps=steps) for seed, task in enumerate(tasks)]
+    return [
+        replace(task, seed=seed, steps=steps, moves=rig_moves(rig, pose))
+        for seed, (task, pose) in enumerate(zip(tasks, poses, strict=True))
+    ]
 
 
 class MotionTask(NamedTuple):

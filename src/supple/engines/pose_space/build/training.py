@@ -16,6 +16,7 @@ from supple.engines.pose_space.model.built_fields import packed_products
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.errors import SuppleError
 from supple.reduction.cubature.accuracy import blended_correction, force_error
+from supple.reduction.cubature.condensed_forces import MotionForces
 from supple.reduction.cubature.elastic_cubature import Between, ElasticCubature, elastic_cubature
 from supple.reduction.cubature.inertial_cubature import InertialCubature, inertial_cubature
 from supple.reduction.cubature.samples import force_samples
@@ -45,7 +46,7 @@ def train_model(
     sound = [midpoint for midpoint in sampled.midpoints if midpoint.assessment is not None]
     between = [_between(sampled, midpoint.pose, midpoint.ends) for midpoint in sound]
     with log.stage("elastic cubature"):
-        elastic, forces = _elastic(sampled, bases, between, sound, elastic_count, seed)
+        elastic, motions = _elastic(sampled, bases, between, sound, elastic_count, seed)
     with log.stage("inertial cubature"):
         inertial = inertial_cubature(
             tet_rig,
@@ -54,13 +55,14 @@ def train_model(
             setup.regions,
             sampled.mass,
             inertial_count,
+            shapes=None if motions is None else [(each.shapes,) for each in motions],
             seed=seed,
             threads=sampled.workers.threads if is_thread_safe(tet_rig) else None,
             progress=log.tell,
         )
     with log.stage("cubature between poses"):
-        tried: dict[str, Any] = {"forces": forces}
-        if forces == "samples":
+        tried: dict[str, Any] = {"forces": "samples" if motions is None else "motions"}
+        if motions is None:
             tried |= _tried_between(sampled, elastic, sound, between, seed)
         else:  # samples would tell of another fit than that to motions
             worst = elastic.between_errors.max(initial=0.0) if sound else None
@@ -76,10 +78,10 @@ def _elastic(
     sound: list[Midpoint],
     count: int,
     seed: int,
-) -> tuple[ElasticCubature, str]:
+) -> tuple[ElasticCubature, list[MotionForces] | None]:
     """Train elastic cubature on motions of the shaken body, if there are any and that goes well.
 
-    Also returns what it was trained on.
+    Also returns those of the poses, if so.
 
     A basis may be too small for what the body does: a bar of 8 columns had forces off by 0.5, and
     a simulation of them swung too far. Then it is trained as one of modes is.
@@ -103,8 +105,8 @@ def _elastic(
     if motions is not None:
         found = train(motions=motions)
         if max(found.held_out_error, found.between_errors.max(initial=0.0)) < WELL_FITTED:
-            return found, "motions"
-    return train(), "samples"
+            return found, motions[: sampled.n_poses]
+    return train(), None
 
 
 def is_thread_safe(rig: Rig) -> bool:
