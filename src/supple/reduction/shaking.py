@@ -112,7 +112,7 @@ class _Stage:
         self.masses = np.repeat(masses, 3)
         fields = _affine_fields(rest[region.vertices], masses[region.vertices])
         if moves is not None:
-            thrown = moves[region.vertices].reshape(len(self.free), -1)
+            thrown = moves[region.vertices].reshape(len(self.free), -1).astype(np.float64)
             reach = _farthest(thrown)
             fields = np.hstack([fields, thrown[:, reach > 0] / reach[reach > 0]])
         inner = principal_submatrix(body.stiffness(rest, rest), self.free)
