@@ -54,7 +54,7 @@ from supple.rig.character import Character
 from supple.rig.motion.motion import Motion
 from supple.rig.wiggle import WIGGLE
 
-__all__ = ["run_bake"]
+__all__ = ["run_bake", "told_building"]
 
 
 def run_bake(
@@ -64,6 +64,7 @@ def run_bake(
     touch: TouchOptions | None = None,
     *,
     quiet: bool = False,
+    look: Callable[[Sequence[BakedMotion]], None] | None = None,
 ) -> dict[str, Any]:
     """Bake a motion of a file, a scene or a model, or all of them; write it, and return figures.
 
@@ -79,6 +80,8 @@ def run_bake(
         Obstacles, and how bones follow the motion; by default as the engine has it.
     quiet
         Show nothing.
+    look
+        Called with what was baked, once it is written.
     """
     began = perf_counter()
     options, touch = options or BakeOptions(), touch or TouchOptions()
@@ -92,7 +95,7 @@ def run_bake(
         options = replace(options, motion=motion_name(options.motion))
         motions = _chosen_motions(source.character, options)
         targets = _checked_files(target, source.character, motions, Path(given), options)
-        told = _building(source, options)
+        told = told_building(source, options)
         built = source.model is None and options.model is None
         stepping = _stepping(options, touch, row, live) if built else {}
     _say_what(source, motions, options, quiet)
@@ -113,6 +116,8 @@ def run_bake(
         written = _write(target, bakes, options)
     for each in checkpoints:
         each.remove()
+    if look is not None:
+        look(bakes)
     # Only now: hours of final may not be lost for a figure.
     known, beside = ready.model, None
     if row is not live:
@@ -137,7 +142,7 @@ def run_bake(
     return figures
 
 
-def _building(source: CharacterSource, options: BakeOptions) -> dict[str, Any]:
+def told_building(source: CharacterSource, options: BakeOptions) -> dict[str, Any]:
     """Return the options of `supple.bake` that say what is built, files among them read."""
     told = options.building()
     if options.stiffness is not None:

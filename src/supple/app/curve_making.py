@@ -6,7 +6,7 @@ The way of a file: `_checked_target` ▸ `read_character` and `prepared_model` (
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -51,6 +51,7 @@ def run_curves(
     options: CurveOptions | None = None,
     *,
     quiet: bool = False,
+    look: Callable[[FreeCurves], None] | None = None,
 ) -> dict[str, Any]:
     """Make curves of a motion of a file, a scene or a model; write them, and return figures.
 
@@ -64,6 +65,8 @@ def run_curves(
         As given on the command line; by default none.
     quiet
         Show nothing.
+    look
+        Called with the curves, once they are written.
     """
     began = perf_counter()
     options = options or CurveOptions()
@@ -106,6 +109,8 @@ def run_curves(
     with working("writing", quiet):
         written = save(target, found, **options.saving())
     written.pop("path", None)
+    if look is not None:
+        look(found)
     figures = found.report | {
         "flesh": options.flesh,
         "strength": options.strength,
