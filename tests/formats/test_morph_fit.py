@@ -237,7 +237,7 @@ def test_shapes_are_the_same_bits_for_any_number_of_threads_of_blas():
     for threads in (1, 2, 3):
         with threadpool_limits(threads, user_api="blas"):
             found.append(fit_morphs(offsets, None, 10.0, 0.01))
-    for shapes, weights, reached in found[1:]:
-        assert np.array_equal(shapes, found[0][0])
-        assert np.array_equal(weights, found[0][1])
-        assert reached == found[0][2]
+    for other in found[1:]:
+        assert np.array_equal(other[0], found[0][0])
+        assert np.array_equal(other[1], found[0][1])
+        assert other[2] == found[0][2]
