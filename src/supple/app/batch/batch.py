@@ -73,6 +73,7 @@ def run_batch(
     began, options, folder = time.perf_counter(), options or BatchOptions(), _folder(output)
     if not given:
         return _page_alone(folder)
+    file_stamp.cache_clear()  # files as they are now
     since = None if options.since is None else changed_since(options.since)
     if options.dry_run:
         return _dry_run(given, folder, options, since, read_journal(folder / JOURNAL), quiet)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import queue
-import threading
 import time
 import warnings
 from collections.abc import Iterator
@@ -20,16 +19,17 @@ from pathlib import Path
 from typing import Any, Literal
 
 import supple
-from supple.app.batch.job_process import JobProcess, Limits, Outcome
-from supple.app.batch.process_farm import Task
-from supple.app.batch.sent_files import (
-    Bundle,
-    bundle_of,
-    in_folder_of_its_own,
-    keep_model,
-    local_words,
-    sent_words,
+from supple.app.batch.dask_tasks import (
+    end_idle,
+    greet,
+    held,
+    make_model,
+    run_job,
+    without_data,
 )
+from supple.app.batch.job_process import Limits, Outcome, failure
+from supple.app.batch.process_farm import Task
+from supple.app.batch.sent_files import bundle_of, sent_words
 from supple.errors import SuppleError
 from supple.saving import write_whole
 
@@ -145,7 +145,7 @@ class DaskFarm:
         token.write_bytes(b"")
         try:
             with _plain_errors(self.address):
-                found = self._client.run(_greet, str(token))
+                found = self._client.run(greet, str(token))
         finally:
             token.unlink(missing_ok=True)
         for worker, (version, _) in found.items():
@@ -173,21 +173,21 @@ class DaskFarm:
             if not self.shared:
                 bundles = self._sent(request, task)
         except SuppleError as error:
-            self._outcomes.put((task, {"ok": False, "line": str(error), "warnings": []}))
+            self._outcomes.put((task, failure(str(error))))
             return
         others = [each for each in self._threads() if each != task.avoid] if task.avoid else []
         how: dict[str, Any] = {"pure": False, "retries": 0}
         if others:
             how |= {"workers": others, "allow_other_workers": True}
-        own = (request, self.limits, task.tries > 0, self.shared)
+        own = (request, self.limits, task.fresh, self.shared)
         with _quiet():
             if task.what == "model":
-                kept = self._client.submit(_make_model, *own, bundles, **how)
+                kept = self._client.submit(make_model, *own, bundles, **how)
                 self._models[task.key] = kept
-                future = self._client.submit(_without_data, kept, pure=False)
+                future = self._client.submit(without_data, kept, pure=False)
             else:
                 model = None if task.job is None else self._models.get(task.job.model)
-                future = self._client.submit(_run_job, *own, bundles, model, **how)
+                future = self._client.submit(run_job, *own, bundles, model, **how)
         self._futures[id(task)] = task, future
         future.add_done_callback(lambda done: self._outcomes.put((task, done)))
 
@@ -198,13 +198,13 @@ class DaskFarm:
         request["words"], needed = sent_words(words, inputs, self.folder)
         found = []
         for digest, path in needed.items():
-            held = self._bundles.get(digest)
-            if held is None or held.status in ("cancelled", "lost", "error"):
+            own = self._bundles.get(digest)
+            if own is None or own.status in ("cancelled", "lost", "error"):
                 # A task that gives the bytes back, not data: it can be done again.
                 with _quiet():
-                    held = self._client.submit(_held, digest, bundle_of(path)[1], pure=False)
-                self._bundles[digest] = held
-            found.append(held)
+                    own = self._client.submit(held, digest, bundle_of(path)[1], pure=False)
+                self._bundles[digest] = own
+            found.append(own)
         for digest in list(self._bundles)[: -4 * self.slots - 16]:
             if digest not in needed:
                 del self._bundles[digest]
@@ -241,16 +241,16 @@ class DaskFarm:
         if status == "error":
             error = future.exception(timeout=60)
             if type(error).__name__ == "KilledWorker":
-                return _failure("its workers were lost, one after the other; is there memory?")
+                return failure("its workers were lost, one after the other; is there memory?")
             if type(error).__name__ not in ("FutureCancelledError", "CancelledError"):
-                return _failure(f"{type(error).__name__}: {error}")
+                return failure(f"{type(error).__name__}: {error}")
         self._check_scheduler()
         self._lost[task.key] = self._lost.get(task.key, 0) + 1
         if self._lost[task.key] > _MOST_LOST:
-            return _failure("was lost by the cluster again and again; is the scheduler well?")
+            return failure("was lost by the cluster again and again; is the scheduler well?")
         model = "" if task.job is None else task.job.model
-        held = self._models.get(model)
-        if held is not None and held.status in ("cancelled", "lost"):
+        built = self._models.get(model)
+        if built is not None and built.status in ("cancelled", "lost"):
             del self._models[model]  # a job finds the model where it is, or builds it
         time.sleep(0.2)
         self.submit(task)
@@ -262,12 +262,12 @@ class DaskFarm:
         for name, data in sent.items():
             place = os.path.normpath(self.folder / name)
             if not place.startswith(f"{os.path.normpath(self.folder)}{os.sep}"):
-                return _failure(f"{name[:60]}: leads out of the output folder")
+                return failure(f"{name[:60]}: leads out of the output folder")
             try:
                 os.makedirs(os.path.dirname(place), exist_ok=True)
                 write_whole(place, data)
             except (OSError, SuppleError) as error:
-                return _failure(str(error))
+                return failure(str(error))
         if sent:
             found["names"] = sorted(sent)
         return found
@@ -292,15 +292,11 @@ class DaskFarm:
         self._futures, self._models, self._bundles = {}, {}, {}
         with suppress(Exception), _quiet():
             if self._client.status == "running":
-                self._client.run(_end_idle)
+                self._client.run(end_idle)
         for each in (self._client, self._local):
             with suppress(Exception), _quiet():
                 if each is not None:
                     each.close(timeout=5)
-
-
-def _failure(line: str) -> Outcome:
-    return {"ok": False, "line": line, "warnings": []}
 
 
 def _security(tls: tuple[Path | None, Path | None, Path | None]) -> Any:
@@ -343,88 +339,3 @@ def _quiet() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
-
-
-# On workers
-
-
-_idle: list[JobProcess] = []
-_idle_lock = threading.Lock()
-
-
-def _greet(token: str) -> tuple[str, bool]:
-    """Return the version that is installed here, and whether a file is seen."""
-    return supple.__version__, os.path.exists(token)
-
-
-def _held(digest: str, bundle: Bundle) -> tuple[str, Bundle]:
-    return digest, bundle
-
-
-def _without_data(found: Outcome) -> Outcome:
-    """Return how a model went, without its bytes."""
-    return {name: value for name, value in found.items() if name != "data"}
-
-
-def _make_model(
-    request: dict[str, Any], limits: Limits, fresh: bool, shared: bool, bundles: list[Any]
-) -> Outcome:
-    """Build a model, and return its bytes and the name that its content has."""
-    found = _run_job(request, limits, fresh, shared, bundles, None)
-    path = found.get("path")
-    if found["ok"] and path:
-        found |= {"name": Path(path).name, "data": Path(path).read_bytes()}
-    return found
-
-
-def _run_job(
-    request: dict[str, Any],
-    limits: Limits,
-    fresh: bool,
-    shared: bool,
-    bundles: list[tuple[str, Bundle]],
-    model: Outcome | None,
-) -> Outcome:
-    """Run a job in a process of this worker's."""
-    from distributed import get_worker
-
-    here = {"worker": get_worker().address}
-    try:
-        if model is not None and model.get("data"):
-            with suppress(OSError, SuppleError, RuntimeError):  # or the job builds it
-                keep_model(model["name"], model["data"])
-        if shared:
-            return _in_process(request, limits, fresh) | here
-        put = dict(bundles)
-
-        def run(folder: Path) -> Outcome:
-            words = local_words(request["words"], put, folder)
-            for word in words:
-                _, mark, inside = word.partition(f"{folder}{os.sep}")
-                if mark:
-                    (folder / inside).parent.mkdir(parents=True, exist_ok=True)
-            own = {**request, "words": words, "source": words[0]}
-            return _in_process(own, limits, fresh)
-
-        return in_folder_of_its_own(run) | here
-    except (OSError, SuppleError) as error:
-        return _failure(" ".join(str(error).split())) | here
-
-
-def _in_process(request: dict[str, Any], limits: Limits, fresh: bool) -> Outcome:
-    with _idle_lock:
-        same = [each for each in _idle if each.limits == limits]
-        process = same[0] if same else JobProcess(limits)
-        if same:
-            _idle.remove(process)
-    try:
-        return process.run(request, fresh=fresh)
-    finally:
-        with _idle_lock:
-            _idle.append(process)
-
-
-def _end_idle() -> None:
-    with _idle_lock:
-        while _idle:
-            _idle.pop().end()

@@ -28,7 +28,7 @@ from typing import IO, Any
 from supple.app.processes import peak_megabytes, thread_limits
 from supple.errors import SuppleError, SuppleWarning
 
-__all__ = ["JobProcess", "Limits", "Outcome"]
+__all__ = ["JobProcess", "Limits", "Outcome", "failure"]
 
 #: Seconds between looks at a process.
 _LOOK = 0.05
@@ -38,7 +38,8 @@ _STALE = 0.5
 _PATIENCE, _LEFT = 120.0, 75
 #: Warnings of a job that are kept, and characters of each line.
 _MOST_WARNINGS, _LONGEST = 20, 500
-#: Answer of a job: `ok`, `line` of why not, `figures`, `warnings`, `seconds`, `peak_mb`, `picture`.
+#: Answer of a job: `ok`, `line` of why not, `figures`, `warnings`, `seconds`, `peak_mb`, `picture`;
+#: `fresh` where what is left in the process may be to blame.
 Outcome = dict[str, Any]
 
 
@@ -77,7 +78,7 @@ class JobProcess:
             process.stdin.flush()
         except OSError:  # it ended between two jobs
             self.end()
-            return _failure("its process ended before it began") | {"left": True}
+            return failure("its process ended before it began") | {"left": True}
         while True:
             with suppress(queue.Empty):
                 answer = self._answers.get(timeout=_LOOK)
@@ -92,7 +93,7 @@ class JobProcess:
             why = self._exceeded(time.perf_counter() - began, peak)
             if why:
                 self.end()
-                return _failure(why) | {"seconds": round(time.perf_counter() - began, 3)}
+                return failure(why) | {"seconds": round(time.perf_counter() - began, 3)}
 
     def _exceeded(self, seconds: float, megabytes: float) -> str:
         most = self.limits
@@ -134,8 +135,8 @@ class JobProcess:
         if code is not None and code < 0:
             name = signal.Signals(-code).name if -code in set(signal.Signals) else f"{-code}"
             hint = "; is there enough memory?" if name == "SIGKILL" else ""
-            return _failure(f"its process was ended by {name}{hint}")
-        return _failure(f"its process ended by itself, with {code}") | {"left": code == _LEFT}
+            return failure(f"its process was ended by {name}{hint}")
+        return failure(f"its process ended by itself, with {code}") | {"left": code == _LEFT}
 
     def end(self) -> None:
         """End the process, and whatever it does."""
@@ -158,7 +159,8 @@ def _listen(pipe: IO[bytes], answers: queue.SimpleQueue[bytes]) -> None:
     answers.put(b"")
 
 
-def _failure(line: str) -> Outcome:
+def failure(line: str) -> Outcome:
+    """Return the outcome of a job that failed."""
     return {"ok": False, "line": line, "warnings": []}
 
 
@@ -192,11 +194,11 @@ def answer_to(request: dict[str, Any]) -> Outcome:
             else:
                 found["figures"] = _plain(run_words(request["words"], looked))
         except SuppleError as error:
-            found = _failure(_line(str(error)))
+            found = failure(_line(str(error)))
         except MemoryError:
-            found = _failure("there is not enough memory")
+            found = failure("there is not enough memory") | {"fresh": True}
         except Exception as error:
-            found = _failure(_line(f"{type(error).__name__}: {error}"))
+            found = failure(_line(f"{type(error).__name__}: {error}")) | {"fresh": True}
     kept = [_line(str(each.message)) for each in caught if issubclass(each.category, SuppleWarning)]
     found["warnings"] = list(dict.fromkeys(kept))[:_MOST_WARNINGS]
     found["peak_mb"] = peak_megabytes()

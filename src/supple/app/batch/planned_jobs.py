@@ -211,9 +211,10 @@ def _checked_name(name: str, where: str) -> str:
         or not name.isprintable()
         or ":" in parts[0]
         or any(part in ("", ".", "..") or part.startswith("~") for part in parts)
+        or any(part != part.strip() for part in parts)
         or any(len(part.encode()) > _LONGEST_NAME for part in parts)
         or len(name.encode()) > _LONGEST_PATH
-        or parts[0].startswith(".")
+        or parts[0].startswith((".", "batch."))  # the journal, the page and its pictures
     )
     if wrong:
         short = "".join(c if c.isprintable() else "?" for c in name)[:60]

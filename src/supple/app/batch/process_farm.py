@@ -8,7 +8,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from supple.app.batch.job_process import JobProcess, Limits, Outcome
+from supple.app.batch.job_process import JobProcess, Limits, Outcome, failure
 from supple.app.batch.planned_jobs import Job
 
 __all__ = ["Farm", "ProcessFarm", "Task", "usable_cores"]
@@ -30,6 +30,8 @@ class Task:
         As `JobProcess.run` takes it.
     tries
         How often it failed.
+    fresh
+        Whether it needs a process that has done nothing.
     avoid
         Where it failed.
     """
@@ -39,6 +41,7 @@ class Task:
     job: Job | None
     request: dict[str, Any] = field(default_factory=dict)
     tries: int = 0
+    fresh: bool = False
     avoid: str = ""
 
 
@@ -101,9 +104,9 @@ class ProcessFarm:
     def _serve(self, process: JobProcess) -> None:
         while (task := self._tasks.get()) is not None and not self._closed:
             try:
-                outcome = process.run(task.request, fresh=task.tries > 0)
+                outcome = process.run(task.request, fresh=task.fresh)
             except Exception as error:  # no process can be started: no memory, say
-                outcome = {"ok": False, "line": f"{type(error).__name__}: {error}", "warnings": []}
+                outcome = failure(f"{type(error).__name__}: {error}")
             self._outcomes.put((task, outcome))
 
     def submit(self, task: Task) -> None:

@@ -114,6 +114,7 @@ class Run:
         if not outcome["ok"] and task.tries + 1 < _TRIES:
             task.tries += 1
             task.avoid = str(outcome.get("worker") or "")
+            task.fresh = bool(outcome.get("fresh"))
             self.journal.add("tried", what=task.what, job=task.key, line=outcome["line"])
             self._retried.append(task)
         elif task.what == "model":
