@@ -37,6 +37,8 @@ __all__ = ["Cluster", "DaskFarm"]
 
 #: Seconds that the scheduler may be away, and between looks at workers.
 _AWAY, _LOOK = 20.0, 5.0
+#: Seconds that a scheduler has to answer at first.
+_PATIENCE = 15.0
 #: How often a task is asked for anew that was lost with the scheduler, or with its data.
 _MOST_LOST = 5
 
@@ -122,7 +124,7 @@ class DaskFarm:
                 if not Path(cluster.address).is_file():
                     raise SuppleError(f"--cluster {cluster.address}: there is no such file")
                 where = {"scheduler_file": cluster.address}
-            return distributed.Client(**where, security=security, timeout=15)
+            return distributed.Client(**where, security=security, timeout=_PATIENCE)
 
     def _wait_for_workers(self) -> None:
         while not self._threads():
