@@ -112,7 +112,7 @@ def test_a_batch_writes_the_same_bytes_as_commands_one_by_one(tmp_path, cluster,
 
 def test_a_local_cluster_is_made_and_ended(tmp_path):
     source, out = meshes(tmp_path / "in", 6), tmp_path / "out"
-    words = ("batch", source, "-o", out, "--command", "info", "--cluster", "local", "--jobs", 2)
+    words = ("batch", source, "-o", out, "--command", "info", "--cluster", "local", "--jobs", 1)
     assert run_here(*map(str, words)).returncode == 0
     check_whole(out, 6)
 
