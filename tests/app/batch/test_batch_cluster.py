@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -110,10 +112,21 @@ def test_a_batch_writes_the_same_bytes_as_commands_one_by_one(tmp_path, cluster,
     assert all(each.read_bytes().startswith(b"\xff\xd8") for each in pictures)
 
 
-def test_a_local_cluster_is_made_and_ended(tmp_path):
+def certificate(folder: Path) -> list[str]:
+    """Options with a certificate that vouches for itself; none without openssl."""
+    if shutil.which("openssl") is None:
+        return []
+    key, own = str(folder / "key.pem"), str(folder / "own.pem")
+    words = ["-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", own, "-subj", "/CN=localhost"]
+    subprocess.run(["openssl", "req", "-x509", *words], check=True, capture_output=True)
+    return ["--tls-ca", own, "--tls-cert", own, "--tls-key", key]
+
+
+def test_a_local_cluster_is_made_with_certificates_and_ended(tmp_path):
     source, out = meshes(tmp_path / "in", 6), tmp_path / "out"
     words = ("batch", source, "-o", out, "--command", "info", "--cluster", "local", "--jobs", 1)
-    assert run_here(*map(str, words)).returncode == 0
+    done = run_here(*map(str, words), *certificate(tmp_path))
+    assert done.returncode == 0, done.stderr
     check_whole(out, 6)
 
 

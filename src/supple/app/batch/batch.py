@@ -24,7 +24,7 @@ from supple.app.batch.planned_jobs import Job, file_stamp, plan
 from supple.app.batch.process_farm import Farm, ProcessFarm, Task, usable_cores
 from supple.app.batch.running_jobs import Run
 from supple.app.progress_bar import console, working
-from supple.errors import SuppleError, warn
+from supple.errors import SuppleError
 
 __all__ = ["print_batch", "run_batch"]
 
@@ -81,8 +81,6 @@ def run_batch(
     journal = Journal(folder / JOURNAL)
     farm: Farm | None = None
     try:
-        if journal.told.damaged:
-            warn(f"{JOURNAL}: {journal.told.damaged} torn lines; what they told is done again")
         _remove_parts(folder)
         with working("planning", quiet):
             jobs = _planned(given, folder, options, journal)
@@ -105,6 +103,7 @@ def run_batch(
         "skipped": skipped,
         "failed": len(failures),
         "models_built": journal.told.models,
+        "torn_lines": journal.told.damaged,
         "seconds": round(time.perf_counter() - began, 3),
         "failures": [_named(line) for line in failures],
         "journal": str(folder / JOURNAL),

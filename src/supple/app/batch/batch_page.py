@@ -104,7 +104,7 @@ def _page(folder: Path, shown: list[dict[str, Any]], totals: dict[str, Any]) -> 
     count = totals["done"] + totals["failed"]
     title = escape(folder.name or "batch")
     said = f"{count:,} jobs, {totals['failed']:,} failed, {totals['warned']:,} with warnings; "
-    said += f"{totals['seconds'] / 3600:.2f} hours of work, {totals['bytes'] / 1e6:,.1f} MB"
+    said += f"{_duration(totals['seconds'])} of work, {totals['bytes'] / 1e6:,.1f} MB"
     more = f" The page has {len(shown):,} of them, failures first; {JOURNAL} has all." * (
         count > len(shown)
     )
@@ -133,7 +133,7 @@ _COLUMNS = (
     ("settings", "t"),
     ("seconds", "n"),
     ("MB", "n"),
-    ("memory", "n"),
+    ("memory, MB", "n"),
     ("said", "t"),
 )
 
@@ -167,6 +167,17 @@ def _row(folder: Path, line: dict[str, Any], pictured: bool) -> str:
         f"<td>{'<br>'.join(said)}</td>",
     ]
     return f'<tr data-is="{kinds}">{"".join(cells)}</tr>\n'
+
+
+def _duration(seconds: float) -> str:
+    """Return seconds in a unit that people read.
+
+    >>> _duration(90), _duration(9000)
+    ('1.5 minutes', '2.5 hours')
+    """
+    if seconds < 6000:
+        return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.1f} minutes"
+    return f"{seconds / 3600:.1f} hours"
 
 
 def _cell(value: float, digits: int) -> str:

@@ -8,6 +8,7 @@ again by Dask; what the scheduler had is asked for anew.
 
 from __future__ import annotations
 
+import logging
 import os
 import queue
 import time
@@ -106,6 +107,7 @@ class DaskFarm:
             ) from None
         # Jobs that a worker loses are run again; one that takes three workers along is not.
         dask.config.set({"distributed.client.heartbeat": "2s"})
+        logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what matters is told below
         security = _security(cluster.tls)
         with _plain_errors(cluster.address):
             if cluster.address == "local":

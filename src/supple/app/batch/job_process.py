@@ -59,6 +59,7 @@ class JobProcess:
         self.limits = limits
         self._process: subprocess.Popen[bytes] | None = None
         self._answers: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        self._closed, self._lock = False, threading.Lock()
 
     def run(self, request: dict[str, Any], *, fresh: bool = False) -> Outcome:
         """Have a job done, and return how it went; `fresh` in a process that has done none."""
@@ -110,9 +111,16 @@ class JobProcess:
             self.end()
 
     def _begun(self) -> subprocess.Popen[bytes]:
-        if self._process is not None and self._process.poll() is None:
+        with self._lock:
+            if self._closed:
+                raise SuppleError("the farm was closed")
+            if self._process is None or self._process.poll() is not None:
+                self._end()
+                self._start()
+            assert self._process is not None
             return self._process
-        self.end()
+
+    def _start(self) -> None:
         own = {**os.environ, **thread_limits(self.limits.threads), "SUPPLE_COMPILE_AHEAD": "0"}
         own.pop("SUPPLE_PROGRESS", None)
         process = subprocess.Popen(
@@ -127,7 +135,6 @@ class JobProcess:
         listener = threading.Thread(target=_listen, args=(process.stdout, answers), daemon=True)
         listener.start()
         self._process, self._answers = process, answers
-        return process
 
     def _crashed(self, process: subprocess.Popen[bytes]) -> Outcome:
         self.end()
@@ -138,18 +145,22 @@ class JobProcess:
             return failure(f"its process was ended by {name}{hint}")
         return failure(f"its process ended by itself, with {code}") | {"left": code == _LEFT}
 
-    def end(self) -> None:
-        """End the process, and whatever it does."""
+    def end(self, *, closed: bool = False) -> None:
+        """End the process, and whatever it does; `closed` for good."""
+        with self._lock:
+            self._closed |= closed
+            self._end()
+
+    def _end(self) -> None:
         process, self._process = self._process, None
         if process is None:
             return
         with suppress(OSError):
             process.kill()
         process.wait()
-        for pipe in (process.stdin, process.stdout):
-            if pipe is not None and pipe is not process.stdout:  # its listener closes that one
-                with suppress(OSError):
-                    pipe.close()
+        if process.stdin is not None:  # the other pipe is its listener's
+            with suppress(OSError):
+                process.stdin.close()
 
 
 def _listen(pipe: IO[bytes], answers: queue.SimpleQueue[bytes]) -> None:

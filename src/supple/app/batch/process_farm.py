@@ -130,4 +130,4 @@ class ProcessFarm:
         for _ in self._threads:
             self._tasks.put(None)
         for process in self._processes:
-            process.end()
+            process.end(closed=True)
