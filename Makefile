@@ -7,7 +7,7 @@ TOOLS  := $(VENV)/.installed-tools
 # Modules are compiled to bytecode when they are first imported: most never are.
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
 
-.PHONY: setup demo test test-all test-quick test-durations exam lint wheel blender blender-env clean
+.PHONY: setup demo test test-all test-quick test-durations exam farm lint wheel blender blender-env clean
 
 # Everything there is: the tests' tools, and all compiled code.
 setup: $(TOOLS)
@@ -60,6 +60,13 @@ exam: $(TOOLS)
 	-$(BIN)/supple bench --budget x arm bear gorilla $$($(BIN)/python tests/anatomy/exam.py --files) \
 	  --picture .exam/budget.png --json > .exam/budget.json
 	$(BIN)/python tests/formats/exam_pickles.py 100000
+
+# Two hundred jobs one by one, in processes and on a local cluster: the same bytes, and how much
+# sooner; jobs of 5 s, and what the farm adds; empty jobs by the million. An hour on two cores.
+farm: $(TOOLS)
+	$(BIN)/python -W ignore tools/try_batch.py
+	$(BIN)/python -W ignore tools/try_batch.py --overhead 100
+	$(BIN)/python -W ignore tools/batch_growth.py --cluster 2000
 
 # The source archive and a wheel with compiled code for processors with AVX2, into dist/.
 wheel: $(STAMP)

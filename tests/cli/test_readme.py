@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import supple
+from helpers.batch_samples import HereFarm
 from helpers.build_samples import kept_scenes
 from helpers.rat_sample import write_rat
 from supple.anatomy.joint_stiffness import stiffness_factors
@@ -58,9 +59,9 @@ SMALLER: dict[str, dict[str, int]] = {
 #: Tets of engines that have no defaults of their own for baking.
 LEAST_TETS = 1500
 #: Commands that are run, not only understood: the others serve a page, or take minutes.
-RUN = ("info", "bake", "build", "curves")
+RUN = ("info", "bake", "build", "curves", "batch")
 #: Languages whose blocks are checked; text is what a command prints.
-KNOWN = {"python", "sh", "json", "text", ""}
+KNOWN = {"python", "sh", "json", "csv", "text", ""}
 
 
 @dataclass(frozen=True)
@@ -118,6 +119,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             if name in row.bake_options:
                 monkeypatch.setitem(row.bake_options, name, less)
     monkeypatch.setattr("supple.playing.bake_model.TETS", LEAST_TETS)
+    for farm in ("ProcessFarm", "DaskFarm"):  # jobs of batches run here, with the same defaults
+        monkeypatch.setattr(f"supple.app.batch.batch.{farm}", lambda *told: HereFarm())
     return tmp_path
 
 
@@ -132,8 +135,8 @@ def test_every_block_of_a_page_runs_in_order(page, folder, capsys):
         elif block.language == "sh":
             for words in commands(smaller(block.text)):
                 run(words)
-        elif block.language == "json":
-            write_json(block, folder)
+        elif block.language in ("json", "csv"):
+            write_file(block, folder)
     assert "Traceback" not in capsys.readouterr().err
 
 
@@ -159,11 +162,12 @@ def check_extras(requirement: str) -> None:
         assert extra in project["optional-dependencies"]
 
 
-def write_json(block: Block, folder: Path) -> None:
-    """A map of stiffness, whose file the line before it names."""
-    named = re.search(r"`(\w+\.json)`", block.before)
+def write_file(block: Block, folder: Path) -> None:
+    """A map of stiffness, or a list of jobs, whose file the line before it names."""
+    named = re.search(rf"`(\w+\.{block.language})`", block.before)
     assert named, f"no file name before {block.text}"
-    stiffness_factors(supple.load(folder / "rat.glb"), json.loads(block.text))
+    if block.language == "json" and not block.text.startswith("["):
+        stiffness_factors(supple.load(folder / "rat.glb"), json.loads(block.text))
     (folder / named[1]).write_text(block.text)
 
 
@@ -187,6 +191,7 @@ def test_pages_name_no_option_that_a_command_does_not_have():
     known = {f"--{name}" for line in offers for name in re.findall(r" -l ([a-z-]+)", line)}
     assert {"--motion", "--most-poses", "--engine", "--growth", "--json"} <= known
     known |= {"--background", "--python-expr"}  # Blender's own
+    known |= {"--scheduler-file", "--nworkers", "--nthreads"}  # Dask's
     for page in PAGES:
         for option in re.findall(r"(?<![\w-])--[a-z][a-z-]+", page.read_text(encoding="utf-8")):
             assert option in known, f"{page.name}: {option}"

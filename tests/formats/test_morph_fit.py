@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 from supple.errors import SuppleError
 from supple.formats.morph_fit import fit_morphs
@@ -224,3 +225,19 @@ def test_the_same_offsets_give_the_same_bits():
 def test_senseless_questions_are_errors(offsets, size, error, said):
     with pytest.raises(SuppleError, match=said):
         fit_morphs(offsets, None, size, error)
+
+
+def test_shapes_are_the_same_bits_for_any_number_of_threads_of_blas():
+    random = np.random.default_rng(4)
+    shapes = random.normal(size=(12, 2500, 3))
+    times = np.linspace(0, 1, 90)
+    weights = np.stack([np.sin(6 * (k + 1) * times) / (k + 1) for k in range(12)], axis=1)
+    offsets = np.tensordot(weights, shapes, 1) + 0.01 * random.normal(size=(90, 2500, 3))
+    found = []
+    for threads in (1, 2, 3):
+        with threadpool_limits(threads, user_api="blas"):
+            found.append(fit_morphs(offsets, None, 10.0, 0.01))
+    for other in found[1:]:
+        assert np.array_equal(other[0], found[0][0])
+        assert np.array_equal(other[1], found[0][1])
+        assert other[2] == found[0][2]

@@ -21,17 +21,15 @@ from rich.table import Table
 from supple.app.body_words import body_words, motion_name
 from supple.app.character_models import (
     CharacterSource,
-    chosen_anatomy,
     kept_model,
-    prepared_model,
     read_character,
     stepped_by,
 )
 from supple.app.command_files import check_place
 from supple.app.options import BakeOptions
 from supple.app.progress_bar import console, task_bar, working
-from supple.app.stiffness_maps import read_stiffness
 from supple.app.touch_options import TouchOptions
+from supple.app.wanted_models import bake_building, bake_model
 from supple.checks import checked_number
 from supple.engines.engine import Engine, engine_named
 from supple.errors import SuppleError, SuppleWarning, warn
@@ -64,6 +62,7 @@ def run_bake(
     touch: TouchOptions | None = None,
     *,
     quiet: bool = False,
+    look: Callable[[Sequence[BakedMotion]], None] | None = None,
 ) -> dict[str, Any]:
     """Bake a motion of a file, a scene or a model, or all of them; write it, and return figures.
 
@@ -73,12 +72,12 @@ def run_bake(
         A file, or the name of a scene; a file of that name goes first.
     output
         Where to; by default the name with "_soft" in the current folder.
-    options
+    options, touch
         As given on the command line; by default none.
-    touch
-        Obstacles, and how bones follow the motion; by default as the engine has it.
     quiet
         Show nothing.
+    look
+        Called with what was baked, once it is written.
     """
     began = perf_counter()
     options, touch = options or BakeOptions(), touch or TouchOptions()
@@ -92,13 +91,11 @@ def run_bake(
         options = replace(options, motion=motion_name(options.motion))
         motions = _chosen_motions(source.character, options)
         targets = _checked_files(target, source.character, motions, Path(given), options)
-        told = _building(source, options)
+        told = bake_building(source, options)
         built = source.model is None and options.model is None
         stepping = _stepping(options, touch, row, live) if built else {}
     _say_what(source, motions, options, quiet)
-    ready = prepared_model(
-        source, model=options.model, flesh=options.flesh, engine=row.name, quiet=quiet, **told
-    )
+    ready = bake_model(given, source, options, row, told, quiet=quiet)
     if not built:  # a model is stepped by an engine that is for it
         live = stepped_by(live, ready.model)
         row = played_engine(live, options.quality)
@@ -113,6 +110,8 @@ def run_bake(
         written = _write(target, bakes, options)
     for each in checkpoints:
         each.remove()
+    if look is not None:
+        look(bakes)
     # Only now: hours of final may not be lost for a figure.
     known, beside = ready.model, None
     if row is not live:
@@ -135,15 +134,6 @@ def run_bake(
     if not quiet:
         _print_summary(figures)
     return figures
-
-
-def _building(source: CharacterSource, options: BakeOptions) -> dict[str, Any]:
-    """Return the options of `supple.bake` that say what is built, files among them read."""
-    told = options.building()
-    if options.stiffness is not None:
-        told["stiffness"] = read_stiffness(options.stiffness, source.character)
-    told["anatomy"] = chosen_anatomy(options.anatomy, source, options.model)
-    return told
 
 
 def _chosen_motions(character: Character, options: BakeOptions) -> list[Motion]:

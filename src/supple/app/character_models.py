@@ -244,7 +244,7 @@ def load_character_model(path: str | Path) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class PreparedModel:
-    """Model, the seconds it took to get, and whether it was there already.
+    """Model, the seconds it took to get, whether it was there already, and its file in the cache.
 
     With `scaled_loads` gravity goes with the size: see `supple.playing.bake.bake_simulator`.
     """
@@ -253,6 +253,7 @@ class PreparedModel:
     seconds: float
     kept: bool
     scaled_loads: bool = SCALED_LOADS
+    path: Path | None = None
 
 
 def prepared_model(
@@ -297,7 +298,7 @@ def prepared_model(
         wanted = _wanted(source, engine, anatomy, told)
         found = _own_model(character, flesh, engine, wanted, quiet, log)
     scaled = SCALED_LOADS if source.scene else anatomy is not None
-    return PreparedModel(found.value, perf_counter() - began, found.found, scaled)
+    return PreparedModel(found.value, perf_counter() - began, found.found, scaled, found.path)
 
 
 def kept_model(

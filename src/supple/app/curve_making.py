@@ -6,7 +6,7 @@ The way of a file: `_checked_target` ▸ `read_character` and `prepared_model` (
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,6 +19,7 @@ from rich.table import Table
 from supple.app.body_words import body_words, motion_name
 from supple.app.character_models import (
     CharacterSource,
+    PreparedModel,
     chosen_anatomy,
     prepared_model,
     read_character,
@@ -26,6 +27,7 @@ from supple.app.character_models import (
 from supple.app.command_files import check_place, checked_sheet
 from supple.app.options import CurveOptions, by_parameter
 from supple.app.progress_bar import console, first_use_message, task_bar, working
+from supple.app.wanted_models import modelled
 from supple.engines.engine import FIRST_ENGINE, Engine
 from supple.errors import SuppleError
 from supple.formats.curve_keys import checked_error
@@ -39,7 +41,7 @@ from supple.rig.baked_motion import BakedMotion
 from supple.rig.free_curves import FreeCurves
 from supple.rig.motion.motion import Motion
 
-__all__ = ["free_names", "run_curves"]
+__all__ = ["curve_model_of", "free_names", "run_curves"]
 
 #: Names that a file of free parameters may have.
 MOST_NAMES = 100_000
@@ -51,6 +53,7 @@ def run_curves(
     options: CurveOptions | None = None,
     *,
     quiet: bool = False,
+    look: Callable[[FreeCurves], None] | None = None,
 ) -> dict[str, Any]:
     """Make curves of a motion of a file, a scene or a model; write them, and return figures.
 
@@ -64,6 +67,8 @@ def run_curves(
         As given on the command line; by default none.
     quiet
         Show nothing.
+    look
+        Called with the curves, once they are written.
     """
     began = perf_counter()
     options = options or CurveOptions()
@@ -71,25 +76,16 @@ def run_curves(
         return _removed(Path(given), output, quiet)
     row = moving_engine(options.engine)
     target = _checked_target(given, output, options)
-    free, stepping = free_names(options.free), _stepping(options, row)
+    stepping = _stepping(options, row)
+    free_names(options.free)
     first_use_message(quiet)
     with working("reading", quiet):
         told = body_words(options.motion, options.betas)
         source = read_character(given, options.unit, curves=False, **told)
         options = replace(options, motion=motion_name(options.motion))
         plan = curve_plan(source.character, options.motion, **options.playing())
-        anatomy = chosen_anatomy(options.anatomy, source, options.model)
     _say_what(source, plan.motion, options, quiet)
-    ready = prepared_model(
-        source,
-        model=options.model,
-        flesh=options.flesh,
-        engine=row.name,
-        quiet=quiet,
-        anatomy=anatomy,
-        free=free,
-        tets=options.tets,
-    )
+    ready = curve_model(given, source, options, quiet=quiet)
     with task_bar(quiet) as tell:
         found = curves(
             source.character,
@@ -106,6 +102,8 @@ def run_curves(
     with working("writing", quiet):
         written = save(target, found, **options.saving())
     written.pop("path", None)
+    if look is not None:
+        look(found)
     figures = found.report | {
         "flesh": options.flesh,
         "strength": options.strength,
@@ -124,6 +122,29 @@ def run_curves(
     if not quiet:
         _print_summary(figures)
     return figures
+
+
+def curve_model(
+    given: str, source: CharacterSource, options: CurveOptions, *, quiet: bool = True
+) -> PreparedModel:
+    """Return the model that curves of a character are made with, kept or built now."""
+    return prepared_model(
+        modelled(given, source, options),
+        model=options.model,
+        flesh=options.flesh,
+        engine=moving_engine(options.engine).name,
+        quiet=quiet,
+        anatomy=chosen_anatomy(options.anatomy, source, options.model),
+        free=free_names(options.free),
+        tets=options.tets,
+    )
+
+
+def curve_model_of(given: str, options: CurveOptions) -> PreparedModel:
+    """Return the model that `supple curves` would step, kept or built now."""
+    told = body_words(options.motion, options.betas)
+    source = read_character(given, options.unit, curves=False, **told)
+    return curve_model(given, source, options)
 
 
 def _stepping(options: CurveOptions, row: Engine) -> dict[str, Any]:

@@ -103,6 +103,9 @@ class BakeOptions:
     unit: UnitName = None
     model: Path | None = None
     """A model file of this character, in place of building one."""
+    model_motion: str | None = None
+    """File with the motion of a body model that its model is built for, so that clips in other
+    files share one; by default the motion that is baked."""
     poses: Words = None
     """As for supple build: how many, auto, or frames such as Run:12."""
     modes: int | None = None
@@ -303,6 +306,8 @@ class CurveOptions:
     unit: UnitName = None
     model: Path | None = None
     """A model file of this character with free parameters, in place of building one."""
+    model_motion: str | None = None
+    """As for bake."""
     tets: int | None = None
     """Number of tetrahedra to fill the character with."""
     plot: Path | None = None

@@ -15,7 +15,7 @@ from typing import Any
 
 from supple.errors import SuppleError
 
-__all__ = ["peak_megabytes", "with_cores", "worker_processes"]
+__all__ = ["peak_megabytes", "thread_limits", "with_cores", "worker_processes"]
 
 
 #: Libraries read these when they load, so they must be set before a process starts.
@@ -27,6 +27,11 @@ _VARIABLES = (
     "VECLIB_MAXIMUM_THREADS",
     "NUMBA_NUM_THREADS",
 )
+
+
+def thread_limits(cores: int) -> dict[str, str]:
+    """Return variables of the environment by which a new process has so many threads."""
+    return dict.fromkeys(_VARIABLES, str(cores))
 
 
 def with_cores(cores: int | None, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -86,7 +91,7 @@ def _threads(cores: int | None) -> Iterator[None]:
         yield
         return
     before = {name: os.environ.get(name) for name in _VARIABLES}
-    os.environ.update(dict.fromkeys(_VARIABLES, str(cores)))
+    os.environ.update(thread_limits(cores))
     try:
         yield
     finally:

@@ -27,7 +27,15 @@ from rich.progress import (
 
 from supple.reduction.build_log import BuildLog
 
-__all__ = ["build_log", "console", "first_use_message", "progress_bar", "task_bar", "working"]
+__all__ = [
+    "build_log",
+    "console",
+    "counting_bar",
+    "first_use_message",
+    "progress_bar",
+    "task_bar",
+    "working",
+]
 
 #: Everything for people goes to standard error; standard output is for results.
 console = Console(stderr=True, highlight=False)
@@ -81,6 +89,23 @@ def task_bar(quiet: bool = False) -> Iterator[Callable[[float, str], None]]:
             progress.update(tasks[what], completed=round(100 * part))
 
         yield tell
+
+
+@contextmanager
+def counting_bar(what: str, total: int, quiet: bool = False) -> Iterator[Callable[[str], None]]:
+    """Give a function that shows one more of so many done, and what is to be said beside."""
+    lines, done = _told_lines(), 0
+    with progress_bar(quiet or lines is not None) as progress:
+        task = progress.add_task(what, total=total)
+
+        def count(said: str) -> None:
+            nonlocal done
+            done += 1
+            progress.update(task, completed=done, description=said)
+            if lines is not None:
+                lines(done / max(total, 1), what)
+
+        yield count
 
 
 @contextmanager

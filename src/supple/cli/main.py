@@ -38,6 +38,7 @@ COMMANDS = {
     " time.",
     "bake": "Give a character flesh: the same file back, with its motion alive.",
     "curves": "Move controls of the rig by physics, and write them as animation curves to edit.",
+    "batch": "Run a command on many characters, clips and settings, here or on a cluster.",
     "stvk": "Make an elastic body of any mesh that steps thousands of times a second: no rig"
     " needed.",
     "view": "Open a page with the character or the elastic body alive: play it, pose it, drag its"

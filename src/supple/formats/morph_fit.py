@@ -18,6 +18,7 @@ from supple.arrays import Floats, Singles
 from supple.checks import checked_number
 from supple.compiled.jit import compiled
 from supple.errors import SuppleError
+from supple.linalg.blas import single_threaded
 
 __all__ = ["MOST_KEPT", "Progress", "fit_morphs"]
 
@@ -93,7 +94,8 @@ def fit_morphs(
     size = checked_number("size of a character", size)
     if not (limit > 0 and size > 0):
         raise SuppleError(f"an error of {limit:g} of a size of {size:g}; both must be positive")
-    return _Search(wanted, matrices, moves, size, limit, progress).best(most)
+    with single_threaded():  # the same shapes on any number of cores: files are compared by bytes
+        return _Search(wanted, matrices, moves, size, limit, progress).best(most)
 
 
 class _Search:

@@ -1,0 +1,274 @@
+"""`supple batch`: sources in, results out, whatever happens in between.
+
+The way of a batch: `asked_jobs` (asked_sources) ▸ `plan` (planned_jobs) ▸ what the journal has not
+(journal) ▸ a farm (process_farm, dask_farm) ▸ the journal ▸ one page (batch_page).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from supple.app.batch.asked_sources import asked_jobs
+from supple.app.batch.batch_options import BatchOptions, changed_since
+from supple.app.batch.batch_page import write_batch_page
+from supple.app.batch.dask_farm import Cluster, DaskFarm
+from supple.app.batch.job_process import Limits
+from supple.app.batch.journal import JOURNAL, Journal, Told, read_journal
+from supple.app.batch.planned_jobs import Job, file_stamp, plan
+from supple.app.batch.process_farm import Farm, ProcessFarm, Task, usable_cores
+from supple.app.batch.running_jobs import Run
+from supple.app.progress_bar import console, working
+from supple.errors import SuppleError
+
+__all__ = ["print_batch", "run_batch"]
+
+#: Files that `supple.saving` has not finished.
+_PART = re.compile(r"\.[0-9a-f]{16}\.part")
+
+
+def _farm(options: BatchOptions, folder: Path) -> Farm:
+    """Return whoever does the jobs."""
+    if options.cluster is None:
+        return ProcessFarm(_count(options), _limits(options))
+    tls = options.tls_ca, options.tls_cert, options.tls_key
+    cluster = Cluster(options.cluster, options.files, _count(options), tls)
+    return DaskFarm(cluster, _limits(options), folder)
+
+
+def _limits(options: BatchOptions) -> Limits:
+    usual = 1 if options.cluster else max(1, usable_cores() // _count(options))
+    return Limits(options.memory_limit, options.time_limit, options.threads or usual)
+
+
+def _count(options: BatchOptions) -> int:
+    return options.jobs or usable_cores()
+
+
+def run_batch(
+    given: Sequence[str],
+    output: Path,
+    options: BatchOptions | None = None,
+    *,
+    quiet: bool = False,
+) -> dict[str, Any]:
+    """Run what is missing of a batch, and return figures.
+
+    Parameters
+    ----------
+    given
+        Folders, patterns, files, scenes and lists; none to write the page of what is there.
+    output
+        Folder of the results, made if there is none.
+    options
+        As given on the command line; by default none.
+    quiet
+        Show nothing.
+    """
+    began, options, folder = time.perf_counter(), options or BatchOptions(), _folder(output)
+    if not given:
+        return _page_alone(folder)
+    file_stamp.cache_clear()  # files as they are now
+    since = None if options.since is None else changed_since(options.since)
+    if options.dry_run:
+        return _dry_run(given, folder, options, since, read_journal(folder / JOURNAL), quiet)
+    _made(folder)
+    journal = Journal(folder / JOURNAL)
+    farm: Farm | None = None
+    try:
+        _remove_parts(folder)
+        with working("planning", quiet):
+            jobs = _planned(given, folder, options, journal)
+        missing, given_up, kept, skipped = _missing(jobs, folder, journal.told, options, since)
+        failures = [journal.told.failed[job.key] for job in given_up]
+        journal.add("begin", jobs=len(jobs), missing=len(missing))
+        if missing:
+            with working("starting", quiet):
+                farm = _farm(options, folder)
+            failures += Run(farm, journal, folder, jobs).all(missing, quiet)
+    finally:
+        if farm is not None:
+            farm.close()
+        journal.close()
+    page = write_batch_page(folder)
+    return {
+        "jobs": len(jobs),
+        "made": len(missing) + len(given_up) - len(failures),
+        "kept": kept,
+        "skipped": skipped,
+        "failed": len(failures),
+        "models_built": journal.told.models,
+        "torn_lines": journal.told.damaged,
+        "seconds": round(time.perf_counter() - began, 3),
+        "failures": [_named(line) for line in failures],
+        "journal": str(folder / JOURNAL),
+        "page": str(page),
+    }
+
+
+def _named(line: dict[str, Any]) -> dict[str, Any]:
+    return {name: line.get(name) for name in ("source", "output", "line")}
+
+
+def _page_alone(folder: Path) -> dict[str, Any]:
+    if not (folder / JOURNAL).is_file():
+        raise SuppleError(f"{folder}: has no {JOURNAL}, and there is nothing to do; give sources")
+    told = read_journal(folder / JOURNAL)
+    page = write_batch_page(folder)
+    return {
+        "jobs": len(told.done) + len(told.failed),
+        "kept": len(told.done),
+        "failed": len(told.failed),
+        "failures": [_named(line) for line in told.failed.values()],
+        "journal": str(folder / JOURNAL),
+        "page": str(page),
+    }
+
+
+def _folder(output: Path) -> Path:
+    if output.exists() and not output.is_dir():
+        raise SuppleError(f"{output}: is no folder; give one for results with -o")
+    return Path(os.path.abspath(output))
+
+
+def _made(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SuppleError(f"{folder}: cannot be made ({error.strerror})") from None
+
+
+def _remove_parts(folder: Path) -> None:
+    """Remove what jobs that were killed have not finished writing."""
+    for place, _, files in os.walk(folder):
+        for file in files:
+            if _PART.fullmatch(file):
+                with suppress(OSError):
+                    os.unlink(os.path.join(place, file))
+
+
+# Planning
+
+
+def _planned(
+    given: Sequence[str], folder: Path, options: BatchOptions, journal: Journal | None
+) -> list[Job]:
+    def names_of(sources: Sequence[str]) -> dict[str, list[str]]:
+        told = read_journal(folder / JOURNAL) if journal is None else journal.told
+        known = {
+            s: told.clips[s, file_stamp(s)] for s in sources if (s, file_stamp(s)) in told.clips
+        }
+        unknown = [source for source in dict.fromkeys(sources) if source not in known]
+        if unknown:
+            known |= _read_clips(unknown, options, journal)
+        return known
+
+    told = options.set or (), options.clips or ()
+    wishes = asked_jobs(given, options.command, *told, folder, names_of)
+    jobs = plan(wishes, folder, options.suffix)
+    if not jobs:
+        raise SuppleError(f"{given[0]}: has no clips of such names")
+    return jobs
+
+
+def _read_clips(
+    sources: Sequence[str], options: BatchOptions, journal: Journal | None
+) -> dict[str, list[str]]:
+    """Return names of clips, read in processes that files may crash; [] where that fails."""
+    found: dict[str, list[str]] = {}
+    farm = ProcessFarm(min(_count(options), len(sources)), _limits(options))
+    try:
+        for source in sources:
+            farm.submit(Task("clips", source, None, {"what": "clips", "source": source}))
+        for _ in sources:
+            task, outcome = farm.outcome()
+            found[task.key] = list(outcome.get("names") or ()) if outcome["ok"] else []
+            if outcome["ok"] and journal is not None:
+                stamp = file_stamp(task.key)
+                journal.add("clips", source=task.key, stamp=stamp, names=found[task.key])
+    finally:
+        farm.close()
+    return found
+
+
+def _missing(
+    jobs: Sequence[Job], folder: Path, told: Told, options: BatchOptions, since: float | None
+) -> tuple[list[Job], list[Job], int, int]:
+    """Return jobs to be run, those given up, how many are done, and how many have not changed."""
+    missing: list[Job] = []
+    given_up: list[Job] = []
+    kept = skipped = 0
+    for job in jobs:
+        if since is not None and not _newer(job, since):
+            skipped += 1
+        elif _is_done(job, folder, told):
+            kept += 1
+        elif _is_given_up(job, told) and not options.retry_failed:
+            given_up.append(job)
+        else:
+            missing.append(job)
+    return missing, given_up, kept, skipped
+
+
+def _newer(job: Job, since: float) -> bool:
+    for path in job.inputs():
+        with suppress(OSError):
+            if os.stat(path).st_mtime >= since:
+                return True
+    return False
+
+
+def _is_done(job: Job, folder: Path, told: Told) -> bool:
+    """Return whether a result is there, whole, and of the files as they are now."""
+    stamp, files = told.done.get(job.key, ("", ()))
+    if not files or stamp != job.stamp():
+        return False
+    try:
+        return all(os.stat(folder / name).st_size == size for name, size in files)
+    except OSError:
+        return False
+
+
+def _is_given_up(job: Job, told: Told) -> bool:
+    line = told.failed.get(job.key)
+    return line is not None and line.get("stamp") == job.stamp()
+
+
+def _dry_run(
+    given: Sequence[str],
+    folder: Path,
+    options: BatchOptions,
+    since: float | None,
+    told: Told,
+    quiet: bool,
+) -> dict[str, Any]:
+    with working("planning", quiet):
+        jobs = _planned(given, folder, options, None)
+    missing, _, kept, skipped = _missing(jobs, folder, told, options, since)
+    models = {job.model for job in missing if job.model}
+    listed = [{"words": job.words(folder), "output": job.output} for job in missing]
+    figures = {"jobs": len(jobs), "kept": kept, "skipped": skipped, "models": len(models)}
+    return {"dry_run": True, **figures, "missing": listed, "failed": 0}
+
+
+def print_batch(figures: dict[str, Any]) -> None:
+    """Print how a batch went, on standard error."""
+    if figures.get("dry_run"):
+        for each in figures["missing"]:
+            console.print(" ".join(each["words"]), markup=False, soft_wrap=True)
+        models = f", {figures['models']} models" if figures["models"] else ""
+        console.print(f"{len(figures['missing'])} of {figures['jobs']} jobs to do{models}")
+        return
+    made = f"{figures['made']} made, " if "made" in figures else ""
+    said = (
+        f"{figures['jobs']} jobs: {made}{figures['kept']} there before, {figures['failed']} failed"
+    )
+    if figures.get("skipped"):
+        said += f", {figures['skipped']} not changed"
+    console.print(said)
+    console.print(f"wrote {figures['page']}", markup=False, soft_wrap=True)

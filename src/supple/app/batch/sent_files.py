@@ -1,0 +1,182 @@
+"""Files that travel to machines with disks of their own, known by their content.
+
+A bundle is a file with those that belong to it, such as the buffers of a .gltf. Jobs name it by a
+hash of its bytes, so that a machine that has it is not sent it again.
+"""
+
+from __future__ import annotations
+
+import getpass
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from supple.errors import SuppleError
+from supple.saving import write_whole
+from supple.user_cache import cache_folder
+
+__all__ = ["Bundle", "bundle_of", "collected", "keep_model", "local_words", "sent_words"]
+
+#: Bytes of names ▸ content.
+Bundle = dict[str, bytes]
+#: Signs that stand before the hash of a bundle in words that travel.
+_MARK, _FOLDER = "\x01bundle:", "\x01folder:"
+#: Bytes of one bundle: more is not sent from job to job.
+_LARGEST = 2**30
+#: Seconds that a machine keeps a bundle.
+_KEPT = 7 * 86_400.0
+
+
+def bundle_of(path: str) -> tuple[str, Bundle]:
+    """Return a file with what belongs to it, and a hash of all."""
+    names = [os.path.basename(path), *_beside(path)]
+    try:
+        size = sum(os.stat(os.path.join(os.path.dirname(path), name)).st_size for name in names)
+        if size > _LARGEST:
+            raise SuppleError(f"{path}: has {size:,} bytes; put it where all machines see it")
+        data = {name: Path(os.path.dirname(path), name).read_bytes() for name in names}
+    except OSError as error:
+        raise SuppleError(f"{path}: cannot be read ({error.strerror})") from None
+    digest = hashlib.sha256()
+    for name, content in sorted(data.items()):
+        digest.update(f"{name}\0{len(content)}\0".encode() + content)
+    return digest.hexdigest()[:32], data
+
+
+def _beside(path: str) -> list[str]:
+    """Return names of files that a .gltf refers to, in its own folder or below."""
+    if not path.lower().endswith(".gltf"):
+        return []
+    with suppress(OSError, ValueError, TypeError, AttributeError, RecursionError):
+        document = json.loads(Path(path).read_bytes())
+        parts = [*document.get("buffers", ()), *document.get("images", ())]
+        names = {unquote(part["uri"]) for part in parts if isinstance(part.get("uri"), str)}
+        inside = [n for n in sorted(names) if not n.startswith("data:") and _inside(n)]
+        return [name for name in inside if (Path(path).parent / name).is_file()]
+    return []
+
+
+def _inside(name: str) -> bool:
+    plain = name.replace("\\", "/")
+    return not plain.startswith("/") and ".." not in plain.split("/") and "\0" not in plain
+
+
+@lru_cache(maxsize=4096)
+def _hash_of(path: str, stamp: tuple[int, int]) -> str:
+    return bundle_of(path)[0]
+
+
+def sent_words(words: Sequence[str], inputs: Sequence[str], folder: Path) -> tuple[list[str], Any]:
+    """Return words in which files are named by their content, and the files by hash.
+
+    Parameters
+    ----------
+    words
+        Of a job here.
+    inputs
+        Paths among them, alone or after ``=``, that are read.
+    folder
+        Path that results go into.
+    """
+    known: dict[str, str] = {}
+    for path in dict.fromkeys(inputs):
+        with suppress(OSError):
+            found = os.stat(path)
+            known[path] = _hash_of(path, (found.st_size, found.st_mtime_ns))
+    sent = []
+    for word in words:
+        option, equals, value = word.partition("=")
+        option, value = (option + equals, value) if option.startswith("--") else ("", word)
+        if value in known:
+            value = f"{_MARK}{known[value]}/{os.path.basename(value)}"
+        elif value.startswith(f"{folder}{os.sep}"):
+            value = _FOLDER + value[len(str(folder)) + 1 :]
+        sent.append(option + value)
+    return sent, {digest: path for path, digest in known.items()}
+
+
+# On the other machine
+
+
+def local_words(words: Sequence[str], bundles: dict[str, Bundle], folder: Path) -> list[str]:
+    """Put bundles down where they are not yet, and return words that name them here."""
+    places = {digest: _put(digest, bundle) for digest, bundle in bundles.items()}
+    found = []
+    for word in words:
+        before, mark, rest = word.partition(_MARK)
+        if mark:
+            digest, _, name = rest.partition("/")
+            word = f"{before}{places[digest] / name}"
+        before, mark, rest = word.partition(_FOLDER)
+        found.append(f"{before}{folder / rest}" if mark else word)
+    return found
+
+
+def _put(digest: str, bundle: Bundle) -> Path:
+    """Write a bundle into the user's folder for them, whole or not at all."""
+    root = _own_folder()
+    place = root / digest
+    if place.is_dir():
+        os.utime(place)
+        return place
+    _remove_old(root)
+    beside = Path(tempfile.mkdtemp(dir=root))
+    for name, content in bundle.items():
+        if not _inside(name):
+            raise SuppleError(f"{name[:60]}: leads out of its folder")
+        (beside / name).parent.mkdir(parents=True, exist_ok=True)
+        (beside / name).write_bytes(content)
+    try:
+        beside.rename(place)
+    except OSError:  # another job was first
+        shutil.rmtree(beside, ignore_errors=True)
+    return place
+
+
+def _remove_old(root: Path) -> None:
+    for each in root.iterdir():
+        with suppress(OSError):
+            if time.time() - each.stat().st_mtime > _KEPT:
+                shutil.rmtree(each, ignore_errors=True)
+
+
+def _own_folder() -> Path:
+    """Return a folder for bundles that no other user can write into."""
+    name = f"supple-batch-{getpass.getuser()}"
+    root = Path(tempfile.gettempdir()) / name
+    root.mkdir(mode=0o700, exist_ok=True)
+    if hasattr(os, "getuid") and (root.is_symlink() or root.stat().st_uid != os.getuid()):
+        raise SuppleError(f"{root}: belongs to someone else; set TMPDIR to a folder of your own")
+    return root
+
+
+def collected(folder: Path) -> dict[str, bytes]:
+    """Return all files of a folder by their names in it."""
+    files = (each for each in sorted(folder.rglob("*")) if each.is_file())
+    return {each.relative_to(folder).as_posix(): each.read_bytes() for each in files}
+
+
+def in_folder_of_its_own(run: Callable[[Path], dict[str, Any]]) -> dict[str, Any]:
+    """Call a function with a new folder, and add what it wrote there as ``sent``."""
+    with tempfile.TemporaryDirectory(prefix="supple-job-") as name:
+        found = run(Path(name))
+        return found | {"sent": collected(Path(name)) if found.get("ok") else {}}
+
+
+def keep_model(name: str, data: bytes) -> None:
+    """Keep a model that was built elsewhere, under the name that its content has."""
+    if not name or Path(name).name != name:
+        raise SuppleError(f"{name[:60]}: is no name of a model")
+    path = cache_folder() / name
+    if not path.is_file():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, data)

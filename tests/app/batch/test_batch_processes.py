@@ -1,0 +1,270 @@
+"""Batches on one machine: limits, crashes, kills, and what is there after the last start."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from helpers.batch_samples import (
+    HereFarm,
+    batch_command,
+    check_whole,
+    environment,
+    journal_lines,
+    meshes,
+    results,
+)
+from helpers.commands import run_here
+from supple.app.batch import batch
+from supple.app.batch.batch import run_batch
+from supple.app.batch.batch_options import BatchOptions
+from supple.app.batch.job_process import JobProcess, Limits, Outcome, failure
+from supple.app.batch.process_farm import Task
+
+
+def asked(folder: Path, name: str) -> dict[str, Any]:
+    source = meshes(folder, 0, name) / f"{name}.obj"
+    return {"what": "job", "words": ["info", str(source), f"--output={folder / name}.json"]}
+
+
+@pytest.fixture(scope="module")
+def process():
+    own = JobProcess(Limits(threads=1))
+    yield own
+    own.end()
+
+
+def test_a_job_answers_with_figures_or_one_line(process, tmp_path):
+    done = process.run(asked(tmp_path, "mesh"))
+    assert done["ok"]
+    assert done["peak_mb"] > 1
+    assert json.loads((tmp_path / "mesh.json").read_text()) == done["figures"]
+    (tmp_path / "mesh.obj").write_bytes(b"\x00\xff\x1b[31m" * 50)
+    failed = process.run(
+        {"what": "job", "words": ["info", str(tmp_path / "mesh.obj"), "--output=x"]}
+    )
+    assert not failed["ok"]
+    assert failed["line"].startswith("mesh.obj: ")
+    assert failed["line"].isprintable()
+    wrong = process.run({"what": "job", "words": ["info", "--frob=1"]})
+    assert not wrong["ok"]
+    assert "frob" in wrong["line"]
+
+
+def test_a_process_that_ends_is_told_of_and_the_next_job_has_a_new_one(process, tmp_path):
+    assert process.run(asked(tmp_path, "mesh"))["ok"]
+    found = process._process
+    found.send_signal(signal.SIGSTOP)  # so that it is there when the job comes
+    threading.Timer(0.3, lambda: found.kill()).start()
+    outcome = process.run(asked(tmp_path, "mesh"))
+    assert outcome["line"] == "its process was ended by SIGKILL; is there enough memory?"
+    assert process.run(asked(tmp_path, "mesh"))["ok"]
+
+
+def test_limits_end_a_job_and_say_which(tmp_path):
+    for limits, words in (
+        (Limits(seconds=0.3), "took more than 0.3 s; give it a longer --time-limit"),
+        (Limits(megabytes=4), "took more than 4 MB; give it a larger --memory-limit"),
+    ):
+        own = JobProcess(limits)
+        outcome = own.run(asked(tmp_path, "mesh"))  # Python alone takes more
+        assert not outcome["ok"]
+        assert outcome["line"] == words
+        assert own._process is None
+
+
+def test_a_process_ends_with_the_one_that_started_it(tmp_path):
+    code = (
+        "import os, sys, time; from supple.app.batch.job_process import JobProcess, Limits\n"
+        "own = JobProcess(Limits()); print(own._begun().pid, flush=True); time.sleep(600)"
+    )
+    parent = subprocess.Popen([*batch_command()[:1], "-c", code], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    child = int(parent.stdout.readline())
+    parent.kill()
+    parent.wait()
+    parent.stdout.close()
+    for _ in range(300):
+        if not _is_there(child):
+            break
+        time.sleep(0.1)
+    assert not _is_there(child)
+
+
+def _is_there(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> HereFarm:
+    """A farm in this process, in place of others."""
+    farm = HereFarm()
+    monkeypatch.setattr("supple.app.batch.batch._farm", lambda options, folder: farm)
+    return farm
+
+
+def test_a_crash_and_a_damaged_file_are_tried_twice_and_the_rest_goes_on(tmp_path, monkeypatch):
+    source = meshes(tmp_path / "in", 4, "crash")
+    (source / "damaged.obj").write_text("f 1 2 3\n")
+    monkeypatch.setattr(os, "environ", environment(tmp_path))
+    words = ("batch", source, "-o", tmp_path / "out", "--command", "info", "--jobs", 1, "--json")
+    done = run_here(*map(str, words))
+    assert done.returncode == 1
+    figures = json.loads(done.stdout)
+    assert (figures["made"], figures["failed"]) == (4, 2)
+    lines = {each["output"]: each["line"] for each in figures["failures"]}
+    assert lines["crash.json"] == "its process was ended by SIGABRT"
+    assert lines["damaged.json"].startswith("damaged.obj: ")
+    told = done.stderr.strip().splitlines()
+    assert len(told) == 2
+    assert all(line.startswith("supple: ") for line in told)
+    assert len([e for e in journal_lines(tmp_path / "out") if e["event"] == "tried"]) == 2
+    check_whole(tmp_path / "out", 4)
+
+
+def test_what_was_given_up_is_tried_when_asked_or_when_its_file_has_changed(tmp_path, here):
+    source, out = meshes(tmp_path / "in", 3), tmp_path / "out"
+    for name in ("damaged", "broken"):
+        (source / f"{name}.obj").write_text("f 1 2 3\n")
+    words = ("batch", str(source), "-o", str(out), "--command", "info", "--json")
+    assert run_here(*words).returncode == 1
+    assert len(here.done) == 3 + 2 * 2
+    again = run_here(*words)
+    assert again.returncode == 1
+    assert json.loads(again.stdout)["failed"] == 2
+    assert len(here.done) == 7
+    (source / "damaged.obj").write_text((source / "mesh000.obj").read_text())
+    figures = json.loads(run_here(*words).stdout)
+    assert (figures["made"], figures["kept"], figures["failed"]) == (1, 3, 1)
+    assert json.loads(run_here(*words, "--retry-failed").stdout)["failed"] == 1
+    assert len(here.done) == 10
+    (source / "broken.obj").unlink()
+    assert run_here(*words).returncode == 0
+    check_whole(out, 4)
+    page = run_here("batch", "-o", str(out))  # of all that the journal knows
+    assert page.returncode == 1
+    assert "broken.json" in page.stderr
+
+
+def test_a_result_that_is_gone_or_of_another_file_is_made_again(tmp_path, here):
+    source, out = meshes(tmp_path / "in", 4), tmp_path / "out"
+    words = ("batch", str(source), "-o", str(out), "--command", "info", "--json")
+    assert json.loads(run_here(*words).stdout)["made"] == 4
+    (out / "mesh000.json").unlink()
+    (out / "mesh001.json").write_bytes(b"half")
+    (source / "mesh002.obj").write_text("v 0 0 0\nv 5 0 0\nv 0 5 0\nf 1 2 3\n")
+    before = (out / "mesh003.json").stat().st_mtime_ns
+    figures = json.loads(run_here(*words).stdout)
+    assert (figures["made"], figures["kept"]) == (3, 1)
+    assert (out / "mesh003.json").stat().st_mtime_ns == before
+    assert len(results(out)) == 4
+
+
+def test_killed_twenty_times_at_random_and_started_again_it_ends_with_all(tmp_path):
+    """A fork stands for the command: it starts quickly, and is killed all the same."""
+    count, dice = 120, random.Random(7)
+    source, out = meshes(tmp_path / "in", count), tmp_path / "out"
+
+    def start() -> int:
+        child = os.fork()
+        if child == 0:
+            try:
+                batch._farm = lambda options, folder: HereFarm(0.002)
+                run_batch([str(source)], out, BatchOptions("info"), quiet=True)
+                os._exit(0)
+            finally:
+                os._exit(9)
+        return child
+
+    kills = 0
+    while kills < 20:
+        wanted = len(journal_lines(out)) + dice.randint(0, 5)
+        child, began = start(), time.monotonic()
+        while len(journal_lines(out)) < wanted and time.monotonic() - began < 20:
+            time.sleep(0.001)
+        time.sleep(dice.uniform(0, 0.004))
+        os.kill(child, signal.SIGKILL)
+        _, status = os.waitpid(child, 0)
+        assert os.WIFSIGNALED(status), "it ended before it was killed: give it more jobs"
+        kills += 1
+        for name, data in results(out).items():  # whatever is there is whole
+            if not name.endswith(".part"):
+                json.loads(data)
+    _, status = os.waitpid(start(), 0)
+    assert status == 0
+    check_whole(out, count)
+    assert (out / "batch.html").read_text().count("<tr data-is") == count
+
+
+def test_a_command_with_its_processes_is_killed_and_goes_on(tmp_path, monkeypatch):
+    source, out = meshes(tmp_path / "in", 30), tmp_path / "out"
+    env = environment(tmp_path, seconds=0.05)
+    words = batch_command(source, "-o", out, "--command", "info", "--jobs", 1, "--quiet")
+    for wanted in (4, 9):
+        process = subprocess.Popen(words, env=env, stderr=subprocess.PIPE, text=True)
+        while process.poll() is None and len(journal_lines(out)) < wanted:
+            time.sleep(0.005)
+        process.send_signal(signal.SIGKILL if wanted == 4 else signal.SIGINT)
+        _, told = process.communicate(timeout=60)
+        assert process.returncode == (-signal.SIGKILL if wanted == 4 else 130)
+        assert "Traceback" not in told
+    monkeypatch.setattr(os, "environ", environment(tmp_path))
+    assert run_here(*words[3:]).returncode == 0
+    check_whole(out, 30)
+
+
+def test_progress_is_told_to_programs_in_lines(tmp_path, here, monkeypatch):
+    source, out = meshes(tmp_path / "in", 2), tmp_path / "out"
+    monkeypatch.setenv("SUPPLE_PROGRESS", "lines")
+    done = run_here("batch", str(source), "-o", str(out), "--command", "info", "--quiet")
+    told = [json.loads(line) for line in done.stderr.splitlines()]
+    assert {"part": 1.0, "what": "jobs"} in told
+
+
+def test_a_model_is_built_once_before_the_jobs_that_share_it(tmp_path, monkeypatch):
+    """Also where some of its jobs fail, and where it cannot be built at all."""
+    asked: list[tuple[str, str]] = []
+
+    class Pretended(HereFarm):
+        slots = 2
+
+        def outcome(self) -> tuple[Task, Outcome]:
+            task = self.tasks.pop(self.dice.randrange(len(self.tasks)))
+            assert task.job is not None
+            name = Path(task.job.source).name
+            asked.append((task.what, name))
+            if task.what == "model":
+                bad = name.startswith("bad")
+                return task, failure("no model") if bad else {"ok": True, "kept": False}
+            (tmp_path / "out" / task.job.output).write_bytes(b"x")
+            return task, {"ok": True, "figures": {}, "warnings": []}
+
+        dice = random.Random(3)
+
+    monkeypatch.setattr("supple.app.batch.batch._farm", lambda options, folder: Pretended())
+    names = [*(f"rat{k}.glb" for k in range(30)), "bad.glb"]
+    rows = [{"source": name, "motion": clip} for clip in ("Run", "Idle", "Sit") for name in names]
+    (tmp_path / "jobs.json").write_text(json.dumps([*rows, {"source": "alone.glb"}]))
+    for name in (*names, "alone.glb"):
+        (tmp_path / name).write_bytes(b"x")
+    done = run_here("batch", str(tmp_path / "jobs.json"), "-o", str(tmp_path / "out"), "--json")
+    figures = json.loads(done.stdout)
+    assert (figures["made"], figures["failed"], figures["models_built"]) == (91, 3, 30)
+    assert {each["line"] for each in figures["failures"]} == {"no model"}
+    assert asked.count(("model", "bad.glb")) == 2  # tried once more
+    for k in range(30):
+        own = [what for what, name in asked if name == f"rat{k}.glb"]
+        assert own == ["model", "job", "job", "job"]
+    assert ("model", "alone.glb") not in asked

@@ -1,0 +1,175 @@
+"""Measure what the farm itself costs: jobs that do nothing, ten thousand and a million of them.
+
+    python tools/batch_growth.py [--jobs 10000 1000000] [--cluster 2000] [--json]
+
+Each number of jobs is planned from a list, run by a farm that answers at once, written to the
+journal, read again, and made into a page; seconds, bytes on disk and the most memory of each are
+printed. `--cluster` sends so many empty jobs through a local Dask scheduler with two workers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+from supple.app.batch.asked_sources import asked_jobs
+from supple.app.batch.batch import _missing
+from supple.app.batch.batch_options import BatchOptions
+from supple.app.batch.batch_page import write_batch_page
+from supple.app.batch.job_process import Outcome
+from supple.app.batch.journal import JOURNAL, Journal, read_journal
+from supple.app.batch.planned_jobs import plan
+from supple.app.batch.process_farm import Task
+from supple.app.batch.running_jobs import Run
+from supple.app.processes import peak_megabytes
+
+#: Jobs that share a model.
+CLIPS = 100
+
+
+class EmptyFarm:
+    """A farm whose jobs are done when they come; all of them are said to have written one file."""
+
+    slots, most_models = 2, 20
+
+    def __init__(self) -> None:
+        self.tasks: deque[Task] = deque()
+
+    def submit(self, task: Task) -> None:
+        """Take a task."""
+        self.tasks.append(task)
+
+    def outcome(self) -> tuple[Task, Outcome]:
+        """Give the next one back."""
+        task = self.tasks.popleft()
+        figures = {"frames": 100, "rate": 30.0, "vertices": 5000, "model_kept": True}
+        done = {
+            "ok": True,
+            "figures": figures,
+            "warnings": [],
+            "seconds": 5.0,
+            "names": ["one.glb"],
+        }
+        return task, done if task.what == "job" else {"ok": True, "kept": True}
+
+    def release(self, model: str) -> None:
+        """Do nothing."""
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+def measure(count: int, folder: Path) -> dict[str, Any]:
+    """Return seconds and sizes of each part for so many jobs, in this process."""
+    found: dict[str, Any] = {"jobs": count}
+    (folder / "one.glb").write_bytes(b"x")
+    sources = max(1, count // CLIPS)
+    for k in range(min(sources, 1000)):
+        (folder / f"rat{k}.glb").write_bytes(b"x")
+    rows = (
+        {
+            "source": f"rat{k // CLIPS % 1000}.glb",
+            "motion": f"clip{k}",
+            "output": f"{k // 1000}/{k}.glb",
+        }
+        for k in range(count)
+    )
+    listed = folder / "jobs.jsonl"
+    with listed.open("w") as file:
+        file.writelines(json.dumps(row) + "\n" for row in rows)
+    began = time.perf_counter()
+
+    def lap(name: str) -> None:
+        nonlocal began
+        found[f"{name}_s"] = round(time.perf_counter() - began, 2)
+        began = time.perf_counter()
+
+    jobs = plan(asked_jobs([str(listed)], "bake", (), (), folder, lambda names: {}), folder)
+    lap("plan")
+    found["plan_mb"] = round(peak_megabytes() or 0)
+    journal = Journal(folder / JOURNAL)
+    missing = _missing(jobs, folder, journal.told, BatchOptions(), None)[0]
+    lap("compare")
+    Run(EmptyFarm(), journal, folder, jobs).all(missing, quiet=True)
+    journal.close()
+    lap("run")
+    found["run_us_a_job"] = round(1e6 * found["run_s"] / count)
+    found["journal_mb"] = round((folder / JOURNAL).stat().st_size / 1e6, 1)
+    told = read_journal(folder / JOURNAL)
+    lap("read")
+    assert len(told.done) == count
+    left = _missing(jobs, folder, told, BatchOptions(), None)[0]
+    lap("resume")
+    assert not left
+    page = write_batch_page(folder)
+    lap("page")
+    found["page_mb"] = round(page.stat().st_size / 1e6, 1)
+    found["peak_mb"] = round(peak_megabytes() or 0)
+    return found
+
+
+def nothing(number: int) -> int:
+    """Do nothing, on a worker."""
+    return number
+
+
+def through_dask(count: int) -> dict[str, Any]:
+    """Return what a scheduler takes for empty tasks, a few at once, as the farm sends them."""
+    import distributed
+
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        done = distributed.as_completed([client.submit(nothing, 0)])
+        next(done)
+        began, sent, back = time.perf_counter(), 0, 0
+        while back < count:
+            while sent < count and sent - back < 6:
+                sent += 1
+                done.add(client.submit(nothing, sent, pure=False))
+            next(done)
+            back += 1
+        seconds = time.perf_counter() - began
+    return {"dask_tasks": count, "dask_ms_a_task": round(1e3 * seconds / count, 2)}
+
+
+def main() -> None:
+    """Measure each number of jobs in a process of its own, so that memory is its own."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--jobs", type=int, nargs="*", default=[10_000, 1_000_000])
+    parser.add_argument("--cluster", type=int, default=0)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
+    told = parser.parse_args()
+    if told.here:
+        with tempfile.TemporaryDirectory() as folder:
+            print(json.dumps(measure(told.jobs[0], Path(folder))))
+        return
+    rows = []
+    for count in told.jobs:
+        words = [sys.executable, __file__, "--here", "--jobs", str(count)]
+        done = subprocess.run(
+            words, check=True, capture_output=True, text=True, env=dict(os.environ)
+        )
+        rows.append(json.loads(done.stdout))
+    if told.cluster:
+        rows.append(through_dask(told.cluster))
+    for row in rows:
+        print(
+            json.dumps(row) if told.json else "\n".join(f"{k:>16} {v:>12,}" for k, v in row.items())
+        )
+
+
+if __name__ == "__main__":
+    main()
