@@ -352,10 +352,11 @@ def _check_table(table: Path) -> None:
 
 def _check_saving(target: Path, options: dict[str, Any]) -> None:
     row = BAKED_MOTIONS.find(target)
-    if "points" in options and row is not None and "points" not in row.options():
-        having = [each for each in BAKED_MOTIONS.rows if "points" in each.options()]
-        suffixes = ", ".join(suffix for each in having for suffix in each.suffixes)
-        raise SuppleError(f"{target}: --points is for {suffixes}")
+    for name in ("points", "drop_springs"):
+        if name in options and row is not None and name not in row.options():
+            having = [each for each in BAKED_MOTIONS.rows if name in each.options()]
+            suffixes = ", ".join(suffix for each in having for suffix in each.suffixes)
+            raise SuppleError(f"{target}: --{name.replace('_', '-')} is for {suffixes}")
     error = checked_number("error", options.get("error", 0.002))
     if not 1e-6 <= error <= 0.5:
         raise SuppleError(f"--error is {error:g} of the size; use 0.000001 to 0.5")

@@ -115,6 +115,8 @@ class BakeOptions:
     """Shapes of normals, too."""
     points: Literal["blend-shapes", "cache"] | None = None
     """USD only: "cache" for points at every frame in place of blend shapes."""
+    drop_springs: Flag = False
+    """VRM only: leave out springs that would move joints under the flesh, over what was baked."""
     report: Path | None = None
     """.html file that plays the result in a browser, beside the rig alone."""
     readings: Path | None = None
@@ -159,7 +161,7 @@ class BakeOptions:
     def saving(self) -> dict[str, Any]:
         """Return the options of `supple.save`."""
         told = {"error": self.error, "points": self.points, "normals": self.normals or None}
-        return _given(told)
+        return _given(told | {"drop_springs": self.drop_springs or None})
 
 
 @dataclass(frozen=True)

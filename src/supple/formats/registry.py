@@ -37,7 +37,7 @@ __all__ = [
     "imported",
 ]
 
-GLTF_SUFFIXES = (".glb", ".gltf")
+GLTF_SUFFIXES = (".glb", ".gltf", ".vrm")
 USD_SUFFIXES = (".usd", ".usda", ".usdc", ".usdz")
 #: VegaFEM's matrices of modes; not in a table, since nothing but `read_modal_matrix` reads them.
 MODAL_MATRIX_SUFFIXES = (".u", ".float", ".ulin", ".unonlin", ".urendering")
@@ -201,7 +201,10 @@ class FormatTable(Generic[Row]):
 
 CHARACTERS = FormatTable(
     [
-        CharacterFormat("glTF 2.0", GLTF_SUFFIXES, "supple.formats.gltf.read.gltf:load_gltf"),
+        CharacterFormat("glTF 2.0", (".glb", ".gltf"), "supple.formats.gltf.read.gltf:load_gltf"),
+        CharacterFormat(
+            "VRM", (".vrm",), "supple.formats.gltf.read.gltf:load_gltf", baked_suffix=""
+        ),
         CharacterFormat(
             "USD", USD_SUFFIXES, "supple.formats.usd.read.usd:load_usd", baked_suffix=""
         ),
@@ -225,6 +228,7 @@ BAKED_MOTIONS = FormatTable(
             GLTF_SUFFIXES,
             "supple.formats.gltf.write.gltf_motion:write_gltf",
             several="supple.formats.gltf.write.gltf_motion:holds_several",
+            target_check="supple.formats.gltf.write.vrm_extension:check_vrm_target",
         ),
         BakedMotionFormat(
             USD_SUFFIXES,

@@ -110,7 +110,7 @@ def remove_gltf_curves(path: str | Path, source: str | Path) -> dict[str, Any]:
     original = original_bytes(source.name, read_bytes(source, GLTF_SUFFIXES))
     if original is None:
         raise FormatError(f"{source.name}: has no curves of Supple's to remove")
-    if (path.suffix.lower() == ".glb") != (original[:4] == b"glTF"):
+    if (path.suffix.lower() != ".gltf") != (original[:4] == b"glTF"):
         raise FormatError(f"{path.name}: the file was a {source.suffix.lower()}; give it that name")
     write_whole(path, original)
     return {"bytes": len(original)}
@@ -133,7 +133,7 @@ class _CurveWriter:
         self.path, self.curves, self.kind, self.additive = path, curves, kind, additive
         self.character: Character = curves.character
         given: GltfSource = self.character.source
-        data = read_bytes(given.path, GLTF_SUFFIXES)
+        data = given.read()
         with warnings.catch_warnings():  # told when it was loaded
             warnings.simplefilter("ignore", SuppleWarning)
             self.data = without_added(given.path.name, data)
@@ -196,7 +196,7 @@ class _CurveWriter:
             "simulation_error": 0.0,
         }
         keep_original(file, base, {"animation": self.figures["animation"]})
-        whole = file.glb() if self.path.suffix.lower() == ".glb" else file.gltf()
+        whole = file.whole(self.path)
         return whole, self._measured(whole, len(file.part("animations")) - 1, new)
 
     def _keys(self, each: _NodeTrack, metres: float) -> Keys:

@@ -116,6 +116,10 @@ class GltfFile:
             made.append(self.add("accessors", described))
         return made
 
+    def whole(self, path: Path) -> bytes:
+        """Return the bytes that a file of this name has."""
+        return self.gltf() if path.suffix.lower() == ".gltf" else self.glb()
+
     def glb(self) -> bytes:
         """Return the whole as one binary file."""
         text = _as_text(self.json)
@@ -163,7 +167,7 @@ def added_to(path: Path, source: Path, data: bytes) -> tuple[bytes, GltfFile]:
         The same, open.
     """
     notes = Notes(source.name)
-    binary = path.suffix.lower() == ".glb"
+    binary = path.suffix.lower() != ".gltf"
     if not _fits(path, source, open_container(data, notes).json, (data[:4] == MAGIC, binary)):
         whole = open_to_add(source, data)
         data = whole.glb() if binary else whole.gltf()
