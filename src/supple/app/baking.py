@@ -56,6 +56,9 @@ from supple.rig.wiggle import WIGGLE
 
 __all__ = ["run_bake"]
 
+#: Frames per second of files that have none of their own.
+RATE = 30.0
+
 
 def run_bake(
     given: str,
@@ -88,8 +91,9 @@ def run_bake(
     target = checked_target(given, output)
     _check_beside(target, options)
     with working("reading", quiet):
-        source = read_character(given, options.unit, **body_words(options.motion, options.betas))
-        options = replace(options, motion=motion_name(options.motion))
+        body = body_words(options.motion, options.betas, options.armature)
+        source = read_character(given, options.unit, **body)
+        options = replace(options, motion=motion_name(options.motion), rate=_rate(source, options))
         motions = _chosen_motions(source.character, options)
         targets = _checked_files(target, source.character, motions, Path(given), options)
         told = _building(source, options)
@@ -135,6 +139,12 @@ def run_bake(
     if not quiet:
         _print_summary(figures)
     return figures
+
+
+def _rate(source: CharacterSource, options: BakeOptions) -> float:
+    """Return frames per second: those that are asked for, or those of the file's scene."""
+    usual = getattr(source.character.source, "frame_rate", RATE)
+    return usual if options.rate is None else options.rate
 
 
 def _building(source: CharacterSource, options: BakeOptions) -> dict[str, Any]:

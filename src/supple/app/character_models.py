@@ -113,6 +113,8 @@ def _check_unit(given: str, unit: str | None) -> None:
 
 
 def _check_body(given: str, body: dict[str, Any]) -> None:
+    if "armature" in body:
+        raise SuppleError(f"{given}: has no armature of Blender's; leave out --armature")
     if body:
         raise SuppleError(f"{given}: is no body model; motion files and --betas are for those")
 

@@ -74,7 +74,7 @@ def run_curves(
     free, stepping = free_names(options.free), _stepping(options, row)
     first_use_message(quiet)
     with working("reading", quiet):
-        told = body_words(options.motion, options.betas)
+        told = body_words(options.motion, options.betas, options.armature)
         source = read_character(given, options.unit, curves=False, **told)
         options = replace(options, motion=motion_name(options.motion))
         plan = curve_plan(source.character, options.motion, **options.playing())

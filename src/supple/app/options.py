@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from supple.app.body_words import BetaWords
+from supple.app.body_words import ArmatureName, BetaWords
 from supple.engines.engine import ENGINES, FIRST_ENGINE
 from supple.errors import SuppleError, warn
 
@@ -69,6 +69,7 @@ class BakeOptions:
     """Motion by name; by default the liveliest. "wiggle" shakes and tilts, also what has no
     motion. Of a body model a file of AMASS or of a hand's poses (.npz)."""
     betas: BetaWords = None
+    armature: ArmatureName = None
     all: Flag = False
     """All motions, with one model: into one file where the format holds several (glTF, USD), else
     a file for each."""
@@ -76,8 +77,8 @@ class BakeOptions:
     """Second of the motion to begin at."""
     end: Annotated[float | None, Parameter(name="--to")] = None
     """Second of the motion to end at."""
-    rate: float = 30.0
-    """Frames per second."""
+    rate: float | None = None
+    """Frames per second; by default those of a .blend or .fbx, 30 for others."""
     loop: Flag = False
     """Play until the cycle closes: the last frame leads into the first."""
     flesh: FleshName = "normal"
@@ -173,6 +174,7 @@ class BuildOptions:
     motion: str | None = None
     """File with a motion of a body model, of AMASS or of a hand's poses (.npz)."""
     betas: BetaWords = None
+    armature: ArmatureName = None
     free: Words = None
     """Controls that physics moves, for rig-space: names with *, such as 'tail*' belly; by default
     those that move flesh and that no motion keys."""
@@ -265,6 +267,7 @@ class CurveOptions:
     """Motion by name; by default the liveliest. What has none is shaken, and gets a new
     animation. Of a body model a file, as for bake."""
     betas: BetaWords = None
+    armature: ArmatureName = None
     span: Annotated[tuple[float, float] | None, Parameter(name="--range")] = None
     """First and last second of the motion; around them curves come and go."""
     rate: Annotated[float | None, Parameter(name=["--fps", "--rate"])] = None

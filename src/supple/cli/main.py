@@ -20,7 +20,7 @@ from typing import Annotated, Any, Literal, TextIO
 from cyclopts import App, CycloptsError, Parameter
 
 import supple
-from supple.app.body_words import BetaWords
+from supple.app.body_words import ArmatureName, BetaWords
 from supple.cli.common_options import DISPLAY, Shown
 from supple.errors import SuppleError, SuppleWarning
 
@@ -45,6 +45,7 @@ COMMANDS = {
     "demo": "Give the built-in gorilla flesh, and report: a page with a player, pictures and"
     " figures.",
     "bench": "Measure Supple on this machine, beside other software.",
+    "blender": "Say which Blender reads .blend and .fbx files, or make an environment with one.",
     "reproduce": "Make the papers' tables and figures, ours beside theirs.",
     "compile": "Compile beforehand what is compiled at first use otherwise, on all cores.",
 }
@@ -61,6 +62,7 @@ def info(
     unit: str | None = None,
     motion: str | None = None,
     betas: BetaWords = None,
+    armature: ArmatureName = None,
     display: Shown = DISPLAY,
 ) -> None:
     """Say what is in a file, and what is wrong with it.
@@ -82,7 +84,8 @@ def info(
     """
     from supple.app.info.info import describe, print_info
 
-    display.show(describe(file, anatomy, unit, motion=motion, betas=betas), print_info)
+    told = {"motion": motion, "betas": betas, "armature": armature}
+    display.show(describe(file, anatomy, unit, **told), print_info)
 
 
 @app.command

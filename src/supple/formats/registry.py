@@ -22,6 +22,7 @@ from typing import Any, Generic, TypeVar
 
 __all__ = [
     "BAKED_MOTIONS",
+    "BLENDER_SUFFIXES",
     "CHARACTERS",
     "FREE_CURVES",
     "GLTF_SUFFIXES",
@@ -38,6 +39,7 @@ __all__ = [
 ]
 
 GLTF_SUFFIXES = (".glb", ".gltf", ".vrm")
+BLENDER_SUFFIXES = (".blend", ".fbx")
 USD_SUFFIXES = (".usd", ".usda", ".usdc", ".usdz")
 #: VegaFEM's matrices of modes; not in a table, since nothing but `read_modal_matrix` reads them.
 MODAL_MATRIX_SUFFIXES = (".u", ".float", ".ulin", ".unonlin", ".urendering")
@@ -206,6 +208,12 @@ CHARACTERS = FormatTable(
             "VRM", (".vrm",), "supple.formats.gltf.read.gltf:load_gltf", baked_suffix=""
         ),
         CharacterFormat(
+            "through Blender",
+            BLENDER_SUFFIXES,
+            "supple.formats.blender.blend_file:load_blend",
+            baked_suffix="",
+        ),
+        CharacterFormat(
             "USD", USD_SUFFIXES, "supple.formats.usd.read.usd:load_usd", baked_suffix=""
         ),
         CharacterFormat(
@@ -229,6 +237,12 @@ BAKED_MOTIONS = FormatTable(
             "supple.formats.gltf.write.gltf_motion:write_gltf",
             several="supple.formats.gltf.write.gltf_motion:holds_several",
             target_check="supple.formats.gltf.write.vrm_extension:check_vrm_target",
+        ),
+        BakedMotionFormat(
+            BLENDER_SUFFIXES,
+            "supple.formats.blender.blend_file:write_blend",
+            several="supple.formats.blender.blend_file:holds_clips",
+            target_check="supple.formats.blender.blend_file:check_blend_target",
         ),
         BakedMotionFormat(
             USD_SUFFIXES,

@@ -47,6 +47,7 @@ def run_view(
     unit: str | None = None,
     motion: str | None = None,
     betas: str | None = None,
+    armature: str | None = None,
     flesh: str = "normal",
     model: Path | None = None,
     touch: TouchOptions | None = None,
@@ -72,7 +73,7 @@ def run_view(
         ``"auto"``, ``"none"`` or a file of regions.
     unit
         Unit of the character's file, such as "cm"; by default what it says.
-    motion, flesh, betas, touch
+    motion, flesh, betas, armature, touch
         As for `supple bake`; elastic bodies have none.
     model
         A model file to use instead of building one, of a character.
@@ -97,6 +98,7 @@ def run_view(
     body = is_body(given)
     own: dict[str, Any] = {"engine": engine, "anatomy": anatomy, "unit": unit, "motion": motion}
     own |= {"flesh": flesh, "model": model, "free": free, "betas": betas}
+    own["armature"] = armature
     own["touch"] = None if touch == TouchOptions() else touch
     target = Path.cwd() if folder is None else folder
     if body:
@@ -156,12 +158,13 @@ def _character(
     unit: str | None = None,
     motion: str | None = None,
     betas: str | None = None,
+    armature: str | None = None,
     flesh: str = "normal",
     model: Path | None = None,
     touch: TouchOptions | None = None,
 ) -> CharacterSubject:
     with working("reading", quiet):
-        source = read_character(given, unit, **body_words(motion, betas))
+        source = read_character(given, unit, **body_words(motion, betas, armature))
         motion = motion_name(motion)
         chosen_motion(source.character, motion)
         chosen = chosen_anatomy(anatomy, source, model)

@@ -99,7 +99,7 @@ def load_gltf(
     Parameters
     ----------
     path : str or Path
-        A ``.glb``, ``.gltf`` or ``.vrm`` file; buffers are opened beside it and below, nowhere else.
+        A ``.glb``, ``.gltf`` or ``.vrm`` file; buffers are opened beside it and below only.
     metres_per_unit : float, optional
         Length of its unit; by default metres, as glTF has it, but centimetres for a file taller
         than 30 units.

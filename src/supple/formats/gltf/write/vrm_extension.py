@@ -25,7 +25,7 @@ IS_VRM = (VRM_0, "VRMC_vrm")
 
 def check_vrm_target(path: Path, character: Character) -> None:
     """Refuse to call a file .vrm that no reader of VRM would take."""
-    used = getattr(character.source, "extensions_used", frozenset())
+    used: frozenset[str] = getattr(character.source, "extensions_used", frozenset())
     if path.suffix.lower() == ".vrm" and not used.intersection(IS_VRM):
         raise FormatError(f"{path.name}: {character.name} is no VRM; use .glb")
 
@@ -74,15 +74,15 @@ def _springs(file: GltfFile) -> Iterator[_Spring]:
     label = {k: str(node.get("name") or f"node {k}") for k, node in enumerate(nodes)}
     extension = _extension(file, SPRINGS_1)
     for spring in _dicts(extension, "springs"):
-        chain = [joint.get("node") for joint in _dicts(spring, "joints")]
-        chain = [node for node in chain if type(node) is int and node in label]
+        named = [joint.get("node") for joint in _dicts(spring, "joints")]
+        chain = [node for node in named if isinstance(node, int) and node in label]
         if chain:
             name = str(spring.get("name") or label[chain[0]])
             yield _Spring(name, _below(nodes, chain[0]), extension["springs"], spring)
     for group in _dicts(_extension(file, VRM_0), "secondaryAnimation", "boneGroups"):
-        bones = group.get("bones")
+        bones: Any = group.get("bones")
         for bone in list(bones) if isinstance(bones, list) else []:
-            if type(bone) is int and bone in label:
+            if isinstance(bone, int) and bone in label:
                 yield _Spring(label[bone], _below(nodes, bone), bones, bone)
 
 
