@@ -78,7 +78,7 @@ def _install(folder: Path, quiet: bool) -> None:
     if folder.exists():
         raise SuppleError(f"{folder}: is there already; supple blender --remove removes it")
     if not quiet:
-        console.print(f"Blender {BPY} into {folder}: {_size()}", markup=False)
+        console.print(f"Blender {BPY} into {folder}: {_size()}", markup=False, soft_wrap=True)
     done = False
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
