@@ -70,9 +70,10 @@ def info(
     Parameters
     ----------
     file
-        A character (.glb .gltf .usd .usda .usdc .usdz), a body model (.npz .pkl), a motion (.bvh,
-        of a body model .npz .pkl .smpl), a mesh (.obj .ply .stl .off .veg .msh .mesh .vtk), a model
-        (.supple), an elastic body (.stvk), or one of VegaFEM's files (.cub, .U, .bou).
+        A character (.glb .gltf .vrm .usd .usda .usdc .usdz, .blend and .fbx through Blender), a
+        body model (.npz .pkl), a motion (.bvh, of a body model .npz .pkl .smpl), a mesh (.obj .ply
+        .stl .off .veg .msh .mesh .vtk), a model (.supple), an elastic body (.stvk), or one of
+        VegaFEM's files (.cub, .U, .bou).
     anatomy
         List a character's regions: what is bone, flesh, hard and apart, and why. With sheet.png
         they are drawn, with NAME.anatomy.json written to be changed, for bake, build and view.

@@ -43,9 +43,9 @@ def view(
     Parameters
     ----------
     source
-        A character (.glb .gltf .usd .usda .usdc .usdz), a body model (.npz .pkl), a model
-        (.supple), or arm, x, bear, gorilla, elephant, sumo, hand or human. What has no
-        model yet gets one, which is kept for the next time.
+        A character (.glb .gltf .vrm .usd .usda .usdc .usdz, .blend and .fbx through Blender), a
+        body model (.npz .pkl), a model (.supple), or arm, x, bear, gorilla, elephant, sumo, hand or
+        human. What has no model yet gets one, which is kept for the next time.
         Or an elastic body: what `supple stvk` wrote (.stvk), a mesh (.obj .ply .stl .off .veg .msh
         .mesh .vtk), or spoon, bridge, tower or heart.
     motion

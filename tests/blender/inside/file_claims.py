@@ -99,7 +99,7 @@ def played(path: str, out: str, remove: bool = False) -> dict[str, Any]:
             each.select_set(each == armature)
         bpy.context.view_layer.objects.active = armature
         bpy.ops.supple.remove()
-    frames = {}
+    frames: dict[str, Any] = {}
     for take in TAKES:
         assign(armature, obj, take)
         shown = []

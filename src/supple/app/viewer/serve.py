@@ -83,10 +83,8 @@ def run_view(
         Show a character in clay at first, though it has colours of its own.
     host, port
         Address to serve at; the next free port if that one is taken.
-    stats, quiet
-        Print what it costs every few seconds; say nothing but the address.
-    seconds
-        End by itself after so long.
+    stats, quiet, seconds
+        Print what it costs every few seconds; say nothing but the address; end after so long.
 
     Returns
     -------
@@ -98,8 +96,7 @@ def run_view(
     body = is_body(given)
     own: dict[str, Any] = {"engine": engine, "anatomy": anatomy, "unit": unit, "motion": motion}
     own |= {"flesh": flesh, "model": model, "free": free, "betas": betas}
-    own["armature"] = armature
-    own["touch"] = None if touch == TouchOptions() else touch
+    own |= {"touch": None if touch == TouchOptions() else touch, "armature": armature}
     target = Path.cwd() if folder is None else folder
     if body:
         _check_body_options(given, **own, folder=folder)
