@@ -12,11 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+import supple
 from helpers.commands import run_here
+from helpers.spring_engine import spring_engine
 from helpers.tail_file import tail_builder
 from supple.errors import SuppleError, SuppleWarning
 from supple.formats.load import load
-from supple.formats.save import check_target, save
+from supple.formats.save import check_target, remove_curves, save
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
 from supple.rig.motion.motion import Motion
@@ -143,7 +145,7 @@ def test_springs_under_the_flesh_are_dropped_on_request_and_no_others(tmp_path):
 def test_springs_of_vrm_0_are_dropped_by_their_first_bones(tmp_path):
     source = vrm_file(tmp_path / "hero.vrm", VRM_0)
     baked = with_flesh(load(source))
-    with pytest.warns(SuppleWarning, match='2 springs of VRM \\("tail_1", "tail_2"\\)'):
+    with pytest.warns(SuppleWarning, match='2 springs of VRM, "tail_1", "tail_2", move'):
         save(tmp_path / "kept.vrm", baked)
     assert tree(tmp_path / "kept.vrm")["extensions"] == VRM_0
     save(tmp_path / "soft.vrm", baked, drop_springs=True)
@@ -185,6 +187,22 @@ def test_names_of_shapes_that_stand_at_primitives_grow_with_them(tmp_path):
     named = tree(tmp_path / "soft.glb")["meshes"][0]["primitives"][0]["extras"]["targetNames"]
     assert named[:2] == ["belly", "cheek"]
     assert len(named) == 2 + figures["n_shapes"]
+
+
+def test_curves_of_joints_that_springs_move_are_spoken_of_too(tmp_path):
+    source, target = vrm_file(tmp_path / "hero.vrm", VRM_1), tmp_path / "curves.vrm"
+    with spring_engine() as engine:
+        curves = supple.curves(
+            load(source), engine=engine, free=["tail_*.r*"], anatomy=None, push=0.2
+        )
+    with pytest.warns(SuppleWarning, match='the spring "Tail" of VRM moves'):
+        save(target, curves)
+    assert tree(target)["extensions"] == VRM_1
+    save(target, curves, drop_springs=True)
+    left = [each["name"] for each in tree(target)["extensions"]["VRMC_springBone"]["springs"]]
+    assert left == ["Hat"]
+    remove_curves(target, target)
+    assert target.read_bytes() == source.read_bytes()
 
 
 def test_what_is_no_vrm_is_not_called_one(tmp_path):

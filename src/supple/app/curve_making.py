@@ -168,6 +168,7 @@ def _checked_target(given: str, output: Path | None, options: CurveOptions) -> P
     row = curve_format(output)
     for name in options.saving():
         if name not in row.options():
+            name = name.replace("_", "-")
             raise SuppleError(f"{output}: --{name} is not for {output.suffix.lower()} files")
     if options.error is not None:
         checked_error(options.error)

@@ -310,6 +310,8 @@ class CurveOptions:
     """A model file of this character with free parameters, in place of building one."""
     tets: int | None = None
     """Number of tetrahedra to fill the character with."""
+    drop_springs: Flag = False
+    """VRM only: leave out springs that would move the same joints, over these curves."""
     plot: Path | None = None
     """.png file with a chart of each curve, beside its keys."""
     page: Path | None = None
@@ -331,7 +333,7 @@ class CurveOptions:
     def saving(self) -> dict[str, Any]:
         """Return the options of `supple.save`."""
         told = {"keys": self.keys, "error": self.error, "additive": self.additive or None}
-        return _given(told)
+        return _given(told | {"drop_springs": self.drop_springs or None})
 
 
 def by_parameter(option: str, words: Sequence[str]) -> float | dict[str, float]:

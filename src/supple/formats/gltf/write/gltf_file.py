@@ -25,6 +25,7 @@ from supple.formats.gltf.container import (
 )
 from supple.formats.gltf.kept_original import split_binary
 from supple.formats.gltf.notes import Notes, quoted
+from supple.formats.registry import GLTF_SUFFIXES
 
 VERTICES, CORNERS = 34962, 34963
 COMPONENTS = {"i1": 5120, "u1": 5121, "i2": 5122, "u2": 5123, "u4": 5125, "f4": 5126}
@@ -153,6 +154,12 @@ def _as_text(tree: dict[str, Any]) -> bytes:
 
 
 # A file opened to be added to: with nothing of it changed, or with all its bytes in one buffer.
+
+
+def check_gltf_name(path: Path) -> None:
+    """Refuse a file to be written whose name is not that of glTF."""
+    if path.suffix.lower() not in GLTF_SUFFIXES:
+        raise FormatError(f'{path.name}: "{path.suffix}" is not glTF; use .glb or .gltf')
 
 
 def added_to(path: Path, source: Path, data: bytes) -> tuple[bytes, GltfFile]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from supple.arrays import Floats, Singles
-from supple.errors import FormatError, warn
+from supple.errors import warn
 from supple.formats.clip_match import plays
 from supple.formats.file_bytes import reading
 from supple.formats.gltf.accessors import Accessors
@@ -22,7 +22,7 @@ from supple.formats.gltf.notes import Notes
 from supple.formats.gltf.read.animation import Channel
 from supple.formats.gltf.read.clips import GltfClip
 from supple.formats.gltf.read.gltf import GltfSource
-from supple.formats.gltf.write.gltf_file import GltfFile, open_to_add
+from supple.formats.gltf.write.gltf_file import GltfFile, check_gltf_name, open_to_add
 from supple.formats.gltf.write.loaded_again import loaded_again
 from supple.formats.gltf.write.morph_targets import (
     NewTargets,
@@ -41,7 +41,6 @@ from supple.formats.gltf.write.offsets import ShapedNodes, fit_groups, normal_ta
 from supple.formats.gltf.write.vrm_extension import give_way
 from supple.formats.gltf.write.weight_tracks import Times, Track, faded, play_weights, widen_weights
 from supple.formats.morph_fit import Progress
-from supple.formats.registry import GLTF_SUFFIXES
 from supple.formats.smpl.load_body import BodySource
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
@@ -103,8 +102,7 @@ def write_gltf(
         If the character's file is no longer what was loaded, or the target cannot be written.
     """
     path = Path(path)
-    if path.suffix.lower() not in GLTF_SUFFIXES:
-        raise FormatError(f'{path.name}: "{path.suffix}" is not glTF; use .glb or .gltf')
+    check_gltf_name(path)
     bakes = [baked] if isinstance(baked, BakedMotion) else list(baked)
     source, tell = bakes[0].character.source, progress or (lambda part, what: None)
     if not isinstance(source, GltfSource):

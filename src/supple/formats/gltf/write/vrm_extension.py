@@ -121,11 +121,11 @@ def give_way(file: GltfFile, name: str, moved: Set[int], drop: bool) -> list[str
     if over and not drop:
         listed = ", ".join(f'"{each}"' for each in names[:4]) + (" …" if len(names) > 4 else "")
         what = (
-            f"{len(over)} springs of VRM ({listed}) move"
-            if len(over) > 1
+            f"{len(over)} springs of VRM, {listed}, move"
+            if over[1:]
             else (f"the spring {listed} of VRM moves")
         )
-        warn(f"{name}: {what} joints that this was baked for, over it; drop with --drop-springs")
+        warn(f"{name}: {what} joints over what was written for them; see --drop-springs")
     if drop:
         for spring in over:
             spring.owner[:] = [each for each in spring.owner if each != spring.entry]
