@@ -36,9 +36,7 @@ def import_takes(path: str) -> None:
     known = _take_names(path)
     for owner in _owners():
         for action in _actions(owner):
-            # OWNER|TAKE|LAYER, or OWNER|TAKE where the layer is called as the take.
-            rest = action.name.removeprefix(f"{owner.name}|")
-            action[TAKE] = next((t for t in known if f"{rest}|".startswith(f"{t}|")), rest)
+            action[TAKE] = _take_of(action.name.removeprefix(f"{owner.name}|"), known)
     for rig in (each for each in bpy.data.objects if each.type == "ARMATURE"):
         mine = _actions(rig)
         takes = [each[TAKE] for each in mine]
@@ -56,6 +54,16 @@ def _take_names(path: str) -> list[str]:
     stacks = [each for part in objects for each in part.elems if each.id == b"AnimationStack"]
     names = [each.props[1].split(b"\0")[0].decode("utf-8", "replace") for each in stacks]
     return sorted(names, key=len, reverse=True)
+
+
+def _take_of(name: str, known: list[str]) -> str:
+    """Return the take that an action is of: TAKE|LAYER, or TAKE where its layer is called so.
+
+    Blender cuts long names off, in the middle of the take's maybe.
+    """
+    found = [take for take in known if f"{name}|".startswith(f"{take}|")]
+    found = found or [take for take in known if take.startswith(name)]
+    return found[0] if found else name
 
 
 def _actions(owner: bpy.types.ID) -> list[bpy.types.Action]:

@@ -156,6 +156,16 @@ def test_what_a_blend_file_holds_can_be_written_as_fbx_and_as_glb(
     assert list(again.motions) == list(bakes[0].character.motions)
 
 
+def test_takes_keep_names_that_are_too_long_for_blenders_actions(blender: Any, tmp_path: Path):
+    source, target = tmp_path / "long.fbx", tmp_path / "soft.fbx"
+    blender("character_file", path=str(source), kind="long_names")
+    bakes = baked_with(source)
+    takes = [f"{'Rig' * 10}|{take}" for take in sorted(TAKES)]
+    assert [each.motion.name for each in bakes] == takes
+    supple.save(target, bakes)
+    assert sorted(supple.load(target).motions) == takes
+
+
 def test_own_shape_keys_stay_and_flesh_comes_behind_them(blender: Any, tmp_path: Path):
     source, target = tmp_path / "fat.fbx", tmp_path / "soft.fbx"
     blender("character_file", path=str(source), kind="own_keys")

@@ -47,6 +47,8 @@ def character_file(path: str, kind: str = "plain") -> dict[str, Any]:
         modifier = obj.modifiers.new("Finer", "SUBSURF")
         modifier.levels = 1
         obj.modifiers.move(1, 0)
+    elif kind == "long_names":
+        armature.name = "Rig" * 10
     elif kind == "two":
         tubes.tube("Other")
     elif kind == "still":
