@@ -232,6 +232,8 @@ def test_motions_and_characters_from_elsewhere_go_elsewhere(files: dict[str, Pat
     jump = BakedMotion(bakes[0].character, other, bakes[0].frames, 24)
     with pytest.raises(SuppleError, match='"Jump" is no clip of the file'):
         supple.save(tmp_path / "soft.blend", jump)
+    done = run_here("bake", str(files[".blend"]), "--motion", "wiggle", "-o", f"{tmp_path}/x.fbx")
+    assert '"wiggle" is no clip of the file; write it to .glb' in done.stderr
     assert not list(tmp_path.iterdir())
     tail = tail_file(tmp_path / "tail.glb", seconds=0.5)
     done = run_here("bake", str(tail), "-o", str(tmp_path / "tail.blend"))
@@ -260,6 +262,7 @@ def test_a_file_that_has_changed_gets_no_flesh(files: dict[str, Path], tmp_path:
         ("head.blend", b"BLENDER-v402" + bytes(64), ""),
         ("missing.blend", None, "there is no such file"),
     ],
+    ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_damaged_files_are_one_line(
     files: dict[str, Path], tmp_path: Path, name: str, content: Any, said: str

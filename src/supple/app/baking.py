@@ -182,7 +182,7 @@ def _checked_files(
     files = clip_targets(target, character, names, **options.saving())
     for file in files:
         check_place(file, source)
-        check_target(file, character)
+        check_target(file, character, names)
     return files
 
 

@@ -109,8 +109,8 @@ class BakedMotionFormat:
         whether one file holds several motions; the writer is then given a list of them. "" where a
         file holds one.
     target_check : str
-        ``"module:function"`` of a function of path and character that refuses a target before the
-        motion is simulated; "" where every path will do.
+        ``"module:function"`` of a function of path, character and names of motions that refuses a
+        target before these are simulated; "" where every path will do.
     """
 
     suffixes: tuple[str, ...]

@@ -130,8 +130,8 @@ def holds_clips(character: Character, options: Any) -> bool:
     return True
 
 
-def check_blend_target(path: Path, character: Character) -> None:
-    """Refuse characters that did not come through Blender, and those without a clip."""
+def check_blend_target(path: Path, character: Character, motions: Sequence[str] = ()) -> None:
+    """Refuse characters that did not come through Blender, and motions that are no clips there."""
     source = character.source
     if not isinstance(source, BlendSource):
         wanted = " and ".join(BLENDER_SUFFIXES)
@@ -139,6 +139,9 @@ def check_blend_target(path: Path, character: Character) -> None:
     if not source.clips:
         what = f"{source.path.name} has no action that flesh could play in"
         raise FormatError(f"{path.name}: {what}; add one, or write to .glb")
+    lost = next((name for name in motions if name not in source.clips), None)
+    if lost is not None:
+        raise FormatError(f'{path.name}: "{lost}" is no clip of the file; write it to .glb')
 
 
 def write_blend(
@@ -165,15 +168,16 @@ def write_blend(
     """
     path = Path(path)
     bakes = [baked] if isinstance(baked, BakedMotion) else list(baked)
-    check_blend_target(path, bakes[0].character)
-    source: BlendSource = bakes[0].character.source
     names = [each.motion.name for each in bakes]
+    check_blend_target(path, bakes[0].character, names)
+    source: BlendSource = bakes[0].character.source
     with tempfile.TemporaryDirectory(prefix="supple-flesh-") as folder:
         flesh = Path(folder) / "flesh.glb"
         figures = write_gltf(flesh, bakes, error=error)
         if figures["new"]:
-            lost = next((name for name in names if name not in source.clips), names[0])
-            raise FormatError(f'{path.name}: "{lost}" is no clip of the file; write it to .glb')
+            raise FormatError(
+                f'{path.name}: "{names[0]}" is another motion than the clip of that name'
+            )
         beside = path.parent / f".{secrets.token_hex(8)}{path.suffix.lower()}"
         caches = path.parent / f"{path.stem}_supple"
         had = caches.exists()

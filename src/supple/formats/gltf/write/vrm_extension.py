@@ -7,7 +7,7 @@ the end of lists. A reader of VRM moves joints by springs, though, after the cli
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ VRM_0, SPRINGS_1 = "VRM", "VRMC_springBone"
 IS_VRM = (VRM_0, "VRMC_vrm")
 
 
-def check_vrm_target(path: Path, character: Character) -> None:
+def check_vrm_target(path: Path, character: Character, motions: Sequence[str] = ()) -> None:
     """Refuse to call a file .vrm that no reader of VRM would take."""
     used: frozenset[str] = getattr(character.source, "extensions_used", frozenset())
     if path.suffix.lower() == ".vrm" and not used.intersection(IS_VRM):
