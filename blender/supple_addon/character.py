@@ -149,7 +149,8 @@ def clips_of(
         if not actions:
             raise Problem(f'No action moves "{armature.name}"; choose Scene for its frames')
         found = [_clip_of(each, loop) for each in actions]
-        return [_checked(clip) for clip in found]
+        longer = [clip for clip in found if clip.last > clip.first]  # others are poses
+        return longer or [_checked(clip) for clip in found]
     if active is None:
         raise Problem(f'"{armature.name}" has no active action; choose Scene for its frames')
     clip = _clip_of(active, loop)

@@ -38,10 +38,16 @@ __all__ = [
 #: Custom property of an object: what was added to it, as JSON.
 RECORD = "supple_flesh"
 LINEAR = 1
+#: Folder of point caches, beside the file.
+CACHES = "supple"
 
 
-def add_flesh(context: bpy.types.Context, sample: Sample, flesh: Sequence[Flesh]) -> int:
+def add_flesh(
+    context: bpy.types.Context, sample: Sample, flesh: Sequence[Flesh], caches: str = CACHES
+) -> int:
     """Add flesh to the meshes of a sampled character, in place of what these clips had before.
+
+    Point caches go into the folder `caches` beside the file.
 
     Returns
     -------
@@ -55,7 +61,7 @@ def add_flesh(context: bpy.types.Context, sample: Sample, flesh: Sequence[Flesh]
     try:
         for obj, mesh, shapes in zip(objects, sample.meshes, flesh, strict=True):
             if len(shapes.shapes):
-                count += _add_layer(context, obj, mesh, sample.clips, shapes)
+                count += _add_layer(context, obj, mesh, sample.clips, shapes, caches)
     except BaseException:  # a disk may be full: nothing by halves
         remove_flesh(objects, names)
         raise
@@ -72,12 +78,13 @@ def _add_layer(
     mesh: MeshSample,
     clips: Sequence[ClipSample],
     flesh: Flesh,
+    caches: str,
 ) -> int:
     record = _record(obj)
     try:
         if keys_fit(obj, mesh.own):
             return _add_keys(context, obj, mesh, clips, flesh, record)
-        return _add_caches(obj, mesh, clips, flesh, record)
+        return _add_caches(obj, mesh, clips, flesh, record, caches)
     finally:
         obj[RECORD] = json.dumps(record)
 
@@ -232,8 +239,9 @@ def _add_caches(
     clips: Sequence[ClipSample],
     flesh: Flesh,
     record: dict[str, Any],
+    caches: str,
 ) -> int:
-    folder = Path(bpy.path.abspath("//")) / "supple"
+    folder = Path(bpy.path.abspath("//")) / caches
     folder.mkdir(exist_ok=True)
     if obj.animation_data is None:
         obj.animation_data_create()

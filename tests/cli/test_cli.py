@@ -201,7 +201,7 @@ def test_a_script_for_each_shell_knows_commands_and_options(shell):
 @pytest.mark.parametrize(
     ("line", "offered"),
     [
-        ("supple b", {"bake", "batch", "bench", "build"}),
+        ("supple b", {"bake", "batch", "bench", "blender", "build"}),
         ("supple bake --fl", {"--flesh"}),
         ("supple bake --flesh ", {"firm", "normal", "soft", "jelly"}),
         ("supple bench gr", {"growth"}),

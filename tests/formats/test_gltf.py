@@ -141,5 +141,5 @@ def test_a_sound_file_warns_of_nothing(assets):
 
 
 def test_other_files_are_refused_with_the_known_suffixes(tmp_path):
-    with pytest.raises(SuppleError, match=r'^a\.fbx: ".fbx" files are no characters; .*\.glb'):
-        load(tmp_path / "a.fbx")
+    with pytest.raises(SuppleError, match=r'^a\.ma: ".ma" files are no characters; .*\.glb'):
+        load(tmp_path / "a.ma")

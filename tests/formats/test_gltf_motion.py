@@ -554,8 +554,8 @@ def test_bad_frames_targets_and_options_are_errors(tmp_path):
     broken = BakedMotion(baked.character, baked.motion, frames, baked.rate)
     with pytest.raises(SuppleError, match=r"frame 3 at .* is not finite"):
         save(tmp_path / "out.glb", broken)
-    with pytest.raises(FormatError, match=r'cannot save a motion as ".fbx"; use one of .glb'):
-        save(tmp_path / "out.fbx", baked)
+    with pytest.raises(FormatError, match=r'cannot save a motion as ".ma"; use one of .glb'):
+        save(tmp_path / "out.ma", baked)
     with pytest.raises(FormatError, match="there is no folder"):
         save(tmp_path / "nowhere" / "out.glb", baked)
     with pytest.raises(SuppleError, match='"points" is no option of this format'):

@@ -54,6 +54,9 @@ from supple.rig.wiggle import WIGGLE
 
 __all__ = ["run_bake"]
 
+#: Frames per second of files that have none of their own.
+RATE = 30.0
+
 
 def run_bake(
     given: str,
@@ -87,8 +90,9 @@ def run_bake(
     target = checked_target(given, output)
     _check_beside(target, options)
     with working("reading", quiet):
-        source = read_character(given, options.unit, **body_words(options.motion, options.betas))
-        options = replace(options, motion=motion_name(options.motion))
+        body = body_words(options.motion, options.betas, options.armature)
+        source = read_character(given, options.unit, **body)
+        options = replace(options, motion=motion_name(options.motion), rate=_rate(source, options))
         motions = _chosen_motions(source.character, options)
         targets = _checked_files(target, source.character, motions, Path(given), options)
         told = bake_building(source, options)
@@ -136,6 +140,12 @@ def run_bake(
     return figures
 
 
+def _rate(source: CharacterSource, options: BakeOptions) -> float:
+    """Return frames per second: those that are asked for, or those of the file's scene."""
+    usual = getattr(source.character.source, "frame_rate", RATE)
+    return usual if options.rate is None else options.rate
+
+
 def _chosen_motions(character: Character, options: BakeOptions) -> list[Motion]:
     """Return the motions that are to be baked; SuppleError if one of them cannot be."""
     if options.all and character.motions:
@@ -162,7 +172,7 @@ def _checked_files(
     files = clip_targets(target, character, names, **options.saving())
     for file in files:
         check_place(file, source)
-        check_target(file, character)
+        check_target(file, character, names)
     return files
 
 
@@ -342,10 +352,11 @@ def _check_table(table: Path) -> None:
 
 def _check_saving(target: Path, options: dict[str, Any]) -> None:
     row = BAKED_MOTIONS.find(target)
-    if "points" in options and row is not None and "points" not in row.options():
-        having = [each for each in BAKED_MOTIONS.rows if "points" in each.options()]
-        suffixes = ", ".join(suffix for each in having for suffix in each.suffixes)
-        raise SuppleError(f"{target}: --points is for {suffixes}")
+    for name in ("points", "drop_springs"):
+        if name in options and row is not None and name not in row.options():
+            having = [each for each in BAKED_MOTIONS.rows if name in each.options()]
+            suffixes = ", ".join(suffix for each in having for suffix in each.suffixes)
+            raise SuppleError(f"{target}: --{name.replace('_', '-')} is for {suffixes}")
     error = checked_number("error", options.get("error", 0.002))
     if not 1e-6 <= error <= 0.5:
         raise SuppleError(f"--error is {error:g} of the size; use 0.000001 to 0.5")

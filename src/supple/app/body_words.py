@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from supple.errors import SuppleError
 
-__all__ = ["BetaWords", "body_words", "motion_name"]
+__all__ = ["ArmatureName", "BetaWords", "body_words", "motion_name"]
 
 #: Endings of motions of body models.
 MOTIONS = (".npz", ".pkl", ".smpl")
@@ -23,6 +23,13 @@ BetaWords = Annotated[
 ]
 
 
+#: Name of an armature in a file that Blender reads.
+ArmatureName = Annotated[
+    str | None,
+    Parameter(help="Character of a .blend or .fbx that has several: the name of its armature."),
+]
+
+
 def _names_file(word: str | None) -> bool:
     return word is not None and Path(word).suffix.lower() in MOTIONS
 
@@ -32,13 +39,17 @@ def motion_name(word: str | None) -> str | None:
     return Path(word).stem if word is not None and _names_file(word) else word
 
 
-def body_words(motion: str | None, betas: str | None) -> dict[str, Any]:
-    """Return options of `supple.load` for a body model; none where nothing was told.
+def body_words(
+    motion: str | None, betas: str | None, armature: str | None = None
+) -> dict[str, Any]:
+    """Return options of `supple.load` for a body model, or one of several in a file of Blender's.
 
     >>> body_words("walk.npz", "1,-2")
     {'motion': 'walk.npz', 'betas': [1.0, -2.0]}
     """
     told: dict[str, Any] = {"motion": motion} if _names_file(motion) else {}
+    if armature is not None:
+        told["armature"] = armature
     if betas is None:
         return told
     if betas.strip() == "motion":

@@ -61,7 +61,7 @@ def run_build(
     if sheet is not None:
         checked_sheet(sheet)
     with working("reading", quiet):
-        told = body_words(options.motion, options.betas)
+        told = body_words(options.motion, options.betas, options.armature)
         if options.motion is not None and "motion" not in told:
             raise SuppleError(f"--motion {options.motion}: use a file of a body's motion (.npz)")
         source = read_any_character(given, options.unit, **told)

@@ -23,13 +23,12 @@ from supple.app.progress_bar import build_log
 from supple.engines.engine import FIRST_ENGINE, CharacterModel, Engine, engine_named, engine_of
 from supple.engines.factory import build, load_model
 from supple.errors import FormatError, SuppleError
-from supple.formats.file_bytes import read_bytes, reading
+from supple.formats.file_bytes import reading
 from supple.formats.gltf.document import Document
 from supple.formats.gltf.notes import Notes
 from supple.formats.gltf.read.gltf import GltfSource
 from supple.formats.length_units import metres_in
 from supple.formats.load import load
-from supple.formats.registry import GLTF_SUFFIXES
 from supple.playing.bake_model import (
     ANATOMY,
     SCALED_LOADS,
@@ -114,6 +113,8 @@ def _check_unit(given: str, unit: str | None) -> None:
 
 
 def _check_body(given: str, body: dict[str, Any]) -> None:
+    if "armature" in body:
+        raise SuppleError(f"{given}: has no armature of Blender's; leave out --armature")
     if body:
         raise SuppleError(f"{given}: is no body model; motion files and --betas are for those")
 
@@ -168,9 +169,8 @@ def _weighted_joints(character: Character) -> int | None:
 
 def gltf_document(source: GltfSource) -> Document:
     """Read the glTF file of a character again, without its warnings."""
-    data = read_bytes(source.path, GLTF_SUFFIXES)
     with reading(source.path.name):
-        return Document(source.path, data, Notes(source.path.name))
+        return Document(source.path, source.read(), Notes(source.path.name))
 
 
 def _skeletons(source: GltfSource) -> list[str]:

@@ -80,7 +80,7 @@ def run_curves(
     free_names(options.free)
     first_use_message(quiet)
     with working("reading", quiet):
-        told = body_words(options.motion, options.betas)
+        told = body_words(options.motion, options.betas, options.armature)
         source = read_character(given, options.unit, curves=False, **told)
         options = replace(options, motion=motion_name(options.motion))
         plan = curve_plan(source.character, options.motion, **options.playing())
@@ -189,6 +189,7 @@ def _checked_target(given: str, output: Path | None, options: CurveOptions) -> P
     row = curve_format(output)
     for name in options.saving():
         if name not in row.options():
+            name = name.replace("_", "-")
             raise SuppleError(f"{output}: --{name} is not for {output.suffix.lower()} files")
     if options.error is not None:
         checked_error(options.error)

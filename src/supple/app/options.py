@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from supple.app.body_words import BetaWords
+from supple.app.body_words import ArmatureName, BetaWords
 from supple.engines.engine import ENGINES, FIRST_ENGINE
 from supple.errors import SuppleError, warn
 
@@ -69,6 +69,7 @@ class BakeOptions:
     """Motion by name; by default the liveliest. "wiggle" shakes and tilts, also what has no
     motion. Of a body model a file of AMASS or of a hand's poses (.npz)."""
     betas: BetaWords = None
+    armature: ArmatureName = None
     all: Flag = False
     """All motions, with one model: into one file where the format holds several (glTF, USD), else
     a file for each."""
@@ -76,8 +77,8 @@ class BakeOptions:
     """Second of the motion to begin at."""
     end: Annotated[float | None, Parameter(name="--to")] = None
     """Second of the motion to end at."""
-    rate: float = 30.0
-    """Frames per second."""
+    rate: float | None = None
+    """Frames per second; by default those of a .blend or .fbx, 30 for others."""
     loop: Flag = False
     """Play until the cycle closes: the last frame leads into the first."""
     flesh: FleshName = "normal"
@@ -118,6 +119,8 @@ class BakeOptions:
     """Shapes of normals, too."""
     points: Literal["blend-shapes", "cache"] | None = None
     """USD only: "cache" for points at every frame in place of blend shapes."""
+    drop_springs: Flag = False
+    """VRM only: leave out springs that would move joints under the flesh, over what was baked."""
     report: Path | None = None
     """.html file that plays the result in a browser, beside the rig alone."""
     readings: Path | None = None
@@ -162,7 +165,7 @@ class BakeOptions:
     def saving(self) -> dict[str, Any]:
         """Return the options of `supple.save`."""
         told = {"error": self.error, "points": self.points, "normals": self.normals or None}
-        return _given(told)
+        return _given(told | {"drop_springs": self.drop_springs or None})
 
 
 @dataclass(frozen=True)
@@ -174,6 +177,7 @@ class BuildOptions:
     motion: str | None = None
     """File with a motion of a body model, of AMASS or of a hand's poses (.npz)."""
     betas: BetaWords = None
+    armature: ArmatureName = None
     free: Words = None
     """Controls that physics moves, for rig-space: names with *, such as 'tail*' belly; by default
     those that move flesh and that no motion keys."""
@@ -266,6 +270,7 @@ class CurveOptions:
     """Motion by name; by default the liveliest. What has none is shaken, and gets a new
     animation. Of a body model a file, as for bake."""
     betas: BetaWords = None
+    armature: ArmatureName = None
     span: Annotated[tuple[float, float] | None, Parameter(name="--range")] = None
     """First and last second of the motion; around them curves come and go."""
     rate: Annotated[float | None, Parameter(name=["--fps", "--rate"])] = None
@@ -310,6 +315,8 @@ class CurveOptions:
     """As for bake."""
     tets: int | None = None
     """Number of tetrahedra to fill the character with."""
+    drop_springs: Flag = False
+    """VRM only: leave out springs that would move the same joints, over these curves."""
     plot: Path | None = None
     """.png file with a chart of each curve, beside its keys."""
     page: Path | None = None
@@ -331,7 +338,7 @@ class CurveOptions:
     def saving(self) -> dict[str, Any]:
         """Return the options of `supple.save`."""
         told = {"keys": self.keys, "error": self.error, "additive": self.additive or None}
-        return _given(told)
+        return _given(told | {"drop_springs": self.drop_springs or None})
 
 
 def by_parameter(option: str, words: Sequence[str]) -> float | dict[str, float]:

@@ -56,7 +56,8 @@ def bake_model(
 def bake_model_of(given: str, options: BakeOptions) -> PreparedModel:
     """Return the model that `supple bake` would step, kept or built now."""
     row = played_engine(engine_named(options.chosen_engine(), "character"), options.quality)
-    source = read_character(given, options.unit, **body_words(options.motion, options.betas))
+    body = body_words(options.motion, options.betas, options.armature)
+    source = read_character(given, options.unit, **body)
     return bake_model(given, source, options, row, bake_building(source, options))
 
 

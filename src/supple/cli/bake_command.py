@@ -27,11 +27,12 @@ def bake(
     Parameters
     ----------
     source
-        A character (.glb .gltf .usd .usda .usdc .usdz, or the .json of a small one), a body model
-        (.npz .pkl), a model (.supple), or arm, x, bear, gorilla, elephant, sumo, hand or human.
+        A character (.glb .gltf .vrm .usd .usda .usdc .usdz, .blend and .fbx through Blender, or the
+        .json of a small one), a body model (.npz .pkl), a model (.supple), or arm, x, bear,
+        gorilla, elephant, sumo, hand or human.
     output
-        NAME_soft.glb or .usd… by default. Of .glb and .usd… the original is kept, and shapes
-        are added; .pc2 .mdd .npz .abc hold every vertex at every frame.
+        NAME_soft.glb, .vrm, .blend, .fbx or .usd… by default. Of these the original is kept, and
+        shapes are added; .pc2 .mdd .npz .abc hold every vertex at every frame.
     """
     from supple.app.compiling import compiled_for
 

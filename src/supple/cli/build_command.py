@@ -25,8 +25,8 @@ def build(
     Parameters
     ----------
     source
-        A character (.glb .gltf .usd .usda .usdc .usdz), a body model (.npz .pkl), or arm, x, bear,
-        gorilla, elephant, sumo, hand or human.
+        A character (.glb .gltf .vrm .usd .usda .usdc .usdz, .blend and .fbx through Blender), a
+        body model (.npz .pkl), or arm, x, bear, gorilla, elephant, sumo, hand or human.
     output
         The model file, NAME.supple; by default the character's name in this folder.
     """

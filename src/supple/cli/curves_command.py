@@ -25,8 +25,9 @@ def curves(
     Parameters
     ----------
     source
-        A character (.glb .gltf .usd .usda .usdc .usdz, or the .json of a small one), a body model
-        (.npz .pkl), a model (.supple), or arm, x, bear, gorilla, elephant, sumo, hand or human.
+        A character (.glb .gltf .vrm .usd .usda .usdc .usdz, or the .json of a small one), a body
+        model (.npz .pkl), a model (.supple), or arm, x, bear, gorilla, elephant, sumo, hand or
+        human.
         Curves that are in it already are replaced.
     output
         NAME_curves.glb, .usd… by default: the same file with new keys on free channels alone;

@@ -20,7 +20,7 @@ from typing import Annotated, Any, Literal, TextIO
 from cyclopts import App, CycloptsError, Parameter
 
 import supple
-from supple.app.body_words import BetaWords
+from supple.app.body_words import ArmatureName, BetaWords
 from supple.cli.common_options import DISPLAY, Shown
 from supple.errors import SuppleError, SuppleWarning
 
@@ -46,6 +46,7 @@ COMMANDS = {
     "demo": "Give the built-in gorilla flesh, and report: a page with a player, pictures and"
     " figures.",
     "bench": "Measure Supple on this machine, beside other software.",
+    "blender": "Say which Blender reads .blend and .fbx files, or make an environment with one.",
     "reproduce": "Make the papers' tables and figures, ours beside theirs.",
     "compile": "Compile beforehand what is compiled at first use otherwise, on all cores.",
 }
@@ -62,6 +63,7 @@ def info(
     unit: str | None = None,
     motion: str | None = None,
     betas: BetaWords = None,
+    armature: ArmatureName = None,
     display: Shown = DISPLAY,
 ) -> None:
     """Say what is in a file, and what is wrong with it.
@@ -69,9 +71,10 @@ def info(
     Parameters
     ----------
     file
-        A character (.glb .gltf .usd .usda .usdc .usdz), a body model (.npz .pkl), a motion (.bvh,
-        of a body model .npz .pkl .smpl), a mesh (.obj .ply .stl .off .veg .msh .mesh .vtk), a model
-        (.supple), an elastic body (.stvk), or one of VegaFEM's files (.cub, .U, .bou).
+        A character (.glb .gltf .vrm .usd .usda .usdc .usdz, .blend and .fbx through Blender), a
+        body model (.npz .pkl), a motion (.bvh, of a body model .npz .pkl .smpl), a mesh (.obj .ply
+        .stl .off .veg .msh .mesh .vtk), a model (.supple), an elastic body (.stvk), or one of
+        VegaFEM's files (.cub, .U, .bou).
     anatomy
         List a character's regions: what is bone, flesh, hard and apart, and why. With sheet.png
         they are drawn, with NAME.anatomy.json written to be changed, for bake, build and view.
@@ -83,7 +86,8 @@ def info(
     """
     from supple.app.info.info import describe, print_info
 
-    display.show(describe(file, anatomy, unit, motion=motion, betas=betas), print_info)
+    told = {"motion": motion, "betas": betas, "armature": armature}
+    display.show(describe(file, anatomy, unit, **told), print_info)
 
 
 @app.command

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from supple.app.body_words import BetaWords
+from supple.app.body_words import ArmatureName, BetaWords
 from supple.app.options import AnatomyName, EngineName, FleshName, UnitName, Words
 from supple.app.touch_options import TouchOptions
 from supple.cli.common_options import DISPLAY, Flag, Shown
@@ -22,6 +22,7 @@ def view(
     *,
     motion: str | None = None,
     betas: BetaWords = None,
+    armature: ArmatureName = None,
     flesh: FleshName = "normal",
     anatomy: AnatomyName = None,
     engine: EngineName = FIRST_ENGINE,
@@ -42,9 +43,9 @@ def view(
     Parameters
     ----------
     source
-        A character (.glb .gltf .usd .usda .usdc .usdz), a body model (.npz .pkl), a model
-        (.supple), or arm, x, bear, gorilla, elephant, sumo, hand or human. What has no
-        model yet gets one, which is kept for the next time.
+        A character (.glb .gltf .vrm .usd .usda .usdc .usdz, .blend and .fbx through Blender), a
+        body model (.npz .pkl), a model (.supple), or arm, x, bear, gorilla, elephant, sumo, hand or
+        human. What has no model yet gets one, which is kept for the next time.
         Or an elastic body: what `supple stvk` wrote (.stvk), a mesh (.obj .ply .stl .off .veg .msh
         .mesh .vtk), or spoon, bridge, tower or heart.
     motion
@@ -76,6 +77,7 @@ def view(
         source,
         motion=motion,
         betas=betas,
+        armature=armature,
         flesh=flesh,
         anatomy=anatomy,
         engine=engine,

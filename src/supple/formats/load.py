@@ -28,7 +28,8 @@ def load(
     Parameters
     ----------
     path : str or Path
-        A glTF file (``.glb``, ``.gltf``), or USD (``.usd``, ``.usda``, ``.usdc``, ``.usdz``;
+        A glTF file (``.glb``, ``.gltf``, ``.vrm``), or a file that Blender reads (``.blend``,
+        ``.fbx``; see ``supple blender``), or USD (``.usd``, ``.usda``, ``.usdc``, ``.usdz``;
         needs the extra ``supple[usd]``), or the ``.json`` of an example of Complementary
         Dynamics (``elephant.json``) or Fast Complementary Dynamics (``skeleton_rig.json``, with
         motions beside it or in ``anim/``), or a body model (``.npz``, ``.pkl``) in the layout of
@@ -40,8 +41,9 @@ def load(
         Whether curves that Supple has added to a file (`supple.curves`) are in it; without, it is
         as it was before, so that they can be made anew.
     **options
-        Of body models: `motion`, a file of AMASS or a hand's clip; `betas`, `expression`, and
-        others of `supple.formats.smpl.load_body.load_body`.
+        Of files that Blender reads: `armature`, a name where there are several. Of body models:
+        `motion`, a file of AMASS or a hand's clip; `betas`, `expression`, and others of
+        `supple.formats.smpl.load_body.load_body`.
 
     Returns
     -------

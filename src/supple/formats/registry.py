@@ -22,6 +22,7 @@ from typing import Any, Generic, TypeVar
 
 __all__ = [
     "BAKED_MOTIONS",
+    "BLENDER_SUFFIXES",
     "CHARACTERS",
     "FREE_CURVES",
     "GLTF_SUFFIXES",
@@ -37,7 +38,8 @@ __all__ = [
     "imported",
 ]
 
-GLTF_SUFFIXES = (".glb", ".gltf")
+GLTF_SUFFIXES = (".glb", ".gltf", ".vrm")
+BLENDER_SUFFIXES = (".blend", ".fbx")
 USD_SUFFIXES = (".usd", ".usda", ".usdc", ".usdz")
 #: VegaFEM's matrices of modes; not in a table, since nothing but `read_modal_matrix` reads them.
 MODAL_MATRIX_SUFFIXES = (".u", ".float", ".ulin", ".unonlin", ".urendering")
@@ -107,8 +109,8 @@ class BakedMotionFormat:
         whether one file holds several motions; the writer is then given a list of them. "" where a
         file holds one.
     target_check : str
-        ``"module:function"`` of a function of path and character that refuses a target before the
-        motion is simulated; "" where every path will do.
+        ``"module:function"`` of a function of path, character and names of motions that refuses a
+        target before these are simulated; "" where every path will do.
     """
 
     suffixes: tuple[str, ...]
@@ -201,7 +203,16 @@ class FormatTable(Generic[Row]):
 
 CHARACTERS = FormatTable(
     [
-        CharacterFormat("glTF 2.0", GLTF_SUFFIXES, "supple.formats.gltf.read.gltf:load_gltf"),
+        CharacterFormat("glTF 2.0", (".glb", ".gltf"), "supple.formats.gltf.read.gltf:load_gltf"),
+        CharacterFormat(
+            "VRM", (".vrm",), "supple.formats.gltf.read.gltf:load_gltf", baked_suffix=""
+        ),
+        CharacterFormat(
+            "through Blender",
+            BLENDER_SUFFIXES,
+            "supple.formats.blender.blend_file:load_blend",
+            baked_suffix="",
+        ),
         CharacterFormat(
             "USD", USD_SUFFIXES, "supple.formats.usd.read.usd:load_usd", baked_suffix=""
         ),
@@ -225,6 +236,13 @@ BAKED_MOTIONS = FormatTable(
             GLTF_SUFFIXES,
             "supple.formats.gltf.write.gltf_motion:write_gltf",
             several="supple.formats.gltf.write.gltf_motion:holds_several",
+            target_check="supple.formats.gltf.write.vrm_extension:check_vrm_target",
+        ),
+        BakedMotionFormat(
+            BLENDER_SUFFIXES,
+            "supple.formats.blender.blend_file:write_blend",
+            several="supple.formats.blender.blend_file:holds_clips",
+            target_check="supple.formats.blender.blend_file:check_blend_target",
         ),
         BakedMotionFormat(
             USD_SUFFIXES,

@@ -214,10 +214,10 @@ def written_files(path: str | Path) -> list[Path]:
     return [path, imported(row.mesh_beside)(path)]
 
 
-def check_target(path: str | Path, character: Character) -> None:
+def check_target(path: str | Path, character: Character, motions: Sequence[str] = ()) -> None:
     """Refuse a target that cannot be written to, or that the character's own file needs.
 
-    To be asked before a motion is simulated; `save` finds the same later.
+    To be asked before motions, of these names, are simulated; `save` finds the same later.
 
     Raises
     ------
@@ -230,7 +230,7 @@ def check_target(path: str | Path, character: Character) -> None:
             raise FormatError(f"{file.name}: cannot be written to {file.parent}; it is no file")
     row = BAKED_MOTIONS.find(path)
     if row is not None and row.target_check:
-        imported(row.target_check)(path, character)
+        imported(row.target_check)(path, character, motions)
 
 
 def _row(path: Path) -> BakedMotionFormat:

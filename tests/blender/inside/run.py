@@ -14,6 +14,7 @@ sys.path[:0] = [str(HERE.parents[1]), str(HERE.parents[3] / "blender")]
 import supple_addon  # noqa: E402
 
 from inside.claims import CLAIMS  # noqa: E402
+from inside.file_claims import FILE_CLAIMS  # noqa: E402
 
 supple_addon.register()
 answers = os.fdopen(os.dup(1), "w")
@@ -22,7 +23,7 @@ for line in sys.stdin:
     request = json.loads(line)
     os.environ.update(request.pop("environment"))
     try:
-        found = {"found": CLAIMS[request.pop("claim")](**request)}
+        found = {"found": (CLAIMS | FILE_CLAIMS)[request.pop("claim")](**request)}
     except BaseException:
         found = {"trouble": traceback.format_exc()}
     print(json.dumps(found), file=answers, flush=True)

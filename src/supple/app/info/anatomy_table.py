@@ -22,7 +22,7 @@ __all__ = ["anatomy_table", "describe_anatomy", "describe_entries"]
 
 
 def describe_anatomy(
-    given: str | Path, targets: Sequence[Path] = (), unit: str | None = None
+    given: str | Path, targets: Sequence[Path] = (), unit: str | None = None, **body: Any
 ) -> dict[str, Any]:
     """Find the anatomy of a file's character or a scene's, and write it wherever it is wanted.
 
@@ -35,6 +35,8 @@ def describe_anatomy(
         already, and may have been changed, stay.
     unit
         Length that the file's numbers are in; by default what it says.
+    **body
+        As for `read_any_character`.
 
     Returns
     -------
@@ -44,7 +46,7 @@ def describe_anatomy(
     """
     for target in targets:
         _check_target(target, Path(given))
-    anatomy = anatomy_of(read_any_character(str(given), unit).character)
+    anatomy = anatomy_of(read_any_character(str(given), unit, **body).character)
     for target in targets:
         if target.suffix.lower() == ".png":
             from supple.app.pictures.anatomy_sheet import write_anatomy_sheet

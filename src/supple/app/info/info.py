@@ -95,6 +95,7 @@ def describe(
     *,
     motion: str | None = None,
     betas: str | None = None,
+    armature: str | None = None,
 ) -> dict[str, Any]:
     """Describe a file by plain values that JSON can carry.
 
@@ -109,6 +110,8 @@ def describe(
         Unit of a character or a motion, as `metres_in` reads it; by default what the file says.
     motion, betas : str, optional
         Motion file and shape of a body model, as `body_words` reads them.
+    armature : str, optional
+        Character of a file that Blender reads, where it has several.
 
     Returns
     -------
@@ -129,12 +132,12 @@ def describe(
     path = Path(path)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", SuppleWarning)
-        body = body_words(motion, betas)
+        body = body_words(motion, betas, armature)
         if motion is not None and "motion" not in body:
             raise SuppleError(f"--motion {motion}: use a file of a body's motion (.npz)")
         found = _read(path, None if unit is None else metres_in(unit), body)
         if anatomy is not None:
-            found["anatomy"] = _anatomy(path, found["format"], anatomy, unit)
+            found["anatomy"] = _anatomy(path, found["format"], anatomy, unit, body)
     told = [str(w.message) for w in caught if issubclass(w.category, SuppleWarning)]
     defects = found.pop("defects", [])
     known = tuple(defect["what"] for defect in defects)
@@ -145,12 +148,14 @@ def describe(
     return {"file": path.name, "bytes": path.stat().st_size, **found, "defects": defects}
 
 
-def _anatomy(path: Path, kind: str, targets: Sequence[Path], unit: str | None) -> dict[str, Any]:
+def _anatomy(
+    path: Path, kind: str, targets: Sequence[Path], unit: str | None, body: dict[str, Any]
+) -> dict[str, Any]:
     from supple.app.info.anatomy_table import describe_anatomy
 
     if CHARACTERS.find(path) is None or kind == "anatomy":
         raise SuppleError(f"{path.name}: is no character; --anatomy is for characters")
-    return describe_anatomy(path, targets, unit)
+    return describe_anatomy(path, targets, unit, **body)
 
 
 def _read(path: Path, metres: float | None, body: dict[str, Any]) -> dict[str, Any]:
@@ -170,6 +175,8 @@ def _read(path: Path, metres: float | None, body: dict[str, Any]) -> dict[str, A
             return _body_motion(path)
     if row is not None:
         return {"format": row.name, **_character(path, metres, body)}
+    if "armature" in body:
+        raise SuppleError(f"{path.name}: is no character; --armature is for .blend and .fbx")
     if body:
         raise SuppleError(f"{path.name}: is no body model; --motion and --betas are for those")
     if suffix == ".bvh":

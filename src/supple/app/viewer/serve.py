@@ -47,6 +47,7 @@ def run_view(
     unit: str | None = None,
     motion: str | None = None,
     betas: str | None = None,
+    armature: str | None = None,
     flesh: str = "normal",
     model: Path | None = None,
     touch: TouchOptions | None = None,
@@ -72,7 +73,7 @@ def run_view(
         ``"auto"``, ``"none"`` or a file of regions.
     unit
         Unit of the character's file, such as "cm"; by default what it says.
-    motion, flesh, betas, touch
+    motion, flesh, betas, armature, touch
         As for `supple bake`; elastic bodies have none.
     model
         A model file to use instead of building one, of a character.
@@ -82,10 +83,8 @@ def run_view(
         Show a character in clay at first, though it has colours of its own.
     host, port
         Address to serve at; the next free port if that one is taken.
-    stats, quiet
-        Print what it costs every few seconds; say nothing but the address.
-    seconds
-        End by itself after so long.
+    stats, quiet, seconds
+        Print what it costs every few seconds; say nothing but the address; end after so long.
 
     Returns
     -------
@@ -97,7 +96,7 @@ def run_view(
     body = is_body(given)
     own: dict[str, Any] = {"engine": engine, "anatomy": anatomy, "unit": unit, "motion": motion}
     own |= {"flesh": flesh, "model": model, "free": free, "betas": betas}
-    own["touch"] = None if touch == TouchOptions() else touch
+    own |= {"touch": None if touch == TouchOptions() else touch, "armature": armature}
     target = Path.cwd() if folder is None else folder
     if body:
         _check_body_options(given, **own, folder=folder)
@@ -156,12 +155,13 @@ def _character(
     unit: str | None = None,
     motion: str | None = None,
     betas: str | None = None,
+    armature: str | None = None,
     flesh: str = "normal",
     model: Path | None = None,
     touch: TouchOptions | None = None,
 ) -> CharacterSubject:
     with working("reading", quiet):
-        source = read_character(given, unit, **body_words(motion, betas))
+        source = read_character(given, unit, **body_words(motion, betas, armature))
         motion = motion_name(motion)
         chosen_motion(source.character, motion)
         chosen = chosen_anatomy(anatomy, source, model)

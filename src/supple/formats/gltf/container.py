@@ -38,7 +38,9 @@ def open_container(data: bytes, notes: Notes) -> Container:
     elif data.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"["):
         text, binary = data, None
     else:
-        code = "GLB_INVALID_MAGIC" if notes.name.lower().endswith(".glb") else "INVALID_JSON"
+        code = (
+            "GLB_INVALID_MAGIC" if notes.name.lower().endswith((".glb", ".vrm")) else "INVALID_JSON"
+        )
         notes.fail(code, f"begins with {quoted(data[:4])}, like no glTF file; save it again")
     return Container(_parse(text, notes), binary)
 

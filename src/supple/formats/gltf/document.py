@@ -17,7 +17,7 @@ POINTER = "KHR_animation_pointer"
 # Required extensions that change looks only, or that Supple follows.
 HARMLESS = re.compile(
     r"KHR_(materials|texture|lights|xmp|environment)_?\w*|(EXT|MSFT|AGI|ADOBE)_(texture|lights|materials)_\w+"
-    rf"|{DRACO}|{QUANTIZATION}|{POINTER}|KHR_node_visibility|KHR_techniques_webgl"
+    rf"|{DRACO}|{QUANTIZATION}|{POINTER}|KHR_node_visibility|KHR_techniques_webgl|VRM|VRMC_\w+"
 )
 # A JSON array of this many parts takes more memory than the file is worth.
 MOST_PARTS = 2_000_000

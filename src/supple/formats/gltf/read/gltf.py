@@ -1,4 +1,4 @@
-"""Characters from glTF 2.0: .glb and .gltf."""
+"""Characters from glTF 2.0: .glb, .gltf and .vrm."""
 
 from __future__ import annotations
 
@@ -73,6 +73,8 @@ class GltfSource:
         Node and morph target of each blend shape.
     mesh_names : tuple of str
         Of all meshes in the file.
+    extensions_used : frozenset of str
+        Extensions that it declares.
     """
 
     path: Path
@@ -82,6 +84,11 @@ class GltfSource:
     clips: dict[str, GltfClip]
     shapes: tuple[tuple[int, int], ...]
     mesh_names: tuple[str, ...] = ()
+    extensions_used: frozenset[str] = frozenset()
+
+    def read(self) -> bytes:
+        """Return the bytes of the file as it is now."""
+        return read_bytes(self.path, GLTF_SUFFIXES)
 
 
 def load_gltf(
@@ -92,7 +99,7 @@ def load_gltf(
     Parameters
     ----------
     path : str or Path
-        A ``.glb`` or ``.gltf`` file; buffers are opened beside it and below, nowhere else.
+        A ``.glb``, ``.gltf`` or ``.vrm`` file; buffers are opened beside it and below only.
     metres_per_unit : float, optional
         Length of its unit; by default metres, as glTF has it, but centimetres for a file taller
         than 30 units.
@@ -246,6 +253,7 @@ class _Loader:
             clips,
             tuple(self.shapes),
             tuple(str(name or f"mesh_{index}") for index, name in enumerate(names)),
+            self.document.extensions_used,
         )
 
     def _joints(self) -> tuple[NDArray[np.int64], list[str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +29,11 @@ from supple.formats.gltf.notes import Notes
 from supple.formats.gltf.read.animation import Channel
 from supple.formats.gltf.read.clips import GltfClip
 from supple.formats.gltf.read.gltf import GltfSource, read_gltf
-from supple.formats.gltf.write.gltf_file import GltfFile, added_to
+from supple.formats.gltf.write.gltf_file import GltfFile, added_to, check_gltf_name
 from supple.formats.gltf.write.loaded_again import loaded_again
 from supple.formats.gltf.write.morph_targets import unused_names
 from supple.formats.gltf.write.node_animation import NodeMotion, free_node
+from supple.formats.gltf.write.vrm_extension import give_way
 from supple.formats.gltf.write.weight_tracks import Times, play_sampler, spline_tangents
 from supple.formats.registry import GLTF_SUFFIXES
 from supple.maths.key_reduction import KeyKind, Keys
@@ -52,6 +53,7 @@ def write_gltf_curves(
     keys: KeyKind = "linear",
     error: float = 0.0005,
     additive: bool = False,
+    drop_springs: bool = False,
 ) -> dict[str, Any]:
     """Write curves into a copy of the character's own glTF file.
 
@@ -66,6 +68,8 @@ def write_gltf_curves(
         size, with lines (``"linear"``) or cubic splines (``"spline"``) between them.
     additive
         Leave the clip alone, and add one that has only what physics adds, around the rest pose.
+    drop_springs
+        Of a VRM: take out springs that move the same joints, which are warned of otherwise.
 
     Returns
     -------
@@ -82,16 +86,13 @@ def write_gltf_curves(
     becomes a new animation.
     """
     path = Path(path)
-    if path.suffix.lower() not in GLTF_SUFFIXES:
-        raise FormatError(f'{path.name}: "{path.suffix}" is not glTF; use .glb or .gltf')
+    check_gltf_name(path)
     if not isinstance(curves.character.source, GltfSource):
-        raise FormatError(
-            f"{path.name}: curves are written into the glTF file a character came from, and "
-            f"{curves.character.name} came from none; use .csv or .json"
-        )
+        what = f"{path.name}: curves are written into the glTF file a character came from"
+        raise FormatError(f"{what}, and {curves.character.name} came from none; use .csv or .json")
     kind, within = checked_keys(keys), checked_error(error)
     writer = _CurveWriter(path, curves, kind, additive)
-    whole, reached = within_error(curves, within, kind, writer.made)
+    whole, reached = within_error(curves, within, kind, partial(writer.made, drop_springs))
     write_whole(path, whole)
     if reached > 1.02 * within and kind != "every":
         warn(f"{path.name}: keys are {reached:.2%} of the size from the curves, not {within:.2%}")
@@ -110,7 +111,7 @@ def remove_gltf_curves(path: str | Path, source: str | Path) -> dict[str, Any]:
     original = original_bytes(source.name, read_bytes(source, GLTF_SUFFIXES))
     if original is None:
         raise FormatError(f"{source.name}: has no curves of Supple's to remove")
-    if (path.suffix.lower() == ".glb") != (original[:4] == b"glTF"):
+    if (path.suffix.lower() != ".gltf") != (original[:4] == b"glTF"):
         raise FormatError(f"{path.name}: the file was a {source.suffix.lower()}; give it that name")
     write_whole(path, original)
     return {"bytes": len(original)}
@@ -133,7 +134,7 @@ class _CurveWriter:
         self.path, self.curves, self.kind, self.additive = path, curves, kind, additive
         self.character: Character = curves.character
         given: GltfSource = self.character.source
-        data = read_bytes(given.path, GLTF_SUFFIXES)
+        data = given.read()
         with warnings.catch_warnings():  # told when it was loaded
             warnings.simplefilter("ignore", SuppleWarning)
             self.data = without_added(given.path.name, data)
@@ -172,7 +173,7 @@ class _CurveWriter:
         inside = self.when[0] >= clip.start - 1.5 / rate and self.when[-1] <= clip.end + 1.5 / rate
         return clip if inside and plays(clip.sample, self.loaded.rig, alone) else None
 
-    def made(self, metres: float) -> tuple[bytes, float]:
+    def made(self, drop_springs: bool, metres: float) -> tuple[bytes, float]:
         """Return the file with keys that are each within so many metres, and the error together."""
         base, file = added_to(self.path, self.source.path, self.data)
         animation, new = self._animation(file)
@@ -186,6 +187,7 @@ class _CurveWriter:
             raise FormatError(f"{self.path.name}: no free parameter is a channel of the file")
         if new:
             file.add("animations", animation)
+        give_way(file, self.path.name, {each.node for each in self.tracks}, drop_springs)
         self.figures = {
             "animation": str(animation.get("name") or self.curves.name),
             "new": new,
@@ -196,7 +198,7 @@ class _CurveWriter:
             "simulation_error": 0.0,
         }
         keep_original(file, base, {"animation": self.figures["animation"]})
-        whole = file.glb() if self.path.suffix.lower() == ".glb" else file.gltf()
+        whole = file.whole(self.path)
         return whole, self._measured(whole, len(file.part("animations")) - 1, new)
 
     def _keys(self, each: _NodeTrack, metres: float) -> Keys:

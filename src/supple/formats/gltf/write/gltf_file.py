@@ -25,6 +25,7 @@ from supple.formats.gltf.container import (
 )
 from supple.formats.gltf.kept_original import split_binary
 from supple.formats.gltf.notes import Notes, quoted
+from supple.formats.registry import GLTF_SUFFIXES
 
 VERTICES, CORNERS = 34962, 34963
 COMPONENTS = {"i1": 5120, "u1": 5121, "i2": 5122, "u2": 5123, "u4": 5125, "f4": 5126}
@@ -116,6 +117,10 @@ class GltfFile:
             made.append(self.add("accessors", described))
         return made
 
+    def whole(self, path: Path) -> bytes:
+        """Return the bytes that a file of this name has."""
+        return self.gltf() if path.suffix.lower() == ".gltf" else self.glb()
+
     def glb(self) -> bytes:
         """Return the whole as one binary file."""
         text = _as_text(self.json)
@@ -151,6 +156,12 @@ def _as_text(tree: dict[str, Any]) -> bytes:
 # A file opened to be added to: with nothing of it changed, or with all its bytes in one buffer.
 
 
+def check_gltf_name(path: Path) -> None:
+    """Refuse a file to be written whose name is not that of glTF."""
+    if path.suffix.lower() not in GLTF_SUFFIXES:
+        raise FormatError(f'{path.name}: "{path.suffix}" is not glTF; use .glb or .gltf')
+
+
 def added_to(path: Path, source: Path, data: bytes) -> tuple[bytes, GltfFile]:
     """Open a file to be added to and written to a path, with nothing else of it changed.
 
@@ -163,7 +174,7 @@ def added_to(path: Path, source: Path, data: bytes) -> tuple[bytes, GltfFile]:
         The same, open.
     """
     notes = Notes(source.name)
-    binary = path.suffix.lower() == ".glb"
+    binary = path.suffix.lower() != ".gltf"
     if not _fits(path, source, open_container(data, notes).json, (data[:4] == MAGIC, binary)):
         whole = open_to_add(source, data)
         data = whole.glb() if binary else whole.gltf()

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from supple.arrays import Floats, Singles
-from supple.errors import FormatError, warn
+from supple.errors import warn
 from supple.formats.clip_match import plays
-from supple.formats.file_bytes import read_bytes, reading
+from supple.formats.file_bytes import reading
 from supple.formats.gltf.accessors import Accessors
 from supple.formats.gltf.document import DRACO, Document
 from supple.formats.gltf.draco import decode_draco
@@ -22,7 +22,7 @@ from supple.formats.gltf.notes import Notes
 from supple.formats.gltf.read.animation import Channel
 from supple.formats.gltf.read.clips import GltfClip
 from supple.formats.gltf.read.gltf import GltfSource
-from supple.formats.gltf.write.gltf_file import GltfFile, open_to_add
+from supple.formats.gltf.write.gltf_file import GltfFile, check_gltf_name, open_to_add
 from supple.formats.gltf.write.loaded_again import loaded_again
 from supple.formats.gltf.write.morph_targets import (
     NewTargets,
@@ -38,13 +38,13 @@ from supple.formats.gltf.write.new_scene import new_scene
 from supple.formats.gltf.write.new_skin import new_skin
 from supple.formats.gltf.write.node_animation import NodeMotion
 from supple.formats.gltf.write.offsets import ShapedNodes, fit_groups, normal_targets
+from supple.formats.gltf.write.vrm_extension import give_way
 from supple.formats.gltf.write.weight_tracks import Times, Track, faded, play_weights, widen_weights
 from supple.formats.morph_fit import Progress
-from supple.formats.registry import GLTF_SUFFIXES
 from supple.formats.smpl.load_body import BodySource
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
-from supple.rig.skeleton.skinning import skinned_core
+from supple.rig.skeleton.skinning import skinned_core, skinned_rigs
 from supple.saving import write_whole
 
 __all__ = ["holds_several", "write_gltf"]
@@ -56,6 +56,7 @@ def write_gltf(
     *,
     error: float = 0.002,
     normals: bool = False,
+    drop_springs: bool = False,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Write baked motions into a copy of the character's own glTF file, or into a new file.
@@ -73,6 +74,9 @@ def write_gltf(
     normals
         Whether normals get morph targets, too; without, they turn with the joints only. In a new
         file they always do: no joint turns them.
+    drop_springs
+        Of a VRM: take out springs that would move joints under this flesh, which are warned of
+        otherwise.
     progress
         Called with the part done, 0 to 1, and what is being done.
 
@@ -81,7 +85,8 @@ def write_gltf(
     dict
         ``n_shapes`` added (the most of any mesh), ``error`` reached, ``bytes`` written,
         ``animation`` (``animations`` of several) and whether one is ``new``. Of the character's
-        own file also ``meshes`` with shapes, and ``draco`` primitives that were decompressed.
+        own file also ``meshes`` with shapes, ``draco`` primitives that were decompressed, and
+        ``springs`` of a VRM under the flesh.
 
     Notes
     -----
@@ -97,8 +102,7 @@ def write_gltf(
         If the character's file is no longer what was loaded, or the target cannot be written.
     """
     path = Path(path)
-    if path.suffix.lower() not in GLTF_SUFFIXES:
-        raise FormatError(f'{path.name}: "{path.suffix}" is not glTF; use .glb or .gltf')
+    check_gltf_name(path)
     bakes = [baked] if isinstance(baked, BakedMotion) else list(baked)
     source, tell = bakes[0].character.source, progress or (lambda part, what: None)
     if not isinstance(source, GltfSource):
@@ -114,6 +118,7 @@ def write_gltf(
         return {**figures, "bytes": size}
     writer = _Writer(bakes, source, error, tell)
     writer.write(normals)
+    writer.clear_springs(path.name, drop_springs)
     tell(1.0, "writing the file")
     size = _write_file(path, writer.file)
     return {**writer.figures(), "bytes": size}
@@ -126,7 +131,7 @@ def holds_several(character: Character, options: Mapping[str, Any]) -> bool:
 
 def _write_file(path: Path, file: GltfFile) -> int:
     """Write the file as its suffix says, and return the number of bytes."""
-    whole = file.glb() if path.suffix.lower() == ".glb" else file.gltf()
+    whole = file.whole(path)
     write_whole(path, whole)
     return len(whole)
 
@@ -165,7 +170,7 @@ class _Writer:
     ) -> None:
         self.bakes, self.error, self.progress = bakes, error, progress
         self.character = bakes[0].character
-        data = read_bytes(source.path, GLTF_SUFFIXES)
+        data = source.read()
         self.loaded = loaded_again(self.character, source)
         self.source: GltfSource = self.loaded.source
         with reading(source.path.name):
@@ -176,6 +181,7 @@ class _Writer:
         self.fits: list[ShapedNodes] = []
         self.decoded = 0
         self.animations: list[str] = []
+        self.springs: list[str] = []
 
     @cached_property
     def motion(self) -> NodeMotion:
@@ -215,7 +221,21 @@ class _Writer:
             "new": any(played.clip is None for played in self.played),
             "meshes": sum(len(fit.nodes) for fit in self.fits if len(fit.shapes)),
             "draco": self.decoded,
+            **({"springs": self.springs} if self.springs else {}),
         }
+
+    def clear_springs(self, name: str, drop: bool) -> None:
+        """Warn of springs of a VRM that move what has flesh now, or drop them."""
+        flesh = np.zeros(self.loaded.rig.n_vertices)
+        for fit in self.fits:
+            far = np.abs(fit.weights).max(axis=0, initial=0)
+            reach = np.tensordot(far, np.linalg.norm(fit.shapes, axis=2), axes=1)
+            flesh[fit.vertices] = reach > self.error * self.character.surface.size
+        moved: set[int] = set()
+        for rig in skinned_rigs(self.loaded.rig):
+            carried = rig.weight_matrix().T @ flesh
+            moved.update(self.source.joint_nodes[: len(carried)][carried > 0].tolist())
+        self.springs = give_way(self.file, name, moved, drop)
 
     def _as_played(self, baked: BakedMotion, rows: slice) -> _Played:
         when = baked.times.astype(np.float32).astype(np.float64)

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from supple.errors import FormatError, SuppleError, SuppleWarning
+from supple.formats.gltf.kept_original import without_added
 from supple.formats.gltf.read.animation import Channel
-from supple.formats.gltf.read.gltf import GltfSource, load_gltf
+from supple.formats.gltf.read.gltf import GltfSource, read_gltf
 from supple.rig.character import Character
 from supple.rig.deformers.blend_shapes import BlendShapeRig
 from supple.rig.skeleton.skinning import SkinnedRig
@@ -32,7 +33,10 @@ def loaded_again(character: Character, source: GltfSource, *, curves: bool = Tru
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SuppleWarning)
-            again = load_gltf(source.path, character.metres_per_unit, curves=curves)
+            data = source.read()
+            if not curves:
+                data = without_added(name, data)
+            again = read_gltf(source.path, data, character.metres_per_unit)
     except SuppleError as error:
         raise FormatError(f"{error}; it was sound when it was loaded, leave it there") from error
     if not _same(character, source, again):

@@ -15,6 +15,7 @@ from supple.formats.gltf.accessors import COMPONENTS, Accessors
 from supple.formats.gltf.document import DRACO, Document
 from supple.formats.gltf.draco import decode_draco
 from supple.formats.gltf.write.gltf_file import CORNERS, VERTICES, GltfFile
+from supple.formats.gltf.write.vrm_extension import copy_binds
 from supple.rig.baked_motion import BakedMotion
 
 
@@ -31,8 +32,9 @@ def own_mesh(file: GltfFile, node: int) -> dict[str, Any]:
     nodes = file.part("nodes")
     index = nodes[node]["mesh"]
     if any(other.get("mesh") == index for k, other in enumerate(nodes) if k != node):
-        index = file.add("meshes", copy.deepcopy(file.part("meshes")[index]))
-        nodes[node]["mesh"] = index
+        new = file.add("meshes", copy.deepcopy(file.part("meshes")[index]))
+        copy_binds(file, index, new)
+        nodes[node]["mesh"] = index = new
     return file.part("meshes")[index]
 
 
@@ -102,13 +104,17 @@ class _Targets:
 
 
 def _name_targets(mesh: dict[str, Any], before: int, names: list[str]) -> None:
-    extras = mesh.setdefault("extras", {})
-    if not isinstance(extras, dict):
-        return  # somebody's own; there is no room for names
-    old = extras.get("targetNames")
+    for owner in (mesh, *mesh["primitives"]):  # VRM 0.x has names of primitives, others of meshes
+        extras = owner.setdefault("extras", {}) if owner is mesh else owner.get("extras")
+        if not isinstance(extras, dict) or (owner is not mesh and "targetNames" not in extras):
+            continue  # somebody's own; there is no room for names
+        extras["targetNames"] = _with_names(extras.get("targetNames"), before, names)
+
+
+def _with_names(old: Any, before: int, names: list[str]) -> list[str]:
     known = [name for name in old if isinstance(name, str)] if isinstance(old, list) else []
     known += [f"target_{k}" for k in range(len(known), before)]
-    extras["targetNames"] = [*known[:before], *unused_names(names, known)]
+    return [*known[:before], *unused_names(names, known)]
 
 
 def target_names(bakes: Sequence[BakedMotion], count: int) -> list[str]:

@@ -28,7 +28,7 @@ __all__ = ["ClipPlan", "LayerPlan", "check_layer_target"]
 MOST_AROUND = 10_000
 
 
-def check_layer_target(path: Path, character: Character) -> None:
+def check_layer_target(path: Path, character: Character, motions: Sequence[str] = ()) -> None:
     """Refuse to write over a file that the character's own USD file needs, if it has one.
 
     A layer over that file would then be a layer over itself.

@@ -1,0 +1,174 @@
+# SPDX-FileCopyrightText: The Supple developers
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Takes of .fbx files: an action of each object and key in Blender, all of them in one take.
+
+Blender's exporter makes a take of each NLA strip, or of each action, of one object: keys of meshes
+keep whatever they play. So each take's strip is the armature's, and when its turn comes everything
+else is given what it plays in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import bpy
+import numpy as np
+from mathutils import Matrix
+
+from .character import MARK, Character, Clip, Problem, curves_of
+from .layers import show_flesh
+
+__all__ = ["export_takes", "import_takes"]
+
+#: Custom property of an action: the take that it was imported from.
+TAKE = "supple_take"
+
+
+def import_takes(path: str) -> None:
+    """Import an .fbx; actions of armatures are called as their takes."""
+    _enable()
+    bpy.ops.import_scene.fbx(filepath=path)
+    if not bpy.data.objects:
+        raise Problem("has nothing in it that Blender imports")
+    known = _take_names(path)
+    for owner in _owners():
+        for action in _actions(owner):
+            action[TAKE] = _take_of(action.name.removeprefix(f"{owner.name}|"), known)
+    for rig in (each for each in bpy.data.objects if each.type == "ARMATURE"):
+        mine = _actions(rig)
+        takes = [each[TAKE] for each in mine]
+        for action, take in zip(mine, takes, strict=True):
+            _key_others(rig, action)
+            if takes.count(take) == 1 and take not in bpy.data.actions:
+                action.name = take
+
+
+def _take_names(path: str) -> list[str]:
+    """Return the names of all takes in an .fbx, the longest first."""
+    from io_scene_fbx.parse_fbx import parse
+
+    objects = [part for part in parse(path)[0].elems if part.id == b"Objects"]
+    stacks = [each for part in objects for each in part.elems if each.id == b"AnimationStack"]
+    names = [each.props[1].split(b"\0")[0].decode("utf-8", "replace") for each in stacks]
+    return sorted(names, key=len, reverse=True)
+
+
+def _take_of(name: str, known: list[str]) -> str:
+    """Return the take that an action is of: TAKE|LAYER, or TAKE where its layer is called so.
+
+    Blender cuts long names off, in the middle of the take's maybe.
+    """
+    found = [take for take in known if f"{name}|".startswith(f"{take}|")]
+    found = found or [take for take in known if take.startswith(name)]
+    return found[0] if found else name
+
+
+def _actions(owner: bpy.types.ID) -> list[bpy.types.Action]:
+    """Return the actions that were imported for an object or a key."""
+    return [each for each in bpy.data.actions if each.name.startswith(f"{owner.name}|")]
+
+
+def _key_others(rig: bpy.types.Object, action: bpy.types.Action) -> None:
+    """Key the pose that bones have outside of a take: a take played alone begins at rest."""
+    keyed = {curve.data_path.split('"')[1] for curve in curves_of(action) if '"' in curve.data_path}
+    posed = [bone for bone in rig.pose.bones if bone.name not in keyed]
+    posed = [bone for bone in posed if abs(np.array(bone.matrix_basis) - np.eye(4)).max() > 1e-6]
+    if posed:
+        rig.animation_data.action = action
+    for bone in posed:
+        turn = "quaternion" if bone.rotation_mode == "QUATERNION" else "euler"
+        for channel in ("location", f"rotation_{turn}", "scale"):
+            bone.keyframe_insert(channel, frame=action.frame_range[0])
+
+
+def _enable() -> None:
+    import addon_utils
+
+    addon_utils.enable("io_scene_fbx")
+    if not hasattr(bpy.types, "EXPORT_SCENE_OT_fbx"):
+        raise Problem("needs Blender's FBX add-on, which this Blender has not")
+
+
+def _owners() -> Iterator[Any]:
+    """Yield what an .fbx can animate: objects, shape keys, cameras."""
+    yield from bpy.data.objects
+    yield from bpy.data.shape_keys
+    yield from bpy.data.cameras
+
+
+def export_takes(character: Character, clips: Sequence[Clip], path: Path) -> None:
+    """Export the scene as .fbx, each clip of the character a take in which its flesh plays."""
+    _enable()
+    armature = character.armature
+    animated = armature.animation_data_create()
+    for track in list(animated.nla_tracks):
+        animated.nla_tracks.remove(track)
+    for clip in clips:
+        if clip.action is not None:
+            strip = animated.nla_tracks.new().strips.new(
+                clip.name, clip.first, bpy.data.actions[clip.action]
+            )
+            strip.name = clip.name
+            strip.action_frame_start, strip.action_frame_end = clip.first, clip.last
+            strip.frame_start, strip.frame_end = clip.first, clip.last
+            if hasattr(strip, "action_slot") and strip.action_slot is None:
+                strip.action_slot = strip.action_suitable_slots[0]
+    takes = bool(animated.nla_tracks)
+    if not takes and clips:
+        show_flesh(character.meshes, clips[0].name)
+        bpy.context.scene.frame_start, bpy.context.scene.frame_end = clips[0].first, clips[0].last
+    with _each_take(lambda name: _play(character, clips, name)):
+        bpy.ops.export_scene.fbx(
+            filepath=str(path),
+            use_mesh_modifiers=False,  # or shape keys would be lost
+            add_leaf_bones=False,
+            use_custom_props=False,
+            path_mode="COPY",
+            embed_textures=True,
+            bake_anim=bool(clips),
+            bake_anim_use_nla_strips=takes,
+            bake_anim_use_all_actions=False,
+            bake_anim_simplify_factor=0.0,
+        )
+
+
+def _play(character: Character, clips: Sequence[Clip], name: str) -> None:
+    """Have everything but the armature play its part of a take, from rest."""
+    clip = next(each for each in clips if each.name == name)
+    take = bpy.data.actions[clip.action or name].get(TAKE)
+    for bone in character.armature.pose.bones:
+        bone.matrix_basis = Matrix()
+    for obj in character.meshes:
+        keys = obj.data.shape_keys
+        for block in keys.key_blocks if keys else ():
+            if block.name.startswith(f"{MARK} "):
+                block.value = 0
+    show_flesh(character.meshes, name)
+    for owner in _owners():
+        if take is None or owner == character.armature or owner.animation_data is None:
+            continue
+        played = [each for each in _actions(owner) if each.get(TAKE) == take]
+        if played:
+            owner.animation_data.action = played[0]
+
+
+@contextmanager
+def _each_take(begin: Callable[[str], None]) -> Iterator[None]:
+    """Call a function with the name of each strip before the exporter goes through its frames."""
+    from io_scene_fbx import export_fbx_bin as exporter
+
+    bake = exporter.fbx_animations_do
+
+    def baked(scene_data: Any, strip: Any, *more: Any, **named: Any) -> Any:
+        if isinstance(strip, bpy.types.NlaStrip):
+            begin(strip.name)
+        return bake(scene_data, strip, *more, **named)
+
+    exporter.fbx_animations_do = baked
+    try:
+        yield
+    finally:
+        exporter.fbx_animations_do = bake

@@ -1,0 +1,432 @@
+""".blend and .fbx files through Blender: what they hold stays, and their flesh plays in Blender."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.spatial import cKDTree
+
+import supple
+from helpers.commands import run_here
+from helpers.tail_file import tail_file
+from supple.app import blender_setup
+from supple.errors import SuppleError
+from supple.formats.blender import blender_process
+from supple.formats.blender.blender_program import BlenderProgram
+from supple.rig.baked_motion import BakedMotion
+from supple.rig.character import Character
+
+TAKES = ("Sway", "Nod")
+#: Part of the size that shapes may be from the simulation.
+ERROR = 0.002
+SMALL: dict[str, Any] = {"tets": 300, "modes": 6, "poses": 1}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def here(blender_python: Path) -> Iterator[None]:
+    """Have Supple use the Blender of the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SUPPLE_BPY", str(blender_python.parents[1]))
+        patch.delenv("SUPPLE_BLENDER", raising=False)
+        yield
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("files")
+
+
+@pytest.fixture(scope="module")
+def files(blender: Any, folder: Path) -> dict[str, Path]:
+    """A tube on three bones with two clips, as Blender itself writes it."""
+    found = {}
+    for suffix in (".blend", ".fbx"):
+        found[suffix] = folder / f"tube{suffix}"
+        blender("character_file", path=str(found[suffix]))
+    return found
+
+
+def baked_with(path: Path, **options: Any) -> list[BakedMotion]:
+    """Rig frames of all clips with a swing on top: no simulation, but flesh that is off the rig."""
+    character = supple.load(path, **options)
+    rate = character.source.frame_rate
+    bakes: list[BakedMotion] = []
+    for motion in character.motions.values():
+        times = motion.times  # a key at each frame
+        blank = BakedMotion(character, motion, np.empty((len(times), 1, 3), np.float32), rate)
+        place = character.surface.vertices
+        way = np.stack([np.sin(2 * place[:, 1]), 0.3 * np.cos(3 * place[:, 0]), place[:, 1] / 5], 1)
+        swing = 0.1 * np.sin(9 * times + len(bakes))
+        frames = [blank.rig_frame(k) + s * way for k, s in enumerate(swing)]
+        bakes.append(BakedMotion(character, motion, np.array(frames, np.float32), rate))
+    return bakes
+
+
+def take_of(name: str) -> str:
+    return name.rsplit("|", 1)[-1]
+
+
+def farthest(shown: Any, alone: Any, bakes: list[BakedMotion]) -> float:
+    """How far what Blender shows is from baked frames, as a part of the size."""
+    worst = 0.0
+    for baked in bakes:
+        x, y, z = np.moveaxis(baked.frames, 2, 0)
+        told = np.stack([x, -z, y], axis=2)
+        a, b, c = baked.rig_frame(0).T
+        take = take_of(baked.motion.name)
+        off, place = cKDTree(np.stack([a, -c, b], axis=1)).query(alone[take][0])
+        assert off.max() < 1e-3 * baked.character.surface.size
+        worst = max(worst, np.linalg.norm(shown[take] - told[:, place], axis=2).max())
+    return worst / bakes[0].character.surface.size
+
+
+@pytest.mark.parametrize("suffix", [".blend", ".fbx"])
+def test_a_file_keeps_joints_clips_and_materials_and_its_flesh_plays(
+    blender: Any, files: dict[str, Path], tmp_path: Path, suffix: str
+):
+    source, target = files[suffix], tmp_path / f"soft{suffix}"
+    bakes = baked_with(source)
+    figures = supple.save(target, bakes)
+    assert figures["error"] <= ERROR
+    before = blender("played", path=str(source), out=str(tmp_path / "before.npz"))
+    after = blender("played", path=str(target), out=str(tmp_path / "after.npz"))
+    for part in ("joints", "materials", "faces", "rate", "modifiers"):
+        assert after[part] == before[part]
+    assert len(after["keys"]) == 1 + figures["n_shapes"] == 1 + figures["added"]
+    ours = [name for name in after["actions"] if "Supple" in name or name.startswith("Key|")]
+    assert len(ours) == len(TAKES)
+    assert set(after["actions"]) - set(ours) == set(before["actions"])
+    alone, shown = np.load(tmp_path / "before.npz"), np.load(tmp_path / "after.npz")
+    assert farthest(shown, alone, bakes) <= ERROR
+    assert farthest(alone, alone, bakes) > 5 * ERROR  # the input has no flesh
+    assert sorted(os.listdir(tmp_path)) == ["after.npz", "before.npz", target.name]
+
+
+def test_flesh_in_a_blend_file_is_the_add_ons_and_goes_without_a_trace(
+    blender: Any, files: dict[str, Path], tmp_path: Path
+):
+    target = tmp_path / "soft.blend"
+    supple.save(target, baked_with(files[".blend"])[0])
+    outs = [str(tmp_path / f"{k}.npz") for k in range(2)]
+    before = blender("played", path=str(files[".blend"]), out=outs[0])
+    after = blender("played", path=str(target), out=outs[1], remove=True)
+    assert after == before
+    one, other = map(np.load, outs)
+    assert all(np.array_equal(one[take], other[take]) for take in TAKES)
+
+
+def test_the_command_bakes_both_ways_at_the_scenes_frames(
+    blender: Any, files: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    few = ["--tets", "300", "--modes", "6", "--poses", "1"]
+    done = run_here("bake", str(files[".blend"]), "--motion", "Nod", *few, "--json")
+    assert done.returncode == 0, done.stderr
+    figures = json.loads(done.stdout)
+    assert (figures["output"], figures["rate"], figures["frames"]) == ("tube_soft.blend", 24, 8)
+    assert figures["error"] <= ERROR
+    found = blender("played", path=str(tmp_path / "tube_soft.blend"), out="x.npz")
+    assert len(found["keys"]) == 1 + figures["shapes"] > 1
+    done = run_here("info", "tube_soft.blend", "--json")
+    assert [clip["name"] for clip in json.loads(done.stdout)["clips"]] == sorted(TAKES)
+
+
+def test_what_a_blend_file_holds_can_be_written_as_fbx_and_as_glb(
+    blender: Any, files: dict[str, Path], tmp_path: Path
+):
+    bakes = baked_with(files[".blend"])
+    supple.save(tmp_path / "soft.fbx", bakes)
+    blender("played", path=str(files[".blend"]), out=str(tmp_path / "before.npz"))
+    found = blender("played", path=str(tmp_path / "soft.fbx"), out=str(tmp_path / "after.npz"))
+    assert found["joints"] == ["Root", "Mid", "Tip"]
+    alone, shown = np.load(tmp_path / "before.npz"), np.load(tmp_path / "after.npz")
+    assert farthest(shown, alone, bakes) <= ERROR
+    supple.save(tmp_path / "soft.glb", bakes)
+    again = supple.load(tmp_path / "soft.glb")
+    assert list(again.motions) == list(bakes[0].character.motions)
+
+
+def test_takes_keep_names_that_are_too_long_for_blenders_actions(blender: Any, tmp_path: Path):
+    source, target = tmp_path / "long.fbx", tmp_path / "soft.fbx"
+    blender("character_file", path=str(source), kind="long_names")
+    bakes = baked_with(source)
+    takes = [f"{'Rig' * 10}|{take}" for take in sorted(TAKES)]
+    assert [each.motion.name for each in bakes] == takes
+    supple.save(target, bakes)
+    assert sorted(supple.load(target).motions) == takes
+
+
+def test_own_shape_keys_stay_and_flesh_comes_behind_them(blender: Any, tmp_path: Path):
+    source, target = tmp_path / "fat.fbx", tmp_path / "soft.fbx"
+    blender("character_file", path=str(source), kind="own_keys")
+    bakes = baked_with(source)
+    supple.save(target, bakes)
+    blender("played", path=str(source), out=str(tmp_path / "before.npz"))
+    after = blender("played", path=str(target), out=str(tmp_path / "after.npz"))
+    assert after["keys"][:2] == ["Basis", "Fat"]
+    alone, shown = np.load(tmp_path / "before.npz"), np.load(tmp_path / "after.npz")
+    assert farthest(shown, alone, bakes) <= ERROR
+
+
+def test_what_modifiers_make_gets_a_cache_beside_a_blend_file_and_no_fbx(
+    blender: Any, tmp_path: Path
+):
+    source, target = tmp_path / "fine.blend", tmp_path / "soft.blend"
+    blender("character_file", path=str(source), kind="subdivided")
+    bakes = baked_with(source)
+    figures = supple.save(target, bakes[:1])
+    assert figures["added"] == 1
+    (cache,) = (tmp_path / "soft_supple").iterdir()
+    found = blender("played", path=str(target), out=str(tmp_path / "x.npz"))
+    assert "MESH_CACHE" in found["modifiers"]
+    supple.save(tmp_path / "again.blend", baked_with(target)[:1])  # replaces flesh, in a copy
+    assert cache.is_file()
+    with pytest.raises(SuppleError, match="needs a point cache"):
+        supple.save(tmp_path / "soft.fbx", bakes[:1])
+    assert not list(tmp_path.glob("*.fbx"))
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_one_of_several_characters_is_chosen_by_its_armature(blender: Any, tmp_path: Path):
+    source = tmp_path / "two.blend"
+    blender("character_file", path=str(source), kind="two")
+    with pytest.raises(SuppleError, match="has 2 characters; choose with --armature"):
+        supple.load(source)
+    with pytest.raises(SuppleError, match='has no armature "Nobody" that moves a visible mesh'):
+        supple.load(source, armature="Nobody")
+    done = run_here("info", str(source), "--armature", "OtherRig", "--json")
+    assert [mesh["name"] for mesh in json.loads(done.stdout)["meshes"]] == ["Other"]
+    done = run_here("bake", "gorilla", "--armature", "OtherRig")
+    assert done.stderr == "supple: gorilla: has no armature of Blender's; leave out --armature\n"
+
+
+def test_without_an_action_there_is_nothing_to_play_flesh_in(blender: Any, tmp_path: Path):
+    source = tmp_path / "still.blend"
+    blender("character_file", path=str(source), kind="still")
+    done = run_here("bake", str(source), "-o", str(tmp_path / "soft.blend"))
+    assert "has no action that flesh could play in; add one, or write to .glb" in done.stderr
+    assert not supple.load(source).motions
+
+
+def test_a_file_without_a_rig_is_refused(blender: Any, tmp_path: Path):
+    blender("character_file", path=str(tmp_path / "bare.blend"), kind="no rig")
+    with pytest.raises(SuppleError, match="has no armature that moves a visible mesh"):
+        supple.load(tmp_path / "bare.blend")
+
+
+def test_motions_and_characters_from_elsewhere_go_elsewhere(files: dict[str, Path], tmp_path: Path):
+    bakes = baked_with(files[".blend"])
+    other = type(bakes[0].motion)(
+        bakes[0].times, bakes[0].motion.poses, bakes[0].motion.roots, "Jump"
+    )
+    jump = BakedMotion(bakes[0].character, other, bakes[0].frames, 24)
+    with pytest.raises(SuppleError, match='"Jump" is no clip of the file'):
+        supple.save(tmp_path / "soft.blend", jump)
+    done = run_here("bake", str(files[".blend"]), "--motion", "wiggle", "-o", f"{tmp_path}/x.fbx")
+    assert '"wiggle" is no clip of the file; write it to .glb' in done.stderr
+    assert not list(tmp_path.iterdir())
+    tail = tail_file(tmp_path / "tail.glb", seconds=0.5)
+    done = run_here("bake", str(tail), "-o", str(tmp_path / "tail.blend"))
+    assert "is for characters from .blend and .fbx; use .glb" in done.stderr
+
+
+def test_a_file_that_has_changed_gets_no_flesh(files: dict[str, Path], tmp_path: Path):
+    source = tmp_path / "tube.blend"
+    source.write_bytes(files[".blend"].read_bytes())
+    bakes = baked_with(source)
+    source.write_bytes(source.read_bytes() + b"\0")
+    with pytest.raises(SuppleError, match="has changed since it was loaded"):
+        supple.save(tmp_path / "soft.blend", bakes)
+    assert [file.name for file in tmp_path.iterdir()] == ["tube.blend"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("cut.blend", "half", ""),
+        ("cut.fbx", "half", ""),
+        ("text.blend", b"not a blend", "is no .blend file"),
+        ("empty.blend", b"", "is empty"),
+        ("text.fbx", b"; FBX 7.4.0 project file\nFBXHeaderExtension:  {\n}\n", "is a text FBX"),
+        ("noise.fbx", bytes(range(256)) * 8, "is no FBX file"),
+        ("head.blend", b"BLENDER-v402" + bytes(64), ""),
+        ("missing.blend", None, "there is no such file"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_damaged_files_are_one_line(
+    files: dict[str, Path], tmp_path: Path, name: str, content: Any, said: str
+):
+    path = tmp_path / name
+    if content == "half":
+        whole = files[path.suffix].read_bytes()
+        content = whole[: len(whole) // 2]
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(SuppleError) as caught:
+        supple.load(path)
+    assert str(caught.value).startswith(f"{name}: ")
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_nothing_in_a_blend_file_is_executed(blender: Any, tmp_path: Path):
+    source, trap = tmp_path / "trap.blend", tmp_path / "trapped"
+    blender("trapped_file", path=str(source), trap=str(trap))
+    trap.unlink(missing_ok=True)
+    supple.save(tmp_path / "soft.blend", baked_with(source))
+    assert not trap.exists()
+    blender("trusted", path=str(source))
+    assert trap.exists()  # whoever trusts it walks into the trap
+
+
+def stand_in(path: Path, does: str) -> Path:
+    path.write_text(f"#!/bin/sh\n{does}\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_the_program_is_asked_without_settings_and_scripts(
+    blender_python: Path, files: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    words = tmp_path / "words"
+    last = f'echo "$@" > "{words}"; for last; do :; done; exec "{blender_python}" -c "$last"'
+    monkeypatch.setenv("SUPPLE_BLENDER", str(stand_in(tmp_path / "blender", last)))
+    assert list(supple.load(files[".blend"]).motions) == sorted(TAKES)
+    told = words.read_text()
+    assert all(word in told for word in ("--background", "--factory-startup", "--disable-autoexec"))
+
+
+def test_a_blender_that_says_nothing_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(blender_process, "PATIENCE", 0.3)
+    program = stand_in(tmp_path / "blender", f'echo $$ > "{tmp_path}/pid"; sleep 60')
+    with pytest.raises(SuppleError, match="Blender said nothing for"):
+        ask(program)
+    assert gone(int((tmp_path / "pid").read_text()))
+
+
+def test_a_blender_that_fails_is_one_line(tmp_path: Path):
+    crash = stand_in(tmp_path / "crash", "kill -SEGV $$")
+    with pytest.raises(SuppleError, match=r"x.blend: is damaged, .* \(SIGSEGV\)"):
+        ask(crash)
+    wrong = stand_in(tmp_path / "wrong", "echo no such library >&2; exit 5")
+    with pytest.raises(SuppleError, match=r"Blender ended early \(no such library\)"):
+        ask(wrong)
+    with pytest.raises(SuppleError, match="Blender cannot be started"):
+        ask(tmp_path / "nowhere")
+
+
+def ask(program: Path) -> Any:
+    blender = BlenderProgram(program, False, "the test")
+    return blender_process.ask_blender(blender, "x.blend", {"action": "version"})
+
+
+def gone(pid: int) -> bool:
+    for _ in range(100):
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_blender_ends_with_the_command(blender_python: Path, tmp_path: Path):
+    """Also where nobody can clean up: the process that waits for it is killed."""
+    code = (
+        "from pathlib import Path\n"
+        "from supple.formats.blender import blender_process, blender_program\n"
+        f"python = Path({str(blender_python)!r})\n"
+        f"blender_program.SCRIPT = {HANGING.format(pid=str(tmp_path / 'pid'))!r}\n"
+        "program = blender_program.BlenderProgram(python, True, '')\n"
+        "blender_process.ask_blender(program, 'x.blend', {'action': 'version'})\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code])
+    pid = tmp_path / "pid"
+    while not (pid.exists() and pid.read_text()):
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert gone(int(pid.read_text()))
+
+
+HANGING = (
+    "import sys, os, time; sys.path.insert(0, {{folder!r}}); from supple_addon import files; "
+    "files.ACTIONS['version'] = lambda told, tell: "
+    "(open({pid!r}, 'w').write(str(os.getpid())), time.sleep(60)); files.main({{request!r}})"
+)
+
+
+def test_without_blender_one_line_says_what_to_install(
+    files: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.delenv("SUPPLE_BPY")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    done = run_here("info", str(files[".fbx"]))
+    assert done.returncode == 1
+    assert "which is not here; install it from blender.org, or run supple blender" in done.stderr
+    assert run_here("blender").stdout.startswith("no Blender: install it")
+    monkeypatch.setenv("SUPPLE_BLENDER", str(tmp_path / "nowhere"))
+    assert "SUPPLE_BLENDER is" in run_here("blender").stderr
+    monkeypatch.delenv("SUPPLE_BLENDER")
+    monkeypatch.setenv("SUPPLE_BPY", str(tmp_path))
+    assert "which is no environment with bpy" in run_here("blender").stderr
+
+
+#: A Python that makes environments with nothing in them but itself.
+MAKES_ENVIRONMENTS = """
+case "$3" in
+  venv) mkdir -p "$4/bin" && cp "$0" "$4/bin/python" ;;
+  pip) [ -z "$OFFLINE" ] || { echo "ERROR: No matching distribution found" >&2; exit 1; } ;;
+esac
+"""
+
+
+def test_an_environment_is_made_on_request_found_and_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    python = str(stand_in(tmp_path / "python", MAKES_ENVIRONMENTS))
+    monkeypatch.setattr(sys, "executable", python)
+    monkeypatch.setattr(blender_setup, "PYTHON", sys.version_info[:2])
+    monkeypatch.setattr(blender_setup, "ask_blender", lambda *_: {"version": "4.2"})
+    monkeypatch.delenv("SUPPLE_BPY")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv("OFFLINE", "yes")
+    done = run_here("blender", "--install")
+    assert "Blender cannot be installed (ERROR: No matching distribution found" in done.stderr
+    folder = tmp_path / "data/supple/blender"
+    assert not folder.exists()
+    monkeypatch.delenv("OFFLINE")
+    done = run_here("blender", "--install")
+    assert done.returncode == 0, done.stderr
+    assert f"Blender 4.2: {folder}/bin/python (supple blender --install)" in done.stdout
+    assert "is there already" in run_here("blender", "--install").stderr
+    assert run_here("blender", "--remove").returncode == 0
+    assert not folder.exists()
+    assert "nothing to remove" in run_here("blender", "--remove").stderr
+    monkeypatch.setattr(blender_setup, "PYTHON", (9, 9))
+    assert "needs python9.9, which is not here" in run_here("blender", "--install").stderr
+
+
+def test_a_simulated_character_is_shown_where_it_was_simulated(
+    blender: Any, files: dict[str, Path], tmp_path: Path
+):
+    character: Character = supple.load(files[".fbx"])
+    bakes = supple.bake_all(character, rate=24, **SMALL)
+    supple.save(tmp_path / "soft.fbx", bakes)
+    blender("played", path=str(files[".fbx"]), out=str(tmp_path / "before.npz"))
+    blender("played", path=str(tmp_path / "soft.fbx"), out=str(tmp_path / "after.npz"))
+    alone, shown = np.load(tmp_path / "before.npz"), np.load(tmp_path / "after.npz")
+    assert farthest(shown, alone, bakes) <= ERROR
