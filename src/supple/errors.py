@@ -26,8 +26,8 @@ LONGEST_LINE = 1000
 def one_line(text: str) -> str:
     """Return a text on one line that is safe to print: files put their words into messages.
 
-    >>> one_line("no joint \\x1b[2J\\n")
-    'no joint ?[2J?'
+    >>> one_line(f"no joint {chr(27)}[2J")
+    'no joint ?[2J'
     """
     if len(text) > LONGEST_LINE:
         text = text[: LONGEST_LINE - 2] + " …"

@@ -19,6 +19,7 @@ import numpy as np
 
 from helpers.gltf_builder import OCTAHEDRON, Builder, skinned_octahedron, turn
 from helpers.smpl_samples import body_fields
+from prove.arguments import calls, commands
 
 __all__ = ["BETWEEN", "BUNDLE", "SEEDS", "read_seeds"]
 
@@ -268,7 +269,8 @@ def _vtk() -> list[bytes]:
     rows = "\n".join(f"{x} {y} {z}" for x, y, z in OCTAHEDRON)
     cells = "\n".join("4 " + " ".join(map(str, row)) for row in TETS)
     text = (
-        f"# vtk DataFile Version 3.0\na\nASCII\nDATASET UNSTRUCTURED_GRID\nPOINTS 6 double\n{rows}\n"
+        "# vtk DataFile Version 3.0\na\nASCII\nDATASET UNSTRUCTURED_GRID\n"
+        f"POINTS 6 double\n{rows}\n"
         f"CELLS 4 20\n{cells}\nCELL_TYPES 4\n10\n10\n10\n10\n"
     )
     return [text.encode()]
@@ -441,6 +443,8 @@ SEEDS: dict[str, Callable[[], list[bytes]]] = {
     "bones": lambda: [_bones()],
     "research": _rigged_json,
     "complementary": _complementary,
+    "api": calls,
+    "commands": commands,
 }
 
 

@@ -1,9 +1,9 @@
 """Read a million hostile inputs: ``python tests/prove/fuzz.py --count 1000000``.
 
-Inputs are numbered: a kind and a number give the same bytes always. Each is read in a worker process
-that lives on; one that dies, hangs or grows is told by the number it was at, and another goes on
-behind it. What is not read or refused in one line is a defect: its input is kept in
-``.prove/defects``. Progress is kept in ``.prove/fuzz.json``, so that a run goes on where it stopped.
+Inputs are numbered: a kind and a number give the same bytes always. Each is read in a worker
+process that lives on; one that dies, hangs or grows is told by the number it was at, and another
+goes on behind it. What is not read or refused in one line is a defect: its input is kept in
+``.prove/defects``. Progress is kept in ``.prove/fuzz.json``: a run goes on where it stopped.
 
 ``python tests/prove/fuzz.py --kind glb --seed 123`` reads one input again and says how it went.
 """
@@ -56,14 +56,14 @@ def tried(kind: str, data: bytes, folder: Path) -> dict[str, Any]:
     path.write_bytes(data)
     before = reset_peak()
     start = time.process_time()
-    wrong = defect_of(KINDS[kind], path)
+    wrong, read = defect_of(KINDS[kind], path)
     seconds = time.process_time() - start
     grown = peak_memory() - before
     if not wrong and seconds > MOST_SECONDS:
         wrong = f"takes too long: over {MOST_SECONDS:g} s"
     if not wrong and grown > MOST_MEGABYTES:
         wrong = f"takes too much memory: over {MOST_MEGABYTES:g} MB"
-    return {"wrong": wrong, "seconds": seconds, "megabytes": grown}
+    return {"wrong": wrong, "read": read, "seconds": seconds, "megabytes": grown}
 
 
 def work(kind: str) -> None:
@@ -157,7 +157,7 @@ class Worker:
 
 
 def _lost(wrong: str, seconds: float) -> dict[str, Any]:
-    return {"wrong": wrong, "seconds": seconds, "megabytes": 0.0}
+    return {"wrong": wrong, "read": False, "seconds": seconds, "megabytes": 0.0}
 
 
 def signature(wrong: str) -> str:
@@ -176,13 +176,14 @@ class Progress:
 
     def of(self, kind: str) -> dict[str, Any]:
         """Return the row of a kind."""
-        empty = {"inputs": 0, "seconds": 0.0, "slowest_s": 0.0, "most_mb": 0.0, "defects": {}}
-        return self.kinds.setdefault(kind, empty)
+        empty = {"inputs": 0, "read": 0, "seconds": 0.0, "slowest_s": 0.0, "most_mb": 0.0}
+        return self.kinds.setdefault(kind, empty | {"defects": {}})
 
     def add(self, kind: str, number: int, said: dict[str, Any]) -> None:
         """Count an input."""
         row = self.of(kind)
         row["inputs"] = number + 1
+        row["read"] += said["read"]
         row["slowest_s"] = max(row["slowest_s"], round(said["seconds"], 3))
         row["most_mb"] = max(row["most_mb"], round(said["megabytes"], 1))
         if said["wrong"]:
@@ -198,11 +199,13 @@ class Progress:
 
     def lines(self) -> Iterable[str]:
         """Describe each kind, and all of them."""
-        yield f"{'kind':22}{'inputs':>9}{'1/s':>8}{'slowest s':>11}{'most MB':>9}{'defects':>9}"
+        heads = f"{'read':>7}{'1/s':>8}{'slowest s':>11}{'most MB':>9}{'defects':>9}"
+        yield f"{'kind':22}{'inputs':>9}{heads}"
         for name, row in self.kinds.items():
             rate = row["inputs"] / max(row["seconds"], 1e-9)
+            share = row["read"] / max(row["inputs"], 1)
             yield (
-                f"{name:22}{row['inputs']:9,}{rate:8.0f}{row['slowest_s']:11.2f}"
+                f"{name:22}{row['inputs']:9,}{share:7.0%}{rate:8.0f}{row['slowest_s']:11.2f}"
                 f"{row['most_mb']:9.1f}{len(row['defects']):9}"
             )
         count = sum(row["inputs"] for row in self.kinds.values())

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from helpers.pickle_mutations import mutated
+from prove import arguments
 from prove import mutations as change
 from prove.corpus import BETWEEN, BUNDLE
 from supple.errors import SuppleError, SuppleWarning
@@ -55,12 +56,14 @@ class Kind:
     strict: bool = False
 
 
-def defect_of(kind: Kind, path: Path) -> str:
-    """Read a file; "" where it is read or refused as it should be, else what went wrong."""
+def defect_of(kind: Kind, path: Path) -> tuple[str, bool]:
+    """Read a file: "" where it is read or refused as it should be, else what went wrong; read."""
+    read = False
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
             wrong = look(kind.read(path))
+            read = True
         except SuppleError as error:
             wrong = _of_message(error, kind)
         except MemoryError:
@@ -75,7 +78,7 @@ def defect_of(kind: Kind, path: Path) -> str:
             wrong = wrong or f"a warning of several lines: {each.message}"
         elif issubclass(each.category, ResourceWarning):
             wrong = wrong or f"ResourceWarning: {each.message}"
-    return wrong
+    return wrong, read
 
 
 def _of_message(error: SuppleError, kind: Kind) -> str:
@@ -104,7 +107,7 @@ def _where(error: BaseException) -> str:
 
 
 def look(value: Any) -> str:
-    """Say what is wrong with something that was read: numbers that are none, in what is computed on."""
+    """Say what is wrong with something that was read: numbers that are none where one computes."""
     surface = getattr(value, "surface", None) or value
     for name in ("vertices", "times"):
         array = getattr(surface, name, None)
@@ -246,4 +249,6 @@ KINDS: dict[str, Kind] = {
     ),
     "research": Kind(".json", change.changed_json, _load),
     "complementary": Kind(".bundle", _text, _bundle),
+    "api": Kind(".json", arguments.changed_call, arguments.run_call),
+    "commands": Kind(".json", arguments.changed_command, arguments.run_command, share=0.03),
 }

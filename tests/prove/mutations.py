@@ -1,7 +1,7 @@
 """Mutations that know what they change: trees, words, numbers, tensors, archives and pickles.
 
-Every function takes a whole input and a `random.Random`, and returns another input; the same state of
-the generator gives the same bytes.
+Every function takes a whole input and a `random.Random`, and returns another input; the same state
+of the generator gives the same bytes.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def _places(tree: Any) -> list[tuple[Any, Any]]:
 
 
 def changed_tree(tree: Any, rng: Random, most: int = 4) -> Any:
-    """Change a tree in some places: values, keys, lengths, what refers to what. Changes it itself."""
+    """Change a tree in some places: values, keys, lengths, what refers to what. In place."""
     for _ in range(rng.randint(1, most)):
         places = _places(tree)
         if not places:
@@ -150,7 +150,7 @@ def changed_json(data: bytes, rng: Random) -> bytes:
 
 
 def changed_bytes(data: bytes, rng: Random, most: int = 6, head: int = 400) -> bytes:
-    """Change bytes and words of four and eight, mostly in the head, where counts and offsets are."""
+    """Change bytes and words of four and eight, mostly in the head: counts, offsets."""
     found = bytearray(data)
     for _ in range(rng.randint(1, most)):
         edge = min(len(found), head) if rng.random() < 0.7 else len(found)
