@@ -55,7 +55,10 @@ def _painted_octahedron() -> Builder:
     image = b.add("images", {"bufferView": b.view(png), "mimeType": "image/png"})
     b.add("samplers", {"wrapS": 33071})
     texture = b.add("textures", {"source": image, "sampler": 0})
-    shade = {"baseColorFactor": [1, 0.5, 0.2, 1], "baseColorTexture": {"index": texture}}
+    shade: dict[str, Any] = {
+        "baseColorFactor": [1, 0.5, 0.2, 1],
+        "baseColorTexture": {"index": texture},
+    }
     moved = {"KHR_texture_transform": {"offset": [0.1, 0], "scale": [2, 2]}}
     shade["baseColorTexture"]["extensions"] = moved
     b.add("materials", {"pbrMetallicRoughness": shade, "doubleSided": True, "alphaMode": "BLEND"})

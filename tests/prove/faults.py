@@ -64,7 +64,7 @@ class _CountedFile(io.FileIO):
         super().__init__(handle, "wb")
         self.point = point
 
-    def write(self, data: Any) -> int:  # type: ignore[override]
+    def write(self, data: Any) -> int:
         block = bytes(data)
         half = len(block) // 2
         self.point()

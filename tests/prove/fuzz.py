@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -230,7 +231,7 @@ def run(count: int, kinds: list[str], progress: Progress, piece: int = 500) -> P
                 row, start = progress.of(kind), time.monotonic()
                 first = row["inputs"]
                 last = min(first + max(piece, share[kind] // 20), share[kind])
-                workers[kind].run(first, last, lambda n, said, k=kind: _told(k, n, said, progress))
+                workers[kind].run(first, last, partial(_told, kind, progress))
                 workers[kind].end()
                 row["seconds"] += time.monotonic() - start
                 progress.save()
@@ -241,7 +242,7 @@ def run(count: int, kinds: list[str], progress: Progress, piece: int = 500) -> P
     return progress
 
 
-def _told(kind: str, number: int, said: dict[str, Any], progress: Progress) -> None:
+def _told(kind: str, progress: Progress, number: int, said: dict[str, Any]) -> None:
     known = signature(said["wrong"]) in progress.of(kind)["defects"]
     progress.add(kind, number, said)
     if said["wrong"] and not known:

@@ -167,13 +167,13 @@ def changed_bytes(data: bytes, rng: Random, most: int = 6, head: int = 400) -> b
             at -= at % size if rng.random() < 0.7 else 0
             number = rng.choice((*WHOLE, *LARGE, len(found), len(found) - at))
             order = rng.choice(("little", "little", "big"))
-            found[at : at + size] = (number % 256**size).to_bytes(size, order)  # type: ignore[arg-type]
+            found[at : at + size] = (number % 256**size).to_bytes(size, order)
         elif way == 4:
             layout = rng.choice(("<f", ">f", "<d", ">d"))
-            number = rng.choice((*NO_NUMBERS, *REAL, -1.0))
-            if abs(number) > 3e38 and layout[1] == "f":
-                number = float("inf")
-            packed = struct.pack(layout, number)
+            real = rng.choice((*NO_NUMBERS, *REAL, -1.0))
+            if abs(real) > 3e38 and layout[1] == "f":
+                real = float("inf")
+            packed = struct.pack(layout, real)
             found[at : at + len(packed)] = packed
         elif way == 5:
             del found[at : at + rng.choice((1, 2, 4, 12, 100))]

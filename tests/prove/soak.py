@@ -97,8 +97,8 @@ class Soak:
         elif kind == 3:
             self.simulator.obstacles = ()
         elif kind == 4:
-            things = [Sphere(place, 0.2 * self.size), Plane(place - [0, self.size, 0], (0, 1, 0))]
-            self.simulator.obstacles = things
+            floor = Plane(place - [0, self.size, 0], (0, 1, 0))
+            self.simulator.obstacles = (Sphere(place, 0.2 * self.size), floor)
         elif kind == 5:
             ends = (place, place + self.size * rng.uniform(-0.5, 0.5, 3))
             self.simulator.obstacles = [Capsule(*ends, 0.1 * self.size)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -178,9 +179,5 @@ def test_dependencies_are_those_of_the_constraints_and_none_is_under_the_gpl():
     ],
 )
 def test_licences_are_told_apart(licence, forbidden):
-    sys.path.insert(0, str(ROOT / "tools"))
-    try:
-        from audit_dependencies import forbids
-    finally:
-        sys.path.pop(0)
-    assert forbids(licence) == forbidden
+    audit = runpy.run_path(str(ROOT / "tools" / "audit_dependencies.py"))
+    assert audit["forbids"](licence) == forbidden
