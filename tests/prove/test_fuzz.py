@@ -26,6 +26,7 @@ from supple.errors import LONGEST_LINE, FormatError, SuppleError, SuppleWarning,
 from supple.formats.bvh import read_bvh
 from supple.formats.caches.point_cache import read_point_cache
 from supple.formats.gltf.read.gltf import load_gltf
+from supple.formats.load import load
 from supple.formats.smpl.body_motion import read_body_motion
 from supple.rig.skeleton.joints import Skeleton
 
@@ -262,3 +263,16 @@ def test_a_material_that_is_no_name_is_refused():
 def test_a_player_of_no_whole_number_of_steps_is_refused(multiple):
     with pytest.raises(SuppleError, match="multiple"):
         CALLS["player"]("sweep", 1, multiple=multiple)
+
+
+def test_a_stage_with_a_place_that_is_no_number_is_refused_without_a_word_of_numpy(
+    corpus, tmp_path
+):
+    pytest.importorskip("pxr", reason="USD comes with the extra supple[usd]")
+    plain = read_seeds("usda", corpus)[1]
+    path = tmp_path / "a.usda"
+    path.write_bytes(plain.replace(b"translate = (0, 1, 0)", b"translate = (0, -inf, 0)"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(FormatError, match=r"a\.usda: "):
+            load(path)
