@@ -14,7 +14,6 @@ __all__ = [
     "SolverError",
     "SuppleError",
     "SuppleWarning",
-    "one_line",
     "warn",
 ]
 

@@ -187,6 +187,7 @@ def test_pages_name_no_option_that_a_command_does_not_have():
     known = {f"--{name}" for line in offers for name in re.findall(r" -l ([a-z-]+)", line)}
     assert {"--motion", "--most-poses", "--engine", "--growth", "--json"} <= known
     known |= {"--background", "--python-expr"}  # Blender's own
+    known |= {"--kind", "--count", "--seed", "--keep"}  # of tests/prove/fuzz.py
     for page in PAGES:
         for option in re.findall(r"(?<![\w-])--[a-z][a-z-]+", page.read_text(encoding="utf-8")):
             assert option in known, f"{page.name}: {option}"

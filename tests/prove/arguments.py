@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from prove.mutations import WORDS, changed_tree, written_json
+from prove.mutations import WORDS, changed_tree, few, written_json
 
 __all__ = ["calls", "changed_call", "changed_command", "commands", "run_call", "run_command"]
 
@@ -398,7 +398,7 @@ def commands() -> list[bytes]:
 def changed_command(data: bytes, rng: Random) -> bytes:
     """Change the words of a command, most often what stands behind an option."""
     words = json.loads(data)
-    for _ in range(rng.randint(1, 3)):
+    for _ in range(few(rng, 3)):
         at = rng.randrange(len(words))
         if at == 0 and rng.random() < 0.9:
             at = len(words) - 1

@@ -30,6 +30,7 @@ __all__ = [
     "changed_tree",
     "changed_words",
     "changed_zip",
+    "few",
     "hostile_value",
     "mostly",
 ]
@@ -47,6 +48,11 @@ WORDS = (
 )  # fmt: skip
 #: Text that stands for a number which JSON in Python would not write.
 RAW = ("1e999", "-1e999", "1" + "0" * 400, "NaN", "Infinity", "0.1e-999", "-0")
+
+
+def few(rng: Random, most: int) -> int:
+    """Return how many changes an input has: mostly one, which gets deeper than several would."""
+    return 1 if rng.random() < 0.6 else rng.randint(1, most)
 
 
 def hostile_value(rng: Random) -> Any:
@@ -102,7 +108,7 @@ def _places(tree: Any) -> list[tuple[Any, Any]]:
 
 def changed_tree(tree: Any, rng: Random, most: int = 4) -> Any:
     """Change a tree in some places: values, keys, lengths, what refers to what. In place."""
-    for _ in range(rng.randint(1, most)):
+    for _ in range(few(rng, most)):
         places = _places(tree)
         if not places:
             return hostile_value(rng)
@@ -152,7 +158,7 @@ def changed_json(data: bytes, rng: Random) -> bytes:
 def changed_bytes(data: bytes, rng: Random, most: int = 6, head: int = 400) -> bytes:
     """Change bytes and words of four and eight, mostly in the head: counts, offsets."""
     found = bytearray(data)
-    for _ in range(rng.randint(1, most)):
+    for _ in range(few(rng, most)):
         edge = min(len(found), head) if rng.random() < 0.7 else len(found)
         at = rng.randrange(max(edge, 1))
         if rng.random() < 0.15:
@@ -192,7 +198,7 @@ TOKEN = re.compile(rb"[^\s,()\[\]{}<>=\"']+")
 
 def changed_words(data: bytes, rng: Random, most: int = 5) -> bytes:
     """Change the words and lines of a text: counts, numbers, keywords, order."""
-    for _ in range(rng.randint(1, most)):
+    for _ in range(few(rng, most)):
         words = list(TOKEN.finditer(data))
         way = rng.randrange(10)
         if way < 6 and words:
@@ -271,7 +277,7 @@ def changed_array(array: np.ndarray, rng: Random) -> np.ndarray:
 def changed_arrays(arrays: dict[str, Any], rng: Random) -> dict[str, Any]:
     """Change some of several named arrays: themselves, their names, which there are."""
     found = dict(arrays)
-    for _ in range(rng.randint(1, 3)):
+    for _ in range(few(rng, 3)):
         if not found:
             break
         name = rng.choice(sorted(found))
@@ -371,7 +377,7 @@ def changed_zip(data: bytes, rng: Random) -> bytes:
     """Change an archive: headers of members and its directory, where names, sizes and ways are."""
     found = bytearray(data)
     marks = [m.start() for m in re.finditer(rb"PK(\x01\x02|\x03\x04|\x05\x06)", data)]
-    for _ in range(rng.randint(1, 4)):
+    for _ in range(few(rng, 4)):
         at = rng.choice(marks) + rng.randrange(4, 46) if marks else rng.randrange(len(found))
         at = min(at, len(found) - 2)
         size = rng.choice((1, 2, 4))
