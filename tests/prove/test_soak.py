@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 
+from prove.limits import peak_memory, reset_peak
 from prove.soak import FLAT, Soak, draw, growth, restored, run
 from prove.soak_page import visit
 
@@ -61,3 +64,12 @@ def test_pages_that_come_go_drag_and_break_off_leave_nothing(tmp_path):
     assert found["failure"] is None
     assert found["left"] == 0
     assert found["threads"] <= 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux tells how much memory a process has had")
+def test_memory_that_was_taken_for_a_moment_is_measured():
+    before = reset_peak()
+    taken = np.ones(20 * 2**17)
+    del taken
+    assert 15 < peak_memory() - before < 40
+    assert peak_memory() - reset_peak() < 25
