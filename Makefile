@@ -7,7 +7,7 @@ TOOLS  := $(VENV)/.installed-tools
 # Modules are compiled to bytecode when they are first imported: most never are.
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
 
-.PHONY: setup demo test test-all test-quick test-durations exam farm lint wheel blender blender-env clean
+.PHONY: setup demo test test-all test-quick test-durations exam farm prove lint wheel blender blender-env clean
 
 # Everything there is: the tests' tools, and all compiled code.
 setup: $(TOOLS)
@@ -67,6 +67,17 @@ farm: $(TOOLS)
 	$(BIN)/python -W ignore tools/try_batch.py
 	$(BIN)/python -W ignore tools/try_batch.py --overhead 100
 	$(BIN)/python -W ignore tools/batch_growth.py --cluster 2000
+
+# Hours: a million hostile inputs, faults at every write, a day at 90 Hz, pages that come and go.
+# Goes on where it stopped; figures and pictures are in .prove/. Tests have a short form of each.
+INPUTS ?= 1000000
+HOURS ?= 24
+MINUTES ?= 120
+prove: $(TOOLS)
+	$(BIN)/python -W ignore tests/prove/fuzz.py --count $(INPUTS)
+	$(BIN)/python -W ignore tests/prove/faults.py
+	$(BIN)/python -W ignore tests/prove/soak.py --hours $(HOURS)
+	$(BIN)/python -W ignore tests/prove/soak_page.py --minutes $(MINUTES)
 
 # The source archive and a wheel with compiled code for processors with AVX2, into dist/.
 wheel: $(STAMP)

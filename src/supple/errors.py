@@ -8,11 +8,36 @@ from __future__ import annotations
 
 import warnings
 
-__all__ = ["FormatError", "MeshError", "SolverError", "SuppleError", "SuppleWarning", "warn"]
+__all__ = [
+    "FormatError",
+    "MeshError",
+    "SolverError",
+    "SuppleError",
+    "SuppleWarning",
+    "warn",
+]
+
+
+#: Nobody reads on; what a file has put into a message may be without end.
+LONGEST_LINE = 1000
+
+
+def one_line(text: str) -> str:
+    """Return a text on one line that is safe to print: files put their words into messages.
+
+    >>> one_line(f"no joint {chr(27)}[2J")
+    'no joint ?[2J'
+    """
+    if len(text) > LONGEST_LINE:
+        text = text[: LONGEST_LINE - 2] + " …"
+    return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
 
 
 class SuppleError(Exception):
     """Something asked of Supple cannot be done; the message says why and what to do."""
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(one_line(message))
 
 
 class FormatError(SuppleError):
@@ -33,4 +58,4 @@ class SuppleWarning(UserWarning):
 
 def warn(message: str) -> None:
     """Warn with `SuppleWarning`; the command line prints it as one line."""
-    warnings.warn(message, SuppleWarning, stacklevel=3)
+    warnings.warn(one_line(message), SuppleWarning, stacklevel=3)

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import secrets
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import IO, Any
 
 from supple.errors import FormatError
+
+try:
+    import fcntl
+except ImportError:  # Windows removes no file that is open
+    fcntl = None  # type: ignore[assignment]
+
+#: Names of files that are not whole yet, and seconds after which nobody writes to one any more.
+_PART, _ABANDONED = re.compile(r"\.[0-9a-z_]{8,16}\.part"), 3600.0
 
 
 def write_whole(path: str | Path, data: bytes) -> None:
@@ -31,6 +41,7 @@ def write_chunks(
         name = os.path.join(path.parent, f".{secrets.token_hex(8)}.part")
         handle, beside = _opened(name), name
         with os.fdopen(handle, "wb") as file:
+            _locked(file.fileno())
             for chunk in chunks:
                 file.write(chunk)
             if into is not None:
@@ -40,6 +51,7 @@ def write_chunks(
             size = os.fstat(file.fileno()).st_size
         os.replace(beside, path)
         beside = None
+        _remove_abandoned(path.parent)
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
         raise FormatError(
@@ -61,3 +73,33 @@ def _opened(name: str) -> int:
     for flag in ("O_BINARY", "O_CLOEXEC", "O_NOFOLLOW"):
         how |= getattr(os, flag, 0)
     return os.open(name, how, 0o666)
+
+
+def _locked(handle: int) -> bool:
+    """Lock a file as long as it is open, and say whether nobody else had it."""
+    if fcntl is not None:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError:  # a disk that knows no locks: age alone tells
+            return True
+    return True
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """Remove what writers have left in a folder that were killed before they could."""
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if _PART.fullmatch(entry.name) is None:
+                continue
+            with contextlib.suppress(OSError):
+                # Both ways: a clock may have jumped.
+                if abs(time.time() - entry.stat(follow_symlinks=False).st_mtime) < _ABANDONED:
+                    continue
+                handle = os.open(entry.path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+                try:
+                    if _locked(handle):
+                        os.unlink(entry.path)
+                finally:
+                    os.close(handle)

@@ -192,6 +192,7 @@ def test_pages_name_no_option_that_a_command_does_not_have():
     assert {"--motion", "--most-poses", "--engine", "--growth", "--json"} <= known
     known |= {"--background", "--python-expr"}  # Blender's own
     known |= {"--scheduler-file", "--nworkers", "--nthreads"}  # Dask's
+    known |= {"--kind", "--count", "--seed", "--keep"}  # of tests/prove/fuzz.py
     for page in PAGES:
         for option in re.findall(r"(?<![\w-])--[a-z][a-z-]+", page.read_text(encoding="utf-8")):
             assert option in known, f"{page.name}: {option}"

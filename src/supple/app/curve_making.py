@@ -142,7 +142,7 @@ def curve_model(
 
 def curve_model_of(given: str, options: CurveOptions) -> PreparedModel:
     """Return the model that `supple curves` would step, kept or built now."""
-    told = body_words(options.motion, options.betas)
+    told = body_words(options.motion, options.betas, options.armature)
     source = read_character(given, options.unit, curves=False, **told)
     return curve_model(given, source, options)
 

@@ -175,6 +175,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if _lost_interrupts:  # LLVM was torn out of its work, and may crash when it is taken down
             os._exit(130)
         sys.exit(130)
+    except MemoryError:
+        print(
+            "supple: needs more memory than there is; give it less to do at once", file=sys.stderr
+        )
+        sys.exit(1)
     except BrokenPipeError:  # whoever read our output has had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:

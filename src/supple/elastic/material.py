@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple.arrays import Floats
+from supple.checks import checked_choice
 from supple.compiled.jit import compiled_fused
 from supple.elastic.densities.density import finite_numbers, lame_parameters, per_element
 from supple.elastic.densities.dispatch import MATERIALS, material_number, set_constants
@@ -62,8 +63,7 @@ class Material:
 
     def __post_init__(self) -> None:
         """Check what can be checked without a mesh."""
-        if self.kind not in MATERIALS:
-            raise SuppleError(f"no material {self.kind!r}; there are {', '.join(MATERIALS)}")
+        checked_choice("material", self.kind, MATERIALS)
         young, poisson, density = (
             finite_numbers(name, getattr(self, name)) for name in ("young", "poisson", "density")
         )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from supple.arrays import Floats
-from supple.checks import checked_number
+from supple.checks import checked_count, checked_number
 from supple.dynamics.between_poses import pose_before
 from supple.errors import SuppleError, warn
 from supple.maths.rotations import exponential, from_matrix, logarithm, to_matrix
@@ -89,6 +89,7 @@ def once_table(
     Their number is a multiple of `multiple`, and rounding is judged by so many steps: a motion
     whose end was rounded has the same frames however its steps are cut.
     """
+    checked_count("the multiple of steps", multiple)
     first, last = checked_span(motion, start, end)
     count = multiple * whole_steps(first, last, 1 / (dt * multiple)) + 1
     even = _sampled(motion, first, last, count, 1 / dt)

@@ -92,13 +92,14 @@ def free_port(host: str, port: int) -> int:
 
 
 def _guard(server: Any, host: str) -> None:
-    """Turn away pages of other sites, and requests to be shared with the world."""
+    """Turn away pages of other sites, files, and requests to be shared with the world."""
     try:
-        from viser._messages import ShareUrlDisconnect, ShareUrlRequest
+        from viser import _messages as asked
 
         inner = server._websock_server
-        inner.unregister_handler(ShareUrlRequest)
-        inner.unregister_handler(ShareUrlDisconnect)
+        files = (asked.FileTransferStartUpload, asked.FileTransferPart)
+        for kind in (asked.ShareUrlRequest, asked.ShareUrlDisconnect, *files):
+            inner.unregister_handler(kind)
         connections = inner._live_connections
     except (ImportError, AttributeError, AssertionError) as error:
         stop_server(server)
@@ -113,7 +114,12 @@ def _guard(server: Any, host: str) -> None:
         if not _welcome(headers.get("Origin"), headers.get("Host"), local):
             await connection.close(1008, "not from this page")
 
+    async def refuse_files(guest: Any) -> None:
+        for kind in files:  # any control would take one, and keep it in memory
+            guest.unregister_handler(kind)
+
     inner._client_connect_cb.insert(0, check)
+    inner._client_connect_cb.append(refuse_files)  # when the guest has its own controls
 
 
 def _is_loopback(host: str) -> bool:

@@ -22,7 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple.arrays import Floats, Ints, Singles
-from supple.errors import FormatError, SuppleError
+from supple.errors import FormatError
+from supple.formats.file_bytes import reading
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
 from supple.saving import write_chunks
@@ -270,15 +271,10 @@ def read_point_cache(path: str | Path) -> PointCache:
         raise FormatError(
             f'{path.name}: "{path.suffix}" is no point cache; use {", ".join(readers)}'
         )
-    try:
+    with reading(path.name):  # archives fail with anything
         if not path.is_file():
             raise FormatError(f"{path.name}: there is no such file in {path.parent}")
         return reader(path, path.stat().st_size)
-    except SuppleError:
-        raise
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile, struct.error) as error:
-        why = "".join(c if c.isprintable() else "?" for c in str(error))[:200]
-        raise FormatError(f"{path.name}: is damaged and cannot be read ({why})") from error
 
 
 def _read_pc2(path: Path, size: int) -> PointCache:

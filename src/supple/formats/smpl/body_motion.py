@@ -211,7 +211,9 @@ def _poses(fields: dict[str, Any]) -> tuple[Floats, JointLayout]:
 def _parts(fields: dict[str, Any]) -> tuple[Floats, JointLayout]:
     """Join the parts that AMASS also files: root, body, jaw, eyes, hands."""
     root = _numeric("root_orient", fields["root_orient"])
-    pieces = [root.reshape(len(root), -1) if root.ndim else root]
+    if root.ndim < 2 or not root.size or root.size != 3 * len(root):
+        raise FormatError(f'"root_orient" has shape {root.shape}; expected (frames, 3)')
+    pieces = [root.reshape(len(root), 3)]
     widths = {"pose_body": 63, "pose_jaw": 3, "pose_eye": 6, "pose_hand": 90}
     there = [name for name in widths if name in fields]
     layout = {1: BODY_ONLY, 2: joint_layout(52), 4: joint_layout(55)}.get(len(there))
@@ -222,8 +224,6 @@ def _parts(fields: dict[str, Any]) -> tuple[Floats, JointLayout]:
         if part.shape != (len(root), widths[name]):
             raise FormatError(f'"{name}" has shape {part.shape}; expected (frames, {widths[name]})')
         pieces.append(part)
-    if pieces[0].shape != (len(root), 3):
-        raise FormatError(f'"root_orient" has shape {root.shape}; expected (frames, 3)')
     return np.concatenate(pieces, axis=1), layout
 
 

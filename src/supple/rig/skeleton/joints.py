@@ -9,7 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple.arrays import Floats, Ints
-from supple.checks import checked_array, numbers, owned_array, without_overflow
+from supple.checks import (
+    checked_array,
+    numbers,
+    owned_array,
+    plain_array,
+    shown,
+    without_overflow,
+)
 from supple.compiled.jit import compiled
 from supple.errors import SuppleError
 from supple.maths.quaternions import to_matrix
@@ -45,6 +52,8 @@ class Skeleton:
         rotations: ArrayLike | None = None,
         scales: ArrayLike | None = None,
     ) -> None:
+        if not isinstance(names, Iterable):
+            raise SuppleError(f"names of joints must be a list, not {shown(names)}")
         self.names = tuple(str(name) for name in names)
         count = len(self.names)
         if count == 0:
@@ -70,7 +79,7 @@ class Skeleton:
         return f"Skeleton({self.n_joints} joints)"
 
     def _checked_parents(self, parents: ArrayLike) -> Ints:
-        array = np.asarray(parents)
+        array = plain_array("parents of joints", parents)
         if array.shape != (self.n_joints,) or array.dtype.kind not in "iu":
             raise SuppleError(f"parents must be {self.n_joints} joint indices, -1 for none")
         array = np.array(array, dtype=np.int64)

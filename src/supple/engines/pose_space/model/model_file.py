@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 from numpy.typing import NDArray
 
 from supple.checks import shown
@@ -160,7 +161,8 @@ def unsealed(data: bytes, engine: str) -> tuple[dict[str, Any], Arrays]:
 def damage_named() -> Iterator[None]:
     """Say of errors that nobody thought of that a file is damaged."""
     try:
-        yield
+        with np.errstate(all="ignore"):  # what overflows is not finite, and refused
+            yield
     except SuppleError:
         raise
     except MemoryError as error:

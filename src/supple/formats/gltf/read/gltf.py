@@ -204,7 +204,8 @@ class _Loader:
         for each in body.primitives:
             material = tables["mesh"][each.mesh]["primitives"][each.primitive].get("material", -1)
             for kind, index in (("material", material), ("mesh", each.mesh), ("node", each.node)):
-                name = tables[kind][index].get("name") if 0 <= index < len(tables[kind]) else None
+                entry = tables[kind][index] if 0 <= index < len(tables[kind]) else None
+                name = entry.get("name") if isinstance(entry, dict) else None  # or it is told of
                 if name:
                     parts.setdefault(f"{kind}:{name}", []).append(each.welded[each.welded >= 0])
         return {name: np.unique(np.concatenate(own)) for name, own in parts.items()}

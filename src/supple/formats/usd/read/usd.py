@@ -116,7 +116,8 @@ def load_usd(
         if below is not None:
             path = below
             _check_file(path)
-    with reading(path.name):
+    # What overflows is not finite, and refused or told of.
+    with reading(path.name), np.errstate(all="ignore"):
         character = staged_character(path, read_stage(path), metres_per_unit)
     for message in character.warnings:
         warn(message)

@@ -1,0 +1,115 @@
+"""Compare what is installed with constraints.txt, and look at licences and known vulnerabilities.
+
+    python tools/audit_dependencies.py [--offline]
+
+Fails where a package that Supple imports, or one that it needs, is under the GPL or AGPL. Versions
+that differ are reported. Vulnerabilities are asked for where pip-audit is installed and a network
+is there, and reported; without, it says that they were not looked for.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import Distribution, distributions
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+#: Extras whose packages are imported by users' programs, besides what is always needed.
+EXTRAS = ("usd", "draco", "alembic")
+GPL = re.compile(r"\b(AGPL|GPL|GNU (Affero )?General Public)", re.IGNORECASE)
+LESSER = re.compile(r"LGPL|Lesser", re.IGNORECASE)
+
+
+def plain(name: str) -> str:
+    """Return a package's name as the index has it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def forbids(licence: str) -> bool:
+    """Return whether a licence is GPL or AGPL alone, without a choice or an exception."""
+    choices = re.split(r"\bor\b(?!-later| later)", licence, flags=re.IGNORECASE)
+    return all(
+        bool(GPL.search(each)) and not LESSER.search(each) and "exception" not in each.lower()
+        for each in choices
+    )
+
+
+def licence_of(package: Distribution) -> str:
+    """Return what a package says of its licence: expression, classifiers or text."""
+    told = package.metadata
+    if told.get("License-Expression"):
+        return str(told["License-Expression"])
+    listed = [each for each in told.get_all("Classifier") or () if each.startswith("License ::")]
+    if listed:
+        return " or ".join(each.rsplit("::", 1)[-1].strip() for each in listed)
+    return str(told.get("License") or "").strip().split("\n")[0][:80]
+
+
+def needed(installed: dict[str, Distribution]) -> set[str]:
+    """Return names of what Supple imports, and what that needs, as far as it is installed."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    todo = [*project["dependencies"], *(each for name in EXTRAS for each in extras[name])]
+    found: set[str] = set()
+    while todo:
+        words = re.match(r"[A-Za-z0-9._-]+", todo.pop())
+        name = plain(words[0]) if words else ""
+        if name in installed and name not in found:
+            found.add(name)
+            requires = installed[name].requires or []
+            todo += [each for each in requires if "extra ==" not in each]
+    return found
+
+
+def constraints() -> dict[str, str]:
+    """Return versions by name."""
+    text = (ROOT / "constraints.txt").read_text(encoding="utf-8")
+    pins = re.findall(r"^([A-Za-z0-9._-]+)==(\S+)", text, flags=re.MULTILINE)
+    return {plain(name): version for name, version in pins}
+
+
+def vulnerabilities(offline: bool) -> str:
+    """Return a line, or several, of what pip-audit says."""
+    skipped = "vulnerabilities were not looked for"
+    if offline:
+        return f"{skipped}: --offline"
+    words = [sys.executable, "-m", "pip_audit", "--requirement", "constraints.txt", "--no-deps"]
+    try:
+        ended = subprocess.run(
+            words, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return f"{skipped}: no answer in two minutes"
+    if "No module named" in ended.stderr:
+        return f"{skipped}: pip-audit is not installed"
+    if ended.returncode and not ended.stdout:
+        return f"{skipped}: there is no network"
+    return (ended.stdout + ended.stderr).strip() or "no known vulnerabilities"
+
+
+def main() -> int:
+    """Report; 1 where a licence is not allowed."""
+    installed = {plain(each.metadata["Name"]): each for each in distributions()}
+    pins, used = constraints(), needed(installed)
+    for name in sorted(used):
+        if name not in pins:
+            print(f"{name} {installed[name].version}: is needed, and constraints.txt has it not")
+        elif installed[name].version != pins[name]:
+            print(f"{name} {installed[name].version}: constraints.txt has {pins[name]}")
+    wrong = [name for name in sorted(used) if forbids(licence_of(installed[name]))]
+    for name in wrong:
+        print(f"{name}: {licence_of(installed[name])}, which Supple cannot import")
+    unknown = [name for name in sorted(used) if not licence_of(installed[name])]
+    if unknown:
+        print(f"say nothing of their licence: {', '.join(unknown)}")
+    if not wrong:
+        print(f"{len(used)} packages that Supple imports or needs: under no GPL")
+    print(vulnerabilities("--offline" in sys.argv[1:]))
+    return int(bool(wrong))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
