@@ -67,6 +67,16 @@ def test_the_same_seed_shakes_to_the_same_bits_and_another_otherwise() -> None:
     assert abs(one.displacements - other.displacements).max() > 0.01 * one.displacements.max()
 
 
+def test_a_rig_that_moves_nothing_changes_no_shaking() -> None:
+    body, region = bar(), held(bar())
+    still = np.zeros((body.n_vertices, 3, 2), np.float32)
+    alone = shaken(body).displacements
+    for moves in (still, still[:, :, :0]):
+        found = shake(body, body.rest, region, moves, seed=0)
+        assert found is not None
+        np.testing.assert_array_equal(found.displacements, alone)
+
+
 def test_a_body_that_nothing_holds_is_not_shaken() -> None:
     body = bar()
     assert shake(body, body.rest, Region.whole(body.n_vertices), seed=0) is None

@@ -111,7 +111,7 @@ class _Stage:
         masses = body.vertex_masses()
         self.masses = np.repeat(masses, 3)
         fields = _affine_fields(rest[region.vertices], masses[region.vertices])
-        if moves is not None:
+        if moves is not None and moves.size:
             thrown = moves[region.vertices].reshape(len(self.free), -1).astype(np.float64)
             reach = _farthest(thrown)
             fields = np.hstack([fields, thrown[:, reach > 0] / reach[reach > 0]])

@@ -17,6 +17,7 @@ from supple.engines.pose_space.build import training
 from supple.engines.pose_space.build.build import build
 from supple.engines.pose_space.build.reduced_poses import ReducedPoses
 from supple.engines.pose_space.build.shaken_basis import shaken_shapes, turned_shapes
+from supple.engines.pose_space.build.shaken_pose import rig_moves
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.engines.pose_space.model.model_file import packed_model
 from supple.engines.pose_space.simulator import PoseSpaceSimulator
@@ -26,6 +27,7 @@ from supple.playing.bake_model import model_options
 from supple.reduction.null_space import null_space
 from supple.reduction.regions.region import Region
 from supple.reduction.shaking import shake
+from supple.rig.protocol import Parameter
 
 FLESH = Material("yeoh", young=2e4, poisson=0.45)
 
@@ -146,3 +148,26 @@ def test_characters_are_baked_with_shaken_bases_and_steps_that_are_short_enough(
 
 def test_a_simulator_of_a_bake_has_its_step(model: PoseSpaceModel) -> None:
     assert bake_simulator(model).dt == 1 / 180
+
+
+class OddRig:
+    """Rig that is scaled by one number, moved by many, and torn by the last."""
+
+    def __init__(self, count: int) -> None:
+        self.parameters = tuple(Parameter(f"p{k}", "m") for k in range(count))
+        self.points = np.random.default_rng(0).normal(size=(50, 3))
+        self.rest_pose, self.n_vertices = np.zeros(count), 50
+
+    def __call__(self, pose: Any, vertices: Any = None) -> np.ndarray:
+        scaled = (1 + pose[0]) * self.points
+        with np.errstate(all="ignore"):
+            scaled[:, 1] += pose[1:-1].sum() + np.float64(pose[-1]) * 1e300
+        return scaled if vertices is None else scaled[vertices]
+
+
+def test_what_a_rig_can_do_is_finite_and_of_so_many_parameters_at_most() -> None:
+    found = rig_moves(OddRig(5), np.zeros(5))
+    assert found.shape == (50, 3, 4)  # the last has no place in single precision
+    np.testing.assert_allclose(found[:, :, 0], OddRig(5).points, atol=1e-5)
+    assert np.isfinite(rig_moves(OddRig(3000), np.zeros(3000))).all()
+    assert rig_moves(OddRig(3000), np.zeros(3000)).shape[2] <= 256

@@ -165,13 +165,14 @@ def _measured(given: str, told: BudgetOptions, quiet: bool) -> dict[str, Any]:
         "start": round(float(motion.times[0] - clip.times[0]), 4),
         "seconds": round(motion.duration, 4),
         **model.figures,
+        "forces": model.report.get("elastic_error", {}),
         "firmer": stable_stiffness(model, plan, scaled_loads=ready.scaled_loads),
     }
     with task_bar(quiet) as tell:
         named = _named(tell, row["character"])
         budget = Budget(model, motion, RATE, options, told.accuracy, told.kept, named)
         row["truth"] = budget.figures
-        row["plays"] = {name: budget.play(name) for name in PLAYS}
+        row["plays"] = {name: budget.play(name) for name in budget.plays}
         row["bases"] = {name: budget.basis(name) for name in BASES}
     row["took_s"] = round(perf_counter() - began, 1)
     return _rounded(row)
@@ -240,6 +241,8 @@ def _parts_table(rows: list[dict[str, Any]]) -> Any:
         "tets, modes, poses": [f"{row['tets']}, {row['modes']}, {row['poses']}" for row in rows],
         "truth: steps a frame": [str(row["truth"]["substeps"]) for row in rows],
         "  last halving changed": [_percent(row["truth"]["change"]) for row in rows],
+        "forces off, held out": [_percent(row["forces"].get("held_out")) for row in rows],
+        "forces off between poses": [_percent(row["forces"].get("between_poses")) for row in rows],
         "displacement, % of size": [
             f"{100 * row['truth']['displacement'] / row['truth']['size']:.2f}" for row in rows
         ],
@@ -318,8 +321,10 @@ def draw(path: Path, rows: Sequence[dict[str, Any]]) -> None:
         ]
         places = np.arange(len(DRAWN))[::-1]
         bars.barh(places, values, color=tints, height=0.72)
-        for place, value in zip(places, values, strict=True):
-            bars.text(value + 1, place, f"{value:.1f}", va="center", fontsize=7, color=INK)
+        for place, (_, key, kind) in zip(places, DRAWN, strict=True):
+            value = _figure(row, key, kind)
+            at_end = 100 * (value or 0.0) + 1
+            bars.text(at_end, place, _percent(value), va="center", fontsize=7, color=INK)
         bars.set_yticks(places, [name.strip() for name, _, _ in DRAWN], fontsize=8)
         bars.set_xlim(0, max(100.0, 1.18 * max(values)))
         bars.set_title(f"{row['character']}\n{row['motion']}", fontsize=9, color=INK)
@@ -348,9 +353,9 @@ def _draw_steps(axes: Any, row: dict[str, Any], legend: bool) -> None:
     ):
         for ending, line in (("", "-o"), (" inner", ":^")):
             names = [f"{method} {steps}{ending}" for steps in (1, 2, 4)]
-            if method == INTEGRATOR:
-                names[0] = "live"
-            elif ending:
+            if method == INTEGRATOR and not ending:
+                names[1] = "live"
+            if ending:
                 names[0] = f"{method} 1"
             spent = [_figure(row, name, "ms_a_frame") or np.nan for name in names]
             error = [100 * (_figure(row, name, "error") or np.nan) for name in names]

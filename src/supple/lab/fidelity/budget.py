@@ -203,6 +203,16 @@ class Budget:
 
         return self._row("truth", made)
 
+    @property
+    def plays(self) -> list[str]:
+        """Names of those of `PLAYS` that mean something for the model.
+
+        Forces that are fitted to motions of the whole body are not those of all tets in the
+        basis, nor are loads: without cubature that would be another model.
+        """
+        fitted = self.model.report.get("elastic_error", {}).get("forces") == "motions"
+        return [name for name, play in PLAYS.items() if not (play.whole and fitted)]
+
     def play(self, name: str) -> dict[str, Any]:
         """Return the row of one of `PLAYS`.
 

@@ -4,7 +4,8 @@ A body that may only move in a basis is stiffer than it is. With u = U q + c, wh
 flesh does at the same q = (UᵀMU)⁻¹UᵀMu, the force at q is that at u, not at U q; and loads act on
 c, too. Shapes V = K⁻¹MU (UᵀMK⁻¹MU)⁻¹ UᵀMU, the least energy of all with q each a unit, see to
 both: Vᵀ(Mü + f(u)) = Vᵀ(load) has the mass VᵀMU = UᵀMU, and for small u the force VᵀKu = VᵀKV q
-whatever c is, so that under any load q comes to rest where the whole body has it.
+whatever c is, so that q comes to rest where the whole body has it. Inertia and gravity are seen so;
+pushes and contacts on the skin are seen by U, which is how it moves there.
 """
 
 from __future__ import annotations

@@ -350,6 +350,8 @@ def _checked_draws(
     rows = checked_array("poses", poses, (m, len(rig.parameters)))
     checked = [checked_basis(f"basis of pose {i}", b, regions, n) for i, b in enumerate(bases)]
     seen = [checked_basis(f"shapes of pose {i}", b, regions, n) for i, b in enumerate(shapes)]
+    if len(seen) != m:
+        raise SuppleError(f"{len(seen)} bases of shapes for {m} poses")
     if m == 0 or any([a.shape for a in b] != [a.shape for a in checked[0]] for b in checked + seen):
         raise SuppleError("inertial cubature needs one basis a pose, with columns alike")
     return [_Draw(rig, rows[i], masses, checked[i], seen[i], regions, seed, i) for i in range(m)]

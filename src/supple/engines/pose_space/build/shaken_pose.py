@@ -25,7 +25,7 @@ from supple.rig.protocol import Rig
 __all__ = ["MotionTask", "pose_motion", "rig_moves", "shake_pose", "shaken_tasks"]
 
 #: Parameters of a rig that are accelerated, and numbers that their fields have, at most.
-_MOST_MOVES, _MOST_NUMBERS = 256, 1 << 24
+_MOST_MOVES, _MOST_NUMBERS = 256, 1 << 22
 
 
 def shake_pose(task: PoseTask) -> Shaking | None:
@@ -54,8 +54,9 @@ def rig_moves(rig: Rig, pose: Floats) -> Singles:
         entries = np.sort(np.random.default_rng(0).choice(count, most, replace=False))
     found = np.empty((rig.n_vertices, 3, len(entries)))
     DifferencedJacobian(rig, entries).evaluate(np.asarray(pose, np.float64), found)
-    finite = np.isfinite(found).all(axis=(0, 1))
-    return found[:, :, finite].astype(np.float32)
+    with np.errstate(over="ignore"):
+        single = found.astype(np.float32)
+    return single[:, :, np.isfinite(single).all(axis=(0, 1))]
 
 
 def shaken_tasks(tasks: Sequence[PoseTask], rig: Rig, poses: Floats) -> list[PoseTask]:

@@ -81,10 +81,9 @@ def _elastic(
 ) -> tuple[ElasticCubature, list[MotionForces] | None]:
     """Train elastic cubature on motions of the shaken body, if there are any and that goes well.
 
-    Also returns those of the poses, if so.
+    Also returns the poses' motions, or None if samples of displacements were used.
 
-    A basis may be too small for what the body does: a bar of 8 columns had forces off by 0.5, and
-    a simulation of them swung too far. Then it is trained as one of modes is.
+    A basis may be too small for what the body does: then it is trained as one of modes is.
     """
     train = partial(
         elastic_cubature,
