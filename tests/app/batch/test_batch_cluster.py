@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -29,15 +28,16 @@ def cluster(tmp_path: Path) -> Iterator[DaskProcesses]:
         yield own
 
 
-def when(folder: Path, lines: int, act: Callable[[], None]) -> threading.Thread:
-    """Do something once so many jobs are done."""
+def when(
+    folder: Path, lines: int, act: Callable[[], None], ended: threading.Event
+) -> threading.Thread:
+    """Do something once so many jobs are done, unless all has ended before."""
 
     def watch() -> None:
-        for _ in range(6000):
+        while not ended.wait(0.01):
             if sum(line["event"] == "done" for line in journal_lines(folder)) >= lines:
                 act()
                 return
-            time.sleep(0.01)
 
     thread = threading.Thread(target=watch, daemon=True)
     thread.start()
@@ -56,8 +56,10 @@ def test_workers_and_schedulers_may_be_lost_and_nothing_else_is(tmp_path, cluste
         assert cluster.scheduler is not None
         cluster.scheduler.kill()
 
-    threads = [when(out, 4, lost.kill), when(out, 15, kill_scheduler)]
+    ended = threading.Event()
+    threads = [when(out, 4, lost.kill, ended), when(out, 15, kill_scheduler, ended)]
     done = run_here(*map(str, words))
+    ended.set()
     for thread in threads:
         thread.join()
     assert done.returncode == 1
