@@ -26,7 +26,7 @@ from helpers.batch_samples import (
     results,
 )
 from helpers.commands import run_here
-from supple.app.batch import batch, job_process, planned_jobs
+from supple.app.batch import batch, dask_tasks, job_process, planned_jobs
 from supple.app.batch.batch import run_batch
 from supple.app.batch.batch_options import BatchOptions
 from supple.app.batch.job_process import JobProcess, Limits, Outcome, failure, tells_memory
@@ -109,6 +109,28 @@ def test_what_a_job_starts_counts_and_ends_with_it():
     own.end()
     process.stdout.close()
     assert _is_gone(child)
+
+
+def test_a_worker_ends_the_jobs_of_a_batch_that_was_broken_off(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "environ", environment(tmp_path))
+    found: list[Outcome] = []
+
+    def run(name: str) -> None:
+        found.append(dask_tasks._in_process(asked(tmp_path, name), Limits(), False, "batch"))
+
+    thread = threading.Thread(target=run, args=("hang",))
+    thread.start()
+    while not any(each._process for each in list(dask_tasks._busy)):
+        time.sleep(0.01)
+    dask_tasks.end_jobs("another")
+    assert thread.is_alive()
+    dask_tasks.end_jobs("batch")
+    thread.join()
+    run("mesh")  # was on its way
+    assert not found[0]["ok"]
+    assert found[1]["line"] == "its batch was ended"
+    assert not dask_tasks._idle
+    assert not dask_tasks._busy
 
 
 def test_a_limit_of_memory_is_refused_where_memory_cannot_be_watched(tmp_path, monkeypatch):
