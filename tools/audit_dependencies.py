@@ -18,7 +18,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 #: Extras whose packages are imported by users' programs, besides what is always needed.
-EXTRAS = ("usd", "draco", "alembic")
+EXTRAS = ("usd", "draco", "alembic", "cluster")
 GPL = re.compile(r"\b(AGPL|GPL|GNU (Affero )?General Public)", re.IGNORECASE)
 LESSER = re.compile(r"LGPL|Lesser", re.IGNORECASE)
 

@@ -121,7 +121,7 @@ def one_by_one(folder: Path, listed: Path, fleshes: int) -> dict[str, bytes]:
 
 
 def overhead(folder: Path, count: int) -> dict[str, Any]:
-    """Return what the farm adds to jobs of 5 s, which sleep: one at a time, with and without."""
+    """Return what the farm adds to jobs of 5 s, which sleep: two at once, over half their sum."""
     (folder / "in").mkdir()
     (folder / "custom").mkdir()
     (folder / "custom" / "sitecustomize.py").write_text(

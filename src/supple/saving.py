@@ -51,7 +51,7 @@ def write_chunks(
             size = os.fstat(file.fileno()).st_size
         os.replace(beside, path)
         beside = None
-        _remove_abandoned(path.parent)
+        remove_abandoned(path.parent)
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
         raise FormatError(
@@ -75,31 +75,36 @@ def _opened(name: str) -> int:
     return os.open(name, how, 0o666)
 
 
-def _locked(handle: int) -> bool:
-    """Lock a file as long as it is open, and say whether nobody else had it."""
+def _locked(handle: int) -> bool | None:
+    """Lock a file as long as it is open: whether nobody else had it; None where none can be had."""
     if fcntl is not None:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
         except OSError:  # a disk that knows no locks: age alone tells
-            return True
+            return None
     return True
 
 
-def _remove_abandoned(folder: Path) -> None:
-    """Remove what writers have left in a folder that were killed before they could."""
+def remove_abandoned(folder: Path, seconds: float = _ABANDONED) -> None:
+    """Remove what writers have left in a folder that were killed before they could.
+
+    Only files that are this old and that nobody holds; on a disk without locks those of an hour.
+    """
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             if _PART.fullmatch(entry.name) is None:
                 continue
             with contextlib.suppress(OSError):
                 # Both ways: a clock may have jumped.
-                if abs(time.time() - entry.stat(follow_symlinks=False).st_mtime) < _ABANDONED:
+                age = abs(time.time() - entry.stat(follow_symlinks=False).st_mtime)
+                if age < seconds:
                     continue
                 handle = os.open(entry.path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
                 try:
-                    if _locked(handle):
+                    free = _locked(handle)
+                    if free or (free is None and age >= _ABANDONED):
                         os.unlink(entry.path)
                 finally:
                     os.close(handle)

@@ -89,6 +89,41 @@ def _glb() -> list[bytes]:
     return [_saved(each.save_glb, ".glb") for each in made]
 
 
+def _vrm() -> list[bytes]:
+    """What VRM 0.x and 1.0 add to the same character: expressions, and springs."""
+    joints = [{"node": 2, "stiffness": 1, "hitRadius": 0.02}, {"node": 3}]
+    binds = [{"node": 0, "index": 0, "weight": 0.8}]
+    newer = {
+        "VRMC_vrm": {
+            "specVersion": "1.0",
+            "humanoid": {"humanBones": {"hips": {"node": 1}, "spine": {"node": 2}}},
+            "expressions": {"preset": {"happy": {"morphTargetBinds": binds}}},
+            "firstPerson": {"meshAnnotations": [{"node": 0, "type": "both"}]},
+        },
+        "VRMC_springBone": {
+            "specVersion": "1.0",
+            "colliders": [{"node": 1, "shape": {"sphere": {"radius": 0.1}}}],
+            "colliderGroups": [{"colliders": [0]}],
+            "springs": [{"name": "Tail", "joints": joints, "colliderGroups": [0]}],
+        },
+    }
+    groups = [{"name": "A", "binds": [{"mesh": 0, "index": 0, "weight": 100}]}]
+    older = {
+        "VRM": {
+            "specVersion": "0.0",
+            "blendShapeMaster": {"blendShapeGroups": groups},
+            "firstPerson": {"meshAnnotations": [{"mesh": 0, "firstPersonFlag": "Auto"}]},
+            "secondaryAnimation": {"boneGroups": [{"stiffiness": 1, "bones": [2, 3]}]},
+        }
+    }
+    found = []
+    for extensions in (older, newer):
+        b = _moving_octahedron()
+        b.json |= {"extensions": extensions, "extensionsUsed": list(extensions)}
+        found.append(_saved(b.save_glb, ".vrm"))
+    return found
+
+
 def _gltf() -> list[bytes]:
     """One buffer each, inline."""
     found = []
@@ -413,6 +448,7 @@ STIFFNESS = {"default": 1.0, "joints": {"upper": 0.5, "fo*": 2.0}, "vertices": {
 #: What makes the seeds of a kind, in order.
 SEEDS: dict[str, Callable[[], list[bytes]]] = {
     "glb": _glb,
+    "vrm": _vrm,
     "gltf": _gltf,
     "usda": _usda,
     "usdc": _usdc,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import warnings
 from collections.abc import Callable
@@ -196,6 +197,20 @@ def _veg(path: Path) -> Any:
     return (read_veg_hexes if read_hexes else read_veg)(path)
 
 
+def _vrm(path: Path) -> Any:
+    """Read a character, and do with VRM's extensions what a bake does when it is written."""
+    from supple.formats.gltf.write.gltf_file import GltfFile
+    from supple.formats.gltf.write.vrm_extension import copy_binds, give_way
+
+    character, data = _load(path), path.read_bytes()
+    if data[:4] == b"glTF":  # a file that begins otherwise is JSON alone
+        data = data[20 : 20 + int.from_bytes(data[12:16], "little")]
+    file = GltfFile(json.loads(data))
+    copy_binds(file, 0, len(file.part("meshes")))
+    give_way(file, path.name, set(range(len(file.part("nodes")))), drop=True)
+    return character
+
+
 def _bundle(path: Path) -> Any:
     """Read files that are one input."""
     parts = path.read_bytes().split(BETWEEN)
@@ -212,6 +227,7 @@ _either = change.mostly(_bytes, _words, 0.4)
 
 KINDS: dict[str, Kind] = {
     "glb": Kind(".glb", change.changed_glb, _load, share=3, strict=True),
+    "vrm": Kind(".vrm", change.changed_glb, _vrm, strict=True),
     "gltf": Kind(".gltf", change.changed_json, _load, share=2, strict=True),
     "usda": Kind(".usda", _text, _load, foreign=True, share=0.2),
     "usdc": Kind(".usdc", _bytes, _load, foreign=True, share=0.1),

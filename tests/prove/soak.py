@@ -14,6 +14,7 @@ import json
 import pickle
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,8 @@ from supple.mesh.obstacles import Capsule, Plane, Sphere  # noqa: E402
 from supple.mesh.polyhedra import Box  # noqa: E402
 
 PLACE = ROOT / ".prove"
-RATE, MEMBERS = 90, 6
+#: Steps a second, members of the crowd, and steps between two looks.
+RATE, MEMBERS, PIECE = 90, 6, 9000
 #: Megabytes by which memory may grow after the first tenth.
 FLAT = 1.0
 #: Times its median that a step may take; beyond, and slow when it is taken again, it is ours.
@@ -159,8 +161,8 @@ def run(soak: Soak, steps: int, piece: int, told: Any = None) -> dict[str, Any]:
         Memory in MB after each piece, the median and the longest step in seconds, and steps that
         took long twice.
     """
-    memory: list[float] = []
-    slow, longest, median, last = 0, 0.0, 0.0, soak.steps + steps
+    found: dict[str, Any] = {"memory": [], "median_s": 0.0, "longest_s": 0.0, "slow": 0}
+    last = soak.steps + steps
     while soak.steps < last:
         # The twin goes the last part of the piece only: it would double the time.
         tail = min(piece // 10 + 1, last - soak.steps)
@@ -176,21 +178,36 @@ def run(soak: Soak, steps: int, piece: int, told: Any = None) -> dict[str, Any]:
         again = np.array([twin.step() for _ in range(tail)])
         twin.check()
         assert twin.bits() == soak.bits(), f"step {soak.steps}: what was restored has drifted"
-        median, longest = float(np.median(seconds)), max(longest, float(seconds.max()))
+        median = found["median_s"] = float(np.median(seconds))
+        found["longest_s"] = max(found["longest_s"], float(seconds.max()))
         # A step is slow by itself if it is so for the twin as well: else the machine was.
-        slow += int(((seconds[-tail:] > SLOWEST * median) & (again > SLOWEST * median)).sum())
+        both = (seconds[-tail:] > SLOWEST * median) & (again > SLOWEST * median)
+        found["slow"] += int(both.sum())
         del twin, saved
         gc.collect()
-        memory.append(resident())
+        found["memory"].append(resident())
         if told is not None:
-            told(soak, memory)
-    return {"memory": memory, "median_s": median, "longest_s": longest, "slow": slow}
+            told(soak, found)
+    return found
 
 
 def growth(memory: list[float]) -> float:
     """Return megabytes from the median of the second tenth to that of the last."""
     tenth = max(len(memory) // 10, 1)
     return float(np.median(memory[-tenth:]) - np.median(memory[tenth : 2 * tenth] or memory[:1]))
+
+
+def judged(parts: list[dict[str, Any]], steps: int) -> dict[str, Any]:
+    """Return figures of all parts of a run, each of which was a process with memory of its own."""
+    return {
+        "memory": [value for part in parts for value in part["memory"]],
+        "median_s": float(np.median([part["median_s"] for part in parts])),
+        "longest_s": max(part["longest_s"] for part in parts),
+        "slow": sum(part["slow"] for part in parts),
+        "parts": len(parts),
+        "hours": steps / RATE / 3600,
+        "grown_mb": sum(growth(part["memory"]) for part in parts),
+    }
 
 
 def draw(memory: list[float], hours: float, path: Path) -> None:
@@ -212,32 +229,34 @@ def draw(memory: list[float], hours: float, path: Path) -> None:
     plt.close(figure)
 
 
-def main() -> int:
-    """Read the words of the command line."""
+def main(given: Sequence[str] | None = None) -> int:
+    """Read the words of the command line; 1 if any part of the run has grown or been slow."""
     words = argparse.ArgumentParser(description="Step a simulator and a crowd for hours.")
     words.add_argument("--hours", type=float, default=24.0, help="of simulated time at 90 Hz")
     words.add_argument("--anew", action="store_true", help="do not go on from the last state")
-    told = words.parse_args()
+    told = words.parse_args(given)
     PLACE.mkdir(exist_ok=True)
-    kept, figures = PLACE / "soak.pkl", PLACE / "soak.json"
-    soak = Soak() if told.anew or not kept.is_file() else restored(kept.read_bytes())
-    steps, piece = round(told.hours * 3600 * RATE), 9000
+    kept = PLACE / "soak.pkl"
+    soak, before = Soak(), []
+    if kept.is_file() and not told.anew:
+        state, before = pickle.loads(kept.read_bytes())
+        soak = restored(state)
     begun, began = soak.steps, time.monotonic()
 
-    def tell(soak: Soak, memory: list[float]) -> None:
+    def tell(soak: Soak, found: dict[str, Any]) -> None:
         beside = kept.with_suffix(".part")
-        beside.write_bytes(soak.state())
+        beside.write_bytes(pickle.dumps((soak.state(), [*before, found])))
         beside.replace(kept)
         hours = soak.steps / RATE / 3600
         rate = (soak.steps - begun) / RATE / (time.monotonic() - began)
-        print(f"{hours:.2f} h, {rate:.1f}× as fast, {memory[-1]:.1f} MB", flush=True)
+        print(f"{hours:.2f} h, {rate:.1f}× as fast, {found['memory'][-1]:.1f} MB", flush=True)
 
-    found = run(soak, max(steps - soak.steps, 0), piece, tell)
-    if not found["memory"]:
+    part = run(soak, max(round(told.hours * 3600 * RATE) - begun, 0), PIECE, tell)
+    if not part["memory"]:
         print(f"{soak.steps / RATE / 3600:.2f} h are done already; --anew begins again")
-        return 0
-    found |= {"hours": soak.steps / RATE / 3600, "grown_mb": growth(found["memory"])}
-    figures.write_text(json.dumps(found))
+    parts = [*before, part] if part["memory"] else before
+    found = judged(parts, soak.steps)
+    (PLACE / "soak.json").write_text(json.dumps(found))
     draw(found["memory"], found["hours"], PLACE / "soak.png")
     print({name: value for name, value in found.items() if name != "memory"})
     return int(found["grown_mb"] > FLAT or found["slow"] > 0)

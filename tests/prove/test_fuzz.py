@@ -34,6 +34,10 @@ from supple.rig.skeleton.joints import Skeleton
 LONG = {"supple-soft-skeleton", "usda", "usdc", "usdz", "commands"}
 
 
+#: Mutations of each kind.
+TRIED = 40
+
+
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory) -> Path:
     return tmp_path_factory.mktemp("corpus")
@@ -43,21 +47,26 @@ def corpus(tmp_path_factory) -> Path:
 def test_hostile_inputs_are_read_or_refused_in_one_line(kind, corpus, tmp_path):
     seeds = read_seeds(kind, corpus)
     read = 0
-    for number in range(len(seeds) + 60):
+    for seed in seeds:  # compiles and imports what it needs, which is no input's fault
+        fuzz.tried(kind, seed, tmp_path)
+    for number in range(len(seeds) + TRIED):
         said = fuzz.tried(kind, fuzz.input_of(kind, number, seeds), tmp_path)
         assert not said["wrong"], f"{kind} {number}: {said}"
         read += said["read"]
         assert number >= len(seeds) or said["read"], f"seed {number} of {kind} is not sound"
-    assert read < len(seeds) + 60, "nothing was hostile"
+    assert read < len(seeds) + TRIED, "nothing was hostile"
 
 
 def test_every_reader_has_a_kind():
     from supple.formats.registry import CHARACTERS, SURFACES, TETS
 
     read = {kind.suffix.lower() for kind in KINDS.values()} | {".usd", ".smpl"}
+    # Blender's own code reads these, in a process of its own, and tells us what it found.
+    elsewhere = {".blend", ".fbx"}
     wanted = {*CHARACTERS.suffixes(), *SURFACES.suffixes(), *TETS.suffixes()}
     wanted |= {".bvh", ".supple", ".stvk", ".cub", ".bou", ".u", ".pc2", ".mdd"}
-    assert wanted <= read
+    assert wanted - elsewhere <= read
+    assert elsewhere <= wanted
     assert set(SEEDS) == set(KINDS)
 
 
@@ -146,7 +155,7 @@ VALUES = st.one_of(
 
 
 @given(data=st.data())
-@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
 def test_any_argument_of_the_api_is_taken_or_refused_in_one_line(data):
     """Property-based: hypothesis shrinks what it finds to the smallest call."""
     sound = data.draw(st.sampled_from([each for each in SOUND if each["call"] != "obstacle"]))

@@ -2,52 +2,55 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from random import Random
 
 import numpy as np
 import pytest
 
+from prove import soak, soak_page
 from prove.limits import peak_memory, reset_peak
-from prove.soak import FLAT, Soak, draw, growth, restored, run
-from prove.soak_page import visit
+from prove.soak import FLAT, RATE, Soak, draw, growth, judged, restored, run
+from prove.soak_page import visit, wrong
 
 
 @pytest.fixture(scope="module")
 def soaked():
-    soak = Soak(seed=3)
-    run(soak, 600, 300)  # compiles, and reaches the memory that it keeps
-    return soak, run(soak, 1600, 200)
+    own = Soak(seed=3)
+    run(own, 300, 150)  # compiles, and reaches the memory that it keeps
+    return own, run(own, 800, 100)
 
 
 def test_memory_is_flat_and_what_was_saved_goes_on_to_the_bit(soaked):
-    soak, found = soaked
-    assert soak.steps == 2200
+    own, found = soaked
+    assert own.steps == 1100
     assert len(found["memory"]) == 8
     assert growth(found["memory"]) <= FLAT
     assert found["slow"] == 0
 
 
 def test_a_run_meets_obstacles_forces_and_settings(soaked):
-    soak, _ = soaked
-    changed = (soak.simulator.stiffness, soak.simulator.friction, soak.simulator.gravity_mode)
+    own, _ = soaked
+    changed = (own.simulator.stiffness, own.simulator.friction, own.simulator.gravity_mode)
     assert changed != (1.0, 0.0, "relative")
     met: set[str] = set()
     for seed in range(40):
-        soak.change(np.random.default_rng(seed))
-        met.update(type(each).__name__ for each in soak.simulator.obstacles)
-        soak.step()
+        own.change(np.random.default_rng(seed))
+        met.update(type(each).__name__ for each in own.simulator.obstacles)
+        own.step()
     assert met == {"Sphere", "Plane", "Capsule", "Box"}
-    soak.check()
+    own.check()
 
 
 def test_drift_is_noticed():
-    soak = Soak()
-    twin = restored(soak.state())
+    own = Soak()
+    twin = restored(own.state())
     twin.simulator.q = 1e-9 * np.ones(twin.model.n_modes)
-    for each in (soak, twin):
+    for each in (own, twin):
         each.step()
         each.check()
-    assert soak.bits() != twin.bits()
+    assert own.bits() != twin.bits()
 
 
 def test_growth_is_noticed(tmp_path):
@@ -57,13 +60,49 @@ def test_growth_is_noticed(tmp_path):
     assert (tmp_path / "a.png").stat().st_size > 1000
 
 
+def test_a_run_that_is_gone_on_with_is_judged_by_all_its_parts(tmp_path, monkeypatch):
+    """Also when nothing is left to do: what has failed has failed."""
+    monkeypatch.setattr(soak, "PLACE", tmp_path)
+    monkeypatch.setattr(soak, "PIECE", 5)
+    monkeypatch.setattr(soak, "SLOWEST", -1.0)  # all steps are slow
+    hours = ["--hours", str(10 / RATE / 3600)]
+    assert soak.main(["--hours", str(5 / RATE / 3600)]) == 1
+    monkeypatch.undo()
+    monkeypatch.setattr(soak, "PLACE", tmp_path)
+    assert soak.main(hours) == 1  # by its first part
+    assert json.loads((tmp_path / "soak.json").read_text())["parts"] == 2
+    assert soak.main(hours) == 1
+    assert soak.main([*hours, "--anew"]) == 0
+    grown = {"median_s": 1.0, "longest_s": 1.0, "slow": 0, "memory": [300.0, 310.0, 310.7]}
+    level = grown | {"memory": [200.0, 210.0, 210.0]}
+    assert judged([grown, grown, level], 90)["grown_mb"] == pytest.approx(1.4)
+
+
 def test_pages_that_come_go_drag_and_break_off_leave_nothing(tmp_path):
     found = visit(visits=8, folder=tmp_path)
-    assert found["visits"] == 8
+    assert (found["visits"], found["refused"]) == (8, 0)
     assert found["broken"] > 0
     assert found["failure"] is None
     assert found["left"] == 0
     assert found["threads"] <= 1
+
+
+def test_a_page_that_refuses_guests_has_no_visits(tmp_path, monkeypatch):
+    first = iter([False])
+
+    def refuse(page: object, rng: Random) -> bool:
+        for broken in first:  # the guest that shows how many threads there are
+            return broken
+        raise ConnectionRefusedError
+
+    monkeypatch.setattr(soak_page, "_one_visit", refuse)
+    found = visit(visits=3, folder=tmp_path)
+    assert (found["visits"], found["refused"]) == (0, 3)
+    sound = {"failure": None, "left": 0, "threads": 1, "refused": 1, "visits": 100}
+    assert not wrong(sound, 1.0)
+    for worse in ({"threads": 2}, {"refused": 2}, {"visits": 0}, {"left": 1}, {"failure": "x"}):
+        assert wrong(sound | worse, 1.0)
+    assert wrong(sound, 30.0)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux tells how much memory a process has had")

@@ -38,8 +38,9 @@ def batch(
     from supple.app.batch.batch import print_batch, run_batch
     from supple.app.compiling import compiled_for
 
-    job = (options or BatchOptions()).command
-    if sources and job in ("bake", "build"):
+    told = options or BatchOptions()
+    job = told.command
+    if sources and job in ("bake", "build") and not told.dry_run:
         with compiled_for(job, display.silent):
             figures = run_batch(sources, output, options, quiet=display.silent)
     else:

@@ -42,6 +42,20 @@ def test_the_last_line_about_a_job_counts(tmp_path):
     assert told.failed["job1"]["line"] == "x.glb: is damaged"
 
 
+def test_a_file_is_of_the_job_that_wrote_it_last(tmp_path):
+    journal = Journal(tmp_path / JOURNAL)
+    journal.add("done", job="soft", stamp="1", output="a", files={"a": 5, "a.bin": 6})
+    journal.add("done", job="other", stamp="1", output="b", files={"b": 5})
+    journal.add("failed", job="late", stamp="1", output="c", line="no")
+    journal.add("done", job="firm", stamp="1", output="a", files={"a": 5})
+    assert sorted(journal.told.done) == ["firm", "other"]
+    journal.add("over", job="new", names=["c", "b", 7])  # killed then
+    journal.close()
+    told = read_journal(tmp_path / JOURNAL)
+    assert sorted(told.done) == ["firm"]
+    assert not told.failed
+
+
 @pytest.mark.parametrize("place", range(0, 60, 7))
 def test_a_line_with_one_other_bit_is_no_line(place):
     line = bytearray(encoded({"event": "done", "job": "a" * 40}))

@@ -13,7 +13,7 @@ from supple.app.batch import batch_page
 from supple.app.batch.batch_page import picture_file, write_batch_page
 from supple.app.batch.journal import JOURNAL, Journal
 
-WILD = "\"><script>alert(1)</script><img src=x onerror=alert(2)> '&amp;"
+WILD = "\"><script>alert(1)</script><img src=x onerror=alert(2)> '&amp;\udcff"
 
 
 class Tags(HTMLParser):
@@ -91,6 +91,17 @@ def test_a_page_has_failures_first_and_no_more_rows_than_a_browser_shows(tmp_pat
     assert "10 jobs, 2 failed" in text
     assert "The page has 5 of them" in text
     assert re.search(r"is gone.*?<a href", text, re.DOTALL)
+
+
+def test_a_result_of_other_settings_has_one_row(tmp_path):
+    journal = Journal(tmp_path / JOURNAL)
+    for key, flesh in (("a" * 20, "soft"), ("b" * 20, "firm")):
+        journal.add("done", job=key, output="a.glb", options={"flesh": [flesh]}, files={"a.glb": 5})
+    journal.close()
+    text = write_batch_page(tmp_path).read_text()
+    assert text.count("<tr data-is") == 1
+    assert "flesh firm" in text
+    assert "1 jobs, 0 failed" in text
 
 
 browser = pytest.fixture(scope="module")(running_browser)

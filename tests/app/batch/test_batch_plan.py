@@ -13,7 +13,7 @@ import pytest
 from helpers.commands import run_here
 from supple.app.batch.asked_sources import asked_jobs
 from supple.app.batch.batch_options import BatchOptions, changed_since
-from supple.app.batch.planned_jobs import Job, plan
+from supple.app.batch.planned_jobs import Job, file_stamp, plan
 from supple.errors import SuppleError
 
 
@@ -164,6 +164,13 @@ def test_a_name_that_leads_out_of_the_folder_is_refused(rats, name):
         ('[{"source": "arm", "flsh": "soft"}]', "no option 'flsh'; did you mean flesh"),
         ('[{"source": "arm", "flesh": "sof"}]', 'row 1: Invalid value "sof"'),
         ('[{"source": "arm", "all": true, "motion": "Run"}]', "--all bakes every motion"),
+        (
+            '[{"source": "arm", "command": "curves", "range": "1 2 --page=/x"}]',
+            "range: is '1 2",
+        ),
+        ('[{"source": "arm", "command": "curves", "range": ["1", "--x"]}]', "use 2 values"),
+        ('[{"source": "arm", "command": "curves", "range": [1, "-o"]}]', "use 2 values"),
+        ('[{"source": "arm", "command": "curves", "range": 1}]', "use 2 values"),
         ('[{"source": "arm", "output": 7}]', "output is 7"),
         ('[{"source": "arm", "command": "demo"}]', "command 'demo'; use bake"),
         ('[{"source": "arm", "remove": true}]', "no option 'remove'"),
@@ -210,6 +217,52 @@ def test_results_are_not_written_over_sources_or_each_other(rats):
         planned(rats, rats / "a", rats / "b")
 
 
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ([{"output": "x.glb", "report": "X.glb"}], "two of its files"),
+        ([{"output": "x.glb", "report": "r.json"}, {"output": "R.json"}], "would both be written"),
+        ([{"output": "x.glb", "readings": "rat.glb"}], r"rat\.glb: would be written over a source"),
+        ([{"output": "S.json", "stiffness": "s.json"}], r"S\.json: would be written over a source"),
+        ([{"output": "x", "report": "y.glb/z.json"}, {"output": "Y.glb"}], "a folder of results"),
+    ],
+)
+def test_nothing_that_a_job_writes_lies_on_what_one_reads_or_writes(tmp_path, rows, words):
+    (tmp_path / "rat.glb").write_bytes(b"x")
+    (tmp_path / "s.json").write_text("{}")
+    told = [{"source": "rat.glb"} | row for row in rows]
+    asked = asked_jobs([str(listed(tmp_path, told))], "bake", (), (), tmp_path, lambda sources: {})
+    with pytest.raises(SuppleError, match=words):
+        plan(asked, tmp_path, "")
+
+
+def test_words_of_a_pair_stay_its_words(rats):
+    rows = [{"source": "gorilla", "command": "curves", "range": "-1 2"}]
+    (job,) = planned(rats, listed(rats, rows))
+    assert job.words(rats)[-3:] == ["--range", "-1", "2"]
+
+
+def test_clips_that_cannot_be_read_are_a_job_that_says_why(rats):
+    why = SuppleError("rat.glb: is damaged")
+    jobs = planned(rats, rats / "a", rats / "b/cat.usda", clips=["R*"], names={"rat": why})
+    assert [(job.output, job.fault) for job in jobs] == [("rat.glb", "rat.glb: is damaged")]
+
+
+def test_the_files_that_a_gltf_refers_to_are_inputs(rats):
+    (rats / "a/cat.gltf").write_text('{"buffers": [{"uri": "cat%20.bin"}]}')
+    (rats / "a/cat .bin").write_bytes(b"x")
+    (job,) = planned(rats, rats / "a/cat.gltf")
+    before = job.stamp()
+    (rats / "a/cat .bin").write_bytes(b"xy")
+    file_stamp.cache_clear()
+    assert job.stamp() != before
+    assert job.inputs() == [str(rats / "a/cat.gltf")]
+    rows = [{"source": "cat.gltf", "output": "cat .bin"}]
+    asked = asked_jobs([str(listed(rats / "a", rows))], "bake", (), (), rats / "a", lambda s: {})
+    with pytest.raises(SuppleError, match="would be written over a source"):
+        plan(asked, rats / "a")
+
+
 def test_a_job_is_known_by_what_it_does_and_by_its_files(rats):
     one, other = (
         planned(rats, rats / "a", settings=[f"flesh={name}"])[0] for name in ("soft", "firm")
@@ -234,7 +287,11 @@ def test_options_that_make_no_sense_are_refused(options):
         BatchOptions(**options)
 
 
-def test_a_dry_run_lists_what_is_missing_and_writes_nothing(rats):
+def test_a_dry_run_lists_what_is_missing_and_neither_compiles_nor_writes(rats, monkeypatch):
+    def refuse(*words: Any) -> None:
+        raise AssertionError("it compiles")
+
+    monkeypatch.setattr("supple.app.compiling.compiled_for", refuse)
     done = run_here("batch", str(rats / "a"), "-o", str(rats / "new"), "--dry-run", "--json")
     figures = json.loads(done.stdout)
     assert done.returncode == 0

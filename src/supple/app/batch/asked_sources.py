@@ -7,7 +7,7 @@ import glob
 import io
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -29,8 +29,8 @@ __all__ = ["asked_jobs", "has_pattern"]
 
 #: Bytes and rows of a list.
 _LARGEST_LIST, _MOST_ROWS = 2**30, 2_000_000
-#: Clips that each file has in a list of sources, by path: names, as far as they are known.
-Clips = Callable[[Sequence[str]], dict[str, list[str]]]
+#: Names of clips that each file has in a list of sources, by path, or why they cannot be read.
+Clips = Callable[[Sequence[str]], Mapping[str, list[str] | SuppleError]]
 #: Endings that are looked for in folders: not those of body models, which motions have, too.
 _CHARACTERS = (*GLTF_SUFFIXES, *USD_SUFFIXES)
 
@@ -76,7 +76,9 @@ def asked_jobs(
     by_source = _clips_by_source([source for source, _ in plain], clips, names_of)
     for source, name in plain:
         every = []
-        for clip in by_source[source]:
+        named = by_source[source]
+        fault = str(named) if isinstance(named, SuppleError) else ""
+        for clip in [None] if isinstance(named, SuppleError) else named:
             for setting, told in options:
                 whole = told if clip is None else {**told, "motion": clip}
                 label = None if clip is None else Path(clip).stem if is_motion_file(clip) else clip
@@ -84,7 +86,7 @@ def asked_jobs(
                 parts += [setting] if setting else []
                 own = _absolute(whole, Path())
                 every.append(("_".join(parts), checked_options(command, own, f"{name}: --set")))
-        found.append(Wish(command, source, name, tuple(every)))
+        found.append(Wish(command, source, name, tuple(every), fault=fault))
     return found
 
 
@@ -157,8 +159,11 @@ def _name(relative: Path) -> str:
 
 def _clips_by_source(
     sources: Sequence[str], clips: Sequence[str], names_of: Clips
-) -> dict[str, list[str | None]]:
-    """Return the clips of each source; None for the one that the command chooses."""
+) -> Mapping[str, Sequence[str | None] | SuppleError]:
+    """Return the clips of each source; None for the one that the command chooses.
+
+    In place of clips that cannot be read stands the error that says why.
+    """
     if not clips:
         return {source: [None] for source in sources}
     asked: list[str] = []
@@ -173,15 +178,19 @@ def _clips_by_source(
     if not any(word == "all" or has_pattern(word) for word in asked):
         return {source: list(dict.fromkeys(asked)) for source in sources}
     known = names_of(sources)
-    found: dict[str, list[str | None]] = {}
+    found: dict[str, Sequence[str | None] | SuppleError] = {}
     for source in sources:
+        own = known.get(source, [])
+        if isinstance(own, SuppleError):
+            found[source] = own
+            continue
         names: dict[str | None, None] = {}
         for word in asked:
             if word == "all" or (has_pattern(word) and not is_motion_file(word)):
-                names |= dict.fromkeys(_matching(known.get(source, []), word))
+                names |= dict.fromkeys(_matching(own, word))
             else:
                 names[word] = None
-        # What cannot be read, or has no clips, is a job all the same, and says so itself.
+        # What has no clips is a job all the same, and says so itself.
         found[source] = list(names) or ([None] if "all" in asked else [])
     return found
 

@@ -7,7 +7,6 @@ The way of a batch: `asked_jobs` (asked_sources) ▸ `plan` (planned_jobs) ▸ w
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -18,18 +17,19 @@ from supple.app.batch.asked_sources import asked_jobs
 from supple.app.batch.batch_options import BatchOptions, changed_since
 from supple.app.batch.batch_page import write_batch_page
 from supple.app.batch.dask_farm import Cluster, DaskFarm
-from supple.app.batch.job_process import Limits
+from supple.app.batch.job_process import NO_MEMORY_LIMIT, Limits, tells_memory
 from supple.app.batch.journal import JOURNAL, Journal, Told, read_journal
 from supple.app.batch.planned_jobs import Job, file_stamp, plan
 from supple.app.batch.process_farm import Farm, ProcessFarm, Task, usable_cores
 from supple.app.batch.running_jobs import Run
 from supple.app.progress_bar import console, working
 from supple.errors import SuppleError
+from supple.saving import remove_abandoned
 
 __all__ = ["print_batch", "run_batch"]
 
-#: Files that `supple.saving` has not finished.
-_PART = re.compile(r"\.[0-9a-f]{16}\.part")
+#: Seconds within which a writer has a lock on what it has begun.
+_HELD = 1.0
 
 
 def _farm(options: BatchOptions, folder: Path) -> Farm:
@@ -42,6 +42,8 @@ def _farm(options: BatchOptions, folder: Path) -> Farm:
 
 
 def _limits(options: BatchOptions) -> Limits:
+    if options.memory_limit is not None and options.cluster is None and not tells_memory():
+        raise SuppleError(NO_MEMORY_LIMIT)
     usual = 1 if options.cluster else max(1, usable_cores() // _count(options))
     return Limits(options.memory_limit, options.time_limit, options.threads or usual)
 
@@ -79,6 +81,7 @@ def run_batch(
         return _dry_run(given, folder, options, since, read_journal(folder / JOURNAL), quiet)
     _made(folder)
     journal = Journal(folder / JOURNAL)
+    built = journal.told.models
     farm: Farm | None = None
     try:
         _remove_parts(folder)
@@ -102,7 +105,7 @@ def run_batch(
         "kept": kept,
         "skipped": skipped,
         "failed": len(failures),
-        "models_built": journal.told.models,
+        "models_built": journal.told.models - built,
         "torn_lines": journal.told.damaged,
         "seconds": round(time.perf_counter() - began, 3),
         "failures": [_named(line) for line in failures],
@@ -144,12 +147,10 @@ def _made(folder: Path) -> None:
 
 
 def _remove_parts(folder: Path) -> None:
-    """Remove what jobs that were killed have not finished writing."""
+    """Remove what jobs that were killed have not finished writing, and nobody holds."""
     for place, _, files in os.walk(folder):
-        for file in files:
-            if _PART.fullmatch(file):
-                with suppress(OSError):
-                    os.unlink(os.path.join(place, file))
+        if any(file.endswith(".part") for file in files):
+            remove_abandoned(Path(place), _HELD)
 
 
 # Planning
@@ -158,9 +159,9 @@ def _remove_parts(folder: Path) -> None:
 def _planned(
     given: Sequence[str], folder: Path, options: BatchOptions, journal: Journal | None
 ) -> list[Job]:
-    def names_of(sources: Sequence[str]) -> dict[str, list[str]]:
+    def names_of(sources: Sequence[str]) -> dict[str, list[str] | SuppleError]:
         told = read_journal(folder / JOURNAL) if journal is None else journal.told
-        known = {
+        known: dict[str, list[str] | SuppleError] = {
             s: told.clips[s, file_stamp(s)] for s in sources if (s, file_stamp(s)) in told.clips
         }
         unknown = [source for source in dict.fromkeys(sources) if source not in known]
@@ -178,19 +179,24 @@ def _planned(
 
 def _read_clips(
     sources: Sequence[str], options: BatchOptions, journal: Journal | None
-) -> dict[str, list[str]]:
-    """Return names of clips, read in processes that files may crash; [] where that fails."""
-    found: dict[str, list[str]] = {}
+) -> dict[str, list[str] | SuppleError]:
+    """Return names of clips, read in processes that files may crash, or why that fails twice."""
+    found: dict[str, list[str] | SuppleError] = {}
     farm = ProcessFarm(min(_count(options), len(sources)), _limits(options))
     try:
         for source in sources:
             farm.submit(Task("clips", source, None, {"what": "clips", "source": source}))
-        for _ in sources:
+        while len(found) < len(sources):
             task, outcome = farm.outcome()
-            found[task.key] = list(outcome.get("names") or ()) if outcome["ok"] else []
-            if outcome["ok"] and journal is not None:
-                stamp = file_stamp(task.key)
-                journal.add("clips", source=task.key, stamp=stamp, names=found[task.key])
+            if outcome["ok"]:
+                names = found[task.key] = list(outcome.get("names") or ())
+                if journal is not None:
+                    journal.add("clips", source=task.key, stamp=file_stamp(task.key), names=names)
+            elif task.tries:
+                found[task.key] = SuppleError(outcome["line"])
+            else:
+                task.tries, task.fresh = 1, bool(outcome.get("fresh"))
+                farm.submit(task)
     finally:
         farm.close()
     return found
@@ -216,7 +222,7 @@ def _missing(
 
 
 def _newer(job: Job, since: float) -> bool:
-    for path in job.inputs():
+    for path in job.read_files():
         with suppress(OSError):
             if os.stat(path).st_mtime >= since:
                 return True

@@ -75,15 +75,15 @@ def picture_file(folder: Path, key: str) -> Path:
 
 
 def write_batch_page(folder: Path) -> Path:
-    """Write the page of what the journal of a folder says, and return its path."""
+    """Write the page of what the journal of a folder says last of each result; its path."""
     last: dict[str, int] = {}
     for number, line in enumerate(lines_of(folder / JOURNAL)):
         if line is not None and line.get("event") in ("done", "failed"):
-            last[str(line.get("job"))] = number
+            last[_result(line)] = number
     totals = {"done": 0, "failed": 0, "seconds": 0.0, "bytes": 0, "warned": 0}
     rows = {kind: deque[dict[str, Any]](maxlen=MOST_ROWS) for kind in ("failed", "done")}
     for number, line in enumerate(lines_of(folder / JOURNAL)):
-        if line is None or last.get(str(line.get("job"))) != number:
+        if line is None or last.get(_result(line)) != number:
             continue
         kind = "done" if line["event"] == "done" else "failed"
         totals[kind] += 1
@@ -94,6 +94,11 @@ def write_batch_page(folder: Path) -> Path:
     shown = [*rows["failed"], *list(rows["done"])[: MOST_ROWS - len(rows["failed"])]]
     write_chunks(folder / PAGE, _page(folder, shown, totals))
     return folder / PAGE
+
+
+def _result(line: dict[str, Any]) -> str:
+    """Return what a line is about: a result, whatever the settings of the job that made it."""
+    return str(line.get("output") or line.get("job"))
 
 
 def _page(folder: Path, shown: list[dict[str, Any]], totals: dict[str, Any]) -> Iterator[bytes]:
@@ -119,9 +124,9 @@ def _page(folder: Path, shown: list[dict[str, Any]], totals: dict[str, Any]) -> 
         '<label>Show <select id="only"><option value="all">all</option>'
         '<option value="failed">failed</option><option value="warned">with warnings</option>'
         f"</select></label><table><thead><tr>{heads}</tr></thead><tbody>\n"
-    ).encode()
+    ).encode(errors="replace")  # a name may have half a letter
     for number, line in enumerate(shown):
-        yield _row(folder, line, number < MOST_PICTURES).encode()
+        yield _row(folder, line, number < MOST_PICTURES).encode(errors="replace")
     yield f"</tbody></table><script>{_SCRIPT}</script></body></html>\n".encode()
 
 
@@ -150,7 +155,7 @@ def _row(folder: Path, line: dict[str, Any], pictured: bool) -> str:
     output, source = str(line.get("output", "")), str(line.get("source", ""))
     name = escape(output)
     if not failed:
-        name = f'<a href="./{escape(quote(output))}">{name}</a>'
+        name = f'<a href="./{escape(quote(output, errors="replace"))}">{name}</a>'
     told = line.get("options") if isinstance(line.get("options"), dict) else {}
     words = ", ".join(f"{k} {' '.join(_texts(v))}" for k, v in told.items())  # type: ignore[union-attr]
     said = [f'<span class="failed">{escape(str(line.get("line", "")))}</span>'] if failed else []

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import os
 import queue
+import secrets
 import time
 import warnings
 from collections.abc import Iterator
@@ -21,7 +22,7 @@ from typing import Any, Literal
 
 import supple
 from supple.app.batch.dask_tasks import (
-    end_idle,
+    end_jobs,
     greet,
     held,
     make_model,
@@ -82,6 +83,7 @@ class DaskFarm:
     def __init__(self, cluster: Cluster, limits: Limits, folder: Path) -> None:
         self.limits, self.folder, self.address = limits, folder, cluster.address
         self._local: Any = None
+        self._name = secrets.token_hex(8)
         self._client = self._connected(cluster)
         self._outcomes: queue.SimpleQueue[tuple[Task, Any]] = queue.SimpleQueue()
         self._futures: dict[int, tuple[Task, Any]] = {}
@@ -183,7 +185,7 @@ class DaskFarm:
         how: dict[str, Any] = {"pure": False, "retries": 0}
         if others:
             how |= {"workers": others, "allow_other_workers": True}
-        own = (request, self.limits, task.fresh, self.shared)
+        own = (request, self.limits, task.fresh, self.shared, self._name)
         with _quiet():
             if task.what == "model":
                 kept = self._client.submit(make_model, *own, bundles, **how)
@@ -292,11 +294,13 @@ class DaskFarm:
         self._models.pop(model, None)
 
     def close(self) -> None:
-        """Leave the cluster; end it if it is ours."""
+        """End what jobs are left, and leave the cluster; end it if it is ours."""
+        left = [future for _, future in self._futures.values()]
         self._futures, self._models, self._bundles = {}, {}, {}
         with suppress(Exception), _quiet():
             if self._client.status == "running":
-                self._client.run(end_idle)
+                self._client.cancel(left)  # those that wait; those that run have processes
+                self._client.run(end_jobs, self._name)
         for each in (self._client, self._local):
             with suppress(Exception), _quiet():
                 if each is not None:

@@ -16,10 +16,14 @@ from supple.app.batch.job_process import JobProcess, Limits, Outcome, failure
 from supple.app.batch.sent_files import Bundle, in_folder_of_its_own, keep_model, local_words
 from supple.errors import SuppleError
 
-__all__ = ["end_idle", "greet", "held", "make_model", "run_job", "without_data"]
+__all__ = ["end_jobs", "greet", "held", "make_model", "run_job", "without_data"]
 
+#: Processes that wait for jobs, and those that do one, with the name of the batch it is of.
 _idle: list[JobProcess] = []
-_idle_lock = threading.Lock()
+_busy: dict[JobProcess, str] = {}
+#: Batches that were ended: what of theirs was on its way is not begun.
+_ended: set[str] = set()
+_lock = threading.Lock()
 
 
 def greet(token: str) -> tuple[str, bool]:
@@ -38,10 +42,10 @@ def without_data(found: Outcome) -> Outcome:
 
 
 def make_model(
-    request: dict[str, Any], limits: Limits, fresh: bool, shared: bool, bundles: list[Any]
+    request: dict[str, Any], limits: Limits, fresh: bool, shared: bool, batch: str, bundles: Any
 ) -> Outcome:
     """Build a model, and return its bytes and the name that its content has."""
-    found = run_job(request, limits, fresh, shared, bundles, None)
+    found = run_job(request, limits, fresh, shared, batch, bundles, None)
     path = found.get("path")
     if found["ok"] and path:
         found |= {"name": Path(path).name, "data": Path(path).read_bytes()}
@@ -53,6 +57,7 @@ def run_job(
     limits: Limits,
     fresh: bool,
     shared: bool,
+    batch: str,
     bundles: list[tuple[str, Bundle]],
     model: Outcome | None,
 ) -> Outcome:
@@ -65,7 +70,7 @@ def run_job(
             with suppress(OSError, SuppleError, RuntimeError):  # or the job builds it
                 keep_model(model["name"], model["data"])
         if shared:
-            return _in_process(request, limits, fresh) | here
+            return _in_process(request, limits, fresh, batch) | here
         put = dict(bundles)
 
         def run(folder: Path) -> Outcome:
@@ -75,28 +80,38 @@ def run_job(
                 if mark:
                     (folder / inside).parent.mkdir(parents=True, exist_ok=True)
             own = {**request, "words": words, "source": words[0]}
-            return _in_process(own, limits, fresh)
+            return _in_process(own, limits, fresh, batch)
 
         return in_folder_of_its_own(run) | here
     except (OSError, SuppleError) as error:
         return failure(" ".join(str(error).split())) | here
 
 
-def _in_process(request: dict[str, Any], limits: Limits, fresh: bool) -> Outcome:
-    with _idle_lock:
+def _in_process(request: dict[str, Any], limits: Limits, fresh: bool, batch: str) -> Outcome:
+    with _lock:
+        if batch in _ended:
+            return failure("its batch was ended")
         same = [each for each in _idle if each.limits == limits]
         process = same[0] if same else JobProcess(limits)
         if same:
             _idle.remove(process)
+        _busy[process] = batch
     try:
         return process.run(request, fresh=fresh)
     finally:
-        with _idle_lock:
-            _idle.append(process)
+        with _lock:
+            if _busy.pop(process, None) is not None:  # or it was ended for good
+                _idle.append(process)
 
 
-def end_idle() -> None:
-    """End processes that wait for jobs."""
-    with _idle_lock:
-        while _idle:
-            _idle.pop().end()
+def end_jobs(batch: str) -> None:
+    """End the jobs of a batch, and processes that wait for jobs."""
+    with _lock:
+        _ended.add(batch)
+        ended = [process for process, own in _busy.items() if own == batch]
+        for process in ended:
+            del _busy[process]
+        ended += _idle
+        _idle.clear()
+    for process in ended:
+        process.end(closed=True)

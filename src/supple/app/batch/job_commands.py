@@ -223,7 +223,18 @@ def _words(value: Any, argument: Any, where: str) -> tuple[str, ...]:
         parts = [_word(value, where)]
     if sum(map(len, parts)) > _LONGEST or any("\0" in part for part in parts):
         raise SuppleError(f"{where}: is too long, or no text")
+    if count > 1:  # these are words of their own on the command line
+        wrong = len(parts) % count or not parts if several else len(parts) != count
+        if wrong or any(part.startswith("-") and not _is_number(part) for part in parts):
+            raise SuppleError(f"{where}: is {shown(value, 40)}; use {count} values")
     return tuple(parts)
+
+
+def _is_number(word: str) -> bool:
+    try:
+        return math.isfinite(float(word))
+    except ValueError:
+        return False
 
 
 def _word(value: Any, where: str) -> str:

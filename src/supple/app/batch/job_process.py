@@ -28,7 +28,7 @@ from typing import IO, Any
 from supple.app.processes import peak_megabytes, thread_limits
 from supple.errors import SuppleError, SuppleWarning
 
-__all__ = ["JobProcess", "Limits", "Outcome", "failure"]
+__all__ = ["NO_MEMORY_LIMIT", "JobProcess", "Limits", "Outcome", "failure", "tells_memory"]
 
 #: Seconds between looks at a process.
 _LOOK = 0.05
@@ -38,6 +38,10 @@ _STALE = 0.5
 _PATIENCE, _LEFT = 120.0, 75
 #: Warnings of a job that are kept, and characters of each line.
 _MOST_WARNINGS, _LONGEST = 20, 500
+#: Line where memory cannot be watched.
+NO_MEMORY_LIMIT = (
+    "--memory-limit: this system does not tell what processes take; leave it out, or use Linux"
+)
 #: Answer of a job: `ok`, `line` of why not, `figures`, `warnings`, `seconds`, `peak_mb`, `picture`;
 #: `fresh` where what is left in the process may be to blame.
 Outcome = dict[str, Any]
@@ -63,6 +67,8 @@ class JobProcess:
 
     def run(self, request: dict[str, Any], *, fresh: bool = False) -> Outcome:
         """Have a job done, and return how it went; `fresh` in a process that has done none."""
+        if self.limits.megabytes is not None and not tells_memory():
+            return failure(NO_MEMORY_LIMIT)
         if fresh:
             self.end()
         outcome = self._asked(request)
@@ -87,7 +93,8 @@ class JobProcess:
                     return self._crashed(process) | {"seconds": time.perf_counter() - began}
                 outcome: Outcome = json.loads(answer)
                 outcome["seconds"] = round(time.perf_counter() - began, 3)
-                outcome["peak_mb"] = outcome.get("peak_mb") or peak or None
+                # Its own figure has the highest moment; ours has those that it started, too.
+                outcome["peak_mb"] = max(outcome.get("peak_mb") or 0.0, peak) or None
                 self._renew(process)
                 return outcome
             peak = max(peak, _megabytes(process.pid))
@@ -129,6 +136,7 @@ class JobProcess:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env=own,
+            start_new_session=True,  # so that all that it starts ends with it
         )
         answers: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         assert process.stdout is not None
@@ -156,7 +164,10 @@ class JobProcess:
         if process is None:
             return
         with suppress(OSError):
-            process.kill()
+            if hasattr(os, "killpg") and process.returncode is None:
+                os.killpg(process.pid, signal.SIGKILL)
+            else:
+                process.kill()
         process.wait()
         if process.stdin is not None:  # the other pipe is its listener's
             with suppress(OSError):
@@ -175,12 +186,23 @@ def failure(line: str) -> Outcome:
     return {"ok": False, "line": line, "warnings": []}
 
 
+def tells_memory() -> bool:
+    """Return whether the system tells what processes take."""
+    return _megabytes(os.getpid()) > 0
+
+
 def _megabytes(pid: int) -> float:
-    """Return the memory that a process has now; 0 where the system does not tell."""
-    with suppress(OSError, ValueError, IndexError):
-        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-        return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
-    return 0.0
+    """Return the memory that a process and those it started have now; 0 where nobody tells."""
+    pages, todo = 0, [pid]
+    while todo:
+        one = todo.pop()
+        with suppress(OSError, ValueError, IndexError):
+            pages += int(Path(f"/proc/{one}/statm").read_text().split()[1])
+            for thread in os.listdir(f"/proc/{one}/task"):  # each has children of its own
+                with suppress(OSError):
+                    told = Path(f"/proc/{one}/task/{thread}/children").read_text()
+                    todo += [int(word) for word in told.split()]
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6 if pages else 0.0
 
 
 # Inside the process
@@ -246,6 +268,8 @@ def main(arguments: Sequence[str] = ()) -> None:
     def listen() -> None:
         for line in sys.stdin.buffer:
             requests.put(line)
+        if hasattr(os, "killpg") and os.getpgid(0) == os.getpid():
+            os.killpg(0, signal.SIGKILL)  # and all that a job of ours has started
         os._exit(1)
 
     threading.Thread(target=listen, daemon=True).start()

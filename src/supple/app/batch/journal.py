@@ -44,8 +44,8 @@ class Told:
     Attributes
     ----------
     done
-        Stamp, names and sizes of results of each job that was made, by its key. No more of them:
-        there may be a million.
+        Stamp, names and sizes of results of each job that was made and that no other has written
+        over since, by its key. No more of them: there may be a million.
     failed
         The last line of each job that was given up, by its key.
     clips
@@ -54,6 +54,8 @@ class Told:
         How many models were built.
     damaged
         How many lines are torn.
+    owner
+        Key of the job that wrote a file last, or was about to, by its name.
     """
 
     done: dict[str, tuple[str, Files]] = field(default_factory=dict)
@@ -61,24 +63,39 @@ class Told:
     clips: dict[tuple[str, str], list[str]] = field(default_factory=dict)
     models: int = 0
     damaged: int = 0
+    owner: dict[str, str] = field(default_factory=dict)
 
     def add(self, line: dict[str, Any]) -> None:
         """Take a line in."""
         event, key = line.get("event"), line.get("job")
         if event == "done" and isinstance(key, str):
             files = line.get("files")
-            found = files.items() if isinstance(files, dict) else ()
-            self.done[key] = str(line.get("stamp")), tuple(found)
+            found = files if isinstance(files, dict) else {}
+            self._own(key, line.get("output"), *found)
+            self.done[key] = str(line.get("stamp")), tuple(found.items())
             self.failed.pop(key, None)
             figures = line.get("figures")
             self.models += isinstance(figures, dict) and figures.get("model_kept") is False
         elif event == "failed" and isinstance(key, str):
+            self._own(key, line.get("output"))
             self.failed[key] = line
             self.done.pop(key, None)
+        elif event == "over" and isinstance(key, str) and isinstance(line.get("names"), list):
+            self._own(key, *line["names"])
         elif event == "model":
             self.models += not line.get("kept")
         elif event == "clips" and isinstance(line.get("names"), list):
             self.clips[str(line.get("source")), str(line.get("stamp"))] = line["names"]
+
+    def _own(self, key: str, *names: Any) -> None:
+        """Let a job own files; what another has said of one, of other settings, is so no more."""
+        for name in names:
+            before = self.owner.get(name, key) if isinstance(name, str) else key
+            if before != key:
+                self.done.pop(before, None)
+                self.failed.pop(before, None)
+            if isinstance(name, str):
+                self.owner[name] = key
 
 
 def encoded(line: dict[str, Any]) -> bytes:

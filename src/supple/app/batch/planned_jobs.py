@@ -10,7 +10,8 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Sequence
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
@@ -25,6 +26,7 @@ from supple.app.batch.job_commands import (
     model_options_of,
     words_of,
 )
+from supple.app.batch.sent_files import files_beside
 from supple.app.command_files import CHARACTER_MODEL
 from supple.errors import SuppleError
 from supple.formats.registry import BAKED_MOTIONS, FREE_CURVES
@@ -49,6 +51,8 @@ class Wish:
         Name of the result inside the output folder, without its ending; or with it, where `whole`.
     settings
         Names of what differs, "" for none, and the options of each: for each of them a job.
+    fault
+        Why it cannot be done; "" where nothing is known against it.
     """
 
     command: str
@@ -56,17 +60,22 @@ class Wish:
     name: str
     settings: tuple[tuple[str, JobOptions], ...] = (("", ()),)
     whole: bool = False
+    fault: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Job of a batch; `model` is the key of jobs that share one, "" for none."""
+    """Job of a batch; `model` is the key of jobs that share one, "" for none.
+
+    A job with a `fault` is not run: it fails with that line.
+    """
 
     command: str
     source: str
     output: str
     options: JobOptions
     model: str
+    fault: str = ""
 
     @property
     def key(self) -> str:
@@ -83,19 +92,27 @@ class Job:
         output = f"--output={folder / self.output}"
         return [self.command, self.source, output, *words_of(self.command, options)]
 
+    def written(self) -> list[str]:
+        """Return names of files inside the output folder that it writes: its result, and others."""
+        named = [word for name, words in self.options if name in WRITTEN_FILES for word in words]
+        return [self.output, *named]
+
     def folders(self) -> set[str]:
         """Return folders inside the output folder that it writes into."""
-        written = [w for name, words in self.options if name in WRITTEN_FILES for w in words]
-        return {str(PurePosixPath(each).parent) for each in (self.output, *written)}
+        return {str(PurePosixPath(each).parent) for each in self.written()}
 
     def inputs(self) -> list[str]:
         """Return the files that it reads: its source, and those that options name."""
         named = [word for name, words in self.options if name in READ_FILES for word in words]
         return [each for each in (self.source, *named) if os.path.isabs(each)]
 
+    def read_files(self) -> list[str]:
+        """Return its inputs, and the files that those of glTF refer to."""
+        return [file for each in self.inputs() for file in (each, *_beside(each, file_stamp(each)))]
+
     def stamp(self) -> str:
         """Return sizes and times of the files that it reads; "" for scenes."""
-        return " ".join(file_stamp(each) for each in self.inputs())
+        return " ".join(file_stamp(each) for each in self.read_files())
 
 
 @lru_cache(maxsize=100_000)
@@ -106,6 +123,12 @@ def file_stamp(path: str) -> str:
     except OSError:
         return "gone"
     return f"{found.st_size}-{found.st_mtime_ns}"
+
+
+@lru_cache(maxsize=10_000)
+def _beside(path: str, stamp: str) -> tuple[str, ...]:
+    """Return paths of the files that a .gltf of this stamp refers to."""
+    return tuple(str(Path(path).parent / name) for name in files_beside(path))
 
 
 def safe_name(text: str) -> str:
@@ -132,25 +155,43 @@ def plan(wishes: Iterable[Wish], folder: Path, suffix: str | None = None) -> lis
         If two jobs would write the same file, a name leads out of the folder, or one would be
         written over a source.
     """
-    found: dict[str, Job] = {}
-    sources: set[str] = set()
+    found: list[Job] = []
+    writers: dict[str, Job] = {}
     firsts: dict[str, str] = {}
     for wish in wishes:
-        sources.add(wish.source)
         for name, options in wish.settings:
             job = _job(wish, name, options, suffix, firsts)
-            if (other := found.setdefault(job.output.lower(), job)) is not job:
-                raise SuppleError(
-                    f"{_both(other, job)} would both be written to {job.output}; "
-                    "give each an output in a list, or begin at a folder that holds both"
-                )
+            _check_writers(job, writers)
+            found.append(job)
             if len(found) > MOST_JOBS:
                 raise SuppleError(f"more than {MOST_JOBS:,} jobs; split the list in several")
-    _check_outputs(found.values(), folder, sources)
+    _check_places(found, writers, folder)
     order: dict[str, int] = {}
-    for job in found.values():
+    for job in found:
         order.setdefault(job.model or job.source, len(order))
-    return sorted(found.values(), key=lambda job: order[job.model or job.source])
+    return sorted(found, key=lambda job: order[job.model or job.source])
+
+
+def _same(name: str) -> str:
+    """Return what names have in common that are one file on some disk."""
+    return unicodedata.normalize("NFC", name).casefold()
+
+
+def _check_writers(job: Job, writers: dict[str, Job]) -> None:
+    """Refuse a job that writes what another does, or two files of one name."""
+    own: set[str] = set()
+    for name in job.written():
+        same = _same(name)
+        if same in own:
+            raise SuppleError(
+                f"{job.source}: two of its files would be written to {name}; give each a name"
+            )
+        own.add(same)
+        if (other := writers.setdefault(same, job)) is not job:
+            raise SuppleError(
+                f"{_both(other, job)} would both be written to {name}; "
+                "give each an output in a list, or begin at a folder that holds both"
+            )
 
 
 def _both(one: Job, other: Job) -> str:
@@ -167,10 +208,14 @@ def _job(
         ending = suffix or COMMANDS[wish.command] or _own_ending(wish)
         output = f"{wish.name}{'_' * bool(name)}{name}{ending}"
     output = _checked_name(output, wish.source)
-    for each, words in options:
-        if each in WRITTEN_FILES:
-            for word in words:
-                _checked_name(word, f"{wish.source}: {each}")
+    options = tuple(
+        (each, tuple(_checked_name(word, f"{wish.source}: {each}") for word in words))
+        if each in WRITTEN_FILES
+        else (each, words)
+        for each, words in options
+    )
+    if wish.fault:
+        return Job(wish.command, wish.source, output, options, "", wish.fault)
     model, options = _shared_model(wish, options, firsts)
     return Job(wish.command, wish.source, output, options, model)
 
@@ -214,7 +259,7 @@ def _checked_name(name: str, where: str) -> str:
         or any(part != part.strip() for part in parts)
         or any(len(part.encode()) > _LONGEST_NAME for part in parts)
         or len(name.encode()) > _LONGEST_PATH
-        or parts[0].startswith((".", "batch."))  # the journal, the page and its pictures
+        or parts[0].casefold().startswith((".", "batch."))  # the journal, the page and its pictures
     )
     if wrong:
         short = "".join(c if c.isprintable() else "?" for c in name)[:60]
@@ -224,21 +269,24 @@ def _checked_name(name: str, where: str) -> str:
     return "/".join(parts)
 
 
-def _check_outputs(jobs: Iterable[Job], folder: Path, sources: set[str]) -> None:
-    """Refuse results that would lie on sources, or on each other's folders."""
-    real = os.path.realpath(folder)
-    own = {os.path.realpath(each) for each in sources if os.path.isabs(each)}
-    names: set[str] = set()
+def _check_places(jobs: Iterable[Job], writers: Mapping[str, Job], folder: Path) -> None:
+    """Refuse files that would lie on what a job reads, or on each other's folders."""
+    inputs = dict.fromkeys(each for job in jobs for each in job.read_files())
+    read = {_same(os.path.realpath(each)) for each in inputs}
+    real: dict[str, str] = {}
     above: set[str] = set()
     for job in jobs:
-        if os.path.normpath(os.path.join(real, job.output)) in own:
-            raise SuppleError(
-                f"{job.output}: would be written over a source; give another folder with -o"
-            )
-        names.add(job.output)
-        above.update(str(each) for each in PurePosixPath(job.output).parents)
-    if both := sorted(names & above):
-        raise SuppleError(f"{both[0]}: is the name of a result and of a folder of results")
+        for name in job.written():
+            place = str(PurePosixPath(name).parent)
+            if place not in real:
+                real[place] = os.path.realpath(folder / place)
+                above.update(_same(str(each)) for each in PurePosixPath(name).parents)
+            if _same(os.path.join(real[place], PurePosixPath(name).name)) in read:
+                raise SuppleError(
+                    f"{name}: would be written over a source; give another folder with -o"
+                )
+    for name in sorted(above & writers.keys()):
+        raise SuppleError(f"{name}: is the name of a result and of a folder of results")
 
 
 def crossed(settings: Sequence[tuple[str, Sequence[str]]]) -> list[tuple[str, dict[str, str]]]:

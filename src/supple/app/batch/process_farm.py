@@ -34,6 +34,8 @@ class Task:
         Whether it needs a process that has done nothing.
     avoid
         Where it failed.
+    stamp
+        Of the files that it reads, when it was given to the farm.
     """
 
     what: str
@@ -43,6 +45,7 @@ class Task:
     tries: int = 0
     fresh: bool = False
     avoid: str = ""
+    stamp: str = ""
 
 
 class Farm(Protocol):

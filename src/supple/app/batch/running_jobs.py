@@ -13,7 +13,7 @@ from typing import Any
 from supple.app.batch.batch_page import picture_file
 from supple.app.batch.job_process import Outcome
 from supple.app.batch.journal import Journal
-from supple.app.batch.planned_jobs import Job
+from supple.app.batch.planned_jobs import Job, file_stamp
 from supple.app.batch.process_farm import Farm, Task
 from supple.app.progress_bar import counting_bar
 from supple.errors import SuppleError
@@ -77,7 +77,9 @@ class Run:
                 self._submit(self._retried.popleft())
                 continue
             job = coming.popleft()
-            if job.model in self._lines:
+            if job.fault:
+                self._failed(Task("job", job.key, job), {"line": job.fault}, count)
+            elif job.model in self._lines:
                 self._failed(Task("job", job.key, job), {"line": self._lines[job.model]}, count)
             elif self._shares(job) and job.model not in self._ready:
                 if job.model not in self._waiting:
@@ -105,6 +107,14 @@ class Run:
             for name in task.job.folders() - self._folders:
                 os.makedirs(self.folder / name, exist_ok=True)
                 self._folders.add(name)
+            names = task.job.written()
+            if any(self.journal.told.owner.get(name, task.key) != task.key for name in names):
+                # Said before it happens: whoever is killed now may have written over it.
+                self.journal.add("over", job=task.key, names=names)
+        if task.job is not None:
+            # As the files are when it begins: one that changes meanwhile is seen by the next run.
+            file_stamp.cache_clear()
+            task.stamp = task.job.stamp()
         self._busy += 1
         self.farm.submit(task)
 
@@ -188,7 +198,7 @@ class Run:
             "source": job.source,
             "output": job.output,
             "options": dict(job.options),
-            "stamp": job.stamp(),
+            "stamp": task.stamp or job.stamp(),
             "tries": task.tries + 1,
             "seconds": round(outcome.get("seconds", 0.0), 3),
             "warnings": outcome.get("warnings", []),

@@ -24,7 +24,15 @@ from supple.errors import SuppleError
 from supple.saving import write_whole
 from supple.user_cache import cache_folder
 
-__all__ = ["Bundle", "bundle_of", "collected", "keep_model", "local_words", "sent_words"]
+__all__ = [
+    "Bundle",
+    "bundle_of",
+    "collected",
+    "files_beside",
+    "keep_model",
+    "local_words",
+    "sent_words",
+]
 
 #: Bytes of names ▸ content.
 Bundle = dict[str, bytes]
@@ -38,7 +46,7 @@ _KEPT = 7 * 86_400.0
 
 def bundle_of(path: str) -> tuple[str, Bundle]:
     """Return a file with what belongs to it, and a hash of all."""
-    names = [os.path.basename(path), *_beside(path)]
+    names = [os.path.basename(path), *files_beside(path)]
     try:
         size = sum(os.stat(os.path.join(os.path.dirname(path), name)).st_size for name in names)
         if size > _LARGEST:
@@ -52,7 +60,7 @@ def bundle_of(path: str) -> tuple[str, Bundle]:
     return digest.hexdigest()[:32], data
 
 
-def _beside(path: str) -> list[str]:
+def files_beside(path: str) -> list[str]:
     """Return names of files that a .gltf refers to, in its own folder or below."""
     if not path.lower().endswith(".gltf"):
         return []
@@ -71,8 +79,14 @@ def _inside(name: str) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _hash_of(path: str, stamp: tuple[int, int]) -> str:
+def _hash_of(path: str, stamps: tuple[tuple[int, int], ...]) -> str:
     return bundle_of(path)[0]
+
+
+def _stamps(path: str) -> tuple[tuple[int, int], ...]:
+    """Return sizes and times of a file and of those that belong to it."""
+    places = [Path(path), *(Path(path).parent / name for name in files_beside(path))]
+    return tuple((found.st_size, found.st_mtime_ns) for found in (each.stat() for each in places))
 
 
 def sent_words(words: Sequence[str], inputs: Sequence[str], folder: Path) -> tuple[list[str], Any]:
@@ -90,8 +104,7 @@ def sent_words(words: Sequence[str], inputs: Sequence[str], folder: Path) -> tup
     known: dict[str, str] = {}
     for path in dict.fromkeys(inputs):
         with suppress(OSError):
-            found = os.stat(path)
-            known[path] = _hash_of(path, (found.st_size, found.st_mtime_ns))
+            known[path] = _hash_of(path, _stamps(path))
     sent = []
     for word in words:
         option, equals, value = word.partition("=")
@@ -151,8 +164,9 @@ def _remove_old(root: Path) -> None:
 
 def _own_folder() -> Path:
     """Return a folder for bundles that no other user can write into."""
-    name = f"supple-batch-{getpass.getuser()}"
-    root = Path(tempfile.gettempdir()) / name
+    # By number: a container's user has one, and often no name.
+    user = os.getuid() if hasattr(os, "getuid") else getpass.getuser()
+    root = Path(tempfile.gettempdir()) / f"supple-batch-{user}"
     root.mkdir(mode=0o700, exist_ok=True)
     if hasattr(os, "getuid") and (root.is_symlink() or root.stat().st_uid != os.getuid()):
         raise SuppleError(f"{root}: belongs to someone else; set TMPDIR to a folder of your own")
