@@ -56,6 +56,8 @@ def main(request: str) -> None:
 def _line(text: str) -> str:
     """Return what an operator says, in one line."""
     lines = [line.removeprefix("Error: ").strip() for line in text.splitlines() if line.strip()]
+    if any("Traceback (" in line for line in lines):  # of an operator in Python
+        lines = [line for line in lines if not line.startswith("Location: ")][-1:]
     return "; ".join(lines)[:300] or "no reason given"
 
 

@@ -79,7 +79,7 @@ def link(obj: Any) -> Any:
 
 
 def add_others() -> None:
-    """Add an object that plays a strip, called as a clip is, and one that modifiers make."""
+    """Add an object that plays a strip, and one that modifiers make."""
     mesh = bpy.data.meshes.new("Prop")
     mesh.from_pydata([(0, 0, 0), (1, 0, 0), (0, 1, 0)], [], [(0, 1, 2)])
     prop = link(bpy.data.objects.new("Prop", mesh))
@@ -90,7 +90,7 @@ def add_others() -> None:
             obj.location = (frame, 0, 0)
             obj.keyframe_insert("location", frame=frame)
     animated = waver.animation_data
-    animated.nla_tracks.new().strips.new("Sway", 1, animated.action).name = "Sway"
+    animated.nla_tracks.new().strips.new("Waving", 1, animated.action)
     animated.action = None
 
 
