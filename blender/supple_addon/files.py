@@ -23,7 +23,8 @@ import bpy
 
 from .character import Character, Clip, Problem, clips_of, found_characters, moves
 from .exchange import Flesh, read_flesh, write_sample
-from .layers import RECORD, add_flesh, keys_fit
+from .flesh_records import let_go_of_caches, move_caches
+from .layers import add_flesh, keys_fit
 from .sampling import ClipSample, MeshSample, Sample, sampled
 from .takes import export_takes, import_takes
 
@@ -55,6 +56,8 @@ def main(request: str) -> None:
 def _line(text: str) -> str:
     """Return what an operator says, in one line."""
     lines = [line.removeprefix("Error: ").strip() for line in text.splitlines() if line.strip()]
+    if any("Traceback (" in line for line in lines):  # of an operator in Python
+        lines = [line for line in lines if not line.startswith("Location: ")][-1:]
     return "; ".join(lines)[:300] or "no reason given"
 
 
@@ -114,20 +117,21 @@ def write(told: dict[str, Any], tell: Any) -> dict[str, Any]:
     binary = target.suffix == ".blend"
     if binary:  # paths in it, and those of caches, are relative to where it lies from now on
         bpy.ops.wm.save_as_mainfile(filepath=str(target), relative_remap=True)
-        _let_go_of_caches()
     else:
         _own_meshes(character)
+    let_go_of_caches()
     found = _sampled(character, tell)
     flesh = read_flesh(found, Path(told["flesh"]))
     some, shapes = _of_clips(found, flesh, told["clips"], told["loop"])
     if not binary:
         _check_keys(character, some)
-    added = add_flesh(bpy.context, some, shapes, told["caches"])
+    added, lost = add_flesh(bpy.context, some, shapes, told["new_caches"]), []
     if binary:
+        move_caches(character.meshes, told["new_caches"], told["caches"])
         bpy.ops.wm.save_mainfile()
     else:
-        export_takes(character, [clip.clip for clip in found.clips], target)
-    return {"added": added}
+        lost = export_takes(character, [clip.clip for clip in found.clips], target)
+    return {"added": added, "lost": lost}
 
 
 ACTIONS = {"version": version, "sample": sample, "write": write}
@@ -244,13 +248,3 @@ def _check_keys(character: Character, found: Sample) -> None:
                 f'flesh of "{obj.name}" needs a point cache, which .fbx has not, as modifiers make '
                 "its vertices; write it as .blend"
             )
-
-
-def _let_go_of_caches() -> None:
-    """Forget files of earlier flesh: they are the original's, and stay with it."""
-    for obj in bpy.data.objects:
-        with contextlib.suppress(KeyError, TypeError, ValueError):
-            record = json.loads(obj[RECORD])
-            for said in record["clips"].values():
-                said.pop("file", None)
-            obj[RECORD] = json.dumps(record)

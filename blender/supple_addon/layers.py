@@ -21,6 +21,7 @@ import numpy as np
 
 from .character import MARK, Problem, active_action, armature_of, repeats
 from .exchange import Flesh
+from .flesh_records import CACHES, RECORD, is_our_cache, record_of
 from .sampling import DEFORMERS, ClipSample, MeshSample, Sample, coordinates
 from .skin_maths import Skin
 
@@ -35,11 +36,7 @@ __all__ = [
     "show_flesh",
 ]
 
-#: Custom property of an object: what was added to it, as JSON.
-RECORD = "supple_flesh"
 LINEAR = 1
-#: Folder of point caches, beside the file.
-CACHES = "supple"
 
 
 def add_flesh(
@@ -80,7 +77,7 @@ def _add_layer(
     flesh: Flesh,
     caches: str,
 ) -> int:
-    record = _record(obj)
+    record = record_of(obj)
     try:
         if keys_fit(obj, mesh.own):
             return _add_keys(context, obj, mesh, clips, flesh, record)
@@ -120,19 +117,9 @@ def check_place(sample: Sample) -> None:
             )
 
 
-def _record(obj: bpy.types.Object) -> dict[str, Any]:
-    try:
-        found = json.loads(obj.get(RECORD, ""))
-    except (TypeError, ValueError):
-        found = None
-    if not isinstance(found, dict) or not isinstance(found.get("clips"), dict):
-        found = {"clips": {}}
-    return found
-
-
 def clips_with_flesh(objects: Iterable[bpy.types.Object]) -> list[str]:
     """Return the names of clips that have flesh on any of these objects."""
-    return list(dict.fromkeys(name for obj in objects for name in _record(obj)["clips"]))
+    return list(dict.fromkeys(name for obj in objects for name in record_of(obj)["clips"]))
 
 
 # Shape keys.
@@ -309,7 +296,7 @@ def follow_actions() -> None:
         # Flesh of a scene's frames belongs to no action.
         if action is None or not all(clip in bpy.data.actions for clip in clips):
             continue
-        if not any(_record(obj).get("muted") for obj in objects):
+        if not any(record_of(obj).get("muted") for obj in objects):
             show_flesh(objects, action.name if action.name in clips else None)
 
 
@@ -317,13 +304,13 @@ def mute_flesh(objects: Iterable[bpy.types.Object], mute: bool) -> None:
     """Keep in mind whether the user wants to see flesh at all."""
     for obj in objects:
         if RECORD in obj:
-            obj[RECORD] = json.dumps(_record(obj) | {"muted": mute})
+            obj[RECORD] = json.dumps(record_of(obj) | {"muted": mute})
 
 
 def show_flesh(objects: Iterable[bpy.types.Object], clip: str | None) -> None:
     """Show the flesh of one clip, or of none: what the rig plays decides which is right."""
     for obj in objects:
-        record, keys = _record(obj), obj.data.shape_keys
+        record, keys = record_of(obj), obj.data.shape_keys
         shown = record["clips"].get(clip, {}) if clip is not None else {}
         for name, said in record["clips"].items():
             for key in said.get("keys", ()):
@@ -339,7 +326,7 @@ def muted(objects: Iterable[bpy.types.Object]) -> bool:
     """Return whether no flesh is shown."""
     for obj in objects:
         keys = obj.data.shape_keys
-        for said in _record(obj)["clips"].values():
+        for said in record_of(obj)["clips"].values():
             blocks = [keys.key_blocks.get(key) for key in said.get("keys", ()) if keys]
             if any(block and not block.mute for block in blocks):
                 return False
@@ -360,7 +347,7 @@ def remove_flesh(objects: Iterable[bpy.types.Object], clips: Sequence[str] | Non
     for obj in objects:
         if RECORD not in obj:
             continue
-        record = _record(obj)
+        record = record_of(obj)
         for name in list(record["clips"]):
             if clips is None or name in clips:
                 said = record["clips"].pop(name)
@@ -393,10 +380,11 @@ def _remove_clip(obj: bpy.types.Object, said: dict[str, Any], kept: set[str]) ->
         modifier.driver_remove("factor")
         obj.modifiers.remove(modifier)
     if "file" in said:
-        file = Path(bpy.path.abspath(said["file"]))
-        with suppress(OSError):
-            file.unlink(missing_ok=True)
-            file.parent.rmdir()  # if nothing else is in it
+        with suppress(OSError, ValueError):
+            file = Path(bpy.path.abspath(said["file"]))
+            if is_our_cache(file):
+                file.unlink(missing_ok=True)
+                file.parent.rmdir()  # if nothing else is in it
 
 
 def _leave(obj: bpy.types.Object, record: dict[str, Any]) -> None:

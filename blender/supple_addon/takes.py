@@ -30,7 +30,7 @@ TAKE = "supple_take"
 def import_takes(path: str) -> None:
     """Import an .fbx; actions of armatures are called as their takes."""
     _enable()
-    bpy.ops.import_scene.fbx(filepath=path)
+    bpy.ops.import_scene.fbx(filepath=path, use_custom_props=False)  # none of them is ours
     if not bpy.data.objects:
         raise Problem("has nothing in it that Blender imports")
     known = _take_names(path)
@@ -99,8 +99,14 @@ def _owners() -> Iterator[Any]:
     yield from bpy.data.cameras
 
 
-def export_takes(character: Character, clips: Sequence[Clip], path: Path) -> None:
-    """Export the scene as .fbx, each clip of the character a take in which its flesh plays."""
+def export_takes(character: Character, clips: Sequence[Clip], path: Path) -> list[str]:
+    """Export the scene as .fbx, each clip of the character a take in which its flesh plays.
+
+    Returns
+    -------
+    list of str
+        Names of objects whose modifiers are lost, as they have shape keys.
+    """
     _enable()
     armature = character.armature
     animated = armature.animation_data_create()
@@ -120,10 +126,17 @@ def export_takes(character: Character, clips: Sequence[Clip], path: Path) -> Non
     if not takes and clips:
         show_flesh(character.meshes, clips[0].name)
         bpy.context.scene.frame_start, bpy.context.scene.frame_end = clips[0].first, clips[0].last
-    with _each_take(lambda name: _play(character, clips, name)):
+    lost = _keep_keys()
+    others = _Others(armature) if takes else None
+
+    def begin(name: str) -> None:
+        if others is not None:
+            others.play()
+        _play(character, clips, name)
+
+    with _each_take(begin):
         bpy.ops.export_scene.fbx(
             filepath=str(path),
-            use_mesh_modifiers=False,  # or shape keys would be lost
             add_leaf_bones=False,
             use_custom_props=False,
             path_mode="COPY",
@@ -133,6 +146,40 @@ def export_takes(character: Character, clips: Sequence[Clip], path: Path) -> Non
             bake_anim_use_all_actions=False,
             bake_anim_simplify_factor=0.0,
         )
+    return lost
+
+
+class _Others:
+    """What other objects play: the exporter would make takes of their strips, and stop the rest."""
+
+    def __init__(self, armature: bpy.types.Object) -> None:
+        moved = [obj for obj in bpy.data.objects if obj != armature and obj.animation_data]
+        self._actions = [(obj.animation_data, obj.animation_data.action) for obj in moved]
+        tracks = [track for obj in moved for track in obj.animation_data.nla_tracks]
+        self._tracks = [track for track in tracks if not track.mute]
+        for track in self._tracks:
+            track.mute = True
+
+    def play(self) -> None:
+        """Have them play on, in a take of the armature's."""
+        for track in self._tracks:
+            track.mute = False
+        for animated, action in self._actions:
+            animated.action = action
+
+
+def _keep_keys() -> list[str]:
+    """Hide modifiers where there are shape keys, which the exporter drops when it applies them."""
+    lost = []
+    for obj in (each for each in bpy.context.view_layer.objects if each.type == "MESH"):
+        keys = obj.data.shape_keys
+        if keys is None or len(keys.key_blocks) < 2:
+            continue
+        shown = [each for each in obj.modifiers if each.show_viewport or each.show_render]
+        for modifier in (each for each in shown if each.type != "ARMATURE"):
+            modifier.show_viewport = modifier.show_render = False
+            lost.append(obj.name)
+    return list(dict.fromkeys(lost))
 
 
 def _play(character: Character, clips: Sequence[Clip], name: str) -> None:

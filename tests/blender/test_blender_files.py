@@ -20,7 +20,7 @@ import supple
 from helpers.commands import run_here
 from helpers.tail_file import tail_file
 from supple.app import blender_setup
-from supple.errors import SuppleError
+from supple.errors import SuppleError, SuppleWarning
 from supple.formats.blender import blender_process
 from supple.formats.blender.blender_program import BlenderProgram
 from supple.rig.baked_motion import BakedMotion
@@ -197,6 +197,92 @@ def test_what_modifiers_make_gets_a_cache_beside_a_blend_file_and_no_fbx(
     assert not list(tmp_path.glob(".*"))
 
 
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(file): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+def test_a_second_bake_that_fails_leaves_the_file_and_its_caches_as_they_were(
+    blender: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    source, target = tmp_path / "fine.blend", tmp_path / "soft.blend"
+    blender("character_file", path=str(source), kind="subdivided")
+    bakes = baked_with(source)
+    supple.save(target, bakes[:1])
+    before = contents(tmp_path)
+    other = BakedMotion(bakes[0].character, bakes[0].motion, bakes[0].frames * 1.01, bakes[0].rate)
+    replace = os.replace
+
+    def full(old: Any, new: Any) -> None:
+        if new == target:
+            raise OSError(28, "No space left on device")
+        replace(old, new)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", full)
+        with pytest.raises(SuppleError, match=r"soft.blend: cannot be written \(no space left"):
+            supple.save(target, other)
+    assert contents(tmp_path) == before
+    supple.save(target, other)
+    after = contents(tmp_path)
+    assert after.keys() == before.keys()
+    assert [name for name in after if after[name] == before[name]] == [str(source)]
+    supple.save(target, baked_with(target)[1:2])  # another clip, in the file itself
+    caches = contents(tmp_path / "soft_supple")
+    assert len(caches) == 2
+    assert all(after.get(name, data) == data for name, data in caches.items())
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_an_fbx_leaves_the_caches_of_the_blend_file_alone(blender: Any, tmp_path: Path):
+    source, soft = tmp_path / "shared.blend", tmp_path / "soft.blend"
+    blender("character_file", path=str(source), kind="shared")
+    supple.save(soft, baked_with(source))
+    before = contents(tmp_path / "soft_supple")
+    assert len(before) == 2
+    supple.save(tmp_path / "soft.fbx", baked_with(soft))
+    assert contents(tmp_path / "soft_supple") == before
+
+
+@pytest.mark.parametrize("suffix", [".blend", ".fbx"])
+def test_no_record_in_a_file_has_another_file_removed(blender: Any, tmp_path: Path, suffix: str):
+    source, elsewhere = tmp_path / f"trap{suffix}", tmp_path / "elsewhere" / "supple"
+    elsewhere.mkdir(parents=True)
+    victims = [tmp_path / "victim", elsewhere / "x Supple Sway.pc2", tmp_path / "supple" / "x.txt"]
+    victims[-1].parent.mkdir()
+    for victim in victims:
+        victim.write_text("precious")
+    said: dict[str, Any] = {str(victim): {"file": str(victim)} for victim in victims}
+    for take, victim in zip(TAKES, victims, strict=False):
+        said[take] = {"modifier": "Supple Sway", "file": str(victim)}
+    unsound: dict[str, Any] = {
+        "a": [1],
+        "b": {"keys": [[]]},
+        "c": None,
+        "d": {"modifier": "Armature"},
+    }
+    record = {"clips": unsound | said}
+    blender("character_file", path=str(source), record=record)
+    bakes = baked_with(source)
+    for wanted in (".blend", ".fbx"):
+        supple.save(tmp_path / f"soft{wanted}", bakes)
+    out = str(tmp_path / "x.npz")
+    if suffix == ".blend":
+        blender("played", path=str(source), out=out, remove=True)  # by the add-on
+    assert all(victim.read_text() == "precious" for victim in victims)
+
+
+def test_other_objects_keep_their_modifiers_and_motions_in_an_fbx(blender: Any, tmp_path: Path):
+    source, target = tmp_path / "scene.blend", tmp_path / "soft.fbx"
+    blender("character_file", path=str(source), kind="scene")
+    bakes = baked_with(source)
+    with pytest.warns(SuppleWarning, match='soft.fbx: is without modifiers of "Tube", as an .fbx'):
+        supple.save(target, bakes)
+    found = blender("others", path=str(target))
+    assert found["vertices"] == 9
+    assert found["ends"] == {take: {"Prop": 8, "Waver": 8} for take in TAKES}
+    assert sorted(map(take_of, supple.load(target).motions)) == sorted(TAKES)
+
+
 def test_one_of_several_characters_is_chosen_by_its_armature(blender: Any, tmp_path: Path):
     source = tmp_path / "two.blend"
     blender("character_file", path=str(source), kind="two")
@@ -308,7 +394,7 @@ def test_the_program_is_asked_without_settings_and_scripts(
 
 
 def test_a_blender_that_says_nothing_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(blender_process, "PATIENCE", 0.3)
+    monkeypatch.setattr(blender_process, "PATIENCE", 3.0)
     program = stand_in(tmp_path / "blender", f'echo $$ > "{tmp_path}/pid"; sleep 60')
     with pytest.raises(SuppleError, match="Blender said nothing for"):
         ask(program)

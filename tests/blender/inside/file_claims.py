@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -21,12 +22,16 @@ def save(path: str) -> None:
     if path.endswith(".blend"):
         bpy.ops.wm.save_as_mainfile(filepath=path)
     else:
-        options = {"add_leaf_bones": False, "bake_anim_simplify_factor": 0.0}
+        options: dict[str, Any] = {"add_leaf_bones": False, "bake_anim_simplify_factor": 0.0}
+        options["use_custom_props"] = True
         bpy.ops.export_scene.fbx(filepath=path, **options)
 
 
-def character_file(path: str, kind: str = "plain") -> dict[str, Any]:
-    """Write a tube with two actions and two materials, rigged as is asked for."""
+def character_file(path: str, kind: str = "plain", record: Any = None) -> dict[str, Any]:
+    """Write a tube with two actions and two materials, rigged as is asked for.
+
+    A record, if given, says what was added to it.
+    """
     fresh()
     armature, obj = tubes.tube()
     bpy.data.actions.remove(armature.animation_data.action)
@@ -57,8 +62,50 @@ def character_file(path: str, kind: str = "plain") -> dict[str, Any]:
             bpy.data.actions.remove(action)
     elif kind == "no rig":
         bpy.data.objects.remove(armature)
+    elif kind == "shared":
+        link(bpy.data.objects.new("Statue", obj.data))
+    elif kind == "scene":
+        add_others()
+        obj.modifiers.new("Finer", "SUBSURF").levels = 1
+    if record is not None:
+        obj["supple_flesh"] = json.dumps(record)
     save(path)
     return {}
+
+
+def link(obj: Any) -> Any:
+    bpy.context.scene.collection.objects.link(obj)
+    return obj
+
+
+def add_others() -> None:
+    """Add an object that plays a strip, and one that modifiers make."""
+    mesh = bpy.data.meshes.new("Prop")
+    mesh.from_pydata([(0, 0, 0), (1, 0, 0), (0, 1, 0)], [], [(0, 1, 2)])
+    prop = link(bpy.data.objects.new("Prop", mesh))
+    prop.modifiers.new("Three", "ARRAY").count = 3
+    waver = link(bpy.data.objects.new("Waver", None))
+    for obj in (prop, waver):
+        for frame in (1, tubes.FRAMES):
+            obj.location = (frame, 0, 0)
+            obj.keyframe_insert("location", frame=frame)
+    animated = waver.animation_data
+    animated.nla_tracks.new().strips.new("Waving", 1, animated.action)
+    animated.action = None
+
+
+def others(path: str) -> dict[str, Any]:
+    """Say how many vertices the prop of an .fbx has, and where others end in each take."""
+    opened(path)
+    ends: dict[str, Any] = {take: {} for take in TAKES}
+    for take in TAKES:
+        for name in ("Prop", "Waver"):
+            mine = [a for a in bpy.data.actions if a.name.startswith(f"{name}|")]
+            (action,) = (a for a in mine if take in a.name.split("|"))
+            bpy.data.objects[name].animation_data.action = action
+            bpy.context.scene.frame_set(tubes.FRAMES)
+            ends[take][name] = round(bpy.data.objects[name].location.x, 3)
+    return {"vertices": len(bpy.data.objects["Prop"].data.vertices), "ends": ends}
 
 
 def trapped_file(path: str, trap: str) -> dict[str, Any]:
@@ -151,5 +198,6 @@ def digest_of(path: str) -> dict[str, Any]:
 
 
 FILE_CLAIMS: dict[str, Callable[..., dict[str, Any]]] = {
-    each.__name__: each for each in (character_file, trapped_file, trusted, played, digest_of)
+    each.__name__: each
+    for each in (character_file, digest_of, others, played, trapped_file, trusted)
 }

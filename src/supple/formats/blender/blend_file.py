@@ -12,12 +12,13 @@ import os
 import secrets
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from supple.errors import FormatError
+from supple.errors import FormatError, warn
 from supple.formats.blender.blender_process import ask_blender
 from supple.formats.blender.blender_program import find_blender
 from supple.formats.file_bytes import read_bytes
@@ -178,9 +179,6 @@ def write_blend(
             raise FormatError(
                 f'{path.name}: "{names[0]}" is another motion than the clip of that name'
             )
-        beside = path.parent / f".{secrets.token_hex(8)}{path.suffix.lower()}"
-        caches = path.parent / f"{path.stem}_supple"
-        had = caches.exists()
         request = {
             "action": "write",
             "path": str(source.path.absolute()),
@@ -188,19 +186,64 @@ def write_blend(
             "flesh": str(flesh),
             "clips": names,
             "loop": any(each.loop for each in bakes),
-            "target": str(beside.absolute()),
-            "caches": caches.name,
         }
-        try:
-            found = ask_blender(find_blender(path.name), path.name, request)
-            os.replace(beside, path)
-        except BaseException as problem:
-            if not had:
-                shutil.rmtree(caches, ignore_errors=True)
-            if isinstance(problem, OSError):
-                why = (problem.strerror or str(problem)).lower()
-                raise FormatError(f"{path.name}: cannot be written ({why})") from None
-            raise
-        finally:
-            beside.unlink(missing_ok=True)
+        found = _written(path, request)
+    if found["lost"]:
+        listed = ", ".join(f'"{name}"' for name in found["lost"][:4])
+        listed += " …" if found["lost"][4:] else ""
+        what = f"is without modifiers of {listed}, as an .fbx has shapes or them"
+        warn(f"{path.name}: {what}; apply them before, or write a .blend")
     return {**figures, "added": found["added"], "bytes": path.stat().st_size}
+
+
+def _written(path: Path, request: dict[str, Any]) -> dict[str, Any]:
+    """Have Blender write a file and its point caches beside; then both take their places, or none.
+
+    Caches of clips that are not written again stay: the file itself may have been read.
+    """
+    mark = f".{secrets.token_hex(8)}"
+    beside = path.parent / f"{mark}{path.suffix.lower()}"
+    caches = path.parent / f"{path.stem}_supple"
+    new, old = (path.parent / f"{mark}_{what}supple" for what in ("", "old_"))
+    where = {"target": str(beside.absolute()), "new_caches": new.name, "caches": caches.name}
+    try:
+        if path.suffix.lower() == ".blend" and caches.is_dir():
+            shutil.copytree(caches, new, copy_function=_linked)
+        found = ask_blender(find_blender(path.name), path.name, request | where)
+        with _replaced(caches, new, old):
+            os.replace(beside, path)
+    except OSError as problem:
+        why = (problem.strerror or str(problem)).lower()
+        raise FormatError(f"{path.name}: cannot be written ({why})") from None
+    finally:
+        beside.unlink(missing_ok=True)
+        shutil.rmtree(new, ignore_errors=True)
+    return found
+
+
+@contextmanager
+def _replaced(folder: Path, new: Path, old: Path) -> Iterator[None]:
+    """Give a new folder, if there is one, the place of another; back again where a step fails."""
+    if not new.is_dir():
+        yield
+        return
+    try:
+        if folder.is_dir():
+            os.rename(folder, old)
+        os.rename(new, folder)
+        yield
+    except BaseException:
+        if not new.exists():
+            os.rename(folder, new)
+        if old.exists():
+            os.rename(old, folder)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _linked(file: str, new: str) -> None:
+    """Give a file a second name, which is as good as a copy: caches are replaced, never changed."""
+    try:
+        os.link(file, new)
+    except OSError:
+        shutil.copy2(file, new)

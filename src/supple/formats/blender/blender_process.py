@@ -9,7 +9,6 @@ import subprocess
 import sys
 import tempfile
 from collections import deque
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from threading import Thread, Timer
@@ -22,12 +21,9 @@ __all__ = ["ask_blender"]
 
 #: Seconds in which Blender must have said something: opening a large file is silent.
 PATIENCE = 600.0
-Tell = Callable[[float], None]
 
 
-def ask_blender(
-    blender: BlenderProgram, name: str, request: dict[str, Any], tell: Tell | None = None
-) -> dict[str, Any]:
+def ask_blender(blender: BlenderProgram, name: str, request: dict[str, Any]) -> dict[str, Any]:
     """Have Blender answer a request.
 
     Parameters
@@ -38,8 +34,6 @@ def ask_blender(
         Of the file, for messages.
     request
         An ``action`` of the add-on's `files`, and what it takes.
-    tell
-        Called with the part done, 0 to 1.
 
     Raises
     ------
@@ -50,7 +44,7 @@ def ask_blender(
         asked = Path(folder) / "request.json"
         told = request | {"seconds": PATIENCE}
         asked.write_text(json.dumps(told), encoding="utf-8")
-        code, last = _run(blender.words(asked), Path(folder), tell, name)
+        code, last = _run(blender.words(asked), Path(folder), name)
         answer = asked.with_name("answer.json")
         if not answer.is_file():
             raise FormatError(f"{name}: {_cause(code, last)}")
@@ -83,7 +77,7 @@ class _Patience:
         _kill(self._process)
 
 
-def _run(words: list[str], folder: Path, tell: Tell | None, name: str) -> tuple[int, str]:
+def _run(words: list[str], folder: Path, name: str) -> tuple[int, str]:
     """Run the process to its end; return its code and the last line that it printed."""
     own = {key: value for key, value in os.environ.items() if not key.startswith("BLENDER_")}
     own["BLENDER_USER_RESOURCES"] = str(folder)  # settings and add-ons of nobody
@@ -112,8 +106,6 @@ def _run(words: list[str], folder: Path, tell: Tell | None, name: str) -> tuple[
         for line in process.stdout:
             if line.startswith('{"part"'):
                 patience.renew()
-                if tell is not None:
-                    tell(float(json.loads(line)["part"]))
             elif line.strip():
                 said.append(line)
         code = process.wait()

@@ -33,7 +33,7 @@ from supple.formats.gltf.write.gltf_file import GltfFile, added_to, check_gltf_n
 from supple.formats.gltf.write.loaded_again import loaded_again
 from supple.formats.gltf.write.morph_targets import unused_names
 from supple.formats.gltf.write.node_animation import NodeMotion, free_node
-from supple.formats.gltf.write.vrm_extension import give_way
+from supple.formats.gltf.write.vrm_extension import give_way, warn_of_springs
 from supple.formats.gltf.write.weight_tracks import Times, play_sampler, spline_tangents
 from supple.formats.registry import GLTF_SUFFIXES
 from supple.maths.key_reduction import KeyKind, Keys
@@ -94,6 +94,8 @@ def write_gltf_curves(
     writer = _CurveWriter(path, curves, kind, additive)
     whole, reached = within_error(curves, within, kind, partial(writer.made, drop_springs))
     write_whole(path, whole)
+    if not drop_springs:
+        warn_of_springs(path.name, writer.springs)
     if reached > 1.02 * within and kind != "every":
         warn(f"{path.name}: keys are {reached:.2%} of the size from the curves, not {within:.2%}")
     return {**writer.figures, "error": reached, "bytes": len(whole)}
@@ -153,6 +155,7 @@ class _CurveWriter:
         self.when = curves.times.astype(np.float32).astype(np.float64)
         self.clip = self._clip()
         self.figures: dict[str, Any] = {}
+        self.springs: list[str] = []
 
     def _check_parameters(self) -> None:
         own = [each.name for each in self.loaded.rig.parameters]
@@ -187,7 +190,7 @@ class _CurveWriter:
             raise FormatError(f"{self.path.name}: no free parameter is a channel of the file")
         if new:
             file.add("animations", animation)
-        give_way(file, self.path.name, {each.node for each in self.tracks}, drop_springs)
+        self.springs = give_way(file, {each.node for each in self.tracks}, drop_springs)
         self.figures = {
             "animation": str(animation.get("name") or self.curves.name),
             "new": new,
@@ -296,13 +299,8 @@ class _CurveWriter:
                 off = self.curves.poses[:, joint.scale] - self.curves.keyed[:, joint.scale]
                 scales[:, k] *= self._spread(times, np.exp(off), 1.0)
                 found.append((joint, "scale", joint.scale))
-        tables = dict(
-            zip(
-                ("translation", "rotation", "scale"),
-                frames.in_units(moves, turns, scales),
-                strict=True,
-            )
-        )
+        kinds = ("translation", "rotation", "scale")
+        tables = dict(zip(kinds, frames.in_units(moves, turns, scales), strict=True))
         for joint, path, places in found:
             values, reach = tables[path][:, joint.joint], track_reach(self.curves, places)
             if path == "rotation":

@@ -38,7 +38,7 @@ from supple.formats.gltf.write.new_scene import new_scene
 from supple.formats.gltf.write.new_skin import new_skin
 from supple.formats.gltf.write.node_animation import NodeMotion
 from supple.formats.gltf.write.offsets import ShapedNodes, fit_groups, normal_targets
-from supple.formats.gltf.write.vrm_extension import give_way
+from supple.formats.gltf.write.vrm_extension import give_way, warn_of_springs
 from supple.formats.gltf.write.weight_tracks import Times, Track, faded, play_weights, widen_weights
 from supple.formats.morph_fit import Progress
 from supple.formats.smpl.load_body import BodySource
@@ -235,7 +235,9 @@ class _Writer:
         for rig in skinned_rigs(self.loaded.rig):
             carried = rig.weight_matrix().T @ flesh
             moved.update(self.source.joint_nodes[: len(carried)][carried > 0].tolist())
-        self.springs = give_way(self.file, name, moved, drop)
+        self.springs = give_way(self.file, moved, drop)
+        if not drop:
+            warn_of_springs(name, self.springs)
 
     def _as_played(self, baked: BakedMotion, rows: slice) -> _Played:
         when = baked.times.astype(np.float32).astype(np.float64)

@@ -16,7 +16,7 @@ from supple.errors import FormatError, warn
 from supple.formats.gltf.write.gltf_file import GltfFile
 from supple.rig.character import Character
 
-__all__ = ["check_vrm_target", "copy_binds", "give_way"]
+__all__ = ["check_vrm_target", "copy_binds", "give_way", "warn_of_springs"]
 
 #: Extension of VRM 0.x, and of the springs of VRM 1.0.
 VRM_0, SPRINGS_1 = "VRM", "VRMC_springBone"
@@ -97,15 +97,13 @@ def _below(nodes: list[dict[str, Any]], first: int) -> set[int]:
     return found
 
 
-def give_way(file: GltfFile, name: str, moved: Set[int], drop: bool) -> list[str]:
-    """Drop springs that would move what was written for some joints, or warn of them.
+def give_way(file: GltfFile, moved: Set[int], drop: bool) -> list[str]:
+    """Find springs that would move what was written for some joints, and drop them if asked to.
 
     Parameters
     ----------
     file
         With springs of VRM 0.x or 1.0, or none.
-    name
-        Of the file, for the warning.
     moved
         Nodes of the joints.
     drop
@@ -117,28 +115,34 @@ def give_way(file: GltfFile, name: str, moved: Set[int], drop: bool) -> list[str
         The names of those springs.
     """
     over = [spring for spring in _springs(file) if spring.nodes & moved]
-    names = [spring.name for spring in over]
-    if over and not drop:
-        listed = ", ".join(f'"{each}"' for each in names[:4]) + (" …" if len(names) > 4 else "")
-        what = (
-            f"{len(over)} springs of VRM, {listed}, move"
-            if over[1:]
-            else (f"the spring {listed} of VRM moves")
-        )
-        warn(f"{name}: {what} joints over what was written for them; see --drop-springs")
     if drop:
         for spring in over:
             spring.owner[:] = [each for each in spring.owner if each != spring.entry]
-        _forget_empty(file)
-    return names
+        _forget(file, [spring.owner for spring in over if not spring.owner])
+    return [spring.name for spring in over]
 
 
-def _forget_empty(file: GltfFile) -> None:
+def warn_of_springs(name: str, springs: Sequence[str]) -> None:
+    """Warn of springs, if any, that are left in a file of some name over what was written."""
+    if springs:
+        listed = ", ".join(f'"{each}"' for each in springs[:4]) + (" …" if springs[4:] else "")
+        what = (
+            f"{len(springs)} springs of VRM, {listed}, move"
+            if springs[1:]
+            else f"the spring {listed} of VRM moves"
+        )
+        warn(f"{name}: {what} joints over what was written for them; see --drop-springs")
+
+
+def _forget(file: GltfFile, emptied: list[list[Any]]) -> None:
     """Take out lists that have become empty, which the schemas do not allow."""
+
+    def left(owner: Any, name: str) -> bool:
+        return not isinstance(owner, dict) or all(owner.get(name) is not each for each in emptied)
+
     extension = _extension(file, SPRINGS_1)
-    if extension.get("springs") == []:
+    if not left(extension, "springs"):
         del extension["springs"]
     secondary = _extension(file, VRM_0).get("secondaryAnimation")
     if isinstance(secondary, dict) and isinstance(secondary.get("boneGroups"), list):
-        groups = secondary["boneGroups"]
-        groups[:] = [g for g in groups if not isinstance(g, dict) or g.get("bones") != []]
+        secondary["boneGroups"][:] = [g for g in secondary["boneGroups"] if left(g, "bones")]
