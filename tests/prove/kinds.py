@@ -207,7 +207,7 @@ def _vrm(path: Path) -> Any:
         data = data[20 : 20 + int.from_bytes(data[12:16], "little")]
     file = GltfFile(json.loads(data))
     copy_binds(file, 0, len(file.part("meshes")))
-    give_way(file, path.name, set(range(len(file.part("nodes")))), drop=True)
+    give_way(file, set(range(len(file.part("nodes")))), drop=True)
     return character
 
 
