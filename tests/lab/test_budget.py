@@ -213,3 +213,23 @@ def test_what_no_budget_can_be_made_of_is_said_in_a_line(
     with pytest.raises(SystemExit, match="1"):
         main(["bench", *words])
     assert said in capsys.readouterr().err
+
+
+def test_a_pose_that_has_no_basis_of_its_own_costs_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    def inverted(*told: Any) -> Any:
+        raise SuppleError("a tet is inverted")
+
+    budget = of(bar())
+    monkeypatch.setattr(Budget, "_own_basis", inverted)
+    row = budget.basis("basis own")
+    assert row["error"] is None
+    assert "inverted" in row["failed"]
+    assert budget.basis("basis")["error"] is not None
+
+
+def test_forces_of_motions_are_not_played_without_cubature(monkeypatch: pytest.MonkeyPatch) -> None:
+    budget = of(bar())
+    assert "whole" in budget.plays
+    monkeypatch.setitem(budget.model.report, "elastic_error", {"forces": "motions"})
+    assert {"whole", "whole elastic", "whole inertial"}.isdisjoint(budget.plays)
+    assert "live" in budget.plays

@@ -164,7 +164,9 @@ class Budget:
         middle = motion.at(motion.times[0] + 0.37 * motion.duration)[0]
         arrays = model.mesh.tets, model.tet_rig(middle), model.rig(middle), model.poses
         matter = model.material_kind, model.young, model.poisson, model.density, model.fixed
-        reduced = *model.bases, model.mass_products, model.elastic_weights, model.inertial_weights
+        weights = model.elastic_weights, model.inertial_weights
+        added = model.stiffness_corrections, model.inertial_corrections
+        reduced = *model.bases, model.mass_products, *weights, *added
         moving = motion.times, motion.poses, motion.roots, list(motion.cuts)
         said = self.options, self.rate, self.accuracy, FINE, SAMPLED
         code = code_hash(BUILDING)
@@ -236,7 +238,10 @@ class Budget:
         return self._row(name, made)
 
     def basis(self, name: str) -> dict[str, Any]:
-        """Return the row of one of `BASES`: its ``error`` is what the basis cannot hold."""
+        """Return the row of one of `BASES`: its ``error`` is what the basis cannot hold.
+
+        None, and why as ``failed``, where a pose has no basis of its own: tets are inverted there.
+        """
 
         def made() -> dict[str, Any]:
             if name in ("basis", "basis sampled"):
@@ -244,7 +249,10 @@ class Budget:
                 return self._held(every if name == "basis" else self._sample, self._blended)
             if name == "basis frames":
                 return self._held(range(len(self.truth.frames)), self._blended_frames)
-            return self._held(self._sample, partial(self._own_basis, name == "basis own"))
+            try:
+                return self._held(self._sample, partial(self._own_basis, name == "basis own"))
+            except SuppleError as error:
+                return {"error": None, "amplitude": None, "failed": str(error)}
 
         return self._row(name, made)
 
