@@ -65,7 +65,7 @@ def test_forces_are_fitted_to_motions_where_they_can_be(
     bar = build(bending_bar(), **bar_options(basis="shaken", material=FLESH))
     assert bar.report["elastic_error"]["forces"] == "samples"
     assert bar.report["elastic_error"]["held_out"] < 0.03
-    assert bar.report["shaken_poses"] == 3
+    assert bar.report["shaken_poses"] == 0  # shapes of a shaken body need its forces
 
 
 def test_few_poses_are_shaken_for_longer() -> None:

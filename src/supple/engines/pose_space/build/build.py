@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -228,14 +228,22 @@ def _built(character: Character, options: BuildOptions, log: BuildLog) -> PoseSp
             tuple(options.obstacles),
             options.basis,
         )
-        at = flesh.poses, flesh.names, flesh.materials
-        sampled = SampledPoses(setup, *at, options.interpolation, workers, log)
-        sampled.reduce()
-        sampled.assess(insert_up_to=options.most_poses if options.adaptive else 0)
         free = np.unique(np.concatenate([region.vertices for region in regions]))
         moving = int(np.isin(flesh.body.mesh.tets, free).any(axis=1).sum())
         counts = options.cubature_counts(int(np.sum(modes)), moving, len(free))
-        return train_model(sampled, *counts, options.seed)
+        at = flesh.poses, flesh.names, flesh.materials
+
+        def trained(setup: ReductionSetup) -> PoseSpaceModel | None:
+            sampled = SampledPoses(setup, *at, options.interpolation, workers, log)
+            sampled.reduce()
+            sampled.assess(insert_up_to=options.most_poses if options.adaptive else 0)
+            return train_model(sampled, *counts, options.seed)
+
+        # Shapes of a shaken body with forces in them alone would swing on and on: a worm in 8
+        # columns was 3.6 % of its size from a cycle before after 12 of them, in modes 0.1 %.
+        found = trained(setup) or trained(replace(setup, basis="modes"))
+        assert found is not None  # bases of modes have no such condition
+        return found
 
 
 def _check_contact(contacts: ContactKind | None, obstacles: Sequence[Obstacle]) -> None:

@@ -30,15 +30,18 @@ __all__ = ["train_model"]
 
 #: Samples of forces at poses that cubature is tried at.
 _SAMPLES = 60
-#: Error of a shaken body's forces, at poses or between, above which nothing is fitted to them; a
-#: rat's and a bull's are 0.2 and 0.3.
+#: Error of a shaken body's forces, at poses or between, above which bases are of modes; a rat's
+#: and a bull's are 0.2 and 0.25.
 WELL_FITTED = 0.45
 
 
 def train_model(
     sampled: SampledPoses, elastic_count: int, inertial_count: int, seed: int
-) -> PoseSpaceModel:
-    """Train cubature on all poses, try it between them, and put the model together."""
+) -> PoseSpaceModel | None:
+    """Train cubature on all poses, try it between them, and put the model together.
+
+    None where the poses have a basis of a shaken body, and its forces cannot be fitted well.
+    """
     setup, aligned, log = sampled.setup, sampled.aligned, sampled.log
     tet_rig = setup.flesh.tet_rig
     bases = [aligned.world_bases(pose) for pose in range(sampled.n_poses)]
@@ -46,7 +49,10 @@ def train_model(
     sound = [midpoint for midpoint in sampled.midpoints if midpoint.assessment is not None]
     between = [_between(sampled, midpoint.pose, midpoint.ends) for midpoint in sound]
     with log.stage("elastic cubature"):
-        elastic, motions = _elastic(sampled, bases, between, sound, elastic_count, seed)
+        trained = _elastic(sampled, bases, between, sound, elastic_count, seed)
+    if trained is None:
+        return None
+    elastic, motions = trained
     with log.stage("inertial cubature"):
         inertial = inertial_cubature(
             tet_rig,
@@ -78,12 +84,11 @@ def _elastic(
     sound: list[Midpoint],
     count: int,
     seed: int,
-) -> tuple[ElasticCubature, list[MotionForces] | None]:
-    """Train elastic cubature on motions of the shaken body, if there are any and that goes well.
+) -> tuple[ElasticCubature, list[MotionForces] | None] | None:
+    """Train elastic cubature on motions of the shaken body, or on samples in a basis of modes.
 
-    Also returns the poses' motions, or None if samples of displacements were used.
-
-    A basis may be too small for what the body does: then it is trained as one of modes is.
+    Also returns the poses' motions, or None without any. None where motions cannot be fitted: a
+    basis may be too small for what the body does.
     """
     train = partial(
         elastic_cubature,
@@ -105,7 +110,7 @@ def _elastic(
         found = train(motions=motions)
         if max(found.held_out_error, found.between_errors.max(initial=0.0)) < WELL_FITTED:
             return found, motions[: sampled.n_poses]
-    return train(), None
+    return (train(), None) if sampled.shapes is None else None
 
 
 def is_thread_safe(rig: Rig) -> bool:
