@@ -48,7 +48,8 @@ def batch(
     display.show(figures, print_batch)
     failures = figures.get("failures", ())
     for each in failures[:_MOST_TOLD]:
-        print(f"supple: {each['output']}: {each['line']}", file=sys.stderr)
+        named = f"{each['output']}: "  # most lines begin with the file's name already
+        print(f"supple: {named}{each['line'].removeprefix(named)}", file=sys.stderr)
     if len(failures) > _MOST_TOLD:
         more = f"and {len(failures) - _MOST_TOLD} more failed"
         print(f"supple: {more}; see {figures['page']}", file=sys.stderr)
