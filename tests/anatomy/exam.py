@@ -305,10 +305,10 @@ def _bold(value: float, form: str, wrong: bool) -> str:
     return f"**{text}**" if wrong else text
 
 
-def write_tables(page: Path, folder: Path) -> None:
-    """Put tables into a page, between marks, and pictures beside it."""
+def write_tables(page: Path, folder: Path, resolutions: Sequence[int]) -> None:
+    """Put tables of some resolutions into a page, between marks, and pictures beside it."""
     text = page.read_text(encoding="utf-8")
-    for tets in RESOLUTIONS:
+    for tets in resolutions:
         start, end = f"<!-- table {tets} -->", f"<!-- end {tets} -->"
         before, rest = text.split(start)
         text = f"{before}{start}\n{markdown(folder, tets)}\n{end}{rest.split(end)[1]}"
@@ -360,7 +360,7 @@ def main(arguments: list[str]) -> None:
     for tets in told.tets:
         print(f"\n{tets:,} tets\n{table(told.folder, tets, kind)}")
     if told.page is not None:
-        write_tables(told.page, told.folder)
+        write_tables(told.page, told.folder, told.tets)
 
 
 if __name__ == "__main__":
