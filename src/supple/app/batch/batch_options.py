@@ -40,7 +40,7 @@ class BatchOptions:
     """Dask cluster to run on: the address of its scheduler, such as tcp://10.0.0.1:8786, a
     scheduler's file (.json), or local for --jobs workers here."""
     files: Literal["auto", "shared", "sent"] = "auto"
-    """Whether machines of a cluster see the same files here, or are sent them; auto asks them."""
+    """Files of characters: shared with machines of a cluster, or sent to them; auto asks them."""
     tls_ca: Path | None = None
     """TLS for the cluster: file of the authority (.pem)."""
     tls_cert: Path | None = None

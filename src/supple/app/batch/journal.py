@@ -39,7 +39,7 @@ _LONGEST = 4_000_000
 
 @dataclass
 class Told:
-    """What a journal says.
+    """Contents of a journal that a batch goes on from.
 
     Attributes
     ----------
