@@ -85,6 +85,19 @@ def middle_of_skin(tab: Any) -> tuple[float, float]:
     return SCENE["x"] + column, SCENE["y"] + row
 
 
+def still(tab: Any) -> np.ndarray:
+    """A picture that no longer changes: a slow page may show what was there seconds ago."""
+    seen = [pixels(tab)]
+
+    def stands() -> bool:
+        tab.wait_for_timeout(400)
+        seen.append(pixels(tab))
+        return len(seen) > 3 and all(np.abs(seen[-1] - one).max() < 0.02 for one in seen[-4:-1])
+
+    until(tab, stands, "the picture stands still")
+    return seen[-1]
+
+
 def see_it_move(tab: Any) -> None:
     first = pixels(tab)
     until(tab, lambda: bool(np.abs(pixels(tab) - first).max() > 0.2), "pixels change")
@@ -150,7 +163,7 @@ def test_colours_are_seen(page: Any, tab: Any) -> None:
     page.show.colour.value = "clay"
     until(tab, lambda: page.stage.colouring == "clay", "clay")
     until(tab, lambda: drawn(pixels(tab)).mean() > 0.005, "something is drawn")
-    before = pixels(tab)
+    before = still(tab)
     for colouring in ("displacement", "region", "stiffness", "cubature"):
         page.show.colour.value = colouring
         until(
