@@ -18,8 +18,10 @@ import select
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -37,6 +39,8 @@ from prove.mutations import changed_bytes  # noqa: E402
 MOST_SECONDS, MOST_MEGABYTES, PATIENCE = 5.0, 512.0, 120.0
 #: Memory of a worker in all: what asks for more gets an error rather than the machine.
 WHOLE_MEMORY = 8 * 2**30
+#: Inputs that one process reads, and after which progress is kept.
+PIECE = 5000
 PLACE = ROOT / ".prove"
 
 
@@ -92,6 +96,7 @@ class Worker:
     def __init__(self, kind: str) -> None:
         self.kind = kind
         self.running: subprocess.Popen[bytes] | None = None
+        self.stopped = False
 
     def _started(self) -> subprocess.Popen[bytes]:
         if self.running is None:
@@ -131,10 +136,16 @@ class Worker:
         self.running = None
         return code
 
+    def stop(self) -> None:
+        """Let `run`, which another thread may be in, come to an end."""
+        self.stopped = True
+        if (running := self.running) is not None:
+            running.kill()
+
     def run(self, first: int, last: int, told: Callable[[int, dict[str, Any]], None]) -> None:
         """Read the inputs of these numbers, and tell of each."""
         at = first
-        while at < last:
+        while at < last and not self.stopped:
             running = self._started()
             assert running.stdin is not None
             try:
@@ -153,6 +164,8 @@ class Worker:
             except (EOFError, BrokenPipeError):
                 code = running.poll() if running.poll() is not None else running.wait(10)
                 self.end()
+                if self.stopped:
+                    return
                 told(at, _lost(f"crashes the process ({code})", 0.0))
                 at += 1
 
@@ -170,7 +183,7 @@ class Progress:
     """What has been read of every kind, kept in a file."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path, self._lock = path, threading.Lock()
         self.kinds: dict[str, dict[str, Any]] = {}
         if path.is_file():
             self.kinds = json.loads(path.read_text())
@@ -178,11 +191,17 @@ class Progress:
     def of(self, kind: str) -> dict[str, Any]:
         """Return the row of a kind."""
         empty = {"inputs": 0, "read": 0, "seconds": 0.0, "slowest_s": 0.0, "most_mb": 0.0}
-        return self.kinds.setdefault(kind, empty | {"defects": {}})
+        with self._lock:
+            return self.kinds.setdefault(kind, empty | {"defects": {}})
 
     def add(self, kind: str, number: int, said: dict[str, Any]) -> None:
         """Count an input."""
         row = self.of(kind)
+        with self._lock:
+            self._count(row, number, said)
+
+    @staticmethod
+    def _count(row: dict[str, Any], number: int, said: dict[str, Any]) -> None:
         row["inputs"] = number + 1
         row["read"] += said["read"]
         row["slowest_s"] = max(row["slowest_s"], round(said["seconds"], 3))
@@ -195,8 +214,9 @@ class Progress:
         """Write the file whole."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         beside = self.path.with_suffix(".part")
-        beside.write_text(json.dumps(self.kinds, indent=1))
-        beside.replace(self.path)
+        with self._lock:
+            beside.write_text(json.dumps(self.kinds, indent=1))
+            beside.replace(self.path)
 
     def lines(self) -> Iterable[str]:
         """Describe each kind, and all of them."""
@@ -221,25 +241,33 @@ def wanted(count: int, kinds: list[str]) -> dict[str, int]:
     return {kind: round(count * KINDS[kind].share / whole) for kind in kinds}
 
 
-def run(count: int, kinds: list[str], progress: Progress, piece: int = 500) -> Progress:
-    """Read inputs of these kinds in turn, until `count` of them in all have been read."""
+def run(count: int, kinds: list[str], progress: Progress, jobs: int = 1) -> Progress:
+    """Read inputs of these kinds, until `count` of them in all have been read; `jobs` at once."""
     share = wanted(count, kinds)
     workers = {kind: Worker(kind) for kind in kinds}
-    try:
-        while left := [kind for kind in kinds if progress.of(kind)["inputs"] < share[kind]]:
-            for kind in left:
-                row, start = progress.of(kind), time.monotonic()
-                first = row["inputs"]
-                last = min(first + max(piece, share[kind] // 20), share[kind])
-                workers[kind].run(first, last, partial(_told, kind, progress))
-                workers[kind].end()
-                row["seconds"] += time.monotonic() - start
-                progress.save()
-                print(f"{kind}: {last:,} of {share[kind]:,}", file=sys.stderr, flush=True)
-    finally:
-        for worker in workers.values():
-            worker.end()
+    with ThreadPoolExecutor(jobs) as pool:
+        try:
+            for done in as_completed(
+                [pool.submit(_run_kind, workers[kind], share[kind], progress) for kind in kinds]
+            ):
+                done.result()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for worker in workers.values():
+                worker.stop()
     return progress
+
+
+def _run_kind(worker: Worker, last: int, progress: Progress) -> None:
+    """Read inputs of a kind up to this number, in pieces."""
+    row = progress.of(worker.kind)
+    while (first := row["inputs"]) < last and not worker.stopped:
+        start = time.monotonic()
+        worker.run(first, min(first + PIECE, last), partial(_told, worker.kind, progress))
+        worker.end()
+        row["seconds"] += time.monotonic() - start
+        progress.save()
+        print(f"{worker.kind}: {row['inputs']:,} of {last:,}", file=sys.stderr, flush=True)
 
 
 def _told(kind: str, progress: Progress, number: int, said: dict[str, Any]) -> None:
@@ -284,6 +312,7 @@ def main() -> int:
     words = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     words.add_argument("--count", type=int, default=1_000_000, help="inputs in all")
     words.add_argument("--kind", action="append", choices=sorted(KINDS), help="only these kinds")
+    words.add_argument("--jobs", type=int, default=1, help="kinds at once")
     words.add_argument("--seed", type=int, help="read one input of --kind again")
     words.add_argument("--keep", type=Path, help="with --seed: write the input here as well")
     words.add_argument("--work", choices=sorted(KINDS), help=argparse.SUPPRESS)
@@ -293,7 +322,8 @@ def main() -> int:
         return 0
     if told.seed is not None:
         return repeat((told.kind or ["glb"])[0], told.seed, told.keep)
-    progress = run(told.count, told.kind or list(KINDS), Progress(PLACE / "fuzz.json"))
+    kinds = told.kind or list(KINDS)
+    progress = run(told.count, kinds, Progress(PLACE / "fuzz.json"), told.jobs)
     draw(progress, PLACE / "fuzz.png")
     print("\n".join(progress.lines()))
     return int(any(row["defects"] for row in progress.kinds.values()))

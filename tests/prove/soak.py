@@ -35,6 +35,8 @@ from supple.mesh.polyhedra import Box  # noqa: E402
 PLACE = ROOT / ".prove"
 #: Steps a second, members of the crowd, and steps between two looks.
 RATE, MEMBERS, PIECE = 90, 6, 9000
+#: Hertz of the two waves of a pose, at most.
+WAVES = np.array([0.9, 2.3])[:, None, None]
 #: Megabytes by which memory may grow after the first tenth.
 FLAT = 1.0
 #: Times its median that a step may take; beyond, and slow when it is taken again, it is ours.
@@ -56,12 +58,13 @@ class Soak:
     seed: int = 0
     steps: int = 0
     simulator: PoseSpaceSimulator = field(default_factory=lambda: _simulator())
-    crowd: Crowd = field(default_factory=lambda: Crowd(stepped_model("bar"), MEMBERS, 1 / RATE))
+    crowd: Crowd = field(default_factory=lambda: crowd_of(1))
 
     def __post_init__(self) -> None:
         self.model = self.simulator.model
         self.size = self.model.surface.size
         self.low, self.high = self._range()
+        self._cut, self._phases = -1, np.empty(0)
         # Nothing is allocated between two looks at the memory but what steps themselves take.
         self.skin = np.empty(self.model.surface.vertices.shape, np.float32)
 
@@ -69,26 +72,36 @@ class Soak:
         poses = np.concatenate([motion.poses for motion in self.model.motions.values()])
         return poses.min(axis=0), poses.max(axis=0)
 
-    def pose(self, member: int) -> np.ndarray:
-        """Return a pose that wanders, and now and then jumps."""
+    def poses(self) -> np.ndarray:
+        """Return poses of all members, (MEMBERS, p), that wander, and now and then jump."""
         # Of slow waves that never repeat together; jumps are cuts.
         cut = self.steps // 4111
-        phase = np.random.default_rng((self.seed, member, cut)).random((3, len(self.low)))
-        waves = np.sin(2 * np.pi * (phase[:2] * self.steps / RATE * [[0.9], [2.3]] + phase[2]))
-        middle, reach = 0.5 * (self.low + self.high), 0.5 * (self.high - self.low)
-        return middle + reach * waves.mean(axis=0)
+        if cut != self._cut:
+            rngs = [np.random.default_rng((self.seed, k, cut)) for k in range(MEMBERS)]
+            phases = np.stack([rng.random((3, len(self.low))) for rng in rngs], axis=1)
+            self._cut, self._phases = cut, phases
+        speed, start = self._phases[:2] * WAVES, self._phases[2]
+        waves = np.sin(2 * np.pi * (speed * (self.steps / RATE) + start)).mean(axis=0)
+        return 0.5 * (self.low + self.high) + 0.5 * (self.high - self.low) * waves
 
-    def root(self, member: int) -> np.ndarray:
-        """Return a root that walks in circles, turns and hops."""
-        time, out = self.steps / RATE, np.eye(4)
-        out[:3, :3] = Rotation.from_rotvec([0, 0.7 * time + member, 0.2 * np.sin(time)]).as_matrix()
-        out[:3, 3] = [3 * np.cos(0.3 * time), 0.2 * abs(np.sin(4 * time)), 3 * np.sin(0.3 * time)]
+    def roots(self) -> np.ndarray:
+        """Return roots of all members, (MEMBERS, 4, 4), that walk in circles, turn and hop."""
+        time, out = self.steps / RATE, np.zeros((MEMBERS, 4, 4))
+        turns = np.zeros((MEMBERS, 3))
+        turns[:, 1], turns[:, 2] = 0.7 * time + np.arange(MEMBERS), 0.2 * np.sin(time)
+        out[:, :3, :3] = Rotation.from_rotvec(turns).as_matrix()
+        out[:, :3, 3] = [
+            3 * np.cos(0.3 * time),
+            0.2 * abs(np.sin(4 * time)),
+            3 * np.sin(0.3 * time),
+        ]
+        out[:, 3, 3] = 1.0
         return out
 
     def change(self, rng: np.random.Generator) -> None:
         """Change settings and obstacles of the simulator."""
         kind = int(rng.integers(7))
-        place = self.root(0)[:3, 3] + self.size * rng.uniform(-0.5, 0.5, 3)
+        place = self.roots()[0, :3, 3] + self.size * rng.uniform(-0.5, 0.5, 3)
         if kind == 0:
             self.simulator.stiffness = float(10 ** rng.uniform(-2, 2))
         elif kind == 1:
@@ -115,13 +128,11 @@ class Soak:
         forces = None
         if rng.random() < 0.05:
             forces = {int(rng.integers(len(self.skin))): rng.normal(0, 20, 3)}
+        poses, roots = self.poses(), self.roots()
         start = time.perf_counter()
-        self.simulator.step(self.pose(0), self.root(0), forces)
+        self.simulator.step(poses[0], roots[0], forces)
         seconds = time.perf_counter() - start
-        self.crowd.step(
-            np.stack([self.pose(k) for k in range(MEMBERS)]),
-            np.stack([self.root(k) for k in range(MEMBERS)]),
-        )
+        self.crowd.step(poses, roots)
         self.steps += 1
         return seconds
 
@@ -130,7 +141,7 @@ class Soak:
         self.simulator.surface(self.skin)
         assert np.isfinite(self.skin).all(), f"step {self.steps}: the skin is not finite"
         assert np.isfinite(self.crowd.q).all(), f"step {self.steps}: the crowd is not finite"
-        centre = self.root(0)[:3, 3]
+        centre = self.roots()[0, :3, 3]
         far = float(np.linalg.norm(self.skin - centre, axis=1).max())
         assert far < 20 * self.size, f"step {self.steps}: the skin is {far:.2g} m from its root"
 
@@ -141,6 +152,11 @@ class Soak:
     def bits(self) -> bytes:
         """Return the numbers that twins must share."""
         return self.simulator.q.tobytes() + self.crowd.q.tobytes() + self.skin.tobytes()
+
+
+def crowd_of(threads: int) -> Crowd:
+    """Return a crowd. So small a one takes longer on two threads, which wait for each other."""
+    return Crowd(stepped_model("bar"), MEMBERS, 1 / RATE, threads=threads)
 
 
 def _simulator() -> PoseSpaceSimulator:
@@ -210,8 +226,8 @@ def judged(parts: list[dict[str, Any]], steps: int) -> dict[str, Any]:
     }
 
 
-def draw(memory: list[float], hours: float, path: Path) -> None:
-    """Draw memory over simulated time."""
+def draw(memory: list[float], hours: float, path: Path, label: str = "simulated hours") -> None:
+    """Draw memory over time."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -219,7 +235,7 @@ def draw(memory: list[float], hours: float, path: Path) -> None:
 
     figure, axis = plt.subplots(figsize=(7, 3.2))
     axis.plot(np.linspace(0, hours, len(memory)), memory)
-    axis.set_xlabel("simulated hours")
+    axis.set_xlabel(label)
     axis.set_ylabel("memory (MB)")
     middle = float(np.median(memory))
     axis.set_ylim(middle - 10, middle + 10)
@@ -233,11 +249,12 @@ def main(given: Sequence[str] | None = None) -> int:
     """Read the words of the command line; 1 if any part of the run has grown or been slow."""
     words = argparse.ArgumentParser(description="Step a simulator and a crowd for hours.")
     words.add_argument("--hours", type=float, default=24.0, help="of simulated time at 90 Hz")
+    words.add_argument("--threads", type=int, default=1, help="of the crowd")
     words.add_argument("--anew", action="store_true", help="do not go on from the last state")
     told = words.parse_args(given)
     PLACE.mkdir(exist_ok=True)
     kept = PLACE / "soak.pkl"
-    soak, before = Soak(), []
+    soak, before = Soak(crowd=crowd_of(told.threads)), []
     if kept.is_file() and not told.anew:
         state, before = pickle.loads(kept.read_bytes())
         soak = restored(state)

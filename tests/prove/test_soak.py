@@ -12,13 +12,13 @@ import pytest
 
 from prove import soak, soak_page
 from prove.limits import peak_memory, reset_peak
-from prove.soak import FLAT, RATE, Soak, draw, growth, judged, restored, run
+from prove.soak import FLAT, RATE, Soak, crowd_of, draw, growth, judged, restored, run
 from prove.soak_page import visit, wrong
 
 
 @pytest.fixture(scope="module")
 def soaked():
-    own = Soak(seed=3)
+    own = Soak(seed=3, crowd=crowd_of(2))
     run(own, 300, 150)  # compiles, and reaches the memory that it keeps
     return own, run(own, 800, 100)
 
@@ -80,11 +80,13 @@ def test_a_run_that_is_gone_on_with_is_judged_by_all_its_parts(tmp_path, monkeyp
 
 
 def test_pages_that_come_go_drag_and_break_off_leave_nothing(tmp_path):
-    found = visit(visits=8, folder=tmp_path)
-    assert (found["visits"], found["refused"]) == (8, 0)
+    found = visit(visits=12, folder=tmp_path)
+    assert found["visits"] >= 12
+    assert found["refused"] == 0
     assert found["broken"] > 0
     assert found["failure"] is None
-    assert found["left"] == 0
+    assert found["taken"] > 0
+    assert found["left"] == found["hands"] == 0
     assert found["threads"] <= 1
 
 
@@ -98,11 +100,13 @@ def test_a_page_that_refuses_guests_has_no_visits(tmp_path, monkeypatch):
 
     monkeypatch.setattr(soak_page, "_one_visit", refuse)
     found = visit(visits=3, folder=tmp_path)
-    assert (found["visits"], found["refused"]) == (0, 3)
-    sound = {"failure": None, "left": 0, "threads": 1, "refused": 1, "visits": 100}
+    assert found["visits"] == 0
+    assert found["refused"] >= 3
+    sound = {"failure": None, "left": 0, "hands": 0, "threads": 1, "refused": 1, "visits": 100}
     assert not wrong(sound, 1.0)
-    for worse in ({"threads": 2}, {"refused": 2}, {"visits": 0}, {"left": 1}, {"failure": "x"}):
-        assert wrong(sound | worse, 1.0)
+    worse = {"threads": 2, "refused": 2, "visits": 0, "left": 1, "hands": 1, "failure": "x"}
+    for name, value in worse.items():
+        assert wrong(sound | {name: value}, 1.0)
     assert wrong(sound, 30.0)
 
 
