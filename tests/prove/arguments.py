@@ -335,7 +335,7 @@ def _argument(value: Any, key: str = "") -> Any:
     """Give forces on vertices their numbers, which JSON has as texts."""
     if isinstance(value, list):
         return [_argument(each) for each in value]
-    if isinstance(value, dict) and value and all(k.isdecimal() for k in value):
+    if isinstance(value, dict) and value and all(k.isdecimal() and len(k) < 20 for k in value):
         return {int(k): each for k, each in value.items()}
     return value
 

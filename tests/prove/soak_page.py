@@ -11,11 +11,13 @@ from __future__ import annotations
 import argparse
 import gc
 import json
+import logging
 import socket
 import sys
 import tempfile
 import threading
 import time
+import traceback
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -24,6 +26,8 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
+
+from websockets.exceptions import ConnectionClosed  # noqa: E402
 
 from helpers.build_samples import stepped_model  # noqa: E402
 from helpers.viewer_guest import Guest  # noqa: E402
@@ -36,6 +40,8 @@ from supple.app.viewer.session.session import Session  # noqa: E402
 
 #: Megabytes by which memory may grow in the second half.
 FLAT = 20.0
+#: Numbers that are no places.
+FAR = (float("nan"), float("inf"), -1e300)
 #: Guests at once.
 GUESTS = 3
 #: Threads more than after the first guest: the page's pool may have one that waits.
@@ -75,7 +81,7 @@ def _one_visit(page: Any, rng: Random) -> bool:
 
 
 def _place(rng: Random) -> tuple[float, ...]:
-    return tuple(rng.uniform(-1, 1) for _ in range(3))
+    return tuple(rng.uniform(-1, 1) if rng.random() < 0.97 else rng.choice(FAR) for _ in range(3))
 
 
 def _drag_skin(guest: Guest, rng: Random, lets_go: bool) -> None:
@@ -106,6 +112,8 @@ def visit(visits: int, folder: Path, seed: int = 0, minutes: float | None = None
         take(*given)
 
     session.take = count_hand  # type: ignore[method-assign]
+    errors = Errors()
+    logging.getLogger("asyncio").addHandler(errors)  # viser's tasks end there with what they raise
     end = time.monotonic() + 60 * minutes if minutes is not None else None
 
     def left() -> bool:
@@ -116,7 +124,7 @@ def visit(visits: int, folder: Path, seed: int = 0, minutes: float | None = None
         while left():
             try:
                 broken = _one_visit(page, rng)
-            except OSError:
+            except (OSError, ConnectionClosed):
                 with lock:
                     found["refused"] += 1
                 continue
@@ -141,7 +149,26 @@ def visit(visits: int, folder: Path, seed: int = 0, minutes: float | None = None
             "hands": len(session.hands),
             "threads": threading.active_count() - threads,
             "failure": page.clock.failure,
+            "errors": errors.of_ours,
         }
+
+
+class Errors(logging.Handler):
+    """Keeps errors that came through code of ours: a guest is answered, or not heard."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.of_ours: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep an error."""
+        error = record.exc_info[1] if record.exc_info else None
+        if error is not None and len(self.of_ours) < 20 and "src/supple" in self._trace(error):
+            self.of_ours.append(f"{type(error).__name__}: {error}"[:200])
+
+    @staticmethod
+    def _trace(error: BaseException) -> str:
+        return "".join(traceback.format_tb(error.__traceback__))
 
 
 def _asked(found: dict[str, Any]) -> int:
@@ -160,7 +187,7 @@ def wrong(found: dict[str, Any], grown: float) -> bool:
     """Return whether anything is left of guests, or more than one in a hundred was refused."""
     kept = found["left"] or found["hands"] or found["threads"] > MOST_THREADS or grown > FLAT
     shy = not found["visits"] or found["refused"] > 0.01 * found["visits"]
-    return bool(kept or shy or found["failure"] is not None)
+    return bool(kept or shy or found["errors"] or found["failure"] is not None)
 
 
 def main() -> int:

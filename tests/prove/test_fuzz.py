@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import struct
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -14,11 +15,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import supple
 from helpers.gltf_builder import skinned_octahedron
 from prove import fuzz
 from prove.arguments import CALLS, SOUND, _argument
 from prove.corpus import SEEDS, read_seeds
 from prove.kinds import KINDS, Kind, defect_of
+from supple.anatomy.region_entries import read_entries
 from supple.elastic.material import Material
 from supple.engines.factory import load_model
 from supple.engines.pose_space.model.model_file import sealed, unsealed
@@ -28,6 +31,7 @@ from supple.formats.caches.point_cache import read_point_cache
 from supple.formats.gltf.read.gltf import load_gltf
 from supple.formats.load import load
 from supple.formats.smpl.body_motion import read_body_motion
+from supple.rig.motion.motion import Motion
 from supple.rig.skeleton.joints import Skeleton
 
 #: Made in seconds, or read in another process: tried by `make prove` only.
@@ -285,3 +289,54 @@ def test_a_stage_with_a_place_that_is_no_number_is_refused_without_a_word_of_num
         warnings.simplefilter("error")
         with pytest.raises(FormatError, match=r"a\.usda: "):
             load(path)
+
+
+def test_a_share_with_five_hundred_digits_is_refused(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_text('{"supple_anatomy": 1, "regions": {"a": {"share": 1' + "0" * 500 + "}}}")
+    with pytest.raises(FormatError, match="share"):
+        read_entries(path)
+
+
+def test_a_cache_that_begins_at_no_time_is_refused_without_a_word_of_numpy(tmp_path):
+    head = b"POINTCACHE2\0" + struct.pack("<iiffi", 1, 1, 0.0, np.inf, 2)
+    path = tmp_path / "a.pc2"
+    path.write_bytes(head + bytes(24))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(FormatError, match="time"):
+            read_point_cache(path)
+
+
+def _odd_signs(data: bytearray) -> None:
+    at = data.index(b"'descr': '<f8'") + 10
+    data[at : at + 3] = b"<\\e"
+
+
+def test_a_damaged_head_of_an_array_is_refused_without_a_word_of_python(tmp_path):
+    path = tmp_path / "a.npz"
+    damaged_archive(_odd_signs)(path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for read in (read_point_cache, read_body_motion):
+            with pytest.raises(FormatError, match=r"a\.npz: "):
+                read(path)
+
+
+@pytest.mark.parametrize("obstacle", [
+    lambda: supple.Sphere((0, 1e300, 0), 0.2),
+    lambda: supple.Capsule((0, 0, 0), (1, 1e300, 0), 0.2),
+    lambda: supple.Plane((0, -1e300, 0), (0, 1, 0)),
+])  # fmt: skip
+def test_an_obstacle_beyond_all_worlds_is_refused(obstacle):
+    with pytest.raises(SuppleError, match="farther away"):
+        obstacle()
+
+
+def test_a_root_of_huge_numbers_is_refused_without_a_word_of_numpy():
+    roots = np.tile(np.eye(4), (2, 1, 1))
+    roots[1, 0, 1] = -1e308
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(SuppleError, match="not a rotation"):
+            Motion([0.0, 1.0], [[0.0], [1.0]], roots)

@@ -86,6 +86,7 @@ def test_pages_that_come_go_drag_and_break_off_leave_nothing(tmp_path):
     assert found["broken"] > 0
     assert found["failure"] is None
     assert found["taken"] > 0
+    assert found["errors"] == []
     assert found["left"] == found["hands"] == 0
     assert found["threads"] <= 1
 
@@ -102,9 +103,11 @@ def test_a_page_that_refuses_guests_has_no_visits(tmp_path, monkeypatch):
     found = visit(visits=3, folder=tmp_path)
     assert found["visits"] == 0
     assert found["refused"] >= 3
-    sound = {"failure": None, "left": 0, "hands": 0, "threads": 1, "refused": 1, "visits": 100}
+    sound: dict[str, object] = {"failure": None, "left": 0, "hands": 0, "threads": 1}
+    sound |= {"refused": 1, "visits": 100, "errors": []}
     assert not wrong(sound, 1.0)
-    worse = {"threads": 2, "refused": 2, "visits": 0, "left": 1, "hands": 1, "failure": "x"}
+    worse: dict[str, object] = {"failure": "x"}
+    worse |= {"threads": 2, "refused": 2, "visits": 0, "left": 1, "hands": 1, "errors": ["x"]}
     for name, value in worse.items():
         assert wrong(sound | {name: value}, 1.0)
     assert wrong(sound, 30.0)

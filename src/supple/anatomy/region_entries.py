@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -169,7 +168,7 @@ def _entry(name: str, joint: str, said: Any) -> RegionEntry:
     feel = _one_of(where, "feel", said.get("feel", "normal"), FEELS)
     share = said.get("share", ROLES[role])
     number = isinstance(share, int | float) and not isinstance(share, bool)
-    if not (number and math.isfinite(share) and 0 <= share <= 1):
+    if not (number and 0 <= share <= 1):
         raise FormatError(f"{where} has share {shown(share)}; it is a number from 0 to 1")
     reasons = said.get("reasons", [])
     if not isinstance(reasons, list) or not all(isinstance(each, str) for each in reasons):

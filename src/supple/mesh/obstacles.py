@@ -64,7 +64,7 @@ class Plane:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "point", _place("point of the plane", self.point))
-        normal = without_overflow(_place("normal of the plane", self.normal))
+        normal = without_overflow(owned_array("normal of the plane", self.normal, (3,)))
         length = float(np.linalg.norm(normal))
         if length == 0.0:
             raise SuppleError("the normal of a plane is zero; give the direction out of the solid")
@@ -198,7 +198,10 @@ def _frozen(array: Floats) -> Floats:
 
 
 def _place(what: str, value: ArrayLike) -> Floats:
-    return _frozen(owned_array(what, value, (3,)))
+    place = owned_array(what, value, (3,))
+    if np.abs(place).max() > FARTHEST:
+        raise SuppleError(f"the {what} is farther away than {FARTHEST:.0e} m")
+    return _frozen(place)
 
 
 def _radius(what: str, value: float) -> float:

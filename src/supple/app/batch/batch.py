@@ -91,7 +91,7 @@ def run_batch(
         failures = [journal.told.failed[job.key] for job in given_up]
         journal.add("begin", jobs=len(jobs), missing=len(missing))
         if missing:
-            with working("starting", quiet):
+            with working("waiting for workers" if options.cluster else "starting", quiet):
                 farm = _farm(options, folder)
             failures += Run(farm, journal, folder, jobs).all(missing, quiet)
     finally:

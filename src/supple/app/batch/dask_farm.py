@@ -131,10 +131,16 @@ class DaskFarm:
             return distributed.Client(**where, security=security, timeout=_PATIENCE)
 
     def _wait_for_workers(self) -> None:
-        while not self._threads():
-            self._check_scheduler()
-            time.sleep(0.2)
-            self._looked = -_LOOK
+        if self._threads():
+            return
+        # A cluster that adapts to its work brings workers when there is a task, and not before.
+        with _quiet():
+            first = self._client.submit(int, pure=False)
+            while not self._threads():
+                self._check_scheduler()
+                time.sleep(0.2)
+                self._looked = -_LOOK
+            del first
 
     def _threads(self) -> dict[str, int]:
         """Return how many tasks each worker does at once, as it was a few seconds ago."""

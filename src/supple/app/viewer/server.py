@@ -92,7 +92,7 @@ def free_port(host: str, port: int) -> int:
 
 
 def _guard(server: Any, host: str) -> None:
-    """Turn away pages of other sites, files, and requests to be shared with the world."""
+    """Turn away pages of other sites, files, wishes to be shared, and values no control has."""
     try:
         from viser import _messages as asked
 
@@ -100,6 +100,7 @@ def _guard(server: Any, host: str) -> None:
         files = (asked.FileTransferStartUpload, asked.FileTransferPart)
         for kind in (asked.ShareUrlRequest, asked.ShareUrlDisconnect, *files):
             inner.unregister_handler(kind)
+        _check_values(inner, server.gui)
         connections = inner._live_connections
     except (ImportError, AttributeError, AssertionError) as error:
         stop_server(server)
@@ -118,8 +119,45 @@ def _guard(server: Any, host: str) -> None:
         for kind in files:  # any control would take one, and keep it in memory
             guest.unregister_handler(kind)
 
+    @server.on_client_connect
+    async def check_own(client: Any) -> None:
+        _check_values(client._websock_connection, client.gui)
+
     inner._client_connect_cb.insert(0, check)
     inner._client_connect_cb.append(refuse_files)  # when the guest has its own controls
+
+
+def _check_values(connection: Any, gui: Any) -> None:
+    """Let a page set controls to values that they can have, and nothing else of them."""
+    from viser._messages import GuiUpdateMessage
+
+    async def update(client_id: int, message: Any) -> None:
+        control = gui._gui_input_handle_from_uuid.get(message.uuid)
+        if control is not None and _fits(control._impl, message.updates):
+            await gui._handle_gui_updates(client_id, message)
+
+    connection.unregister_handler(GuiUpdateMessage)
+    connection.register_handler(GuiUpdateMessage, update)
+
+
+def _fits(control: Any, updates: Any) -> bool:
+    """Return whether these updates of a control are a new value that it can have."""
+    if not isinstance(updates, dict) or updates.keys() != {"value"}:
+        return False
+    old, new = control.value, updates["value"]
+    if isinstance(old, tuple):
+        fits = isinstance(new, list | tuple) and len(new) == len(old)
+        return fits and all(_is_number(each) for each in new)
+    if isinstance(old, bool):
+        return isinstance(new, bool)
+    if isinstance(old, int | float):
+        return _is_number(new)
+    options = getattr(control.props, "options", None)
+    return isinstance(new, str) and (options is None or new in options)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e300
 
 
 def _is_loopback(host: str) -> bool:

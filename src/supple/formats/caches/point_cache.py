@@ -12,6 +12,7 @@ from __future__ import annotations
 import io
 import math
 import struct
+import warnings
 import zipfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -285,8 +286,8 @@ def _read_pc2(path: Path, size: int) -> PointCache:
     if version != 1:
         raise FormatError(f"{path.name}: is PC2 of version {version}; only 1 is known")
     frames = _mapped(path, 32, "<f4", count, points, size)
-    times = start + sampling * np.arange(count, dtype=np.float64)
-    return PointCache(frames, _finite(path, times), {})
+    start, sampling = _finite(path, np.array([start, sampling]))
+    return PointCache(frames, start + sampling * np.arange(count, dtype=np.float64), {})
 
 
 def _read_mdd(path: Path, size: int) -> PointCache:
@@ -304,10 +305,12 @@ def _read_npz(path: Path, size: int) -> PointCache:
             raise FormatError(f"{path.name}: unpacks to more than {MOST_BYTES / 2**30:.0f} GiB")
         if any(entry.file_size > max(size, 2**20) * 64 for entry in archive.infolist()):
             raise FormatError(f"{path.name}: unpacks to far more than it has; it is no cache")
-        for entry in archive.infolist():
-            _check_declared(path, archive, entry)
-    with np.load(path, allow_pickle=False) as stored:
-        arrays = {name: stored[name] for name in stored.files}
+        with warnings.catch_warnings():  # of heads by Python 2, and of signs that are damaged
+            warnings.simplefilter("ignore")
+            for entry in archive.infolist():
+                _check_declared(path, archive, entry)
+            with np.load(path, allow_pickle=False) as stored:
+                arrays = {name: stored[name] for name in stored.files}
     missing = {"frames", "times"} - arrays.keys()
     if missing:
         raise FormatError(f'{path.name}: holds no "{min(missing)}"; it is no point cache')

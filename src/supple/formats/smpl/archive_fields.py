@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import warnings
 import zipfile
 import zlib
 from collections.abc import Iterable
@@ -107,10 +108,12 @@ def _member(file: str, archive: zipfile.ZipFile, name: str, left: int) -> NDArra
 def _head(file: str, name: str, member: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     try:
         version = npy.read_magic(member)
-        if version == (1, 0):
-            return npy.read_array_header_1_0(member, max_header_size=LONGEST_HEAD)
-        if version == (2, 0):
-            return npy.read_array_header_2_0(member, max_header_size=LONGEST_HEAD)
+        with warnings.catch_warnings():  # of heads by Python 2, and of signs that are damaged
+            warnings.simplefilter("ignore")
+            if version == (1, 0):
+                return npy.read_array_header_1_0(member, max_header_size=LONGEST_HEAD)
+            if version == (2, 0):
+                return npy.read_array_header_2_0(member, max_header_size=LONGEST_HEAD)
     except (ValueError, SyntaxError, TypeError, RecursionError) as error:
         raise FormatError(f'{file}: "{name}" is damaged ({str(error)[:80]})') from None
     raise FormatError(f'{file}: "{name}" is of an unknown version of NumPy\'s format')

@@ -293,7 +293,7 @@ def _checked_roots(what: str, roots: ArrayLike | None, count: int) -> Floats:
     if roots is None:
         roots = np.broadcast_to(np.eye(4), (count, 4, 4))
     checked = owned_array(f"{what}: roots", roots, (count, 4, 4))
-    turns = checked[:, :3, :3]
+    turns = np.clip(checked[:, :3, :3], -2.0, 2.0)  # of no rotation either, and nothing overflows
     errors = np.abs(turns @ turns.transpose(0, 2, 1) - np.eye(3)).max(axis=(1, 2))
     errors = np.maximum(errors, np.abs(checked[:, 3] - [0, 0, 0, 1]).max(axis=1))
     bad = (errors > RIGID) | (np.linalg.det(turns) < 0)

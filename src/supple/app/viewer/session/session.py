@@ -16,6 +16,7 @@ from supple.app.viewer.session.subject import Grip, State, Subject, clamped
 from supple.arrays import Floats
 from supple.errors import SuppleError
 from supple.linalg.blas import single_threaded
+from supple.mesh.obstacles import FARTHEST
 
 __all__ = ["FASTEST", "Session"]
 
@@ -189,8 +190,8 @@ class Session(Generic[S]):
 
 
 def _checked_place(where: Floats) -> Floats:
-    if where.shape != (3,) or not np.isfinite(where).all():
-        raise SuppleError("a place has three finite numbers")
+    if where.shape != (3,) or not (np.abs(where) < FARTHEST).all():  # nan is not less either
+        raise SuppleError(f"a place has three numbers below {FARTHEST:g}")
     return where
 
 

@@ -202,7 +202,7 @@ def _finite(values: list[Any], usual: float) -> Iterator[float]:
     for value in values:
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
         try:
-            yield float(value) if number and math.isfinite(value) else usual
+            yield float(value) if number and abs(value) < 1e300 else usual
         except OverflowError:
             yield usual
 
