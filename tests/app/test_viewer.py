@@ -760,6 +760,47 @@ def test_pages_of_other_sites_are_turned_away(page: Any, origin: str) -> None:
     assert eventually(lambda: not page.server._websock_server._client_state_from_id)
 
 
+def test_a_page_of_another_site_that_came_before_the_guard_is_let_go(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from websockets.exceptions import ConnectionClosed
+
+    from helpers.viewer_guest import Guest
+    from supple.app.viewer import server
+
+    guests, guard = [], server._guard
+
+    def late(own: Any, host: str) -> None:
+        guests.append(Guest(f"http://127.0.0.1:{own.get_port()}", origin="http://example.com"))
+        guests[0].look()
+        guests[0].read()
+        guard(own, host)
+
+    monkeypatch.setattr(server, "_guard", late)
+    own = server.start_server("127.0.0.1", 0, "page")
+    try:
+        with pytest.raises(ConnectionClosed):
+            guests[0].count(10.0)
+    finally:
+        server.stop_server(own)
+
+
+@pytest.mark.parametrize(
+    ("origin", "host", "welcome"),
+    [
+        ("http://127.0.0.2:80", "127.0.0.2:80", True),
+        ("http://localhost:80", "127.0.0.1:80", True),
+        ("http://127.0.0.1:81", "127.0.0.1:80", False),
+        ("http://127.0.0.1:80", "evil.org:80", False),
+        ("http://evil.org:80", "evil.org:80", False),
+    ],
+)
+def test_pages_of_this_computer_are_welcome(origin: str, host: str, welcome: bool) -> None:
+    from supple.app.viewer import server
+
+    assert server._welcome(origin, host, local=True) is welcome
+
+
 def test_no_guest_can_share_the_page_with_the_world(
     page: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -32,6 +32,8 @@ NEAR = 1e-5
         ("endless_action", NEAR),
         ("preserved_volume", NEAR),
         ("lattice_behind", NEAR),
+        ("action_of_two", NEAR),
+        ("hundred_thousand_vertices", NEAR),
         ("mirrored_and_subdivided", 1e-3),
         ("mesh_of_two_objects", 1e-3),
     ],

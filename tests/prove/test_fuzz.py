@@ -327,9 +327,10 @@ def test_a_damaged_head_of_an_array_is_refused_without_a_word_of_python(tmp_path
     lambda: supple.Sphere((0, 1e300, 0), 0.2),
     lambda: supple.Capsule((0, 0, 0), (1, 1e300, 0), 0.2),
     lambda: supple.Plane((0, -1e300, 0), (0, 1, 0)),
+    lambda: supple.Sphere((0, 0, 0), 1e200),
 ])  # fmt: skip
 def test_an_obstacle_beyond_all_worlds_is_refused(obstacle):
-    with pytest.raises(SuppleError, match="farther away"):
+    with pytest.raises(SuppleError, match=r"farther away|larger"):
         obstacle()
 
 
@@ -340,3 +341,10 @@ def test_a_root_of_huge_numbers_is_refused_without_a_word_of_numpy():
         warnings.simplefilter("error")
         with pytest.raises(SuppleError, match="not a rotation"):
             Motion([0.0, 1.0], [[0.0], [1.0]], roots)
+
+
+def test_a_box_with_a_turn_of_huge_numbers_is_refused_without_a_word_of_numpy():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(SuppleError, match="no rotation"):
+            supple.Box((0, 0, 0), (1, 1, 1), [[1, 0, 0], [0, 1, 0], [1e300, 0, 1]])

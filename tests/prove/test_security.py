@@ -166,6 +166,38 @@ def test_the_page_takes_no_upload(tmp_path):
             assert not client.gui._current_file_upload_states
 
 
+def test_pages_set_controls_to_values_of_their_kind_and_nothing_else_of_them(tmp_path):
+    from helpers.build_samples import stepped_model
+    from helpers.viewer_guest import Guest
+    from supple.app.viewer.page import Page
+    from supple.app.viewer.session.character_subject import CharacterSubject
+    from supple.app.viewer.session.session import Session
+
+    session = Session(CharacterSubject(stepped_model("bar")))
+    with Page(session, port=0, folder=tmp_path) as page, Guest(page.address) as guest:
+        guest.look()
+        guest.count(0.3)
+        controls = page.server.gui._gui_input_handle_from_uuid
+        kept = {uuid: (each._impl.value, each._impl.update_cb) for uuid, each in controls.items()}
+        assert {type(value) for value, _ in kept.values()} >= {str, bool, float}
+        for uuid in kept:
+            own = controls[uuid]
+            worse = [{"value": None}, {"value": {"a": 1}}, {"value": [0.1]}, {"update_cb": []}]
+            worse += [{"value": "no such"}] if hasattr(own._impl.props, "options") else []
+            worse += [{"value": float("nan")}] if isinstance(kept[uuid][0], float) else []
+            for updates in worse:
+                guest.say("GuiUpdateMessage", uuid=uuid, updates=updates)
+        colour = page.show.colour
+        guest.say("GuiUpdateMessage", uuid=colour._impl.uuid, updates={"value": "region"})
+        guest.count(0.5)
+        assert page.stage.colouring == "region"
+        del kept[colour._impl.uuid]
+        for uuid, (value, listeners) in kept.items():
+            if uuid in controls and not isinstance(value, float):  # the clock's slider moves
+                assert controls[uuid]._impl.value == value
+            assert uuid not in controls or controls[uuid]._impl.update_cb is listeners
+
+
 def test_dependencies_are_those_of_the_constraints_and_none_is_under_the_gpl():
     run = [sys.executable, str(ROOT / "tools" / "audit_dependencies.py"), "--offline"]
     ended = subprocess.run(run, capture_output=True, text=True, check=False)

@@ -208,4 +208,6 @@ def _radius(what: str, value: float) -> float:
     radius = checked_number(f"radius of the {what}", value)
     if radius <= 0.0:
         raise SuppleError(f"the radius of a {what} is {radius:g}; it must be positive")
+    if radius > FARTHEST:
+        raise SuppleError(f"a {what} is larger than {FARTHEST:.0e} m")
     return radius

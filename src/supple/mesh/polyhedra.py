@@ -50,7 +50,8 @@ class Box:
 
     def __init__(self, centre: ArrayLike, half: ArrayLike, turn: ArrayLike | None = None) -> None:
         own = np.eye(3) if turn is None else owned_array("turn of the box", turn, (3, 3))
-        if np.abs(own.T @ own - np.eye(3)).max() > RIGHT_ANGLES or np.linalg.det(own) < 0:
+        small = np.clip(own, -2.0, 2.0)  # no rotation either, and nothing overflows
+        if np.abs(small.T @ small - np.eye(3)).max() > RIGHT_ANGLES or np.linalg.det(small) < 0:
             raise SuppleError("the turn of a box is no rotation; give unit columns at right angles")
         sides = owned_array("half sides of the box", half, (3,))
         if sides.min() <= 0:

@@ -209,6 +209,22 @@ def test_hostile_tables_are_refused_in_one_line(rats, table, words):
         planned(rats, listed(rats, table, "jobs.csv"))
 
 
+def test_results_are_no_sources_when_the_same_command_runs_again(rats):
+    jobs = planned(rats, rats / "**" / "*.glb", clips=["Run"])
+    assert outputs(jobs) == ["a/rat_Run.glb", "b/rat_Run.glb"]  # none of out/x.glb
+    for word in (rats / "out", rats / "out" / "*.glb"):
+        with pytest.raises(SuppleError, match="has the sources, too"):
+            planned(rats, word, clips=["Run"])
+
+
+def test_a_link_that_is_a_source_is_not_written_over(rats):
+    (rats / "c").mkdir()
+    (rats / "c" / "rat.glb").symlink_to(rats / "a" / "rat.glb")
+    asked = asked_jobs([str(rats / "c")], "bake", (), (), rats / "out", lambda s: {})
+    with pytest.raises(SuppleError, match="would be written over a source"):
+        plan(asked, rats / "c")
+
+
 def test_results_are_not_written_over_sources_or_each_other(rats):
     asked = asked_jobs([str(rats / "a")], "bake", (), (), rats / "out", lambda s: {})
     with pytest.raises(SuppleError, match="would be written over a source"):

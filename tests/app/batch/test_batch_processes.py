@@ -11,6 +11,7 @@ import subprocess
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -26,7 +27,7 @@ from helpers.batch_samples import (
     results,
 )
 from helpers.commands import run_here
-from supple.app.batch import batch, dask_tasks, job_process, planned_jobs
+from supple.app.batch import batch, dask_tasks, job_process, planned_jobs, sent_files
 from supple.app.batch.batch import run_batch
 from supple.app.batch.batch_options import BatchOptions
 from supple.app.batch.job_process import JobProcess, Limits, Outcome, failure, tells_memory
@@ -110,6 +111,32 @@ def test_what_a_job_starts_counts_and_ends_with_it():
     own.end()
     process.stdout.close()
     assert _is_gone(child)
+
+
+def test_a_bundle_on_a_full_disk_leaves_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
+    write = Path.write_bytes
+
+    def full(path: Path, data: bytes) -> int:
+        if path.name == "b.bin":
+            raise OSError(28, "no space left on device")
+        return write(path, data)
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(OSError, match="no space"):
+        sent_files._put("abc", {"a.gltf": b"{}", "b.bin": b"x"})
+    (root,) = tmp_path.iterdir()
+    assert not list(root.iterdir())
+
+
+def test_a_worker_of_another_version_does_no_job(tmp_path, monkeypatch):
+    distributed = pytest.importorskip("distributed", reason="needs supple[cluster]")
+    monkeypatch.setattr(distributed, "get_worker", lambda: SimpleNamespace(address="tcp://there"))
+    request = asked(tmp_path, "mesh") | {"supple": "0.0"}
+    found = dask_tasks.run_job(request, Limits(), False, True, "batch", [], None)
+    assert not found["ok"]
+    assert found["worker"] == "tcp://there"
+    assert "install the same" in found["line"]
 
 
 def test_a_worker_ends_the_jobs_of_a_batch_that_was_broken_off(tmp_path, monkeypatch):
@@ -254,6 +281,18 @@ def test_a_result_of_other_settings_is_made_again(tmp_path, monkeypatch):
         assert (figures["made"], figures["models_built"]) == (made, made)
         assert (tmp_path / "out/rat.glb").read_text() == flesh
     assert sum(line["event"] == "over" for line in journal_lines(tmp_path / "out")) == 2
+
+
+def test_a_folder_that_cannot_be_made_fails_its_job_and_the_rest_goes_on(tmp_path, here):
+    source, out = meshes(tmp_path / "in" / "film", 1).parent, tmp_path / "out"
+    meshes(source, 2)
+    out.mkdir()
+    (out / "film").write_text("mine")
+    done = run_here("batch", str(source), "-o", str(out), "--command", "info", "--json")
+    figures = json.loads(done.stdout)
+    assert (done.returncode, figures["made"], figures["failed"]) == (1, 2, 1)
+    assert "film: cannot be made a folder" in figures["failures"][0]["line"]
+    assert (out / "film").read_text() == "mine"
 
 
 def test_a_source_that_changes_while_its_job_runs_is_read_again(tmp_path, here, monkeypatch):

@@ -89,7 +89,7 @@ def test_a_cluster_in_five_lines_runs_as_it_is_printed(rats, started):
     assert (rats / "soft" / "batch.html").is_file()
 
 
-def test_workers_come_from_a_queue_when_there_are_jobs(rats, monkeypatch, capsys):
+def test_workers_come_from_a_queue(rats, monkeypatch, capsys):
     """SLURM's commands are stood for by scripts; what dask-jobqueue does with them is its own."""
     pytest.importorskip("dask_jobqueue", reason="dask-jobqueue is not installed")
     for name, text in (("sbatch", SBATCH), ("scancel", SCANCEL)):
@@ -100,6 +100,7 @@ def test_workers_come_from_a_queue_when_there_are_jobs(rats, monkeypatch, capsys
     code = TEXT[1]
     assert "cores=8, processes=8" in code
     code = code.replace("cores=8, processes=8", "cores=2, processes=2, interface='lo'")
+    code = code.replace("jobs=40", "jobs=1")
     names: dict[str, object] = {}
     exec(compile(code, "docs/farm.md", "exec"), names)
     cluster = names["cluster"]

@@ -11,7 +11,7 @@ import numpy as np
 RINGS, SIDES, FRAMES = 10, 12, 8
 
 
-def tube(name: str = "Tube") -> tuple[Any, Any]:
+def tube(name: str = "Tube", rings: int = RINGS, sides: int = SIDES) -> tuple[Any, Any]:
     """Return armature and mesh; frames 1 to 8 sway it."""
     data = bpy.data.armatures.new(name + "Bones")
     armature = bpy.data.objects.new(name + "Rig", data)
@@ -27,20 +27,20 @@ def tube(name: str = "Tube") -> tuple[Any, Any]:
         parent = made
     bpy.ops.object.mode_set(mode="OBJECT")
     mesh = bpy.data.meshes.new(name)
-    angles = 2 * np.pi * np.arange(SIDES) / SIDES
-    heights = np.linspace(0, 3, RINGS)
+    angles = 2 * np.pi * np.arange(sides) / sides
+    heights = np.linspace(0, 3, rings)
     points = [(0.4 * math.cos(a), 0.4 * math.sin(a), z) for z in heights for a in angles]
     faces: list[Any] = [
         (
-            k * SIDES + i,
-            k * SIDES + (i + 1) % SIDES,
-            (k + 1) * SIDES + (i + 1) % SIDES,
-            (k + 1) * SIDES + i,
+            k * sides + i,
+            k * sides + (i + 1) % sides,
+            (k + 1) * sides + (i + 1) % sides,
+            (k + 1) * sides + i,
         )
-        for k in range(RINGS - 1)
-        for i in range(SIDES)
+        for k in range(rings - 1)
+        for i in range(sides)
     ]
-    faces += [tuple(reversed(range(SIDES))), tuple(range((RINGS - 1) * SIDES, RINGS * SIDES))]
+    faces += [tuple(reversed(range(sides))), tuple(range((rings - 1) * sides, rings * sides))]
     mesh.from_pydata(points, [], faces)
     mesh.update()
     obj = bpy.data.objects.new(name, mesh)
@@ -194,6 +194,21 @@ def endless_action() -> None:
     for curve in curves_of(armature.animation_data.action):
         curve.modifiers.new("CYCLES")
     bpy.context.scene.frame_end = 2 * FRAMES
+
+
+def hundred_thousand_vertices() -> None:
+    tube(rings=250, sides=400)
+
+
+def action_of_two() -> None:
+    """An action that moves another object as well: from Blender 4.4 on, each has a slot of it."""
+    armature, _ = tube()
+    other = bpy.data.objects.new("Beside", None)
+    bpy.context.scene.collection.objects.link(other)
+    other.animation_data_create().action = armature.animation_data.action
+    for frame, place in ((1, (0, 0, 0)), (FRAMES, (1, 0, 2))):
+        other.location = place
+        other.keyframe_insert("location", frame=frame)
 
 
 def unweighted_and_loose() -> None:

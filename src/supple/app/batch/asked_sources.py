@@ -110,21 +110,34 @@ def has_pattern(word: str) -> bool:
 
 def _sources(word: str, command: str, folder: Path) -> Iterator[tuple[str, str]]:
     """Yield sources that a word means, each with the name of its result without an ending."""
+    own = os.path.realpath(folder)
     if os.path.isdir(word):
+        _check_apart(word, own)
         yield from _in_folder(Path(word), command, folder)
     elif os.path.exists(word):
         yield os.path.abspath(word), safe_name(Path(word).stem)
     elif has_pattern(word):
-        files = sorted(each for each in glob.iglob(word, recursive=True) if os.path.isfile(each))
+        base = os.path.dirname(word[: min(word.find(sign) % 2**31 for sign in "*?[")]) or "."
+        _check_apart(base, own)
+        files = sorted(
+            each
+            for each in glob.iglob(word, recursive=True)
+            if os.path.isfile(each) and not os.path.realpath(each).startswith(own + os.sep)
+        )
         if not files:
             raise SuppleError(f"{word}: no file has such a name")
-        base = os.path.dirname(word[: min(word.find(sign) % 2**31 for sign in "*?[")]) or "."
         for file in files:
             yield os.path.abspath(file), _name(Path(os.path.relpath(file, base)))
     elif word in SCENES and command != "info":
         yield word, word
     else:
         raise SuppleError(f"{word}: there is no such file, folder or scene")
+
+
+def _check_apart(searched: str, own: str) -> None:
+    """Refuse an output folder that is searched for sources: results would be sources next time."""
+    if os.path.realpath(searched) == own:
+        raise SuppleError(f"-o {searched}: has the sources, too; give another folder for results")
 
 
 def _in_folder(root: Path, command: str, folder: Path) -> Iterator[tuple[str, str]]:

@@ -93,7 +93,6 @@ class DaskFarm:
         self._workers: dict[str, int] = {}
         self._looked = -_LOOK
         try:
-            self._wait_for_workers()
             self.shared = self._shares(cluster.files)
         except BaseException:
             self.close()
@@ -111,6 +110,8 @@ class DaskFarm:
         dask.config.set({"distributed.client.heartbeat": "2s"})
         logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what matters is told below
         security = _security(cluster.tls)
+        if cluster.address == "local" and security is None:
+            security = _security_for_now()
         with _plain_errors(cluster.address):
             if cluster.address == "local":
                 self._local = distributed.LocalCluster(
@@ -153,11 +154,14 @@ class DaskFarm:
 
     def _shares(self, files: str) -> bool:
         """Return whether workers see the files that are here; SuppleError for other versions."""
-        token = self.folder / f".{os.getpid()}-{time.time_ns()}.seen"
+        token, found = self.folder / f".{os.getpid()}-{time.time_ns()}.seen", {}
         token.write_bytes(b"")
         try:
-            with _plain_errors(self.address):
-                found = self._client.run(greet, str(token))
+            while not found:  # a worker that came may have gone
+                self._wait_for_workers()
+                with _plain_errors(self.address):
+                    found = self._client.run(greet, str(token))
+                self._looked = -_LOOK
         finally:
             token.unlink(missing_ok=True)
         for worker, (version, _) in found.items():
@@ -180,7 +184,7 @@ class DaskFarm:
 
     def submit(self, task: Task) -> None:
         """Send a task to the cluster."""
-        request, bundles = dict(task.request), []
+        request, bundles = dict(task.request) | {"supple": supple.__version__}, []
         try:
             if not self.shared:
                 bundles = self._sent(request, task)
@@ -213,8 +217,11 @@ class DaskFarm:
             own = self._bundles.get(digest)
             if own is None or own.status in ("cancelled", "lost", "error"):
                 # A task that gives the bytes back, not data: it can be done again.
+                now, bundle = bundle_of(path)
+                if now != digest:
+                    raise SuppleError(f"{path}: was changed while the batch ran; run it again")
                 with _quiet():
-                    own = self._client.submit(held, digest, bundle_of(path)[1], pure=False)
+                    own = self._client.submit(held, digest, bundle, pure=False)
                 self._bundles[digest] = own
             found.append(own)
         for digest in list(self._bundles)[: -4 * self.slots - 16]:
@@ -244,12 +251,15 @@ class DaskFarm:
         """Return how a task went; None if it was lost, and is asked for anew."""
         status = future.status
         if status == "finished":
-            try:
-                found: Outcome = future.result(timeout=60)
-            except Exception:  # the worker that had it went before we did
-                status = "lost"
-            else:
-                return self._written(found)
+            while status == "finished":
+                try:
+                    found: Outcome = future.result(timeout=60)
+                except TimeoutError:  # a large result on a slow line
+                    self._check_scheduler()
+                except Exception:  # the worker that had it went before we did
+                    status = "lost"
+                else:
+                    return self._written(found)
         if status == "error":
             error = future.exception(timeout=60)
             if type(error).__name__ == "KilledWorker":
@@ -311,6 +321,16 @@ class DaskFarm:
             with suppress(Exception), _quiet():
                 if each is not None:
                     each.close(timeout=5)
+
+
+def _security_for_now() -> Any:
+    """Return keys for a cluster of our own, so that others on this machine cannot use it."""
+    from distributed.security import Security
+
+    try:
+        return Security.temporary()
+    except ImportError:  # without cryptography
+        return None
 
 
 def _security(tls: tuple[Path | None, Path | None, Path | None]) -> Any:

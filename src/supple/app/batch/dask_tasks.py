@@ -65,6 +65,10 @@ def run_job(
     from distributed import get_worker
 
     here = {"worker": get_worker().address}
+    if request["supple"] != supple.__version__:  # one that came later
+        return (
+            failure(f"{here['worker']}: has supple {supple.__version__}; install the same") | here
+        )
     try:
         if model is not None and model.get("data"):
             with suppress(OSError, SuppleError, RuntimeError):  # or the job builds it

@@ -273,6 +273,11 @@ def _check_places(jobs: Iterable[Job], writers: Mapping[str, Job], folder: Path)
     """Refuse files that would lie on what a job reads, or on each other's folders."""
     inputs = dict.fromkeys(each for job in jobs for each in job.read_files())
     read = {_same(os.path.realpath(each)) for each in inputs}
+    # A link is replaced itself, not what it leads to.
+    read |= {
+        _same(os.path.join(os.path.realpath(os.path.dirname(p)), os.path.basename(p)))
+        for p in inputs
+    }
     real: dict[str, str] = {}
     above: set[str] = set()
     for job in jobs:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from supple.app.batch.batch_page import picture_file
-from supple.app.batch.job_process import Outcome
+from supple.app.batch.job_process import Outcome, failure
 from supple.app.batch.journal import Journal
 from supple.app.batch.planned_jobs import Job, file_stamp
 from supple.app.batch.process_farm import Farm, Task
@@ -52,6 +52,7 @@ class Run:
         self._open: set[str] = set()
         self._folders: set[str] = set()
         self._retried: deque[Task] = deque()
+        self._refused: deque[tuple[Task, Outcome]] = deque()
         self._busy = 0
 
     def all(self, missing: Sequence[Job], quiet: bool = False) -> list[dict[str, Any]]:
@@ -64,7 +65,8 @@ class Run:
             while coming or self._retried or self._busy or self._waiting:
                 self._feed(coming, count)
                 if self._busy:
-                    task, outcome = self.farm.outcome()
+                    refused = self._refused
+                    task, outcome = refused.popleft() if refused else self.farm.outcome()
                     self._busy -= 1
                     self._take(task, outcome, count)
         return self.failures
@@ -104,9 +106,15 @@ class Run:
 
     def _submit(self, task: Task) -> None:
         if task.job is not None and task.what == "job":
-            for name in task.job.folders() - self._folders:
-                os.makedirs(self.folder / name, exist_ok=True)
-                self._folders.add(name)
+            try:
+                for name in task.job.folders() - self._folders:
+                    os.makedirs(self.folder / name, exist_ok=True)
+                    self._folders.add(name)
+            except OSError as error:
+                why = f"{error.filename}: cannot be made a folder ({error.strerror})"
+                self._refused.append((task, failure(why)))
+                self._busy += 1
+                return
             names = task.job.written()
             if any(self.journal.told.owner.get(name, task.key) != task.key for name in names):
                 # Said before it happens: whoever is killed now may have written over it.

@@ -143,14 +143,15 @@ def _put(digest: str, bundle: Bundle) -> Path:
         return place
     _remove_old(root)
     beside = Path(tempfile.mkdtemp(dir=root))
-    for name, content in bundle.items():
-        if not _inside(name):
-            raise SuppleError(f"{name[:60]}: leads out of its folder")
-        (beside / name).parent.mkdir(parents=True, exist_ok=True)
-        (beside / name).write_bytes(content)
     try:
-        beside.rename(place)
-    except OSError:  # another job was first
+        for name, content in bundle.items():
+            if not _inside(name):
+                raise SuppleError(f"{name[:60]}: leads out of its folder")
+            (beside / name).parent.mkdir(parents=True, exist_ok=True)
+            (beside / name).write_bytes(content)
+        with suppress(OSError):  # another job was first
+            beside.rename(place)
+    finally:
         shutil.rmtree(beside, ignore_errors=True)
     return place
 

@@ -125,10 +125,11 @@ def _guard(server: Any, host: str) -> None:
 
     inner._client_connect_cb.insert(0, check)
     inner._client_connect_cb.append(refuse_files)  # when the guest has its own controls
+    inner.disconnect_all_clients()  # who came before there was a guard; our own pages come again
 
 
 def _check_values(connection: Any, gui: Any) -> None:
-    """Let a page set controls to values that they can have, and nothing else of them."""
+    """Let a page set controls to values of their kind, and nothing else of them."""
     from viser._messages import GuiUpdateMessage
 
     async def update(client_id: int, message: Any) -> None:
@@ -141,7 +142,7 @@ def _check_values(connection: Any, gui: Any) -> None:
 
 
 def _fits(control: Any, updates: Any) -> bool:
-    """Return whether these updates of a control are a new value that it can have."""
+    """Return whether these updates of a control are a new value of its kind."""
     if not isinstance(updates, dict) or updates.keys() != {"value"}:
         return False
     old, new = control.value, updates["value"]
@@ -157,7 +158,8 @@ def _fits(control: Any, updates: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e300
+    # Panels bring what is too large, infinite too, into their range.
+    return isinstance(value, int | float) and not isinstance(value, bool) and value == value
 
 
 def _is_loopback(host: str) -> bool:
@@ -176,7 +178,7 @@ def _welcome(origin: str | None, host: str | None, local: bool) -> bool:
     try:
         came, asked = urlsplit(origin), urlsplit(f"//{host or ''}")
         if local:  # whatever name it goes by, ours is one of these
-            known = came.hostname in HERE and asked.hostname in HERE
+            known = _is_loopback(came.hostname or "") and _is_loopback(asked.hostname or "")
             # Another port is another page, of whatever else runs on this computer.
             return known and came.port == asked.port
         return came.netloc == asked.netloc
