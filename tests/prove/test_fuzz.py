@@ -348,3 +348,28 @@ def test_a_box_with_a_turn_of_huge_numbers_is_refused_without_a_word_of_numpy():
         warnings.simplefilter("error")
         with pytest.raises(SuppleError, match="no rotation"):
             supple.Box((0, 0, 0), (1, 1, 1), [[1, 0, 0], [0, 1, 0], [1e300, 0, 1]])
+
+
+@pytest.mark.parametrize(
+    "worse", [{"axes": [[-1e308, 1e200, 0], [0, 1, 0], [0, 0, 1]]}, {"shear": 10**400}]
+)
+def test_a_material_of_huge_numbers_is_refused_without_a_word_of_numpy(worse):
+    told = {"kind": "orthotropic", "young": [1e4, 2e4, 3e4], "poisson": [0.3, 0.3, 0.3]}
+    corners = [[0.0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(SuppleError):
+            CALLS["tets"](corners, [[0, 1, 2, 3]], told | worse)
+
+
+def test_a_body_of_huge_numbers_is_refused_without_a_word_of_numpy(corpus, tmp_path):
+    path = tmp_path / "a.npz"
+    path.write_bytes(read_seeds("body-npz", corpus)[0])
+    with np.load(path) as stored:
+        fields = dict(stored)
+    fields["v_template"] = np.full_like(fields["v_template"], 1e300)
+    np.savez(path, **fields)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(FormatError, match="beyond"):
+            load(path)

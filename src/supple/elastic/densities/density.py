@@ -94,7 +94,7 @@ def finite_numbers(name: str, value: ArrayLike) -> Floats:
     """Return `value` as float64; refuse an empty array and numbers that are not finite."""
     try:
         array = np.asarray(value, np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise SuppleError(f"{name} must be a number or an array of numbers") from None
     if array.size == 0 or not np.isfinite(array).all():
         raise SuppleError(f"{name} must be finite numbers, one or one per tet")

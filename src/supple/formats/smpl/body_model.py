@@ -35,6 +35,8 @@ BODY_FIELDS = (
     *(f"hands_{what}{side}" for what in ("mean", "components") for side in ("", "l", "r")),
 )
 MOST_VERTICES, MOST_JOINTS = 2_000_000, 1000
+#: No number of a body is larger: products of some would overflow.
+LARGEST = 1e9
 #: A coefficient of shape is in standard deviations.
 LARGEST_BETA = 100.0
 #: Shape directions of SMPL-X come before those of expressions: 300 of 400, 10 of 20.
@@ -257,7 +259,7 @@ def _shaped(fields: dict[str, Any], name: str, shape: tuple[int | None, ...]) ->
     exact = tuple(
         have if want is None else want for have, want in zip(found.shape, shape, strict=True)
     )
-    return checked_array(f'"{name}"', found, exact)
+    return _bounded(name, checked_array(f'"{name}"', found, exact))
 
 
 def _directions(fields: dict[str, Any], name: str, count: int) -> Floats:
@@ -272,7 +274,13 @@ def _directions(fields: dict[str, Any], name: str, count: int) -> Floats:
     whole = found.reshape(count, 3, -1)
     if found.ndim == 3 and found.shape != whole.shape:
         raise FormatError(f'"{name}" has shape {found.shape}; expected ({count}, 3, any)')
-    return checked_array(f'"{name}"', whole, whole.shape)
+    return _bounded(name, checked_array(f'"{name}"', whole, whole.shape))
+
+
+def _bounded(name: str, array: Floats) -> Floats:
+    if np.abs(array).max(initial=0.0) > LARGEST:
+        raise FormatError(f'"{name}" has numbers beyond {LARGEST:.0e}')
+    return array
 
 
 def _triangles(faces: NDArray[Any], count: int) -> Ints:
