@@ -111,7 +111,7 @@ def visit(visits: int, folder: Path, seed: int = 0, minutes: float | None = None
         found["taken"] += 1
         take(*given)
 
-    session.take = count_hand  # type: ignore[method-assign]
+    session.take = count_hand  # type: ignore[method-assign, assignment]
     errors = Errors()
     logging.getLogger("asyncio").addHandler(errors)  # viser's tasks end there with what they raise
     end = time.monotonic() + 60 * minutes if minutes is not None else None

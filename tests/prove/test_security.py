@@ -79,10 +79,18 @@ TESTS: dict[int, list[tuple[str, str]]] = {
     11: [
         ("app/test_viewer.py", "test_pages_of_other_sites_are_turned_away"),
         ("app/test_viewer.py", "test_pages_of_other_ports_of_this_computer_are_turned_away"),
+        (
+            "app/test_viewer.py",
+            "test_a_page_of_another_site_that_came_before_the_guard_is_let_go",
+        ),
     ],
     12: [
         ("app/test_viewer.py", "test_no_guest_can_share_the_page_with_the_world"),
         ("prove/test_security.py", "test_the_page_takes_no_upload"),
+        (
+            "prove/test_security.py",
+            "test_pages_set_controls_to_values_of_their_kind_and_nothing_else_of_them",
+        ),
     ],
     13: [
         ("app/test_viewer.py", "test_recordings_go_nowhere_but_their_folder"),

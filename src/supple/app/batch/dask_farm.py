@@ -154,7 +154,8 @@ class DaskFarm:
 
     def _shares(self, files: str) -> bool:
         """Return whether workers see the files that are here; SuppleError for other versions."""
-        token, found = self.folder / f".{os.getpid()}-{time.time_ns()}.seen", {}
+        token = self.folder / f".{os.getpid()}-{time.time_ns()}.seen"
+        found: dict[str, tuple[str, bool]] = {}
         token.write_bytes(b"")
         try:
             while not found:  # a worker that came may have gone
