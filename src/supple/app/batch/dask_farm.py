@@ -251,16 +251,15 @@ class DaskFarm:
     def _told(self, task: Task, future: Any) -> Outcome | None:
         """Return how a task went; None if it was lost, and is asked for anew."""
         status = future.status
-        if status == "finished":
-            while status == "finished":
-                try:
-                    found: Outcome = future.result(timeout=60)
-                except TimeoutError:  # a large result on a slow line
-                    self._check_scheduler()
-                except Exception:  # the worker that had it went before we did
-                    status = "lost"
-                else:
-                    return self._written(found)
+        while status == "finished":
+            try:
+                found: Outcome = future.result(timeout=60)
+            except TimeoutError:  # a large result on a slow line
+                self._check_scheduler()
+            except Exception:  # the worker that had it went before we did
+                status = "lost"
+            else:
+                return self._written(found)
         if status == "error":
             error = future.exception(timeout=60)
             if type(error).__name__ == "KilledWorker":
