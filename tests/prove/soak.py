@@ -40,7 +40,7 @@ WAVES = np.array([0.9, 2.3])[:, None, None]
 #: Megabytes by which memory may grow after the first tenth.
 FLAT = 1.0
 #: Times its median that a step may take; beyond, and slow when it is taken again, it is ours.
-SLOWEST = 50.0
+SLOWEST = 20.0
 
 
 @dataclass
@@ -121,7 +121,7 @@ class Soak:
             self.simulator.obstacles = [Box(place, np.full(3, 0.2 * self.size))]
 
     def step(self) -> float:
-        """Step all; seconds that the simulator's step took."""
+        """Step all; seconds of the processor that the simulator's step took."""
         rng = np.random.default_rng((self.seed, self.steps))
         if rng.random() < 0.01:
             self.change(rng)
@@ -129,9 +129,9 @@ class Soak:
         if rng.random() < 0.05:
             forces = {int(rng.integers(len(self.skin))): rng.normal(0, 20, 3)}
         poses, roots = self.poses(), self.roots()
-        start = time.perf_counter()
+        start = time.thread_time()  # of the processor: others who have it are no concern of ours
         self.simulator.step(poses[0], roots[0], forces)
-        seconds = time.perf_counter() - start
+        seconds = time.thread_time() - start
         self.crowd.step(poses, roots)
         self.steps += 1
         return seconds
