@@ -145,7 +145,7 @@ def checked_obstacles(obstacles: Iterable[Obstacle]) -> tuple[Obstacle, ...]:
     Raises
     ------
     SuppleError
-        If one has no `distances`, is too far away, or there are too many.
+        If one has no `distances`, or there are too many.
     """
     if isinstance(obstacles, Obstacle) or not isinstance(obstacles, Iterable):
         raise SuppleError("obstacles must be a list, even if there is only one")
@@ -156,11 +156,6 @@ def checked_obstacles(obstacles: Iterable[Obstacle]) -> tuple[Obstacle, ...]:
         )
     for number, each in enumerate(listed):
         check_obstacle(number, each)
-    far = np.abs(plain_numbers(listed)).max(axis=1, initial=0.0)
-    if far.max(initial=0.0) > FARTHEST:
-        raise SuppleError(
-            f"obstacle {int(far.argmax())} is farther away or larger than {FARTHEST:.0e} m"
-        )
     return listed
 
 

@@ -190,9 +190,9 @@ class Session(Generic[S]):
 
 
 def _checked_place(where: Floats) -> Floats:
-    if where.shape != (3,) or not (np.abs(where) < FARTHEST).all():  # nan is not less either
-        raise SuppleError(f"a place has three numbers below {FARTHEST:g}")
-    return where
+    if where.shape != (3,) or not np.isfinite(where).all():
+        raise SuppleError("a place has three finite numbers")
+    return np.clip(where, -FARTHEST, FARTHEST)  # squares of more would overflow
 
 
 def _refuse(why: str) -> None:
