@@ -386,7 +386,7 @@ def test_killed_twenty_times_at_random_and_started_again_it_ends_with_all(tmp_pa
 
 def test_a_command_with_its_processes_is_killed_and_goes_on(tmp_path, here):
     source, out = meshes(tmp_path / "in", 30), tmp_path / "out"
-    env = environment(tmp_path, seconds=0.05)
+    env = environment(tmp_path, seconds=0.3)  # so that it is not done before it is killed
     words = batch_command(source, "-o", out, "--command", "info", "--jobs", 1, "--quiet")
     for wanted in (4, 9):
         process = subprocess.Popen(words, env=env, stderr=subprocess.PIPE, text=True)
