@@ -702,13 +702,19 @@ def test_a_request_that_cannot_be_met_is_told_and_nothing_ends(
 
 
 @pytest.mark.parametrize(
-    ("speed", "used"), [(np.nan, 1.0), (np.inf, FASTEST), (-1.0, 0.0), (1e300, FASTEST), (0.5, 0.5)]
+    ("speed", "used"), [(np.nan, 1.0), (np.inf, "max"), (-1.0, "min"), (1e300, "max"), (0.5, 0.5)]
 )
 def test_the_clock_runs_on_whatever_speed_a_page_asks_for(
-    page: Any, speed: float, used: float
+    page: Any, speed: float, used: float | str
 ) -> None:
+    """Within the slider's range, and of what programs ask for within the clock's."""
     from helpers.viewer_guest import Guest
 
+    for asked, taken in ((np.inf, FASTEST), (1e300, FASTEST), (-1.0, 0.0), (np.nan, 0.0), (1, 1)):
+        page.session.speed = asked
+        assert page.session.speed == taken
+    if isinstance(used, str):
+        used = float(getattr(page.play.speed._impl.props, used))
     with Guest(page.address, origin=page.address) as guest:
         guest.look()
         assert eventually(lambda: len(page.server.get_clients()) == 1)

@@ -193,12 +193,18 @@ def test_pages_set_controls_to_values_of_their_kind_and_nothing_else_of_them(tmp
             worse = [{"value": None}, {"value": {"a": 1}}, {"value": [0.1]}, {"update_cb": []}]
             worse += [{"value": "no such"}] if hasattr(own._impl.props, "options") else []
             worse += [{"value": float("nan")}] if isinstance(kept[uuid][0], float) else []
+            if isinstance(own._impl.value, float):
+                worse += [{"value": float("inf")}, {"value": 2**53}, {"value": -1e308}]
             for updates in worse:
                 guest.say("GuiUpdateMessage", uuid=uuid, updates=updates)
         colour = page.show.colour
         guest.say("GuiUpdateMessage", uuid=colour._impl.uuid, updates={"value": "region"})
         guest.count(0.5)
         assert page.stage.colouring == "region"
+        assert page.clock.failure is None
+        for own in controls.values():
+            if isinstance(own._impl.value, float):
+                assert abs(own._impl.value) <= 1e6
         del kept[colour._impl.uuid]
         for uuid, (value, listeners) in kept.items():
             if uuid in controls and not isinstance(value, float):  # the clock's slider moves

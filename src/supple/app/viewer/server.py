@@ -6,6 +6,7 @@ import contextlib
 import io
 import ipaddress
 import logging
+import math
 import os
 import socket
 from typing import Any
@@ -17,6 +18,8 @@ __all__ = ["address", "check_viser", "free_port", "start_server", "stop_server"]
 
 #: Ports after the wanted one that are tried before any will do.
 NEARBY = 20
+#: Number that a page may set a control to that has no range of its own.
+LARGEST = 1e6
 HERE = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -134,32 +137,41 @@ def _check_values(connection: Any, gui: Any) -> None:
 
     async def update(client_id: int, message: Any) -> None:
         control = gui._gui_input_handle_from_uuid.get(message.uuid)
-        if control is not None and _fits(control._impl, message.updates):
+        value = None if control is None else _fitted(control._impl, message.updates)
+        if value is not None:
+            message.updates = {"value": value}
             await gui._handle_gui_updates(client_id, message)
 
     connection.unregister_handler(GuiUpdateMessage)
     connection.register_handler(GuiUpdateMessage, update)
 
 
-def _fits(control: Any, updates: Any) -> bool:
-    """Return whether these updates of a control are a new value of its kind."""
+def _fitted(control: Any, updates: Any) -> Any:
+    """Return the new value of a control, within its range; None for what is none of its kind."""
     if not isinstance(updates, dict) or updates.keys() != {"value"}:
-        return False
-    old, new = control.value, updates["value"]
+        return None
+    old, new, props = control.value, updates["value"], control.props
     if isinstance(old, tuple):
         fits = isinstance(new, list | tuple) and len(new) == len(old)
-        return fits and all(_is_number(each) for each in new)
+        found = [_in_range(each, props) for each in new] if fits else [None]
+        return None if None in found else found
     if isinstance(old, bool):
-        return isinstance(new, bool)
+        return new if isinstance(new, bool) else None
     if isinstance(old, int | float):
-        return _is_number(new)
-    options = getattr(control.props, "options", None)
-    return isinstance(new, str) and (options is None or new in options)
+        return _in_range(new, props)
+    options = getattr(props, "options", None)
+    return new if isinstance(new, str) and (options is None or new in options) else None
 
 
-def _is_number(value: Any) -> bool:
-    # Panels bring what is too large, infinite too, into their range.
-    return isinstance(value, int | float) and not isinstance(value, bool) and value == value
+def _in_range(value: Any, props: Any) -> float | None:
+    """Return a number between those that a control goes from and to; None for what is none."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or math.isnan(value):
+        return None
+    low, high = (getattr(props, end, None) for end in ("min", "max"))
+    low = low if isinstance(low, int | float) else -LARGEST
+    high = high if isinstance(high, int | float) else LARGEST
+    return min(max(value, low), high)
 
 
 def _is_loopback(host: str) -> bool:
