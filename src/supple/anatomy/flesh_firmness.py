@@ -206,7 +206,7 @@ def _acceleration(character: Character, motion: Motion, places: Ints, part: floa
     """Accelerations (t, k, 3) of the skin in the middle `part` of a motion."""
     spare = 0.5 * (1 - part) * motion.duration
     played = motion.slice(motion.times[0] + spare, motion.times[-1] - spare) if part < 1 else motion
-    even = played.resample(RATE)
+    even = played.smooth.resample(RATE)
     skin = np.stack(
         [
             character.rig(pose, places) @ root[:3, :3].T + root[:3, 3]

@@ -18,6 +18,7 @@ from supple.formats.file_bytes import as_floats, checked_count, read_text, readi
 from supple.maths.rotations import exponential, inverse, multiply, rotate
 from supple.rig.motion.joint_names import joint_roles
 from supple.rig.motion.motion import Motion
+from supple.rig.motion.motion_tracks import sampled_tracks
 from supple.rig.motion.root_motion import split_root
 from supple.rig.skeleton.joint_pose import JointPose
 from supple.rig.skeleton.joints import Skeleton, unique_names
@@ -181,7 +182,9 @@ def _assembled(
     moving[chosen] &= skeleton.parents[chosen] >= 0
     joint_pose = JointPose(skeleton, translating=[int(j) for j in np.flatnonzero(moving)])
     times = frame_time * np.arange(len(values))
-    motion = Motion(times, joint_pose.pack(places, turns), roots, path.stem)
+    poses = joint_pose.pack(places, turns)
+    tracks = sampled_tracks(joint_pose, times, poses, roots, chosen)
+    motion = Motion(times, poses, roots, path.stem, tracks=tracks)
     sites = [EndSite(joint, ends[index]) for index, (joint, _) in enumerate(tree.ends)]
     return BvhFile(skeleton, joint_pose, motion, tuple(sites), unit, up)
 

@@ -13,10 +13,9 @@ from supple.rig.protocol import Rig
 
 Sample = Callable[[Floats], tuple[Floats, Floats]]
 
-#: How far the rig of a clip may be from the baked one, as part of the size: files interpolate in
-#: ways of their own.
-AGREED = 0.02
-#: Seconds around a frame that are looked at, too: where a clip jumps, we may be a little late.
+#: How far the rig of a clip may be from the baked one, as part of the size.
+AGREED = 2e-3
+#: Seconds around a frame that are compared too: times of files are rounded, and clips may jump.
 AROUND = (0.0, -2e-3, 2e-3)
 #: Frames that are compared, and vertices of each.
 MOST_FRAMES, MOST_VERTICES = 400, 500

@@ -22,6 +22,7 @@ __all__ = [
     "inverse",
     "logarithm",
     "multiply",
+    "nearest_vectors",
     "rotate",
     "slerp",
     "to_matrix",
@@ -80,6 +81,23 @@ def logarithm(quaternions: ArrayLike) -> Floats:
     sine = np.linalg.norm(q[..., :3], axis=-1, keepdims=True)
     angle = 2 * np.arctan2(sine, q[..., 3:])
     return q[..., :3] * np.divide(angle, sine, out=np.full_like(sine, 2.0), where=sine > 1e-12)
+
+
+def nearest_vectors(vectors: ArrayLike, near: ArrayLike) -> Floats:
+    """Return rotation vectors (…, 3) of the same rotations that are nearest to `near`, (…, 3).
+
+    >>> nearest_vectors([-3.0, 0.0, 0.0], [3.0, 0.0, 0.0]).round(4)
+    array([3.2832, 0.    , 0.    ])
+    """
+    v, other = np.asarray(vectors, dtype=np.float64), np.asarray(near, dtype=np.float64)
+    angle = np.linalg.norm(v, axis=-1, keepdims=True)
+    length = np.linalg.norm(other, axis=-1, keepdims=True)
+    none = angle < 1e-9
+    # No rotation is any number of turns about every axis: about that of `near`.
+    axis = np.where(none, other / np.maximum(length, 1e-300), v / np.maximum(angle, 1e-300))
+    along = np.sum(axis * other, axis=-1, keepdims=True)
+    turns = 2 * np.pi * np.round((along - angle) / (2 * np.pi))
+    return np.where(turns == 0, v, axis * (np.where(none, 0.0, angle) + turns))
 
 
 def slerp(a: ArrayLike, b: ArrayLike, fraction: ArrayLike) -> Floats:

@@ -111,7 +111,8 @@ def content_of(model: Any, motion: Motion, *told: Any, reduced: bool = False) ->
     if any(part["kind"] == GIVEN for part in header["rigs"]["parts"]):
         return None
     flesh = {name: each for name, each in arrays.items() if not name.startswith("motions.")}
-    clip = [motion.times, motion.poses, motion.roots, np.array(motion.cuts, np.int64)]
+    clip: list[Any] = [motion.times, motion.poses, motion.roots, np.array(motion.cuts, np.int64)]
+    clip += [] if motion.tracks is None else motion.tracks.content()
     names = ("rigs", "material", "interpolation", "basis_bits", "regions")
     return content_hash([header.get(name) for name in names], flesh, clip, *told)
 

@@ -9,9 +9,10 @@ import numpy as np
 from supple.arrays import Floats
 from supple.checks import checked_count, checked_number
 from supple.dynamics.between_poses import pose_before
+from supple.dynamics.motion_steps import MotionSteps, even_motion
 from supple.errors import SuppleError, warn
 from supple.maths.rotations import exponential, from_matrix, logarithm, to_matrix
-from supple.rig.motion.motion import LARGEST_MOTION, Motion, whole_steps
+from supple.rig.motion.motion import Motion, whole_steps
 from supple.rig.protocol import Rig
 
 __all__ = ["StepTable", "checked_span", "cycle_table", "once_table", "steps_of_frames"]
@@ -28,12 +29,12 @@ SLOWEST, FASTEST = 1.0, 1000.0
 
 @dataclass(frozen=True, eq=False)
 class StepTable:
-    """Poses and roots at the steps 0 to N of a motion.
+    """Steps 0 to N of a motion that is played once or as a cycle.
 
     Attributes
     ----------
-    motion
-        Motion with a key at each step; its cuts are steps at which flesh begins anew.
+    steps
+        Poses and roots.
     before
         Pose and root a step before the first; None at rest.
     displacement
@@ -41,9 +42,14 @@ class StepTable:
         into step 0.
     """
 
-    motion: Motion
+    steps: MotionSteps
     before: tuple[Floats, Floats] | None
     displacement: Floats | None = None
+
+    @property
+    def motion(self) -> Motion:
+        """The motion that flesh is stepped by."""
+        return self.steps.motion
 
     @property
     def n_steps(self) -> int:
@@ -92,8 +98,8 @@ def once_table(
     checked_count("the multiple of steps", multiple)
     first, last = checked_span(motion, start, end)
     count = multiple * whole_steps(first, last, 1 / (dt * multiple)) + 1
-    even = _sampled(motion, first, last, count, 1 / dt)
-    return StepTable(even, pose_before(even, 0))
+    even = even_motion(motion.smooth, first, last, count, 1 / dt)
+    return StepTable(MotionSteps.of(even, motion), pose_before(even, 0))
 
 
 def cycle_table(
@@ -120,10 +126,16 @@ def cycle_table(
     upright = here or float(np.hypot(turned[0], turned[2])) <= UPRIGHT
     if gap > CLOSES * size or not upright:
         _warn_of_jump(motion.name, gap / size)
-        even = _sampled(motion, first, last, count + 1, count / (last - first))
-        return StepTable(even, pose_before(even, 0))
-    smooth = motion if motion.cuts else _extended(motion, first, last, moved, here)
-    return _closed(smooth, first, last, count, np.eye(4) if here else moved)
+        even = even_motion(motion.smooth, first, last, count + 1, count / (last - first))
+        return StepTable(MotionSteps.of(even, motion), pose_before(even, 0))
+    onward = np.eye(4) if here else moved
+    if motion.cuts:
+        smooth = motion.smooth
+    elif motion.tracks is not None:
+        smooth = motion.slice(first, last).repeated(onward)
+    else:
+        smooth = _extended(motion, first, last, moved, here)
+    return _closed(motion, smooth, first, last, count, onward)
 
 
 def _warn_of_jump(name: str, gap: float) -> None:
@@ -147,17 +159,6 @@ def checked_span(motion: Motion, start: float | None, end: float | None) -> tupl
             f"{begin:.4g} to {stop:.4g} s was asked for"
         )
     return max(begin, first), min(stop, last)
-
-
-def _sampled(motion: Motion, first: float, last: float, count: int, rate: float) -> Motion:
-    """Return a part of a motion with keys at an even rate, as `Motion.resample` has them."""
-    if count * 8 * (motion.poses.shape[1] + 16) > LARGEST_MOTION:
-        raise SuppleError(f"{motion!r} is too long to be played; choose a part of it")
-    times = np.minimum(first + np.arange(count) / rate, last)
-    poses, roots = motion.at(times)
-    firsts = np.searchsorted(times, motion.times[list(motion.cuts)] - 1e-9)
-    cuts = sorted({int(step) for step in firsts if 0 < step < count})
-    return Motion(times, poses, roots, motion.name, cuts)
 
 
 def _ends(motion: Motion, rig: Rig, first: float, last: float) -> tuple[float, Floats]:
@@ -219,13 +220,15 @@ def _roots_without_drift(part: Motion, first: float, last: float, moved: Floats)
     return roots
 
 
-def _closed(motion: Motion, first: float, last: float, count: int, moved: Floats) -> StepTable:
-    """Return samples of a motion that closes; the last is the first again, to the bit."""
-    even = _sampled(motion, first, last, count + 1, count / (last - first))
+def _closed(
+    motion: Motion, smooth: Motion, first: float, last: float, count: int, moved: Floats
+) -> StepTable:
+    """Return steps of a motion that closes; the last smooth one is the first again, to the bit."""
+    even = even_motion(smooth, first, last, count + 1, count / (last - first))
     poses, roots = even.poses.copy(), even.roots.copy()
     poses[-1], roots[-1] = poses[0], moved @ roots[0]
     if np.array_equal(moved, np.eye(4)):
         roots[-1] = roots[0]
     table = Motion(even.times, poses, roots, motion.name, even.cuts)
     before = poses[-2], np.linalg.inv(moved) @ roots[-2]
-    return StepTable(table, before, moved)
+    return StepTable(MotionSteps.of(table, motion), before, moved)

@@ -8,7 +8,6 @@ import numpy as np
 
 from supple.arrays import Floats, Singles
 from supple.checks import checked_array, checked_number, shown
-from supple.dynamics.between_poses import pose_before
 from supple.dynamics.character_inputs import CharacterInputs, Forces
 from supple.engines.engine import CharacterEngine, StepState
 from supple.engines.optional_parts import Resumable
@@ -16,6 +15,7 @@ from supple.errors import SuppleError
 from supple.maths.rotations import from_matrix, to_matrix
 from supple.playing.cycle import StepTable, cycle_table, once_table
 from supple.rig.motion.motion import Motion
+from supple.rig.skin_transfer import SkinTransfer
 
 __all__ = ["Player"]
 
@@ -49,7 +49,10 @@ class Player:
     simulator, loop
         As given.
     motion
-        Poses and roots at the steps of a cycle, at seconds of the clip.
+        Poses and roots at the steps of a cycle, at seconds of the clip: smooth, so that inertial
+        forces are finite. Flesh is stepped by it.
+    shown
+        Poses and roots of the file's own motion at the same steps. The skin is shown there.
     frame
         Steps done in this cycle, 0 to `n_steps`.
     cycle
@@ -79,6 +82,8 @@ class Player:
         else:
             self._table = once_table(clip, simulator.dt, start, end, multiple)
         self.motion = self._table.motion
+        self.shown = self._table.steps.shown or self.motion
+        self._transfer = SkinTransfer(model.rig, model.surface.triangles)
         self.frame, self.cycle = 0, 0
         self._anew = {0, *self.motion.cuts}
         self._moved = np.eye(4)
@@ -143,7 +148,8 @@ class Player:
         Returns
         -------
         StepState or None
-            Report of the simulator; None at a cut, where flesh begins anew.
+            Report of the simulator; None at a cut, where flesh begins anew, and at a jump of the
+            motion, over which flesh is carried.
         """
         if self.finished:
             return self.simulator.step(forces=forces)
@@ -154,13 +160,24 @@ class Player:
         if self.cycle and self.seamless:
             root = self._moved @ root
         if frame in self._anew:
-            self.simulator.reset(pose, root, before=pose_before(self.motion, frame))
+            self.simulator.reset(pose, root, before=self._table.steps.before(frame))
+            self.frame = frame
+            return None
+        if frame in self._table.steps.jumps:
+            before = self._table.steps.before(frame)
+            self.simulator.carry(pose, root, before=self._walked(before))
             self.frame = frame
             return None
         told = {"ahead": self._after(frame)} if self._ahead else {}
         done = self.simulator.step(pose, root, self._turned(forces), **told)
         self.frame = frame
         return done
+
+    def _walked(self, before: tuple[Floats, Floats] | None) -> tuple[Floats, Floats] | None:
+        """Return pose and root of the clip as of the cycle that is played."""
+        if before is None or not (self.cycle and self.seamless):
+            return before
+        return before[0], self._moved @ before[1]
 
     def _after(self, frame: int) -> tuple[Floats, Floats] | None:
         """Return pose and root one step after a frame; None where flesh then begins anew."""
@@ -170,7 +187,7 @@ class Player:
                 return None
             displacement = self._table.displacement
             moved, coming = displacement @ moved, 1  # type: ignore[operator]
-        if coming in self._anew:
+        if coming in self._anew or coming in self._table.steps.jumps:
             return None
         root = self.motion.roots[coming]
         if frame == self.n_steps or (self.cycle and self.seamless):
@@ -217,12 +234,14 @@ class Player:
     def surface(self, out: Singles | None = None) -> Singles:
         """Return the skin in the world, (n̄, 3) float32: a new array, or `out`.
 
-        It is where the clip has it: a walk comes back at the start of each cycle.
+        It is where the clip has it, at the file's own pose: a walk comes back at the start of each
+        cycle.
         """
         skin = self.simulator.surface(out)
         if self.cycle and self.seamless and not np.array_equal(self._moved, np.eye(4)):
             turn, shift = self._moved[:3, :3], self._moved[:3, 3]
             skin[...] = (skin.astype(np.float64) - shift) @ turn
+        self._table.steps.show(self._transfer, self.frame, skin)
         return skin
 
     def _turned(self, forces: Forces | None) -> Forces | None:

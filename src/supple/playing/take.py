@@ -187,9 +187,9 @@ class Take:
         return 1e3 * median(self.times or [0.0]) / self.every
 
     def motion(self) -> Motion:
-        """Return poses and roots at the frames."""
+        """Return poses and roots of the file's own motion at the frames."""
         assert self.frames is not None
-        even, count = self.player.motion, len(self.frames)
+        even, count = self.player.shown, len(self.frames)
         steps = np.arange(count) * self.every
         cuts = sorted({-(-cut // self.every) for cut in even.cuts})
         kept = [cut for cut in cuts if cut < count]

@@ -31,6 +31,7 @@ __all__ = [
     "offset_matrices",
     "offsets_before_skinning",
     "undone",
+    "without_shapes",
 ]
 
 
@@ -65,7 +66,7 @@ def offset_matrices(rig: Rig, pose: ArrayLike) -> Floats:
     SuppleError
         If the rig has no bound positions: a function of the pose alone.
     """
-    base, points, values = _without_shapes(rig, pose)
+    base, points, values = without_shapes(rig, pose)
     if isinstance(base, SkinnedRig):
         if base.method == "linear":
             return _blended(base, base.skin_matrices(values)[:, :3, :3].reshape(-1, 9))
@@ -110,7 +111,7 @@ def offsets_before_skinning(
     count = rig.n_vertices
     goal = checked_array("wanted positions", wanted, (count, 3))
     now = rig(pose) if present is None else checked_array("positions", present, (count, 3))
-    base, points, values = _without_shapes(rig, pose)
+    base, points, values = without_shapes(rig, pose)
     size = _extent(goal)
     allowed = 1e-3 * size if tolerance is None else float(tolerance)
     slopes = offset_matrices(rig, pose) if matrices is None else np.asarray(matrices, np.float64)
@@ -170,7 +171,7 @@ class OffsetMatrices(Sequence[Floats]):
         return found if self._vertices is None else found[self._vertices]
 
 
-def _without_shapes(rig: Rig, pose: ArrayLike) -> tuple[Deformer, Floats, Floats]:
+def without_shapes(rig: Rig, pose: ArrayLike) -> tuple[Deformer, Floats, Floats]:
     """Return the rig below blend shapes, the points that they give it, and its part of the pose."""
     values = checked_pose(rig.parameters, pose)
     if not isinstance(rig, Deformer):

@@ -21,6 +21,7 @@ from supple.dynamics.character_inputs import (
     checked_stiffness,
 )
 from supple.dynamics.implicit import StepReport
+from supple.dynamics.motion_steps import MotionSteps, motion_steps
 from supple.dynamics.root_frame import acting_gravity, checked_gravity_mode, to_world
 from supple.elastic.body import ElasticBody
 from supple.elastic.material import Material
@@ -30,6 +31,7 @@ from supple.errors import SuppleError
 from supple.mesh.obstacles import Obstacle
 from supple.progress import PartDone
 from supple.rig.motion.motion import Motion
+from supple.rig.skin_transfer import SkinTransfer
 
 __all__ = ["FullCharacterSimulator"]
 
@@ -314,26 +316,30 @@ class FullCharacterSimulator(FullBodySimulator):
         SuppleError
             If a step cannot be; the simulator is then as it was before.
         """
-        fine = self._inputs.motion(motion, self.model.motions).resample(1 / self._h)
-        frames = self._inputs.frames(out, (fine.n_frames - 1) // self.substeps + 1)
+        steps = motion_steps(self._inputs.motion(motion, self.model.motions), self._h)
+        transfer = SkinTransfer(self.model.rig, self.model.surface.triangles)
+        frames = self._inputs.frames(out, (steps.motion.n_frames - 1) // self.substeps + 1)
         last = (len(frames) - 1) * self.substeps
         with self._undone_on_failure():
             for index in range(last + 1):
-                self._play(fine, index, centred)
+                self._play(steps, index, centred)
                 if index % self.substeps == 0:
                     self.surface(frames[index // self.substeps])
+                    steps.show(transfer, index, frames[index // self.substeps])
                     if progress is not None:
                         progress((index + 1) / (last + 1))
             self._track = PoseTrack(self.pose, self.root)
         return frames
 
-    def _play(self, fine: Motion, index: int, centred: bool) -> None:
-        """Go to a key of a motion whose keys are the sub-steps; the first begins anew."""
+    def _play(self, steps: MotionSteps, index: int, centred: bool) -> None:
+        """Go to a sub-step of a motion; the first begins anew."""
+        fine = steps.motion
         pose, root = fine.poses[index], fine.roots[index]
-        last = index + 1 == fine.n_frames or index + 1 in fine.cuts
-        if index == 0 or index in fine.cuts:
+        last = index + 1 == fine.n_frames or index + 1 in {*fine.cuts, *steps.jumps}
+        jumps = index in steps.jumps
+        if index == 0 or index in fine.cuts or jumps:
             time, unconverged = (0.0, 0) if index == 0 else (self.time, self.unconverged_steps)
-            self.reset(pose, root)
+            (self.carry if jumps else self.reset)(pose, root)
             if not last:
                 # As fast as from here on.
                 ahead = self._look(fine.poses[index + 1], fine.roots[index + 1])

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 
 from supple.arrays import Floats, Singles
 from supple.checks import checked_array
-from supple.dynamics.between_poses import pose_before
 from supple.dynamics.character_inputs import Before, CharacterInputs, Forces, checked_factors
+from supple.dynamics.motion_steps import motion_steps
 from supple.engines.pose_space.copying import Copyable
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.engines.pose_space.newton import LIMIT_NAMES
@@ -22,6 +22,7 @@ from supple.engines.pose_space.step_options import INTEGRATOR, StepOptions
 from supple.engines.pose_space.stepper import Stepper
 from supple.mesh.obstacles import Obstacle
 from supple.rig.motion.motion import Motion
+from supple.rig.skin_transfer import SkinTransfer
 
 __all__ = ["PoseSpaceSimulator", "PoseSpaceStep", "limit_names"]
 
@@ -403,16 +404,20 @@ class PoseSpaceSimulator(Copyable):
         (t, n̄, 3) float32
             Skins of all frames, the first one undeformed.
         """
-        even = self._inputs.motion(motion, self.model.motions).resample(1 / self.dt)
+        steps = motion_steps(self._inputs.motion(motion, self.model.motions), self.dt)
+        even, transfer = steps.motion, SkinTransfer(self.model.rig, self.model.surface.triangles)
         frames = self._inputs.frames(out, even.n_frames)
         starts = {0, *even.cuts}
         for k in range(even.n_frames):
             pose, root = even.poses[k], even.roots[k]
             if k in starts:
-                self.reset(pose, root, before=pose_before(even, k))
+                self.reset(pose, root, before=steps.before(k))
+            elif k in steps.jumps:
+                self.carry(pose, root, before=steps.before(k))
             else:
                 self.step(pose, root)
             self.surface(frames[k])
+            steps.show(transfer, k, frames[k])
             if progress is not None:
                 progress((k + 1) / even.n_frames)
         return frames

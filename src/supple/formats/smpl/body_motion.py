@@ -28,6 +28,7 @@ from supple.formats.smpl.joint_layouts import (
 )
 from supple.maths.rotations import exponential, to_matrix
 from supple.rig.motion.motion import Motion
+from supple.rig.motion.motion_tracks import sampled_tracks
 from supple.rig.skeleton.joint_pose import JointPose
 
 __all__ = ["MOTION_FIELDS", "MotionFile", "read_body_motion"]
@@ -117,7 +118,9 @@ class MotionFile:
             roots = Z_TO_Y @ roots
         turns[:, 0] = 0.0
         packed = joint_pose.pack(rotations=exponential(turns))
-        return Motion(np.arange(len(poses)) / self.rate, packed, roots, self.name)
+        times = np.arange(len(poses)) / self.rate
+        tracks = sampled_tracks(joint_pose, times, packed, roots, 0)
+        return Motion(times, packed, roots, self.name, tracks=tracks)
 
 
 def read_body_motion(

@@ -339,7 +339,7 @@ class Budget:
 
     def _held(self, at: range, basis: Callable[[Floats], Floats]) -> dict[str, Any]:
         """Return how far the true motion is from the nearest in a basis, at some frames."""
-        true, keys = self.truth, self.motion.resample(self.rate)
+        true, keys = self.truth, self.motion.smooth.resample(self.rate)
         assert true.flesh is not None
         held = np.zeros((len(at), *true.frames.shape[1:]))
         for number, frame in enumerate(at):

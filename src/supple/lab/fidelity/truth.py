@@ -84,7 +84,7 @@ class Truth:
 
 def rig_surface(model: FleshFields, motion: Motion, rate: float = 90.0) -> Singles:
     """Return the skin as the rig alone has it, in the world, (t, n̄, 3)."""
-    keys = motion.resample(rate)
+    keys = motion.smooth.resample(rate)
     placed = (
         to_world(root, model.rig(pose)) for pose, root in zip(keys.poses, keys.roots, strict=True)
     )
@@ -110,7 +110,7 @@ def played(simulator: CharacterEngine, motion: Motion, every: int = 1) -> Single
     every
         How many steps make a frame, of which the last is returned.
     """
-    keys = motion.resample(1 / simulator.dt)
+    keys = motion.smooth.resample(1 / simulator.dt)
     frames = []
     for index, (pose, root) in enumerate(zip(keys.poses, keys.roots, strict=True)):
         if index == 0 or index in keys.cuts:
@@ -290,7 +290,7 @@ class _Levels:
                 flesh = data["flesh"] if self.flesh else None
         except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile):
             return None
-        count = self.motion.resample(self.rate).n_frames
+        count = self.motion.smooth.resample(self.rate).n_frames
         skin, body = len(self.model.surface.vertices), len(self.model.mesh.vertices)
         right = _is_whole(frames, (count, skin, 3))
         right &= flesh is None or _is_whole(flesh, (count, body, 3))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,8 +21,10 @@ from supple.maths.rotations import (
     exponential,
     from_matrix,
     multiply,
+    nearest_vectors,
     to_matrix,
 )
+from supple.rig.motion.motion_tracks import MotionTracks
 
 __all__ = ["Motion", "whole_steps"]
 
@@ -68,13 +71,16 @@ class Motion:
     name : str
     cuts : sequence of int
         Keys that begin a new shot: nothing is interpolated between key ``i - 1`` and ``i``.
+    tracks : MotionTracks, optional
+        What the file says of the joints at any time; `poses` and `roots` are its samples at the
+        keys.
 
     Notes
     -----
-    Between keys a motion is C²: cubic splines for the entries of the pose and the root's
-    place, a spline on the sphere for its rotation. So keys at 24 or 30 per second give
-    accelerations without spikes. How far a spline may leave the keys' range is said at
-    `supple.maths.curves.Curve`.
+    A motion of a file has tracks: between keys it is exactly what the file says. Without tracks it
+    is C² between keys: cubic splines for the entries of the pose and the root's place, a spline on
+    the sphere for its rotation. How far a spline may leave the keys' range is said at
+    `supple.maths.curves.Curve`. Accelerations, and so inertial forces, are those of `smooth`.
 
     Examples
     --------
@@ -88,6 +94,7 @@ class Motion:
     roots: Floats
     name: str = ""
     cuts: tuple[int, ...] = ()
+    tracks: MotionTracks | None = None
 
     def __init__(
         self,
@@ -96,6 +103,7 @@ class Motion:
         roots: ArrayLike | None = None,
         name: str = "",
         cuts: Sequence[int] = (),
+        tracks: MotionTracks | None = None,
     ) -> None:
         what = f'motion "{name}"' if name else "motion"
         checked = _checked_times(what, times)
@@ -108,6 +116,7 @@ class Motion:
         object.__setattr__(self, "roots", _checked_roots(what, roots, count))
         object.__setattr__(self, "name", str(name))
         object.__setattr__(self, "cuts", _checked_cuts(what, cuts, count))
+        object.__setattr__(self, "tracks", tracks)
 
     def __repr__(self) -> str:
         name = f'"{self.name}", ' if self.name else ""
@@ -130,6 +139,40 @@ class Motion:
         return float(1 / np.median(np.diff(self.times))) if self.n_frames > 1 else 0.0
 
     @cached_property
+    def smooth(self) -> Motion:
+        """The same motion with finite accelerations, for inertial forces.
+
+        It passes through the keys, and between them stays near this motion: see `SmoothTrack`.
+        Jumps and cuts stay. A motion without tracks is smooth itself.
+        """
+        if self.tracks is None:
+            return self
+        return self._replaced(tracks=self.tracks.smoothed(self.times[list(self.cuts)]))
+
+    def repeated(self, moved: Floats) -> Motion:
+        """Return the smooth motion of a cycle: as `smooth`, and across its ends.
+
+        Parameters
+        ----------
+        moved : (4, 4) array
+            From a cycle's roots to the next one's.
+        """
+        if self.tracks is None:
+            raise SuppleError(f"{self!r} has no tracks to repeat")
+        cycle = self.tracks.cycle(float(self.times[0]), float(self.times[-1]), moved)
+        return self._replaced(tracks=cycle.smoothed(np.empty(0)))
+
+    @property
+    def jumps(self) -> Floats:
+        """Times of this motion, after its first, at which tracks jump: steps of the file."""
+        found = np.empty(0) if self.tracks is None else self.tracks.jumps
+        return found[(found > self.times[0]) & (found <= self.times[-1])]
+
+    def _replaced(self, **changes: Any) -> Motion:
+        fields = ("times", "poses", "roots", "name", "cuts", "tracks")
+        return Motion(**({each: getattr(self, each) for each in fields} | changes))
+
+    @cached_property
     def _shots(self) -> list[_Shot]:
         return self._shots_smoothed(0.0)
 
@@ -140,21 +183,39 @@ class Motion:
             for a, b in pairwise(ends)
         ]
 
-    def at(self, time: ArrayLike) -> tuple[Floats, Floats]:
+    def at(self, time: ArrayLike, *, before: bool = False) -> tuple[Floats, Floats]:
         """Return pose and root at any time between the first and the last key.
 
         Parameters
         ----------
         time : float or (k,) array
-            Seconds. In the gap before a cut the old shot goes on, at its last velocity for no
-            longer than its last gap.
+            Seconds. Without tracks, in the gap before a cut, the old shot goes on, at its last
+            velocity for no longer than its last gap.
+        before : bool
+            At the time of a jump, return what was before it.
 
         Returns
         -------
         pose : (s,) or (k, s) array
         root : (4, 4) or (k, 4, 4) array
         """
-        return self._evaluate(numbers("time", time, "seconds"), self._shots)
+        where = numbers("time", time, "seconds")
+        if self.tracks is None:
+            return self._evaluate(where, self._shots)
+        flat = self._inside(where.ravel())
+        poses, roots = self._sampled(self.tracks, flat, before)
+        width = self.poses.shape[1]
+        return poses.reshape(*where.shape, width), roots.reshape(*where.shape, 4, 4)
+
+    def _sampled(self, tracks: MotionTracks, times: Floats, before: bool) -> tuple[Floats, Floats]:
+        """Return poses, with rotation vectors nearest to those of the key before, and roots."""
+        poses, roots = tracks.sample(times, before)
+        entries = tracks.space.joint_pose.entries()[:, :3]
+        entries = entries[(entries >= 0).all(axis=1)]
+        keys = np.maximum(np.searchsorted(self.times, times, side="right") - 1, 0)
+        near = self.poses[keys[:, None, None], entries]
+        poses[:, entries] = nearest_vectors(poses[:, entries], near)
+        return poses, roots
 
     def _evaluate(self, where: Floats, shots: list[_Shot]) -> tuple[Floats, Floats]:
         flat = self._inside(where.ravel())
@@ -184,7 +245,7 @@ class Motion:
         return times
 
     def resample(self, rate: float, smooth: float = 0.0) -> Motion:
-        """Return the motion with keys at an even rate, C² between the old ones.
+        """Return the motion with keys at an even rate.
 
         Parameters
         ----------
@@ -209,11 +270,16 @@ class Motion:
         if count * 8 * (self.poses.shape[1] + 16) > LARGEST_MOTION or rate * SHORTEST_GAP > 0.5:
             raise SuppleError(f"{self!r} at {rate:g} keys per second is too long; lower the rate")
         times = np.minimum(self.times[0] + np.arange(count) / rate, self.times[-1])
-        shots = self._shots if smooth == 0 else self._shots_smoothed(smooth)
-        poses, roots = self._evaluate(times, shots)
+        tracks = None
+        if self.tracks is not None and smooth == 0:
+            poses, roots = self.at(times)
+            tracks = self.tracks.resampled(times)
+        else:
+            shots = self._shots if smooth == 0 else self._shots_smoothed(smooth)
+            poses, roots = self._evaluate(times, shots)
         firsts = np.searchsorted(self._inside(times), self.times[list(self.cuts)])
         cuts = sorted({int(first) for first in firsts if 0 < first < count})
-        return Motion(times, poses, roots, self.name, cuts)
+        return Motion(times, poses, roots, self.name, cuts, tracks)
 
     def slice(self, start: float, stop: float) -> Motion:
         """Return the part from `start` to `stop`, in seconds: the keys inside, and both ends."""
@@ -229,11 +295,11 @@ class Motion:
         poses, roots = self.at(times)
         cuts = np.searchsorted(times, self.times[list(self.cuts)])
         inside = [int(cut) for cut in np.unique(cuts) if 0 < cut < len(times)]
-        return Motion(times, poses, roots, self.name, inside)
+        return Motion(times, poses, roots, self.name, inside, self.tracks)
 
     def with_cuts(self, cuts: Sequence[int]) -> Motion:
         """Return the same keys with these cuts, as `detect_cuts` finds them."""
-        return Motion(self.times, self.poses, self.roots, self.name, cuts)
+        return self._replaced(cuts=cuts)
 
 
 class _Shot:

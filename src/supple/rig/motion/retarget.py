@@ -11,6 +11,7 @@ from supple.errors import SuppleError
 from supple.maths.rotations import between, from_matrix, inverse, multiply, rotate, to_matrix
 from supple.rig.motion.joint_names import joint_roles, match_joints
 from supple.rig.motion.motion import Motion
+from supple.rig.motion.motion_tracks import sampled_tracks
 from supple.rig.skeleton.joint_pose import JointPose
 from supple.rig.skeleton.joints import Skeleton
 
@@ -77,7 +78,10 @@ def retarget(
     locals_ = _local_rotations(new, matched, deltas, aligned)
     poses = target.pack(rotations=locals_)
     roots = _roots(motion, source, target, poses, matched, facing)
-    return Motion(motion.times, poses, roots, motion.name, motion.cuts)
+    tracks = None
+    if motion.tracks is not None:
+        tracks = sampled_tracks(target, motion.times, poses, roots, _hips(new, matched))
+    return Motion(motion.times, poses, roots, motion.name, motion.cuts, tracks)
 
 
 def _world_rotations(skeleton: Skeleton, rotations: Floats) -> Floats:

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from supple.arrays import Floats
+from supple.arrays import Floats, Ints
 from supple.maths.rotations import from_matrix, inverse, multiply, rotate, to_matrix
 from supple.rig.skeleton.joint_pose import JointPose
 from supple.rig.skeleton.joints import Skeleton
@@ -71,24 +71,38 @@ def _stretch_above(skeleton: Skeleton) -> Floats:
 class RootPolicy:
     """The joint whose motion is the root's, and the joints that it is taken out at.
 
-    The root follows the topmost joint that moves in any clip; of several, the one most of the
-    surface follows. A character with much that never moves (a tail wagging on a plinth) has no
-    root motion. Undoing it must reach every vertex: it happens at `tops`, joints of which each
-    joint with weight has exactly one above or at it, as low as can be, so that the joint the
-    root follows is left at rest, and nothing above is turned back instead.
+    `RootPolicy.chosen` chooses them. The root follows the topmost joint that moves in any clip; of
+    several, the one most of the surface follows. A character with much that never moves (a tail
+    wagging on a plinth) has no root motion. Undoing it must reach every vertex: it happens at
+    `tops`, joints of which each joint with weight has exactly one above or at it, as low as can be,
+    so that the joint the root follows is left at rest, and nothing above is turned back instead.
 
     Parameters
     ----------
     skeleton : Skeleton
         All that moves the surface.
-    varies : (J,) bool array
-        Which joints move in any clip; see `varying_joints`.
-    weight : (J,) array
-        How much of the surface follows each.
+    joint : int
+        Joint that the root follows; -1 for no root motion.
+    tops : (k,) int array
+        Joints that the root's motion is taken out at.
     """
 
-    def __init__(self, skeleton: Skeleton, varies: NDArray[np.bool_], weight: Floats) -> None:
-        self.skeleton = skeleton
+    def __init__(self, skeleton: Skeleton, joint: int, tops: Ints) -> None:
+        self.skeleton, self.joint, self.tops = skeleton, joint, tops
+
+    @classmethod
+    def chosen(cls, skeleton: Skeleton, varies: NDArray[np.bool_], weight: Floats) -> RootPolicy:
+        """Choose the joints.
+
+        Parameters
+        ----------
+        skeleton : Skeleton
+            All that moves the surface.
+        varies : (J,) bool array
+            Which joints move in any clip; see `varying_joints`.
+        weight : (J,) array
+            How much of the surface follows each.
+        """
         parents = skeleton.parents
         load = weight.copy()
         above_moving = np.zeros(skeleton.n_joints, dtype=bool)
@@ -101,12 +115,15 @@ class RootPolicy:
             parent = parents[joint]
             below_moving[joint] = parent >= 0 and (below_moving[parent] or varies[parent])
         first = varies & ~below_moving
-        self.joint = self._leader(first, load, weight, ~(varies | below_moving))
+        leader = cls._leader(first, load, weight, ~(varies | below_moving))
         # What is above a topmost mover stays as it is, unless vertices follow it.
         free = above_moving & ~varies & ~below_moving & (weight == 0)
-        self.tops = np.array(
-            [j for j in range(skeleton.n_joints) if self._is_top(j, free)], dtype=np.int64
-        )
+        tops = [
+            joint
+            for joint, parent in enumerate(parents.tolist())
+            if not free[joint] and (parent < 0 or free[parent])
+        ]
+        return cls(skeleton, leader, np.array(tops, dtype=np.int64))
 
     @staticmethod
     def _leader(
@@ -119,10 +136,6 @@ class RootPolicy:
         total = weight.sum()
         anchored = weight[still].sum() > MOST_ANCHORED * total
         return -1 if anchored or load[leader] < LEAST_LED * total else leader
-
-    def _is_top(self, joint: int, free: NDArray[np.bool_]) -> bool:
-        parent = self.skeleton.parents[joint]
-        return not free[joint] and (parent < 0 or bool(free[parent]))
 
     def split(self, local: Locals) -> tuple[Locals, Floats]:
         """Return local transforms without the root's motion, and the root, (t, 4, 4)."""

@@ -115,10 +115,13 @@ class JointPose:
         translations: ArrayLike | None = None,
         rotations: ArrayLike | None = None,
         scales: ArrayLike | None = None,
+        *,
+        check: bool = True,
     ) -> Floats:
         """Return the poses of local joint transforms.
 
-        Arguments are as for `Skeleton.world`; the first of the leading axes is time.
+        Arguments are as for `Skeleton.world`; the first of the leading axes is time. Without
+        `check`, what this pose has no entry for is left out.
 
         Returns
         -------
@@ -138,7 +141,8 @@ class JointPose:
         leading = moved.shape[:-2]
         if not all(np.isfinite(array).all() for array in (moved, turned, sized)):
             raise SuppleError("joint transforms to pack are not all finite")
-        self._refuse_loss(moved, sized)
+        if check:
+            self._refuse_loss(moved, sized)
         steps = leading[0] if leading else 1
         across = int(np.prod(leading[1:], dtype=np.int64))
         quaternions = np.ascontiguousarray(turned, dtype=np.float64).reshape(

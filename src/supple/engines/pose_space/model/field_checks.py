@@ -133,7 +133,8 @@ def checked_motions(motions: Mapping[str, Motion], n_parameters: int) -> dict[st
                 f'motion "{name}": {width} numbers a pose; the rig has {n_parameters}'
             )
         poses = rounded(motion.poses)
-        found[str(name)] = Motion(motion.times, poses, motion.roots, motion.name, motion.cuts)
+        cuts, tracks = motion.cuts, motion.tracks
+        found[str(name)] = Motion(motion.times, poses, motion.roots, motion.name, cuts, tracks)
     return found
 
 

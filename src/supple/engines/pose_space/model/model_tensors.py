@@ -16,6 +16,7 @@ from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
 from supple.reduction.regions.region import Region
 from supple.rig.motion.motion import Motion
+from supple.rig.motion.motion_tracks import TrackSpace
 from supple.rig.poses.pose_weights import PoseWeights
 from supple.rig.protocol import Rig
 from supple.rig.stored.packed_arrays import (
@@ -26,6 +27,12 @@ from supple.rig.stored.packed_arrays import (
     unpacked_rows,
 )
 from supple.rig.stored.rigs import restored_rigs, stored_rigs
+from supple.rig.stored.track_parts import (
+    restored_space,
+    restored_tracks,
+    stored_space,
+    stored_tracks,
+)
 from supple.tensors import HeaderReader, TensorReader
 
 __all__ = [
@@ -131,8 +138,18 @@ def motion_tensors(motions: Mapping[str, Motion]) -> tuple[list[Header], Arrays]
     """Return entries of a header, and arrays, of motions by name."""
     listed: list[Header] = []
     arrays: Arrays = {}
+    spaces: dict[int, int] = {}
     for k, (key, motion) in enumerate(motions.items()):
-        listed.append({"key": key, "name": motion.name, "cuts": list(motion.cuts)})
+        entry: Header = {"key": key, "name": motion.name, "cuts": list(motion.cuts)}
+        if motion.tracks is not None:
+            entry["tracks"], own = stored_tracks(motion.tracks, f"motions.{k}.tracks")
+            arrays |= own
+            space = motion.tracks.space
+            entry["moves"] = spaces.setdefault(id(space), k)
+            if entry["moves"] == k:
+                entry["space"], own = stored_space(space, f"motions.{k}.space")
+                arrays |= own
+        listed.append(entry)
         arrays |= {
             f"motions.{k}.times": motion.times,
             f"motions.{k}.poses": rounded(motion.poses),
@@ -294,9 +311,18 @@ def _read_mask(reader: TensorReader, name: str) -> NDArray:
 def read_motions(listed: list[Any], reader: TensorReader) -> dict[str, Motion]:
     """Return the motions that `motion_tensors` wrote."""
     found: dict[str, Motion] = {}
+    spaces: dict[int, TrackSpace] = {}
     for k, entry in enumerate(listed):
         told = HeaderReader(entry, f"its motion {k}")
         key, name, cuts = told.text("key"), told.text("name"), told.listed("cuts")
+        tracks = None
+        if "tracks" in entry:
+            moves, kept = told.whole("moves"), told.listed("tracks")
+            if moves == k:
+                spaces[k] = restored_space(told.table("space"), reader, f"motions.{k}.space")
+            if moves not in spaces:
+                raise FormatError(f"its motion {k} moves what there is not")
+            tracks = restored_tracks(kept, reader, f"motions.{k}.tracks", spaces[moves])
         told.finish()
         times = reader.floats(f"motions.{k}.times", (None,), single=False)
         poses = reader.floats(f"motions.{k}.poses", (len(times), None))
@@ -305,5 +331,5 @@ def read_motions(listed: list[Any], reader: TensorReader) -> dict[str, Motion]:
         roots[:, :3], roots[:, 3, 3] = upper, 1
         if key in found:
             raise SuppleError(f'two motions are called "{key[:40]}"')
-        found[key] = Motion(times, poses, roots, name, cuts)
+        found[key] = Motion(times, poses, roots, name, cuts, tracks)
     return found

@@ -14,7 +14,7 @@ from supple.arrays import Floats
 from supple.formats.gltf.accessors import Accessors
 from supple.formats.gltf.document import POINTER, Document
 from supple.formats.gltf.read.nodes import NodeForest
-from supple.maths.rotations import slerp
+from supple.rig.motion.tracks import Track
 
 WIDTHS = {"translation": 3, "rotation": 4, "scale": 3}
 NODE_POINTER = re.compile(r"/nodes/(\d{1,9})/(translation|rotation|scale|weights)")
@@ -38,39 +38,12 @@ class Channel:
 
     def at(self, times: Floats) -> Floats:
         """Return values at times, (k, c); held before the first key and after the last."""
-        if len(self.times) == 1:
-            only = self.values[:, 1] if self.interpolation == "CUBICSPLINE" else self.values
-            return np.repeat(self._unit(only), len(times), axis=0)
-        clamped = np.clip(times, self.times[0], self.times[-1])
-        before = np.searchsorted(self.times, clamped, side="right") - 1
-        if self.interpolation == "STEP":
-            return self._unit(self.values[before])
-        before = np.minimum(before, len(self.times) - 2)
-        gap = self.times[before + 1] - self.times[before]
-        u = ((clamped - self.times[before]) / gap)[:, None]
-        if self.interpolation == "CUBICSPLINE":
-            return self._unit(self._hermite(before, u, gap[:, None]))
-        start, end = self.values[before], self.values[before + 1]
-        if self.path == "rotation":
-            return slerp(self._unit(start), self._unit(end), u[:, 0])
-        return start + u * (end - start)
-
-    def _hermite(self, before: NDArray[np.int64], u: Floats, gap: Floats) -> Floats:
-        start, leaving = self.values[before, 1], self.values[before, 2]
-        arriving, end = self.values[before + 1, 0], self.values[before + 1, 1]
-        return (
-            (2 * u**3 - 3 * u**2 + 1) * start
-            + gap * (u**3 - 2 * u**2 + u) * leaving
-            + (3 * u**2 - 2 * u**3) * end
-            + gap * (u**3 - u**2) * arriving
-        )
-
-    def _unit(self, values: Floats) -> Floats:
-        if self.path != "rotation":
-            return values
-        lengths = np.linalg.norm(values, axis=1, keepdims=True)
-        none = np.array([0.0, 0.0, 0.0, 1.0])
-        return np.where(lengths > 1e-12, values / np.maximum(lengths, 1e-300), none)
+        if self.path == "weights":
+            items, values = np.arange(self.values.shape[-1]), self.values[..., None]
+            return Track(self.path, items, self.interpolation, self.times, values).at(times)[..., 0]
+        values = self.values[..., None, :]
+        track = Track(self.path, np.zeros(1, np.int64), self.interpolation, self.times, values)
+        return track.at(times)[:, 0]
 
 
 def read_channels(
@@ -201,13 +174,30 @@ def _times(
             code = "ACCESSOR_ANIMATION_INPUT_NEGATIVE"
             document.notes.warn(code, f"{what} begins at {times.min():.4g} s, before zero")
         highest = np.maximum.accumulate(times)
-        kept = np.flatnonzero(np.concatenate([[True], times[1:] > highest[:-1]]))
+        kept = np.flatnonzero(np.concatenate([[True], times[1:] >= highest[:-1]]))
         has_data = "bufferView" in document.part("accessors")[index]
+        code, when = "ACCESSOR_ANIMATION_INPUT_NON_INCREASING", times[kept]
         if len(kept) < len(times) and has_data:
-            code = "ACCESSOR_ANIMATION_INPUT_NON_INCREASING"
             document.notes.warn(code, f"{what} has keys that do not follow in time; left out")
-        keys[(index,)] = (times[kept], kept)
+        if (np.diff(when) == 0).any():
+            if has_data:
+                document.notes.warn(code, f"{what} has keys at the same time; it jumps there")
+            when, chosen = _jumping_times(when)
+            kept = kept[chosen]
+        keys[(index,)] = (when, kept)
     return keys[(index,)]
+
+
+def _jumping_times(times: Floats) -> tuple[Floats, NDArray[np.int64]]:
+    """Return increasing times, with the second of two equal ones just after the first.
+
+    Of more equal ones the first and the last are kept: nothing plays the others.
+    """
+    first = np.concatenate([[True], np.diff(times) > 0])
+    last = np.concatenate([first[1:], [True]])
+    chosen = np.flatnonzero(first | last)
+    late = ~first[chosen]
+    return np.where(late, np.nextafter(times[chosen], np.inf), times[chosen]), chosen
 
 
 def moving_nodes(forest: NodeForest, animations: Sequence[Sequence[Channel]]) -> set[int]:

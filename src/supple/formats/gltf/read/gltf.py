@@ -229,15 +229,11 @@ class _Loader:
         shapes = {i.node: i.shapes for i in self.instances if len(i.shapes)}
         copies = body.copies if body else None
         count = 0 if copies is None else len(copies)
-        reader = ClipReader(self.frames, self.forest, shapes, self.rest_weights, count)
+        reader = ClipReader(self.frames, shapes, self.rest_weights, count)
         clips = read_clips(self.document, self.channels, reader)
         if len(self.frames.nodes) == 0:
             return None, {}
-        skeleton = self.frames.skeleton(copies)
-        weight = np.zeros(skeleton.n_joints)
-        if body is not None:
-            np.add.at(weight, body.joints.ravel(), body.weights.ravel())
-        return pose_clips(reader, clips, skeleton, weight, size)
+        return pose_clips(reader, clips, self.frames.skeleton(copies), body, size)
 
     def _source(
         self, body: Body | None, joint_pose: JointPose | None, clips: dict[str, GltfClip]

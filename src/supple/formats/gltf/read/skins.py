@@ -169,6 +169,21 @@ class JointFrames:
         moved, turned = self._fold.folded(translations, rotations)
         return moved * self.parent_sizes[:, None], turned, scales / self.own_sizes[:, None]
 
+    def track_values(self, path: str, joints: Ints, values: Floats, slopes: bool = False) -> Floats:
+        """Convert values of one property of some nodes, (…, k, c), to those of their joints.
+
+        `slopes` are differences of values, as tangents are.
+        """
+        if path == "scale":
+            return values / self.own_sizes[joints, None]
+        turns, moves = np.tile([0.0, 0, 0, 1], (len(self.nodes), 1)), np.zeros((len(self.nodes), 3))
+        turns[self._fold.joints], moves[self._fold.joints] = self._fold.turns, self._fold.moves
+        if path == "rotation":
+            return multiply(turns[joints], values)
+        moved = rotate(turns[joints], values * self._fold.scales[joints, None])
+        moved = moved if slopes else moved + moves[joints]
+        return moved * self.parent_sizes[joints, None]
+
     def in_units(
         self, translations: Floats, rotations: Floats, scales: Floats
     ) -> tuple[Floats, Floats, Floats]:

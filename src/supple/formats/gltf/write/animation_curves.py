@@ -281,7 +281,7 @@ class _CurveWriter:
         frames = self.node_motion.frames
         rest = tuple(np.repeat(part[None], len(times), axis=0) for part in frames.rest)
         count = len(frames.nodes)
-        local = rest if clip is None else clip.reader.sample(clip.channels, times)[0]
+        local = rest if clip is None else clip.tracks.local_transforms(times)
         moves, turns, scales = (part[:, :count].copy() for part in local)
         found: list[tuple[FreeJoint, str, Ints]] = []
         for joint in self.curves.joints:
@@ -316,12 +316,13 @@ class _CurveWriter:
         A pose is told without the root's motion: where that is in the joint itself, they turn.
         """
         off = self.curves.poses[:, joint.move] - self.curves.keyed[:, joint.move]
-        if clip is None or clip.policy.joint < 0 or joint.joint not in clip.policy.tops:
+        split = None if clip is None else clip.tracks.space.split
+        if split is None or split.joint < 0 or joint.joint not in split.tops:
             return off
         turn = from_matrix(self.curves.roots[:, :3, :3])
-        parent = int(clip.policy.skeleton.parents[joint.joint])
+        parent = int(split.skeleton.parents[joint.joint])
         if parent >= 0:
-            linear = clip.policy.skeleton.rest_world()[parent, :3, :3]
+            linear = split.skeleton.rest_world()[parent, :3, :3]
             frame = from_matrix(linear / np.cbrt(np.linalg.det(linear)))
             turn = multiply(multiply(inverse(frame), turn), frame)
         return rotate(turn, off)

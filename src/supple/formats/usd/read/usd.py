@@ -24,7 +24,9 @@ from supple.mesh.surface import SurfaceMesh
 from supple.rig.character import Character
 from supple.rig.deformers.blend_shapes import BlendShapeRig
 from supple.rig.motion.motion import Motion
+from supple.rig.motion.motion_tracks import MotionTracks, TrackSpace, joint_reach
 from supple.rig.motion.root_policy import Locals, RootPolicy, pose_of_motions, varying_joints
+from supple.rig.motion.tracks import Track
 from supple.rig.protocol import Rig
 from supple.rig.skeleton.joint_pose import JointPose
 from supple.rig.skeleton.joints import Skeleton, unique_names
@@ -200,7 +202,7 @@ def _rigged(
     np.add.at(weight, surface.joints, surface.weights)
     size = float(np.linalg.norm(np.ptp(surface.vertices, axis=0)))
     joint_pose, motions, codes = _read_motions(
-        stage, forest, skeleton, surface.shapes, weight, size, to_supple, stem
+        stage, forest, skeleton, surface, weight, size, to_supple, stem
     )
     skin = SkinnedRig(
         joint_pose,
@@ -228,7 +230,7 @@ def _read_motions(
     stage: dict[str, Any],
     forest: JointForest,
     skeleton: Skeleton,
-    shapes: BlendShapes,
+    surface: SkinnedSurface,
     weight: Floats,
     size: float,
     to_supple: Floats,
@@ -237,19 +239,41 @@ def _read_motions(
     """Return a pose vector that all clips fit in, the motions, and time codes of their keys."""
     clips = stage["clips"]
     samples = [_clip_locals(forest, skeleton, clip, to_supple) for clip in clips]
-    policy = RootPolicy(skeleton, varying_joints(skeleton, samples, size), weight)
+    policy = RootPolicy.chosen(skeleton, varying_joints(skeleton, samples, size), weight)
     split = [policy.split(local) for local in samples]
     joint_pose = pose_of_motions(skeleton, [local for local, _ in split], size)
+    rest = np.zeros(len(surface.deltas))
+    reach = joint_reach(skeleton, surface.vertices, surface.joints, surface.weights)
+    shapes = np.linalg.norm(surface.deltas, axis=2).max(axis=1) if len(rest) else rest
+    space = TrackSpace(joint_pose, policy, np.zeros(3), rest, reach, shapes, size)
     motions: dict[str, Motion] = {}
     codes: dict[str, Floats] = {}
-    for clip, (local, roots) in zip(clips, split, strict=True):
+    for clip, local in zip(clips, samples, strict=True):
         name = _free_name(clip["name"] or stem, motions)
-        joints = joint_pose.pack(*local)
-        poses = np.hstack([joints, _shape_weights(stage, clip, shapes)])
         times = (clip["times"] - clip["times"][0]) / stage["rate"]
-        motions[name] = Motion(times, poses, roots, name)
+        weights = _shape_weights(stage, clip, surface.shapes)
+        tracks = _tracks(space, times, local, weights, stage.get("held", False))
+        poses, roots = tracks.sample(times)
+        motions[name] = Motion(times, poses, roots, name, tracks=tracks)
         codes[name] = clip["times"]
     return joint_pose, motions, codes
+
+
+def _tracks(
+    space: TrackSpace, times: Floats, local: Locals, weights: Floats, held: bool
+) -> MotionTracks:
+    """Return tracks of what leaves its rest: linear between samples, or held, as the stage says."""
+    kind, rest = "STEP" if held else "LINEAR", space.skeleton
+    still = rest.translations, rest.rotations, rest.scales
+    tracks = []
+    for path, values, calm in zip(("translation", "rotation", "scale"), local, still, strict=True):
+        moving = np.flatnonzero((values != calm).any(axis=(0, 2)))
+        if len(moving):
+            tracks.append(Track(path, moving, kind, times, values[:, moving]))
+    if weights.shape[1]:
+        shapes = np.arange(weights.shape[1])
+        tracks.append(Track("weights", shapes, kind, times, weights[:, :, None]))
+    return MotionTracks.of_file(space, tracks)
 
 
 def _free_name(name: str, taken: dict[str, Motion]) -> str:

@@ -271,7 +271,7 @@ def _played(
 
 def played_frames(simulator: CharacterEngine, motion: Motion) -> Singles:
     """Return the skin at every step, from rest: (t, n̄, 3)."""
-    keys = motion.resample(RATE)
+    keys = motion.smooth.resample(RATE)
     simulator.reset(keys.poses[0], keys.roots[0])
     frames = [simulator.surface()]
     for pose, root in zip(keys.poses[1:], keys.roots[1:], strict=True):
@@ -369,7 +369,7 @@ def _timed_files(files: Sequence[str], motion: Motion, steps: int) -> list[float
 
 def time_steps(models: Sequence[PoseSpaceModel], motion: Motion, steps: int) -> list[float]:
     """Time steps taken in turn, so that all see the same machine; medians, see `_times`."""
-    keys = motion.resample(RATE)
+    keys = motion.smooth.resample(RATE)
     first, last = max(len(keys.times) // 2 - steps - 2, 0), len(keys.times)
     chosen = range(first + 1, min(first + steps + 3, last))
     ours = PoseSpaceSimulator(models[0], 1 / RATE, integrator=PAPERS_INTEGRATOR)

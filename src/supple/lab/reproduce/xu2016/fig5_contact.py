@@ -220,7 +220,7 @@ def _in_motion(case: _Case, tell: Tell) -> list[dict[str, Any]]:
     Between poses no contact is known, and the rig's own shape goes into itself.
     """
     (motion,) = case.scene.character.motions.values()
-    keys = motion.resample(90.0)
+    keys = motion.smooth.resample(90.0)
     first, last = np.searchsorted(keys.times - keys.times[0], _FLEXING)
     flexed = case.bound.pose_names.index(case.pose)
     whole: dict[str, Any] = {"load": "the arm's own motion, flexing"}

@@ -1,0 +1,247 @@
+"""Tracks: keys of joints and shape weights as a file has them, interpolated as the file says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from supple.arrays import Bools, Floats, Ints
+from supple.errors import SuppleError
+from supple.maths.curves import Curve
+from supple.maths.rotations import continuous, slerp
+
+__all__ = ["INTERPOLATIONS", "PATHS", "SmoothTrack", "Track"]
+
+#: Number of components of each property that a track can move.
+PATHS = {"translation": 3, "rotation": 4, "scale": 3, "weights": 1}
+INTERPOLATIONS = ("LINEAR", "STEP", "CUBICSPLINE")
+#: Two keys nearer than this, in seconds, with different values are a jump, not a fast motion.
+JUMP_GAP = 2e-3
+#: A gap of this many seconds is not divided further when a curve is fitted to a track.
+SHORTEST_DIVIDED, MOST_DIVISIONS = 4e-3, 8
+#: Parts of a gap at which a curve is compared with its track.
+COMPARED = np.array([0.15, 0.5, 0.85])
+
+
+@dataclass(frozen=True, eq=False)
+class Track:
+    """Keys of one property of several joints, or of several shape weights, at the same times.
+
+    Parameters
+    ----------
+    path
+        ``"translation"``, ``"rotation"`` (quaternions), ``"scale"`` or ``"weights"``.
+    items
+        (k,) joints, or shapes.
+    interpolation
+        As glTF defines it: ``"LINEAR"`` (spherical for rotations, the shorter way), ``"STEP"`` or
+        ``"CUBICSPLINE"``. Values are held before the first key and after the last.
+    times
+        (t,) seconds, strictly increasing.
+    values
+        (t, k, c); of splines (t, 3, k, c): in-tangents, values, out-tangents.
+    """
+
+    path: str
+    items: Ints
+    interpolation: str
+    times: Floats
+    values: Floats
+
+    def __post_init__(self) -> None:
+        width, count = PATHS.get(self.path), len(self.times)
+        spline = self.interpolation == "CUBICSPLINE"
+        shape = (count, *([3] if spline else []), len(self.items), width)
+        if width is None or self.interpolation not in INTERPOLATIONS or not count:
+            raise SuppleError(f"a track of {count} keys of {self.path!r}, {self.interpolation!r}")
+        if self.values.shape != shape:
+            raise SuppleError(f"values of a track have shape {self.values.shape}, not {shape}")
+
+    @property
+    def keys(self) -> Floats:
+        """Values at the keys, (t, k, c)."""
+        spline = self.interpolation == "CUBICSPLINE"
+        return self._unit(self.values[:, 1] if spline else self.values)
+
+    def columns(self, chosen: Bools | Ints) -> Track:
+        """Return the track of some of the items."""
+        values = self.values[..., chosen, :]
+        return Track(self.path, self.items[chosen], self.interpolation, self.times, values)
+
+    def at(self, times: Floats, before: bool = False) -> Floats:
+        """Return values at times, (m, k, c).
+
+        At a key of a stepped track that is the key's value; with `before`, the one before it.
+        """
+        if len(self.times) == 1:
+            return np.repeat(self.keys, len(times), axis=0)
+        clamped = np.clip(times, self.times[0], self.times[-1])
+        side = "left" if before else "right"
+        start = np.searchsorted(self.times, clamped, side=side) - 1  # type: ignore[call-overload]
+        start = np.maximum(start, 0)
+        if self.interpolation == "STEP":
+            return self._unit(self.values[start])
+        start = np.minimum(start, len(self.times) - 2)
+        gap = self.times[start + 1] - self.times[start]
+        part = ((clamped - self.times[start]) / gap)[:, None, None]
+        if self.interpolation == "CUBICSPLINE":
+            return self._unit(self._hermite(start, part, gap[:, None, None]))
+        first, last = self.values[start], self.values[start + 1]
+        if self.path == "rotation":
+            return slerp(self._unit(first), self._unit(last), part[..., 0])
+        return first + part * (last - first)
+
+    def _hermite(self, start: NDArray[np.int64], u: Floats, gap: Floats) -> Floats:
+        first, leaving = self.values[start, 1], self.values[start, 2]
+        arriving, last = self.values[start + 1, 0], self.values[start + 1, 1]
+        return (
+            (2 * u**3 - 3 * u**2 + 1) * first
+            + gap * (u**3 - 2 * u**2 + u) * leaving
+            + (3 * u**2 - 2 * u**3) * last
+            + gap * (u**3 - u**2) * arriving
+        )
+
+    def _unit(self, values: Floats) -> Floats:
+        return unit_quaternions(values) if self.path == "rotation" else values
+
+    def jumps(self, reach: Floats, least: float) -> NDArray[np.bool_]:
+        """Return which keys, (t,), begin with a jump of more than `least` metres.
+
+        `reach` is how many metres a unit of each item's value moves the surface at most.
+        """
+        found = np.zeros(len(self.times), dtype=bool)
+        sudden = np.ones(len(self.times) - 1, dtype=bool)
+        if self.interpolation != "STEP":
+            sudden = np.diff(self.times) < JUMP_GAP
+        late = np.flatnonzero(sudden) + 1
+        keys = self.keys
+        apart = _apart(self, keys[late], keys[late - 1])
+        found[late] = (apart * reach > least).any(axis=1)
+        return found
+
+    def smoothed(self, reach: Floats, tolerance: float, cuts: Floats) -> Track | SmoothTrack:
+        """Return a C² curve through the keys that stays within `tolerance` metres of the track.
+
+        A stepped track is returned as it is. Jumps and `cuts`, times of keys, are kept.
+        """
+        if self.interpolation == "STEP" or len(self.times) == 1:
+            return self
+        begins = self.jumps(reach, 0.1 * tolerance)
+        after = np.searchsorted(self.times, cuts - 1e-9)
+        begins[after[(after > 0) & (after < len(self.times))]] = True
+        return SmoothTrack(self, reach, tolerance, np.flatnonzero(begins))
+
+
+class SmoothTrack:
+    """C² curves near a track: through its keys, within a tolerance between them.
+
+    Parameters
+    ----------
+    track
+        Track to follow, of linear or cubic interpolation.
+    reach
+        (k,) metres by which a unit of each item's value moves the surface at most.
+    tolerance
+        Metres.
+    begins
+        Keys that begin a new curve: the track jumps there.
+
+    Notes
+    -----
+    Cubic splines through the keys; of rotations, splines of continuous quaternions, which are then
+    normalised: C², the same in every frame, and for any number of turns. Where such a curve leaves
+    the track by more than the tolerance, as it does between sparse keys, points of the track are
+    added to the keys, halving the gap, until it does not: the corners of the track are rounded
+    near its keys only.
+    """
+
+    def __init__(self, track: Track, reach: Floats, tolerance: float, begins: Ints) -> None:
+        self.path, self.items = track.path, track.items
+        ends = [0, *begins.tolist(), len(track.times)]
+        self._starts = track.times[ends[:-1]]
+        self._stops = track.times[np.array(ends[1:]) - 1]
+        self._pieces = [
+            _fitted_curves(track, slice(a, b), reach, tolerance) for a, b in pairwise(ends)
+        ]
+
+    def at(self, times: Floats, before: bool = False) -> Floats:
+        """Return values at times, (m, k, c), held outside; `before` as for `Track.at`."""
+        side = "left" if before else "right"
+        piece = np.maximum(np.searchsorted(self._starts, times, side=side) - 1, 0)  # type: ignore[call-overload]
+        clamped = np.clip(times, self._starts[piece], self._stops[piece])
+        values = np.empty((len(times), len(self.items), PATHS[self.path]))
+        for number in np.unique(piece):
+            rows = piece == number
+            for columns, curve in self._pieces[number]:
+                values[np.ix_(rows, columns)] = curve(clamped[rows])
+        return unit_quaternions(values) if self.path == "rotation" else values
+
+
+def unit_quaternions(values: Floats) -> Floats:
+    """Return quaternions (…, 4) of unit length; no rotation in place of zeros."""
+    lengths = np.linalg.norm(values, axis=-1, keepdims=True)
+    none = np.array([0.0, 0.0, 0.0, 1.0])
+    return np.where(lengths > 1e-12, values / np.maximum(lengths, 1e-300), none)
+
+
+_Curves = list[tuple[Ints, Curve]]
+
+
+def _fitted_curves(track: Track, keys: slice, reach: Floats, tolerance: float) -> _Curves:
+    """Return curves of the columns of a track between two jumps: one for all that need no more."""
+    times = track.times[keys]
+    whole = _curve(track, times)
+    if len(times) == 1:
+        return [(np.arange(len(track.items)), whole)]
+    far = (_deviation(track, whole, times) * reach > tolerance).any(axis=0)
+    plain = np.flatnonzero(~far)
+    found = []
+    if len(plain):
+        some = track.columns(plain) if far.any() else track
+        found.append((plain, _curve(some, times) if far.any() else whole))
+    for column in np.flatnonzero(far):
+        alone = track.columns(np.array([column]))
+        found.append((np.array([column]), _divided(alone, times, reach[column], tolerance)))
+    return found
+
+
+def _divided(track: Track, times: Floats, reach: float, tolerance: float) -> Curve:
+    """Fit a curve to a track of one item, with points added where it would leave the track."""
+    curve = _curve(track, times)
+    for _ in range(MOST_DIVISIONS):
+        far = (_deviation(track, curve, times) * reach > tolerance)[:, 0]
+        far &= np.diff(times) > SHORTEST_DIVIDED
+        if not far.any():
+            break
+        added = 0.5 * (times[:-1] + times[1:])[far]
+        times = np.sort(np.concatenate([times, added]))
+        curve = _curve(track, times)
+    return curve
+
+
+def _curve(track: Track, times: Floats) -> Curve:
+    # The first key of a piece may be the second of a jump: never the value before it.
+    values = track.at(times)
+    return Curve(times, continuous(values) if track.path == "rotation" else values)
+
+
+def _deviation(track: Track, curve: Curve, times: Floats) -> Floats:
+    """Return how far a curve is from its track in each gap, (t - 1, k), in units of the values."""
+    between = (times[:-1, None] + np.diff(times)[:, None] * COMPARED).ravel()
+    values = curve(between)
+    if track.path == "rotation":
+        values = unit_quaternions(values)
+    off = _apart(track, values, track.at(between))
+    return off.reshape(len(times) - 1, len(COMPARED), -1).max(axis=1)
+
+
+def _apart(track: Track, a: Floats, b: Floats) -> Floats:
+    """Return distances of values (m, k, c): radians of rotations."""
+    if track.path == "rotation":
+        b = np.where(np.sum(a * b, axis=-1, keepdims=True) < 0, -b, b)
+        chord = np.linalg.norm(a - b, axis=-1) / 2
+        return np.asarray(4 * np.arcsin(np.minimum(chord, 1.0)))
+    return np.asarray(np.linalg.norm(a - b, axis=-1))
