@@ -277,6 +277,8 @@ def test_quantised_morphs_weights_and_pointers(tmp_path: Path) -> None:
     clip["channels"][1]["target"] = {"path": "pointer", "extensions": pointer}
     path = b.save_glb(tmp_path / "a.glb")
     np.testing.assert_allclose(play(path, None, 0)[0, [0, 3]], [[1.1, 1.0, 0.0], [120.0, 0.0, 0.0]])
+    plain = Evaluator(path).positions(None, 0, targets={1: 1})
+    np.testing.assert_allclose(plain[0, [0, 3]], [[1.0, 1.0, 0.0], [120.0, 0.0, 0.0]])
     found = play(path, "clip", [0.5, 2])
     np.testing.assert_allclose(found[0, [0, 3]], [[1.1, 1.0, 0.0], [130.0, 0.0, 0.0]], atol=1e-12)
     np.testing.assert_allclose(found[1, [0, 3]], [[0.0, 2.1, 0.0], [140.0, 0.0, 0.0]], atol=1e-7)

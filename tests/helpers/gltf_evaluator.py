@@ -12,7 +12,7 @@ import base64
 import json
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -144,8 +144,13 @@ class Evaluator:
             values[rows] = self._view(sparse["values"], kind, number, width)
         return values
 
-    def positions(self, clip: Clip, times: ArrayLike) -> Floats:
-        """World positions (t, n, 3) of all vertices at some times, in seconds."""
+    def positions(
+        self, clip: Clip, times: ArrayLike, targets: Mapping[int, int] | None = None
+    ) -> Floats:
+        """World positions (t, n, 3) of all vertices at some times, in seconds.
+
+        `targets` is by node how many of its first morph targets are used; all by default.
+        """
         at = np.atleast_1d(np.asarray(times, np.float64))
         result = np.empty((len(at), self.vertex_count, 3))
         for first in range(0, len(at), TIMES):
@@ -155,6 +160,8 @@ class Evaluator:
             for part in self.parts:
                 node = self.nodes[part.node]
                 weights = pose.get((part.node, "weights"), self._default_weights(node))
+                if targets is not None:
+                    weights = weights[:, : targets.get(part.node, 0)]
                 surface, result_block = self._surface(part), result[block, part.start : part.stop]
                 joints = self._joint_matrices(node, world)
                 for low in range(0, part.stop - part.start, VERTICES):

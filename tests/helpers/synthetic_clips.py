@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 #: Keyframes of a channel: joint, path, times, values, and the interpolation.
 Keys = tuple[int, str, Floats, Floats, str]
 
-ROOT, MIDDLE, TIP = 0, 1, 2
+ROOT, MIDDLE, TIP, BODY = 0, 1, 2, 3
 JOINTS = ("root", "middle", "tip")
 #: Places of the joints along x, and the capsule's ends and radius, in metres.
 PLACES = np.array([0.0, 0.4, 0.8])
@@ -183,6 +183,11 @@ BUILDERS: dict[str, Callable[[Path], Path]] = {
 
 def write(path: Path, clips: dict[str, list[Keys]]) -> Path:
     """Write the capsule with some clips, each a list of keyframes."""
+    return built(clips).save_glb(path)
+
+
+def built(clips: dict[str, list[Keys]]) -> Builder:
+    """Return the capsule with some clips, as a file to add to; its mesh is at node `BODY`."""
     b = Builder()
     b.json["asset"]["generator"] = "synthetic_clips.py of Supple's tests"
     points, triangles = capsule()
@@ -211,7 +216,7 @@ def write(path: Path, clips: dict[str, list[Keys]]) -> Path:
         b.add("nodes", {"name": name, "translation": [step, 0, 0], **below})
     b.add("nodes", {"name": "body", "mesh": 0, "skin": 0})
     b.add("skins", {"joints": [0, 1, 2], "inverseBindMatrices": stored})
-    b.add("scenes", {"nodes": [0, 3]})
+    b.add("scenes", {"nodes": [ROOT, BODY]})
     b.json["scene"] = 0
     for name, channels in clips.items():
         clip: dict[str, Any] = {"name": name, "channels": [], "samplers": []}
@@ -220,7 +225,7 @@ def write(path: Path, clips: dict[str, list[Keys]]) -> Path:
             clip["samplers"].append({**pair, "interpolation": how})
             clip["channels"].append({"sampler": number, "target": {"node": joint, "path": what}})
         b.add("animations", clip)
-    return b.save_glb(path)
+    return b
 
 
 def capsule(around: int = 18, along: int = 22) -> tuple[Floats, NDArray[np.int64]]:
