@@ -102,7 +102,7 @@ def test_root_motion_is_taken_out_of_the_pose(assets):
     character = quietly(assets / "gltf_characters" / "mh_heavy_male_jump.glb")
     clip = next(iter(character.source.clips.values()))
     motion = next(iter(character.motions.values()))
-    joint = clip.policy.joint
+    joint = clip.tracks.space.split.joint
     assert character.source.joint_pose.skeleton.names[joint] == "root"
     assert np.abs(motion.poses[:, 3 * joint : 3 * joint + 3]).max() < 1e-12
     assert np.ptp(motion.roots[:, :3, 3], axis=0).max() > 0.5

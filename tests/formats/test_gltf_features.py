@@ -130,7 +130,7 @@ def test_a_clip_that_only_bends_a_fixed_body_has_no_root_motion(tmp_path):
     b = skinned_octahedron()
     b.animate(3, "rotation", [0, 1], [turn(0, 0), turn(0, 1)])
     character = check(b.save_glb(tmp_path / "a.glb"))
-    np.testing.assert_array_equal(character.motions["clip"].roots, np.tile(np.eye(4), (31, 1, 1)))
+    np.testing.assert_array_equal(character.motions["clip"].roots, np.tile(np.eye(4), (2, 1, 1)))
 
 
 def test_root_motion_under_an_unevenly_scaled_parent_is_still_exact(tmp_path):
@@ -139,7 +139,7 @@ def test_root_motion_under_an_unevenly_scaled_parent_is_still_exact(tmp_path):
     b.animate(2, "translation", [0, 0.7, 1], [[0, -1, 0], [3, 0, 1], [2, -1, 5]])
     b.animate(2, "rotation", [0, 1], [turn(1, 0), turn(1, 3)])
     character = check(b.save_glb(tmp_path / "a.glb"))
-    assert character.source.clips["clip"].policy.joint == 1
+    assert character.source.clips["clip"].tracks.space.split.joint == 1
 
 
 def test_a_static_prop_beside_a_walking_body_stays_where_it_is(tmp_path, monkeypatch):

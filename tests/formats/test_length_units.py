@@ -63,7 +63,7 @@ def test_what_is_saved_keeps_the_unit_of_the_file(tmp_path):
     shown = []
     for metres in (1.0, 0.01):
         character = supple.load(path, metres_per_unit=metres)
-        motion = character.motions["clip"]
+        motion = character.motions["clip"].resample(30)
         still = BakedMotion(character, motion, np.empty(0, np.float32), 30.0)
         swing = 0.1 * metres * np.sin(np.arange(motion.n_frames))
         frames = np.stack([still.rig_frame(k) + move for k, move in enumerate(swing)])

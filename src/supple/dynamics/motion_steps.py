@@ -9,7 +9,7 @@ import numpy as np
 from supple.arrays import Floats, Singles
 from supple.dynamics.between_poses import pose_before
 from supple.errors import SuppleError
-from supple.rig.motion.motion import LARGEST_MOTION, Motion, whole_steps
+from supple.rig.motion.motion import LARGEST_MOTION, SINGLE, Motion, whole_steps
 from supple.rig.skin_transfer import SkinTransfer
 
 __all__ = ["MotionSteps", "even_motion", "motion_steps"]
@@ -41,7 +41,9 @@ class MotionSteps:
             return cls(even)
         poses, roots = motion.at(even.times)
         shown = Motion(even.times, poses, roots, motion.name, even.cuts)
-        steps = np.searchsorted(even.times, motion.jumps - 1e-9)
+        # Keys of files are rounded: a step that misses one by less is at it.
+        rounded = SINGLE * np.maximum(1.0, np.abs(motion.jumps))
+        steps = np.searchsorted(even.times, motion.jumps - rounded)
         jumps = frozenset(int(step) for step in steps if 0 < step < len(even.times))
         return cls(even, shown, jumps - {*even.cuts})
 

@@ -9,14 +9,15 @@ from numpy.typing import NDArray
 
 from supple.arrays import Floats
 from supple.rig.baked_motion import BakedMotion
+from supple.rig.motion.motion import SINGLE
 from supple.rig.protocol import Rig
 
 Sample = Callable[[Floats], tuple[Floats, Floats]]
 
 #: How far the rig of a clip may be from the baked one, as part of the size.
 AGREED = 2e-3
-#: Seconds around a frame that are compared too: times of files are rounded, and clips may jump.
-AROUND = (0.0, -2e-3, 2e-3)
+#: Roundings of float32 around a frame that are compared too: clips may jump at a key.
+AROUND = (0, -2, 2)
 #: Frames that are compared, and vertices of each.
 MOST_FRAMES, MOST_VERTICES = 400, 500
 
@@ -38,7 +39,9 @@ def plays(sample: Sample, rig: Rig, baked: BakedMotion) -> bool:
     frames = np.unique(np.linspace(0, count - 1, min(count, MOST_FRAMES)).round().astype(int))
     step = -(-rig.n_vertices // MOST_VERTICES)
     some = np.arange(0, rig.n_vertices, step)
-    clips = [sample(baked.times[frames] + shift) for shift in AROUND]
+    times = baked.times[frames]
+    rounding = SINGLE * np.maximum(1.0, np.abs(times))
+    clips = [sample(times + shift * rounding) for shift in AROUND]
     within = AGREED * baked.character.surface.size
     for row, frame in enumerate(frames.tolist()):
         wanted = _placed(rig, poses[frame], baked.motion.roots[frame], some)

@@ -230,11 +230,11 @@ class Motion:
         return poses.reshape(*where.shape, width), roots.reshape(*where.shape, 4, 4)
 
     def _inside(self, times: Floats) -> Floats:
-        """Move times that miss a key by rounding to it, and refuse those outside."""
+        """Move times that miss a key by rounding, of float32 too, to it, and refuse those outside."""
         nearest = np.clip(np.searchsorted(self.times, times), 1, max(self.n_frames - 1, 1)) - 1
         for step in (0, 1):
             key = self.times[np.minimum(nearest + step, self.n_frames - 1)]
-            times = np.where(np.abs(times - key) < 1e-9 * np.maximum(1, np.abs(key)), key, times)
+            times = np.where(np.abs(times - key) < SINGLE * np.maximum(1, np.abs(key)), key, times)
         first, last = self.times[0], self.times[-1]
         outside = ~((times >= first) & (times <= last))
         if outside.any():

@@ -96,13 +96,10 @@ class MotionTracks:
 
     @classmethod
     def of_file(cls, space: TrackSpace, tracks: Sequence[Track]) -> MotionTracks:
-        """Return tracks with values that float32 holds, as files and models keep them.
-
-        A track of equal keys keeps one of them.
-        """
+        """Return tracks of a file; those of equal keys with one of them."""
         found = []
         for track in tracks:
-            values, times = track.values.astype(np.float32).astype(np.float64), track.times
+            values, times = track.values, track.times
             if track.interpolation != "CUBICSPLINE" and (values == values[:1]).all():
                 values, times = values[:1], times[:1]
             found.append(Track(track.path, track.items, track.interpolation, times, values))

@@ -93,7 +93,11 @@ def stored_tracks(tracks: MotionTracks, prefix: str) -> tuple[list[dict[str, Any
         times = known.setdefault(track.times.tobytes(), len(known))
         arrays.setdefault(f"{prefix}.times.{times}", track.times)
         arrays[f"{prefix}.{number}.items"] = narrowed(track.items - ROOT)
-        arrays[f"{prefix}.{number}.values"] = track.values.astype(np.float32)
+        single = track.values.astype(np.float32)
+        exact = np.array_equal(single, track.values)
+        arrays[f"{prefix}.{number}.{'values' if exact else 'exact'}"] = (
+            single if exact else track.values
+        )
         listed.append({"path": track.path, "kind": track.interpolation, "times": times})
     return listed, arrays
 
@@ -117,7 +121,9 @@ def restored_tracks(
         alone = len(items) == 1 and items[0] == ROOT and path in ("translation", "rotation")
         if not len(items) or not items.max() < most or (items.min() < 0 and not alone):
             raise FormatError(f"track {number} of a motion moves what there is not")
-        values = reader.floats(f"{prefix}.{number}.values", None).astype(np.float64)
+        exact = reader.has(f"{prefix}.{number}.exact")
+        name = f"{prefix}.{number}.{'exact' if exact else 'values'}"
+        values = reader.floats(name, None, single=not exact).astype(np.float64)
         if not np.isfinite(values).all():
             raise FormatError(f"track {number} of a motion has values that are not finite")
         tracks.append(Track(path, items, kind, known[times], values))

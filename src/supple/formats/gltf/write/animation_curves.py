@@ -252,7 +252,7 @@ class _CurveWriter:
         return [*self._joint_tracks(times, base), *self._weight_tracks(times, base)]
 
     def _whole_times(self, clip: GltfClip) -> Floats:
-        """Return frames, and beyond a part of a clip the times at which the file has keys."""
+        """Return frames, times of jumps, and beyond a part of a clip the times of the file's keys."""
         nodes = {int(self.source.joint_nodes[joint.joint]) for joint in self.curves.joints}
         nodes |= {self.source.shapes[k][0] for k in self._free_shapes()}
         parts = [self.when]
@@ -267,14 +267,23 @@ class _CurveWriter:
                 count = 1 + int((own[-1] - own[0]) * max(self.curves.rate, 30.0))
                 own = np.union1d(own, np.linspace(own[0], own[-1], count))
             own = own.astype(np.float32).astype(np.float64)
-            parts.append(own[(own < self.when[0]) | (own > self.when[-1])])
+            jumps = channel.interpolation == "STEP"
+            parts.append(own[(own < self.when[0]) | (own > self.when[-1]) | jumps])
         return np.unique(np.concatenate(parts))
 
     def _spread(self, times: Floats, added: Floats, nothing: ArrayLike) -> Floats:
-        """Return what is added at all times, (t, c): nothing beyond the frames."""
+        """Return what is added at all times, (t, c): lines between frames, nothing beyond them.
+
+        Four columns are quaternions.
+        """
         whole = np.empty((len(times), added.shape[1]))
         whole[:] = nothing
-        whole[np.searchsorted(times, self.when)] = added
+        inside = (times >= self.when[0]) & (times <= self.when[-1])
+        near = continuous(added) if added.shape[1] == 4 else added
+        for number, column in enumerate(near.T):
+            whole[inside, number] = np.interp(times[inside], self.when, column)
+        if added.shape[1] == 4:
+            whole /= np.linalg.norm(whole, axis=1, keepdims=True)
         return whole
 
     def _joint_tracks(self, times: Floats, clip: GltfClip | None) -> Iterator[_NodeTrack]:
