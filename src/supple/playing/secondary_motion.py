@@ -19,9 +19,10 @@ from supple.checks import checked_number, shown
 from supple.engines.engine import CharacterModel, Engine, engine_named, engine_of
 from supple.engines.optional_parts import FreeParameters, ParameterSprings
 from supple.errors import SuppleError
-from supple.playing.bake import bake_simulator, chosen_motion
+from supple.playing.bake import bake_simulator
 from supple.playing.bake_model import ANATOMY, check_model, model_options
 from supple.playing.cycle import FASTEST, SLOWEST, checked_span
+from supple.playing.motion_choice import chosen_motion
 from supple.playing.parameter_take import ParameterTake
 from supple.playing.player import Player
 from supple.progress import Progress, unreported
@@ -74,8 +75,8 @@ def curves(
     character
         See `supple.load`.
     motion
-        Motion, or the name of one of the character's; by default its liveliest. A character
-        without any is shaken and tilted.
+        Motion, or the name of one of the character's, as for `supple.bake`; by default its
+        liveliest. A character without any is shaken and tilted.
     model
         Model of this character, with its free parameters; by default one is built.
     free
