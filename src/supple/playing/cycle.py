@@ -11,7 +11,8 @@ from supple.checks import checked_count, checked_number
 from supple.dynamics.between_poses import pose_before
 from supple.errors import SuppleError, warn
 from supple.maths.rotations import exponential, from_matrix, logarithm, to_matrix
-from supple.rig.motion.motion import LARGEST_MOTION, Motion, whole_steps
+from supple.rig.motion.frame_counts import whole_steps
+from supple.rig.motion.motion import LARGEST_MOTION, Motion
 from supple.rig.protocol import Rig
 
 __all__ = ["StepTable", "checked_span", "cycle_table", "once_table", "steps_of_frames"]

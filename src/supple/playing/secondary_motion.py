@@ -28,6 +28,7 @@ from supple.playing.player import Player
 from supple.progress import Progress, unreported
 from supple.rig.character import Character
 from supple.rig.free_curves import FreeCurves
+from supple.rig.motion.frame_counts import frame_times, whole_steps
 from supple.rig.motion.motion import Motion
 from supple.rig.wiggle import WIGGLE
 
@@ -176,8 +177,8 @@ class CurvePlan:
         first = self.start
         if not self.loop:
             # In whole steps, so that frames stay where they are.
-            room = (self.start - self.motion.times[0]) / self.dt
-            first -= self.dt * int(min(LEAD / self.dt, room + 1e-9))
+            room = whole_steps(self.motion.times[0], self.start, 1 / self.dt)
+            first -= self.dt * min(whole_steps(0.0, LEAD, 1 / self.dt), room)
         return Player(simulator, self.motion, loop=self.loop, start=first, end=self.end)
 
     def curves(self, character: Character, take: ParameterTake, built: float) -> FreeCurves:
@@ -237,8 +238,7 @@ def curve_plan(
         raise SuppleError(f"{frames:g} frames per second; use {SLOWEST:g} to {FASTEST:g}")
     count = max(2, round((last - first) / STEP)) if loop else 0
     dt = (last - first) / count if loop else STEP
-    times = first + np.arange(int((last - first) * frames + 1e-6) + 1) / frames
-    times = np.append(times[times < last - 1e-6], last)
+    times = frame_times(first, last, frames)
     fades = _fades(blend, clip, first, last, loop)
     return CurvePlan(clip, first, last, bool(loop), dt, times, fades)
 
