@@ -159,7 +159,7 @@ def _one_run(
         sample = yield from sampling_steps(context, character, clips, folder / "sample.glb")
         check_place(sample)
         words = [command, "bake", "sample.glb", "-o", "flesh.glb", "--json", *options.words()]
-        words += ["--all"] if len(clips) > 1 else ["--motion", clips[0].name]
+        words += ["--all"] if len(clips) > 1 else [f"--motion={clips[0].name}"]
         words += ["--rate", f"{sample.clips[0].rate:.9g}", *unit_words(context)]
         words += ["--loop"] if clips[0].loop else []
         if bones or options.stiffness != 1:
@@ -189,7 +189,7 @@ def moved_curves(
     with work_folder() as folder, without_curves(character):
         sample = yield from sampling_steps(context, character, [clip], folder / "sample.glb")
         words = [command, "curves", "sample.glb", "-o", "curves.glb", "--json", "--additive"]
-        words += ["--keys", "every", "--motion", clip.name, "--flesh", options.flesh]
+        words += ["--keys", "every", f"--motion={clip.name}", "--flesh", options.flesh]
         words += ["--rate", f"{sample.clips[0].rate:.9g}", *unit_words(context)]
         words += ["--damping", f"{options.damping:g}"] + (["--loop"] if clip.loop else [])
         words += ["--free", *free] if free else []

@@ -17,6 +17,8 @@ __all__ = ["MARK", "Character", "Clip", "Problem", "clips_of", "found_characters
 MARK = "Supple"
 #: NLA track of what was the active action before a layer of ours came over it.
 BASE = f"{MARK} base"
+#: Part of a frame by which a key may miss it: importers round times to single precision.
+ROUNDED = 0.01
 #: Channels of a bone, and their values at rest.
 REST = {
     "location": (0.0, 0.0, 0.0),
@@ -169,7 +171,8 @@ def active_action(owner: bpy.types.ID) -> bpy.types.Action | None:
 def _clip_of(action: bpy.types.Action, loop: str) -> Clip:
     first, last = action.frame_range
     closes = loop == "ON" or (loop == "AUTO" and cyclic(action))
-    return Clip(action.name, int(np.floor(first)), int(np.ceil(last)), closes, action.name)
+    frames = int(np.floor(first + ROUNDED)), int(np.ceil(last - ROUNDED))
+    return Clip(action.name, *frames, closes, action.name)
 
 
 def _checked(clip: Clip) -> Clip:

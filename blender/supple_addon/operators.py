@@ -17,6 +17,7 @@ from bpy.props import BoolProperty, EnumProperty
 from .anatomy_colours import hide_anatomy
 from .baking import Step, Steps, finished, given_flesh, moved_curves
 from .character import Character, Clip, Problem, active_action, clips_of, found_characters
+from .clip_names import matching_names
 from .curve_layers import owners, remove_curves
 from .layers import clips_with_flesh, mute_flesh, muted, remove_flesh, show_flesh
 from .settings import WHICH, command_of, settings_of
@@ -280,7 +281,9 @@ class SUPPLE_OT_mute(bpy.types.Operator):
     bl_label = "Mute"
     bl_options = {"REGISTER", "UNDO"}  # noqa: RUF012
 
-    clip: bpy.props.StringProperty(name="Clip", options={"SKIP_SAVE"})
+    clip: bpy.props.StringProperty(
+        name="Clip", description="Name, its last words, or a pattern", options={"SKIP_SAVE"}
+    )
     shown: BoolProperty(name="Shown", options={"SKIP_SAVE"})
 
     def execute(self, context: bpy.types.Context) -> set[str]:
@@ -296,7 +299,11 @@ class SUPPLE_OT_mute(bpy.types.Operator):
             )
             action = active_action(character.armature)
             playing = action.name if action else ""
-            wanted = self.clip if self.clip in clips else playing if playing in clips else clips[-1]
+            named = matching_names(clips, self.clip)
+            if len(named) > 1:
+                which = ", ".join(f'"{name}"' for name in named[:12])
+                raise Problem(f'"{self.clip}" matches {which}; give one name in full')
+            wanted = named[0] if named else playing if playing in clips else clips[-1]
             show_flesh(character.meshes, wanted if show else None)
             mute_flesh(character.meshes, not show)
         context.scene.frame_set(context.scene.frame_current, subframe=context.scene.frame_subframe)

@@ -201,7 +201,10 @@ def code_hash(packages: tuple[str, ...]) -> str:
 
 
 def content_hash(*values: Any) -> str | None:
-    """Hash plain values, arrays, and mappings, lists and dataclasses of them; None for others."""
+    """Hash plain values, arrays, and mappings, lists and dataclasses of them; None for others.
+
+    What has a method ``content()`` is hashed by what that returns.
+    """
     digest = hashlib.sha256()
     try:
         for value in values:
@@ -226,6 +229,8 @@ def _add(digest: Any, value: Any) -> None:
         digest.update(f"{len(value)} ".encode())
         for each in value:
             _add(digest, each)
+    elif hasattr(value, "content"):
+        _add(digest, value.content())
     elif is_dataclass(value):
         for each in fields(value):
             digest.update(f"{each.name} ".encode())

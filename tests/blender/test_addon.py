@@ -86,6 +86,7 @@ def test_baking_again_replaces_and_shows_what_the_armature_plays(blender: Any):
     assert (len(once[2]), len(both[2])) == (1, 2)
     assert found["shown"] == ["Supple Other"]
     assert found["then"] == ["Supple TubeSway"]
+    assert found["named"] == ["Supple Other", "Supple TubeSway"]
     assert found["follows"] == [["Supple TubeSway"], [], ["Supple Other"], []]
     assert not found["left"]
 

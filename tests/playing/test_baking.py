@@ -368,7 +368,7 @@ def test_a_character_without_motion_wiggles_and_that_closes():
     ("options", "said"),
     [
         ({"motion": "sweeep"}, 'no motion "sweeep"; did you mean "sweep"'),
-        ({"motion": "SWEEP"}, 'did you mean "sweep"'),
+        ({"motion": "SWEEEP"}, 'did you mean "sweep"'),
         ({"motion": "zzz"}, "there are sweep"),
         ({"motion": 3}, 'no motion "3"'),
         ({"rate": 0}, "0 frames per second; use 1 to 1000"),

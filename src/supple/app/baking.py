@@ -37,7 +37,7 @@ from supple.formats.readings_table import write_readings
 from supple.formats.registry import BAKED_MOTIONS, CHARACTERS
 from supple.formats.save import check_target, clip_targets, save
 from supple.mesh.topology import counted
-from supple.playing.bake import bake, bake_all, bake_plan, chosen_motion, flesh_damping
+from supple.playing.bake import bake, bake_all, bake_plan, flesh_damping
 from supple.playing.checkpoint import (
     Checkpoint,
     content_of,
@@ -45,11 +45,13 @@ from supple.playing.checkpoint import (
     remember_distance,
 )
 from supple.playing.final_take import displacement_change
+from supple.playing.motion_choice import chosen_motion, chosen_motions
 from supple.playing.quality import check_unreduced, played_engine
 from supple.progress import Progress
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
 from supple.rig.motion.motion import Motion
+from supple.rig.motion.motion_names import is_pattern
 from supple.rig.wiggle import WIGGLE
 
 __all__ = ["run_bake"]
@@ -148,10 +150,13 @@ def _rate(source: CharacterSource, options: BakeOptions) -> float:
 
 def _chosen_motions(character: Character, options: BakeOptions) -> list[Motion]:
     """Return the motions that are to be baked; SuppleError if one of them cannot be."""
-    if options.all and character.motions:
-        motions = list(character.motions.values())
+    if options.all or (options.motion is not None and is_pattern(options.motion)):
+        motions = chosen_motions(character, options.motion)
     else:
         motions = [chosen_motion(character, options.motion)]
+    if len(motions) > 1 and (options.start is not None or options.end is not None):
+        count = counted(len(motions), "motion")
+        raise SuppleError(f"--from and --to are for one motion; {options.motion} matches {count}")
     for motion in motions:
         playing = options.playing()
         if len(motions) > 1:  # a single key is held, whatever is asked for

@@ -66,7 +66,8 @@ class BakeOptions:
     """Options of `supple bake`; for None there is a default."""
 
     motion: str | None = None
-    """Motion by name; by default the liveliest. "wiggle" shakes and tilts, also what has no
+    """Motion by name: in full, the part after its last |, or its last words, in any case; 'Idle*'
+    bakes all that match. By default the liveliest. "wiggle" shakes and tilts, also what has no
     motion. Of a body model a file of AMASS or of a hand's poses (.npz)."""
     betas: BetaWords = None
     armature: ArmatureName = None
@@ -267,8 +268,8 @@ class CurveOptions:
     'tail*' belly; a .txt file with a name on each line; by default auto, those that move flesh and
     that no motion keys."""
     motion: str | None = None
-    """Motion by name; by default the liveliest. What has none is shaken, and gets a new
-    animation. Of a body model a file, as for bake."""
+    """Motion by name, as for bake, or a pattern that matches one; by default the liveliest. What
+    has none is shaken, and gets a new animation. Of a body model a file, as for bake."""
     betas: BetaWords = None
     armature: ArmatureName = None
     span: Annotated[tuple[float, float] | None, Parameter(name="--range")] = None

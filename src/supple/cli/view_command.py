@@ -49,8 +49,8 @@ def view(
         Or an elastic body: what `supple stvk` wrote (.stvk), a mesh (.obj .ply .stl .off .veg .msh
         .mesh .vtk), or spoon, bridge, tower or heart.
     motion
-        Which to begin with; by default the liveliest. Of a body model a file of AMASS or of a
-        hand's poses (.npz).
+        Name of the one to begin with, as for bake, or a pattern that matches one; by default the
+        liveliest. Of a body model a file of AMASS or of a hand's poses (.npz).
     flesh
         How soft a model that is built gets.
     free

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -17,6 +16,7 @@ from supple.dynamics.root_frame import checked_root
 from supple.errors import SuppleError
 from supple.mesh.surface import SurfaceMesh
 from supple.rig.motion.motion import Motion
+from supple.rig.motion.motion_names import one_name
 from supple.rig.poses.pose_weights import LARGEST_SCALED
 from supple.rig.protocol import LARGEST_VALUE, Rig, checked_pose
 
@@ -130,7 +130,7 @@ class CharacterInputs:
     def __init__(self, model: SteppedCharacter, scales: Floats | None = None) -> None:
         self._parameters = model.rig.parameters
         self._rest_pose = model.rig.rest_pose
-        self._scales = np.ones(len(self._parameters)) if scales is None else scales
+        self._scales = np.ones(len(self._parameters)) if scales is None else np.abs(scales)
         self._skin = len(model.surface.vertices)
 
     def pose(self, pose: Given, usual: Floats) -> Floats:
@@ -178,13 +178,9 @@ class CharacterInputs:
         return checked_frames(out, (self._skin, 3))
 
     def motion(self, motion: Motion | str, known: Mapping[str, Motion]) -> Motion:
-        """Return a motion of this rig, or the known one of that name."""
+        """Return a motion of this rig, or the known one that a name means (`matching_names`)."""
         if isinstance(motion, str):
-            if motion not in known:
-                near = difflib.get_close_matches(motion, known, 1)
-                hint = f'; did you mean "{near[0]}"?' if near else f"; it has {', '.join(known)}"
-                raise SuppleError(f'the model has no motion "{motion}"{hint if known else ""}')
-            motion = known[motion]
+            motion = known[one_name(known, motion, "the model")]
         if not isinstance(motion, Motion):
             raise SuppleError(f"a run needs a Motion, not {type(motion).__name__}")
         if motion.poses.shape[1] != len(self._scales):

@@ -9,7 +9,8 @@ import numpy as np
 from supple.arrays import Floats, Singles
 from supple.dynamics.between_poses import pose_before
 from supple.errors import SuppleError
-from supple.rig.motion.motion import LARGEST_MOTION, SINGLE, Motion, whole_steps
+from supple.rig.motion.frame_counts import SINGLE, whole_steps
+from supple.rig.motion.motion import LARGEST_MOTION, Motion
 from supple.rig.skin_transfer import SkinTransfer
 
 __all__ = ["MotionSteps", "even_motion", "motion_steps"]

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from supple.arrays import Floats
 from supple.rig.baked_motion import BakedMotion
-from supple.rig.motion.motion import SINGLE
+from supple.rig.motion.frame_counts import SINGLE
 from supple.rig.protocol import Rig
 
 Sample = Callable[[Floats], tuple[Floats, Floats]]

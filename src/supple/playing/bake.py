@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -29,7 +28,7 @@ from supple.playing.checkpoint import Checkpoint, content_of
 from supple.playing.convergence import CONVERGING
 from supple.playing.cycle import checked_span, steps_of_frames
 from supple.playing.final_take import final_take
-from supple.playing.liveliness import liveliest
+from supple.playing.motion_choice import chosen_motion, chosen_motions
 from supple.playing.player import Player
 from supple.playing.quality import check_unreduced, played_engine
 from supple.playing.take import Take, stable_take
@@ -37,7 +36,6 @@ from supple.progress import Progress, unreported
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
 from supple.rig.motion.motion import Motion
-from supple.rig.wiggle import WIGGLE, wiggle
 
 __all__ = [
     "BakePlan",
@@ -45,7 +43,6 @@ __all__ = [
     "bake_all",
     "bake_plan",
     "bake_simulator",
-    "chosen_motion",
     "flesh_damping",
     "stable_stiffness",
 ]
@@ -79,8 +76,9 @@ def bake(
     character
         See `supple.load`.
     motion
-        Motion, or the name of one of the character's; by default its liveliest. A character
-        without any, and ``"wiggle"``, is shaken and tilted.
+        Motion, or the name of one of the character's, such as ``"Run"`` for
+        ``"RatArmature|Rat_Run"`` (`Character.motion` has the rules); by default its liveliest. A
+        character without any, and ``"wiggle"``, is shaken and tilted.
     model
         Model of this character; by default one is built.
     engine
@@ -136,7 +134,7 @@ def bake_all(
     character: Character,
     model: CharacterModel | None = None,
     *,
-    motions: Iterable[Motion | str] | None = None,
+    motions: Motion | str | Iterable[Motion | str] | None = None,
     engine: str | None = None,
     flesh: str | Flesh = "normal",
     damping: float = 1.0,
@@ -153,19 +151,18 @@ def bake_all(
     Parameters
     ----------
     motions
-        Which; by default all that the character has, or the wiggle where it has none.
+        Motions, names or patterns such as ``"Idle*"``, which stands for all that it matches; by
+        default all that the character has, or the wiggle where it has none.
     character, model, engine, flesh, damping, rate, loop, quality, simulation, progress,\
     checkpoints, **building
         As for `bake`. A motion of a single key has nothing to loop and is played once.
     """
     row = _chosen_engine(engine, building.pop("method", None), model)
-    chosen: list[Motion | str] = list(character.motions.values()) or [WIGGLE]
-    if motions is not None:
-        chosen = list(motions)
+    chosen = chosen_motions(character, motions)
     if not chosen:
         raise SuppleError(f"{character.name}: no motion to bake; name one or more")
     plans, steps = [], played_engine(row, quality).name
-    for each in (chosen_motion(character, motion) for motion in chosen):
+    for each in chosen:
         looped = loop and each.duration > 0
         plans.append(bake_plan(character, each, rate=rate, loop=looped, engine=steps))
     said = _FleshOptions(row, quality, flesh, damping, dict(simulation or {}), building)
@@ -417,29 +414,6 @@ def flesh_damping(flesh: str | Flesh, damping: float = 1.0) -> dict[str, float]:
     if not 0 <= times <= 100:
         raise SuppleError(f"damping is {times:g} times the flesh's; use 0 to 100")
     return {"alpha": times * kind.alpha, "beta": times * kind.beta}
-
-
-def chosen_motion(character: Character, motion: Motion | str | None) -> Motion:
-    """Return the motion that is meant: by default the liveliest, or the wiggle without any."""
-    if isinstance(motion, Motion):
-        return motion
-    if motion is None and character.motions:
-        return liveliest(character)
-    if motion is None or (motion == WIGGLE and WIGGLE not in character.motions):
-        return wiggle(character)
-    if motion not in character.motions:
-        names = [*character.motions]
-        lowered = {name.lower(): name for name in reversed(names)}
-        near = get_close_matches(str(motion).lower(), lowered, 3)
-        said = f"; it has none: use {WIGGLE}"
-        if near:
-            quoted = [f'"{lowered[each]}"' for each in near]
-            said = f"; did you mean {' or '.join(quoted)}?"
-        elif names:
-            more = f" and {len(names) - 12} more" if len(names) > 12 else ""
-            said = f"; there are {', '.join(names[:12])}{more}"
-        raise SuppleError(f'{character.name}: no motion "{motion}"{said}')
-    return character.motions[motion]
 
 
 def _sizes(model: CharacterModel) -> dict[str, Any]:

@@ -12,7 +12,8 @@ from supple.dynamics.between_poses import pose_before
 from supple.dynamics.motion_steps import MotionSteps, even_motion
 from supple.errors import SuppleError, warn
 from supple.maths.rotations import exponential, from_matrix, logarithm, to_matrix
-from supple.rig.motion.motion import Motion, whole_steps
+from supple.rig.motion.frame_counts import whole_steps
+from supple.rig.motion.motion import Motion
 from supple.rig.protocol import Rig
 
 __all__ = ["StepTable", "checked_span", "cycle_table", "once_table", "steps_of_frames"]

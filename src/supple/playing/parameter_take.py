@@ -20,6 +20,7 @@ from supple.playing.player import Player
 from supple.progress import Progress
 from supple.rig.character import Character
 from supple.rig.free_curves import skin_reach
+from supple.rig.motion.frame_counts import whole_steps
 
 __all__ = ["ParameterTake"]
 
@@ -118,7 +119,7 @@ class ParameterTake:
         motion, simulator = self.player.motion, self._simulator
         first = motion.poses[0], motion.roots[0]
         simulator.reset(*first)
-        still, count = 0, int(seconds / simulator.dt)
+        still, count = 0, whole_steps(0.0, seconds, 1 / simulator.dt)
         for step in range(count):
             before = self._values(motion.poses[0])
             self._note(simulator.step(*first))

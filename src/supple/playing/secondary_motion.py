@@ -19,14 +19,16 @@ from supple.checks import checked_number, shown
 from supple.engines.engine import CharacterModel, Engine, engine_named, engine_of
 from supple.engines.optional_parts import FreeParameters, ParameterSprings
 from supple.errors import SuppleError
-from supple.playing.bake import bake_simulator, chosen_motion
+from supple.playing.bake import bake_simulator
 from supple.playing.bake_model import ANATOMY, check_model, model_options
 from supple.playing.cycle import FASTEST, SLOWEST, checked_span
+from supple.playing.motion_choice import chosen_motion
 from supple.playing.parameter_take import ParameterTake
 from supple.playing.player import Player
 from supple.progress import Progress, unreported
 from supple.rig.character import Character
 from supple.rig.free_curves import FreeCurves
+from supple.rig.motion.frame_counts import frame_times, whole_steps
 from supple.rig.motion.motion import Motion
 from supple.rig.wiggle import WIGGLE
 
@@ -74,8 +76,8 @@ def curves(
     character
         See `supple.load`.
     motion
-        Motion, or the name of one of the character's; by default its liveliest. A character
-        without any is shaken and tilted.
+        Motion, or the name of one of the character's, as for `supple.bake`; by default its
+        liveliest. A character without any is shaken and tilted.
     model
         Model of this character, with its free parameters; by default one is built.
     free
@@ -175,8 +177,8 @@ class CurvePlan:
         first = self.start
         if not self.loop:
             # In whole steps, so that frames stay where they are.
-            room = (self.start - self.motion.times[0]) / self.dt
-            first -= self.dt * int(min(LEAD / self.dt, room + 1e-9))
+            room = whole_steps(self.motion.times[0], self.start, 1 / self.dt)
+            first -= self.dt * min(whole_steps(0.0, LEAD, 1 / self.dt), room)
         return Player(simulator, self.motion, loop=self.loop, start=first, end=self.end)
 
     def curves(self, character: Character, take: ParameterTake, built: float) -> FreeCurves:
@@ -236,8 +238,7 @@ def curve_plan(
         raise SuppleError(f"{frames:g} frames per second; use {SLOWEST:g} to {FASTEST:g}")
     count = max(2, round((last - first) / STEP)) if loop else 0
     dt = (last - first) / count if loop else STEP
-    times = first + np.arange(int((last - first) * frames + 1e-6) + 1) / frames
-    times = np.append(times[times < last - 1e-6], last)
+    times = frame_times(first, last, frames)
     fades = _fades(blend, clip, first, last, loop)
     return CurvePlan(clip, first, last, bool(loop), dt, times, fades)
 

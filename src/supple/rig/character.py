@@ -17,6 +17,7 @@ from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
 from supple.mesh.topology import counted
 from supple.rig.motion.motion import Motion
+from supple.rig.motion.motion_names import one_name
 from supple.rig.poses.farthest_poses import farthest_poses
 from supple.rig.protocol import Rig
 
@@ -106,6 +107,23 @@ class Character:
     def has_mesh(self) -> bool:
         """True if there is a surface, and with it a rig."""
         return getattr(self, "_surface", None) is not None
+
+    def motion(self, name: str) -> Motion:
+        """Return the motion that a name means.
+
+        Parameters
+        ----------
+        name
+            The whole name, else the part after its last ``|``, else either ignoring case, else the
+            last words (``"Run"`` for ``"RatArmature|Rat_Run"``), else a pattern such as
+            ``"*walk*"``; see `supple.rig.motion.motion_names.matching_names`.
+
+        Raises
+        ------
+        SuppleError
+            If it matches no motion, or more than one; the message names them, or the nearest.
+        """
+        return self.motions[one_name(self.motions, name, self.name)]
 
     def sampled_poses(self, rate: float = 12.0) -> Floats:
         """Sample the poses of all motions, `rate` a second, the rest pose first: (k, s)."""

@@ -244,6 +244,10 @@ def baked_again() -> dict[str, Any]:
     shown = [t.name for t in obj.data.shape_keys.animation_data.nla_tracks if not t.mute]
     bpy.ops.supple.mute(clip="TubeSway", shown=True)
     then = [t.name for t in obj.data.shape_keys.animation_data.nla_tracks if not t.mute]
+    bpy.ops.supple.mute(clip="oth*", shown=True)
+    named = [t.name for t in obj.data.shape_keys.animation_data.nla_tracks if not t.mute]
+    bpy.ops.supple.mute(clip="tubesway", shown=True)
+    named += [t.name for t in obj.data.shape_keys.animation_data.nla_tracks if not t.mute]
     assert armature.animation_data.action == other
 
     def followed(action: Any) -> list[str]:
@@ -264,6 +268,7 @@ def baked_again() -> dict[str, Any]:
         "counts": counts,
         "shown": shown,
         "then": then,
+        "named": named,
         "left": changes(before),
     }
 

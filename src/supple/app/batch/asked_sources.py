@@ -8,7 +8,6 @@ import io
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from supple.app.command_files import CHARACTER_MODEL
 from supple.checks import shown
 from supple.errors import SuppleError
 from supple.formats.registry import CHARACTERS, GLTF_SUFFIXES, SURFACES, TETS, USD_SUFFIXES
+from supple.rig.motion.motion_names import is_pattern, matching_names
 from supple.scenes.characters.character_scene import SCENES
 
 __all__ = ["asked_jobs", "has_pattern"]
@@ -188,7 +188,7 @@ def _clips_by_source(
             asked += [os.path.abspath(each) for each in files]
         else:
             asked.append(word)
-    if not any(word == "all" or has_pattern(word) for word in asked):
+    if not any(word == "all" or is_pattern(word) for word in asked):
         return {source: list(dict.fromkeys(asked)) for source in sources}
     known = names_of(sources)
     found: dict[str, Sequence[str | None] | SuppleError] = {}
@@ -197,19 +197,23 @@ def _clips_by_source(
         if isinstance(own, SuppleError):
             found[source] = own
             continue
-        names: dict[str | None, None] = {}
-        for word in asked:
-            if word == "all" or (has_pattern(word) and not is_motion_file(word)):
-                names |= dict.fromkeys(_matching(own, word))
-            else:
-                names[word] = None
         # What has no clips is a job all the same, and says so itself.
-        found[source] = list(names) or ([None] if "all" in asked else [])
+        found[source] = _chosen_clips(own, asked) or ([None] if "all" in asked else [])
     return found
 
 
-def _matching(names: Sequence[str], pattern: str) -> list[str]:
-    return [name for name in names if pattern == "all" or fnmatchcase(name, pattern)]
+def _chosen_clips(names: Sequence[str], asked: Sequence[str]) -> list[str]:
+    """Return clips of one source, each once: words as given, and what patterns stand for."""
+    found: dict[str, str] = {}
+    for word in asked:
+        matches = matching_names(names, word) if not is_motion_file(word) else []
+        if word == "all":
+            found = {name: found.get(name, name) for name in [*found, *names]}
+        elif is_pattern(word) and not is_motion_file(word):
+            found = {name: found.get(name, name) for name in [*found, *matches]}
+        else:  # a name that matches nothing, or several, is the job's error
+            found.setdefault(matches[0] if len(matches) == 1 else word, word)
+    return list(found.values())
 
 
 # Lists

@@ -28,8 +28,8 @@ from supple.app.viewer.session.session import Session
 from supple.app.viewer.session.subject import Subject
 from supple.engines.engine import FIRST_ENGINE, Engine, engine_named
 from supple.errors import SuppleError
-from supple.playing.bake import chosen_motion
 from supple.playing.bake_model import GivenAnatomy
+from supple.playing.motion_choice import chosen_motion
 from supple.reduction.build_log import BuildLog
 
 __all__ = ["run_view"]

@@ -20,7 +20,8 @@ from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.engines.pose_space.step_options import INTEGRATOR
 from supple.errors import SuppleError
 from supple.lab.fidelity.budget import BASES, PLAYS, Budget
-from supple.playing.bake import bake_plan, bake_simulator, chosen_motion, stable_stiffness
+from supple.playing.bake import bake_plan, bake_simulator, stable_stiffness
+from supple.playing.motion_choice import chosen_motion
 from supple.progress import Progress
 from supple.rig.motion.motion import Motion
 from supple.scenes.characters.character_scene import PAPERS

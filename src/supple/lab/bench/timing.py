@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from supple.arrays import Floats
-from supple.errors import SuppleError
 from supple.rig.motion.motion import Motion
+from supple.rig.motion.motion_names import one_name
 
 __all__ = [
     "BREAKS",
@@ -49,10 +49,7 @@ processor_time: Callable[[], float] = (
 def motion_of(model: Any, name: str | None = None) -> Motion:
     """Return the model's motion of this name, or its first; without any, a tour of its poses."""
     if name is not None:
-        if name not in model.motions:
-            there = ", ".join(model.motions) or "none"
-            raise SuppleError(f'{model.name}: no motion "{name}"; there are {there}')
-        return model.motions[name]
+        return model.motions[one_name(model.motions, name, model.name)]
     for motion in model.motions.values():
         if motion.n_frames > 1:
             return motion

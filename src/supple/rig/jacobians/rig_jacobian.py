@@ -293,6 +293,8 @@ def weight_slopes(weights: PoseWeights, pose: Floats, entries: Ints) -> Floats:
 
     Distances have no slope at their pose, and count as level there.
     """
+    if (weights.scales < 0).any():
+        return _weight_differences(weights, pose, entries)
     away = pose * weights.scales - weights.scaled_poses
     distances = np.sqrt((away**2).sum(axis=1))
     safe = np.where(distances > 0, distances, 1.0)
@@ -303,6 +305,17 @@ def weight_slopes(weights: PoseWeights, pose: Floats, entries: Ints) -> Floats:
         return np.asarray(change)
     total = raw.sum()
     return np.asarray((change - np.outer(raw / total, change.sum(axis=0))) / total)
+
+
+def _weight_differences(weights: PoseWeights, pose: Floats, entries: Ints) -> Floats:
+    """∂w/∂p (m, k) by central differences, for metrics of rotations that turn far."""
+    slopes, step = np.empty((weights.n_poses, len(entries))), 1e-6
+    for column, entry in enumerate(entries):
+        ahead, behind = pose.copy(), pose.copy()
+        ahead[entry] += step
+        behind[entry] -= step
+        slopes[:, column] = (weights(ahead) - weights(behind)) / (2 * step)
+    return slopes
 
 
 @compiled

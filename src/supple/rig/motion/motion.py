@@ -24,35 +24,18 @@ from supple.maths.rotations import (
     nearest_vectors,
     to_matrix,
 )
+from supple.rig.motion.frame_counts import SINGLE, rounding_of, whole_steps
 from supple.rig.motion.motion_tracks import MotionTracks
 
-__all__ = ["Motion", "whole_steps"]
+__all__ = ["Motion"]
 
 
 #: Keys nearer than this are a fault of the file, and slopes between them are noise.
 SHORTEST_GAP = 1e-6
 #: How far a root's rotation may be from one: files keep float32.
 RIGID = 1e-4
-#: Times of files are single: so much of a time may be lost in them.
-SINGLE = 2.0**-23
 #: A resampled motion takes no more memory than this.
 LARGEST_MOTION = 4 * 2**30
-
-
-def whole_steps(first: float, last: float, rate: float) -> int:
-    """Return the number of whole steps from `first` to `last` seconds, at so many a second.
-
-    An end that a file rounded to single precision is where it was meant to be: the last frame of
-    every second clip would be lost otherwise.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> whole_steps(0.0, float(np.float32(1.9)), 30.0)  # 1.89999998
-    57
-    """
-    rounded = 1e-6 + SINGLE * max(abs(first), abs(last)) * rate
-    return int(min((last - first) * rate + min(rounded, 0.01), 2.0**60))
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
@@ -230,7 +213,7 @@ class Motion:
         return poses.reshape(*where.shape, width), roots.reshape(*where.shape, 4, 4)
 
     def _inside(self, times: Floats) -> Floats:
-        """Move times that miss a key by rounding, of float32 too, to it, and refuse those outside."""
+        """Move times that miss a key by the rounding of float32 to it; refuse those outside."""
         nearest = np.clip(np.searchsorted(self.times, times), 1, max(self.n_frames - 1, 1)) - 1
         for step in (0, 1):
             key = self.times[np.minimum(nearest + step, self.n_frames - 1)]
@@ -282,8 +265,15 @@ class Motion:
         return Motion(times, poses, roots, self.name, cuts, tracks)
 
     def slice(self, start: float, stop: float) -> Motion:
-        """Return the part from `start` to `stop`, in seconds: the keys inside, and both ends."""
+        """Return the part from `start` to `stop`, in seconds: the keys inside, and both ends.
+
+        An end that misses the first or the last key by the rounding of files means that key.
+        """
         start, stop = (checked_number("end of a slice", end) for end in (start, stop))
+        first, last = float(self.times[0]), float(self.times[-1])
+        slack = rounding_of(first, last)
+        start = first if first - slack <= start < first else start
+        stop = last if last < stop <= last + slack else stop
         if not start <= stop:
             raise SuppleError(f"a motion cannot be sliced from {start} to {stop} s")
         ends = np.unique(self._inside(np.array([start, stop], dtype=np.float64)))

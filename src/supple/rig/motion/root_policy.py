@@ -20,7 +20,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple.arrays import Floats, Ints
-from supple.maths.rotations import from_matrix, inverse, multiply, rotate, to_matrix
+from supple.maths.rotations import (
+    from_matrix,
+    inverse,
+    logarithm,
+    multiply,
+    rotate,
+    to_matrix,
+)
 from supple.rig.skeleton.joint_pose import JointPose
 from supple.rig.skeleton.joints import Skeleton
 
@@ -36,6 +43,8 @@ STILL, STILL_SCALE = 1e-6, 1e-5
 #: Parts of the surface: more than this that never moves, and there is no root motion; nor with
 #: less than that which follows the topmost moving joint.
 MOST_ANCHORED, LEAST_LED = 0.1, 0.5
+#: Radians beyond which a joint that carries the whole character turns it far.
+FAR = 2.5
 
 
 def varying_joints(skeleton: Skeleton, samples: Sequence[Locals], size: float) -> NDArray[np.bool_]:
@@ -85,25 +94,32 @@ class RootPolicy:
         Joint that the root follows; -1 for no root motion.
     tops : (k,) int array
         Joints that the root's motion is taken out at.
+    carriers : (c,) int array
+        Joints above the one that the root follows, whose motion is part of the root's: in a pose
+        they are at rest.
     """
 
-    def __init__(self, skeleton: Skeleton, joint: int, tops: Ints) -> None:
-        self.skeleton, self.joint, self.tops = skeleton, joint, tops
+    def __init__(self, skeleton: Skeleton, joint: int, tops: Ints, carriers: Ints) -> None:
+        self.skeleton, self.joint, self.tops, self.carriers = skeleton, joint, tops, carriers
 
     @classmethod
-    def chosen(cls, skeleton: Skeleton, varies: NDArray[np.bool_], weight: Floats) -> RootPolicy:
+    def chosen(
+        cls, skeleton: Skeleton, samples: Sequence[Locals], weight: Floats, size: float
+    ) -> RootPolicy:
         """Choose the joints.
 
         Parameters
         ----------
         skeleton : Skeleton
             All that moves the surface.
-        varies : (J,) bool array
-            Which joints move in any clip; see `varying_joints`.
+        samples : sequence of Locals
+            Local transforms of each clip at its keys.
         weight : (J,) array
-            How much of the surface follows each.
+            How much of the surface follows each joint.
+        size : float
+            Of the character, in metres.
         """
-        parents = skeleton.parents
+        parents, varies = skeleton.parents, varying_joints(skeleton, samples, size)
         load = weight.copy()
         above_moving = np.zeros(skeleton.n_joints, dtype=bool)
         for joint in range(skeleton.n_joints - 1, -1, -1):
@@ -123,7 +139,33 @@ class RootPolicy:
             for joint, parent in enumerate(parents.tolist())
             if not free[joint] and (parent < 0 or free[parent])
         ]
-        return cls(skeleton, leader, np.array(tops, dtype=np.int64))
+        lower = cls._turning_joint(skeleton, leader, samples, load)
+        if lower != leader:
+            carriers = skeleton.path(leader, lower)[:-1]
+            return cls(skeleton, lower, np.array([lower]), np.array(carriers, dtype=np.int64))
+        tops = cls._tops_in_rigid_space(skeleton, tops, samples) if leader >= 0 else tops
+        return cls(skeleton, leader, np.array(tops, dtype=np.int64), np.empty(0, np.int64))
+
+    @staticmethod
+    def _turning_joint(
+        skeleton: Skeleton, leader: int, samples: Sequence[Locals], load: Floats
+    ) -> int:
+        """Return the lowest joint below the leader that turns the whole character far.
+
+        A full turn of the hips below a root joint is no pose but the character's way. The leader
+        itself where there is none.
+        """
+        found, joint = leader, leader
+        while joint >= 0:
+            below = np.flatnonzero(skeleton.parents == joint)
+            joint = int(below[np.argmax(load[below])]) if len(below) else -1
+            if joint < 0 or load[joint] < load[leader]:
+                break
+            rest = inverse(skeleton.rotations[joint])
+            turned = (logarithm(multiply(rest, turns[:, joint])) for _, turns, _ in samples)
+            if max(np.linalg.norm(each, axis=1).max(initial=0) for each in turned) > FAR:
+                found = joint
+        return found
 
     @staticmethod
     def _leader(
@@ -153,19 +195,28 @@ class RootPolicy:
         roots[:, :3, :3] = to_matrix(rotation)
         rest = self.skeleton.rest_world()[self.joint, :3, 3]
         roots[:, :3, 3] = world[:, self.joint, :3, 3] - rotate(rotation, rest)
-        moves, turns = moves.copy(), turns.copy()
-        for joint in self._tops_in_rigid_space(world):
+        moves, turns, scales = moves.copy(), turns.copy(), scales.copy()
+        for joint in self.tops.tolist():
             self._undo(joint, roots, rotation, world, moves, turns)
+        rest = self.skeleton
+        for values, calm in zip(
+            (moves, turns, scales), (rest.translations, rest.rotations, rest.scales), strict=True
+        ):
+            values[:, self.carriers] = calm[self.carriers]
         return (moves, turns, scales), roots
 
-    def _tops_in_rigid_space(self, world: Floats) -> list[int]:
+    @staticmethod
+    def _tops_in_rigid_space(
+        skeleton: Skeleton, tops: list[int], samples: Sequence[Locals]
+    ) -> list[int]:
         """Return `tops`, or joints above them where their parents are not scaled evenly."""
-        parents = self.skeleton.parents.tolist()
-        even = _are_similarities(world[:, :, :3, :3])
+        parents, even = skeleton.parents.tolist(), np.ones(skeleton.n_joints, dtype=bool)
+        for local in samples:
+            even &= _are_similarities(skeleton.world(*local)[:, :, :3, :3])
         anchors: list[int] = []
         for joint, parent in enumerate(parents):
             anchors.append(joint if parent < 0 or even[parent] else anchors[parent])
-        found = {anchors[top] for top in self.tops.tolist()}
+        found = {anchors[top] for top in tops}
         below: list[bool] = []
         for parent in parents:
             below.append(parent >= 0 and (parent in found or below[parent]))
@@ -180,7 +231,10 @@ class RootPolicy:
         moves: Floats,
         turns: Floats,
     ) -> None:
-        """Replace L by P⁻¹ G⁻¹ P L, with G the root and P the world transform of the parent."""
+        """Replace L by P⁻¹ G⁻¹ P L, with G the root and P the world transform of the parent.
+
+        Below a carrier, which goes to its rest P₀, by P₀⁻¹ G⁻¹ P L.
+        """
         parent = int(self.skeleton.parents[joint])
         back, shift = inverse(rotation), roots[:, :3, 3]
         if parent < 0:
@@ -190,9 +244,14 @@ class RootPolicy:
         linear, place = world[:, parent, :3, :3], world[:, parent, :3, 3]
         frame = from_matrix(linear / np.cbrt(np.linalg.det(linear))[:, None, None])
         there = np.einsum("tij,tj->ti", linear, moves[:, joint]) + place
+        calm = frame
+        if parent in self.carriers:
+            rest = self.skeleton.rest_world()[parent]
+            linear, place = rest[None, :3, :3], rest[:3, 3]
+            calm = from_matrix(rest[:3, :3] / np.cbrt(np.linalg.det(rest[:3, :3])))
         shifted = (rotate(back, there - shift) - place)[:, :, None]
         moves[:, joint] = np.linalg.solve(linear, shifted)[:, :, 0]
-        spun = multiply(multiply(inverse(frame), back), frame)
+        spun = multiply(multiply(inverse(calm), back), frame)
         turns[:, joint] = multiply(spun, turns[:, joint])
 
 

@@ -14,10 +14,18 @@ from supple.compiled.jit import compiled
 from supple.errors import SuppleError
 from supple.rig.protocol import LARGEST_VALUE, Rig, checked_pose
 
-__all__ = ["PoseWeights", "evaluate_weights", "parameter_scales"]
+__all__ = [
+    "PoseWeights",
+    "evaluate_weights",
+    "parameter_scales",
+    "pose_distances",
+    "turning_scales",
+]
 
 
 KINDS = ("normalised", "affine")
+#: Radians beyond which a rotation vector turns far.
+FAR = 2.5
 #: Poses nearer than this part of the largest distance would be told apart by rounding only.
 SAME = 1e-8
 #: Parameters that hardly move the surface count at least this part of the strongest.
@@ -37,7 +45,10 @@ class PoseWeights:
     poses : (m, s) array
         All different.
     scales : (s,) array, optional
-        What a unit of each parameter counts, positive; `parameter_scales` finds them. 1 without.
+        What a unit of each parameter counts; `parameter_scales` finds them. 1 without. The three
+        entries of a rotation vector that turns far are negative: their distance is the shorter
+        one of both ways round, so that it has no jump where the vector has. `turning_scales`
+        marks them.
     kind : {"normalised", "affine"}
         "normalised" divides Φ⁻¹ [‖p − p_j‖] by its sum, as xu2016 do. "affine" adds a constant
         to the kernel's span so that the sum is 1 by itself. They agree at and, on a line,
@@ -81,8 +92,8 @@ class PoseWeights:
         self.poses = owned_array("example poses", poses, shape)
         units = np.ones(shape[1]) if scales is None else scales
         self.scales = owned_array("pose scales", units, (shape[1],))
-        if not (self.scales > 0).all():
-            raise SuppleError(f"pose scale {int(np.argmin(self.scales))} is not positive")
+        if not (self.scales != 0).all():
+            raise SuppleError(f"pose scale {int(np.argmin(np.abs(self.scales)))} is zero")
         self.names = tuple(names) if names is not None else tuple(map(str, range(shape[0])))
         if len(self.names) != shape[0]:
             raise SuppleError(f"{len(self.names)} names for {shape[0]} poses")
@@ -103,7 +114,8 @@ class PoseWeights:
 
     def _refuse_huge(self, what: str, pose: Floats) -> None:
         # Otherwise distances overflow, and weights are not numbers.
-        usable = (np.abs(pose) <= LARGEST_VALUE) & (np.abs(pose) <= LARGEST_SCALED / self.scales)
+        most = LARGEST_SCALED / np.abs(self.scales)
+        usable = (np.abs(pose) <= LARGEST_VALUE) & (np.abs(pose) <= most)
         if not usable.all():
             entry = int(np.argmin(usable))
             value = f"{pose[entry]:.3g}, scaled by {self.scales[entry]:.3g}"
@@ -111,7 +123,12 @@ class PoseWeights:
 
     def distances(self) -> Floats:
         """Return the distances between the example poses in the scaled space, (m, m)."""
-        return np.linalg.norm(self.scaled_poses[:, None] - self.scaled_poses[None], axis=2)
+        if (self.scales > 0).all():
+            return np.linalg.norm(self.scaled_poses[:, None] - self.scaled_poses[None], axis=2)
+        found = np.empty((self.n_poses, self.n_poses))
+        for pose, row in zip(self.poses, found, strict=True):
+            pose_distances(pose, self.scales, self.scaled_poses, row)
+        return 0.5 * (found + found.T)  # alike up to rounding
 
     def _solve(self) -> tuple[np.ndarray, np.ndarray]:
         count = self.n_poses
@@ -154,6 +171,49 @@ class PoseWeights:
 
 
 @compiled
+def pose_distances(pose: Floats, scales: Floats, scaled_poses: Floats, out: Floats) -> None:
+    """Write distances (m,) of a pose from example poses; see `PoseWeights` for the scales."""
+    count = len(pose)
+    for j in range(len(scaled_poses)):
+        squared = 0.0
+        for k in range(count):
+            squared += (pose[k] * scales[k] - scaled_poses[j, k]) ** 2
+        k = 0
+        while k < count:
+            if scales[k] < 0:
+                example = scaled_poses[j, k : k + 3]
+                squared -= _saved(pose[k : k + 3], scales[k : k + 3], example)
+                k += 3
+            else:
+                k += 1
+        out[j] = math.sqrt(max(squared, 0.0))
+
+
+@compiled
+def _saved(vector: Floats, scales: Floats, example: Floats) -> float:
+    """Return by how much the other way round shortens the squared distance of two rotations.
+
+    A rotation vector v and v − 2π v / ‖v‖ are the same rotation; either of the two may be replaced.
+    """
+    one, two = 0.0, 0.0
+    for i in range(3):
+        one += vector[i] ** 2
+        two += (example[i] / scales[i]) ** 2
+    one, two = math.sqrt(one), math.sqrt(two)
+    if not one + two > math.pi:
+        return 0.0
+    first = 1 - 2 * math.pi / one if one > 0 else 1.0
+    second = 1 - 2 * math.pi / two if two > 0 else 1.0
+    own, other, another = 0.0, 0.0, 0.0
+    for i in range(3):
+        scaled = vector[i] * scales[i]
+        own += (scaled - example[i]) ** 2
+        other += (first * scaled - example[i]) ** 2
+        another += (scaled - second * example[i]) ** 2
+    return max(0.0, own - min(other, another))
+
+
+@compiled
 def evaluate_weights(
     pose: Floats,
     scales: Floats,
@@ -166,11 +226,7 @@ def evaluate_weights(
 ) -> None:
     """Write weights (m,) at a pose into `out`; `distances` (m,) is scratch."""
     count = len(scaled_poses)
-    for j in range(count):
-        squared = 0.0
-        for k in range(len(pose)):
-            squared += (pose[k] * scales[k] - scaled_poses[j, k]) ** 2
-        distances[j] = math.sqrt(squared)
+    pose_distances(pose, scales, scaled_poses, distances)
     total = 0.0
     for i in range(count):
         out[i] = constant[i]
@@ -217,3 +273,17 @@ def parameter_scales(
         scales[k] = math.sqrt(share @ (moved**2).sum(axis=1))
     largest = scales.max(initial=0.0)
     return np.maximum(scales, SCALE_FLOOR * largest) if largest > 0 else np.ones_like(scales)
+
+
+def turning_scales(rig: Rig, scales: Floats, poses: Floats) -> Floats:
+    """Return pose scales, negative for rotation vectors that turn far at any of the poses (m, s).
+
+    Rotation vectors are three parameters in a row that a `JointPose` names ".rx", ".ry", ".rz".
+    """
+    names, signed = [parameter.name for parameter in rig.parameters], np.abs(scales)
+    for k in range(len(names) - 2):
+        joint = names[k].removesuffix(".rx")
+        if names[k : k + 3] == [f"{joint}.r{axis}" for axis in "xyz"]:
+            far = np.linalg.norm(poses[:, k : k + 3], axis=1).max(initial=0) > FAR
+            signed[k : k + 3] *= -1 if far else 1
+    return signed

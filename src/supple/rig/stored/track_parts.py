@@ -31,7 +31,9 @@ def stored_space(space: TrackSpace, prefix: str) -> Stored:
         "leader": -2 if space.split is None else space.split.joint,
         "size": space.size,
     }
-    tops = np.empty(0, np.int64) if space.split is None else space.split.tops
+    tops = carriers = np.empty(0, np.int64)
+    if space.split is not None:
+        tops, carriers = space.split.tops, space.split.carriers
     arrays = {
         "parents": narrowed(rest.parents + 1),
         "translations": rest.translations,
@@ -40,6 +42,7 @@ def stored_space(space: TrackSpace, prefix: str) -> Stored:
         "translating": narrowed(pose.translating),
         "scaling": narrowed(pose.scaling),
         "tops": narrowed(tops),
+        "carriers": narrowed(carriers),
         "pivot": space.pivot,
         "rest_weights": space.rest_weights,
         "reach": space.reach,
@@ -75,10 +78,10 @@ def restored_space(table: Any, reader: TensorReader, prefix: str) -> TrackSpace:
     pose = JointPose(skeleton, translating, scaling)
     if free:
         pose = PartialJointPose(skeleton, free, translating)
-    tops = indices("tops", count)
+    tops, carriers = indices("tops", count), indices("carriers", count)
     if not -2 <= leader < count or size is None or not size > 0:
         raise FormatError("its tracks have no root or no size")
-    split = None if leader == -2 else RootPolicy(skeleton, leader, tops)
+    split = None if leader == -2 else RootPolicy(skeleton, leader, tops, carriers)
     weights = floats("rest_weights", None)
     reach, shape_reach = floats("reach", count), floats("shape_reach", len(weights))
     return TrackSpace(pose, split, floats("pivot", 3), weights, reach, shape_reach, size)

@@ -21,7 +21,7 @@ from supple.rig.placement.pose_corrections import (
     combined_corrections,
     corrected_placement,
 )
-from supple.rig.poses.pose_weights import PoseWeights, parameter_scales
+from supple.rig.poses.pose_weights import PoseWeights, parameter_scales, turning_scales
 from supple.rig.protocol import Parameter, Rig
 from supple.rig.skeleton.skinning import skinned_core
 from supple.rig.tets.carried_weights import CarriedRig
@@ -313,7 +313,7 @@ def example_weights(
     if len(called) != count:
         raise SuppleError(f"{len(called)} names for {count} poses")
     if scales is None:
-        scales = parameter_scales(rig, masses=vertex_areas(surface))
+        scales = turning_scales(rig, parameter_scales(rig, masses=vertex_areas(surface)), given)
     metric = checked_array("pose scales", scales, (width,))
     far = np.linalg.norm((given - rig.rest_pose) * metric, axis=1)
     other = np.flatnonzero(far > SAME_POSE * max(far.max(initial=0.0), np.finfo(float).tiny))

@@ -29,10 +29,12 @@ from supple.engines.optional_parts import (
 )
 from supple.errors import SuppleError, SuppleWarning
 from supple.mesh.appearance import Appearance
-from supple.playing.bake import bake_plan, bake_simulator, chosen_motion, stable_stiffness
+from supple.playing.bake import bake_plan, bake_simulator, stable_stiffness
 from supple.playing.bake_model import SCALED_LOADS
+from supple.playing.motion_choice import chosen_motion
 from supple.playing.player import Player
 from supple.rig.character import Character
+from supple.rig.motion.motion_names import one_name
 
 __all__ = ["ENDINGS", "SPRINGS", "CharacterSubject", "Ending"]
 
@@ -56,7 +58,8 @@ class CharacterSubject(Subject):
     model
         Of the character.
     motion
-        Name of the motion to begin with; by default the first.
+        Name of the motion to begin with, as `Character.motion` finds it; by default the
+        liveliest.
     character
         Whose motions to play; by default the model's. What has none wiggles.
     engine, flesh, damping
@@ -337,8 +340,8 @@ class CharacterSubject(Subject):
     # Motions -----------------------------------------------------------------------------
 
     def choose(self, name: str) -> None:
-        """Play another motion, from its beginning."""
-        self.motion = self.motions[name]
+        """Play another motion, by its name, from its beginning."""
+        self.motion = self.motions[one_name(self.motions, name, self.character.name)]
         self._cue()
         self.state = "playing"
 

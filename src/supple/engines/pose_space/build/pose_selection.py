@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from numbers import Integral
 
 import numpy as np
@@ -15,6 +14,7 @@ from supple.checks import checked_array, checked_whole_numbers, numbers
 from supple.errors import SuppleError, warn
 from supple.mesh.topology import counted
 from supple.rig.character import Character
+from supple.rig.motion.motion_names import matching_names, one_name
 from supple.rig.poses.farthest_poses import farthest_poses
 from supple.rig.protocol import Rig, checked_pose
 
@@ -31,6 +31,8 @@ NEUTRAL, REST = "neutral", "rest pose"
 RATE = 12.0
 #: Shapes nearer than this part of the body's size are the same.
 SAME = 1e-6
+#: End of the error for frames of a character without motions.
+_WITHOUT = "it has none: give poses as numbers"
 #: Vertices that tell most poses apart; all are asked where these do not.
 _VERTICES = 200
 
@@ -47,7 +49,8 @@ def resolve_poses(character: Character, poses: Poses) -> tuple[Floats, tuple[str
           from it and from each other (`supple.rig.farthest_poses`);
         - ``"auto"``: `AUTO_POSES`, to begin with;
         - (m, s) numbers, or a mapping from names to (s,) numbers;
-        - frames of motions: ``"Run:12"`` or ``("Run", 12)``.
+        - frames of motions: ``"Run:12"`` or ``("Run", 12)``; `Character.motion` has the rules
+          for names.
 
         The neutral pose is put first, and added where it is not given.
 
@@ -208,29 +211,20 @@ def _frame(character: Character, reference: object) -> tuple[str, int]:
         case str():
             parts = re.fullmatch(r"(.*):\s*(-?\d{1,18})\s*", reference, re.DOTALL)
             if parts is None:
-                near = get_close_matches(reference, character.motions, 1)
-                example = near[0] if near else next(iter(character.motions), "Run")
+                known = matching_names(character.motions, reference)
+                example = reference if known else next(iter(character.motions), "Run")
                 raise SuppleError(
                     f'"{reference}" is no frame of a motion; write it like "{example}:0"'
                 )
             motion, key = parts[1], int(parts[2])
         case _:
             raise SuppleError(f'{reference!r} is no frame of a motion; write it like "Run:12"')
-    if not isinstance(motion, str) or motion not in character.motions:
-        raise SuppleError(f'{character.name}: no motion "{motion}"{_hint(character, motion)}')
+    motion = one_name(character.motions, motion, character.name, _WITHOUT)
     (frame,) = checked_whole_numbers(f'frames of motion "{motion}"', [key])  # type: ignore[list-item]
     last = character.motions[motion].n_frames - 1
     if not 0 <= frame <= last:
         raise SuppleError(f'motion "{motion}" has no frame {frame}; they are 0 to {last}')
     return motion, frame
-
-
-def _hint(character: Character, motion: object) -> str:
-    if not character.motions:
-        return "; it has none: give poses as numbers"
-    near = get_close_matches(str(motion), character.motions, 1)
-    listed = ", ".join(list(character.motions)[:6])
-    return f'; did you mean "{near[0]}"?' if near else f"; there are {listed}"
 
 
 def _neutral_first(

@@ -16,7 +16,7 @@ from supple.formats.gltf.read.skinned_body import Body
 from supple.formats.gltf.read.skins import JointFrames
 from supple.rig.motion.motion import Motion
 from supple.rig.motion.motion_tracks import MotionTracks, TrackSpace, distinct_times, joint_reach
-from supple.rig.motion.root_policy import RootPolicy, pose_of_motions, varying_joints
+from supple.rig.motion.root_policy import RootPolicy, pose_of_motions
 from supple.rig.motion.tracks import Track
 from supple.rig.skeleton.joint_pose import JointPose
 from supple.rig.skeleton.joints import Skeleton, unique_names
@@ -157,7 +157,7 @@ def pose_clips(
         tracks.local_transforms(_compared_times(channels))
         for tracks, (_, channels) in zip(plain, clips.values(), strict=True)
     ]
-    policy = RootPolicy.chosen(skeleton, varying_joints(skeleton, samples, size), weight)
+    policy = RootPolicy.chosen(skeleton, samples, weight, size)
     calm = [policy.split(local)[0] for local in samples]
     joint_pose = pose_of_motions(skeleton, calm, size)
     space = replace(space, joint_pose=joint_pose, split=policy)

@@ -252,7 +252,7 @@ class _CurveWriter:
         return [*self._joint_tracks(times, base), *self._weight_tracks(times, base)]
 
     def _whole_times(self, clip: GltfClip) -> Floats:
-        """Return frames, times of jumps, and beyond a part of a clip the times of the file's keys."""
+        """Return frames, times of jumps, and beyond a part of a clip those of the file's keys."""
         nodes = {int(self.source.joint_nodes[joint.joint]) for joint in self.curves.joints}
         nodes |= {self.source.shapes[k][0] for k in self._free_shapes()}
         parts = [self.when]

@@ -25,7 +25,7 @@ from supple.rig.character import Character
 from supple.rig.deformers.blend_shapes import BlendShapeRig
 from supple.rig.motion.motion import Motion
 from supple.rig.motion.motion_tracks import MotionTracks, TrackSpace, joint_reach
-from supple.rig.motion.root_policy import Locals, RootPolicy, pose_of_motions, varying_joints
+from supple.rig.motion.root_policy import Locals, RootPolicy, pose_of_motions
 from supple.rig.motion.tracks import Track
 from supple.rig.protocol import Rig
 from supple.rig.skeleton.joint_pose import JointPose
@@ -239,7 +239,7 @@ def _read_motions(
     """Return a pose vector that all clips fit in, the motions, and time codes of their keys."""
     clips = stage["clips"]
     samples = [_clip_locals(forest, skeleton, clip, to_supple) for clip in clips]
-    policy = RootPolicy.chosen(skeleton, varying_joints(skeleton, samples, size), weight)
+    policy = RootPolicy.chosen(skeleton, samples, weight, size)
     split = [policy.split(local) for local in samples]
     joint_pose = pose_of_motions(skeleton, [local for local, _ in split], size)
     rest = np.zeros(len(surface.deltas))

@@ -21,6 +21,7 @@ from supple.formats.usd.read.usd import UsdSource, staged_character
 from supple.formats.usd.write.package import root_entry
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
+from supple.rig.motion.frame_counts import whole_steps
 
 __all__ = ["ClipPlan", "LayerPlan", "check_layer_target"]
 
@@ -99,7 +100,7 @@ class ClipPlan:
         first, last = self.codes[0] - 0.5 * gap, self.codes[-1] + 0.5 * gap
         parts = [self.known]
         if whole[1] - whole[0] <= MOST_AROUND * gap:
-            steps = np.arange(1, int((whole[1] - whole[0]) / gap) + 1)
+            steps = np.arange(1, whole_steps(whole[0], whole[1], 1 / gap) + 1)
             parts += [self.codes[0] - gap * steps, self.codes[-1] + gap * steps]
         codes = np.unique(np.round(np.concatenate(parts), 6))
         inside = (codes >= whole[0]) & (codes <= whole[1])
