@@ -25,7 +25,7 @@ STARTS = (0, 1, 37)
 #: Lengths in seconds of clips that are long, up to an hour.
 LONG = (61.0, 599.0, 1800.0, 3599.5, 3600.0)
 #: Nothing is asked of it: plans take motions as they are.
-NOBODY = cast("Character", Character("nobody", cast("Any", None), cast("Any", None)))
+NOBODY = Character("nobody", cast("Any", None), cast("Any", None))
 
 
 def single(frame: int, rate: float) -> float:
@@ -97,7 +97,7 @@ def test_a_part_that_ends_with_a_clip_has_its_last_frame(rate: int):
         motion = clip(first, last)
         for start, end in ((first, last), (1 / rate, (1 + n) / rate)):
             part = motion.slice(start, end)
-            assert whole_steps(*part.times[[0, -1]], rate) == n
+            assert whole_steps(part.times[0], part.times[-1], rate) == n
             if n % 23 == 0:
                 assert part.resample(rate).n_frames == n + 1
             plan = bake_plan(NOBODY, motion, rate=rate, start=start, end=end)
@@ -108,11 +108,12 @@ def test_a_part_that_ends_with_a_clip_has_its_last_frame(rate: int):
 
 @pytest.mark.parametrize("rate", RATES)
 def test_a_part_inside_a_clip_has_its_last_frame(rate: int):
-    keys = np.float32(np.arange(330) / rate).astype(np.float64)
+    keys = (np.arange(330) / rate).astype(np.float32).astype(np.float64)
     motion = Motion(keys, np.sin(keys)[:, None])
     for n in LENGTHS:
         for first, last in ((1 / rate, (n + 1) / rate), (keys[1], keys[n + 1])):
-            assert whole_steps(*motion.slice(first, last).times[[0, -1]], rate) == n
+            part = motion.slice(first, last)
+            assert whole_steps(part.times[0], part.times[-1], rate) == n
 
 
 @pytest.mark.parametrize("rate", RATES)
