@@ -30,6 +30,7 @@ def bake(
         A character (.glb .gltf .vrm .usd .usda .usdc .usdz, .blend and .fbx through Blender, or the
         .json of a small one), a body model (.npz .pkl), a model (.supple), or arm, x, bear,
         gorilla, elephant, sumo, hand or human.
+        Flesh that is in it already is replaced.
     output
         NAME_soft.glb, .vrm, .blend, .fbx or .usd… by default. Of these the original is kept, and
         shapes are added; .pc2 .mdd .npz .abc hold every vertex at every frame.

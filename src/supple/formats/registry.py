@@ -260,6 +260,8 @@ BAKED_MOTIONS = FormatTable(
             extra="usd",
             several="supple.formats.usd.write.usd_motion:holds_several",
             target_check="supple.formats.usd.write.layer_plan:check_layer_target",
+            remover="supple.formats.usd.write.removal:remove_usd_flesh",
+            flesh_check="supple.formats.usd.write.removal:holds_usd_flesh",
         ),
         BakedMotionFormat(
             (".pc2", ".mdd"),
@@ -286,7 +288,7 @@ FREE_CURVES = FormatTable(
         CurveFormat(
             USD_SUFFIXES,
             "supple.formats.usd.write.animation_layer:write_usd_curves",
-            remover="supple.formats.usd.write.animation_layer:remove_usd_curves",
+            remover="supple.formats.usd.write.removal:remove_usd_curves",
             library="pxr",
             extra="usd",
         ),

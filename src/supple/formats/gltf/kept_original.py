@@ -22,13 +22,12 @@ from typing import Any
 import numpy as np
 
 from supple.errors import FormatError, warn
+from supple.formats.added_records import ADDED, CURVES, FLESH
 from supple.formats.file_bytes import LARGEST_FILE
 from supple.formats.gltf.container import BINARY_CHUNK, MAGIC, open_container
 from supple.formats.gltf.notes import Notes
 
 __all__ = [
-    "CURVES",
-    "FLESH",
     "keep_original",
     "kept_file",
     "kept_record",
@@ -39,9 +38,6 @@ __all__ = [
     "without_added",
 ]
 
-#: Names of the records among a file's extras.
-CURVES, FLESH = "supple_curves", "supple_flesh"
-ADDED = {CURVES: "curves were", FLESH: "flesh was"}
 #: Lists whose members may hold their bytes in a long URI, which is not kept twice.
 _INLINE = ("buffers", "images")
 #: Marks in a kept text: a URI that the file still has, or bytes of its buffer in base64.
@@ -205,9 +201,10 @@ def stages_before(name: str, data: bytes) -> Iterator[tuple[str, bytes]]:
         added, record, tree = shown
         original = _restored(tree, record, data)
         if original is None:
+            what = "curves were" if added == CURVES else "flesh was"
             raise FormatError(
-                f"{name}: what it was before {ADDED[added]} added cannot be found in it any"
-                " more; another program may have saved it anew, take the original"
+                f"{name}: what it was before {what} added cannot be found in it any more;"
+                " another program may have saved it anew, take the original"
             )
         data = original
         yield added, data

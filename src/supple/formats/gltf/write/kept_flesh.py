@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from supple.errors import FormatError, SuppleWarning, warn
+from supple.formats.added_records import CURVES, FLESH
 from supple.formats.file_bytes import read_bytes
 from supple.formats.gltf.container import MAGIC, file_below, open_container
 from supple.formats.gltf.gltf_file import GltfFile, open_to_add, outside_files
 from supple.formats.gltf.kept_original import (
-    CURVES,
-    FLESH,
     keep_original,
     kept_file,
     shown_record,

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple.arrays import Singles
+from supple.formats.added_records import FLESH
 from supple.formats.gltf.accessors import COMPONENTS, Accessors
 from supple.formats.gltf.document import DRACO, Document
 from supple.formats.gltf.draco import decode_draco
 from supple.formats.gltf.gltf_file import CORNERS, VERTICES, GltfFile
-from supple.formats.gltf.kept_original import FLESH
 from supple.formats.gltf.write.vrm_extension import copy_binds
 from supple.rig.baked_motion import BakedMotion
 
