@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -37,7 +38,8 @@ def bake(
     """
     from supple.app.compiling import compiled_for
 
-    with compiled_for("bake", display.silent):
+    removing = options is not None and options.remove  # which steps nothing
+    with nullcontext() if removing else compiled_for("bake", display.silent):
         from supple.app.baking import run_bake
 
         figures = run_bake(source, output, options, touch, quiet=display.silent)

@@ -269,8 +269,9 @@ def _restored(tree: dict[str, Any], record: dict[str, Any], data: bytes) -> byte
 def _buffer(tree: dict[str, Any], buffer: int, data: bytes) -> bytes | None:
     """Return the bytes of the buffer that was added to: inline, or the binary chunk."""
     buffers = tree.get("buffers", [])
-    known = isinstance(buffers, list) and buffer < len(buffers)
-    uri = buffers[buffer].get("uri") if known and isinstance(buffers[buffer], dict) else None
+    if not isinstance(buffers, list) or buffer >= len(buffers):
+        return None
+    uri = buffers[buffer].get("uri") if isinstance(buffers[buffer], dict) else None
     if isinstance(uri, str):
         return _decoded(uri.partition(",")[2])
     first, last = split_binary(data)

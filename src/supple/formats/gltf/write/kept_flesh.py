@@ -117,7 +117,7 @@ def _removed(path: Path, source: Path, added: str) -> dict[str, Any]:
         if last == added:
             break
         other = "flesh" if added == CURVES else "curves"
-        warn(f"{name}: {other}, added after the {what}, is taken out, too")
+        warn(f"{name}: what was added after the {what}, {other}, is taken out, too")
         data = before
     else:
         marked = FLESH.encode() in data and added == FLESH and shown_record(name, data) is None

@@ -46,7 +46,7 @@ def _removed(path: Path, source: Path, added: str) -> dict[str, Any]:
             if record["added"] == added:
                 break
             other, what = ADDED[record["added"]], ADDED[added]
-            warn(f"{source.name}: {other}, added after the {what}, is taken out, too")
+            warn(f"{source.name}: what was added after the {what}, {other}, is taken out, too")
         else:
             raise FormatError(f"{source.name}: has no {ADDED[added]} of Supple's to remove")
         _check_target(path, source, below)
