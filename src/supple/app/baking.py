@@ -28,7 +28,6 @@ from supple.app.character_models import (
 from supple.app.command_files import check_place
 from supple.app.options import BakeOptions
 from supple.app.progress_bar import console, task_bar, working
-from supple.app.removing import run_removal
 from supple.app.touch_options import TouchOptions
 from supple.app.wanted_models import bake_building, bake_model
 from supple.checks import checked_number
@@ -36,7 +35,7 @@ from supple.engines.engine import Engine, engine_named
 from supple.errors import SuppleError, SuppleWarning, warn
 from supple.formats.readings_table import write_readings
 from supple.formats.registry import BAKED_MOTIONS, CHARACTERS
-from supple.formats.save import check_target, clip_targets, holds_flesh, remove_flesh, save
+from supple.formats.save import check_target, clip_targets, holds_flesh, save
 from supple.mesh.topology import counted
 from supple.playing.bake import bake, bake_all, bake_plan, chosen_motion, flesh_damping
 from supple.playing.checkpoint import (
@@ -85,8 +84,6 @@ def run_bake(
     """
     began = perf_counter()
     options, touch = options or BakeOptions(), touch or TouchOptions()
-    if options.remove:
-        return run_removal(remove_flesh, "flesh", Path(given), output, quiet=quiet)
     live = engine_named(options.chosen_engine(), "character")
     row = played_engine(live, options.quality)
     check_unreduced(live, options.quality, options.building(), {})

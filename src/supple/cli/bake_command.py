@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -36,10 +36,16 @@ def bake(
         NAME_soft.glb, .vrm, .blend, .fbx or .usd… by default. Of these the original is kept, and
         shapes are added; .pc2 .mdd .npz .abc hold every vertex at every frame.
     """
+    if options is not None and options.remove:
+        from supple.app.removing import run_removal
+        from supple.formats.save import remove_flesh
+
+        quiet = display.silent
+        display.show(run_removal(remove_flesh, "flesh", Path(source), output, quiet=quiet))
+        return
     from supple.app.compiling import compiled_for
 
-    removing = options is not None and options.remove  # which steps nothing
-    with nullcontext() if removing else compiled_for("bake", display.silent):
+    with compiled_for("bake", display.silent):
         from supple.app.baking import run_bake
 
         figures = run_bake(source, output, options, touch, quiet=display.silent)

@@ -58,8 +58,8 @@ def _without_flesh(path: Path, data: bytes, notes: Notes) -> bytes:
     if any(FLESH in _extras(mesh) for mesh in _meshes(data, path.name)):
         try:
             before = _Marked(path, data).removed()
-        except _LostError:
-            pass
+        except (_LostError, LookupError, ValueError):
+            pass  # what is wrong with the file is told as it is read
         else:
             what = "has flesh that Supple baked, and was changed since"
             notes.warn(CODE, f"{what}; shapes are taken off by their names")
