@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -190,6 +190,18 @@ def curves_of(action: bpy.types.Action) -> Iterator[bpy.types.FCurve]:
                     yield from bag.fcurves
     else:
         yield from action.fcurves
+
+
+def drop_curves(action: bpy.types.Action, paths: Set[str]) -> None:
+    """Remove an action's F-curves that move some properties."""
+    bags = (
+        [b for layer in action.layers for strip in layer.strips for b in strip.channelbags]
+        if hasattr(action, "layers")
+        else [action]
+    )
+    for bag in bags:
+        for curve in [each for each in bag.fcurves if each.data_path in paths]:
+            bag.fcurves.remove(curve)
 
 
 def moves(action: bpy.types.Action, armature: bpy.types.Object) -> bool:

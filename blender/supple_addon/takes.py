@@ -9,6 +9,7 @@ else is given what it plays in it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,13 +19,15 @@ import bpy
 import numpy as np
 from mathutils import Matrix
 
-from .character import MARK, Character, Clip, Problem, curves_of
+from .character import MARK, Character, Clip, Problem, curves_of, drop_curves
 from .layers import show_flesh
 
 __all__ = ["export_takes", "import_takes"]
 
 #: Custom property of an action: the take that it was imported from.
 TAKE = "supple_take"
+#: Names of shape keys that `add_flesh` makes, with the number that Blender gives to a second one.
+FLESH = re.compile(rf"{MARK}( .+)? \d+(\.\d{{3}})?")
 
 
 def import_takes(path: str) -> None:
@@ -34,6 +37,7 @@ def import_takes(path: str) -> None:
     if not bpy.data.objects:
         raise Problem("has nothing in it that Blender imports")
     known = _take_names(path)
+    _drop_flesh()
     for owner in _owners():
         for action in _actions(owner):
             action[TAKE] = _take_of(action.name.removeprefix(f"{owner.name}|"), known)
@@ -44,6 +48,24 @@ def import_takes(path: str) -> None:
             _key_others(rig, action)
             if takes.count(take) == 1 and take not in bpy.data.actions:
                 action.name = take
+
+
+def _drop_flesh() -> None:
+    """Take out shape keys of an earlier bake: an .fbx has no record of them but their names."""
+    for obj in (each for each in bpy.data.objects if each.type == "MESH"):
+        keys = obj.data.shape_keys
+        ours = [each.name for each in keys.key_blocks if FLESH.fullmatch(each.name)] if keys else []
+        if not ours:
+            continue
+        paths = {f'key_blocks["{bpy.utils.escape_identifier(name)}"].value' for name in ours}
+        for action in _actions(keys):
+            drop_curves(action, paths)
+            if next(curves_of(action), None) is None:
+                bpy.data.actions.remove(action)
+        for name in ours:
+            obj.shape_key_remove(keys.key_blocks[name])
+        if len(keys.key_blocks) == 1:
+            obj.shape_key_clear()
 
 
 def _take_names(path: str) -> list[str]:

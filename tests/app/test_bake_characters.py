@@ -56,7 +56,7 @@ def test_the_file_plays_the_simulation_within_the_stated_error(assets, tmp_path,
     assert figures["error"] <= 0.002
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SuppleWarning)
-        again = load(target)
+        again = load(target, flesh=True)
     clip = again.source.clips[figures["animation"]]
     poses, roots = clip.sample(np.float32(baked.times).astype(float))
     both = zip(baked.character.source.primitives, again.source.primitives, strict=True)

@@ -151,8 +151,38 @@ def test_people_hear_what_was_done_and_the_file_is_named_after_the_character(cap
     assert "wrote worm_soft.glb" in said.err
     assert "ms" in said.err
     assert files() == ["worm.glb", "worm_soft.glb"]
-    again = supple.load("worm_soft.glb")
+    again = supple.load("worm_soft.glb", flesh=True)
     assert list(again.motions) == ["clip"]
+
+
+@pytest.mark.filterwarnings("default::supple.errors.SuppleWarning")
+def test_twice_baked_equals_once_baked_and_remove_gives_the_original(capsys):
+    main(["bake", worm(), "--quiet", *SMALL])
+    once = Path("worm_soft.glb").read_bytes()
+    main(["bake", "worm_soft.glb", "-o", "other.glb", "--quiet", *SMALL])
+    assert Path("other.glb").read_bytes() == once
+    capsys.readouterr()
+    main(["bake", "worm_soft.glb", *SMALL])  # in place
+    said = capsys.readouterr().err
+    assert "wrote worm_soft.glb" in said
+    assert said.count("has flesh that Supple baked") == 1
+    assert Path("worm_soft.glb").read_bytes() == once
+    assert files() == ["other.glb", "worm.glb", "worm_soft.glb"]
+    main(["bake", "worm_soft.glb", "--remove", "-o", "back.glb"])
+    assert "wrote back.glb, without flesh" in capsys.readouterr().err
+    assert Path("back.glb").read_bytes() == Path("worm.glb").read_bytes()
+    main(["bake", "worm_soft.glb", "--remove", "--json"])
+    assert json.loads(capsys.readouterr().out)["output"] == "worm_soft.glb"
+    assert Path("worm_soft.glb").read_bytes() == Path("worm.glb").read_bytes()
+    main(["bake", "worm.glb", "-o", "worm.npz", "--quiet", *SMALL])
+    reasons = {
+        "worm.glb": "has no flesh of Supple's to remove",
+        "worm.npz": "holds nothing but a motion; the original is untouched",
+        "no.glb": "there is no such file",
+        "worm.txt": "there is no such file",
+    }
+    for name, why in reasons.items():
+        assert why in refused(capsys, name, "--remove")
 
 
 def test_a_character_without_motion_wiggles_and_that_is_said(capsys):
@@ -439,7 +469,7 @@ def test_all_clips_go_into_one_file_with_one_model_and_one_page(capsys):
     assert figures["shapes"] > 0
     assert figures["bytes"] == Path("worm_soft.glb").stat().st_size
     assert '<option value="1" selected>run</option>' in Path("all.html").read_text()
-    assert list(supple.load("worm_soft.glb").motions) == ["idle", "run", "walk|slow"]
+    assert list(supple.load("worm_soft.glb", flesh=True).motions) == ["idle", "run", "walk|slow"]
     # The model is the one that a single motion is baked with, and gives the same bits.
     main(["bake", "worm.glb", "--motion", "run", "-o", "run.npz", "--json", *SMALL])
     assert json.loads(capsys.readouterr().out)["model_kept"]

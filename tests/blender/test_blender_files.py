@@ -152,8 +152,26 @@ def test_what_a_blend_file_holds_can_be_written_as_fbx_and_as_glb(
     alone, shown = np.load(tmp_path / "before.npz"), np.load(tmp_path / "after.npz")
     assert farthest(shown, alone, bakes) <= ERROR
     supple.save(tmp_path / "soft.glb", bakes)
-    again = supple.load(tmp_path / "soft.glb")
+    again = supple.load(tmp_path / "soft.glb", flesh=True)
     assert list(again.motions) == list(bakes[0].character.motions)
+
+
+@pytest.mark.parametrize("suffix", [".blend", ".fbx"])
+def test_a_second_bake_replaces_the_flesh(
+    blender: Any, files: dict[str, Path], tmp_path: Path, suffix: str
+):
+    once, twice = tmp_path / f"once{suffix}", tmp_path / f"twice{suffix}"
+    supple.save(once, baked_with(files[suffix]))
+    again = baked_with(once)
+    bare = supple.load(files[suffix])
+    named = [[each.name for each in c.rig.parameters] for c in (again[0].character, bare)]
+    assert named[0] == named[1]
+    supple.save(twice, again)
+    first = blender("played", path=str(once), out=str(tmp_path / "once.npz"))
+    second = blender("played", path=str(twice), out=str(tmp_path / "twice.npz"))
+    assert second == first
+    one, other = np.load(tmp_path / "once.npz"), np.load(tmp_path / "twice.npz")
+    assert all(np.allclose(one[take], other[take], atol=1e-4) for take in one)
 
 
 def test_takes_keep_names_that_are_too_long_for_blenders_actions(blender: Any, tmp_path: Path):

@@ -37,7 +37,7 @@ def test_a_body_in_gltf_plays_what_was_baked(suffix, tmp_path):
     film = baked(tmp_path)
     figures = supple.save(tmp_path / f"out{suffix}", film)
     assert figures["error"] <= 0.002
-    again = supple.load(tmp_path / f"out{suffix}")
+    again = supple.load(tmp_path / f"out{suffix}", flesh=True)
     (motion,) = again.motions.values()
     assert _skin(again).skeleton.n_joints >= 24
     size = film.character.surface.size

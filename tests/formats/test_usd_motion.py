@@ -72,7 +72,7 @@ def test_blend_shapes_play_the_frames_in_usdskel_and_in_supple(name, assets, tmp
     assert complaints(tmp_path / "soft.usda") <= complaints(original)
     # The skin without shapes is far away: the test can fail.
     assert farthest(played(original, baked, codes_of(baked)), baked) > 5 * ERROR
-    again = supple.load(tmp_path / "soft.usda")
+    again = supple.load(tmp_path / "soft.usda", flesh=True)
     motion = next(iter(again.motions.values()))
     keys = np.searchsorted(motion.times, baked.times - 1e-6)
     np.testing.assert_allclose(motion.times[keys], baked.times, atol=1e-6)
@@ -296,7 +296,7 @@ def test_a_layer_that_leads_out_of_its_folder_warns(two_clips, tmp_path):
 
 def test_a_layer_that_the_character_needs_is_not_written_over(two_clips, tmp_path):
     write_usd(tmp_path / "soft.usda", with_waves(two_clips, start=0.0, end=0.1))
-    soft = supple.load(tmp_path / "soft.usda")
+    soft = supple.load(tmp_path / "soft.usda", flesh=True)
     baked = with_waves(soft, start=0.0, end=0.1)
     before = (tmp_path / "two.usda").read_bytes()
     (tmp_path / "link.usda").symlink_to("two.usda")

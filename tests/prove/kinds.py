@@ -199,7 +199,7 @@ def _veg(path: Path) -> Any:
 
 def _vrm(path: Path) -> Any:
     """Read a character, and do with VRM's extensions what a bake does when it is written."""
-    from supple.formats.gltf.write.gltf_file import GltfFile
+    from supple.formats.gltf.gltf_file import GltfFile
     from supple.formats.gltf.write.vrm_extension import copy_binds, give_way
 
     character, data = _load(path), path.read_bytes()

@@ -33,6 +33,10 @@ TESTS: dict[int, list[tuple[str, str]]] = {
         ("formats/test_hostile_gltf.py", "test_buffers_are_never_opened_outside_the_folder"),
         ("formats/test_hostile_usd.py", "test_nothing_outside_the_files_folder_is_read"),
         ("formats/test_hostile_usd.py", "test_value_clips_are_not_followed"),
+        (
+            "formats/test_usd_removed_flesh.py",
+            "test_a_package_that_was_changed_is_refused_in_a_line",
+        ),
         ("app/batch/test_batch_plan.py", "test_a_name_that_leads_out_of_the_folder_is_refused"),
         (
             "app/batch/test_batch_plan.py",
@@ -47,6 +51,10 @@ TESTS: dict[int, list[tuple[str, str]]] = {
         ("formats/test_hostile_gltf.py", "test_a_generated_broken_file_is_an_error_that_says_what"),
         ("formats/test_hostile_usd.py", "test_a_file_that_takes_too_much_memory_is_given_up"),
         ("formats/test_restricted_pickle.py", "test_nests_take_neither_the_stack_nor_the_memory"),
+        (
+            "formats/test_removed_flesh.py",
+            "test_a_hostile_record_is_refused_and_takes_no_memory",
+        ),
         ("prove/test_fuzz.py", "test_hostile_inputs_are_read_or_refused_in_one_line"),
     ],
     5: [

@@ -35,7 +35,7 @@ from supple.engines.engine import Engine, engine_named
 from supple.errors import SuppleError, SuppleWarning, warn
 from supple.formats.readings_table import write_readings
 from supple.formats.registry import BAKED_MOTIONS, CHARACTERS
-from supple.formats.save import check_target, clip_targets, save
+from supple.formats.save import check_target, clip_targets, holds_flesh, save
 from supple.mesh.topology import counted
 from supple.playing.bake import bake, bake_all, bake_plan, flesh_damping
 from supple.playing.checkpoint import (
@@ -176,7 +176,8 @@ def _checked_files(
     names = [motion.name for motion in motions]
     files = clip_targets(target, character, names, **options.saving())
     for file in files:
-        check_place(file, source)
+        if file != target:  # which is checked
+            check_place(file, source)
         check_target(file, character, names)
     return files
 
@@ -311,17 +312,19 @@ def _write_report(
 def checked_target(given: str, output: Path | None) -> Path:
     """Return the path of the result; SuppleError when it cannot be written, before any work."""
     file = Path(given)
+    again = holds_flesh(file)
     if output is None:
         came = CHARACTERS.find(file)
         suffix = ".glb" if came is None else came.baked_suffix or file.suffix.lower()
-        output = Path(f"{file.stem}_soft{suffix}")
+        stem = file.stem.removesuffix("_soft") if again else file.stem
+        output = Path(f"{stem}_soft{suffix}")
     row = BAKED_MOTIONS.find(output)
     if row is None:
         wanted = ", ".join(BAKED_MOTIONS.suffixes())
         raise SuppleError(f'{output}: "{output.suffix}" files are not written; use one of {wanted}')
     if row.library and find_spec(row.library) is None:
         raise SuppleError(f"{output}: needs an extra; run pip install 'supple[{row.extra}]'")
-    check_place(output, file)
+    check_place(output, None if again else file)  # of a baked file the original is kept
     return output
 
 

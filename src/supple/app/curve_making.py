@@ -27,6 +27,7 @@ from supple.app.character_models import (
 from supple.app.command_files import check_place, checked_sheet
 from supple.app.options import CurveOptions, by_parameter
 from supple.app.progress_bar import console, first_use_message, task_bar, working
+from supple.app.removing import run_removal
 from supple.app.wanted_models import modelled
 from supple.engines.engine import FIRST_ENGINE, Engine
 from supple.errors import SuppleError
@@ -73,7 +74,7 @@ def run_curves(
     began = perf_counter()
     options = options or CurveOptions()
     if options.remove:
-        return _removed(Path(given), output, quiet)
+        return run_removal(remove_curves, "curves", Path(given), output, quiet=quiet)
     row = moving_engine(options.engine)
     target = _checked_target(given, output, options)
     stepping = _stepping(options, row)
@@ -163,19 +164,6 @@ def _stepping(options: CurveOptions, row: Engine) -> dict[str, Any]:
             raise SuppleError(f"--{name}: the engine {row.name} has no such option")
     known = {name: value for name, value in damping.items() if name in row.step_options}
     return known | told
-
-
-def _removed(source: Path, output: Path | None, quiet: bool) -> dict[str, Any]:
-    """Take curves out of a file, in place or to another."""
-    target = source if output is None else output
-    if not source.is_file():
-        raise SuppleError(f"{source}: there is no such file")
-    curve_format(source)
-    check_place(target)
-    figures = remove_curves(target, source)
-    if not quiet:
-        console.print(f"wrote {target}, without curves", markup=False)
-    return {"output": str(target), "bytes": figures["bytes"]}
 
 
 def _checked_target(given: str, output: Path | None, options: CurveOptions) -> Path:

@@ -129,6 +129,8 @@ class BakeOptions:
     of it and by each thing, torque of each joint, force and pressure of each contact."""
     clay: Flag = False
     """Have the report begin in clay, rather than in the character's own colours."""
+    remove: Flag = False
+    """Take the flesh off again: the file as it was before, to the byte; in place without -o."""
 
     def chosen_engine(self) -> str:
         """Return the name of the engine; warn if it was given by the older word."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -30,10 +31,18 @@ def bake(
         A character (.glb .gltf .vrm .usd .usda .usdc .usdz, .blend and .fbx through Blender, or the
         .json of a small one), a body model (.npz .pkl), a model (.supple), or arm, x, bear,
         gorilla, elephant, sumo, hand or human.
+        Flesh that is in it already is replaced.
     output
         NAME_soft.glb, .vrm, .blend, .fbx or .usd… by default. Of these the original is kept, and
         shapes are added; .pc2 .mdd .npz .abc hold every vertex at every frame.
     """
+    if options is not None and options.remove:
+        from supple.app.removing import run_removal
+        from supple.formats.save import remove_flesh
+
+        quiet = display.silent
+        display.show(run_removal(remove_flesh, "flesh", Path(source), output, quiet=quiet))
+        return
     from supple.app.compiling import compiled_for
 
     with compiled_for("bake", display.silent):

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from supple.formats.load import load
-from supple.formats.save import remove_curves, save
+from supple.formats.save import remove_curves, remove_flesh, save
 from supple.late_names import late_names
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ __all__ = [
     "read_veg_hexes",
     "read_vega",
     "remove_curves",
+    "remove_flesh",
     "save",
     "veg_material",
     "write_bou",

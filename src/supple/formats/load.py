@@ -21,6 +21,7 @@ def load(
     *,
     metres_per_unit: float | None = None,
     curves: bool = True,
+    flesh: bool = False,
     **options: Any,
 ) -> Character:
     """Read a rigged character.
@@ -40,6 +41,9 @@ def load(
     curves : bool
         Whether curves that Supple has added to a file (`supple.curves`) are in it; without, it is
         as it was before, so that they can be made anew.
+    flesh : bool
+        Whether flesh that Supple has baked into a file (`supple.save`) is in it, as blend shapes;
+        by default it is taken off, so that it can be baked anew, and a warning says so.
     **options
         Of files that Blender reads: `armature`, a name where there are several. Of body models:
         `motion`, a file of AMASS or a hand's clip; `betas`, `expression`, and others of
@@ -70,6 +74,8 @@ def load(
         raise FormatError(f"{path.name}: {row.name} files are read in their own unit")
     if not curves and "curves" in taken:
         told["curves"] = False
+    if flesh and "flesh" in taken:
+        told["flesh"] = True
     unknown = [name for name in options if taken.get(name, _NONE).kind is not _NONE.KEYWORD_ONLY]
     if unknown:
         raise FormatError(f'{path.name}: {row.name} files take no "{unknown[0]}"')

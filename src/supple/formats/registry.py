@@ -111,6 +111,11 @@ class BakedMotionFormat:
     target_check : str
         ``"module:function"`` of a function of path, character and names of motions that refuses a
         target before these are simulated; "" where every path will do.
+    remover : str
+        ``"module:function"`` of a function of a path and a baked file that writes the file as it
+        was before; "" where a file holds nothing else.
+    flesh_check : str
+        ``"module:function"`` of a function of a path that says whether `remover` can do that.
     """
 
     suffixes: tuple[str, ...]
@@ -120,6 +125,8 @@ class BakedMotionFormat:
     mesh_beside: str = ""
     several: str = ""
     target_check: str = ""
+    remover: str = ""
+    flesh_check: str = ""
 
     def options(self) -> frozenset[str]:
         """Return the names of the writer's keyword-only parameters."""
@@ -237,6 +244,8 @@ BAKED_MOTIONS = FormatTable(
             "supple.formats.gltf.write.gltf_motion:write_gltf",
             several="supple.formats.gltf.write.gltf_motion:holds_several",
             target_check="supple.formats.gltf.write.vrm_extension:check_vrm_target",
+            remover="supple.formats.gltf.write.kept_flesh:remove_gltf_flesh",
+            flesh_check="supple.formats.gltf.write.kept_flesh:holds_gltf_flesh",
         ),
         BakedMotionFormat(
             BLENDER_SUFFIXES,
@@ -251,6 +260,8 @@ BAKED_MOTIONS = FormatTable(
             extra="usd",
             several="supple.formats.usd.write.usd_motion:holds_several",
             target_check="supple.formats.usd.write.layer_plan:check_layer_target",
+            remover="supple.formats.usd.write.removal:remove_usd_flesh",
+            flesh_check="supple.formats.usd.write.removal:holds_usd_flesh",
         ),
         BakedMotionFormat(
             (".pc2", ".mdd"),
@@ -272,12 +283,12 @@ FREE_CURVES = FormatTable(
         CurveFormat(
             GLTF_SUFFIXES,
             "supple.formats.gltf.write.animation_curves:write_gltf_curves",
-            remover="supple.formats.gltf.write.animation_curves:remove_gltf_curves",
+            remover="supple.formats.gltf.write.kept_flesh:remove_gltf_curves",
         ),
         CurveFormat(
             USD_SUFFIXES,
             "supple.formats.usd.write.animation_layer:write_usd_curves",
-            remover="supple.formats.usd.write.animation_layer:remove_usd_curves",
+            remover="supple.formats.usd.write.removal:remove_usd_curves",
             library="pxr",
             extra="usd",
         ),

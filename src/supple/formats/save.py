@@ -13,6 +13,7 @@ import numpy as np
 from supple.errors import FormatError, SuppleError
 from supple.formats.registry import (
     BAKED_MOTIONS,
+    BLENDER_SUFFIXES,
     FREE_CURVES,
     BakedMotionFormat,
     CurveFormat,
@@ -26,7 +27,9 @@ __all__ = [
     "check_target",
     "clip_targets",
     "curve_format",
+    "holds_flesh",
     "remove_curves",
+    "remove_flesh",
     "save",
     "written_files",
 ]
@@ -178,6 +181,39 @@ def remove_curves(path: str | Path, source: str | Path) -> dict[str, Any]:
     return {"path": str(path), **imported(row.remover)(path, source)}
 
 
+def remove_flesh(path: str | Path, source: str | Path) -> dict[str, Any]:
+    """Write a file as it was before `supple.bake` gave it flesh, to the byte.
+
+    Parameters
+    ----------
+    path
+        Where to; it may be the file itself.
+    source
+        A file that a baked motion was saved into.
+
+    Raises
+    ------
+    SuppleError
+        If it has no flesh, or is of a format that holds nothing but a motion.
+    """
+    path, source = Path(path), Path(source)
+    row = _row(source)
+    if source.suffix.lower() in BLENDER_SUFFIXES:
+        what = "flesh is taken out in Blender, by Remove of the add-on"
+        raise FormatError(f"{source.name}: {what}; what it was baked from is untouched")
+    if not row.remover:
+        raise FormatError(f"{source.name}: holds nothing but a motion; the original is untouched")
+    _check_extra(source, row)
+    return {"path": str(path), **imported(row.remover)(path, source)}
+
+
+def holds_flesh(path: str | Path) -> bool:
+    """Return whether a file has flesh in it that `remove_flesh` would take out."""
+    row = BAKED_MOTIONS.find(path)
+    check = row.flesh_check if row is not None else ""
+    return bool(check) and bool(imported(check)(Path(path)))
+
+
 def curve_format(path: Path) -> CurveFormat:
     """Return the format of curves that a path's suffix names; an error for none."""
     row = FREE_CURVES.find(path)
@@ -185,9 +221,13 @@ def curve_format(path: Path) -> CurveFormat:
         listed = ", ".join(FREE_CURVES.suffixes())
         suffix = path.suffix.lower()
         raise FormatError(f'{path.name}: curves are not saved as "{suffix}"; use one of {listed}')
+    _check_extra(path, row)
+    return row
+
+
+def _check_extra(path: Path, row: BakedMotionFormat | CurveFormat) -> None:
     if row.library and find_spec(row.library) is None:
         raise FormatError(f"{path.name}: needs an extra; run pip install 'supple[{row.extra}]'")
-    return row
 
 
 def _summed(figures: Sequence[dict[str, Any]]) -> dict[str, Any]:

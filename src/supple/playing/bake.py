@@ -48,7 +48,7 @@ __all__ = [
 ]
 
 #: In m/s² for a body of 2 m, beyond which flesh is taken to have been put elsewhere. Corners of real
-#: clips, rounded within the tolerance of smoothing, reach 6,000; a sixth of the size in one step is 10,000.
+#: clips, rounded within the tolerance of smoothing, reach 6,000.
 FASTEST = 10000.0
 
 

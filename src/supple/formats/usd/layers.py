@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from supple.formats.added_records import ADDED
 from supple.formats.usd.pxr_modules import Ar, Sdf, Tf, Usd
 
-__all__ = ["Refused", "located", "one_line", "open_stage", "shown"]
+__all__ = ["Refused", "located", "one_line", "open_stage", "shown", "shown_record"]
 
 #: Prims of a stage.
 MOST = 1_000_000
@@ -42,6 +43,22 @@ def open_stage(path: Path, notes: list[str]) -> Any:
         return Usd.Stage.Open(root)
     except Tf.ErrorException as error:
         raise Refused(f"cannot be composed ({one_line(error, path)})") from None
+
+
+def shown_record(path: str) -> dict[str, str] | None:
+    """Return the record of a layer that Supple wrote over another; None for any other."""
+    try:
+        layer = Sdf.Layer.FindOrOpen(path)
+    except Tf.ErrorException:
+        return None
+    for added in ADDED if layer else ():
+        record = layer.customLayerData.get(added)
+        told = record.items() if isinstance(record, dict) else ()
+        found = {str(key): value for key, value in told if isinstance(value, str)}
+        if found.get("original") in list(layer.subLayerPaths):
+            where = Sdf.ComputeAssetPathRelativeToLayer(layer, found["original"])
+            return {**found, "added": added, "where": str(where)}
+    return None
 
 
 def one_line(error: object, path: Path) -> str:

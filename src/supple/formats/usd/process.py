@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -83,32 +84,16 @@ def check_library(name: str) -> None:
         raise SuppleError(f"{name}: USD files need an extra; run pip install 'supple[usd]'")
 
 
-def read_stage(path: Path) -> dict[str, Any]:
-    """Return the content of a file as `read_child` sends it; "notes" says what is wrong with it."""
+def read_stage(path: Path, without: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the content of a file as `read_child` sends it; "notes" says what is wrong with it.
+
+    Of a layer that Supple wrote with one of the records in `without` there is its "record" alone.
+    """
     check_library(path.name)
     size = path.stat().st_size
     with tempfile.TemporaryDirectory(prefix="supple-usd-") as folder:
-        request = {"path": str(path.absolute())}
+        request = {"path": str(path.absolute()), "without": list(without)}
         return run_child(READING, path.name, Path(folder), request, size)
-
-
-def layer_below(path: Path) -> Path | None:
-    """Return the file that a layer with curves of Supple's is over, None for any other file."""
-    check_library(path.name)
-    with tempfile.TemporaryDirectory(prefix="supple-usd-") as folder:
-        request = {"action": "record", "path": str(path.absolute())}
-        found = run_child(WRITING, path.name, Path(folder), request, path.stat().st_size)
-    if found["original"] is None:
-        return None
-    below = Path(found["original"])
-    # A path in a file is not to be trusted: what lies outside its folder is not opened.
-    inside = below.resolve().is_relative_to(path.absolute().parent.resolve())
-    if not inside or not below.is_file():
-        raise FormatError(
-            f"{path.name}: the file it is a layer over, {below.name[:80]}, is not beside it; take"
-            " that file itself"
-        )
-    return below
 
 
 def run_child(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,13 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from supple.errors import FormatError, SuppleError
+from supple.errors import FormatError, SuppleError, SuppleWarning
 from supple.formats.file_bytes import read_bytes, reading
 from supple.formats.gltf.accessors import Accessors
 from supple.formats.gltf.document import Document
-from supple.formats.gltf.kept_original import without_added
 from supple.formats.gltf.notes import Notes
 from supple.formats.gltf.read.animation import moving_nodes, read_channels
+from supple.formats.gltf.read.baked_flesh import taken_off
 from supple.formats.gltf.read.clips import ClipReader, GltfClip, pose_clips, read_clips
 from supple.formats.gltf.read.materials import Materials
 from supple.formats.gltf.read.nodes import NodeForest, read_nodes
@@ -75,6 +76,8 @@ class GltfSource:
         Of all meshes in the file.
     extensions_used : frozenset of str
         Extensions that it declares.
+    curves, flesh : bool
+        Whether what Supple has added to the file is in it, as for `load_gltf`.
     """
 
     path: Path
@@ -85,14 +88,23 @@ class GltfSource:
     shapes: tuple[tuple[int, int], ...]
     mesh_names: tuple[str, ...] = ()
     extensions_used: frozenset[str] = frozenset()
+    curves: bool = True
+    flesh: bool = True
 
     def read(self) -> bytes:
-        """Return the bytes of the file as it is now."""
-        return read_bytes(self.path, GLTF_SUFFIXES)
+        """Return the bytes of the file as it is now, without what was left out of it."""
+        data = read_bytes(self.path, GLTF_SUFFIXES)
+        with warnings.catch_warnings():  # told when it was loaded
+            warnings.simplefilter("ignore", SuppleWarning)
+            return taken_off(self.path, data, Notes(self.path.name), self.curves, self.flesh)
 
 
 def load_gltf(
-    path: str | Path, metres_per_unit: float | None = None, *, curves: bool = True
+    path: str | Path,
+    metres_per_unit: float | None = None,
+    *,
+    curves: bool = True,
+    flesh: bool = False,
 ) -> Character:
     """Read a character from a glTF file.
 
@@ -106,6 +118,9 @@ def load_gltf(
     curves : bool
         Whether curves that Supple has added to the file are in it; without, the file is read as it
         was before.
+    flesh : bool
+        Whether flesh that Supple has baked into the file is in it, as blend shapes; by default it
+        is taken off, and a warning says so.
 
     Returns
     -------
@@ -128,19 +143,33 @@ def load_gltf(
     """
     data = read_bytes(path, GLTF_SUFFIXES)
     path = Path(path)
-    if not curves:
-        data = without_added(path.name, data)
-    return read_gltf(path, data, metres_per_unit)
-
-
-def read_gltf(path: Path, data: bytes, metres_per_unit: float | None = None) -> Character:
-    """Read a character from the bytes of a glTF file, as `load_gltf` does from the file at path."""
     notes = Notes(path.name)
+    with reading(path.name):
+        data = taken_off(path, data, notes, curves, flesh)
+    return read_gltf(path, data, metres_per_unit, notes, curves=curves, flesh=flesh)
+
+
+def read_gltf(
+    path: Path,
+    data: bytes,
+    metres_per_unit: float | None = None,
+    notes: Notes | None = None,
+    *,
+    curves: bool = True,
+    flesh: bool = True,
+) -> Character:
+    """Read a character from the bytes of a glTF file, as `load_gltf` does from the file at path.
+
+    What Supple added is in it; `curves` and `flesh` say what was taken out of the file before.
+    """
+    notes = notes or Notes(path.name)
     # Numbers near the end of their range overflow; what comes of it is checked.
     quiet = np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore")
     with _named(path.name), reading(path.name), quiet:
         try:
-            return _Loader(Document(path, data, notes)).character(metres_per_unit)
+            loader = _Loader(Document(path, data, notes))
+            loader.added = (curves, flesh)
+            return loader.character(metres_per_unit)
         finally:
             notes.emit()
 
@@ -158,6 +187,9 @@ def _named(name: str) -> Iterator[None]:
 
 class _Loader:
     """Steps of loading, and the results that they hand to each other."""
+
+    #: Whether curves and flesh of Supple's were left in the file.
+    added = (True, True)
 
     def __init__(self, document: Document) -> None:
         self.document, self.notes = document, document.notes
@@ -251,6 +283,7 @@ class _Loader:
             tuple(self.shapes),
             tuple(str(name or f"mesh_{index}") for index, name in enumerate(names)),
             self.document.extensions_used,
+            *self.added,
         )
 
     def _joints(self) -> tuple[NDArray[np.int64], list[str]]:

@@ -22,20 +22,19 @@ from supple.formats.curve_keys import (
     track_reach,
     within_error,
 )
-from supple.formats.file_bytes import read_bytes, reading
+from supple.formats.file_bytes import reading
 from supple.formats.gltf.document import Document
-from supple.formats.gltf.kept_original import keep_original, original_bytes, without_added
+from supple.formats.gltf.gltf_file import GltfFile, added_to, check_gltf_name
+from supple.formats.gltf.kept_original import keep_original, without_added
 from supple.formats.gltf.notes import Notes
 from supple.formats.gltf.read.animation import Channel
 from supple.formats.gltf.read.clips import GltfClip
 from supple.formats.gltf.read.gltf import GltfSource, read_gltf
-from supple.formats.gltf.write.gltf_file import GltfFile, added_to, check_gltf_name
 from supple.formats.gltf.write.loaded_again import loaded_again
 from supple.formats.gltf.write.morph_targets import unused_names
 from supple.formats.gltf.write.node_animation import NodeMotion, free_node
 from supple.formats.gltf.write.vrm_extension import give_way, warn_of_springs
 from supple.formats.gltf.write.weight_tracks import Times, play_sampler, spline_tangents
-from supple.formats.registry import GLTF_SUFFIXES
 from supple.maths.key_reduction import KeyKind, Keys
 from supple.maths.rotations import continuous, from_matrix, inverse, multiply, rotate
 from supple.rig.baked_motion import BakedMotion
@@ -43,7 +42,7 @@ from supple.rig.character import Character
 from supple.rig.free_curves import FreeCurves, FreeJoint
 from supple.saving import write_whole
 
-__all__ = ["remove_gltf_curves", "write_gltf_curves"]
+__all__ = ["write_gltf_curves"]
 
 
 def write_gltf_curves(
@@ -82,8 +81,8 @@ def write_gltf_curves(
     -----
     Free channels of the clip get new samplers; where one of a mesh's weights is free all are
     written, those that are not as they were. Everything else stays as it is, and what the file was
-    is kept in it: `remove_gltf_curves` gives it back to the byte. A motion that the file has not
-    becomes a new animation.
+    is kept in it: `supple.formats.remove_curves` gives it back to the byte. A motion that the file
+    has not becomes a new animation.
     """
     path = Path(path)
     check_gltf_name(path)
@@ -99,24 +98,6 @@ def write_gltf_curves(
     if reached > 1.02 * within and kind != "every":
         warn(f"{path.name}: keys are {reached:.2%} of the size from the curves, not {within:.2%}")
     return {**writer.figures, "error": reached, "bytes": len(whole)}
-
-
-def remove_gltf_curves(path: str | Path, source: str | Path) -> dict[str, Any]:
-    """Write a file as it was before curves were added to it, to the byte.
-
-    Raises
-    ------
-    FormatError
-        If it has none.
-    """
-    path, source = Path(path), Path(source)
-    original = original_bytes(source.name, read_bytes(source, GLTF_SUFFIXES))
-    if original is None:
-        raise FormatError(f"{source.name}: has no curves of Supple's to remove")
-    if (path.suffix.lower() != ".gltf") != (original[:4] == b"glTF"):
-        raise FormatError(f"{path.name}: the file was a {source.suffix.lower()}; give it that name")
-    write_whole(path, original)
-    return {"bytes": len(original)}
 
 
 @dataclass(frozen=True, eq=False)

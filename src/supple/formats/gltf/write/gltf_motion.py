@@ -18,11 +18,12 @@ from supple.formats.file_bytes import reading
 from supple.formats.gltf.accessors import Accessors
 from supple.formats.gltf.document import DRACO, Document
 from supple.formats.gltf.draco import decode_draco
+from supple.formats.gltf.gltf_file import GltfFile, check_gltf_name
 from supple.formats.gltf.notes import Notes
 from supple.formats.gltf.read.animation import Channel
 from supple.formats.gltf.read.clips import GltfClip
 from supple.formats.gltf.read.gltf import GltfSource
-from supple.formats.gltf.write.gltf_file import GltfFile, check_gltf_name, open_to_add
+from supple.formats.gltf.write.kept_flesh import FleshedFile
 from supple.formats.gltf.write.loaded_again import loaded_again
 from supple.formats.gltf.write.morph_targets import (
     NewTargets,
@@ -90,11 +91,12 @@ def write_gltf(
 
     Notes
     -----
-    The character's file keeps everything it has; meshes gain morph targets, which all motions
-    share, and each clip gains weights for them at the baked frames. Offsets are relative to what
-    the file itself plays at those times, with its own interpolation. A part of a clip fades in and
-    out within a quarter of a second. A motion the file does not have, or has otherwise, becomes a
-    new animation.
+    The character's file keeps everything it has, and what it was is kept in it:
+    `supple.formats.remove_flesh` gives it back to the byte. Meshes gain morph targets, which all
+    motions share, and each clip gains weights for them at the baked frames. Offsets are relative to
+    what the file itself plays at those times, with its own interpolation. A part of a clip fades in
+    and out within a quarter of a second. A motion the file does not have, or has otherwise, becomes
+    a new animation.
 
     Raises
     ------
@@ -120,7 +122,8 @@ def write_gltf(
     writer.write(normals)
     writer.clear_springs(path.name, drop_springs)
     tell(1.0, "writing the file")
-    size = _write_file(path, writer.file)
+    dropped = drop_springs and bool(writer.springs)
+    size = _write_file(path, writer.fleshed.keep_original(writer.animations, dropped))
     return {**writer.figures(), "bytes": size}
 
 
@@ -176,7 +179,8 @@ class _Writer:
         with reading(source.path.name):
             self.document = Document(source.path, data, Notes(source.path.name))
             self.accessors = Accessors(self.document)
-            self.file = open_to_add(source.path, data)
+            self.fleshed = FleshedFile(source, data)
+        self.file: GltfFile = self.fleshed.file
         self.played: list[_Played] = []
         self.fits: list[ShapedNodes] = []
         self.decoded = 0

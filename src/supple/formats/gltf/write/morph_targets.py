@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple.arrays import Singles
+from supple.formats.added_records import FLESH
 from supple.formats.gltf.accessors import COMPONENTS, Accessors
 from supple.formats.gltf.document import DRACO, Document
 from supple.formats.gltf.draco import decode_draco
-from supple.formats.gltf.write.gltf_file import CORNERS, VERTICES, GltfFile
+from supple.formats.gltf.gltf_file import CORNERS, VERTICES, GltfFile
 from supple.formats.gltf.write.vrm_extension import copy_binds
 from supple.rig.baked_motion import BakedMotion
 
@@ -109,6 +110,8 @@ def _name_targets(mesh: dict[str, Any], before: int, names: list[str]) -> None:
         if not isinstance(extras, dict) or (owner is not mesh and "targetNames" not in extras):
             continue  # somebody's own; there is no room for names
         extras["targetNames"] = _with_names(extras.get("targetNames"), before, names)
+        if owner is mesh:  # by which they are known where the record is lost
+            extras[FLESH] = extras["targetNames"][before:]
 
 
 def _with_names(old: Any, before: int, names: list[str]) -> list[str]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple.arrays import Singles
-from supple.formats.gltf.write.gltf_file import CORNERS, VERTICES, GltfFile
+from supple.formats.gltf.gltf_file import CORNERS, VERTICES, GltfFile
 from supple.formats.gltf.write.morph_targets import played_names, target_names, unused_names
 from supple.formats.gltf.write.offsets import in_root_space
 from supple.formats.morph_fit import Progress, fit_morphs

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from supple.arrays import Singles
-from supple.formats.gltf.write.gltf_file import CORNERS, VERTICES, GltfFile
+from supple.formats.gltf.gltf_file import CORNERS, VERTICES, GltfFile
 from supple.formats.gltf.write.morph_targets import played_names, target_names, unused_names
 from supple.formats.gltf.write.new_scene import plain_material, root_tracks
 from supple.formats.gltf.write.offsets import GIVEN_UP, offsets_of_frames

@@ -8,10 +8,10 @@ import numpy as np
 
 from supple.arrays import Floats
 from supple.formats.gltf.document import Document
+from supple.formats.gltf.gltf_file import GltfFile
 from supple.formats.gltf.read.gltf import GltfSource
 from supple.formats.gltf.read.nodes import NodeForest, read_nodes
 from supple.formats.gltf.read.skins import JointFrames
-from supple.formats.gltf.write.gltf_file import GltfFile
 from supple.formats.gltf.write.weight_tracks import Times
 from supple.maths.rotations import continuous, from_matrix, multiply, rotate, to_matrix
 from supple.maths.transforms import decompose, scaling

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from supple.errors import FormatError, warn
-from supple.formats.gltf.write.gltf_file import GltfFile
+from supple.formats.gltf.gltf_file import GltfFile
 from supple.rig.character import Character
 
 __all__ = ["check_vrm_target", "copy_binds", "give_way", "warn_of_springs"]

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from supple.arrays import Floats
 from supple.formats.gltf.accessors import Accessors
-from supple.formats.gltf.document import POINTER
-from supple.formats.gltf.read.animation import NODE_POINTER, Channel
-from supple.formats.gltf.write.gltf_file import GltfFile
+from supple.formats.gltf.gltf_file import GltfFile
+from supple.formats.gltf.read.animation import Channel
+from supple.formats.gltf.read.baked_flesh import channel_target
 
 #: Seconds in which new weights come and go where only a part of the clip was baked.
 FADE = 0.25
@@ -182,7 +182,7 @@ def _weights_sampler(file: GltfFile, times: Times, track: Track) -> dict[str, An
 
 def play_sampler(animation: dict[str, Any], node: int, path: str, sampler: dict[str, Any]) -> None:
     """Let a sampler move a property of a node, in place of what moves it in an animation."""
-    channel = next((c for c in animation["channels"] if _target(c) == (node, path)), None)
+    channel = next((c for c in animation["channels"] if channel_target(c) == (node, path)), None)
     if channel is not None:
         _set_sampler(animation, channel, sampler)
         return
@@ -205,16 +205,5 @@ def _set_sampler(
 
 def _weights_node(channel: dict[str, Any]) -> int | None:
     """Return the node whose weights a channel moves, None for other channels."""
-    node, path = _target(channel)
+    node, path = channel_target(channel)
     return node if path == "weights" else None
-
-
-def _target(channel: dict[str, Any]) -> tuple[int | None, str]:
-    """Return node and path that a channel moves, by a pointer or not."""
-    target = channel["target"]
-    pointer = target.get("extensions", {}).get(POINTER)
-    text = pointer.get("pointer") if isinstance(pointer, dict) else None
-    match = NODE_POINTER.fullmatch(text) if isinstance(text, str) else None
-    if target["path"] == "pointer":
-        return (int(match[1]), match[2]) if match is not None else (None, "pointer")
-    return target.get("node"), target["path"]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from supple.formats.usd.child import answer_request
-from supple.formats.usd.layers import Refused, open_stage
+from supple.formats.usd.layers import Refused, open_stage, shown_record
 from supple.formats.usd.prims import (
     all_prims,
     as_array,
@@ -42,6 +42,9 @@ def main(folder: str, memory: int) -> None:
 
 
 def _read(request: dict[str, Any], folder: Path, notes: list[str]) -> dict[str, Any]:
+    record = shown_record(request["path"]) if request["without"] else None
+    if record is not None and record["added"] in request["without"]:
+        return {"record": record}
     stage = open_stage(Path(request["path"]), notes)
     prims = all_prims(stage, notes)
     skeletons = {str(p.GetPath()): skeleton_data(p) for p in prims if p.IsA(UsdSkel.Skeleton)}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,12 @@ from scipy.spatial.transform import Rotation
 
 from supple.arrays import Floats
 from supple.errors import FormatError, SuppleError, warn
+from supple.formats.added_records import CURVES, FLESH
 from supple.formats.file_bytes import LARGEST_FILE, reading
 from supple.formats.painted_maps import PaintedMaps
 from supple.formats.registry import USD_SUFFIXES
-from supple.formats.usd.process import layer_below, read_stage
+from supple.formats.usd.kept_layers import LayersBelow
+from supple.formats.usd.process import read_stage
 from supple.formats.usd.read.joint_forest import SHEAR, Branch, JointForest, read_joints
 from supple.formats.usd.read.skinned_surface import BlendShapes, SkinnedSurface, read_meshes
 from supple.formats.usd.read.staged_appearance import staged_appearance
@@ -36,6 +39,8 @@ __all__ = ["UsdMesh", "UsdSource", "load_usd", "staged_character"]
 
 #: Quaternions nearer to unit length than this are rounded ones.
 ROUNDED = 1e-3
+#: Names of shapes that Supple bakes.
+BAKED = re.compile(r"supple_soft\d*_\d{3,}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +72,8 @@ class UsdSource:
     time_codes : dict of arrays
         For each motion the time codes of its keys.
     time_codes_per_second : float
+    without : tuple of str
+        Records of what Supple added to the package `path`, where the original inside is meant.
     """
 
     path: Path
@@ -74,10 +81,15 @@ class UsdSource:
     from_stage: Floats
     time_codes: dict[str, Floats]
     time_codes_per_second: float
+    without: tuple[str, ...] = ()
 
 
 def load_usd(
-    path: str | Path, metres_per_unit: float | None = None, *, curves: bool = True
+    path: str | Path,
+    metres_per_unit: float | None = None,
+    *,
+    curves: bool = True,
+    flesh: bool = False,
 ) -> Character:
     """Read a character from a USD file.
 
@@ -92,6 +104,9 @@ def load_usd(
     curves : bool
         Whether curves are in it where it is a layer of Supple's with curves; without, the file
         below is read.
+    flesh : bool
+        Whether flesh is in it where it is a layer of Supple's with flesh, as blend shapes; by
+        default the file below is read, and a warning says so.
 
     Returns
     -------
@@ -113,17 +128,36 @@ def load_usd(
     """
     path = Path(path)
     _check_file(path)
-    if not curves:
-        below = layer_below(path)
-        if below is not None:
-            path = below
-            _check_file(path)
+    without = tuple(name for name, kept in ((CURVES, curves), (FLESH, flesh)) if not kept)
     # What overflows is not finite, and refused or told of.
-    with reading(path.name), np.errstate(all="ignore"):
-        character = staged_character(path, read_stage(path), metres_per_unit)
+    with LayersBelow(path) as below, reading(path.name), np.errstate(all="ignore"):
+        notes = []
+        while "record" in (stage := read_stage(below.path, without)):
+            below.descend(stage["record"])
+            _check_file(below.path)
+            if stage["record"]["added"] == FLESH:
+                what = f"{path.name}: has flesh that Supple baked"
+                notes = [f"{what}; {below.path.name} below it is read"]
+        if not flesh:
+            notes += _lasting_flesh(path.name, stage)
+        character = staged_character(below.path, stage, metres_per_unit)
+        source = character.source
+        if below.inside:
+            source = replace(source, path=path, without=without)
+        character = replace(character, source=source, warnings=(*notes, *character.warnings))
     for message in character.warnings:
         warn(message)
     return character
+
+
+def _lasting_flesh(name: str, stage: dict[str, Any]) -> list[str]:
+    """Return a note of shapes with names as Supple gives them."""
+    shapes = (shape["name"] for mesh in stage["meshes"] for shape in mesh["shapes"])
+    first = next((shape for shape in shapes if BAKED.fullmatch(shape)), None)
+    if first is None:
+        return []
+    what = f'has shapes such as "{first}", which Supple baked, without a record'
+    return [f"{name}: {what}; baking adds to them, take the original"]
 
 
 def _check_file(path: Path) -> None:

@@ -11,22 +11,19 @@ import numpy as np
 from supple.arrays import Floats
 from supple.errors import FormatError, warn
 from supple.formats.curve_keys import checked_error, checked_keys, track_reach, within_error
-from supple.formats.file_bytes import read_bytes
-from supple.formats.registry import USD_SUFFIXES
-from supple.formats.usd.process import WRITING, check_library, layer_below, run_child
+from supple.formats.usd.process import WRITING, check_library, run_child
 from supple.formats.usd.read.joint_forest import Branch, JointForest, read_joints
 from supple.formats.usd.read.skinned_surface import read_meshes
 from supple.formats.usd.read.usd import UsdSource
-from supple.formats.usd.write.layer_plan import LayerPlan
+from supple.formats.usd.write.layer_plan import LayerPlan, opened_original
 from supple.formats.usd.write.usd_motion import deliver, layer_format
 from supple.maths.key_reduction import KeyKind
 from supple.maths.rotations import continuous, from_matrix, inverse, multiply, rotate
 from supple.maths.transforms import scaling
 from supple.rig.free_curves import FreeCurves, FreeJoint
 from supple.rig.skeleton.skinning import skinned_core
-from supple.saving import write_whole
 
-__all__ = ["remove_usd_curves", "write_usd_curves"]
+__all__ = ["write_usd_curves"]
 
 #: Channels and what changes nothing.
 STILL = {"translations": (0.0,) * 3, "rotations": (0.0, 0.0, 0.0, 1.0), "scales": (1.0,) * 3}
@@ -70,8 +67,11 @@ def write_usd_curves(
     if checked_keys(keys) == "spline":
         raise FormatError(f"{path.name}: USD has no splines of joints; use linear keys, or every")
     within = checked_error(error)
-    with tempfile.TemporaryDirectory(prefix="supple-usd-") as folder:
-        layer = _CurveLayer(path, curves, Path(folder), keys, additive)
+    with (
+        opened_original(path, curves.character.source) as original,
+        tempfile.TemporaryDirectory(prefix="supple-usd-") as folder,
+    ):
+        layer = _CurveLayer(path, curves, original, Path(folder), keys, additive)
         answer, reached = within_error(curves, within, keys, layer.made)
         made = Path(folder) / f"layer.{layer_format(path)}"
         size = deliver(path, made, layer.plan.source_path, answer["files"])
@@ -82,32 +82,22 @@ def write_usd_curves(
     return {**figures, "error": reached, "bytes": size, "sublayer": layer.plan.sublayer}
 
 
-def remove_usd_curves(path: str | Path, source: str | Path) -> dict[str, Any]:
-    """Write the file that a layer with curves is over, to the byte."""
-    path, source = Path(path), Path(source)
-    below = layer_below(source)
-    if below is None:
-        raise FormatError(f"{source.name}: has no curves of Supple's to remove")
-    if path.suffix.lower() != below.suffix.lower():
-        raise FormatError(
-            f"{path.name}: {source.name} is a layer over {below.name}, which is untouched; take "
-            f"that, or give it a name that ends in {below.suffix}"
-        )
-    data = read_bytes(below, USD_SUFFIXES)
-    write_whole(path, data)
-    return {"bytes": len(data)}
-
-
 class _CurveLayer:
     """A layer with curves while it is made, as often as keys are chosen."""
 
     def __init__(
-        self, path: Path, curves: FreeCurves, folder: Path, keys: KeyKind, additive: bool
+        self,
+        path: Path,
+        curves: FreeCurves,
+        original: Path,
+        folder: Path,
+        keys: KeyKind,
+        additive: bool,
     ) -> None:
         self.path, self.curves, self.folder, self.additive = path, curves, folder, additive
         self.keys = keys
         baked = curves.baked()
-        self.plan = LayerPlan(path, [baked])
+        self.plan = LayerPlan(path, [baked], original)
         np.save(folder / "frames.npy", baked.frames)
         self.clip = self.plan.clips[0]
         self.new = self.clip.known is None
@@ -141,6 +131,7 @@ class _CurveLayer:
             "additive": self.additive,
             "format": layer_format(self.path),
             "sublayer": plan.sublayer,
+            "record": plan.record(),
             "package": plan.package,
         }
         answer = run_child(WRITING, self.path.name, self.folder, request, plan.work)

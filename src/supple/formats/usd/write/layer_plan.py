@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import tempfile
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from supple.arrays import Floats
 from supple.errors import FormatError, SuppleWarning
 from supple.formats.clip_match import plays
+from supple.formats.usd.kept_layers import file_before, package_record
 from supple.formats.usd.process import WRITING, read_stage, run_child
 from supple.formats.usd.read.usd import UsdSource, staged_character
 from supple.formats.usd.write.package import root_entry
@@ -23,7 +25,7 @@ from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
 from supple.rig.motion.frame_counts import whole_steps
 
-__all__ = ["ClipPlan", "LayerPlan", "check_layer_target"]
+__all__ = ["ClipPlan", "LayerPlan", "check_layer_target", "opened_original"]
 
 #: Time codes around a baked part of a clip; of longer clips only the keys.
 MOST_AROUND = 10_000
@@ -35,7 +37,24 @@ def check_layer_target(path: Path, character: Character, motions: Sequence[str] 
     A layer over that file would then be a layer over itself.
     """
     if isinstance(character.source, UsdSource):
-        _check_needed_files(path, character.source.path)
+        with opened_original(path, character.source) as original:
+            _check_needed_files(path, original)
+
+
+@contextmanager
+def opened_original(path: Path, source: UsdSource) -> Iterator[Path]:
+    """Give the file that a layer is written over; one inside a package is there for the while."""
+    if source.without and path.suffix.lower() != ".usdz":
+        raise FormatError(
+            f"{path.name}: {source.path.name} has the original inside; write a .usdz, or take it "
+            "out with supple bake --remove"
+        )
+    if not source.path.is_file():
+        raise FormatError(
+            f"{path.name}: {source.path.name}, which it is a layer over, is gone; load it again"
+        )
+    with file_before(source.path, source.without) as original:
+        yield Path(os.path.abspath(original))
 
 
 def _check_needed_files(path: Path, source: Path) -> None:
@@ -121,7 +140,8 @@ class ClipPlan:
 class LayerPlan:
     """Meshes of the stage, and the motions that a layer over it plays.
 
-    The stage is read once more: its file may have changed since the character was loaded.
+    The stage is read once more: its file, `original`, may have changed since the character was
+    loaded.
 
     Attributes
     ----------
@@ -133,16 +153,12 @@ class LayerPlan:
         The stage, as `read_stage` has it.
     """
 
-    def __init__(self, path: Path, bakes: Sequence[BakedMotion]) -> None:
+    def __init__(self, path: Path, bakes: Sequence[BakedMotion], original: Path) -> None:
         self.character = bakes[0].character
         source = self.character.source
         assert isinstance(source, UsdSource)
-        self.source, self.source_path = source, Path(os.path.abspath(source.path))
+        self.source, self.source_path = source, original
         self.notes: list[str] = []
-        if not self.source_path.is_file():
-            raise FormatError(
-                f"{path.name}: {source.path.name}, which it is a layer over, is gone; load it again"
-            )
         if path.exists() and path.samefile(self.source_path):
             raise FormatError(f"{path.name}: is the character's own file; choose another name")
         self.stage = stage = read_stage(self.source_path)
@@ -247,6 +263,11 @@ class LayerPlan:
             return Path(relative).as_posix()
         return f"./{Path(relative).as_posix()}"
 
+    def record(self) -> dict[str, str]:
+        """Return what the layer says of the original."""
+        inside = package_record(self.source_path) if self.package else {}
+        return {"original": self.sublayer, **inside}
+
     def request(self, action: str) -> dict[str, Any]:
         """Return the fields that every request to the writing process has."""
         return {
@@ -286,5 +307,6 @@ class LayerPlan:
             "around": self.clips[self.shown].around(),
             "range": np.array([ranges[:, 0].min(), ranges[:, 1].max()]),
             "sublayer": self.sublayer,
+            "record": self.record(),
             "package": self.package,
         }

@@ -16,7 +16,7 @@ from supple.formats.registry import USD_SUFFIXES
 from supple.formats.usd.process import WRITING, check_library, run_child
 from supple.formats.usd.read.usd import UsdSource
 from supple.formats.usd.write.fitted_shapes import baked_normals, fitted_shapes
-from supple.formats.usd.write.layer_plan import LayerPlan
+from supple.formats.usd.write.layer_plan import LayerPlan, opened_original
 from supple.formats.usd.write.package import package, package_entries
 from supple.mesh.topology import counted
 from supple.rig.baked_motion import BakedMotion
@@ -93,9 +93,12 @@ def write_usd(
     tell = progress or (lambda part, what: None)
     try:
         with tempfile.TemporaryDirectory(prefix="supple-usd-") as folder:
-            if isinstance(bakes[0].character.source, UsdSource):
-                return _write_layer(path, bakes, Path(folder), error, points, normals, tell)
-            return _write_stage(path, bakes[0], Path(folder), normals, tell)
+            source, work = bakes[0].character.source, Path(folder)
+            if not isinstance(source, UsdSource):
+                return _write_stage(path, bakes[0], work, normals, tell)
+            with opened_original(path, source) as original:
+                plan = LayerPlan(path, bakes, original)
+                return _write_layer(plan, path, bakes, work, error, points, normals, tell)
     except OSError as problem:
         why = (problem.strerror or str(problem)).lower()
         raise FormatError(f"{path.name}: cannot be written ({why})") from problem
@@ -108,6 +111,7 @@ def holds_several(character: Character, options: Mapping[str, Any]) -> bool:
 
 
 def _write_layer(
+    plan: LayerPlan,
     path: Path,
     bakes: Sequence[BakedMotion],
     folder: Path,
@@ -116,7 +120,6 @@ def _write_layer(
     normals: bool,
     tell: Progress,
 ) -> dict[str, Any]:
-    plan = LayerPlan(path, bakes)
     parts = [np.asarray(baked.frames, np.float32) for baked in bakes]
     frames = parts[0] if len(parts) == 1 else np.concatenate(parts)
     np.save(folder / "frames.npy", frames)

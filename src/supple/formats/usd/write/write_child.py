@@ -1,7 +1,7 @@
 """The process that writes over USD: evaluates a stage, and lays a layer over it.
 
-It answers six requests. "files": what the stage is made of. "record": what a layer with curves is
-over. "survey": where the points of meshes
+It answers six requests. "files": what the stage is made of. "record": what a layer
+of Supple's is over. "survey": where the points of meshes
 are at given time codes, and how offsets would move them. "author": the layer, with blend shapes and
 point caches in it, and how far the stage it makes is from what was wanted. "curves": a layer with
 new values of animations, and the same. "new": a stage of its own.
@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from supple.formats.added_records import ADDED, CURVES, FLESH
 from supple.formats.registry import USD_SUFFIXES
 from supple.formats.usd.child import answer_request
-from supple.formats.usd.layers import Refused, open_stage
+from supple.formats.usd.layers import Refused, open_stage, shown_record
 from supple.formats.usd.prims import as_array, first_value
 from supple.formats.usd.pxr_modules import Ar, Sdf, Tf, Usd, UsdGeom, UsdSkel, UsdUtils, Vt
 from supple.formats.usd.write.authoring import (
@@ -31,8 +32,6 @@ from supple.formats.usd.write.authoring import (
 
 __all__ = ["main"]
 
-#: Name of the record of curves in a layer's own data.
-RECORD = "supple_curves"
 #: Files that are listed; nobody has more.
 MOST = 100_000
 #: Fields that a layer has of its own, not of the stage: they are not taken over.
@@ -162,6 +161,7 @@ def _author(request: dict[str, Any], folder: Path) -> dict[str, Any]:
         for path in sorted({each["animation"] for each in clip["skeletons"]} if names else ()):
             add_weights(stage.GetPrimAtPath(path), names, clip["keys"], clip["weights"])
     _widen_range(stage, request["range"])
+    _mark(layer, FLESH, request)
     return _finished(layer, stage, request, frames, folder)
 
 
@@ -173,19 +173,19 @@ def _curves(request: dict[str, Any], folder: Path) -> dict[str, Any]:
     figures = author_curves(stage, request)
     if request["new"] or stage.HasAuthoredTimeCodeRange():  # a part of a clip is no range
         _widen_range(stage, clip["codes"])
-    kept = dict(layer.customLayerData)
-    layer.customLayerData = {**kept, RECORD: {"original": request["sublayer"]}}
+    _mark(layer, CURVES, request)
     measured = request if not request["additive"] else {**request, "clips": []}
     return figures | _finished(layer, stage, measured, _stored(folder / "frames.npy"), folder)
 
 
 def _record(request: dict[str, Any], folder: Path) -> dict[str, Any]:
-    layer = _opened_package(request["path"])
-    record = layer.customLayerData.get(RECORD) if layer else None
-    original = record.get("original") if isinstance(record, dict) else None
-    if not isinstance(original, str) or original not in list(layer.subLayerPaths):
-        return {"original": None}
-    return {"original": Sdf.ComputeAssetPathRelativeToLayer(layer, original)}
+    return {"record": shown_record(request["path"])}
+
+
+def _mark(layer: Any, added: str, request: dict[str, Any]) -> None:
+    """Record what was added, and to what; records of the file below are its own."""
+    kept = {name: told for name, told in dict(layer.customLayerData).items() if name not in ADDED}
+    layer.customLayerData = {**kept, added: request["record"]}
 
 
 def _points_around(stage: Any, request: dict[str, Any]) -> list[dict[float, np.ndarray]]:

@@ -190,13 +190,17 @@ def added_to(path: Path, source: Path, data: bytes) -> tuple[bytes, GltfFile]:
 
 def _fits(path: Path, source: Path, tree: dict[str, Any], kinds: tuple[bool, bool]) -> bool:
     """Return whether a file can be added to as it is."""
-    buffers = tree.get("buffers", [])
-    named = [each.get("uri") for each in [*buffers, *tree.get("images", [])]]
-    outside = any(isinstance(uri, str) and not SCHEME.match(uri) for uri in named)
+    buffers, outside = tree.get("buffers", []), outside_files(tree)
     here = path.parent.resolve() == source.parent.resolve()
     # The binary chunk is buffer 0's, or nobody's.
     ours = not kinds[1] or not buffers or "uri" not in buffers[0]
     return kinds[0] == kinds[1] and ours and (here or not outside)
+
+
+def outside_files(tree: dict[str, Any]) -> list[str]:
+    """Return the URIs of buffers and pictures that lie beside a file."""
+    named = [each.get("uri") for each in [*tree.get("buffers", []), *tree.get("images", [])]]
+    return [uri for uri in named if isinstance(uri, str) and not SCHEME.match(uri)]
 
 
 def open_to_add(path: Path, data: bytes) -> GltfFile:

@@ -1,0 +1,197 @@
+"""Flesh that Supple has baked into a glTF file, taken off as the file is read.
+
+A baked file keeps what it was before. Where another program has saved it since, that is lost; then
+shapes are known by a mark in the extras of their meshes, which has their names.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from supple.errors import FormatError
+from supple.formats.added_records import FLESH
+from supple.formats.gltf.accessors import Accessors
+from supple.formats.gltf.container import open_container
+from supple.formats.gltf.document import POINTER, Document
+from supple.formats.gltf.gltf_file import GltfFile, added_to
+from supple.formats.gltf.kept_original import shown_record, stages_before, without_added
+from supple.formats.gltf.notes import Notes, quoted
+from supple.formats.gltf.read.animation import NODE_POINTER
+
+__all__ = ["channel_target", "taken_off"]
+
+#: Code of what is noted.
+CODE = "SUPPLE_FLESH"
+#: Name of the first of a motion's shapes, as `target_names` gives it.
+FIRST = re.compile(r"(?P<motion>.* )?soft 1(?P<again> \(\d+\))?")
+#: Extensions that know morph targets by their numbers.
+NUMBERED = ("VRM", "VRMC_vrm")
+
+
+def taken_off(path: Path, data: bytes, notes: Notes, curves: bool, flesh: bool) -> bytes:
+    """Return a file without what Supple has added, but for curves or flesh that stay."""
+    if not curves:
+        data = without_added(path.name, data)
+    return data if flesh else _without_flesh(path, data, notes)
+
+
+def _without_flesh(path: Path, data: bytes, notes: Notes) -> bytes:
+    """Return a file without flesh that Supple has baked into it; itself where it has none.
+
+    Notes are made of flesh that was taken off, and of such that cannot be.
+    """
+    if FLESH.encode() not in data:
+        _warn_of_names(data, notes)
+        return data
+    shown = shown_record(path.name, data)
+    try:
+        added, before = next(stages_before(path.name, data), ("", data))
+    except FormatError:
+        added, before = "", data
+    if added == FLESH:
+        notes.warn(CODE, "has flesh that Supple baked; it is read as it was before")
+        return _without_flesh(path, before, Notes(path.name))  # which may have been baked, too
+    if any(FLESH in _extras(mesh) for mesh in _meshes(data, path.name)):
+        try:
+            before = _Marked(path, data).removed()
+        except (_LostError, LookupError, ValueError):
+            pass  # what is wrong with the file is told as it is read
+        else:
+            what = "has flesh that Supple baked, and was changed since"
+            notes.warn(CODE, f"{what}; shapes are taken off by their names")
+            return before
+    elif shown is None or shown[0] != FLESH:
+        return data
+    what = "has flesh that Supple baked, which cannot be told apart any more"
+    notes.warn(CODE, f"{what}; baking adds to it, take the original")
+    return data
+
+
+def _warn_of_names(data: bytes, notes: Notes) -> None:
+    """Warn of shapes without a mark that have names as Supple gives them."""
+    if b'soft 1"' not in data and b"soft 1 (" not in data:
+        return
+    names = (name for mesh in _meshes(data, notes.name) for name in _names(mesh))
+    first = next((name for name in names if FIRST.fullmatch(name)), None)
+    if first is not None:
+        what = f"has shapes such as {quoted(first)}, as Supple bakes them, without a mark"
+        notes.warn(CODE, f"{what}; baking adds to them, take the original")
+
+
+def _meshes(data: bytes, name: str) -> list[Any]:
+    """Return the meshes of a file that has not been checked."""
+    meshes = open_container(data, Notes(name)).json.get("meshes")
+    return meshes if isinstance(meshes, list) else []
+
+
+def _extras(owner: Any) -> dict[str, Any]:
+    extras = owner.get("extras") if isinstance(owner, dict) else None
+    return extras if isinstance(extras, dict) else {}
+
+
+def _names(mesh: Any) -> list[str]:
+    names = _extras(mesh).get("targetNames")
+    return [str(name) for name in names] if isinstance(names, list) else []
+
+
+class _LostError(Exception):
+    """Shapes cannot be found by their mark."""
+
+
+class _Marked:
+    """A file while shapes are taken off that its meshes have marks of."""
+
+    def __init__(self, path: Path, data: bytes) -> None:
+        self.path = path
+        self.accessors = Accessors(Document(path, data, Notes(path.name)))
+        self.file: GltfFile = added_to(path, path, data)[1]
+        used = self.file.json.get("extensionsUsed", [])
+        self.numbered = any(name in used for name in NUMBERED)
+        #: Targets that stay, by mesh that has marked ones.
+        self.kept: dict[int, list[int]] = {}
+
+    def removed(self) -> bytes:
+        """Return the file without them, and without animations that Supple added."""
+        for index, mesh in enumerate(self.file.part("meshes")):
+            if FLESH in _extras(mesh):
+                self.kept[index] = self._take_off(mesh)
+        node_kept = {}
+        for index, node in enumerate(self.file.part("nodes")):
+            if node.get("mesh") in self.kept:
+                node_kept[index] = self.kept[node["mesh"]]
+                _keep_items(node, "weights", node_kept[index])
+        animations = [a for a in self.file.part("animations") if not _extras(a).get(FLESH)]
+        for animation in animations:
+            self._narrow(animation, node_kept)
+        self.file.json["animations"] = [a for a in animations if a["channels"]]
+        if not self.file.json["animations"]:
+            del self.file.json["animations"]
+        for holder in (self.file.json, self.file.json["asset"]):
+            _extras(holder).pop(FLESH, None)
+        return self.file.whole(self.path)
+
+    def _take_off(self, mesh: dict[str, Any]) -> list[int]:
+        """Take marked targets from a mesh; return which stay."""
+        extras, names = mesh["extras"], _names(mesh)
+        mark = extras.pop(FLESH)
+        count = max(len(primitive.get("targets", [])) for primitive in mesh["primitives"])
+        if not isinstance(mark, list) or (count and len(names) != count):
+            raise _LostError
+        kept = [k for k, name in enumerate(names) if name not in mark]
+        if self.numbered and kept != list(range(len(kept))):
+            raise _LostError  # expressions would move others
+        for owner in (mesh, *mesh["primitives"]):
+            if "targetNames" in _extras(owner):
+                _keep_items(owner["extras"], "targetNames", kept)
+            if owner.get("extras") == {}:
+                del owner["extras"]
+        for primitive in mesh["primitives"]:
+            _keep_items(primitive, "targets", kept)
+        _keep_items(mesh, "weights", kept)
+        return kept
+
+    def _narrow(self, animation: dict[str, Any], kept: dict[int, list[int]]) -> None:
+        """Leave weights of targets that stay in an animation's channels, and other channels."""
+        channels = []
+        for channel in animation["channels"]:
+            node, path = channel_target(channel)
+            if path != "weights" or node not in kept:
+                channels.append(channel)
+                continue
+            if not kept[node]:
+                continue
+            sampler = dict(animation["samplers"][channel["sampler"]])
+            parts = 3 if sampler.get("interpolation") == "CUBICSPLINE" else 1
+            rows = self.accessors.count(sampler["input"]) * parts
+            values = self.accessors.raw(sampler["output"])
+            if values.size % rows or values.size // rows <= max(kept[node]):
+                raise _LostError
+            narrow = np.ascontiguousarray(values.reshape(rows, -1)[:, kept[node]])
+            normalized = self.accessors.describe(sampler["output"])[2]
+            sampler["output"] = self.file.accessor(narrow.reshape(-1, 1), normalized=normalized)
+            animation["samplers"].append(sampler)
+            channels.append({**channel, "sampler": len(animation["samplers"]) - 1})
+        animation["channels"] = channels
+
+
+def _keep_items(owner: dict[str, Any], name: str, kept: list[int]) -> None:
+    """Leave some items of a list, and no list without any."""
+    if name in owner:
+        owner[name] = [owner[name][k] for k in kept if k < len(owner[name])]
+        if not owner[name]:
+            del owner[name]
+
+
+def channel_target(channel: dict[str, Any]) -> tuple[int | None, str]:
+    """Return node and path that a channel moves, by a pointer or not."""
+    target = channel["target"]
+    pointer = target.get("extensions", {}).get(POINTER)
+    text = pointer.get("pointer") if isinstance(pointer, dict) else None
+    match = NODE_POINTER.fullmatch(text) if isinstance(text, str) else None
+    if target["path"] == "pointer":
+        return (int(match[1]), match[2]) if match is not None else (None, "pointer")
+    return target.get("node"), target["path"]

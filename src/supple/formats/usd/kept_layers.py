@@ -1,0 +1,210 @@
+"""Originals of USD files that Supple wrote: below a layer, or inside a package.
+
+A layer with curves or flesh has a record in its own data, which names the layer that it is over. In
+a package, .usdz, that one is inside, with all it needs; an original that was a package itself lies
+there in its parts, and the record has the bytes between them.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+import struct
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Collection, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from supple.errors import FormatError
+from supple.formats.file_bytes import LARGEST_FILE
+from supple.formats.registry import USD_SUFFIXES
+from supple.formats.usd.process import WRITING, check_library, run_child
+
+__all__ = ["LayersBelow", "file_before", "layer_record", "package_record"]
+
+#: Layers over layers that are followed; nobody has more.
+MOST_LAYERS = 16
+#: Bytes between the parts of a package, and parts; nobody has more.
+MOST_BETWEEN, MOST_PARTS = 2**26, 100_000
+
+
+def layer_record(path: Path) -> dict[str, Any] | None:
+    """Return what Supple says of a layer that it wrote: what is ``added``, and to what."""
+    check_library(path.name)
+    with tempfile.TemporaryDirectory(prefix="supple-usd-") as folder:
+        request = {"action": "record", "path": str(path.absolute())}
+        found = run_child(WRITING, path.name, Path(folder), request, path.stat().st_size)
+    record: dict[str, Any] | None = found["record"]
+    return record
+
+
+class LayersBelow:
+    """Files below layers that Supple wrote, one after another.
+
+    Those from inside packages lie in folders that are there as long as the context.
+
+    Attributes
+    ----------
+    path : Path
+        The file that was reached.
+    inside : bool
+        Whether it was inside a package.
+    exact : bool
+        Whether it is there to the byte.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.inside, self.exact = path, False, True
+        self._stack, self._count = ExitStack(), 0
+
+    def __enter__(self) -> LayersBelow:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stack.close()
+
+    def descend(self, record: dict[str, Any]) -> None:
+        """Go on to the file that the present one, with this record, is a layer over.
+
+        Raises
+        ------
+        FormatError
+            If it is not beside the layer, or not whole in the package.
+        """
+        self._count += 1
+        if self._count > MOST_LAYERS:
+            raise FormatError(f"{self.path.name}: is a layer over itself; take the original")
+        packed = self.path.suffix.lower() == ".usdz"
+        self.inside = self.inside or packed
+        self.exact = self.exact and ("sha256" in record or not packed)
+        self.path = _file_below(self.path, record, self._stack)
+
+
+@contextmanager
+def file_before(path: Path, added: Collection[str]) -> Iterator[Path]:
+    """Give the file below layers with some of Supple's records, for as long as the context."""
+    with LayersBelow(path) as below:
+        while added and (record := layer_record(below.path)) is not None:
+            if record["added"] not in added:
+                break
+            below.descend(record)
+        yield below.path
+
+
+def _file_below(path: Path, record: dict[str, Any], stack: ExitStack) -> Path:
+    if path.suffix.lower() == ".usdz":
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="supple-original-"))
+        return _taken_out(path, record, Path(folder))
+    below = Path(record["where"])
+    # A path in a file is not to be trusted: what lies outside its folder is not opened.
+    inside = below.resolve().is_relative_to(path.absolute().parent.resolve())
+    if not inside or not below.is_file() or below.samefile(path):
+        raise FormatError(
+            f"{path.name}: the file it is a layer over, {below.name[:80]}, is not beside it; take"
+            " that file itself"
+        )
+    return below
+
+
+# Packages.
+
+
+def package_record(original: Path) -> dict[str, str]:
+    """Return what a layer in a package says of the original, beside the name of its layer."""
+    data = original.read_bytes()
+    record = {"name": original.name, "sha256": hashlib.sha256(data).hexdigest()}
+    if original.suffix.lower() != ".usdz":
+        return record
+    between = _between(data, original)
+    if between is None:
+        return {}  # its parts are there, and the layer that begins it can be read
+    return record | {"package": between}
+
+
+def _between(data: bytes, original: Path) -> str | None:
+    """Return names of a package's parts, and the bytes around them; None if they are packed."""
+    names, gaps, at = [], [], 0
+    with zipfile.ZipFile(original) as archive:
+        for entry in sorted(archive.infolist(), key=lambda each: each.header_offset):
+            name, extra = struct.unpack_from("<HH", data, entry.header_offset + 26)
+            begin = entry.header_offset + 30 + name + extra
+            if entry.compress_type != zipfile.ZIP_STORED or begin < at or not _safe(entry.filename):
+                return None
+            names.append(entry.filename)
+            gaps.append(data[at:begin])
+            at = begin + entry.file_size
+    gaps.append(data[at:])
+    if len(set(names)) < len(names):
+        return None
+    packed = base64.b64encode(zlib.compress(b"".join(gaps), 9)).decode("ascii")
+    return json.dumps({"parts": names, "gaps": [len(gap) for gap in gaps], "bytes": packed})
+
+
+def _safe(name: str) -> bool:
+    """Return whether a part's name leads nowhere else."""
+    path = PurePosixPath(name)
+    plain = not any(c in name for c in ':\\\0"') and name.isprintable()
+    return plain and not path.is_absolute() and ".." not in path.parts and bool(path.name)
+
+
+def _taken_out(path: Path, record: dict[str, Any], folder: Path) -> Path:
+    """Write the original inside a package to a folder, to the byte; return its path."""
+    lost = FormatError(
+        f"{path.name}: what it was before cannot be found in it any more; another program may have"
+        " saved it anew, take the original"
+    )
+    layer = str(record["original"]).removeprefix("./")
+    named = str(record.get("name") or layer)
+    if not _safe(layer) or not _safe(named) or not named.lower().endswith(USD_SUFFIXES):
+        raise lost
+    try:
+        with zipfile.ZipFile(path) as archive:
+            parts = archive.infolist()[1:]
+            if len(parts) > MOST_PARTS or sum(part.file_size for part in parts) > LARGEST_FILE:
+                raise lost
+            if any(part.compress_type != zipfile.ZIP_STORED for part in parts):
+                raise lost
+            if "package" in record:
+                target = folder / PurePosixPath(named).name
+                target.write_bytes(_rebuilt(archive, str(record["package"])))
+            else:
+                target = folder / layer
+                for part in parts:
+                    if _safe(part.filename) and not part.is_dir():
+                        (folder / part.filename).parent.mkdir(parents=True, exist_ok=True)
+                        (folder / part.filename).write_bytes(archive.read(part))
+    except (OSError, zipfile.BadZipFile, ValueError, KeyError, TypeError, zlib.error) as error:
+        raise lost from error
+    if not target.is_file():
+        raise lost
+    told = record.get("sha256")
+    if told is not None and hashlib.sha256(target.read_bytes()).hexdigest() != told:
+        raise lost
+    return target
+
+
+def _rebuilt(archive: zipfile.ZipFile, between: str) -> bytes:
+    """Return the bytes of a package from its parts and what was between them."""
+    told = json.loads(between)
+    names, gaps = list(told["parts"]), [int(gap) for gap in told["gaps"]]
+    if len(gaps) != len(names) + 1 or len(set(names)) < len(names) or min(gaps) < 0:
+        raise ValueError("names and gaps do not fit")
+    if sum(gaps) > MOST_BETWEEN:
+        raise ValueError("too much lies between")
+    try:
+        packed = base64.b64decode(told["bytes"], validate=True)
+    except binascii.Error as error:
+        raise ValueError(str(error)) from None
+    around = zlib.decompressobj().decompress(packed, sum(gaps) + 1)
+    whole, at = [], 0
+    for gap, name in zip(gaps, [*names, None], strict=True):
+        whole.append(around[at : at + gap])
+        at += gap
+        if name is not None:
+            whole.append(archive.read(str(name)))
+    return b"".join(whole)
