@@ -47,8 +47,8 @@ __all__ = [
     "stable_stiffness",
 ]
 
-#: In m/s² for a body of 2 m, beyond which flesh is taken to have been put elsewhere. Corners of real
-#: clips, rounded within the tolerance of smoothing, reach 6,000.
+#: In m/s² for a body of 2 m, beyond which flesh is taken to have been put elsewhere. Corners of
+#: real clips, rounded within the tolerance of smoothing, reach 6,000.
 FASTEST = 10000.0
 
 

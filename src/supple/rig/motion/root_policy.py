@@ -198,9 +198,9 @@ class RootPolicy:
         moves, turns, scales = moves.copy(), turns.copy(), scales.copy()
         for joint in self.tops.tolist():
             self._undo(joint, roots, rotation, world, moves, turns)
-        rest = self.skeleton
+        still = self.skeleton
         for values, calm in zip(
-            (moves, turns, scales), (rest.translations, rest.rotations, rest.scales), strict=True
+            (moves, turns, scales), (still.translations, still.rotations, still.scales), strict=True
         ):
             values[:, self.carriers] = calm[self.carriers]
         return (moves, turns, scales), roots
