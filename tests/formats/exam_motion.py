@@ -326,25 +326,26 @@ def animated_characters() -> list[Path]:
     return [f for f in files if (e := Evaluator(f)).clips and e.vertex_count]
 
 
-def bake(file: Path, output: Path) -> str | None:
+def bake(file: Path, output: Path, tets: int | None) -> str | None:
     """Run the command on all clips, with the sources of this checkout; return its errors."""
     paths = [str(TESTS.parent / "src"), os.environ.get("PYTHONPATH", "")]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
     command = [sys.executable, "-m", "supple.cli.main", "bake", str(file), "--all", "--quiet"]
+    command += [] if tets is None else ["--tets", str(tets)]
     done = subprocess.run(
         [*command, "-o", str(output)], capture_output=True, text=True, env=environment
     )
     return done.stderr.strip() if done.returncode else None
 
 
-def baked_pairs(folder: Path, only: str) -> Iterator[tuple[Path, Path | str]]:
+def baked_pairs(folder: Path, only: str, tets: int | None) -> Iterator[tuple[Path, Path | str]]:
     """Originals with baked files, or with what hinders the bake."""
     folder.mkdir(parents=True, exist_ok=True)
     for file in animated_characters():
         if not fnmatchcase(file.name, f"*{only}*"):
             continue
         output, start = folder / file.name, perf_counter()
-        error = None if output.exists() else bake(file, output)
+        error = None if output.exists() else bake(file, output, tets)
         print(f"{file.name}: baked in {perf_counter() - start:.0f} s", file=sys.stderr, flush=True)
         yield file, error or output
 
@@ -354,12 +355,13 @@ def main() -> int:
     parser.add_argument("files", nargs="*", type=Path, help="pairs of ORIGINAL and BAKED")
     parser.add_argument("--all", type=Path, metavar="FOLDER", help="bake all characters into it")
     parser.add_argument("--only", default="", help="part of the names of characters for --all")
+    parser.add_argument("--tets", type=int, help="tets of each bake, by default its own number")
     parser.add_argument("--json", type=Path, help="file for the figures")
     told = parser.parse_args()
     if bool(told.all) == bool(told.files) or len(told.files) % 2:
         parser.error("give pairs of files, or --all FOLDER")
     pairs: Iterator[tuple[Path, Path | str]] = (
-        baked_pairs(told.all, told.only)
+        baked_pairs(told.all, told.only, told.tets)
         if told.all
         else zip(told.files[::2], told.files[1::2], strict=True)
     )

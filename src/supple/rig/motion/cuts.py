@@ -6,7 +6,7 @@ import numpy as np
 
 from supple.arrays import Floats
 from supple.errors import SuppleError
-from supple.maths.rotations import from_matrix, inverse, logarithm, multiply
+from supple.maths.rotations import from_matrix, inverse, logarithm, multiply, nearest_vectors
 from supple.rig.motion.motion import Motion
 
 __all__ = ["detect_cuts"]
@@ -50,7 +50,7 @@ def detect_cuts(motion: Motion, limit: float = 6.0, acceleration: float = 250.0)
     gaps = np.diff(motion.times)
     turns = from_matrix(motion.roots[:, :3, :3])
     steps = [
-        np.diff(motion.poses, axis=0),
+        _pose_steps(motion),
         np.diff(motion.roots[:, :3, 3], axis=0),
         logarithm(multiply(inverse(turns[:-1]), turns[1:])),
     ]
@@ -62,6 +62,15 @@ def detect_cuts(motion: Motion, limit: float = 6.0, acceleration: float = 250.0)
         usual = np.maximum(limit * _largest_nearby(suddenness), 1.3 * beside)
         jumps |= (suddenness > acceleration) & (suddenness > usual)
     return tuple(int(key) for key in np.flatnonzero(jumps) + 1)
+
+
+def _pose_steps(motion: Motion) -> Floats:
+    """Return differences of poses (t - 1, s); of rotation vectors the shortest equivalent ones."""
+    poses, after = motion.poses[:-1], motion.poses[1:].copy()
+    if motion.tracks is not None:
+        entries = motion.tracks.space.joint_pose.rotation_entries()
+        after[:, entries] = nearest_vectors(after[:, entries], poses[:, entries])
+    return after - poses
 
 
 def _suddenness(velocities: Floats, gaps: Floats) -> Floats:

@@ -193,8 +193,7 @@ class Motion:
     def _sampled(self, tracks: MotionTracks, times: Floats, before: bool) -> tuple[Floats, Floats]:
         """Return poses, with rotation vectors nearest to those of the key before, and roots."""
         poses, roots = tracks.sample(times, before)
-        entries = tracks.space.joint_pose.entries()[:, :3]
-        entries = entries[(entries >= 0).all(axis=1)]
+        entries = tracks.space.joint_pose.rotation_entries()
         keys = np.maximum(np.searchsorted(self.times, times, side="right") - 1, 0)
         near = self.poses[keys[:, None, None], entries]
         poses[:, entries] = nearest_vectors(poses[:, entries], near)

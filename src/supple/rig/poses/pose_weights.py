@@ -92,8 +92,9 @@ class PoseWeights:
         self.poses = owned_array("example poses", poses, shape)
         units = np.ones(shape[1]) if scales is None else scales
         self.scales = owned_array("pose scales", units, (shape[1],))
-        if not (self.scales != 0).all():
-            raise SuppleError(f"pose scale {int(np.argmin(np.abs(self.scales)))} is zero")
+        bad = _wrong_scale(self.scales)
+        if bad >= 0:
+            raise SuppleError(f"pose scale {bad} is not positive, nor of a rotation vector")
         self.names = tuple(names) if names is not None else tuple(map(str, range(shape[0])))
         if len(self.names) != shape[0]:
             raise SuppleError(f"{len(self.names)} names for {shape[0]} poses")
@@ -168,6 +169,20 @@ class PoseWeights:
         return out
 
     __call__ = weights
+
+
+def _wrong_scale(scales: Floats) -> int:
+    """Return a scale that is zero, or negative without its two neighbours; -1 for none."""
+    at = 0
+    while at < len(scales):
+        three = scales[at : at + 3]
+        if scales[at] > 0:
+            at += 1
+        elif len(three) == 3 and (three < 0).all():
+            at += 3
+        else:
+            return at
+    return -1
 
 
 @compiled

@@ -109,6 +109,11 @@ class JointPose:
         entries[self.scaling, 6:] = others[len(self.translating) :]
         return entries
 
+    def rotation_entries(self) -> Ints:
+        """Return where whole rotation vectors stand in the pose, (k, 3)."""
+        vectors = self.entries()[:, :3]
+        return vectors[(vectors >= 0).all(axis=1)]
+
     def _free_channels(self) -> Ints:
         """Return the channels that are entries of the pose, in the pose's order."""
         return np.arange(self._n_channels)
