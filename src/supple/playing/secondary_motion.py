@@ -38,6 +38,8 @@ __all__ = ["ENGINE", "SHAKEN", "CurvePlan", "curve_plan", "curves", "moving_engi
 ENGINE = "rig-space"
 #: Name of the motion of a character that has none: the house's wiggle.
 SHAKEN = "shaken"
+#: Ends of a cycle whose entries differ by less are the same but for the rounding of files.
+ROUNDED = 1e-6
 #: Seconds of a step: frames at 24, 30, 60 and 120 a second all end with one.
 STEP = 1 / 120
 #: Frames per second of a clip whose keys have no rate of their own, and the least and most.
@@ -186,15 +188,17 @@ class CurvePlan:
         even = take.player.motion
         # The last frame may lie a part of a step after the last step.
         times = np.clip(self.times, even.times[0], even.times[-1])
-        keyed, roots = even.at(times) if self.loop else self.motion.at(self.times)
+        keyed, roots = self.motion.at(self.times)
         added = Motion(even.times, take.added, None, "", even.cuts).at(times)[0]
         added = take.within(keyed[:, take.columns], added) * self._faded(times)[:, None]
+        if self.loop and take.player.seamless:
+            added[-1] = added[0]
+            if np.allclose(keyed[-1], keyed[0], rtol=0, atol=ROUNDED):
+                keyed[-1] = keyed[0]
         poses = keyed.copy()
         poses[:, take.columns] += added
         firsts = np.searchsorted(times, even.times[list(even.cuts)] - 1e-9)
         cuts = sorted({int(k) for k in firsts if 0 < k < len(times)})
-        if self.loop and take.player.seamless:
-            keyed[-1], poses[-1] = keyed[0], poses[0]
         report = take.report(character) | {
             "frames": len(times),
             "rate": float(f"{1 / np.median(np.diff(times)):.6g}") if len(times) > 1 else 0.0,

@@ -290,16 +290,18 @@ def _rotation(transform: Floats) -> Floats:
 
 
 def distinct_times(times: Sequence[Floats], nearest: float) -> Floats:
-    """Return all of several lists of times, those nearer than `nearest` to the one before left out.
+    """Return all of several lists of times, those nearer than `nearest` to the next one left out.
+
+    Where two keys are a jump, the one after it is kept.
 
     >>> distinct_times([np.array([0.0, 1.0]), np.array([0.0, 0.5, 1.001])], 0.01)
-    array([0. , 0.5, 1. ])
+    array([0.   , 0.5  , 1.001])
     """
     found = np.unique(np.concatenate(times))
     while len(found) > 1 and (near := np.diff(found) < nearest).any():
-        # Of a run of near times every second one goes at a time.
-        first = near & ~np.concatenate([[False], near[:-1]])
-        found = np.delete(found, np.flatnonzero(first) + 1)
+        # Of a run of near times every second one goes at a time, the last stays.
+        last = near & ~np.concatenate([near[1:], [False]])
+        found = np.delete(found, np.flatnonzero(last))
     return found
 
 
@@ -330,7 +332,11 @@ def joint_reach(
         if parent >= 0:
             low[parent] = np.minimum(low[parent], low[joint])
             high[parent] = np.maximum(high[parent], high[joint])
-    return np.linalg.norm(np.maximum(places - low, high - places), axis=1)
+    reach: Floats = np.linalg.norm(np.maximum(places - low, high - places), axis=1)
+    if points is None:  # the last joints carry something as well: about as long as their bones
+        above = np.where(skeleton.parents >= 0, skeleton.parents, np.arange(len(places)))
+        reach = np.maximum(reach, np.linalg.norm(places - places[above], axis=1))
+    return reach
 
 
 def sampled_tracks(

@@ -23,7 +23,7 @@ JUMP_GAP = 2e-3
 #: A gap of this many seconds is not divided further when a curve is fitted to a track.
 SHORTEST_DIVIDED, MOST_DIVISIONS = 4e-3, 8
 #: Parts of a gap at which a curve is compared with its track.
-COMPARED = np.array([0.15, 0.5, 0.85])
+COMPARED = np.array([0.1, 0.3, 0.5, 0.7, 0.9])
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,8 +154,8 @@ class SmoothTrack:
     Cubic splines through the keys; of rotations, splines of continuous quaternions, which are then
     normalised: C², the same in every frame, and for any number of turns. Where such a curve leaves
     the track by more than the tolerance, as it does between sparse keys, points of the track are
-    added to the keys, halving the gap, until it does not: the corners of the track are rounded
-    near its keys only.
+    added to the keys, halving the gap, until it does not or gaps are 4 ms: the corners of the
+    track are rounded near its keys only.
     """
 
     def __init__(self, track: Track, reach: Floats, tolerance: float, begins: Ints) -> None:

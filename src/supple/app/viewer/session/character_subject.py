@@ -243,7 +243,9 @@ class CharacterSubject(Subject):
             did = self.simulator.step(self.pose, self.root, forces)
         self.recorder.step(self.simulator.dt, self.surface, self.pose, self.root)
         if self.traces is not None:
-            self.traces.add(self.simulator.dt, self.pose, lambda: self.simulator.parameters)
+            playing = self.state == "playing"
+            stepped = self.player.motion.poses[self.player.frame] if playing else self.pose
+            self.traces.add(self.simulator.dt, stepped, lambda: self.simulator.parameters)
         return () if did is None else did.limits  # None where a cut begins anew
 
     def renew(self) -> None:
@@ -413,7 +415,7 @@ class CharacterSubject(Subject):
 
     def _follow_player(self) -> None:
         frame = self.player.frame
-        self.pose, self.root = self.player.motion.poses[frame], self.player.motion.roots[frame]
+        self.pose, self.root = self.player.shown.poses[frame], self.player.shown.roots[frame]
 
     # Poses -------------------------------------------------------------------------------
 
@@ -424,7 +426,7 @@ class CharacterSubject(Subject):
         velocity = None
         if not self._posed:
             if self.state == "playing" and self.player.frame > 0:
-                before = self.player.motion.poses[self.player.frame - 1]
+                before = self.player.shown.poses[self.player.frame - 1]
                 velocity = (self.pose - before) / self.simulator.dt
             # To where the clip is, from where a loop has walked.
             self.simulator.carry(self.pose, self.root)

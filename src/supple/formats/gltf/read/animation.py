@@ -189,15 +189,15 @@ def _times(
 
 
 def _jumping_times(times: Floats) -> tuple[Floats, NDArray[np.int64]]:
-    """Return increasing times, with the second of two equal ones just after the first.
+    """Return increasing times, with the first of two equal ones just before the second.
 
     Of more equal ones the first and the last are kept: nothing plays the others.
     """
     first = np.concatenate([[True], np.diff(times) > 0])
     last = np.concatenate([first[1:], [True]])
     chosen = np.flatnonzero(first | last)
-    late = ~first[chosen]
-    return np.where(late, np.nextafter(times[chosen], np.inf), times[chosen]), chosen
+    early = ~last[chosen]
+    return np.where(early, np.nextafter(times[chosen], -np.inf), times[chosen]), chosen
 
 
 def moving_nodes(forest: NodeForest, animations: Sequence[Sequence[Channel]]) -> set[int]:
