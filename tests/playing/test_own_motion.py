@@ -1,6 +1,7 @@
 """What moves is the file's own motion; a smooth copy drives the flesh, which is carried over."""
 
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from supple.playing.bake import bake_plan, bake_simulator
 
 #: How far skin without flesh may be from the file's own motion: float32, as a part of the size.
 SINGLE = 2e-6
-SMALL = {"tets": 400, "modes": 6, "basis": "modes", "poses": 2}
+SMALL: dict[str, Any] = {"tets": 400, "modes": 6, "basis": "modes", "poses": 2}
 
 
 @pytest.fixture(scope="module")

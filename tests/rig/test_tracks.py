@@ -39,7 +39,8 @@ def arm_tracks(*tracks, size=2.0):
 
 
 def motion_of(tracks, times):
-    return Motion(times, *tracks.sample(times), "swing", tracks=tracks)
+    poses, roots = tracks.sample(np.asarray(times, float))
+    return Motion(times, poses, roots, "swing", tracks=tracks)
 
 
 def test_rotations_go_the_shorter_way_at_a_steady_speed_whatever_the_signs_of_keys():

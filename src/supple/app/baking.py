@@ -428,6 +428,8 @@ def _print_summary(figures: dict[str, Any]) -> None:
         if told := _quality(figures["quality"], clip):
             rows.append(("quality", told))
     reached = 100 * float(figures.get("error") or 0)
+    if figures.get("new") and figures.get("animation"):
+        rows.append(("clip", f'"{figures["animation"]}" is new: the file had no such clip'))
     if figures.get("shapes"):
         rows.append(("shapes", f"{figures['shapes']}, within {reached:.2f} % of the size"))
     elif figures.get("shapes") == 0:

@@ -346,6 +346,10 @@ class _Writer:
             self.animations.append(clip.name)
         else:
             animation = self._new_animation(played.baked.motion.name or "soft")
+            if played.baked.motion.name in self.source.clips:
+                what = f'its clip "{played.baked.motion.name}" plays another motion than was baked'
+                added = animation["name"]
+                warn(f'{self.source.path.name}: {what}, which becomes a new clip "{added}"')
             self.motion.animate(self.file, times, animation, when, played.poses, played.roots)
         old = self._old_weights(played)
         for node in dict.fromkeys([*tracks, *(old if clip is None else ())]):
