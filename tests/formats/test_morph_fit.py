@@ -7,7 +7,7 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from supple.errors import SuppleError
-from supple.formats.morph_fit import fit_morphs
+from supple.formats.morph_fit import fit_morphs, unit_weights
 from supple.rig.deformers.bend import Bend
 from supple.rig.deformers.blend_shapes import BlendShapeRig
 from supple.rig.protocol import Deformer, FunctionRig, Parameter
@@ -241,3 +241,17 @@ def test_shapes_are_the_same_bits_for_any_number_of_threads_of_blas():
         assert np.array_equal(other[0], found[0][0])
         assert np.array_equal(other[1], found[0][1])
         assert other[2] == found[0][2]
+
+
+def test_weights_of_zero_to_one_play_the_same_motion():
+    """Blender's importer and readers of VRM clamp weights below zero."""
+    rng = np.random.default_rng(7)
+    shapes = rng.normal(size=(4, 20, 3)).astype(np.float32)
+    weights = rng.uniform(-1, 1, (30, 4)).astype(np.float32)
+    weights[:, 1] = np.abs(weights[:, 1])
+    played, unit = unit_weights(shapes, weights)
+    assert (unit.min(), unit.max()) == (0, 1)
+    assert len(played) == 5
+    one, two = (np.tensordot(w, s, axes=1) for w, s in ((weights, shapes), (unit, played)))
+    np.testing.assert_allclose(two, one, atol=2e-6)
+    assert unit_weights(shapes, np.abs(weights))[0] is shapes

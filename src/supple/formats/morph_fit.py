@@ -20,7 +20,7 @@ from supple.compiled.jit import compiled
 from supple.errors import SuppleError
 from supple.linalg.blas import single_threaded
 
-__all__ = ["MOST_KEPT", "Progress", "fit_morphs"]
+__all__ = ["MOST_KEPT", "Progress", "fit_morphs", "unit_weights"]
 
 Progress = Callable[[float, str], None]
 #: Arrays of a frame each, or all of them in one.
@@ -309,6 +309,22 @@ def _measure_skinned(
         by_vertex[v] = max(by_vertex[v], off)
         worst = max(worst, off)
     return worst
+
+
+def unit_weights(shapes: Singles, weights: Singles) -> tuple[Singles, Singles]:
+    """Return shapes (b, n, 3) and weights (t, b) of the same motion with weights of 0 to 1.
+
+    Blender clamps weights below 0 when it imports a glTF file, and so do readers of VRM. A weight w
+    from -a to c becomes (w + a) / (a + c), and one more shape, whose weight is 1, takes Σ a s back.
+    """
+    if not len(shapes) or not weights.min() < 0:
+        return shapes, weights
+    low, high = np.minimum(weights.min(axis=0), 0), np.maximum(weights.max(axis=0), 0)
+    width = np.maximum(high - low, np.float32(1e-30))
+    base = np.tensordot(low.astype(np.float64), shapes.astype(np.float64), axes=1)
+    shifted = np.concatenate([(weights - low) / width, np.ones((len(weights), 1))], axis=1)
+    whole = np.concatenate([shapes * width[:, None, None], base[None]])
+    return whole.astype(np.float32), shifted.astype(np.float32)
 
 
 def _raised(weights: Floats, errors: Floats) -> Floats:

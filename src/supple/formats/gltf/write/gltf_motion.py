@@ -232,7 +232,7 @@ class _Writer:
         """Warn of springs of a VRM that move what has flesh now, or drop them."""
         flesh = np.zeros(self.loaded.rig.n_vertices)
         for fit in self.fits:
-            far = np.abs(fit.weights).max(axis=0, initial=0)
+            far = np.ptp(fit.weights, axis=0) if len(fit.weights) else np.zeros(len(fit.shapes))
             reach = np.tensordot(far, np.linalg.norm(fit.shapes, axis=2), axes=1)
             flesh[fit.vertices] = reach > self.error * self.character.surface.size
         moved: set[int] = set()

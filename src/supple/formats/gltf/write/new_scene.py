@@ -13,7 +13,7 @@ from supple.arrays import Singles
 from supple.formats.gltf.gltf_file import CORNERS, VERTICES, GltfFile
 from supple.formats.gltf.write.morph_targets import played_names, target_names, unused_names
 from supple.formats.gltf.write.offsets import in_root_space
-from supple.formats.morph_fit import Progress, fit_morphs
+from supple.formats.morph_fit import Progress, fit_morphs, unit_weights
 from supple.formats.vertex_normals import VertexNormals
 from supple.maths.rotations import continuous, from_matrix
 from supple.mesh.surface import SurfaceMesh
@@ -48,6 +48,7 @@ def new_scene(
     shapes, weights, reached = fit_morphs(
         offsets, None, surface.size, error, progress=lambda part, what: progress(0.8 * part, what)
     )
+    shapes, weights = unit_weights(shapes, weights)
     progress(0.8, "turning normals")
     turned = _normal_shapes(surface, offsets, weights)
     names = unused_names([baked.motion.name or "motion" for baked in bakes], [])

@@ -17,7 +17,7 @@ from supple.formats.gltf.gltf_file import CORNERS, VERTICES, GltfFile
 from supple.formats.gltf.write.morph_targets import played_names, target_names, unused_names
 from supple.formats.gltf.write.new_scene import plain_material, root_tracks
 from supple.formats.gltf.write.offsets import GIVEN_UP, offsets_of_frames
-from supple.formats.morph_fit import Progress, fit_morphs
+from supple.formats.morph_fit import Progress, fit_morphs, unit_weights
 from supple.formats.vertex_normals import VertexNormals
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
@@ -70,6 +70,7 @@ def new_skin(
         moves=moves,
         progress=lambda part, what: progress(0.4 + 0.6 * part, what),
     )
+    shapes, weights = unit_weights(shapes, weights)
     names = unused_names([baked.motion.name or "motion" for baked in bakes], [])
     file, mesh = _scene(character, skin, shapes, target_names(bakes, len(shapes)))
     starts = np.cumsum([0, *(baked.n_frames for baked in bakes)])

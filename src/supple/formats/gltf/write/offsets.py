@@ -11,7 +11,7 @@ from scipy.sparse.csgraph import connected_components
 from supple.arrays import Floats, Ints, Singles
 from supple.formats.gltf.read.gltf import GltfSource
 from supple.formats.gltf.read.skinned_body import GltfPrimitive
-from supple.formats.morph_fit import MOST_KEPT, Progress, fit_morphs
+from supple.formats.morph_fit import MOST_KEPT, Progress, fit_morphs, unit_weights
 from supple.formats.vertex_normals import VertexNormals
 from supple.rig.protocol import Rig
 from supple.rig.unskinning import (
@@ -96,6 +96,7 @@ def fit_groups(
             moves=moves[:, some],
             progress=_within(progress, begin, share),
         )
+        shapes, weights = unit_weights(shapes, weights)
         found.append(ShapedNodes(nodes, vertices, shapes, weights, reached))
     return found
 
