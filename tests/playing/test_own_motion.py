@@ -13,6 +13,9 @@ from helpers.synthetic_clips import BUILDERS
 from supple.errors import SuppleWarning
 from supple.playing import Player
 from supple.playing.bake import bake_plan, bake_simulator
+from supple.rig.motion.motion import Motion
+from supple.rig.motion.motion_tracks import MotionTracks
+from supple.rig.motion.tracks import Track
 
 #: How far skin without flesh may be from the file's own motion: float32, as a part of the size.
 SINGLE = 2e-6
@@ -173,3 +176,28 @@ def test_a_model_keeps_the_motion_of_its_file(swinging, tmp_path):
         ]:
             for one, other in zip(own.at(times), kept.at(times), strict=True):
                 np.testing.assert_array_equal(one, other)
+
+
+def test_a_loop_whose_last_key_steps_back_feels_nothing_of_its_seam(files):
+    """A steady walk: flesh that is carried over the step at the seam goes on with it."""
+    character = loaded(files["step_beside_linear"])
+    own = next(m for m in character.motions.values() if len(m.jumps))
+    space, times = own.tracks.space, np.array([0.0, 1.0])
+    joint = space.split.joint if space.split.joint >= 0 else 0
+    places = np.repeat(space.skeleton.translations[None, joint], 2, axis=0)
+    places[1, 0] += 2.0
+    turns = np.repeat(space.skeleton.rotations[None, [-1]], 3, axis=0)
+    turns[1] = [0, 0, np.sin(0.4), np.cos(0.4)]
+    walk = Track("translation", np.array([joint]), "LINEAR", times, places[:, None])
+    tip = np.array([space.skeleton.n_joints - 1])
+    step = Track("rotation", tip, "STEP", np.array([0.0, 0.5, 1.0]), turns)
+    tracks = MotionTracks(space, (walk, step))
+    keys = np.array([0.0, 0.5, 1.0])
+    motion = Motion(keys, *tracks.sample(keys), "walk", (), tracks)  # type: ignore[call-arg, misc]
+    simulator = supple.Simulator(model_of(character), dt=1 / 180, gravity_mode="none")
+    player, most = Player(simulator, motion, loop=True), 0.0
+    for _ in range(3 * player.n_steps):
+        player.step()
+        most = max(most, float(np.abs(simulator.q).max()))
+    assert player.seamless
+    assert most < 1e-6

@@ -136,15 +136,7 @@ def test_rotation_vectors_are_continuous_through_many_turns():
     turns = (rest * Rotation.from_rotvec(angles[:, None] * axis)).as_quat()
     turns[::3] *= -1
     packed = JointPose(skeleton).pack(None, turns[:, None], None)
-    np.testing.assert_allclose(np.cross(packed, axis), 0, atol=1e-9)
-    found = packed @ axis
-    whole = (found - angles) / (2 * np.pi)
-    np.testing.assert_allclose(whole, whole.round(), atol=1e-9)
-    # Longer than three quarters of a turn, they go on from the shortest.
-    assert np.abs(found).max() <= 1.5 * np.pi
-    jumps = np.abs(np.diff(found)) > 1
-    np.testing.assert_allclose(np.abs(np.diff(found))[jumps], 2 * np.pi, atol=0.1)
-    assert jumps.sum() == 5
+    np.testing.assert_allclose(packed, angles[:, None] * axis, atol=1e-9)
 
 
 @settings(max_examples=60, deadline=None)
@@ -160,9 +152,7 @@ def test_the_packed_vector_is_the_nearest_of_the_equivalent_ones(before, seed):
     difference = np.linalg.norm(packed[-1] - packed[-2])
     unit = packed[-1] / max(np.linalg.norm(packed[-1]), 1e-12)
     for turn in (-2 * np.pi, 2 * np.pi):
-        other = packed[-1] + turn * unit
-        nearer = difference <= np.linalg.norm(other - packed[-2]) + 1e-9
-        assert nearer or np.linalg.norm(other) >= 1.5 * np.pi - 1e-9
+        assert difference <= np.linalg.norm(packed[-1] + turn * unit - packed[-2]) + 1e-9
     same = Rotation.from_rotvec(packed[-1]).inv() * Rotation.from_rotvec(vectors[1])
     assert same.magnitude() < 1e-7
 

@@ -86,3 +86,18 @@ def test_offsets_of_a_black_box_turn_with_the_surface():
     skin = (rig([0.0]) + np.array([0.1, 0, 0])).astype(np.float32)
     SkinTransfer(rig, TRIANGLES)(skin, np.zeros(1), np.eye(4), np.array([np.pi / 2]), np.eye(4))
     np.testing.assert_allclose(skin - rig([np.pi / 2]), np.tile([0, 0.1, 0], (4, 1)), atol=1e-6)
+
+
+def test_skin_of_a_joint_that_is_scaled_to_nothing_has_numbers():
+    skeleton = Skeleton(
+        ["upper", "fore"], [-1, 0], [[0, 0, 0], [1, 0, 0]], scales=[[1] * 3, [0] * 3]
+    )
+    points = np.random.default_rng(4).normal([1, 0, 0], 1, (4, 3))
+    weights = np.array([[1.0, 0], [1, 0], [0, 1], [0, 1]])
+    bind = np.tile(np.eye(4), (2, 1, 1))
+    rig = SkinnedRig(JointPose(skeleton), points, np.tile([0, 1], (4, 1)), weights, bind)
+    first, second = np.zeros((2, 6))
+    second[2] = 0.1
+    skin = rig(first).astype(np.float32)
+    SkinTransfer(rig, TRIANGLES)(skin, first, np.eye(4), second, np.eye(4))
+    np.testing.assert_allclose(skin, rig(second), atol=1e-6)

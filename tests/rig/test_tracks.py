@@ -16,6 +16,7 @@ from supple.rig.motion.motion_tracks import (
     joint_reach,
     sampled_tracks,
 )
+from supple.rig.motion.retarget import retarget
 from supple.rig.motion.tracks import Track
 
 ITEM = np.array([0])
@@ -53,10 +54,9 @@ def test_rotations_go_the_shorter_way_at_a_steady_speed_whatever_the_signs_of_ke
     assert angles_apart(found, exact).max() < 1e-7
 
 
-def test_a_step_holds_until_its_key_and_before_it():
+def test_a_step_holds_until_its_key():
     track = Track("translation", ITEM, "STEP", np.array([0.0, 1.0]), np.eye(2, 3)[:, None])
     assert track.at(np.array([0.999999, 1.0]))[:, 0, 0].tolist() == [1.0, 0.0]
-    assert track.at(np.array([1.0]), before=True)[0, 0, 0] == 1.0
 
 
 def test_cubic_tangents_are_scaled_by_the_gap():
@@ -213,3 +213,91 @@ def test_equivalent_rotation_vectors_are_brought_near():
 def test_a_track_of_another_shape_is_refused():
     with pytest.raises(SuppleError, match="values of a track have shape"):
         Track("rotation", ITEM, "LINEAR", np.zeros(1), np.zeros((1, 1, 3)))
+
+
+def test_dense_samples_of_a_fast_motion_are_no_jumps():
+    """At 600 keys a second the gaps are short, but no shorter than those beside them."""
+    times = np.arange(601) / 600
+    track = Track("rotation", ITEM, "LINEAR", times, turns(3 * np.sin(6 * times)))
+    assert not len(arm_tracks(track).jumps)
+
+
+def test_a_smooth_motion_can_be_looped_and_resampled():
+    times = np.linspace(0, 1, 13)
+    tracks = arm_tracks(Track("rotation", ITEM, "LINEAR", times, turns(np.sin(2 * np.pi * times))))
+    motion = motion_of(tracks, times)
+    when = np.linspace(0, 1, 31)
+    cycle = motion.smooth.repeated(np.eye(4)).at(when)[0]
+    np.testing.assert_array_equal(cycle, motion.repeated(np.eye(4)).at(when)[0])
+    assert np.ptp(cycle[:, 2]) > 1
+    assert np.ptp(motion.smooth.resample(30).poses[:, 2]) > 1
+
+
+def test_a_long_chain_stays_within_two_percent_together():
+    count = 16
+    tail = Skeleton(
+        [f"t{k}" for k in range(count)], np.arange(-1, count - 1), [[0.1, 0, 0]] * count
+    )
+    times = np.arange(9) / 8
+    values = turns(0.5 * (-1.0) ** np.arange(9))
+    none = np.zeros(0)
+    policy = RootPolicy(tail, -1, ITEM, np.empty(0, np.int64))
+    space = TrackSpace(JointPose(tail), policy, np.zeros(3), none, joint_reach(tail), none, 1.6)
+    track = Track("rotation", np.arange(count), "LINEAR", times, np.repeat(values, count, axis=1))
+    tracks = MotionTracks(space, (track,))
+    smooth, when = tracks.smoothed(np.empty(0)), np.linspace(0, 1, 301)
+    one, two = (tail.world(*each.local_transforms(when))[..., :3, 3] for each in (tracks, smooth))
+    assert np.linalg.norm(one - two, axis=-1).max() <= 0.025 * 1.6
+    loose = tracks._smoothed(np.empty(0), 0.01)
+    far = np.linalg.norm(one - tail.world(*loose.local_transforms(when))[..., :3, 3], axis=-1)
+    assert far.max() > 0.03 * 1.6
+
+
+def test_tracks_of_another_rig_are_refused():
+    times = np.linspace(0, 1, 3)
+    tracks = arm_tracks(Track("rotation", ITEM, "LINEAR", times, turns(times)))
+    with pytest.raises(SuppleError, match="5 numbers a pose, and its tracks are of 9"):
+        Motion(times, np.zeros((3, 5)), tracks=tracks)
+
+
+def test_a_retargeted_motion_keeps_its_steps():
+    times = np.array([0.0, 1.0, 2.0])
+    arm = Skeleton(["upper", "fore"], [-1, 0], [[0, 0, 0], [1, 0, 0]])
+    pose, values = JointPose(arm), turns(np.radians([0, 60, 0]))
+    none = np.zeros(0)
+    policy = RootPolicy(arm, -1, ITEM, np.empty(0, np.int64))
+    space = TrackSpace(pose, policy, np.zeros(3), none, joint_reach(arm), none, 2.0)
+    track = Track("rotation", np.array([1]), "STEP", times, values)
+    motion = motion_of(MotionTracks(space, (track,)), times)
+    same = retarget(motion, pose, pose, {"upper": "upper", "fore": "fore"})
+    for time, angle in ((0.5, 0), (1.0, 60), (1.5, 60), (2.0, 0)):
+        assert np.degrees(same.at(time)[0][5]) == pytest.approx(angle, abs=1e-6)
+    assert len(same.jumps) == 2
+
+
+def spinning(static=True):
+    """A root that walks, hips that turn fully, and a prop that nothing moves."""
+    names, parents = ["root", "hips", "chest", "world"], [-1, 0, 1, -1]
+    skeleton = Skeleton(names, parents, [[0, 0, 0], [0, 1, 0], [0, 1, 0], [3, 0, 0]])
+    count = 25
+    moves = np.repeat(skeleton.translations[None], count, axis=0)
+    moves[:, 0, 0] = np.linspace(0, 1, count)
+    spun = np.repeat(skeleton.rotations[None], count, axis=0)
+    spun[:, 1] = turns(np.linspace(0, 2 * np.pi, count), (0, 1, 0))[:, 0]
+    local = moves, spun, np.ones((count, 4, 3))
+    weight = np.array([0.0, 40, 60, 5 if static else 0])
+    return skeleton, local, RootPolicy.chosen(skeleton, [local], weight, 3.0)
+
+
+@pytest.mark.parametrize("static", [False, True])
+def test_hips_that_turn_fully_are_the_root_and_leave_props_where_they_are(static):
+    skeleton, local, policy = spinning(static)
+    assert policy.joint == 1
+    (moves, spun, scales), roots = policy.split(local)
+    again = roots[:, None] @ skeleton.world(moves, spun, scales)
+    true = skeleton.world(*local)
+    carried = [1, 2, 3] if static else [1, 2]
+    np.testing.assert_allclose(again[:, carried], true[:, carried], atol=1e-9)
+    # The pose of the body is at rest: all of its motion is the root's.
+    np.testing.assert_allclose(moves[:, :3], np.repeat(skeleton.translations[None, :3], 25, 0))
+    assert angles_apart(spun[:, :3], skeleton.rotations[:3]).max() < 1e-7

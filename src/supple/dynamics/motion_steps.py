@@ -79,6 +79,7 @@ def even_motion(motion: Motion, first: float, last: float, count: int, rate: flo
         raise SuppleError(f"{motion!r} is too long to be played; choose a part of it")
     times: Floats = np.minimum(first + np.arange(count) / rate, last)
     poses, roots = motion.at(times)
-    firsts = np.searchsorted(times, motion.times[list(motion.cuts)] - 1e-9)
+    begins = motion.times[list(motion.cuts)]
+    firsts = np.searchsorted(times, begins - SINGLE * np.maximum(1.0, np.abs(begins)))
     cuts = sorted({int(step) for step in firsts if 0 < step < count})
     return Motion(times, poses, roots, motion.name, cuts)

@@ -47,6 +47,13 @@ class StepTable:
     before: tuple[Floats, Floats] | None
     displacement: Floats | None = None
 
+    def before_step(self, step: int) -> tuple[Floats, Floats] | None:
+        """Return pose and root a step before one that follows a jump or a cut; None at rest."""
+        if step == self.n_steps and self.displacement is not None:
+            early = self.steps.before(0)
+            return None if early is None else (early[0], self.displacement @ early[1])
+        return self.steps.before(step)
+
     @property
     def motion(self) -> Motion:
         """The motion that flesh is stepped by."""
@@ -231,5 +238,8 @@ def _closed(
     if np.array_equal(moved, np.eye(4)):
         roots[-1] = roots[0]
     table = Motion(even.times, poses, roots, motion.name, even.cuts)
-    before = poses[-2], np.linalg.inv(moved) @ roots[-2]
-    return StepTable(MotionSteps.of(table, motion), before, moved)
+    steps = MotionSteps.of(table, motion)
+    before: tuple[Floats, Floats] | None = (poses[-2], np.linalg.inv(moved) @ roots[-2])
+    if count in steps.jumps:  # the first step comes after a jump
+        before = steps.before(0)
+    return StepTable(steps, before, moved)

@@ -133,7 +133,7 @@ class Player:
             return
         self.frame, self.cycle, self._moved = frame, 0, np.eye(4)
         before = None
-        if frame not in self._anew:
+        if frame not in self._anew and frame not in self._table.steps.jumps:
             before = self.motion.poses[frame - 1], self.motion.roots[frame - 1]
         self.simulator.reset(self.motion.poses[frame], self.motion.roots[frame], before=before)
 
@@ -164,7 +164,7 @@ class Player:
             self.frame = frame
             return None
         if frame in self._table.steps.jumps:
-            before = self._table.steps.before(frame)
+            before = self._table.before_step(frame)
             self.simulator.carry(pose, root, before=self._walked(before))
             self.frame = frame
             return None

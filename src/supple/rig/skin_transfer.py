@@ -17,6 +17,8 @@ __all__ = ["SkinTransfer"]
 
 #: Directions that skinning shrinks to less than this part of the whole are hardly undone.
 FLOOR = 0.05
+#: Added to squares of stretches: skin of a joint that is scaled to nothing has numbers, too.
+LEAST = 1e-12
 
 
 class SkinTransfer:
@@ -62,7 +64,7 @@ class SkinTransfer:
         if isinstance(self._rig, Deformer):
             first, second = (offset_matrices(self._rig, each) for each in (pose, new_pose))
             squared = first.transpose(0, 2, 1) @ first
-            floor = FLOOR**2 * np.trace(squared, axis1=1, axis2=2) / 3 + 1e-300
+            floor = FLOOR**2 * np.trace(squared, axis1=1, axis2=2) / 3 + LEAST
             pulled = first.transpose(0, 2, 1) @ offsets[:, :, None]
             bound = np.linalg.solve(squared + floor[:, None, None] * np.eye(3), pulled)
             offsets += ((second - first) @ bound)[:, :, 0]
@@ -130,7 +132,7 @@ def _transfer(
         for i in range(3):
             pulled[i] = first[0, i] * offset[0] + first[1, i] * offset[1] + first[2, i] * offset[2]
         # (MᵀM + floor) d = Mᵀ u by the adjugate of a symmetric matrix.
-        floor = FLOOR * FLOOR * trace / 3 + 1e-300
+        floor = FLOOR * FLOOR * trace / 3 + LEAST
         a = first[0, 0] ** 2 + first[1, 0] ** 2 + first[2, 0] ** 2 + floor
         b = first[0, 0] * first[0, 1] + first[1, 0] * first[1, 1] + first[2, 0] * first[2, 1]
         c = first[0, 0] * first[0, 2] + first[1, 0] * first[1, 2] + first[2, 0] * first[2, 2]

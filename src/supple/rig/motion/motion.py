@@ -34,6 +34,8 @@ __all__ = ["Motion"]
 SHORTEST_GAP = 1e-6
 #: How far a root's rotation may be from one: files keep float32.
 RIGID = 1e-4
+#: Times that tracks are sampled at together.
+BLOCK = 4096
 #: A resampled motion takes no more memory than this.
 LARGEST_MOTION = 4 * 2**30
 
@@ -53,7 +55,8 @@ class Motion:
         Rotations of a file's precision are made exact.
     name : str
     cuts : sequence of int
-        Keys that begin a new shot: nothing is interpolated between key ``i - 1`` and ``i``.
+        Keys that begin a new shot: flesh begins anew there, and without tracks nothing is
+        interpolated between key ``i - 1`` and ``i``.
     tracks : MotionTracks, optional
         What the file says of the joints at any time; `poses` and `roots` are its samples at the
         keys.
@@ -99,6 +102,9 @@ class Motion:
         object.__setattr__(self, "roots", _checked_roots(what, roots, count))
         object.__setattr__(self, "name", str(name))
         object.__setattr__(self, "cuts", _checked_cuts(what, cuts, count))
+        if tracks is not None and tracks.space.width != shape[1]:
+            wrong = f"its tracks are of {tracks.space.width}"
+            raise SuppleError(f"{what}: {shape[1]} numbers a pose, and {wrong}")
         object.__setattr__(self, "tracks", tracks)
 
     def __repr__(self) -> str:
@@ -166,7 +172,7 @@ class Motion:
             for a, b in pairwise(ends)
         ]
 
-    def at(self, time: ArrayLike, *, before: bool = False) -> tuple[Floats, Floats]:
+    def at(self, time: ArrayLike) -> tuple[Floats, Floats]:
         """Return pose and root at any time between the first and the last key.
 
         Parameters
@@ -174,8 +180,6 @@ class Motion:
         time : float or (k,) array
             Seconds. Without tracks, in the gap before a cut, the old shot goes on, at its last
             velocity for no longer than its last gap.
-        before : bool
-            At the time of a jump, return what was before it.
 
         Returns
         -------
@@ -186,17 +190,20 @@ class Motion:
         if self.tracks is None:
             return self._evaluate(where, self._shots)
         flat = self._inside(where.ravel())
-        poses, roots = self._sampled(self.tracks, flat, before)
+        poses, roots = self._sampled(self.tracks, flat)
         width = self.poses.shape[1]
         return poses.reshape(*where.shape, width), roots.reshape(*where.shape, 4, 4)
 
-    def _sampled(self, tracks: MotionTracks, times: Floats, before: bool) -> tuple[Floats, Floats]:
+    def _sampled(self, tracks: MotionTracks, times: Floats) -> tuple[Floats, Floats]:
         """Return poses, with rotation vectors nearest to those of the key before, and roots."""
-        poses, roots = tracks.sample(times, before)
+        poses, roots = np.empty((len(times), self.poses.shape[1])), np.empty((len(times), 4, 4))
         entries = tracks.space.joint_pose.rotation_entries()
+        for first in range(0, len(times), BLOCK):  # transforms of all joints take much memory
+            some = slice(first, first + BLOCK)
+            poses[some], roots[some] = tracks.sample(times[some])
         keys = np.maximum(np.searchsorted(self.times, times, side="right") - 1, 0)
-        near = self.poses[keys[:, None, None], entries]
-        poses[:, entries] = nearest_vectors(poses[:, entries], near)
+        for vector in entries:
+            poses[:, vector] = nearest_vectors(poses[:, vector], self.poses[keys][:, vector])
         return poses, roots
 
     def _evaluate(self, where: Floats, shots: list[_Shot]) -> tuple[Floats, Floats]:
@@ -262,6 +269,17 @@ class Motion:
         firsts = np.searchsorted(self._inside(times), self.times[list(self.cuts)])
         cuts = sorted({int(first) for first in firsts if 0 < first < count})
         return Motion(times, poses, roots, self.name, cuts, tracks)
+
+    def sampled(self, times: Floats) -> Motion:
+        """Return the motion with keys at these times as well, and the same tracks and cuts."""
+        inside = times[(times >= self.times[0]) & (times <= self.times[-1])]
+        near = np.abs(self.times[np.searchsorted(self.times, inside) - 1] - inside)
+        added = inside[near >= 2 * SHORTEST_GAP]
+        every = np.unique(np.concatenate([self.times, added]))
+        every = every[np.append(np.diff(every) >= SHORTEST_GAP, True)]
+        cuts = np.searchsorted(every, self.times[list(self.cuts)])
+        poses, roots = self.at(every)
+        return Motion(every, poses, roots, self.name, cuts.tolist(), self.tracks)
 
     def slice(self, start: float, stop: float) -> Motion:
         """Return the part from `start` to `stop`, in seconds: the keys inside, and both ends.

@@ -20,7 +20,7 @@ from supple.maths.rotations import (
     to_matrix,
 )
 from supple.rig.motion.root_policy import Locals, RootPolicy
-from supple.rig.motion.tracks import SmoothTrack, Track
+from supple.rig.motion.tracks import COMPARED, SmoothTrack, Track
 from supple.rig.skeleton.joint_pose import JointPose
 from supple.rig.skeleton.joints import Skeleton
 
@@ -28,8 +28,10 @@ __all__ = ["ROOT", "MotionTracks", "TrackSpace", "distinct_times", "joint_reach"
 
 #: Item of a track that moves the whole character.
 ROOT = -1
-#: How far a smoothed track may leave its track, and the smallest jump, as parts of the size.
-TOLERANCE, JUMP = 0.01, 1e-4
+#: How far a smoothed track may leave its track, joints theirs together, and the smallest jump, as
+#: parts of the size.
+TOLERANCE, BOUND, JUMP = 0.01, 0.02, 1e-4
+MOST_HALVINGS, MOST_COMPARED, MOST_SAMPLES = 5, 500, 100_000
 #: Keys beyond each end of a cycle that its curves depend on; farther ones do not matter.
 BEYOND = 12
 #: Samples a second that stand for a cubic track where it is repeated.
@@ -64,6 +66,11 @@ class TrackSpace:
     reach: Floats
     shape_reach: Floats
     size: float
+
+    @property
+    def width(self) -> int:
+        """Length of a pose."""
+        return self.joint_pose.n_parameters + len(self.rest_weights)
 
     @property
     def skeleton(self) -> Skeleton:
@@ -105,12 +112,9 @@ class MotionTracks:
             found.append(Track(track.path, track.items, track.interpolation, times, values))
         return cls(space, tuple(found))
 
-    def sample(self, times: Floats, before: bool = False) -> tuple[Floats, Floats]:
-        """Return poses (t, s) and roots (t, 4, 4); `before` as for `Track.at`.
-
-        Rotation vectors are continuous from row to row.
-        """
-        local, weights, roots = self._values(times, before)
+    def sample(self, times: Floats) -> tuple[Floats, Floats]:
+        """Return poses (t, s), their rotation vectors continuous from row to row, and roots."""
+        local, weights, roots = self._values(times)
         if self.space.split is not None:
             local, roots = self.space.split.split(local)
         rest = self.space.skeleton.scales
@@ -121,9 +125,9 @@ class MotionTracks:
 
     def local_transforms(self, times: Floats) -> Locals:
         """Return local transforms of all joints, (t, J, …), with the root's motion in them."""
-        return self._values(times, False)[0]
+        return self._values(times)[0]
 
-    def _values(self, times: Floats, before: bool) -> tuple[Locals, Floats, Floats]:
+    def _values(self, times: Floats) -> tuple[Locals, Floats, Floats]:
         space, count = self.space, len(times)
         rest = space.skeleton
         tables = {
@@ -134,7 +138,7 @@ class MotionTracks:
         }
         place, turn = np.repeat(space.pivot[None], count, axis=0), None
         for track in self.tracks:
-            values = track.at(times, before)
+            values = track.at(times)
             if len(track.items) == 1 and track.items[0] == ROOT:
                 if track.path == "rotation":
                     turn = values[:, 0]
@@ -149,30 +153,81 @@ class MotionTracks:
         local = tables["translation"], tables["rotation"], tables["scale"]
         return local, tables["weights"][:, :, 0], roots
 
+    @property
+    def own_tracks(self) -> tuple[Track, ...]:
+        """The file's tracks, of smoothed ones too."""
+        return tuple(each if isinstance(each, Track) else each.track for each in self.tracks)
+
     def content(self) -> list[Floats | Ints | str]:
         """Return what tells these tracks from others of the same rig, to be hashed."""
         found: list[Floats | Ints | str] = []
-        for track in self.tracks:
-            if isinstance(track, Track):
-                kind = f"{track.path} {track.interpolation}"
-                found += [kind, track.items, track.times, track.values]
-        return found
+        for track in self.own_tracks:
+            kind = f"{track.path} {track.interpolation}"
+            found += [kind, track.items, track.times, track.values]
+        return [*found, *("smooth" for _ in range(self.own_tracks != self.tracks))]
 
     @cached_property
     def jumps(self) -> Floats:
         """Times at which a track jumps: a step, or two keys at almost the same time."""
         least, found = JUMP * self.space.size, [np.empty(0)]
-        for track in self.tracks:
-            if isinstance(track, Track) and len(track.times) > 1:
+        for track in self.own_tracks:
+            if len(track.times) > 1:
                 found.append(track.times[track.jumps(self.space.reach_of(track), least)])
         return np.unique(np.concatenate(found))
+
+    def sample_times(self, keys: Floats) -> Floats:
+        """Return times, beside those of keys, at which samples joined by lines are these tracks.
+
+        That is up to 1/120 s for cubic tracks.
+        """
+        early = self.jumps - 2e-6
+        if all(track.interpolation != "CUBICSPLINE" for track in self.own_tracks):
+            return early
+        count = min(int((keys[-1] - keys[0]) * SPLINE_RATE) + 2, MOST_SAMPLES)
+        return np.union1d(early, np.linspace(keys[0], keys[-1], count))
 
     def smoothed(self, cuts: Floats, tolerance: float = TOLERANCE) -> MotionTracks:
         """Return tracks whose accelerations are finite, near these: see `SmoothTrack`.
 
-        `cuts` are times of keys that nothing is interpolated to; `tolerance` is a part of the size.
+        Parameters
+        ----------
+        cuts
+            Times of keys that nothing is interpolated to.
+        tolerance
+            Of each track, as a part of the size. Joints of a chain add up: it is halved until
+            their places are within `BOUND`.
         """
-        smooth = []
+        for _ in range(MOST_HALVINGS):
+            smooth = self._smoothed(cuts, tolerance)
+            if self._apart(smooth) <= BOUND * self.space.size:
+                break
+            tolerance *= 0.5
+        return smooth
+
+    def _apart(self, other: MotionTracks) -> float:
+        """Return how far joints, and the ends of the last ones, are from those of other tracks.
+
+        At some times of the gaps between keys, of which no more than `MOST_COMPARED`.
+        """
+        keys = distinct_times([track.times for track in self.own_tracks], 1e-3)
+        gaps = np.diff(keys)[:, None] * COMPARED
+        times = (keys[:-1, None] + gaps)[:: len(keys) // MOST_COMPARED + 1].ravel()
+        if not len(times):
+            return 0.0
+        skeleton, far = self.space.skeleton, 0.0
+        last = np.ones(skeleton.n_joints, dtype=bool)
+        last[skeleton.parents[skeleton.parents >= 0]] = False
+        reach = np.where(last, self.space.reach, 0.0)
+        for some in np.array_split(times, len(times) * skeleton.n_joints // 200_000 + 1):
+            one, two = (skeleton.world(*each.local_transforms(some)) for each in (self, other))
+            change = one - two
+            for axis in range(3):
+                ends = change[..., :3, 3] + reach[:, None] * change[..., :3, axis]
+                far = max(far, float(np.linalg.norm(ends, axis=-1).max(initial=0)))
+        return far
+
+    def _smoothed(self, cuts: Floats, tolerance: float) -> MotionTracks:
+        smooth: list[Track | SmoothTrack] = []
         for track in self.tracks:
             if isinstance(track, Track):
                 reach = self.space.reach_of(track)
@@ -201,8 +256,7 @@ class MotionTracks:
         moved
             (4, 4) from a cycle's roots to the next one's.
         """
-        displaced = self._displaced(first, moved)
-        tracks = [track for track in self.tracks if isinstance(track, Track)]
+        displaced, tracks = self._displaced(first, moved), self.own_tracks
         return replace(
             self, tracks=tuple(_repeated(track, first, last, displaced) for track in tracks)
         )
@@ -217,8 +271,8 @@ class MotionTracks:
         if self.space.split is None:
             return {ROOT: moved}
         moving = np.zeros(self.space.skeleton.n_joints, dtype=bool)
-        for track in self.tracks:
-            if isinstance(track, Track) and track.path in ("translation", "rotation"):
+        for track in self.own_tracks:
+            if track.path in ("translation", "rotation"):
                 keys = track.keys
                 if track.path == "rotation":
                     flipped = np.sum(keys * keys[:1], axis=-1, keepdims=True) < 0
@@ -298,11 +352,7 @@ def distinct_times(times: Sequence[Floats], nearest: float) -> Floats:
     array([0.   , 0.5  , 1.001])
     """
     found = np.unique(np.concatenate(times))
-    while len(found) > 1 and (near := np.diff(found) < nearest).any():
-        # Of a run of near times every second one goes at a time, the last stays.
-        last = near & ~np.concatenate([near[1:], [False]])
-        found = np.delete(found, np.flatnonzero(last))
-    return found
+    return found[np.append(np.diff(found) >= nearest, True)]
 
 
 def joint_reach(

@@ -64,6 +64,8 @@ def retarget(
             f"the motion has {motion.poses.shape[1]} numbers a pose, its skeleton"
             f" {source.n_parameters}; give the joint pose it was made with"
         )
+    if motion.tracks is not None:
+        motion = motion.sampled(motion.tracks.sample_times(motion.times))
     old, new = source.skeleton, target.skeleton
     matched = {
         new.joint(ours): old.joint(theirs) for ours, theirs in match_joints(old, new, names).items()

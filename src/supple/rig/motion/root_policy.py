@@ -140,11 +140,18 @@ class RootPolicy:
             if not free[joint] and (parent < 0 or free[parent])
         ]
         lower = cls._turning_joint(skeleton, leader, samples, load)
+        carriers = np.empty(0, np.int64)
         if lower != leader:
             carriers = skeleton.path(leader, lower)[:-1]
-            return cls(skeleton, lower, np.array([lower]), np.array(carriers, dtype=np.int64))
-        tops = cls._tops_in_rigid_space(skeleton, tops, samples) if leader >= 0 else tops
-        return cls(skeleton, leader, np.array(tops, dtype=np.int64), np.empty(0, np.int64))
+            above, joint = set(carriers.tolist()), leader
+            while (joint := int(parents[joint])) >= 0:
+                above.add(joint)
+            tops = [*(joint for joint in tops if joint not in above), lower]
+        tops = cls._tops_in_rigid_space(skeleton, tops, samples) if lower >= 0 else tops
+        kept = set(tops)
+        if lower != leader and lower not in kept:  # its parents are not scaled evenly
+            return cls(skeleton, leader, np.array(sorted(kept)), np.empty(0, np.int64))
+        return cls(skeleton, lower, np.array(tops, dtype=np.int64), carriers)
 
     @staticmethod
     def _turning_joint(

@@ -13,13 +13,14 @@ from supple.errors import SuppleError
 from supple.maths.curves import Curve
 from supple.maths.rotations import continuous, slerp
 
-__all__ = ["INTERPOLATIONS", "PATHS", "SmoothTrack", "Track"]
+__all__ = ["COMPARED", "INTERPOLATIONS", "PATHS", "SmoothTrack", "Track"]
 
 #: Number of components of each property that a track can move.
 PATHS = {"translation": 3, "rotation": 4, "scale": 3, "weights": 1}
 INTERPOLATIONS = ("LINEAR", "STEP", "CUBICSPLINE")
-#: Two keys nearer than this, in seconds, with different values are a jump, not a fast motion.
-JUMP_GAP = 2e-3
+#: Two keys nearer than this, in seconds, and than this part of the gaps beside them, with different
+#: values are a jump, not a fast motion.
+JUMP_GAP, JUMP_PART = 2e-3, 0.05
 #: A gap of this many seconds is not divided further when a curve is fitted to a track.
 SHORTEST_DIVIDED, MOST_DIVISIONS = 4e-3, 8
 #: Parts of a gap at which a curve is compared with its track.
@@ -71,17 +72,12 @@ class Track:
         values = self.values[..., chosen, :]
         return Track(self.path, self.items[chosen], self.interpolation, self.times, values)
 
-    def at(self, times: Floats, before: bool = False) -> Floats:
-        """Return values at times, (m, k, c).
-
-        At a key of a stepped track that is the key's value; with `before`, the one before it.
-        """
+    def at(self, times: Floats) -> Floats:
+        """Return values at times, (m, k, c); a step begins with its key."""
         if len(self.times) == 1:
             return np.repeat(self.keys, len(times), axis=0)
         clamped = np.clip(times, self.times[0], self.times[-1])
-        side = "left" if before else "right"
-        start = np.searchsorted(self.times, clamped, side=side) - 1  # type: ignore[call-overload]
-        start = np.maximum(start, 0)
+        start = np.searchsorted(self.times, clamped, side="right") - 1
         if self.interpolation == "STEP":
             return self._unit(self.values[start])
         start = np.minimum(start, len(self.times) - 2)
@@ -115,7 +111,9 @@ class Track:
         found = np.zeros(len(self.times), dtype=bool)
         sudden = np.ones(len(self.times) - 1, dtype=bool)
         if self.interpolation != "STEP":
-            sudden = np.diff(self.times) < JUMP_GAP
+            gaps = np.diff(self.times)
+            beside = np.minimum(np.append(np.inf, gaps[:-1]), np.append(gaps[1:], np.inf))
+            sudden = gaps < np.minimum(JUMP_GAP, JUMP_PART * beside)
         late = np.flatnonzero(sudden) + 1
         keys = self.keys
         apart = _apart(self, keys[late], keys[late - 1])
@@ -141,7 +139,7 @@ class SmoothTrack:
     Parameters
     ----------
     track
-        Track to follow, of linear or cubic interpolation.
+        Track to follow, of linear or cubic interpolation; also an attribute.
     reach
         (k,) metres by which a unit of each item's value moves the surface at most.
     tolerance
@@ -159,7 +157,7 @@ class SmoothTrack:
     """
 
     def __init__(self, track: Track, reach: Floats, tolerance: float, begins: Ints) -> None:
-        self.path, self.items = track.path, track.items
+        self.track, self.path, self.items = track, track.path, track.items
         ends = [0, *begins.tolist(), len(track.times)]
         self._starts = track.times[ends[:-1]]
         self._stops = track.times[np.array(ends[1:]) - 1]
@@ -167,10 +165,9 @@ class SmoothTrack:
             _fitted_curves(track, slice(a, b), reach, tolerance) for a, b in pairwise(ends)
         ]
 
-    def at(self, times: Floats, before: bool = False) -> Floats:
-        """Return values at times, (m, k, c), held outside; `before` as for `Track.at`."""
-        side = "left" if before else "right"
-        piece = np.maximum(np.searchsorted(self._starts, times, side=side) - 1, 0)  # type: ignore[call-overload]
+    def at(self, times: Floats) -> Floats:
+        """Return values at times, (m, k, c), held outside."""
+        piece = np.maximum(np.searchsorted(self._starts, times, side="right") - 1, 0)
         clamped = np.clip(times, self._starts[piece], self._stops[piece])
         values = np.empty((len(times), len(self.items), PATHS[self.path]))
         for number in np.unique(piece):

@@ -208,7 +208,8 @@ def pose_distances(pose: Floats, scales: Floats, scaled_poses: Floats, out: Floa
 def _saved(vector: Floats, scales: Floats, example: Floats) -> float:
     """Return by how much the other way round shortens the squared distance of two rotations.
 
-    A rotation vector v and v − 2π v / ‖v‖ are the same rotation; either of the two may be replaced.
+    Vectors that differ by full turns about their axis are the same rotation. Of each the shortest
+    is taken, and one of the two may be replaced by the next that goes the other way.
     """
     one, two = 0.0, 0.0
     for i in range(3):
@@ -217,15 +218,26 @@ def _saved(vector: Floats, scales: Floats, example: Floats) -> float:
     one, two = math.sqrt(one), math.sqrt(two)
     if not one + two > math.pi:
         return 0.0
-    first = 1 - 2 * math.pi / one if one > 0 else 1.0
-    second = 1 - 2 * math.pi / two if two > 0 else 1.0
-    own, other, another = 0.0, 0.0, 0.0
+    first, first_other = _shortest(one)
+    second, second_other = _shortest(two)
+    own, near, other, another = 0.0, 0.0, 0.0, 0.0
     for i in range(3):
         scaled = vector[i] * scales[i]
         own += (scaled - example[i]) ** 2
-        other += (first * scaled - example[i]) ** 2
-        another += (scaled - second * example[i]) ** 2
-    return max(0.0, own - min(other, another))
+        near += (first * scaled - second * example[i]) ** 2
+        other += (first_other * scaled - second * example[i]) ** 2
+        another += (first * scaled - second_other * example[i]) ** 2
+    return own - min(near, min(other, another))
+
+
+@compiled
+def _shortest(angle: float) -> tuple[float, float]:
+    """Return factors that shorten a rotation vector: to half a turn at most, and the other way."""
+    if not angle > 0:
+        return 1.0, 1.0
+    short = angle - 2 * math.pi * round(angle / (2 * math.pi))
+    other = short - 2 * math.pi if short > 0 else short + 2 * math.pi
+    return short / angle, other / angle
 
 
 @compiled

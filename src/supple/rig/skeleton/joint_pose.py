@@ -24,9 +24,6 @@ __all__ = ["JointPose", "PartialJointPose"]
 NEGLIGIBLE = 1e-4
 #: Scales shrink no further than this part of the rest scale; the logarithm of zero is not a pose.
 SMALLEST_SCALE = 1e-6
-#: Rotation vectors longer than three quarters of a turn become the shortest again. Near a full turn
-#: hardly different rotations have vectors that are far apart.
-LONGEST_VECTOR = 1.5 * math.pi
 
 
 class JointPose:
@@ -135,9 +132,8 @@ class JointPose:
         -------
         (…, s) array
             Rotation vectors are continuous along the first axis: of the equivalent vectors the
-            one nearest to the row before, or the shortest where that is longer than three
-            quarters of a turn; the first row's are the shortest. Scales below a millionth of the
-            rest scale are raised to that.
+            one nearest to the row before; the first row's are the shortest. Scales below a
+            millionth of the rest scale are raised to that.
 
         Raises
         ------
@@ -324,7 +320,7 @@ def _relative_vectors(rotations: Floats, rest: Floats, out: Floats) -> int:
                 vector = out[step, row, joint]
                 if step > 0:
                     logarithm_near(relative, out[step - 1, row, joint], vector)
-                if step == 0 or (vector**2).sum() > LONGEST_VECTOR**2:
+                else:
                     logarithm_near(relative, np.zeros(3), vector)
     return -1
 

@@ -92,7 +92,7 @@ def stored_tracks(tracks: MotionTracks, prefix: str) -> tuple[list[dict[str, Any
     listed: list[dict[str, Any]] = []
     arrays: dict[str, NDArray] = {}
     known: dict[bytes, int] = {}
-    for number, track in enumerate(each for each in tracks.tracks if isinstance(each, Track)):
+    for number, track in enumerate(tracks.own_tracks):
         times = known.setdefault(track.times.tobytes(), len(known))
         arrays.setdefault(f"{prefix}.times.{times}", track.times)
         arrays[f"{prefix}.{number}.items"] = narrowed(track.items - ROOT)

@@ -323,6 +323,10 @@ def read_motions(listed: list[Any], reader: TensorReader) -> dict[str, Motion]:
             if moves not in spaces:
                 raise FormatError(f"its motion {k} moves what there is not")
             tracks = restored_tracks(kept, reader, f"motions.{k}.tracks", spaces[moves])
+            try:
+                tracks.sample(np.zeros(1))
+            except (np.linalg.LinAlgError, IndexError, ValueError) as error:
+                raise FormatError(f"tracks of its motion {k} move nothing that can be") from error
         told.finish()
         times = reader.floats(f"motions.{k}.times", (None,), single=False)
         poses = reader.floats(f"motions.{k}.poses", (len(times), None))
