@@ -193,7 +193,7 @@ def test_a_loop_whose_last_key_steps_back_feels_nothing_of_its_seam(files):
     step = Track("rotation", tip, "STEP", np.array([0.0, 0.5, 1.0]), turns)
     tracks = MotionTracks(space, (walk, step))
     keys = np.array([0.0, 0.5, 1.0])
-    motion = Motion(keys, *tracks.sample(keys), "walk", (), tracks)  # type: ignore[call-arg, misc]
+    motion = Motion(keys, *tracks.sample(keys), "walk", (), tracks)
     simulator = supple.Simulator(model_of(character), dt=1 / 180, gravity_mode="none")
     player, most = Player(simulator, motion, loop=True), 0.0
     for _ in range(3 * player.n_steps):

@@ -136,6 +136,11 @@ def test_a_step_beside_a_line_leaves_the_line_smooth():
     np.testing.assert_allclose(motion.jumps, times[1:])
 
 
+def test_nothing_moves_without_tracks():
+    motion = motion_of(arm_tracks(), [0.0, 1.0])
+    np.testing.assert_array_equal(motion.smooth.at(0.5)[0], np.zeros(9))
+
+
 def test_one_key_holds_and_is_smooth():
     motion = motion_of(
         arm_tracks(Track("rotation", ITEM, "LINEAR", np.zeros(1), turns([1.0]))), [0]

@@ -210,10 +210,10 @@ class MotionTracks:
         At some times of the gaps between keys, of which no more than `MOST_COMPARED`.
         """
         keys = distinct_times([track.times for track in self.own_tracks], 1e-3)
+        if len(keys) < 2:
+            return 0.0
         gaps = np.diff(keys)[:, None] * COMPARED
         times = (keys[:-1, None] + gaps)[:: len(keys) // MOST_COMPARED + 1].ravel()
-        if not len(times):
-            return 0.0
         skeleton, far = self.space.skeleton, 0.0
         last = np.ones(skeleton.n_joints, dtype=bool)
         last[skeleton.parents[skeleton.parents >= 0]] = False
@@ -351,7 +351,9 @@ def distinct_times(times: Sequence[Floats], nearest: float) -> Floats:
     >>> distinct_times([np.array([0.0, 1.0]), np.array([0.0, 0.5, 1.001])], 0.01)
     array([0.   , 0.5  , 1.001])
     """
-    found = np.unique(np.concatenate(times))
+    found = np.unique(np.concatenate([np.empty(0), *times]))
+    if not len(found):
+        return found
     return found[np.append(np.diff(found) >= nearest, True)]
 
 

@@ -232,9 +232,8 @@ class CharacterSubject(Subject):
         self.obstacles.step(self.simulator, self.simulator.dt, walked)
         if "objects" in self.parts:
             self.objects.step(self.simulator, self.simulator.dt, walked)
-        forces = None
-        if self.hands:
-            forces = SkinGrip.total(self.hands.values(), self.surface(self._skin))
+        hands = self.hands.values()
+        forces = SkinGrip.total(hands, self.surface(self._skin)) if hands else None
         if self.state == "playing":
             did = self.player.step(forces=forces)
             self._follow_player()
@@ -243,9 +242,12 @@ class CharacterSubject(Subject):
             did = self.simulator.step(self.pose, self.root, forces)
         self.recorder.step(self.simulator.dt, self.surface, self.pose, self.root)
         if self.traces is not None:
-            playing = self.state == "playing"
-            stepped = self.player.motion.poses[self.player.frame] if playing else self.pose
-            self.traces.add(self.simulator.dt, stepped, lambda: self.simulator.parameters)
+            at = (
+                self.player.motion.poses[self.player.frame]
+                if self.state == "playing"
+                else self.pose
+            )
+            self.traces.add(self.simulator.dt, at, lambda: self.simulator.parameters)
         return () if did is None else did.limits  # None where a cut begins anew
 
     def renew(self) -> None:
