@@ -237,17 +237,13 @@ class CharacterSubject(Subject):
         if self.state == "playing":
             did = self.player.step(forces=forces)
             self._follow_player()
+            stepped = self.player.motion.poses[self.player.frame]
         else:
-            self.pose = self._follower.step(self.simulator.dt)
+            stepped = self.pose = self._follower.step(self.simulator.dt)
             did = self.simulator.step(self.pose, self.root, forces)
         self.recorder.step(self.simulator.dt, self.surface, self.pose, self.root)
         if self.traces is not None:
-            at = (
-                self.player.motion.poses[self.player.frame]
-                if self.state == "playing"
-                else self.pose
-            )
-            self.traces.add(self.simulator.dt, at, lambda: self.simulator.parameters)
+            self.traces.add(self.simulator.dt, stepped, lambda: self.simulator.parameters)
         return () if did is None else did.limits  # None where a cut begins anew
 
     def renew(self) -> None:
