@@ -86,8 +86,8 @@ def logarithm(quaternions: ArrayLike) -> Floats:
 def nearest_vectors(vectors: ArrayLike, near: ArrayLike) -> Floats:
     """Return rotation vectors (…, 3) of the same rotations that are nearest to `near`, (…, 3).
 
-    >>> nearest_vectors([-3.0, 0.0, 0.0], [3.0, 0.0, 0.0]).round(4)
-    array([3.2832, 0.    , 0.    ])
+    >>> nearest_vectors([-3.0, 0.0, 0.0], [3.0, 0.0, 0.0])[0].round(4)
+    np.float64(3.2832)
     """
     v, other = np.asarray(vectors, dtype=np.float64), np.asarray(near, dtype=np.float64)
     angle = np.linalg.norm(v, axis=-1, keepdims=True)

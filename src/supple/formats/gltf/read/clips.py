@@ -133,6 +133,17 @@ def read_clips(document: Document, moves: list[list[Channel]], reader: ClipReade
     return dict(zip(unique_names(names), found, strict=True))
 
 
+def _rest_points(skeleton: Skeleton, body: Body) -> Floats:
+    """Return the surface at rest, (n, 3): a file may bind it anywhere."""
+    matrices = skeleton.rest_world() @ body.inverse_bind
+    placed = np.zeros_like(body.points)
+    for slot in range(body.joints.shape[1]):
+        joints = body.joints[:, slot]
+        there = np.einsum("nij,nj->ni", matrices[joints, :3, :3], body.points)
+        placed += body.weights[:, slot, None] * (there + matrices[joints, :3, 3])
+    return placed
+
+
 def pose_clips(
     reader: ClipReader,
     clips: Clips,
@@ -146,7 +157,7 @@ def pose_clips(
     reach = joint_reach(skeleton)
     if body is not None:
         np.add.at(weight, body.joints.ravel(), body.weights.ravel())
-        reach = joint_reach(skeleton, body.points, body.joints, body.weights)
+        reach = joint_reach(skeleton, _rest_points(skeleton, body), body.joints, body.weights)
         if len(body.deltas):
             shape_reach = np.linalg.norm(body.deltas, axis=2).max(axis=1, initial=0)
     space = TrackSpace(
