@@ -321,11 +321,12 @@ def test_both_files_give_the_same_flesh(tmp_path, name):
     both = [loaded(as_gltf(nodes, tmp_path / "a.glb")), loaded(as_usd(nodes, tmp_path / "a.usda"))]
     # All tets: modes of a bar come in pairs, which rounding turns.
     how: dict[str, Any] = {"tets": 300, "engine": "full", "young": 1e5, "rate": 12.0}
-    bakes = [supple.bake(each, **how) for each in both]
+    # The tail swings as far to both sides: rounding would choose which side is an example first.
+    examples = [each.sampled_poses()[[3, 7]] for each in both]
+    bakes = [supple.bake(c, **how, poses=p) for c, p in zip(both, examples, strict=True)]
     added = [each.frames - shown(each.character, each.motion) for each in bakes]
     assert np.abs(added[0]).max() > 1e-3
-    # Rest is the nodes' pose in glTF and the bound one in USD: the tets are not the same.
-    np.testing.assert_allclose(added[0], added[1], atol=0.03 * np.abs(added[0]).max())
+    np.testing.assert_allclose(added[0], added[1], atol=0.005 * np.abs(added[0]).max())
 
 
 def test_the_walking_man_is_the_same_man_in_both_formats(assets):
