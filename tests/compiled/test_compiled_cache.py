@@ -240,3 +240,20 @@ def test_a_stamp_is_the_same_in_every_process():
         for seed in ("1", "2")  # which order {"reassoc", "contract"} differently
     }
     assert stamps == {source_stamp(take_steps) + "\n"}
+
+
+def test_library_functions_do_not_inherit_how_their_first_caller_rounds():
+    """Numba compiles `int_power` once for all callers; the fused caller here is the first."""
+    code = (
+        "from llvmlite import binding\n"
+        "from supple.compiled.jit import compiled_fused\n"
+        "def power(x, n):\n"
+        "    return x ** n\n"
+        "power = compiled_fused(power)\n"
+        "assert power(2.0, 3) == 8.0\n"
+        "(part,) = power._parts.values()\n"
+        "print(str(binding.parse_bitcode(part.library.unit.bitcode)))\n"
+    )
+    llvm = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "int_power" in llvm.stdout
+    assert " contract " not in llvm.stdout

@@ -39,15 +39,19 @@ class _Part:
 
 
 class _PartPipeline(compiler.Compiler):
-    """Numba's steps, which hand nothing on to what they compile on the way.
+    """Numba's pipeline, with options that functions of Numba's library do not inherit.
 
-    A function of Numba's library is compiled once, for its first caller: with that one's way to
-    round, its code would depend on the order of calls.
+    Numba compiles a library function once, with the options of its first caller, and keeps it for
+    all later callers. An inherited ``fastmath`` would make results depend on the order of calls.
     """
 
     def define_pipelines(self) -> Any:
-        handed_on = ConfigStack().top()
-        handed_on.fastmath, handed_on.forceinline = FastMathOptions(False), False
+        # Overloads take their options from the stack, subroutines from the target context.
+        inherited = ConfigStack().top()
+        inherited.fastmath, inherited.forceinline = FastMathOptions(False), False
+        context = self.state.targetctx
+        exact = context.subtarget(fastmath=FastMathOptions(False))
+        context._compile_subroutine_no_cache = exact._compile_subroutine_no_cache
         return super().define_pipelines()
 
 
