@@ -20,10 +20,10 @@ from collections import deque
 from pathlib import Path
 from typing import Any
 
-from supple.app.batch.asked_sources import asked_jobs
 from supple.app.batch.batch import _missing
 from supple.app.batch.batch_options import BatchOptions
 from supple.app.batch.batch_page import write_batch_page
+from supple.app.batch.inputs import asked_jobs
 from supple.app.batch.job_process import Outcome
 from supple.app.batch.journal import JOURNAL, Journal, read_journal
 from supple.app.batch.planned_jobs import plan

@@ -5,6 +5,7 @@ Names here are imported when first used, so that ``import supple`` costs nothing
 
 from __future__ import annotations
 
+import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -26,9 +27,9 @@ if TYPE_CHECKING:
     from supple.mesh.distance_field import Solid
     from supple.mesh.obstacles import Capsule, Plane, Sphere
     from supple.mesh.polyhedra import Box, Convex
-    from supple.playing.bake import bake, bake_all
-    from supple.playing.player import Player
-    from supple.playing.secondary_motion import curves
+    from supple.playback.bake import bake, bake_all
+    from supple.playback.player import Player
+    from supple.playback.secondary_motion import curves
     from supple.rig.baked_motion import BakedMotion
     from supple.rig.free_curves import FreeCurves
 
@@ -78,7 +79,7 @@ _HOMES = {
     "HapticBall": "supple.engines.stvk.haptics.haptic_ball",
     "Material": "supple.elastic.material",
     "Plane": "supple.mesh.obstacles",
-    "Player": "supple.playing.player",
+    "Player": "supple.playback.player",
     "PoseSpaceModel": "supple.engines.pose_space.model.model",
     "RigidObject": "supple.dynamics.rigid_object",
     "Simulator": "supple.engines.factory",
@@ -86,10 +87,10 @@ _HOMES = {
     "Sphere": "supple.mesh.obstacles",
     "StvkModel": "supple.engines.stvk.model",
     "StvkSimulator": "supple.engines.stvk.simulator",
-    "bake": "supple.playing.bake",
-    "bake_all": "supple.playing.bake",
+    "bake": "supple.playback.bake",
+    "bake_all": "supple.playback.bake",
     "build": "supple.engines.factory",
-    "curves": "supple.playing.secondary_motion",
+    "curves": "supple.playback.secondary_motion",
     "load": "supple.formats.load",
     "load_model": "supple.engines.factory",
     "save": "supple.formats.save",
@@ -104,14 +105,22 @@ _PACKAGES = (
     "linalg",
     "maths",
     "mesh",
-    "playing",
+    "playback",
     "reduction",
     "rig",
     "scenes",
 )
 
 
+#: Packages under their names before 0.2.
+_RENAMED = {"playing": "playback"}
+
+
 def __getattr__(name: str) -> Any:
+    if name in _RENAMED:
+        new = _RENAMED[name]
+        warnings.warn(f"supple.{name} is now supple.{new}", DeprecationWarning, stacklevel=2)
+        name = new
     if name in _PACKAGES:
         return import_module(f"supple.{name}")
     if name in _HOMES:

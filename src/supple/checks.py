@@ -13,22 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 from supple.arrays import Floats, Ints
 from supple.errors import SuppleError
 
-__all__ = [
-    "checked_array",
-    "checked_choice",
-    "checked_count",
-    "checked_indices",
-    "checked_masses",
-    "checked_number",
-    "checked_path",
-    "checked_whole_numbers",
-    "numbers",
-    "owned_array",
-    "plain_array",
-    "shown",
-    "without_overflow",
-]
-
 
 def shown(value: object, most: int = 60) -> str:
     """Return the beginning of a value's repr on one line, for errors to quote."""

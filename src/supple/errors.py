@@ -8,16 +8,6 @@ from __future__ import annotations
 
 import warnings
 
-__all__ = [
-    "FormatError",
-    "MeshError",
-    "SolverError",
-    "SuppleError",
-    "SuppleWarning",
-    "warn",
-]
-
-
 #: Nobody reads on; what a file has put into a message may be without end.
 LONGEST_LINE = 1000
 

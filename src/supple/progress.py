@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-__all__ = ["PartDone", "Progress", "unreported"]
-
 #: Called with the part done, 0 to 1.
 PartDone = Callable[[float], None]
 #: Called with the part done, 0 to 1, and what is being done, for people.

@@ -20,16 +20,6 @@ from numpy.typing import NDArray
 
 from supple.errors import FormatError
 
-__all__ = [
-    "HeaderReader",
-    "TensorReader",
-    "checked_json",
-    "header_texts",
-    "packed_tensors",
-    "unpacked_tensors",
-]
-
-
 Arrays = dict[str, NDArray]
 
 

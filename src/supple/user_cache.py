@@ -29,19 +29,6 @@ from numpy.typing import NDArray
 from supple.errors import SuppleError
 from supple.saving import write_chunks, write_whole
 
-__all__ = [
-    "CacheKind",
-    "Cached",
-    "cached",
-    "cached_arrays",
-    "content_hash",
-    "keep",
-    "model_cache",
-    "packed",
-    "running_cache",
-    "unpacked",
-]
-
 Arrays = dict[str, NDArray]
 Result = TypeVar("Result")
 

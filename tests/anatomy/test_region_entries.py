@@ -13,7 +13,7 @@ from helpers.sample_bodies import figure
 from supple.anatomy.anatomy import Anatomy, anatomy_of
 from supple.anatomy.region_entries import read_entries, write_entries
 from supple.errors import SuppleError, SuppleWarning
-from supple.playing.bake_model import model_options
+from supple.playback.bake_model import model_options
 from supple.rig.character import Character
 
 

@@ -21,7 +21,7 @@ from supple.app.character_models import prepared_model, read_character
 from supple.app.pictures.anatomy_colours import ANATOMY_MAPS, ROLE_COLOURS, anatomy_map
 from supple.cli.main import main
 from supple.errors import SuppleWarning
-from supple.playing import bake_model
+from supple.playback import bake_model
 
 pytestmark = pytest.mark.filterwarnings("ignore::supple.SuppleWarning")
 SMALL = ("--tets", "600", "--modes", "6", "--poses", "1", "-q")

@@ -21,7 +21,7 @@ from supple.errors import SuppleWarning
 from supple.formats.load import load
 from supple.formats.save import save
 from supple.lab.bench.bake_bench import markdown
-from supple.playing.bake import bake
+from supple.playback.bake import bake
 from supple.rig.baked_motion import BakedMotion
 
 NAMES = ("Fox", "q_Whale", "hand_left")

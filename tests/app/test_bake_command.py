@@ -30,7 +30,7 @@ from supple.app.character_models import (
 from supple.app.stiffness_maps import read_stiffness
 from supple.cli.main import main
 from supple.errors import SuppleError, SuppleWarning
-from supple.playing.bake import bake
+from supple.playback.bake import bake
 from supple.rig.character import Character
 from supple.rig.protocol import FunctionRig
 

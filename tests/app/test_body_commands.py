@@ -9,7 +9,7 @@ import pytest
 
 import supple
 from helpers.smpl_samples import body_fields, write_body
-from supple.app.body_words import body_words
+from supple.app.body_options import body_options
 from supple.cli.main import main
 
 
@@ -67,9 +67,9 @@ def test_what_cannot_be_is_one_line_and_leaves_nothing(words, what, files, capsy
 
 
 def test_words_are_numbers_or_the_motion_s_own():
-    assert body_words("Run", None) == {}
-    assert body_words("a/run.npz", " 1, -2 3") == {"motion": "a/run.npz", "betas": [1, -2, 3]}
-    assert body_words(None, "motion") == {"betas": "motion"}
+    assert body_options("Run", None) == {}
+    assert body_options("a/run.npz", " 1, -2 3") == {"motion": "a/run.npz", "betas": [1, -2, 3]}
+    assert body_options(None, "motion") == {"betas": "motion"}
 
 
 def test_a_body_is_built_with_all_of_its_rig_and_baked(tmp_path, monkeypatch, assets, capsys):

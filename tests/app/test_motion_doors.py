@@ -17,16 +17,16 @@ import supple
 from helpers.commands import run_here
 from helpers.spring_engine import spring_engine
 from helpers.tail_file import tail_builder
-from supple.app.batch.asked_sources import asked_jobs
+from supple.app.batch.inputs import asked_jobs
 from supple.app.viewer import serve
 from supple.engines.full.full_character import FullCharacterSimulator
 from supple.engines.pose_space.build.pose_selection import poses_from_frames
 from supple.errors import SuppleError
 from supple.lab.bench.budget_bench import BudgetOptions, measure
 from supple.lab.bench.timing import motion_of
-from supple.playing.bake import bake_plan
-from supple.playing.player import Player
-from supple.playing.secondary_motion import curve_plan
+from supple.playback.bake import bake_plan
+from supple.playback.player import Player
+from supple.playback.secondary_motion import curve_plan
 from supple.rig.character import Character
 
 #: The flesh of the small character is softer than its motion allows, and made firmer.

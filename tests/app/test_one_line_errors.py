@@ -23,8 +23,8 @@ from supple.formats.vega.bou import read_bou, write_bou
 from supple.formats.vega.cub import CubicForce, read_cub, write_cub
 from supple.formats.vega.modal_matrix import read_modal_matrix, write_modal_matrix
 from supple.formats.vega.vega_model import read_vega, write_vega
-from supple.playing.bake_model import check_model
-from supple.playing.player import Player
+from supple.playback.bake_model import check_model
+from supple.playback.player import Player
 from supple.scenes.bodies.beam import beam
 
 ROWS: Any = np.zeros((9, 9))  # whose repr has a line for each

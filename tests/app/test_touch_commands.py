@@ -13,13 +13,13 @@ import pytest
 import supple
 from helpers.smpl_samples import body_fields, write_body
 from helpers.soft_skeleton_samples import elbow, soft_elbow
-from supple.app.touch_options import TouchOptions, obstacle_of
+from supple.app.contact_options import ContactOptions, obstacle_of
 from supple.cli.main import main
 from supple.engines.engine import ENGINES
 from supple.errors import SuppleError
 from supple.formats.readings_table import COLUMNS, write_readings
 from supple.mesh.obstacles import Plane
-from supple.playing.bake import bake_simulator
+from supple.playback.bake import bake_simulator
 
 
 @pytest.fixture
@@ -148,13 +148,13 @@ def test_a_mesh_can_stand_in_the_way(tmp_path):
 
 def test_options_of_the_command_are_those_of_the_simulator():
     row = ENGINES["soft-skeleton"]
-    told = TouchOptions(obstacle=["sphere:0,1,0,0.2"], ground=-0.3, tracking=2.0, root="free")
+    told = ContactOptions(obstacle=["sphere:0,1,0,0.2"], ground=-0.3, tracking=2.0, root="free")
     found = told.stepping(row)
     assert [type(each).__name__ for each in found["obstacles"]] == ["Sphere", "Plane"]
     assert (found["tracking"], found["root"]) == (2.0, "free")
-    assert TouchOptions(gravity="1.6").stepping(row) == {"gravity": [0.0, -1.6, 0.0]}
-    assert TouchOptions(self_contact=False).stepping(row) == {"self_contact": False}
-    assert TouchOptions().stepping(row) == {}
+    assert ContactOptions(gravity="1.6").stepping(row) == {"gravity": [0.0, -1.6, 0.0]}
+    assert ContactOptions(self_contact=False).stepping(row) == {"self_contact": False}
+    assert ContactOptions().stepping(row) == {}
 
 
 def test_info_tells_of_a_model_of_any_engine(arm, capsys):

@@ -30,8 +30,8 @@ from supple.app.viewer.session.session import FASTEST, Session
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.errors import SolverError, SuppleError, SuppleWarning
 from supple.mesh.shape_surface import shape_surface
-from supple.playing.bake import bake
-from supple.playing.player import Player
+from supple.playback.bake import bake
+from supple.playback.player import Player
 from supple.rig.motion.motion import Motion
 from supple.rig.protocol import Rig
 from supple.rig.skeleton.joint_pose import JointPose

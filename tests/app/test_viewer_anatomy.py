@@ -26,7 +26,7 @@ from supple.app.viewer.session.character_subject import CharacterSubject
 from supple.app.viewer.session.session import Session
 from supple.engines.engine import ENGINES
 from supple.errors import SuppleError
-from supple.playing.bake import bake
+from supple.playback.bake import bake
 from supple.rig.character import Character
 
 pytest.importorskip("viser", reason="viser is not installed")

@@ -118,7 +118,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             monkeypatch.setitem(defaults, name, less)
             if name in row.bake_options:
                 monkeypatch.setitem(row.bake_options, name, less)
-    monkeypatch.setattr("supple.playing.bake_model.TETS", LEAST_TETS)
+    monkeypatch.setattr("supple.playback.bake_model.TETS", LEAST_TETS)
     for farm in ("ProcessFarm", "DaskFarm"):  # jobs of batches run here, with the same defaults
         monkeypatch.setattr(f"supple.app.batch.batch.{farm}", lambda *told: HereFarm())
     return tmp_path

@@ -26,8 +26,8 @@ from supple.formats.save import save
 from supple.formats.vertex_normals import VertexNormals
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
+from supple.rig.inverse_skinning import undone
 from supple.rig.motion.motion import Motion
-from supple.rig.unskinning import undone
 
 REAL = ("q_Rat", "Fox", "CesiumMan", "RiggedFigure", "mh_arm_flex", "q_Whale", "q_Puffer")
 FEATURES = (
@@ -357,7 +357,7 @@ def test_normals_turn_with_the_flesh(assets, tmp_path):
     clip = character.source.clips[baked.motion.name]
     poses, _ = clip.sample(np.float32(baked.times))
     surface = VertexNormals(character.surface.triangles, len(character.surface.vertices))
-    from supple.rig.unskinning import offset_matrices
+    from supple.rig.inverse_skinning import offset_matrices
 
     primitive = character.source.primitives[0]
     described = reference.json["meshes"][primitive.mesh]["primitives"][primitive.primitive]

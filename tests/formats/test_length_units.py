@@ -128,7 +128,7 @@ def test_scenes_have_no_unit_to_be_told(command, capsys):
 def test_a_model_of_another_unit_is_refused_and_says_so(tmp_path):
     from helpers.build_samples import stepped_model
     from supple.mesh.surface import SurfaceMesh
-    from supple.playing.bake_model import check_model
+    from supple.playback.bake_model import check_model
     from supple.rig.character import Character
 
     model = stepped_model("firm")

@@ -10,11 +10,11 @@ from supple.errors import SuppleError
 from supple.formats.morph_fit import fit_morphs, unit_weights
 from supple.rig.deformers.bend import Bend
 from supple.rig.deformers.blend_shapes import BlendShapeRig
+from supple.rig.inverse_skinning import OffsetMatrices, offset_matrices, offsets_before_skinning
 from supple.rig.protocol import Deformer, FunctionRig, Parameter
 from supple.rig.skeleton.joint_pose import JointPose
 from supple.rig.skeleton.joints import Skeleton
 from supple.rig.skeleton.skinning import SkinnedRig
-from supple.rig.unskinning import OffsetMatrices, offset_matrices, offsets_before_skinning
 
 
 def tube() -> np.ndarray:

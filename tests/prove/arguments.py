@@ -139,7 +139,7 @@ def _rig(names: Any, parents: Any, offsets: Any, pose: Any) -> Any:
 
 def _player(motion: Any, steps: Any, **options: Any) -> Any:
     from supple.engines.pose_space.simulator import PoseSpaceSimulator
-    from supple.playing.player import Player
+    from supple.playback.player import Player
 
     player = Player(PoseSpaceSimulator(_bar()), motion, **options)
     return player.step()

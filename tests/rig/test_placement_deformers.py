@@ -27,9 +27,9 @@ from supple.rig.deformers.wire import Wire, WiresPlacement, nearest_parameters
 from supple.rig.placement.placement import CalledPlacement, DeformingPlacement, placement
 from supple.rig.protocol import FunctionRig
 from supple.rig.tets.character_placement import CharacterPlacement
+from supple.rig.tets.corotated_corrections import TurnedPlacement
 from supple.rig.tets.shepard import ShepardRig
 from supple.rig.tets.tet_rig import TetRig, fit_tet_rig
-from supple.rig.tets.turned_corrections import TurnedPlacement
 
 CLOUD = np.random.default_rng(0).uniform(-1, 1, (203, 3))
 CURVE = np.array([[-1, 0, 0], [-0.5, 0.2, 0], [0, 0, 0.1], [0.5, 0, 0], [1, 0, 0]])

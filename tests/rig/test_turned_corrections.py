@@ -16,11 +16,11 @@ from supple.rig.poses.pose_weights import PoseWeights
 from supple.rig.protocol import FunctionRig
 from supple.rig.stored.rigs import stored_rig
 from supple.rig.tets.carried_weights import CarriedRig
+from supple.rig.tets.corotated_corrections import CorotatedCorrections
 from supple.rig.tets.fitting import volume_ratios
 from supple.rig.tets.shepard import ShepardRig
 from supple.rig.tets.tet_body import with_poses_between
 from supple.rig.tets.tet_rig import TetRig, fit_tet_rig
-from supple.rig.tets.turned_corrections import TurnedCorrections
 from supple.rig.tets.vertex_frames import blended_rotations
 from supple.scenes.modelling.solids import polygonise, tapered_limb
 
@@ -162,7 +162,7 @@ def test_where_rotations_cancel_that_of_the_strongest_pose_counts(fitted):
     half_turns = np.zeros((3, fitted.n_vertices, 4))
     half_turns[:, :, 0] = np.array([1, 1, -1])[:, None]  # about x, and the same the other way
     weights = PoseWeights([[0.0], [1.0], [-1.0]])
-    turned = TurnedCorrections(fitted.start, weights, fitted.corrections, half_turns)
+    turned = CorotatedCorrections(fitted.start, weights, fitted.corrections, half_turns)
     for pose in ([-0.5], [0.5], [-0.499]):
         w = weights(pose)
         remainder = fitted.start.offsets + np.tensordot(w, fitted.corrections, 1)

@@ -19,7 +19,7 @@ from supple.mesh.surface import SurfaceMesh, vertex_normals
 from supple.mesh.tets import TetMesh
 from supple.rig.jacobians.differences import DifferencedJacobian
 from supple.rig.jacobians.rig_jacobian import rig_jacobian
-from supple.rig.tets.carried_links import rig_on_tets
+from supple.rig.tets.rig_transfer import rig_on_tets
 from supple.scenes.characters.character_scene import PAPERS, Scene, scene
 
 #: Vertices, and parameters that are free, by group: hahn2013 §5.

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from supple.anatomy.painted_material import interpolated_material, painted_material, pose_materials
-from supple.late_names import late_names
+from supple.lazy_imports import lazy_imports
 
 if TYPE_CHECKING:
     from supple.anatomy.anatomy import Anatomy, anatomy_of
@@ -16,7 +16,7 @@ __all__ = [
     "pose_materials",
 ]
 
-__getattr__ = late_names(
+__getattr__ = lazy_imports(
     __name__,
     {
         "anatomy": "Anatomy anatomy_of",

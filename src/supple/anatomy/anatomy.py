@@ -25,9 +25,6 @@ from supple.rig.character import Character
 from supple.rig.motion.joint_names import normalised_name
 from supple.rig.skeleton.skinning import skinned_rigs
 
-__all__ = ["Anatomy", "anatomy_of"]
-
-
 #: Thickness of a limb beside the trunk it would belong to.
 LIMB_RADIUS = 0.45
 

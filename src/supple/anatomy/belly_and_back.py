@@ -14,8 +14,6 @@ from supple.anatomy.skin_regions import vertex_areas
 from supple.arrays import Floats
 from supple.mesh.surface import SurfaceMesh
 
-__all__ = ["back_side", "share_by_side"]
-
 #: Roles along the middle of a body, and those of what it stands on.
 MIDDLE = ("trunk", "soft", "neck", "head", "tail")
 LIMBS = ("limb", "forearm", "shin", "hand", "foot", "end")

@@ -17,9 +17,6 @@ from supple.anatomy.skin_regions import SkinRegions
 from supple.arrays import Floats, Ints
 from supple.rig.motion.joint_names import normalised_name
 
-__all__ = ["BodyLayout"]
-
-
 #: Regions at least this part as thick as the central one belong to the trunk.
 TRUNK = 0.6
 #: One of a pair, a shoulder or a thigh, must be this part as thick.

@@ -29,14 +29,6 @@ from supple.rig.skeleton.skinning import skinned_rigs
 from supple.rig.tets.bones import BONE_RADIUS, Bones, held_tets
 from supple.rig.tets.surface_samples import typical_edge
 
-__all__ = [
-    "BodyPlan",
-    "anatomical_material",
-    "held_vertices",
-    "plan_body",
-    "without_bridges",
-]
-
 
 def riding_vertices(mesh: TetMesh) -> Bools:
     """(n,) tet vertices of parts that ride on the rig: see `RIDING`."""

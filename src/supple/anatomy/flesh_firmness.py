@@ -32,8 +32,6 @@ from supple.rig.motion.motion import Motion
 from supple.rig.tets.surface_samples import typical_edge
 from supple.rig.wiggle import wiggle
 
-__all__ = ["flesh_factors", "motion_firmness"]
-
 #: Flesh thinner than this part of a cell's edge is too soft in such cells: they bend as a whole.
 #: So many times as stiff at most.
 CELL, STIFFEST = 0.7, 100.0

@@ -8,8 +8,6 @@ from difflib import get_close_matches
 from supple.elastic.material import Material
 from supple.errors import SuppleError
 
-__all__ = ["FLESH_PRESETS", "HUMAN", "Flesh", "checked_flesh", "flesh_material", "scaled_gravity"]
-
 
 @dataclass(frozen=True)
 class Flesh:

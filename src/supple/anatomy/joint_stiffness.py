@@ -18,8 +18,6 @@ from supple.rig.character import Character
 from supple.rig.protocol import Rig
 from supple.rig.skeleton.skinning import SkinnedRig
 
-__all__ = ["Stiffness", "stiffness_factors"]
-
 Stiffness = Mapping[str, Any] | ArrayLike
 
 #: Beyond these, bones and holes are meant rather than flesh.

@@ -13,9 +13,6 @@ from supple.arrays import Bools, Floats, Ints
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
 
-__all__ = ["RIDING", "Components", "LooseParts", "flesh_tets"]
-
-
 #: Set of the tets whose skin rides on the rig.
 RIDING = "rides on the rig"
 

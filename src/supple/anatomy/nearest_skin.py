@@ -8,8 +8,6 @@ import numpy as np
 from supple.anatomy.anatomy import Anatomy
 from supple.arrays import Floats, Ints
 
-__all__ = ["flesh_triangles", "skin_values"]
-
 
 def skin_values(anatomy: Anatomy, values: Floats, points: Floats, triangles: Ints) -> Floats:
     """(m,) values (n̄,) of the skin at the nearest place of some triangles to points (m, 3)."""

@@ -15,9 +15,6 @@ from supple.anatomy.thickness import InscribedBalls
 from supple.arrays import Bools, Floats, Ints
 from supple.mesh.surface import SurfaceMesh
 
-__all__ = ["Outgrowth", "outgrowths", "paired_regions"]
-
-
 #: Skin may stick out that is thinner than this part of its region's core, which 90 % of the
 #: region's area are not thicker than; balls of half that size make up the core.
 THIN, CORE, QUANTILE = 0.4, 0.5, 0.9

@@ -21,16 +21,6 @@ from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import OUTWARD_FACES, TetMesh
 from supple.mesh.topology import counted, row_keys
 
-__all__ = [
-    "SMOOTHNESS",
-    "TetFit",
-    "interpolated_material",
-    "painted_material",
-    "pose_materials",
-    "tet_graph_laplacian",
-]
-
-
 # From values on some tets to all of them: smooth, and never out of range (xu2016 eq. 37).
 
 

@@ -7,8 +7,6 @@ from functools import lru_cache
 
 from supple.rig.motion.joint_names import normalised_name
 
-__all__ = ["joint_name_role", "label_role"]
-
 #: Words of joints, the first role that has one counts: a "backleg" is a leg. From rigs of Mixamo,
 #: Rigify, Unreal, VRM, MakeHuman, SMPL, MANO, Daz, Character Creator, Biped and Quaternius.
 JOINTS = {

@@ -16,18 +16,6 @@ from supple.rig.character import Character
 from supple.rig.skeleton.skinning import skinned_rigs
 from supple.saving import write_whole
 
-__all__ = [
-    "ENTRIES_SUFFIX",
-    "FEELS",
-    "FEEL_STIFFNESS",
-    "TOLD",
-    "RegionEntry",
-    "entries_for",
-    "read_entries",
-    "write_entries",
-]
-
-
 #: Ending of the files.
 ENTRIES_SUFFIX = ".anatomy.json"
 

@@ -18,9 +18,6 @@ from supple.anatomy.skin_regions import SkinRegions
 from supple.arrays import Bools, Ints
 from supple.rig.motion.joint_names import normalised_name
 
-__all__ = ["region_roles"]
-
-
 #: Names that may make softer than shape says.
 SOFTENING = {"soft", "tail", "ear", "fin", "trunk", "neck"}
 #: Names of upper limbs, wherever along the limb they are.

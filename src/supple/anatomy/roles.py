@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-__all__ = ["HARD", "ROLES", "RegionRole"]
-
-
 #: Flesh share φ of each role: what lies deeper than φ times the thickness is bone.
 ROLES = {
     "prop": 0.0,

@@ -22,9 +22,6 @@ from supple.arrays import Bools, Floats, Ints
 from supple.mesh.surface import SurfaceMesh
 from supple.rig.skeleton.skinning import SkinnedRig
 
-__all__ = ["MeasuredSkin", "SkinMaps"]
-
-
 #: Share of skin that follows a hard region most, however it is blended.
 JUST_HARD = 0.95 * HARD
 

@@ -16,9 +16,6 @@ from supple.mesh.surface import SurfaceMesh
 from supple.mesh.topology import components
 from supple.rig.skeleton.joints import Skeleton
 
-__all__ = ["SkinRegions", "extent", "leading_joints", "quantile", "vertex_areas"]
-
-
 #: Regions smaller than this part of the skin's area belong to a neighbour.
 LEAST_AREA = 1e-3
 

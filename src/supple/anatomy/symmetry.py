@@ -13,9 +13,6 @@ from supple.arrays import Floats, Ints
 from supple.mesh.surface import SurfaceMesh
 from supple.rig.skeleton.skinning import SkinnedRig
 
-__all__ = ["BoundBody", "Mirror"]
-
-
 #: Skin has a counterpart that lies this near to its mirror image, as a part of the size.
 NEAR = 0.015
 

@@ -14,9 +14,6 @@ from supple.rig.character import Character
 from supple.rig.skeleton.skinning import skinned_rigs
 from supple.rig.tets.bones import Bones
 
-__all__ = ["InscribedBalls", "slender_factors", "thickness"]
-
-
 #: Places of the skin that a ball is inscribed at, spread evenly over its area.
 SAMPLES = 3000
 

@@ -1,7 +1,7 @@
 """`supple bake`: a character in, the same character out with flesh that moves.
 
 The way of a file: `checked_target` ▸ `read_character` and `prepared_model` (character_models) ▸
-`supple.bake` (playing.bake) ▸ `supple.save` (formats.save).
+`supple.bake` (playback.bake) ▸ `supple.save` (formats.save).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
-from supple.app.body_words import body_words, motion_name
+from supple.app.body_options import body_options, motion_name
 from supple.app.character_models import (
     CharacterSource,
     kept_model,
@@ -26,10 +26,10 @@ from supple.app.character_models import (
     stepped_by,
 )
 from supple.app.command_files import check_place
+from supple.app.contact_options import ContactOptions
+from supple.app.model_request import bake_building, bake_model
 from supple.app.options import BakeOptions
 from supple.app.progress_bar import console, task_bar, working
-from supple.app.touch_options import TouchOptions
-from supple.app.wanted_models import bake_building, bake_model
 from supple.checks import checked_number
 from supple.engines.engine import Engine, engine_named
 from supple.errors import SuppleError, SuppleWarning, warn
@@ -37,24 +37,22 @@ from supple.formats.readings_table import write_readings
 from supple.formats.registry import BAKED_MOTIONS, CHARACTERS
 from supple.formats.save import check_target, clip_targets, holds_flesh, save
 from supple.mesh.topology import counted
-from supple.playing.bake import bake, bake_all, bake_plan, flesh_damping
-from supple.playing.checkpoint import (
+from supple.playback.bake import bake, bake_all, bake_plan, flesh_damping
+from supple.playback.checkpoint import (
     Checkpoint,
     content_of,
     known_distance,
     remember_distance,
 )
-from supple.playing.final_take import displacement_change
-from supple.playing.motion_choice import chosen_motion, chosen_motions
-from supple.playing.quality import check_unreduced, played_engine
+from supple.playback.final_take import displacement_change
+from supple.playback.motion_choice import chosen_motion, chosen_motions
+from supple.playback.quality import check_unreduced, played_engine
 from supple.progress import Progress
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
 from supple.rig.motion.motion import Motion
 from supple.rig.motion.motion_names import is_pattern
 from supple.rig.wiggle import WIGGLE
-
-__all__ = ["run_bake"]
 
 #: Frames per second of files that have none of their own.
 RATE = 30.0
@@ -64,7 +62,7 @@ def run_bake(
     given: str,
     output: Path | None = None,
     options: BakeOptions | None = None,
-    touch: TouchOptions | None = None,
+    touch: ContactOptions | None = None,
     *,
     quiet: bool = False,
     look: Callable[[Sequence[BakedMotion]], None] | None = None,
@@ -85,14 +83,14 @@ def run_bake(
         Called with what was baked, once it is written.
     """
     began = perf_counter()
-    options, touch = options or BakeOptions(), touch or TouchOptions()
+    options, touch = options or BakeOptions(), touch or ContactOptions()
     live = engine_named(options.chosen_engine(), "character")
     row = played_engine(live, options.quality)
     check_unreduced(live, options.quality, options.building(), {})
     target = checked_target(given, output)
     _check_beside(target, options)
     with working("reading", quiet):
-        body = body_words(options.motion, options.betas, options.armature)
+        body = body_options(options.motion, options.betas, options.armature)
         source = read_character(given, options.unit, **body)
         options = replace(options, motion=motion_name(options.motion), rate=_rate(source, options))
         motions = _chosen_motions(source.character, options)
@@ -286,7 +284,7 @@ def _tell_distances(
 
 
 def _stepping(
-    options: BakeOptions, touch: TouchOptions, row: Engine, live: Engine
+    options: BakeOptions, touch: ContactOptions, row: Engine, live: Engine
 ) -> dict[str, Any]:
     """Return options of the simulator: the flesh's damping, and no change of a given stiffness."""
     if options.readings is not None and not hasattr(row.simulate, "contacts"):

@@ -17,8 +17,6 @@ from supple.formats.blender.blender_program import (
     found_blender,
 )
 
-__all__ = ["run_blender"]
-
 #: Blender as a Python package: its version, the Python it is for, and megabytes, packed and not.
 BPY, PYTHON, DOWNLOAD, DISK = "4.2.0", (3, 11), 350, 1000
 

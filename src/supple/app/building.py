@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from supple.app.body_words import body_words
+from supple.app.body_options import body_options
 from supple.app.character_models import CharacterSource, chosen_anatomy, read_any_character
 from supple.app.command_files import CHARACTER_MODEL, checked_sheet, model_target
 from supple.app.options import BuildOptions
@@ -23,16 +23,14 @@ from supple.engines.factory import build
 from supple.errors import SuppleError
 from supple.mesh.obstacles import Plane
 from supple.mesh.topology import counted
-from supple.playing.bake_model import (
+from supple.playback.bake_model import (
     TETS,
     GivenAnatomy,
     body_plan_of,
     usual_building,
     usual_material,
 )
-from supple.playing.secondary_motion import moving_engine
-
-__all__ = ["run_build"]
+from supple.playback.secondary_motion import moving_engine
 
 
 def run_build(
@@ -61,7 +59,7 @@ def run_build(
     if sheet is not None:
         checked_sheet(sheet)
     with working("reading", quiet):
-        told = body_words(options.motion, options.betas, options.armature)
+        told = body_options(options.motion, options.betas, options.armature)
         if options.motion is not None and "motion" not in told:
             raise SuppleError(f"--motion {options.motion}: use a file of a body's motion (.npz)")
         source = read_any_character(given, options.unit, **told)

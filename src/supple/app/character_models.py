@@ -29,7 +29,7 @@ from supple.formats.gltf.notes import Notes
 from supple.formats.gltf.read.gltf import GltfSource
 from supple.formats.length_units import metres_in
 from supple.formats.load import load
-from supple.playing.bake_model import (
+from supple.playback.bake_model import (
     ANATOMY,
     SCALED_LOADS,
     GivenAnatomy,
@@ -41,21 +41,6 @@ from supple.rig.character import Character
 from supple.rig.stored.rigs import GIVEN, stored_rig
 from supple.scenes.characters.character_scene import scene
 from supple.user_cache import Cached, cached, cached_file, content_hash, model_cache
-
-__all__ = [
-    "CharacterSource",
-    "PreparedModel",
-    "chosen_anatomy",
-    "gltf_document",
-    "kept_model",
-    "load_character_model",
-    "prepared_model",
-    "read_any_character",
-    "read_character",
-    "scene_model",
-    "scene_model_file",
-    "stepped_by",
-]
 
 #: Models of files that are kept; the one that was not used for longest goes first.
 MOST_KEPT = 24
@@ -96,7 +81,7 @@ def read_any_character(
     curves
         Whether curves that were added to the file are in it.
     **body
-        Motion and shape of a body model, as `body_words` has them.
+        Motion and shape of a body model, as `body_options` has them.
     """
     metres = None if unit is None else metres_in(unit)
     if source_kind(given) in ("scene", "body scene"):
@@ -246,7 +231,7 @@ def load_character_model(path: str | Path) -> Any:
 class PreparedModel:
     """Model, the seconds it took to get, whether it was there already, and its file in the cache.
 
-    With `scaled_loads` gravity goes with the size: see `supple.playing.bake.bake_simulator`.
+    With `scaled_loads` gravity goes with the size: see `supple.playback.bake.bake_simulator`.
     """
 
     model: Any

@@ -15,16 +15,6 @@ from typing import Literal
 from supple.errors import SuppleError
 from supple.formats.registry import SURFACES, TETS
 
-__all__ = [
-    "BODY_MODEL",
-    "CHARACTER_MODEL",
-    "check_place",
-    "checked_sheet",
-    "is_body",
-    "model_target",
-    "source_kind",
-]
-
 SourceKind = Literal["scene", "model", "character", "body scene", "body", "mesh"]
 
 #: Endings of model files.

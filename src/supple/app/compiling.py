@@ -14,8 +14,6 @@ from typing import Any
 from supple.app.progress_bar import console, progress_bar
 from supple.errors import SuppleError
 
-__all__ = ["compiled_for", "remove_compiled", "run_compile", "where_compiled"]
-
 #: Whatever is set to 0 here compiles only what it calls, when it calls it.
 SWITCH = "SUPPLE_COMPILE_AHEAD"
 

@@ -11,8 +11,6 @@ import numpy as np
 from supple.app.demo_files import DemoClock, demo_folder
 from supple.app.progress_bar import console, first_use_message, working
 
-__all__ = ["CONTACT_DEMOS", "run_contact_demo"]
-
 #: Contact scene that is shown of a character.
 CONTACT_DEMOS = {"hand": "hand-ball", "human": "body-fall"}
 RATE = 30.0

@@ -1,7 +1,7 @@
 """`supple curves`: a character in, the same file out with curves on its free controls.
 
 The way of a file: `_checked_target` ▸ `read_character` and `prepared_model` (character_models) ▸
-`supple.curves` (playing.secondary_motion) ▸ `supple.save` (formats.save).
+`supple.curves` (playback.secondary_motion) ▸ `supple.save` (formats.save).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
-from supple.app.body_words import body_words, motion_name
+from supple.app.body_options import body_options, motion_name
 from supple.app.character_models import (
     CharacterSource,
     PreparedModel,
@@ -25,10 +25,10 @@ from supple.app.character_models import (
     read_character,
 )
 from supple.app.command_files import check_place, checked_sheet
+from supple.app.model_request import modelled
 from supple.app.options import CurveOptions, by_parameter
 from supple.app.progress_bar import console, first_use_message, task_bar, working
 from supple.app.removing import run_removal
-from supple.app.wanted_models import modelled
 from supple.engines.engine import FIRST_ENGINE, Engine
 from supple.errors import SuppleError
 from supple.formats.curve_keys import checked_error
@@ -36,13 +36,11 @@ from supple.formats.file_bytes import read_text
 from supple.formats.registry import FREE_CURVES
 from supple.formats.save import curve_format, remove_curves, save
 from supple.mesh.topology import counted
-from supple.playing.bake import bake, flesh_damping
-from supple.playing.secondary_motion import SHAKEN, curve_plan, curves, moving_engine
+from supple.playback.bake import bake, flesh_damping
+from supple.playback.secondary_motion import SHAKEN, curve_plan, curves, moving_engine
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.free_curves import FreeCurves
 from supple.rig.motion.motion import Motion
-
-__all__ = ["curve_model_of", "free_names", "run_curves"]
 
 #: Names that a file of free parameters may have.
 MOST_NAMES = 100_000
@@ -81,7 +79,7 @@ def run_curves(
     free_names(options.free)
     first_use_message(quiet)
     with working("reading", quiet):
-        told = body_words(options.motion, options.betas, options.armature)
+        told = body_options(options.motion, options.betas, options.armature)
         source = read_character(given, options.unit, curves=False, **told)
         options = replace(options, motion=motion_name(options.motion))
         plan = curve_plan(source.character, options.motion, **options.playing())
@@ -143,7 +141,7 @@ def curve_model(
 
 def curve_model_of(given: str, options: CurveOptions) -> PreparedModel:
     """Return the model that `supple curves` would step, kept or built now."""
-    told = body_words(options.motion, options.betas, options.armature)
+    told = body_options(options.motion, options.betas, options.armature)
     source = read_character(given, options.unit, curves=False, **told)
     return curve_model(given, source, options)
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from supple.engines.pose_space.model.model import PoseSpaceModel
     from supple.rig.baked_motion import BakedMotion
 
-__all__ = ["run_demo"]
-
 SCENE = "gorilla"
 #: Frames per second.
 RATE = 30.0
@@ -86,7 +84,7 @@ def _sculpt(name: str, quiet: bool) -> None:
 
 
 def _baked(name: str, model: PoseSpaceModel, quiet: bool) -> BakedMotion:
-    from supple.playing.bake import bake
+    from supple.playback.bake import bake
     from supple.scenes.characters.character_scene import scene
 
     with _bar("simulating", quiet) as tell:

@@ -12,8 +12,6 @@ from time import perf_counter
 
 from supple.errors import SuppleError
 
-__all__ = ["DemoClock", "demo_folder"]
-
 
 @contextmanager
 def demo_folder(output: Path) -> Iterator[None]:

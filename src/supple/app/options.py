@@ -12,27 +12,14 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from supple.app.body_words import ArmatureName, BetaWords
+from supple.app.body_options import ArmatureName, BetaWords
 from supple.engines.engine import ENGINES, FIRST_ENGINE
 from supple.errors import SuppleError, warn
-
-__all__ = [
-    "AnatomyName",
-    "BakeOptions",
-    "BuildOptions",
-    "CurveOptions",
-    "EngineName",
-    "Flag",
-    "FleshName",
-    "UnitName",
-    "Words",
-    "by_parameter",
-]
 
 Flag = Annotated[bool, Parameter(negative="")]
 Words = Annotated[list[str] | None, Parameter(consume_multiple=True, negative="")]
 FleshName = Literal["firm", "normal", "soft", "jelly"]
-#: Word for an anatomy; None for `supple.playing.bake_model.ANATOMY`.
+#: Word for an anatomy; None for `supple.playback.bake_model.ANATOMY`.
 AnatomyName = Annotated[
     str | None,
     Parameter(

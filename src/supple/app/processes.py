@@ -15,9 +15,6 @@ from typing import Any
 
 from supple.errors import SuppleError
 
-__all__ = ["peak_megabytes", "thread_limits", "with_cores", "worker_processes"]
-
-
 #: Libraries read these when they load, so they must be set before a process starts.
 _VARIABLES = (
     "OMP_NUM_THREADS",

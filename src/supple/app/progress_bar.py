@@ -27,16 +27,6 @@ from rich.progress import (
 
 from supple.reduction.build_log import BuildLog
 
-__all__ = [
-    "build_log",
-    "console",
-    "counting_bar",
-    "first_use_message",
-    "progress_bar",
-    "task_bar",
-    "working",
-]
-
 #: Everything for people goes to standard error; standard output is for results.
 console = Console(stderr=True, highlight=False)
 

@@ -10,8 +10,6 @@ from supple.app.command_files import check_place
 from supple.app.progress_bar import console
 from supple.errors import SuppleError
 
-__all__ = ["run_removal"]
-
 
 def run_removal(
     remove: Callable[[Path, Path], dict[str, Any]],

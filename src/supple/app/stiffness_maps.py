@@ -18,8 +18,6 @@ from supple.formats.gltf.draco import decode_draco
 from supple.formats.gltf.read.gltf import GltfSource
 from supple.rig.character import Character
 
-__all__ = ["read_stiffness"]
-
 LARGEST_MAP = 16 * 2**20
 #: Black is not without any stiffness.
 LEAST_FACTOR = 0.02

@@ -7,11 +7,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from supple.app.contact_options import ContactOptions
 from supple.app.options import BakeOptions
-from supple.app.touch_options import TouchOptions
 from supple.cli.common_options import DISPLAY, Output, Shown
-
-__all__ = ["bake"]
 
 
 def bake(
@@ -20,7 +18,7 @@ def bake(
     *,
     output: Output = None,
     options: Annotated[BakeOptions | None, Parameter(name="*")] = None,
-    touch: Annotated[TouchOptions | None, Parameter(name="*")] = None,
+    touch: Annotated[ContactOptions | None, Parameter(name="*")] = None,
     display: Shown = DISPLAY,
 ) -> None:
     """Give a character flesh: the same file back, with its motion alive.

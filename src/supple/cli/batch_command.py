@@ -11,8 +11,6 @@ from cyclopts import Parameter
 from supple.app.batch.batch_options import BatchOptions
 from supple.cli.common_options import DISPLAY, Shown
 
-__all__ = ["batch"]
-
 #: Failures that are told one by one; the page has all.
 _MOST_TOLD = 20
 

@@ -14,8 +14,6 @@ from supple.cli.common_options import DISPLAY, Display, Flag, Numbers, Shown
 from supple.engines.engine import FIRST_ENGINE
 from supple.errors import SuppleError
 
-__all__ = ["bench"]
-
 #: Names of what else is measured.
 COMMANDS = (
     "builds",

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from supple.cli.common_options import DISPLAY, Flag, Shown
 
-__all__ = ["blender"]
-
 
 def blender(*, install: Flag = False, remove: Flag = False, display: Shown = DISPLAY) -> None:
     """Say which Blender reads .blend and .fbx files, or make an environment with one.

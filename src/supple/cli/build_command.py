@@ -9,8 +9,6 @@ from cyclopts import Parameter
 from supple.app.options import BuildOptions
 from supple.cli.common_options import DISPLAY, Output, Shown
 
-__all__ = ["build"]
-
 
 def build(
     source: str,

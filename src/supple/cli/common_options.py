@@ -10,8 +10,6 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-__all__ = ["DISPLAY", "Flag", "Numbers", "Output", "Shown"]
-
 Flag = Annotated[bool, Parameter(negative="")]
 Numbers = Annotated[list[int] | None, Parameter(consume_multiple=True, negative="")]
 Output = Annotated[Path | None, Parameter(name=["--output", "-o"])]

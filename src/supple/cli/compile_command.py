@@ -8,8 +8,6 @@ from cyclopts import Parameter
 
 from supple.cli.common_options import DISPLAY, Flag, Shown
 
-__all__ = ["compile"]
-
 
 def compile(
     job: str | None = None,

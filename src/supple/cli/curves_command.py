@@ -9,8 +9,6 @@ from cyclopts import Parameter
 from supple.app.options import CurveOptions
 from supple.cli.common_options import DISPLAY, Output, Shown
 
-__all__ = ["curves"]
-
 
 def curves(
     source: str,

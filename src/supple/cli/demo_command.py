@@ -9,8 +9,6 @@ from cyclopts import Parameter
 
 from supple.cli.common_options import DISPLAY, Shown
 
-__all__ = ["demo"]
-
 
 def demo(
     scene: str = "gorilla",

@@ -20,11 +20,9 @@ from typing import Annotated, Any, Literal, TextIO
 from cyclopts import App, CycloptsError, Parameter
 
 import supple
-from supple.app.body_words import ArmatureName, BetaWords
+from supple.app.body_options import ArmatureName, BetaWords
 from supple.cli.common_options import DISPLAY, Shown
 from supple.errors import SuppleError, SuppleWarning
-
-__all__ = ["app", "main"]
 
 app = App(
     name="supple",

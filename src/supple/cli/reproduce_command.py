@@ -9,8 +9,6 @@ from cyclopts import Parameter
 
 from supple.cli.common_options import DISPLAY, Flag, Shown
 
-__all__ = ["reproduce"]
-
 
 def reproduce(
     *what: str,

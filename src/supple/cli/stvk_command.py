@@ -9,8 +9,6 @@ from cyclopts import Parameter
 from supple.app.bodies.body_options import BodyOptions
 from supple.cli.common_options import DISPLAY, Output, Shown
 
-__all__ = ["stvk"]
-
 
 def stvk(
     source: str,

@@ -7,13 +7,11 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from supple.app.body_words import ArmatureName, BetaWords
+from supple.app.body_options import ArmatureName, BetaWords
+from supple.app.contact_options import ContactOptions
 from supple.app.options import AnatomyName, EngineName, FleshName, UnitName, Words
-from supple.app.touch_options import TouchOptions
 from supple.cli.common_options import DISPLAY, Flag, Shown
 from supple.engines.engine import FIRST_ENGINE
-
-__all__ = ["view"]
 
 
 def view(
@@ -29,7 +27,7 @@ def view(
     free: Words = None,
     unit: UnitName = None,
     model: Path | None = None,
-    touch: Annotated[TouchOptions | None, Parameter(name="*")] = None,
+    touch: Annotated[ContactOptions | None, Parameter(name="*")] = None,
     folder: Path | None = None,
     clay: Flag = False,
     host: str = "127.0.0.1",

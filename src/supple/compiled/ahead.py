@@ -24,8 +24,6 @@ from supple.compiled.listed_kernels import Kernel, jobs, kernels_for
 from supple.compiled.shipped_code import shipped_folder, shipped_target
 from supple.user_cache import code_hash
 
-__all__ = ["compile_missing", "compiling_beside", "is_complete", "mark_shipped", "workers"]
-
 ALL = "all"
 #: Seconds between two looks at what others compile, and without news until it is compiled here too.
 _PAUSE, _PATIENCE = 0.1, 60.0

@@ -16,8 +16,6 @@ from numba.extending import NativeValue, intrinsic, models, register_model, type
 
 from supple.compiled.jit import compiled_fused
 
-__all__ = ["ArgumentTable", "table_contents"]
-
 
 class ArgumentTableType(types.Type):
     """Numba type of a table: that of its tuple."""

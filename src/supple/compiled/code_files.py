@@ -42,8 +42,6 @@ try:
 except ImportError:  # Windows: everybody compiles for himself
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["ENTRY", "PART", "CodeFiles", "KeptEntry", "KeptPart", "compiler_told", "kernel_folders"]
-
 #: Endings of files.
 ENTRY, PART = ".nbc", ".nbp"
 _DIGEST = 16

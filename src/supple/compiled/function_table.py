@@ -16,9 +16,6 @@ from numba.core import cgutils, types
 from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
-__all__ = ["FUNCTION_TABLE", "call_entry", "entry"]
-
-
 #: Addresses of functions, and whole numbers; callers decide what rows and columns mean.
 FUNCTION_TABLE = np.zeros((64, 8), np.int64)
 

@@ -26,19 +26,6 @@ from numba.core.options import DefaultOptions
 from supple.compiled.kernel_dispatcher import KernelDispatcher
 from supple.errors import SuppleError
 
-__all__ = [
-    "at_most_threads",
-    "compiled",
-    "compiled_brief",
-    "compiled_fused",
-    "compiled_fused_inline",
-    "compiled_parallel",
-    "compiled_plain",
-    "compiled_plain_inline",
-    "compiled_sums",
-    "taking_turns",
-]
-
 # TBB, Numba's first choice, costs 200 µs a loop; its own workqueue needs nothing installed.
 if "NUMBA_THREADING_LAYER_PRIORITY" not in os.environ:
     numba.config.THREADING_LAYER_PRIORITY = ["omp", "workqueue", "tbb"]  # type: ignore[attr-defined]

@@ -24,8 +24,6 @@ from numba.core.targetconfig import ConfigStack
 from supple.compiled.code_files import ENTRY, PART, CodeFiles, KeptEntry, KeptPart
 from supple.compiled.kernel_library import KernelLibrary, making_parts
 
-__all__ = ["KernelDispatcher"]
-
 
 @dataclass(eq=False)
 class _Part:

@@ -23,8 +23,6 @@ from numba.core.compiler_lock import require_global_compiler_lock
 from numba.core.environment import lookup_environment
 from numba.core.runtime import rtsys
 
-__all__ = ["KernelLibrary", "KnownObjects", "Unit", "making_parts"]
-
 _ENVIRONMENT = "_ZN08NumbaEnv"
 _OPEN = (binding.Linkage.external, binding.Linkage.weak_odr)
 _HELPER = "__excinfo_unwrap"

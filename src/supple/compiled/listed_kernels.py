@@ -15,8 +15,6 @@ from typing import Any
 
 from supple.compiled.type_text import parsed, spelled, thing_at
 
-__all__ = ["Kernel", "jobs", "kernels_for", "line_of"]
-
 
 @dataclass(frozen=True)
 class Kernel:

@@ -16,8 +16,6 @@ from typing import Any
 
 from llvmlite import binding
 
-__all__ = ["X86_64_V3", "can_run", "pack", "shipped_folder", "shipped_target"]
-
 _FEATURES = (
     "64bit cmov crc32 cx8 cx16 fxsr mmx sahf popcnt sse sse2 sse3 ssse3 sse4.1 sse4.2 avx avx2 bmi"
     " bmi2 f16c fma lzcnt movbe xsave"

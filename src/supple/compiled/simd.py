@@ -17,26 +17,6 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-__all__ = [
-    "LANES",
-    "WORD",
-    "VectorCode",
-    "add_four_scaled",
-    "add_one_scaled",
-    "add_outer_products",
-    "add_three_rows",
-    "add_two_scaled",
-    "add_weighted_rows",
-    "gradient_rows",
-    "matrix_times_rows",
-    "rows_times_vector",
-    "solve_block",
-    "subtract_blocks",
-    "subtract_products",
-    "vector_kernel",
-]
-
-
 #: Columns that are worked on together.
 LANES = 8
 WORD = ir.IntType(64)

@@ -15,9 +15,6 @@ from numba.extending import intrinsic
 
 from supple.compiled.simd import WORD, ZERO, VectorCode, vector_kernel
 
-__all__ = ["add_carried_rows", "multiply_quaternion_rows", "rotate_rows", "transform_rows"]
-
-
 _FOUR = 4
 _ROW = ir.VectorType(ir.FloatType(), _FOUR)
 _INDEX = ir.IntType(32)

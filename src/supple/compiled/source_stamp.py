@@ -16,8 +16,6 @@ from typing import Any
 import numpy as np
 from numba.core.dispatcher import Dispatcher
 
-__all__ = ["source_stamp"]
-
 _PACKAGE = __name__.partition(".")[0]
 _PLAIN = (bool, int, float, complex, str, bytes, tuple, np.generic, type(None))
 

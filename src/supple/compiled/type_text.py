@@ -17,8 +17,6 @@ from numba.np.numpy_support import as_dtype, from_dtype
 
 types: Any = numba_types  # its annotations do not cover this
 
-__all__ = ["parsed", "place_of", "spelled", "thing_at"]
-
 
 def place_of(thing: Any) -> str:
     """Return module:name of a class or a function; ValueError if it is not found there."""

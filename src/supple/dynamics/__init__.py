@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from supple.late_names import late_names
+from supple.lazy_imports import lazy_imports
 
 if TYPE_CHECKING:
     from supple.dynamics.implicit import StepReport
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 __all__ = ["INTEGRATORS", "Integrator", "RigidObject", "StepReport"]
 
-__getattr__ = late_names(
+__getattr__ = lazy_imports(
     __name__,
     {
         "implicit": "StepReport",

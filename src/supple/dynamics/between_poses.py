@@ -10,8 +10,6 @@ from supple.arrays import Floats
 from supple.maths.rotations import exponential, from_matrix, inverse, logarithm, multiply, to_matrix
 from supple.rig.motion.motion import Motion
 
-__all__ = ["PoseTrack", "pose_before"]
-
 
 class PoseTrack:
     """Path from each given pose and root to the next, for sub-steps on it.

@@ -20,19 +20,6 @@ from supple.rig.motion.motion_names import one_name
 from supple.rig.poses.pose_weights import LARGEST_SCALED
 from supple.rig.protocol import LARGEST_VALUE, Rig, checked_pose
 
-__all__ = [
-    "Before",
-    "CharacterInputs",
-    "Forces",
-    "Given",
-    "SteppedCharacter",
-    "checked_factors",
-    "checked_frames",
-    "checked_stiffness",
-    "checked_vertex",
-    "vertex_forces",
-]
-
 #: A pose (s,), or a root (4, 4); None for the usual one.
 Given = ArrayLike | None
 #: Pose and root one step earlier.

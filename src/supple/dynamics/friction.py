@@ -11,8 +11,6 @@ from supple.checks import checked_number
 from supple.compiled.jit import compiled_fused_inline
 from supple.errors import SuppleError
 
-__all__ = ["STICKING", "checked_friction", "friction_force", "friction_weight", "friction_weights"]
-
 #: Speed in m/s below which friction is viscous. What sticks creeps: at a pull of half the cone by
 #: half of this. Ten times less, and one Newton step no longer finds the force (METHOD §12).
 STICKING = 0.01

@@ -20,8 +20,6 @@ from supple.errors import SolverError
 from supple.linalg.cholesky import SparseCholesky
 from supple.linalg.sparse import PrincipalSubmatrix
 
-__all__ = ["ImplicitSolver", "StageProblem", "StepReport"]
-
 #: A factorised matrix serves the next iteration of a step, too, while each leaves at most this part
 #: of the change before it.
 SHRINKS = 0.25

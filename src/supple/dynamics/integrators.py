@@ -34,20 +34,6 @@ from supple.arrays import Floats
 from supple.checks import shown
 from supple.errors import SuppleError
 
-__all__ = [
-    "BACKWARD_EULER",
-    "BDF2",
-    "INTEGRATORS",
-    "NEWMARK",
-    "Integrator",
-    "Stage",
-    "StepEnd",
-    "StepFunction",
-    "StepStart",
-    "integrator_named",
-]
-
-
 #: stage(u*, v*, τ) solves M (v⁺ − v*)/τ = F(u⁺, v⁺), u⁺ = u* + τ v⁺, and returns u⁺ and v⁺.
 Stage = Callable[[Floats, Floats, float], tuple[Floats, Floats]]
 #: Displacement, velocity and acceleration at the end of a step.

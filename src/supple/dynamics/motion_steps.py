@@ -13,8 +13,6 @@ from supple.rig.motion.frame_counts import SINGLE, whole_steps
 from supple.rig.motion.motion import LARGEST_MOTION, Motion
 from supple.rig.skin_transfer import SkinTransfer
 
-__all__ = ["MotionSteps", "even_motion", "motion_steps"]
-
 
 @dataclass(frozen=True, eq=False)
 class MotionSteps:

@@ -18,8 +18,6 @@ from supple.mesh.obstacles import Capsule, Obstacle, Plane, Sphere
 from supple.mesh.polyhedra import Box, Convex
 from supple.mesh.surface import SurfaceMesh
 
-__all__ = ["MassProperties", "RigidObject", "mass_properties", "surface_samples"]
-
 #: Points that stand for a surface in contact, at most.
 MOST_SAMPLES = 200
 #: Parts that edges of a box are cut into, by samples.

@@ -14,15 +14,6 @@ from supple.maths.rotations import from_matrix, to_matrix
 from supple.rig.motion.motion import RIGID
 from supple.rig.protocol import LARGEST_VALUE
 
-__all__ = [
-    "GRAVITY_MODES",
-    "GravityMode",
-    "acting_gravity",
-    "checked_gravity_mode",
-    "checked_root",
-    "to_world",
-]
-
 GravityMode = Literal["relative", "absolute", "none"]
 
 GRAVITY_MODES = ("relative", "absolute", "none")

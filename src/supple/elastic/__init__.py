@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from supple.late_names import late_names
+from supple.lazy_imports import lazy_imports
 
 if TYPE_CHECKING:
     from supple.elastic.body import ElasticBody, HexBody
@@ -22,7 +22,7 @@ __all__ = [
     "static_equilibrium",
 ]
 
-__getattr__ = late_names(
+__getattr__ = lazy_imports(
     __name__,
     {
         "body": "ElasticBody HexBody",

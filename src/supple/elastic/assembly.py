@@ -33,8 +33,6 @@ from supple.elastic.element import (
 from supple.maths.svd import project_psd
 from supple.mesh.filling.bcc_lattice import AXIS_LIMIT, morton
 
-__all__ = ["Elements", "Partition", "add_forces", "add_stiffness", "element_energies"]
-
 
 class Elements(NamedTuple):
     """Elements of a body as the loops read them, in the order of a `Partition`."""

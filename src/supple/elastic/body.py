@@ -21,9 +21,6 @@ from supple.mesh.hex_shapes import gauss_points, shape_functions, shape_gradient
 from supple.mesh.hexes import HexMesh
 from supple.mesh.tets import TetMesh
 
-__all__ = ["ElasticBody", "HexBody"]
-
-
 #: Fewer chunks are not worth another thread.
 _CHUNKS_PER_THREAD = 8
 # ρ N_a N_b det(∂X/∂ξ) is of fourth degree along an axis: three points integrate it exactly.

@@ -10,17 +10,6 @@ from __future__ import annotations
 from supple.arrays import Floats, Ints, ShortInts
 from supple.compiled.jit import compiled_plain, compiled_plain_inline
 
-__all__ = [
-    "add_element_forces",
-    "add_point_stiffness",
-    "complete_stiffness",
-    "corner_count",
-    "deformation_at",
-    "point_count",
-    "scatter_stiffness",
-    "tet_gradients",
-]
-
 
 @compiled_plain
 def corner_count(slopes: Floats | None) -> int:

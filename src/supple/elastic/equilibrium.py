@@ -17,8 +17,6 @@ from supple.errors import SolverError, SuppleError
 from supple.linalg.cholesky import SparseCholesky
 from supple.linalg.sparse import PrincipalSubmatrix
 
-__all__ = ["Equilibrium", "free_unknowns", "line_search", "static_equilibrium"]
-
 
 @dataclass(frozen=True)
 class Equilibrium:

@@ -14,8 +14,6 @@ from supple.elastic.densities.density import finite_numbers, lame_parameters, pe
 from supple.elastic.densities.dispatch import MATERIALS, material_number, set_constants
 from supple.errors import SuppleError
 
-__all__ = ["Material", "pose_parameters"]
-
 
 @dataclass(frozen=True, eq=False)
 class Material:

@@ -11,8 +11,6 @@ from numba import prange
 from supple.arrays import Ints, ShortInts
 from supple.compiled.jit import compiled_parallel, taking_turns
 
-__all__ = ["BlockPattern"]
-
 
 @dataclass(frozen=True)
 class BlockPattern:

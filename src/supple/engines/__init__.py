@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from supple.late_names import late_names
+from supple.lazy_imports import lazy_imports
 
 if TYPE_CHECKING:
     from supple.engines.engine import (
@@ -29,7 +29,7 @@ __all__ = [
     "engine_of",
 ]
 
-__getattr__ = late_names(
+__getattr__ = lazy_imports(
     __name__,
     {
         "engine": "ENGINES BodyEngine CharacterEngine Engine StepState engine_named engine_of",

@@ -29,19 +29,6 @@ if TYPE_CHECKING:  # commands list engines, and should not wait for NumPy and Nu
     from supple.rig.motion.motion import Motion
     from supple.rig.protocol import Rig
 
-__all__ = [
-    "ENGINES",
-    "FIRST_ENGINE",
-    "MODEL_FORMAT",
-    "BodyEngine",
-    "CharacterEngine",
-    "CharacterModel",
-    "Engine",
-    "StepState",
-    "engine_named",
-    "engine_of",
-]
-
 #: Engine of a model file that names none.
 FIRST_ENGINE = "pose-space"
 #: Text that opens every model file, but those of formats that came before it.
@@ -178,7 +165,7 @@ class Engine:
     preparer
         ``"module:function"``: preparer(character, options) gives the character whose anatomy a
         build with these options is of, or None if it has none; empty where it is the same.
-    firms
+    may_stiffen
         Whether `supple.bake` may make flesh stiffer where a motion is too violent for it.
     real_loads
         Whether forces are read in newtons: gravity is then the world's for bodies of any size,
@@ -207,7 +194,7 @@ class Engine:
     crowd: str = ""
     bake_options: Mapping[str, Any] = field(default_factory=dict)
     preparer: str = ""
-    firms: bool = False
+    may_stiffen: bool = False
     real_loads: bool = False
     unreduced: str = ""
     also_steps: tuple[str, ...] = ()
@@ -298,7 +285,7 @@ ENGINES: dict[str, Engine] = {
             simulator="supple.engines.pose_space.simulator:PoseSpaceSimulator",
             crowd="supple.engines.pose_space.crowd:Crowd",
             bake_options={**_QUICK, "modes": 100, "basis": "shaken"},
-            firms=True,
+            may_stiffen=True,
             unreduced="full",
             longest_step=1 / 180,
         ),

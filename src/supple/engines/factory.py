@@ -9,8 +9,6 @@ from supple.engines.engine import ENGINES, FIRST_ENGINE, MODEL_FORMAT, engine_na
 from supple.errors import FormatError
 from supple.tensors import checked_json, header_texts
 
-__all__ = ["Simulator", "build", "load_model"]
-
 
 def build(character: Any, *, engine: str = FIRST_ENGINE, **options: Any) -> Any:
     """Build the model of a character, as the engine does that will step it.

@@ -10,16 +10,6 @@ if TYPE_CHECKING:  # commands list engines, and should not wait for NumPy and Nu
 
     from supple.arrays import Floats, Ints, Singles
 
-__all__ = [
-    "Crowd",
-    "FreeParameters",
-    "LocalStiffness",
-    "ParameterSprings",
-    "Resumable",
-    "RigidObjects",
-    "SoftContact",
-]
-
 
 @runtime_checkable
 class FreeParameters(Protocol):

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from supple.formats.load import load
 from supple.formats.save import remove_curves, remove_flesh, save
-from supple.late_names import late_names
+from supple.lazy_imports import lazy_imports
 
 if TYPE_CHECKING:
     from supple.formats.bvh import BvhFile, EndSite, read_bvh
@@ -51,7 +51,7 @@ __all__ = [
     "write_vega",
 ]
 
-__getattr__ = late_names(
+__getattr__ = lazy_imports(
     __name__,
     {
         "bvh": "BvhFile EndSite read_bvh",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["ADDED", "CURVES", "FLESH"]
-
 CURVES, FLESH = "supple_curves", "supple_flesh"
 #: What each is called in messages.
 ADDED = {CURVES: "curves", FLESH: "flesh"}

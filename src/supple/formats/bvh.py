@@ -23,8 +23,6 @@ from supple.rig.motion.root_motion import split_root
 from supple.rig.skeleton.joint_pose import JointPose
 from supple.rig.skeleton.joints import Skeleton, unique_names
 
-__all__ = ["BvhFile", "EndSite", "read_bvh"]
-
 #: Lengths that files are in: metres, decimetres (MakeHuman), 1/0.45 inch (the CMU recordings'
 #: own), inches, centimetres, millimetres. The format has no field for it.
 UNITS = (1.0, 0.1, 0.0254 / 0.45, 0.0254, 0.01, 0.001)

@@ -19,8 +19,6 @@ from supple.rig.skeleton.joints import Skeleton
 from supple.rig.skeleton.skinning import skinned_core
 from supple.saving import write_whole
 
-__all__ = ["write_bvh_curves"]
-
 #: Centimetres, as most programs take the numbers of the format, which has no field for it.
 PER_METRE = 100.0
 #: A joint that strays less than this part of the skeleton has no position channels.

@@ -14,16 +14,6 @@ from supple.errors import SuppleError
 from supple.maths.key_reduction import KeyKind, Keys, reduced_keys
 from supple.rig.free_curves import FreeCurves, skin_reach
 
-__all__ = [
-    "KEYS",
-    "TrackPath",
-    "ValueTrack",
-    "checked_error",
-    "checked_keys",
-    "track_reach",
-    "within_error",
-]
-
 TrackPath = Literal["rotation", "translation", "scale", "weights"]
 #: Kinds of keys.
 KEYS = ("every", "linear", "spline")

@@ -21,8 +21,6 @@ from supple.maths.key_reduction import KeyKind, Keys
 from supple.rig.free_curves import FreeCurves
 from supple.saving import write_whole
 
-__all__ = ["JSON_FORMAT", "write_csv_curves", "write_json_curves"]
-
 #: Text that opens a .json of curves.
 JSON_FORMAT = "supple curves"
 

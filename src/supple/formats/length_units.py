@@ -11,8 +11,6 @@ from typing import Any
 from supple.checks import checked_number, shown
 from supple.errors import SuppleError
 
-__all__ = ["UNITS", "checked_metres", "metres_in", "unit_name"]
-
 #: Metres to a unit, by its symbol, and the unit's name.
 UNITS = {
     "m": (1.0, "metres"),

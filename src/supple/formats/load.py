@@ -11,8 +11,6 @@ from supple.formats.length_units import checked_metres
 from supple.formats.registry import CHARACTERS, imported
 from supple.rig.character import Character
 
-__all__ = ["load"]
-
 _NONE = inspect.Parameter("none", inspect.Parameter.POSITIONAL_ONLY)
 
 

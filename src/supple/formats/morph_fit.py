@@ -20,8 +20,6 @@ from supple.compiled.jit import compiled
 from supple.errors import SuppleError
 from supple.linalg.blas import single_threaded
 
-__all__ = ["MOST_KEPT", "Progress", "fit_morphs", "unit_weights"]
-
 Progress = Callable[[float, str], None]
 #: Arrays of a frame each, or all of them in one.
 ByFrame = Sequence[NDArray[np.floating]] | NDArray[np.floating]

@@ -8,8 +8,6 @@ import numpy as np
 
 from supple.arrays import Floats, Ints
 
-__all__ = ["PAINTED", "PaintedMaps"]
-
 #: Names of the maps, and what their values are limited to; 0 is not painted in all of them.
 #: Factors as `supple.anatomy.joint_stiffness` has them, which the process that reads USD is spared.
 PAINTED = {"rigid": (0.0, 1.0), "flesh": (0.0, 1.0), "stiffness": (1e-3, 1e3)}

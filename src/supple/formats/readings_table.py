@@ -12,8 +12,6 @@ from supple.errors import SuppleError
 from supple.rig.baked_motion import BakedMotion
 from supple.saving import write_whole
 
-__all__ = ["write_readings"]
-
 COLUMNS = (
     *("motion", "frame", "time", "kind", "name", "touches"),
     *("fx", "fy", "fz", "pressure", "x", "y", "z"),

@@ -20,24 +20,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-__all__ = [
-    "BAKED_MOTIONS",
-    "BLENDER_SUFFIXES",
-    "CHARACTERS",
-    "FREE_CURVES",
-    "GLTF_SUFFIXES",
-    "MODAL_MATRIX_SUFFIXES",
-    "SURFACES",
-    "TETS",
-    "USD_SUFFIXES",
-    "BakedMotionFormat",
-    "CharacterFormat",
-    "CurveFormat",
-    "FormatTable",
-    "MeshFormat",
-    "imported",
-]
-
 GLTF_SUFFIXES = (".glb", ".gltf", ".vrm")
 BLENDER_SUFFIXES = (".blend", ".fbx")
 USD_SUFFIXES = (".usd", ".usda", ".usdc", ".usdz")

@@ -23,17 +23,6 @@ from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
 from supple.rig.free_curves import FreeCurves
 
-__all__ = [
-    "check_target",
-    "clip_targets",
-    "curve_format",
-    "holds_flesh",
-    "remove_curves",
-    "remove_flesh",
-    "save",
-    "written_files",
-]
-
 
 def save(
     path: str | Path,

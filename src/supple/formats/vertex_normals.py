@@ -8,8 +8,6 @@ from scipy.sparse import csr_array
 
 from supple.arrays import Floats, Ints
 
-__all__ = ["VertexNormals"]
-
 
 class VertexNormals:
     """Unit normals at the vertices of a surface whose triangles stay, weighted by area.

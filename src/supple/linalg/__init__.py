@@ -2,14 +2,14 @@
 
 from typing import TYPE_CHECKING
 
-from supple.late_names import late_names
+from supple.lazy_imports import lazy_imports
 
 if TYPE_CHECKING:
     from supple.linalg.cholesky import SparseCholesky
 
 __all__ = ["SparseCholesky"]
 
-__getattr__ = late_names(
+__getattr__ = lazy_imports(
     __name__,
     {
         "cholesky": "SparseCholesky",

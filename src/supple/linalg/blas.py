@@ -24,18 +24,6 @@ from threadpoolctl import ThreadpoolController
 
 from supple.compiled.jit import compiled
 
-__all__ = [
-    "addresses",
-    "gemm",
-    "gemv",
-    "potrf",
-    "single_threaded",
-    "syrk",
-    "take_ticket",
-    "trsm",
-    "trsv",
-]
-
 NO, YES = np.uint8(ord("N")), np.uint8(ord("T"))
 LOWER, LEFT, RIGHT = np.uint8(ord("L")), np.uint8(ord("L")), np.uint8(ord("R"))
 POTRF, TRSM, SYRK, GEMM, GEMV, TRSV = range(6)

@@ -17,9 +17,6 @@ from supple.linalg import blas as fortran
 from supple.linalg.multifrontal import PIVOT_EPS, factorise, solve
 from supple.linalg.symbolic import analyse
 
-__all__ = ["SparseCholesky"]
-
-
 RHS_AT_ONCE = 32  # bounds the memory that many right-hand sides take
 
 

@@ -9,8 +9,6 @@ from supple.arrays import Floats, Ints
 from supple.compiled.jit import compiled
 from supple.errors import SolverError
 
-__all__ = ["ConjugateGradients"]
-
 
 class ConjugateGradients:
     """Solver of A x = b for symmetric positive definite matrices of one pattern.

@@ -12,9 +12,6 @@ from supple.arrays import Floats
 from supple.errors import SolverError
 from supple.linalg.blas import single_threaded
 
-__all__ = ["TOLERANCE", "lowest_eigenpairs"]
-
-
 #: A Ritz vector's error, as a part of it, before it is solved with once more. That last solve
 #: makes it the size of the residual ‖K y − λ M y‖ as a part of ‖λ M y‖, whatever K's condition.
 TOLERANCE = 2e-9

@@ -29,9 +29,6 @@ from supple.linalg.blas import (
     trsv,
 )
 
-__all__ = ["factorise", "solve"]
-
-
 TILE = 256
 
 

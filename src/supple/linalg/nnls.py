@@ -10,9 +10,6 @@ from scipy.optimize import nnls
 
 from supple.arrays import Bools, Floats, Ints
 
-__all__ = ["joint_fit", "least_missed", "nonnegative_fit"]
-
-
 #: Added to the diagonal, relative to it: columns may be copies of each other.
 _RIDGE = 1e-11
 #: And before it is inverted: numbers that are taken from each other must keep some digits.

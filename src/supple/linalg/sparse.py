@@ -7,8 +7,6 @@ import scipy.sparse as sp
 
 from supple.arrays import Floats, Ints
 
-__all__ = ["PrincipalSubmatrix", "principal_submatrix", "symmetrised"]
-
 
 class PrincipalSubmatrix:
     """The part of a CSR matrix that couples the unknowns `keep` with each other.

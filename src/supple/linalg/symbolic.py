@@ -21,14 +21,6 @@ from scipy.sparse.csgraph import connected_components, dijkstra
 from supple.arrays import Floats, Ints, ShortInts
 from supple.linalg import elimination_tree as trees
 
-__all__ = [
-    "Plan",
-    "Sizes",
-    "analyse",
-    "level_dissection",
-]
-
-
 # Subtrees that cost at most this share of the whole run as one task each. The split must not
 # depend on the number of threads, because it decides the order of additions.
 TASK_SHARE = 1 / 16

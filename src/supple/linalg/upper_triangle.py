@@ -10,18 +10,6 @@ from supple.arrays import Bools, Floats, Ints, Singles
 from supple.compiled.jit import compiled_fused, compiled_sums
 from supple.compiled.simd import LANES, solve_block, subtract_blocks, subtract_products
 
-__all__ = [
-    "add_packed",
-    "cholesky",
-    "cholesky_of_blocks",
-    "combine",
-    "packed_times",
-    "padded_identity",
-    "solve",
-    "solve_by_blocks",
-    "symmetric_times",
-]
-
 
 @compiled_fused
 def add_packed(packed: Singles, factor: float, out: Floats) -> None:

@@ -9,9 +9,6 @@ from scipy.linalg import solveh_banded
 from supple.arrays import Floats
 from supple.errors import SuppleError
 
-__all__ = ["Curve", "graded_times", "smoothed"]
-
-
 #: A gap this many times longer than the one beside it gets keys of its own.
 LARGEST_RATIO = 4.0
 

@@ -16,8 +16,6 @@ from supple.arrays import Floats
 from supple.errors import SuppleError
 from supple.maths.rotations import continuous, slerp
 
-__all__ = ["KeyKind", "Keys", "reduced_keys"]
-
 #: Interpolation between keys; "every" keeps all samples, with lines between them.
 KeyKind = Literal["linear", "spline", "every"]
 #: Differences that float32 files do not keep, as part of the values: nobody asks for less.

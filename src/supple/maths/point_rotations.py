@@ -14,16 +14,6 @@ import numpy as np
 from supple.arrays import Floats
 from supple.compiled.jit import compiled_fused
 
-__all__ = [
-    "FAINT",
-    "arc",
-    "faint_sine_and_versine",
-    "shortest_turn",
-    "sine_and_versine",
-    "turns_little",
-]
-
-
 #: The largest angle of which sine and versine are short series in float64.
 FAINT = 0.02
 

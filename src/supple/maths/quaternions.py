@@ -11,9 +11,6 @@ import math
 from supple.arrays import Floats
 from supple.compiled.jit import compiled
 
-__all__ = ["exponential", "logarithm_near", "multiply", "to_matrix"]
-
-
 #: Sine of the half angle below which the axis is noise, also of float32 input.
 AXIS_IS_NOISE = 1e-6
 #: Squares of numbers from the inverse of this up to it neither overflow nor vanish.

@@ -13,22 +13,6 @@ from supple.arrays import Floats
 from supple.errors import SuppleError
 from supple.maths.curves import graded_times
 
-__all__ = [
-    "RotationCurve",
-    "between",
-    "continuous",
-    "exponential",
-    "from_matrix",
-    "inverse",
-    "logarithm",
-    "multiply",
-    "nearest_vectors",
-    "rotate",
-    "slerp",
-    "to_matrix",
-]
-
-
 #: Keys further apart than this get others between them on the shortest way, so that the
 #: spline's fixed-point iteration converges: measured, it does up to 2 rad.
 LARGEST_STEP = 2.0

@@ -5,8 +5,6 @@ from __future__ import annotations
 from supple.arrays import Floats
 from supple.compiled.jit import compiled_fused
 
-__all__ = ["cofactors", "determinant", "green_strain", "squared_norm", "times", "times_transposed"]
-
 
 @compiled_fused
 def green_strain(F: Floats, E: Floats) -> None:

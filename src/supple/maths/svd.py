@@ -7,8 +7,6 @@ import math
 from supple.arrays import Floats
 from supple.compiled.jit import compiled_fused
 
-__all__ = ["jacobi_eigen", "project_psd", "rotation_svd"]
-
 _TINY = 1e-300
 
 

@@ -9,15 +9,6 @@ import numpy as np
 from supple.arrays import Floats, Ints
 from supple.maths.rotations import from_matrix
 
-__all__ = [
-    "FLAT",
-    "LocalTransforms",
-    "decompose",
-    "relative_to_parents",
-    "scaling",
-    "uniform_scale",
-]
-
 #: How far from orthogonal the columns of a similarity may be: rounding of float32.
 ORTHOGONAL = 1e-5
 #: Columns shorter than this have no direction.

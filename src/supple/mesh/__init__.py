@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from supple.late_names import late_names
+from supple.lazy_imports import lazy_imports
 
 if TYPE_CHECKING:
     from supple.mesh.appearance import Appearance, SurfaceMaterial, Texture
@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from supple.mesh.boundary_contacts import BoundaryContacts, find_boundary_contacts
     from supple.mesh.distance_field import Solid
     from supple.mesh.embedding import embed, locate
-    from supple.mesh.filling.tetrahedralise import stuff, tetrahedralise
+    from supple.mesh.filling.stuffing import stuff
+    from supple.mesh.filling.tetrahedralise import tetrahedralise
     from supple.mesh.filling.voxelise import voxelise
     from supple.mesh.hex_embedding import embed_hexes, locate_hexes
     from supple.mesh.hexes import HexMesh
@@ -47,7 +48,7 @@ __all__ = [
     "voxelise",
 ]
 
-__getattr__ = late_names(
+__getattr__ = lazy_imports(
     __name__,
     {
         "appearance": "Appearance SurfaceMaterial Texture",
@@ -55,7 +56,8 @@ __getattr__ = late_names(
         "boundary_contacts": "BoundaryContacts find_boundary_contacts",
         "distance_field": "Solid",
         "embedding": "embed locate",
-        "filling.tetrahedralise": "stuff tetrahedralise",
+        "filling.stuffing": "stuff",
+        "filling.tetrahedralise": "tetrahedralise",
         "filling.voxelise": "voxelise",
         "hex_embedding": "embed_hexes locate_hexes",
         "hexes": "HexMesh",

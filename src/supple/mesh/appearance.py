@@ -17,8 +17,6 @@ from supple.errors import FormatError, MeshError, warn
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-__all__ = ["MOST_BYTES", "SIDE", "Alpha", "Appearance", "SurfaceMaterial", "Texture", "Wrap"]
-
 Wrap = Literal["repeat", "clamp", "mirror"]
 Alpha = Literal["opaque", "mask", "blend"]
 

@@ -23,9 +23,6 @@ from supple.mesh.laplacian import cotangent_laplacian
 from supple.mesh.tets import TetMesh
 from supple.mesh.topology import counted
 
-__all__ = ["biharmonic_weights", "bilaplacian"]
-
-
 #: How far a weight may be from the minimum, in a step of Jacobi's method for it.
 TOLERANCE = 1e-6
 # Splitting stages: penalties as parts of the softest mode's wave number, each held for so many

@@ -16,9 +16,6 @@ from supple.mesh.obstacles import Obstacle, check_obstacle
 from supple.mesh.tets import TetMesh
 from supple.mesh.topology import LARGEST_COORDINATE
 
-__all__ = ["BoundaryContacts", "find_boundary_contacts"]
-
-
 #: How near touching parts are, as a part of the boundary's mean edge at the neutral pose.
 TOUCHING = 0.5
 #: How far apart they are there at the neutral pose, in such edges.

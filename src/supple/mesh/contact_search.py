@@ -14,9 +14,6 @@ from scipy.spatial import cKDTree
 from supple.arrays import Bools, Floats, Ints
 from supple.compiled.jit import compiled
 
-__all__ = ["APART", "PosedBoundary", "Touches", "facing_triangles", "posed_boundary"]
-
-
 #: How many times farther apart touching places are at the neutral pose.
 APART = 3.0
 # Corners whose triangles are within this angle share a normal, in degrees: facets of a round

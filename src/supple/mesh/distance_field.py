@@ -16,8 +16,6 @@ from supple.mesh.obstacles import FARTHEST
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.topology import counted
 
-__all__ = ["Solid", "grid_distance"]
-
 #: Nodes of a grid: by default, and at most (16 MB).
 NODES, MOST_NODES = 100_000, 4_000_000
 #: Cells around the surface, so that ways out are known where things come near.

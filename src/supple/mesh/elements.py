@@ -14,8 +14,6 @@ from supple.mesh import topology
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.topology import Bounded, Defect, counted
 
-__all__ = ["ElementMesh"]
-
 
 class ElementMesh(Bounded, ABC):
     """Vertices, elements and named sets of elements: plain arrays that have been checked.

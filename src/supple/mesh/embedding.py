@@ -17,9 +17,6 @@ from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import OUTWARD_FACES, TetMesh
 from supple.mesh.topology import row_keys
 
-__all__ = ["Location", "corner_matrix", "embed", "embed_parts", "locate", "part_set"]
-
-
 _LEAF = 4
 
 

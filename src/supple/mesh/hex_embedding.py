@@ -18,9 +18,6 @@ from supple.mesh.hexes import OUTWARD_QUADS, HexMesh
 from supple.mesh.tets import TetMesh
 from supple.mesh.topology import row_keys
 
-__all__ = ["HexLocation", "embed_hexes", "locate_hexes"]
-
-
 # A cube cut along its diagonal from corner 0 to corner 6.
 _TETS = np.array(
     [[0, 1, 2, 6], [0, 2, 3, 6], [0, 3, 7, 6], [0, 7, 4, 6], [0, 4, 5, 6], [0, 5, 1, 6]]

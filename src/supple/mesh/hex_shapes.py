@@ -11,9 +11,6 @@ import numpy as np
 from supple.arrays import Floats
 from supple.errors import SuppleError
 
-__all__ = ["CORNERS", "gauss_points", "shape_functions", "shape_gradients"]
-
-
 CORNERS = np.array(
     [[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0], [0, 0, 1], [1, 0, 1], [1, 1, 1], [0, 1, 1]]
 )

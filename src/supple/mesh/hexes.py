@@ -14,8 +14,6 @@ from supple.mesh.elements import ElementMesh
 from supple.mesh.hex_shapes import gauss_points, shape_gradients
 from supple.mesh.topology import Defect
 
-__all__ = ["HexMesh"]
-
 OUTWARD_QUADS = np.array(
     [[0, 3, 2, 1], [4, 5, 6, 7], [0, 1, 5, 4], [1, 2, 6, 5], [2, 3, 7, 6], [3, 0, 4, 7]]
 )

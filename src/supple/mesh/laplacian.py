@@ -9,8 +9,6 @@ from supple.arrays import Floats
 from supple.errors import MeshError
 from supple.mesh.tets import TetMesh
 
-__all__ = ["cotangent_laplacian", "hat_gradients"]
-
 
 def cotangent_laplacian(mesh: TetMesh, unit: float = 1.0) -> sp.csr_array:
     """L_ab = ∫ ∇N_a·∇N_b over the tets, (n, n), with N the linear hat function of a vertex.

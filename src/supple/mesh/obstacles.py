@@ -14,17 +14,6 @@ from supple.arrays import Floats
 from supple.checks import checked_number, owned_array, without_overflow
 from supple.errors import SuppleError
 
-__all__ = [
-    "Capsule",
-    "Obstacle",
-    "Plane",
-    "Sphere",
-    "check_obstacle",
-    "checked_obstacles",
-    "plain_numbers",
-]
-
-
 #: Kinds of obstacles, as `plain_numbers` has them.
 OTHER, PLANE, SPHERE, CAPSULE = range(4)
 #: Every obstacle is tried against every vertex of a skin, so there is a bound.

@@ -16,8 +16,6 @@ from supple.errors import SuppleError
 from supple.mesh.obstacles import FARTHEST
 from supple.mesh.surface import SurfaceMesh
 
-__all__ = ["Box", "Convex", "box_distance", "hull_distance"]
-
 #: How far the columns of a turn may be from unit vectors at right angles.
 RIGHT_ANGLES = 1e-6
 #: Faces of a hull, at most: every one is looked at for every point.

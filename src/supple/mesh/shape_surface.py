@@ -11,8 +11,6 @@ from supple.mesh.obstacles import Capsule, Obstacle, Sphere
 from supple.mesh.polyhedra import Box, Convex
 from supple.mesh.surface import SurfaceMesh
 
-__all__ = ["shape_surface"]
-
 #: Points of a ball that is drawn.
 ROUND = 400
 

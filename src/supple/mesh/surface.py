@@ -16,8 +16,6 @@ from supple.errors import MeshError
 from supple.mesh import topology
 from supple.mesh.topology import Bounded, Defect, counted
 
-__all__ = ["SurfaceMesh", "vertex_normals"]
-
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
 class SurfaceMesh(Bounded):

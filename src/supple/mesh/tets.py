@@ -14,8 +14,6 @@ from supple.mesh import topology
 from supple.mesh.elements import ElementMesh
 from supple.mesh.topology import Defect
 
-__all__ = ["TetMesh"]
-
 # The face opposite each vertex, seen counterclockwise from outside a positive tet.
 OUTWARD_FACES = np.array([[1, 2, 3], [0, 3, 2], [0, 1, 3], [0, 2, 1]])
 

@@ -11,9 +11,6 @@ from scipy.sparse.csgraph import connected_components
 
 from supple.errors import MeshError
 
-__all__ = ["Bounded"]
-
-
 # Volumes are cubes of coordinates: beyond this they stop being numbers.
 LARGEST_COORDINATE = 1e100
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from supple.late_names import late_names
+from supple.lazy_imports import lazy_imports
 from supple.reduction.contact_constraints import contact_constraints
 from supple.reduction.mass_pca import mass_pca, scaled_candidates
 from supple.reduction.null_space import NullSpace, null_space
@@ -65,7 +65,7 @@ __all__ = [
     "stored_fraction",
 ]
 
-__getattr__ = late_names(
+__getattr__ = lazy_imports(
     __name__,
     {
         "build_log": "BuildLog",

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from time import perf_counter
 
-__all__ = ["BuildLog"]
-
 
 class BuildLog:
     """Collection of the stages of a build; subclasses show them.

@@ -14,9 +14,6 @@ from supple.linalg.lanczos import lowest_eigenpairs
 from supple.linalg.sparse import symmetrised
 from supple.reduction.null_space import NullSpace, null_space
 
-__all__ = ["Compliance", "LoosePieceError", "inertial_displacements", "largest_displacements"]
-
-
 #: A motion that costs less than this part of what moving single vertices does costs nothing.
 NO_RESISTANCE = 1e-12
 

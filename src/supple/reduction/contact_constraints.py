@@ -13,9 +13,6 @@ from supple.compiled.jit import compiled
 from supple.errors import SuppleError
 from supple.mesh.boundary_contacts import BoundaryContacts
 
-__all__ = ["ContactKind", "contact_constraints", "one_way"]
-
-
 ContactKind = Literal["two-sided", "one-sided", "fixed"]
 
 # A corner with a smaller part of the touched point than this is not touched.

@@ -16,9 +16,6 @@ from supple.elastic.element import tet_gradients
 from supple.errors import MeshError, SuppleError
 from supple.reduction.modes import Modes
 
-__all__ = ["modal_derivatives", "second_forces"]
-
-
 #: Entries of the right-hand sides, 0.5 GB.
 _MOST_ENTRIES = 62_500_000
 #: And of those solved for at once, 16 MB: a solution takes several times its own room.

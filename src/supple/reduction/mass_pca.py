@@ -14,9 +14,6 @@ from supple.errors import SuppleError
 from supple.linalg.blas import single_threaded
 from supple.reduction.signs import with_fixed_signs
 
-__all__ = ["mass_pca", "scaled_candidates"]
-
-
 #: Directions whose singular value is below this part of the largest are made of rounding.
 _NOTHING_NEW = 1e-11
 #: A shape of which others leave less than this part is not worth a vector of its own.

@@ -18,9 +18,6 @@ from supple.reduction.compliance import NO_RESISTANCE, Compliance
 from supple.reduction.null_space import NullSpace
 from supple.reduction.signs import with_fixed_signs
 
-__all__ = ["Modes", "linear_modes"]
-
-
 #: Up to so many unknowns a dense eigensolver is as quick.
 _DENSE = 300
 #: And where so large a part of all modes is wanted, quicker; if there is room for it.

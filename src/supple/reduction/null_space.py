@@ -16,9 +16,6 @@ from supple.checks import checked_count, checked_indices
 from supple.errors import SuppleError
 from supple.linalg.blas import single_threaded
 
-__all__ = ["UNTOUCHED", "NullSpace", "checked_rows", "largest_entries", "null_space"]
-
-
 #: Entries of rows below this count as zero; rows are unit vectors here.
 UNTOUCHED = 1e-14
 #: Singular values below this part of the largest say that rows repeat each other (xu2016 §6).

@@ -24,8 +24,6 @@ from supple.linalg.sparse import principal_submatrix
 from supple.reduction.compliance import Compliance, LoosePieceError
 from supple.reduction.regions.region import Region
 
-__all__ = ["STEPS", "Shaking", "shake"]
-
 #: Steps of a shaking, and in each period of the flesh: eleven periods. Shapes half as far apart in
 #: time are more alike: of the fox's walk a hundred then held 0.79, where these hold 0.84.
 STEPS, STEPS_A_PERIOD = 90, 8

@@ -6,9 +6,6 @@ import numpy as np
 
 from supple.arrays import Floats
 
-__all__ = ["column_signs", "with_fixed_signs"]
-
-
 #: Entries that symmetry makes equal differ by rounding: as large as the largest within this.
 ALIKE = 1e-6
 

@@ -17,8 +17,6 @@ import numba
 
 from supple.errors import SuppleError
 
-__all__ = ["Workers"]
-
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from supple.late_names import late_names
+from supple.lazy_imports import lazy_imports
 
 if TYPE_CHECKING:
     from supple.rig.baked_motion import BakedMotion
@@ -77,7 +77,7 @@ __all__ = [
     "with_poses_between",
 ]
 
-__getattr__ = late_names(
+__getattr__ = lazy_imports(
     __name__,
     {
         "baked_motion": "BakedMotion",

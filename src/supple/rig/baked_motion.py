@@ -10,8 +10,6 @@ from supple.arrays import Floats, Singles
 from supple.rig.character import Character
 from supple.rig.motion.motion import Motion
 
-__all__ = ["BakedMotion"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class BakedMotion:

@@ -24,8 +24,6 @@ from supple.rig.protocol import Rig
 if TYPE_CHECKING:
     from supple.rig.tets.tet_body import TetBody
 
-__all__ = ["Character"]
-
 Part = TypeVar("Part")
 
 

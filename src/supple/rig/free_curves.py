@@ -21,8 +21,6 @@ from supple.rig.protocol import Rig
 from supple.rig.skeleton.joint_pose import JointPose
 from supple.rig.skeleton.skinning import skinned_core
 
-__all__ = ["FreeCurves", "FreeJoint", "skin_reach"]
-
 #: Weights that physics kept within 0 to 1, but for rounding, a strength keeps there, too.
 ROUNDING = 1e-6
 #: Radians, metres or parts of a weight by which a parameter is moved to see how far skin goes.

@@ -15,9 +15,6 @@ from supple.arrays import Floats, Ints
 from supple.checks import checked_array, numbers, owned_array
 from supple.errors import SuppleError
 
-__all__ = ["Deformer", "FunctionRig", "Parameter", "Rig"]
-
-
 UNITS = ("rad", "m", "1")
 #: Far beyond any pose, and far from where squares and sums overflow.
 LARGEST_VALUE = 1e9

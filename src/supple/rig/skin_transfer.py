@@ -9,11 +9,9 @@ from scipy.sparse import coo_array, csr_array
 
 from supple.arrays import Floats, Ints, Singles
 from supple.compiled.jit import compiled
+from supple.rig.inverse_skinning import offset_matrices, without_shapes
 from supple.rig.protocol import Deformer, Rig
 from supple.rig.skeleton.skinning import SkinnedRig
-from supple.rig.unskinning import offset_matrices, without_shapes
-
-__all__ = ["SkinTransfer"]
 
 #: Directions that skinning shrinks to less than this part of the whole are hardly undone.
 FLOOR = 0.05

@@ -9,9 +9,6 @@ from supple.maths.rotations import exponential, to_matrix
 from supple.rig.character import Character
 from supple.rig.motion.motion import Motion
 
-__all__ = ["WIGGLE", "wiggle"]
-
-
 #: What the motion is called.
 WIGGLE = "wiggle"
 SECONDS, RATE = 3.0, 30

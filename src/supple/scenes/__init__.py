@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from supple.late_names import late_names
+from supple.lazy_imports import lazy_imports
 
 if TYPE_CHECKING:
     from supple.scenes.bodies.beam import beam
@@ -48,7 +48,7 @@ __all__ = [
     "tapered_limb",
 ]
 
-__getattr__ = late_names(
+__getattr__ = lazy_imports(
     __name__,
     {
         "bodies.beam": "beam",

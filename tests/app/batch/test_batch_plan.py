@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from helpers.commands import run_here
-from supple.app.batch.asked_sources import asked_jobs
 from supple.app.batch.batch_options import BatchOptions, changed_since
+from supple.app.batch.inputs import asked_jobs
 from supple.app.batch.planned_jobs import Job, file_stamp, plan
 from supple.errors import SuppleError
 

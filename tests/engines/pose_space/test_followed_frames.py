@@ -12,7 +12,7 @@ from helpers.build_samples import bar_options, bending_bar, jointed_arm
 from supple import FullSimulator, PoseSpaceModel, build
 from supple.elastic.material import Material
 from supple.engines.pose_space.blend import fade_out
-from supple.engines.pose_space.followed_frames import spread_out
+from supple.engines.pose_space.rest_shape_rotations import spread_out
 from supple.engines.pose_space.simulator import PoseSpaceSimulator
 from supple.maths.rotations import exponential as from_vector
 from supple.maths.rotations import from_matrix, inverse, multiply, to_matrix

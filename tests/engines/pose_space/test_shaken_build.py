@@ -16,14 +16,14 @@ from supple.engines.engine import ENGINES
 from supple.engines.pose_space.build import training
 from supple.engines.pose_space.build.build import build
 from supple.engines.pose_space.build.reduced_poses import ReducedPoses
-from supple.engines.pose_space.build.shaken_basis import shaken_shapes, turned_shapes
 from supple.engines.pose_space.build.shaken_pose import rig_moves
+from supple.engines.pose_space.build.snapshot_basis import shaken_shapes, turned_shapes
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.engines.pose_space.model.model_file import packed_model
 from supple.engines.pose_space.simulator import PoseSpaceSimulator
 from supple.errors import SuppleError
-from supple.playing.bake import bake_plan, bake_simulator
-from supple.playing.bake_model import model_options
+from supple.playback.bake import bake_plan, bake_simulator
+from supple.playback.bake_model import model_options
 from supple.reduction.null_space import null_space
 from supple.reduction.regions.region import Region
 from supple.reduction.shaking import shake

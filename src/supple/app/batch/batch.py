@@ -1,6 +1,6 @@
 """`supple batch`: sources in, results out, whatever happens in between.
 
-The way of a batch: `asked_jobs` (asked_sources) ▸ `plan` (planned_jobs) ▸ what the journal has not
+The way of a batch: `asked_jobs` (inputs) ▸ `plan` (planned_jobs) ▸ what the journal has not
 (journal) ▸ a farm (process_farm, dask_farm) ▸ the journal ▸ one page (batch_page).
 """
 
@@ -13,10 +13,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from supple.app.batch.asked_sources import asked_jobs
 from supple.app.batch.batch_options import BatchOptions, changed_since
 from supple.app.batch.batch_page import write_batch_page
 from supple.app.batch.dask_farm import Cluster, DaskFarm
+from supple.app.batch.inputs import asked_jobs
 from supple.app.batch.job_process import NO_MEMORY_LIMIT, Limits, tells_memory
 from supple.app.batch.journal import JOURNAL, Journal, Told, read_journal
 from supple.app.batch.planned_jobs import Job, file_stamp, plan
@@ -25,8 +25,6 @@ from supple.app.batch.running_jobs import Run
 from supple.app.progress_bar import console, working
 from supple.errors import SuppleError
 from supple.saving import remove_abandoned
-
-__all__ = ["print_batch", "run_batch"]
 
 #: Seconds within which a writer has a lock on what it has begun.
 _HELD = 1.0

@@ -14,8 +14,6 @@ from cyclopts import Parameter
 from supple.app.options import Flag, Words
 from supple.errors import SuppleError
 
-__all__ = ["BatchOptions", "changed_since"]
-
 
 @dataclass(frozen=True)
 class BatchOptions:

@@ -20,8 +20,6 @@ from urllib.parse import quote
 from supple.app.batch.journal import JOURNAL, lines_of
 from supple.saving import write_chunks
 
-__all__ = ["PAGE", "picture_file", "write_batch_page"]
-
 #: Name of the page, and of the folder of pictures, in the output folder.
 PAGE, PICTURES = "batch.html", ".batch"
 #: Rows, and rows with a picture, that a page has: a browser shows them at once. Failures go first.

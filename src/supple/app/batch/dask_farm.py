@@ -35,8 +35,6 @@ from supple.app.batch.sent_files import bundle_of, sent_words
 from supple.errors import SuppleError
 from supple.saving import write_whole
 
-__all__ = ["Cluster", "DaskFarm"]
-
 #: Seconds that the scheduler may be away, and between looks at workers.
 _AWAY, _LOOK = 20.0, 5.0
 #: Seconds that a scheduler has to answer at first.

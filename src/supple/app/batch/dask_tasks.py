@@ -16,8 +16,6 @@ from supple.app.batch.job_process import JobProcess, Limits, Outcome, failure
 from supple.app.batch.sent_files import Bundle, in_folder_of_its_own, keep_model, local_words
 from supple.errors import SuppleError
 
-__all__ = ["end_jobs", "greet", "held", "make_model", "run_job", "without_data"]
-
 #: Processes that wait for jobs, and those that do one, with the name of the batch it is of.
 _idle: list[JobProcess] = []
 _busy: dict[JobProcess, str] = {}

@@ -18,27 +18,12 @@ from typing import Annotated, Any
 
 from cyclopts import App, CycloptsError, Parameter
 
-from supple.app.body_words import MOTIONS, BetaWords
+from supple.app.body_options import MOTIONS, BetaWords
+from supple.app.contact_options import ContactOptions
 from supple.app.options import BakeOptions, BuildOptions, CurveOptions, UnitName
-from supple.app.touch_options import TouchOptions
 from supple.checks import shown
 from supple.errors import SuppleError
 from supple.saving import write_whole
-
-__all__ = [
-    "COMMANDS",
-    "READ_FILES",
-    "WRITTEN_FILES",
-    "JobOptions",
-    "Looked",
-    "build_model",
-    "checked_options",
-    "clip_names",
-    "is_motion_file",
-    "model_options_of",
-    "run_words",
-    "words_of",
-]
 
 #: Names of options with their words, in order of names: what `checked_options` returns.
 JobOptions = tuple[tuple[str, tuple[str, ...]], ...]
@@ -77,7 +62,7 @@ def bake(
     *,
     output: Path,
     options: Annotated[BakeOptions | None, Parameter(name="*")] = None,
-    touch: Annotated[TouchOptions | None, Parameter(name="*")] = None,
+    touch: Annotated[ContactOptions | None, Parameter(name="*")] = None,
     looked: _Aside = None,
 ) -> dict[str, Any]:
     """Do what `supple bake` does."""
@@ -322,7 +307,7 @@ def build_model(words: Sequence[str]) -> tuple[Path | None, bool]:
         Whether it was there already.
     """
     from supple.app.curve_making import curve_model_of
-    from supple.app.wanted_models import bake_model_of
+    from supple.app.model_request import bake_model_of
 
     _, bound, _ = _parsed(words)
     source, options = bound.arguments["source"], bound.arguments.get("options")

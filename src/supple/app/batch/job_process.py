@@ -28,8 +28,6 @@ from typing import IO, Any
 from supple.app.processes import peak_megabytes, thread_limits
 from supple.errors import SuppleError, SuppleWarning
 
-__all__ = ["NO_MEMORY_LIMIT", "JobProcess", "Limits", "Outcome", "failure", "tells_memory"]
-
 #: Seconds between looks at a process.
 _LOOK = 0.05
 #: A process that has more of its limit than this when a job has ended makes room for a new one.

@@ -24,8 +24,6 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["JOURNAL", "Journal", "Told", "read_journal"]
-
 Files = tuple[tuple[str, Any], ...]
 #: Name of the journal in the output folder.
 JOURNAL = "batch.jsonl"

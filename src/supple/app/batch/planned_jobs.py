@@ -31,8 +31,6 @@ from supple.app.command_files import CHARACTER_MODEL
 from supple.errors import SuppleError
 from supple.formats.registry import BAKED_MOTIONS, FREE_CURVES
 
-__all__ = ["Job", "Wish", "plan", "safe_name"]
-
 #: Jobs that one batch may have.
 MOST_JOBS = 2_000_000
 #: Bytes of a file's name, and of a whole path inside the output folder.

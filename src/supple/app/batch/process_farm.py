@@ -11,8 +11,6 @@ from typing import Any, Protocol
 from supple.app.batch.job_process import JobProcess, Limits, Outcome, failure
 from supple.app.batch.planned_jobs import Job
 
-__all__ = ["Farm", "ProcessFarm", "Task", "usable_cores"]
-
 
 @dataclass
 class Task:

@@ -19,8 +19,6 @@ from supple.app.progress_bar import counting_bar
 from supple.errors import SuppleError
 from supple.saving import write_whole
 
-__all__ = ["Run"]
-
 #: How often a job is tried.
 _TRIES = 2
 #: Figures of a job that the journal keeps, and characters of each.

@@ -24,16 +24,6 @@ from supple.errors import SuppleError
 from supple.saving import write_whole
 from supple.user_cache import cache_folder
 
-__all__ = [
-    "Bundle",
-    "bundle_of",
-    "collected",
-    "files_beside",
-    "keep_model",
-    "local_words",
-    "sent_words",
-]
-
 #: Bytes of names ▸ content.
 Bundle = dict[str, bytes]
 #: Signs that stand before the hash of a bundle in words that travel.

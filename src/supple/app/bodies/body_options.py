@@ -16,8 +16,6 @@ from supple.errors import SuppleError
 if TYPE_CHECKING:
     from supple.elastic.material import Material
 
-__all__ = ["MOST_ELEMENTS", "SIDES", "BodyOptions", "Filling", "checked_word"]
-
 KINDS = ("voxels", "tets")
 #: Beyond, modes and derivatives take minutes and gigabytes.
 MOST_ELEMENTS, FINEST = 200_000, 400

@@ -26,8 +26,6 @@ from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
 from supple.scenes.bodies.elastic_scene import STVK_SCENES, stvk_scene
 
-__all__ = ["BodySource", "read_body_source"]
-
 Mesh = TetMesh | HexMesh
 
 

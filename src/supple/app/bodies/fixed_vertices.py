@@ -17,8 +17,6 @@ from supple.mesh.hexes import HexMesh
 from supple.mesh.tets import TetMesh
 from supple.mesh.topology import counted
 
-__all__ = ["held_vertices"]
-
 Mask = NDArray[np.bool_]
 
 #: Parts of the extent that a side is, the next if that is too little to hold anything by.

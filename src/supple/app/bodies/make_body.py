@@ -27,9 +27,6 @@ from supple.mesh.tets import TetMesh
 from supple.reduction.build_log import BuildLog
 from supple.user_cache import cached, model_cache
 
-__all__ = ["body_frequencies", "made_body", "prepared_body", "run_stvk"]
-
-
 USUAL_MODES = 20
 #: Of what has no material: it swings visibly, whatever its size.
 USUAL_FREQUENCY, USUAL_POISSON, USUAL_DENSITY = 2.0, 0.4, 1000.0

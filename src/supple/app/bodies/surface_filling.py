@@ -19,8 +19,6 @@ from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
 from supple.mesh.topology import counted
 
-__all__ = ["filled"]
-
 Mesh = TetMesh | HexMesh
 Tell = Callable[[float, str], None]
 

@@ -18,8 +18,6 @@ from supple.app.character_models import read_any_character
 from supple.app.command_files import check_place, checked_sheet
 from supple.errors import SuppleError
 
-__all__ = ["anatomy_table", "describe_anatomy", "describe_entries"]
-
 
 def describe_anatomy(
     given: str | Path, targets: Sequence[Path] = (), unit: str | None = None, **body: Any

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from supple.app.body_words import body_words
+from supple.app.body_options import body_options
 from supple.app.command_files import CHARACTER_MODEL
 from supple.app.info.info_model import describe_model, engine_lines, model_lines
 from supple.app.info.info_stvk import (
@@ -37,9 +37,6 @@ if TYPE_CHECKING:
     from supple.mesh.tets import TetMesh
     from supple.rig.character import Character
     from supple.rig.motion.motion import Motion
-
-__all__ = ["describe", "print_info"]
-
 
 # Defects of a file, and what they mean for soft tissue
 
@@ -109,7 +106,7 @@ def describe(
     unit : str, optional
         Unit of a character or a motion, as `metres_in` reads it; by default what the file says.
     motion, betas : str, optional
-        Motion file and shape of a body model, as `body_words` reads them.
+        Motion file and shape of a body model, as `body_options` reads them.
     armature : str, optional
         Character of a file that Blender reads, where it has several.
 
@@ -132,7 +129,7 @@ def describe(
     path = Path(path)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", SuppleWarning)
-        body = body_words(motion, betas, armature)
+        body = body_options(motion, betas, armature)
         if motion is not None and "motion" not in body:
             raise SuppleError(f"--motion {motion}: use a file of a body's motion (.npz)")
         found = _read(path, None if unit is None else metres_in(unit), body)

@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["describe_model", "engine_lines", "model_lines"]
-
 #: Figures of the report that say how good a model is.
 FIGURES = ("elastic_error", "inertial_error", "mid_pose_frequency_ratio", "subspace_angles")
 

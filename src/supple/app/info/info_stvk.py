@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from supple.formats.meshes.veg import VegFile
     from supple.mesh.hexes import HexMesh
 
-__all__ = ["STVK_FILES", "describe_stvk_file", "hex_parts", "materials_of", "stvk_lines"]
-
 #: Frequencies that a person is shown.
 SHOWN = 8
 

@@ -10,8 +10,6 @@ from supple.anatomy.anatomy import Anatomy
 from supple.app.pictures.drawing import length_label
 from supple.arrays import Floats, Ints
 
-__all__ = ["ANATOMY_MAPS", "AnatomyMap", "anatomy_map"]
-
 Colour = tuple[int, int, int]
 
 #: Cold colours for what is hard, warm ones for flesh.

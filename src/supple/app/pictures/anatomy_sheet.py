@@ -17,8 +17,6 @@ from supple.arrays import Floats
 from supple.mesh.surface import vertex_normals
 from supple.mesh.topology import counted
 
-__all__ = ["anatomy_sheet", "write_anatomy_sheet"]
-
 #: Where cameras stand, in degrees: before, beside and behind.
 AZIMUTHS, ELEVATION = (30.0, 90.0, 210.0), 14.0
 #: Pixels of the longer side of a picture, and inches of it.

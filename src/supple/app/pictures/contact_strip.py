@@ -15,8 +15,6 @@ from supple.mesh.surface import SurfaceMesh, vertex_normals
 from supple.rig.character import Character
 from supple.scenes.contact.contact_scene import ContactRecord, ContactScene
 
-__all__ = ["contact_strip"]
-
 THING, SKIN = (0.36, 0.50, 0.70), (0.87, 0.67, 0.55)
 COLUMNS, ROWS, PIXELS, DPI = 4, 2, 330, 110
 

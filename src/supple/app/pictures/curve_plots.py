@@ -11,8 +11,6 @@ from matplotlib.figure import Figure
 from supple.app.pictures.drawing import INK, PAPER, label, plain_axes, save_picture
 from supple.rig.free_curves import FreeCurves
 
-__all__ = ["plot_curves"]
-
 #: Charts of one picture; those that move skin most.
 MOST = 180
 WIDTH, HEIGHT = 2.6, 1.25

@@ -15,9 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 from supple.arrays import Floats
 from supple.saving import write_whole
 
-__all__ = ["draw_surface", "label", "length_label", "plain_axes", "save_picture", "view_axes"]
-
-
 FLESH = np.array([0.86, 0.47, 0.42])
 INK, PAPER = "#2b2b33", "#fbfaf7"
 _LIGHT = np.array([-0.35, 0.8, 0.65]) / np.linalg.norm([-0.35, 0.8, 0.65])

@@ -20,9 +20,6 @@ from supple.mesh.appearance import Appearance
 from supple.mesh.surface import vertex_normals
 from supple.rig.baked_motion import BakedMotion
 
-__all__ = ["filmstrip", "liveliest_baked", "liveliest_vertex", "worthy_frames"]
-
-
 # Frames and vertices of a baked motion that are worth a picture
 
 

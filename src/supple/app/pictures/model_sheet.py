@@ -22,16 +22,6 @@ from supple.arrays import Floats
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.mesh.topology import counted
 
-__all__ = [
-    "frequency_ratios",
-    "model_sheet",
-    "region_colours",
-    "skin_displacement",
-    "tree_places",
-    "write_model_sheet",
-]
-
-
 # The alignment tree of a model as a small graph
 
 

@@ -15,9 +15,6 @@ from supple.compiled.jit import compiled
 from supple.mesh.appearance import Appearance
 from supple.mesh.surface import SurfaceMesh, vertex_normals
 
-__all__ = ["Body", "Camera", "cavities", "render"]
-
-
 KEY = np.array([-0.45, 0.80, 0.55]) / np.linalg.norm([-0.45, 0.80, 0.55])
 _KEY_COLOUR = np.array([1.0, 0.95, 0.88])
 _SKY, _BOUNCE = np.array([0.62, 0.68, 0.78]), np.array([0.42, 0.36, 0.32])

@@ -16,9 +16,6 @@ from supple.app.progress_bar import working
 from supple.arrays import Floats
 from supple.scenes.characters.character_scene import Scene, scene
 
-__all__ = ["AZIMUTHS", "run_scene", "scene_sheet", "summary", "write_sheet"]
-
-
 COLOURS = {
     "arm": (0.87, 0.58, 0.48),
     "x": (0.42, 0.60, 0.78),

@@ -16,8 +16,6 @@ from supple.mesh.appearance import Appearance
 from supple.mesh.surface import SurfaceMesh, vertex_normals
 from supple.rig.baked_motion import BakedMotion
 
-__all__ = ["baked_thumbnail", "surface_thumbnail"]
-
 #: Pixels, and JPEG's quality: some 2 kB a picture.
 _PIXELS, _QUALITY = (128, 128), 80
 #: Frames looked at for the one whose flesh is farthest from the rig.

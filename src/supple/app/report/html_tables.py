@@ -13,8 +13,6 @@ from rich.table import Table
 
 from supple.saving import write_whole
 
-__all__ = ["PAGE", "grids", "print_item", "write_page"]
-
 PAGE = "reproduce.md"
 #: What is said elsewhere than in tables.
 _WORDS = ("title", "message", "note", "pictures", "quick", "seconds", "benchmark")

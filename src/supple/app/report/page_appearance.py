@@ -16,8 +16,6 @@ from supple.mesh.appearance import SIDE, Appearance, Texture
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-__all__ = ["EncodedAppearance", "encoded_appearance"]
-
 #: Bytes of all textures together; more are shown more coarsely.
 MOST_BYTES = 1_500_000
 #: Pixels along the longer side, at the least.

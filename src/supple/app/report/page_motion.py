@@ -20,9 +20,6 @@ from supple.maths.rotations import continuous, from_matrix
 from supple.mesh.surface import SurfaceMesh
 from supple.rig.baked_motion import BakedMotion
 
-__all__ = ["EncodedMotion", "Shapes", "encoded_motion", "fitted_shapes", "packed"]
-
-
 # Frames as few shapes times weights, and shapes as few bytes
 
 

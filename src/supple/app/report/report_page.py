@@ -27,8 +27,6 @@ from supple.mesh.topology import counted
 from supple.rig.baked_motion import BakedMotion
 from supple.saving import write_whole
 
-__all__ = ["write_page"]
-
 #: In the order in which they need each other.
 _SCRIPTS = (
     "algebra.js",

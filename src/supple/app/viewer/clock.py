@@ -9,8 +9,6 @@ from typing import Any
 
 from supple.app.viewer.session.session import Session
 
-__all__ = ["Clock"]
-
 #: Updates of pages in a second, at most.
 UPDATES = 45.0
 #: Steps that are made up for at once; what is further behind is let go.

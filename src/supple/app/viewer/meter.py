@@ -9,9 +9,6 @@ import numpy as np
 
 from supple.arrays import Floats
 
-__all__ = ["Costs", "Meter"]
-
-
 #: Steps that the chart shows.
 KEPT = 360
 

@@ -21,8 +21,6 @@ from supple.app.viewer.scene.touch_nodes import add_obstacles
 from supple.app.viewer.server import address, start_server, stop_server
 from supple.app.viewer.session.session import Session
 
-__all__ = ["Page"]
-
 #: Seconds between two updates of sliders, and of figures.
 SLIDER, FIGURES = 0.12, 0.5
 

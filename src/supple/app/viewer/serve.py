@@ -10,7 +10,7 @@ from typing import Any
 from supple.anatomy.anatomy import anatomy_of
 from supple.anatomy.region_entries import RegionEntry
 from supple.app.bodies.make_body import prepared_body
-from supple.app.body_words import body_words, motion_name
+from supple.app.body_options import body_options, motion_name
 from supple.app.character_models import (
     CharacterSource,
     chosen_anatomy,
@@ -19,8 +19,8 @@ from supple.app.character_models import (
     stepped_by,
 )
 from supple.app.command_files import is_body
+from supple.app.contact_options import ContactOptions
 from supple.app.progress_bar import console, first_use_message, working
-from supple.app.touch_options import TouchOptions
 from supple.app.viewer.session.anatomy_editing import AnatomyEditing
 from supple.app.viewer.session.body_subject import BodySubject
 from supple.app.viewer.session.character_subject import CharacterSubject
@@ -28,11 +28,9 @@ from supple.app.viewer.session.session import Session
 from supple.app.viewer.session.subject import Subject
 from supple.engines.engine import FIRST_ENGINE, Engine, engine_named
 from supple.errors import SuppleError
-from supple.playing.bake_model import GivenAnatomy
-from supple.playing.motion_choice import chosen_motion
+from supple.playback.bake_model import GivenAnatomy
+from supple.playback.motion_choice import chosen_motion
 from supple.reduction.build_log import BuildLog
-
-__all__ = ["run_view"]
 
 #: Seconds between looks at whether it is to end.
 PATIENCE = 0.5
@@ -50,7 +48,7 @@ def run_view(
     armature: str | None = None,
     flesh: str = "normal",
     model: Path | None = None,
-    touch: TouchOptions | None = None,
+    touch: ContactOptions | None = None,
     folder: Path | None = None,
     clay: bool = False,
     host: str = "127.0.0.1",
@@ -96,7 +94,7 @@ def run_view(
     body = is_body(given)
     own: dict[str, Any] = {"engine": engine, "anatomy": anatomy, "unit": unit, "motion": motion}
     own |= {"flesh": flesh, "model": model, "free": free, "betas": betas}
-    own |= {"touch": None if touch == TouchOptions() else touch, "armature": armature}
+    own |= {"touch": None if touch == ContactOptions() else touch, "armature": armature}
     target = Path.cwd() if folder is None else folder
     if body:
         _check_body_options(given, **own, folder=folder)
@@ -158,14 +156,14 @@ def _character(
     armature: str | None = None,
     flesh: str = "normal",
     model: Path | None = None,
-    touch: TouchOptions | None = None,
+    touch: ContactOptions | None = None,
 ) -> CharacterSubject:
     with working("reading", quiet):
-        source = read_character(given, unit, **body_words(motion, betas, armature))
+        source = read_character(given, unit, **body_options(motion, betas, armature))
         motion = motion_name(motion)
         chosen_motion(source.character, motion)
         chosen = chosen_anatomy(anatomy, source, model)
-        row, touch = engine_named(engine, "character"), touch or TouchOptions()
+        row, touch = engine_named(engine, "character"), touch or ContactOptions()
         built = model is None and source.model is None
         around = touch.stepping(row) if built else {}
     from supple.app.curve_making import free_names

@@ -14,8 +14,6 @@ from urllib.parse import urlsplit
 
 from supple.errors import SuppleError
 
-__all__ = ["address", "check_viser", "free_port", "start_server", "stop_server"]
-
 #: Ports after the wanted one that are tried before any will do.
 NEARBY = 20
 #: Number that a page may set a control to that has no range of its own.

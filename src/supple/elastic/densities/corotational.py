@@ -10,9 +10,6 @@ from supple.elastic.densities.density import Density
 from supple.maths.small_matrices import times_transposed
 from supple.maths.svd import rotation_svd
 
-__all__ = ["COROTATIONAL"]
-
-
 #: Smallest σᵢ + σⱼ for which the rotation of a corotational element is differentiated.
 _SMALLEST_SUM = 1e-6
 

@@ -17,8 +17,6 @@ from numpy.typing import ArrayLike
 from supple.arrays import Floats
 from supple.errors import SuppleError
 
-__all__ = ["Density", "finite_numbers", "lame_parameters", "per_element"]
-
 
 @dataclass(frozen=True, eq=False)
 class Density:

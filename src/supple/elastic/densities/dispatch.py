@@ -25,21 +25,6 @@ from supple.elastic.densities.stvk_volume import STVK_VOLUME
 from supple.elastic.densities.yeoh import YEOH
 from supple.errors import SuppleError
 
-__all__ = [
-    "MATERIALS",
-    "energy_density",
-    "is_isotropic",
-    "is_quartic",
-    "material_number",
-    "register_material",
-    "resists_inversion",
-    "set_constants",
-    "stress",
-    "stress_and_derivative",
-    "stress_derivative",
-]
-
-
 #: One row a material. Loops know a material by its place here, files by its name.
 _BUILT_IN: tuple[Density, ...] = (
     STVK,

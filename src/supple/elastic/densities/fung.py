@@ -13,15 +13,6 @@ from supple.elastic.densities.density import Density, per_element
 from supple.errors import SuppleError
 from supple.maths.small_matrices import green_strain, times, times_transposed
 
-__all__ = [
-    "ORTHOTROPIC",
-    "fung_constants",
-    "fung_derivative",
-    "fung_exponent",
-    "fung_stress",
-]
-
-
 #: Beyond this exponent exp is continued by its second-order Taylor polynomial: C², no overflow.
 _EXPONENT_LIMIT = 8.0
 

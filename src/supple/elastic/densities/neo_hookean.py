@@ -12,8 +12,6 @@ from supple.compiled.jit import compiled_fused, compiled_fused_inline
 from supple.elastic.densities.density import Density
 from supple.maths.small_matrices import cofactors, determinant, squared_norm
 
-__all__ = ["NEO_HOOKEAN", "add_volume_derivative"]
-
 
 @compiled_fused
 def add_volume_derivative(

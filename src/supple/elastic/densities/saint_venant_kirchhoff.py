@@ -7,8 +7,6 @@ from supple.compiled.jit import compiled_fused, compiled_fused_inline
 from supple.elastic.densities.density import Density
 from supple.maths.small_matrices import green_strain, times
 
-__all__ = ["STVK", "green_derivative", "green_stress", "squared_strain"]
-
 
 @compiled_fused
 def squared_strain(E: Floats) -> float:

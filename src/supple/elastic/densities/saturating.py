@@ -27,8 +27,6 @@ from supple.elastic.densities.fung import (
 from supple.elastic.densities.neo_hookean import add_volume_derivative
 from supple.maths.small_matrices import cofactors, determinant, green_strain
 
-__all__ = ["SATURATING", "SATURATION"]
-
 #: s: the stiffness grows to 1 + s times that at rest.
 SATURATION = math.exp(2.0) - 1.0
 #: Poisson's ratio of C, and how much lower it is at least than that of the material.

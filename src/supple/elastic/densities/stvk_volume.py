@@ -16,8 +16,6 @@ from supple.elastic.densities.saint_venant_kirchhoff import (
 )
 from supple.maths.small_matrices import cofactors, determinant, green_strain, times
 
-__all__ = ["STVK_VOLUME"]
-
 
 @compiled_fused
 def _energy(F: Floats, p: Floats, scratch: Floats) -> float:

@@ -17,8 +17,6 @@ from supple.elastic.densities.density import Density
 from supple.elastic.densities.neo_hookean import add_volume_derivative
 from supple.maths.small_matrices import cofactors, determinant, squared_norm
 
-__all__ = ["STIFFENING", "STRAINED", "YEOH"]
-
 #: c/μ, and δ. Soft tissue has some times its first modulus at a strain of one half, here six times.
 STIFFENING, STRAINED = 7.0, 0.05
 

@@ -19,14 +19,6 @@ from supple.reduction.cubature.samples import dense_basis
 from supple.reduction.mass_pca import mass_pca
 from supple.rig.tets.vertex_frames import blended_rotations, pose_rotations, rotate_basis
 
-__all__ = [
-    "interpolated",
-    "naive",
-    "neutral",
-    "pose_independent",
-    "warped",
-]
-
 
 def interpolated(poses: ReducedPoses, variant: Variant = "frames") -> OfPose:
     """Aligned and blended: in frames, as Supple does, or in the "world", as in xu2016 §5.2."""

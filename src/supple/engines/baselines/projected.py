@@ -38,8 +38,6 @@ from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.errors import SolverError, SuppleError
 from supple.linalg.blas import single_threaded
 
-__all__ = ["PosedSubspace", "ProjectedSimulator"]
-
 Carried = Literal["coordinates", "projection"]
 PARTS = ("rig", "basis", "assembly", "projection", "solve")
 

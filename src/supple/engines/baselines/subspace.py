@@ -21,16 +21,6 @@ from supple.elastic.body import ElasticBody
 from supple.elastic.equilibrium import line_search
 from supple.errors import SolverError, SuppleError
 
-__all__ = [
-    "ReducedEquilibrium",
-    "Subspace",
-    "SubspaceStage",
-    "checked_subspace_basis",
-    "reduced_equilibrium",
-    "solve_definite",
-]
-
-
 #: Added to the diagonal, as a part of its mean, where columns of a basis repeat each other.
 RIDGE = 1e-10
 

@@ -21,8 +21,6 @@ from supple.rig.character import Character
 from supple.rig.tets.bones import BONE_RADIUS, Bones
 from supple.rig.tets.fitting import GAMMA
 
-__all__ = ["build"]
-
 
 def build(
     character: Character,

@@ -20,8 +20,6 @@ from supple.elastic.body import ElasticBody, HexBody
 from supple.elastic.equilibrium import free_unknowns
 from supple.errors import SolverError, SuppleError
 
-__all__ = ["FullBodySimulator"]
-
 Forces = ArrayLike | Mapping[int, ArrayLike]
 
 

@@ -33,8 +33,6 @@ from supple.progress import PartDone
 from supple.rig.motion.motion import Motion
 from supple.rig.skin_transfer import SkinTransfer
 
-__all__ = ["FullCharacterSimulator"]
-
 MOST_SUBSTEPS = 10_000
 #: Tets that a pose flattens to this part of their volume, or turns inside out, are left out, as in
 #: pose-space's step: the rig puts them there, and forces of a flat tet have no bound.

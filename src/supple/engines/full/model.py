@@ -15,8 +15,6 @@ from supple.mesh.topology import counted
 from supple.rig.poses.pose_weights import PoseWeights
 from supple.rig.protocol import Rig
 
-__all__ = ["FullModel"]
-
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class FullModel(FleshFields):

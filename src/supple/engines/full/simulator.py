@@ -9,8 +9,6 @@ from supple.engines.full.full_body import FullBodySimulator
 from supple.engines.full.full_character import FullCharacterSimulator
 from supple.engines.pose_space.model.flesh_fields import FleshFields
 
-__all__ = ["FullSimulator"]
-
 
 class FullSimulator(metaclass=ABCMeta):  # noqa: B024 -- others are registered with it
     """Make the unreduced simulator that fits: of a body, or of a character's model.

@@ -18,8 +18,6 @@ from supple.reduction.signs import column_signs
 from supple.rig.poses.pose_tree import PoseTree
 from supple.rig.tets.vertex_frames import unrotate_basis
 
-__all__ = ["AlignedBases", "Variant", "align", "subspace_angles"]
-
 #: Bases are blended in the neutral pose's frames, or as vectors of the world as in the paper.
 Variant = Literal["frames", "world"]
 

@@ -15,23 +15,10 @@ from supple.arrays import Floats, Ints, Singles
 from supple.compiled.jit import compiled_fused
 from supple.compiled.simd import add_four_scaled, add_one_scaled, add_two_scaled
 from supple.engines.pose_space.elastic_force import ElasticTables
-from supple.engines.pose_space.followed_frames import FrameTables, turn_further, turn_rest
 from supple.engines.pose_space.inertia import InertialTables
+from supple.engines.pose_space.rest_shape_rotations import FrameTables, turn_further, turn_rest
 from supple.rig.poses.pose_weights import evaluate_weights
 from supple.rig.tets.vertex_frames import CANCELLED
-
-__all__ = [
-    "Blend",
-    "PoseTables",
-    "blend_bases",
-    "blend_frames",
-    "blend_mass",
-    "blend_rows",
-    "fade_out",
-    "frames_of",
-    "replace_cancelled",
-]
-
 
 #: A chunk of the sum stays in the first-level cache while rows stream past it.
 CHUNK = 2048

@@ -10,8 +10,6 @@ from typing import Any, ClassVar, Self
 from supple.engines.pose_space.runtime import RuntimeModel
 from supple.mesh.obstacles import Obstacle
 
-__all__ = ["Copyable"]
-
 
 class Copyable(ABC):
     """Base of simulators that can be copied and pickled: a copy goes on alone, to the bit.

@@ -24,9 +24,6 @@ from supple.engines.pose_space.stepper import Stepper
 from supple.errors import SuppleError
 from supple.mesh.obstacles import Obstacle, checked_obstacles
 
-__all__ = ["Crowd"]
-
-
 #: All states together take no more memory than this.
 LARGEST_CROWD = 4 * 2**30
 #: Characters stepped in one compiled call: threads then seldom wait for Python's lock.

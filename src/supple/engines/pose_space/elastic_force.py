@@ -31,9 +31,6 @@ from supple.elastic.densities.dispatch import (
 from supple.elastic.material import pose_parameters
 from supple.maths.svd import project_psd
 
-__all__ = ["ElasticScratch", "ElasticTables", "add_elastic"]
-
-
 #: Rows of G whose products are summed at once: a dozen tets', which stay in the cache.
 MOST_ROWS = 9 * 12
 #: A rest tet that keeps less than this part of its neutral volume is left out: the pose is far

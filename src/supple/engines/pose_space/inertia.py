@@ -12,20 +12,6 @@ from supple.arrays import Floats, Ints, Singles
 from supple.compiled.jit import compiled_fused, compiled_sums
 from supple.compiled.simd import add_three_rows
 
-__all__ = [
-    "InertialScratch",
-    "InertialTables",
-    "Moving",
-    "Stage",
-    "all_finite",
-    "inertial_displacements",
-    "inertial_force",
-    "move_on",
-    "put",
-    "transport_acceleration",
-]
-
-
 NEGLIGIBLE = 1e-7
 #: Accelerations below this, in m/s², are what differences of equal numbers leave.
 ROUNDING = 1e-8

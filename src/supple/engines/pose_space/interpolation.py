@@ -17,15 +17,6 @@ from supple.linalg.blas import single_threaded
 from supple.reduction.regions.region import Region
 from supple.rig.tets.vertex_frames import blended_rotations, rotate_basis
 
-__all__ = [
-    "column_scales",
-    "frequency_ratios",
-    "interpolated_basis",
-    "mass_products",
-    "reduced_frequencies",
-    "reduced_mass",
-]
-
 PoseBases = Sequence[Sequence[Floats]]
 
 #: A blended column shorter than this has cancelled; aligned ones have length 1 at every pose.

@@ -25,9 +25,6 @@ from supple.linalg.upper_triangle import (
     symmetric_times,
 )
 
-__all__ = ["LIMIT_NAMES", "System", "advance"]
-
-
 #: Limits that may act in a step; a bit each, in this order.
 LIMIT_NAMES = (
     "acceleration",

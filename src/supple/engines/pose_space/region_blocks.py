@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from supple.arrays import Ints, Singles
 from supple.compiled.simd import LANES
 
-__all__ = ["RegionGroups", "basis_blocks", "block_columns", "group_by_regions"]
-
 
 class RegionGroups(NamedTuple):
     """Groups of points (tets, vertices) that the same regions reach, so that rows are dense blocks.

@@ -16,7 +16,6 @@ from supple.elastic.densities.dispatch import material_number
 from supple.elastic.material import MATERIALS
 from supple.engines.pose_space.blend import PoseTables
 from supple.engines.pose_space.elastic_force import ElasticTables
-from supple.engines.pose_space.followed_frames import frame_tables, no_frame_tables
 from supple.engines.pose_space.inertia import InertialTables
 from supple.engines.pose_space.model.basis_rounding import packed_basis
 from supple.engines.pose_space.model.model import PoseSpaceModel
@@ -25,13 +24,11 @@ from supple.engines.pose_space.region_blocks import (
     block_columns,
     group_by_regions,
 )
+from supple.engines.pose_space.rest_shape_rotations import frame_tables, no_frame_tables
 from supple.engines.pose_space.skin import SurfaceTables
 from supple.errors import SuppleError
 from supple.mesh.laplacian import hat_gradients
 from supple.rig.tets.character_placement import CharacterPlacement
-
-__all__ = ["Frames", "RuntimeModel", "stiffened"]
-
 
 #: Displacements smaller than this part of the size are not drawn: some thousandths of a mm.
 UNSEEN = 2e-6
@@ -48,7 +45,7 @@ class RuntimeModel:
         Model to be stepped.
     frames
         Frames between poses: ``"followed"`` turn as the rest shape does, ``"blended"`` by the
-        weights alone; see `supple.engines.pose_space.followed_frames`.
+        weights alone; see `supple.engines.pose_space.rest_shape_rotations`.
 
     Attributes
     ----------

@@ -24,8 +24,6 @@ from supple.mesh.obstacles import Obstacle
 from supple.rig.motion.motion import Motion
 from supple.rig.skin_transfer import SkinTransfer
 
-__all__ = ["PoseSpaceSimulator", "PoseSpaceStep", "limit_names"]
-
 #: A pose (s,) and a root (4, 4); without one, the usual.
 Pose = ArrayLike | None
 Root = ArrayLike | None

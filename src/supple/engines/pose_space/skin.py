@@ -18,24 +18,7 @@ from supple.compiled.argument_tables import ArgumentTable, table_contents
 from supple.compiled.jit import compiled, compiled_fused
 from supple.compiled.simd_rows import add_carried_rows, rotate_rows, transform_rows
 from supple.engines.pose_space.blend import Blend, blend_rows, frames_of, replace_cancelled
-from supple.engines.pose_space.followed_frames import FrameTables, turn_further
-
-__all__ = [
-    "CARRY",
-    "DISPLACE",
-    "SKIN",
-    "TURN",
-    "SkinScratch",
-    "SkinWork",
-    "SurfaceTables",
-    "add_skin_forces",
-    "carrier_frames",
-    "carry_skin",
-    "displace_carriers",
-    "displace_skin",
-    "turn_carriers",
-]
-
+from supple.engines.pose_space.rest_shape_rotations import FrameTables, turn_further
 
 #: Stages of the skin's displacement: sums of columns in frames, their turns, and the skin's own.
 DISPLACE, TURN, CARRY = 1, 2, 4

@@ -11,9 +11,6 @@ from supple.compiled.argument_tables import ArgumentTable
 from supple.engines.pose_space.inertia import Moving
 from supple.engines.pose_space.runtime import RuntimeModel
 
-__all__ = ["ContactMemory", "State", "StateArrays", "states_of"]
-
-
 #: Columns of `StateArrays.counts`.
 STEPS, CONTINUOUS, DISPLACED, REST_MOTION, LIMITS = range(5)
 

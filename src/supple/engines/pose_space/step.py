@@ -23,7 +23,6 @@ from supple.engines.pose_space.blend import (
     blend_mass,
 )
 from supple.engines.pose_space.elastic_force import ElasticScratch, ElasticTables
-from supple.engines.pose_space.followed_frames import FrameTables
 from supple.engines.pose_space.inertia import (
     JUMPED,
     LIMITED,
@@ -46,6 +45,7 @@ from supple.engines.pose_space.newton import (
     System,
     advance,
 )
+from supple.engines.pose_space.rest_shape_rotations import FrameTables
 from supple.engines.pose_space.runtime import RuntimeModel
 from supple.engines.pose_space.skin import SkinScratch
 from supple.engines.pose_space.state import (
@@ -57,24 +57,6 @@ from supple.engines.pose_space.state import (
     StateArrays,
 )
 from supple.engines.pose_space.step_options import StepOptions
-
-__all__ = [
-    "BASES",
-    "BLEND",
-    "FRAMES",
-    "INERTIA",
-    "MASS",
-    "REMEMBER",
-    "SOLVE",
-    "StepArguments",
-    "StepSettings",
-    "StepTables",
-    "StepWork",
-    "Targets",
-    "Workspace",
-    "take_steps",
-]
-
 
 #: Stages of a step, in their order: weights and frames at the pose, basis rows, and reduced mass
 #: there, which is all that depends on the pose alone (`BLEND`); forces of the moving rest shape,

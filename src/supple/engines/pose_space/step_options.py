@@ -16,9 +16,6 @@ from supple.dynamics.integrators import NEWMARK, integrator_named
 from supple.dynamics.root_frame import checked_gravity_mode
 from supple.errors import SuppleError
 
-__all__ = ["INTEGRATOR", "PAPERS_INTEGRATOR", "StepOptions"]
-
-
 #: Integrator of the real-time step, and the one that xu2016 has.
 INTEGRATOR, PAPERS_INTEGRATOR = "bdf2", "backward-euler"
 #: Largest stiffness of obstacles in Pa/m; a millimetre of it stops a train.

@@ -37,8 +37,6 @@ from supple.errors import SuppleError
 from supple.linalg.blas import addresses
 from supple.mesh.obstacles import Obstacle, checked_obstacles
 
-__all__ = ["Stepper"]
-
 
 @dataclass
 class Timing:

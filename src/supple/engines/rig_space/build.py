@@ -50,10 +50,8 @@ from supple.rig.protocol import Rig
 from supple.rig.stored.packed_arrays import rounded
 from supple.rig.stored.rigs import restored_rigs, stored_rigs
 from supple.rig.tets.bones import Bones, held_tets
-from supple.rig.tets.carried_links import rig_on_tets
+from supple.rig.tets.rig_transfer import rig_on_tets
 from supple.rig.tets.tet_rig import check_rest
-
-__all__ = ["Bounds", "build"]
 
 #: Lower and upper bound of all, or of parameters by names and patterns.
 Bounds = tuple[float, float] | Mapping[str, tuple[float, float]] | None

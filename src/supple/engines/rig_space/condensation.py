@@ -16,16 +16,6 @@ from supple.mesh.tets import TetMesh
 from supple.reduction.modes import linear_modes
 from supple.reduction.null_space import null_space
 
-__all__ = [
-    "Condensation",
-    "condensed_columns",
-    "held_modes",
-    "interior_vertices",
-    "moved_vertices",
-    "reduced",
-    "vertices_near",
-]
-
 #: Corrections of less than this part of the largest movement of their column are dropped.
 FAINT = 1e-3
 

@@ -18,8 +18,6 @@ from supple.checks import checked_number
 from supple.dynamics.integrators import BACKWARD_EULER, BDF2, Integrator
 from supple.errors import SuppleError
 
-__all__ = ["MOST_SUBSTEPS", "ErrorControl"]
-
 #: Sub-steps of a step at most, and runs of one until it is as near as can be.
 MOST_SUBSTEPS, MOST_TRIES = 256, 4
 #: Part of the tolerance that the next step is made for, so that few are run twice.

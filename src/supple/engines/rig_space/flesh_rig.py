@@ -18,8 +18,6 @@ from supple.rig.jacobians.rig_jacobian import ShapeJacobian, rig_jacobian
 from supple.rig.placement.placement import Placement, Positions, placement
 from supple.rig.protocol import Rig
 
-__all__ = ["FleshRig", "VertexTurns", "affine_entries"]
-
 #: Iterations and change, in radians, after which a rotation is found: the next would change it by
 #: the square of that.
 MOST_TURNS, LEAST_TURN = 30, 1e-3

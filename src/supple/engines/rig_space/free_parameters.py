@@ -18,8 +18,6 @@ from supple.rig.jacobians.rig_jacobian import rig_jacobian
 from supple.rig.protocol import Parameter, Rig
 from supple.rig.skeleton.skinning import SkinnedCore, skinned_core
 
-__all__ = ["Free", "entries_by_pattern", "free_entries", "moving_entries", "values_by_parameter"]
-
 #: "auto", or names and patterns such as ``"tail*"``.
 Free = Literal["auto"] | str | Sequence[str]
 #: Parameters whose unit moves no vertex farther than this part of the body's size move nothing.

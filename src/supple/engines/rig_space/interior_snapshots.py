@@ -21,8 +21,6 @@ from supple.engines.rig_space.turned_flesh import TurnedFlesh
 from supple.errors import SuppleError
 from supple.reduction.cubature.samples import AMPLITUDE
 
-__all__ = ["Snapshot", "interior_snapshots", "snapshot_modes"]
-
 #: How far states go, in typical amplitudes of samples.
 REACHES = (0.5, 1.0, 2.0, 4.0)
 #: Newton iterations and tolerance of the interior's equilibrium. With 1e-5 modes are the same to

@@ -24,8 +24,6 @@ from supple.rig.motion.motion import Motion
 from supple.rig.protocol import Parameter, Rig
 from supple.saving import write_whole
 
-__all__ = ["RigSpaceModel"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RigSpaceModel:

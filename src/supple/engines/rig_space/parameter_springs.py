@@ -15,8 +15,6 @@ from supple.engines.rig_space.model import RigSpaceModel
 from supple.engines.rig_space.solvers.solver_stage import Springs
 from supple.errors import SuppleError
 
-__all__ = ["PerParameter", "joint_springs", "tuned_springs", "usual_springs"]
-
 #: A number for all parameters, numbers by names and patterns, or one for each, (k,).
 PerParameter = float | Mapping[str, float] | Floats
 #: Frequency in Hz that springs give a joint at least: muscles and bones hold a tail, and flesh

@@ -14,8 +14,6 @@ from supple.engines.rig_space.model import RigSpaceModel
 from supple.engines.rig_space.simulator import RigSpaceSimulator
 from supple.errors import SuppleError
 
-__all__ = ["RigSpaceCrowd"]
-
 #: Characters of a crowd.
 MOST = 10_000
 

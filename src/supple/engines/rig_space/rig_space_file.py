@@ -20,8 +20,6 @@ from supple.rig.stored.packed_arrays import narrowed, rounded
 from supple.rig.stored.rigs import check_same_rig, restored_rigs, stored_rigs
 from supple.tensors import HeaderReader, TensorReader
 
-__all__ = ["packed_rig_space", "read_rig_space"]
-
 CONSTANTS = ("young", "poisson", "density")
 #: Bounds beyond this bound nothing.
 UNBOUNDED = 1e30

@@ -17,8 +17,6 @@ from supple.rig.jacobians.rig_jacobian import rig_jacobian
 from supple.rig.protocol import Rig
 from supple.rig.skeleton.skinning import skinned_rigs
 
-__all__ = ["has_anatomy", "prepared_character", "shaped_flesh"]
-
 #: Flesh share φ of skin that a free shape moves as far as it moves any, and from this part on.
 SHARE, FULL = 0.5, 0.5
 

@@ -41,8 +41,6 @@ from supple.errors import SuppleError
 from supple.mesh.obstacles import Obstacle, checked_obstacles
 from supple.rig.placement.placement import placement
 
-__all__ = ["RigSpaceSimulator", "RigSpaceStep"]
-
 
 class RigSpaceStep(NamedTuple):
     """Report of one step."""

@@ -11,13 +11,11 @@ from supple.arrays import Floats, Ints
 from supple.dynamics.friction import friction_weights
 from supple.dynamics.rigid_object import RigidObject
 from supple.engines.rig_space.model import RigSpaceModel
-from supple.mesh.obstacles import Obstacle, checked_obstacles
+from supple.mesh.obstacles import Obstacle
 from supple.rig.jacobians.differences import Jacobian
 from supple.rig.jacobians.rig_jacobian import rig_jacobian
 from supple.rig.placement.placement import placement
 from supple.rig.tets.tet_rig import vertex_areas
-
-__all__ = ["Rubbing", "SkinPush", "SkinTouch", "checked_obstacles"]
 
 #: Obstacles press so many times harder on a metre of depth than flesh on a metre of the body.
 HARDNESS = 30.0

@@ -11,8 +11,6 @@ from supple.arrays import Floats
 from supple.compiled.jit import compiled_fused
 from supple.dynamics.integrators import BDF2, NEWMARK, Integrator
 
-__all__ = ["History", "farthest", "into_frame", "out_of_frame", "write_weights"]
-
 #: Rows of a history: the first five are its state.
 X, V, A, X_BEFORE, V_BEFORE, START, V_START, TARGET = range(8)
 STATE = 5

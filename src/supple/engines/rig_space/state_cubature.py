@@ -19,8 +19,6 @@ from supple.engines.rig_space.turned_flesh import TurnedFlesh
 from supple.linalg.nnls import nonnegative_fit
 from supple.reduction.cubature.selection import pursue
 
-__all__ = ["RigCubature", "train_cubature"]
-
 #: Rows that forces of a state are mixed into.
 MIXTURES = 24
 #: Whole forces count so much beside what is left of them without their linear part, which

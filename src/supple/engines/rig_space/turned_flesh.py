@@ -10,8 +10,6 @@ from supple.arrays import Floats, Ints
 from supple.compiled.jit import compiled_fused, compiled_sums
 from supple.engines.rig_space.flesh_rig import FleshRig, VertexTurns
 
-__all__ = ["TurnedFlesh"]
-
 
 class TurnedFlesh:
     """x(c) = Φ(key + c_p) + R (Z c_p + Ψ c_m), and Y = ∂x/∂c with R as it is.

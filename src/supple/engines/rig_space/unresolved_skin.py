@@ -16,8 +16,6 @@ from supple.rig.jacobians.rig_jacobian import rig_jacobian
 from supple.rig.protocol import Rig
 from supple.rig.tets.surface_samples import typical_edge
 
-__all__ = ["unresolved_stiffness"]
-
 
 def unresolved_stiffness(
     surface: SurfaceMesh, rig: Rig, mesh: TetMesh, moved: FleshRig, material: Material

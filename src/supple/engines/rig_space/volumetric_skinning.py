@@ -19,15 +19,6 @@ from supple.engines.rig_space.turned_flesh import TurnedFlesh
 from supple.linalg.nnls import nonnegative_fit
 from supple.mesh.tets import EDGES, TetMesh
 
-__all__ = [
-    "VolumetricSkinning",
-    "example_shapes",
-    "nearest_through",
-    "sparse_weights",
-    "trained_skinning",
-    "volumetric_skinning",
-]
-
 #: Surface vertices that an interior one may follow at first, and example poses (paper: 20, 74).
 NEIGHBOURS, EXAMPLES = 20, 74
 #: Part of its own error by which a fit may get worse while neighbours are dropped, and error that

@@ -31,8 +31,6 @@ from supple.engines.soft_skeleton.model import SoftSkeletonModel
 from supple.engines.soft_skeleton.system_solution import SystemSolution
 from supple.errors import SuppleError
 
-__all__ = ["BodySystem"]
-
 #: Largest turn of a joint in one iteration, in rad.
 MOST_TURN = 1.5
 #: Seconds in which contact gives way again: shorter, and what is pushed out of a thing flies off.

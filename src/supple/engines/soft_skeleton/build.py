@@ -46,8 +46,6 @@ from supple.rig.stored.packed_arrays import rounded
 from supple.rig.tets.bone_meshes import BoneMeshes
 from supple.rig.tets.surface_samples import typical_edge
 
-__all__ = ["build"]
-
 #: Samplings of the paper's cubature by name of method.
 CUBATURES = {
     "fitted": "",

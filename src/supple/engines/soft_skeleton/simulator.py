@@ -39,8 +39,6 @@ from supple.engines.soft_skeleton.step_inputs import (
 from supple.errors import SuppleError
 from supple.mesh.obstacles import Obstacle, checked_obstacles
 
-__all__ = ["SoftSkeletonSimulator", "SoftSkeletonStep"]
-
 #: Ways that the first bone moves.
 ROOTS = "driven", "tracked", "free"
 #: Iterations of a sub-step of h are repeated while one turns a joint by more than this times √h, in

@@ -22,8 +22,6 @@ from supple.rig.stored.packed_arrays import narrowed, rounded
 from supple.rig.stored.rigs import check_same_rig, restored_rigs, stored_rigs
 from supple.tensors import HeaderReader, TensorReader
 
-__all__ = ["packed_soft_skeleton", "read_soft_skeleton", "stored_rows"]
-
 Arrays = dict[str, NDArray]
 CONSTANTS = ("young", "poisson", "density")
 SIZES = ("tets", "tet_vertices")

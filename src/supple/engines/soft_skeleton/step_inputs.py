@@ -11,8 +11,6 @@ from supple.checks import checked_number, shown
 from supple.dynamics.rigid_object import RigidObject
 from supple.errors import SuppleError
 
-__all__ = ["between_poses", "between_roots", "checked_objects", "not_negative", "positive_seconds"]
-
 
 def between_poses(pose: Floats, other: Floats) -> Floats:
     """Return the pose halfway between two."""

@@ -9,8 +9,6 @@ from supple.compiled.jit import compiled_fused, compiled_sums
 from supple.compiled.simd import LANES
 from supple.linalg.upper_triangle import cholesky_of_blocks, padded_identity, solve_by_blocks
 
-__all__ = ["SystemSolution"]
-
 #: Part of the largest of the diagonal that holds what nothing holds.
 HOLD = 1e-12
 #: Coordinates of the first bone, which a driven root has no say in.

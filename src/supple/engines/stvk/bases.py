@@ -33,23 +33,6 @@ from supple.reduction.mass_pca import mass_pca, scaled_candidates
 from supple.reduction.modes import Modes, linear_modes
 from supple.reduction.null_space import null_space
 
-__all__ = [
-    "VibratingBody",
-    "body_modes",
-    "check_pieces",
-    "derivative_basis",
-    "fixed_vertices",
-    "free_vertices",
-    "linear_mode_count",
-    "masses_of",
-    "mode_basis",
-    "motion_basis",
-    "principal_basis",
-    "rigid_motions",
-    "without_rigid_motion",
-]
-
-
 #: How far a body is displaced, as a part of its size, to difference its stiffness. With StVK
 #: that is exact at any distance; others need a small one.
 _STVK_STEP, _STEP = 0.05, 1e-4

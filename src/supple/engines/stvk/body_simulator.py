@@ -31,19 +31,6 @@ from supple.engines.stvk.stvk_step import (
 from supple.errors import SolverError, SuppleError
 from supple.linalg.upper_triangle import padded_identity
 
-__all__ = [
-    "BodySimulator",
-    "StvkStep",
-    "acceleration_by",
-    "check_trace",
-    "coefficient_arrays",
-    "finite_weight",
-    "first_acceleration",
-    "surface_arrays",
-    "tolerance",
-]
-
-
 #: Newton ends when an iteration moves no vertex farther than this part of the body's size.
 _TOLERANCE = 1e-10
 #: A step cannot be interrupted; Newton's method that has not ended by then does not.

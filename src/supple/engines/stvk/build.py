@@ -23,16 +23,6 @@ from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
 from supple.progress import PartDone
 
-__all__ = [
-    "BASES",
-    "checked_basis",
-    "elastic_basis",
-    "held_count",
-    "mass_parts",
-    "surface_of",
-]
-
-
 BASES = ("derivatives", "modes")
 #: Columns of which others leave less than this part (squared) are no directions of their own.
 _DEPENDENT = 1e-12

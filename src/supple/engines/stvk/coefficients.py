@@ -30,15 +30,6 @@ from supple.errors import SuppleError
 from supple.linalg.blas import addresses, single_threaded, syrk
 from supple.progress import PartDone
 
-__all__ = [
-    "MOST_MODES",
-    "monomials",
-    "pair_count",
-    "paired_count",
-    "stvk_parts",
-    "truncated_tangent",
-]
-
 #: Coefficients of more would take over 0.4 GB for each part of each group.
 MOST_MODES = 120
 #: Bytes of the strains that are worked on together, and of sums beside each other.

@@ -23,8 +23,6 @@ from supple.engines.stvk.strain_points import MaterialChange
 from supple.errors import SuppleError
 from supple.mesh.surface import SurfaceMesh
 
-__all__ = ["CubicModel", "Forces", "PolynomialBody", "checked_mass", "fewer_modes"]
-
 #: Forces in N on a surface: (n̄, 3), or (3,) by vertices.
 Forces = ArrayLike | Mapping[int, ArrayLike]
 

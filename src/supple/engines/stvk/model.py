@@ -32,9 +32,6 @@ from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
 from supple.progress import PartDone
 
-__all__ = ["StvkModel"]
-
-
 #: The part of the work that makes the basis: 0.5 with 30 modes, 0.9 with 15.
 _BASIS_DONE = 0.75
 

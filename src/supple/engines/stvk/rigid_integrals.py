@@ -27,9 +27,6 @@ from supple.arrays import Floats
 from supple.engines.stvk.strain_points import StrainPoints
 from supple.linalg.blas import single_threaded
 
-__all__ = ["RigidIntegrals", "RigidMoments"]
-
-
 #: The vector product, (a × b)_i = Σ ε_ijk a_j b_k.
 _CROSS = np.zeros((3, 3, 3))
 _CROSS[[0, 1, 2], [1, 2, 0], [2, 0, 1]] = 1.0

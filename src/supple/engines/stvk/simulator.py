@@ -35,8 +35,6 @@ from supple.engines.stvk.stvk_step import (
 from supple.errors import SuppleError
 from supple.linalg.upper_triangle import padded_identity
 
-__all__ = ["StvkSimulator"]
-
 
 class StvkSimulator(BodySimulator[StvkModel | CubicModel]):
     """Simulator of M̃ q̈ + D̃ q̇ + f̃(q) = f̃_ext with D̃ = αM̃ + βK̃(q) (barbic2005 §3.3).

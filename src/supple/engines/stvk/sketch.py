@@ -20,8 +20,6 @@ from supple.linalg.cholesky import SparseCholesky
 from supple.linalg.sparse import PrincipalSubmatrix
 from supple.progress import Progress
 
-__all__ = ["Load", "far_apart", "pulling_loads", "sketch_basis", "static_shapes"]
-
 Load = ArrayLike | Mapping[int, ArrayLike]
 
 #: Newton ends when an iteration moves no vertex by more than this part of the body's size.

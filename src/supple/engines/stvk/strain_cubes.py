@@ -22,9 +22,6 @@ from supple.compiled.jit import compiled_fused
 from supple.engines.stvk.strain_points import StrainPoints, dot_row, square_row
 from supple.mesh.hex_shapes import CORNERS, gauss_points, shape_gradients
 
-__all__ = ["CubeRows", "cubes_among"]
-
-
 #: How far a hexahedron may be from a cube, as a part of its edge.
 _CUBE = 1e-12
 _SIGNS = 2.0 * CORNERS - 1.0

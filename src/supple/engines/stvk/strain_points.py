@@ -23,18 +23,6 @@ from supple.mesh.hex_shapes import gauss_points, shape_functions, shape_gradient
 from supple.mesh.hexes import HexMesh
 from supple.mesh.tets import TetMesh
 
-__all__ = [
-    "MaterialChange",
-    "MaterialGroups",
-    "PointRows",
-    "StrainPoints",
-    "StrainRows",
-    "add_gradients",
-    "dot_row",
-    "square_row",
-]
-
-
 #: Every group has coefficients of its own; a painted body has thousands of values.
 MOST_GROUPS = 64
 

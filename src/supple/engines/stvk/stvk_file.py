@@ -22,9 +22,6 @@ from supple.mesh.surface import SurfaceMesh
 from supple.saving import write_whole
 from supple.tensors import TensorReader, packed_tensors, unpacked_tensors
 
-__all__ = ["StvkFields", "load_stvk", "packed_stvk", "save_stvk", "unpacked_stvk"]
-
-
 FORMAT, VERSION = "supple stvk", "1"
 LARGEST_FILE = 16 * 2**30
 AGAIN = "build the model again"

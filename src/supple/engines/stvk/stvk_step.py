@@ -28,29 +28,6 @@ from supple.compiled.jit import compiled_fused, compiled_sums
 from supple.compiled.simd import LANES, WORD, VectorCode, vector_kernel
 from supple.linalg.upper_triangle import cholesky, solve
 
-__all__ = [
-    "ACCELERATION",
-    "DAMPING",
-    "K0",
-    "MASS",
-    "PACKED_ROWS",
-    "POSITION",
-    "SECANT",
-    "STATE_ROWS",
-    "TANGENT",
-    "TERM_ROWS",
-    "VELOCITY",
-    "StepArrays",
-    "add_symmetric",
-    "advance",
-    "copy_row",
-    "evaluate_tangent",
-    "factorise",
-    "padded_pairs",
-    "quadratic_blocks",
-]
-
-
 #: Rows of a block of coefficients.
 _ROWS = 4
 _ZERO = ir.Constant(WORD, 0)

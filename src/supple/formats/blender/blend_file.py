@@ -28,8 +28,6 @@ from supple.formats.registry import BLENDER_SUFFIXES
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
 
-__all__ = ["BlendSource", "check_blend_target", "holds_clips", "load_blend", "write_blend"]
-
 #: Beginnings of .blend files, plain and compressed.
 BLEND = (b"BLENDER", b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
 FBX = b"Kaydara FBX Binary"

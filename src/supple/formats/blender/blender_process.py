@@ -17,8 +17,6 @@ from typing import IO, Any
 from supple.errors import FormatError
 from supple.formats.blender.blender_program import BlenderProgram
 
-__all__ = ["ask_blender"]
-
 #: Seconds in which Blender must have said something: opening a large file is silent.
 PATIENCE = 600.0
 

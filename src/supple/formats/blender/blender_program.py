@@ -14,8 +14,6 @@ from pathlib import Path
 
 from supple.errors import SuppleError
 
-__all__ = ["BlenderProgram", "addon_folder", "blender_folder", "find_blender", "found_blender"]
-
 #: Variables that name the program, and an environment with bpy.
 PROGRAM, ENVIRONMENT = "SUPPLE_BLENDER", "SUPPLE_BPY"
 #: Run in Blender: finds the add-on's package in a folder, and answers a request.

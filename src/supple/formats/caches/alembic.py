@@ -14,8 +14,6 @@ from supple.formats.caches.point_cache import checked_frames
 from supple.rig.baked_motion import BakedMotion
 from supple.saving import write_chunks
 
-__all__ = ["write_abc"]
-
 
 def write_abc(path: str | Path, baked: BakedMotion) -> dict[str, Any]:
     """Write an ``.abc`` file with one polygon mesh.

@@ -29,15 +29,6 @@ from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
 from supple.saving import write_chunks
 
-__all__ = [
-    "PointCache",
-    "checked_frames",
-    "mesh_beside",
-    "read_point_cache",
-    "write_npz",
-    "write_point_cache",
-]
-
 PC2_MAGIC = b"POINTCACHE2\0"
 #: Frames, or points, of a cache: counts are 32-bit in .pc2 and .mdd.
 MOST = 2**31 - 1

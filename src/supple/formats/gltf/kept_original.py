@@ -27,17 +27,6 @@ from supple.formats.file_bytes import LARGEST_FILE
 from supple.formats.gltf.container import BINARY_CHUNK, MAGIC, open_container
 from supple.formats.gltf.notes import Notes
 
-__all__ = [
-    "keep_original",
-    "kept_file",
-    "kept_record",
-    "original_bytes",
-    "shown_record",
-    "split_binary",
-    "stages_before",
-    "without_added",
-]
-
 #: Lists whose members may hold their bytes in a long URI, which is not kept twice.
 _INLINE = ("buffers", "images")
 #: Marks in a kept text: a URI that the file still has, or bytes of its buffer in base64.

@@ -8,8 +8,6 @@ from supple.formats.file_bytes import read_bytes, reading, warn_of_defects
 from supple.formats.registry import SURFACES, imported
 from supple.mesh.surface import SurfaceMesh
 
-__all__ = ["read_surface"]
-
 
 def read_surface(path: str | Path) -> SurfaceMesh:
     """Read a triangle surface; the suffix says which format.

@@ -10,8 +10,6 @@ from supple.formats.meshes.repair import usable_mesh
 from supple.formats.registry import TETS, imported
 from supple.mesh.tets import TetMesh
 
-__all__ = ["read_tets"]
-
 
 def read_tets(path: str | Path) -> TetMesh:
     """Read a tetrahedral mesh; the suffix says which format.

@@ -12,8 +12,6 @@ from supple.mesh.hexes import HexMesh
 from supple.mesh.tets import TetMesh
 from supple.mesh.topology import counted
 
-__all__ = ["usable_mesh"]
-
 Mesh = TypeVar("Mesh", TetMesh, HexMesh)
 
 

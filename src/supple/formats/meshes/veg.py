@@ -23,17 +23,6 @@ from supple.mesh.hexes import HexMesh
 from supple.mesh.tets import TetMesh
 from supple.saving import write_whole
 
-__all__ = [
-    "ALL",
-    "VegFile",
-    "VegMaterial",
-    "parse_veg_tets",
-    "read_any_veg",
-    "read_veg",
-    "read_veg_hexes",
-    "write_veg",
-]
-
 #: The set of all elements, which no file defines.
 ALL = "allElements"
 Mesh = TypeVar("Mesh", TetMesh, HexMesh, covariant=True)

@@ -29,9 +29,6 @@ from supple.rig.skeleton.joint_pose import JointPose
 from supple.rig.skeleton.joints import Skeleton
 from supple.rig.skeleton.skinning import SkinnedRig
 
-__all__ = ["CENTIMETRE", "ComplementaryExample", "read_complementary"]
-
-
 #: The examples are modelled in centimetres.
 CENTIMETRE = 0.01
 

@@ -26,9 +26,6 @@ from supple.rig.skeleton.joint_pose import JointPose
 from supple.rig.skeleton.joints import Skeleton
 from supple.rig.skeleton.skinning import SkinnedRig
 
-__all__ = ["FRAMES_PER_SECOND", "read_fast_cd", "read_json"]
-
-
 #: The files do not say; they were animated in Blender, where a second has 24 frames.
 FRAMES_PER_SECOND = 24.0
 #: Numbers in JSON take some twenty times their text's memory.

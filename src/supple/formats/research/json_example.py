@@ -9,8 +9,6 @@ from supple.formats.research.complementary import read_complementary
 from supple.formats.research.fast_cd import read_fast_cd, read_json
 from supple.rig.character import Character
 
-__all__ = ["load_json_example"]
-
 
 def load_json_example(path: Path, metres_per_unit: float | None = None) -> Character:
     """Read an example of Complementary Dynamics or of Fast Complementary Dynamics."""

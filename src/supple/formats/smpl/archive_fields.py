@@ -19,8 +19,6 @@ from supple.errors import FormatError
 from supple.formats.file_bytes import read_bytes, reading
 from supple.formats.smpl.restricted_pickle import read_pickle
 
-__all__ = ["ARCHIVES", "PICKLES", "archive_names", "read_fields"]
-
 #: Endings of NumPy's archives; those of Meshcapade are called .smpl.
 ARCHIVES = (".npz", ".smpl")
 PICKLES = (".pkl", ".pickle")

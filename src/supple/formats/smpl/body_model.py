@@ -24,8 +24,6 @@ from supple.rig.skeleton.joint_pose import JointPose
 from supple.rig.skeleton.joints import Skeleton
 from supple.rig.skeleton.skinning import SkinnedRig
 
-__all__ = ["BODY_FIELDS", "BodyModel", "read_body_model"]
-
 #: Fields without which a file is no body.
 NEEDED = ("v_template", "f", "weights", "J_regressor", "kintree_table")
 BODY_FIELDS = (

@@ -31,8 +31,6 @@ from supple.rig.motion.motion import Motion
 from supple.rig.motion.motion_tracks import sampled_tracks
 from supple.rig.skeleton.joint_pose import JointPose
 
-__all__ = ["MOTION_FIELDS", "MotionFile", "read_body_motion"]
-
 #: Spellings of frames per second.
 RATES = ("mocap_framerate", "mocap_frame_rate", "framerate", "frame_rate", "frameRate", "fps")
 _PARTS = ("root_orient", "pose_body", "pose_jaw", "pose_eye", "pose_hand")

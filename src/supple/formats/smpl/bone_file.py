@@ -11,8 +11,6 @@ from supple.formats.smpl.archive_fields import read_fields
 from supple.mesh.surface import SurfaceMesh
 from supple.rig.tets.bone_meshes import BoneMeshes
 
-__all__ = ["read_bone_meshes"]
-
 FIELDS = ("vertices", "faces", "bone", "bone_names", "bone_joint")
 MOST_BONES = 10_000
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["JointLayout", "joint_layout", "layout_of_columns"]
-
 _BODY = [
     "pelvis",
     "left_hip",

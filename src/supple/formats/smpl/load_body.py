@@ -17,8 +17,6 @@ from supple.mesh.surface import SurfaceMesh
 from supple.rig.character import Character
 from supple.rig.deformers.pose_blend_shapes import PoseBlendShapeRig
 
-__all__ = ["BodySource", "body_character", "hole_triangles", "is_motion", "load_body"]
-
 #: Edges of a hole that is closed: ears are looked for anew after each.
 LONGEST_RIM = 2_000
 IS_MOTION = "is a motion; give the body that it moves, and this file as its motion"

@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 
 from supple.errors import FormatError
 
-__all__ = ["NAMES", "ArrayRecord", "Instance", "Name", "Resolver", "TypeRecord"]
-
 
 class Name(Enum):
     """Meaning of a global name in a pickle; none of them is imported."""

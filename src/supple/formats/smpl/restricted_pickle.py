@@ -28,8 +28,6 @@ from supple.formats.smpl.pickled_records import (
     TypeRecord,
 )
 
-__all__ = ["read_pickle"]
-
 #: Steps of the machine: files of body models have some thousands.
 MOST_STEPS = 2_000_000
 #: Digits of a number written as text, and bytes of one written in binary.

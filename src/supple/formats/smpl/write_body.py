@@ -12,8 +12,6 @@ from supple.errors import FormatError
 from supple.formats.smpl.body_model import BodyModel
 from supple.saving import write_whole
 
-__all__ = ["write_body_model"]
-
 
 def write_body_model(path: str | Path, body: BodyModel) -> None:
     """Write a body model as an archive that `read_body_model` and other readers take.

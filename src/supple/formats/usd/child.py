@@ -22,8 +22,6 @@ from supple.formats.usd.layers import Refused, one_line
 from supple.formats.usd.pxr_modules import UsdUtils
 from supple.formats.usd.transport import ANSWER, IDLE, REQUEST, SAID, receive, send
 
-__all__ = ["Answer", "answer_request", "serve"]
-
 #: From a request, the folder it lies in, and a list that takes notes, to the answer.
 Answer = Callable[[dict[str, Any], Path, list[str]], dict[str, Any]]
 

@@ -25,8 +25,6 @@ from supple.formats.file_bytes import LARGEST_FILE
 from supple.formats.registry import USD_SUFFIXES
 from supple.formats.usd.process import WRITING, check_library, run_child
 
-__all__ = ["LayersBelow", "file_before", "layer_record", "package_record"]
-
 #: Layers over layers that are followed; nobody has more.
 MOST_LAYERS = 16
 #: Bytes between the parts of a package, and parts; nobody has more.

@@ -15,8 +15,6 @@ from typing import Any
 from supple.formats.added_records import ADDED
 from supple.formats.usd.pxr_modules import Ar, Sdf, Tf, Usd
 
-__all__ = ["Refused", "located", "one_line", "open_stage", "shown", "shown_record"]
-
 #: Prims of a stage.
 MOST = 1_000_000
 # Names inside USD's binaries, of no use to a reader.

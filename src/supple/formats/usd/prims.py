@@ -11,8 +11,6 @@ from supple.formats.painted_maps import PAINTED
 from supple.formats.usd.layers import Refused
 from supple.formats.usd.pxr_modules import Usd, UsdGeom, UsdSkel
 
-__all__ = ["all_prims", "first_value", "mesh_data", "skeleton_data", "timed_transforms"]
-
 #: Instances of instances multiply: a file of a kilobyte can stand for billions of prims.
 MOST_PRIMS = 250_000
 

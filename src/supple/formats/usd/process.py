@@ -26,8 +26,6 @@ from typing import Any
 from supple.errors import FormatError, SuppleError
 from supple.formats.usd.transport import ANSWER, IDLE, REQUEST, SAID, receive, send
 
-__all__ = ["WRITING", "check_library", "end_servers", "read_stage", "run_child"]
-
 #: Seconds for a small file; large ones get more.
 LONGEST_READ = 60.0
 BYTES_PER_SECOND = 1e6

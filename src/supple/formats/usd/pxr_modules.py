@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-__all__ = ["Ar", "Kind", "Sdf", "Tf", "Usd", "UsdGeom", "UsdShade", "UsdSkel", "UsdUtils", "Vt"]
-
 try:
     from pxr import Ar, Kind, Sdf, Tf, Usd, UsdGeom, UsdShade, UsdSkel, UsdUtils, Vt
 except ImportError:

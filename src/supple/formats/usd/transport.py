@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["ANSWER", "IDLE", "REQUEST", "SAID", "receive", "send"]
-
 #: Names of the files in a folder that both processes know; the last has what USD printed.
 REQUEST, ANSWER, SAID = "request.npz", "answer.npz", "said.txt"
 #: Seconds after its last request at which a server ends itself.

@@ -12,8 +12,6 @@ from supple.errors import FormatError
 from supple.formats.file_bytes import as_floats, as_integers, as_text, read_bytes, reading
 from supple.saving import write_whole
 
-__all__ = ["read_bou", "write_bou"]
-
 _PER_LINE = 8
 
 

@@ -23,8 +23,6 @@ from supple.errors import FormatError, SuppleError
 from supple.formats.file_bytes import read_bytes, reading
 from supple.saving import write_chunks
 
-__all__ = ["CubicForce", "read_cub", "write_cub"]
-
 # How far a tangent may be from symmetric, as a part of its size, and still come from an energy.
 _ASYMMETRY = 1e-6
 # Rows of tangent coefficients made at once.

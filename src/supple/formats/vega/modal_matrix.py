@@ -17,8 +17,6 @@ from supple.formats.file_bytes import read_bytes, reading
 from supple.formats.registry import MODAL_MATRIX_SUFFIXES
 from supple.saving import write_chunks
 
-__all__ = ["read_modal_matrix", "write_modal_matrix"]
-
 _HEADER = 8
 
 

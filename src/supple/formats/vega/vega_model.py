@@ -30,8 +30,6 @@ from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
 from supple.saving import write_whole
 
-__all__ = ["read_vega", "veg_material", "veg_material_groups", "write_vega"]
-
 #: How far a mass may be from the identity that VegaFEM takes it for.
 _NORMAL = 1e-6
 

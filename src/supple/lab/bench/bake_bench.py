@@ -14,8 +14,6 @@ from supple.app.progress_bar import first_use_message, progress_bar
 from supple.errors import SuppleError
 from supple.scenes.characters.character_scene import PAPERS
 
-__all__ = ["markdown", "measure", "table"]
-
 #: Figures of a row, what they are called, and how they are written.
 COLUMNS = (
     ("character", "character", "{}"),

@@ -21,21 +21,6 @@ from supple.errors import SuppleError
 from supple.lab.bench.step_bench import limits_text, number
 from supple.saving import write_whole
 
-__all__ = [
-    "Section",
-    "case_table",
-    "check_model",
-    "check_steps",
-    "checked_figures",
-    "exponent",
-    "finished_row",
-    "growth_axes",
-    "growth_caption",
-    "measure_cases",
-    "measure_growth",
-    "write_figures",
-]
-
 #: Over how many of the largest an exponent is fitted.
 _LARGEST = 3
 #: Lines of a table: name, key of the row, and how its numbers look.

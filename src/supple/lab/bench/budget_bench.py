@@ -20,14 +20,12 @@ from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.engines.pose_space.step_options import INTEGRATOR
 from supple.errors import SuppleError
 from supple.lab.fidelity.budget import BASES, PLAYS, Budget
-from supple.playing.bake import bake_plan, bake_simulator, stable_stiffness
-from supple.playing.motion_choice import chosen_motion
+from supple.playback.bake import bake_plan, bake_simulator, stable_stiffness
+from supple.playback.motion_choice import chosen_motion
 from supple.progress import Progress
 from supple.rig.motion.motion import Motion
 from supple.scenes.characters.character_scene import PAPERS
 from supple.user_cache import cache_folder
-
-__all__ = ["BudgetOptions", "draw", "measure", "table"]
 
 RATE = 90.0
 #: Seconds of a motion at most, and frames at least.

@@ -17,8 +17,6 @@ from supple.lab.bench.growth_bench import scaled_modes
 from supple.lab.bench.step_bench import checked_scenes, number
 from supple.reduction.build_log import BuildLog
 
-__all__ = ["SIZES", "measure", "table"]
-
 SIZES = (16_000, 32_000, 64_000)
 LEAST, MOST = 1_000, 1_000_000
 

@@ -18,9 +18,6 @@ from supple.app.progress_bar import first_use_message, progress_bar
 from supple.arrays import Floats
 from supple.errors import SuppleError
 
-__all__ = ["DEFAULT_SIZES", "measure", "table"]
-
-
 DEFAULT_SIZES = [10_000, 12_000, 100_000, 1_000_000]
 #: scikit-fem keeps every local matrix and needs tens of GB beyond.
 LARGEST_FOR_SCIKIT_FEM = 200_000

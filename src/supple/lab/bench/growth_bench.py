@@ -16,8 +16,6 @@ from supple.errors import SuppleError
 from supple.lab.bench.step_bench import checked_scenes, limits_text, number
 from supple.lab.bench.timing import RATE, back_and_forth, motion_of, time_steps
 
-__all__ = ["MODES", "SIZES", "measure", "scaled_modes", "table"]
-
 MODES = (100, 50, 25, 10)
 SIZES = (16_000, 32_000, 64_000, 128_000)
 #: Frames per second of the paper's gorilla on one core, by number of modes (xu2016 §9).

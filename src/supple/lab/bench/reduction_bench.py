@@ -15,9 +15,6 @@ from supple.app.processes import peak_megabytes, with_cores
 from supple.app.progress_bar import first_use_message, progress_bar
 from supple.errors import SuppleError
 
-__all__ = ["CONTACT_POSES", "DEFAULT_SIZES", "contact_mode_times", "measure", "table"]
-
-
 DEFAULT_SIZES = (16_000, 32_000, 64_000, 128_000)
 MODES = 20
 #: A pose of each scene in which it touches itself, and the paper's Table 1: seconds for 20 modes

@@ -11,9 +11,6 @@ import numpy as np
 from supple.app.progress_bar import console, first_use_message, progress_bar
 from supple.errors import SuppleError
 
-__all__ = ["measure", "table"]
-
-
 DEFAULT_VERTICES = 15_000
 DGEMM_SIZE = 256
 JOINTS, INFLUENCES = 60, 4

@@ -27,9 +27,6 @@ from supple.errors import SuppleError
 from supple.lab.bench.step_bench import checked_scenes, model_files
 from supple.lab.bench.timing import RATE, WARM_UP, back_and_forth, motion_of, timed
 
-__all__ = ["LATE", "measure", "steadiness", "table"]
-
-
 #: A step is late that takes longer than so many medians.
 LATE = 2.0
 #: Rounds of a loop whose time says how many take as long as a step.

@@ -33,18 +33,6 @@ from supple.lab.bench.timing import (
 )
 from supple.scenes.characters.character_scene import PAPERS, SCENES, scene
 
-__all__ = [
-    "KEYS",
-    "STEPS",
-    "checked_scenes",
-    "limits_text",
-    "measure",
-    "model_files",
-    "number",
-    "table",
-]
-
-
 STEPS = 5_000
 #: How many characters are stepped together where two cores are measured.
 CROWD = 16

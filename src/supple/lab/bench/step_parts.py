@@ -49,9 +49,6 @@ from supple.lab.bench.timing import (
     timed,
 )
 
-__all__ = ["PARTS", "measure", "table"]
-
-
 #: Parts of a step, in their order, and what they are called in the table.
 PARTS = {
     "rig_tets": "rig, cubature",

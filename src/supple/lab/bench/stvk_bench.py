@@ -24,20 +24,6 @@ from supple.errors import SuppleError
 from supple.lab.bench.timing import DGEMM_SIZE, processor_time, timed
 from supple.linalg.blas import single_threaded
 
-__all__ = [
-    "CASES",
-    "KEYS",
-    "PAPER",
-    "STEPS",
-    "Case",
-    "check_steps",
-    "measure",
-    "packed_shape",
-    "step_times",
-    "table",
-]
-
-
 #: Everything is timed in turns, so often, and the shortest counts.
 _TURNS = 5
 #: Matrices take more room than a cache has, so that each comes from memory.

@@ -26,9 +26,6 @@ from supple.lab.bench.bench_runs import (
 )
 from supple.lab.bench.stvk_bench import CASES, PAPER, check_steps, step_times
 
-__all__ = ["ELEMENTS", "MODES", "STEPS", "measure", "smooth_basis", "table"]
-
-
 MODES = (5, 10, 20, 40, 80)
 ELEMENTS = (1_000, 3_000, 10_000, 30_000, 100_000)
 #: Tets while modes grow, and modes while elements grow.

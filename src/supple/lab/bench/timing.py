@@ -15,21 +15,6 @@ from supple.arrays import Floats
 from supple.rig.motion.motion import Motion
 from supple.rig.motion.motion_names import one_name
 
-__all__ = [
-    "BREAKS",
-    "DGEMM_SIZE",
-    "RATE",
-    "WARM_UP",
-    "back_and_forth",
-    "dense_product",
-    "motion_of",
-    "processor_time",
-    "time_steps",
-    "timed",
-    "turning_times",
-]
-
-
 #: Steps per second, the papers'.
 RATE = 90.0
 #: How long it takes to turn round at an end, in seconds.

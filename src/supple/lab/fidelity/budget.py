@@ -27,13 +27,11 @@ from supple.errors import SuppleError
 from supple.lab.fidelity.oscillation import frequency_error
 from supple.lab.fidelity.truth import Truth, play_finely, played, truth
 from supple.lab.fidelity.whole_mesh import BlendedBasis, nearest_displacement, without_cubature
-from supple.playing.convergence import CONVERGING, rms_difference
+from supple.playback.convergence import CONVERGING, rms_difference
 from supple.progress import Progress, unreported
 from supple.rig.motion.motion import Motion
 from supple.saving import write_whole
 from supple.user_cache import BUILDING, code_hash, content_hash
-
-__all__ = ["BASES", "FINE", "PLAYS", "Budget", "Play"]
 
 #: Steps of a frame at which the step is not what makes the error: a 64th of the live step's.
 FINE = 16

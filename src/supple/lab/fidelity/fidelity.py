@@ -17,11 +17,9 @@ from supple.engines.pose_space.step_options import INTEGRATOR
 from supple.errors import SuppleError
 from supple.lab.fidelity.oscillation import dominant_frequency, frequency_error, ringdown
 from supple.lab.fidelity.truth import Truth, play_finely, played, truth, usual_options
-from supple.playing.convergence import CONVERGING, rms_difference
+from supple.playback.convergence import CONVERGING, rms_difference
 from supple.progress import Progress
 from supple.rig.motion.motion import Motion
-
-__all__ = ["Fidelity", "Ringing", "compare", "compare_ringing"]
 
 #: Called with a model, a step and options, it makes a simulator.
 Maker = Callable[..., CharacterEngine]

@@ -12,9 +12,6 @@ from supple.dynamics.root_frame import checked_root
 from supple.engines.engine import CharacterEngine
 from supple.errors import SuppleError
 
-__all__ = ["dominant_frequency", "frequency_error", "ringdown"]
-
-
 #: Spectra are refined by this factor, by appended zeros.
 PADDING = 8
 #: Fewer cycles than this in a record cannot be told from a drift.

@@ -20,20 +20,11 @@ from supple.dynamics.root_frame import to_world
 from supple.engines.engine import CharacterEngine, Engine, engine_named
 from supple.engines.pose_space.model.flesh_fields import FleshFields
 from supple.errors import SolverError, SuppleError
-from supple.playing.convergence import CONVERGING, converged, rms_difference
+from supple.playback.convergence import CONVERGING, converged, rms_difference
 from supple.progress import Progress, unreported
 from supple.rig.motion.motion import Motion
 from supple.saving import write_whole
 from supple.user_cache import BUILDING, code_hash
-
-__all__ = [
-    "Truth",
-    "play_finely",
-    "played",
-    "rig_surface",
-    "truth",
-    "usual_options",
-]
 
 MOST_SUBSTEPS = 64
 

@@ -16,8 +16,6 @@ from supple.engines.pose_space.state import states_of
 from supple.engines.pose_space.step_options import StepOptions
 from supple.engines.pose_space.stepper import Stepper
 
-__all__ = ["BlendedBasis", "nearest_displacement", "without_cubature"]
-
 
 def without_cubature(
     model: PoseSpaceModel, poses: ReducedPoses, *, elastic: bool = True, inertial: bool = True

@@ -25,8 +25,6 @@ from supple.app.progress_bar import console, first_use_message, progress_bar
 from supple.errors import SuppleError
 from supple.saving import write_whole
 
-__all__ = ["GROUPS", "ITEMS", "Item", "chosen_items", "run_reproduce"]
-
 Tell = Callable[[float, str], None]
 
 

@@ -19,8 +19,6 @@ import numpy as np
 from supple.arrays import Floats, Ints
 from supple.compiled.jit import compiled
 
-__all__ = ["AXIS_LIMIT", "OFFSETS", "clipped_tets", "closure", "morton", "pack", "unpack"]
-
 FindCuts = Callable[[Floats, Floats, Floats, Floats], Floats]
 
 _BITS = 21

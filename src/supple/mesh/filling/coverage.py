@@ -11,9 +11,6 @@ from supple.mesh.filling.signed_distance import TriangleTree
 from supple.mesh.tets import TetMesh
 from supple.mesh.topology import components, row_keys
 
-__all__ = ["bisected", "bundled", "pinched_edges", "torn", "uncovered", "without_crumbs"]
-
-
 REACH = 0.45
 """A point is covered within this many cells of the tets; half a cell is promised."""
 

@@ -19,9 +19,6 @@ from scipy.sparse.csgraph import connected_components
 from supple.arrays import Bools, Floats, Ints
 from supple.mesh.topology import row_keys
 
-__all__ = ["SoupDistance", "ThickenedDistance", "TriangleTree", "outward_triangles"]
-
-
 # A patch whose area vectors add up to more than this part of its area bounds no volume: it is a
 # sheet. A hemisphere has a half, a flat patch has one, a closed surface none.
 _SHEET = 0.6

@@ -16,8 +16,6 @@ from supple.mesh.filling.bcc_lattice import AXIS_LIMIT, clipped_tets, closure, m
 from supple.mesh.tets import OUTWARD_FACES, TetMesh
 from supple.mesh.topology import row_keys
 
-__all__ = ["compact", "fill", "split_pinches", "stuff"]
-
 LevelSet = Callable[[Floats], Floats]
 
 MOST_POINTS = 60_000_000

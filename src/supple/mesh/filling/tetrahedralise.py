@@ -23,12 +23,10 @@ from supple.mesh.filling.signed_distance import (
     TriangleTree,
     outward_triangles,
 )
-from supple.mesh.filling.stuffing import compact, fill, split_pinches, stuff
+from supple.mesh.filling.stuffing import compact, fill, split_pinches
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
 from supple.mesh.topology import power_of_two_size
-
-__all__ = ["stuff", "tetrahedralise"]
 
 Progress = Callable[[float, str], None]
 

@@ -18,9 +18,6 @@ from supple.mesh.hexes import HexMesh
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.topology import counted, power_of_two_size, row_keys
 
-__all__ = ["voxelise"]
-
-
 Progress = Callable[[float, str], None]
 
 MOST_HEXES = 5_000_000

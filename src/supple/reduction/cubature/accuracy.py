@@ -17,17 +17,6 @@ from supple.reduction.cubature.elastic_forces import PoseForces, force_norms, re
 from supple.reduction.cubature.force_kernels import REMAINDER
 from supple.reduction.regions.region import Region
 
-__all__ = [
-    "blended_correction",
-    "check_linear",
-    "cubature_error",
-    "fit_weights",
-    "force_error",
-    "midway_corrections",
-    "normal_equations",
-]
-
-
 LocalBasis = Sequence[Floats]
 
 

@@ -22,8 +22,6 @@ from supple.reduction.null_space import NullSpace
 from supple.reduction.regions.region import Region
 from supple.reduction.shaking import Shaking
 
-__all__ = ["MotionForces", "condensed_shapes", "motion_forces"]
-
 
 class MotionForces(NamedTuple):
     """Motion of the whole body as a basis sees it.

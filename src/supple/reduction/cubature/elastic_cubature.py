@@ -39,8 +39,6 @@ from supple.reduction.cubature.training_set import (
 )
 from supple.reduction.regions.region import Region
 
-__all__ = ["Between", "ElasticCubature", "elastic_cubature"]
-
 LocalBasis = Sequence[Floats]
 Progress = Callable[[float, str], None]
 

@@ -25,9 +25,6 @@ from supple.reduction.cubature.force_kernels import (
 from supple.reduction.cubature.samples import checked_basis, dense_basis, displacements, projected
 from supple.reduction.regions.region import Region
 
-__all__ = ["ElasticProblem", "ForceBatch", "PoseForces", "force_norms", "reduced_columns"]
-
-
 #: Element forces held at once, in bytes.
 _CHUNK_BYTES = 64_000_000
 

@@ -15,18 +15,6 @@ from supple.arrays import Floats, Ints, Singles
 from supple.compiled.jit import compiled, compiled_parallel
 from supple.elastic.densities.dispatch import stress, stress_derivative
 
-__all__ = [
-    "LINEAR",
-    "REMAINDER",
-    "WHOLE",
-    "element_dots",
-    "element_forces",
-    "element_norms",
-    "gather_at_vertices",
-    "smallest_determinants",
-]
-
-
 #: Which part of a force is meant.
 WHOLE, LINEAR, REMAINDER = range(3)
 #: Tets that one task takes: enough to hide what starting it costs.

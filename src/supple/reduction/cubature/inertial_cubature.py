@@ -30,9 +30,6 @@ from supple.reduction.cubature.selection import pursue
 from supple.reduction.regions.region import Region
 from supple.rig.protocol import Rig
 
-__all__ = ["InertialCubature", "inertial_cubature", "inertial_error"]
-
-
 LocalBasis = Sequence[Floats]
 Progress = Callable[[float, str], None]
 #: Samples of each kind, the rig's and the root's, for each pose: at least so many, and so many

@@ -17,20 +17,6 @@ from supple.reduction.cubature.samples import projected
 from supple.reduction.regions.region import Region
 from supple.rig.protocol import Rig
 
-__all__ = [
-    "InertialProblem",
-    "candidates",
-    "correction",
-    "fit_vertices",
-    "normalised",
-    "perturbation_sizes",
-    "pose_accelerations",
-    "root_accelerations",
-    "rows_of",
-    "summed",
-]
-
-
 #: Largest change of a rotation and, for a human of this height, of a translation (xu2016 §5.4).
 ANGLE = np.deg2rad(1.0)
 SHIFT = 1e-3

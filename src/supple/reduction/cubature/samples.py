@@ -15,16 +15,6 @@ from supple.errors import SuppleError
 from supple.reduction.cubature.force_kernels import DETERMINANT_CHUNK, smallest_determinants
 from supple.reduction.regions.region import Region, reduced_stiffness
 
-__all__ = [
-    "AMPLITUDE",
-    "checked_basis",
-    "dense_basis",
-    "displacements",
-    "force_samples",
-    "projected",
-    "rest_stiffness",
-]
-
 LocalBasis = Sequence[Floats]
 
 #: Largest displacement of a typical sample, as a part of the character's size.

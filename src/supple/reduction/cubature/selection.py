@@ -28,9 +28,6 @@ from supple.arrays import Bools, Floats, Ints
 from supple.compiled.jit import compiled
 from supple.linalg.nnls import joint_fit, least_missed, nonnegative_fit
 
-__all__ = ["CubatureProblem", "Support", "pursue"]
-
-
 #: Columns beyond the wanted number that come in before the first are dropped, as a part of it;
 #: and in each later round of exchange.
 SURPLUS = 1.0

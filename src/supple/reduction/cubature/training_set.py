@@ -15,16 +15,6 @@ from supple.reduction.cubature.condensed_forces import MotionForces
 from supple.reduction.cubature.elastic_forces import PoseForces
 from supple.reduction.cubature.samples import force_samples, rest_stiffness
 
-__all__ = [
-    "Training",
-    "TrainingOptions",
-    "checked_stiffnesses",
-    "draw",
-    "drawn_training",
-    "motion_training",
-    "sample_count",
-]
-
 Progress = Callable[[float, str], None]
 
 #: Samples for each weight and column, and at least so many: what keeps the error on fresh

@@ -20,9 +20,6 @@ from supple.rig.skeleton.skinning import skinned_rigs
 from supple.rig.tets.bones import Bones
 from supple.rig.tets.surface_samples import typical_edge
 
-__all__ = ["Handle", "handle_vertices", "handles_from_bones"]
-
-
 # A handle no part of which is inside may be this far outside, in parts of the body's size or in
 # edges of its tets, whichever is more.
 _FAR = 0.05

@@ -14,9 +14,6 @@ from supple.rig.skeleton.skinning import SkinnedRig
 from supple.rig.tets.carried_weights import carried_influences
 from supple.rig.tets.surface_samples import SurfaceSamples
 
-__all__ = ["MOST_LIMBS", "Limb", "limbs_of"]
-
-
 Contact = dict[int, dict[int, float]]
 
 

@@ -12,8 +12,6 @@ from supple.arrays import Floats, Ints
 from supple.checks import checked_count, checked_indices, owned_array
 from supple.errors import SuppleError
 
-__all__ = ["Region", "reduced_stiffness"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Region:

@@ -17,19 +17,6 @@ from supple.mesh.topology import row_keys, unreferenced
 from supple.reduction.regions.handles import Handle, checked_fixed, handle_vertices
 from supple.reduction.regions.region import Region
 
-__all__ = [
-    "EXPONENT",
-    "THRESHOLD",
-    "BorderJump",
-    "border_jump",
-    "covering_threshold",
-    "handle_weights",
-    "region_weights",
-    "regions_of",
-    "stored_fraction",
-]
-
-
 #: η and κ of xu2016 §7, where they are 0.1 and 1/2. Regions that reach a little farther store a
 #: fifth more and hold twice as much of what the gorilla's and the bear's flesh does when shaken.
 THRESHOLD = 0.03

@@ -14,8 +14,6 @@ from supple.linalg.sparse import principal_submatrix
 from supple.reduction.compliance import Compliance, LoosePieceError
 from supple.reduction.regions.region import Region
 
-__all__ = ["region_sways"]
-
 
 def region_sways(body: ElasticBody, rest: Floats, regions: Sequence[Region]) -> Floats:
     """√Σ m|u|² of each region, u being where flesh rests under 1 m/s² along each axis.

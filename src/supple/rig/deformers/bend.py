@@ -21,8 +21,6 @@ from supple.rig.deformers.point_deformer import (
 from supple.rig.placement.placement import Positions
 from supple.rig.protocol import Parameter
 
-__all__ = ["Bend", "BendPlacement"]
-
 #: Curvatures times lengths below this bend nothing that float64 could hold.
 STRAIGHT = 1e-30
 

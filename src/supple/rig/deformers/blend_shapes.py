@@ -31,8 +31,6 @@ from supple.rig.protocol import (
     rest_values,
 )
 
-__all__ = ["BlendShapePlacement", "BlendShapeRig", "add_weighted"]
-
 #: Below this part of (vertex, shape) pairs that are not zero, shapes are listed by vertices.
 LOCAL = 0.25
 

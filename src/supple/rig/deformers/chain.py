@@ -32,8 +32,6 @@ from supple.rig.protocol import (
 )
 from supple.rig.skeleton.joints import unique_names
 
-__all__ = ["ChainPlacement", "RigChain"]
-
 
 class RigChain:
     """Rigs of which each moves the points that the one before has placed.

@@ -15,9 +15,6 @@ from supple.rig.deformers.point_deformer import PointDeformer, PointPlacement
 from supple.rig.placement.placement import Forkable, Positions, writable
 from supple.rig.protocol import Parameter
 
-__all__ = ["Lattice", "LatticePlacement"]
-
-
 #: Bernstein polynomials of a higher degree hardly follow their control points.
 MOST_PER_AXIS = 32
 

@@ -27,8 +27,6 @@ from supple.rig.protocol import (
     rest_values,
 )
 
-__all__ = ["LARGEST_ANGLE", "PointDeformer", "PointPlacement", "checked_bounds", "checked_frame"]
-
 #: Beyond some turns polynomials of an angle lose digits; library functions do not.
 LARGEST_ANGLE = 100.0
 

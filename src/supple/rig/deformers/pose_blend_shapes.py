@@ -27,8 +27,6 @@ from supple.rig.placement.placement import (
 from supple.rig.protocol import checked_points, checked_pose, checked_subset
 from supple.rig.skeleton.skinning import SkinnedRig
 
-__all__ = ["PoseBlendPlacement", "PoseBlendShapeRig", "TurnDisplacements", "rotation_features"]
-
 #: Entries of R − 1 of each joint.
 FEATURES = 9
 #: Joints turned less than this move nothing: R − 1 would be lost in rounding.

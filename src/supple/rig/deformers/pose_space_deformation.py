@@ -22,9 +22,6 @@ from supple.rig.protocol import Deformer, Rig, checked_deformer, checked_pose, c
 from supple.rig.skeleton.skin_placement import skinned_placement
 from supple.rig.skeleton.skinning import SkinnedRig
 
-__all__ = ["PoseSpaceDeformation", "split_corrections"]
-
-
 NO_SUBSET = np.empty(0, dtype=np.int64)
 
 

@@ -21,8 +21,6 @@ from supple.rig.deformers.point_deformer import (
 from supple.rig.placement.placement import Positions
 from supple.rig.protocol import Parameter
 
-__all__ = ["Twist", "TwistPlacement"]
-
 
 class Twist(PointDeformer):
     """A rig that turns points about an axis, by an angle that changes along it.

@@ -33,9 +33,6 @@ from supple.rig.deformers.wire_kernels import (
 from supple.rig.placement.placement import Forkable, Positions, writable
 from supple.rig.protocol import Parameter, checked_cloud
 
-__all__ = ["Wire", "WiresPlacement", "nearest_parameters"]
-
-
 NO_VERTICES = np.empty(0, dtype=np.int64)
 #: The piece of vertices without influence.
 UNMOVED = -1

@@ -29,19 +29,6 @@ from supple.maths.point_rotations import (
 )
 from supple.rig.placement.placement import Positions
 
-__all__ = [
-    "AT_ONE_PLACE",
-    "BLOCK",
-    "FAINTLY",
-    "FULLY",
-    "PARTLY",
-    "SCRATCH",
-    "SHIFTS",
-    "STRIDE",
-    "follow_wires",
-    "shift_pieces",
-]
-
 #: Kinds of runs: all points at one place of the curve; there, and none turns by more than
 #: `FAINT`; spread along the curve, turning in part; fully.
 AT_ONE_PLACE, FAINTLY, PARTLY, FULLY = 0, 1, 2, 3

@@ -13,8 +13,6 @@ from supple.compiled.jit import compiled_fused
 from supple.rig.jacobians.differences import STEP, Jacobian
 from supple.rig.placement.placement import DeformingPlacement, Placement, Positions
 
-__all__ = ["ChainJacobian", "DifferencedLink", "LinkJacobian"]
-
 
 class LinkJacobian(Protocol):
     """Derivatives of a rig that moves given points."""

@@ -10,8 +10,6 @@ from supple.arrays import Floats, Ints
 from supple.rig.placement.placement import placement
 from supple.rig.protocol import Rig
 
-__all__ = ["DifferencedJacobian", "Jacobian"]
-
 #: Step of central differences: their error is of order 1e-10 of what the parameter does.
 STEP = 1e-5
 

@@ -31,8 +31,6 @@ from supple.rig.tets.carried_weights import CarriedRig
 from supple.rig.tets.shepard import ShepardRig
 from supple.rig.tets.tet_rig import TetRig
 
-__all__ = ["ShapeJacobian", "rig_jacobian"]
-
 
 def rig_jacobian(
     rig: Rig, entries: Ints, vertices: Ints | None = None, *, differences: bool = False

@@ -10,8 +10,6 @@ from supple.rig.placement.placement import Positions
 from supple.rig.skeleton.skinning import SkinnedRig
 from supple.rig.skeleton.skinning_kernels import multiply_all
 
-__all__ = ["SkinJacobian", "blend_frames", "right_jacobian_column"]
-
 ROTATION, TRANSLATION, SCALE = range(3)
 #: Angles below this are series.
 SMALL = 1e-4

@@ -12,8 +12,6 @@ from supple.compiled.jit import compiled_fused, compiled_fused_inline
 from supple.rig.deformers.wire import UNMOVED, Wire
 from supple.rig.placement.placement import Positions
 
-__all__ = ["WireJacobian"]
-
 #: Sines below this are series.
 SMALL = 1e-4
 

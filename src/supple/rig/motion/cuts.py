@@ -9,9 +9,6 @@ from supple.errors import SuppleError
 from supple.maths.rotations import from_matrix, inverse, logarithm, multiply, nearest_vectors
 from supple.rig.motion.motion import Motion
 
-__all__ = ["detect_cuts"]
-
-
 #: Steps on either side of a step that say what is usual there.
 NEIGHBOURS = 6
 

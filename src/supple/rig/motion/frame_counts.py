@@ -11,8 +11,6 @@ import numpy as np
 
 from supple.arrays import Floats
 
-__all__ = ["SINGLE", "frame_times", "rounding_of", "whole_steps"]
-
 #: Part of a time that rounding to single precision may take from it, or add to it, at both ends.
 SINGLE = 2.0**-23
 #: Part of a step by which an end may miss it, without any rounding of times.

@@ -10,8 +10,6 @@ import numpy as np
 from supple.errors import SuppleError
 from supple.rig.skeleton.joints import Skeleton
 
-__all__ = ["joint_roles", "match_joints", "normalised_name"]
-
 SIDES = {"left": "L", "l": "L", "lf": "L", "right": "R", "r": "R", "rt": "R"}
 #: Words that say who made the rig, not which joint it is.
 NOISE = re.compile(

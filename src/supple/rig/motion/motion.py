@@ -27,9 +27,6 @@ from supple.maths.rotations import (
 from supple.rig.motion.frame_counts import SINGLE, rounding_of, whole_steps
 from supple.rig.motion.motion_tracks import MotionTracks
 
-__all__ = ["Motion"]
-
-
 #: Keys nearer than this are a fault of the file, and slopes between them are noise.
 SHORTEST_GAP = 1e-6
 #: How far a root's rotation may be from one: files keep float32.

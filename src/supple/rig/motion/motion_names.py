@@ -13,8 +13,6 @@ from fnmatch import fnmatchcase
 
 from supple.errors import SuppleError
 
-__all__ = ["is_pattern", "matching_names", "one_name", "short_name"]
-
 #: Names that an error lists at most.
 MOST_LISTED = 12
 #: Characters of a name, and words at its end, that are compared for "did you mean".

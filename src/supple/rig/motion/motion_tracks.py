@@ -24,8 +24,6 @@ from supple.rig.motion.tracks import COMPARED, SmoothTrack, Track
 from supple.rig.skeleton.joint_pose import JointPose
 from supple.rig.skeleton.joints import Skeleton
 
-__all__ = ["ROOT", "MotionTracks", "TrackSpace", "distinct_times", "joint_reach", "sampled_tracks"]
-
 #: Item of a track that moves the whole character.
 ROOT = -1
 #: How far a smoothed track may leave its track, joints theirs together, and the smallest jump, as

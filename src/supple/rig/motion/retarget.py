@@ -15,9 +15,6 @@ from supple.rig.motion.motion_tracks import sampled_tracks
 from supple.rig.skeleton.joint_pose import JointPose
 from supple.rig.skeleton.joints import Skeleton
 
-__all__ = ["retarget"]
-
-
 #: Limbs, whose direction at rest may differ (arms out or down): the bone from the first role to
 #: the second is turned to the source's direction before the source's rotation is applied.
 BONES = {"upperarm": "forearm", "forearm": "hand", "thigh": "shin", "shin": "foot"}

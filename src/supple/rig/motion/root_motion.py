@@ -11,8 +11,6 @@ from supple.errors import SuppleError
 from supple.maths.rotations import from_matrix, inverse, multiply, rotate, to_matrix
 from supple.rig.skeleton.joints import Skeleton
 
-__all__ = ["extract_root", "split_root"]
-
 
 def extract_root(
     world: ArrayLike, rest: ArrayLike | None = None, joint: int = 0

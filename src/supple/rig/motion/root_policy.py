@@ -31,8 +31,6 @@ from supple.maths.rotations import (
 from supple.rig.skeleton.joint_pose import JointPose
 from supple.rig.skeleton.joints import Skeleton
 
-__all__ = ["WORLD", "Locals", "RootPolicy", "pose_of_motions", "varying_joints"]
-
 #: Local transforms over time: translations (t, J, 3), rotations (t, J, 4), scales (t, J, 3).
 Locals = tuple[Floats, Floats, Floats]
 #: Name of the joint that meshes follow which nothing moves.

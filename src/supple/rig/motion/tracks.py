@@ -13,8 +13,6 @@ from supple.errors import SuppleError
 from supple.maths.curves import Curve
 from supple.maths.rotations import continuous, slerp
 
-__all__ = ["COMPARED", "INTERPOLATIONS", "PATHS", "SmoothTrack", "Track"]
-
 #: Number of components of each property that a track can move.
 PATHS = {"translation": 3, "rotation": 4, "scale": 3, "weights": 1}
 INTERPOLATIONS = ("LINEAR", "STEP", "CUBICSPLINE")

@@ -15,17 +15,6 @@ from supple.checks import checked_array
 from supple.errors import SuppleError
 from supple.rig.protocol import Rig, checked_subset
 
-__all__ = [
-    "CalledPlacement",
-    "DeformingPlacement",
-    "Forkable",
-    "Placement",
-    "Positions",
-    "placement",
-    "places_itself",
-    "writable",
-]
-
 #: Positions are written as float64 or float32, whichever the array given has.
 Positions = NDArray[np.floating[Any]]
 

@@ -19,17 +19,6 @@ from supple.rig.placement.placement import (
 )
 from supple.rig.poses.pose_weights import PoseWeights, evaluate_weights
 
-__all__ = [
-    "BLOCK",
-    "NEGLIGIBLE_WEIGHT",
-    "CorrectedPlacement",
-    "Corrections",
-    "PoseCorrections",
-    "add_sum",
-    "combined_corrections",
-    "corrected_placement",
-]
-
 #: Vertices taken at a time: their sums stay in the nearest cache.
 BLOCK = 512
 #: Corrections of a pose that counts less than this would be lost in rounding.

@@ -10,9 +10,6 @@ from supple.checks import checked_array, checked_whole_numbers, numbers
 from supple.errors import SuppleError
 from supple.rig.protocol import Rig
 
-__all__ = ["farthest_poses"]
-
-
 #: Vertices and poses looked at, at most: enough to tell poses apart.
 _VERTICES, _POSES = 200, 600
 

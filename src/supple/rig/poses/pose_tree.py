@@ -11,8 +11,6 @@ from supple.arrays import Floats, Ints
 from supple.checks import checked_array, numbers
 from supple.errors import SuppleError
 
-__all__ = ["PoseTree", "alignment_tree"]
-
 
 @dataclass(frozen=True, eq=False)
 class PoseTree:

@@ -14,15 +14,6 @@ from supple.compiled.jit import compiled
 from supple.errors import SuppleError
 from supple.rig.protocol import LARGEST_VALUE, Rig, checked_pose
 
-__all__ = [
-    "PoseWeights",
-    "evaluate_weights",
-    "parameter_scales",
-    "pose_distances",
-    "turning_scales",
-]
-
-
 KINDS = ("normalised", "affine")
 #: Radians beyond which a rotation vector turns far.
 FAR = 2.5

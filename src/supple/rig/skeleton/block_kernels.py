@@ -21,8 +21,6 @@ from supple.compiled.jit import compiled, compiled_fused
 from supple.rig.placement.placement import Positions
 from supple.rig.placement.pose_corrections import BLOCK, NEGLIGIBLE_WEIGHT
 
-__all__ = ["BLOCK", "SCRATCH_ROWS", "place_blocks"]
-
 #: Rows of `BLOCK` numbers that `place_blocks` works in: stretched points, dual quaternions.
 SCRATCH_ROWS = 11
 

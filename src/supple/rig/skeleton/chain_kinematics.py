@@ -10,8 +10,6 @@ from supple.arrays import Floats
 from supple.compiled.jit import compiled
 from supple.maths.quaternions import exponential, logarithm_near, multiply, to_matrix
 
-__all__ = ["chain_span", "residual_and_jacobian", "right_jacobian", "with_workspace"]
-
 
 @compiled
 def with_workspace(base, base_turn, translations, rotations, scales, offset):  # type: ignore[no-untyped-def]

@@ -17,9 +17,6 @@ from supple.compiled.jit import compiled
 from supple.maths.quaternions import exponential, multiply
 from supple.rig.skeleton.chain_kinematics import chain_span, residual_and_jacobian, with_workspace
 
-__all__ = ["solve_chain"]
-
-
 #: Radians of the differences that give the second derivatives.
 STEP = 1e-5
 #: Preference for the preferred pose, as part of the chain's length per radian.

@@ -12,8 +12,6 @@ from supple.errors import SuppleError
 from supple.rig.protocol import Parameter, Rig, checked_parameters, checked_pose, rest_values
 from supple.rig.skeleton.inverse_kinematics import InverseKinematics
 
-__all__ = ["HandleRig"]
-
 
 class HandleRig:
     """A skinned rig whose pose is a handle's place, and some of the rig's own parameters.

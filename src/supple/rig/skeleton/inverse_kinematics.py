@@ -15,9 +15,6 @@ from supple.rig.skeleton.chain_kinematics import chain_span
 from supple.rig.skeleton.chain_solver import solve_chain
 from supple.rig.skeleton.joint_pose import JointPose
 
-__all__ = ["ChainSolution", "InverseKinematics"]
-
-
 REACHED = 1e-4
 
 

@@ -17,9 +17,6 @@ from supple.maths.quaternions import exponential, logarithm_near, multiply
 from supple.rig.protocol import Parameter, checked_parameters
 from supple.rig.skeleton.joints import Skeleton, compose_world
 
-__all__ = ["JointPose", "PartialJointPose"]
-
-
 #: Part of the skeleton's size, or of a scale, that `pack` may lose silently: file precision.
 NEGLIGIBLE = 1e-4
 #: Scales shrink no further than this part of the rest scale; the logarithm of zero is not a pose.

@@ -21,8 +21,6 @@ from supple.compiled.jit import compiled
 from supple.errors import SuppleError
 from supple.maths.quaternions import to_matrix
 
-__all__ = ["Skeleton", "unique_names"]
-
 
 class Skeleton:
     """A tree of joints with local rest transforms.

@@ -38,9 +38,6 @@ from supple.rig.skeleton.skinning_kernels import (
     turn_over,
 )
 
-__all__ = ["BlockPlacement", "Skin", "SkinnedPlacement", "skinned_placement"]
-
-
 #: With fewer vertices to a set of joints, on average, blocks are not worth their beginnings.
 LEAST_MEAN = 32
 #: Blocks are multiples of this.

@@ -36,8 +36,6 @@ from supple.rig.skeleton.skinning_kernels import (
     turn_over,
 )
 
-__all__ = ["SkinnedCore", "SkinnedRig", "checked_influences", "skinned_core", "skinned_rigs"]
-
 METHODS = ("linear", "dual-quaternion")
 NO_SUBSET = np.empty(0, dtype=np.int64)
 

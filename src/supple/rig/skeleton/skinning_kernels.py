@@ -16,19 +16,6 @@ from supple.arrays import Floats, Ints
 from supple.compiled.jit import compiled, compiled_brief
 from supple.maths.quaternions import exponential, multiply, to_matrix
 
-__all__ = [
-    "blended_point",
-    "dual_quaternions",
-    "multiply_all",
-    "rigid_duals",
-    "skin_dual",
-    "skin_linear",
-    "skin_transforms",
-    "to_quaternion",
-    "turn_over",
-]
-
-
 # The innermost piece of linear blend skinning is written in vector instructions. Numba's loop
 # vectoriser does not see four sums side by side, and its scalar code took 12 ns a vertex and more
 # with four influences; this takes 7. The instructions are LLVM's, for any processor, and nothing is

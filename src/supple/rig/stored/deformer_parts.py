@@ -26,8 +26,6 @@ from supple.rig.stored.stored_part import (
     rows_of,
 )
 
-__all__ = ["DEFORMERS"]
-
 
 def _called(rig: Bend | Twist | Wire | Lattice, endings: int) -> str:
     """Return the deformer's name: its first parameter's, without so many endings."""

@@ -15,16 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 from supple.arrays import Floats
 from supple.errors import SuppleError
 
-__all__ = [
-    "UnpackingBudget",
-    "narrowed",
-    "packed_rows",
-    "packed_weights",
-    "rounded",
-    "unpacked_rows",
-    "unpacked_weights",
-]
-
 Arrays = dict[str, NDArray]
 
 #: All that is packed in a file may fill this many numbers, and as many as the file has bytes: more

@@ -25,8 +25,6 @@ from supple.rig.tets.carried_weights import CarriedRig
 from supple.rig.tets.shepard import ShepardRig
 from supple.rig.tets.tet_rig import TetRig
 
-__all__ = ["restored_rigs", "stored_rig", "stored_rigs"]
-
 Arrays = dict[str, NDArray]
 Header = dict[str, Any]
 

@@ -25,8 +25,6 @@ from supple.rig.stored.stored_part import (
     weights_of,
 )
 
-__all__ = ["SKELETONS"]
-
 
 def _store_skeleton(skeleton: Skeleton, store: Store) -> Fields:
     return Fields(

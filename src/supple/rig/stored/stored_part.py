@@ -20,18 +20,6 @@ from supple.rig.stored.packed_arrays import (
     unpacked_weights,
 )
 
-__all__ = [
-    "Fields",
-    "Kind",
-    "PartReader",
-    "Store",
-    "keep_bits",
-    "read_rows",
-    "read_weights",
-    "rows_of",
-    "weights_of",
-]
-
 Arrays = dict[str, NDArray]
 Wanted = TypeVar("Wanted")
 #: Function that writes another part, unless it is written already, and returns its number.

@@ -30,8 +30,6 @@ from supple.rig.tets.shepard import NeededRows, ShepardRig, SurfaceFollower
 from supple.rig.tets.tet_rig import TetRig
 from supple.rig.tets.vertex_frames import IDENTITY
 
-__all__ = ["TET_RIGS", "RestoredCarriedRig", "RestoredShepardRig"]
-
 
 class RestoredShepardRig(ShepardRig):
     """A `ShepardRig` whose weights are given: neighbours at equal distances stay the same ones.

@@ -16,8 +16,6 @@ from supple.rig.skeleton.joints import Skeleton
 from supple.rig.stored.packed_arrays import narrowed
 from supple.tensors import HeaderReader, TensorReader
 
-__all__ = ["restored_space", "restored_tracks", "stored_space", "stored_tracks"]
-
 Stored = tuple[dict[str, Any], dict[str, NDArray]]
 
 

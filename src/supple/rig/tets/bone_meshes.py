@@ -17,8 +17,6 @@ from supple.mesh.tets import TetMesh
 from supple.mesh.topology import components
 from supple.rig.tets.surface_samples import typical_edge
 
-__all__ = ["BoneMeshes", "BoneTets", "meet_bones"]
-
 #: Vertices within this part of an edge are moved onto the bone.
 SNAPPED = 0.4
 #: Moved vertices go back where a tet is left with less of its volume.

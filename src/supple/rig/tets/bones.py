@@ -19,9 +19,6 @@ from supple.rig.skeleton.joints import Skeleton
 from supple.rig.skeleton.skinning import SkinnedRig
 from supple.rig.tets.surface_samples import typical_edge
 
-__all__ = ["BONE_RADIUS", "Bones", "HeldTets", "held_tets"]
-
-
 #: A bone's radius as a part of its distance to the skin.
 BONE_RADIUS = 0.25
 #: How far the last bone of a chain goes, as a part of the way to the end of its flesh.

@@ -27,15 +27,6 @@ from supple.rig.skeleton.skinning import SkinnedRig, skinned_core
 from supple.rig.tets.shepard import NeededRows, SurfaceFollower, shepard_matrix
 from supple.rig.tets.surface_samples import SurfaceSamples, typical_edge
 
-__all__ = [
-    "CarriedPlacement",
-    "CarriedRig",
-    "bound_positions",
-    "carried_influences",
-    "harmonic_extension",
-]
-
-
 #: How much smoothness weighs against agreement with the surface's weights, in edges of a tet.
 #: The surface is drawn where the rig has it, whatever the tets do, so tets that stay sound are
 #: worth more: an elephant dancing inverts 400 of them at 0.02, 74 at 1 and 30 at 5.

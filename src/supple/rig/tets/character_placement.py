@@ -12,11 +12,9 @@ from supple.compiled.jit import compiled
 from supple.errors import SuppleError
 from supple.rig.placement.placement import Placement, Positions, placement, places_itself
 from supple.rig.protocol import Rig, checked_subset
+from supple.rig.tets.corotated_corrections import CorotatedCorrections, TurnedPlacement
 from supple.rig.tets.shepard import ShepardPlacement, ShepardRig
 from supple.rig.tets.tet_rig import TetRig
-from supple.rig.tets.turned_corrections import TurnedCorrections, TurnedPlacement
-
-__all__ = ["CharacterPlacement"]
 
 
 class CharacterPlacement:
@@ -131,7 +129,7 @@ def _following_placement(
     if not (places_itself(start) and places_itself(tet_rig)):
         return None
     if isinstance(tet_rig, TetRig):
-        if isinstance(tet_rig._corrected, TurnedCorrections):
+        if isinstance(tet_rig._corrected, CorotatedCorrections):
             return TurnedPlacement(tet_rig._corrected, vertices, share=True)
         if np.any(tet_rig.corrections):
             return None

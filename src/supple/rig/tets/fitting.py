@@ -23,9 +23,6 @@ from supple.linalg.conjugate_gradients import ConjugateGradients
 from supple.mesh.tets import TetMesh
 from supple.rig.tets.surface_samples import SurfaceSamples, typical_edge
 
-__all__ = ["GAMMA", "LEAST_VOLUME", "PoseFit", "PoseFitter", "VolumeGuard", "volume_ratios"]
-
-
 #: Default of γ. A smaller one follows the surface more closely, but its corrections are so
 #: crumpled that more tets invert at poses between: in 174 frames of four characters (6,000 tets
 #: and 6 poses each) about 30 of them, and 130 at γ = 0.1 with volumes guarded below 0.3.

@@ -16,15 +16,6 @@ from supple.errors import SuppleError
 from supple.rig.placement.placement import Forkable, Placement, Positions, placement
 from supple.rig.protocol import Parameter, Rig, checked_subset
 
-__all__ = [
-    "NeededRows",
-    "ShepardPlacement",
-    "ShepardRig",
-    "SurfaceFollower",
-    "follow_surface",
-    "shepard_matrix",
-]
-
 #: With a larger part of the surface needed it costs no more to place all of it.
 NEARLY_ALL = 0.8
 

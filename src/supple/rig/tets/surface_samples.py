@@ -13,9 +13,6 @@ from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
 from supple.mesh.topology import longest_edges
 
-__all__ = ["SurfaceSamples", "typical_edge"]
-
-
 # However large or slender triangles are, samples stay within this many for each tet.
 _MOST_PER_TET = 8
 

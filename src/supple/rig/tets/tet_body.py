@@ -25,8 +25,6 @@ from supple.rig.tets.fitting import GAMMA, PoseFitter
 from supple.rig.tets.surface_samples import SurfaceSamples
 from supple.rig.tets.tet_rig import Progress, TetRig, Variant, fit_pose, fit_tet_rig
 
-__all__ = ["TetBody", "fit_tet_body", "with_poses_between"]
-
 #: How far the tets may carry the surface away from itself at rest, as a part of its size.
 MOST_REST_ERROR = 0.01
 

@@ -25,22 +25,10 @@ from supple.rig.poses.pose_weights import PoseWeights, parameter_scales, turning
 from supple.rig.protocol import Parameter, Rig
 from supple.rig.skeleton.skinning import skinned_core
 from supple.rig.tets.carried_weights import CarriedRig
+from supple.rig.tets.corotated_corrections import CorotatedCorrections
 from supple.rig.tets.fitting import GAMMA, PoseFit, PoseFitter, volume_ratios
 from supple.rig.tets.shepard import ShepardRig, SurfaceFollower
 from supple.rig.tets.surface_samples import SurfaceSamples
-from supple.rig.tets.turned_corrections import TurnedCorrections
-
-__all__ = [
-    "Progress",
-    "TetRig",
-    "Variant",
-    "check_rest",
-    "example_weights",
-    "fit_pose",
-    "fit_tet_rig",
-    "start_rig",
-    "vertex_areas",
-]
 
 Variant = Literal["auto", "carried", "shepard"]
 VARIANTS = ("auto", "carried", "shepard")
@@ -57,7 +45,7 @@ class TetRig:
 
     Φ(p) = start(p) + Σ w_i(p) δ_i, the weights being those of pose-space deformation and
     δ_i = fitted − start at pose i. At the neutral pose it is the mesh. Over a Shepard start
-    corrections turn with the flesh; see `TurnedCorrections`. A carried start turns it already.
+    corrections turn with the flesh; see `CorotatedCorrections`. A carried start turns it already.
 
     Parameters
     ----------
@@ -87,11 +75,11 @@ class TetRig:
         rotations: ArrayLike | None = None,
     ) -> None:
         self.mesh, self.start, self.fits = mesh, start, tuple(fits)
-        self._corrected: PoseSpaceDeformation | TurnedCorrections
+        self._corrected: PoseSpaceDeformation | CorotatedCorrections
         if rotations is None:
             self._corrected = PoseSpaceDeformation(start, weights.poses, corrections, weights)
         elif isinstance(start, ShepardRig):
-            self._corrected = TurnedCorrections(start, weights, corrections, rotations)
+            self._corrected = CorotatedCorrections(start, weights, corrections, rotations)
         else:
             raise SuppleError("corrections of a carried rig on tets have no rotations")
 
@@ -115,7 +103,7 @@ class TetRig:
         """
         if not isinstance(start, ShepardRig) or weights.n_poses == 1:
             return cls(mesh, start, weights, away, fits)
-        turned = TurnedCorrections.of(mesh, start, weights, away)
+        turned = CorotatedCorrections.of(mesh, start, weights, away)
         return cls(mesh, start, weights, turned.corrections, fits, rotations=turned.rotations)
 
     def __repr__(self) -> str:
@@ -160,12 +148,12 @@ class TetRig:
     def rotations(self) -> Floats | None:
         """Vertex rotations (m, n, 4) from the neutral pose to each, or None."""
         corrected = self._corrected
-        return corrected.rotations if isinstance(corrected, TurnedCorrections) else None
+        return corrected.rotations if isinstance(corrected, CorotatedCorrections) else None
 
     def away(self) -> Floats:
         """Return displacements (m, n, 3) from start to tets at the example poses, in the world."""
         corrected = self._corrected
-        if isinstance(corrected, TurnedCorrections):
+        if isinstance(corrected, CorotatedCorrections):
             return corrected.in_world()
         return corrected.corrections
 
@@ -179,7 +167,7 @@ class TetRig:
 
     def placement(self, vertices: Ints | None = None, *, single: bool = False) -> Placement:
         """Return a placement of the listed tet vertices, or of all; see `Placement`."""
-        if isinstance(self._corrected, TurnedCorrections):
+        if isinstance(self._corrected, CorotatedCorrections):
             return self._corrected.placement(vertices, single=single)
         own = self.corrections if vertices is None else self.corrections[:, vertices]
         more = PoseCorrections(self.pose_weights, own)

@@ -27,20 +27,6 @@ from supple.mesh.tets import EDGES, TetMesh
 from supple.mesh.topology import row_keys
 from supple.rig.poses.pose_tree import PoseTree
 
-__all__ = [
-    "blended_rotations",
-    "checked_rotations",
-    "consistent_signs",
-    "edge_rotations",
-    "nearest_rotations",
-    "pose_rotations",
-    "rotate_basis",
-    "smoothed_rotations",
-    "unrotate_basis",
-    "vertex_rotations",
-]
-
-
 Average = Literal["matrices", "quaternions"]
 
 IDENTITY = np.array([0.0, 0.0, 0.0, 1.0])

@@ -10,8 +10,6 @@ from numpy.typing import ArrayLike
 from supple.errors import SuppleError
 from supple.mesh.tets import TetMesh
 
-__all__ = ["beam"]
-
 
 def beam(size: ArrayLike = (1.0, 1 / 6, 1 / 6), cells: ArrayLike = (24, 4, 4)) -> TetMesh:
     """Make a box from the origin to `size`, `cells` bricks along each axis, six tets a brick.

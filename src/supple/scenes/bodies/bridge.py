@@ -12,9 +12,6 @@ from supple.scenes.bodies.elastic_scene import ElasticScene, PaperBody
 from supple.scenes.modelling.framework import Framework
 from supple.scenes.modelling.voxel_lists import voxels_around
 
-__all__ = ["assemble"]
-
-
 LENGTH = 1.0
 CUBE = LENGTH / 128
 _RISE, _HALF_WIDTH, _CAMBER = 0.19, 0.050, 0.02

@@ -16,9 +16,6 @@ from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
 from supple.scenes.modelling.voxel_lists import Voxels
 
-__all__ = ["STVK_SCENES", "ElasticScene", "PaperBody", "stvk_scene"]
-
-
 STVK_SCENES = ("spoon", "bridge", "tower", "heart")
 
 

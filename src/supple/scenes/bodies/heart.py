@@ -19,9 +19,6 @@ from supple.scenes.modelling.solids import (
 )
 from supple.scenes.modelling.voxel_lists import surface_points, voxels_around
 
-__all__ = ["assemble"]
-
-
 #: Edge of a cube; 80 of them from the apex to the top of the arteries.
 CUBE = 0.00202
 _BOUNDS = [(-0.064, -0.084, -0.060), (0.064, 0.094, 0.060)]

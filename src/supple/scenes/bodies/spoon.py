@@ -11,9 +11,6 @@ from supple.scenes.bodies.elastic_scene import ElasticScene, PaperBody
 from supple.scenes.modelling.sculpting import ramp
 from supple.scenes.modelling.voxel_lists import voxels_around
 
-__all__ = ["assemble"]
-
-
 LENGTH = 0.25
 CUBE = LENGTH / 100
 #: The bowl's middle, its half length and half width.

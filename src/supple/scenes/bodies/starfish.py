@@ -7,8 +7,6 @@ import numpy as np
 from supple.mesh.surface import SurfaceMesh
 from supple.scenes.modelling.solids import Solid, ball, polygonise, smooth_union, tapered_limb
 
-__all__ = ["starfish"]
-
 ARM_LENGTH = 0.3
 
 

@@ -12,9 +12,6 @@ from supple.scenes.bodies.elastic_scene import ElasticScene, PaperBody
 from supple.scenes.modelling.framework import Framework
 from supple.scenes.modelling.voxel_lists import voxels_around
 
-__all__ = ["assemble"]
-
-
 HEIGHT = 1.0
 CUBE = HEIGHT / 140
 #: Heights, and how far from the axis the legs' outer and inner edges are there.

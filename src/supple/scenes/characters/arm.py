@@ -38,9 +38,6 @@ from supple.scenes.modelling.solids import (
     tapered_limb,
 )
 
-__all__ = ["BOUNDS", "HAND", "PARTS", "assemble", "sculpt"]
-
-
 # Solids for the shoulder girdle, the upper arm and the forearm with its hand.
 #
 # A left arm held out along +x, palm and biceps up, the body facing +z; the shoulder joint is the

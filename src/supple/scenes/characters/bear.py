@@ -24,9 +24,6 @@ from supple.scenes.modelling.sculpting import SkinRelaxer, bell, bulged, parted,
 from supple.scenes.modelling.skin_weights import part_weights
 from supple.scenes.modelling.solids import polygonise, relaxed
 
-__all__ = ["POSES", "TURNS", "assemble", "offsets", "sculpt"]
-
-
 # Six wires with 48 control points, posed like a puppet.
 #
 # The wires have no joints. To write poses as turns of shoulders and knees, the control points are

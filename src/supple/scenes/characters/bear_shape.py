@@ -11,9 +11,6 @@ from supple.arrays import Floats
 from supple.scenes.modelling import solids
 from supple.scenes.modelling.solids import Solid
 
-__all__ = ["BOUNDS", "PARTS", "bear_parts", "bear_solid"]
-
-
 BOUNDS = [(-0.72, -0.08, -0.48), (0.72, 1.42, 0.62)]
 PARTS = ("body", "head", "arm.L", "arm.R", "leg.L", "leg.R")
 

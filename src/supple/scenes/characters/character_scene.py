@@ -21,9 +21,6 @@ from supple.rig.character import Character
 from supple.rig.tets.bones import Bones
 from supple.user_cache import cached_arrays
 
-__all__ = ["PAPERS", "SCENES", "Bone", "Contact", "Handle", "PaperRow", "Scene", "scene"]
-
-
 #: Characters by the paper that had such ones.
 PAPERS = {
     "xu2016": ("arm", "x", "bear", "gorilla"),

@@ -30,9 +30,6 @@ from supple.scenes.modelling.sculpting import ramp
 from supple.scenes.modelling.skin_weights import part_weights, strongest
 from supple.scenes.modelling.solids import coarsened, polygonise, relaxed
 
-__all__ = ["FREE", "POSES", "assemble", "sculpt"]
-
-
 PAPER = PaperRow(tet_vertices=2089, tets=None, surface_vertices=761)
 VERTICES, SPACING = PAPER.tet_vertices, 0.035
 PUPPET = Puppet(JOINTS, ("pelvis",))

@@ -19,17 +19,6 @@ from supple.scenes.modelling.solids import (
     tapered_limb,
 )
 
-__all__ = [
-    "BOUNDS",
-    "JOINTS",
-    "TRUNK",
-    "elephant_colours",
-    "elephant_parts",
-    "elephant_solid",
-    "trunk_and_rest",
-]
-
-
 BOUNDS = [(-1.35, -0.12, -1.75), (1.35, 2.5, 2.35)]
 
 #: Joint: parent and place in the rest pose.

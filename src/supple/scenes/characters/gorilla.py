@@ -20,9 +20,6 @@ from supple.scenes.modelling.sculpting import SkinRelaxer, bell, bulged, parted,
 from supple.scenes.modelling.skin_weights import part_weights, strongest
 from supple.scenes.modelling.solids import polygonise, relaxed
 
-__all__ = ["POSES", "assemble", "sculpt"]
-
-
 # Poses, and a dance: leap, chest beat, turn, roar
 
 

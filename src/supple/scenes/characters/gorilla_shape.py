@@ -17,9 +17,6 @@ from supple.scenes.modelling.solids import (
     tapered_limb,
 )
 
-__all__ = ["BOUNDS", "JOINTS", "gorilla_parts", "gorilla_solid"]
-
-
 BOUNDS = [(-0.75, -0.06, -0.75), (0.75, 1.5, 0.95)]
 
 #: Joint: parent and place in the rest pose; those of the left side stand for both.

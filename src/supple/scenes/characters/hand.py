@@ -34,9 +34,6 @@ from supple.scenes.modelling.sculpting import ramp
 from supple.scenes.modelling.skin_weights import part_weights
 from supple.scenes.modelling.solids import coarsened, polygonise, relaxed
 
-__all__ = ["GRASPED", "POSES", "SHAPES", "SQUEEZE", "assemble", "hand_pose", "sculpt"]
-
-
 #: The paper's skin, and the tets of its soft layer.
 PAPER = PaperRow(tet_vertices=20214, tets=88716, surface_vertices=3106)
 VERTICES, SPACING = 2600, 0.0021

@@ -21,18 +21,6 @@ from supple.scenes.modelling.solids import (
     tapered_limb,
 )
 
-__all__ = [
-    "BOUNDS",
-    "FINGERS",
-    "JOINTS",
-    "TIPS",
-    "finger_axes",
-    "hand_bones",
-    "hand_colours",
-    "hand_parts",
-    "hand_solid",
-]
-
 BOUNDS = [(-0.205, -0.045, -0.07), (0.045, 0.032, 0.11)]
 #: Fingers in the order of MANO.
 FINGERS = ("index", "middle", "pinky", "ring", "thumb")

@@ -34,9 +34,6 @@ from supple.scenes.modelling.sculpting import bell, ramp
 from supple.scenes.modelling.skin_weights import part_weights
 from supple.scenes.modelling.solids import coarsened, polygonise, relaxed
 
-__all__ = ["POSES", "SHAPES", "assemble", "human_pose", "sculpt"]
-
-
 #: The paper's skin, and the tets of its soft layer.
 PAPER = PaperRow(tet_vertices=10111, tets=41585, surface_vertices=6890)
 SPACING = 0.006

@@ -22,9 +22,6 @@ from supple.scenes.modelling.solids import (
     tapered_limb,
 )
 
-__all__ = ["BOUNDS", "JOINTS", "enlarged", "human_bones", "human_colours", "human_parts"]
-__all__ += ["human_solid"]
-
 BOUNDS = [(-0.90, -0.02, -0.17), (0.90, 1.74, 0.20)]
 #: Places of joints; those of limbs are the left ones.
 _MIDDLE = {

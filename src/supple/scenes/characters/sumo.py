@@ -31,9 +31,6 @@ from supple.scenes.modelling.sculpting import bell, ramp
 from supple.scenes.modelling.skin_weights import part_weights, strongest
 from supple.scenes.modelling.solids import coarsened, polygonise, relaxed
 
-__all__ = ["FREE", "POSES", "assemble", "sculpt"]
-
-
 PAPER = PaperRow(tet_vertices=2269, tets=None, surface_vertices=1302)
 VERTICES, SPACING = PAPER.tet_vertices, 0.019
 PUPPET = Puppet(JOINTS)

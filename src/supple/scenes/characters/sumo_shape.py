@@ -20,19 +20,6 @@ from supple.scenes.modelling.solids import (
     tapered_limb,
 )
 
-__all__ = [
-    "BOUNDS",
-    "HEAD",
-    "JOINTS",
-    "enlarged",
-    "head_space",
-    "sumo_belt",
-    "sumo_colours",
-    "sumo_parts",
-    "sumo_solid",
-]
-
-
 BOUNDS = [(-1.05, -0.1, -0.65), (1.05, 2.22, 0.85)]
 
 #: Joint: parent and place in the rest pose.

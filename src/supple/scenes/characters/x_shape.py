@@ -17,9 +17,6 @@ from supple.scenes.modelling.keyframes import Timeline
 from supple.scenes.modelling.sculpting import bell, bulged
 from supple.scenes.modelling.solids import Solid, polygonise, relaxed, smooth_union, tapered_limb
 
-__all__ = ["assemble", "sculpt"]
-
-
 PAPER = PaperRow(3077, 9303, 2362, 30, 1, 3, 0, 144, 50, 0.59, 4.2, 105)
 SPACING = 0.0234
 REACH, RADIUS = 0.30, 0.075

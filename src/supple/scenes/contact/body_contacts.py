@@ -16,8 +16,6 @@ from supple.scenes.contact.contact_scene import ContactScene
 from supple.scenes.modelling.keyframes import Timeline
 from supple.scenes.modelling.sculpting import ramp
 
-__all__ = ["body_bench", "body_fall", "body_hang"]
-
 BENCH = 0.45
 #: Weight of the person in N, and stiffness of a rope in N/m.
 WEIGHT, ROPE = 690.0, 5e3

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from supple.engines.soft_skeleton.model import SoftSkeletonModel
     from supple.engines.soft_skeleton.simulator import SoftSkeletonSimulator, SoftSkeletonStep
 
-__all__ = ["CONTACT_SCENES", "ContactRecord", "ContactScene", "contact_scene"]
-
 #: Module and function of each.
 _MAKERS = {
     "hand-ball": ("hand_contacts", "hand_ball"),

@@ -15,8 +15,6 @@ from supple.scenes.contact.contact_scene import ContactScene
 from supple.scenes.modelling.keyframes import Timeline
 from supple.scenes.modelling.sculpting import ramp
 
-__all__ = ["hand_ball", "hand_bars", "hand_pin"]
-
 #: Mass of a tennis ball, in kg.
 BALL_MASS = 0.058
 #: Fingers weigh little: only quick springs press as hard as fingers do.

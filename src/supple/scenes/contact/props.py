@@ -15,8 +15,6 @@ from supple.mesh.polyhedra import Box
 from supple.mesh.surface import SurfaceMesh
 from supple.scenes.modelling.lathe import capsule_shape
 
-__all__ = ["Rope", "at", "ball", "bars", "bench", "floor", "pin", "thing_surface"]
-
 
 def at(place: ArrayLike, turn: ArrayLike | None = None) -> Floats:
     """Return the transform (4, 4) that puts a thing there."""

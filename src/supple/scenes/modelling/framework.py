@@ -12,8 +12,6 @@ from supple.arrays import Floats, Ints
 from supple.mesh.surface import SurfaceMesh
 from supple.scenes.modelling.voxel_lists import box_points
 
-__all__ = ["Framework"]
-
 
 class Framework:
     """Straight beams with rectangular sections, added one after the other."""

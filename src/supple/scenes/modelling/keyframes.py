@@ -11,9 +11,6 @@ from scipy.interpolate import CubicSpline
 from supple.arrays import Floats
 from supple.errors import SuppleError
 
-__all__ = ["Timeline"]
-
-
 #: A key: when, and the value or values.
 Key = tuple[float, ArrayLike]
 

@@ -9,8 +9,6 @@ from numpy.typing import ArrayLike
 
 from supple.mesh.surface import SurfaceMesh
 
-__all__ = ["bone_shape", "capsule_shape", "ellipsoid_shape", "joined", "lathed"]
-
 
 def lathed(
     start: ArrayLike, end: ArrayLike, profile: Sequence[tuple[float, float]], around: int = 12

@@ -10,8 +10,6 @@ from supple.arrays import Floats
 from supple.mesh.appearance import Appearance, SurfaceMaterial
 from supple.mesh.surface import SurfaceMesh
 
-__all__ = ["painted"]
-
 
 def painted(surface: SurfaceMesh, colours: Callable[[Floats], Floats]) -> Appearance:
     """Return the appearance of a surface that is painted vertex by vertex.

@@ -14,8 +14,6 @@ from supple.formats.smpl.joint_layouts import joint_layout
 from supple.mesh.surface import SurfaceMesh
 from supple.scenes.modelling.skin_weights import strongest
 
-__all__ = ["Joints", "joint_turns", "parametric_body"]
-
 #: Joint: parent and place in the rest pose, in the order of the layout.
 Joints = Mapping[str, tuple[str | None, tuple[float, float, float]]]
 #: Influences of a vertex, as in SMPL.

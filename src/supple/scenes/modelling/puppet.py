@@ -13,8 +13,6 @@ from supple.rig.skeleton.joints import Skeleton
 from supple.rig.skeleton.skinning import SkinnedRig
 from supple.scenes.modelling.skin_weights import rest_skeleton_arrays
 
-__all__ = ["Puppet", "Turns"]
-
 #: Degrees about x, y and z for each joint; metres for "+name".
 Turns = Mapping[str, tuple[float, float, float]]
 

@@ -11,16 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from supple.arrays import Floats, Ints
 from supple.mesh.surface import SurfaceMesh, vertex_normals
 
-__all__ = [
-    "SkinRelaxer",
-    "bell",
-    "bulged",
-    "folded",
-    "parted",
-    "ramp",
-    "untangled",
-]
-
 Mask = NDArray[np.bool_]
 
 

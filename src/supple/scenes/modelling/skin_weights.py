@@ -11,8 +11,6 @@ from supple.arrays import Floats, Ints
 from supple.mesh.surface import SurfaceMesh
 from supple.scenes.modelling.solids import Solid
 
-__all__ = ["part_weights", "rest_skeleton_arrays", "strongest"]
-
 
 def part_weights(
     surface: SurfaceMesh, parts: Sequence[Sequence[Solid]], length: ArrayLike, rounds: int = 2

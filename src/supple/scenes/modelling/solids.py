@@ -14,19 +14,6 @@ from numpy.typing import ArrayLike
 from supple.arrays import Floats
 from supple.mesh.surface import SurfaceMesh
 
-__all__ = [
-    "Solid",
-    "ball",
-    "box",
-    "coarsened",
-    "ellipsoid",
-    "polygonise",
-    "relaxed",
-    "smooth_subtraction",
-    "smooth_union",
-    "tapered_limb",
-]
-
 Solid = Callable[[Floats], Floats]
 
 

@@ -17,9 +17,6 @@ from supple.errors import MeshError
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
 
-__all__ = ["CORNERS", "Voxels", "box_points", "surface_points", "voxels_around"]
-
-
 #: Corners of a cube in the order of a hexahedron: around the bottom, then around the top.
 CORNERS = np.array(
     [[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0], [0, 0, 1], [1, 0, 1], [1, 1, 1], [0, 1, 1]]

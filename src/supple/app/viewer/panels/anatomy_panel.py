@@ -19,8 +19,6 @@ from supple.app.viewer.session.session import Session
 from supple.errors import SuppleError
 from supple.reduction.build_log import BuildLog
 
-__all__ = ["AnatomyPanel"]
-
 #: Stages of a build, for its bar: their usual number.
 STAGES = 11
 #: Seconds that a page which ends waits for a build.

@@ -21,8 +21,6 @@ from supple.app.viewer.session.session import Session
 from supple.app.viewer.session.subject import clamped
 from supple.arrays import Floats, Ints
 
-__all__ = ["CurvesPanel", "SpringPanel", "curve_charts", "curve_options"]
-
 #: Curves at once, and seconds until they may change places.
 MOST_CURVES, PATIENCE = 15, 3.0
 #: Letters of a name over its curve, and of the hint that has all of it.

@@ -13,8 +13,6 @@ from supple.app.viewer.session.moving_obstacles import THINGS
 from supple.app.viewer.session.session import Session
 from supple.dynamics.root_frame import GRAVITY_MODES
 
-__all__ = ["add_material_controls"]
-
 #: Largest doublings of a character's stiffness on its slider.
 FLESH_DOUBLINGS = 3.0
 #: Groups of elements that get a slider.

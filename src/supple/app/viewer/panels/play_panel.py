@@ -14,8 +14,6 @@ from supple.app.viewer.session.session import Session
 from supple.errors import SuppleError
 from supple.formats.registry import BAKED_MOTIONS
 
-__all__ = ["PlayPanel", "RecordPanel"]
-
 #: Formats of recordings, as the hint lists them.
 _SUFFIXES = " ".join(row.suffixes[0] for row in BAKED_MOTIONS.rows)
 

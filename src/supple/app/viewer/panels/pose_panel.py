@@ -12,8 +12,6 @@ from supple.app.pictures.drawing import label
 from supple.app.viewer.session.character_subject import CharacterSubject
 from supple.app.viewer.session.session import Session
 
-__all__ = ["HandlePanel", "PosePanel", "labels", "parameter_groups"]
-
 #: Letters of a name in a list of the page.
 LONGEST = 56
 #: Sliders at once, and joints in a list.

@@ -14,8 +14,6 @@ from supple.app.viewer.scene.stage import Stage
 from supple.app.viewer.session.session import Session
 from supple.app.viewer.session.subject import clamped
 
-__all__ = ["CostPanel", "EnergyPanel", "ShowPanel"]
-
 #: Slider of what is coloured fully, in percents of the size.
 FULL = (0.2, 10.0)
 #: Slider of the pressure that is coloured fully, in kPa.

@@ -15,8 +15,6 @@ from supple.app.viewer.session.session import Session
 from supple.app.viewer.session.subject import clamped
 from supple.app.viewer.session.thrown_objects import OBJECT_KINDS
 
-__all__ = ["FeltPanel", "TouchPanel"]
-
 #: Slider of the tracking's frequency, in Hz.
 TRACKING = (0.5, 30.0)
 ROOTS = ("driven", "tracked", "free")

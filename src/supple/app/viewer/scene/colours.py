@@ -13,19 +13,6 @@ from supple.anatomy.anatomy import Anatomy
 from supple.app.pictures.anatomy_colours import anatomy_map
 from supple.arrays import Floats, Ints, Singles
 
-__all__ = [
-    "BONE",
-    "FLESH",
-    "Banding",
-    "Colour",
-    "by_anatomy",
-    "by_displacement",
-    "by_held",
-    "by_pressure",
-    "by_region",
-    "by_stiffness",
-]
-
 Colour = tuple[int, int, int]
 
 FLESH: Colour = (208, 147, 122)

@@ -15,8 +15,6 @@ from supple.app.viewer.scene.colours import Colour
 from supple.arrays import Floats, Ints, Singles
 from supple.mesh.appearance import Appearance
 
-__all__ = ["Band", "OwnColours", "own_colours"]
-
 #: Colours of a texture, at most, and small triangles that it is cut into, about.
 MOST_COLOURS, MOST_CUT = 28, 32_000
 #: Parts that an edge is cut into, at most, and a number that all up to it divide.

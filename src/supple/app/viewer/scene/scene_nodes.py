@@ -16,8 +16,6 @@ from supple.arrays import Floats, Ints, Singles
 from supple.mesh.polyhedra import Box, Convex
 from supple.mesh.shape_surface import shape_surface
 
-__all__ = ["CubaturePoints", "ObstacleNodes", "SkinNode", "TetNode"]
-
 #: Opacity of the ground, and colours of cubature points.
 SOLID = 0.9
 ELASTIC, INERTIAL = (200, 68, 60), (47, 111, 176)

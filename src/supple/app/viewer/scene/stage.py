@@ -26,8 +26,6 @@ from supple.app.viewer.scene.scene_nodes import CubaturePoints, ObstacleNodes, S
 from supple.app.viewer.session.session import Session
 from supple.arrays import Singles
 
-__all__ = ["Stage"]
-
 #: Updates between two sortings of triangles into bands, and between moves of overlays.
 SELDOM = 4
 #: Colourings of a character: as its file has it, and all alike.

@@ -16,8 +16,6 @@ from supple.maths.rotations import from_matrix
 from supple.mesh.obstacles import Obstacle, Plane
 from supple.scenes.contact.props import thing_surface
 
-__all__ = ["ForceArrows", "ObjectNodes", "UnposedNode", "add_obstacles"]
-
 #: Standard gravity, m/s².
 STANDARD = 9.81
 WALL, THING, ARROW = (176, 178, 184), (86, 128, 168), (200, 40, 40)

@@ -27,8 +27,6 @@ from supple.errors import SuppleError
 from supple.reduction.build_log import BuildLog
 from supple.rig.character import Character
 
-__all__ = ["AnatomyEditing", "Rebuild"]
-
 #: Builds a model with entries by joint, and tells how far it is.
 Rebuild = Callable[[Mapping[str, RegionEntry], BuildLog], Any]
 

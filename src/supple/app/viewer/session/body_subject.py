@@ -17,8 +17,6 @@ from supple.engines.stvk.free.simulator import free_moments
 from supple.engines.stvk.model import StvkModel
 from supple.errors import SuppleError
 
-__all__ = ["DAMPING", "DOUBLINGS", "GRAVITIES", "BodySubject", "body_engine"]
-
 #: Gravity by the direction that things fall in, in m/s².
 GRAVITIES: dict[str, tuple[float, float, float]] = {
     "none": (0.0, 0.0, 0.0),

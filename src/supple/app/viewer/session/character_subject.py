@@ -29,14 +29,12 @@ from supple.engines.optional_parts import (
 )
 from supple.errors import SuppleError, SuppleWarning
 from supple.mesh.appearance import Appearance
-from supple.playing.bake import bake_plan, bake_simulator, stable_stiffness
-from supple.playing.bake_model import SCALED_LOADS
-from supple.playing.motion_choice import chosen_motion
-from supple.playing.player import Player
+from supple.playback.bake import bake_plan, bake_simulator, stable_stiffness
+from supple.playback.bake_model import SCALED_LOADS
+from supple.playback.motion_choice import chosen_motion
+from supple.playback.player import Player
 from supple.rig.character import Character
 from supple.rig.motion.motion_names import one_name
-
-__all__ = ["ENDINGS", "SPRINGS", "CharacterSubject", "Ending"]
 
 Ending = Literal["loop", "restart", "stop"]
 Grabbed = Literal["flesh", "bone"]
@@ -316,7 +314,7 @@ class CharacterSubject(Subject):
         loop = self.ending == "loop"
         plan = bake_plan(self.character, self.motion, loop=loop, engine=self._engine.name)
         scaled = self._flesh | {"scaled_loads": True}
-        factor = stable_stiffness(model, plan, **scaled) if self._engine.firms else 1.0
+        factor = stable_stiffness(model, plan, **scaled) if self._engine.may_stiffen else 1.0
         return {(self.motion.name, loop): factor}
 
     def adopt(
@@ -383,8 +381,10 @@ class CharacterSubject(Subject):
             self._step_by(plan.dt)
         which = self.motion.name, loop
         if which not in self._calm:  # as firm as bake makes it, so that they agree
-            firms = self._engine.firms
-            self._calm[which] = stable_stiffness(self.model, plan, **self._flesh) if firms else 1.0
+            may_stiffen = self._engine.may_stiffen
+            self._calm[which] = (
+                stable_stiffness(self.model, plan, **self._flesh) if may_stiffen else 1.0
+            )
         self.stiffen(self.factor)
         with warnings.catch_warnings():  # one sees that a motion jumps
             warnings.simplefilter("ignore", SuppleWarning)

@@ -14,8 +14,6 @@ from supple.arrays import Floats, Ints, Singles
 from supple.engines.stvk.free.simulator import free_moments
 from supple.mesh.surface import SurfaceMesh
 
-__all__ = ["BasisGrip", "BoneGrip", "FlightGrip", "SkinGrip", "patch_around"]
-
 #: Radius of the patch that a hand takes hold of, as a part of the body's size.
 PATCH_RADIUS = 0.04
 #: Vertices of the patch; more only cost time.

@@ -18,8 +18,6 @@ from supple.mesh.obstacles import Capsule, Obstacle, Plane, Sphere
 from supple.mesh.polyhedra import Box, Convex
 from supple.mesh.surface import SurfaceMesh
 
-__all__ = ["THINGS", "MovingObstacles"]
-
 #: Radius of the ball, as a part of the body's size.
 BALL = 0.08
 

@@ -11,8 +11,6 @@ from supple.arrays import Floats, Ints
 from supple.rig.motion.joint_names import NOISE, SIDES
 from supple.rig.protocol import Rig
 
-__all__ = ["ParameterTraces", "name_groups"]
-
 #: Seconds that are kept, and times in them.
 SECONDS, KEPT = 4.0, 120
 #: Change of a parameter, by which what it moves is measured.

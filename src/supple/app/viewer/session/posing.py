@@ -14,8 +14,6 @@ from supple.rig.protocol import Rig
 from supple.rig.skeleton.inverse_kinematics import InverseKinematics
 from supple.rig.skeleton.skinning import SkinnedRig
 
-__all__ = ["DampedFollower", "IKHandles"]
-
 #: Rate of following, in 1/s: nine tenths of the way take a fifth of a second.
 QUICKNESS = 18.0
 #: Joints that bend along with a handle, at most.

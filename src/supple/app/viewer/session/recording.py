@@ -15,9 +15,6 @@ from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
 from supple.rig.motion.motion import Motion
 
-__all__ = ["Recorder", "checked_name", "take_name"]
-
-
 #: Frames a second, as near as whole steps come to it.
 RATE = 30.0
 #: Bytes that a recording may take; it ends there.

@@ -18,8 +18,6 @@ from supple.errors import SuppleError
 from supple.linalg.blas import single_threaded
 from supple.mesh.obstacles import FARTHEST
 
-__all__ = ["FASTEST", "Session"]
-
 #: Largest speed of the clock: beyond, no computer follows.
 FASTEST = 10.0
 

@@ -9,8 +9,6 @@ from typing import Any, ClassVar, Literal, Protocol
 
 from supple.arrays import Floats, Singles
 
-__all__ = ["Grip", "State", "Subject", "clamped"]
-
 State = Literal["playing", "paused", "posing"]
 
 

@@ -13,8 +13,6 @@ from supple.arrays import Floats, Singles
 from supple.dynamics.rigid_object import RigidObject
 from supple.errors import SuppleError
 
-__all__ = ["OBJECT_KINDS", "ObjectKind", "ThrownObjects"]
-
 ObjectKind = Literal["ball", "box"]
 OBJECT_KINDS: tuple[ObjectKind, ...] = ("ball", "box")
 #: Radius of a ball, as a part of the body's size, and density in kg/m³.

@@ -17,8 +17,6 @@ from supple.rig.poses.pose_tree import alignment_tree
 from supple.rig.poses.pose_weights import PoseWeights
 from supple.rig.tets.vertex_frames import edge_rotations, pose_rotations, rotate_basis
 
-__all__ = ["AlignedPoses", "align_poses"]
-
 
 @dataclass(frozen=True, eq=False)
 class AlignedPoses:

@@ -26,15 +26,6 @@ from supple.reduction.modes import linear_modes
 from supple.reduction.null_space import null_space
 from supple.reduction.regions.region import Region
 
-__all__ = [
-    "FREQUENCIES",
-    "Assessment",
-    "assess_pose",
-    "check_independent",
-    "split_basis",
-]
-
-
 #: Number of lowest frequencies that are compared.
 FREQUENCIES = 6
 #: Least eigenvalue of a mass matrix with 1 on its diagonal: below, columns say the same twice,

@@ -44,8 +44,6 @@ from supple.reduction.workers import Workers
 from supple.rig.character import Character
 from supple.rig.tets.bones import BONE_RADIUS, Bones
 
-__all__ = ["build"]
-
 Regions = Literal["auto"] | Sequence[Handle] | Sequence[Region] | None
 
 

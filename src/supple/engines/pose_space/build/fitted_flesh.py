@@ -27,8 +27,6 @@ from supple.rig.poses.pose_weights import PoseWeights
 from supple.rig.tets.bones import Bones
 from supple.rig.tets.tet_body import TetBody
 
-__all__ = ["FittedFlesh", "FleshOptions", "check_character", "check_positive", "is_whole"]
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FleshOptions:

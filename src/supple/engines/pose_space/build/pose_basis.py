@@ -14,7 +14,7 @@ from supple.checks import checked_array, checked_count, checked_masses, checked_
 from supple.compiled.jit import at_most_threads
 from supple.elastic.body import ElasticBody
 from supple.elastic.material import Material
-from supple.engines.pose_space.build.shaken_basis import turned_shapes
+from supple.engines.pose_space.build.snapshot_basis import turned_shapes
 from supple.errors import SuppleError
 from supple.linalg.blas import single_threaded
 from supple.linalg.sparse import principal_submatrix
@@ -39,17 +39,6 @@ from supple.reduction.null_space import (
     null_space,
 )
 from supple.reduction.regions.region import Region
-
-__all__ = [
-    "PoseModel",
-    "PoseTask",
-    "RegionBasis",
-    "allowed_displacements",
-    "pose_basis",
-    "reduce_pose",
-    "region_stiffness",
-]
-
 
 #: Modes for each vector of the basis; their derivatives are many more.
 _MODES_PER_VECTOR = 0.5

@@ -18,8 +18,6 @@ from supple.rig.motion.motion_names import matching_names, one_name
 from supple.rig.poses.farthest_poses import farthest_poses
 from supple.rig.protocol import Rig, checked_pose
 
-__all__ = ["AUTO_POSES", "mid_poses", "poses_from_frames", "resolve_poses"]
-
 FrameReference = str | tuple[str, int]
 Poses = int | str | ArrayLike | Mapping[str, ArrayLike] | Sequence[FrameReference]
 

@@ -23,8 +23,8 @@ from supple.engines.pose_space.build.pose_basis import (
     region_stiffness,
 )
 from supple.engines.pose_space.build.reduction_setup import modes_per_region
-from supple.engines.pose_space.build.shaken_basis import shaken_shapes
 from supple.engines.pose_space.build.shaken_pose import shake_pose, shaken_tasks
+from supple.engines.pose_space.build.snapshot_basis import shaken_shapes
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.errors import SuppleError
 from supple.mesh.obstacles import Obstacle
@@ -34,8 +34,6 @@ from supple.reduction.cubature.samples import dense_basis
 from supple.reduction.regions.region import Region
 from supple.rig.poses.pose_weights import PoseWeights
 from supple.rig.protocol import Rig
-
-__all__ = ["OfPose", "ReducedPoses", "model_embedding", "stand_in_basis"]
 
 #: From a pose (s,) to rest positions (n, 3), or to a basis (3n, r).
 OfPose = Callable[[Floats], Floats]

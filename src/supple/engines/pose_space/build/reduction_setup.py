@@ -23,8 +23,6 @@ from supple.reduction.regions.region_weights import regions_of
 from supple.rig.character import Character
 from supple.rig.tets.tet_body import TetBody
 
-__all__ = ["Basis", "ReductionSetup", "choose_regions", "modes_per_region"]
-
 #: Of modes and their derivatives at each pose, for each region; or one of what the whole body does
 #: when it is shaken, for all poses.
 Basis = Literal["modes", "shaken"]

@@ -22,7 +22,6 @@ from supple.engines.pose_space.build.pose_basis import (
 )
 from supple.engines.pose_space.build.pose_selection import mid_poses
 from supple.engines.pose_space.build.reduction_setup import ReductionSetup
-from supple.engines.pose_space.build.shaken_basis import shaken_shapes
 from supple.engines.pose_space.build.shaken_pose import (
     MotionTask,
     pose_motion,
@@ -30,6 +29,7 @@ from supple.engines.pose_space.build.shaken_pose import (
     shake_pose,
     shaken_tasks,
 )
+from supple.engines.pose_space.build.snapshot_basis import shaken_shapes
 from supple.errors import SuppleError, warn
 from supple.mesh.topology import counted
 from supple.reduction.build_log import BuildLog
@@ -38,8 +38,6 @@ from supple.reduction.shaking import Shaking
 from supple.reduction.workers import Workers
 from supple.rig.poses.pose_weights import PoseWeights
 from supple.rig.protocol import Rig
-
-__all__ = ["ENOUGH", "Midpoint", "SampledPoses"]
 
 Result = TypeVar("Result")
 

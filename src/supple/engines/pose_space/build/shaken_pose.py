@@ -22,8 +22,6 @@ from supple.reduction.shaking import STEPS, Shaking, shake
 from supple.rig.jacobians.differences import DifferencedJacobian
 from supple.rig.protocol import Rig
 
-__all__ = ["MotionTask", "pose_motion", "rig_moves", "shake_pose", "shaken_tasks"]
-
 #: Parameters of a rig that are accelerated, and numbers that their fields have, at most.
 _MOST_MOVES, _MOST_NUMBERS = 256, 1 << 22
 

@@ -26,8 +26,6 @@ from supple.rig.protocol import Rig
 from supple.rig.stored.rigs import GIVEN, stored_rigs
 from supple.rig.tets.vertex_frames import unrotate_basis
 
-__all__ = ["train_model"]
-
 #: Samples of forces at poses that cubature is tried at.
 _SAMPLES = 60
 #: Error of a shaken body's forces, at poses or between, above which bases are of modes; a rat's

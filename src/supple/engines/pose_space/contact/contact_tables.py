@@ -12,8 +12,6 @@ from supple.arrays import Floats, Ints, Singles
 from supple.engines.pose_space.region_blocks import group_by_regions
 from supple.engines.pose_space.runtime import RuntimeModel
 
-__all__ = ["MOST_PRODUCTS", "ContactScratch", "ContactTables", "contact_tables"]
-
 Shorts = NDArray[np.int32]
 
 #: Multiplications of one matrix product, at most: larger ones OpenBLAS would give to threads.

@@ -10,17 +10,9 @@ from supple.arrays import Floats, Singles
 from supple.compiled.argument_tables import ArgumentTable, table_contents
 from supple.compiled.jit import compiled_fused, compiled_plain
 from supple.engines.pose_space.contact.contact_tables import ContactScratch, ContactTables
-from supple.engines.pose_space.contact.seen_obstacles import TABLED, turned_back
+from supple.engines.pose_space.contact.obstacles_in_root_frame import TABLED, turned_back
 from supple.mesh.obstacles import CAPSULE, OTHER, PLANE
 from supple.mesh.shape_tables import signed_distance
-
-__all__ = [
-    "list_contacts",
-    "longest_displacement",
-    "mark_near",
-    "predict",
-    "write_depths",
-]
 
 
 @compiled_plain

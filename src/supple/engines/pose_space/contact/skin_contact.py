@@ -14,8 +14,8 @@ from supple.engines.pose_space.contact.obstacle_detection import (
     predict,
     write_depths,
 )
+from supple.engines.pose_space.contact.obstacles_in_root_frame import SeenObstacles
 from supple.engines.pose_space.contact.penalty import add_contacts
-from supple.engines.pose_space.contact.seen_obstacles import SeenObstacles
 from supple.engines.pose_space.runtime import RuntimeModel
 from supple.engines.pose_space.skin import carry_skin, displace_carriers, turn_carriers
 from supple.engines.pose_space.state import ContactMemory
@@ -24,9 +24,6 @@ from supple.engines.pose_space.step_options import StepOptions
 from supple.errors import SuppleError
 from supple.mesh.obstacles import Obstacle
 from supple.rig.tets.character_placement import CharacterPlacement
-
-__all__ = ["SkinContact", "usual_stiffness"]
-
 
 #: Seconds in which what is inside an obstacle comes out, and its depth's most change: sizes of
 #: the body a second outwards, and inwards where it is to be pushed out in the same step.

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from supple.arrays import Singles
 from supple.errors import SuppleError
 
-__all__ = ["packed_basis", "rounded_basis", "unpacked_basis"]
-
 Shorts = NDArray[np.int16]
 
 #: Powers of two between which all steps are float32 numbers.

@@ -17,8 +17,6 @@ from supple.mesh.tets import TetMesh
 from supple.reduction.regions.region import Region
 from supple.rig.stored.rigs import restored_rigs, stored_rigs
 
-__all__ = ["built_fields", "built_flesh", "packed_products"]
-
 Ints = NDArray[np.int32]
 
 

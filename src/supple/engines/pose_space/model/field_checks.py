@@ -21,21 +21,6 @@ from supple.rig.motion.motion import Motion
 from supple.rig.protocol import Rig
 from supple.rig.stored.packed_arrays import rounded
 
-__all__ = [
-    "checked_extras",
-    "checked_motions",
-    "checked_report",
-    "checked_rest",
-    "checked_tree",
-    "distinct_indices",
-    "embedding_table",
-    "rounded_mesh",
-    "rounded_region",
-    "rounded_surface",
-    "scalar_or_array",
-    "stored_array",
-]
-
 Ints = NDArray[np.int32]
 
 #: Largest distance of a rig's vertices from the mesh in its rest pose, as a part of the size.

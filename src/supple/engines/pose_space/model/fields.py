@@ -24,8 +24,6 @@ from supple.engines.pose_space.model.flesh_fields import FleshFields
 from supple.errors import SuppleError
 from supple.reduction.regions.region import Region
 
-__all__ = ["ModelFields"]
-
 Fields = dict[str, Any]
 Ints = NDArray[np.int32]
 Interpolation = Literal["frames", "world"]

@@ -32,8 +32,6 @@ from supple.rig.motion.motion import Motion
 from supple.rig.poses.pose_weights import PoseWeights
 from supple.rig.protocol import Rig
 
-__all__ = ["FleshFields"]
-
 Fields = dict[str, Any]
 Ints = NDArray[np.int32]
 

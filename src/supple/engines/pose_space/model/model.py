@@ -23,8 +23,6 @@ from supple.reduction.regions.region import Region
 from supple.rig.poses.pose_weights import PoseWeights
 from supple.rig.protocol import Rig
 
-__all__ = ["PoseSpaceModel"]
-
 Ints = NDArray[np.int32]
 
 

@@ -30,18 +30,6 @@ from supple.rig.stored.rigs import check_same_rig
 from supple.saving import write_whole
 from supple.tensors import checked_json, packed_tensors, unpacked_tensors
 
-__all__ = [
-    "damage_named",
-    "model_bytes",
-    "packed_model",
-    "part_sizes",
-    "read_model",
-    "sealed",
-    "unpacked_model",
-    "unsealed",
-    "write_model",
-]
-
 Arrays = dict[str, NDArray]
 Model = TypeVar("Model", bound=FleshFields)
 

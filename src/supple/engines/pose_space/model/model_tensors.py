@@ -35,15 +35,6 @@ from supple.rig.stored.track_parts import (
 )
 from supple.tensors import HeaderReader, TensorReader
 
-__all__ = [
-    "fields_of",
-    "flesh_fields_of",
-    "flesh_tensors",
-    "motion_tensors",
-    "read_motions",
-    "tensors_of",
-]
-
 Arrays = dict[str, NDArray]
 Header = dict[str, Any]
 

@@ -9,8 +9,6 @@ from supple.compiled.jit import compiled_fused
 from supple.compiled.simd import LANES
 from supple.linalg.upper_triangle import cholesky, padded_identity, solve
 
-__all__ = ["BoundedSystem"]
-
 #: Changes of the set of parameters at their bounds that a step tries.
 MOST_SETS = 12
 

@@ -17,18 +17,6 @@ from numba.extending import intrinsic
 from supple.arrays import Bools, Floats, Ints, Singles
 from supple.compiled.simd import LANES, WORD, VectorCode, vector_kernel
 
-__all__ = [
-    "add_block_rows",
-    "add_outer_rows",
-    "add_row_sums",
-    "add_turned_rows",
-    "column_spans",
-    "padded_columns",
-    "padded_width",
-    "row_products",
-    "write_turned_rows",
-]
-
 _DOUBLES = ir.VectorType(ir.DoubleType(), LANES)
 
 

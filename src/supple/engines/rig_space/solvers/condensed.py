@@ -33,8 +33,6 @@ from supple.engines.rig_space.turned_flesh import TurnedFlesh
 from supple.mesh.laplacian import hat_gradients
 from supple.mesh.tets import TetMesh
 
-__all__ = ["CondensedSolver", "SpringMatrices"]
-
 #: Springs of all parameters towards the key, as a part of their mass over τ²: they hold those
 #: that do nothing, or the same as another.
 NULL_SPRING = 1e-8

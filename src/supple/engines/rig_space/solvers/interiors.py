@@ -12,8 +12,6 @@ from supple.engines.rig_space.volumetric_skinning import volumetric_skinning
 from supple.linalg.cholesky import SparseCholesky
 from supple.linalg.sparse import PrincipalSubmatrix
 
-__all__ = ["Interior", "SkinnedInterior", "StaticInterior"]
-
 #: Newton iterations of the interior, and the change that ends them as a part of the size.
 MOST_ITERATIONS, TOLERANCE = 12, 1e-6
 

@@ -18,8 +18,6 @@ from supple.engines.rig_space.solvers.condensed import SpringMatrices
 from supple.engines.rig_space.solvers.interiors import Interior, SkinnedInterior, StaticInterior
 from supple.engines.rig_space.solvers.solver_stage import SolverReport, Springs, Stage, bounds_away
 
-__all__ = ["LinearRigSolver"]
-
 #: Energy of the rig's nonlinearity in a step above which a Jacobian is made anew, in J/kg.
 MOST_ENERGY = 1e-4
 #: Newton iterations a step, and the change that ends them as a part of the size.

@@ -20,8 +20,6 @@ from supple.engines.rig_space.solvers.condensed import SpringMatrices
 from supple.engines.rig_space.solvers.solver_stage import SolverReport, Springs, Stage, bounds_away
 from supple.linalg.cholesky import SparseCholesky
 
-__all__ = ["RigSpacePhysics"]
-
 #: Newton ends where an iteration moves nothing farther than this part of the body's size.
 TOLERANCE = 1e-7
 MOST_ITERATIONS = 25

@@ -14,8 +14,6 @@ from supple.engines.rig_space.solvers.linear_rig import LinearRigSolver
 from supple.engines.rig_space.solvers.rig_space_physics import RigSpacePhysics
 from supple.errors import SuppleError
 
-__all__ = ["SOLVERS", "make_solver"]
-
 #: Variants of the paper, and options that make them; and those whose Jacobians are as it has them.
 _LINEAR: dict[str, dict[str, Any]] = {
     "iv1-je1": {},

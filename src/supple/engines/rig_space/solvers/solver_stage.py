@@ -10,8 +10,6 @@ import numpy as np
 from supple.arrays import Floats, Ints
 from supple.compiled.jit import compiled_fused
 
-__all__ = ["Solver", "SolverReport", "Springs", "Stage", "bounds_away", "write_bounds"]
-
 
 @dataclass(eq=False)
 class Springs:

@@ -35,8 +35,6 @@ from supple.engines.rig_space.solvers.column_spans import (
 )
 from supple.maths.svd import project_psd
 
-__all__ = ["StageArrays", "begin_pull", "evaluate", "measure_tets", "place_flesh", "write_columns"]
-
 #: Tets that keep less of their volume at a key pose are measured from rest instead.
 FLATTENED = 0.05
 

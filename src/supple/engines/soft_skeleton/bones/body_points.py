@@ -13,15 +13,6 @@ from supple.compiled.jit import compiled, compiled_fused, compiled_fused_inline
 from supple.engines.soft_skeleton.bones.bone_chain import BoneChain
 from supple.errors import SuppleError
 
-__all__ = [
-    "MOST_FOLLOWED",
-    "BodyPoints",
-    "PointTables",
-    "add_point_terms",
-    "point_tables",
-    "write_columns",
-]
-
 #: Bones that a point follows at most: they are bits of a number.
 MOST_FOLLOWED = 62
 

@@ -13,8 +13,6 @@ from supple.checks import owned_array
 from supple.compiled.jit import compiled, compiled_fused
 from supple.maths.small_matrices import times, times_transposed
 
-__all__ = ["BoneChain", "straighten", "write_exponential", "write_joint_turns"]
-
 
 class BoneChain:
     """Bones x = G_k X + t_k, each turned about its joint, the first one moved, too.

@@ -21,15 +21,6 @@ from supple.engines.soft_skeleton.bones.rig_bones import RigBones
 from supple.errors import SuppleError
 from supple.rig.motion.motion import Motion
 
-__all__ = [
-    "JointLimits",
-    "JointSprings",
-    "add_joint_terms",
-    "joint_limits",
-    "joint_springs",
-    "write_torques",
-]
-
 #: Frequency in Hz of the springs that bring a joint back into its limits.
 LIMIT_FREQUENCY = 30.0
 #: Springs towards the pose pull no harder than from so far away, in rad: muscles give in, and a

@@ -21,8 +21,6 @@ from supple.rig.protocol import Rig
 from supple.rig.skeleton.joint_pose import JointPose, PartialJointPose
 from supple.rig.skeleton.skinning import SkinnedRig, skinned_core
 
-__all__ = ["RigBones", "ShapedSkin", "SkinCorrection", "skin_correction"]
-
 #: RᵀR of a rotation is the identity but for this.
 RIGID = 1e-13
 

@@ -43,8 +43,6 @@ from supple.engines.soft_skeleton.model import SoftSkeletonModel
 from supple.mesh.obstacles import OTHER, Capsule, Obstacle
 from supple.mesh.shape_tables import PlacedShape, place_shapes, shape_tables
 
-__all__ = ["BodyContact", "Contacts"]
-
 #: Pressure on skin in Pa for a metre of depth: the weight of a person on a hand's width is 0.6 mm.
 HARDNESS = 5e7
 #: Frequency in Hz of an object on the spring that keeps it out of others: it sinks in 0.15 mm.

@@ -8,8 +8,6 @@ import scipy.sparse as sp
 from supple.arrays import Bools, Floats, Ints
 from supple.mesh.obstacles import Capsule
 
-__all__ = ["body_parts", "dominant_bones"]
-
 #: Fewer vertices than this make no part.
 FEWEST = 12
 #: Parts are as thick as this part of their skin is away from their axis at most.

@@ -13,8 +13,6 @@ from supple.engines.soft_skeleton.bones.body_points import PointTables, write_co
 from supple.engines.soft_skeleton.contact.pressing_tables import Pressing, Things
 from supple.engines.soft_skeleton.contact.touches import Touches
 
-__all__ = ["write_contact_rows"]
-
 
 @compiled
 def write_contact_rows(

@@ -12,8 +12,6 @@ from supple.engines.soft_skeleton.contact.touches import Touches
 from supple.mesh.obstacles import OTHER
 from supple.mesh.shape_tables import ShapeTables, signed_distance
 
-__all__ = ["depth_mismatch", "fit_dents", "softness", "write_dents"]
-
 #: Part of its flexibility that is left to flesh which is pressed onto the bone.
 HARDEST = 0.05
 #: Dents are no deeper than this part of the way to the bone.

@@ -14,8 +14,6 @@ from supple.engines.rig_space.stage_history import History
 from supple.engines.soft_skeleton.bones.bone_chain import straighten, write_exponential
 from supple.maths.small_matrices import times
 
-__all__ = ["ObjectMotion"]
-
 #: Points of equal mass that have the moments of an object, on its main axes.
 POINTS = 6
 #: Change of velocity in m/s within a step that is a blow.

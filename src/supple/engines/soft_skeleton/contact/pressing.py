@@ -14,8 +14,6 @@ from supple.engines.soft_skeleton.contact.pressing_tables import Pressing, Thing
 from supple.engines.soft_skeleton.contact.sticking import pull_back
 from supple.engines.soft_skeleton.contact.touches import MOST, Touches
 
-__all__ = ["add_contacts", "settle_contacts", "sum_forces"]
-
 #: Times that points which would be pulled are let go.
 MOST_RELEASES = 8
 #: Flesh that is left thinner than this, in m, is harder by as much as it is thinner, up to so many

@@ -18,8 +18,6 @@ from supple.mesh.obstacles import Capsule, Sphere
 from supple.mesh.polyhedra import Box, Convex
 from supple.mesh.shape_tables import PlacedShape
 
-__all__ = ["Pressing", "Things", "empty_pressing", "half_sizes", "plain_columns", "plain_csr"]
-
 
 class Things(NamedTuple):
     """Things as the contact's rows need them: thing t is a free object, a bone, or neither."""

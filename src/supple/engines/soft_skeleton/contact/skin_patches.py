@@ -11,8 +11,6 @@ from supple.arrays import Bools, Floats, Ints
 from supple.compiled.jit import compiled, compiled_fused
 from supple.mesh.shape_tables import SOLID, ShapeTables, signed_distance
 
-__all__ = ["SkinPatches", "bound_patches", "patch_gap", "skin_patches", "spread_order"]
-
 #: Vertices of a patch, at most; and of a patch of those that may touch the body's own parts.
 PATCH, OWN_PATCH = 32, 12
 #: Points of the skin that are put in an order of their own; the rest follow as they are listed.

@@ -11,8 +11,6 @@ from supple.compiled.jit import compiled, compiled_fused
 from supple.engines.soft_skeleton.contact.pressing_tables import Pressing, Things
 from supple.engines.soft_skeleton.contact.touches import Touches
 
-__all__ = ["pull_back", "stick"]
-
 
 @compiled_fused
 def pull_back(touches: Touches, things: Things, friction: float, out: Pressing) -> None:

@@ -13,18 +13,6 @@ from supple.engines.soft_skeleton.contact.skin_patches import SkinPatches, bound
 from supple.mesh.obstacles import CAPSULE
 from supple.mesh.shape_tables import ShapeTables, signed_distance
 
-__all__ = [
-    "FINEST",
-    "OWN",
-    "Touches",
-    "empty_touches",
-    "find_touches",
-    "gather_members",
-    "middle_of_part",
-    "push_out",
-    "take_point",
-]
-
 #: Points of the skin that touch one thing at a time, at most; others that do are theirs.
 MOST_A_THING = 64
 #: Parts of triangles that touch one thing, at most; where more would, vertices do.

@@ -22,8 +22,6 @@ from supple.engines.soft_skeleton.flesh.handle_weights import (
 from supple.engines.soft_skeleton.flesh.soft_layer import FleshLayer
 from supple.linalg.cholesky import SparseCholesky
 
-__all__ = ["BASES", "DeformationBasis"]
-
 
 class DeformationBasis(NamedTuple):
     """Ψ of flesh, and handles."""

@@ -25,15 +25,6 @@ from supple.maths.svd import project_psd
 from supple.mesh.laplacian import hat_gradients
 from supple.mesh.tets import TetMesh
 
-__all__ = [
-    "FleshTables",
-    "add_flesh_terms",
-    "add_tet_forces",
-    "flesh_tables",
-    "nodal_weights",
-    "rest_stiffness",
-]
-
 
 class FleshTables(NamedTuple):
     """Tets whose energy is summed: F = I + Σ_c B_c φ_c (tapia2021 eq. 4).

@@ -17,15 +17,6 @@ from supple.mesh.laplacian import cotangent_laplacian, hat_gradients
 from supple.mesh.tets import EDGES, OUTWARD_FACES, TetMesh
 from supple.mesh.topology import row_keys
 
-__all__ = [
-    "faded",
-    "farthest_handles",
-    "handle_weights",
-    "precise_energy",
-    "same_entries",
-    "three_coordinates",
-]
-
 #: Weights fade between these, so that a handle reaches only what is near (tapia2021 §3.2).
 FADE = 0.03, 0.1
 

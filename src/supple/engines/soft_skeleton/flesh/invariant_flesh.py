@@ -20,8 +20,6 @@ from supple.elastic.densities.yeoh import STRAINED, YEOH
 from supple.maths.small_matrices import cofactors, determinant, squared_norm
 from supple.maths.svd import jacobi_eigen, rotation_svd
 
-__all__ = ["FIRMER", "add_invariant_terms", "knows_invariants"]
-
 #: Part of its mean that is added to the diagonal of ∂P/∂F before it is projected.
 FIRMER = 0.01
 #: Matrices M_r at most: F, cof F, three turns, three shears, three stretches.

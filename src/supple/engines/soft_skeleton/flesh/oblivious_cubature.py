@@ -14,8 +14,6 @@ from supple.linalg.sparse import symmetrised
 from supple.mesh.biharmonic import bilaplacian
 from supple.mesh.tets import TetMesh
 
-__all__ = ["integrated_coordinates", "oblivious_cubature"]
-
 
 def oblivious_cubature(
     layer: FleshLayer,

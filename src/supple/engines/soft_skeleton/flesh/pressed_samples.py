@@ -12,8 +12,6 @@ from scipy.spatial import cKDTree
 from supple.arrays import Floats, Ints
 from supple.engines.soft_skeleton.flesh.soft_layer import FleshLayer
 
-__all__ = ["SAMPLE_KINDS", "flesh_samples"]
-
 #: Skin moves by at most this part of the flesh between it and bone.
 MOST_PRESSED = 0.3
 #: Handles that are moved at once, softest modes that are mixed, and radii of pushes in sizes of the

@@ -11,8 +11,6 @@ from supple.arrays import Floats, Ints
 from supple.elastic.body import ElasticBody
 from supple.linalg.cholesky import SparseCholesky
 
-__all__ = ["along_normals", "residual_flexibility"]
-
 #: Columns that are solved for at once.
 BATCH = 256
 

@@ -26,8 +26,6 @@ from supple.rig.tets.bone_meshes import BoneMeshes, meet_bones
 from supple.rig.tets.carried_weights import carried_influences
 from supple.rig.tets.surface_samples import SurfaceSamples
 
-__all__ = ["FleshLayer", "flesh_layer"]
-
 #: Young's modulus in Pa of the softest flesh that carries weight.
 SOFTEST = 10e3
 

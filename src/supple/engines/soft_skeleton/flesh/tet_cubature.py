@@ -21,8 +21,6 @@ from supple.engines.soft_skeleton.flesh.pressed_samples import flesh_samples
 from supple.engines.soft_skeleton.flesh.soft_layer import FleshLayer
 from supple.linalg.nnls import nonnegative_fit
 
-__all__ = ["FleshInCoordinates", "TetCubature", "fitted_cubature", "lloyd_centres", "mass_weights"]
-
 #: How firmly weights are pulled towards the volumes around the chosen tets.
 TOWARDS_VOLUMES = 0.003
 #: Least weight of a chosen tet, in the volume around it.

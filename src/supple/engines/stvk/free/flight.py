@@ -42,23 +42,19 @@ from supple.engines.stvk.free.turning import (
     NEW_TURN,
     OMEGA,
     OMEGA_CHANGE,
-    POSITION,
     PULL,
     SPEED,
     START_P,
     START_Q,
     TURN,
-    VELOCITY,
     TurningArrays,
     into_body,
     into_world,
     newton,
     turned,
 )
-from supple.engines.stvk.stvk_step import MASS, StepArrays, copy_row
+from supple.engines.stvk.stvk_step import MASS, POSITION, VELOCITY, StepArrays, copy_row
 from supple.linalg.upper_triangle import packed_times
-
-__all__ = ["FlightArrays", "FreeArrays", "fly"]
 
 
 class FlightArrays(NamedTuple):

@@ -27,14 +27,12 @@ from supple.engines.stvk.free.flight import FlightArrays, FreeArrays, fly
 from supple.engines.stvk.free.turning import TurningArrays, evaluate_turning
 from supple.engines.stvk.model import StvkModel
 from supple.engines.stvk.rigid_integrals import RigidMoments
-from supple.engines.stvk.stvk_step import MASS, StepArrays, padded_pairs
+from supple.engines.stvk.stvk_step import MASS, POSITION, VELOCITY, StepArrays, padded_pairs
 from supple.errors import SolverError, SuppleError
 from supple.linalg.upper_triangle import padded_identity
 from supple.maths.quaternions import to_matrix
 from supple.maths.rotations import from_matrix
 from supple.maths.rotations import to_matrix as to_matrices
-
-__all__ = ["FreeStvkRun", "FreeStvkSimulator", "free_moments"]
 
 #: The least part of a shape's kinetic energy that must not be that of a rigid motion.
 _RIGID = 1e-8
@@ -178,7 +176,7 @@ class FreeStvkSimulator(BodySimulator[StvkModel]):
         if not np.isfinite(total).all():
             raise SolverError("forces there are beyond all numbers; begin nearer to rest, slower")
         self._state[:], self._spin[:] = 0.0, 0.0
-        self._state[[rows.POSITION, rows.VELOCITY]] = at, moving
+        self._state[[POSITION, VELOCITY]] = at, moving
         self._state[[rows.PULL, rows.MOMENTUM]] = pull, momentum
         self._spin[[rows.CENTRE, rows.LINEAR], :3] = centre, moments.mass * fast
         self._spin[[rows.ANGULAR, rows.OMEGA], :3] = spin, omega
@@ -189,7 +187,7 @@ class FreeStvkSimulator(BodySimulator[StvkModel]):
 
     def _evaluate_turning(self) -> None:
         state = self._state
-        evaluate_turning(state[rows.POSITION], state[rows.VELOCITY], self._arrays.turning)
+        evaluate_turning(state[POSITION], state[VELOCITY], self._arrays.turning)
 
     def _pull(self, q: Floats, v: Floats, omega: Floats) -> Floats:
         """½ Ω·∂I/∂q Ω + Ω·∂h/∂q v − f(q) − D v: ṗ without what acts from outside."""
@@ -258,7 +256,7 @@ class FreeStvkSimulator(BodySimulator[StvkModel]):
     def root(self) -> Floats:
         """Rigid transform (4, 4) from the mesh's frame to the world: x = root (X + U q)."""
         flight = np.concatenate([self._spin[rows.CENTRE, :3], self._spin[rows.TURN]])
-        return _roots_of(flight[None], self._state[rows.POSITION][None], self._moments)[0]
+        return _roots_of(flight[None], self._state[POSITION][None], self._moments)[0]
 
     @property
     def gravity(self) -> Floats:
@@ -302,7 +300,7 @@ class FreeStvkSimulator(BodySimulator[StvkModel]):
 
     def energies(self) -> dict[str, float]:
         """Return kinetic energy of all motion, elastic, that of height, and their sum, in J."""
-        moments, q, v = self._moments, self._state[rows.POSITION], self._state[rows.VELOCITY]
+        moments, q, v = self._moments, self._state[POSITION], self._state[VELOCITY]
         linear, omega = self._spin[rows.LINEAR, :3], self._spin[rows.OMEGA, :3]
         kinetic = linear @ linear / (2 * moments.mass) + v @ moments.shape_mass @ v / 2
         kinetic += omega @ (moments.inertia_at(q) @ omega / 2 + moments.coupling_at(q) @ v)

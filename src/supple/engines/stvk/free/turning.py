@@ -23,51 +23,14 @@ from supple.engines.stvk.rigid_integrals import RigidMoments
 from supple.engines.stvk.stvk_step import (
     DAMPING,
     MASS,
-    POSITION,
     SECANT,
     TANGENT,
-    VELOCITY,
     StepArrays,
     copy_row,
     evaluate_tangent,
     factorise,
 )
 from supple.linalg.upper_triangle import packed_times, solve
-
-__all__ = [
-    "ANGULAR",
-    "CENTRE",
-    "CHANGE",
-    "COUPLING",
-    "HERE",
-    "LINEAR",
-    "LOCAL",
-    "MEAN",
-    "MOMENTUM",
-    "NEW_ANGULAR",
-    "NEW_LINEAR",
-    "NEW_OMEGA",
-    "NEW_TURN",
-    "OMEGA",
-    "OMEGA_CHANGE",
-    "PACKED_ROWS",
-    "POSITION",
-    "PULL",
-    "SPEED",
-    "SPIN_ROWS",
-    "START_P",
-    "START_Q",
-    "STATE_ROWS",
-    "TURN",
-    "VELOCITY",
-    "TurningArrays",
-    "evaluate_turning",
-    "into_body",
-    "into_world",
-    "newton",
-    "turned",
-]
-
 
 #: First rows of what `evaluate_turning` makes: h, ∂I/∂q, and Σ v_i h₁[:, i].
 COUPLING, _INERTIA_SLOPES, _TWISTS = 0, 3, 9

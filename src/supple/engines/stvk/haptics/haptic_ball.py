@@ -38,9 +38,6 @@ from supple.engines.stvk.haptics.sphere_tree import (
 from supple.engines.stvk.simulator import StvkSimulator
 from supple.errors import SolverError, SuppleError
 
-__all__ = ["HapticBall", "HapticRun", "HapticStep"]
-
-
 #: Contact of stiffness k is stable while k h² times the sum of inverse masses is less than 4;
 #: a ball in a corner meets several.
 STIFFEST = 1.0

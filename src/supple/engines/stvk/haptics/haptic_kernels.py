@@ -22,17 +22,6 @@ from supple.compiled.jit import compiled_fused, compiled_sums
 from supple.engines.stvk.haptics.sphere_tree import DIRECTION, move, touching
 from supple.engines.stvk.stvk_step import ACCELERATION, POSITION, VELOCITY, advance
 
-__all__ = [
-    "BALL_ROWS",
-    "PUSHED",
-    "RECORD_COLUMNS",
-    "SHARE_SCRATCH",
-    "WANTED",
-    "haptic_steps",
-    "share_out",
-]
-
-
 #: Columns of pushes: what a contact wants to push, and what it does.
 WANTED, PUSHED = 0, 1
 #: Rows and columns of scratch: a small system, its solution, and which contacts share.

@@ -21,16 +21,6 @@ from supple.engines.stvk.model import StvkModel
 from supple.errors import SuppleError
 from supple.mesh.contact_search import nearest_on_triangle
 
-__all__ = [
-    "DIRECTION",
-    "PLACE_COLUMNS",
-    "Contacts",
-    "SphereTree",
-    "move",
-    "touching",
-]
-
-
 #: Columns of a contact's place: barycentric coordinates of its point, how far that is from the
 #: ball's centre, and the direction from there to the centre.
 WEIGHTS, DISTANCE, DIRECTION, PLACE_COLUMNS = slice(0, 3), 3, slice(4, 7), 7

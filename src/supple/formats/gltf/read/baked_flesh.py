@@ -22,8 +22,6 @@ from supple.formats.gltf.kept_original import shown_record, stages_before, witho
 from supple.formats.gltf.notes import Notes, quoted
 from supple.formats.gltf.read.animation import NODE_POINTER
 
-__all__ = ["channel_target", "taken_off"]
-
 #: Code of what is noted.
 CODE = "SUPPLE_FLESH"
 #: Name of the first of a motion's shapes, as `target_names` gives it.

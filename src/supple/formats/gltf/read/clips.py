@@ -21,8 +21,6 @@ from supple.rig.motion.tracks import Track
 from supple.rig.skeleton.joint_pose import JointPose
 from supple.rig.skeleton.joints import Skeleton, unique_names
 
-__all__ = ["GltfClip"]
-
 Clips = dict[str, tuple[int, list[Channel]]]
 # Keys of different channels nearer than this are one.
 SAME_TIME = 1e-5

@@ -42,8 +42,6 @@ from supple.rig.skeleton.joint_pose import JointPose
 from supple.rig.skeleton.joints import unique_names
 from supple.rig.skeleton.skinning import SkinnedRig
 
-__all__ = ["GltfSource", "load_gltf", "read_gltf"]
-
 # Numbers read of all meshes wherever they are shown: a gigabyte.
 MOST_NUMBERS = 150_000_000
 MOST_INSTANCES = 10_000

@@ -20,8 +20,6 @@ from supple.formats.gltf.document import Document
 from supple.formats.gltf.notes import quoted
 from supple.mesh.appearance import MOST_BYTES, Alpha, SurfaceMaterial, Texture, Wrap
 
-__all__ = ["GltfMaterial", "Materials"]
-
 TRANSFORM, GLOSSINESS = "KHR_texture_transform", "KHR_materials_pbrSpecularGlossiness"
 WEBP = "EXT_texture_webp"
 WRAPS: dict[Any, Wrap] = {10497: "repeat", 33071: "clamp", 33648: "mirror"}

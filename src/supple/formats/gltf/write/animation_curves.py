@@ -42,8 +42,6 @@ from supple.rig.character import Character
 from supple.rig.free_curves import FreeCurves, FreeJoint
 from supple.saving import write_whole
 
-__all__ = ["write_gltf_curves"]
-
 
 def write_gltf_curves(
     path: str | Path,

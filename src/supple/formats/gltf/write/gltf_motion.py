@@ -48,8 +48,6 @@ from supple.rig.character import Character
 from supple.rig.skeleton.skinning import skinned_core, skinned_rigs
 from supple.saving import write_whole
 
-__all__ = ["holds_several", "write_gltf"]
-
 
 def write_gltf(
     path: str | Path,

@@ -26,8 +26,6 @@ from supple.formats.gltf.read.gltf import GltfSource
 from supple.formats.registry import GLTF_SUFFIXES
 from supple.saving import write_whole
 
-__all__ = ["FleshedFile", "holds_gltf_flesh", "remove_gltf_curves", "remove_gltf_flesh"]
-
 
 class FleshedFile:
     """A character's own file while it gains flesh.

@@ -15,8 +15,6 @@ from supple.rig.character import Character
 from supple.rig.deformers.blend_shapes import BlendShapeRig
 from supple.rig.skeleton.skinning import SkinnedRig
 
-__all__ = ["loaded_again"]
-
 
 def loaded_again(character: Character, source: GltfSource, *, curves: bool = True) -> Character:
     """Load a character's file again: it must still be what was loaded.

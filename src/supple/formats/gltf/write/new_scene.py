@@ -20,8 +20,6 @@ from supple.mesh.surface import SurfaceMesh
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
 
-__all__ = ["new_scene", "plain_material", "root_tracks"]
-
 SKIN_COLOUR = [0.78, 0.58, 0.5, 1.0]
 #: Parts of the size, or of a turn, below which a root stays where it is.
 STILL = 1e-7

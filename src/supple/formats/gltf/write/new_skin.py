@@ -21,10 +21,8 @@ from supple.formats.morph_fit import Progress, fit_morphs, unit_weights
 from supple.formats.vertex_normals import VertexNormals
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
+from supple.rig.inverse_skinning import OffsetMatrices
 from supple.rig.skeleton.skinning import SkinnedCore, SkinnedRig
-from supple.rig.unskinning import OffsetMatrices
-
-__all__ = ["new_skin"]
 
 #: Joints and weights of a vertex come in sets of four.
 SET = 4

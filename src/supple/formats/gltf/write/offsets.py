@@ -13,23 +13,14 @@ from supple.formats.gltf.read.gltf import GltfSource
 from supple.formats.gltf.read.skinned_body import GltfPrimitive
 from supple.formats.morph_fit import MOST_KEPT, Progress, fit_morphs, unit_weights
 from supple.formats.vertex_normals import VertexNormals
-from supple.rig.protocol import Rig
-from supple.rig.unskinning import (
+from supple.rig.inverse_skinning import (
     OffsetMatrices,
     largest_stretch,
     offset_matrices,
     offsets_before_skinning,
     undone,
 )
-
-__all__ = [
-    "GIVEN_UP",
-    "ShapedNodes",
-    "fit_groups",
-    "in_root_space",
-    "normal_targets",
-    "offsets_of_frames",
-]
+from supple.rig.protocol import Rig
 
 #: What a vertex may miss for the sake of a small offset, as part of the allowed error.
 GIVEN_UP = 0.25

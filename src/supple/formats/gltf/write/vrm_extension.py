@@ -16,8 +16,6 @@ from supple.errors import FormatError, warn
 from supple.formats.gltf.gltf_file import GltfFile
 from supple.rig.character import Character
 
-__all__ = ["check_vrm_target", "copy_binds", "give_way", "warn_of_springs"]
-
 #: Extension of VRM 0.x, and of the springs of VRM 1.0.
 VRM_0, SPRINGS_1 = "VRM", "VRMC_springBone"
 IS_VRM = (VRM_0, "VRMC_vrm")

@@ -19,9 +19,6 @@ from supple.maths.transforms import (
 from supple.rig.motion.root_policy import WORLD
 from supple.rig.skeleton.joints import Skeleton, unique_names
 
-__all__ = ["Branch", "JointForest", "read_joints"]
-
-
 PARTS = ("translations", "rotations", "scales")
 #: How far columns may be from orthogonal before a transform is called sheared: float32.
 SHEAR = 1e-5

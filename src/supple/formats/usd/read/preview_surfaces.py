@@ -15,8 +15,6 @@ from supple.formats.usd.layers import located, shown
 from supple.formats.usd.prims import as_array
 from supple.formats.usd.pxr_modules import Ar, Tf, Usd, UsdGeom, UsdShade
 
-__all__ = ["Looks"]
-
 #: Bytes of all pictures together.
 MOST_BYTES = 512 * 2**20
 #: Preview surfaces are so grey where nothing else is said.

@@ -20,8 +20,6 @@ from supple.formats.usd.prims import (
 from supple.formats.usd.pxr_modules import Usd, UsdGeom, UsdSkel
 from supple.formats.usd.read.preview_surfaces import Looks
 
-__all__ = ["main"]
-
 CHANNELS = (("translations", 3), ("rotations", 4), ("scales", 3))
 DEFAULT_RATE = 24.0
 DEFAULT_UNIT = 0.01

@@ -18,8 +18,6 @@ from supple.maths.transforms import scaling
 from supple.mesh.topology import counted, fan_triangles
 from supple.rig.skeleton.joints import unique_names
 
-__all__ = ["BlendShapes", "SkinnedSurface", "read_meshes"]
-
 #: Sums of weights within this of one are rounding.
 WEIGHT_ROUNDING = 1e-2
 #: Cutting ears off costs the square of the corners; beyond these, polygons become fans.

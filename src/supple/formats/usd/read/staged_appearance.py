@@ -10,8 +10,6 @@ from supple.arrays import Ints, Singles
 from supple.errors import FormatError
 from supple.mesh.appearance import Appearance, SurfaceMaterial, Texture
 
-__all__ = ["staged_appearance"]
-
 
 def staged_appearance(
     name: str, stage: dict[str, Any], corners: list[Ints], notes: list[str]

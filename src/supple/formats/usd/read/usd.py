@@ -35,8 +35,6 @@ from supple.rig.skeleton.joint_pose import JointPose
 from supple.rig.skeleton.joints import Skeleton, unique_names
 from supple.rig.skeleton.skinning import SkinnedRig
 
-__all__ = ["UsdMesh", "UsdSource", "load_usd", "staged_character"]
-
 #: Quaternions nearer to unit length than this are rounded ones.
 ROUNDED = 1e-3
 #: Names of shapes that Supple bakes.

@@ -23,8 +23,6 @@ from supple.maths.transforms import scaling
 from supple.rig.free_curves import FreeCurves, FreeJoint
 from supple.rig.skeleton.skinning import skinned_core
 
-__all__ = ["write_usd_curves"]
-
 #: Channels and what changes nothing.
 STILL = {"translations": (0.0,) * 3, "rotations": (0.0, 0.0, 0.0, 1.0), "scales": (1.0,) * 3}
 

@@ -9,15 +9,6 @@ import numpy as np
 from supple.formats.usd.prims import as_array, first_value
 from supple.formats.usd.pxr_modules import Kind, Sdf, Usd, UsdGeom, UsdSkel, Vt
 
-__all__ = [
-    "add_shapes",
-    "add_weights",
-    "bind_animations",
-    "cache_points",
-    "define_animations",
-    "new_stage",
-]
-
 
 def define_animations(stage: Any, skeletons: list[dict[str, Any]], name: str) -> None:
     """Make animations that hold skeletons at rest where none is asked for; enter them in those."""

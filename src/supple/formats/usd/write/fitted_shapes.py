@@ -17,9 +17,7 @@ from supple.formats.usd.write.layer_plan import LayerPlan
 from supple.formats.vertex_normals import VertexNormals
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
-from supple.rig.unskinning import largest_stretch, offsets_before_skinning
-
-__all__ = ["FittedShapes", "baked_normals", "fitted_shapes"]
+from supple.rig.inverse_skinning import largest_stretch, offsets_before_skinning
 
 #: Names of the shapes that are added.
 NAME = "supple_soft_{:03d}"

@@ -25,8 +25,6 @@ from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
 from supple.rig.motion.frame_counts import whole_steps
 
-__all__ = ["ClipPlan", "LayerPlan", "check_layer_target", "opened_original"]
-
 #: Time codes around a baked part of a clip; of longer clips only the keys.
 MOST_AROUND = 10_000
 

@@ -10,8 +10,6 @@ from typing import IO
 from supple.errors import FormatError
 from supple.formats.registry import USD_SUFFIXES
 
-__all__ = ["package", "package_entries", "root_entry"]
-
 ALIGNMENT = 64
 #: Suffixes of layers; a package within a package cannot be its first entry.
 LAYERS = tuple(suffix for suffix in USD_SUFFIXES if suffix != ".usdz")

@@ -14,8 +14,6 @@ from supple.formats.usd.kept_layers import LayersBelow, layer_record
 from supple.mesh.topology import counted
 from supple.saving import write_whole
 
-__all__ = ["holds_usd_flesh", "remove_usd_curves", "remove_usd_flesh"]
-
 
 def holds_usd_flesh(path: Path) -> bool:
     """Return whether a file is a layer with flesh, or a package of one with its original."""

@@ -12,8 +12,6 @@ from supple.formats.usd.pxr_modules import Sdf, UsdSkel, Vt
 from supple.maths.key_reduction import Keys, reduced_keys
 from supple.maths.rotations import continuous, multiply
 
-__all__ = ["author_curves"]
-
 #: Channels of an animation: widths, and what changes nothing.
 CHANNELS = {
     "translations": (3, (0.0, 0.0, 0.0)),

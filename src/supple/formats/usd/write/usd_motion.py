@@ -23,8 +23,6 @@ from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
 from supple.saving import write_chunks
 
-__all__ = ["deliver", "holds_several", "layer_format", "write_usd"]
-
 POINTS = ("blend-shapes", "cache")
 #: What is over the error by less than this is rounding.
 ROUNDING = 1.02

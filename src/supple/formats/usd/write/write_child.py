@@ -30,8 +30,6 @@ from supple.formats.usd.write.authoring import (
     new_stage,
 )
 
-__all__ = ["main"]
-
 #: Files that are listed; nobody has more.
 MOST = 100_000
 #: Fields that a layer has of its own, not of the stage: they are not taken over.

@@ -26,8 +26,6 @@ from supple.rig.skeleton.skinning import SkinnedRig
 from supple.scenes.bodies.beam import beam
 from supple.scenes.characters.character_scene import PAPERS, scene
 
-__all__ = ["CASES", "PAPER", "Case", "checked_cases", "made_belly", "made_trunk", "prepared_case"]
-
 
 class Case(NamedTuple):
     """Character and options of `supple.build` with engine "rig-space"."""

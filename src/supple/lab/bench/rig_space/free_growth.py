@@ -25,8 +25,6 @@ from supple.lab.bench.bench_runs import (
 from supple.lab.bench.rig_space.free_cases import made_belly, made_trunk
 from supple.lab.bench.rig_space.rsp_bench import step_figures, timed_build
 
-__all__ = ["PARAMETERS", "STEPS", "TETS", "measure", "table"]
-
 #: Numbers of free parameters by kind: a wire moves all of what is near, a shape its own place.
 PARAMETERS = {"wire": (10, 20, 50, 100), "shapes": (10, 20, 50, 100, 200, 500)}
 TETS = (2_000, 4_000, 8_000, 16_000, 32_000, 64_000, 128_000)

@@ -29,8 +29,6 @@ from supple.lab.bench.bench_runs import (
 from supple.lab.bench.rig_space.free_cases import PAPER, PaperTimes, checked_cases, prepared_case
 from supple.lab.bench.timing import BREAKS, RATE, back_and_forth, motion_of, time_steps
 
-__all__ = ["KEYS", "STEPS", "measure", "step_figures", "table"]
-
 STEPS = 1_000
 #: Steps that rig-space physics is timed for, by solver: it takes long.
 SLOW_STEPS = {"rsp": 8, "rsp-differences": 4}

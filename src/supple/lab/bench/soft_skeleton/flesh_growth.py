@@ -27,8 +27,6 @@ from supple.lab.bench.soft_skeleton.soft_bench import run_figures, timed_build
 from supple.lab.bench.soft_skeleton.soft_cases import pressed
 from supple.scenes.characters.character_scene import scene
 
-__all__ = ["BALLS", "CUBATURE", "HANDLES", "STEPS", "measure", "table"]
-
 HANDLES = (20, 41, 82, 176)
 CUBATURE = (125, 250, 500, 1_000, 2_000)
 #: Radii of a ball that is pressed into the body, in parts of its height: more contacts each.

@@ -13,8 +13,6 @@ from supple.engines.soft_skeleton.flesh.soft_layer import FleshLayer, flesh_laye
 from supple.lab.bench.timing import RATE, processor_time, timed
 from supple.rig.character import Character
 
-__all__ = ["full_figures", "layer_of"]
-
 #: Steps that are timed, after one that analyses the matrix.
 STEPS = 4
 

@@ -36,8 +36,6 @@ from supple.lab.bench.soft_skeleton.soft_cases import (
 from supple.lab.bench.soft_skeleton.step_clock import PARTS, ClockedRun, force_seconds
 from supple.lab.bench.timing import DGEMM_SIZE, time_steps
 
-__all__ = ["KEYS", "STEPS", "measure", "run_figures", "split_of", "table", "timed_build"]
-
 STEPS = 600
 #: Keys that a row has first, whatever else it has.
 KEYS = (

@@ -26,20 +26,6 @@ from supple.scenes.characters.character_scene import Scene, scene
 from supple.scenes.contact.contact_scene import contact_scene
 from supple.scenes.contact.props import at
 
-__all__ = [
-    "CASES",
-    "PAPER",
-    "Run",
-    "SoftCase",
-    "checked_cases",
-    "prepared_case",
-    "pressed",
-    "scene_bones",
-    "soft_options",
-    "touching",
-    "untouched",
-]
-
 
 class SoftCase(NamedTuple):
     """Build of a case: a scene, and numbers of handles and of tets of the cubature."""

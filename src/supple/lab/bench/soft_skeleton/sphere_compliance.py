@@ -28,17 +28,6 @@ from supple.mesh.tets import TetMesh
 from supple.rig.character import Character
 from supple.rig.skeleton.skinning import skinned_core
 
-__all__ = [
-    "Pressed",
-    "Probe",
-    "compliance",
-    "contact_points",
-    "press_full",
-    "press_model",
-    "probes_of",
-    "without_residual",
-]
-
 #: Steps over which the sphere comes, and over which flesh settles; it is at rest when the force is
 #: that of so many steps ago.
 COMING, SETTLING, AT_REST = 20, 60, 10

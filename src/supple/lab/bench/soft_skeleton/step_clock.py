@@ -14,8 +14,6 @@ from supple.engines.soft_skeleton.simulator import SoftSkeletonSimulator
 from supple.lab.bench.soft_skeleton.soft_cases import Run
 from supple.lab.bench.timing import processor_time, timed
 
-__all__ = ["PARTS", "ClockedRun", "force_seconds"]
-
 #: Parts of a step: what is called for each.
 PARTS = {
     "system": (("_system", "evaluate"),),

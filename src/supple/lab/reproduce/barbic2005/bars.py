@@ -12,9 +12,6 @@ from supple.app.pictures.drawing import INK, PAPER, draw_surface, plain_axes, vi
 from supple.arrays import Floats
 from supple.mesh.surface import SurfaceMesh
 
-__all__ = ["bars", "draw_body", "height_to_width", "picture"]
-
-
 OURS, PRINTED = "#2f6f8f", "#b9b3a6"
 _VIEW = (25.0, 18.0)
 #: Where they show best: azimuth and elevation in degrees.

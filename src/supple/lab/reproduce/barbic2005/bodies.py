@@ -25,9 +25,6 @@ from supple.reduction.mass_pca import scaled_candidates
 from supple.reduction.modes import Modes
 from supple.scenes.bodies.elastic_scene import ElasticScene, stvk_scene
 
-__all__ = ["body_costs", "derivative_parts", "shown_scene"]
-
-
 #: How far a body is displaced, as a part of its size, to difference its stiffness.
 _STEP = 0.05
 #: How much larger the cubes of a quick run are.

@@ -14,8 +14,6 @@ from supple.lab.reproduce.barbic2005.bars import bars, draw_body, picture
 from supple.lab.reproduce.barbic2005.bodies import body_costs, shown_scene
 from supple.scenes.bodies.elastic_scene import STVK_SCENES
 
-__all__ = ["PAPER", "fig5", "fig8", "fig11"]
-
 Tell = Callable[[float, str], None]
 
 _MINUTE = 60.0

@@ -26,8 +26,6 @@ from supple.lab.reproduce.barbic2005.bodies import shown_scene
 from supple.mesh.hex_embedding import embed_hexes
 from supple.scenes.bodies.elastic_scene import ElasticScene
 
-__all__ = ["PAPER", "fig10", "sketched"]
-
 Tell = Callable[[float, str], None]
 
 

@@ -31,9 +31,6 @@ from supple.lab.reproduce.barbic2005.fig10_sketch import sketched
 from supple.mesh.hex_embedding import embed_hexes
 from supple.scenes.bodies.elastic_scene import ElasticScene
 
-__all__ = ["Swing", "fig12", "picture", "swing"]
-
-
 # The picture: the tip through time, and the spoon now and then
 
 

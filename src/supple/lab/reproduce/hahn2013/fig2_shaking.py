@@ -13,8 +13,6 @@ from supple.engines.rig_space.simulator import RigSpaceSimulator
 from supple.lab.reproduce.hahn2013.renderings import draw_character
 from supple.lab.reproduce.hahn2013.takes import STEP, SUBJECTS, Tell, model_of
 
-__all__ = ["fig2"]
-
 #: Steps of the push and of the swing, how many are shown, and the push in N on all of the trunk.
 PUSHED, SWUNG, SHOWN, PUSH = 8, 72, 6, 1500.0
 

@@ -12,8 +12,6 @@ from supple.app.pictures.drawing import INK, PAPER, plain_axes, save_picture
 from supple.lab.reproduce.hahn2013.renderings import draw_character
 from supple.lab.reproduce.hahn2013.takes import STEP, SUBJECTS, Errors, Take, Tell, played
 
-__all__ = ["fig3"]
-
 #: Solvers of each subject; IV1 and IV2 only where the paper has them.
 _PAPERS = {"IV1, JE1": "iv1-je1", "IV2, JE1": "iv2-je1", "IV2 with rest right": "iv2-offset-je1"}
 #: Steps of those: they are slow, and a stride tells enough.

@@ -12,8 +12,6 @@ from supple.app.pictures.drawing import INK, PAPER, save_picture
 from supple.lab.reproduce.hahn2013.renderings import draw_character
 from supple.lab.reproduce.hahn2013.takes import SUBJECTS, Tell, model_of, played
 
-__all__ = ["fig4"]
-
 #: Frames beside each other.
 SHOWN = 4
 

@@ -29,8 +29,6 @@ from supple.lab.reproduce.hahn2013.takes import STEP, SUBJECTS, Tell, model_of, 
 from supple.linalg.blas import single_threaded
 from supple.mesh.tets import TetMesh
 
-__all__ = ["fig5", "skinning"]
-
 #: Frames of the belly that are looked at, and how far they are apart, in steps.
 FRAMES, EVERY = 64, 4
 COLOURS = {

@@ -11,8 +11,6 @@ from matplotlib.figure import Figure
 from supple.app.pictures.drawing import INK, PAPER, plain_axes, save_picture
 from supple.lab.reproduce.hahn2013.takes import STEP, SUBJECTS, Take, Tell, played
 
-__all__ = ["jacobian_updates"]
-
 #: Solvers by name, and the updates and repeated steps of 360 that the paper has of its trunk.
 SOLVERS = {
     "IV2, with the predictor": ("iv2-je2", 280, None),

@@ -12,8 +12,6 @@ from supple.arrays import Floats
 from supple.mesh.surface import SurfaceMesh, vertex_normals
 from supple.rig.character import Character
 
-__all__ = ["draw_character"]
-
 _PAPER = np.array([0.984, 0.98, 0.969])
 
 

@@ -14,8 +14,6 @@ from supple.lab.reproduce.hahn2013.takes import SUBJECTS, Subject, Take, Tell, m
 from supple.linalg.blas import single_threaded
 from supple.rig.placement.placement import placement
 
-__all__ = ["PAPER", "table1"]
-
 
 class _Printed(NamedTuple):
     seconds: float | None

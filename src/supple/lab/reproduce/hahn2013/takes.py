@@ -21,8 +21,6 @@ from supple.linalg.blas import single_threaded
 from supple.rig.motion.motion import Motion
 from supple.scenes.characters.character_scene import Scene, scene
 
-__all__ = ["QUICK", "STEP", "SUBJECTS", "Errors", "Subject", "Take", "model_of", "played"]
-
 Tell = Callable[[float, str], None]
 #: Seconds of a step (hahn2013 §6).
 STEP = 0.01

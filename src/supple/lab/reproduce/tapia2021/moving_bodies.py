@@ -28,8 +28,6 @@ from supple.scenes.contact.contact_scene import ContactScene, contact_scene
 from supple.scenes.modelling.keyframes import Timeline
 from supple.scenes.modelling.sculpting import ramp
 
-__all__ = ["fig7", "fig9", "fig12"]
-
 #: Turn of the whole body, in rad, and seconds of its start and end.
 TURN, STARTS, ENDS = 3.0, (0.1, 0.35), (0.7, 0.95)
 #: Coefficients of shape of two people: size, weight, legs, shoulders.

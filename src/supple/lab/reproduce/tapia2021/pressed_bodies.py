@@ -35,8 +35,6 @@ from supple.lab.reproduce.tapia2021.soft_pictures import draw_body, key_of, shee
 from supple.mesh.surface import vertex_normals
 from supple.scenes.characters.character_scene import scene
 
-__all__ = ["fig13", "fig14", "fig15", "fig16"]
-
 #: Numbers of handles on the hand that a pin is pressed with.
 DENSITIES, SHOWN = (22, 44, 87, 176), 87
 #: Pins of fig. 16: radius and depth in m, and places from a handle to the middle between two.

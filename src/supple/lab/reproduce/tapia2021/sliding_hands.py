@@ -26,8 +26,6 @@ from supple.scenes.contact.contact_scene import ContactScene
 from supple.scenes.contact.props import bars
 from supple.scenes.modelling.keyframes import Timeline
 
-__all__ = ["fig8", "fig10", "skin_strain"]
-
 #: Distance of bars that a palm slides over, and how deep it is pressed on them, in m.
 BARS, PALM_DEPTH = 0.018, 0.006
 #: More handles, and where they are nearer to each other.

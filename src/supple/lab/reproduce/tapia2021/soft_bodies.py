@@ -20,19 +20,6 @@ from supple.scenes.contact.contact_scene import ContactScene
 from supple.scenes.contact.props import thing_surface
 from supple.scenes.modelling.keyframes import Timeline
 
-__all__ = [
-    "MODAL",
-    "SIZES",
-    "Take",
-    "Tell",
-    "build_options",
-    "model_of",
-    "still",
-    "told_part",
-    "touch_row",
-    "watched",
-]
-
 Tell = Callable[[float, str], None]
 #: Handles and cubature of the paper's two bodies (§5.1, §5.2).
 SIZES = {"hand": (87, 700), "human": (82, 500)}

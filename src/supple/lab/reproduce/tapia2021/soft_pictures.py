@@ -18,8 +18,6 @@ from supple.app.pictures.render import Body, Camera, cavities, render
 from supple.arrays import Floats
 from supple.mesh.surface import SurfaceMesh, vertex_normals
 
-__all__ = ["SKIN", "draw_body", "key_of", "sheet", "window_of"]
-
 SKIN = np.array([0.87, 0.70, 0.61])
 THING = np.array([0.56, 0.62, 0.70])
 #: Colours of a length, and of something with a sign.

@@ -24,8 +24,6 @@ from supple.mesh.surface import vertex_normals
 from supple.mesh.tets import TetMesh
 from supple.scenes.characters.character_scene import scene
 
-__all__ = ["fig2", "fig4", "fig5"]
-
 #: Steps that a pose is held for, with neither gravity nor contact.
 HELD = 20
 #: Poses that are drawn, and from where.

@@ -22,8 +22,6 @@ from supple.lab.reproduce.tapia2021.soft_bodies import (
 from supple.linalg.blas import single_threaded
 from supple.scenes.characters.character_scene import scene
 
-__all__ = ["PAPER", "modes", "table1"]
-
 
 class _Printed(NamedTuple):
     """Milliseconds, as printed."""

@@ -32,8 +32,6 @@ from supple.scenes.contact.contact_scene import ContactScene, contact_scene
 from supple.scenes.contact.props import at
 from supple.scenes.modelling.sculpting import ramp
 
-__all__ = ["fig1", "fig3", "fig6"]
-
 #: Stiffness of flesh that is to be rigid, in parts of its own.
 RIGID = 1e3
 #: Springs of fingers that press, in Hz: fingers are light.

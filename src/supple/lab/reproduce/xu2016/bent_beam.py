@@ -28,8 +28,6 @@ from supple.engines.pose_space.build.reduced_poses import OfPose, ReducedPoses
 from supple.rig.deformers.bend import Bend
 from supple.scenes.bodies.beam import beam
 
-__all__ = ["BentBeam", "draw", "figures", "relative_difference", "run"]
-
 Tell = Callable[[float, str], None]
 
 RATE = 90

@@ -32,9 +32,6 @@ from supple.rig.poses.pose_weights import PoseWeights
 from supple.rig.tets.tet_body import fit_tet_body
 from supple.scenes.characters.character_scene import scene
 
-__all__ = ["POSES", "fig10", "picture"]
-
-
 # The X at two poses and between them
 
 

@@ -27,8 +27,6 @@ from supple.mesh.surface import SurfaceMesh
 from supple.reduction.regions.region_weights import regions_of
 from supple.scenes.characters.character_scene import Scene, scene
 
-__all__ = ["run"]
-
 Tell = Callable[[float, str], None]
 
 #: The left cheek: its middle and how far around it somebody holds on to, in metres.

@@ -30,8 +30,6 @@ from supple.mesh.tets import TetMesh
 from supple.rig.protocol import FunctionRig, Parameter
 from supple.scenes.modelling.solids import box, polygonise, smooth_union
 
-__all__ = ["draw", "figures", "run"]
-
 Tell = Callable[[float, str], None]
 
 COLUMNS = 20

@@ -31,13 +31,10 @@ from supple.engines.pose_space.step_options import PAPERS_INTEGRATOR
 from supple.errors import SuppleWarning
 from supple.lab.fidelity.oscillation import dominant_frequency, ringdown
 from supple.lab.fidelity.truth import rig_surface
-from supple.playing.convergence import rms_difference
+from supple.playback.convergence import rms_difference
 from supple.rig.motion.motion import Motion
 from supple.rig.tets.character_placement import CharacterPlacement
 from supple.scenes.characters.character_scene import Scene, scene
-
-__all__ = ["run"]
-
 
 # The picture: bears at one moment, curves of two vertices, and errors
 

@@ -35,8 +35,6 @@ from supple.lab.reproduce.xu2016.bent_beam import (
 from supple.reduction.modes import linear_modes
 from supple.reduction.null_space import null_space
 
-__all__ = ["draw", "figures", "run"]
-
 Tell = Callable[[float, str], None]
 
 U_SHAPE = 180.0

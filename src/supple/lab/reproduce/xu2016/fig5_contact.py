@@ -29,8 +29,6 @@ from supple.reduction.contact_constraints import contact_constraints
 from supple.rig.tets.vertex_frames import rotate_basis
 from supple.scenes.characters.character_scene import Scene, scene
 
-__all__ = ["run"]
-
 Tell = Callable[[float, str], None]
 
 #: Pa, on all skin that touches.

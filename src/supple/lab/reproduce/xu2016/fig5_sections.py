@@ -18,9 +18,6 @@ from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.mesh.contact_search import PosedBoundary, facing_triangles, posed_boundary
 from supple.mesh.surface import SurfaceMesh
 
-__all__ = ["Slice", "Touching", "contact_picture", "outline", "penetration", "touching_skin"]
-
-
 # Depth of a skin inside itself, and forces that press it there
 
 

@@ -25,9 +25,6 @@ from supple.reduction.regions.region import Region
 from supple.rig.tets.vertex_frames import edge_rotations
 from supple.scenes.bodies.beam import beam
 
-__all__ = ["fig6", "fig7", "mirrored_beam", "modes_at"]
-
-
 # A beam whose two bending modes are the same but for its width and height, and its modes
 
 

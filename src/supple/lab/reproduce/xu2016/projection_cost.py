@@ -22,8 +22,6 @@ from supple.engines.pose_space.step_options import PAPERS_INTEGRATOR
 from supple.errors import SuppleError
 from supple.linalg.blas import single_threaded
 
-__all__ = ["PAPER", "measure", "run"]
-
 Tell = Callable[[float, str], None]
 
 RATE = 90

@@ -13,9 +13,6 @@ import numpy as np
 from supple.app.processes import with_cores
 from supple.lab.bench.timing import RATE, WARM_UP, back_and_forth, motion_of
 
-__all__ = ["part_megabytes", "part_times", "table1", "table2", "table3"]
-
-
 Tell = Callable[[float, str], None]
 #: Table 1: unknowns, contact rows, and seconds free, with thresholded and with exact constraints.
 PAPER_MODES = {

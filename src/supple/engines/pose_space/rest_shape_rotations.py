@@ -1,0 +1,232 @@
+"""Frames that follow the flesh: rotations of the rest shape itself, between poses too.
+
+Blending the poses' rotations says how vertices turn along one joint's way, but not where several
+joints turn at once: in a mix of four poses it is off by tens of degrees, and a basis turned wrongly
+locks. Vertices that a step places anyway tell more: some cubature tets' own rotations A(p) from the
+neutral pose (polar decomposition), beside the same blend of theirs, B(p). Vertices near them are
+turned by A Bᵀ on top of their own blend, which is nothing at the poses themselves.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial import cKDTree
+
+from supple.arrays import Floats, Ints, Singles
+from supple.compiled.jit import compiled_fused
+from supple.compiled.simd_rows import multiply_quaternion_rows
+from supple.engines.pose_space.model.model import PoseSpaceModel
+from supple.rig.skeleton.skinning_kernels import to_quaternion
+
+#: Tets whose rotations are taken at most, spread over the body.
+MOST_TETS = 96
+#: Number of them that turn a vertex.
+NEIGHBOURS = 4
+#: Tets that keep less than this part of their volume have no rotation to speak of.
+FLATTEST = 0.05
+
+
+class FrameTables(NamedTuple):
+    """Tets whose rotations frames follow, read only."""
+
+    corners: Ints
+    """(t, 4) rows of the cubature's vertices."""
+    inverses: Floats
+    """(t, 3, 3) inverses of the tets' edges at the neutral pose, as columns."""
+    turns: Singles
+    """(m, 4t) their rotations at the poses, with signs like those of the vertices'."""
+    near: NDArray[np.int32]
+    near_shares: Singles
+    """(k, 4) tets that turn each of the cubature's vertices, and their shares."""
+    carrier_near: NDArray[np.int32]
+    carrier_shares: Singles
+    """(b, 4) the same for the vertices that carry the skin."""
+
+
+def no_frame_tables(n_poses: int) -> FrameTables:
+    """Return tables of no tets: frames are the blended ones."""
+    none = np.zeros((0, 4), np.int32), np.zeros((0, 4), np.float32)
+    turns = np.zeros((n_poses, 0), np.float32)
+    return FrameTables(np.zeros((0, 4), np.int64), np.zeros((0, 3, 3)), turns, *none, *none)
+
+
+def frame_tables(
+    model: PoseSpaceModel, corners: Ints, vertices: NDArray, carriers: NDArray
+) -> FrameTables:
+    """Choose tets of a model and tabulate their rotations at its poses.
+
+    `corners` (c, 4) are rows of the cubature's `vertices` (k,); `carriers` (b,) carry the skin.
+    """
+    chosen = spread_out(model.mesh.vertices[vertices][corners].mean(axis=1), MOST_TETS)
+    corners = corners[chosen]
+    neutral = model.tet_rig(model.poses[0], vertices)
+    inverses: Floats = np.linalg.inv(_edges(neutral[corners])).astype(np.float64)
+    rows = np.searchsorted(model.rotation_vertices, vertices[corners])
+    rows = np.minimum(rows, len(model.rotation_vertices) - 1)
+    known = model.rotation_vertices[rows] == vertices[corners]
+    turns, matrix = np.zeros((model.n_poses, len(corners), 4)), np.empty((3, 3))
+    sound = np.ones(len(corners), bool)
+    for i, pose in enumerate(model.poses):
+        points = model.tet_rig(pose, vertices)
+        for t in range(len(corners)):
+            sound[t] &= _rotation_of(points, corners, inverses, t, matrix, turns[i, t])
+        alike = (model.rotations[i, rows] * known[..., None]).sum(axis=1)  # type: ignore[index]
+        turns[i][(turns[i] * alike).sum(axis=1) < 0] *= -1
+    if not sound.any():
+        return no_frame_tables(model.n_poses)
+    corners, inverses = corners[sound], np.ascontiguousarray(inverses[sound])
+    flat = np.ascontiguousarray(turns[:, sound].reshape(model.n_poses, -1), np.float32)
+    near = _neighbours(model, vertices[corners], vertices)
+    carried = _neighbours(model, vertices[corners], carriers)
+    return FrameTables(np.ascontiguousarray(corners), inverses, flat, *near, *carried)
+
+
+def spread_out(points: Floats, most: int) -> Ints:
+    """Return indices of points (k, 3) far from each other, each the farthest from those before."""
+    if len(points) <= most:
+        return np.arange(len(points))
+    chosen = [int(np.argmin(points.sum(axis=1)))]
+    gaps = np.linalg.norm(points - points[chosen[0]], axis=1)
+    while len(chosen) < most:
+        chosen.append(int(np.argmax(gaps)))
+        gaps = np.minimum(gaps, np.linalg.norm(points - points[chosen[-1]], axis=1))
+    return np.sort(np.array(chosen))
+
+
+def _neighbours(
+    model: PoseSpaceModel, tets: NDArray, targets: NDArray
+) -> tuple[NDArray[np.int32], Singles]:
+    """Return those of the `tets` (t, 4) that turn each of the vertices `targets`, and their shares.
+
+    Nearest in the poses together: what is near in all of them moves alike, whereas a hand at
+    the hip is far from it in another pose.
+    """
+    shapes = [model.tet_rig(pose) for pose in model.poses]
+    middles = np.concatenate([x[tets].mean(axis=1) for x in shapes], axis=1)
+    places = np.concatenate([x[targets] for x in shapes], axis=1)
+    count = min(NEIGHBOURS, len(middles))
+    distance, nearest = cKDTree(middles).query(places, k=range(1, count + 1))
+    shares = 1 / np.maximum(distance, 1e-3 * float(model.surface.size)) ** 2
+    shares /= shares.sum(axis=1, keepdims=True)
+    missing = ((0, 0), (0, NEIGHBOURS - count))
+    return (
+        np.pad(nearest, missing).astype(np.int32),
+        np.pad(shares, missing).astype(np.float32),
+    )
+
+
+def _edges(corners: Floats) -> Floats:
+    return np.swapaxes(corners[:, 1:] - corners[:, :1], 1, 2)
+
+
+@compiled_fused
+def _rotation_of(
+    points: Floats, corners: Ints, inverses: Floats, t: int, m: Floats, out: Floats
+) -> bool:
+    """Write the quaternion of a tet's rotation from the neutral pose; return False if it has none.
+
+    `m` (3, 3) is scratch.
+    """
+    a, b, c, d = corners[t, 0], corners[t, 1], corners[t, 2], corners[t, 3]
+    for i in range(3):
+        origin = points[a, i]
+        p, q, r = points[b, i] - origin, points[c, i] - origin, points[d, i] - origin
+        for j in range(3):
+            m[i, j] = p * inverses[t, 0, j] + q * inverses[t, 1, j] + r * inverses[t, 2, j]
+    if not _polar(m):
+        return False
+    to_quaternion(m, out)
+    return True
+
+
+@compiled_fused
+def _polar(m: Floats) -> bool:
+    """Replace a matrix by the rotation nearest to it, by Newton's iteration (Higham 1986)."""
+    for iteration in range(12):
+        c00 = m[1, 1] * m[2, 2] - m[1, 2] * m[2, 1]
+        c01 = m[1, 2] * m[2, 0] - m[1, 0] * m[2, 2]
+        c02 = m[1, 0] * m[2, 1] - m[1, 1] * m[2, 0]
+        c10 = m[0, 2] * m[2, 1] - m[0, 1] * m[2, 2]
+        c11 = m[0, 0] * m[2, 2] - m[0, 2] * m[2, 0]
+        c12 = m[0, 1] * m[2, 0] - m[0, 0] * m[2, 1]
+        c20 = m[0, 1] * m[1, 2] - m[0, 2] * m[1, 1]
+        c21 = m[0, 2] * m[1, 0] - m[0, 0] * m[1, 2]
+        c22 = m[0, 0] * m[1, 1] - m[0, 1] * m[1, 0]
+        volume = m[0, 0] * c00 + m[0, 1] * c01 + m[0, 2] * c02
+        if not (volume > FLATTEST if iteration == 0 else volume > 0):
+            return False
+        half = 0.5 / volume
+        change = 0.0
+        change = max(change, _halve(m, 0, 0, c00 * half))
+        change = max(change, _halve(m, 0, 1, c01 * half))
+        change = max(change, _halve(m, 0, 2, c02 * half))
+        change = max(change, _halve(m, 1, 0, c10 * half))
+        change = max(change, _halve(m, 1, 1, c11 * half))
+        change = max(change, _halve(m, 1, 2, c12 * half))
+        change = max(change, _halve(m, 2, 0, c20 * half))
+        change = max(change, _halve(m, 2, 1, c21 * half))
+        change = max(change, _halve(m, 2, 2, c22 * half))
+        if change < 1e-5:  # the next, quadratically, is below float32's rounding
+            return True
+    return True
+
+
+@compiled_fused
+def _halve(m: Floats, i: int, j: int, other: float) -> float:
+    before = m[i, j]
+    m[i, j] = 0.5 * before + other
+    return abs(m[i, j] - before)
+
+
+@compiled_fused
+def turn_rest(
+    tables: FrameTables,
+    points: Floats,
+    blend: Singles,
+    matrix: Floats,
+    own: Floats,
+    out: Singles,
+) -> None:
+    """Write A Bᵀ, (t, 4): the turn of each tet beyond the blend (4t,) of its rotations.
+
+    `matrix` (3, 3) and `own` (4,) are scratch.
+    """
+    for t in range(len(tables.corners)):
+        x, y, z, w = blend[4 * t], blend[4 * t + 1], blend[4 * t + 2], blend[4 * t + 3]
+        squared = x * x + y * y + z * z + w * w
+        known = squared > 1e-12 and _rotation_of(
+            points, tables.corners, tables.inverses, t, matrix, own
+        )
+        if not known:
+            out[t, 0], out[t, 1], out[t, 2], out[t, 3] = 0.0, 0.0, 0.0, 1.0
+            continue
+        scale = 1 / math.sqrt(squared)
+        a, b, c, d = own[0], own[1], own[2], own[3]
+        if a * x + b * y + c * z + d * w < 0:
+            scale = -scale
+        x, y, z, w = -x * scale, -y * scale, -z * scale, w * scale
+        out[t, 0] = d * x + a * w + b * z - c * y
+        out[t, 1] = d * y + b * w + c * x - a * z
+        out[t, 2] = d * z + c * w + a * y - b * x
+        out[t, 3] = d * w - a * x - b * y - c * z
+
+
+@compiled_fused
+def turn_further(
+    further: Singles, neighbours: NDArray[np.int32], shares: Singles, turns: Singles
+) -> None:
+    """Turn blended quaternions (4k,) by the further turns (t, 4) of their neighbours, in place.
+
+    Quaternions need not be of unit length, before or after.
+    """
+    multiply_quaternion_rows(
+        further.reshape(further.size),
+        neighbours.reshape(neighbours.size),
+        shares.reshape(shares.size),
+        turns,
+        len(neighbours),
+    )

@@ -1,0 +1,250 @@
+"""Player of a motion with flesh: baking and viewing step any engine by it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from supple.arrays import Floats, Singles
+from supple.checks import checked_array, checked_number, shown
+from supple.dynamics.character_inputs import CharacterInputs, Forces
+from supple.engines.engine import CharacterEngine, StepState
+from supple.engines.optional_parts import Resumable
+from supple.errors import SuppleError
+from supple.maths.rotations import from_matrix, to_matrix
+from supple.playback.cycle import StepTable, cycle_table, once_table
+from supple.rig.motion.motion import Motion
+from supple.rig.skin_transfer import SkinTransfer
+
+
+class Player:
+    """Player that steps a simulator through a motion, each step of time the same.
+
+    Parameters
+    ----------
+    simulator
+        Simulator of any character engine, such as `supple.Simulator` makes. Its `dt` is the step.
+        It may be changed between steps (obstacles, say), but stepped by the player only.
+    motion
+        Motion, or the name of one of the model's.
+    loop
+        Go on with the first pose after the last: curves are smooth across the seam, and a root
+        that walked away walks on, so that flesh feels nothing of it. A cycle is a whole number
+        of steps; so that it is, the motion is played slower or faster by no more than half a
+        step. Where the rig does not end as it began, it jumps, and flesh is carried over.
+    ahead
+        Tell the simulator of the pose after each step's, where it takes that (``ahead=``), as
+        `FullCharacterSimulator.step` does.
+    start, end
+        Seconds of the motion; by default all of it.
+    multiple
+        Steps that stand in place of one: a motion that is played once ends with a whole number of
+        times as many, where it would with steps that are not cut.
+
+    Attributes
+    ----------
+    simulator, loop
+        As given.
+    motion
+        Poses and roots at the steps of a cycle, at seconds of the clip: smooth, so that inertial
+        forces are finite. Flesh is stepped by it.
+    shown
+        Poses and roots of the file's own motion at the same steps. The skin is shown there.
+    frame
+        Steps done in this cycle, 0 to `n_steps`.
+    cycle
+        Cycles done.
+    """
+
+    def __init__(
+        self,
+        simulator: CharacterEngine,
+        motion: Motion | str,
+        *,
+        loop: bool = False,
+        ahead: bool = False,
+        start: float | None = None,
+        end: float | None = None,
+        multiple: int = 1,
+    ) -> None:
+        model = getattr(simulator, "model", None)
+        if model is None or not hasattr(model, "rig"):
+            raise SuppleError(f"a Player needs a character's simulator, not {shown(simulator)}")
+        self.simulator, self.loop, self._ahead = simulator, bool(loop), bool(ahead)
+        clip = CharacterInputs(model).motion(motion, model.motions)
+        self._table: StepTable
+        if loop:
+            size = model.surface.size
+            self._table = cycle_table(clip, model.rig, size, simulator.dt, start, end)
+        else:
+            self._table = once_table(clip, simulator.dt, start, end, multiple)
+        self.motion = self._table.motion
+        self.shown = self._table.steps.shown or self.motion
+        self._transfer = SkinTransfer(model.rig, model.surface.triangles)
+        self.frame, self.cycle = 0, 0
+        self._anew = {0, *self.motion.cuts}
+        self._moved = np.eye(4)
+        self.restart()
+
+    def __repr__(self) -> str:
+        return f"Player({self.motion!r}, at {self.time:.3g} s)"
+
+    @property
+    def n_steps(self) -> int:
+        """Steps from the first pose to the last."""
+        return self._table.n_steps
+
+    @property
+    def time(self) -> float:
+        """Seconds in the clip."""
+        return float(self.motion.times[self.frame])
+
+    @property
+    def finished(self) -> bool:
+        """True at the last pose; never in a loop."""
+        return not self.loop and self.frame == self.n_steps
+
+    @property
+    def seamless(self) -> bool:
+        """True if the end of the cycle leads into its start."""
+        return self._table.displacement is not None
+
+    @property
+    def moved(self) -> Floats:
+        """Transform (4, 4) from the clip's place to where a loop's cycles have walked."""
+        return self._moved.copy()
+
+    def restart(self) -> None:
+        """Begin anew at the first pose: undeformed, moving as the motion does there."""
+        self.frame, self.cycle, self._moved = 0, 0, np.eye(4)
+        first = self.motion.poses[0], self.motion.roots[0]
+        self.simulator.reset(*first, before=self._table.before)
+
+    def seek(self, time: float) -> None:
+        """Begin anew at the step nearest to a time of the clip, in seconds."""
+        wanted = checked_number("time", time)
+        times = self.motion.times
+        frame = int(np.argmin(np.abs(times - np.clip(wanted, times[0], times[-1]))))
+        if frame == 0:
+            self.restart()
+            return
+        self.frame, self.cycle, self._moved = frame, 0, np.eye(4)
+        before = None
+        if frame not in self._anew and frame not in self._table.steps.jumps:
+            before = self.motion.poses[frame - 1], self.motion.roots[frame - 1]
+        self.simulator.reset(self.motion.poses[frame], self.motion.roots[frame], before=before)
+
+    def step(self, forces: Forces | None = None) -> StepState | None:
+        """Advance by `dt`; after the last pose it stays there, and the flesh comes to rest.
+
+        Parameters
+        ----------
+        forces
+            In N, in the world: a mapping of skin vertices to (3,).
+
+        Returns
+        -------
+        StepState or None
+            Report of the simulator; None at a cut, where flesh begins anew, and at a jump of the
+            motion, over which flesh is carried.
+        """
+        if self.finished:
+            return self.simulator.step(forces=forces)
+        if self.frame == self.n_steps:
+            self.wrap()
+        frame = self.frame + 1
+        pose, root = self.motion.poses[frame], self.motion.roots[frame]
+        if self.cycle and self.seamless:
+            root = self._moved @ root
+        if frame in self._anew:
+            self.simulator.reset(pose, root, before=self._table.steps.before(frame))
+            self.frame = frame
+            return None
+        if frame in self._table.steps.jumps:
+            before = self._table.before_step(frame)
+            self.simulator.carry(pose, root, before=self._walked(before))
+            self.frame = frame
+            return None
+        told = {"ahead": self._after(frame)} if self._ahead else {}
+        done = self.simulator.step(pose, root, self._turned(forces), **told)
+        self.frame = frame
+        return done
+
+    def _walked(self, before: tuple[Floats, Floats] | None) -> tuple[Floats, Floats] | None:
+        """Return pose and root of the clip as of the cycle that is played."""
+        if before is None or not (self.cycle and self.seamless):
+            return before
+        return before[0], self._moved @ before[1]
+
+    def _after(self, frame: int) -> tuple[Floats, Floats] | None:
+        """Return pose and root one step after a frame; None where flesh then begins anew."""
+        moved, coming = self._moved, frame + 1
+        if frame == self.n_steps:
+            if not (self.loop and self.seamless):
+                return None
+            displacement = self._table.displacement
+            moved, coming = displacement @ moved, 1  # type: ignore[operator]
+        if coming in self._anew or coming in self._table.steps.jumps:
+            return None
+        root = self.motion.roots[coming]
+        if frame == self.n_steps or (self.cycle and self.seamless):
+            root = moved @ root
+        return self.motion.poses[coming], root
+
+    def state(self) -> dict[str, Floats]:
+        """Return where it is, and the state of a simulator that is `Resumable`."""
+        own = {"place": np.array([float(self.frame), float(self.cycle)]), "moved": self.moved}
+        return own | {f"flesh.{name}": each for name, each in self._resumable().state().items()}
+
+    def resume(self, state: Mapping[str, Floats]) -> None:
+        """Go on from a state that a player of the same motion was in."""
+        begin = "flesh."
+        flesh = {name[len(begin) :]: each for name, each in state.items() if name.startswith(begin)}
+        self._resumable().resume(flesh)
+        frame, cycle = checked_array("place of a player", state["place"], (2,)).tolist()
+        self.frame, self.cycle = int(frame), int(cycle)
+        self._moved = checked_array("displacement of cycles", state["moved"], (4, 4)).copy()
+
+    def _resumable(self) -> Resumable:
+        if not isinstance(self.simulator, Resumable):
+            raise SuppleError(f"{shown(self.simulator)} has no state to go on from")
+        return self.simulator
+
+    def wrap(self) -> None:
+        """At the end of a cycle, go to its start, which takes no time; elsewhere do nothing.
+
+        `step` does it too; before it, the skin is where the motion ends, and after it where the
+        motion begins.
+        """
+        if not self.loop or self.frame != self.n_steps:
+            return
+        displacement = self._table.displacement
+        if displacement is None:
+            first = self.motion.poses[0], self.motion.roots[0]
+            self.simulator.carry(*first, before=self._table.before)
+        elif not np.array_equal(displacement, np.eye(4)):
+            self._moved = displacement @ self._moved
+            # Rounding must not pile up over an evening of cycles.
+            self._moved[:3, :3] = to_matrix(from_matrix(self._moved[:3, :3]))
+        self.frame, self.cycle = 0, self.cycle + 1
+
+    def surface(self, out: Singles | None = None) -> Singles:
+        """Return the skin in the world, (n̄, 3) float32: a new array, or `out`.
+
+        It is where the clip has it, at the file's own pose: a walk comes back at the start of each
+        cycle.
+        """
+        skin = self.simulator.surface(out)
+        if self.cycle and self.seamless and not np.array_equal(self._moved, np.eye(4)):
+            turn, shift = self._moved[:3, :3], self._moved[:3, 3]
+            skin[...] = (skin.astype(np.float64) - shift) @ turn
+        self._table.steps.show(self._transfer, self.frame, skin)
+        return skin
+
+    def _turned(self, forces: Forces | None) -> Forces | None:
+        """Turn forces from where the clip is to where the simulator has walked."""
+        turn = self._moved[:3, :3]
+        if not forces or np.array_equal(turn, np.eye(3)):
+            return forces
+        return {vertex: turn @ np.asarray(force, float) for vertex, force in forces.items()}

@@ -1,0 +1,320 @@
+"""Secondary motion: free parameters of a rig, moved by physics, as curves beside the keys.
+
+A motion is played at one fixed step whatever the frame rate, so that curves look the same at 24,
+30, 60 and 120 frames a second; frames are taken from the steps afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from supple.anatomy.flesh_presets import Flesh, checked_flesh
+from supple.arrays import Floats, Ints
+from supple.checks import checked_number, shown
+from supple.engines.engine import CharacterModel, Engine, engine_named, engine_of
+from supple.engines.optional_parts import FreeParameters, ParameterSprings
+from supple.errors import SuppleError
+from supple.playback.bake import bake_simulator
+from supple.playback.bake_model import ANATOMY, check_model, model_options
+from supple.playback.cycle import FASTEST, SLOWEST, checked_span
+from supple.playback.motion_choice import chosen_motion
+from supple.playback.parameter_take import ParameterTake
+from supple.playback.player import Player
+from supple.progress import Progress, unreported
+from supple.rig.character import Character
+from supple.rig.free_curves import FreeCurves
+from supple.rig.motion.frame_counts import frame_times, whole_steps
+from supple.rig.motion.motion import Motion
+from supple.rig.wiggle import WIGGLE
+
+#: Engine where nobody says which.
+ENGINE = "rig-space"
+#: Name of the motion of a character that has none: the house's wiggle.
+SHAKEN = "shaken"
+#: Ends of a cycle whose entries differ by less are the same but for the rounding of files.
+ROUNDED = 1e-6
+#: Seconds of a step: frames at 24, 30, 60 and 120 a second all end with one.
+STEP = 1 / 120
+#: Frames per second of a clip whose keys have no rate of their own, and the least and most.
+USUAL_RATE, LEAST_RATE, MOST_RATE = 30.0, 24.0, 120.0
+RATES = (120.0, 60.0, 50.0, 48.0, 30.0, 25.0, 24.0)
+#: Seconds in which curves come and go where a part of a clip begins or ends inside of it, and that
+#: are played before, so that the flesh is moving when the part begins.
+FADE, LEAD = 0.25, 1.0
+
+
+def curves(
+    character: Character,
+    motion: Motion | str | None = None,
+    model: CharacterModel | None = None,
+    *,
+    free: str | Sequence[str] | None = None,
+    engine: str | None = None,
+    flesh: str | Flesh = "normal",
+    damping: float = 1.0,
+    rate: float | None = None,
+    start: float | None = None,
+    end: float | None = None,
+    loop: bool = False,
+    settle: float = 2.0,
+    blend: float | tuple[float, float] | None = None,
+    smooth: float = 0.0,
+    strength: float = 1.0,
+    simulation: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
+    **building: Any,
+) -> FreeCurves:
+    """Let physics move free parameters of a rig, and return curves of them.
+
+    Parameters
+    ----------
+    character
+        See `supple.load`.
+    motion
+        Motion, or the name of one of the character's, as for `supple.bake`; by default its
+        liveliest. A character without any is shaken and tilted.
+    model
+        Model of this character, with its free parameters; by default one is built.
+    free
+        Names of parameters that physics moves, such as ``["Tail*", "belly"]``, or ``"auto"``, the
+        default: those that move flesh and that the motion does not key.
+    engine, flesh, damping
+        As for `supple.bake`; by default "rig-space", or the model's engine.
+    rate
+        Frames per second; by default the motion's own. The simulation is the same for all.
+    start, end
+        Seconds of the motion; by default all of it.
+    loop
+        Play cycles until two are alike: the last frame is the first again.
+    settle
+        Seconds at most that the first pose is held before the motion begins, until nothing swings.
+    blend
+        Seconds, or two of them, in which curves come and go; by default a quarter of a second
+        where a part begins or ends inside of its clip, and none elsewhere.
+    smooth
+        Seconds: what is added and swings with this period is halved, faster hardly stays, slower
+        hardly changes (`supple.maths.curves.smoothed`). 0.08 takes trembling out.
+    strength
+        How much of the simulated is added: 0 for the rig alone, 2 for twice as much.
+    simulation, progress, **building
+        As for `supple.bake`.
+
+    Returns
+    -------
+    FreeCurves
+        A `Motion` that has the keys, with the free parameters as physics moves them. `supple.save`
+        writes their curves into the character's file.
+    """
+    plan = curve_plan(character, motion, rate=rate, start=start, end=end, loop=loop, blend=blend)
+    row = _chosen_engine(engine, model)
+    kind, began = checked_flesh(flesh), perf_counter()
+    model = _model(character, model, row, kind, free, building)
+    built = perf_counter() - began
+    scaled = building.get("anatomy", ANATOMY) is not None
+    options: dict[str, Any] = {"flesh": kind, "damping": damping, "engine": row.name}
+    options["scaled_loads"] = scaled
+    simulator = _made_simulator(model, plan.dt, options | dict(simulation or {}))
+    if not isinstance(simulator, FreeParameters):
+        raise SuppleError(f"the engine {row.name} moves no parameters of the rig; use {ENGINE}")
+    columns = _columns(character, simulator.free)
+    take = ParameterTake(plan.player(simulator), columns, progress or unreported)
+    take.play(_checked_seconds("settle", settle))
+    take.smooth(_checked_seconds("smooth", smooth))
+    return plan.curves(character, take, built).scaled(strength)
+
+
+def _model(
+    character: Character,
+    model: CharacterModel | None,
+    row: Engine,
+    flesh: Flesh,
+    free: str | Sequence[str] | None,
+    building: Mapping[str, Any],
+) -> Any:
+    """Return the model that is given, if it is this character's, or build one."""
+    if model is None:
+        told = dict(building) if free is None else {**building, "free": free}
+        return row.build_model(character, **model_options(character, flesh, row.name, **told))
+    if free is not None:
+        raise SuppleError("the model has its free parameters already; leave out free")
+    check_model(character, model, flesh=flesh, **building)
+    return model
+
+
+@dataclass(frozen=True, eq=False)
+class CurvePlan:
+    """Plan of curves: the motion that is played, how it is stepped, and its frames.
+
+    Attributes
+    ----------
+    motion
+        The whole clip.
+    start, end, loop
+        Seconds of the clip, and whether they loop.
+    dt
+        The fixed step in s.
+    times
+        (t,) seconds of the frames.
+    blend
+        Seconds in which curves come and go.
+    """
+
+    motion: Motion
+    start: float
+    end: float
+    loop: bool
+    dt: float
+    times: Floats
+    blend: tuple[float, float]
+
+    def player(self, simulator: Any) -> Player:
+        """Return a player of the motion that begins a little before a part of it."""
+        first = self.start
+        if not self.loop:
+            # In whole steps, so that frames stay where they are.
+            room = whole_steps(self.motion.times[0], self.start, 1 / self.dt)
+            first -= self.dt * min(whole_steps(0.0, LEAD, 1 / self.dt), room)
+        return Player(simulator, self.motion, loop=self.loop, start=first, end=self.end)
+
+    def curves(self, character: Character, take: ParameterTake, built: float) -> FreeCurves:
+        """Return the curves at the frames."""
+        even = take.player.motion
+        # The last frame may lie a part of a step after the last step.
+        times = np.clip(self.times, even.times[0], even.times[-1])
+        keyed, roots = self.motion.at(self.times)
+        added = Motion(even.times, take.added, None, "", even.cuts).at(times)[0]
+        added = take.within(keyed[:, take.columns], added) * self._faded(times)[:, None]
+        if self.loop and take.player.seamless:
+            added[-1] = added[0]
+            if np.allclose(keyed[-1], keyed[0], rtol=0, atol=ROUNDED):
+                keyed[-1] = keyed[0]
+        poses = keyed.copy()
+        poses[:, take.columns] += added
+        firsts = np.searchsorted(times, even.times[list(even.cuts)] - 1e-9)
+        cuts = sorted({int(k) for k in firsts if 0 < k < len(times)})
+        report = take.report(character) | {
+            "frames": len(times),
+            "rate": float(f"{1 / np.median(np.diff(times)):.6g}") if len(times) > 1 else 0.0,
+            "build_s": round(built, 3),
+        }
+        frames = Motion(self.times, keyed, roots, self.motion.name, cuts)
+        span = float(self.motion.times[0]), float(self.motion.times[-1])
+        return FreeCurves(
+            character, take.free, frames, poses, loop=self.loop, span=span, report=report
+        )
+
+    def _faded(self, times: Floats) -> Floats:
+        """Return how much of what is added is there at each time, 0 to 1."""
+        part = np.ones(len(times))
+        for seconds, since in zip(self.blend, (times - self.start, self.end - times), strict=True):
+            if seconds > 0:
+                u = np.clip(since / seconds, 0, 1)
+                part = part * u**2 * (3 - 2 * u)
+        return part
+
+
+def curve_plan(
+    character: Character,
+    motion: Motion | str | None = None,
+    *,
+    rate: float | None = None,
+    start: float | None = None,
+    end: float | None = None,
+    loop: bool = False,
+    blend: float | tuple[float, float] | None = None,
+) -> CurvePlan:
+    """Plan what `curves` plays, or refuse it before anything is computed; see there."""
+    clip = chosen_motion(character, motion)
+    if clip.name == WIGGLE and WIGGLE not in character.motions:
+        clip = Motion(clip.times, clip.poses, clip.roots, SHAKEN)
+    first, last = checked_span(clip, start, end)
+    if not last > first:
+        raise SuppleError(f'motion "{clip.name}" lasts no time at {first:.4g} s; choose another')
+    frames = _usual_rate(clip) if rate is None else checked_number("frames per second", rate)
+    if not SLOWEST <= frames <= FASTEST:
+        raise SuppleError(f"{frames:g} frames per second; use {SLOWEST:g} to {FASTEST:g}")
+    count = max(2, round((last - first) / STEP)) if loop else 0
+    dt = (last - first) / count if loop else STEP
+    times = frame_times(first, last, frames)
+    fades = _fades(blend, clip, first, last, loop)
+    return CurvePlan(clip, first, last, bool(loop), dt, times, fades)
+
+
+def _usual_rate(clip: Motion) -> float:
+    """Return frames per second that have the keys of a clip on frames, or a usual number."""
+    since = clip.times - clip.times[0]
+    if len(since) < 2:
+        return USUAL_RATE
+    own = clip.rate
+    own = float(round(own)) if abs(own - round(own)) < 1e-4 * own else own
+    # Frames between keys where those are sparse.
+    own *= max(1, np.ceil(LEAST_RATE / own - 1e-6))
+    if own <= MOST_RATE and np.abs(since * own - np.round(since * own)).max() < 0.02:
+        return float(own)
+    # Readers add keys between those of the file: the rate is one whose every frame has a key.
+    for rate in RATES:
+        frames = since * rate
+        near = np.unique(np.round(frames[np.abs(frames - np.round(frames)) < 0.02]))
+        if len(near) >= 0.9 * (since[-1] * rate + 1):
+            return rate
+    return USUAL_RATE
+
+
+def _fades(
+    blend: float | tuple[float, float] | None, clip: Motion, first: float, last: float, loop: bool
+) -> tuple[float, float]:
+    """Return seconds in which curves come and go, which together last no longer than the part."""
+    if blend is None:
+        inside = first > clip.times[0] + 1e-6, last < clip.times[-1] - 1e-6
+        ends = [0.0 if loop or not each else FADE for each in inside]
+    else:
+        given = blend if isinstance(blend, Sequence) else (blend, blend)
+        if len(given) != 2:
+            raise SuppleError(f"blend is {shown(blend)}; give seconds, or two for both ends")
+        ends = [_checked_seconds("blend", each) for each in given]
+        if loop and any(ends):
+            raise SuppleError("a loop has no ends to blend at; leave out blend or loop")
+    shrunk = min(1.0, (last - first) / max(sum(ends), 1e-9))
+    return ends[0] * shrunk, ends[1] * shrunk
+
+
+def _checked_seconds(what: str, value: Any) -> float:
+    seconds = checked_number(what, value)
+    if not 0 <= seconds <= 60:
+        raise SuppleError(f"{what} is {seconds:g} s; use 0 to 60")
+    return seconds
+
+
+def _made_simulator(model: Any, dt: float, options: dict[str, Any]) -> Any:
+    """Return the simulator; damping by names is that of parameters, not of all flesh."""
+    damping = options.pop("damping") if isinstance(options.get("damping"), Mapping) else None
+    simulator = bake_simulator(model, dt, **options)
+    if damping is not None:
+        if not isinstance(simulator, ParameterSprings):
+            raise SuppleError(f"the engine {engine_of(model).name} has no damping by name")
+        simulator.tune(damping=damping)
+    return simulator
+
+
+def _chosen_engine(engine: str | None, model: Any) -> Engine:
+    if engine is None and model is not None:
+        return engine_of(model)
+    return moving_engine(engine or ENGINE)
+
+
+def moving_engine(name: str) -> Engine:
+    """Return the row of an engine that has free parameters; refuse others."""
+    row = engine_named(name, "character")
+    if "free" not in row.build_options:
+        raise SuppleError(f"the engine {row.name} moves no parameters of the rig; use {ENGINE}")
+    return row
+
+
+def _columns(character: Character, free: Sequence[str]) -> Ints:
+    place = {each.name: k for k, each in enumerate(character.rig.parameters)}
+    return np.array([place[name] for name in free], dtype=np.int64)

@@ -1,0 +1,290 @@
+"""Corrections that turn with the flesh: the rig on the tets between example poses."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from supple.arrays import Floats, Ints
+from supple.checks import checked_array, owned_array
+from supple.compiled.jit import compiled, compiled_fused
+from supple.errors import SuppleError
+from supple.maths.rotations import inverse, rotate
+from supple.mesh.tets import TetMesh
+from supple.rig.placement.placement import Forkable, Positions, writable
+from supple.rig.placement.pose_corrections import NEGLIGIBLE_WEIGHT
+from supple.rig.poses.pose_tree import alignment_tree
+from supple.rig.poses.pose_weights import PoseWeights, evaluate_weights
+from supple.rig.protocol import checked_pose, checked_subset
+from supple.rig.tets.shepard import ShepardPlacement, ShepardRig, follow_surface
+from supple.rig.tets.vertex_frames import CANCELLED, IDENTITY, pose_rotations
+
+NO_SUBSET = np.empty(0, dtype=np.int64)
+#: Quaternions this far from a length of 1, or farther, are none.
+UNIT = 1e-3
+
+
+class CorotatedCorrections:
+    """Shepard's interpolation with corrections in frames that turn from pose to pose.
+
+    Φ(p) = S Φ̄(p) + R(p) (o + Σ w_i(p) d_i): the surface's positions, interpolated, and what they
+    leave of a vertex's own, o = X − S X̄ at the neutral pose. That part turns with the limb. Added
+    up without turning, the corrections of a limb bent to both sides cancel it halfway, and swell
+    or crush the tets there. With no rotation at all this is the plain sum start(p) + Σ w_i d_i.
+
+    Parameters
+    ----------
+    start
+        Where tet vertices go before correction.
+    weights
+        Of the example poses, the neutral one first.
+    corrections
+        (m, n, 3) d, as the neutral pose's frames see them; zero for that pose.
+    rotations
+        (m, n, 4) R from the neutral pose to each, unit quaternions (x, y, z, w) with consistent
+        signs; see `pose_rotations`.
+    """
+
+    def __init__(
+        self,
+        start: ShepardRig,
+        weights: PoseWeights,
+        corrections: ArrayLike,
+        rotations: ArrayLike,
+    ) -> None:
+        self.start, self.pose_weights = start, weights
+        if weights.poses.shape[1] != len(start.parameters):
+            wrong = f"{weights.poses.shape[1]} numbers a pose"
+            raise SuppleError(f"{wrong}; the rig has {len(start.parameters)} parameters")
+        shape = (weights.n_poses, start.n_vertices)
+        self.corrections = owned_array("pose corrections", corrections, (*shape, 3))
+        self.rotations = owned_array("vertex rotations", rotations, (*shape, 4))
+        if not np.abs(np.sum(self.rotations**2, axis=2) - 1).max() < UNIT:
+            raise SuppleError("vertex rotations of a rig on tets must be unit quaternions")
+        self._offsets = start.offsets
+
+    @classmethod
+    def of(
+        cls, mesh: TetMesh, start: ShepardRig, weights: PoseWeights, away: ArrayLike
+    ) -> CorotatedCorrections:
+        """Make corrections with which tets are `away` (m, n, 3) from their start at example poses.
+
+        Parameters
+        ----------
+        mesh
+            The tets at the neutral pose, the first of the example poses.
+        start, weights
+            As above.
+        away
+            δ_i = fitted − start in the world; zero for the neutral pose.
+        """
+        shape = (weights.n_poses, *mesh.vertices.shape)
+        deltas = checked_array("pose corrections", away, shape)
+        shapes = [start(pose) + delta for pose, delta in zip(weights.poses, deltas, strict=True)]
+        parents = alignment_tree(weights.distances(), weights.poses)
+        rotations = pose_rotations(mesh, [mesh.vertices, *shapes[1:]], parents)
+        rotations[0] = IDENTITY  # but for rounding it is
+        offsets = start.offsets
+        corrections = rotate(inverse(rotations), offsets + deltas) - offsets
+        return cls(start, weights, corrections, rotations)
+
+    def in_world(self) -> Floats:
+        """Return the distances δ (m, n, 3) of the tets from their start at the example poses."""
+        return rotate(self.rotations, self._offsets + self.corrections) - self._offsets
+
+    def __call__(self, pose: ArrayLike, vertices: ArrayLike | None = None) -> Floats:
+        """Return positions of all tet vertices or of the listed ones."""
+        values = checked_pose(self.start.parameters, pose)
+        subset = checked_subset(vertices, self.start.n_vertices)
+        out = np.array(self.start(values, subset), np.float64, order="C")
+        rows = NO_SUBSET if subset is None else subset
+        weights = self.pose_weights.weights(values)
+        _add_turned(self._offsets, self.corrections, self.rotations, weights, rows, out)
+        return out
+
+    def placement(self, vertices: Ints | None = None, *, single: bool = False) -> TurnedPlacement:
+        """Return a placement of the listed tet vertices, or of all; see `Placement`."""
+        return TurnedPlacement(self, vertices)
+
+
+class TurnedPlacement(Forkable):
+    """Placement of tet vertices that follow the surface, with corrections that turn with them.
+
+    Parameters
+    ----------
+    rig, vertices, share
+        As for `ShepardPlacement`.
+    """
+
+    _forked = ("start",)
+
+    def __init__(
+        self, rig: CorotatedCorrections, vertices: Ints | None = None, share: bool = False
+    ) -> None:
+        self.start = ShepardPlacement(rig.start, vertices, share)
+        weights = rig.pose_weights
+        self._weighing = (
+            weights.scales,
+            weights.scaled_poses,
+            weights.matrix,
+            weights.constant,
+            weights.normalise,
+        )
+        listed = slice(None) if vertices is None else vertices
+        poses = weights.n_poses
+        tables = (
+            rig.corrections[:, listed].reshape(poses, -1),
+            rig.rotations[:, listed].reshape(poses, -1),
+        )
+        # Half as much to read where single precision is all there is, as in a stored model.
+        exact = all(np.array_equal(each.astype(np.float32), each) for each in tables)
+        kind = np.float32 if exact else np.float64
+        self._tables = tuple(np.ascontiguousarray(each, kind) for each in tables)
+        self._allocate()
+
+    def _allocate(self) -> None:
+        poses, count = len(self._tables[0]), self.start.n_points
+        self._scratch = (
+            np.empty(poses),
+            np.empty(poses),
+            np.empty(3 * count),
+            np.empty(4 * count),
+        )
+
+    @property
+    def n_points(self) -> int:
+        """Number of tet vertices placed."""
+        return self.start.n_points
+
+    def place(self, pose: Floats, out: Positions) -> None:
+        """Write the positions (k, 3) of the tet vertices at a pose."""
+        start, own = self.start, writable(pose)
+        start.place_surface(own)
+        _follow_turned(
+            own,
+            self._weighing,
+            start.positions,
+            start.neighbours,
+            start.shares,
+            start.offsets,
+            self._tables,
+            self._scratch,
+            out,
+        )
+
+
+@compiled
+def _add_turned(
+    offsets: Floats,
+    corrections: Floats,
+    rotations: Floats,
+    weights: Floats,
+    rows: Ints,
+    out: Floats,
+) -> None:
+    """Add R (o + Σ w d) − o to `out` for the listed vertices, or for all; R from Σ w q.
+
+    Where the blend of rotations cancels, that of the pose that counts most is taken.
+    """
+    everything = len(rows) == 0
+    total, strongest = 0.0, 0
+    for pose in range(len(weights)):
+        total += abs(weights[pose])
+        if abs(weights[pose]) > abs(weights[strongest]):
+            strongest = pose
+    for i in range(len(out)):
+        row = i if everything else rows[i]
+        cx, cy, cz = 0.0, 0.0, 0.0
+        qx, qy, qz, qw = 0.0, 0.0, 0.0, 0.0
+        for pose in range(len(weights)):
+            weight, correction, turn = weights[pose], corrections[pose, row], rotations[pose, row]
+            cx += weight * correction[0]
+            cy += weight * correction[1]
+            cz += weight * correction[2]
+            qx += weight * turn[0]
+            qy += weight * turn[1]
+            qz += weight * turn[2]
+            qw += weight * turn[3]
+        size = math.sqrt(qx * qx + qy * qy + qz * qz + qw * qw)
+        if not size > CANCELLED * total:
+            turn = rotations[strongest, row]
+            qx, qy, qz, qw = turn[0], turn[1], turn[2], turn[3]
+            size = math.sqrt(qx * qx + qy * qy + qz * qz + qw * qw)
+        qx, qy, qz, qw = qx / size, qy / size, qz / size, qw / size
+        x, y, z = offsets[row, 0] + cx, offsets[row, 1] + cy, offsets[row, 2] + cz
+        # R v = v + w t + q × t with t = 2 q × v, and v − o is Σ w d, free of rounding.
+        tx, ty, tz = 2 * (qy * z - qz * y), 2 * (qz * x - qx * z), 2 * (qx * y - qy * x)
+        out[i, 0] += cx + (qw * tx + (qy * tz - qz * ty))
+        out[i, 1] += cy + (qw * ty + (qz * tx - qx * tz))
+        out[i, 2] += cz + (qw * tz + (qx * ty - qy * tx))
+
+
+@compiled_fused
+def _follow_turned(
+    pose: Floats,
+    weighing: tuple,
+    positions: Floats,
+    neighbours: NDArray[np.uint32],
+    shares: Floats,
+    offsets: Floats,
+    tables: tuple,
+    scratch: tuple,
+    out: Positions,
+) -> None:
+    scales, poses, matrix, constant, normalise = weighing
+    distances, weights, moved, turns = scratch
+    corrections, rotations = tables
+    evaluate_weights(pose, scales, poses, matrix, constant, normalise, distances, weights)
+    total, strongest = 0.0, 0
+    for i in range(len(weights)):
+        total += abs(weights[i])
+        if abs(weights[i]) > abs(weights[strongest]):
+            strongest = i
+    _blend(corrections, weights, moved)
+    _blend(rotations, weights, turns)
+    _replace_cancelled(rotations[strongest], (CANCELLED * total) ** 2, turns)
+    _turn(turns, offsets.reshape(-1), moved)
+    follow_surface(positions, neighbours, shares, moved.reshape(offsets.shape), out)
+
+
+@compiled_fused
+def _replace_cancelled(strongest: Positions, least: float, turns: Floats) -> None:
+    """Take the rotation of the pose that counts most where the blend of rotations cancels."""
+    for i in range(len(turns) // 4):
+        x, y, z, w = turns[4 * i], turns[4 * i + 1], turns[4 * i + 2], turns[4 * i + 3]
+        if not x * x + y * y + z * z + w * w > least:
+            for k in range(4 * i, 4 * i + 4):
+                turns[k] = strongest[k]
+
+
+@compiled_fused
+def _blend(table: Positions, weights: Floats, out: Floats) -> None:
+    """Write Σ w t into `out`, without poses that do not count."""
+    out[:] = 0.0
+    for pose in range(len(weights)):
+        weight = weights[pose]
+        if abs(weight) < NEGLIGIBLE_WEIGHT:
+            continue
+        row = table[pose]
+        for i in range(len(out)):
+            out[i] += weight * row[i]
+
+
+@compiled_fused
+def _turn(turns: Floats, offsets: Floats, moved: Floats) -> None:
+    """Replace d in `moved` by R (o + d); the quaternions `turns` are not of unit length."""
+    for i in range(len(moved) // 3):
+        qx, qy, qz, qw = turns[4 * i], turns[4 * i + 1], turns[4 * i + 2], turns[4 * i + 3]
+        # R v = v + (w t + q × t) with t = 2 q × v / |q|².
+        double = 2.0 / (qx * qx + qy * qy + qz * qz + qw * qw)
+        x, y, z = (
+            offsets[3 * i] + moved[3 * i],
+            offsets[3 * i + 1] + moved[3 * i + 1],
+            offsets[3 * i + 2] + moved[3 * i + 2],
+        )
+        tx, ty, tz = qy * z - qz * y, qz * x - qx * z, qx * y - qy * x
+        moved[3 * i] = x + double * (qw * tx + (qy * tz - qz * ty))
+        moved[3 * i + 1] = y + double * (qw * ty + (qz * tx - qx * tz))
+        moved[3 * i + 2] = z + double * (qw * tz + (qx * ty - qy * tx))
