@@ -78,7 +78,7 @@ def stvk_body() -> dict[str, np.ndarray]:
     simulator = supple.Simulator(model, dt=1 / 500)
     simulator.reset()
     for step in range(200):
-        simulator.step({body.pulled: [0.0, 0.0, 0.1 * np.sin(step / 20)]})
+        simulator.step({10: [0.0, 0.0, 0.1 * np.sin(step / 20)]})
     return {
         "model": saved(model.save, ".stvk"),
         "surface": simulator.surface().copy(),
