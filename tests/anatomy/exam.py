@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from supple.anatomy.anatomy import Anatomy, anatomy_of
-from supple.anatomy.skin_regions import vertex_areas
 from supple.anatomy.thickness import InscribedBalls
 from supple.app.pictures.anatomy_sheet import write_anatomy_sheet
 from supple.app.pictures.filmstrip import filmstrip
@@ -119,7 +118,7 @@ def examine(
     thickness = InscribedBalls(character.surface).skin_thickness(character.surface)
     if found is not None:
         thickness = found.thickness
-    area = vertex_areas(character.surface)
+    area = character.surface.vertex_areas()
     hard, trunk = labelled(character, said["hard"]), labelled(character, said["trunk"])
     hard &= ~labelled(character, said.get("ears", []))
     soft = {name: labelled(character, each) for name, each in said.get("soft", {}).items()}

@@ -14,7 +14,6 @@ import pytest
 import supple
 from anatomy.exam import labelled, labels
 from supple.anatomy.anatomy import Anatomy, anatomy_of
-from supple.anatomy.skin_regions import vertex_areas
 from supple.rig.character import Character
 from supple.rig.skeleton.skinning import skinned_rigs
 
@@ -40,7 +39,7 @@ def found(file: Path, named: bool) -> Anatomy:
 
 def hard_part(anatomy: Anatomy, vertices: np.ndarray) -> float:
     """Part of an area that is hard, in %."""
-    area = vertex_areas(anatomy.surface)
+    area = anatomy.surface.vertex_areas()
     return 100 * float(area[vertices & anatomy.hard].sum() / area[vertices].sum())
 
 
@@ -107,6 +106,6 @@ def test_left_and_right_get_the_same(assets: Path, name: str, named: bool):
         assert (one.role, one.share, one.feel) == (two.role, two.share, two.feel), (joint, other)
     mirror = anatomy.skin.mirror if anatomy.skin is not None else None
     if mirror is not None:
-        area = vertex_areas(anatomy.surface) * mirror.has
+        area = anatomy.surface.vertex_areas() * mirror.has
         differ = np.abs(mirror.counterpart @ anatomy.hard.astype(float) - anatomy.hard) > 0.5
         assert area[differ].sum() < 0.05 * area.sum()

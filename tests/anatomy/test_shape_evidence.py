@@ -10,7 +10,6 @@ import pytest
 from helpers.sample_bodies import BodyParts, figure, refined, rod
 from supple.anatomy.anatomy import Anatomy, anatomy_of
 from supple.anatomy.roles import HARD
-from supple.anatomy.skin_regions import vertex_areas
 from supple.formats.load import load
 from supple.mesh.surface import SurfaceMesh
 from supple.rig.character import Character
@@ -31,7 +30,7 @@ def entries(parts: BodyParts, anatomy: Anatomy) -> dict[str, str]:
 
 def area_of(anatomy: Anatomy, *roles: str) -> float:
     """Part of the skin that has some roles."""
-    area = vertex_areas(anatomy.surface)
+    area = anatomy.surface.vertex_areas()
     return float(area[np.isin(anatomy.role, roles)].sum() / area.sum())
 
 
@@ -166,7 +165,7 @@ def test_ears_and_horns_are_found_without_joints_or_names(assets: Path, file: st
 def test_a_frill_on_a_neck_is_hard_and_the_neck_is_not(assets: Path):
     anatomy = anatomy_of(load(assets / "gltf_characters/q_Triceratops.glb"))
     neck = np.array(anatomy.joints)[anatomy.region] == "Neck"
-    role, area = np.array(anatomy.role), vertex_areas(anatomy.surface)
+    role, area = np.array(anatomy.role), anatomy.surface.vertex_areas()
     frill = neck & (role == "head")
     assert 0.2 < area[frill].sum() / area[neck].sum() < 0.8
     assert anatomy.hard[frill].all()
@@ -196,6 +195,6 @@ def test_four_times_as_many_triangles_change_little(assets: Path, file: str, nam
     coarse = Character("coarse", SurfaceMesh(rig(rig.rest_pose), triangles), rig, {})
     before, after = (anatomy_of(each, use_names=named) for each in (coarse, denser))
     # The first vertices are those of the coarse mesh.
-    n, area = len(rig.vertices), vertex_areas(coarse.surface)
+    n, area = len(rig.vertices), coarse.surface.vertex_areas()
     changed = before.hard != after.hard[:n]
     assert area[changed].sum() < 0.03 * area.sum()

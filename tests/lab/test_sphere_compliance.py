@@ -6,7 +6,6 @@ import numpy as np
 
 from helpers.build_samples import bar_mesh
 from helpers.soft_skeleton_samples import elbow
-from supple.anatomy.skin_regions import vertex_areas
 from supple.lab.bench.soft_skeleton.sphere_compliance import Probe, compliance, contact_points
 
 CELLS = (15, 4, 4)
@@ -34,7 +33,7 @@ def test_all_tets_are_touched_where_simulators_touch():
     shares, areas = contact_points(arm.surface, small)
     np.testing.assert_allclose(shares.sum(axis=1), 1.0)
     assert (np.diff(shares.indptr) == 3).all()  # parts of triangles
-    assert areas.max() < 0.1 * vertex_areas(arm.surface).max()
+    assert areas.max() < 0.1 * arm.surface.vertex_areas().max()
     shares, areas = contact_points(arm.surface, large)
     assert (np.diff(shares.indptr) == 1).all()  # vertices
-    assert areas.sum() <= vertex_areas(arm.surface).sum() * (1 + 1e-12)
+    assert areas.sum() <= arm.surface.vertex_areas().sum() * (1 + 1e-12)

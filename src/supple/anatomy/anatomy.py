@@ -16,7 +16,7 @@ from supple.anatomy.region_entries import TOLD, RegionEntry, entries_for, write_
 from supple.anatomy.region_roles import region_roles
 from supple.anatomy.roles import HARD, RegionRole
 from supple.anatomy.skin_maps import MeasuredSkin, SkinMaps
-from supple.anatomy.skin_regions import SkinRegions, vertex_areas
+from supple.anatomy.skin_regions import SkinRegions
 from supple.anatomy.thickness import InscribedBalls
 from supple.arrays import Bools, Floats, Ints
 from supple.errors import warn
@@ -270,5 +270,5 @@ def _painted(anatomy: Anatomy, maps: Mapping[str, Floats]) -> Anatomy:
 
 
 def _area_part(surface: SurfaceMesh, vertices: Ints) -> float:
-    areas: Any = vertex_areas(surface)
+    areas: Any = surface.vertex_areas()
     return float(areas[vertices].sum() / max(areas.sum(), 1e-300))

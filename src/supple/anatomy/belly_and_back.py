@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
-from supple.anatomy.skin_regions import vertex_areas
 from supple.arrays import Floats
 from supple.mesh.surface import SurfaceMesh
 
@@ -36,7 +35,7 @@ def back_side(surface: SurfaceMesh, role: NDArray[np.str_], radius: float) -> Fl
     radius
         Of the largest ball inscribed in the trunk.
     """
-    area = vertex_areas(surface)
+    area = surface.vertex_areas()
     middle, limbs = np.isin(role, MIDDLE), np.isin(role, LIMBS)
     none = np.zeros(len(role))
     if not (area[middle].sum() > 0 and area[limbs].sum() > 0):

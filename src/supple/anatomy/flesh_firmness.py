@@ -19,7 +19,6 @@ from supple.anatomy.flesh_presets import FLESH_PRESETS, scaled_gravity
 from supple.anatomy.loose_parts import flesh_tets
 from supple.anatomy.nearest_skin import flesh_triangles, skin_values
 from supple.anatomy.roles import HARD, ROLES
-from supple.anatomy.skin_regions import vertex_areas
 from supple.arrays import Floats, Ints
 from supple.elastic.body import ElasticBody
 from supple.elastic.densities.yeoh import STIFFENING, STRAINED
@@ -173,7 +172,7 @@ def _reaching(swing: Floats, room: Floats) -> Floats:
 
 def _places(anatomy: Anatomy, soft: Ints) -> Ints:
     """Vertices spread evenly over the area of what is soft."""
-    ends = np.cumsum(np.maximum(vertex_areas(anatomy.surface)[soft], 1e-300))
+    ends = np.cumsum(np.maximum(anatomy.surface.vertex_areas()[soft], 1e-300))
     # No even part: meshes of equal triangles would let a rounding choose.
     wanted = (np.arange(PLACES) + 0.4837) / PLACES * ends[-1]
     return np.unique(soft[np.minimum(np.searchsorted(ends, wanted), len(soft) - 1)])

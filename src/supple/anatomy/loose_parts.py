@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.spatial import cKDTree
 
-from supple.anatomy.skin_regions import SkinRegions, leading_joints, vertex_areas
+from supple.anatomy.skin_regions import SkinRegions, leading_joints
 from supple.arrays import Bools, Floats, Ints
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
@@ -70,7 +70,7 @@ class Components:
         single = np.bincount(part[~alone], minlength=count) == 0
         first = lead[np.unique(part, return_index=True)[1]]
         single &= np.bincount(part[lead != first[part]], minlength=count) == 0
-        area = vertex_areas(surface)
+        area = surface.vertex_areas()
         shares = np.bincount(part, area) / max(float(area.sum()), 1e-300)
         return cls(part, lead, single, shares)
 

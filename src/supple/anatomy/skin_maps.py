@@ -15,7 +15,7 @@ from supple.anatomy.outgrowths import Outgrowth, outgrowths
 from supple.anatomy.part_names import joint_name_role, label_role
 from supple.anatomy.region_entries import FEEL_STIFFNESS, TOLD, RegionEntry
 from supple.anatomy.roles import HARD, ROLES
-from supple.anatomy.skin_regions import SkinRegions, vertex_areas
+from supple.anatomy.skin_regions import SkinRegions
 from supple.anatomy.symmetry import BoundBody, Mirror
 from supple.anatomy.thickness import InscribedBalls
 from supple.arrays import Bools, Floats, Ints
@@ -80,7 +80,7 @@ class MeasuredSkin:
     @classmethod
     def of(cls, surface: SurfaceMesh, rig: SkinnedRig, balls: InscribedBalls) -> MeasuredSkin:
         """Measure the skin of a rig."""
-        weights, area = sp.csr_array(rig.weight_matrix()), vertex_areas(surface)
+        weights, area = sp.csr_array(rig.weight_matrix()), surface.vertex_areas()
         pieces = Components.of(surface, weights)
         body, parents = BoundBody.of(surface, rig), rig.skeleton.parents
         mirror = Mirror.of(body, surface.triangles, pieces.flesh(area), weights, parents)
@@ -241,7 +241,7 @@ class SkinMaps:
         """Give shells, props, what is carried and what a material or a mesh names their roles."""
         self.share[parts.shell] = np.minimum(self.share[parts.shell], SHELL_SHARE)
         self.firmness[parts.shell] *= SHELL_FIRMNESS
-        area = vertex_areas(surface)
+        area = surface.vertex_areas()
         for label, own in labels.items():
             said = label_role(label)
             if said is None or area[own].sum() >= MOST_LABELLED * area.sum():

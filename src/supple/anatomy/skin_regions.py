@@ -209,13 +209,6 @@ class SkinRegions:
         return order.astype(np.int64), np.where(before < 0, -1, before).astype(np.int64)
 
 
-def vertex_areas(surface: SurfaceMesh) -> Floats:
-    """(n̄,) a third of the triangles around each vertex."""
-    thirds = np.repeat(surface.areas() / 3, 3)
-    total = np.bincount(surface.triangles.ravel(), thirds, len(surface.vertices))
-    return total.astype(np.float64)
-
-
 def leading_joints(weights: sp.csr_array) -> tuple[Ints, Floats]:
     """(n̄,) the joint that each vertex follows most, the first of equals, and how much."""
     table, n = sp.csr_array(weights), weights.shape[0]

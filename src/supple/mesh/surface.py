@@ -65,6 +65,12 @@ class SurfaceMesh(Bounded):
         """Return the area of each triangle, (m,)."""
         return np.linalg.norm(self._area_vectors(), axis=1)
 
+    def vertex_areas(self) -> np.ndarray:
+        """Return a third of the area of the triangles around each vertex, (n,)."""
+        thirds = np.repeat(self.areas() / 3, 3)
+        total = np.bincount(self.triangles.ravel(), thirds, len(self.vertices))
+        return total.astype(np.float64)
+
     def normals(self) -> np.ndarray:
         """Return the unit normal of each triangle, (m, 3); zero where the area is zero."""
         vectors = self._area_vectors()

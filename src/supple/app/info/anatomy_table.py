@@ -13,7 +13,6 @@ from rich.table import Table
 
 from supple.anatomy.anatomy import Anatomy, anatomy_of
 from supple.anatomy.region_entries import ENTRIES_SUFFIX, RegionEntry, read_entries
-from supple.anatomy.skin_regions import vertex_areas
 from supple.app.character_models import read_any_character
 from supple.app.command_files import check_place, checked_sheet
 from supple.errors import SuppleError
@@ -71,7 +70,7 @@ def _check_target(target: Path, source: Path) -> None:
 
 
 def _rows(anatomy: Anatomy) -> list[dict[str, Any]]:
-    area = np.bincount(anatomy.region, vertex_areas(anatomy.surface), len(anatomy.joints))
+    area = np.bincount(anatomy.region, anatomy.surface.vertex_areas(), len(anatomy.joints))
     parts = area / max(float(area.sum()), 1e-300)
     return [
         {"joint": joint, "area": round(float(part), 4), **_entry(entry)}

@@ -15,7 +15,6 @@ from supple.mesh.obstacles import Obstacle
 from supple.rig.jacobians.differences import Jacobian
 from supple.rig.jacobians.rig_jacobian import rig_jacobian
 from supple.rig.placement.placement import placement
-from supple.rig.tets.tet_rig import vertex_areas
 
 #: Obstacles press so many times harder on a metre of depth than flesh on a metre of the body.
 HARDNESS = 30.0
@@ -99,7 +98,7 @@ class SkinPush:
         self._skin = np.empty((model.rig.n_vertices, 3))
         young = float(np.mean(np.asarray(model.material.young)))
         #: Stiffness of the obstacle at each vertex, N/m.
-        self._hard = HARDNESS * young / model.surface.size * vertex_areas(model.surface)
+        self._hard = HARDNESS * young / model.surface.size * model.surface.vertex_areas()
         self._touched: tuple[bytes, Jacobian, Floats] | None = None
 
     def _rows(self, pose: Floats, vertices: Ints) -> Floats:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse import csr_array
 
-from supple.anatomy.skin_regions import vertex_areas
 from supple.arrays import Floats
 from supple.elastic.material import Material
 from supple.engines.rig_space.flesh_rig import FleshRig
@@ -46,7 +45,7 @@ def unresolved_stiffness(
     rig_jacobian(rig, moved.entries[shapes]).evaluate(np.array(rig.rest_pose, np.float64), skin)
     tets = moved.jacobian[:, :, shapes].reshape(len(mesh.vertices), -1)
     left = skin.reshape(n, -1) - places @ tets
-    much = vertex_areas(surface) * _skin_young(mesh, material, places) / typical_edge(mesh)
+    much = surface.vertex_areas() * _skin_young(mesh, material, places) / typical_edge(mesh)
     left = (np.sqrt(much)[:, None] * left).reshape(3 * n, len(shapes))
     found[np.ix_(shapes, shapes)] = left.T @ left
     return found

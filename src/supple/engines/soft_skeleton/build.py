@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike
 from scipy.spatial import cKDTree
 
 from supple.anatomy.anatomy import Anatomy
-from supple.anatomy.skin_regions import vertex_areas
 from supple.arrays import Floats, Ints
 from supple.checks import (
     checked_array,
@@ -197,7 +196,7 @@ def _of_layer(character: Character, layer: FleshLayer, handles: Ints) -> dict[st
         "rig": character.rig,
         "motions": dict(character.motions),
         "material": layer.typical_material,
-        "areas": vertex_areas(skin),
+        "areas": skin.vertex_areas(),
         "thickness": layer.thickness(skin.vertices),
         "spread": stored_rows(layer.places[:, layer.outer]),
         "normals": layer.normals,

@@ -301,19 +301,14 @@ def example_weights(
     if len(called) != count:
         raise SuppleError(f"{len(called)} names for {count} poses")
     if scales is None:
-        scales = turning_scales(rig, parameter_scales(rig, masses=vertex_areas(surface)), given)
+        areas = surface.vertex_areas()
+        masses = areas if areas.sum() > 0 else np.ones_like(areas)
+        scales = turning_scales(rig, parameter_scales(rig, masses=masses), given)
     metric = checked_array("pose scales", scales, (width,))
     far = np.linalg.norm((given - rig.rest_pose) * metric, axis=1)
     other = np.flatnonzero(far > SAME_POSE * max(far.max(initial=0.0), np.finfo(float).tiny))
     rows = np.vstack([rig.rest_pose[None], given[other]])
     return PoseWeights(rows, metric, names=["neutral", *(called[i] for i in other)])
-
-
-def vertex_areas(surface: SurfaceMesh) -> Floats:
-    """Return a third of the area around each vertex, (n̄,); all 1 if no triangle has an area."""
-    areas = np.zeros(len(surface.vertices))
-    np.add.at(areas, surface.triangles, surface.areas()[:, None] / 3)
-    return areas if areas.sum() > 0 else np.ones_like(areas)
 
 
 def fit_pose(

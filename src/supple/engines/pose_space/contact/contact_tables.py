@@ -158,6 +158,7 @@ def _made(runtime: RuntimeModel) -> ContactTables:
     met = counts.any(axis=2).T  # (n̄, regions)
     order, groups = group_by_regions(met, model.columns, 1)
     of_group = met[order[groups.first[:-1]]] if len(groups.width) else met[:0]
+    areas = model.surface.vertex_areas()
     return ContactTables(
         vertices=order[: groups.first[-1]],
         first=groups.first,
@@ -172,11 +173,5 @@ def _made(runtime: RuntimeModel) -> ContactTables:
         steps=skin.steps,
         carriers=skin.carriers,
         shares=skin.shares,
-        areas=_vertex_areas(model.surface.areas(), model.surface.triangles, len(met)),
+        areas=np.where(areas > 0, areas, areas.mean()),  # the mean for loose vertices
     )
-
-
-def _vertex_areas(areas: Floats, triangles: NDArray, count: int) -> Floats:
-    """Return a third of the triangles at each vertex, (n̄,) in m²; a loose one has the mean."""
-    out = np.bincount(triangles.reshape(-1), np.repeat(areas / 3, 3), count)
-    return np.where(out > 0, out, out.mean())

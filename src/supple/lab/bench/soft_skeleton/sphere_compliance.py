@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from supple.anatomy.skin_regions import vertex_areas
 from supple.arrays import Floats, Ints
 from supple.engines.soft_skeleton.bones.rig_bones import RigBones
 from supple.engines.soft_skeleton.build import build
@@ -181,7 +180,7 @@ def contact_points(surface: SurfaceMesh, probe: Probe) -> tuple[sp.csr_array, Fl
     if cut > 1 and inside.sum() < MOST_FINE:
         return shares, np.repeat(across / cut**2, len(parts))
     kept = np.flatnonzero(away < reach)
-    return sp.csr_array(sp.eye_array(len(skin)).tocsr()[kept]), vertex_areas(surface)[kept]
+    return sp.csr_array(sp.eye_array(len(skin)).tocsr()[kept]), surface.vertex_areas()[kept]
 
 
 def _newton_step(
