@@ -129,7 +129,7 @@ def test_no_module_imports_itself_by_a_detour():
 
 
 @pytest.mark.parametrize("folder", folders())
-def test_what_a_folder_holds_has_an_order(folder: str):
+def test_folders_are_layered(folder: str):
     """Files and folders of a folder import each other in one direction only."""
     edges: dict[str, set[str]] = defaultdict(set)
     depth = folder.count(".") + 1
@@ -143,7 +143,7 @@ def test_what_a_folder_holds_has_an_order(folder: str):
     assert not way, f"in {folder}: " + " -> ".join(way)
 
 
-def test_a_late_import_is_none_that_could_stand_at_the_top_of_a_ring():
+def test_import_cycles_through_late_imports_are_found():
     """A ring in which every import but one is at the top is found as well: see `imported`."""
     ring = {"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}
     assert round_trip(ring) == ["a", "b", "c", "a"]

@@ -18,7 +18,7 @@ def item(nodeid: str, shares: bool = False) -> Any:
     )
 
 
-def test_what_is_measured_sorts_files_and_marks_what_is_slow(tmp_path: Path):
+def test_measured_durations_sort_files_and_mark_slow_tests(tmp_path: Path):
     measured = Measured(tmp_path / "durations.json")
     for nodeid, when, seconds in (
         ("a.py::test_quick[1]", "call", 0.4),
@@ -46,7 +46,7 @@ def test_what_is_measured_sorts_files_and_marks_what_is_slow(tmp_path: Path):
     assert files == ["b.py", "b.py", "b.py", "a.py", "new.py"]
 
 
-def test_a_run_of_some_tests_leaves_what_is_kept_of_others(tmp_path: Path):
+def test_a_run_of_some_tests_keeps_durations_of_others(tmp_path: Path):
     path = tmp_path / "durations.json"
     path.write_text('{"a.py": {"test_one": 3.0, "test_two": 2.0}, "b.py": {"test_three": 1.0}}')
     measured = Measured(path)

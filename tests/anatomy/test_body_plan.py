@@ -61,7 +61,7 @@ def test_hands_are_held_whole_and_the_trunk_is_not(plan: BodyPlan):
     assert held[np.isin(joint, ("hips", "chest"))].mean() < 0.5
 
 
-def test_what_lies_deep_in_a_limb_is_bone(plan: BodyPlan):
+def test_tets_deep_in_a_limb_are_bone(plan: BodyPlan):
     depth = plan.anatomy.balls.depth(plan.mesh.vertices)
     thickness = plan.anatomy.balls.thickness(plan.mesh.vertices)
     deep = depth > 0.9 * thickness

@@ -21,7 +21,7 @@ SAMPLE = {
 
 @pytest.mark.parametrize("name", SAMPLE)
 @pytest.mark.filterwarnings("ignore")
-def test_a_character_that_nobody_tuned_keeps_to_the_bounds(assets: Path, name: str):
+def test_an_untuned_character_keeps_to_the_bounds(assets: Path, name: str):
     character = load(assets / name)
     some = {k: v for k, v in character.motions.items() if k.endswith(SAMPLE[name])}
     assert len(some) == len(SAMPLE[name])

@@ -33,7 +33,7 @@ def character(file: Path) -> Character:
 
 @cache
 def found(file: Path, named: bool) -> Anatomy:
-    # Measured once for both: test_an_anatomy_that_knows_the_surface_finds_the_same says why.
+    # Measured once for both: test_an_anatomy_from_the_same_surface_is_the_same says why.
     return anatomy_of(character(file), use_names=named, like=None if named else found(file, True))
 
 
@@ -65,7 +65,7 @@ def test_labels_name_joints_and_materials_of_the_character(assets: Path, name: s
 
 
 @pytest.mark.parametrize("name", LABELS)
-def test_what_people_call_hard_is_hard_and_trunks_and_ears_are_not(assets: Path, name: str):
+def test_parts_labelled_hard_are_hard_and_trunks_and_ears_are_not(assets: Path, name: str):
     said, anatomy = LABELS[name], found(assets / name, True)
     own = character(assets / name)
     ears, trunk = labelled(own, said.get("ears", [])), labelled(own, said["trunk"])

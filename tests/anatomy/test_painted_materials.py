@@ -210,7 +210,7 @@ def test_values_of_tets_come_back_as_they_are() -> None:
         painted_material(BAR, SKIN, np.where(np.arange(N_TETS) == 7, -1, values))
 
 
-def test_as_many_vertices_as_tets_must_be_told_apart() -> None:
+def test_a_map_is_ambiguous_with_as_many_vertices_as_tets() -> None:
     points = np.vstack([SKIN.vertices] * 9)[:N_TETS]
     matrix = embed(points, BAR)
     values = np.linspace(1e3, 1e5, N_TETS)
@@ -305,7 +305,7 @@ def test_bad_paint_is_named(values: object, options: dict, message: str) -> None
     assert "\n" not in str(caught.value)
 
 
-def test_what_is_not_painted_is_not_looked_at() -> None:
+def test_values_of_unpainted_vertices_are_ignored() -> None:
     values, painted = _with(12, np.nan), np.arange(N_SKIN) != 12
     assert (painted_material(BAR, SKIN, values, painted=painted) == 1e4).all()
 

@@ -67,7 +67,7 @@ def test_firm_and_normal_flesh_have_the_same_bone(body: Character, anatomy: Anat
     assert (firm.firmness[of_region(firm, "chest")] > 1.5).mean() > 0.9
 
 
-def test_an_anatomy_that_knows_the_surface_finds_the_same(body: Character, anatomy: Anatomy):
+def test_an_anatomy_from_the_same_surface_is_the_same(body: Character, anatomy: Anatomy):
     again = anatomy_of(body, like=anatomy)
     np.testing.assert_array_equal(again.share, anatomy.share)
     assert again.balls is anatomy.balls
@@ -114,7 +114,7 @@ def test_the_files_of_a_reader_and_a_writer_agree(anatomy: Anatomy, tmp_path: Pa
 # What is painted
 
 
-def test_what_is_painted_rigid_is_hard_and_the_rest_is_as_it_was(body, anatomy):
+def test_painted_rigid_parts_are_hard_and_others_unchanged(body, anatomy):
     paint = np.zeros(len(body.surface.vertices))
     own = of_region(anatomy, "chest")
     paint[own] = 1.0
@@ -123,7 +123,7 @@ def test_what_is_painted_rigid_is_hard_and_the_rest_is_as_it_was(body, anatomy):
     np.testing.assert_array_equal(found.share[~own], anatomy.share[~own])
 
 
-def test_what_is_painted_flesh_is_soft_though_it_was_found_hard(body, anatomy):
+def test_painted_flesh_overrides_detected_hard_parts(body, anatomy):
     own = np.array(anatomy.role) == "head"
     found = anatomy_of(replace(body, painted={"flesh": own.astype(float)}))
     assert anatomy.hard[own].all()

@@ -34,7 +34,7 @@ def area_of(anatomy: Anatomy, *roles: str) -> float:
     return float(area[np.isin(anatomy.role, roles)].sum() / area.sum())
 
 
-def test_left_and_right_are_told_apart_though_nothing_is_named():
+def test_left_and_right_are_distinguished_without_names():
     parts = figure()
     anatomy = anatomy_of(parts.character(names=nameless(parts)), use_names=False)
     own = {f"joint_{k}": name for k, name in enumerate(parts.names)}
@@ -113,7 +113,7 @@ def test_a_machine_of_rigid_pieces_is_hard_all_over():
     assert anatomy.hard_part == pytest.approx(1.0)
 
 
-def test_what_bends_on_a_machine_is_not_hard_but_firm():
+def test_bending_parts_of_a_machine_are_firm_not_hard():
     parts = machine()
     parts.joint("joint_5", "joint_1", (-0.6, 0, 0))
     vertices, triangles, weights = parts.skins[1]

@@ -111,7 +111,7 @@ def test_info_keeps_a_file_that_somebody_may_have_changed(capsys):
         (("body.bvh", "--anatomy"), "body.bvh"),
     ],
 )
-def test_what_info_cannot_do_is_said_in_a_line(capsys, words, said):
+def test_invalid_info_requests_are_one_line_errors(capsys, words, said):
     assert said in refused(capsys, "info", *words)
 
 

@@ -235,7 +235,7 @@ def test_scenes_are_baked_by_name(capsys):
         (["worm.glb", "--poses", "clip:99"], "has no frame 99"),
     ],
 )
-def test_what_cannot_be_is_refused_in_a_line_and_nothing_is_left(arguments, said, capsys):
+def test_invalid_requests_are_one_line_errors_and_leave_no_file(arguments, said, capsys):
     worm()
     Path("folder.glb").mkdir()
     Path("bad.json").write_text("{")
@@ -549,7 +549,7 @@ def _check_a_distance_is_never_worth_a_bake(capsys: Any, short: tuple[str, ...])
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyError, MemoryError])
-def test_a_kept_model_that_cannot_be_read_is_none(error, monkeypatch):
+def test_an_unreadable_cached_model_is_ignored(error, monkeypatch):
     monkeypatch.setenv("SUPPLE_CACHE", str(Path("cache").resolve()))
     source = read_character(worm())
     path = Path("there.supple")
@@ -575,7 +575,7 @@ def test_a_kept_model_that_cannot_be_read_is_none(error, monkeypatch):
         (("--readings", "a.csv"), "--readings: full feels no forces"),
     ],
 )
-def test_what_final_cannot_do_is_refused_before_any_work(arguments, said, capsys):
+def test_unsupported_options_of_final_are_refused_before_any_work(arguments, said, capsys):
     assert said in refused(capsys, worm(), "--quality", "final", *arguments)
 
 

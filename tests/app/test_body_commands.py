@@ -26,7 +26,7 @@ def told(capsys) -> dict:
     return json.loads(capsys.readouterr().out)
 
 
-def test_info_tells_of_a_body_and_of_its_motion(files, capsys):
+def test_info_describes_a_body_and_its_motion(files, capsys):
     main(["info", "body.npz", "--motion", "walk.npz", "--betas", "-1,2", "--json"])
     body = told(capsys)
     assert body["format"] == "body model"
@@ -55,7 +55,7 @@ def test_info_tells_of_a_body_and_of_its_motion(files, capsys):
         (["info", "walk.npz", "--betas", "1"], "walk.npz: is a motion"),
     ],
 )
-def test_what_cannot_be_is_one_line_and_leaves_nothing(words, what, files, capsys):
+def test_invalid_requests_are_one_line_errors_and_leave_nothing(words, what, files, capsys):
     before = sorted(files.iterdir())
     with pytest.raises(SystemExit) as end:
         main(words)

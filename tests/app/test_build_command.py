@@ -213,7 +213,7 @@ def test_a_floor_at_a_height_is_touched(capsys):
         (["x", "--ground", "nan"], "not finite"),
     ],
 )
-def test_what_cannot_be_built_is_one_line_and_no_file(capsys, arguments, words):
+def test_failed_builds_are_one_line_errors_without_a_file(capsys, arguments, words):
     assert re.search(words, refused(capsys, *arguments))
 
 

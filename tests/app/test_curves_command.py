@@ -118,7 +118,9 @@ def test_charts_and_a_page_are_drawn(folder, monkeypatch):
         (["tail.glb", "--keys", "some"], 2, ""),
     ],
 )
-def test_what_cannot_be_is_said_in_a_line_and_nothing_is_left(folder, capsys, words, code, said):
+def test_invalid_curve_requests_are_one_line_errors_and_leave_nothing(
+    folder, capsys, words, code, said
+):
     before = sorted(folder.iterdir())
     with pytest.raises(SystemExit) as stopped:
         main(["curves", *([] if "--engine" in words else QUICK), *words, "--quiet"])

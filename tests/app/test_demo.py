@@ -74,7 +74,7 @@ def test_the_character_that_is_written_moves_when_it_is_loaded_again(made):
     assert figures["character"]["error"] <= 0.002
 
 
-def test_people_are_told_figures_and_how_to_open_the_page(made):
+def test_the_terminal_shows_figures_and_how_to_open_the_page(made):
     assert "paper" in made.out
     assert "step ms" in made.out
     assert (made.folder / "report.html").as_uri() in made.err.replace("\n", "")

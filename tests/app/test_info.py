@@ -56,7 +56,7 @@ def test_a_character_is_described_with_its_clips_and_defects(assets):
         assert words in text
 
 
-def test_centimetres_are_told(assets):
+def test_centimetres_are_reported(assets):
     found = describe_quietly(assets / "gltf_characters/Fox.glb")
     assert found["metres_per_unit"] == 0.01
     assert "0.01 m each" in told(found)

@@ -57,14 +57,14 @@ QUOTED: dict[str, Callable[[Any], object]] = {
 
 
 @pytest.mark.parametrize("what", QUOTED)
-def test_an_array_in_the_wrong_place_is_told_in_one_line(what):
+def test_an_array_in_the_wrong_place_is_a_one_line_error(what):
     with pytest.raises(SuppleError, match=r"array\(\[\[0\., 0\., ") as refused:
         QUOTED[what](ROWS)
     assert "\n" not in str(refused.value)
     assert len(str(refused.value)) < 250
 
 
-def test_what_is_shown_is_short_and_keeps_single_spaces():
+def test_shown_values_are_short_and_keep_single_spaces():
     assert shown("walk") == "'walk'"
     assert shown(np.eye(2)) == "array([[1., 0.], [0., 1.]])"
     assert len(shown("x" * 1000)) == 60

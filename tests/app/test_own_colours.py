@@ -69,7 +69,7 @@ def shares(pixels: np.ndarray) -> list[float]:
     return [float((each > 0.1).mean()) for each in most]
 
 
-def test_a_filmstrip_is_in_the_characters_own_colours_and_in_clay_where_asked(tmp_path):
+def test_a_filmstrip_shows_the_characters_colours_or_clay_on_request(tmp_path):
     from matplotlib.image import imread
 
     baked, found = coloured(halves), {}
@@ -98,7 +98,7 @@ def wall(front: SurfaceMaterial) -> np.ndarray:
     return shown[4, 4]
 
 
-def test_what_is_behind_shows_through_as_the_material_says():
+def test_surfaces_behind_show_through_by_the_materials_opacity():
     red = (0.5, 0.0, 0.0, 0.4)
     opaque, mask, blend = (
         wall(SurfaceMaterial("", red, None, a)) for a in ("opaque", "mask", "blend")
@@ -249,7 +249,7 @@ def test_masked_parts_are_not_there_and_glass_is_seen_through():
 
 
 @pytest.mark.parametrize("clay", [False, True])
-def test_the_viewer_begins_in_own_colours_or_in_clay_where_asked(tmp_path, clay):
+def test_the_viewer_starts_with_own_colours_or_clay_on_request(tmp_path, clay):
     pytest.importorskip("viser", reason="viser is not installed")
     from supple.app.viewer.page import Page
     from supple.app.viewer.session.character_subject import CharacterSubject

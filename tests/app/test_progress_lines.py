@@ -9,7 +9,7 @@ import pytest
 from supple.app.progress_bar import build_log, task_bar, working
 
 
-def test_progress_is_told_in_lines_of_json_also_by_quiet_commands(
+def test_progress_is_lines_of_json_also_for_quiet_commands(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     monkeypatch.setenv("SUPPLE_PROGRESS", "lines")
@@ -29,7 +29,7 @@ def test_progress_is_told_in_lines_of_json_also_by_quiet_commands(
     ]
 
 
-def test_nothing_is_told_otherwise(
+def test_no_progress_is_reported_by_default(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     monkeypatch.delenv("SUPPLE_PROGRESS", raising=False)

@@ -116,7 +116,7 @@ def _world(points: np.ndarray, places: np.ndarray) -> np.ndarray:
     return turned + places[:, None, 4:]
 
 
-def test_what_the_page_holds_is_the_motion_within_the_error_it_states(page, baked):
+def test_the_page_holds_the_motion_within_its_stated_error(page, baked):
     path, figures = page
     head, rig, soft = decoded(path.read_text())
     assert np.array_equal(head["read_triangles"], baked.character.surface.triangles)
@@ -238,9 +238,7 @@ def test_a_single_frame_without_any_swing_is_a_page_too(tmp_path):
         ("", {"colour": (1, 2, float("nan"))}, "three numbers"),
     ],
 )
-def test_what_cannot_be_shown_is_refused_in_one_line_and_nothing_is_left(
-    tmp_path, change, options, words
-):
+def test_invalid_motions_are_one_line_errors_and_leave_no_page(tmp_path, change, options, words):
     baked = swinging_x(3)
     if change == "nan":
         baked.frames[1, 5, 2] = np.nan

@@ -182,7 +182,7 @@ def test_of_several_pieces_the_largest_is_the_body(tmp_path, kind):
     assert len(model.surface.vertices) == len(box().vertices)  # the other is not seen either
 
 
-def test_units_are_scaled_and_asked_about(tmp_path):
+def test_units_are_scaled_and_required(tmp_path):
     millimetres = box((0, 0, 0), (200, 1000, 300))
     source = write_obj(tmp_path / "post.obj", millimetres)
     filling = Filling(count=60)
@@ -280,7 +280,7 @@ def spoilt(folder: Path) -> None:
         ("bar.veg -o nowhere/body.stvk", "no folder"),
     ],
 )
-def test_what_cannot_be_made_is_said_in_one_line(tmp_path, capsys, monkeypatch, words, what):
+def test_invalid_bodies_are_one_line_errors(tmp_path, capsys, monkeypatch, words, what):
     monkeypatch.chdir(tmp_path)
     spoilt(tmp_path)
     before = sorted(tmp_path.iterdir())
@@ -326,7 +326,7 @@ def test_a_scenes_body_is_made_once_and_kept(tmp_path, monkeypatch):
     assert calls == ["tower", "tower"]
 
 
-def test_bodies_and_characters_are_told_apart(tmp_path, monkeypatch):
+def test_bodies_and_characters_are_distinguished(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert all(map(is_body, ("spoon", "a.stvk", "A.STVK", "b.obj", "c.veg")))
     assert not any(map(is_body, ("gorilla", "a.glb", "a.supple", "a.usd", "nothing")))
@@ -368,7 +368,7 @@ def test_info_describes_vegas_files(assets, tmp_path):
     assert describe(vega / "beam3/beam3_tet.veg")["tets"]["tets"] == 450
 
 
-def test_info_tells_a_mode_that_moves_nothing(tmp_path):
+def test_info_reports_a_mode_that_moves_nothing(tmp_path):
     basis = np.ones((4, 3, 2))
     basis[:, :, 1] = 0.0
     write_modal_matrix(tmp_path / "still.U", basis)

@@ -110,7 +110,7 @@ def test_nothing_felt_is_not_written(tmp_path):
         (["--readings", "no/felt.csv"], "no"),
     ],
 )
-def test_what_cannot_be_is_one_line_and_leaves_nothing(words, what, arm, capsys):
+def test_invalid_requests_are_one_line_errors_and_leave_nothing(words, what, arm, capsys):
     before = sorted(Path().iterdir())
     with pytest.raises(SystemExit) as end:
         main(["bake", arm, *words, "-o", "arm.npz", "--quiet"])
@@ -157,7 +157,7 @@ def test_options_of_the_command_are_those_of_the_simulator():
     assert ContactOptions().stepping(row) == {}
 
 
-def test_info_tells_of_a_model_of_any_engine(arm, capsys):
+def test_info_describes_a_model_of_any_engine(arm, capsys):
     main(["info", arm])
     said = capsys.readouterr().out
     assert "soft-skeleton" in said

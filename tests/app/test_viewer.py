@@ -172,7 +172,7 @@ def test_a_motion_of_one_pose_is_shown(model: PoseSpaceModel) -> None:
     assert np.abs(session.subject.surface() - session.subject.undeformed()).max() < 1e-6
 
 
-def test_a_motion_that_begins_anew_gives_the_same_bits_again(session: CharacterSession) -> None:
+def test_a_restarted_motion_gives_the_same_bits_again(session: CharacterSession) -> None:
     session.ask(session.subject.end_with, "restart")
     session.advance(20)
     first = session.subject.surface()
@@ -328,7 +328,7 @@ def test_pulling_moves_flesh_and_it_swings_back(session: CharacterSession) -> No
     assert not session.hands
 
 
-def test_nobody_can_pull_without_a_hold_and_wild_targets_are_harmless(
+def test_pulling_needs_a_grip_and_wild_targets_are_harmless(
     session: CharacterSession,
 ) -> None:
     held(session)
@@ -436,7 +436,7 @@ def test_any_thing_in_place_of_the_ball_pushes_flesh(session: CharacterSession, 
     assert np.abs(session.subject.surface() - free).max() > 0.005  # a cone pushes sideways
 
 
-def test_the_ball_turns_with_its_handle_and_knows_its_velocity(session: CharacterSession) -> None:
+def test_the_ball_turns_with_its_handle_and_has_its_velocity(session: CharacterSession) -> None:
     held(session)
     around = session.subject.obstacles
     around.ball, around.kind = True, "box"
@@ -494,7 +494,7 @@ def test_stiffness_changes_as_it_runs(session: CharacterSession) -> None:
 
 
 @pytest.mark.parametrize("state", ["playing", "posing"])
-def test_a_step_that_fails_begins_anew_and_says_so(
+def test_a_failed_step_restarts_with_a_message(
     session: CharacterSession, monkeypatch: pytest.MonkeyPatch, state: str
 ) -> None:
     def diverges(*given: Any) -> None:
@@ -600,7 +600,7 @@ def test_every_triangle_has_one_colour(session: CharacterSession) -> None:
         assert banding.bands.max() < len(banding.colours)
 
 
-def test_displacement_is_told_by_colour(session: CharacterSession) -> None:
+def test_colours_show_displacement(session: CharacterSession) -> None:
     rig = session.subject.undeformed()
     triangles = session.subject.model.surface.triangles.astype(np.int64)
     assert by_displacement(rig, rig, triangles, 0.05).bands.max() == 0
@@ -648,7 +648,7 @@ def test_it_serves_this_computer_only(page: Any) -> None:
                 assert guest.connect_ex((str(other), port)) != 0
 
 
-def test_nobody_watching_costs_nothing(page: Any) -> None:
+def test_without_a_page_no_steps_are_made(page: Any) -> None:
     steps = page.session.meter.total_steps
     time.sleep(0.6)
     assert page.session.meter.total_steps == steps
@@ -687,7 +687,7 @@ def test_guests_share_one_simulation_and_leave_nothing_behind(page: Any) -> None
         lambda session, hand: session.ask(lambda: [][1]),
     ],
 )
-def test_a_request_that_cannot_be_met_is_told_and_nothing_ends(
+def test_a_failed_request_is_reported_and_the_session_goes_on(
     session: CharacterSession, harm: Callable[[Any, str], None]
 ) -> None:
     session.take("hand", session.skin[tip(session)])
@@ -926,7 +926,7 @@ def test_ctrl_c_while_it_builds_ends_it_cleanly(tmp_path: Path) -> None:
         (["x", "--host", "192.0.2.1"], "192.0.2.1"),
     ],
 )
-def test_what_cannot_be_viewed_is_told_in_a_line(
+def test_invalid_view_requests_are_one_line_errors(
     words: list[str], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from supple.app.viewer.serve import run_view

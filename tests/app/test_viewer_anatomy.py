@@ -87,7 +87,7 @@ def test_one_side_can_be_changed_alone(subject: CharacterSubject):
     assert editing.waiting == ("thigh.L",)
 
 
-def test_flesh_heeds_what_is_firm_while_it_moves(subject: CharacterSubject):
+def test_a_change_of_firmness_acts_on_moving_flesh(subject: CharacterSubject):
     session = Session(subject)
     session.advance(10)
     editing_of(subject).choose("chest", "firm")
@@ -123,7 +123,7 @@ def test_a_rebuilt_model_goes_on_where_the_motion_is(subject: CharacterSubject):
     assert len(model.fixed) > len(before.fixed)
 
 
-def test_what_is_viewed_is_what_is_baked_with_that_anatomy(subject, body):
+def test_the_viewed_motion_is_the_one_baked_with_that_anatomy(subject, body):
     editing = editing_of(subject)
     baked = bake(body, anatomy=editing.anatomy, rate=30)
     session = Session(subject)
@@ -164,7 +164,7 @@ def test_a_page_can_only_choose_what_there_is(subject: CharacterSubject):
 # Files
 
 
-def test_what_is_saved_is_what_bake_takes(subject, body, tmp_path):
+def test_bake_accepts_the_saved_anatomy(subject, body, tmp_path):
     editing = editing_of(subject)
     editing.choose("chest", "soft")
     editing.save(tmp_path, "body.anatomy.json")

@@ -109,7 +109,7 @@ def test_tuning_to_what_it_was_changes_no_bit():
     assert np.array_equal(one.simulator.coordinates, two.simulator.coordinates)
 
 
-def test_what_sliders_did_can_be_told_to_supple_curves():
+def test_slider_settings_are_shown_as_options_of_supple_curves():
     from supple.app.viewer.panels.curves_panel import curve_options
 
     shown = subject()

@@ -68,7 +68,7 @@ def swinging(session: BodySession) -> BodySession:
 # Steps -------------------------------------------------------------------------------------
 
 
-def test_steps_are_the_simulators_own_whatever_the_clock_and_whoever_looks(model):
+def test_steps_do_not_depend_on_clock_speed_or_on_viewers(model):
     runs = {}
     for speed in (1.0, 0.1):
         session = Session(BodySubject(model))
@@ -236,7 +236,7 @@ def test_reset_lets_go_and_lays_it_at_rest(session):
     assert away(session) < 1e-6
 
 
-def test_what_pages_send_cannot_break_it(session):
+def test_bad_values_from_pages_do_no_harm(session):
     for bad in (np.nan, np.inf, -np.inf, 1e300):
         session.ask(session.subject.stiffen, 0, bad)
         session.ask(session.subject.damp, bad)
@@ -253,7 +253,7 @@ def test_what_pages_send_cannot_break_it(session):
     assert np.isfinite(session.subject.simulator.q).all()
 
 
-def test_what_goes_beyond_all_numbers_begins_anew_and_says_so(session, monkeypatch):
+def test_a_diverging_body_restarts_with_a_message(session, monkeypatch):
     def diverges(steps: int) -> None:
         raise SolverError("the simulation diverges")
 
@@ -315,7 +315,7 @@ def test_a_wild_hand_does_not_tear_what_is_free(loose):
         assert shape < loose.surface.size
 
 
-def test_what_falls_out_of_sight_begins_anew(loose):
+def test_a_body_that_falls_out_of_sight_restarts(loose):
     session = Session(BodySubject(loose))
     home = session.subject.simulator.centre
     session.subject.fall("down (-y)")
@@ -346,7 +346,7 @@ def test_view_serves_a_body_on_this_computer_only(model, tmp_path, capsys):
         *({"model": Path("a")}, {"folder": Path("a")}),
     ],
 )
-def test_what_only_characters_have_is_refused(tmp_path, told):
+def test_options_for_characters_are_refused_for_bodies(tmp_path, told):
     from supple.app.viewer.serve import run_view
 
     with pytest.raises(SuppleError, match="is for characters"):

@@ -119,7 +119,7 @@ def test_flesh_of_an_endless_action_is_endless(blender: Any):
         ("bone", "use a factor above 0"),
     ],
 )
-def test_what_goes_wrong_is_one_message_and_nothing_is_left_behind(
+def test_failures_are_one_message_and_leave_nothing_behind(
     blender: Any, tmp_path: Path, way: str, said: str
 ):
     found = blender("failing", {"STAND_IN": way}, way=way, kept=str(tmp_path))
@@ -139,7 +139,7 @@ def test_cancelling_ends_the_other_process_and_leaves_nothing(blender: Any, tmp_
     assert not found["left"]
 
 
-def test_what_is_painted_and_set_is_told_to_supple(blender: Any):
+def test_paint_and_settings_are_passed_to_supple(blender: Any):
     found = blender("painted", kept=blender.kept)
     assert found["stiffness"] == pytest.approx([10, 10, 1, 0])
     assert found["rigid"] == pytest.approx([0, 0.75, 0])
@@ -150,7 +150,7 @@ def test_what_is_painted_and_set_is_told_to_supple(blender: Any):
     assert "--stiffness" in words
 
 
-def test_what_make_blender_packs_is_a_valid_extension(blender_python: Path, tmp_path: Path):
+def test_make_blender_packs_a_valid_extension(blender_python: Path, tmp_path: Path):
     root = Path(__file__).resolve().parents[2]
     subprocess.run([sys.executable, root / "tools/build_addon.py", tmp_path], check=True)
     (archive,) = tmp_path.glob("supple-blender-*.zip")

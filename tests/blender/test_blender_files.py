@@ -141,7 +141,7 @@ def test_the_command_bakes_both_ways_at_the_scenes_frames(
     assert [clip["name"] for clip in json.loads(done.stdout)["clips"]] == sorted(TAKES)
 
 
-def test_what_a_blend_file_holds_can_be_written_as_fbx_and_as_glb(
+def test_a_blend_file_can_be_written_as_fbx_and_as_glb(
     blender: Any, files: dict[str, Path], tmp_path: Path
 ):
     bakes = baked_with(files[".blend"])
@@ -196,7 +196,7 @@ def test_own_shape_keys_stay_and_flesh_comes_behind_them(blender: Any, tmp_path:
     assert farthest(shown, alone, bakes) <= ERROR
 
 
-def test_what_modifiers_make_gets_a_cache_beside_a_blend_file_and_no_fbx(
+def test_meshes_of_modifiers_get_a_cache_beside_a_blend_file_and_no_fbx(
     blender: Any, tmp_path: Path
 ):
     source, target = tmp_path / "fine.blend", tmp_path / "soft.blend"
@@ -400,7 +400,7 @@ def stand_in(path: Path, does: str) -> Path:
     return path
 
 
-def test_the_program_is_asked_without_settings_and_scripts(
+def test_blender_runs_without_user_settings_and_scripts(
     blender_python: Path, files: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     words = tmp_path / "words"

@@ -57,7 +57,7 @@ def test_wrong_usage_exits_with_two_and_no_traceback(arguments):
         assert done.stdout + done.stderr
 
 
-def test_what_cannot_be_done_exits_with_one_and_one_line(tmp_path):
+def test_failures_exit_with_one_and_one_line(tmp_path):
     occupied = tmp_path / "file"
     occupied.write_text("a file where a folder is wanted")
     done = run("demo", "--output", str(occupied), "--quiet")
@@ -115,7 +115,7 @@ def test_bench_elastic_refuses_absurd_sizes(capsys, sizes, words):
         ("nothing.glb", 1, "there is no such file"),
     ],
 )
-def test_info_tells_what_a_file_holds_or_one_line_of_why_not(assets, file, status, words):
+def test_info_describes_a_file_or_gives_a_one_line_error(assets, file, status, words):
     done = run_here("info", str(assets / file))
     assert done.returncode == status
     assert words in done.stdout + done.stderr
@@ -190,7 +190,7 @@ def test_the_list_of_commands_says_what_the_command_says_of_itself(name):
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_a_script_for_each_shell_knows_commands_and_options(shell):
+def test_a_script_for_each_shell_completes_commands_and_options(shell):
     done = run_here("completion", shell)
     assert done.returncode == 0
     for word in ("bake", "reproduce", "growth", "engine", "flesh", "jelly"):

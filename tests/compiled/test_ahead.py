@@ -179,7 +179,7 @@ else:
     not can_run((get_process_triple(), "", X86_64_V3["NUMBA_CPU_FEATURES"])),
     reason="not a processor with AVX2",
 )
-def test_code_that_came_with_the_package_is_found_and_fits_whoever_can_run_it(tmp_path):
+def test_code_shipped_with_the_package_is_found_and_runs_on_supported_processors(tmp_path):
     (tmp_path / "ahead_module.py").write_text(SOURCE)
     made = tmp_path / "made"
 
@@ -229,7 +229,7 @@ def test_types_can_be_read_back():
     assert parsed(spelled(types.Omitted(None))) == types.Omitted(None)
 
 
-def test_what_has_no_place_has_no_line():
+def test_argument_types_without_a_text_form_are_refused():
     with pytest.raises(ValueError, match="no text"):
         line_of(1.0, ["it"], "here:there", (types.literal(3),))
 

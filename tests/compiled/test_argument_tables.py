@@ -40,7 +40,7 @@ def test_compiled_functions_see_arrays_numbers_and_nested_tuples(yes, total):
     assert out[0] == total
 
 
-def test_what_is_bound_is_the_array_itself_not_a_copy():
+def test_a_bound_argument_is_the_array_itself_not_a_copy():
     content, out = tables(), np.zeros(1)
     bound = ArgumentTable(content)
     content[0][:] = 1

@@ -101,7 +101,7 @@ def hits(function: Any) -> int:
     return sum(function.stats.cache_hits.values())
 
 
-def test_what_has_not_changed_is_not_compiled_again(load):
+def test_unchanged_functions_are_not_compiled_again(load):
     assert load().outer(3.0) == 6.0
     again = load(words="Twice as much.").outer  # words are no code
     assert again(3.0) == 6.0
@@ -123,7 +123,7 @@ def test_a_change_in_another_file_is_noticed(load, changed, result):
     assert load(**changed).outer(3.0) == result
 
 
-def test_functions_made_alike_are_told_apart(load):
+def test_functions_of_the_same_factory_are_distinguished(load):
     assert load().both(3.0) == 9.0
     assert load(twice=7.0).both(3.0) == 24.0
 
@@ -148,7 +148,7 @@ def test_a_file_that_cannot_be_read_is_written_anew(load, tmp_path):
     assert hits(mended) == 1
 
 
-def test_what_an_older_version_left_is_removed(load, tmp_path):
+def test_files_of_an_older_version_are_removed(load, tmp_path):
     load().outer(3.0)
     old = {each.name for each in (tmp_path / "__pycache__").glob("outer_module.outer.*")}
     load(factor=5.0).outer(3.0)

@@ -19,7 +19,7 @@ def force(velocity: np.ndarray) -> np.ndarray:
     return np.array(friction_force(MU, LOAD, *velocity, *way_out())[:3])
 
 
-def test_what_slides_is_braked_by_mu_times_the_load_against_its_way():
+def test_sliding_friction_is_mu_times_the_load_against_the_motion():
     rng = np.random.default_rng(0)
     for velocity in rng.normal(size=(50, 3)):
         along = velocity - way_out() * (velocity @ way_out())
@@ -49,12 +49,12 @@ def test_the_weight_is_the_part_of_the_derivative_that_stays_positive():
     )
 
 
-def test_what_is_pulled_away_is_not_rubbed():
+def test_a_separating_contact_has_no_friction():
     assert friction_weight(MU, -LOAD, 1.0) == 0.0
     assert friction_weight(0.0, LOAD, 0.0) == 0.0
 
 
 @pytest.mark.parametrize("value", [-0.1, np.nan, 11, "slippery", None])
-def test_a_friction_that_is_none_is_refused(value):
+def test_invalid_friction_is_refused(value):
     with pytest.raises(SuppleError, match="friction"):
         checked_friction(value)

@@ -98,7 +98,7 @@ def test_distances_and_velocities_are_those_of_the_world():
     np.testing.assert_allclose(box.place[:3, 3], [-0.1, 0, 0])
 
 
-def test_what_is_led_has_the_velocities_that_lead_there():
+def test_a_kinematic_object_has_the_velocity_of_its_path():
     led = RigidObject(Capsule((0, 0, 0), (0.4, 0, 0), 0.1), moved=True)
     goal = np.eye(4)
     goal[:3, :3] = Rotation.from_rotvec([0, 0, 0.2]).as_matrix()
@@ -165,7 +165,7 @@ BALL = Sphere((0, 0, 0), 0.1)
         (lambda: RigidObject(BALL, moved=True).moved_to(np.eye(4), 0), "must be positive"),
     ],
 )
-def test_what_is_no_object_is_refused_in_one_line(make: Any, words: str):
+def test_invalid_objects_are_refused_in_one_line(make: Any, words: str):
     with pytest.raises(SuppleError, match=words) as error:
         make()
     assert "\n" not in str(error.value)

@@ -224,7 +224,7 @@ def test_lists_float32_and_read_only_arrays_are_taken():
         assert body.energy(same) == expected
 
 
-def test_what_is_no_material_or_does_not_fit_the_mesh_is_an_error():
+def test_invalid_materials_and_wrong_sizes_are_errors():
     mesh = crooked_beam()
     with pytest.raises(SuppleError, match="needs a Material"):
         ElasticBody(mesh, "stvk")  # type: ignore[arg-type]

@@ -157,7 +157,7 @@ def test_stiffness_and_obstacles_are_set_or_refused_in_one_line(name, setting, v
 
 
 @pytest.mark.parametrize("name", ENGINES)
-def test_what_a_model_saves_is_loaded_for_the_engine_it_is_for(name, tmp_path):
+def test_a_saved_model_is_loaded_for_its_engine(name, tmp_path):
     model, path = built(name), tmp_path / "model.file"
     model.save(path)
     loaded = supple.load_model(path)

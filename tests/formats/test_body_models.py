@@ -209,7 +209,7 @@ def test_damaged_bodies_are_refused_in_one_line(damage, tmp_path):
     assert "\n" not in str(error.value)
 
 
-def test_objects_that_nobody_needs_do_no_harm(tmp_path):
+def test_unneeded_objects_do_no_harm(tmp_path):
     fields = body_fields() | {"joint2num": np.array({"a": 1}, dtype=object)}
     np.savez(tmp_path / "x.npz", **fields)
     assert supple.load(tmp_path / "x.npz").has_mesh
@@ -232,7 +232,7 @@ def test_archives_that_declare_more_than_they_have_are_refused_before_memory_is_
             supple.load(tmp_path / "c.npz")
 
 
-def test_what_is_something_else_says_so(tmp_path):
+def test_files_of_another_kind_are_named(tmp_path):
     np.savez(tmp_path / "walk.npz", poses=np.zeros((4, 72)))
     with pytest.raises(FormatError, match="is a motion; give the body"):
         supple.load(tmp_path / "walk.npz")

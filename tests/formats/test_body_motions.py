@@ -123,7 +123,7 @@ def test_hand_clips_are_counted_from_flat_or_mean_and_may_be_components(flat, bo
     np.testing.assert_allclose(found, expected(fields, whole + base, np.zeros(10)), atol=1e-12)
 
 
-def test_up_can_be_told_and_is_guessed_where_the_file_is_not_of_amass(body, tmp_path):
+def test_up_can_be_given_and_is_guessed_for_files_not_of_amass(body, tmp_path):
     upright = np.zeros((FRAMES, 72))
     np.savez(tmp_path / "y.npz", poses=upright, fps=30)
     upright[:, 0] = np.pi / 2  # y of the body is z of the world

@@ -92,7 +92,7 @@ def _saved(path, curves, **options):
     return path
 
 
-def test_what_a_bvh_cannot_hold_is_said(curves, bent, tmp_path):
+def test_curves_that_a_bvh_cannot_hold_are_reported(curves, bent, tmp_path):
     character = curves.character
     with pytest.warns(match="1 curves of weights"):
         supple.save(tmp_path / "x.bvh", made(character, ["belly", "wag.r*"]))

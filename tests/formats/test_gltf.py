@@ -117,7 +117,7 @@ def test_root_motion_is_taken_out_of_the_pose(assets):
         ("Fox", ["79.03 units tall, which cannot be metres; read as centimetres"]),
     ],
 )
-def test_quirks_of_real_files_are_told_and_lived_with(assets, name, words):
+def test_quirks_of_real_files_are_reported_and_tolerated(assets, name, words):
     path = assets / "gltf_characters" / f"{name}.glb"
     with pytest.warns(SuppleWarning) as caught:
         character = load(path)

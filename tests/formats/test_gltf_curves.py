@@ -256,7 +256,7 @@ def test_the_body_itself_can_be_free_though_its_motion_is_the_roots(tmp_path):
     assert apart(skins(again, "clip", curves.times), curves) <= 1e-6
 
 
-def test_a_record_that_another_program_has_broken_is_told_in_a_line(tmp_path):
+def test_a_record_broken_by_another_program_is_a_one_line_error(tmp_path):
     file = tail_file(tmp_path / "tail.glb")
     supple.save(tmp_path / "curves.glb", made(supple.load(file)))
     data = (tmp_path / "curves.glb").read_bytes()
@@ -277,7 +277,7 @@ def test_a_record_that_another_program_has_broken_is_told_in_a_line(tmp_path):
         assert (tmp_path / "back.glb").read_bytes() == broken
 
 
-def test_what_cannot_be_written_is_refused_in_a_line_and_nothing_is_left(sample, tmp_path):
+def test_failed_writes_are_one_line_errors_and_leave_no_file(sample, tmp_path):
     _, curves = sample
     character = curves.character
     bare = Character("bare", character.surface, character.rig, character.motions)

@@ -284,7 +284,7 @@ def test_quantised_morphs_weights_and_pointers(tmp_path: Path) -> None:
     np.testing.assert_allclose(found[1, [0, 3]], [[0.0, 2.1, 0.0], [140.0, 0.0, 0.0]], atol=1e-7)
 
 
-def test_what_is_not_supported_is_said(tmp_path: Path) -> None:
+def test_unsupported_features_are_named(tmp_path: Path) -> None:
     b = skinned_octahedron()
     b.json["extensionsUsed"] = ["EXT_meshopt_compression"]
     with pytest.raises(ValueError, match="EXT_meshopt_compression is not supported"):

@@ -266,7 +266,7 @@ def test_a_mirrored_mesh_is_not_inside_out(tmp_path):
     assert character.warnings == ()
 
 
-def test_a_sheared_matrix_is_told(tmp_path):
+def test_a_sheared_matrix_is_reported(tmp_path):
     b = Builder()
     mesh = {
         "attributes": {"POSITION": b.accessor(OCTAHEDRON)},
@@ -335,7 +335,7 @@ def test_a_required_extension_that_is_not_known_is_named(tmp_path, name):
         load_gltf(b.save_glb(tmp_path / "a.glb"))
 
 
-def test_required_extensions_of_looks_do_no_harm(tmp_path):
+def test_required_extensions_of_appearance_do_no_harm(tmp_path):
     b = skinned_octahedron()
     names = ["KHR_materials_unlit", "KHR_texture_transform", "EXT_texture_webp"]
     b.json["extensionsUsed"] = b.json["extensionsRequired"] = names

@@ -140,7 +140,7 @@ def test_every_kind_of_file_plays_the_simulation(assets, tmp_path, name):
     assert not new_issues(source, tmp_path / "soft.glb")
 
 
-def test_what_was_saved_loads_and_plays_the_same(assets, tmp_path):
+def test_a_saved_file_loads_and_plays_the_same(assets, tmp_path):
     baked = baked_on(quietly(assets / "gltf_characters" / "Fox.glb"))
     save(tmp_path / "soft.glb", baked)
     again = quietly(tmp_path / "soft.glb", flesh=True)
@@ -409,7 +409,7 @@ def test_buffers_and_pictures_beside_a_file_are_taken_in(tmp_path):
         assert len(tree["buffers"]) == 1
 
 
-def test_chunks_and_extensions_nobody_knows_are_kept(tmp_path):
+def test_unknown_chunks_and_extensions_are_kept(tmp_path):
     builder = skinned_octahedron()
     builder.animate(3, "rotation", [0, 1], [turn(2, 0.3), turn(2, 0.9)])
     builder.json |= {"extensionsUsed": ["ACME_x"], "extensions": {"ACME_x": {"π": [1e-7, None]}}}
@@ -574,7 +574,7 @@ def test_bad_frames_targets_and_options_are_errors(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"in.glb", "taken.glb"}
 
 
-def test_joints_scaled_to_nothing_give_no_spikes_and_what_is_given_up_is_told(tmp_path):
+def test_joints_scaled_to_zero_give_no_spikes_and_losses_are_reported(tmp_path):
     builder = skinned_octahedron()
     builder.animate(3, "rotation", [0, 1], [turn(2, 0.3), turn(2, 0.9)])
     builder.animate(3, "scale", [0, 0.5, 0.8, 1], [[1, 1, 1], [1, 1, 1], [0, 0, 0], [0, 0, 0]])

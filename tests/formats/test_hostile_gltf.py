@@ -245,7 +245,7 @@ def test_a_generated_broken_file_is_an_error_that_says_what(tmp_path, name):
         assert any(word.replace("\\", "") in said for word in words.split("|"))
 
 
-def test_what_the_broken_files_were_made_from_is_sound(tmp_path):
+def test_the_originals_of_the_broken_files_are_valid(tmp_path):
     character, said = outcome(save(tmp_path / "a.gltf", changed()))
     assert character is not None
     assert said == "a.gltf: has 3 open edges (first at vertex 0); continuing"
@@ -314,7 +314,7 @@ def test_a_clip_of_years_is_read_without_filling_it(tmp_path):
         ({"joint": 7}, "follows joint 7 of a skin that has 2"),
     ],
 )
-def test_weights_that_make_no_sense_are_told(tmp_path, change, words):
+def test_invalid_weights_are_reported(tmp_path, change, words):
     b = skinned_octahedron()
     attributes = b.json["meshes"][0]["primitives"][0]["attributes"]
     if "weights" in change:

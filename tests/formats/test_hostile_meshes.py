@@ -218,7 +218,7 @@ def test_a_generated_broken_file_is_an_error_that_says_what(tmp_path, capfd, nam
     assert capfd.readouterr() == ("", "")
 
 
-def test_what_the_broken_files_were_made_from_is_sound(tmp_path):
+def test_the_originals_of_the_broken_files_are_valid(tmp_path):
     sound = {
         "a.mesh": MESH % (b"1", b"1", b"1 2 3 4 0\n"),
         "a.vtk": VTK % (b"UNSTRUCTURED_GRID", b"4", b"5", b"3"),
@@ -230,7 +230,7 @@ def test_what_the_broken_files_were_made_from_is_sound(tmp_path):
         np.testing.assert_allclose(read_tets(tmp_path / name).volumes(), [1 / 6])
 
 
-def test_bytes_after_the_last_stl_triangle_are_told(tmp_path):
+def test_bytes_after_the_last_stl_triangle_are_reported(tmp_path):
     facet = struct.pack("<12fH", 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0)
     (tmp_path / "a.stl").write_bytes(bytes(80) + struct.pack("<I", 1) + facet * 2)
     mesh, messages = read_with_warnings(tmp_path / "a.stl")

@@ -111,7 +111,7 @@ def test_an_odd_file_is_read_with_named_warnings(assets, file):
     assert all(any(text in message for message in messages) for text in expected), messages
 
 
-def test_what_the_parser_says_reaches_the_reader(assets):
+def test_parser_messages_reach_the_user(assets):
     paths = sorted((assets / "hostile_usd/parse").iterdir())
     with ThreadPoolExecutor(2) as pool:
         messages = list(pool.map(message_of, paths))
@@ -373,7 +373,7 @@ def test_usd_is_imported_once_for_several_files_whatever_happens_to_one(tmp_path
     assert len(started) == 1
 
 
-def test_what_takes_forever_is_ended_and_the_next_file_is_read(tmp_path, started, monkeypatch):
+def test_a_hanging_reader_is_ended_and_the_next_file_is_read(tmp_path, started, monkeypatch):
     with monkeypatch.context() as patch:
         test_a_file_that_takes_forever_is_given_up(tmp_path, patch)
     assert started[0].returncode is not None
@@ -465,7 +465,7 @@ def test_nothing_is_imported_from_the_working_folder(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("file", ["missing.usda", "folder.usd", "wrong.obj"])
-def test_what_is_no_usd_file_is_refused_before_usd_sees_it(tmp_path, file):
+def test_files_that_are_not_usd_are_refused_before_usd_opens_them(tmp_path, file):
     (tmp_path / "folder.usd").mkdir()
     (tmp_path / "wrong.obj").write_text("v 0 0 0")
     refusal(tmp_path / file)

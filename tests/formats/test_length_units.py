@@ -40,7 +40,7 @@ def octahedron(path: Path) -> Path:
 
 
 @pytest.mark.parametrize("metres", [0.01, 0.0254, 100.0])
-def test_a_told_unit_scales_surface_rig_and_root_of_a_gltf_file(tmp_path, metres):
+def test_a_given_unit_scales_surface_rig_and_root_of_a_gltf_file(tmp_path, metres):
     path = octahedron(tmp_path / "a.glb")
     own, told = supple.load(path), supple.load(path, metres_per_unit=metres)
     assert (own.metres_per_unit, told.metres_per_unit) == (1.0, metres)
@@ -50,7 +50,7 @@ def test_a_told_unit_scales_surface_rig_and_root_of_a_gltf_file(tmp_path, metres
         np.testing.assert_allclose(its[:3, :3], mine[:3, :3], atol=1e-12)
 
 
-def test_a_tall_file_is_in_metres_if_that_is_told(assets):
+def test_a_tall_file_is_in_metres_if_requested(assets):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", SuppleWarning)
         character = supple.load(assets / "gltf_characters" / "Fox.glb", metres_per_unit=1)
@@ -58,7 +58,7 @@ def test_a_tall_file_is_in_metres_if_that_is_told(assets):
     assert not [each for each in caught if "CENTIMETRES" in str(each.message)]
 
 
-def test_what_is_saved_keeps_the_unit_of_the_file(tmp_path):
+def test_a_saved_file_keeps_its_unit(tmp_path):
     path = octahedron(tmp_path / "a.glb")
     shown = []
     for metres in (1.0, 0.01):
@@ -74,7 +74,7 @@ def test_what_is_saved_keeps_the_unit_of_the_file(tmp_path):
         np.testing.assert_allclose(shown[1][key], places, atol=1e-3)
 
 
-def test_a_told_unit_goes_before_that_of_a_stage(tmp_path):
+def test_a_given_unit_overrides_that_of_a_usd_stage(tmp_path):
     pytest.importorskip("pxr", reason="USD comes with the extra supple[usd]")
     (tmp_path / "a.usda").write_text(USD.format(unit="metersPerUnit = 0.01"))
     (tmp_path / "b.usda").write_text(USD.format(unit=""))
@@ -89,7 +89,7 @@ def test_a_told_unit_goes_before_that_of_a_stage(tmp_path):
 
 
 @pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf"), 1e-30, 1e30, "cm", [1, 2]])
-def test_what_is_no_length_is_refused_in_a_line(tmp_path, value):
+def test_invalid_lengths_are_one_line_errors(tmp_path, value):
     path = octahedron(tmp_path / "a.glb")
     with pytest.raises(SuppleError, match=r"^metres_per_unit") as caught:
         supple.load(path, metres_per_unit=value)
@@ -106,7 +106,7 @@ def test_units_are_read_by_symbol_or_number():
             metres_in(word)
 
 
-def test_info_tells_the_size_in_metres_and_the_unit(tmp_path, capsys):
+def test_info_shows_the_size_in_metres_and_the_unit(tmp_path, capsys):
     path = octahedron(tmp_path / "a.glb")
     found = []
     for more in ((), ("--unit", "in")):
@@ -119,7 +119,7 @@ def test_info_tells_the_size_in_metres_and_the_unit(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("command", ["bake", "build", "view"])
-def test_scenes_have_no_unit_to_be_told(command, capsys):
+def test_a_unit_is_refused_for_scenes(command, capsys):
     with pytest.raises(SystemExit):
         main([command, "x", "--unit", "cm", "--quiet"])
     assert "x: is in metres; --unit is for files of characters" in capsys.readouterr().err

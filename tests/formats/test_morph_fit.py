@@ -189,7 +189,7 @@ def test_more_frames_than_are_looked_at_are_fitted_all_the_same(monkeypatch):
     assert error_of(offsets, shapes, weights) <= 1.01e-3
 
 
-def test_what_cannot_be_reached_is_told_and_costs_few_shapes():
+def test_an_unreachable_tolerance_is_reported_and_costs_few_shapes():
     """Offsets that were kept small miss their goal; no number of shapes helps."""
     offsets = moving(5)
     goal = offsets.copy()
@@ -199,7 +199,7 @@ def test_what_cannot_be_reached_is_told_and_costs_few_shapes():
     assert len(shapes) <= 5
 
 
-def test_at_most_so_many_shapes_can_be_asked_for():
+def test_the_number_of_shapes_can_be_limited():
     offsets = moving(9)
     shapes, weights, reached = fit_morphs(offsets, None, 1.0, 1e-4, most=4)
     assert len(shapes) == 4

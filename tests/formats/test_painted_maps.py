@@ -67,7 +67,7 @@ def test_other_attributes_are_none_of_ours(body, tmp_path):
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -3.0, 7.0])
-def test_values_that_cannot_be_are_cut_and_told(body, tmp_path, bad):
+def test_invalid_values_are_clamped_and_reported(body, tmp_path, bad):
     paint = np.ones(len(body.surface.vertices))
     paint[5] = bad
     found = saved(body, tmp_path, _SUPPLE_RIGID=paint)
@@ -140,7 +140,7 @@ def test_usd_primvars_of_every_kind_paint_points(tmp_path: Path, primvar: str, w
         'token[] primvars:supple:rigid = ["a", "b", "c", "d", "e", "f"] (interpolation = "vertex")',
     ],
 )
-def test_usd_primvars_that_do_not_fit_are_left_out_and_told(tmp_path: Path, primvar: str):
+def test_usd_primvars_of_wrong_size_are_skipped_and_reported(tmp_path: Path, primvar: str):
     pytest.importorskip("pxr", reason="usd-core is not installed")
     path = tmp_path / "body.usda"
     path.write_text(STAGE.format(primvar=primvar))

@@ -141,7 +141,7 @@ def test_alembic_says_what_to_install_where_it_is_absent(baked, tmp_path, monkey
 
 
 @pytest.mark.parametrize("suffix", [*WRITERS, ".abc"])
-def test_what_cannot_be_written_says_so_in_a_line_and_leaves_nothing(suffix, baked, tmp_path):
+def test_failed_writes_are_one_line_errors_and_leave_nothing(suffix, baked, tmp_path):
     write = WRITERS.get(suffix, write_abc)
     if write is write_abc:
         pytest.importorskip("alembic3d", reason="Alembic comes with the extra supple[alembic]")
@@ -258,7 +258,7 @@ def test_the_mesh_beside_is_known_before_it_is_written(suffix, baked, tmp_path):
         check_target(target, baked.character)
 
 
-def test_files_have_the_rights_of_new_files_and_nobody_touches_the_umask(tmp_path, monkeypatch):
+def test_files_have_the_rights_of_new_files_and_the_umask_stays(tmp_path, monkeypatch):
     (tmp_path / "plain").touch()
     monkeypatch.setattr("os.umask", lambda mask: pytest.fail("changed for all threads"))
     write_whole(tmp_path / "ours", b"data")

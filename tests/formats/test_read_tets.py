@@ -97,7 +97,7 @@ def test_medit_coordinates_keep_all_their_digits(assets):
         ("a.vtk", "vtk42", {"binary": False}),
     ],
 )
-def test_what_another_library_wrote_is_read_back(tmp_path, name, kind, options):
+def test_files_written_by_another_library_are_read(tmp_path, name, kind, options):
     path = tmp_path / name
     meshio.write(path, meshio.Mesh(POSITIONS, [("tetra", TETS)]), file_format=kind, **options)
     assert_same(read_tets(path))

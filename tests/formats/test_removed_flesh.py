@@ -159,7 +159,7 @@ def test_odd_bytes_of_a_glb_come_back(tmp_path):
     assert_replaced_and_removed(source, tmp_path, ".glb")
 
 
-def test_what_is_read_is_the_character_without_flesh_and_that_is_said(tmp_path):
+def test_the_character_is_read_without_flesh_and_this_is_reported(tmp_path):
     source = tail_file(tmp_path / "tail.glb")
     baked = with_flesh(supple.load(source))
     once = saved(tmp_path / "once.glb", baked)
@@ -183,7 +183,7 @@ def test_a_new_animation_goes_with_the_flesh(tmp_path):
     assert list(loaded(once).motions) == ["clip"]
 
 
-def test_what_has_no_flesh_or_another_name_is_refused_in_a_line(tmp_path):
+def test_files_without_flesh_and_unknown_names_are_one_line_errors(tmp_path):
     source = tail_file(tmp_path / "tail.glb")
     with pytest.raises(FormatError, match="has no flesh of Supple's to remove"):
         remove_flesh(tmp_path / "back.glb", source)
@@ -274,7 +274,7 @@ def test_shapes_that_an_artist_added_since_stay(tmp_path):
     assert names[-3:] == ["belly", "cheek", "smile"]
 
 
-def test_flesh_that_cannot_be_told_apart_is_warned_of(tmp_path):
+def test_flesh_that_cannot_be_separated_gives_a_warning(tmp_path):
     source = tail_file(tmp_path / "tail.glb")
     once = saved(tmp_path / "once.glb", with_flesh(supple.load(source)))
     other = saved_by_others(once, tmp_path / "other.glb", marks=False)

@@ -31,7 +31,7 @@ def test_arrays_are_those_that_were_pickled(protocol):
         np.testing.assert_array_equal(found[name], wanted)
 
 
-def test_objects_that_nobody_wants_are_passed_over():
+def test_unneeded_objects_are_skipped():
     fields = {"f": np.eye(3), "joint2num": np.array({"wrist": 20}, dtype=object)}
     data = pickle.dumps(fields, protocol=2)
     np.testing.assert_array_equal(read_pickle(data, "a.pkl", ["f"])["f"], np.eye(3))

@@ -340,7 +340,7 @@ def test_the_walking_man_is_the_same_man_in_both_formats(assets):
     assert np.abs(off).max() < 1e-3 * gltf.surface.size
 
 
-def test_what_hangs_on_no_joint_goes_along_when_a_motion_is_new(tmp_path):
+def test_parts_without_a_joint_follow_a_new_motion(tmp_path):
     from helpers.gltf_reference import Reference
 
     nodes = worm(

@@ -127,7 +127,7 @@ def test_where_a_file_holds_one_motion_each_gets_its_own(tmp_path):
     assert supple.save(tmp_path / "one.npz", [first])["path"] == str(tmp_path / "one.npz")
 
 
-def test_names_of_motions_lead_nowhere_and_are_told_apart(tmp_path):
+def test_names_of_motions_cannot_escape_the_folder_and_are_distinguished(tmp_path):
     character = swinging_x(2).character
     names = ["../../etc/passwd", "Run|fast", "run fast", "", "..", "é" * 200, "a/b\\c\0d"]
     files = clip_targets(tmp_path / "x.pc2", character, names)

@@ -165,7 +165,7 @@ def test_a_second_run_replaces_and_removing_gives_the_file_below(two_clips, tmp_
             supple.load(file, curves=False)
 
 
-def test_what_cannot_be_written_is_refused_in_a_line(two_clips, tmp_path):
+def test_unwritable_curves_are_one_line_errors(two_clips, tmp_path):
     curves = made(two_clips, ["top.r*"])
     with pytest.raises(FormatError, match="USD has no splines"):
         supple.save(tmp_path / "x.usda", curves, keys="spline")

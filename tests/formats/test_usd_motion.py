@@ -265,7 +265,7 @@ def refused(path, baked, words, **options):
     assert before is None or sorted(path.parent.iterdir()) == before
 
 
-def test_what_cannot_be_written_says_so_in_a_line_and_leaves_nothing(two_clips, tmp_path):
+def test_failed_writes_are_one_line_errors_and_leave_nothing(two_clips, tmp_path):
     baked = with_waves(two_clips)
     target = tmp_path / "soft.usda"
     refused(tmp_path / "soft.glb", baked, "soft.glb: .*is not USD")
@@ -308,7 +308,7 @@ def test_a_layer_that_the_character_needs_is_not_written_over(two_clips, tmp_pat
     check_target(tmp_path / "softer.usda", soft)
 
 
-def test_what_a_character_names_is_not_written_over_there_or_not(tmp_path):
+def test_files_named_by_a_character_are_never_overwritten(tmp_path):
     (tmp_path / "two.usda").write_text(TWO_CLIPS)
     text = "#usda 1.0\n( metersPerUnit = 0.01\n subLayers = [@./two.usda@, @./gone.usda@] )\n"
     text += 'def Shader "S"\n{\n    asset inputs:file = @./maps.usdz[skin.png]@\n}\n'

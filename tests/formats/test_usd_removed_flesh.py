@@ -86,7 +86,7 @@ def test_a_package_comes_back_to_the_byte(assets, tmp_path, suffix):
     assert_replaced_and_removed(source, suffix)
 
 
-def test_what_is_read_is_the_file_below_and_that_is_said(two_clips, tmp_path):
+def test_the_layer_below_is_read_and_this_is_reported(two_clips, tmp_path):
     for name in ("soft.usda", "soft.usdz"):
         once = saved(tmp_path / name, with_flesh(supple.load(two_clips)))
         with pytest.warns(SuppleWarning, match=f"^{name}: has flesh that Supple baked") as said:
@@ -118,7 +118,7 @@ def test_names_that_do_not_fit_are_refused_in_a_line(two_clips, tmp_path):
     loaded(package)  # which has it
 
 
-def test_files_that_the_original_needs_are_told_of(two_clips, tmp_path):
+def test_files_needed_by_the_original_are_reported(two_clips, tmp_path):
     (tmp_path / "main.usda").write_text("#usda 1.0\n(subLayers = [@./two.usda@])\n")
     once = saved(tmp_path / "soft.usdz", with_flesh(loaded(tmp_path / "main.usda")))
     twice = saved(tmp_path / "more.usdz", with_flesh(loaded(once)))

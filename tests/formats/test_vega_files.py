@@ -187,7 +187,7 @@ def test_a_damaged_cub_is_an_error_of_one_line(tmp_path, data, message):
     one_line(caught, "a.cub")
 
 
-def test_files_of_another_kind_or_not_there_are_told(tmp_path):
+def test_missing_files_and_files_of_another_kind_are_errors(tmp_path):
     for reader, name in (
         (read_cub, "a.txt"),
         (read_cub, "missing.cub"),
@@ -308,7 +308,7 @@ def test_a_damaged_bou_is_an_error_of_one_line(tmp_path, text, message):
 
 
 @pytest.mark.parametrize("vertices", [[], [-1], [0.5], [[1, 2]]])
-def test_what_is_no_list_of_vertices_is_not_written(tmp_path, vertices):
+def test_invalid_lists_of_vertices_are_not_written(tmp_path, vertices):
     with pytest.raises(FormatError, match="list of vertices"):
         write_bou(tmp_path / "a.bou", vertices)
 
@@ -383,7 +383,7 @@ def test_sets_and_regions_of_hexes_give_each_its_material(tmp_path):
     assert again.regions == veg.regions
 
 
-def test_materials_that_are_missing_or_of_another_kind_are_told():
+def test_missing_materials_and_those_of_another_kind_are_errors():
     mesh = HexMesh(CORNERS, [range(8)])
     with pytest.raises(FormatError, match="element 0 of the mesh is in no region"):
         veg_material(VegFile(mesh))

@@ -208,7 +208,7 @@ def test_a_model_without_surface_is_stepped_by_reduced_forces_alone():
     assert repr(spring()) == "CubicModel(1 modes, no surface)"
 
 
-def test_what_a_cub_does_not_say_is_told_in_one_line():
+def test_calls_that_need_data_a_cub_file_lacks_are_one_line_errors():
     simulator = StvkSimulator(spring())
     for use, why in (
         (lambda: simulator.set_material(0, young=1e5), "λ and μ are not apart"),
@@ -243,7 +243,7 @@ def test_what_a_cub_does_not_say_is_told_in_one_line():
         (np.zeros((1, 3)), {"axis_weights": np.zeros((2, 1))}),
     ],
 )
-def test_what_makes_no_model_is_refused(tangent, options):
+def test_invalid_parts_of_a_model_are_refused(tangent, options):
     with pytest.raises(SuppleError) as refused:
         CubicModel(tangent, **options)
     assert "\n" not in str(refused.value)
@@ -259,7 +259,7 @@ def test_a_mass_that_is_given_is_taken():
     np.testing.assert_allclose(traces[0], traces[1], rtol=1e-9)
 
 
-def test_files_that_do_not_belong_together_are_told(model, tmp_path):
+def test_files_that_do_not_belong_together_are_errors(model, tmp_path):
     files = write_vega(tmp_path / "a.cub", model)
     write_modal_matrix(tmp_path / "fewer.U", model.basis[:, :, :3])
     write_modal_matrix(tmp_path / "smaller.U", model.basis[1:])
@@ -287,7 +287,7 @@ def test_files_that_do_not_belong_together_are_told(model, tmp_path):
         read_vega(files[0], files[1], veg)
 
 
-def test_a_force_of_no_energy_is_told_with_its_files_name(tmp_path):
+def test_a_force_without_energy_is_reported_with_its_file_name(tmp_path):
     turning = CubicForce([[1.0, 1.0], [-1.0, 1.0]], np.zeros((2, 3)), np.zeros((2, 4)))
     write_cub(tmp_path / "turning.cub", turning)
     with pytest.raises(FormatError, match="gradient of an energy") as refused:
@@ -311,7 +311,7 @@ def test_a_frequency_scaling_that_is_none_is_refused(scaling):
         read_vega(CubicForce([[1.0]], [[0.0]], [[0.0]]), frequency_scaling=scaling)
 
 
-def test_what_vegafem_would_step_wrongly_is_not_written(model, tmp_path):
+def test_models_that_vegafem_would_step_wrongly_are_not_written(model, tmp_path):
     heavier = model.with_material(0, density=900.0)
     with pytest.raises(FormatError, match="reduced mass for the identity"):
         write_vega(tmp_path / "a.cub", heavier)

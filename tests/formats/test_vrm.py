@@ -209,7 +209,7 @@ def test_curves_of_joints_that_springs_move_are_spoken_of_too(tmp_path):
     assert target.read_bytes() == source.read_bytes()
 
 
-def test_what_is_no_vrm_is_not_called_one(tmp_path):
+def test_files_without_vrm_data_are_not_called_vrm(tmp_path):
     source = vrm_file(tmp_path / "hero.glb", {"OTHER_extension": {}})
     with pytest.raises(SuppleError, match="hero is no VRM"):
         check_target(tmp_path / "soft.vrm", load(source))

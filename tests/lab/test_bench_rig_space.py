@@ -61,7 +61,9 @@ def test_the_table_shows_cases_and_a_dash_for_what_the_paper_has_not(
 
 
 @pytest.mark.parametrize(("make", "free"), [(made_trunk, 13), (made_belly, 9)])
-def test_made_characters_have_as_many_free_parameters_as_asked_for(make: Any, free: int) -> None:
+def test_generated_characters_have_the_requested_number_of_free_parameters(
+    make: Any, free: int
+) -> None:
     case = make(free, 400)
     model = supple.build(case.character, engine="rig-space", **case.options, modes=2, cubature=30)
     assert len(model.entries) == free
@@ -102,7 +104,7 @@ def test_growth_draws_a_picture_and_an_ended_run_goes_on(
     assert len(calls) == 19  # what was done is measured again
 
 
-def test_what_cannot_be_measured_is_told_in_a_line(
+def test_invalid_bench_requests_are_one_line_errors(
     path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert 'did you mean "belly"' in told(["bench", "rig-space", "bely"], capsys)

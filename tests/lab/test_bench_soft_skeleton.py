@@ -121,7 +121,7 @@ def test_growth_is_drawn_and_goes_on_where_it_was(
     assert json.loads(picture.with_suffix(".json").read_text())["complete"]
 
 
-def test_misspelt_cases_are_told(capsys: pytest.CaptureFixture[str], path: Path) -> None:
+def test_misspelt_cases_are_errors(capsys: pytest.CaptureFixture[str], path: Path) -> None:
     assert checked_cases([]) == list(CASES)
     with pytest.raises(SuppleError, match='did you mean "hand"'):
         checked_cases(["hnad"])

@@ -122,7 +122,7 @@ def test_tables_for_people_show_every_scene_and_a_dash_for_what_is_not_known(
         (["builds", "--scene", "bare"], 'did you mean "bear"?'),
     ],
 )
-def test_what_cannot_be_measured_is_one_line(
+def test_invalid_measurements_are_one_line_errors(
     arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as stopped:
@@ -231,7 +231,7 @@ def test_going_back_and_forth_never_jumps_nor_turns_at_once(duration: float) -> 
         assert np.isclose(np.abs(speed), 1).mean() > 0.8
 
 
-def test_a_motion_is_as_long_as_asked_and_a_model_without_one_tours_its_poses() -> None:
+def test_a_motion_has_the_requested_length_and_a_model_without_one_tours_its_poses() -> None:
     model = sample_model()
     poses, roots = back_and_forth(motion_of(model, "wag"), 700)
     assert poses.shape == (700, 6)
@@ -317,7 +317,7 @@ def test_steps_keep_no_memory_and_leave_no_garbage(
         (["--parts", "--engine", "full"], "--parts is for pose-space, not full"),
     ],
 )
-def test_details_of_steps_are_asked_for_one_at_a_time(
+def test_details_of_steps_are_requested_one_at_a_time(
     words: list[str], told: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ending:

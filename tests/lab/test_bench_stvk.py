@@ -94,7 +94,7 @@ def test_the_cases_are_the_papers_bodies_and_beams_of_the_stated_sizes() -> None
         (["--growth", "no/such/folder/x.png"], "folder that exists"),
     ],
 )
-def test_what_cannot_be_measured_is_refused_in_one_line(
+def test_invalid_measurements_are_refused_in_one_line(
     arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     said = told(["bench", "stvk", *arguments], capsys)

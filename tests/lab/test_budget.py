@@ -88,7 +88,7 @@ def test_without_cubature_forces_are_those_of_all_tets() -> None:
     assert np.abs(whole.surface() - projected.surface()).max() < 5e-3 * np.abs(fallen).max()
 
 
-def test_what_a_basis_holds_is_found_in_it_and_the_rest_is_not() -> None:
+def test_projection_keeps_motions_in_the_basis_and_drops_the_rest() -> None:
     model = bar()
     basis = BlendedBasis(without_cubature(model, ReducedPoses.of_model(model)))(model.poses[0])
     inside = (basis @ np.arange(1.0, 1 + model.n_modes)).reshape(-1, 3)
@@ -102,7 +102,7 @@ def test_what_a_basis_holds_is_found_in_it_and_the_rest_is_not() -> None:
 # --- Parts --------------------------------------------------------------------------------
 
 
-def test_the_truth_tells_where_its_tets_are() -> None:
+def test_the_reference_has_the_positions_of_its_tets() -> None:
     true, model = true_swing(), bar()
     assert true.flesh is not None
     skin = true.frames[9] - true.rig[9]
@@ -207,7 +207,7 @@ def test_the_command_prints_a_budget_and_draws_it(
         (["x", "--seconds", "2"], "--seconds is for supple bench --budget"),
     ],
 )
-def test_what_no_budget_can_be_made_of_is_said_in_a_line(
+def test_invalid_budget_requests_are_one_line_errors(
     words: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit, match="1"):

@@ -218,7 +218,7 @@ def test_the_reduced_simulation_is_near_the_full_one():
     assert ringing.error < 0.02
 
 
-def test_a_cut_begins_anew_for_every_simulator():
+def test_a_cut_restarts_every_simulator():
     poses = np.radians([[0.0], [10.0], [50.0], [50.0]])
     motion = Motion([0.0, 0.1, 0.2, 0.3], poses, cuts=[2])
     for simulator in (full(bar(), 1 / 30), PoseSpaceSimulator(bar(), 1 / 30)):
@@ -245,6 +245,6 @@ def test_a_cut_begins_anew_for_every_simulator():
         ),
     ],
 )
-def test_what_cannot_be_measured_is_an_error(call, words):
+def test_invalid_measurements_are_errors(call, words):
     with pytest.raises(SuppleError, match=words):
         call()

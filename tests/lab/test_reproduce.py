@@ -134,7 +134,7 @@ def test_an_item_that_fails_leaves_nothing_and_keeps_no_other_from_being_made(
     assert not (tmp_path / "other").exists()
 
 
-def test_a_later_run_adds_to_the_page_and_strangers_in_the_folder_do_no_harm(
+def test_a_later_run_adds_to_the_page_and_foreign_files_do_no_harm(
     made_up: ModuleType, tmp_path: Path
 ) -> None:
     (tmp_path / "bad.json").write_text("{ no json")

@@ -82,7 +82,7 @@ def test_modes_are_timed_beside_the_papers_frames(made: tuple[Path, dict[str, An
     assert rows[0]["frames_per_second"]["ours"] > 1
 
 
-def test_what_handles_lack_brings_the_force_towards_that_of_all_tets(
+def test_residual_modes_bring_the_force_towards_that_of_all_tets(
     made: tuple[Path, dict[str, Any]],
 ) -> None:
     rows = {row["basis"]: row for row in made[1]["tapia2021-fig13"]["rows"]}

@@ -71,7 +71,7 @@ def test_frequency_and_amplitude_of_a_swing_are_those_it_was_made_with(offset: f
     assert shrinking.amplitude < 0.9 * 0.2
 
 
-def test_what_does_not_swing_has_no_frequency() -> None:
+def test_a_constant_signal_has_no_frequency() -> None:
     with pytest.raises(SolverError, match="follow the motion for longer"):
         swing(np.arange(100.0), np.ones(100))
 

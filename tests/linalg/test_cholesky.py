@@ -109,7 +109,7 @@ def test_solves_random_definite_matrices(backend: str, n: int, density: float, s
         ("long chain", sp.diags_array([-1.0, 2.1, -1.0], offsets=[-1, 0, 1], shape=(2000, 2000))),
     ],
 )
-def test_solves_shapes_that_trees_stumble_over(name: str, matrix: sp.sparray) -> None:
+def test_solves_degenerate_elimination_trees(name: str, matrix: sp.sparray) -> None:
     check(sp.csr_array(matrix))
 
 
@@ -249,7 +249,7 @@ def test_values_that_are_not_finite_are_refused(value: float, backend: str) -> N
         factor.factorise(data)
 
 
-def test_what_does_not_fit_is_refused() -> None:
+def test_wrong_sizes_are_refused() -> None:
     matrix = random_definite(30, 60, 2)
     with pytest.raises(SolverError, match="square"):
         SparseCholesky(matrix[:10])

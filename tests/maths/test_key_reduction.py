@@ -107,7 +107,7 @@ def test_a_cut_stays_a_cut():
     assert np.allclose(keys.tangents[: np.searchsorted(keys.times, 1)], 0.2)
 
 
-def test_what_does_not_move_has_two_keys_and_a_single_sample_one():
+def test_a_constant_curve_has_two_keys_and_a_single_sample_one():
     still = reduced_keys(TIMES, np.full((len(TIMES), 4), 0.3), 0.0, "spline")
     assert len(still) == 2
     assert still.tangents is not None

@@ -57,7 +57,7 @@ def test_colours_are_light_not_numbers_in_a_file():
     ("wrap", "beyond"),
     [("repeat", [1, 0, 0]), ("clamp", [0, 1, 0]), ("mirror", [0, 1, 0])],
 )
-def test_beyond_its_edge_a_texture_goes_on_as_it_is_told(wrap, beyond):
+def test_beyond_its_edge_a_texture_follows_its_wrap_mode(wrap, beyond):
     texture = Texture("t", png(PIXELS), (wrap, wrap), smooth=False)
     assert texture.sample(np.array([[1.25, 0.25]]))[0, :3].tolist() == beyond
 
@@ -106,7 +106,7 @@ def test_a_texture_cut_off_is_warned_of_and_the_base_colour_shown():
     "data",
     [b"", b"no picture", b"\x89PNG\r\n\x1a\n", huge_png(60_000, 60_000), huge_png(9_000, 9_000)],
 )
-def test_what_is_no_picture_or_too_large_a_one_is_refused_before_it_is_decoded(data):
+def test_invalid_and_too_large_pictures_are_refused_before_decoding(data):
     with pytest.raises(FormatError):
         Texture("t", data).check()
 

@@ -126,7 +126,7 @@ def test_both_sides_of_a_flattened_part_are_no_contact() -> None:
     assert len(find_boundary_contacts(block, None, flat)) == 0
 
 
-def test_what_hangs_over_beside_a_block_does_not_touch_it() -> None:
+def test_parts_that_overhang_beside_a_block_do_not_touch_it() -> None:
     one = beam((1.0, 1.0, 1.0), (4, 4, 4))
     n = len(one.vertices)
     apart = np.concatenate([one.vertices, one.vertices + np.array([0, 3, 0])])
@@ -196,7 +196,7 @@ def test_the_same_contacts_come_in_the_same_order(
     assert own[: own.sum()].all()
 
 
-def test_what_stands_on_the_ground_or_below_touches_it(strip: TetMesh) -> None:
+def test_vertices_on_or_below_the_ground_touch_it(strip: TetMesh) -> None:
     heights = strip.vertices[:, 1]
     ground = Plane((3.0, -0.05, 8.0), (0, 7, 0))
     contacts = find_boundary_contacts(
@@ -273,7 +273,7 @@ def test_folded_flat_and_collapsed_poses_are_survived(strip: TetMesh) -> None:
     assert isinstance(find_boundary_contacts(strip, None, 1e90 * strip.vertices), BoundaryContacts)
 
 
-def test_what_makes_no_sense_is_named(strip: TetMesh) -> None:
+def test_invalid_arguments_are_named(strip: TetMesh) -> None:
     posed = strip.vertices.copy()
     posed[3, 1] = np.nan
     for wrong, what in (

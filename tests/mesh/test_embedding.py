@@ -97,7 +97,7 @@ def test_no_points_give_an_empty_matrix(ball):
 
 
 @pytest.mark.parametrize("points", [[[0, 0, np.nan]], [[1, 2]], [1, 2, 3]])
-def test_what_is_no_point_is_told(ball, points):
+def test_invalid_points_are_errors(ball, points):
     with pytest.raises(MeshError, match="point"):
         locate(points, ball)
 

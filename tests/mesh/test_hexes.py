@@ -228,7 +228,7 @@ def test_a_cantilever_is_too_stiff_by_the_shear_that_bending_hexes_cannot_avoid(
     assert moved == pytest.approx(bending / (1 + 0.5 / n**2) + shearing, rel=0.01)
 
 
-def test_what_a_body_cannot_be_made_of_is_refused():
+def test_meshes_that_cannot_be_a_body_are_refused():
     mesh = block((1, 1, 1))
     with pytest.raises(SuppleError, match="2 or 3"):
         HexBody(mesh, STVK, order=1)
@@ -247,7 +247,7 @@ def test_what_a_body_cannot_be_made_of_is_refused():
 
 
 @pytest.mark.parametrize("kind", list(MATERIALS))
-def test_a_bent_block_strained_evenly_costs_what_its_tets_cost(kind):
+def test_a_bent_block_strained_evenly_has_the_energy_of_its_tets(kind):
     mesh = block(bent=0.2)
     young = [2e5, 1e5, 1e5] if kind == "orthotropic" else YOUNG
     material = Material(kind, young, POISSON)
@@ -288,7 +288,7 @@ def test_volumes_and_boundary_are_those_of_the_shape():
     assert repr(straight) == "HexMesh(60 vertices, 24 hexes)"
 
 
-def test_an_inverted_hex_is_told_and_turned_and_its_boundary_faces_outward():
+def test_an_inverted_hex_is_reported_and_flipped_and_its_boundary_faces_outward():
     mesh = block()
     hexes = mesh.hexes.copy()
     hexes[5] = hexes[5][[4, 5, 6, 7, 0, 1, 2, 3]]
@@ -299,7 +299,7 @@ def test_an_inverted_hex_is_told_and_turned_and_its_boundary_faces_outward():
     assert wrong.oriented().sets["odd"].tolist() == [5]
 
 
-def test_tangled_flat_repeated_and_loose_parts_are_told():
+def test_tangled_flat_repeated_and_loose_parts_are_reported():
     mesh = block((3, 1, 1))
     vertices = np.vstack([mesh.vertices, [[9.0, 9, 9]]])
     tangled = mesh.hexes[0][[0, 2, 1, 3, 4, 5, 6, 7]]
@@ -384,7 +384,7 @@ def test_cubes_are_those_that_touch_the_inside_and_no_others():
 
 
 @pytest.mark.parametrize("elements", [30, 1000, 2005, 14_444])
-def test_as_many_cubes_as_asked_for_within_ten_per_cent(elements):
+def test_the_number_of_cubes_is_within_ten_per_cent_of_the_request(elements):
     turned = box((1.0, 0.4, 0.2), Rotation.from_rotvec([0.3, 0.2, 0.5]))
     for surface in (sphere(3), turned):
         assert len(voxelise(surface, elements=elements).hexes) == pytest.approx(elements, rel=0.1)
@@ -453,7 +453,7 @@ def test_of_several_pieces_the_largest_is_kept_with_a_warning_or_all_without_com
     assert hinged.components().max() == 1
 
 
-def test_progress_is_told_and_never_goes_back():
+def test_progress_is_reported_and_never_decreases():
     told: list[float] = []
     voxelise(sphere(3), elements=3000, progress=lambda part, what: told.append(part))
     assert told[0] == 0.0

@@ -63,7 +63,7 @@ def kinds(mesh: SurfaceMesh | TetMesh) -> dict[str, tuple[int, int | None]]:
         (CORNERS * 1e200, CLOSED, "vertex 1 is farther"),
     ],
 )
-def test_what_cannot_be_a_surface_is_refused_by_name(vertices, triangles, message):
+def test_invalid_surfaces_are_refused_by_name(vertices, triangles, message):
     with pytest.raises(MeshError, match=message) as caught:
         SurfaceMesh(vertices, triangles)
     assert "\n" not in str(caught.value)
@@ -120,7 +120,7 @@ def test_a_closed_outward_surface_has_no_defects_and_its_volume():
         ([*CLOSED, [1, 1, 2]], {"degenerate triangles": (1, 4)}),
     ],
 )
-def test_a_surface_tells_its_defects_where_and_how_many(triangles, expected):
+def test_a_surface_reports_the_places_and_number_of_its_defects(triangles, expected):
     assert kinds(SurfaceMesh(CORNERS, triangles)) == expected
 
 
@@ -132,13 +132,13 @@ def test_a_flat_triangle_is_degenerate_at_any_scale_and_a_small_sound_one_is_not
     assert "degenerate triangles" not in kinds(SurfaceMesh(tiny, [*CLOSED, [4, 5, 6]]))
 
 
-def test_unreferenced_vertices_are_told_of_both_kinds_of_mesh():
+def test_unreferenced_vertices_are_reported_for_both_kinds_of_mesh():
     vertices = np.concatenate([CORNERS, [[9, 9, 9]]])
     assert kinds(SurfaceMesh(vertices, CLOSED)) == {"unreferenced vertices": (1, 4)}
     assert kinds(TetMesh(vertices, [[0, 1, 2, 3]])) == {"unreferenced vertices": (1, 4)}
 
 
-def test_only_the_component_that_is_inside_out_is_told():
+def test_only_the_inside_out_component_is_reported():
     two = SurfaceMesh(
         np.concatenate([CORNERS, CORNERS + 2]), np.concatenate([CLOSED, CLOSED[:, ::-1] + 4])
     )
@@ -185,7 +185,7 @@ def test_the_boundary_is_outward_even_where_tets_are_inverted():
     assert mixed.oriented().volumes().min() > 0
 
 
-def test_a_tet_mesh_tells_its_defects_where_and_how_many():
+def test_a_tet_mesh_reports_the_places_and_number_of_its_defects():
     vertices = np.concatenate([CORNERS, CORNERS * [1, 1, -1] + [0, 0, -5], [[0.3, 0.3, 0]]])
     tets = [[0, 1, 2, 3], [4, 5, 6, 7], [3, 2, 1, 0], [0, 1, 2, 8], [0, 1, 2, 2]]
     assert kinds(TetMesh(vertices, tets)) == {
@@ -257,7 +257,7 @@ def test_elements_of_either_kind_have_a_closed_boundary_that_holds_their_volume(
 
 
 @pytest.mark.parametrize("mesh", SINGLE, ids=repr)
-def test_a_face_of_three_elements_and_a_second_part_are_told_for_either_kind(mesh):
+def test_a_face_of_three_elements_and_a_second_part_are_reported_for_either_kind(mesh):
     thrice = type(mesh)(mesh.vertices, np.repeat(mesh.elements, 3, axis=0))
     assert {defect.kind for defect in thrice.defects()} == {
         f"duplicate {mesh.plural}",

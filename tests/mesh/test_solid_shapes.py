@@ -192,7 +192,7 @@ def test_balls_around_shapes_hold_all_that_is_inside():
         assert (away <= tables.bounds[o, 3]).all()
 
 
-def test_what_only_knows_distances_is_left_to_python():
+def test_obstacles_with_only_a_distance_function_run_in_python():
     class Derived(Sphere):
         """May know better than a sphere."""
 
@@ -240,14 +240,14 @@ def sheet() -> SurfaceMesh:
         (lambda: Solid(SurfaceMesh(1e12 * ball().vertices, ball().triangles)), "farther away"),
     ],
 )
-def test_what_is_no_solid_thing_is_refused_in_one_line(make: Any, words: str):
+def test_invalid_solids_are_refused_in_one_line(make: Any, words: str):
     with pytest.raises(SuppleError, match=words) as error:
         make()
     assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("shape", shapes()[1:], ids=lambda shape: type(shape).__name__)
-def test_what_is_drawn_is_the_surface_of_the_shape(shape):
+def test_the_drawn_mesh_is_the_surface_of_the_shape(shape):
     surface = shape_surface(shape)
     assert not [each for each in surface.defects() if each.kind != "inside-out components"]
     assert surface.volume() > 0

@@ -334,7 +334,7 @@ def test_requests_beyond_reason_are_refused(options, words):
         tetrahedralise(SHAPES["sphere"], **options)
 
 
-def test_a_single_point_is_refused_and_lengths_are_told_as_they_were_given():
+def test_a_single_point_is_refused_and_lengths_are_reported_in_the_given_unit():
     with pytest.raises(MeshError, match="single point"):
         tetrahedralise(SurfaceMesh(np.full((3, 3), 7.0), [[0, 1, 2]]))
     body = SurfaceMesh(SHAPES["sphere"].vertices * 1e50, SHAPES["sphere"].triangles)

@@ -71,7 +71,7 @@ def test_a_plate_is_stiffer_the_farther_it_reaches_from_its_bone():
     )
 
 
-def test_thick_bodies_and_told_stiffness_are_left_as_they_are():
+def test_thick_bodies_and_given_stiffness_are_left_as_they_are():
     assert slender_factors(on_a_bone(box((1.0, 1.0, 1.0)), (0.5, 0.5, 0.5))) is None
     assert "young" not in model_options(jointed_arm(), anatomy=None)
     plate = on_a_bone(box((1.0, 0.04, 0.3)), (0.0, 0.02, 0.15))

@@ -217,7 +217,7 @@ def test_seeking_starts_anew_there_and_a_finished_player_comes_to_rest():
     assert not player.finished
 
 
-def test_flesh_begins_anew_at_a_cut():
+def test_flesh_restarts_at_a_cut():
     motion = swinging()
     poses = motion.poses.copy()
     poses[12:] -= 0.9
@@ -388,7 +388,7 @@ def test_a_character_without_motion_wiggles_and_that_closes():
         ({"simulation": {"gravity_mode": "up"}}, "no gravity"),
     ],
 )
-def test_what_cannot_be_baked_is_refused_in_a_line(options, said):
+def test_invalid_bakes_are_one_line_errors(options, said):
     with pytest.raises(SuppleError, match=said) as caught:
         bake(bar(), model=stepped_model("firm"), **options)
     assert "\n" not in str(caught.value)

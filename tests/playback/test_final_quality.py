@@ -148,7 +148,7 @@ def test_a_player_that_looks_ahead_gives_the_bits_of_a_centred_run():
 
 
 @pytest.mark.parametrize(("cyclic", "after"), [(False, 4), (False, 15), (True, 90)])
-def test_what_was_killed_goes_on_to_the_same_bytes(kept, monkeypatch, cyclic, after):
+def test_a_killed_bake_resumes_to_the_same_bytes(kept, monkeypatch, cyclic, after):
     how = loop() if cyclic else {}
     whole = looped() if cyclic else final()
     assert not list(kept.glob("bake-*"))
@@ -191,7 +191,7 @@ def test_a_checkpoint_that_cannot_be_gone_on_with_is_none(kept, damage):
     assert final().frames.tobytes() == whole.frames.tobytes()
 
 
-def test_what_was_said_and_counted_before_an_interrupt_is_told_after_it(kept, monkeypatch):
+def test_warnings_and_counts_before_an_interrupt_are_reported_after_it(kept, monkeypatch):
     monkeypatch.setattr(take_module, "MOST_CYCLES", 2)
     monkeypatch.setattr(final_take, "MOST_SUBSTEPS", 2)
     for name in ("CLOSED", "VISIBLY_OPEN"):
@@ -244,7 +244,7 @@ def test_no_clip_of_a_long_list_loses_what_is_kept_of_it(kept, monkeypatch):
     assert not list(kept.glob("bake-*"))
 
 
-def test_a_checkpoint_is_for_the_same_bake_only_and_is_left_to_whoever_asks(kept):
+def test_a_checkpoint_is_for_the_same_bake_only_and_is_kept_for_it(kept):
     with pytest.raises(KeyboardInterrupt):
         final(progress=interrupt(6))
     final(damping=2.0, progress=lambda part, what: None)
@@ -325,7 +325,7 @@ def test_a_step_too_long_to_solve_is_halved_and_one_that_never_is_refused(monkey
         final()
 
 
-def test_what_never_settles_says_so(monkeypatch):
+def test_a_motion_that_never_settles_is_reported(monkeypatch):
     monkeypatch.setattr(final_take, "MOST_SUBSTEPS", 2)
     with pytest.warns(SuppleWarning, match=r"with 2 steps in place of one, half of them still"):
         assert not final().report["converged"]
@@ -348,7 +348,7 @@ def test_what_never_settles_says_so(monkeypatch):
         ),
     ],
 )
-def test_what_final_cannot_do_is_refused_in_a_line(options, said):
+def test_unsupported_options_of_final_are_one_line_errors(options, said):
     given = {"quality": "final", "model": flesh()} | options
     with pytest.raises(SuppleError, match=said.replace("?", r"\?")) as caught:
         bake(BAR, swing(), **given)
@@ -413,7 +413,7 @@ def test_a_distance_is_that_of_one_reduction_and_flesh_is_known_without_it():
     assert content_of(one, swing()) == content_of(other, swing()) == content_of(flesh(), swing())
 
 
-def test_live_is_told_from_final_by_what_flesh_moves():
+def test_displacement_change_compares_live_and_final_flesh():
     how: dict[str, Any] = {"model": stepped_model("firm"), "simulation": {"stiffness": 1.0}}
     near, far = (bake(BAR, swing(), quality=each, **how) for each in QUALITIES)
     told = displacement_change(near, far)

@@ -111,7 +111,7 @@ def test_a_part_of_a_clip_fades_in_and_out_and_moves_before_it_begins(character)
     assert np.abs(bare.added[0]).max() > 1e-3
 
 
-def test_blending_is_asked_for_at_each_end(character):
+def test_blending_is_requested_for_each_end(character):
     found = made(character, blend=(0.5, 0.0))
     assert not found.added[0].any()
     assert found.added[-1].any()
@@ -189,7 +189,7 @@ def test_a_character_without_a_motion_is_shaken(character):
     assert found.added.any()
 
 
-def test_a_cut_begins_anew(character):
+def test_a_cut_restarts_the_flesh(character):
     clip = character.motions["clip"]
     found = made(character, motion=clip.with_cuts([30]), settle=0)
     assert found.cuts == (30,)

@@ -39,7 +39,7 @@ def test_two_files_of_one_motion_are_each_whole_when_their_writer_is_killed():
     assert survey(writers()["point cache and its mesh"], "killed", stride=4)["points"] >= 4
 
 
-def test_what_killed_writers_left_is_removed_and_what_others_write_is_not(tmp_path):
+def test_leftovers_of_killed_writers_are_removed_and_files_being_written_are_not(tmp_path):
     left, young, other = (
         tmp_path / f".{name}.part" for name in ("0" * 16, "1" * 16, "not one of ours")
     )
@@ -172,7 +172,7 @@ BY_THE_WALL = {
 }
 
 
-def test_only_ages_and_dates_of_people_are_told_by_the_clock_of_the_wall():
+def test_only_ages_and_dates_for_people_use_the_wall_clock():
     """All else that takes time goes by clocks that cannot be set."""
     clock = re.compile(r"\btime\.time\(|\bfrom time import .*\btime\b|datetime\.now|\.utcnow")
     using = [

@@ -97,7 +97,7 @@ def _stumbling(path: Path) -> Any:
         raise FormatError("a: is damaged and cannot be read (TypeError)") from TypeError()
 
 
-def test_what_is_neither_read_nor_refused_is_a_defect(tmp_path):
+def test_a_file_neither_read_nor_refused_is_a_defect(tmp_path):
     kind = Kind(".x", _stumble, _stumbling)
     found = []
     for number in range(4):
@@ -106,7 +106,7 @@ def test_what_is_neither_read_nor_refused_is_a_defect(tmp_path):
     assert found == ["", "IndexError", "RuntimeWarning", "unforeseen TypeError"]
 
 
-def test_a_worker_that_dies_or_hangs_is_told_by_its_number_and_work_goes_on(monkeypatch, tmp_path):
+def test_a_worker_that_dies_or_hangs_is_reported_by_number_and_work_goes_on(monkeypatch, tmp_path):
     script = tmp_path / "worker.py"
     script.write_text(
         "import json, os, sys, time\n"
@@ -186,7 +186,7 @@ def test_any_argument_of_the_api_is_taken_or_refused_in_one_line(data):
 # Found by them, and mended
 
 
-def test_what_a_file_says_cannot_write_to_the_terminal(tmp_path):
+def test_text_from_a_file_cannot_control_the_terminal(tmp_path):
     path = tmp_path / "a.bvh"
     path.write_bytes(b"HIERARCHY\nROOT a\n{\nOFFSET 0 0 \x1b[2J\x07\n}\nMOTION\n")
     with pytest.raises(FormatError) as refused:

@@ -63,7 +63,7 @@ TESTS: dict[int, list[tuple[str, str]]] = {
     ],
     6: [
         ("prove/test_fuzz.py", "test_hostile_inputs_are_read_or_refused_in_one_line"),
-        ("prove/test_fuzz.py", "test_what_a_file_says_cannot_write_to_the_terminal"),
+        ("prove/test_fuzz.py", "test_text_from_a_file_cannot_control_the_terminal"),
     ],
     7: [
         ("compiled/test_compiled_cache.py", "test_a_file_that_cannot_be_read_is_written_anew"),
@@ -241,6 +241,6 @@ def test_dependencies_are_those_of_the_constraints_and_none_is_under_the_gpl():
         ("", False),
     ],
 )
-def test_licences_are_told_apart(licence, forbidden):
+def test_licences_are_distinguished(licence, forbidden):
     audit = runpy.run_path(str(ROOT / "tools" / "audit_dependencies.py"))
     assert audit["forbids"](licence) == forbidden

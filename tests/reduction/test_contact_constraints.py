@@ -158,7 +158,7 @@ def test_without_contacts_there_are_no_rows(blocks: tuple[TetMesh, np.ndarray]) 
         assert rows.shape == (0, 3 * len(mesh.vertices))
 
 
-def test_what_makes_no_sense_is_named(contacts: BoundaryContacts) -> None:
+def test_invalid_arguments_are_named(contacts: BoundaryContacts) -> None:
     with pytest.raises(SuppleError, match="two-sided, one-sided, fixed"):
         contact_constraints(contacts, 1000, kind="sticky")  # type: ignore[arg-type]
     with pytest.raises(SuppleError, match="there are 10 vertices"):

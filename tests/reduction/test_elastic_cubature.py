@@ -236,7 +236,7 @@ def test_poses_between_are_served_when_they_are_known(bent: Bent) -> None:
         bent.cubature(8, between=[wrong])
 
 
-def test_samples_have_the_size_that_was_asked_for(bent: Bent) -> None:
+def test_samples_have_the_requested_size(bent: Bent) -> None:
     size = np.linalg.norm(np.ptp(bent.body.rest, axis=0))
     q = bent.samples(0, 50, amplitude=0.02)
     moved = displacements(bent.bases[0], bent.regions, bent.body.n_vertices, q)

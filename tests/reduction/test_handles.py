@@ -125,7 +125,7 @@ def test_feet_that_hang_from_the_root_go_with_the_legs_they_touch():
 
 
 @pytest.mark.parametrize("most", [1, 2, 3, 5, 6])
-def test_fewer_handles_may_be_asked_for_and_like_limbs_go_together(most):
+def test_fewer_handles_may_be_requested_and_left_and_right_stay_alike(most):
     surface, mesh = animal()
     limbs = limbs_of(skinned(surface, ANIMAL), surface, mesh, most=most)
     assert 1 <= len(limbs) <= most

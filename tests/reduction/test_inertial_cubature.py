@@ -98,7 +98,7 @@ def test_errors_reported_are_those_measured_again(swung: Swung) -> None:
         assert again < 0.2 * inertial_error(*parts, accelerations)
 
 
-def test_gravity_is_one_of_the_fields_it_knows(swung: Swung) -> None:
+def test_gravity_is_one_of_the_fields(swung: Swung) -> None:
     found = swung.cubature(20)
     for i in range(2):
         down = np.zeros((len(swung.x), 3, 1))
@@ -132,7 +132,7 @@ def test_same_seed_same_bits(swung: Swung) -> None:
     assert first.corrections.tobytes() != other.corrections.tobytes()
 
 
-def test_a_rig_without_parameters_still_knows_the_root(swung: Swung) -> None:
+def test_a_rig_without_parameters_still_has_root_fields(swung: Swung) -> None:
     still = FunctionRig(lambda pose: swung.x, [], len(swung.x))
     found = inertial_cubature(
         still, np.empty((1, 0)), swung.bases[:1], swung.regions, swung.mass, 20

@@ -240,7 +240,7 @@ def test_vertices_of_no_tet_stay_where_they_are(held_beam):
     assert modes.compliance.n_unknowns == 3 * len(free)
 
 
-def test_what_cannot_be_asked_is_refused(held_beam):
+def test_invalid_requests_are_refused(held_beam):
     K, mass, _, free = held_beam
     few = null_space(None, len(mass), free[-4:])
     assert len(linear_modes(K, mass, 12, null_space=few).eigenvalues) == 12

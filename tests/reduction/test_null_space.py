@@ -137,7 +137,7 @@ def test_a_large_patch_stays_affordable_and_no_constraints_cost_nothing():
     assert null_space(None, 5, []).matrix.shape == (15, 0)
 
 
-def test_what_does_not_fit_is_refused():
+def test_wrong_sizes_are_refused():
     with pytest.raises(SuppleError, match="need 15 columns"):
         null_space(sp.csr_array((2, 12)), 5)
     bad = sp.csr_array(([np.nan], ([1], [4])), shape=(3, 15))

@@ -226,7 +226,7 @@ def test_samples_drawn_in_chunks_are_the_same(monkeypatch: pytest.MonkeyPatch) -
     np.testing.assert_allclose(chunked, whole, rtol=1e-12)
 
 
-def test_samples_without_force_and_beyond_all_force_are_told_apart() -> None:
+def test_samples_without_force_and_with_infinite_force_are_distinguished() -> None:
     it = small()
     q = drawn(3)
     tets = np.arange(10)
@@ -397,7 +397,7 @@ def test_obstacles_that_know_no_distance_are_refused() -> None:
     )
 
 
-def test_what_docstrings_name_can_be_imported() -> None:
+def test_names_in_docstrings_can_be_imported() -> None:
     for name in ("blended_correction", "Between", "fit_weights", "handle_weights"):
         assert name in supple.reduction.__all__
         assert hasattr(supple.reduction, name)

@@ -188,7 +188,7 @@ def test_a_handle_just_outside_uses_the_nearest_tet_and_one_far_away_is_an_error
         (along(0.1, 0.9), np.flatnonzero(bar().vertices[:, 0] < 0.9), 'region "at 0.1" has no'),
     ],
 )
-def test_what_cannot_be_done_is_an_error_that_says_what_to_do(handles, fixed, said):
+def test_errors_say_what_to_do(handles, fixed, said):
     with pytest.raises(SuppleError, match=said):
         regions_of(bar(), handles, fixed)
 
@@ -216,7 +216,7 @@ def test_weights_at_a_border_are_what_the_mesh_size_gives_and_no_more():
         assert border_jump(cut, mesh, weights[:, index]).excess > 0.1
 
 
-def test_what_is_left_at_a_border_vanishes_as_the_mesh_is_refined():
+def test_the_residual_at_a_border_vanishes_as_the_mesh_is_refined():
     largest = []
     for cells in (10, 20, 40):
         mesh = beam(SIZE, (cells, 2, 2))

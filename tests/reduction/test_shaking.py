@@ -102,7 +102,7 @@ def test_a_shaken_basis_holds_more_of_another_shaking_than_modes_of_the_same_num
     assert part_outside(shapes, body, other) < 0.8 * part_outside(modes, body, other)
 
 
-def test_a_basis_knows_what_the_rig_alone_can_do_to_the_flesh() -> None:
+def test_a_basis_contains_the_flesh_motions_of_the_rig() -> None:
     """A rig that bends the body in waves, as no affine acceleration does; in any units."""
     body, region = bar(), held(bar())
     along = (body.rest[:, 0] - body.rest[:, 0].min()) / np.ptp(body.rest[:, 0])

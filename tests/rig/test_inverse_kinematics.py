@@ -84,7 +84,7 @@ def test_the_residual_is_what_the_skeleton_says():
 
 
 @pytest.mark.parametrize("limits", [None, LIMITS])
-def test_what_can_be_reached_is_reached_within_the_limits(limits):
+def test_reachable_targets_are_reached_within_the_limits(limits):
     chain = make_chain(limits)
     rng = np.random.default_rng(2)
     errors, iterations = [], []

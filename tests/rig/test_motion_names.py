@@ -92,7 +92,7 @@ def test_the_first_rule_that_matches_decides(names: list[str], asked: str, found
         (RAT, ["Run"], "rat: no motion \"['Run']\""),
     ],
 )
-def test_what_matches_no_motion_or_several_is_refused_with_their_names(
+def test_names_that_match_no_motion_or_several_are_errors_that_list_them(
     names: list[str], asked: object, said: str
 ):
     with pytest.raises(SuppleError) as caught:

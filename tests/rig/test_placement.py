@@ -455,6 +455,6 @@ def test_vertices_that_are_not_there_are_errors(vertices, words):
         placement(skinned(), vertices)
 
 
-def test_what_is_no_rig_is_an_error():
+def test_invalid_rigs_are_errors():
     with pytest.raises(SuppleError, match="int is no rig"):
         placement(3)  # type: ignore[arg-type]

@@ -153,7 +153,7 @@ def test_a_wire_called_for_one_subset_after_another_remembers_the_right_one():
             assert np.array_equal(got, whole[listed])
 
 
-def test_what_has_no_influence_keeps_its_bits():
+def test_vertices_without_influence_keep_their_bits():
     rig = all_rigs()["wire"]
     far = rig.influence == 0
     assert 10 < far.sum() < 190

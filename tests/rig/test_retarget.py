@@ -207,7 +207,7 @@ def test_joints_without_a_match_keep_their_rest():
     assert matched["upper_arm.L"] == "mixamorig:LeftArm"
 
 
-def test_strangers_are_refused_unless_told_who_is_who():
+def test_unmatched_skeletons_are_refused_without_a_name_map():
     source = person(mixamo)
     snake = Skeleton([f"segment {i}" for i in range(9)], range(-1, 8), [[0, 0, 0.1]] * 9)
     with pytest.raises(SuppleError, match="only 0 of the target's 9 joints"):

@@ -157,7 +157,7 @@ def test_the_packed_vector_is_the_nearest_of_the_equivalent_ones(before, seed):
     assert same.magnitude() < 1e-7
 
 
-def test_what_a_pose_cannot_hold_is_refused():
+def test_transforms_that_a_pose_cannot_represent_are_refused():
     skeleton = Skeleton(["a", "b"], [-1, 0], [[0, 0, 0], [1, 0, 0]])
     pose = JointPose(skeleton, scaling=["a"])
     with pytest.raises(SuppleError, match=r'joint "b" moves by 0\.5; list it as translating'):

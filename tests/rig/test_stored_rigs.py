@@ -166,7 +166,7 @@ def test_all_kinds_of_parts_have_been_tried():
     assert tried == {kind.name for kind in KINDS}
 
 
-def test_what_rigs_share_is_stored_once_and_stays_shared():
+def test_shared_parts_of_rigs_are_stored_once_and_stay_shared():
     surface = corrected(skinned())
     tets = on_tets(surface, "auto")
     header, arrays = stored_rigs({"surface": surface, "tets": tets})

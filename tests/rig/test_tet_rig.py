@@ -180,7 +180,7 @@ def test_an_arm_bent_by_120_degrees_inverts_far_fewer_carried_tets_than_shepards
     assert carried < shepard / 20
 
 
-def test_what_a_chain_adds_to_skinning_is_carried_too():
+def test_deformers_after_skinning_are_transferred_too():
     surface, rig, mesh, samples = arm()
     shift = np.tile([0.0, 0.0, 0.05], (1, len(surface.vertices), 1))
     chain = BlendShapeRig(rig, shift, ["lift"])

@@ -82,7 +82,7 @@ def test_two_commands_do_not_write_one_journal(tmp_path):
     Journal(tmp_path / JOURNAL).close()
 
 
-def test_a_full_disk_is_one_line_and_what_was_told_stays(tmp_path, monkeypatch):
+def test_a_full_disk_is_a_one_line_error_and_earlier_entries_stay(tmp_path, monkeypatch):
     written(tmp_path)
     journal = Journal(tmp_path / JOURNAL)
 

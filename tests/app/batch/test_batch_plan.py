@@ -333,7 +333,7 @@ def test_a_dry_run_lists_what_is_missing_and_neither_compiles_nor_writes(rats, m
         (("*.glb", "-o", "out"), 1),
     ],
 )
-def test_what_cannot_be_done_is_one_line_or_wrong_usage(tmp_path, monkeypatch, words, status):
+def test_failures_are_one_line_errors_or_usage_errors(tmp_path, monkeypatch, words, status):
     monkeypatch.chdir(tmp_path)
     done = run_here("batch", *words)
     assert done.returncode == status

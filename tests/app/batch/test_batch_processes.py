@@ -63,7 +63,7 @@ def test_a_job_answers_with_figures_or_one_line(process, tmp_path):
     assert "frob" in wrong["line"]
 
 
-def test_a_process_that_is_killed_is_told_of(process, tmp_path):
+def test_a_killed_process_is_reported(process, tmp_path):
     """The next job has a new one: see the crash below."""
     assert process.run(asked(tmp_path, "mesh"))["ok"]
     found = process._process
@@ -88,7 +88,7 @@ def test_limits_end_a_job_and_say_which(tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(not tells_memory(), reason="this system does not tell what processes take")
-def test_what_a_job_starts_counts_and_ends_with_it():
+def test_child_processes_count_and_end_with_their_job():
     """Such as Blender, or the reader of USD."""
     code = (
         "import subprocess, sys, threading, time\n"
@@ -224,7 +224,7 @@ def test_a_crash_and_a_damaged_file_are_tried_twice_and_the_rest_goes_on(tmp_pat
     check_whole(tmp_path / "out", 2)
 
 
-def test_what_was_given_up_is_tried_when_asked_or_when_its_file_has_changed(tmp_path, here):
+def test_failed_jobs_are_retried_on_request_or_when_their_file_changed(tmp_path, here):
     source, out = meshes(tmp_path / "in", 3), tmp_path / "out"
     for name in ("damaged", "broken"):
         (source / f"{name}.obj").write_text("f 1 2 3\n")
@@ -325,7 +325,7 @@ def test_a_source_whose_clips_cannot_be_read_fails_with_that_line(tmp_path, here
     assert failed["line"].startswith("damaged.glb: ")
 
 
-def test_what_somebody_writes_is_left_to_him(tmp_path):
+def test_files_that_another_process_writes_are_left_alone(tmp_path):
     """A part that a writer holds stays; one that a killed writer has left goes, if not at once."""
     fcntl = pytest.importorskip("fcntl", reason="there are no locks of files here")
     held, left, new = (tmp_path / f".{k:016x}.part" for k in range(3))
@@ -400,7 +400,7 @@ def test_a_command_with_its_processes_is_killed_and_goes_on(tmp_path, here):
     check_whole(out, 30)
 
 
-def test_progress_is_told_to_programs_in_lines(tmp_path, here, monkeypatch):
+def test_progress_is_reported_to_programs_in_lines(tmp_path, here, monkeypatch):
     source, out = meshes(tmp_path / "in", 2), tmp_path / "out"
     monkeypatch.setenv("SUPPLE_PROGRESS", "lines")
     done = run_here("batch", str(source), "-o", str(out), "--command", "info", "--quiet")

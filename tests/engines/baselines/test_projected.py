@@ -240,7 +240,7 @@ def test_warped_and_framed_bases_turn_with_the_body(bar: Bar) -> None:
         assert shared.min() > 1 - 1e-6
 
 
-def test_what_does_not_fit_is_refused_and_the_state_stays(bar: Bar, poses: ReducedPoses) -> None:
+def test_wrong_sizes_are_refused_and_the_state_stays(bar: Bar, poses: ReducedPoses) -> None:
     basis = pose_bases.interpolated(poses)
     simulator = ProjectedSimulator(PosedSubspace(bar.body, bar.rig, basis), gravity_mode="absolute")
     simulator.step([0.1])

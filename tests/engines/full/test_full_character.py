@@ -236,7 +236,7 @@ def test_a_run_takes_the_name_of_a_motion_and_an_array_to_write_to():
     np.testing.assert_array_equal(out, simulator.run(bar().motions["sweep"]))
 
 
-def test_a_run_begins_anew_at_a_cut():
+def test_a_run_restarts_at_a_cut():
     model = bar()
     poses = np.radians([[0.0], [10.0], [50.0], [50.0]])
     motion = Motion([0.0, 0.1, 0.2, 0.3], poses, cuts=[2])

@@ -183,7 +183,7 @@ def test_the_order_of_poses_only_permutes_the_result(bends: Bases) -> None:
 
 
 @pytest.mark.parametrize("variant", ["frames", "world"])
-def test_what_columns_the_bases_came_with_does_not_matter(bends: Bases, variant: str) -> None:
+def test_alignment_does_not_depend_on_the_order_of_columns(bends: Bases, variant: str) -> None:
     parents = [-1, 0, 0, 2]
     mixed = random_rotations(4, 8)
     other = [basis @ mix for basis, mix in zip(bends.bases, mixed, strict=True)]

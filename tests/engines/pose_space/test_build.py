@@ -91,7 +91,7 @@ EXECUTORS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("kind", EXECUTORS)
-def test_the_same_seed_gives_the_same_bytes_whoever_computes(reference, kind):
+def test_the_same_seed_gives_the_same_bytes_with_any_executor(reference, kind):
     executor: Executor | None = EXECUTORS[kind]()
     try:
         model = build(bending_bar(cells=CELLS), **everything(), executor=executor)
@@ -137,7 +137,7 @@ def test_a_loaded_model_is_the_built_one(reference, tmp_path):
     np.testing.assert_array_equal(loaded.tet_rig(pose), reference.tet_rig(pose))
 
 
-def test_the_model_says_what_was_asked_for(reference):
+def test_the_model_records_the_requested_options(reference):
     report = reference.report
     mesh = bar_mesh(CELLS)
     assert report["tets"] == len(mesh.tets) == len(reference.mesh.tets)
@@ -240,7 +240,7 @@ def test_the_whole_body_is_one_region_however_that_is_said():
         )
 
 
-def test_regions_follow_bones_when_nobody_says_where_they_are():
+def test_regions_follow_bones_by_default():
     model = build(jointed_arm(), **bar_options(regions="auto", bones=None, poses=2))
     assert len(model.fixed) > 0
     reached = np.unique(np.concatenate([region.vertices for region in model.regions]))
@@ -256,7 +256,7 @@ def test_modes_are_shared_out_by_what_sways_or_given_for_each_region():
     assert [basis.shape[3] for basis in given.bases] == [2, 5]
 
 
-def test_what_is_painted_on_the_skin_is_what_swings():
+def test_soft_paint_on_the_skin_swings_more():
     n_skin = len(bending_bar().surface.vertices)
     plain = build(bending_bar(), **bar_options())
     stiff = build(bending_bar(), **bar_options(young=np.full(n_skin, 4 * 3e4)))
@@ -270,7 +270,7 @@ def test_what_is_painted_on_the_skin_is_what_swings():
     assert slow < 0.5 * fast
 
 
-def test_what_is_painted_in_a_pose_counts_there_and_only_there():
+def test_material_painted_in_a_pose_counts_in_that_pose_only():
     n_skin = len(bending_bar().surface.vertices)
     painted = np.full((3, n_skin), 3e4)
     painted[2] *= 9
@@ -309,7 +309,7 @@ def test_the_ground_is_touched_where_the_pose_reaches_it(kind, rows_each):
     assert row["constraints"] == rows_each * contacts["left"]
 
 
-def test_what_touches_the_ground_does_not_move_into_it():
+def test_modes_do_not_move_contacts_into_the_ground():
     model = build(bending_bar(), **bar_options(obstacles=[GROUND]))
     left = np.radians([-60.0])
     _, skin = bar_mesh().surface()

@@ -133,7 +133,7 @@ def test_regions_that_are_none(regions, words):
     assert "modes" not in refused(words, regions=regions)
 
 
-def test_flesh_in_no_region_is_told_of():
+def test_flesh_in_no_region_is_reported():
     along = bar_mesh().vertices[:, 0]
     part = region("tip", np.flatnonzero(along > 0.5).tolist())
     with pytest.warns(SuppleWarning, match=r"\d+ tet vertices .* are in no region"):
@@ -161,7 +161,7 @@ def test_more_cubature_than_there_is_costs_no_more_than_all_of_it(name, things):
     assert len(model.inertial_vertices) <= 108
 
 
-def test_what_is_painted_wrong_is_named():
+def test_invalid_painted_materials_are_named():
     n_skin = len(bending_bar().surface.vertices)
     young = np.full((3, n_skin), 3e4)
     young[2, 17] = np.nan
@@ -172,7 +172,7 @@ def test_what_is_painted_wrong_is_named():
     refused(f"has 5 values; the surface has {n_skin} vertices", young=np.ones(5))
 
 
-def test_a_material_that_is_none_is_told_what_one_is():
+def test_an_invalid_material_is_a_one_line_error():
     assert "modes" not in refused(r"material .*Material\(", material="stvk")
 
 

@@ -72,7 +72,7 @@ def test_the_neutral_pose_may_be_given_too_and_keeps_its_name():
     assert model.pose_names == ("T", "bent")
 
 
-def test_more_poses_than_the_motions_have_are_told():
+def test_too_many_requested_poses_are_reported():
     arm = jointed_arm()
     ends = motion_of(arm.motions["Swing"].poses[[0, 11]], "Ends")
     two = Character("two", arm.surface, arm.rig, {"Ends": ends})
@@ -151,7 +151,7 @@ def test_fewer_poses_than_auto_begins_with_can_be_the_most():
         assert build(bending_bar(), **options).n_poses == 2
 
 
-def test_where_contact_begins_halving_ends_and_is_told():
+def test_halving_ends_where_contact_begins_and_is_reported():
     """Frequencies jump there, however near the poses are."""
     ground = Plane((0, 0, -0.2), (0, 0, 1))
     options = bar_options(poses="auto", modes=12, obstacles=[ground])

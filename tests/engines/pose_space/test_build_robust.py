@@ -155,7 +155,7 @@ def test_only_rigs_that_are_all_of_supples_own_kinds_are_called_beside_themselve
         assert not is_thread_safe(fit_tet_rig(rig, bar.surface, mesh, poses))
 
 
-def test_processes_that_end_are_told_to_be_started_afresh():
+def test_a_broken_pool_of_processes_is_reported():
     with (
         ProcessPoolExecutor(1, get_context("spawn")) as pool,
         pytest.raises(SuppleError, match=r'executor broke: .*get_context\("spawn"\)') as caught,
@@ -265,7 +265,7 @@ def failing_at(name: str, function: Callable[..., Any], times: int = 1000) -> Ca
 @pytest.mark.parametrize(
     ("name", "function"), [("assess_pose", assess_pose), ("reduce_pose", reduce_pose)]
 )
-def test_what_fails_between_poses_is_told_and_ends_no_build(monkeypatch, name, function):
+def test_failures_between_poses_are_reported_and_do_not_end_the_build(monkeypatch, name, function):
     monkeypatch.setattr(sampled_poses, name, failing_at("between neutral and left", function))
     words = 'halfway between poses "neutral" and "left" nothing could be compared: .*vanishes'
     with pytest.warns(SuppleWarning, match=words):
@@ -305,7 +305,7 @@ def test_a_quarter_of_the_way_no_tet_need_be_sound(monkeypatch):
     assert figures["between_poses"] > 0
 
 
-def test_what_fails_a_quarter_of_the_way_is_left_out(monkeypatch):
+def test_poses_that_fail_a_quarter_of_the_way_are_left_out(monkeypatch):
     def fails(*_: Any) -> float:
         raise SuppleError("a column vanishes")
 
@@ -395,7 +395,7 @@ def test_options_that_are_none_are_named_before_any_stage(option, value, words):
 
 
 @pytest.mark.parametrize("character", [None, "bear.glb", 3])
-def test_a_character_that_is_none_is_told_what_makes_one(character):
+def test_an_invalid_character_is_a_one_line_error(character):
     with pytest.raises(SuppleError, match=r"build needs a Character, not .*supple\.load"):
         build(character)
 

@@ -119,7 +119,7 @@ def test_a_crowd_and_its_copy_go_their_own_ways(how, contact, threads):
     np.testing.assert_array_equal(original.surfaces(), alone.surfaces())
 
 
-def test_what_was_changed_is_copied_and_can_be_changed_apart():
+def test_a_copy_has_the_changes_and_is_independent():
     original = begun(True)
     original.stiffness = 2.0
     original.gravity_mode = "relative"

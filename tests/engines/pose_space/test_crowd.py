@@ -94,7 +94,7 @@ def test_obstacles_are_there_for_all():
     np.testing.assert_array_equal(crowd.q, np.tile(alone.q, (3, 1)))
 
 
-def test_skins_are_written_where_asked():
+def test_skins_are_written_to_the_output_array():
     model = stepped_model("bar")
     crowd = Crowd(model, 3)
     out = np.empty((3, len(model.surface.vertices), 3), np.float32)
@@ -134,7 +134,7 @@ WRONG_STEPS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_wrong_input_is_told_and_moves_no_one(threads):
+def test_wrong_input_is_an_error_and_moves_no_character(threads):
     model = stepped_model("bar")
     crowd, twin = (Crowd(model, N, threads=threads) for _ in range(2))
     for each in (crowd, twin):
@@ -176,12 +176,12 @@ def test_wrong_input_is_told_and_moves_no_one(threads):
     ],
     ids=str,
 )
-def test_crowds_that_cannot_be_are_told(n, options):
+def test_invalid_crowds_are_errors(n, options):
     with pytest.raises(SuppleError):
         Crowd(stepped_model("bar"), n, **options)
 
 
-def test_a_rig_that_fails_in_a_thread_is_told():
+def test_a_rig_that_fails_in_a_thread_is_reported():
     model = stepped_model("bar")
 
     def tets(pose: Floats, vertices: Any = None) -> Floats:

@@ -190,7 +190,7 @@ def test_blends_take_negative_weights_and_survive_cancellation() -> None:
         )
 
 
-def test_what_is_wrong_is_said(mesh: TetMesh) -> None:
+def test_invalid_frames_are_named(mesh: TetMesh) -> None:
     rest, unit = mesh.vertices, np.tile([0, 0, 0, 1.0], (2, len(mesh.vertices), 1))
     with pytest.raises(MeshError, match="inverts or flattens tet"):
         vertex_rotations(mesh, rest * [1, 1, -1], rest)

@@ -562,7 +562,7 @@ def test_a_signed_file_with_any_array_changed_loads_or_is_refused(seed):
     assert "refused" in seen
 
 
-def test_what_is_not_a_file_is_named(tmp_path):
+def test_missing_files_are_named(tmp_path):
     with pytest.raises(FormatError, match=r"^none\.supple: there is no such file"):
         PoseSpaceModel.load(tmp_path / "none.supple")
     (tmp_path / "folder.supple").mkdir()

@@ -111,7 +111,7 @@ def test_one_pose_is_the_neutral_one() -> None:
         assert names == ("neutral",)
 
 
-def test_fewer_poses_than_asked_for_are_told() -> None:
+def test_fewer_poses_than_requested_are_reported() -> None:
     still = _character({"Still": np.tile(REST, (9, 1))})
     with pytest.warns(SuppleWarning, match="4 poses asked for, and the motions have 1 pose"):
         poses, _ = resolve_poses(still, 4)

@@ -289,7 +289,7 @@ def test_violent_motion_onto_stiff_things_stays_finite_and_calms_down(stiffness,
     assert max(skin_speed(simulator) for _ in range(10)) < 0.05
 
 
-def test_what_is_deep_inside_at_the_start_comes_out_smoothly():
+def test_skin_deep_inside_at_the_start_comes_out_smoothly():
     ball = Sphere((0.75, WIDTH / 3, -0.02), 0.09)
     simulator = PoseSpaceSimulator(bar(), obstacles=[ball], gravity_mode="none")
     simulator.reset()

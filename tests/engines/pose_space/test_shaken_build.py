@@ -49,7 +49,7 @@ def model() -> PoseSpaceModel:
     return build(bending_bar(cells=CELLS), **limb_options())
 
 
-def test_the_same_seed_gives_the_same_bytes_whoever_computes(model: PoseSpaceModel) -> None:
+def test_the_same_seed_gives_the_same_bytes_with_any_executor(model: PoseSpaceModel) -> None:
     with ThreadPoolExecutor(2) as two:
         other = build(bending_bar(cells=CELLS), **limb_options(), executor=two)
     assert packed_model(other) == packed_model(model)
@@ -74,7 +74,7 @@ def test_few_poses_are_shaken_for_longer() -> None:
     assert alone.report["modes"] == 95
 
 
-def test_a_model_tells_at_how_many_poses_it_was_shaken_and_bases_are_alike(
+def test_a_model_reports_the_number_of_snapshot_poses_and_bases_are_alike(
     model: PoseSpaceModel,
 ) -> None:
     assert model.report["shaken_poses"] == 3
@@ -165,7 +165,7 @@ class OddRig:
         return scaled if vertices is None else scaled[vertices]
 
 
-def test_what_a_rig_can_do_is_finite_and_of_so_many_parameters_at_most() -> None:
+def test_the_rigs_motions_are_finite_and_use_at_most_so_many_parameters() -> None:
     found = rig_moves(OddRig(5), np.zeros(5))
     assert found.shape == (50, 3, 4)  # the last has no place in single precision
     np.testing.assert_allclose(found[:, :, 0], OddRig(5).points, atol=1e-5)

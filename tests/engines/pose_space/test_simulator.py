@@ -238,7 +238,7 @@ def test_gravity_acts_as_its_mode_says(mode):
 
 
 @pytest.mark.parametrize("look_ahead", [0.0, 0.5])
-def test_accelerations_are_carried_on_as_far_as_asked(look_ahead):
+def test_accelerations_are_extrapolated_by_the_requested_amount(look_ahead):
     assert max(both(stepped_model("bar"), look_ahead=look_ahead)) < 3e-6
 
 
@@ -514,7 +514,7 @@ def test_coordinates_and_velocities_can_be_set_and_are_copies():
     assert simulator.time == 0
 
 
-def test_a_step_tells_what_it_took_and_defaults_to_where_it_is():
+def test_a_step_returns_its_inputs_and_defaults_to_the_current_ones():
     model = stepped_model("bar")
     one, two = (
         PoseSpaceSimulator(model),

@@ -112,7 +112,7 @@ def wrong_calls(simulator: PoseSpaceSimulator) -> dict[str, Callable[[], object]
     }
 
 
-def test_wrong_input_is_told_and_leaves_the_state_to_the_bit():
+def test_wrong_input_is_an_error_and_the_state_keeps_its_bits():
     model = stepped("firm")
     simulator, twin = PoseSpaceSimulator(model), PoseSpaceSimulator(model)
     for k in range(8):
@@ -169,7 +169,7 @@ def test_messages_say_what_is_there():
     ],
     ids=str,
 )
-def test_options_that_cannot_be_are_told(wrong):
+def test_invalid_options_are_errors(wrong):
     with pytest.raises(SuppleError):
         PoseSpaceSimulator(stepped("firm"), **wrong)
 
@@ -226,7 +226,7 @@ def test_shaking_at_fifty_g_is_survived(name, integrator, hertz):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_teleports_are_told_and_not_felt(name):
+def test_teleports_are_reported_and_give_no_force(name):
     model = stepped(name)
     simulator, still = PoseSpaceSimulator(model), model.rig.rest_pose
     rng = np.random.default_rng(1)
@@ -244,7 +244,7 @@ def test_teleports_are_told_and_not_felt(name):
     assert settle(simulator, still) < 1e-3
 
 
-def test_a_jump_of_the_pose_is_told_and_not_felt():
+def test_a_jump_of_the_pose_is_reported_and_gives_no_force():
     model = stepped("firm")
     simulator = PoseSpaceSimulator(model)
     for _ in range(3):
@@ -255,7 +255,7 @@ def test_a_jump_of_the_pose_is_told_and_not_felt():
     assert distance(simulator, bent(model, 1.0)) < 1e-5
 
 
-def test_what_accelerates_too_much_is_cut_and_told():
+def test_too_large_accelerations_are_clamped_and_reported():
     model = stepped("firm")
     slow, fast = (PoseSpaceSimulator(model, acceleration_limit=limit) for limit in (250.0, 1000.0))
     most = []
@@ -333,7 +333,7 @@ def test_flesh_turned_inside_out_does_not_stay_so(part):
 
 @pytest.mark.parametrize("substeps", [1, 3])
 @pytest.mark.parametrize("what", ["q", "velocity"])
-def test_a_state_no_number_can_follow_begins_anew(what, substeps):
+def test_a_diverging_state_restarts(what, substeps):
     model = stepped("firm")
     simulator = PoseSpaceSimulator(model, substeps=substeps)
     setattr(simulator, what, np.full(model.n_modes, 1e300))
@@ -378,7 +378,7 @@ def with_black_boxes(model: PoseSpaceModel) -> tuple[PoseSpaceModel, list[Failin
 
 
 @pytest.mark.parametrize("trouble", ["raises", "nan", "short"])
-def test_a_rig_that_fails_is_told_and_leaves_the_state_to_the_bit(trouble):
+def test_a_rig_that_fails_is_reported_and_the_state_keeps_its_bits(trouble):
     model, failing = with_black_boxes(stepped("firm"))
     simulator, twin = PoseSpaceSimulator(model), PoseSpaceSimulator(stepped("firm"))
     for k in range(6):

@@ -240,6 +240,6 @@ def test_steps_with_friction_take_no_memory():
 
 
 @pytest.mark.parametrize("value", [-1, np.nan, 100, "rough"])
-def test_a_friction_that_is_none_is_refused(value):
+def test_invalid_friction_is_refused(value):
     with pytest.raises(SuppleError, match="friction"):
         PoseSpaceSimulator(bar(), friction=value)

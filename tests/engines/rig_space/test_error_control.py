@@ -120,7 +120,7 @@ def test_any_step_of_time_will_do(dt):
         assert max(each["substeps"] for each in readings) > 1
 
 
-def test_what_cannot_be_as_near_says_so_and_ends():
+def test_an_unreachable_tolerance_is_reported_and_ends():
     model = built("trunk")
     simulator = RigSpaceSimulator(model, 1 / 30, tolerance=1e-9)
     pose, root = key(model, 0.0)

@@ -124,6 +124,6 @@ def test_solids_of_all_kinds_hold_the_trunk():
         np.testing.assert_allclose(lying(other).surface(), lying(box).surface(), atol=1e-4)
 
 
-def test_a_friction_that_is_none_is_refused():
+def test_invalid_friction_is_refused():
     with pytest.raises(SuppleError, match="friction is -1"):
         RigSpaceSimulator(model(), friction=-1)

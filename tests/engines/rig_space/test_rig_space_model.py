@@ -102,7 +102,7 @@ def test_names_that_are_none_are_refused_in_one_line(free, said):
     assert "\n" not in str(refused.value)
 
 
-def test_what_is_named_and_moves_nothing_is_left_out_with_a_warning():
+def test_named_parameters_that_move_nothing_are_left_out_with_a_warning():
     with pytest.warns(SuppleWarning, match='"pole" moves no skin'):
         assert named(hound(), ["tail1", "pole"]) == {"tail1"}
 
@@ -128,7 +128,7 @@ def test_options_that_cannot_be_are_refused_in_one_line(options, said):
         build("rat.glb")  # type: ignore[arg-type]
 
 
-def test_the_simulator_tells_what_is_free_and_where_it_is():
+def test_the_simulator_lists_free_parameters_and_their_values():
     model = build(trunk((6, 2, 2)), **trunk_options((6, 2, 2), modes=2))
     simulator = RigSpaceSimulator(model)
     assert isinstance(simulator, FreeParameters)

@@ -386,7 +386,7 @@ def test_a_rig_that_fails_leaves_the_state_as_it_was():
         (lambda s: RigSpaceSimulator(s.model.rig), "needs a RigSpaceModel"),
     ],
 )
-def test_what_cannot_be_is_refused_in_one_line(change, said):
+def test_invalid_options_are_refused_in_one_line(change, said):
     simulator = RigSpaceSimulator(built("trunk"))
     with pytest.raises(SuppleError, match=said) as refused:
         change(simulator)
@@ -408,7 +408,7 @@ def test_a_wire_on_tets_turns_what_is_inside():
     assert np.linalg.det(corners[:, 1:] - corners[:, :1]).min() > 0
 
 
-def test_an_obstacle_pushes_the_skin_out_and_tells_the_force():
+def test_an_obstacle_pushes_the_skin_out_and_reports_the_force():
     model = built("trunk")
     simulator = RigSpaceSimulator(model, gravity_mode="none", alpha=40.0)
     low = float(model.surface.vertices[:, 1].min())

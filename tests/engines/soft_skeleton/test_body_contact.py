@@ -89,7 +89,7 @@ def test_a_ball_at_rest_on_the_palm_weighs_what_it_weighs():
     assert np.linalg.norm(ball.velocity) < 0.01
 
 
-def test_what_the_ball_feels_is_what_the_hand_feels():
+def test_the_forces_on_ball_and_hand_are_opposite():
     sim, ball = ball_on_palm()
     for _ in range(20):
         state = sim.step()
@@ -103,7 +103,7 @@ def test_what_the_ball_feels_is_what_the_hand_feels():
 @pytest.mark.parametrize(
     ("friction", "angle"), [(0.5, 20.0), (0.5, 30.0), (0.3, 14.0), (0.3, 20.0)]
 )
-def test_what_lies_on_a_slope_slides_where_the_slope_is_steeper_than_friction(friction, angle):
+def test_an_object_slides_on_a_slope_steeper_than_friction(friction, angle):
     slope, model = np.radians(angle), soft_elbow()
     gravity = GRAVITY * np.array([np.sin(slope), -np.cos(slope), 0])
     low = model.surface.vertices[:, 1].min()

@@ -72,7 +72,7 @@ def test_elastic_answers_are_softer_than_handles_under_a_push():
     assert work["responses"] > 0.5 * work["handles"]
 
 
-def test_handles_are_denser_where_asked():
+def test_handles_are_denser_in_the_requested_parts():
     options = soft_skeleton_options(handles=20)
     even = supple.build(elbow(), engine="soft-skeleton", **options)
     hand = supple.build(elbow(), engine="soft-skeleton", denser={"fore*": 4}, **options)
@@ -92,7 +92,7 @@ def test_handles_are_denser_where_asked():
         ({"denser": [1.0, 2.0]}, "denser"),
     ],
 )
-def test_what_is_not_there_is_refused_in_one_line(options, said):
+def test_missing_bases_are_refused_in_one_line(options, said):
     with pytest.raises(SuppleError, match=said) as refused:
         supple.build(elbow(), engine="soft-skeleton", **soft_skeleton_options(**options))
     assert "\n" not in str(refused.value)

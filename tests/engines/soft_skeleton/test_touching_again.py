@@ -97,7 +97,7 @@ SHAPES = [supple.Box((0, 0, 0), (0.05, 0.05, 0.05)), supple.Sphere((0, 0, 0), 0.
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=["box", "ball"])
-def test_what_falls_on_the_ground_comes_to_rest_on_it(shape):
+def test_a_falling_body_comes_to_rest_on_the_ground(shape):
     place = np.eye(4)
     place[:3, 3] = [0.4, 5.5, 3.0]
     thing = supple.RigidObject(shape, mass=0.17, place=place)
@@ -119,7 +119,7 @@ class Below:
         return self.plane.distances(points)
 
 
-def test_what_only_knows_distances_carries_as_a_plane_does():
+def test_an_obstacle_with_only_a_distance_function_acts_as_a_plane_does():
     forces = []
     for ground in (supple.Plane((0, low(), 0), (0, 1, 0)), Below(low())):
         sim = SoftSkeletonSimulator(soft_elbow(), root="free", obstacles=[ground])

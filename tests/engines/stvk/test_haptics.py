@@ -187,7 +187,7 @@ def shared(directions, wanted):
     return pushes[:, 1], total
 
 
-def test_what_acts_is_the_least_force_that_pushes_enough_along_each_direction():
+def test_the_contact_force_is_the_least_that_pushes_enough_along_each_direction():
     rng = np.random.default_rng(0)
     for count in (1, 2, 5, 20):
         for _ in range(10):
@@ -304,7 +304,7 @@ def test_the_bodys_gravity_may_change_while_the_ball_flies(trampoline):
     np.testing.assert_allclose(ball.simulator.q, beside.simulator.q, rtol=1e-12)
 
 
-def test_what_a_ball_is_cannot_be_overwritten(trampoline):
+def test_a_balls_arrays_are_read_only(trampoline):
     ball = ball_on(trampoline, [0, 0.5, 0])
     assert (ball.radius, ball.mass, ball.stiffness) == (RADIUS, MASS, 2000.0)
     for name in ("radius", "mass", "stiffness"):
@@ -357,7 +357,7 @@ def test_a_run_that_has_no_end_changes_nothing(trampoline):
         {"leaf": 0},
     ],
 )
-def test_what_makes_no_ball_is_refused(trampoline, options):
+def test_invalid_balls_are_refused(trampoline, options):
     options = {"position": [0, 1, 0]} | options
     with pytest.raises(SuppleError) as refused:
         ball_on(trampoline, **options)
@@ -386,7 +386,7 @@ def test_a_hand_that_is_nowhere_is_refused_and_changes_nothing(trampoline, hand)
     np.testing.assert_array_equal(ball.run(20).positions, beside.run(20).positions)
 
 
-def test_what_cannot_be_run_is_refused(trampoline):
+def test_invalid_runs_are_refused(trampoline):
     ball = ball_on(trampoline, [0, 1, 0])
     for steps in (-1, 1.5, 10**12, "all"):
         with pytest.raises(SuppleError):

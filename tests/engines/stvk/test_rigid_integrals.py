@@ -146,7 +146,7 @@ def test_a_free_body_flies_in_a_basis_that_leaves_some_of_it_at_rest():
 
 
 @pytest.mark.parametrize("fixed", [(), [0, 5]])
-def test_what_is_held_is_what_was_fixed_however_few_shapes_are_left(fixed):
+def test_fixed_vertices_stay_fixed_with_any_number_of_shapes(fixed):
     basis, material = local_basis(), two_densities(len(MESH.tets))
     basis[list(fixed)] = 0.0
     model = StvkModel.from_basis(MESH, material, basis, fixed=fixed)

@@ -114,7 +114,7 @@ def test_a_ball_with_its_centre_in_a_triangle_is_pushed_along_the_normal():
     assert np.isfinite(found.directions).all()
 
 
-def test_what_a_touch_costs_hardly_grows_with_the_surface():
+def test_the_cost_of_a_contact_query_hardly_grows_with_the_surface():
     """A ball as large as a triangle looks at few more spheres where there are 64 times as many."""
     q, costs = np.array([0.2, -0.1, 0.15, 0.1]), []
     for subdivisions in (2, 5):
@@ -170,7 +170,7 @@ def test_a_ball_that_is_huge_touches_all_and_one_far_away_nothing():
         ([0, 0, 0], [0, 0, 0], "large"),
     ],
 )
-def test_what_is_no_ball_or_no_place_is_refused(q, centre, radius):
+def test_invalid_balls_and_places_are_refused(q, centre, radius):
     tree = SphereTree(soup(10, 3, seed=0))
     with pytest.raises(SuppleError) as refused:
         tree.touch(q, centre, radius)

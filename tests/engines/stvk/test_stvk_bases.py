@@ -109,7 +109,7 @@ def test_derivatives_by_stiffness_differences_are_the_exact_ones():
     np.testing.assert_allclose(differenced, exact, atol=1e-7 * np.abs(exact).max())
 
 
-def test_all_modes_and_derivatives_are_held_when_asked_for_all():
+def test_all_modes_and_derivatives_are_included_on_request():
     body = tet_beam()
     fixed = held_end(body)
     modes = body_modes(body, 3, fixed=fixed)
@@ -224,7 +224,7 @@ def test_loads_are_given_by_vertex_or_for_all_and_near_ones_are_left_out():
     assert len(static_shapes(body, crowded, fixed=fixed, separation=0.1)) == 2
 
 
-def test_progress_is_told_for_each_load():
+def test_progress_is_reported_for_each_load():
     body = tet_beam()
     told = []
     loads = pulling_loads(body, [far_end(body)], fixed=held_end(body), reach=0.1, steps=1)
@@ -246,7 +246,7 @@ def test_linear_modes_are_enough_for_any_size():
     assert linear_mode_count(30) == 20  # as in the paper
 
 
-def test_what_cannot_be_made_is_refused_in_one_line():
+def test_invalid_bases_are_refused_in_one_line():
     body = tet_beam()
     fixed, tip, n = held_end(body), far_end(body), len(body.rest)
     frames = np.tile(body.rest, (3, 1, 1))

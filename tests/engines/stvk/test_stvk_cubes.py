@@ -97,7 +97,7 @@ def test_cubes_among_other_hexahedra_are_found(monkeypatch):
     ],
     ids=["nearly", "boxes", "order 3", "order 1", "cut", "shuffled"],
 )
-def test_what_is_no_cube_is_not_taken_for_one(points):
+def test_hexes_that_are_no_cubes_are_recognised(points):
     cubes, others = cubes_among(points)
     assert cubes is None
     np.testing.assert_array_equal(others, np.arange(len(points)))

@@ -133,7 +133,7 @@ def test_gravity_that_is_none_is_refused_and_changes_nothing(model, gravity):
     assert (bare.gravity == 0).all()
 
 
-def test_what_a_simulator_is_made_with_cannot_be_overwritten(model):
+def test_a_simulators_inputs_are_read_only(model):
     free = StvkModel.build(beam(cells=(3, 1, 1)), Material("stvk"), modes=3)
     for simulator in (StvkSimulator(model, alpha=0.5), FreeStvkSimulator(free, alpha=0.5)):
         assert (simulator.dt, simulator.alpha, simulator.beta) == (1 / 1000, 0.5, 0.0)

@@ -151,7 +151,7 @@ def test_forces_change_momenta_by_themselves_and_their_moment_times_the_step(mod
     np.testing.assert_allclose(summed_momenta(simulator), momenta(simulator), atol=1e-12)
 
 
-def test_what_forces_do_is_work(model):
+def test_the_energy_gained_is_the_work_of_the_forces(model):
     """Energy gained is force times way, to second order in the step."""
     wrong = []
     for dt in (2e-3, 1e-3):

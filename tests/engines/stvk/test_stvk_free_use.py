@@ -117,7 +117,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_what_cannot_fly_is_refused_in_one_line(what):
+def test_models_that_cannot_be_free_are_refused_in_one_line(what):
     with pytest.raises(SuppleError) as refused:
         FreeStvkSimulator(REFUSED[what]())  # type: ignore[arg-type]
     assert "\n" not in str(refused.value)
@@ -145,7 +145,7 @@ def test_what_cannot_fly_is_refused_in_one_line(what):
         lambda s: s.reset(angular=[0, 0, 1e200]),
     ],
 )
-def test_what_a_flying_body_cannot_do_is_refused_and_changes_nothing(model, use):
+def test_unsupported_calls_of_a_free_body_are_refused_and_change_nothing(model, use):
     simulator, beside = thrown(model), thrown(model)
     for each in (simulator, beside):
         each.run(3)

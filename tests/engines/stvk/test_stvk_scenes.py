@@ -117,7 +117,7 @@ def test_a_scene_is_the_same_bits_again(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["spoon", "heart"])
-def test_what_is_drawn_is_closed_and_faces_outwards(name: str) -> None:
+def test_drawn_surfaces_are_closed_and_face_outwards(name: str) -> None:
     surface = stvk_scene(name).surface
     assert surface.volume() > 0
     edges = surface.triangles[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2)

@@ -198,7 +198,7 @@ def test_a_run_is_the_same_bits_as_its_steps(model):
         assert stepped.time == ran.time == pytest.approx(0.2)
 
 
-def test_reset_begins_anew(model):
+def test_reset_restarts(model):
     simulator = StvkSimulator(model, gravity=(0, -9.81, 0))
     first = simulator.run(50)
     simulator.reset()
@@ -332,7 +332,7 @@ def test_options_that_are_none_are_refused(model, options):
         lambda s: s.reset(np.full(10, 1e200)),
     ],
 )
-def test_what_a_simulator_cannot_do_is_refused(model, use):
+def test_unsupported_calls_of_a_simulator_are_refused(model, use):
     simulator = StvkSimulator(model)
     with pytest.raises(SuppleError) as refused:
         use(simulator)
