@@ -38,7 +38,7 @@ HASH_LENGTH = 20
 #: Packages that a scene's arrays depend on.
 _MODELLING = ("scenes", "rig", "mesh", "linalg", "maths", "compiled")
 #: Packages that a model's bytes depend on.
-BUILDING = (*_MODELLING, "playing", "engines", "anatomy", "reduction", "dynamics", "elastic")
+BUILDING = (*_MODELLING, "playback", "engines", "anatomy", "reduction", "dynamics", "elastic")
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ def save_character(character: Character, path: Path, swings: str = "", **painted
     assert isinstance(rig, SkinnedRig)
     b, skeleton = Builder(), rig.skeleton
     weights = np.asarray(rig.weight_matrix().todense())
+    weights = np.pad(weights, ((0, 0), (0, max(0, 4 - weights.shape[1]))))
     order = np.argsort(-weights, axis=1)[:, :4]
     much = np.take_along_axis(weights, order, axis=1)
     attributes = {

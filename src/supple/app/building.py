@@ -100,8 +100,9 @@ def _chosen(
     """Return the builder's options: a scene's own, and before those what was asked for."""
     chosen = source.recipe(engine) | options.building()
     if not source.scene and options.regions != "none":
-        usual_basis = usual_building(engine_named(engine), chosen).get("basis", "modes")
-        chosen.setdefault("basis", usual_basis)
+        usual_options = usual_building(engine_named(engine), chosen)
+        if "basis" in usual_options:
+            chosen["basis"] = usual_options["basis"]
     plan = body_plan_of(source.character, anatomy, chosen.get("tets", TETS))
     if options.ground is not None:
         chosen["obstacles"] = (Plane((0.0, options.ground, 0.0), (0.0, 1.0, 0.0)),)
