@@ -20,8 +20,13 @@ from supple.engines.stvk.model import StvkModel
 from supple.engines.stvk.simulator import StvkSimulator
 from supple.errors import SuppleError
 from supple.formats.vega.bou import read_bou, write_bou
-from supple.formats.vega.cub import CubicForce, read_cub, write_cub
-from supple.formats.vega.modal_matrix import read_modal_matrix, write_modal_matrix
+from supple.formats.vega.reduced_files import (
+    CubicForce,
+    read_cub,
+    read_modal_matrix,
+    write_cub,
+    write_modal_matrix,
+)
 from supple.formats.vega.vega_model import read_vega, write_vega
 from supple.playback.bake_model import check_model
 from supple.playback.player import Player

@@ -22,7 +22,7 @@ from helpers.tail_file import tail_file
 from supple.app import blender_setup
 from supple.errors import SuppleError, SuppleWarning
 from supple.formats.blender import blender_process
-from supple.formats.blender.blender_program import BlenderProgram
+from supple.formats.blender.blender_process import BlenderProgram
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
 

@@ -11,8 +11,7 @@ import pytest
 import supple
 from helpers.smpl_samples import body_fields, expected, write_body
 from supple.errors import FormatError, SuppleError, SuppleWarning
-from supple.formats.smpl.body_model import read_body_model
-from supple.formats.smpl.joint_layouts import joint_layout
+from supple.formats.smpl.body_model import joint_layout, read_body_model
 from supple.formats.smpl.load_body import hole_triangles
 from supple.mesh.surface import SurfaceMesh
 from supple.rig.deformers.pose_blend_shapes import PoseBlendShapeRig

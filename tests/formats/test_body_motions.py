@@ -11,8 +11,8 @@ import supple
 from helpers.smpl_samples import body_fields, expected, write_body
 from supple.dynamics.root_frame import to_world
 from supple.errors import FormatError, SuppleWarning
+from supple.formats.smpl.body_model import joint_layout
 from supple.formats.smpl.body_motion import read_body_motion
-from supple.formats.smpl.joint_layouts import joint_layout
 
 RNG = np.random.default_rng(8)
 FRAMES = 6

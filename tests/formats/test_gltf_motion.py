@@ -17,11 +17,11 @@ from helpers.gltf_reference import Reference
 from helpers.gltf_validation import issues, new_issues
 from supple.app.stiffness_maps import read_stiffness
 from supple.errors import FormatError, SuppleError, SuppleWarning
-from supple.formats.added_records import FLESH
 from supple.formats.gltf.document import DRACO
 from supple.formats.gltf.read.animation import Channel
 from supple.formats.gltf.read.gltf import load_gltf
-from supple.formats.gltf.write.weight_tracks import Track, faded, joined
+from supple.formats.gltf.write.animations import Track, faded, joined
+from supple.formats.registry import FLESH
 from supple.formats.save import save
 from supple.formats.vertex_normals import VertexNormals
 from supple.rig.baked_motion import BakedMotion

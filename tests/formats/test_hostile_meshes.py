@@ -12,8 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from supple.errors import SuppleError, SuppleWarning
-from supple.formats.meshes.read_surface import read_surface
-from supple.formats.meshes.read_tets import read_tets
+from supple.formats.meshes.read_mesh import read_surface, read_tets
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
 

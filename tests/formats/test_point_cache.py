@@ -10,9 +10,8 @@ import pytest
 
 import supple
 from supple.errors import SuppleError
-from supple.formats.caches.alembic import write_abc
-from supple.formats.caches.point_cache import read_point_cache, write_npz, write_point_cache
-from supple.formats.meshes.read_surface import read_surface
+from supple.formats.meshes.read_mesh import read_surface
+from supple.formats.point_cache import read_point_cache, write_abc, write_npz, write_point_cache
 from supple.formats.save import check_target, save, written_files
 from supple.mesh.surface import SurfaceMesh
 from supple.rig.baked_motion import BakedMotion

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from supple.errors import FormatError, SuppleWarning
-from supple.formats.meshes.read_surface import read_surface
+from supple.formats.meshes.read_mesh import read_surface
 
 # A pyramid: a square and four triangles, closed and outward.
 POSITIONS = [(0, 0, 0), (2, 0, 0), (2, 2, 0), (0, 2, 0), (1, 1, 1.5)]

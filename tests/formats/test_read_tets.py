@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from supple.errors import FormatError, SuppleWarning
-from supple.formats.meshes.read_tets import read_tets
+from supple.formats.meshes.read_mesh import read_tets
 from supple.formats.meshes.veg import VegFile, VegMaterial, read_veg, write_veg
 from supple.mesh.tets import TetMesh
 

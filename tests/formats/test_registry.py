@@ -13,8 +13,7 @@ from supple.app.baking import checked_target
 from supple.app.command_files import source_kind
 from supple.app.info.info import describe
 from supple.errors import SuppleError
-from supple.formats.meshes.read_surface import read_surface
-from supple.formats.meshes.read_tets import read_tets
+from supple.formats.meshes.read_mesh import read_surface, read_tets
 from supple.formats.registry import (
     BAKED_MOTIONS,
     CHARACTERS,

@@ -18,9 +18,9 @@ from helpers.spring_engine import spring_engine
 from helpers.tail_file import tail_builder, tail_file
 from supple.errors import FormatError, SuppleWarning
 from supple.formats import remove_curves, remove_flesh
-from supple.formats.added_records import CURVES, FLESH
 from supple.formats.gltf.gltf_file import GltfFile, open_to_add
 from supple.formats.gltf.kept_original import split_binary
+from supple.formats.registry import CURVES, FLESH
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
 from supple.rig.motion.motion import Motion

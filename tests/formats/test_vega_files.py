@@ -14,8 +14,13 @@ from supple.engines.stvk.model import StvkModel
 from supple.errors import FormatError, SuppleError, SuppleWarning
 from supple.formats.meshes.veg import VegFile, VegMaterial, read_veg, read_veg_hexes, write_veg
 from supple.formats.vega.bou import read_bou, write_bou
-from supple.formats.vega.cub import CubicForce, read_cub, write_cub
-from supple.formats.vega.modal_matrix import read_modal_matrix, write_modal_matrix
+from supple.formats.vega.reduced_files import (
+    CubicForce,
+    read_cub,
+    read_modal_matrix,
+    write_cub,
+    write_modal_matrix,
+)
 from supple.formats.vega.vega_model import veg_material, veg_material_groups
 from supple.mesh.hex_shapes import CORNERS
 from supple.mesh.hexes import HexMesh

@@ -13,10 +13,15 @@ from supple.engines.stvk.cubic_model import CubicModel
 from supple.engines.stvk.model import StvkModel
 from supple.engines.stvk.simulator import StvkSimulator
 from supple.errors import FormatError, SuppleError, SuppleWarning
-from supple.formats.meshes.read_surface import read_surface
+from supple.formats.meshes.read_mesh import read_surface
 from supple.formats.meshes.veg import VegFile, VegMaterial, write_veg
-from supple.formats.vega.cub import CubicForce, read_cub, write_cub
-from supple.formats.vega.modal_matrix import read_modal_matrix, write_modal_matrix
+from supple.formats.vega.reduced_files import (
+    CubicForce,
+    read_cub,
+    read_modal_matrix,
+    write_cub,
+    write_modal_matrix,
+)
 from supple.formats.vega.vega_model import read_vega, write_vega
 from supple.mesh.hexes import HexMesh
 from supple.mesh.tets import TetMesh

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from supple.errors import MeshError, SuppleError, SuppleWarning
-from supple.formats.meshes.read_surface import read_surface
+from supple.formats.meshes.read_mesh import read_surface
 from supple.mesh.filling.bcc_lattice import clipped_tets, pack, unpack
 from supple.mesh.filling.signed_distance import outward_triangles
 from supple.mesh.filling.stuffing import stuff

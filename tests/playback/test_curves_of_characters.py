@@ -12,7 +12,7 @@ import pytest
 from helpers.gltf_validation import new_issues
 from supple.errors import SuppleError, SuppleWarning
 from supple.formats.load import load
-from supple.formats.meshes.read_surface import read_surface
+from supple.formats.meshes.read_mesh import read_surface
 from supple.formats.save import save
 from supple.mesh.surface import SurfaceMesh
 from supple.playback.secondary_motion import curves

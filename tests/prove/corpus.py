@@ -341,14 +341,14 @@ def _models(kind: str) -> list[bytes]:
 
 
 def _cub() -> list[bytes]:
-    from supple.formats.vega.cub import CubicForce, write_cub
+    from supple.formats.vega.reduced_files import CubicForce, write_cub
 
     force = CubicForce(np.eye(2), np.ones((2, 3)), np.ones((2, 4)))
     return [_saved(lambda path: write_cub(path, force), ".cub")]
 
 
 def _modal() -> list[bytes]:
-    from supple.formats.vega.modal_matrix import write_modal_matrix
+    from supple.formats.vega.reduced_files import write_modal_matrix
 
     return [_saved(lambda path: write_modal_matrix(path, np.ones((18, 2))), ".U")]
 

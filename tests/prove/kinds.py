@@ -184,9 +184,9 @@ def _pickle_steps(data: bytes, rng: Random) -> bytes:
 
 _load = _reader("supple.formats.load", "load")
 _model = _reader("supple.engines.factory", "load_model")
-_surface = _reader("supple.formats.meshes.read_surface", "read_surface")
-_tets = _reader("supple.formats.meshes.read_tets", "read_tets")
-_cache = _reader("supple.formats.caches.point_cache", "read_point_cache")
+_surface = _reader("supple.formats.meshes.read_mesh", "read_surface")
+_tets = _reader("supple.formats.meshes.read_mesh", "read_tets")
+_cache = _reader("supple.formats.point_cache", "read_point_cache")
 _motion = _reader("supple.formats.smpl.body_motion", "read_body_motion")
 
 
@@ -247,9 +247,9 @@ KINDS: dict[str, Kind] = {
     "supple-rig-space": Kind(".supple", _tensors(_sealed_model), _model),
     "supple-soft-skeleton": Kind(".supple", _tensors(_sealed_model), _model),
     "stvk": Kind(".stvk", _tensors(_sealed_stvk), _model),
-    "cub": Kind(".cub", _bytes, _reader("supple.formats.vega.cub", "read_cub")),
+    "cub": Kind(".cub", _bytes, _reader("supple.formats.vega.reduced_files", "read_cub")),
     "bou": Kind(".bou", _text, _reader("supple.formats.vega.bou", "read_bou", n_vertices=8)),
-    "modal": Kind(".U", _bytes, _reader("supple.formats.vega.modal_matrix", "read_modal_matrix")),
+    "modal": Kind(".U", _bytes, _reader("supple.formats.vega.reduced_files", "read_modal_matrix")),
     "anatomy": Kind(".json", change.changed_json, _read_anatomy),
     "stiffness": Kind(".json", change.changed_json, _read_stiffness),
     "pc2": Kind(".pc2", _bytes, _cache),

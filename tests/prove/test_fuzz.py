@@ -27,9 +27,9 @@ from supple.engines.factory import load_model
 from supple.engines.pose_space.model.model_file import sealed, unsealed
 from supple.errors import LONGEST_LINE, FormatError, SuppleError, SuppleWarning, warn
 from supple.formats.bvh import read_bvh
-from supple.formats.caches.point_cache import read_point_cache
 from supple.formats.gltf.read.gltf import load_gltf
 from supple.formats.load import load
+from supple.formats.point_cache import read_point_cache
 from supple.formats.smpl.body_motion import read_body_motion
 from supple.rig.motion.motion import Motion
 from supple.rig.skeleton.joints import Skeleton

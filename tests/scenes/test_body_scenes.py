@@ -13,9 +13,12 @@ from helpers.build_samples import kept_scenes
 from helpers.smpl_samples import MANO_PARENTS, SMPL_PARENTS
 from supple.errors import FormatError
 from supple.formats.load import load
-from supple.formats.smpl.body_model import BodyModel, read_body_model
-from supple.formats.smpl.joint_layouts import joint_layout
-from supple.formats.smpl.write_body import write_body_model
+from supple.formats.smpl.body_model import (
+    BodyModel,
+    joint_layout,
+    read_body_model,
+    write_body_model,
+)
 from supple.mesh.surface import SurfaceMesh
 from supple.rig.deformers.pose_blend_shapes import PoseBlendShapeRig
 from supple.scenes.characters import hand, human

@@ -10,8 +10,8 @@ from typing import Any
 
 from supple.app.progress_bar import console, working
 from supple.errors import SuppleError
-from supple.formats.blender.blender_process import ask_blender
-from supple.formats.blender.blender_program import (
+from supple.formats.blender.blender_process import (
+    ask_blender,
     blender_folder,
     environment_python,
     found_blender,

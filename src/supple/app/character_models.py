@@ -24,8 +24,8 @@ from supple.engines.engine import FIRST_ENGINE, CharacterModel, Engine, engine_n
 from supple.engines.factory import build, load_model
 from supple.errors import FormatError, SuppleError
 from supple.formats.file_bytes import reading
+from supple.formats.gltf.container import Notes
 from supple.formats.gltf.document import Document
-from supple.formats.gltf.notes import Notes
 from supple.formats.gltf.read.gltf import GltfSource
 from supple.formats.length_units import metres_in
 from supple.formats.load import load

@@ -159,7 +159,7 @@ def obstacle_of(word: str) -> Obstacle:
 
 
 def _solid(word: str) -> Obstacle:
-    from supple.formats.meshes.read_surface import read_surface
+    from supple.formats.meshes.read_mesh import read_surface
     from supple.formats.registry import SURFACES
     from supple.mesh.distance_field import Solid
 

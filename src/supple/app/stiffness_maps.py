@@ -12,9 +12,8 @@ from supple.app.character_models import gltf_document
 from supple.arrays import Floats
 from supple.errors import FormatError, SuppleError
 from supple.formats.file_bytes import reading
-from supple.formats.gltf.accessors import COMPONENTS, Accessors
+from supple.formats.gltf.accessors import COMPONENTS, Accessors, decode_draco
 from supple.formats.gltf.document import DRACO, Document
-from supple.formats.gltf.draco import decode_draco
 from supple.formats.gltf.read.gltf import GltfSource
 from supple.rig.character import Character
 

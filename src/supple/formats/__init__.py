@@ -8,15 +8,19 @@ from supple.lazy_imports import lazy_imports
 
 if TYPE_CHECKING:
     from supple.formats.bvh import BvhFile, EndSite, read_bvh
-    from supple.formats.caches.point_cache import read_point_cache
-    from supple.formats.meshes.read_surface import read_surface
-    from supple.formats.meshes.read_tets import read_tets
+    from supple.formats.meshes.read_mesh import read_surface, read_tets
     from supple.formats.meshes.veg import VegFile, VegMaterial, read_veg, read_veg_hexes, write_veg
+    from supple.formats.point_cache import read_point_cache
     from supple.formats.smpl.body_model import BodyModel, read_body_model
     from supple.formats.smpl.body_motion import MotionFile, read_body_motion
     from supple.formats.vega.bou import read_bou, write_bou
-    from supple.formats.vega.cub import CubicForce, read_cub, write_cub
-    from supple.formats.vega.modal_matrix import read_modal_matrix, write_modal_matrix
+    from supple.formats.vega.reduced_files import (
+        CubicForce,
+        read_cub,
+        read_modal_matrix,
+        write_cub,
+        write_modal_matrix,
+    )
     from supple.formats.vega.vega_model import read_vega, veg_material, write_vega
 
 __all__ = [
@@ -55,15 +59,13 @@ __getattr__ = lazy_imports(
     __name__,
     {
         "bvh": "BvhFile EndSite read_bvh",
-        "caches.point_cache": "read_point_cache",
-        "meshes.read_surface": "read_surface",
-        "meshes.read_tets": "read_tets",
+        "point_cache": "read_point_cache",
+        "meshes.read_mesh": "read_surface read_tets",
         "meshes.veg": "VegFile VegMaterial read_veg read_veg_hexes write_veg",
         "smpl.body_model": "BodyModel read_body_model",
         "smpl.body_motion": "MotionFile read_body_motion",
         "vega.bou": "read_bou write_bou",
-        "vega.cub": "CubicForce read_cub write_cub",
-        "vega.modal_matrix": "read_modal_matrix write_modal_matrix",
+        "vega.reduced_files": "CubicForce read_cub read_modal_matrix write_cub write_modal_matrix",
         "vega.vega_model": "read_vega veg_material write_vega",
     },
 )

@@ -20,6 +20,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+CURVES, FLESH = "supple_curves", "supple_flesh"
+#: What each is called in messages.
+ADDED = {CURVES: "curves", FLESH: "flesh"}
+
+
 GLTF_SUFFIXES = (".glb", ".gltf", ".vrm")
 BLENDER_SUFFIXES = (".blend", ".fbx")
 USD_SUFFIXES = (".usd", ".usda", ".usdc", ".usdz")
@@ -208,7 +213,7 @@ CHARACTERS = FormatTable(
         CharacterFormat(
             "research example (JSON)",
             (".json",),
-            "supple.formats.research.json_example:load_json_example",
+            "supple.formats.research.complementary:load_json_example",
             body=False,
         ),
         CharacterFormat(
@@ -226,8 +231,8 @@ BAKED_MOTIONS = FormatTable(
             "supple.formats.gltf.write.gltf_motion:write_gltf",
             several="supple.formats.gltf.write.gltf_motion:holds_several",
             target_check="supple.formats.gltf.write.vrm_extension:check_vrm_target",
-            remover="supple.formats.gltf.write.kept_flesh:remove_gltf_flesh",
-            flesh_check="supple.formats.gltf.write.kept_flesh:holds_gltf_flesh",
+            remover="supple.formats.gltf.write.source_file:remove_gltf_flesh",
+            flesh_check="supple.formats.gltf.write.source_file:holds_gltf_flesh",
         ),
         BakedMotionFormat(
             BLENDER_SUFFIXES,
@@ -242,18 +247,18 @@ BAKED_MOTIONS = FormatTable(
             extra="usd",
             several="supple.formats.usd.write.usd_motion:holds_several",
             target_check="supple.formats.usd.write.layer_plan:check_layer_target",
-            remover="supple.formats.usd.write.removal:remove_usd_flesh",
-            flesh_check="supple.formats.usd.write.removal:holds_usd_flesh",
+            remover="supple.formats.usd.originals:remove_usd_flesh",
+            flesh_check="supple.formats.usd.originals:holds_usd_flesh",
         ),
         BakedMotionFormat(
             (".pc2", ".mdd"),
-            "supple.formats.caches.point_cache:write_point_cache",
-            mesh_beside="supple.formats.caches.point_cache:mesh_beside",
+            "supple.formats.point_cache:write_point_cache",
+            mesh_beside="supple.formats.point_cache:mesh_beside",
         ),
-        BakedMotionFormat((".npz",), "supple.formats.caches.point_cache:write_npz"),
+        BakedMotionFormat((".npz",), "supple.formats.point_cache:write_npz"),
         BakedMotionFormat(
             (".abc",),
-            "supple.formats.caches.alembic:write_abc",
+            "supple.formats.point_cache:write_abc",
             library="alembic3d",
             extra="alembic",
         ),
@@ -265,18 +270,18 @@ FREE_CURVES = FormatTable(
         CurveFormat(
             GLTF_SUFFIXES,
             "supple.formats.gltf.write.animation_curves:write_gltf_curves",
-            remover="supple.formats.gltf.write.kept_flesh:remove_gltf_curves",
+            remover="supple.formats.gltf.write.source_file:remove_gltf_curves",
         ),
         CurveFormat(
             USD_SUFFIXES,
             "supple.formats.usd.write.animation_layer:write_usd_curves",
-            remover="supple.formats.usd.write.removal:remove_usd_curves",
+            remover="supple.formats.usd.originals:remove_usd_curves",
             library="pxr",
             extra="usd",
         ),
         CurveFormat((".bvh",), "supple.formats.bvh_curves:write_bvh_curves"),
-        CurveFormat((".csv",), "supple.formats.curve_tables:write_csv_curves"),
-        CurveFormat((".json",), "supple.formats.curve_tables:write_json_curves"),
+        CurveFormat((".csv",), "supple.formats.curve_keys:write_csv_curves"),
+        CurveFormat((".json",), "supple.formats.curve_keys:write_json_curves"),
     ]
 )
 

@@ -15,8 +15,7 @@ from supple.elastic.material import Material
 from supple.errors import FormatError, SuppleError
 from supple.formats.file_bytes import reading
 from supple.formats.load import load
-from supple.formats.meshes.read_surface import read_surface
-from supple.formats.meshes.read_tets import read_tets
+from supple.formats.meshes.read_mesh import read_surface, read_tets
 from supple.formats.meshes.veg import VegFile, read_any_veg
 from supple.formats.registry import CHARACTERS, SURFACES, TETS
 from supple.formats.vega.bou import read_bou

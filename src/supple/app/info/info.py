@@ -156,8 +156,7 @@ def _anatomy(
 
 
 def _read(path: Path, metres: float | None, body: dict[str, Any]) -> dict[str, Any]:
-    from supple.formats.meshes.read_surface import read_surface
-    from supple.formats.meshes.read_tets import read_tets
+    from supple.formats.meshes.read_mesh import read_surface, read_tets
 
     suffix = path.suffix.lower()
     if path.name.endswith(ENTRIES_SUFFIX):

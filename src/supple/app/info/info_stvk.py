@@ -62,7 +62,7 @@ def _body(path: Path) -> dict[str, Any]:
 
 
 def _polynomials(path: Path) -> dict[str, Any]:
-    from supple.formats.vega.cub import read_cub
+    from supple.formats.vega.reduced_files import read_cub
 
     force = read_cub(path)
     linear = (force.linear + force.linear.T) / 2
@@ -93,7 +93,7 @@ def _polynomials(path: Path) -> dict[str, Any]:
 
 
 def _matrix(path: Path) -> dict[str, Any]:
-    from supple.formats.vega.modal_matrix import read_modal_matrix
+    from supple.formats.vega.reduced_files import read_modal_matrix
 
     basis = read_modal_matrix(path)
     columns = basis.reshape(-1, basis.shape[2]).astype(np.float64)

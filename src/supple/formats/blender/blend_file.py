@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from supple.errors import FormatError, warn
-from supple.formats.blender.blender_process import ask_blender
-from supple.formats.blender.blender_program import find_blender
+from supple.formats.blender.blender_process import ask_blender, find_blender
 from supple.formats.file_bytes import read_bytes
 from supple.formats.gltf.read.gltf import GltfSource, read_gltf
 from supple.formats.gltf.write.gltf_motion import write_gltf

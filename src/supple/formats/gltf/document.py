@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from supple.formats.gltf.container import Buffers, open_container
-from supple.formats.gltf.notes import Notes, quoted
+from supple.formats.gltf.container import Buffers, Notes, open_container, quoted
 
 DRACO = "KHR_draco_mesh_compression"
 QUANTIZATION = "KHR_mesh_quantization"

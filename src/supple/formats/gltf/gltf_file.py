@@ -20,11 +20,12 @@ from supple.formats.gltf.container import (
     MAGIC,
     SCHEME,
     Buffers,
+    Notes,
     file_below,
     open_container,
+    quoted,
 )
 from supple.formats.gltf.kept_original import split_binary
-from supple.formats.gltf.notes import Notes, quoted
 from supple.formats.registry import GLTF_SUFFIXES
 
 VERTICES, CORNERS = 34962, 34963

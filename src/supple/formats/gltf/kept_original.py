@@ -22,10 +22,9 @@ from typing import Any
 import numpy as np
 
 from supple.errors import FormatError, warn
-from supple.formats.added_records import ADDED, CURVES, FLESH
 from supple.formats.file_bytes import LARGEST_FILE
-from supple.formats.gltf.container import BINARY_CHUNK, MAGIC, open_container
-from supple.formats.gltf.notes import Notes
+from supple.formats.gltf.container import BINARY_CHUNK, MAGIC, Notes, open_container
+from supple.formats.registry import ADDED, CURVES, FLESH
 
 #: Lists whose members may hold their bytes in a long URI, which is not kept twice.
 _INLINE = ("buffers", "images")

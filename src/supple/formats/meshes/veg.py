@@ -18,7 +18,7 @@ from supple.formats.file_bytes import (
     read_text,
     reading,
 )
-from supple.formats.meshes.repair import usable_mesh
+from supple.formats.meshes.read_mesh import usable_mesh
 from supple.mesh.hexes import HexMesh
 from supple.mesh.tets import TetMesh
 from supple.saving import write_whole

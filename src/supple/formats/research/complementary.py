@@ -18,8 +18,8 @@ from scipy.spatial.transform import Rotation
 from supple.arrays import Floats, Ints
 from supple.errors import FormatError
 from supple.formats.file_bytes import as_floats, as_integers, checked_count, read_text, reading
-from supple.formats.meshes.read_surface import read_surface
-from supple.formats.meshes.read_tets import read_tets
+from supple.formats.meshes.read_mesh import read_surface, read_tets
+from supple.formats.research.fast_cd import read_fast_cd, read_json
 from supple.mesh.embedding import embed
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
@@ -265,3 +265,23 @@ def _motion(
     matrices[:, :3, 3] = shift
     poses = rig.joint_pose.pack(rotations=turns)
     return Motion(dt * np.arange(frames), poses, matrices, name="animation")
+
+
+# Files in JSON of both examples; their keys tell them apart.
+
+
+def load_json_example(path: Path, metres_per_unit: float | None = None) -> Character:
+    """Read an example of Complementary Dynamics or of Fast Complementary Dynamics."""
+    content = read_json(path)
+    keys = content.keys() if isinstance(content, dict) else frozenset()
+    told = {} if metres_per_unit is None else {"metres_per_unit": metres_per_unit}
+    if "mesh_file" in keys:
+        return read_complementary(path, **told).character
+    if "p0" in keys:
+        return read_fast_cd(path, content, **told)
+    if "P" in keys:
+        raise FormatError(f"{path.name}: is a motion; load the skeleton_rig.json it belongs to")
+    raise FormatError(
+        f"{path.name}: is JSON, but no character: neither mesh_file nor p0 is in it;"
+        f" glTF's JSON ends in .gltf"
+    )

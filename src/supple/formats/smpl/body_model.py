@@ -7,9 +7,10 @@ all joints but the root, joints J = 𝒥 (T + S β) by a regressor, and linear b
 
 from __future__ import annotations
 
+import io
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,11 +19,79 @@ from supple.arrays import Floats, Ints
 from supple.checks import checked_array, numbers
 from supple.errors import FormatError, SuppleError
 from supple.formats.smpl.archive_fields import read_fields
-from supple.formats.smpl.joint_layouts import joint_layout
 from supple.rig.deformers.pose_blend_shapes import PoseBlendShapeRig
 from supple.rig.skeleton.joint_pose import JointPose
 from supple.rig.skeleton.joints import Skeleton
 from supple.rig.skeleton.skinning import SkinnedRig
+from supple.saving import write_whole
+
+_BODY = [
+    "pelvis",
+    "left_hip",
+    "right_hip",
+    "spine1",
+    "left_knee",
+    "right_knee",
+    "spine2",
+    "left_ankle",
+    "right_ankle",
+    "spine3",
+    "left_foot",
+    "right_foot",
+    "neck",
+    "left_collar",
+    "right_collar",
+    "head",
+    "left_shoulder",
+    "right_shoulder",
+    "left_elbow",
+    "right_elbow",
+    "left_wrist",
+    "right_wrist",
+]
+#: Fingers of every hand, in this order: the little finger before the ring finger.
+_FINGERS = [f"{f}{k}" for f in ("index", "middle", "pinky", "ring", "thumb") for k in (1, 2, 3)]
+_HANDS = [f"{side}_{finger}" for side in ("left", "right") for finger in _FINGERS]
+_FACE = ["jaw", "left_eye", "right_eye"]
+
+
+class JointLayout(NamedTuple):
+    """Joints of a kind of body, in the order of its poses."""
+
+    kind: str
+    """SMPL, SMPL-H, SMPL-X or MANO; "" for another."""
+    names: tuple[str, ...]
+
+
+_LAYOUTS = (
+    JointLayout("SMPL", (*_BODY, "left_hand", "right_hand")),
+    JointLayout("SMPL-H", (*_BODY, *_HANDS)),
+    JointLayout("SMPL-X", (*_BODY, *_FACE, *_HANDS)),
+    JointLayout("MANO", ("wrist", *_FINGERS)),
+)
+#: The joints that SMPL, SMPL-H and SMPL-X have in common.
+BODY_ONLY = JointLayout("body", tuple(_BODY))
+
+
+def joint_layout(n_joints: int) -> JointLayout:
+    """Return the layout of so many joints; of other bodies, joints are numbered.
+
+    >>> joint_layout(52).names[22], joint_layout(16).names[7]
+    ('left_index1', 'pinky1')
+    """
+    for layout in _LAYOUTS:
+        if len(layout.names) == n_joints:
+            return layout
+    return JointLayout("", tuple(f"joint{k}" for k in range(n_joints)))
+
+
+def layout_of_columns(columns: int) -> JointLayout | None:
+    """Return the layout of poses with so many columns, None where none has."""
+    for layout in (*_LAYOUTS, BODY_ONLY):
+        if 3 * len(layout.names) == columns:
+            return layout
+    return None
+
 
 #: Fields without which a file is no body.
 NEEDED = ("v_template", "f", "weights", "J_regressor", "kintree_table")
@@ -316,3 +385,36 @@ def _hand(fields: dict[str, Any], kind: str) -> tuple[Floats | None, Floats | No
         rows = len(components) if np.ndim(components) else 0
         components = checked_array('"hands_components"', components, (rows, 45))
     return mean, components
+
+
+def write_body_model(path: str | Path, body: BodyModel) -> None:
+    """Write a body model as an archive that `read_body_model` and other readers take.
+
+    Parameters
+    ----------
+    path : str or Path
+        Ends in ``.npz``; pickles are not written.
+    body : BodyModel
+        What is written, in the units and the order that it has.
+    """
+    path = Path(path)
+    if path.suffix.lower() != ".npz":
+        raise FormatError(f"{path.name}: body models are written as .npz")
+    table = np.array([body.parents, np.arange(body.n_joints)])
+    table[0, 0] = 2**32 - 1  # as in the published files
+    fields: dict[str, Floats] = {
+        "v_template": body.template,
+        "f": body.triangles.astype(np.uint32),
+        "weights": body.weights,
+        "J_regressor": body.regressor,
+        "kintree_table": table,
+        "shapedirs": body.shape_directions,
+        "posedirs": body.pose_directions,
+    }
+    if body.hand_mean is not None:
+        fields["hands_mean"] = body.hand_mean
+    if body.hand_components is not None:
+        fields["hands_components"] = body.hand_components
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **fields)  # type: ignore[arg-type]
+    write_whole(path, buffer.getvalue())

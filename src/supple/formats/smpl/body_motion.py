@@ -19,9 +19,9 @@ from supple.arrays import Floats
 from supple.checks import checked_array
 from supple.errors import FormatError, SuppleError, warn
 from supple.formats.smpl.archive_fields import read_fields
-from supple.formats.smpl.body_model import BodyModel
-from supple.formats.smpl.joint_layouts import (
+from supple.formats.smpl.body_model import (
     BODY_ONLY,
+    BodyModel,
     JointLayout,
     joint_layout,
     layout_of_columns,

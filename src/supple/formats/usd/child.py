@@ -18,9 +18,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
-from supple.formats.usd.layers import Refused, one_line
-from supple.formats.usd.pxr_modules import UsdUtils
-from supple.formats.usd.transport import ANSWER, IDLE, REQUEST, SAID, receive, send
+from supple.formats.usd.layers import Refused, UsdUtils, one_line
+from supple.formats.usd.process import ANSWER, IDLE, REQUEST, SAID, receive, send
 
 #: From a request, the folder it lies in, and a list that takes notes, to the answer.
 Answer = Callable[[dict[str, Any], Path, list[str]], dict[str, Any]]

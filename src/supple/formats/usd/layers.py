@@ -1,7 +1,8 @@
-"""USD stages opened without leaving the file's folder (in the child processes).
+"""USD stages, opened without leaving the file's folder (in the child processes).
 
-USD follows every sublayer, reference and payload a file names, wherever it points. So each layer
-is looked at before the stage is composed, and what points elsewhere, or nowhere, is taken out.
+USD follows every sublayer, reference and payload that a file names, wherever it points. So each
+layer is checked before the stage is composed, and paths that lead elsewhere, or nowhere, are
+removed. Without the extra, the modules of USD are None; `supple.formats.usd.process` checks that.
 """
 
 from __future__ import annotations
@@ -12,8 +13,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from supple.formats.added_records import ADDED
-from supple.formats.usd.pxr_modules import Ar, Sdf, Tf, Usd
+from supple.formats.registry import ADDED
+
+try:
+    from pxr import Ar, Kind, Sdf, Tf, Usd, UsdGeom, UsdShade, UsdSkel, UsdUtils, Vt
+except ImportError:
+    Ar = Kind = Sdf = Tf = Usd = UsdGeom = UsdShade = UsdSkel = UsdUtils = Vt = None
+
 
 #: Prims of a stage.
 MOST = 1_000_000

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from supple.formats.painted_maps import PAINTED
-from supple.formats.usd.layers import Refused
-from supple.formats.usd.pxr_modules import Usd, UsdGeom, UsdSkel
+from supple.formats.usd.layers import Refused, Usd, UsdGeom, UsdSkel
 
 #: Instances of instances multiply: a file of a kilobyte can stand for billions of prims.
 MOST_PRIMS = 250_000

@@ -1,8 +1,8 @@
 """Child processes that open USD files: isolated, within limits of memory and time.
 
-USD's libraries crash on some damaged files and compose a few hundred bytes into billions of
-prims. So a process of its own opens a file; ours lives on whatever happens to it. To import USD
-takes longer than to read most files, so a server imports it once, and its forks open the files.
+The libraries of USD crash on some damaged files, and compose a few hundred bytes into billions of
+prims. So a separate process opens each file, and a crash there is an error message here. Importing
+USD takes longer than reading most files, so a server imports it once, and its forks open the files.
 """
 
 from __future__ import annotations
@@ -23,8 +23,56 @@ from threading import Timer
 from time import monotonic
 from typing import Any
 
+import numpy as np
+
 from supple.errors import FormatError, SuppleError
-from supple.formats.usd.transport import ANSWER, IDLE, REQUEST, SAID, receive, send
+
+#: Names of the files in a folder that both processes know; the last has what USD printed.
+REQUEST, ANSWER, SAID = "request.npz", "answer.npz", "said.txt"
+#: Seconds after its last request at which a server ends itself.
+IDLE = 30.0
+
+ARRAY = "array:"
+
+
+def send(path: Path, value: Any) -> None:
+    """Write nested dicts and lists of arrays, texts, numbers and None."""
+    arrays: dict[str, np.ndarray] = {}
+    text = json.dumps(_without_arrays(value, arrays))
+    with path.open("wb") as file:
+        np.savez(file, text=np.frombuffer(text.encode(), dtype=np.uint8), **arrays)  # type: ignore[arg-type]
+
+
+def receive(path: Path) -> Any:
+    """Return the value that `send` wrote."""
+    with np.load(path, allow_pickle=False) as arrays:
+        value = json.loads(arrays["text"].tobytes().decode())
+        return _with_arrays(value, arrays)
+
+
+def _without_arrays(value: Any, arrays: dict[str, np.ndarray]) -> Any:
+    if isinstance(value, np.ndarray):
+        name = f"{len(arrays)}"
+        arrays[name] = value
+        return ARRAY + name
+    if isinstance(value, dict):
+        return {key: _without_arrays(item, arrays) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_without_arrays(item, arrays) for item in value]
+    if isinstance(value, str):
+        return "text:" + value  # so that no text of a file reads as an array
+    return value
+
+
+def _with_arrays(value: Any, arrays: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _with_arrays(item, arrays) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_with_arrays(item, arrays) for item in value]
+    if isinstance(value, str):
+        return arrays[value.removeprefix(ARRAY)] if value.startswith(ARRAY) else value[5:]
+    return value
+
 
 #: Seconds for a small file; large ones get more.
 LONGEST_READ = 60.0

@@ -21,10 +21,15 @@ from supple.engines.stvk.coefficients import MOST_MODES
 from supple.engines.stvk.cubic_model import CubicModel
 from supple.engines.stvk.model import StvkModel
 from supple.errors import FormatError, SuppleError
-from supple.formats.meshes.read_surface import read_surface
+from supple.formats.meshes.read_mesh import read_surface
 from supple.formats.meshes.veg import ALL, VegFile, read_any_veg
-from supple.formats.vega.cub import CubicForce, read_cub, write_cub
-from supple.formats.vega.modal_matrix import read_modal_matrix, write_modal_matrix
+from supple.formats.vega.reduced_files import (
+    CubicForce,
+    read_cub,
+    read_modal_matrix,
+    write_cub,
+    write_modal_matrix,
+)
 from supple.mesh.hexes import HexMesh
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh

@@ -9,8 +9,7 @@ from numpy.typing import ArrayLike
 from scipy.spatial.transform import Rotation
 
 from supple.arrays import Floats, Ints
-from supple.formats.smpl.body_model import BodyModel
-from supple.formats.smpl.joint_layouts import joint_layout
+from supple.formats.smpl.body_model import BodyModel, joint_layout
 from supple.mesh.surface import SurfaceMesh
 from supple.scenes.modelling.skin_weights import strongest
 

@@ -13,14 +13,13 @@ from typing import Any
 import numpy as np
 
 from supple.errors import FormatError
-from supple.formats.added_records import FLESH
 from supple.formats.gltf.accessors import Accessors
-from supple.formats.gltf.container import open_container
+from supple.formats.gltf.container import Notes, open_container, quoted
 from supple.formats.gltf.document import POINTER, Document
 from supple.formats.gltf.gltf_file import GltfFile, added_to
 from supple.formats.gltf.kept_original import shown_record, stages_before, without_added
-from supple.formats.gltf.notes import Notes, quoted
 from supple.formats.gltf.read.animation import NODE_POINTER
+from supple.formats.registry import FLESH
 
 #: Code of what is noted.
 CODE = "SUPPLE_FLESH"

@@ -16,11 +16,17 @@ from numpy.typing import NDArray
 from supple.errors import FormatError, SuppleError, SuppleWarning
 from supple.formats.file_bytes import read_bytes, reading
 from supple.formats.gltf.accessors import Accessors
+from supple.formats.gltf.container import Notes
 from supple.formats.gltf.document import Document
-from supple.formats.gltf.notes import Notes
-from supple.formats.gltf.read.animation import moving_nodes, read_channels
+from supple.formats.gltf.read.animation import (
+    ClipReader,
+    GltfClip,
+    moving_nodes,
+    pose_clips,
+    read_channels,
+    read_clips,
+)
 from supple.formats.gltf.read.baked_flesh import taken_off
-from supple.formats.gltf.read.clips import ClipReader, GltfClip, pose_clips, read_clips
 from supple.formats.gltf.read.materials import Materials
 from supple.formats.gltf.read.nodes import NodeForest, read_nodes
 from supple.formats.gltf.read.primitives import (

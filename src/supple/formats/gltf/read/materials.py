@@ -15,9 +15,8 @@ import numpy as np
 
 from supple.arrays import Floats, Singles
 from supple.errors import FormatError
-from supple.formats.gltf.container import DATA_URI, SCHEME, file_below
+from supple.formats.gltf.container import DATA_URI, SCHEME, file_below, quoted
 from supple.formats.gltf.document import Document
-from supple.formats.gltf.notes import quoted
 from supple.mesh.appearance import MOST_BYTES, Alpha, SurfaceMaterial, Texture, Wrap
 
 TRANSFORM, GLOSSINESS = "KHR_texture_transform", "KHR_materials_pbrSpecularGlossiness"

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple.arrays import Floats
+from supple.formats.gltf.container import Notes
 from supple.formats.gltf.document import Document
-from supple.formats.gltf.notes import Notes
 from supple.maths.rotations import to_matrix
 from supple.maths.transforms import FLAT, decompose
 

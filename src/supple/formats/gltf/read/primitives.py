@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple.arrays import Floats, Ints, Singles
-from supple.formats.gltf.accessors import COLUMNS_AND_ROWS, COMPONENTS, Accessors
+from supple.formats.gltf.accessors import COLUMNS_AND_ROWS, COMPONENTS, Accessors, decode_draco
 from supple.formats.gltf.document import DRACO, QUANTIZATION, Document
-from supple.formats.gltf.draco import decode_draco
 from supple.formats.gltf.read.materials import GltfMaterial, Materials
 from supple.formats.painted_maps import PAINTED
 

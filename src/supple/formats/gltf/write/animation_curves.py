@@ -23,18 +23,22 @@ from supple.formats.curve_keys import (
     within_error,
 )
 from supple.formats.file_bytes import reading
+from supple.formats.gltf.container import Notes
 from supple.formats.gltf.document import Document
 from supple.formats.gltf.gltf_file import GltfFile, added_to, check_gltf_name
 from supple.formats.gltf.kept_original import keep_original, without_added
-from supple.formats.gltf.notes import Notes
-from supple.formats.gltf.read.animation import Channel
-from supple.formats.gltf.read.clips import GltfClip
+from supple.formats.gltf.read.animation import Channel, GltfClip
 from supple.formats.gltf.read.gltf import GltfSource, read_gltf
-from supple.formats.gltf.write.loaded_again import loaded_again
+from supple.formats.gltf.write.animations import (
+    NodeMotion,
+    Times,
+    free_node,
+    play_sampler,
+    spline_tangents,
+)
 from supple.formats.gltf.write.morph_targets import unused_names
-from supple.formats.gltf.write.node_animation import NodeMotion, free_node
+from supple.formats.gltf.write.source_file import loaded_again
 from supple.formats.gltf.write.vrm_extension import give_way, warn_of_springs
-from supple.formats.gltf.write.weight_tracks import Times, play_sampler, spline_tangents
 from supple.maths.key_reduction import KeyKind, Keys
 from supple.maths.rotations import continuous, from_matrix, inverse, multiply, rotate
 from supple.rig.baked_motion import BakedMotion

@@ -15,32 +15,36 @@ from supple.arrays import Floats, Singles
 from supple.errors import warn
 from supple.formats.clip_match import plays
 from supple.formats.file_bytes import reading
-from supple.formats.gltf.accessors import Accessors
+from supple.formats.gltf.accessors import Accessors, decode_draco
+from supple.formats.gltf.container import Notes
 from supple.formats.gltf.document import DRACO, Document
-from supple.formats.gltf.draco import decode_draco
 from supple.formats.gltf.gltf_file import GltfFile, check_gltf_name
-from supple.formats.gltf.notes import Notes
-from supple.formats.gltf.read.animation import Channel
-from supple.formats.gltf.read.clips import GltfClip
+from supple.formats.gltf.read.animation import Channel, GltfClip
 from supple.formats.gltf.read.gltf import GltfSource
-from supple.formats.gltf.write.kept_flesh import FleshedFile
-from supple.formats.gltf.write.loaded_again import loaded_again
+from supple.formats.gltf.write.animations import (
+    NodeMotion,
+    Times,
+    Track,
+    faded,
+    play_weights,
+    widen_weights,
+)
 from supple.formats.gltf.write.morph_targets import (
     NewTargets,
+    ShapedNodes,
     add_targets,
+    fit_groups,
     forget_draco,
+    normal_targets,
     own_mesh,
     played_names,
     target_names,
     unpack_draco,
     unused_names,
 )
-from supple.formats.gltf.write.new_scene import new_scene
-from supple.formats.gltf.write.new_skin import new_skin
-from supple.formats.gltf.write.node_animation import NodeMotion
-from supple.formats.gltf.write.offsets import ShapedNodes, fit_groups, normal_targets
+from supple.formats.gltf.write.new_file import new_scene, new_skin
+from supple.formats.gltf.write.source_file import FleshedFile, loaded_again
 from supple.formats.gltf.write.vrm_extension import give_way, warn_of_springs
-from supple.formats.gltf.write.weight_tracks import Times, Track, faded, play_weights, widen_weights
 from supple.formats.morph_fit import Progress
 from supple.formats.smpl.load_body import BodySource
 from supple.rig.baked_motion import BakedMotion

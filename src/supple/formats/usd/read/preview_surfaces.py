@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from supple.formats.usd.layers import located, shown
+from supple.formats.usd.layers import Ar, Tf, Usd, UsdGeom, UsdShade, located, shown
 from supple.formats.usd.prims import as_array
-from supple.formats.usd.pxr_modules import Ar, Tf, Usd, UsdGeom, UsdShade
 
 #: Bytes of all pictures together.
 MOST_BYTES = 512 * 2**20

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from supple.formats.usd.child import answer_request
-from supple.formats.usd.layers import Refused, open_stage, shown_record
+from supple.formats.usd.layers import Refused, Usd, UsdGeom, UsdSkel, open_stage, shown_record
 from supple.formats.usd.prims import (
     all_prims,
     as_array,
@@ -17,7 +17,6 @@ from supple.formats.usd.prims import (
     skeleton_data,
     timed_transforms,
 )
-from supple.formats.usd.pxr_modules import Usd, UsdGeom, UsdSkel
 from supple.formats.usd.read.preview_surfaces import Looks
 
 CHANNELS = (("translations", 3), ("rotations", 4), ("scales", 3))

@@ -13,11 +13,10 @@ from scipy.spatial.transform import Rotation
 
 from supple.arrays import Floats
 from supple.errors import FormatError, SuppleError, warn
-from supple.formats.added_records import CURVES, FLESH
 from supple.formats.file_bytes import LARGEST_FILE, reading
 from supple.formats.painted_maps import PaintedMaps
-from supple.formats.registry import USD_SUFFIXES
-from supple.formats.usd.kept_layers import LayersBelow
+from supple.formats.registry import CURVES, FLESH, USD_SUFFIXES
+from supple.formats.usd.originals import LayersBelow
 from supple.formats.usd.process import read_stage
 from supple.formats.usd.read.joint_forest import SHEAR, Branch, JointForest, read_joints
 from supple.formats.usd.read.skinned_surface import BlendShapes, SkinnedSurface, read_meshes

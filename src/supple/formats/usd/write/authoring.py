@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from supple.formats.usd.layers import Kind, Sdf, Usd, UsdGeom, UsdSkel, Vt
 from supple.formats.usd.prims import as_array, first_value
-from supple.formats.usd.pxr_modules import Kind, Sdf, Usd, UsdGeom, UsdSkel, Vt
 
 
 def define_animations(stage: Any, skeletons: list[dict[str, Any]], name: str) -> None:

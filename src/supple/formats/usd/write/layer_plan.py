@@ -17,10 +17,9 @@ from numpy.typing import NDArray
 from supple.arrays import Floats
 from supple.errors import FormatError, SuppleWarning
 from supple.formats.clip_match import plays
-from supple.formats.usd.kept_layers import file_before, package_record
+from supple.formats.usd.originals import file_before, package_record, root_entry
 from supple.formats.usd.process import WRITING, read_stage, run_child
 from supple.formats.usd.read.usd import UsdSource, staged_character
-from supple.formats.usd.write.package import root_entry
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
 from supple.rig.motion.frame_counts import whole_steps

@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from supple.formats.usd.layers import Refused
+from supple.formats.usd.layers import Refused, Sdf, UsdSkel, Vt
 from supple.formats.usd.prims import as_array
-from supple.formats.usd.pxr_modules import Sdf, UsdSkel, Vt
 from supple.maths.key_reduction import Keys, reduced_keys
 from supple.maths.rotations import continuous, multiply
 

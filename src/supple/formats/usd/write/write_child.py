@@ -15,12 +15,22 @@ from typing import Any
 
 import numpy as np
 
-from supple.formats.added_records import ADDED, CURVES, FLESH
-from supple.formats.registry import USD_SUFFIXES
+from supple.formats.registry import ADDED, CURVES, FLESH, USD_SUFFIXES
 from supple.formats.usd.child import answer_request
-from supple.formats.usd.layers import Refused, open_stage, shown_record
+from supple.formats.usd.layers import (
+    Ar,
+    Refused,
+    Sdf,
+    Tf,
+    Usd,
+    UsdGeom,
+    UsdSkel,
+    UsdUtils,
+    Vt,
+    open_stage,
+    shown_record,
+)
 from supple.formats.usd.prims import as_array, first_value
-from supple.formats.usd.pxr_modules import Ar, Sdf, Tf, Usd, UsdGeom, UsdSkel, UsdUtils, Vt
 from supple.formats.usd.write.authoring import (
     add_shapes,
     add_weights,

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import io
 import math
+import os
 import struct
+import tempfile
 import warnings
 import zipfile
 from collections.abc import Iterable, Iterator
@@ -23,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple.arrays import Floats, Ints, Singles
-from supple.errors import FormatError
+from supple.errors import FormatError, SuppleError
 from supple.formats.file_bytes import reading
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
@@ -352,3 +354,66 @@ def _finite(path: Path, times: Floats) -> Floats:
     if not np.isfinite(times).all():
         raise FormatError(f"{path.name}: has a time that is not finite")
     return times
+
+
+# Alembic, through the optional package alembic3d.
+
+
+def write_abc(path: str | Path, baked: BakedMotion) -> dict[str, Any]:
+    """Write an ``.abc`` file with one polygon mesh.
+
+    Its points are the welded surface in the world, metres, +Y up (Blender turns that to its own
+    upward axis when it imports), a sample at every baked frame. Faces are wound clockwise, as
+    Alembic has it.
+
+    Returns
+    -------
+    dict
+        n_frames, n_points, bytes.
+    """
+    path = Path(path)
+    frames = checked_frames(path, baked)
+    try:
+        import alembic3d  # noqa: F401
+    except ImportError:
+        raise SuppleError(
+            f"{path.name}: Alembic files need an extra; run pip install 'supple[alembic]'"
+        ) from None
+    if not path.parent.is_dir():
+        raise FormatError(f"{path.name}: cannot be written to {path.parent} (no such folder)")
+    try:
+        with tempfile.TemporaryDirectory(prefix="supple-abc-") as folder:
+            # The library writes to the path itself as it goes: half a file, were it interrupted.
+            part = Path(folder) / "part.abc"
+            _write(part, baked, frames)
+            with part.open("rb") as file:
+                size = write_chunks(path, iter(lambda: file.read(2**24), b""))
+    except (RuntimeError, OSError) as error:
+        why = " ".join(str(error).split())[:200]
+        raise FormatError(f"{path.name}: Alembic cannot write it ({why})") from error
+    return {"n_frames": len(frames), "n_points": frames.shape[1], "bytes": size}
+
+
+def _write(path: Path, baked: BakedMotion, frames: np.ndarray) -> None:
+    import imath
+    from alembic3d.Abc import OArchive
+    from alembic3d.AbcCoreAbstract import TimeSampling
+    from alembic3d.AbcGeom import OPolyMesh, OPolyMeshSchemaSample
+
+    archive = OArchive(os.fspath(path))
+    sampling = archive.addTimeSampling(TimeSampling(1 / baked.rate, float(baked.times[0])))
+    mesh = OPolyMesh(archive.getTop(), _object_name(baked.character.name), sampling)
+    schema = mesh.getSchema()
+    triangles = baked.character.surface.triangles
+    corners = imath.IntArrayFromBuffer(np.ascontiguousarray(triangles[:, ::-1], np.int32).ravel())
+    counts = imath.IntArrayFromBuffer(np.full(len(triangles), 3, np.int32))
+    for frame in frames:
+        points = imath.V3fArrayFromBuffer(np.ascontiguousarray(frame))
+        schema.set(OPolyMeshSchemaSample(points, corners, counts))
+    # What holds the archive must go before the file is whole.
+    del schema, mesh, archive
+
+
+def _object_name(name: str) -> str:
+    kept = "".join(c if c.isalnum() and c.isascii() else "_" for c in name)
+    return kept or "character"

@@ -14,20 +14,21 @@ from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from supple.arrays import Floats, Ints
 from supple.checks import checked_array, checked_path, numbers, shown
 from supple.engines.stvk.coefficients import paired_count
 from supple.errors import FormatError, SuppleError
 from supple.formats.file_bytes import read_bytes, reading
+from supple.formats.registry import MODAL_MATRIX_SUFFIXES
 from supple.saving import write_chunks
 
 # How far a tangent may be from symmetric, as a part of its size, and still come from an energy.
 _ASYMMETRY = 1e-6
 # Rows of tangent coefficients made at once.
 _ROWS = 128
-_HEADER = 16
+_CUB_HEADER = 16
 
 
 class CubicForce:
@@ -211,7 +212,7 @@ def read_cub(path: str | Path) -> CubicForce:
         r = _checked_size(path.name, data)
         if r == 0:
             raise FormatError(f"{path.name}: has no coordinates (r = 0); nothing can move")
-        values = np.frombuffer(data, "<f8", offset=_HEADER).astype(np.float64)
+        values = np.frombuffer(data, "<f8", offset=_CUB_HEADER).astype(np.float64)
         if not np.isfinite(values).all():
             bad = int(np.argmin(np.isfinite(values)))
             raise FormatError(f"{path.name}: coefficient {bad} is not finite; make the file again")
@@ -221,7 +222,7 @@ def read_cub(path: str | Path) -> CubicForce:
 
 
 def _checked_size(name: str, data: bytes) -> int:
-    if len(data) < _HEADER:
+    if len(data) < _CUB_HEADER:
         raise FormatError(f"{name}: has {len(data)} bytes, fewer than the head of a .cub file")
     r, *declared = (int(number) for number in np.frombuffer(data, "<i4", 4))
     if r < 0 or declared != list(_counts(r)):
@@ -230,7 +231,7 @@ def _checked_size(name: str, data: bytes) -> int:
             f"{name}: declares the sizes {said}, which are not those of r coordinates"
             f" (r, r, r(r+1)/2, r(r+1)(r+2)/6); it is damaged or something else"
         )
-    expected = _HEADER + 8 * r * sum(_counts(r))
+    expected = _CUB_HEADER + 8 * r * sum(_counts(r))
     if len(data) != expected:
         raise FormatError(
             f"{name}: has {len(data)} bytes where r = {r} needs {expected};"
@@ -259,3 +260,71 @@ def write_cub(path: str | Path, force: CubicForce) -> None:
     parts = (force.linear, force.quadratic, force.cubic)
     head = np.array([force.r, *counts], "<i4").tobytes()
     write_chunks(path, [head, *(np.ascontiguousarray(part, "<f8").tobytes() for part in parts)])
+
+
+# Modal matrices: ``.U`` files.
+
+
+_MODES_HEADER = 8
+
+
+def read_modal_matrix(path: str | Path) -> NDArray[np.float32] | NDArray[np.float64]:
+    """Read modes, (n, 3, r), in the precision of the file.
+
+    Raises
+    ------
+    FormatError
+        When its size does not fit the file, or it has an entry that is not finite.
+    """
+    path = checked_path("a modal matrix", path)
+    data = read_bytes(path, MODAL_MATRIX_SUFFIXES)
+    with reading(path.name):
+        rows, columns, kind = _checked_head(path.name, data)
+        # Columns lie one after the other: their transpose is what the file has.
+        matrix = np.frombuffer(data, kind, offset=_MODES_HEADER).reshape(columns, rows).T
+        if not np.isfinite(matrix).all():
+            mode, row = np.argwhere(~np.isfinite(matrix.T))[0]
+            raise FormatError(f"{path.name}: row {row} of mode {mode} is not finite")
+        native = matrix.astype(kind.newbyteorder("="), order="C")
+        return native.reshape(rows // 3, 3, columns)
+
+
+def _checked_head(name: str, data: bytes) -> tuple[int, int, np.dtype]:
+    if len(data) < _MODES_HEADER:
+        raise FormatError(f"{name}: has {len(data)} bytes, fewer than the head of a matrix")
+    rows, columns = (int(number) for number in np.frombuffer(data, "<i4", 2))
+    if rows < 1 or columns < 1:
+        raise FormatError(f"{name}: declares {rows} rows and {columns} columns; it is damaged")
+    for kind in (np.dtype("<f8"), np.dtype("<f4")):
+        if len(data) == _MODES_HEADER + kind.itemsize * rows * columns:
+            break
+    else:
+        raise FormatError(
+            f"{name}: declares {rows} rows and {columns} columns, which do not fit its"
+            f" {len(data)} bytes; it is damaged or cut off"
+        )
+    if rows % 3:
+        raise FormatError(f"{name}: has {rows} rows, which are not three for each vertex")
+    return rows, columns, kind
+
+
+def write_modal_matrix(path: str | Path, basis: ArrayLike) -> None:
+    """Write modes (n, 3, r) or (3n, r); the file is whole or not there.
+
+    A name that ends in ``.float`` gets float32, any other float64.
+    """
+    path = checked_path("a modal matrix", path)
+    if path.suffix.lower() not in MODAL_MATRIX_SUFFIXES:
+        raise FormatError(f'{path.name}: "{path.suffix}" is not read back; use .U or .float')
+    given = numbers("modes", basis)
+    if given.ndim == 3 and given.shape[1] == 3:
+        given = given.reshape(-1, given.shape[2])
+    if given.ndim != 2 or given.size == 0 or len(given) % 3:
+        raise FormatError(f"{path.name}: modes have shape {given.shape}, not (n, 3, r) or (3n, r)")
+    kind = np.dtype("<f4" if path.suffix.lower() == ".float" else "<f8")
+    with np.errstate(over="ignore"):
+        columns = np.ascontiguousarray(given.T, kind)
+    if not np.isfinite(columns).all():
+        raise FormatError(f"{path.name}: modes are not finite numbers of {kind.itemsize} bytes")
+    head = np.array(given.shape, "<i4").tobytes()
+    write_chunks(path, [head, columns.tobytes()])

@@ -1,8 +1,8 @@
 """Originals of USD files that Supple wrote: below a layer, or inside a package.
 
-A layer with curves or flesh has a record in its own data, which names the layer that it is over. In
-a package, .usdz, that one is inside, with all it needs; an original that was a package itself lies
-there in its parts, and the record has the bytes between them.
+A layer with curves or flesh has a record in its own data, which names the layer below it. In a
+package (.usdz) that layer is inside, with all files that it needs; an original that was a package
+is stored there in its parts, and the record has the bytes between them.
 """
 
 from __future__ import annotations
@@ -17,13 +17,16 @@ import zipfile
 import zlib
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
+from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import IO, Any
 
-from supple.errors import FormatError
-from supple.formats.file_bytes import LARGEST_FILE
-from supple.formats.registry import USD_SUFFIXES
+from supple.errors import FormatError, warn
+from supple.formats.file_bytes import LARGEST_FILE, read_bytes
+from supple.formats.registry import ADDED, CURVES, FLESH, USD_SUFFIXES
 from supple.formats.usd.process import WRITING, check_library, run_child
+from supple.mesh.topology import counted
+from supple.saving import write_whole
 
 #: Layers over layers that are followed; nobody has more.
 MOST_LAYERS = 16
@@ -206,3 +209,143 @@ def _rebuilt(archive: zipfile.ZipFile, between: str) -> bytes:
         if name is not None:
             whole.append(archive.read(str(name)))
     return b"".join(whole)
+
+
+# Packages (.usdz): stored zip files whose entries begin at multiples of 64 bytes.
+
+
+ALIGNMENT = 64
+#: Suffixes of layers; a package within a package cannot be its first entry.
+LAYERS = tuple(suffix for suffix in USD_SUFFIXES if suffix != ".usdz")
+#: Sizes in a package are 32-bit.
+MOST_BYTES = 4 * 2**30 - 2**20
+#: The earliest date a zip file knows: the same content makes the same bytes.
+DATE = (1980, 1, 1, 0, 0, 0)
+#: Marks the padding as USD does.
+PADDING = 0x1986
+
+Entry = tuple[str, Path, str | None]
+
+
+def root_entry(original: Path) -> str:
+    """Return the name of the original's root layer for a layer in the same package."""
+    if original.suffix.lower() != ".usdz":
+        return f"./{original.name}"
+    return f"./{_first_layer(original)}"
+
+
+def _first_layer(original: Path) -> str:
+    try:
+        with zipfile.ZipFile(original) as archive:
+            names = [entry.filename for entry in archive.infolist()]
+    except (OSError, zipfile.BadZipFile, ValueError) as error:
+        raise FormatError(f"{original.name}: is no package that can be read ({error})") from error
+    if not names or not names[0].lower().endswith(LAYERS):
+        raise FormatError(f"{original.name}: does not begin with a layer; save it again")
+    return names[0]
+
+
+def package_entries(layer: Path, original: Path | None, files: list[str]) -> list[Entry]:
+    """Name in the package, file, and name within that file where it is a package itself.
+
+    The layer comes first, as it must; the original's parts keep their names.
+    """
+    parts: list[Entry] = []
+    for file in map(Path, files):
+        assert original is not None
+        if file == Path(files[0]) and original.suffix.lower() == ".usdz":
+            with zipfile.ZipFile(file) as archive:
+                parts += [(e.filename, file, e.filename) for e in archive.infolist()]
+        else:
+            parts.append((file.relative_to(Path(files[0]).parent).as_posix(), file, None))
+    taken = {name for name, _, _ in parts}
+    own, number = f"soft{layer.suffix}", 2
+    while own in taken:
+        own, number = f"soft{number}{layer.suffix}", number + 1
+    return [(own, layer, None), *parts]
+
+
+def package(name: str, target: IO[bytes], entries: list[Entry]) -> None:
+    """Write the entries, uncompressed and aligned."""
+    total = 0
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as archive:
+        for entry, file, inner in entries:
+            if PurePosixPath(entry).is_absolute() or ".." in PurePosixPath(entry).parts:
+                continue  # such a name leads out of the package; no reader follows it
+            data = _content(file, inner)
+            total += len(data)
+            if total > MOST_BYTES:
+                raise FormatError(f"{name}: has over 4 GiB, too much for a package; use .usdc")
+            info = zipfile.ZipInfo(entry, DATE)
+            begin = target.tell() + 30 + len(entry.encode())
+            short = -(begin + 4) % ALIGNMENT
+            info.extra = struct.pack("<HH", PADDING, short) + bytes(short)
+            archive.writestr(info, data)
+
+
+def _content(file: Path, inner: str | None) -> bytes:
+    if inner is None:
+        return file.read_bytes()
+    with zipfile.ZipFile(file) as archive:
+        entry = archive.getinfo(inner)
+        if entry.file_size > MOST_BYTES or entry.compress_type != zipfile.ZIP_STORED:
+            raise FormatError(f"{file.name}: its part {inner[:60]} is packed; save it again")
+        return archive.read(inner)
+
+
+# Files without the curves or flesh that Supple added: the files below.
+
+
+def holds_usd_flesh(path: Path) -> bool:
+    """Return whether a file is a layer with flesh, or a package of one with its original."""
+    if find_spec("pxr") is None or not path.is_file():
+        return False
+    try:
+        record = layer_record(path)
+    except FormatError:
+        return False  # told as it is read
+    return record is not None and record["added"] == FLESH
+
+
+def remove_usd_curves(path: str | Path, source: str | Path) -> dict[str, Any]:
+    """Write the file that a layer with curves is over, to the byte."""
+    return _removed(Path(path), Path(source), CURVES)
+
+
+def remove_usd_flesh(path: str | Path, source: str | Path) -> dict[str, Any]:
+    """Write the file that a layer with flesh is over, to the byte."""
+    return _removed(Path(path), Path(source), FLESH)
+
+
+def _removed(path: Path, source: Path, added: str) -> dict[str, Any]:
+    read_bytes(source, USD_SUFFIXES)  # or an error that says why not
+    with LayersBelow(source) as below:
+        while (record := layer_record(below.path)) is not None:
+            below.descend(record)
+            if record["added"] == added:
+                break
+            other, what = ADDED[record["added"]], ADDED[added]
+            warn(f"{source.name}: what was added after the {what}, {other}, is taken out, too")
+        else:
+            raise FormatError(f"{source.name}: has no {ADDED[added]} of Supple's to remove")
+        _check_target(path, source, below)
+        data = read_bytes(below.path, USD_SUFFIXES)
+        write_whole(path, data)
+    return {"bytes": len(data)}
+
+
+def _check_target(path: Path, source: Path, below: LayersBelow) -> None:
+    """Refuse a name of another kind; warn of files that the original needs."""
+    if not below.exact:
+        raise FormatError(f"{source.name}: has parts of its original, not all of it; unzip it")
+    if path.suffix.lower() != below.path.suffix.lower():
+        there = "inside it; give that" if below.inside else "untouched; take that, or give it"
+        raise FormatError(
+            f"{path.name}: {source.name} is a layer over {below.path.name}, which is {there} a name"
+            f" that ends in {below.path.suffix}"
+        )
+    folder = below.path.parent
+    others = sum(each.is_file() for each in folder.rglob("*")) - 1 if below.inside else 0
+    if others > 0:
+        needed = f"{counted(others, 'file')} that {below.path.name} needs"
+        warn(f"{path.name}: {needed} {'is' if others == 1 else 'are'} in {source.name}; unzip that")

@@ -1,6 +1,6 @@
-"""The original of a baked glTF file: opened to be added to, and kept in the result.
+"""The glTF file that a character came from: read again, extended, and restored.
 
-A file that needs others (buffers or pictures beside it) is kept twice: with everything inside, as
+A file that needs others (buffers or images beside it) is kept twice: with everything inside, as
 the result has it, and as it was.
 """
 
@@ -10,21 +10,95 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from supple.errors import FormatError, SuppleWarning, warn
-from supple.formats.added_records import CURVES, FLESH
+import numpy as np
+
+from supple.errors import FormatError, SuppleError, SuppleWarning, warn
 from supple.formats.file_bytes import read_bytes
-from supple.formats.gltf.container import MAGIC, file_below, open_container
+from supple.formats.gltf.container import MAGIC, Notes, file_below, open_container, quoted
 from supple.formats.gltf.gltf_file import GltfFile, open_to_add, outside_files
 from supple.formats.gltf.kept_original import (
     keep_original,
     kept_file,
     shown_record,
     stages_before,
+    without_added,
 )
-from supple.formats.gltf.notes import Notes, quoted
-from supple.formats.gltf.read.gltf import GltfSource
-from supple.formats.registry import GLTF_SUFFIXES
+from supple.formats.gltf.read.animation import Channel
+from supple.formats.gltf.read.gltf import GltfSource, read_gltf
+from supple.formats.registry import CURVES, FLESH, GLTF_SUFFIXES
+from supple.rig.character import Character
+from supple.rig.deformers.blend_shapes import BlendShapeRig
+from supple.rig.skeleton.skinning import SkinnedRig
 from supple.saving import write_whole
+
+
+def loaded_again(character: Character, source: GltfSource, *, curves: bool = True) -> Character:
+    """Load a character's file again: it must still be what was loaded.
+
+    Its rig is the file's own, whatever has been put around the one that was moved. Without
+    `curves`, those that were added to the file are left out.
+
+    Raises
+    ------
+    FormatError
+        If the file is gone, is damaged, or holds another character than was loaded.
+    """
+    name = source.path.name
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SuppleWarning)
+            data = source.read()
+            if not curves:
+                data = without_added(name, data)
+            again = read_gltf(source.path, data, character.metres_per_unit)
+    except SuppleError as error:
+        raise FormatError(f"{error}; it was sound when it was loaded, leave it there") from error
+    if not _same(character, source, again):
+        raise FormatError(f"{name}: has changed since it was loaded; load it again")
+    if any(primitive.node < 0 for primitive in source.primitives):
+        raise FormatError(f"{name}: no node shows its mesh, so no animation can move it; add one")
+    return again
+
+
+def _same(character: Character, source: GltfSource, again: Character) -> bool:
+    now = again.source
+    if not again.has_mesh or len(source.primitives) != len(now.primitives):
+        return False
+    pairs: list[tuple[Any, Any]] = [(source.joint_nodes, now.joint_nodes)]
+    for one, other in zip(source.primitives, now.primitives, strict=True):
+        if (one.node, one.mesh, one.primitive) != (other.node, other.mesh, other.primitive):
+            return False
+        pairs += [(one.welded, other.welded), (one.to_bind, other.to_bind)]
+    if source.clips.keys() != now.clips.keys():
+        return False
+    for name, clip in source.clips.items():
+        if len(clip.channels) != len(now.clips[name].channels):
+            return False
+        for mine, its in zip(clip.channels, now.clips[name].channels, strict=True):
+            if _kind(mine) != _kind(its):
+                return False
+            pairs += [(mine.times, its.times), (mine.values, its.values)]
+    if isinstance(character.rig, SkinnedRig | BlendShapeRig):
+        pairs += zip(_skin(character.rig), _skin(again.rig), strict=False)
+    return all(np.array_equal(one, other) for one, other in pairs)
+
+
+def _kind(channel: Channel) -> tuple[int, str, str]:
+    return channel.node, channel.path, channel.interpolation
+
+
+def _skin(rig: Any) -> list[Any]:
+    """Return the arrays that a skinned rig is made of."""
+    parts: list[Any] = []
+    while isinstance(rig, BlendShapeRig):
+        parts.append(rig.deltas)
+        rig = rig.base
+    if isinstance(rig, SkinnedRig):
+        parts += [rig.vertices, rig.joints, rig.weights, rig.inverse_bind]
+    return parts
+
+
+# The original, kept in the baked file.
 
 
 class FleshedFile:

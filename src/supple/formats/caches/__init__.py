@@ -1,1 +1,0 @@
-"""Point caches and Alembic."""
