@@ -1,6 +1,6 @@
 """Record what Supple computes, and compare two records bit by bit.
 
-``python tools/same_results.py record out.npz --assets FOLDER`` in one checkout, the same in another,
+``python tools/same_results.py record out.npz --assets FOLDER`` in one checkout and in another,
 then ``python tools/same_results.py compare before.npz after.npz``. The cases are five baked
 characters, four scenes' models with 100 steps each, the curves of a husky, a StVK body and a soft
 hand. A name ``--only`` gives limits the cases.
