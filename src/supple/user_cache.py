@@ -181,7 +181,9 @@ def code_hash(packages: tuple[str, ...]) -> str:
     digest = hashlib.sha256(f"numpy {np.__version__} scipy {version('scipy')} ".encode())
     root = Path(str(files("supple")))
     for package in packages:
-        for file in sorted((root / package).rglob("*.py")):
+        for file in sorted((root / package).rglob("*.*")):
+            if file.suffix not in (".py", ".json"):
+                continue
             digest.update(f"{file.relative_to(root).as_posix()} ".encode())
             digest.update(file.read_bytes())
     return digest.hexdigest()[:HASH_LENGTH]

@@ -119,8 +119,8 @@ def test_a_rope_pulls_and_never_pushes() -> None:
     ],
 )
 def test_surfaces_of_things_are_where_they_touch(thing) -> None:
-    surface = props.thing_surface(thing)
+    surface = props.collider_surface(thing)
     assert surface is not None
     np.testing.assert_allclose(thing.distances(surface.vertices)[0], 0.0, atol=1e-9)
     assert surface.volume() > 0
-    assert props.thing_surface(Plane((0, 0, 0), (0, 1, 0))) is None
+    assert props.collider_surface(Plane((0, 0, 0), (0, 1, 0))) is None

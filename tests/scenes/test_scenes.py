@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 from scipy.spatial import cKDTree
 
+from supple import user_cache
 from supple.app.pictures.scene_sheet import write_sheet
 from supple.errors import SuppleError
 from supple.mesh.filling.tetrahedralise import tetrahedralise
@@ -21,6 +23,7 @@ from supple.rig.skeleton.joints import Skeleton
 from supple.scenes.characters import arm, x_shape
 from supple.scenes.characters.character_scene import PAPERS, Contact, Scene, scene
 from supple.scenes.modelling.keyframes import Timeline
+from supple.scenes.modelling.scene_data import scene_data, solids_from
 from supple.scenes.modelling.sculpting import SkinRelaxer
 from supple.scenes.modelling.solids import (
     ball,
@@ -221,6 +224,36 @@ def test_the_same_code_makes_the_same_bytes() -> None:
     assert packed(x_shape.sculpt()) == packed(x_shape.sculpt())
     # What the cache holds was made by another process, or at another time in this one.
     assert packed(cached_arrays("arm", arm.sculpt)) == packed(arm.sculpt())
+
+
+def test_cache_keys_cover_code_and_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    packages = Path(str(user_cache.files("supple")))
+    assert all((packages / name).is_dir() for name in user_cache.BUILDING)
+    (tmp_path / "scenes").mkdir()
+    monkeypatch.setattr(user_cache, "files", lambda _: tmp_path)
+    keys = set()
+    for name in ("shape.py", "shape.json", "shape.pyc"):
+        (tmp_path / "scenes" / name).write_text("1")
+        keys.add(user_cache.code_hash.__wrapped__(("scenes",)))
+    assert len(keys) == 2
+
+
+def test_data_files_are_in_the_wheel() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
+    assert "scenes/data/*.json" in project["tool"]["setuptools"]["package-data"]["supple"]
+    assert scene_data("arm")["joints"]
+
+
+def test_solids_are_read_with_remarks_rotations_and_mirror_images() -> None:
+    points = np.array([[0.3, 0.1, 0.0], [-0.3, 0.1, 0.0]])
+    both = solids_from([["both ball", [0.3, 0.1, 0.0], 0.2, "ears"]])
+    assert [solid(points).round(12).tolist() for solid in both] == [[0.2, -0.4], [-0.4, 0.2]]
+    (limb,) = solids_from([["limb", [0.3, 0.0, 0.0], [0.3, 0.2, 0.0], 0.1, 0.1]], -1.0)
+    np.testing.assert_allclose(limb(points), [-0.5, 0.1])
+    (tilted,) = solids_from([["ellipsoid", [0, 0, 0], [0.1, 0.1, 0.5], ["x", 90.0]]])
+    np.testing.assert_allclose(tilted(np.array([[0.0, 0.5, 0.0]])), 0.0, atol=1e-12)
+    with pytest.raises(KeyError):
+        solids_from([["cone", [0, 0, 0], 0.1]])
 
 
 def test_a_damaged_cache_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

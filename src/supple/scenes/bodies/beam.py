@@ -1,4 +1,4 @@
-"""A straight beam of bricks cut into tets: the body every check starts from."""
+"""A straight beam of bricks cut into tets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from supple.mesh.tets import TetMesh
 
 
 def beam(size: ArrayLike = (1.0, 1 / 6, 1 / 6), cells: ArrayLike = (24, 4, 4)) -> TetMesh:
-    """Make a box from the origin to `size`, `cells` bricks along each axis, six tets a brick.
+    """Return a box from the origin to `size`, with `cells` bricks along each axis, six tets each.
 
     The tets of a brick share its main diagonal (Kuhn's subdivision), so bricks fit together.
 
@@ -29,12 +29,12 @@ def beam(size: ArrayLike = (1.0, 1 / 6, 1 / 6), cells: ArrayLike = (24, 4, 4)) -
     corner = grid[:-1, :-1, :-1].reshape(-1, 3)
     stride = np.array([(ny + 1) * (nz + 1), nz + 1, 1])
     tets = []
-    for path in permutations(range(3)):  # from one corner to the opposite, an axis at a time
+    for path in permutations(range(3)):  # paths from a corner to the opposite one along the axes
         steps = np.vstack(
             [np.zeros(3, np.int64), np.cumsum(np.eye(3, dtype=np.int64)[list(path)], 0)]
         )
         tet = (corner @ stride)[:, None] + steps @ stride
         odd = np.linalg.det(np.eye(3)[list(path)]) < 0
         tets.append(tet[:, [0, 2, 1, 3]] if odd else tet)
-    # Brick by brick rather than path by path: neighbours in space are neighbours in memory.
+    # Ordered by brick: neighbours in space are neighbours in memory.
     return TetMesh(vertices, np.stack(tets, axis=1).reshape(-1, 4))

@@ -19,10 +19,10 @@ _PANELS = 12
 
 
 def assemble() -> ElasticScene:
-    """Make the bridge along x, its deck cambered; it rests on the ends of its deck."""
+    """Return the bridge along x, fixed at the ends of its cambered deck."""
     frame = _frame()
     points = frame.points(0.45 * CUBE)
-    # Beams end a little beyond their last points, and on the grid's planes.
+    # Points at the very ends would add a layer of cubes.
     voxels = voxels_around(points[np.abs(points[:, 0]) < LENGTH / 2 - 1e-6], CUBE)
     x, y, z = voxels.vertices.T
     middle = np.lexsort((np.abs(z), -y, np.abs(x)))
@@ -47,7 +47,7 @@ def _deck(x: float, z: float = 0.0, above: float = 0.0) -> Floats:
 
 
 def _arch(x: float, z: float) -> Floats:
-    """Return a point of the arch, which leans inwards as it rises."""
+    """Return a point of the arch, which leans inwards."""
     rise = _RISE * (1 - (2 * x / LENGTH) ** 2)
     return np.array([x, rise, z * (1 - 1.2 * rise)])
 
@@ -56,7 +56,7 @@ def _frame() -> Framework:
     frame = Framework()
     nodes = np.linspace(-LENGTH / 2, LENGTH / 2, _PANELS + 1)
     lanes = np.linspace(-_HALF_WIDTH, _HALF_WIDTH, 9)
-    for lane in (lanes[1:] + lanes[:-1]) / 2:  # planks side by side: one sheet, many triangles
+    for lane in (lanes[1:] + lanes[:-1]) / 2:  # planks side by side
         planks = [_deck(x, lane) for x in nodes]
         frame.add_chain(planks, 2 * _HALF_WIDTH / 8, height=0.004)
     for side in (-1, 1):
@@ -73,7 +73,7 @@ def _frame() -> Framework:
 
 
 def _add_side(frame: Framework, nodes: Floats, z: float) -> None:
-    """Add an arch with its hangers, the girder that ties it, and a railing."""
+    """Add an arch with hangers, the girder that ties it and a railing."""
     fine = np.linspace(nodes[0], nodes[-1], 4 * _PANELS + 1)
     frame.add_chain([_arch(x, z) for x in fine], 0.010)
     frame.add_chain([_deck(x, z, -0.002) for x in fine], 0.006, height=0.006)

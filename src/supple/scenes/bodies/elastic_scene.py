@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import import_module
@@ -14,6 +13,7 @@ from supple.errors import SuppleError
 from supple.mesh.hexes import HexMesh
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
+from supple.scenes.modelling.scene_data import unknown_name
 from supple.scenes.modelling.voxel_lists import Voxels
 
 STVK_SCENES = ("spoon", "bridge", "tower", "heart")
@@ -21,7 +21,7 @@ STVK_SCENES = ("spoon", "bridge", "tower", "heart")
 
 @dataclass(frozen=True)
 class PaperBody:
-    """A line of figures 3 and 5 of Barbič and James, Real-Time Subspace Integration, 2005."""
+    """Row of figures 3 and 5 of Barbič and James, Real-Time Subspace Integration, 2005."""
 
     surface_vertices: int
     triangles: int
@@ -33,31 +33,31 @@ class PaperBody:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ElasticScene:
-    """Elastic body with what its reduced model is made from.
+    """Elastic body with the options of its reduced model.
 
     Parameters
     ----------
     name : str
     surface : SurfaceMesh
-        What is drawn; it lies inside the cubes.
+        Surface for pictures; it lies inside the cubes.
     voxels : Voxels
-        Cubes that the surface touches: the paper's elements.
+        Cubes that the surface touches, the paper's elements.
     material : Material
-        St. Venant–Kirchhoff; soft enough to swing visibly, at some 1 to 3 Hz.
+        St. Venant–Kirchhoff, with lowest frequencies of 1 to 3 Hz.
     fixed : (k,) int array
-        Vertices that do not move.
+        Fixed vertices.
     pulled : int
-        The vertex that examples and checks pull at: that of the spoon's tip, say.
+        Vertex that examples and tests pull at, such as the spoon's tip.
     modes : int
         Size r of the reduced model.
     linear_modes : int
-        How many modes to take derivatives of.
+        Number of linear modes.
     dt : float
         Time step in s.
     paper : PaperBody
-        What the paper had.
+        Sizes in the paper.
     description : str
-        In a few words.
+        A short text.
     """
 
     name: str
@@ -79,11 +79,11 @@ class ElasticScene:
 
     @cached_property
     def tets(self) -> TetMesh:
-        """The cubes cut into tets, five each: a little stiffer, with the same vertices."""
+        """The cubes cut into five tets each: the same vertices, a little stiffer."""
         return self.voxels.tets()
 
     def body(self) -> HexBody:
-        """Return the cubes made of the material, as in the paper."""
+        """Return the cubes with the material, as in the paper."""
         return HexBody(self.mesh, self.material)
 
     def __repr__(self) -> str:
@@ -93,10 +93,8 @@ class ElasticScene:
 
 @cache
 def stvk_scene(name: str) -> ElasticScene:
-    """Make the elastic body of this name, one of `STVK_SCENES`; it takes a second, no cache."""
+    """Return the elastic body of this name, one of `STVK_SCENES`; it takes a second."""
     if name not in STVK_SCENES:
-        near = difflib.get_close_matches(str(name), STVK_SCENES, 1)
-        hint = f'; did you mean "{near[0]}"?' if near else f"; there are {', '.join(STVK_SCENES)}"
-        raise SuppleError(f'no elastic scene "{name}"{hint}')
+        raise SuppleError(unknown_name("elastic scene", name, STVK_SCENES))
     made: ElasticScene = import_module(f"supple.scenes.bodies.{name}").assemble()
     return made

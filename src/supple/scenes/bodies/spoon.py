@@ -13,13 +13,13 @@ from supple.scenes.modelling.voxel_lists import voxels_around
 
 LENGTH = 0.25
 CUBE = LENGTH / 100
-#: The bowl's middle, its half length and half width.
+#: Centre, half length and half width of the bowl.
 _BOWL, _HALF_LENGTH, _HALF_WIDTH = 0.2, 0.05, 0.0206
 _STATIONS, _AROUND = 100, 33
 
 
 def assemble(cube: float = CUBE) -> ElasticScene:
-    """Make the spoon along x, the bowl open towards +y, of cubes of a size."""
+    """Return the spoon along x, its bowl open towards +y, made of cubes of a size."""
     voxels = voxels_around(_solid_points(), cube)
     x = voxels.vertices[:, 0]
     tip = np.abs(voxels.vertices - [x.max(), voxels.vertices[:, 1].max(), 0.0])
@@ -39,7 +39,7 @@ def assemble(cube: float = CUBE) -> ElasticScene:
 
 
 def _half_width(x: Floats) -> Floats:
-    """Return the outline's half width: a handle flared at its end, a neck, and an oval bowl."""
+    """Return the half width of the outline: a flared handle, a neck and an oval bowl."""
     flare = 0.0052 + 0.0036 * (1 - ramp(x, 0.0, 0.11))
     end = np.sqrt(np.clip(1 - ((0.012 - x) / 0.012).clip(0.0, 1.0) ** 2, 0.0, 1.0))
     handle = flare * end * (1 - ramp(x, 0.16, 0.2))
@@ -49,7 +49,7 @@ def _half_width(x: Floats) -> Floats:
 
 
 def _height(x: Floats, z: Floats) -> Floats:
-    """Return the height of the middle of the metal: the handle is arched, the bowl hollow."""
+    """Return the height of the midsurface: an arched handle and a hollow bowl."""
     arch = 0.016 * np.sin(np.pi * np.clip(x / 0.165, 0.0, 1.0)) ** 2
     rho = ((x - _BOWL) / _HALF_LENGTH) ** 2 + (z / _HALF_WIDTH) ** 2
     return arch - 0.017 * ramp(1 - rho, 0.0, 1.3) / ramp(np.ones(1), 0.0, 1.3)
@@ -60,16 +60,16 @@ def _half_thickness(x: Floats) -> Floats:
 
 
 def _stations(count: int) -> Floats:
-    """Return places along the spoon, closer where its ends are round."""
+    """Return positions along the spoon, denser at the round ends."""
     return LENGTH * (0.5 - 0.5 * np.cos(np.pi * np.linspace(0.0, 1.0, count)))
 
 
 def _surface() -> SurfaceMesh:
-    """Make the surface: rings around the spoon, and a point at either end."""
+    """Return the surface: rings around the spoon and a vertex at either end."""
     x = _stations(_STATIONS + 2)[1:-1, None]
-    turn = 2 * np.pi * np.arange(_AROUND) / _AROUND
-    z = _half_width(x) * np.cos(turn)
-    up = np.sign(np.sin(turn)) * np.abs(np.sin(turn)) ** 0.6
+    angle = 2 * np.pi * np.arange(_AROUND) / _AROUND
+    z = _half_width(x) * np.cos(angle)
+    up = np.sign(np.sin(angle)) * np.abs(np.sin(angle)) ** 0.6
     y = _height(x, z) + _half_thickness(x) * up
     rings = np.stack(np.broadcast_arrays(x, y, z), axis=-1).reshape(-1, 3)
     ends = np.array([0.0, LENGTH])
@@ -89,7 +89,7 @@ def _surface() -> SurfaceMesh:
 
 
 def _solid_points() -> Floats:
-    """Return points all through the spoon, closer than half a cube."""
+    """Return points throughout the spoon, closer than half a cube."""
     x = np.clip(_stations(500), 1e-6, LENGTH - 1e-6)[:, None, None]
     z = _half_width(x) * np.linspace(-1, 1, 61)[:, None]
     y = _height(x, z) + _half_thickness(x) * np.linspace(-1, 1, 4)

@@ -1,4 +1,4 @@
-"""A plump starfish, to be held by one arm: the body of the first demonstration."""
+"""A plump starfish: the body of the first demonstration."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ARM_LENGTH = 0.3
 
 
 def starfish(spacing: float = 0.0095) -> SurfaceMesh:
-    """Make five arms of 0.3 m around the z axis, the first along −x, with warts on the front."""
+    """Return five arms of 0.3 m around the z axis, the first along −x, with warts in front."""
     solids: list[Solid] = [ball((0, 0, 0), 0.085), ball((0, 0, 0.07), 0.03)]
     for arm in range(5):
         angle = np.pi + 2 * np.pi * arm / 5

@@ -14,20 +14,20 @@ from supple.scenes.modelling.voxel_lists import voxels_around
 
 HEIGHT = 1.0
 CUBE = HEIGHT / 140
-#: Heights, and how far from the axis the legs' outer and inner edges are there.
+#: Heights, and distances of the legs' outer and inner edges from the axis.
 _HEIGHTS = np.array([0.0, 0.09, 0.173, 0.26, 0.35, 0.45, 0.6, 0.72, 0.836, 0.9])
 _OUTER = np.array([0.164, 0.118, 0.085, 0.062, 0.045, 0.035, 0.026, 0.0205, 0.016, 0.0135])
 _INNER = np.array([0.111, 0.077, 0.050, 0.034, 0.018, 0.0, 0.0, 0.0, 0.0, 0.0])
 _FIRST, _SECOND, _THIRD = 0.173, 0.35, 0.836
-#: Where the four legs have become one.
+#: Height at which the four legs join.
 _JOINED = 0.45
 
 
 def assemble() -> ElasticScene:
-    """Make the tower along y, standing on y = 0."""
+    """Return the tower along y, standing on y = 0."""
     frame = _frame()
     points = frame.points(0.45 * CUBE)
-    # Beams end a little beyond their last points, and on the grid's planes.
+    # Points at the very ends would add a layer of cubes.
     voxels = voxels_around(points[np.abs(points[:, 1] - HEIGHT / 2) < HEIGHT / 2 - 1e-6], CUBE)
     y = voxels.vertices[:, 1]
     return ElasticScene(
@@ -57,33 +57,33 @@ def _frame() -> Framework:
     for height, wider, thick in ((_FIRST, 0.012, 0.018), (_SECOND, 0.010, 0.014)):
         _add_platform(frame, height, _edge(height, 1) + wider, thick)
     _add_top(frame)
-    for turn in range(4):
-        _add_arch(frame, turn)
+    for quarter in range(4):
+        _add_arch(frame, quarter)
     return frame
 
 
 def _add_leg(frame: Framework, sides: tuple[int, ...]) -> None:
-    """Add a leg: four edges with crossed panels between them."""
+    """Add a leg of four edges with crossed panels between them."""
     levels = [*np.linspace(0.0, _FIRST, 4), *np.linspace(_FIRST, _SECOND, 3)[1:], _JOINED]
-    round_about = ((0, 0), (1, 0), (1, 1), (0, 1))
+    corners = ((0, 0), (1, 0), (1, 1), (0, 1))
 
     def corner(y: float, which: tuple[int, int]) -> Floats:
         return np.array([sides[0] * _edge(y, which[0]), y, sides[1] * _edge(y, which[1])])
 
     for low, high in pairwise(levels):
-        for k, here in enumerate(round_about):
-            ahead = round_about[(k + 1) % 4]
-            frame.add(corner(low, here), corner(high, here), 0.006)
-            panel = [corner(y, which) for y in (low, high) for which in (here, ahead)]
-            if 1 in (here[0] * ahead[0], here[1] * ahead[1]):  # a face that looks outwards
+        for k, corner_a in enumerate(corners):
+            corner_b = corners[(k + 1) % 4]
+            frame.add(corner(low, corner_a), corner(high, corner_a), 0.006)
+            panel = [corner(y, which) for y in (low, high) for which in (corner_a, corner_b)]
+            if 1 in (corner_a[0] * corner_b[0], corner_a[1] * corner_b[1]):  # an outer face
                 frame.add_crossed(panel, 0.0025)
                 frame.add(panel[2], panel[3], 0.0025)
-    for k, here in enumerate(round_about):  # a footing
-        frame.add(corner(0.004, here), corner(0.004, round_about[(k + 1) % 4]), 0.010, 0.008)
+    for k, corner_a in enumerate(corners):  # a footing
+        frame.add(corner(0.004, corner_a), corner(0.004, corners[(k + 1) % 4]), 0.010, 0.008)
 
 
 def _add_shaft(frame: Framework) -> None:
-    """Add the shaft above the legs: four edges with crossed panels, up to the third platform."""
+    """Add the shaft above the legs, up to the third platform."""
     levels = np.linspace(_JOINED, 0.9, 8)
     signs = ((-1, -1), (1, -1), (1, 1), (-1, 1))
 
@@ -100,10 +100,10 @@ def _add_shaft(frame: Framework) -> None:
 
 
 def _add_platform(frame: Framework, y: float, half: float, thick: float) -> None:
-    """Add a gallery round the legs, and beams that close it."""
+    """Add a gallery around the legs and the beams that close it."""
     inner = _edge(y, 0)
-    for turn in range(4):
-        c, s = (1, 0, -1, 0)[turn], (0, 1, 0, -1)[turn]
+    for quarter in range(4):
+        c, s = (1, 0, -1, 0)[quarter], (0, 1, 0, -1)[quarter]
 
         def at(along: float, out: float, c: int = c, s: int = s) -> Floats:
             return np.array([c * along - s * out, y, s * along + c * out])
@@ -124,9 +124,9 @@ def _add_top(frame: Framework) -> None:
     frame.add([0, 0.945, 0], [0, HEIGHT, 0], 0.010)
 
 
-def _add_arch(frame: Framework, turn: int) -> None:
-    """Add an arch under the first platform, from leg to leg, with spokes up to the gallery."""
-    c, s = (1, 0, -1, 0)[turn], (0, 1, 0, -1)[turn]
+def _add_arch(frame: Framework, quarter: int) -> None:
+    """Add an arch under the first platform, with spokes up to the gallery."""
+    c, s = (1, 0, -1, 0)[quarter], (0, 1, 0, -1)[quarter]
 
     def at(along: float, y: float) -> Floats:
         out = _edge(y, 1)

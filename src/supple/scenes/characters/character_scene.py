@@ -1,8 +1,7 @@
-"""Procedural characters at the sizes that were published, ready to be built and simulated."""
+"""Procedural characters at their published sizes, with the options of their models."""
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -19,9 +18,10 @@ from supple.mesh.surface import SurfaceMesh
 from supple.reduction.regions.handles import Handle
 from supple.rig.character import Character
 from supple.rig.tets.bones import Bones
+from supple.scenes.modelling.scene_data import unknown_name
 from supple.user_cache import cached_arrays
 
-#: Characters by the paper that had such ones.
+#: Characters by paper.
 PAPERS = {
     "xu2016": ("arm", "x", "bear", "gorilla"),
     "hahn2013": ("elephant", "sumo"),
@@ -33,10 +33,10 @@ _MODULES = {name: name for name in SCENES} | {"x": "x_shape"}
 
 @dataclass(frozen=True)
 class PaperRow:
-    """Figures that a paper gives of its character, None for those it does not.
+    """Figures that a paper gives for its character; None for a missing one.
 
-    Table 3 of Xu and Barbič, Pose-Space Subspace Dynamics, 2016; or sizes of Hahn et al. 2013, §5,
-    where the surface is that of the tets.
+    Table 3 of Xu and Barbič, Pose-Space Subspace Dynamics, 2016; or sizes in Hahn et al. 2013, §5,
+    where the surface is the boundary of the tets.
     """
 
     tet_vertices: int
@@ -55,7 +55,7 @@ class PaperRow:
 
 @dataclass(frozen=True)
 class Bone:
-    """A segment of the rest shape; the tets it touches follow the rig."""
+    """Segment of the rest shape; the tets that it touches follow the rig."""
 
     name: str
     start: Floats
@@ -64,7 +64,7 @@ class Bone:
 
 @dataclass(frozen=True)
 class Contact:
-    """Two parts of the body that touch in a pose."""
+    """Pair of body parts that touch in a pose."""
 
     pose: str
     first: str
@@ -73,14 +73,14 @@ class Contact:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Scene:
-    """A character with what its reduced model is made from.
+    """Character with the options of its reduced model.
 
     Parameters
     ----------
     character : Character
-        Its rig has the sculpted corrections inside.
+        Its rig contains the sculpted corrections.
     tets : int
-        How many tetrahedra to fill it with.
+        Number of tets.
     poses : (m, s) array
         The sculpted poses; the first is the rest pose.
     pose_names : tuple of str
@@ -88,27 +88,27 @@ class Scene:
         One for each region.
     bones : tuple of Bone
     parts, part_names : (n,) int array, tuple of str
-        The part of the body each surface vertex belongs to.
+        Body part of each surface vertex.
     contacts : tuple of Contact
     paper : PaperRow
-        What the paper had.
+        Figures of the paper.
     material : Material
-        Of its flesh; its lowest frequencies are some 2 to 6 Hz.
+        Material of the flesh, with lowest frequencies of 2 to 6 Hz.
     modes : tuple of int
-        How many for each of the handles.
+        Number of modes for each handle.
     young : (m, n) or (n,) array, optional
-        Young's modulus painted on the surface, in each pose or in all, in Pa; the material's
-        without.
+        Young's modulus painted on the surface, for each pose or for all, in Pa; the material's
+        by default.
     elastic_cubature : int, optional
-        How many cubature tets are enough for an error well below the 3 % the paper allows; as
-        many as the paper had without.
+        Number of cubature tets that keeps the error well below the paper's 3 %; the paper's
+        number by default.
     free : dict of str to tuple of str, optional
-        Names and patterns of the parameters that physics may move, in groups that can be free
-        apart or together.
+        Names and patterns of the simulated parameters, in groups that can be simulated alone or
+        together.
     bounds : dict of str to (float, float), optional
-        Bounds of those, by names and patterns.
+        Bounds of the simulated parameters, by names and patterns.
     skeleton : dict of str to SurfaceMesh, optional
-        Closed bones at rest by the joint that they follow; they lie inside the skin.
+        Closed bones at rest by joint; they lie inside the skin.
     """
 
     character: Character
@@ -136,7 +136,7 @@ class Scene:
 
     @property
     def n_regions(self) -> int:
-        """Number of regions that have bases of their own."""
+        """Number of regions, each with its own basis."""
         return len(self.handles)
 
     def pose(self, name: str) -> Floats:
@@ -150,11 +150,10 @@ class Scene:
     def recipe(self, engine: str = "pose-space") -> dict[str, Any]:
         """Return options of `supple.build` for the character.
 
-        The poses with their names, tets, bones, one handle for each of the regions and the
-        modes of each, the material with what is painted, and the numbers of cubature tets and
-        vertices, which are the paper's unless fewer are enough. For ``"rig-space"`` tets, material
-        and what is free; flesh that is free has no bones in it, as in hahn2013. For
-        ``"soft-skeleton"`` the tets alone: its anatomy says the rest.
+        Poses with their names, tets, bones, one handle and its modes for each region, the
+        material with the painted stiffness, and the numbers of cubature tets and vertices. For
+        ``"rig-space"`` tets, material and simulated parameters; as in hahn2013 the simulated
+        flesh has no bones. For ``"soft-skeleton"`` the number of tets.
         """
         if engine == "soft-skeleton":
             return {"tets": self.tets}
@@ -162,9 +161,9 @@ class Scene:
         ends = np.array([[bone.start, bone.end] for bone in self.bones]).reshape(-1, 2, 3)
         bones = Bones(ends[:, 0], ends[:, 1], tuple(bone.name for bone in self.bones))
         if engine == "rig-space":
-            own = {"anatomy": None} if self.free else {"bones": bones}
+            fixed = {"anatomy": None} if self.free else {"bones": bones}
             young = None if self.young is None else np.atleast_2d(self.young)[0]
-            return common | own | {"young": young} | self._free()
+            return common | fixed | {"young": young} | self._free()
         counts = {
             "elastic_cubature": self.elastic_cubature or self.paper.elastic_cubature,
             "inertial_cubature": self.paper.inertial_cubature,
@@ -195,12 +194,10 @@ class Scene:
 def scene(name: str) -> Scene:
     """Return the scene of this name, one of `SCENES`.
 
-    The shape and the sculpted corrections take seconds to make and are kept on disk (see
-    `supple.user_cache`); the same version makes the same bytes.
+    Sculpting takes seconds; its result is cached on disk, see `supple.user_cache`. A version of
+    the code always produces the same bytes.
     """
     if name not in _MODULES:
-        near = difflib.get_close_matches(str(name), SCENES, 1)
-        hint = f'; did you mean "{near[0]}"?' if near else f"; there are {', '.join(SCENES)}"
-        raise SuppleError(f'no scene "{name}"{hint}')
+        raise SuppleError(unknown_name("scene", name, SCENES))
     module = import_module(f"supple.scenes.characters.{_MODULES[name]}")
     return module.assemble(cached_arrays(name, module.sculpt))

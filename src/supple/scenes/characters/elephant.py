@@ -1,6 +1,11 @@
-"""An elephant that walks, its trunk and belly free: the first example of Hahn et al. 2013, §5."""
+"""An elephant that walks, its trunk and belly free: the first example of Hahn et al. 2013, §5.
+
+An African elephant: it stands facing +z, its back 2 m above the ground, the trunk down to it.
+"""
 
 from __future__ import annotations
+
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,107 +19,186 @@ from supple.rig.deformers.chain import RigChain
 from supple.rig.deformers.wire import Wire
 from supple.rig.motion.motion import Motion
 from supple.scenes.characters.character_scene import Bone, Handle, PaperRow, Scene
-from supple.scenes.characters.elephant_shape import (
-    BOUNDS,
-    JOINTS,
-    TRUNK,
-    elephant_colours,
-    elephant_parts,
-    elephant_solid,
-    trunk_and_rest,
-)
 from supple.scenes.modelling.keyframes import Timeline
-from supple.scenes.modelling.painting import painted
-from supple.scenes.modelling.puppet import Puppet, Turns
-from supple.scenes.modelling.sculpting import ramp
+from supple.scenes.modelling.puppet import Puppet, Rotations
+from supple.scenes.modelling.scene_data import joint_table, limb_solids, scene_data, solids_from
+from supple.scenes.modelling.sculpting import painted, ramp
 from supple.scenes.modelling.skin_weights import part_weights, strongest
-from supple.scenes.modelling.solids import coarsened, polygonise, relaxed
+from supple.scenes.modelling.solids import (
+    Solid,
+    ball,
+    coarsened,
+    ellipsoid,
+    polygonise,
+    relaxed,
+    smooth_subtraction,
+    smooth_union,
+    tapered_limb,
+)
 
+DATA = scene_data("elephant")
+JOINTS = joint_table(DATA)
+MIDDLE = ("pelvis", "spine", "chest", "tail", "tail tip")
+FORE, HIND = ("shoulder", "elbow", "wrist"), ("hip", "knee", "ankle")
+#: Points of the trunk from the head to the tip, with radii.
+TRUNK: list[tuple[tuple[float, float, float], float]] = DATA["trunk"]
 PAPER = PaperRow(tet_vertices=2089, tets=None, surface_vertices=761)
 VERTICES, SPACING = PAPER.tet_vertices, 0.035
 PUPPET = Puppet(JOINTS, ("pelvis",))
 
-#: Controls of the trunk: its wire from the second point, where it leaves the head, to the tip.
-#: The first stays, the second only swings sideways: 13 parameters.
+#: Control points of the trunk's wire. The first is fixed, the second moves sideways only: 13
+#: parameters.
 CONTROLS = 6
-#: Places of the belly that move on their own: along it, and around it, in degrees from below.
+#: Free places of the belly: positions along it, and angles around it in degrees from below.
 ALONG, AROUND = (-0.58, -0.28, 0.02, 0.32), {"left": 68.0, "low": 0.0, "right": -68.0}
-#: Every place moves out, around the body and along it: 36 parameters. At weight 1, in metres.
+#: A place moves out, around the body and along it: 36 parameters; metres at weight 1.
 WAYS, FAR, WIDE = ("out", "round", "along"), 0.12, 0.52
 FREE = {
     "trunk": ("trunk.1.tx", f"trunk.[2-{CONTROLS - 1}].t?"),
     "belly": ("belly.*",),
 }
-#: Young's modulus in Pa: of flesh, and of the muscle that a trunk is.
+#: Young's modulus of flesh and of the muscular trunk, in Pa.
 FLESH, MUSCLE = 3e4, 1.1e6
 
 
 #: Degrees about x, y and z for each joint, of the left side for both; metres for "+name".
-POSES: dict[str, Turns] = {
-    "standing": {},
-    "left ahead": {
-        "shoulder.L": (-22, 0, 0),
-        "elbow.L": (8, 0, 0),
-        "shoulder.R": (16, 0, 0),
-        "hip.L": (14, 0, 0),
-        "hip.R": (-18, 0, 0),
-        "knee.R": (12, 0, 0),
-    },
-    "right ahead": {
-        "shoulder.R": (-22, 0, 0),
-        "elbow.R": (8, 0, 0),
-        "shoulder.L": (16, 0, 0),
-        "hip.R": (14, 0, 0),
-        "hip.L": (-18, 0, 0),
-        "knee.L": (12, 0, 0),
-    },
-    "head up": {"head": (-24, 0, 0), "chest": (-5, 0, 0), "ear": (0, 28, 0)},
-    "looking left": {"head": (4, 26, 0), "chest": (0, 8, 0), "ear": (0, -10, 0)},
-    "bow": {
-        "head": (18, 0, 0),
-        "chest": (8, 0, 0),
-        "spine": (5, 0, 0),
-        "tail": (14, 0, 0),
-    },
-}
+POSES: dict[str, Rotations] = DATA["poses"]
+
+
+def elephant_solid() -> Solid:
+    """Return the whole body, standing on flat feet."""
+    parts = elephant_parts()
+    trunk = smooth_union(_proboscis(), 0.05)
+    legs = [
+        smooth_union([solid for name in limb for solid in parts[f"{name}.{side}"]], 0.06)
+        for side in "LR"
+        for limb in (FORE, HIND)
+    ]
+    middle = [solid for joint in MIDDLE[:3] for solid in parts[joint]]
+    body = smooth_union([smooth_union(middle, 0.16), *legs], 0.10)
+    head = smooth_union([smooth_union(_skull(), 0.06), trunk], 0.05)
+    tail = smooth_union(parts["tail"] + parts["tail tip"], 0.03)
+    whole = smooth_union([body, head, tail], 0.06)
+    small = [smooth_union(_ear(sign), 0.05) for sign in (1.0, -1.0)]
+    small += [smooth_union(_tusk(sign), 0.02) for sign in (1.0, -1.0)]
+    small += [solid for sign in (1.0, -1.0) for solid in _nails(sign)]
+    small += [ball((0.285 * sign, 1.66, 1.385), 0.050) for sign in (1.0, -1.0)]  # eyes
+    whole = smooth_union([whole, *small], 0.03)
+    return smooth_subtraction(whole, lambda points: 0.0 - points[:, 1], 0.02)
+
+
+def elephant_parts() -> dict[str, list[Solid]]:
+    """Return solids of each joint, in the order of `JOINTS`."""
+    parts = {name: solids_from(DATA["solids"][name]) for name in MIDDLE}
+    parts |= limb_solids(DATA, (*FORE, *HIND), "{name}.{side}")
+    parts |= {"ear.L": _ear(1.0), "ear.R": _ear(-1.0)}
+    parts["head"] = [*_skull(), *_proboscis(), *_tusk(1.0), *_tusk(-1.0)]
+    return {name: parts[name] for name in JOINTS}
+
+
+def _skull() -> list[Solid]:
+    return solids_from(DATA["solids"]["skull"])
+
+
+def _tusk(sign: float) -> list[Solid]:
+    return solids_from(DATA["solids"]["tusk"], sign)
+
+
+def _proboscis() -> list[Solid]:
+    return [tapered_limb(a, b, first, last) for (a, first), (b, last) in pairwise(TRUNK)]
+
+
+def trunk_and_rest() -> tuple[list[Solid], list[Solid]]:
+    """Return solids that the trunk's wire moves, and all other solids."""
+    parts = elephant_parts()
+    others = [solid for joint in JOINTS if joint != "head" for solid in parts[joint]]
+    head = [*_skull(), *_tusk(1.0), *_tusk(-1.0), *_proboscis()[:1]]
+    return _proboscis()[1:], [*head, *others]
+
+
+def _ear(sign: float) -> list[Solid]:
+    """Return an ear: broad above, a lobe below, thin, spread outwards and a little back."""
+    out = np.array([0.86 * sign, 0.0, -0.51])
+    axes = np.stack([out, [0.0, 1.0, 0.0], np.cross(out, [0.0, 1.0, 0.0])])
+    root = np.array([0.30 * sign, 1.66, 1.00])
+
+    def flat(along: float, up: float, wide: float, high: float, thick: float) -> Solid:
+        return ellipsoid(root + along * out + [0.0, up, 0.0], (wide, high, thick), axes)
+
+    return [
+        flat(0.40, 0.10, 0.44, 0.42, 0.074),
+        flat(0.55, 0.14, 0.38, 0.34, 0.070),
+        flat(0.34, -0.26, 0.28, 0.40, 0.070),
+        flat(0.12, 0.02, 0.20, 0.34, 0.085),  # the attachment
+    ]
+
+
+def _nails(sign: float) -> list[Solid]:
+    """Return toenails of both feet of a side."""
+    nails = []
+    for x, z, radius in ((0.36, 0.51, 0.21), (0.35, -0.77, 0.20)):
+        for degrees in (-48, 0, 48):
+            angle = np.radians(degrees)
+            centre = (sign * x + radius * np.sin(angle), 0.06, z + radius * np.cos(angle))
+            nails.append(ellipsoid(centre, (0.050, 0.060, 0.050)))
+    return nails
+
+
+COLOURS = DATA["colours"]
+
+
+def elephant_colours(points: Floats) -> Floats:
+    """Return colours (n, 3) of points on the skin: ivory tusks, pale nails, dark eyes."""
+    colours = np.tile(COLOURS["grey"], (len(points), 1))
+    for sign in (1.0, -1.0):
+        ear = smooth_union(_ear(sign), 0.05)(points) > -0.03
+        colours[ear & (np.abs(points[:, 0]) > 0.40)] = COLOURS["pink"]
+        tusk = smooth_union(_tusk(sign), 0.02)(points) > -0.02
+        beyond = points[:, 2] > 1.46
+        colours[tusk & beyond & (np.abs(points[:, 0]) > 0.17)] = COLOURS["ivory"]
+        for nail in _nails(sign):
+            colours[nail(points) > -0.010] = COLOURS["nail"]
+        colours[ball((0.300 * sign, 1.66, 1.40), 0.045)(points) > -0.012] = COLOURS["eye"]
+    return colours
 
 
 def sculpt() -> dict[str, NDArray]:
     """Sculpt the surface, skinning weights, the trunk's influence and the belly's shapes."""
     solid = elephant_solid()
-    fine = relaxed(polygonise(solid, BOUNDS, SPACING), solid, 4)
+    fine = relaxed(polygonise(solid, DATA["bounds"], SPACING), solid, 4)
     surface = coarsened(fine, solid, VERTICES)
     weights = part_weights(surface, list(elephant_parts().values()), 0.13)
-    joints, kept = strongest(weights, 4)
+    joints, joint_weights = strongest(weights, 4)
     influence = part_weights(surface, trunk_and_rest(), 0.14)[:, 0]
     soft = weights[:, [list(JOINTS).index(joint) for joint in ("spine", "chest", "pelvis")]]
     return {
         "vertices": surface.vertices,
         "triangles": surface.triangles,
         "joints": joints,
-        "weights": kept,
+        "weights": joint_weights,
         "influence": ramp(influence, 0.02, 0.98),
         "belly": _belly_shapes(surface.vertices, ramp(soft.sum(axis=1), 0.3, 1.0)),
     }
 
 
 def _belly_shapes(points: Floats, soft: Floats) -> Floats:
-    """Return displacements (36, n, 3) of the belly's skin, of flesh that is no leg."""
-    found = []
+    """Return displacements (36, n, 3) of the belly's skin; the legs do not move."""
+    shapes = []
     for along in ALONG:
         for degrees in AROUND.values():
-            turn = np.radians(degrees)
-            out = np.array([np.sin(turn), -np.cos(turn), 0.0])
+            angle = np.radians(degrees)
+            out = np.array([np.sin(angle), -np.cos(angle), 0.0])
             centre = np.array([0.0, 1.15, along]) + 0.56 * out
             away = np.linalg.norm(points - centre, axis=1) / WIDE
             bump = FAR * soft * np.maximum(1 - away**2, 0.0) ** 2
-            across = np.array([np.cos(turn), np.sin(turn), 0.0])
-            found += [bump[:, None] * way for way in (out, across, np.array([0.0, 0.0, 1.0]))]
-    return np.array(found)
+            across = np.array([np.cos(angle), np.sin(angle), 0.0])
+            directions = (out, across, np.array([0.0, 0.0, 1.0]))
+            shapes += [bump[:, None] * direction for direction in directions]
+    return np.array(shapes)
 
 
 def _rig(arrays: dict[str, NDArray]) -> RigChain:
-    """Return a wire through the trunk, and on it the belly's shapes and the skeleton."""
+    """Return the trunk's wire, followed by the belly's shapes and the skeleton."""
     vertices = arrays["vertices"]
     wire = Wire(vertices, _wire(), influence=arrays["influence"], name="trunk")
     skinned = PUPPET.skinned(vertices, arrays["joints"], arrays["weights"])
@@ -128,18 +212,18 @@ def _rig(arrays: dict[str, NDArray]) -> RigChain:
 
 
 def _wire() -> Floats:
-    """Return control points spread evenly along the trunk."""
+    """Return control points at equal distances along the trunk."""
     places = np.array([place for place, _ in TRUNK])
     marks = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(places, axis=0), axis=1))])
-    wanted = np.linspace(0, marks[-1], CONTROLS)
-    return np.stack([np.interp(wanted, marks, axis) for axis in places.T], axis=1)
+    samples = np.linspace(0, marks[-1], CONTROLS)
+    return np.stack([np.interp(samples, marks, axis) for axis in places.T], axis=1)
 
 
 def assemble(arrays: dict[str, NDArray]) -> Scene:
-    """Assemble the scene of the sculpted arrays."""
+    """Assemble the scene from the sculpted arrays."""
     surface = SurfaceMesh(arrays["vertices"], arrays["triangles"])
     rig = _rig(arrays)
-    poses = np.array([_posed(PUPPET.pose(turns)) for turns in POSES.values()])
+    poses = np.array([_posed(PUPPET.pose(rotations)) for rotations in POSES.values()])
     motions = {motion.name: motion for motion in (_walk(), _toss(), _nod())}
     weights = np.zeros((len(surface.vertices), len(JOINTS)))
     np.put_along_axis(weights, arrays["joints"], arrays["weights"], axis=1)
@@ -165,10 +249,9 @@ def assemble(arrays: dict[str, NDArray]) -> Scene:
 
 
 def _posed(joints: Floats) -> Floats:
-    """Put poses of the joints between the wire's and the shapes', which are at rest."""
+    """Return whole poses: wire and shapes at rest, joints as given."""
     before, after = 3 * CONTROLS, len(ALONG) * len(AROUND) * len(WAYS)
-    wide = [(0, 0)] * (joints.ndim - 1)
-    return np.pad(joints, [*wide, (before, after)])
+    return np.pad(joints, [*[(0, 0)] * (joints.ndim - 1), (before, after)])
 
 
 def _handles() -> tuple[Handle, ...]:
@@ -185,7 +268,7 @@ def _handles() -> tuple[Handle, ...]:
 
 
 def _bones() -> tuple[Bone, ...]:
-    """Return the spine, the skull and the legs; a trunk has none."""
+    """Return bones of spine, skull and legs; the trunk has none."""
     places = {name: np.array(place) for name, (_, place) in JOINTS.items()}
     bones = [
         Bone(name, places[parent], place)
@@ -196,51 +279,48 @@ def _bones() -> tuple[Bone, ...]:
     return (*bones, skull)
 
 
-# Motions: a walk, a head that is thrown about, and one that looks around
-
-
-#: Seconds of a stride, and how far it goes.
+#: Duration of a stride in s, and its length in m.
 STRIDE, METRES = 1.2, 0.95
-#: When each leg swings, as a part of the stride: hind, fore of one side, then of the other.
+#: Phase of each leg in parts of a stride: hind and fore of one side, then of the other.
 PHASES = {"hip.L": 0.0, "shoulder.L": 0.25, "hip.R": 0.5, "shoulder.R": 0.75}
 
 
 def _walk() -> Motion:
-    """Return three strides of 3.6 s that close to a loop."""
+    """Return a loop of three strides in 3.6 s."""
     times = np.arange(round(3 * STRIDE * 100) + 1) / 100
-    turns = 2 * np.pi * times / STRIDE
+    phase = 2 * np.pi * times / STRIDE
     poses, places = np.zeros((len(times), len(PUPPET.places))), PUPPET.places
 
-    def turn(name: str, degrees: Floats) -> None:
+    def rotate(name: str, degrees: Floats) -> None:
         poses[:, places[name]] += np.radians(degrees)
 
     for leg, part in PHASES.items():
-        along = turns - 2 * np.pi * part
+        along = phase - 2 * np.pi * part
         joint, side = leg.split(".")
         lower, foot = ("elbow", "wrist") if joint == "shoulder" else ("knee", "ankle")
-        turn(f"{leg}.rx", -17 * np.sin(along) + (3 if joint == "hip" else 0))
+        rotate(f"{leg}.rx", -17 * np.sin(along) + (3 if joint == "hip" else 0))
         lifted = 0.5 * (1 + np.cos(along)) ** 2 / 2
-        turn(f"{lower}.{side}.rx", 24 * lifted)
-        turn(f"{foot}.{side}.rx", 17 * np.sin(along) - 12 * lifted)
-    turn("pelvis.rz", 2.5 * np.sin(turns))
-    turn("spine.ry", 3.0 * np.sin(turns))
-    turn("chest.rz", -3.0 * np.sin(turns + 0.6))
-    turn("chest.rx", 1.5 * np.sin(2 * turns))
-    turn("head.rx", 5.0 * np.sin(2 * turns + 0.8))
-    turn("head.ry", 6.0 * np.sin(turns + 0.5))
-    turn("tail.rz", 14 * np.sin(turns))
-    turn("tail tip.rz", 12 * np.sin(turns - 0.8))
+        rotate(f"{lower}.{side}.rx", 24 * lifted)
+        rotate(f"{foot}.{side}.rx", 17 * np.sin(along) - 12 * lifted)
+    rotate("pelvis.rz", 2.5 * np.sin(phase))
+    rotate("spine.ry", 3.0 * np.sin(phase))
+    rotate("chest.rz", -3.0 * np.sin(phase + 0.6))
+    rotate("chest.rx", 1.5 * np.sin(2 * phase))
+    rotate("head.rx", 5.0 * np.sin(2 * phase + 0.8))
+    rotate("head.ry", 6.0 * np.sin(phase + 0.5))
+    rotate("tail.rz", 14 * np.sin(phase))
+    rotate("tail tip.rz", 12 * np.sin(phase - 0.8))
     for side, sign in (("L", 1.0), ("R", -1.0)):
-        turn(f"ear.{side}.ry", sign * (9 * np.sin(2 * turns - 0.5) + 6 * np.sin(turns)))
-    poses[:, places["pelvis.ty"]] += -0.035 + 0.018 * np.sin(2 * turns)
-    poses[:, places["pelvis.tx"]] += 0.02 * np.sin(turns)
+        rotate(f"ear.{side}.ry", sign * (9 * np.sin(2 * phase - 0.5) + 6 * np.sin(phase)))
+    poses[:, places["pelvis.ty"]] += -0.035 + 0.018 * np.sin(2 * phase)
+    poses[:, places["pelvis.tx"]] += 0.02 * np.sin(phase)
     roots = np.tile(np.eye(4), (len(times), 1, 1))
     roots[:, 2, 3] = METRES * times / STRIDE
     return Motion(times, _posed(poses), roots, "walk")
 
 
 def _toss() -> Motion:
-    """Return a head that is thrown about for 3 s, and then held."""
+    """Return a motion of 4 s: the head swings for 3 s and then stays still."""
     line = Timeline(4.0, rate=100)
     poses = np.zeros((len(line.times), len(PUPPET.places)))
     for name, degrees, hertz in (
@@ -253,14 +333,14 @@ def _toss() -> Motion:
         poses[:, PUPPET.places[name]] = np.radians(degrees) * line.wave(hertz, 0.1, 2.6)
     for side, sign in (("L", 1.0), ("R", -1.0)):
         flap = np.radians(sign * 6) * line.wave(1.6, 0.2, 2.7)
-        # They lag behind the head, and so keep off the shoulders.
+        # Ears lag behind the head, so that they stay clear of the shoulders.
         drag = 0.3 * poses[:, PUPPET.places["head.ry"]]
         poses[:, PUPPET.places[f"ear.{side}.ry"]] = flap - drag
     return Motion(line.times, _posed(poses), None, "toss")
 
 
 def _nod() -> Motion:
-    """Return a head that looks around at its ease, 4 s."""
+    """Return a motion of 4 s: the head looks around slowly."""
     line = Timeline(4.0, rate=100)
     looks = [
         (0.0, PUPPET.pose({})),

@@ -1,4 +1,7 @@
-"""A gorilla of sixteen joints: the fourth example of Xu and Barbič 2016, §9."""
+"""A gorilla of sixteen joints: the fourth example of Xu and Barbič 2016, §9.
+
+It stands on its knuckles, facing +z, 1.4 m tall at the crest.
+"""
 
 from __future__ import annotations
 
@@ -13,108 +16,89 @@ from supple.rig.deformers.pose_space_deformation import PoseSpaceDeformation
 from supple.rig.motion.motion import Motion
 from supple.rig.skeleton.skinning import SkinnedRig
 from supple.scenes.characters.character_scene import Bone, Contact, Handle, PaperRow, Scene
-from supple.scenes.characters.gorilla_shape import BOUNDS, JOINTS, gorilla_parts, gorilla_solid
 from supple.scenes.modelling.keyframes import Timeline
-from supple.scenes.modelling.puppet import Puppet, Turns
+from supple.scenes.modelling.puppet import Puppet, Rotations
+from supple.scenes.modelling.scene_data import (
+    blended_keys,
+    joint_table,
+    limb_solids,
+    scene_data,
+    solids_from,
+)
 from supple.scenes.modelling.sculpting import SkinRelaxer, bell, bulged, parted, ramp, untangled
 from supple.scenes.modelling.skin_weights import part_weights, strongest
-from supple.scenes.modelling.solids import polygonise, relaxed
+from supple.scenes.modelling.solids import (
+    Solid,
+    ball,
+    polygonise,
+    relaxed,
+    smooth_subtraction,
+    smooth_union,
+    tapered_limb,
+)
 
-# Poses, and a dance: leap, chest beat, turn, roar
-
-
-#: With three rotations for each joint and these four that move as well: 60 numbers. (The paper
-#: moved and turned ten of its joints, which is as many.)
+DATA = scene_data("gorilla")
+JOINTS = joint_table(DATA)
+TRUNK = ("pelvis", "spine", "chest")
+ARM, LEG = ("shoulder", "elbow", "wrist"), ("hip", "knee", "ankle")
+#: Joints that translate. With three rotations of each joint a pose has 60 numbers, as many as in
+#: the paper, where ten joints translate and rotate.
 TRANSLATING = ("pelvis", "chest", "shoulder.L", "shoulder.R")
 #: Degrees about x, y and z for each joint, of the left side for both; metres for "+name".
-POSES: dict[str, Turns] = {
-    "on knuckles": {},
-    "chest beat": {
-        "pelvis": (-42, 0, 0),
-        "+pelvis": (0, -0.048, -0.01),
-        "spine": (-8, 0, 0),
-        "head": (22, 0, 0),
-        "hip": (37, 5, -2.6),
-        "knee": (10.6, -3.6, 3.9),
-        "ankle": (-5.6, 0, 1),
-        "shoulder": (8, -21.6, 31.5),
-        "elbow": (-118, -30, -3.3),
-        "wrist": (-20, 0, 0),
-    },
-    "crouch": {
-        "pelvis": (-14, 0, 0),
-        "+pelvis": (0, -0.186, 0.041),
-        "spine": (16, 0, 0),
-        "chest": (10, 0, 0),
-        "head": (-14, 0, 0),
-        "hip": (-26.6, 4.5, 3.6),
-        "knee": (39.2, -1.6, -1.6),
-        "ankle": (1.4, -3.5, 0),
-        "shoulder": (-28.5, 14, 26),
-        "elbow": (14.4, -9, -47),
-        "wrist": (4, 1.4, 19),
-    },
-    "roar": {
-        "pelvis": (-48, 0, 0),
-        "+pelvis": (0, -0.046, 0.01),
-        "spine": (-10, 0, 0),
-        "head": (8, 0, 0),
-        "hip": (43.7, 7, -1),
-        "knee": (8.8, -5, 4),
-        "ankle": (-4.6, -1, 0),
-        "shoulder": (-50, 0, 75),
-        "elbow": (-45, 0, 20),
-    },
-}
-
-
-#: In the air: stretched, arms reaching forward.
-LEAP: Turns = {
-    "pelvis": (-18, 0, 0),
-    "head": (-12, 0, 0),
-    "hip": (40, 0, 0),
-    "knee": (-25, 0, 0),
-    "ankle": (30, 0, 0),
-    "shoulder": (-62, 0, 12),
-    "elbow": (-20, 0, 0),
-    "wrist": (-15, 0, 0),
-}
-
-
+POSES: dict[str, Rotations] = DATA["poses"]
 PUPPET = Puppet(JOINTS, TRANSLATING)
+Place = tuple[float, float, float]
+
+
+def gorilla_solid() -> Solid:
+    """Return the whole body."""
+    parts = gorilla_parts()
+    trunk = [solid for name in TRUNK for solid in parts[name]]
+    limbs = [
+        smooth_union([solid for name in limb for solid in parts[f"{name}.{side}"]], 0.04)
+        for side in "LR"
+        for limb in (ARM, LEG)
+    ]
+    return smooth_union([smooth_union(trunk, 0.10), _carved_head(parts["head"]), *limbs], 0.045)
+
+
+def gorilla_parts() -> dict[str, list[Solid]]:
+    """Return solids of each joint, in the order of `JOINTS`."""
+    parts = {name: solids_from(DATA["solids"][name]) for name in (*TRUNK, "head")}
+    parts |= limb_solids(DATA, (*ARM, *LEG), "{name}.{side}")
+    return {name: parts[name] for name in JOINTS}
+
+
+def _carved_head(solids: list[Solid]) -> Solid:
+    """Carve eye sockets, nostrils and a mouth."""
+    head = smooth_union(solids, 0.026)
+    for sign in (1, -1):
+        head = smooth_subtraction(head, ball((0.050 * sign, 1.190, 0.604), 0.030), 0.014)
+        head = smooth_subtraction(head, ball((0.026 * sign, 1.138, 0.664), 0.018), 0.008)
+    corners = [(0.085 * side, 1.074, 0.60) for side in (1, -1)]
+    lips = [tapered_limb((0, 1.066, 0.664), corner, 0.014, 0.010) for corner in corners]
+    mouth = smooth_union(lips, 0.005)
+    return smooth_union(
+        [
+            smooth_subtraction(head, mouth, 0.012),
+            ball((0.047, 1.190, 0.562), 0.024),  # eyes
+            ball((-0.047, 1.190, 0.562), 0.024),
+        ],
+        0.006,
+    )
 
 
 def gorilla_motion() -> Motion:
     """Return a motion of 7.5 s: a leap, a drumming chest, half a turn with a hop, a roar."""
     line = Timeline(7.5)
-    knuckles, beat, crouch, roar = (PUPPET.pose(turns) for turns in POSES.values())
-    leap = PUPPET.pose(LEAP)
-    poses = line.curve(
-        [
-            (0.0, knuckles),
-            (0.3, knuckles),
-            (0.75, 0.9 * crouch),
-            (1.15, leap),
-            (1.6, crouch),
-            (2.2, 0.85 * beat),
-            (2.5, beat),
-            (3.0, beat),
-            (3.5, beat),
-            (3.9, beat),
-            (4.3, 0.55 * beat + 0.25 * crouch),
-            (4.7, 0.6 * beat + 0.3 * roar),
-            (5.2, roar),
-            (5.6, roar),
-            (6.3, 0.5 * crouch),
-            (6.9, knuckles),
-        ]
-    )
+    named = {name: PUPPET.pose(pose) for name, pose in {**POSES, "leap": DATA["leap"]}.items()}
+    poses = line.curve(blended_keys(DATA["keys"], named))
     _enliven(poses, line)
-    return Motion(line.times, poses, _roots(line), "dance")
+    return Motion(line.times, poses, line.roots(**DATA["root"]), "dance")
 
 
 def _enliven(poses: Floats, line: Timeline) -> None:
-    """Add fists that drum by turns, and a head shaken while roaring."""
+    """Add fists that drum alternately and a head that shakes during the roar."""
     places = PUPPET.places
     drum = line.wave(2.0, 2.3, 4.1)
     for side, sign in (("L", 1.0), ("R", -1.0)):
@@ -126,38 +110,6 @@ def _enliven(poses: Floats, line: Timeline) -> None:
     poses[:, places["chest.ry"]] += np.radians(6) * drum
 
 
-def _roots(line: Timeline) -> Floats:
-    return line.roots(
-        places=[
-            (0.0, (0, 0, 0)),
-            (0.3, (0, 0, 0)),
-            (0.75, (0, 0, 0)),
-            (1.15, (0, 0.32, 0.5)),
-            (1.6, (0, 0, 1.0)),
-            (2.0, (0, 0, 1.02)),
-            (3.0, (0, 0, 1.02)),
-            (3.9, (0, 0, 1.02)),
-            (4.25, (0, 0, 1.02)),
-            (4.55, (0.05, 0.16, 1.0)),
-            (4.85, (0.1, 0, 0.95)),
-            (5.5, (0.1, 0, 0.95)),
-            (6.5, (0.1, 0, 0.95)),
-        ],
-        headings=[
-            (0.0, 0),
-            (0.9, 0),
-            (1.6, -12),
-            (2.4, 0),
-            (3.2, 0),
-            (3.8, 0),
-            (4.2, 5),
-            (4.85, 125),
-            (5.4, 130),
-        ],
-    )
-
-
-Place = tuple[float, float, float]
 PAPER = PaperRow(3771, 16297, 15774, 100, 6, 4, 2, 144, 119, 1.33, 7.9, 125)
 SPACING = 0.02068
 FACE = (0.0, 1.20, 0.45)
@@ -166,16 +118,16 @@ FACE = (0.0, 1.20, 0.45)
 def sculpt() -> dict[str, NDArray]:
     """Sculpt the surface, skinning weights and corrections."""
     solid = gorilla_solid()
-    surface = relaxed(polygonise(solid, BOUNDS, SPACING), solid)
+    surface = relaxed(polygonise(solid, DATA["bounds"], SPACING), solid)
     weights = part_weights(surface, list(gorilla_parts().values()), 0.055)
-    joints, kept = strongest(weights, 4)
+    joints, joint_weights = strongest(weights, 4)
     arrays = {"vertices": surface.vertices, "triangles": surface.triangles}
-    arrays |= {"joints": joints, "weights": kept}
+    arrays |= {"joints": joints, "weights": joint_weights}
     relaxer = SkinRelaxer(surface, rounds=16)
     rig = _skinned(arrays)
     shapes = [
-        _sculpted(rig, surface, relaxer, name) - rig(PUPPET.pose(turns))
-        for name, turns in POSES.items()
+        _sculpted(rig, surface, relaxer, name) - rig(PUPPET.pose(rotations))
+        for name, rotations in POSES.items()
     ]
     return arrays | {"corrections": np.array(shapes)}
 
@@ -185,7 +137,7 @@ def _skinned(arrays: dict[str, NDArray]) -> SkinnedRig:
 
 
 def _sculpted(rig: SkinnedRig, surface: SurfaceMesh, relaxer: SkinRelaxer, name: str) -> Floats:
-    """Return the gorilla as a sculptor would leave it in this pose."""
+    """Return the gorilla as it is sculpted in a pose."""
     if name == "on knuckles":
         return surface.vertices
     rest, triangles = surface.vertices, surface.triangles
@@ -193,8 +145,8 @@ def _sculpted(rig: SkinnedRig, surface: SurfaceMesh, relaxer: SkinRelaxer, name:
     points = bulged(points, triangles, MUSCLES[name](rest))
     weights = rig.weight_matrix().toarray()
     joints = list(JOINTS)
-    for own, other in TOUCHING.get(name, ()):
-        sides = [[joints.index(joint) for joint in side] for side in (own, other)]
+    for pair in DATA["touching"].get(name, ()):
+        sides = [[joints.index(joint) for joint in side] for side in pair]
         first, second = (weights[:, side].sum(axis=1) > 0.9 for side in sides)
         points = parted(points, triangles, (first, second), relaxer, gap=0.006, deepest=0.10)
     return untangled(points, surface, relaxer, gap=0.003)
@@ -206,7 +158,7 @@ def _both(rest: Floats, centre: Place, radii: Place) -> Floats:
 
 
 MUSCLES = {
-    # Biceps and breast swell, the belly is drawn in.
+    # Biceps and breast swell, the belly is pulled in.
     "chest beat": lambda rest: (
         0.022 * _both(rest, (0.41, 0.77, 0.32), (0.08, 0.08, 0.07))
         + 0.016 * _both(rest, (0.13, 0.86, 0.33), (0.10, 0.08, 0.08))
@@ -225,23 +177,11 @@ MUSCLES = {
 }
 
 
-TOUCHING = {
-    "chest beat": (
-        (("wrist.L", "elbow.L"), ("chest", "spine")),
-        (("wrist.R", "elbow.R"), ("chest", "spine")),
-    ),
-    "crouch": (
-        (("hip.L", "knee.L"), ("spine", "chest")),
-        (("hip.R", "knee.R"), ("spine", "chest")),
-    ),
-}
-
-
 def assemble(arrays: dict[str, NDArray]) -> Scene:
-    """Assemble the scene of the sculpted arrays."""
+    """Assemble the scene from the sculpted arrays."""
     surface = SurfaceMesh(arrays["vertices"], arrays["triangles"])
     skinned, motion = _skinned(arrays), gorilla_motion()
-    poses = np.array([PUPPET.pose(turns) for turns in POSES.values()])
+    poses = np.array([PUPPET.pose(rotations) for rotations in POSES.values()])
     rig = PoseSpaceDeformation(skinned, poses, arrays["corrections"], names=list(POSES))
     places = {name: np.array(place) for name, (_, place) in JOINTS.items()}
     handles = _handles(places)
@@ -265,7 +205,7 @@ def assemble(arrays: dict[str, NDArray]) -> Scene:
 
 
 def _bones(places: dict[str, Floats]) -> tuple[Bone, ...]:
-    """Return bones from every joint's parent to the joint, and on into head, hands and feet."""
+    """Return bones between joints, and bones of head, hands and feet."""
     ends = [
         Bone(f"{parent} to {name}", places[parent], places[name])
         for name, (parent, _) in JOINTS.items()

@@ -1,4 +1,8 @@
-"""A person in the layout of SMPL, who walks, jumps and falls (tapia2021, §5.2)."""
+"""A person in the layout of SMPL, who walks, jumps and falls (tapia2021, §5.2).
+
+Stands with arms stretched to both sides, palms down, facing +z with the left hand at +x, 1.70 m
+tall, feet on y = 0.
+"""
 
 from __future__ import annotations
 
@@ -17,38 +21,195 @@ from supple.mesh.surface import SurfaceMesh, vertex_normals
 from supple.rig.motion.motion import Motion
 from supple.rig.protocol import Rig
 from supple.scenes.characters.character_scene import Bone, Handle, PaperRow, Scene
-from supple.scenes.characters.human_shape import (
-    BOUNDS,
-    JOINTS,
-    enlarged,
-    human_bones,
-    human_colours,
-    human_parts,
-    human_solid,
-)
+from supple.scenes.characters.hand import hand_solid
 from supple.scenes.modelling.keyframes import Timeline
-from supple.scenes.modelling.lathe import joined
-from supple.scenes.modelling.painting import painted
-from supple.scenes.modelling.parametric import joint_turns, parametric_body
-from supple.scenes.modelling.sculpting import bell, ramp
+from supple.scenes.modelling.lathe import bone_shape, ellipsoid_shape, joined
+from supple.scenes.modelling.parametric import parametric_body, pose_vector
+from supple.scenes.modelling.scene_data import (
+    blended_keys,
+    joint_table,
+    scene_data,
+    solids_from,
+)
+from supple.scenes.modelling.sculpting import bell, painted, ramp
 from supple.scenes.modelling.skin_weights import part_weights
-from supple.scenes.modelling.solids import coarsened, polygonise, relaxed
+from supple.scenes.modelling.solids import (
+    Solid,
+    ball,
+    coarsened,
+    ellipsoid,
+    polygonise,
+    relaxed,
+    smooth_subtraction,
+    smooth_union,
+    tapered_limb,
+)
 
-#: The paper's skin, and the tets of its soft layer.
+#: Size of the paper's skin and soft layer.
 PAPER = PaperRow(tet_vertices=10111, tets=41585, surface_vertices=6890)
 SPACING = 0.006
-#: Coefficients of shape, a standard deviation each.
+#: Shape coefficients, in standard deviations.
 SHAPES = ("size", "weight", "long legs", "broad shoulders")
+DATA = scene_data("human")
+COLOURS = DATA["colours"]
+#: Parent and rest position of each joint, in the order of SMPL.
+JOINTS = joint_table(DATA)
+TRUNK = ("pelvis", "spine1", "spine2", "spine3")
+LEG, ARM = ("hip", "knee", "ankle", "foot"), ("collar", "shoulder", "elbow", "wrist", "hand")
+_SIDES = (("left", 1.0), ("right", -1.0))
+#: Rotations in degrees by joint; a limb's name without a side stands for the left limb and its
+#: mirror image.
+Rotations = Mapping[str, tuple[float, float, float]]
+POSES: dict[str, Rotations] = DATA["poses"]
+#: Scale of the hands relative to the scene "hand".
+HAND_SIZE = 0.94
+
+
+def _of_hand(sign: float) -> Solid:
+    wrist, solid = np.array(JOINTS["left_wrist"][1]), hand_solid()
+
+    def depth(points: Floats) -> Floats:
+        local = (points * [sign, 1.0, 1.0] - wrist) * [-1.0, 1.0, 1.0] / HAND_SIZE
+        return HAND_SIZE * solid(local)
+
+    return _beyond(depth, 0, sign, 0.58)
+
+
+def _beyond(solid: Solid, axis: int, sign: float, start: float) -> Solid:
+    """Return a solid that is evaluated beyond a plane only; before the plane there is nothing."""
+
+    def depth(points: Floats) -> Floats:
+        over = sign * points[:, axis] - start
+        near = np.flatnonzero(over > 0)
+        depths = np.minimum(over, 0.0) - 0.05
+        if len(near):
+            depths[near] = solid(points[near])
+        return depths
+
+    return depth
+
+
+def human_parts() -> dict[str, list[Solid]]:
+    """Return solids of each joint, in the order of `JOINTS`; for weights, hands are coarse."""
+    parts = {name: _solids(name) for name in (*TRUNK, "neck")} | {"head": [*_face(), *_hair()]}
+    for side, sign in _SIDES:
+        parts |= {f"{side}_{name}": _solids(name, sign) for name in (*ARM, *LEG)}
+    return {name: parts[name] for name in JOINTS}
+
+
+def _solids(name: str, sign: float = 1.0) -> list[Solid]:
+    return solids_from(DATA["solids"][name], sign)
+
+
+def _face() -> list[Solid]:
+    return _solids("head") + [s for _, sign in _SIDES for s in _solids("side of head", sign)]
+
+
+def _hair() -> list[Solid]:
+    return _solids("hair")
+
+
+def human_solid() -> Solid:
+    """Return the whole body, standing on flat soles."""
+    parts = human_parts()
+    middle = [s for name in TRUNK for s in parts[name]]
+    trunk = smooth_union(middle, 0.040)
+    limbs: list[Solid] = []
+    for side, sign in _SIDES:
+        leg = [s for n in LEG for s in parts[f"{side}_{n}"]]
+        arm = [s for n in ARM[:3] for s in parts[f"{side}_{n}"]]
+        whole_arm = smooth_union([smooth_union(arm, 0.020), _of_hand(sign)], 0.012)
+        limbs.append(_beyond(smooth_union(leg, 0.018), 1, -1.0, -1.02))
+        limbs.append(_beyond(whole_arm, 0, sign, -0.07))
+    grown = smooth_union([_beyond(trunk, 1, 1.0, 0.73), *limbs, *parts["neck"]], 0.030)
+
+    def body(points: Floats) -> Floats:
+        return grown(points) + 0.002 * ramp(-np.abs(points[:, 0]), -0.62, -0.5)
+
+    navel = ball((0, 1.035, 0.133), 0.007)
+    whole = smooth_subtraction(body, navel, 0.012)
+    whole = smooth_union([whole, _beyond(_carved_head(), 1, 1.0, 1.42)], 0.016)
+    return smooth_subtraction(whole, lambda points: 0.0 - points[:, 1], 0.010)
+
+
+def _carved_head() -> Solid:
+    hair = smooth_union(_hair(), 0.020)
+    head = smooth_union([smooth_union(_face(), 0.014), hair], 0.006)
+    for _, sign in _SIDES:
+        head = smooth_subtraction(head, ball((0.032 * sign, 1.592, 0.101), 0.0145), 0.008)
+    lids = [ellipsoid((0.031 * sign, 1.591, 0.076), (0.015, 0.011, 0.013)) for _, sign in _SIDES]
+    mouth = tapered_limb((-0.019, 1.527, 0.0925), (0.019, 1.527, 0.0925), 0.0028, 0.0028)
+    head = smooth_subtraction(head, mouth, 0.004)
+    return smooth_union([head, *lids], 0.004)
+
+
+def human_bones() -> dict[str, list[SurfaceMesh]]:
+    """Return closed bones by joint: limbs, spine, ribs, pelvis and skull."""
+    places = _places()
+    bones: dict[str, list[SurfaceMesh]] = {name: [] for name in JOINTS}
+    bones["pelvis"] = [ellipsoid_shape((0, 0.940, -0.015), (0.105, 0.055, 0.055))]
+    for name, above in (("spine1", "spine2"), ("spine2", "spine3")):
+        bones[name] = [bone_shape(places[name], places[above], 0.021, 0.018, 0.021)]
+    bones["spine3"] = [ellipsoid_shape((0, 1.285, -0.020), (0.110, 0.095, 0.068))]
+    bones["neck"] = [bone_shape(places["neck"], places["head"], 0.018, 0.016, 0.018)]
+    bones["head"] = [
+        ellipsoid_shape((0, 1.612, -0.004), (0.065, 0.072, 0.082)),
+        ellipsoid_shape((0, 1.545, 0.045), (0.040, 0.045, 0.030)),
+    ]
+    for side, sign in _SIDES:
+        for name, radii in DATA["bones"].items():
+            below = (LEG + ARM)[(LEG + ARM).index(name) + 1]
+            start, end = places[f"{side}_{name}"], places[f"{side}_{below}"]
+            bones[f"{side}_{name}"] = [bone_shape(start, end, *radii)]
+        toes = np.array([0.143 * sign, 0.020, 0.125])
+        bones[f"{side}_foot"] = [bone_shape(places[f"{side}_foot"], toes, 0.012, 0.009, 0.007)]
+        tip = np.array([0.835 * sign, 1.3772, -0.0267])
+        bones[f"{side}_hand"] = [bone_shape(places[f"{side}_hand"], tip, 0.0045, 0.0035, 0.003)]
+    return bones
+
+
+def human_colours(points: Floats) -> Floats:
+    """Return colours (n, 3) of points: skin, hair, a shirt and shorts."""
+    x, y, z = np.abs(points[:, 0]), points[:, 1], points[:, 2]
+    collar = 1.420 - 0.35 * np.maximum(z + 0.02, 0.0) - y
+    hair = smooth_union(_hair(), 0.020)(points)
+    line = y - 1.640 - 0.10 * np.maximum(0.0, x - 0.045) + 1.1 * np.maximum(0.03 - z, 0.0)
+    eyes = [ellipsoid((0.031 * s, 1.591, 0.088), (0.0115, 0.0048, 0.012)) for _, s in _SIDES]
+    lips = ellipsoid((0.0, 1.528, 0.092), (0.019, 0.007, 0.014))(points)
+    # Layers from bottom to top: colour, depth inside the layer, half width of its border.
+    layers = [
+        (COLOURS["shirt"], np.minimum(0.31 - x, np.where(x > 0.08, 1.46 - y, collar)), 0.012),
+        (COLOURS["shorts"], 0.955 - y, 0.006),
+        (COLOURS["skin"], 0.61 - y, 0.010),
+        (COLOURS["hair"], np.minimum(np.minimum(hair + 0.006, line), y - 1.535), 0.005),
+        (COLOURS["lip"], lips, 0.004),
+        *((COLOURS["eye"], eye(points), 0.002) for eye in eyes),
+    ]
+    colours = np.tile(COLOURS["skin"], (len(points), 1))
+    for colour, depth, over in layers:
+        colours += ramp(depth, -over, over)[:, None] * (np.array(colour) - colours)
+    return colours
+
+
+def enlarged(points: Floats) -> Floats:
+    """Return points with enlarged head, hands and feet, which keep more vertices."""
+    out = points + 1.2 * ramp(points[:, 1], 1.46, 1.54)[:, None] * (points - [0, 1.5, 0])
+    for sign in (1.0, -1.0):
+        wrist, ankle = np.array([sign * 0.68, 1.375, -0.03]), np.array([sign * 0.13, 0.1, -0.03])
+        out += 1.9 * ramp(sign * points[:, 0], 0.66, 0.72)[:, None] * (points - wrist)
+        foot = ramp(-points[:, 1], -0.10, -0.05) * (sign * points[:, 0] > 0)
+        out += 0.6 * foot[:, None] * (points - ankle)
+    return out
 
 
 def sculpt() -> dict[str, NDArray]:
     """Sculpt skin and weights."""
     solid = human_solid()
-    fine = relaxed(polygonise(solid, BOUNDS, SPACING), solid, 3)
+    fine = relaxed(polygonise(solid, DATA["bounds"], SPACING), solid, 3)
     surface = coarsened(fine, solid, PAPER.surface_vertices, enlarged, even=True)
-    # Limbs' joints are narrower than the trunk's.
-    wide = np.where(np.abs(surface.vertices[:, 0]) < 0.2, 0.045, 0.028)
-    weights = part_weights(surface, list(human_parts().values()), wide)
+    # Weights change over a shorter distance on the limbs than on the trunk.
+    length = np.where(np.abs(surface.vertices[:, 0]) < 0.2, 0.045, 0.028)
+    weights = part_weights(surface, list(human_parts().values()), length)
     return {"vertices": surface.vertices, "triangles": surface.triangles, "weights": weights}
 
 
@@ -69,7 +230,7 @@ def _shapes(surface: SurfaceMesh) -> list[Floats]:
 
 
 def assemble(arrays: dict[str, NDArray]) -> Scene:
-    """Assemble the scene of the sculpted arrays."""
+    """Assemble the scene from the sculpted arrays."""
     surface = SurfaceMesh(arrays["vertices"], arrays["triangles"])
     body = parametric_body(surface, JOINTS, arrays["weights"], _shapes(surface))
     plain = body_character(Path("human"), body, None, (), (), False, False)
@@ -81,7 +242,7 @@ def assemble(arrays: dict[str, NDArray]) -> Scene:
             appearance=painted(surface, human_colours),
         ),
         tets=14_000,
-        poses=np.array([human_pose(turns) for turns in POSES.values()]),
+        poses=np.array([human_pose(rotations) for rotations in POSES.values()]),
         pose_names=tuple(POSES),
         handles=_handles(),
         bones=_bones(),
@@ -114,116 +275,31 @@ def _handles() -> tuple[Handle, ...]:
 
 
 def _bones() -> tuple[Bone, ...]:
-    """Return bones from every joint's parent to the joint, and the skull."""
+    """Return bones between joints, and the skull."""
     places = _places()
-    found = [
+    bones = [
         Bone(name, places[parent], places[name])
         for name, (parent, _) in JOINTS.items()
         if parent is not None
     ]
-    return (*found, Bone("skull", places["head"], np.array([0.0, 1.64, 0.0])))
+    return (*bones, Bone("skull", places["head"], np.array([0.0, 1.64, 0.0])))
 
 
-# Poses, and motions
-
-
-#: Rotation vectors in degrees, by joint; a limb's without a side is the left one, and the right
-#: is its mirror image.
-Turns = Mapping[str, tuple[float, float, float]]
-_DOWN: Turns = {"shoulder": (4, 0, -66), "collar": (0, 0, -8), "elbow": (0, -14, -4)}
-POSES: dict[str, Turns] = {
-    "T": {},
-    "standing": _DOWN,
-    "crouched": {
-        "pelvis": (34, 0, 0),
-        "spine1": (12, 0, 0),
-        "spine2": (8, 0, 0),
-        "head": (-26, 0, 0),
-        "hip": (-92, 0, 8),
-        "knee": (104, 0, 0),
-        "ankle": (-36, 0, 0),
-        "collar": (0, 0, -8),
-        "shoulder": (30, 20, -62),
-        "elbow": (0, -20, -6),
-    },
-    "stretched": {
-        "spine2": (-8, 0, 0),
-        "head": (-10, 0, 0),
-        "ankle": (38, 0, 0),
-        "foot": (14, 0, 0),
-        "shoulder": (-20, -30, 52),
-        "collar": (0, 0, 14),
-        "elbow": (0, -16, 6),
-    },
-    "stride": {
-        "left_hip": (-32, 0, 0),
-        "left_knee": (14, 0, 0),
-        "right_hip": (20, 0, 0),
-        "right_knee": (18, 0, 0),
-        "right_ankle": (14, 0, 0),
-        "right_foot": (-18, 0, 0),
-        "spine1": (2, 6, 0),
-        "collar": (0, 0, -8),
-        "left_shoulder": (30, 6, -66),
-        "right_shoulder": (-26, 6, 66),
-        "left_elbow": (0, -10, -4),
-        "right_elbow": (0, 34, 4),
-    },
-    "sitting": {
-        "hip": (-84, 8, 6),
-        "knee": (84, 0, 0),
-        "spine1": (6, 0, 0),
-        "collar": (0, 0, -8),
-        "shoulder": (-22, 4, -64),
-        "elbow": (0, -40, -4),
-    },
-    "hanging": {
-        "collar": (0, 0, 18),
-        "shoulder": (0, 0, 66),
-        "elbow": (0, -6, 2),
-        "hip": (-4, 0, 0),
-        "knee": (10, 0, 0),
-        "ankle": (30, 0, 0),
-    },
-    "reaching": {
-        "pelvis": (8, 0, 0),
-        "spine1": (10, 0, 0),
-        "spine2": (8, 0, 0),
-        "head": (-24, 0, 0),
-        "hip": (-28, 0, 4),
-        "knee": (40, 0, 0),
-        "ankle": (-8, 0, 0),
-        "shoulder": (-20, -62, -18),
-        "elbow": (0, -24, 0),
-        "wrist": (0, 0, 26),
-    },
-    "prone": {
-        "spine2": (-6, 0, 0),
-        "neck": (-18, 0, 0),
-        "head": (-18, 0, 0),
-        "knee": (6, 0, 0),
-        "ankle": (46, 0, 0),
-        "shoulder": (0, 0, 24),
-        "elbow": (0, 0, 66),
-    },
-}
-
-
-def human_pose(turns: Turns) -> Floats:
-    """Return the pose (72,) of rotation vectors: joints turn about z first, then y, then x."""
+def human_pose(rotations: Rotations) -> Floats:
+    """Return the pose (72,) of rotation vectors from angles about z, then y, then x."""
     both = {}
-    for name, (x, y, z) in turns.items():
+    for name, (x, y, z) in rotations.items():
         if name in JOINTS:
             both[name] = x, y, z
         else:
             both |= {f"left_{name}": (x, y, z), f"right_{name}": (x, -y, -z)}
     order = np.reshape(list(both.values()), (-1, 3))
     vectors = Rotation.from_euler("XYZ", order, degrees=True).as_rotvec(degrees=True)
-    return joint_turns(JOINTS, dict(zip(both, vectors, strict=True)))
+    return pose_vector(JOINTS, dict(zip(both, vectors, strict=True)))
 
 
 def _walk(rig: Rig) -> Motion:
-    """Return two strides of 1.05 s, straight on: a loop whose feet stay where they step."""
+    """Return a loop of two strides of 1.05 s; feet on the ground do not slide."""
     line = Timeline(2.1, rate=120)
     poses = np.array([_gait(2 * np.pi * time / 1.05) for time in line.times])
     height, drift = _on_feet(rig, poses)
@@ -234,28 +310,28 @@ def _walk(rig: Rig) -> Motion:
 
 def _gait(phase: float) -> Floats:
     """Return the pose at a phase of walking; at 0 the left leg is farthest ahead."""
-    turns: dict[str, tuple[float, float, float]] = {
+    rotations: dict[str, tuple[float, float, float]] = {
         "pelvis": (0.0, -4.0 * np.cos(phase), 2.0 * np.sin(phase)),
         "spine2": (3.0, 7.0 * np.cos(phase), -2.0 * np.sin(phase)),
         "neck": (-3.0, -3.0 * np.cos(phase), 0.0),
         "collar": (0.0, 0.0, -8.0),
     }
-    for side, sign, own in (("left", 1.0, phase), ("right", -1.0, phase + np.pi)):
-        swing = np.exp(2.6 * (np.cos(own - 1.42 * np.pi) - 1))
-        push = np.exp(5.0 * (np.cos(own - 1.08 * np.pi) - 1))
-        turns |= {
-            f"{side}_hip": (-4.0 - 24.0 * np.cos(own), 0.0, -3.0 * sign),
+    for side, sign, angle in (("left", 1.0, phase), ("right", -1.0, phase + np.pi)):
+        swing = np.exp(2.6 * (np.cos(angle - 1.42 * np.pi) - 1))
+        push = np.exp(5.0 * (np.cos(angle - 1.08 * np.pi) - 1))
+        rotations |= {
+            f"{side}_hip": (-4.0 - 24.0 * np.cos(angle), 0.0, -3.0 * sign),
             f"{side}_knee": (8.0 + 50.0 * swing, 0.0, 0.0),
             f"{side}_ankle": (-6.0 + 20.0 * push, 0.0, 2.0 * sign),
             f"{side}_foot": (-16.0 * push, 0.0, 0.0),
-            f"{side}_shoulder": (2.0 + 20.0 * np.cos(own), 4.0 * sign, -64.0 * sign),
-            f"{side}_elbow": (0.0, -sign * (18.0 - 9.0 * np.cos(own)), -4.0 * sign),
+            f"{side}_shoulder": (2.0 + 20.0 * np.cos(angle), 4.0 * sign, -64.0 * sign),
+            f"{side}_elbow": (0.0, -sign * (18.0 - 9.0 * np.cos(angle)), -4.0 * sign),
         }
-    return human_pose(turns)
+    return human_pose(rotations)
 
 
 def _on_feet(rig: Rig, poses: Floats) -> tuple[Floats, Floats]:
-    """Return how high and how far ahead a root puts the lowest of the skin on the ground."""
+    """Return heights (t,) and distances (t,) of the root that keep the feet on the ground."""
     low = np.flatnonzero(rig(rig.rest_pose)[:, 1] < 0.05)
     places = np.array([rig(pose, low) for pose in poses])
     height, shares = _lowest(places)
@@ -264,9 +340,9 @@ def _on_feet(rig: Rig, poses: Floats) -> tuple[Floats, Floats]:
 
 
 def _lowest(places: Floats) -> tuple[Floats, Floats]:
-    """Return heights (t,) of the lowest of places (t, n, 3), and shares (t, n) of each in it.
+    """Return the smoothly minimal height (t,) of points (t, n, 3), and their weights (t, n).
 
-    What is lowest counts softly, over 3 mm, so that heights are smooth.
+    Weights decay over 3 mm above the lowest point, so that heights are smooth.
     """
     above = places[:, :, 1] - places[:, :, 1].min(axis=1, keepdims=True)
     shares = np.exp(-above / 0.003)
@@ -275,45 +351,34 @@ def _lowest(places: Floats) -> tuple[Floats, Floats]:
 
 
 def _jump(rig: Rig) -> Motion:
-    """Return 2.4 s: crouch, off the ground by 26 cm, and a landing on bent knees."""
+    """Return 2.4 s: a crouch, a jump of 26 cm and a landing on bent knees."""
     line = Timeline(2.4, rate=120)
-    standing, crouched = human_pose(POSES["standing"]), human_pose(POSES["crouched"])
-    poses = line.curve(
-        [
-            (0.0, standing),
-            (0.10, standing),
-            (0.58, 0.85 * crouched + 0.15 * standing),
-            (0.86, human_pose(POSES["stretched"])),
-            (1.12, 0.7 * human_pose(POSES["stretched"]) + 0.3 * standing),
-            (1.42, 0.35 * crouched + 0.65 * standing),
-            (1.64, 0.75 * crouched + 0.25 * standing),
-            (2.15, standing),
-        ]
-    )
+    named = {name: human_pose(rotations) for name, rotations in POSES.items()}
+    poses = line.curve(blended_keys(DATA["jump"], named))
     height, drift = _on_feet(rig, poses)
     flight = np.clip((line.times - 0.80) / 0.62, 0.0, 1.0)
     roots = line.roots()
     roots[:, 1, 3] = height + 0.26 * (4 * flight * (1 - flight)) ** 3
-    # Feet that are in the air say nothing about the way.
+    # In the air the root keeps its last distance.
     roots[:, 2, 3] = np.where(line.times < 0.80, drift, drift[line.times < 0.80][-1])
     return Motion(line.times, poses, roots, "jump")
 
 
 def _fall(rig: Rig) -> Motion:
-    """Return 2 s: leans ahead over the toes, arms reaching, until lying on the ground."""
+    """Return 2 s: the person leans over the toes, arms ahead, and falls to the ground."""
     line = Timeline(2.0, rate=120)
     times = {0.0: "standing", 0.15: "standing", 0.75: "reaching", 0.95: "reaching", 1.4: "prone"}
     poses = line.curve([(time, human_pose(POSES[name])) for time, name in times.items()])
     leans = [(0.0, 0.0), (0.1, 0.0), (0.45, 9.0), (0.75, 30.0), (1.05, 62.0), (1.4, 88.0)]
     roots = line.roots(leans=leans)
     some = np.arange(0, rig.n_vertices, 3)
-    turned = roots[:, :3, :3].transpose(0, 2, 1)
-    roots[:, 1, 3] = -_lowest(np.array([rig(pose, some) for pose in poses]) @ turned)[0]
+    inverses = roots[:, :3, :3].transpose(0, 2, 1)
+    roots[:, 1, 3] = -_lowest(np.array([rig(pose, some) for pose in poses]) @ inverses)[0]
     return Motion(line.times, poses, roots, "fall")
 
 
 def _rest() -> Motion:
-    """Return 3 s of standing still, but for breath."""
+    """Return 3 s of standing still and breathing."""
     line = Timeline(3.0, rate=60)
     poses = np.tile(human_pose(POSES["standing"]), (len(line.times), 1))
     for joint, degrees in (("spine3", -1.2), ("neck", 0.8)):

@@ -14,17 +14,18 @@ from supple.rig.deformers.pose_space_deformation import PoseSpaceDeformation
 from supple.rig.motion.motion import Motion
 from supple.scenes.characters.character_scene import Bone, Handle, PaperRow, Scene
 from supple.scenes.modelling.keyframes import Timeline
+from supple.scenes.modelling.scene_data import scene_data
 from supple.scenes.modelling.sculpting import bell, bulged
 from supple.scenes.modelling.solids import Solid, polygonise, relaxed, smooth_union, tapered_limb
 
 PAPER = PaperRow(3077, 9303, 2362, 30, 1, 3, 0, 144, 50, 0.59, 4.2, 105)
 SPACING = 0.0234
 REACH, RADIUS = 0.30, 0.075
-BOUNDS = [(-0.46, -0.46, -0.16), (0.46, 0.46, 0.16)]
-#: Where the bars cross they are held: the bend leaves that place where it is.
+DATA = scene_data("x")
+#: Half length of the part at the crossing that the bend leaves in place.
 HELD = 0.04
-#: How far both bars are bent, towards +z or away from it.
-POSES = {"flat": 0.0, "bent back": -135.0, "bent forth": 135.0}
+#: Angle in degrees by which both bars are bent, towards +z or away from it.
+POSES: dict[str, float] = {name: angle for name, (angle,) in DATA["poses"].items()}
 
 
 def _solid() -> Solid:
@@ -35,7 +36,7 @@ def _solid() -> Solid:
 def sculpt() -> dict[str, NDArray]:
     """Sculpt the surface and corrections."""
     solid = _solid()
-    surface = relaxed(polygonise(solid, BOUNDS, SPACING), solid)
+    surface = relaxed(polygonise(solid, DATA["bounds"], SPACING), solid)
     shapes = [_correction(surface, angle) for angle in POSES.values()]
     arrays = {"vertices": surface.vertices, "triangles": surface.triangles}
     return arrays | {"corrections": np.array(shapes)}
@@ -51,7 +52,7 @@ def _poses() -> Floats:
 
 
 def _correction(surface: SurfaceMesh, angle: float) -> Floats:
-    """Return corrections: flesh swells where the bend presses it, and thins where it stretches."""
+    """Return the correction of an angle: flesh swells inside the bend and thins outside it."""
     rest = surface.vertices
     if angle == 0:
         return np.zeros_like(rest)
@@ -62,7 +63,7 @@ def _correction(surface: SurfaceMesh, angle: float) -> Floats:
 
 
 def assemble(arrays: dict[str, NDArray]) -> Scene:
-    """Assemble the scene of the sculpted arrays."""
+    """Assemble the scene from the sculpted arrays."""
     surface = SurfaceMesh(arrays["vertices"], arrays["triangles"])
     poses, motion = _poses(), _motion()
     bend = _bend(surface.vertices)
@@ -85,33 +86,7 @@ def assemble(arrays: dict[str, NDArray]) -> Scene:
 
 
 def _motion() -> Motion:
-    """Return a motion of five seconds: it flaps, takes off, turns over and comes down."""
+    """Return a motion of five seconds: the X flaps, takes off, rolls over and comes down."""
     line = Timeline(5.0)
-    degrees = line.curve(
-        [
-            (0.0, 0),
-            (0.5, 70),
-            (0.9, -110),
-            (1.3, 125),
-            (1.75, -120),
-            (2.2, 128),
-            (2.7, -100),
-            (3.2, 110),
-            (3.8, -135),
-            (4.4, 60),
-            (4.8, 0),
-        ]
-    )
-    roots = line.roots(
-        places=[
-            (0.0, (0, 0, 0)),
-            (0.5, (0, -0.04, 0)),
-            (1.3, (0.1, 0.25, 0.05)),
-            (2.2, (0.35, 0.5, 0.1)),
-            (3.2, (0.1, 0.35, 0.0)),
-            (4.4, (0, 0.0, 0)),
-        ],
-        headings=[(0.0, 0), (0.8, 0), (2.6, 150), (4.2, 360)],
-        leans=[(0.0, 0), (1.0, -20), (2.4, 25), (4.2, 0)],
-    )
-    return Motion(line.times, np.radians(degrees), roots, "flap")
+    degrees = line.curve(DATA["angles"])
+    return Motion(line.times, np.radians(degrees), line.roots(**DATA["root"]), "flap")

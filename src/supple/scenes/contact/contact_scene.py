@@ -1,8 +1,7 @@
-"""Scenes of soft skeletons that touch things: a character, a motion, and what is in its way."""
+"""Scenes of soft skeletons in contact: a character, a motion, obstacles and rigid objects."""
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -17,50 +16,42 @@ from supple.mesh.obstacles import Obstacle
 from supple.mesh.surface import SurfaceMesh
 from supple.rig.motion.motion import Motion
 from supple.scenes.characters.character_scene import Scene
-from supple.scenes.contact.props import Rope, thing_surface
+from supple.scenes.contact.props import Rope, collider_surface
+from supple.scenes.modelling.scene_data import unknown_name
 
 if TYPE_CHECKING:
     from supple.engines.soft_skeleton.model import SoftSkeletonModel
     from supple.engines.soft_skeleton.simulator import SoftSkeletonSimulator, SoftSkeletonStep
 
-#: Module and function of each.
-_MAKERS = {
-    "hand-ball": ("hand_contacts", "hand_ball"),
-    "hand-pin": ("hand_contacts", "hand_pin"),
-    "hand-bars": ("hand_contacts", "hand_bars"),
-    "body-bench": ("body_contacts", "body_bench"),
-    "body-fall": ("body_contacts", "body_fall"),
-    "body-hang": ("body_contacts", "body_hang"),
-}
-CONTACT_SCENES = tuple(_MAKERS)
+CONTACT_SCENES = ("hand-ball", "hand-pin", "hand-bars", "body-bench", "body-fall", "body-hang")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ContactScene:
-    """Character with a motion, and things that it touches.
+    """Character with a motion, and obstacles and objects that it touches.
 
     Parameters
     ----------
     name : str
     description : str
-        In a few words.
+        A short text.
     scene : Scene
-        The character's.
+        Scene of the character.
     motion : Motion
-        What joints are pulled towards.
+        Target of the joints.
     start : float
-        Second of the motion to begin at, as fast as it is then.
+        Time of the motion to begin at, with its velocity.
     obstacles : tuple of Obstacle
     objects : tuple of RigidObject
-        They move: a scene is played once, and made anew for another time.
+        They move while the scene is played; make a new scene to play it again.
     led : dict of str to function
-        For objects that are led, by name, from seconds since the start to a place (4, 4).
+        Transforms (4, 4) of kinematic objects as functions of the time since the start, by name.
     ropes : tuple of Rope
-        They pull at the skin.
+        Ropes tied to the skin.
     options : dict
         Options of the simulator.
     azimuth : float
-        Where pictures are taken from, in degrees.
+        Direction of the camera in pictures, in degrees.
     """
 
     name: str
@@ -76,10 +67,9 @@ class ContactScene:
     azimuth: float = 25.0
 
     def __repr__(self) -> str:
-        things = len(self.obstacles) + len(self.objects)
-        return (
-            f'ContactScene("{self.name}", {self.motion.name}, {self.seconds:g} s, {things} things)'
-        )
+        count = len(self.obstacles) + len(self.objects)
+        length = f"{self.seconds:g} s"
+        return f'ContactScene("{self.name}", {self.motion.name}, {length}, {count} colliders)'
 
     @property
     def seconds(self) -> float:
@@ -91,27 +81,27 @@ class ContactScene:
         for each in self.objects:
             if each.name == name:
                 return each
-        known = ", ".join(each.name for each in self.objects) or "none"
-        raise SuppleError(f'{self.name}: no object "{name}"; there are {known}')
+        names = ", ".join(each.name for each in self.objects) or "none"
+        raise SuppleError(f'{self.name}: no object "{name}"; there are {names}')
 
     def simulator(
         self, model: SoftSkeletonModel, dt: float = 1 / 90, **changes: Any
     ) -> SoftSkeletonSimulator:
-        """Return a simulator of the character among the things, at the start.
+        """Return a simulator of the character with the colliders, at the start.
 
         Parameters
         ----------
         model
-            Built of `scene.character`, of any size.
+            Model of `scene.character`, of any size.
         dt
-            Seconds of a step.
+            Time step in s.
         **changes
-            Options in place of the scene's, such as ``tracking=0.0`` for a limp body.
+            Options that replace the scene's, such as ``tracking=0.0`` for a limp body.
         """
         from supple.engines.soft_skeleton.simulator import SoftSkeletonSimulator
 
-        told = {"obstacles": self.obstacles, "objects": self.objects, **self.options, **changes}
-        simulator = SoftSkeletonSimulator(model, dt, **told)
+        options = {"obstacles": self.obstacles, "objects": self.objects, **self.options, **changes}
+        simulator = SoftSkeletonSimulator(model, dt, **options)
         before = None if self.start < dt else self.motion.at(self.start - dt)
         simulator.reset(*self.motion.at(self.start), before=before)
         return simulator
@@ -119,14 +109,14 @@ class ContactScene:
     def play(
         self, simulator: SoftSkeletonSimulator, seconds: float | None = None
     ) -> Iterator[SoftSkeletonStep]:
-        """Step through the motion, leading what is led; yields the state of each step.
+        """Play the motion and move kinematic objects; yield the state of each step.
 
         Parameters
         ----------
         simulator
-            From `simulator`, at the start.
+            Result of `simulator`, at the start.
         seconds
-            How long; by default to the motion's end.
+            Duration; to the motion's end by default.
         """
         dt = simulator.dt
         before = simulator.surface() if self.ropes else None
@@ -143,16 +133,16 @@ class ContactScene:
 
     def _pulls(self, places: Singles, velocities: Singles) -> dict[int, Floats]:
         """Return the forces of the ropes by vertex."""
-        found: dict[int, Floats] = {}
+        forces: dict[int, Floats] = {}
         for rope in self.ropes:
             pulls = rope.forces(places, velocities)
-            found |= dict(zip(rope.vertices.tolist(), pulls, strict=True))
-        return found
+            forces |= dict(zip(rope.vertices.tolist(), pulls, strict=True))
+        return forces
 
     def record(
         self, simulator: SoftSkeletonSimulator, rate: float = 30.0, seconds: float | None = None
     ) -> ContactRecord:
-        """Play, and keep skins and things `rate` times a second, and forces of every step."""
+        """Play; record skin and colliders `rate` times a second, and forces of every step."""
         every = max(1, round(1 / (rate * simulator.dt)))
         skins, things, times = [simulator.surface()], [self._drawn()], [0.0]
         forces, limits = [np.zeros(3)], set[str]()
@@ -177,28 +167,28 @@ class ContactScene:
         )
 
     def _drawn(self) -> list[SurfaceMesh]:
-        found = [thing_surface(each) for each in (*self.obstacles, *self.objects)]
-        return [each for each in found if each is not None]
+        surfaces = [collider_surface(each) for each in (*self.obstacles, *self.objects)]
+        return [surface for surface in surfaces if surface is not None]
 
 
 @dataclass(frozen=True, eq=False)
 class ContactRecord:
-    """Record of a scene that was played.
+    """Recorded run of a scene.
 
     Attributes
     ----------
     times
-        (t,) seconds of the frames.
+        (t,) times of the frames in s.
     skins
-        (t, n̄, 3) the skin in the world.
+        (t, n̄, 3) positions of the skin in the world.
     things
-        Surfaces of obstacles and objects at each of the frames.
+        Surfaces of obstacles and objects in each frame.
     step_times
-        (s,) seconds of the steps, the start included.
+        (s,) times of the steps in s, with the start.
     forces
-        (s, 3) force on the body by all that it touches, in N.
+        (s, 3) total contact force on the body, in N.
     by_thing
-        The same by each thing, by its name.
+        Contact force by name of the collider.
     limits
         Limits that acted in any step.
     """
@@ -213,18 +203,15 @@ class ContactRecord:
 
 
 def contact_scene(name: str) -> ContactScene:
-    """Make the scene of this name, one of `CONTACT_SCENES`, anew.
+    """Return a new scene of this name, one of `CONTACT_SCENES`.
 
     Examples
     --------
     >>> contact_scene("hand-pin")
-    ContactScene("hand-pin", pricked, 1.5 s, 1 things)
+    ContactScene("hand-pin", pricked, 1.5 s, 1 colliders)
     """
-    if name not in _MAKERS:
-        near = difflib.get_close_matches(str(name), CONTACT_SCENES, 1)
-        known = ", ".join(CONTACT_SCENES)
-        hint = f'; did you mean "{near[0]}"?' if near else f"; there are {known}"
-        raise SuppleError(f'no contact scene "{name}"{hint}')
-    module, function = _MAKERS[name]
-    made: ContactScene = getattr(import_module(f"supple.scenes.contact.{module}"), function)()
+    if name not in CONTACT_SCENES:
+        raise SuppleError(unknown_name("contact scene", name, CONTACT_SCENES))
+    interactions = import_module("supple.scenes.contact.interactions")
+    made: ContactScene = getattr(interactions, name.replace("-", "_"))()
     return made

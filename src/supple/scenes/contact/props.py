@@ -1,4 +1,4 @@
-"""Things to touch: balls, bars, benches, pins and ropes, and their surfaces for pictures."""
+"""Colliders of the contact scenes: balls, bars, benches, pins and ropes, and their surfaces."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from supple.mesh.surface import SurfaceMesh
 from supple.scenes.modelling.lathe import capsule_shape
 
 
-def at(place: ArrayLike, turn: ArrayLike | None = None) -> Floats:
-    """Return the transform (4, 4) that puts a thing there."""
-    found = np.eye(4)
-    found[:3, 3] = place
-    if turn is not None:
-        found[:3, :3] = turn
-    return found
+def at(place: ArrayLike, rotation: ArrayLike | None = None) -> Floats:
+    """Return the transform (4, 4) of a translation and a rotation."""
+    transform = np.eye(4)
+    transform[:3, 3] = place
+    if rotation is not None:
+        transform[:3, :3] = rotation
+    return transform
 
 
 def floor(height: float = 0.0) -> Plane:
@@ -31,12 +31,12 @@ def floor(height: float = 0.0) -> Plane:
 
 
 def ball(centre: ArrayLike, radius: float, mass: float) -> RigidObject:
-    """Return a ball that moves as it is pushed."""
+    """Return a ball that contact forces move."""
     return RigidObject(Sphere((0, 0, 0), radius), mass=mass, place=at(centre), name="ball")
 
 
 def pin(tip: ArrayLike, radius: float = 0.003, length: float = 0.05) -> RigidObject:
-    """Return an upright pin with a round tip at the top, which is led."""
+    """Return an upright kinematic pin with a round tip at the top."""
     shape = Capsule((0, -length, 0), (0, -radius, 0), radius)
     return RigidObject(shape, mass=0.01, place=at(tip), moved=True, name="pin")
 
@@ -44,33 +44,32 @@ def pin(tip: ArrayLike, radius: float = 0.003, length: float = 0.05) -> RigidObj
 def bars(
     first: ArrayLike, step: ArrayLike, along: ArrayLike, count: int, radius: float
 ) -> tuple[Capsule, ...]:
-    """Return parallel bars, `step` apart, each from its middle both ways by `along`."""
+    """Return parallel bars, `step` apart, each from −`along` to +`along` around its centre."""
     start, shift, half = (np.asarray(each, float) for each in (first, step, along))
     middles = [start + k * shift for k in range(count)]
     return tuple(Capsule(middle - half, middle + half, radius) for middle in middles)
 
 
 def bench(centre: ArrayLike, length: float, width: float, thick: float = 0.08) -> Box:
-    """Return the board of a bench along z, `centre` in the middle of its top."""
+    """Return the board of a bench along z; `centre` is the middle of its top face."""
     x, y, z = np.asarray(centre, float)
     return Box((x, y - thick / 2, z), (width / 2, thick / 2, length / 2))
 
 
 @dataclass(frozen=True, eq=False)
 class Rope:
-    """Elastic rope from a place in the world to a patch of skin: it pulls, and never pushes.
+    """Elastic rope from an anchor in the world to a patch of skin; it pulls and never pushes.
 
-    It pulls with the force of where the skin was a step ago, so it must be soft: the stiffness is
-    to be below mass/dt² of what it holds.
+    The force is explicit in time, so the stiffness must be below mass/dt² of the held body.
 
     Attributes
     ----------
     vertices
-        (k,) of the skin, which share the force.
+        (k,) indices of skin vertices, which share the force.
     anchor
-        (3,) where it is tied.
+        (3,) position of the anchor.
     length
-        In m, when it does not pull.
+        Rest length in m.
     stiffness, damping
         In N/m and N s/m.
     """
@@ -82,33 +81,35 @@ class Rope:
     damping: float
 
     def forces(self, places: Floats | Singles, velocities: Floats | Singles) -> Floats:
-        """Return forces (k, 3) on the patch, from places and velocities (n̄, 3) of the skin."""
+        """Return forces (k, 3) on the patch from positions and velocities (n̄, 3) of the skin."""
         away = self.anchor - places[self.vertices].mean(axis=0)
-        far = float(np.linalg.norm(away))
-        way = away / max(far, 1e-12)
-        closing = float(way @ velocities[self.vertices].mean(axis=0))
-        pull = max(self.stiffness * (far - self.length) - self.damping * closing, 0.0)
-        return np.tile(pull * way / len(self.vertices), (len(self.vertices), 1))
+        distance = float(np.linalg.norm(away))
+        direction = away / max(distance, 1e-12)
+        closing = float(direction @ velocities[self.vertices].mean(axis=0))
+        pull = max(self.stiffness * (distance - self.length) - self.damping * closing, 0.0)
+        return np.tile(pull * direction / len(self.vertices), (len(self.vertices), 1))
 
 
-def thing_surface(thing: Obstacle, around: int = 32) -> SurfaceMesh | None:
-    """Return what is drawn of an obstacle or object, where it is now; None for a plane."""
-    if isinstance(thing, RigidObject):
-        own = thing_surface(thing.shape, around)
-        if own is None:
+def collider_surface(collider: Obstacle, around: int = 32) -> SurfaceMesh | None:
+    """Return the surface of an obstacle or object at its present position; None for a plane."""
+    if isinstance(collider, RigidObject):
+        shape = collider_surface(collider.shape, around)
+        if shape is None:
             return None
-        return SurfaceMesh(own.vertices @ thing.turn.T + thing.place[:3, 3], own.triangles)
-    if isinstance(thing, Sphere):
-        return capsule_shape(thing.centre, thing.centre, thing.radius, around)
-    if isinstance(thing, Capsule):
-        return capsule_shape(thing.start, thing.end, thing.radius, around)
-    if isinstance(thing, Box):
-        return _box_surface(thing)
-    return thing.surface if isinstance(thing, Solid) else None
+        return SurfaceMesh(
+            shape.vertices @ collider.turn.T + collider.place[:3, 3], shape.triangles
+        )
+    if isinstance(collider, Sphere):
+        return capsule_shape(collider.centre, collider.centre, collider.radius, around)
+    if isinstance(collider, Capsule):
+        return capsule_shape(collider.start, collider.end, collider.radius, around)
+    if isinstance(collider, Box):
+        return _box_surface(collider)
+    return collider.surface if isinstance(collider, Solid) else None
 
 
 def _box_surface(box: Box) -> SurfaceMesh:
-    """Return a box with faces that share no vertices, so that it is drawn with edges."""
+    """Return a box whose faces share no vertices, so that pictures show sharp edges."""
     faces: list[Floats] = []
     for axis in range(3):
         for sign in (-1.0, 1.0):

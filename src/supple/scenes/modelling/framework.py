@@ -1,4 +1,4 @@
-"""Frameworks of straight beams: as triangles to look at, and as points for a grid of cubes."""
+"""Frameworks of straight beams: their surfaces, and points for a grid of cubes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from supple.scenes.modelling.voxel_lists import box_points
 
 
 class Framework:
-    """Straight beams with rectangular sections, added one after the other."""
+    """Straight beams with rectangular sections."""
 
     def __init__(self) -> None:
         self._ends: list[tuple[Floats, Floats]] = []
@@ -32,19 +32,19 @@ class Framework:
         height: float | None = None,
         up: ArrayLike = (0.0, 1.0, 0.0),
     ) -> None:
-        """Add a beam; `height` is its size towards `up`, and its width by default."""
+        """Add a beam; `height` is its size along `up`, by default its width."""
         ends = np.asarray(start, float), np.asarray(end, float)
         self._ends.append(ends)
         self._halves.append((width / 2, (width if height is None else height) / 2))
         along = ends[1] - ends[0]
         upright = np.asarray(up, float)
-        # A beam that stands has no height of its own: take any direction across it.
+        # For a beam along `up` take another direction across it.
         if np.linalg.norm(np.cross(along, upright)) < 1e-6 * np.linalg.norm(along):
             upright = np.array([0.0, 0.0, 1.0])
         self._ups.append(upright)
 
     def add_chain(self, points: Sequence[ArrayLike], width: float, **options: float) -> None:
-        """Add beams from point to point."""
+        """Add beams between successive points."""
         for start, end in pairwise(points):
             self.add(start, end, width, **options)
 
@@ -55,7 +55,7 @@ class Framework:
         self.add(b, c, width)
 
     def surface(self, piece: float) -> SurfaceMesh:
-        """Return closed prisms, cut across about every `piece`, so that they can bend."""
+        """Return closed prisms, subdivided about every `piece` so that they can bend."""
         vertices: list[Floats] = []
         triangles: list[Ints] = []
         count = 0
@@ -70,7 +70,7 @@ class Framework:
         return SurfaceMesh(np.concatenate(vertices), np.concatenate(triangles))
 
     def points(self, spacing: float) -> Floats:
-        """Return points all through the beams, no farther apart than `spacing`."""
+        """Return points throughout the beams, at most `spacing` apart."""
         return np.concatenate(
             [
                 box_points(
@@ -84,7 +84,7 @@ class Framework:
         )
 
     def _beams(self) -> list[tuple[tuple[Floats, Floats], Floats, tuple[float, float]]]:
-        """Return ends, rows along, across and up, and half sizes of each beam."""
+        """Return ends, axes (rows along, across and up) and half sizes of each beam."""
         beams = []
         for ends, up, half in zip(self._ends, self._ups, self._halves, strict=True):
             along = (ends[1] - ends[0]) / np.linalg.norm(ends[1] - ends[0])
@@ -95,7 +95,7 @@ class Framework:
 
 
 def _prism(cuts: int) -> Ints:
-    """Return outward triangles of a prism of four-cornered rings, with both its ends."""
+    """Return outward triangles of a prism of square rings and of its two ends."""
     side = np.arange(4)
     ahead = (side + 1) % 4
     ring = 4 * np.arange(cuts)[:, None]

@@ -1,4 +1,4 @@
-"""Writing motions: keys in seconds and degrees, turned into C² curves at an even rate."""
+"""Motions from keyframes: C² curves through keys in seconds and degrees."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from scipy.interpolate import CubicSpline
 from supple.arrays import Floats
 from supple.errors import SuppleError
 
-#: A key: when, and the value or values.
+#: Time and value or values of a key.
 Key = tuple[float, ArrayLike]
 
 
 class Timeline:
-    """Frames at an even rate over some seconds, and curves on them.
+    """Equally spaced frames, and curves on them.
 
     Parameters
     ----------
@@ -33,20 +33,22 @@ class Timeline:
 
     def __init__(self, seconds: float, rate: float = 60.0) -> None:
         if not (0 < seconds <= 3600 and 0 < rate <= 1000):
-            raise SuppleError(f"a timeline of {seconds} s at {rate} frames per second")
+            raise SuppleError(
+                f"timeline of {seconds} s at {rate} frames/s; at most 3600 s at 1000 frames/s"
+            )
         self.seconds = float(seconds)
         self.times = np.arange(round(seconds * rate) + 1) / rate
 
     def curve(self, keys: Sequence[Key]) -> Floats:
         """Return a C² curve (t, c) through the keys, at rest at both ends of the timeline.
 
-        It holds the first key's value from the beginning and the last one's to the end, but
-        for what a spline swings over.
+        The curve has the first key's value before it and the last key's value after it, up to
+        the overshoot of the spline.
         """
         moments = [float(time) for time, _ in keys]
         values = [np.atleast_1d(np.asarray(value, float)) for _, value in keys]
         if not moments or not (np.diff(moments) > 0).all() or moments[0] < 0:
-            raise SuppleError("a curve needs keys in order of time, from 0 s on")
+            raise SuppleError("a curve needs keys with increasing times, from 0 s on")
         if moments[0] > 0:
             moments, values = [0.0, *moments], [values[0], *values]
         if moments[-1] < self.times[-1]:
@@ -54,7 +56,7 @@ class Timeline:
         return CubicSpline(moments, np.array(values), bc_type="clamped")(self.times)
 
     def wave(self, hertz: float, start: float, stop: float, ease: float = 0.4) -> Floats:
-        """Return a sine (t,) that swells after `start` and has died away at `stop`, C²."""
+        """Return a C² sine (t,) that fades in after `start` and out before `stop`."""
         rise = _ease((self.times - start) / ease) * _ease((stop - self.times) / ease)
         return rise * np.sin(2 * np.pi * hertz * (self.times - start))
 
@@ -64,7 +66,7 @@ class Timeline:
         headings: Sequence[Key] = ((0.0, 0.0),),
         leans: Sequence[Key] = ((0.0, 0.0),),
     ) -> Floats:
-        """Return root transforms (t, 4, 4): metres, degrees about y, then degrees of leaning."""
+        """Return root transforms (t, 4, 4) from positions in m, headings and leans in degrees."""
         place = self.curve(places)
         heading, lean = (np.radians(self.curve(keys)[:, 0]) for keys in (headings, leans))
         c, s, b, a = np.cos(heading), np.sin(heading), np.cos(lean), np.sin(lean)

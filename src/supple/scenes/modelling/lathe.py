@@ -1,4 +1,4 @@
-"""Turned shapes: rings of vertices around an axis, closed at both ends."""
+"""Surfaces of revolution: rings of vertices around an axis, closed at both ends."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def lathed(
     start, end
         Poles of the surface.
     profile
-        For each ring where it is on the axis, 0 to 1, and its radius in metres.
+        Position on the axis, 0 to 1, and radius in m of each ring.
     around
-        Vertices of a ring.
+        Number of vertices of a ring.
     """
     a, b = np.asarray(start, float), np.asarray(end, float)
     along = (b - a) / np.linalg.norm(b - a)
@@ -32,16 +32,17 @@ def lathed(
     ring = np.cos(angle)[:, None] * across + np.sin(angle)[:, None] * np.cross(along, across)
     rings = [a + t * (b - a) + radius * ring for t, radius in profile]
     vertices = np.concatenate([a[None], *rings, b[None]])
-    here = 1 + np.arange(around)
+    first = 1 + np.arange(around)
     ahead = 1 + (np.arange(around) + 1) % around
     sides = [
-        np.stack([here, ahead, ahead + around, here, ahead + around, here + around], 1) + around * k
+        np.stack([first, ahead, ahead + around, first, ahead + around, first + around], 1)
+        + around * k
         for k in range(len(rings) - 1)
     ]
     last = around * (len(rings) - 1)
     caps = [
-        np.stack([np.zeros(around, int), ahead, here], axis=1),
-        np.stack([np.full(around, len(vertices) - 1), here + last, ahead + last], axis=1),
+        np.stack([np.zeros(around, int), ahead, first], axis=1),
+        np.stack([np.full(around, len(vertices) - 1), first + last, ahead + last], axis=1),
     ]
     return SurfaceMesh(vertices, np.concatenate([*caps, *(side.reshape(-1, 3) for side in sides)]))
 
@@ -60,30 +61,30 @@ def bone_shape(
 
 
 def capsule_shape(start: ArrayLike, end: ArrayLike, radius: float, around: int = 32) -> SurfaceMesh:
-    """Return a ball that is swept from `start` to `end`; a ball alone where they meet."""
+    """Return a capsule; a ball where `start` and `end` coincide."""
     a, b = np.asarray(start, float), np.asarray(end, float)
     length = float(np.linalg.norm(b - a))
-    way = (b - a) / length if length > 0 else np.array([0.0, 1.0, 0.0])
-    turns = np.linspace(0, np.pi / 2, around // 4 + 1)[1:]
-    rise, wide = radius * (1 - np.cos(turns)), radius * np.sin(turns)
+    axis = (b - a) / length if length > 0 else np.array([0.0, 1.0, 0.0])
+    angles = np.linspace(0, np.pi / 2, around // 4 + 1)[1:]
+    rise, wide = radius * (1 - np.cos(angles)), radius * np.sin(angles)
     whole = length + 2 * radius
     low = list(zip((rise / whole).tolist(), wide.tolist(), strict=True))
     high = [(1 - t, r) for t, r in reversed(low)]
     rings = low + (high if length > 0 else high[1:])
-    return lathed(a - radius * way, b + radius * way, rings, around)
+    return lathed(a - radius * axis, b + radius * axis, rings, around)
 
 
 def ellipsoid_shape(centre: ArrayLike, radii: ArrayLike, around: int = 12) -> SurfaceMesh:
-    """Return an ellipsoid along x, y and z."""
+    """Return an ellipsoid with axes x, y and z."""
     unit = capsule_shape(np.zeros(3), np.zeros(3), 1.0, around)
     return SurfaceMesh(np.asarray(centre, float) + unit.vertices * radii, unit.triangles)
 
 
 def joined(pieces: Iterable[SurfaceMesh]) -> SurfaceMesh:
-    """Return pieces as one surface, one after the other."""
-    listed = list(pieces)
-    first = np.cumsum([0, *(len(piece.vertices) for piece in listed)])
-    triangles = [piece.triangles + k for piece, k in zip(listed, first[:-1], strict=True)]
+    """Return the pieces as one surface."""
+    surfaces = list(pieces)
+    first = np.cumsum([0, *(len(piece.vertices) for piece in surfaces)])
+    triangles = [piece.triangles + k for piece, k in zip(surfaces, first[:-1], strict=True)]
     return SurfaceMesh(
-        np.concatenate([piece.vertices for piece in listed]), np.concatenate(triangles)
+        np.concatenate([piece.vertices for piece in surfaces]), np.concatenate(triangles)
     )

@@ -1,4 +1,4 @@
-"""Joints that are posed by names and degrees."""
+"""Skeletons that are posed by joint names and degrees."""
 
 from __future__ import annotations
 
@@ -11,26 +11,27 @@ from supple.arrays import Floats, Ints
 from supple.rig.skeleton.joint_pose import JointPose
 from supple.rig.skeleton.joints import Skeleton
 from supple.rig.skeleton.skinning import SkinnedRig
+from supple.scenes.modelling.scene_data import Joints
 from supple.scenes.modelling.skin_weights import rest_skeleton_arrays
 
 #: Degrees about x, y and z for each joint; metres for "+name".
-Turns = Mapping[str, tuple[float, float, float]]
+Rotations = Mapping[str, tuple[float, float, float]]
 
 
 class Puppet:
-    """Joints of a scene, unturned at rest, and their poses.
+    """Skeleton without rotations at rest, and its poses.
 
     Parameters
     ----------
     joints : dict of str to (parent or None, place)
-        Those of sides end in ".L" and ".R".
+        Names of the two sides end in ".L" and ".R".
     translating : sequence of str
-        Joints that move as well.
+        Joints that also translate.
     """
 
     def __init__(
         self,
-        joints: dict[str, tuple[str | None, tuple[float, float, float]]],
+        joints: Joints,
         translating: Sequence[str] = (),
     ) -> None:
         self.joints = joints
@@ -39,17 +40,17 @@ class Puppet:
 
     @cached_property
     def places(self) -> dict[str, int]:
-        """Places of the parameters in the pose, by name."""
+        """Indices of the parameters in the pose, by name."""
         return {entry.name: place for place, entry in enumerate(self.joint_pose.parameters)}
 
-    def pose(self, turns: Turns) -> Floats:
-        """Return the pose of turns; a limb's name without a side stands for both.
+    def pose(self, rotations: Rotations) -> Floats:
+        """Return the pose of named rotations; a name without a side stands for both sides.
 
-        Both sides are then mirrored: a mirrored rotation keeps its turn about x, a mirrored place
-        loses its sign there.
+        The right side is then mirrored at x = 0: rotations about y and z and translations along
+        x change their signs.
         """
         pose = np.zeros(len(self.places))
-        for name, values in turns.items():
+        for name, values in rotations.items():
             kind, joint = ("t", name[1:]) if name.startswith("+") else ("r", name)
             scale = 1.0 if kind == "t" else np.pi / 180
             sides = [joint] if joint in self.joints else [f"{joint}.L", f"{joint}.R"]

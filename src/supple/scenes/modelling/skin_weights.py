@@ -1,4 +1,4 @@
-"""Skinning weights of modelled bodies: each vertex follows the part it was modelled for."""
+"""Skinning weights of modelled bodies, diffused from the parts that they are modelled from."""
 
 from __future__ import annotations
 
@@ -9,28 +9,29 @@ from numpy.typing import ArrayLike
 
 from supple.arrays import Floats, Ints
 from supple.mesh.surface import SurfaceMesh
+from supple.scenes.modelling.scene_data import Joints
 from supple.scenes.modelling.solids import Solid
 
 
 def part_weights(
     surface: SurfaceMesh, parts: Sequence[Sequence[Solid]], length: ArrayLike, rounds: int = 2
 ) -> Floats:
-    """Return weights (n, parts) that go over from one part to the next as heat does.
+    """Return weights (n, parts) by heat diffusion over the surface.
 
-    Every vertex begins with the part whose solids are deepest there, and the membership
-    then diffuses over the surface. Parts that touch in space but not along the surface
-    (an arm beside the belly) do not mix.
+    A vertex starts with weight 1 for the part whose solids are deepest there; the weights then
+    diffuse. Parts that touch in space but not along the surface (an arm beside the belly) do not
+    mix.
 
     Parameters
     ----------
     surface
-        Polygonised from the parts.
+        Surface of the parts.
     parts
         Solids of each part.
     length
-        How far membership spreads, metres; one, or one for each vertex.
+        Diffusion length in m, for all vertices or for each.
     rounds
-        Diffusion steps that share this length; the weights have that many derivatives more.
+        Number of diffusion steps within this length; more steps give smoother weights.
     """
     import igl
     import scipy.sparse as sp
@@ -56,21 +57,20 @@ def part_weights(
 def strongest(weights: Floats, count: int) -> tuple[Ints, Floats]:
     """Return joints (n, count) and weights (n, count) of each vertex's strongest influences.
 
-    The next weaker one is subtracted first, so that weights fade out instead of jumping.
+    The next weaker weight is subtracted first, so that weights are continuous.
     """
     count = min(count, weights.shape[1])
     order = np.argsort(-weights, axis=1, kind="stable")
     joints = order[:, :count]
-    kept = np.take_along_axis(weights, joints, axis=1)
+    values = np.take_along_axis(weights, joints, axis=1)
     if count < weights.shape[1]:
-        kept = kept - np.take_along_axis(weights, order[:, count : count + 1], axis=1)
-    return joints.astype(np.int64), kept / kept.sum(axis=1, keepdims=True)
+        weaker = np.take_along_axis(weights, order[:, count : count + 1], axis=1)
+        values = values - weaker
+    return joints.astype(np.int64), values / values.sum(axis=1, keepdims=True)
 
 
-def rest_skeleton_arrays(
-    joints: dict[str, tuple[str | None, tuple[float, float, float]]],
-) -> tuple[list[str], list[int], Floats, Floats]:
-    """Return names, parents, local translations and inverse bind matrices of unturned joints."""
+def rest_skeleton_arrays(joints: Joints) -> tuple[list[str], list[int], Floats, Floats]:
+    """Return names, parents, local translations and inverse bind matrices of joints."""
     names = list(joints)
     parents = [-1 if parent is None else names.index(parent) for parent, _ in joints.values()]
     places = np.array([place for _, place in joints.values()])

@@ -1,7 +1,7 @@
-"""Modelling with depths: smooth unions of simple solids, turned into triangles.
+"""Solids as depth functions: primitives, smooth unions and their polygonisation.
 
-A solid is a function from points (k, 3) to depths (k,): the distance to its surface,
-positive inside.
+A solid is a function from points (k, 3) to depths (k,), the distances to its surface, positive
+inside.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ def ball(centre: ArrayLike, radius: float) -> Solid:
 
 
 def ellipsoid(centre: ArrayLike, radii: ArrayLike, axes: ArrayLike | None = None) -> Solid:
-    """Return an ellipsoid; `axes` has the directions of its radii as rows, default x, y, z.
+    """Return an ellipsoid; rows of `axes` are the directions of its radii, by default x, y, z.
 
-    The depth is exact to first order at the surface and never changes its sign wrongly.
+    The depth is exact to first order at the surface and has the right sign everywhere.
     """
     middle, r = np.asarray(centre, float), np.asarray(radii, float)
     frame = np.eye(3) if axes is None else np.asarray(axes, float)
@@ -46,7 +46,7 @@ def ellipsoid(centre: ArrayLike, radii: ArrayLike, axes: ArrayLike | None = None
 def box(
     centre: ArrayLike, half: ArrayLike, rounding: float, axes: ArrayLike | None = None
 ) -> Solid:
-    """Return a box with rounded edges; `half` are its half sizes, the rounding included."""
+    """Return a box with rounded edges; `half` are its half sizes with the rounding."""
     middle = np.asarray(centre, float)
     core = np.asarray(half, float) - rounding
     frame = np.eye(3) if axes is None else np.asarray(axes, float)
@@ -60,7 +60,7 @@ def box(
 
 
 def tapered_limb(start: ArrayLike, end: ArrayLike, start_radius: float, end_radius: float) -> Solid:
-    """Return a rounded limb between two points, its radius going linearly from one to the other."""
+    """Return a limb with round ends between two points, its radius linear along the axis."""
     a, b = np.asarray(start, float), np.asarray(end, float)
     along = (b - a) / ((b - a) @ (b - a))
 
@@ -74,9 +74,9 @@ def tapered_limb(start: ArrayLike, end: ArrayLike, start_radius: float, end_radi
 
 
 def smooth_union(solids: list[Solid], blend: float) -> Solid:
-    """Return solids grown together, with creases rounded over about `blend`.
+    """Return the union of solids, with creases rounded over about `blend`.
 
-    The soft maximum of the depths; it exceeds the largest one by at most blend·log(count)/4.
+    Soft maximum of the depths; it exceeds the largest depth by at most blend·log(count)/4.
     """
     sharpness = 4 / blend
 
@@ -93,7 +93,7 @@ def smooth_union(solids: list[Solid], blend: float) -> Solid:
 
 
 def smooth_subtraction(solid: Solid, tool: Solid, blend: float) -> Solid:
-    """Return a solid with another one carved out of it, the rim rounded over about `blend`."""
+    """Return a solid minus another one, with the rim rounded over about `blend`."""
     sharpness = 4 / blend
 
     def depth(points: Floats) -> Floats:
@@ -112,14 +112,14 @@ def polygonise(solid: Solid, bounds: ArrayLike, spacing: float) -> SurfaceMesh:
     bounds
         Lowest and highest corner, (2, 3), with the solid well inside.
     spacing
-        Distance of grid points.
+        Distance between grid points.
     """
     import igl
 
     low, high = np.asarray(bounds, float)
     shape = np.ceil((high - low) / spacing).astype(int) + 1
     x, y, z = (low[i] + spacing * np.arange(shape[i]) for i in range(3))
-    # libigl counts x fastest.
+    # In libigl's order x varies fastest.
     grid = np.stack(np.meshgrid(z, y, x, indexing="ij"), axis=-1).reshape(-1, 3)[:, ::-1]
     points = np.ascontiguousarray(grid)
     depths = _depths_near_surface(solid, points, tuple(shape[::-1]), spacing)
@@ -131,35 +131,36 @@ def polygonise(solid: Solid, bounds: ArrayLike, spacing: float) -> SurfaceMesh:
 def _depths_near_surface(
     solid: Solid, points: Floats, shape: tuple[int, ...], spacing: float
 ) -> Floats:
-    """Return depths at grid points; away from the surface, of the nearest coarse grid point.
+    """Return depths at grid points, exact near the surface.
 
-    Only the sign matters there. A solid with many parts costs a tenth of the whole grid.
+    Elsewhere only the sign matters, and the depth of the nearest point of a coarse grid is
+    taken. That costs a tenth of the whole grid.
     """
     stride = 4
     counts = [-(-(n - 1) // stride) for n in shape]
     coarse_index, nearest = [], []
     for count, n in zip(counts, shape, strict=True):
-        kept = np.minimum(stride * np.arange(count + 1), n - 1)
-        coarse_index.append(kept)
-        nearest.append(np.abs(np.arange(n)[:, None] - kept).argmin(axis=1))
+        samples = np.minimum(stride * np.arange(count + 1), n - 1)
+        coarse_index.append(samples)
+        nearest.append(np.abs(np.arange(n)[:, None] - samples).argmin(axis=1))
     index = np.arange(len(points)).reshape(shape)
     coarse = solid(points[index[np.ix_(*coarse_index)].ravel()])
     coarse = coarse.reshape([c + 1 for c in counts])
     depths = coarse[np.ix_(*nearest)].ravel()
-    # A depth changes by at most the distance; blends and squashed ellipsoids do a little more.
+    # Depths are Lipschitz with constant 1, those of blends and flat ellipsoids a little more.
     reach = 1.4 * np.sqrt(3) * stride / 2 * spacing + spacing
     near = np.flatnonzero(np.abs(depths) < reach)
-    for chunk in np.array_split(near, len(near) // 8192 + 1):  # so that a chunk stays in cache
+    for chunk in np.array_split(near, len(near) // 8192 + 1):  # a chunk fits in cache
         depths[chunk] = solid(points[chunk])
     return depths
 
 
 def relaxed(surface: SurfaceMesh, solid: Solid, steps: int = 8) -> SurfaceMesh:
-    """Spread the vertices of a surface evenly over the solid's surface.
+    """Return a surface with vertices spread evenly over the solid's surface.
 
-    Marching cubes leaves slivers wherever the surface passes close to a grid point. Each step
-    moves vertices towards the middle of their neighbours and then back along the depth's
-    gradient onto the solid.
+    Marching cubes produces slivers where the surface passes close to a grid point. Each step
+    moves vertices towards the mean of their neighbours and then along the depth's gradient back
+    to the solid's surface.
     """
     from scipy.sparse import coo_array, diags_array
 
@@ -183,36 +184,36 @@ def coarsened(
     enlarged: Callable[[Floats], Floats] | None = None,
     even: bool = False,
 ) -> SurfaceMesh:
-    """Return a closed surface of one piece with so many vertices, denser where it is curved.
+    """Return a decimated surface, denser where it is curved.
 
-    Edges collapse by quadric errors (Garland and Heckbert 1997), or the shortest ones first, and
-    what is left is relaxed on the solid.
+    Edges collapse by quadric errors (Garland and Heckbert 1997), or the shortest ones first; the
+    result is relaxed on the solid.
 
     Parameters
     ----------
     surface, solid
         A fine surface of the solid.
     vertices
-        How many.
+        Number of vertices of the result.
     enlarged
-        From points (n, 3) to where they are in a shape in which details, a face say, are larger:
-        they keep more vertices. By default nothing is.
+        Map of points (n, 3) to a shape with enlarged details, such as a face, which then keep
+        more vertices; the identity by default.
     even
-        Whether all edges are about as long as each other, as contact wants them.
+        Whether edges have about equal lengths, which suits contact.
     """
     import igl
 
     points = surface.vertices if enlarged is None else enlarged(surface.vertices)
     collapse = igl.decimate if even else igl.qslim
-    _, triangles, _, kept = collapse(points, surface.triangles, 2 * vertices - 4)
-    coarse = SurfaceMesh(surface.vertices[kept], triangles.astype(np.int64))
+    _, triangles, _, indices = collapse(points, surface.triangles, 2 * vertices - 4)
+    coarse = SurfaceMesh(surface.vertices[indices], triangles.astype(np.int64))
     return relaxed(coarse, solid, 3)
 
 
 def _onto_surface(solid: Solid, points: Floats, edge: float) -> Floats:
-    """Take one Newton step along the gradient, no longer than half an edge."""
-    step, here = 1e-3 * edge, solid(points)
-    gradient = np.stack([(solid(points + step * e) - here) / step for e in np.eye(3)], axis=1)
+    """Return points after a Newton step along the gradient, at most half an edge long."""
+    step, depths = 1e-3 * edge, solid(points)
+    gradient = np.stack([(solid(points + step * e) - depths) / step for e in np.eye(3)], axis=1)
     length = np.maximum(_length(gradient), 0.3)
-    move = np.clip(-here / length, -0.5 * edge, 0.5 * edge)
+    move = np.clip(-depths / length, -0.5 * edge, 0.5 * edge)
     return points + (move / length)[:, None] * gradient

@@ -1,7 +1,7 @@
-"""Bodies of small cubes: what points of a solid touch, as hexahedra and as tets.
+"""Bodies of small cubes that contain points of a solid, as hexahedra and as tets.
 
-As in barbic2005 §3.1, a shape of any kind is put into a grid, and every cube that it touches
-becomes an element. Thin parts stay one or two cubes thick.
+As in barbic2005 §3.1, every cube of a grid that a shape touches becomes an element. Thin parts
+are one or two cubes thick.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from supple.mesh.tets import TetMesh
 CORNERS = np.array(
     [[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0], [0, 0, 1], [1, 0, 1], [1, 1, 1], [0, 1, 1]]
 )
-#: Five tets of a cube; neighbours take turns, so that the diagonals of their faces meet.
+#: Five tets of a cube; neighbouring cubes alternate, so that the diagonals of faces match.
 _EVEN = np.array([[0, 1, 3, 4], [2, 3, 1, 6], [5, 4, 6, 1], [7, 6, 4, 3], [1, 3, 4, 6]])
 _ODD = np.array([[1, 2, 0, 5], [3, 0, 2, 7], [4, 7, 5, 0], [6, 5, 7, 2], [0, 2, 7, 5]])
 
 
 class Voxels(NamedTuple):
-    """Equal cubes that share their corners.
+    """Equal cubes with shared corners.
 
     Attributes
     ----------
     vertices
-        (n, 3) corners, by x, then y, then z.
+        (n, 3) corners, sorted by x, then y, then z.
     hexes
-        (h, 8) the corners of each cube, in the order of `CORNERS`.
+        (h, 8) corners of each cube, in the order of `CORNERS`.
     cells
-        (h, 3) whole-number places of the cubes in the grid.
+        (h, 3) integer positions of the cubes in the grid.
     size
         Edge of a cube.
     """
@@ -47,7 +47,7 @@ class Voxels(NamedTuple):
     size: float
 
     def tets(self) -> TetMesh:
-        """Cut the cubes into tets: five a cube, with the same vertices."""
+        """Return five tets for each cube, with the same vertices."""
         odd = (self.cells.sum(axis=1) % 2).astype(bool)
         split = np.where(odd[:, None, None], _ODD, _EVEN)
         tets = np.take_along_axis(self.hexes[:, None, :], split.reshape(len(split), 1, 20), axis=2)
@@ -55,12 +55,12 @@ class Voxels(NamedTuple):
 
 
 def voxels_around(points: Floats, size: float) -> Voxels:
-    """Return the cubes of a grid through the origin in which points lie, as one body.
+    """Return the cubes that contain points, of a grid through the origin.
 
     Raises
     ------
     MeshError
-        If they fall into pieces that no face joins: an edge alone would be a hinge.
+        If the cubes are not connected by faces; a shared edge alone is a hinge.
     """
     places = np.floor(points / size).astype(np.int64)
     low = places.min(axis=0)
@@ -78,10 +78,10 @@ def voxels_around(points: Floats, size: float) -> Voxels:
 def _check_joined(keys: Ints, shape: Ints) -> None:
     pairs = []
     for stride in (shape[1] * shape[2], shape[2], 1):
-        # The grid is one wider than the cubes, so the last of a row has no neighbour in the next.
+        # The grid has an empty last layer, so the last cube of a row has no neighbour in the next.
         at = np.minimum(np.searchsorted(keys, keys + stride), len(keys) - 1)
-        here = np.flatnonzero(keys[at] == keys + stride)
-        pairs.append(np.stack([here, at[here]]))
+        joined = np.flatnonzero(keys[at] == keys + stride)
+        pairs.append(np.stack([joined, at[joined]]))
     first, second = np.concatenate(pairs, axis=1)
     graph = sp.coo_array((np.ones(len(first)), (first, second)), shape=(len(keys),) * 2)
     count, label = connected_components(graph, directed=False)
@@ -93,14 +93,14 @@ def _check_joined(keys: Ints, shape: Ints) -> None:
 
 
 def box_points(centre: Floats, half: Floats, axes: Floats, spacing: float) -> Floats:
-    """Return points all through a box, its faces included, no farther apart than `spacing`."""
+    """Return points throughout a box and on its faces, at most `spacing` apart."""
     ticks = [np.linspace(-1, 1, int(np.ceil(2 * h / spacing)) + 1) * h for h in half]
     local = np.stack(np.meshgrid(*ticks, indexing="ij"), axis=-1).reshape(-1, 3)
     return centre + local @ axes
 
 
 def surface_points(surface: SurfaceMesh, spacing: float) -> Floats:
-    """Return points all over the triangles, no farther apart than `spacing`."""
+    """Return points on the triangles, at most `spacing` apart."""
     corners = surface.vertices[surface.triangles]
     longest = np.linalg.norm(corners - np.roll(corners, 1, axis=1), axis=2).max()
     n = int(np.ceil(longest / spacing))

@@ -14,7 +14,7 @@ from supple.arrays import Floats, Ints
 from supple.dynamics.rigid_object import RigidObject
 from supple.maths.rotations import from_matrix
 from supple.mesh.obstacles import Obstacle, Plane
-from supple.scenes.contact.props import thing_surface
+from supple.scenes.contact.props import collider_surface
 
 #: Standard gravity, m/s².
 STANDARD = 9.81
@@ -37,7 +37,7 @@ def add_obstacles(server: viser.ViserServer, obstacles: tuple[Obstacle, ...], si
         if isinstance(each, Plane):
             corners, faces = _square(each, 1.5 * size)
         else:
-            surface = thing_surface(each)
+            surface = collider_surface(each)
             if surface is None:
                 continue
             corners, faces = surface.vertices, surface.triangles
@@ -83,7 +83,7 @@ class ObjectNodes:
             node.remove()
         self._nodes, self._seen = [], self._objects.changes
         for number, each in enumerate(self._objects.objects):
-            surface = thing_surface(each.shape)
+            surface = collider_surface(each.shape)
             assert surface is not None
             node = self._server.scene.add_mesh_simple(
                 f"/object/{self._seen}/{number}",

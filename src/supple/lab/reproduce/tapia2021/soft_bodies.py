@@ -17,7 +17,7 @@ from supple.linalg.blas import single_threaded
 from supple.mesh.surface import SurfaceMesh
 from supple.rig.motion.motion import Motion
 from supple.scenes.contact.contact_scene import ContactScene
-from supple.scenes.contact.props import thing_surface
+from supple.scenes.contact.props import collider_surface
 from supple.scenes.modelling.keyframes import Timeline
 
 Tell = Callable[[float, str], None]
@@ -145,7 +145,7 @@ def watched(
 
 
 def _frame(shown: ContactScene, simulator: SoftSkeletonSimulator) -> Frame:
-    things = (thing_surface(each) for each in (*shown.obstacles, *shown.objects))
+    things = (collider_surface(each) for each in (*shown.obstacles, *shown.objects))
     meshes = tuple(mesh for mesh in things if mesh is not None)
     return Frame(simulator.surface().astype(np.float64), simulator.unposed(), meshes)
 

@@ -24,8 +24,7 @@ from supple.lab.reproduce.tapia2021.soft_pictures import draw_body, key_of, shee
 from supple.mesh.obstacles import Capsule, Sphere
 from supple.scenes.characters.character_scene import scene
 from supple.scenes.characters.hand import POSES as HAND_POSES
-from supple.scenes.characters.hand import hand_pose
-from supple.scenes.characters.hand_shape import TIPS
+from supple.scenes.characters.hand import TIPS, hand_pose
 from supple.scenes.characters.human import POSES as HUMAN_POSES
 from supple.scenes.characters.human import human_pose
 from supple.scenes.contact.contact_scene import ContactScene, contact_scene
