@@ -20,8 +20,8 @@ from helpers.build_samples import kept_scenes
 from helpers.rat_sample import write_rat
 from supple.anatomy.joint_stiffness import stiffness_factors
 from supple.cli.main import app, main
+from supple.engines.common.model_file import stored_fields
 from supple.engines.engine import ENGINES
-from supple.engines.pose_space.model.model_tensors import tensors_of
 from supple.rig.stored.rigs import GIVEN, KINDS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -220,7 +220,7 @@ def test_every_array_of_a_model_file_is_described(folder):
     ]
     character = supple.load(folder / "rat.glb")
     painted = [2e4 + vertex for vertex in range(len(character.surface.vertices))]
-    header, tensors = tensors_of(supple.build(character, poses=2, young=painted))
+    header, tensors = stored_fields(supple.build(character, poses=2, young=painted))
     for name in tensors:
         assert any(pattern.fullmatch(name) for pattern in patterns), name
     for field in (*header, "same"):

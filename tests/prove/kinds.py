@@ -135,19 +135,19 @@ def _reader(module: str, name: str, **options: Any) -> Callable[[Path], Any]:
 
 
 def _sealed_model(arrays: dict[str, Any], texts: dict[str, Any]) -> bytes:
-    from supple.engines.pose_space.model.model_file import _checksum
+    from supple.engines.common.model_file import checksum
     from supple.tensors import packed_tensors, unpacked_tensors
 
     texts.pop("checksum", None)
     plain, _, block = unpacked_tensors(packed_tensors(arrays, texts))
-    return packed_tensors(arrays, texts | {"checksum": _checksum(texts["header"], plain, block)})
+    return packed_tensors(arrays, texts | {"checksum": checksum(texts["header"], plain, block)})
 
 
 def _sealed_stvk(arrays: dict[str, Any], texts: dict[str, Any]) -> bytes:
-    from supple.engines.stvk.stvk_file import _checksum
+    from supple.engines.common.model_file import array_checksum
     from supple.tensors import packed_tensors
 
-    return packed_tensors(arrays, texts | {"checksum": _checksum(arrays)})
+    return packed_tensors(arrays, texts | {"checksum": array_checksum(arrays)})
 
 
 def _tensors(seal: Callable[[dict[str, Any], dict[str, Any]], bytes]) -> Change:

@@ -23,8 +23,8 @@ from prove.corpus import SEEDS, read_seeds
 from prove.kinds import KINDS, Kind, defect_of
 from supple.anatomy.region_entries import read_entries
 from supple.elastic.material import Material
+from supple.engines.common.model_file import sealed, unsealed
 from supple.engines.factory import load_model
-from supple.engines.pose_space.model.model_file import sealed, unsealed
 from supple.errors import LONGEST_LINE, FormatError, SuppleError, SuppleWarning, warn
 from supple.formats.bvh import read_bvh
 from supple.formats.gltf.read.gltf import load_gltf

@@ -202,11 +202,11 @@ def test_a_black_box_must_be_given_again():
     tets = on_tets(black_box(), "shepard")
     header, arrays = stored_rigs({"surface": tets.start.rig, "tets": tets})
     assert header["parts"][0]["kind"] == "given"
-    with pytest.raises(SuppleError, match=r"black box of 1 parameters .* give it, as rig="):
+    with pytest.raises(SuppleError, match=r"black box of 1 parameters .* pass it as rig="):
         restored_rigs(header, arrays)
     with pytest.raises(SuppleError, match=r'parameter "turn" .* where the stored one had "slide"'):
         restored_rigs(header, arrays, black_box(name="turn"))
-    with pytest.raises(SuppleError, match=r"the rig given has 7 vertices; the stored one had"):
+    with pytest.raises(SuppleError, match=r"the rig passed has 7 vertices; the stored one had"):
         restored_rigs(header, arrays, black_box(7))
     again = restored_rigs(header, arrays, black_box())["tets"]
     np.testing.assert_allclose(again([0.3]), tets([0.3]), atol=1e-6)
@@ -246,18 +246,18 @@ def set_array(name: str, make: Callable[[np.ndarray], np.ndarray]) -> Callable[[
     [
         (lambda h, a: h.pop("roots"), "no parts and roots"),
         (lambda h, a: h["roots"].update(rig=17), "is no part of the file"),
-        (lambda h, a: h["parts"][2].update(kind="os.system"), "are not known"),
+        (lambda h, a: h["parts"][2].update(kind="os.system"), "is not known"),
         (lambda h, a: h["parts"][2].update(kind=["skinned"]), "wrong type"),
         (lambda h, a: h["parts"][2].pop("values"), "no kind, values and parts"),
-        (lambda h, a: h["parts"][2]["parts"].update(joint_pose=2), "no part before it"),
+        (lambda h, a: h["parts"][2]["parts"].update(joint_pose=2), "is not an earlier part"),
         (lambda h, a: h["parts"][2]["parts"].update(joint_pose=0), "is a Skeleton, not a Joint"),
-        (lambda h, a: h["parts"][2]["parts"].update(joint_pose=True), "no part before it"),
+        (lambda h, a: h["parts"][2]["parts"].update(joint_pose=True), "is not an earlier part"),
         (lambda h, a: h["parts"][2]["parts"].update(extra=0), 'unknown field "extra"'),
         (lambda h, a: a.pop("2.vertices"), '"vertices" is missing'),
-        (lambda h, a: a.update({"2.more": np.zeros(1)}), 'unknown field "more"'),
+        (lambda h, a: a.update({"2.more": np.zeros(1)}), 'unknown array "more"'),
         (lambda h, a: a.update({"9.more": np.zeros(1)}), "no such part"),
         (lambda h, a: a.update({"../x": np.zeros(1)}), "no part's"),
-        (set_value(2, "method", 5), '"method" is not a name'),
+        (set_value(2, "method", 5), '"method" is not a text'),
         (set_value(2, "method", "magic"), 'skinning method "magic"'),
         (set_value(0, "names", ["a", "b"]), r"shape \(3, 4\); expected \(2, 4\)"),
         (set_value(0, "names", ["a", "a", "b"]), "two joints are called"),

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from supple.engines.common.flesh_fields import FLESH_SCHEMA, FleshFields
+from supple.engines.common.model_file import stored_fields
 from supple.engines.pose_space.model.fields import ModelFields
-from supple.engines.pose_space.model.flesh_fields import FleshFields
-from supple.engines.pose_space.model.model_tensors import flesh_tensors, tensors_of
 from supple.rig.motion.motion import Motion
 from supple.rig.stored.rigs import GIVEN
 from supple.user_cache import cached_file, content_hash, keep, running_cache
@@ -102,10 +102,8 @@ def content_of(model: Any, motion: Motion, *told: Any, reduced: bool = False) ->
     """
     if not isinstance(model, FleshFields):
         return None
-    if reduced and isinstance(model, ModelFields):
-        header, arrays = tensors_of(model)
-    else:
-        header, arrays = flesh_tensors(model)
+    whole = reduced and isinstance(model, ModelFields)
+    header, arrays = stored_fields(model, model.schema if whole else FLESH_SCHEMA)
     if any(part["kind"] == GIVEN for part in header["rigs"]["parts"]):
         return None
     flesh = {name: each for name, each in arrays.items() if not name.startswith("motions.")}

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from supple.arrays import Singles
 from supple.dynamics.root_frame import to_world
-from supple.engines.pose_space.model.flesh_fields import FleshFields
+from supple.engines.common.flesh_fields import FleshFields
 from supple.errors import SolverError, SuppleError, SuppleWarning, warn
 from supple.playback.checkpoint import Checkpoint
 from supple.playback.convergence import Converged, converged

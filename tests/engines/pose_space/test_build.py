@@ -24,9 +24,9 @@ from helpers.build_samples import (
     jointed_arm,
     mean_young,
 )
+from supple.engines.common.model_file import packed_model
 from supple.engines.pose_space.build.build import build
 from supple.engines.pose_space.model.model import PoseSpaceModel
-from supple.engines.pose_space.model.model_file import packed_model
 from supple.mesh.obstacles import Plane
 from supple.mesh.tets import TetMesh
 from supple.reduction.build_log import BuildLog

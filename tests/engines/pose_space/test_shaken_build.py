@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from helpers.build_samples import WIDTH, bar_mesh, bar_options, bending_bar, held_end
 from supple.elastic.body import ElasticBody
 from supple.elastic.material import Material
+from supple.engines.common.model_file import packed_model
 from supple.engines.engine import ENGINES
 from supple.engines.pose_space.build import training
 from supple.engines.pose_space.build.build import build
@@ -19,7 +20,6 @@ from supple.engines.pose_space.build.reduced_poses import ReducedPoses
 from supple.engines.pose_space.build.shaken_pose import rig_moves
 from supple.engines.pose_space.build.snapshot_basis import shaken_shapes, turned_shapes
 from supple.engines.pose_space.model.model import PoseSpaceModel
-from supple.engines.pose_space.model.model_file import packed_model
 from supple.engines.pose_space.simulator import PoseSpaceSimulator
 from supple.errors import SuppleError
 from supple.playback.bake import bake_plan, bake_simulator

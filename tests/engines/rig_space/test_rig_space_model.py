@@ -249,7 +249,7 @@ def test_damaged_files_are_refused_in_one_line(tmp_path):
         assert "\n" not in str(refused.value)
     wrong = replace(model, lower=np.full(1, np.nan))
     wrong.save(path)
-    with pytest.raises(FormatError, match="no finite number"):
+    with pytest.raises(FormatError, match="is not finite everywhere"):
         supple.load_model(path)
 
 

@@ -10,13 +10,13 @@ import pytest
 
 from supple.elastic.body import ElasticBody, HexBody
 from supple.elastic.material import Material
+from supple.engines.common.model_file import packed_model, unpacked_model
 from supple.engines.stvk import coefficients as stvk_coefficients
 from supple.engines.stvk import model as stvk_model
 from supple.engines.stvk.build import checked_basis
 from supple.engines.stvk.coefficients import stvk_parts
 from supple.engines.stvk.model import StvkModel
 from supple.engines.stvk.strain_points import StrainPoints
-from supple.engines.stvk.stvk_file import packed_stvk, unpacked_stvk
 from supple.errors import FormatError, MeshError, SuppleError
 from supple.mesh.hex_shapes import CORNERS
 from supple.mesh.hexes import HexMesh
@@ -365,9 +365,9 @@ def test_files_of_what_is_no_body_are_refused_though_their_checksum_fits(what):
     model = StvkModel.from_basis(
         MESH, SOFT, random_basis(len(MESH.vertices), 3) * [1e-6, 1.0, 1e5], groups=groups
     )
-    unpacked_stvk(packed_stvk(model))
+    unpacked_model(StvkModel, packed_model(model))
     with pytest.raises(FormatError, match=words) as refused:
-        unpacked_stvk(packed_stvk(change(model)))
+        unpacked_model(StvkModel, packed_model(change(model)))
     assert "\n" not in str(refused.value)
     assert "build the model again" in str(refused.value)
 

@@ -25,8 +25,8 @@ from supple.dynamics.motion_steps import MotionSteps, motion_steps
 from supple.dynamics.root_frame import acting_gravity, checked_gravity_mode, to_world
 from supple.elastic.body import ElasticBody
 from supple.elastic.material import Material
+from supple.engines.common.flesh_fields import FleshFields
 from supple.engines.full.full_body import FullBodySimulator
-from supple.engines.pose_space.model.flesh_fields import FleshFields
 from supple.errors import SuppleError
 from supple.mesh.obstacles import Obstacle
 from supple.progress import PartDone

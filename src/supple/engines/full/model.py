@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
 
 from supple.elastic.material import Material
-from supple.engines.pose_space.model.built_fields import built_flesh
-from supple.engines.pose_space.model.flesh_fields import FleshFields
-from supple.engines.pose_space.model.model_file import read_model, write_model
+from supple.engines.common.flesh_fields import FleshFields, built_flesh
 from supple.mesh.topology import counted
 from supple.rig.poses.pose_weights import PoseWeights
 from supple.rig.protocol import Rig
@@ -23,7 +20,6 @@ class FullModel(FleshFields):
     Its fields are those of `FleshFields`; it is built in the time that tets and their fit take.
     """
 
-    #: Row of `supple.engines.ENGINES` that steps it.
     engine: ClassVar[str] = "full"
 
     def __repr__(self) -> str:
@@ -63,12 +59,3 @@ class FullModel(FleshFields):
     def figures(self) -> dict[str, int]:
         """Sizes: ``tets``."""
         return {"tets": len(self.mesh.tets)}
-
-    def save(self, path: str | Path) -> None:
-        """Write the model to a file: the same model gives the same bytes; see `load`."""
-        write_model(self, path)
-
-    @classmethod
-    def load(cls, path: str | Path, rig: Rig | None = None) -> FullModel:
-        """Read a model that `save` wrote; as `PoseSpaceModel.load`."""
-        return read_model(cls, path, rig)

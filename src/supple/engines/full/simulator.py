@@ -5,9 +5,9 @@ from __future__ import annotations
 from abc import ABCMeta
 from typing import TYPE_CHECKING, Any
 
+from supple.engines.common.flesh_fields import FleshFields
 from supple.engines.full.full_body import FullBodySimulator
 from supple.engines.full.full_character import FullCharacterSimulator
-from supple.engines.pose_space.model.flesh_fields import FleshFields
 
 
 class FullSimulator(metaclass=ABCMeta):  # noqa: B024 -- others are registered with it

@@ -5,28 +5,92 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from supple.arrays import Bools, Floats, Ints
 from supple.elastic.body import ElasticBody
 from supple.elastic.material import Material
+from supple.engines.common.model_file import SURFACE, MaterialField, Rigs, StoredModel
 from supple.engines.rig_space.condensation import Condensation, interior_vertices, moved_vertices
 from supple.engines.rig_space.flesh_rig import FleshRig, VertexTurns
-from supple.engines.rig_space.rig_space_file import packed_rig_space, read_rig_space
 from supple.engines.rig_space.state_cubature import RigCubature
 from supple.engines.rig_space.turned_flesh import TurnedFlesh
+from supple.errors import FormatError
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
 from supple.rig.motion.motion import Motion
 from supple.rig.protocol import Parameter, Rig
-from supple.saving import write_whole
+from supple.rig.stored.field_reader import DOUBLE, INDEX, SINGLE, Field, Values
+from supple.rig.stored.motions import Motions
+from supple.rig.stored.schema import Array, Group, Size, Value
+
+#: Bounds in files; larger ones are infinite.
+UNBOUNDED = 1e30
+_COORDINATES = ("coordinates", "coordinates")
+
+RIG_SPACE_SCHEMA: tuple[Field, ...] = (
+    Value("name", "text"),
+    Rigs("rigs", {"rig": Rig, "tet_rig": Rig, "mesh": TetMesh}),
+    SURFACE,
+    Array("held", INDEX, (None,), below="n"),
+    MaterialField(
+        "material",
+        lambda model: (
+            model.material.kind,
+            model.material.young,
+            model.material.poisson,
+            model.material.density,
+        ),
+        lambda *constants: {"material": Material(*constants)},
+        DOUBLE,
+        ("tets",),
+    ),
+    Array("free.entries", INDEX, ("free",), "entries", below="parameters"),
+    Array(
+        "free.lower",
+        DOUBLE,
+        ("free",),
+        lambda model: np.maximum(model.lower, -UNBOUNDED),
+        attribute="lower",
+        restore=lambda lower, _: np.where(lower <= -UNBOUNDED, -np.inf, lower),
+    ),
+    Array(
+        "free.upper",
+        DOUBLE,
+        ("free",),
+        lambda model: np.minimum(model.upper, UNBOUNDED),
+        attribute="upper",
+        restore=lambda upper, _: np.where(upper >= UNBOUNDED, np.inf, upper),
+    ),
+    Group(
+        "condensed",
+        Condensation,
+        (
+            Array("condensed.corrections", SINGLE, ("interior", 3, "coordinates")),
+            Array("condensed.mass", DOUBLE, _COORDINATES),
+            Array("condensed.stiffness", DOUBLE, _COORDINATES),
+            Size("n_modes", lambda sizes: sizes["coordinates"] - sizes["free"]),
+        ),
+    ),
+    Array("skin", DOUBLE, ("free", "free")),
+    Group(
+        "cubature",
+        RigCubature,
+        (
+            Array("cubature.tets", INDEX, ("cubature",), below="tets"),
+            Array("cubature.weights", DOUBLE, ("cubature",), least=0.0),
+            Array("cubature.missed", DOUBLE, _COORDINATES),
+            Value("cubature_error", "number_or_zero", "cubature.error"),
+        ),
+    ),
+    Motions("motions"),
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RigSpaceModel:
+class RigSpaceModel(StoredModel):
     """Model of a character for the engine "rig-space".
 
     Attributes
@@ -52,6 +116,7 @@ class RigSpaceModel:
     """
 
     engine: ClassVar[str] = "rig-space"
+    schema: ClassVar[tuple[Field, ...]] = RIG_SPACE_SCHEMA
 
     name: str
     surface: SurfaceMesh
@@ -153,22 +218,20 @@ class RigSpaceModel:
         inner = places[self.interior[inside]]
         return TurnedFlesh(rig, turns, inner, corrections)
 
-    def save(self, path: str | Path) -> None:
-        """Write the model to a file; nothing in it runs."""
-        write_whole(path, packed_rig_space(self))
-
     @classmethod
-    def load(cls, path: str | Path, rig: Rig | None = None) -> RigSpaceModel:
-        """Read a model that `save` wrote.
-
-        Parameters
-        ----------
-        path
-            The file: all of it is checked.
-        rig
-            Rig of the surface, for a model of a black box, which no file can hold.
-        """
-        fields = read_rig_space(Path(path), cls.engine, rig)
-        condensed = Condensation(**fields.pop("condensed"))
-        cubature = RigCubature(**fields.pop("cubature"))
-        return cls(**fields, condensed=condensed, cubature=cubature)
+    def from_stored(cls, fields: Values, sizes: Mapping[str, int]) -> Self:
+        """Make the model of the fields of a file; refuse fields that contradict each other."""
+        mesh = fields["mesh"]
+        if fields["tet_rig"].n_vertices != len(mesh.vertices):
+            raise FormatError("has a rig of other tets than its own")
+        if tuple(fields["tet_rig"].parameters) != tuple(fields["rig"].parameters):
+            raise FormatError("has rigs of skin and tets with different parameters")
+        if not sizes["free"]:
+            raise FormatError("has no free parameters")
+        if not (fields["lower"] <= fields["upper"]).all():
+            raise FormatError("has a lower bound above its upper one")
+        if sizes["coordinates"] < sizes["free"]:
+            raise FormatError("has fewer coordinates than free parameters")
+        if sizes["interior"] != len(interior_vertices(mesh, fields["held"])):
+            raise FormatError("has corrections of other flesh than its interior")
+        return cls(**fields)

@@ -34,7 +34,6 @@ from supple.engines.soft_skeleton.flesh.tet_cubature import (
     mass_weights,
 )
 from supple.engines.soft_skeleton.model import SoftSkeletonModel
-from supple.engines.soft_skeleton.soft_skeleton_file import stored_rows
 from supple.errors import SuppleError
 from supple.linalg.blas import single_threaded
 from supple.mesh.surface import SurfaceMesh
@@ -42,6 +41,7 @@ from supple.mesh.tets import TetMesh
 from supple.reduction.build_log import BuildLog
 from supple.rig.character import Character
 from supple.rig.stored.packed_arrays import rounded
+from supple.rig.stored.schema import rounded_rows
 from supple.rig.tets.bone_meshes import BoneMeshes
 from supple.rig.tets.surface_samples import typical_edge
 
@@ -158,7 +158,7 @@ def _residual(
         layer.normals,
         REACH * typical_edge(layer.mesh),
     )
-    return stored_rows(x), stored_rows(y), stored_rows(z)
+    return rounded_rows(x), rounded_rows(y), rounded_rows(z)
 
 
 def _nearness(
@@ -198,7 +198,7 @@ def _of_layer(character: Character, layer: FleshLayer, handles: Ints) -> dict[st
         "material": layer.typical_material,
         "areas": skin.vertex_areas(),
         "thickness": layer.thickness(skin.vertices),
-        "spread": stored_rows(layer.places[:, layer.outer]),
+        "spread": rounded_rows(layer.places[:, layer.outer]),
         "normals": layer.normals,
         "handles": near.astype(np.int64),
         "sizes": {"tets": len(layer.mesh.tets), "tet_vertices": len(layer.mesh.vertices)},

@@ -4,29 +4,171 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
-from pathlib import Path
-from typing import Any, ClassVar
+from functools import cached_property, partial
+from typing import Any, ClassVar, Self
 
+import numpy as np
 import scipy.sparse as sp
 
 from supple.arrays import Floats, Ints
 from supple.elastic.material import Material
-from supple.engines.soft_skeleton.bones.body_points import PointTables
+from supple.engines.common.model_file import SURFACE, MaterialField, Rigs, StoredModel
+from supple.engines.soft_skeleton.bones.body_points import MOST_FOLLOWED, PointTables, point_tables
 from supple.engines.soft_skeleton.flesh.flesh_energy import FleshTables
 from supple.engines.soft_skeleton.flesh.residual_flexibility import along_normals
-from supple.engines.soft_skeleton.soft_skeleton_file import (
-    packed_soft_skeleton,
-    read_soft_skeleton,
-)
+from supple.errors import FormatError
 from supple.mesh.surface import SurfaceMesh
 from supple.rig.motion.motion import Motion
 from supple.rig.protocol import Rig
-from supple.saving import write_whole
+from supple.rig.stored.field_reader import (
+    DOUBLE,
+    INDEX,
+    SINGLE,
+    Field,
+    FieldReader,
+    FieldWriter,
+    Values,
+)
+from supple.rig.stored.motions import Motions
+from supple.rig.stored.packed_arrays import narrowed, rounded
+from supple.rig.stored.schema import Array, SparseRows, Value
+
+SIZES = ("tets", "tet_vertices")
+MOST_BONES = 4096
+
+
+class _Flesh(Field):
+    """Tets of the cubature: `FleshTables`."""
+
+    def write(self, owner: Any, writer: FieldWriter) -> None:
+        """Write the tables."""
+        flesh = owner.flesh
+        indices = {"starts": narrowed(flesh.starts), "columns": narrowed(flesh.columns)}
+        names = ("volumes", "constants", "strains", "gradients")
+        writer.add_arrays(self.name, indices | {name: getattr(flesh, name) for name in names})
+
+    def read(self, reader: FieldReader) -> Values:
+        """Read the tables; columns ascend for each tet."""
+        volumes = reader.array("flesh.volumes", DOUBLE, (None,))
+        kinds = reader.fields["material"].element_parameters(1).shape[1]
+        constants = reader.array("flesh.constants", DOUBLE, (len(volumes), kinds))
+        columns = reader.array("flesh.columns", INDEX, (None,))
+        strains = reader.array("flesh.strains", DOUBLE, (9, None))
+        gradients = reader.array("flesh.gradients", DOUBLE, (3, None))
+        handles, count = gradients.shape[1] > 0, len(columns)
+        if (strains.shape[1], gradients.shape[1]) != ((0, count) if handles else (count, 0)):
+            raise FormatError("has strains of other coordinates than its flesh")
+        # Of a handle's three coordinates the first is stored.
+        reader.check_below("flesh.columns", columns, reader.sizes["m"] - (2 if handles else 0))
+        starts = reader.row_starts("flesh.starts", len(volumes), columns, "flesh.columns")
+        return {"flesh": FleshTables(volumes, constants, starts, columns, strains, gradients)}
+
+
+@dataclass(frozen=True)
+class _Points(Field):
+    """Points that follow bones and flesh: `PointTables`; `count` is the symbol of their number."""
+
+    count: str
+
+    def write(self, owner: Any, writer: FieldWriter) -> None:
+        """Write the tables, without what follows from the bones' parents."""
+        tables: PointTables = getattr(owner, self.name)
+        names = ("bone_starts", "bones", "flesh_starts", "columns")
+        arrays = {name: narrowed(getattr(tables, name)) for name in names}
+        arrays |= {"rest": tables.rest, "weights": tables.weights, "shapes": rounded(tables.shapes)}
+        writer.add_arrays(self.name, arrays)
+
+    def read(self, reader: FieldReader) -> Values:
+        """Read the tables; bones and columns ascend for each point."""
+        name, n, m, parents = self.name, *self._context(reader)
+        rest = reader.array(f"{name}.rest", DOUBLE, (n, 3))
+        bones = reader.array(f"{name}.bones", INDEX, (None,))
+        weights = reader.array(f"{name}.weights", DOUBLE, (len(bones),))
+        if weights.size and weights.min() < 0:
+            raise reader.bad_array(f"{name}.weights", "has a value below 0")
+        columns = reader.array(f"{name}.columns", INDEX, (None,))
+        shapes = reader.array(f"{name}.shapes", SINGLE, (len(columns), 3))
+        reader.check_below(f"{name}.bones", bones, len(parents))
+        reader.check_below(f"{name}.columns", columns, m)
+        bone_starts = reader.row_starts(f"{name}.bone_starts", n, bones, f"{name}.bones")
+        flesh_starts = reader.row_starts(f"{name}.flesh_starts", n, columns, f"{name}.columns")
+        if np.diff(bone_starts).max(initial=0) > MOST_FOLLOWED:
+            raise FormatError(f"has a point that follows more than {MOST_FOLLOWED} bones")
+        follow = sp.csr_array((weights, bones, bone_starts), (n, len(parents)))
+        moved = [sp.csr_array((shapes[:, i], columns, flesh_starts), (n, m)) for i in range(3)]
+        return {name: point_tables(parents, rest, follow, moved)}
+
+    def _context(self, reader: FieldReader) -> tuple[int, int, Ints]:
+        return reader.sizes[self.count], reader.sizes["m"], reader.fields["parents"]
+
+
+class _Bones(Field):
+    """Names and parents of the bones, each after its parent."""
+
+    def write(self, owner: Any, writer: FieldWriter) -> None:
+        """Write names, and parents plus one."""
+        writer.values[self.name] = list(owner.bones)
+        writer.arrays["parents"] = narrowed(owner.parents + 1)
+
+    def read(self, reader: FieldReader) -> Values:
+        """Read names and parents."""
+        parents = reader.array("parents", INDEX, ("bones",)) - 1
+        names, count = reader.texts(self.name), len(parents)
+        if not 0 < count <= MOST_BONES or len(names) != count:
+            raise FormatError(f"needs 1 to {MOST_BONES:,} bones with a name and a parent each")
+        if parents[0] != -1 or (parents[1:] < 0).any() or (parents >= np.arange(count)).any():
+            raise FormatError("has a bone that does not come after its parent")
+        return {"bones": names, "parents": parents}
+
+
+def _axis_motion(axis: int, model: Any) -> sp.csr_array:
+    return model.motion[axis]
+
+
+def _sizes(sizes: Any) -> bool:
+    integers = all(type(count) is int for count in sizes.values())
+    return set(sizes) == set(SIZES) and integers
+
+
+SOFT_SKELETON_SCHEMA: tuple[Field, ...] = (
+    Value("name", "text"),
+    Rigs("rigs", {"rig": Rig}),
+    SURFACE,
+    _Bones("bones"),
+    Array("joints", DOUBLE, ("bones", 3)),
+    MaterialField(
+        "material",
+        lambda model: (
+            model.material.kind,
+            model.material.young,
+            model.material.poisson,
+            model.material.density,
+        ),
+        lambda *constants: {"material": Material(*constants)},
+    ),
+    Array("stiffness", DOUBLE, ("m", "m")),
+    Array("masses", DOUBLE, ("points",), least=0.0),
+    _Points("points", "points"),
+    Array("normals", DOUBLE, ("outside", 3)),
+    _Flesh("flesh"),
+    _Points("skin", "skin"),
+    Array("areas", DOUBLE, ("skin",), least=0.0),
+    Array("thickness", DOUBLE, ("skin",), least=0.0),
+    SparseRows("spread", ("skin", "outside"), "spread"),
+    *(
+        SparseRows(f"motion.{axis}", ("outside", "outside"), partial(_axis_motion, k))
+        for k, axis in enumerate("xyz")
+    ),
+    Array("inertias", DOUBLE, ("bones",), least=0.0),
+    Array("handles", INDEX, (None,), below="skin"),
+    Value("error", "number_or_zero"),
+    Value("sizes", "table", lambda model: {name: int(model.sizes[name]) for name in SIZES}),
+    Motions("motions"),
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SoftSkeletonModel:
+class SoftSkeletonModel(StoredModel):
     """Model of a character for the engine "soft-skeleton".
 
     Attributes
@@ -59,6 +201,7 @@ class SoftSkeletonModel:
     """
 
     engine: ClassVar[str] = "soft-skeleton"
+    schema: ClassVar[tuple[Field, ...]] = SOFT_SKELETON_SCHEMA
 
     name: str
     surface: SurfaceMesh
@@ -105,19 +248,12 @@ class SoftSkeletonModel:
         """(p, p) flexibility along the normals that handles lack, symmetric, in m/N."""
         return along_normals(self.motion, self.normals)
 
-    def save(self, path: str | Path) -> None:
-        """Write the model to a file; nothing in it runs."""
-        write_whole(path, packed_soft_skeleton(self))
-
     @classmethod
-    def load(cls, path: str | Path, rig: Rig | None = None) -> SoftSkeletonModel:
-        """Read a model that `save` wrote.
-
-        Parameters
-        ----------
-        path
-            The file: all of it is checked.
-        rig
-            Rig of the surface, for a model of a black box, which no file can hold.
-        """
-        return cls(**read_soft_skeleton(Path(path), cls.engine, rig))
+    def from_stored(cls, fields: Values, sizes: Mapping[str, int]) -> Self:
+        """Make the model of the fields of a file; refuse fields that contradict each other."""
+        if not len(fields["stiffness"]):
+            raise FormatError("has a stiffness of no coordinates")
+        if not _sizes(fields["sizes"]):
+            raise FormatError(f"its sizes are not the integers {', '.join(SIZES)}")
+        motion = tuple(fields.pop(f"motion.{axis}") for axis in "xyz")
+        return cls(**fields, motion=motion)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
-from typing import ClassVar, Unpack
+from typing import ClassVar, Self, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from supple.arrays import Floats
+from supple.arrays import Floats, Ints
 from supple.checks import checked_array, checked_count
 from supple.elastic.densities.density import lame_parameters
 from supple.elastic.material import Material
+from supple.engines.common.model_file import AGAIN, STVK_FORMAT, StoredModel
 from supple.engines.stvk.build import (
     checked_basis,
     elastic_basis,
@@ -21,23 +22,104 @@ from supple.engines.stvk.build import (
     mass_parts,
     surface_of,
 )
-from supple.engines.stvk.coefficients import MOST_MODES, stvk_parts, truncated_tangent
-from supple.engines.stvk.cubic_model import PolynomialBody, fewer_modes
+from supple.engines.stvk.coefficients import MOST_MODES, pair_count, stvk_parts, truncated_tangent
+from supple.engines.stvk.cubic_model import PolynomialBody, checked_mass, fewer_modes
 from supple.engines.stvk.rigid_integrals import RigidIntegrals
-from supple.engines.stvk.strain_points import MaterialChange, MaterialGroups, StrainPoints
-from supple.engines.stvk.stvk_file import StvkFields, load_stvk, save_stvk
-from supple.errors import SuppleError
+from supple.engines.stvk.strain_points import (
+    MOST_GROUPS,
+    MaterialChange,
+    MaterialGroups,
+    StrainPoints,
+)
+from supple.errors import FormatError, SuppleError
 from supple.mesh.hexes import HexMesh
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
 from supple.progress import PartDone
+from supple.rig.stored.field_reader import DOUBLE, INT32, Field, Values
+from supple.rig.stored.schema import Array, Group
 
 #: The part of the work that makes the basis: 0.5 with 30 modes, 0.9 with 15.
 _BASIS_DONE = 0.75
 
 
+#: Relative rounding error of a moment, or between two that are equal.
+_ROUNDING = 1e-9
+
+
+def _groups(materials: Floats, of_element: Ints) -> MaterialGroups:
+    if not len(of_element):
+        raise FormatError(f"has no elements; {AGAIN}")
+    young, poisson, density = (np.ascontiguousarray(column) for column in materials.T)
+    Material("stvk", young, poisson, density)  # refuses constants that no material has
+    return MaterialGroups(of_element, young, poisson, density)
+
+
+def _inertia(held: Ints, **moments: Floats) -> RigidIntegrals:
+    return RigidIntegrals(**moments, held=int(held[0]))
+
+
+STVK_SCHEMA: tuple[Field, ...] = (
+    Array("rest", DOUBLE, ("n", 3)),
+    Array("basis", DOUBLE, ("n", 3, "r")),
+    Group(
+        "groups",
+        _groups,
+        (
+            Array(
+                "groups.materials",
+                DOUBLE,
+                ("g", 3),
+                lambda model: np.column_stack(
+                    [model.groups.young, model.groups.poisson, model.groups.density]
+                ),
+                attribute="materials",
+            ),
+            Array("groups.of_element", INT32, (None,), below="g"),
+        ),
+    ),
+    Array(
+        "parts",
+        DOUBLE,
+        (
+            "g",
+            2,
+            lambda sizes: pair_count(sizes["r"]),
+            lambda sizes: 1 + sizes["r"] + pair_count(sizes["r"]),
+        ),
+    ),
+    Array("mass_parts", DOUBLE, ("g", "r", "r")),
+    Array("weight_parts", DOUBLE, ("g", 3, "r")),
+    Group(
+        "surface",
+        SurfaceMesh,
+        (
+            Array("surface.vertices", DOUBLE, ("skin", 3)),
+            Array("surface.triangles", INT32, (None, 3)),
+        ),
+    ),
+    Array("surface.basis", DOUBLE, ("skin", 3, "r"), "surface_basis"),
+    Group(  # files of older versions have none
+        "inertia",
+        _inertia,
+        (
+            Array("inertia.about", DOUBLE, (3,)),
+            Array("inertia.volumes", DOUBLE, ("g",)),
+            Array("inertia.first", DOUBLE, ("g", 3)),
+            Array("inertia.second", DOUBLE, ("g", 3, 3)),
+            Array("inertia.mixed", DOUBLE, ("g", 3, 3, "r")),
+            Array("inertia.shapes", DOUBLE, ("g", 3, 3, "r", "r")),
+            Array(
+                "inertia.held", INT32, (1,), lambda model: [model.inertia.held], attribute="held"
+            ),
+        ),
+        optional=True,
+    ),
+)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class StvkModel(StvkFields, PolynomialBody):
+class StvkModel(StoredModel, PolynomialBody):
     """Elastic body that moves as x = X + U q, made by `build`, `from_basis` or `load`.
 
     Attributes
@@ -72,8 +154,19 @@ class StvkModel(StvkFields, PolynomialBody):
     ((6,), (6, 6))
     """
 
-    #: Row of `supple.engines.ENGINES` that steps it.
     engine: ClassVar[str] = "stvk"
+    schema: ClassVar[tuple[Field, ...]] = STVK_SCHEMA
+    file_format: ClassVar[str] = STVK_FORMAT
+
+    rest: Floats
+    basis: Floats
+    groups: MaterialGroups
+    parts: Floats
+    mass_parts: Floats
+    weight_parts: Floats
+    surface: SurfaceMesh
+    surface_basis: Floats
+    inertia: RigidIntegrals | None = None
 
     @classmethod
     def build(
@@ -169,6 +262,16 @@ class StvkModel(StvkFields, PolynomialBody):
             f"StvkModel({len(self.rest)} vertices, {self.modes} modes, {len(self.groups)} groups)"
         )
 
+    @property
+    def modes(self) -> int:
+        """Size r of the basis."""
+        return self.basis.shape[2]
+
+    @cached_property
+    def mass(self) -> Floats:
+        """UᵀMU, (r, r)."""
+        return np.einsum("g,gij->ij", self.groups.density, self.mass_parts)
+
     @cached_property
     def tangent(self) -> Floats:
         """Coefficients of the tangent stiffness, (r(r+1)/2, 1 + r + r(r+1)/2)."""
@@ -215,15 +318,15 @@ class StvkModel(StvkFields, PolynomialBody):
             inertia=None if self.inertia is None else self.inertia.truncate(fewer),
         )
 
-    def save(self, path: str | Path) -> None:
-        """Write to one file, whole or not at all; by habit it ends with ``.stvk``."""
-        save_stvk(self, path)
-
     @classmethod
-    def load(cls, path: str | Path) -> StvkModel:
-        """Read what `save` wrote."""
-        found = load_stvk(path)
-        return cls(**{each.name: getattr(found, each.name) for each in fields(found)})
+    def from_stored(cls, fields: Values, sizes: Mapping[str, int]) -> Self:
+        """Make the model of the fields of a file; refuse one that no body has."""
+        if not (1 <= sizes["r"] <= MOST_MODES and 1 <= sizes["g"] <= MOST_GROUPS):
+            counts = f"{sizes['r']} modes and {sizes['g']} groups"
+            raise FormatError(f"has {counts}, which no model has; {AGAIN}")
+        model = cls(**fields)
+        _check_physical(model)
+        return model
 
 
 def _parts(progress: PartDone | None) -> tuple[PartDone | None, PartDone | None]:
@@ -234,3 +337,77 @@ def _parts(progress: PartDone | None) -> tuple[PartDone | None, PartDone | None]
         lambda part: progress(_BASIS_DONE * part),
         lambda part: progress(_BASIS_DONE + (1 - _BASIS_DONE) * part),
     )
+
+
+# A checksum says that a file is as it was written, not who wrote it: a mass that is none would be
+# found deep in a simulator, or not at all. So a model that is read is shown to be one of a body.
+
+
+def _check_physical(model: StvkModel) -> None:
+    """Refuse a model that no body has: of bad mass, size, shapes or inertia.
+
+    Raises
+    ------
+    FormatError
+        With one line that says which.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):  # what is beyond all numbers is refused
+        _check_shapes(model)
+        _check_mass(model)
+        if model.inertia is not None:
+            _check_inertia(model, model.inertia)
+
+
+def _refused(what: str) -> FormatError:
+    return FormatError(f"{what}, which no model has; {AGAIN}")
+
+
+def _check_shapes(model: StvkModel) -> None:
+    if not (len(model.rest) and np.ptp(model.rest, axis=0).any()):
+        raise _refused("has all vertices at one point")
+    still = ~model.basis.any(axis=(0, 1))
+    if still.any():
+        raise _refused(f"has a column of zeros in its basis (column {int(still.argmax())})")
+
+
+def _check_mass(model: StvkModel) -> None:
+    for number, part in enumerate(model.mass_parts):
+        if not _semidefinite(part):
+            raise _refused(f"has a mass of group {number} that is not symmetric or not positive")
+    try:
+        checked_mass(model.mass, model.modes)
+    except SuppleError as error:
+        raise FormatError(f"{error}; {AGAIN}") from error
+
+
+def _check_inertia(model: StvkModel, inertia: RigidIntegrals) -> None:
+    if not (inertia.volumes > 0).all():
+        raise _refused("has groups without volume")
+    if not 0 <= inertia.held <= len(model.rest):
+        raise _refused(f"has {inertia.held} of {len(model.rest)} vertices held")
+    arms = inertia.first[:, :, None] * inertia.first[:, None, :]
+    for number, second in enumerate(inertia.second):
+        spread = second - arms[number] / inertia.volumes[number]  # about the group's own centre
+        if not (_semidefinite(second) and _semidefinite(spread, float(np.trace(second)))):
+            raise _refused(f"has second moments of group {number} that are not positive")
+    # Products of shapes are symmetric, and those along one axis add up to the mass.
+    shapes = inertia.shapes
+    _check_same("products of shapes", shapes, shapes.transpose(0, 2, 1, 4, 3))
+    _check_same("products of shapes", np.einsum("gaaij->gij", shapes), model.mass_parts)
+    moments = inertia.moments(model.groups.density, model.weight_parts)
+    if not _semidefinite(moments.inertia_terms[0], strict=True):
+        raise _refused("has an inertia that is not positive")
+
+
+def _check_same(what: str, mine: Floats, wanted: Floats) -> None:
+    if not np.abs(mine - wanted).max() <= _ROUNDING * np.abs(wanted).max():
+        raise _refused(f"has {what} that contradict each other")
+
+
+def _semidefinite(matrix: Floats, size: float = 0.0, *, strict: bool = False) -> bool:
+    """Return whether a matrix is symmetric and has no negative direction, but for rounding."""
+    size = max(size, float(np.abs(matrix).max()))
+    if not (np.isfinite(size) and np.abs(matrix - matrix.T).max() <= _ROUNDING * size):
+        return False
+    lowest = float(np.linalg.eigvalsh(matrix / size if size else matrix)[0])
+    return lowest > 0 if strict else lowest >= -_ROUNDING

@@ -17,8 +17,8 @@ import numpy as np
 from supple.arrays import Singles
 from supple.dynamics.between_poses import pose_before
 from supple.dynamics.root_frame import to_world
+from supple.engines.common.flesh_fields import FleshFields
 from supple.engines.engine import CharacterEngine, Engine, engine_named
-from supple.engines.pose_space.model.flesh_fields import FleshFields
 from supple.errors import SolverError, SuppleError
 from supple.playback.convergence import CONVERGING, converged, rms_difference
 from supple.progress import Progress, unreported

@@ -1,9 +1,12 @@
-"""Deformers as stored parts: bends, twists, wires, lattices, shapes, corrections, chains."""
+"""Stored fields of deformers: bends, twists, wires, lattices, shapes, corrections, chains."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
+from supple.arrays import Floats, Ints
 from supple.rig.deformers.bend import Bend
 from supple.rig.deformers.blend_shapes import BlendShapeRig
 from supple.rig.deformers.chain import RigChain
@@ -15,165 +18,160 @@ from supple.rig.deformers.wire import Wire
 from supple.rig.poses.pose_weights import PoseWeights
 from supple.rig.protocol import Deformer, Rig
 from supple.rig.skeleton.skinning import SkinnedRig
-from supple.rig.stored.packed_arrays import narrowed, rounded
-from supple.rig.stored.stored_part import (
-    Fields,
+from supple.rig.stored.field_reader import DOUBLE, INDEX, SINGLE, FieldReader, Values
+from supple.rig.stored.schema import (
+    PARAMETER_COST,
+    Array,
+    Cost,
     Kind,
-    PartReader,
-    Store,
+    PackedRows,
+    PartOf,
+    Value,
     keep_bits,
-    read_rows,
-    rows_of,
 )
 
 
-def _called(rig: Bend | Twist | Wire | Lattice, endings: int) -> str:
-    """Return the deformer's name: its first parameter's, without so many endings."""
-    return rig.parameters[0].name.rsplit(".", endings)[0]
+def _name(endings: int) -> Value:
+    """Return the field of a deformer's name: its first parameter's, without so many endings."""
+    return Value("name", "text", lambda rig: rig.parameters[0].name.rsplit(".", endings)[0])
 
 
-def _store_bend(rig: Bend, store: Store) -> Fields:
-    return Fields(
-        {"name": _called(rig, 1), "low": rig.low, "high": rig.high},
-        arrays={"points": rounded(rig.rest_points), "origin": rig.origin, "frame": rig.frame},
-    )
+def _n_vertices(rig: Any) -> dict[str, int]:
+    return {"n": rig.n_vertices}
 
 
-def _restore_bend(part: PartReader) -> Bend:
-    frame = part.floats("frame", (3, 3), single=False)
-    rig = Bend(
-        part.floats("points", (None, 3)),
-        part.floats("origin", (3,), single=False),
-        frame[1],
-        frame[0],
-        low=part.number("low"),
-        high=part.number("high"),
-        name=part.text("name"),
-    )
-    keep_bits(part, "its frame", rig.frame, frame)
+def _bend(points: Floats, origin: Floats, frame: Floats, **values: Any) -> Bend:
+    rig = Bend(points, origin, frame[1], frame[0], **values)
+    keep_bits("its frame", rig.frame, frame)
     return rig
 
 
-def _store_twist(rig: Twist, store: Store) -> Fields:
-    return Fields(
-        {"name": _called(rig, 1), "low": rig.low, "high": rig.high},
-        arrays={"points": rounded(rig.rest_points), "origin": rig.origin, "axis": rig.axis},
-    )
-
-
-def _restore_twist(part: PartReader) -> Twist:
-    axis = part.floats("axis", (3,), single=False)
-    rig = Twist(
-        part.floats("points", (None, 3)),
-        part.floats("origin", (3,), single=False),
-        axis,
-        low=part.number("low"),
-        high=part.number("high"),
-        name=part.text("name"),
-    )
-    keep_bits(part, "its axis", rig.axis, axis)
+def _twist(points: Floats, origin: Floats, axis: Floats, **values: Any) -> Twist:
+    rig = Twist(points, origin, axis, **values)
+    keep_bits("its axis", rig.axis, axis)
     return rig
 
 
-def _store_wire(rig: Wire, store: Store) -> Fields:
-    # Points in full precision: rounding may move the nearest place to another arc of the curve.
-    return Fields(
-        {"name": _called(rig, 2), "turning": rig.turning},
-        arrays={
-            "points": rig.rest_points,
-            "control_points": rig.control_points,
-            **rows_of("influence", rig.influence[:, None]),
-        },
-    )
+def _wire(points: Floats, control_points: Floats, influence: Floats, **values: Any) -> Wire:
+    return Wire(points, control_points, influence=influence[:, 0], **values)
 
 
-def _restore_wire(part: PartReader) -> Wire:
-    points = part.floats("points", (None, 3), single=False)
-    control = part.floats("control_points", (None, 3), single=False)
-    part.take_parameters(3 * len(control))
-    # Its curve's basis is evaluated as a table of points and control points.
-    part.budget.take("a wire's basis", 3 * (len(points) + len(control)) * len(control))
-    influence = read_rows(part, "influence", (len(points), 1))
-    name, turning = part.text("name"), part.number("turning")
-    return Wire(points, control, turning=turning, influence=influence[:, 0], name=name)
+def _lattice(points: Floats, divisions: Ints, low: Floats, high: Floats, name: str) -> Lattice:
+    return Lattice(points, divisions, low=low, high=high, name=name)  # type: ignore[arg-type]
 
 
-def _store_lattice(rig: Lattice, store: Store) -> Fields:
-    arrays = {"points": rounded(rig.rest_points), "divisions": narrowed(rig.divisions)}
-    return Fields({"name": _called(rig, 4)}, arrays=arrays | {"low": rig.low, "high": rig.high})
+def _blend_shapes(base: Deformer, names: tuple[str, ...], deltas: Floats, rest: Floats) -> Any:
+    return BlendShapeRig(base, deltas, names, rest=rest)
 
 
-def _restore_lattice(part: PartReader) -> Lattice:
-    divisions = part.indices("divisions", (3,))
-    part.take_parameters(3 * math.prod(divisions.tolist()))
-    return Lattice(
-        part.floats("points", (None, 3)),
-        divisions,  # type: ignore[arg-type]
-        low=part.floats("low", (3,), single=False),
-        high=part.floats("high", (3,), single=False),
-        name=part.text("name"),
-    )
-
-
-def _store_blend_shapes(rig: BlendShapeRig, store: Store) -> Fields:
-    rest = rig.rest_pose[len(rig.base.parameters) :]
-    return Fields(
-        {"names": list(rig.names)},
-        {"base": store(rig.base)},
-        {"rest": rest, **rows_of("deltas", rig.deltas)},
-    )
-
-
-def _restore_blend_shapes(part: PartReader) -> BlendShapeRig:
-    base = part.part("base", Deformer)  # type: ignore[type-abstract]
-    names = part.texts("names")
-    deltas = read_rows(part, "deltas", (len(names), base.n_vertices, 3))
-    return BlendShapeRig(base, deltas, names, rest=part.floats("rest", (len(names),), single=False))
-
-
-def _store_pose_blend(rig: PoseBlendShapeRig, store: Store) -> Fields:
-    arrays = {"joints": narrowed(rig.joints), **rows_of("deltas", rig.deltas)}
-    return Fields(parts={"base": store(rig.base)}, arrays=arrays)
-
-
-def _restore_pose_blend(part: PartReader) -> PoseBlendShapeRig:
-    base, joints = part.part("base", SkinnedRig), part.indices("joints", (None,))
-    deltas = read_rows(part, "deltas", (len(joints), FEATURES, base.n_vertices, 3))
+def _pose_blend(base: SkinnedRig, joints: Ints, deltas: Floats) -> PoseBlendShapeRig:
     return PoseBlendShapeRig(base, deltas, joints)
 
 
-def _store_corrections(rig: PoseSpaceDeformation, store: Store) -> Fields:
-    parts: dict[str, int | list[int]] = {
-        "base": store(rig.base),
-        "pose_weights": store(rig.pose_weights),
-    }
-    return Fields(parts=parts, arrays=rows_of("corrections", rig.corrections))
+def _corrections(base: Rig, pose_weights: PoseWeights, corrections: Floats) -> Any:
+    return PoseSpaceDeformation(base, pose_weights.poses, corrections, pose_weights)
 
 
-def _restore_corrections(part: PartReader) -> PoseSpaceDeformation:
-    base = part.part("base", Rig)  # type: ignore[type-abstract]
-    weights = part.part("pose_weights", PoseWeights)
-    corrections = read_rows(part, "corrections", (weights.n_poses, base.n_vertices, 3))
-    return PoseSpaceDeformation(base, weights.poses, corrections, weights)
+class _Divisions(Array):
+    """Numbers of cells of a lattice along each axis, whose control points are parameters."""
+
+    def read(self, reader: FieldReader) -> Values:
+        """Read the numbers; count the parameters against the budget."""
+        values = super().read(reader)
+        if reader.budget is not None:
+            count = 3 * math.prod(values["divisions"].tolist())
+            reader.budget.take("its parameters", PARAMETER_COST * count)
+        return values
 
 
-def _store_chain(rig: RigChain, store: Store) -> Fields:
-    return Fields(parts={"rigs": [store(link) for link in rig.rigs]})
+def _points(type_: str = SINGLE) -> Array:
+    return Array("points", type_, ("points", 3), lambda rig: rig.rest_points)
 
 
-def _restore_chain(part: PartReader) -> RigChain:
-    rigs = part.parts("rigs", Rig)  # type: ignore[type-abstract]
-    part.take_parameters(sum(len(rig.parameters) for rig in rigs))
-    return RigChain(*rigs)
+def _along_axis(axis: Array, make: Callable[..., Any]) -> tuple[tuple[Any, ...], Any]:
+    """Return fields and constructor of a deformer along an axis."""
+    bounds = (Value("low", "number"), Value("high", "number"))
+    return (axis, _points(), Array("origin", DOUBLE, (3,)), *bounds, _name(1)), make
 
 
 DEFORMERS = (
-    Kind("bend", Bend, _store_bend, _restore_bend),
-    Kind("twist", Twist, _store_twist, _restore_twist),
-    Kind("wire", Wire, _store_wire, _restore_wire),
-    Kind("lattice", Lattice, _store_lattice, _restore_lattice),
-    Kind("blend shapes", BlendShapeRig, _store_blend_shapes, _restore_blend_shapes),
-    Kind("pose blend shapes", PoseBlendShapeRig, _store_pose_blend, _restore_pose_blend),
-    Kind("corrections", PoseSpaceDeformation, _store_corrections, _restore_corrections),
-    Kind("chain", RigChain, _store_chain, _restore_chain),
+    Kind("bend", Bend, *_along_axis(Array("frame", DOUBLE, (3, 3)), _bend)),
+    Kind("twist", Twist, *_along_axis(Array("axis", DOUBLE, (3,)), _twist)),
+    Kind(
+        "wire",
+        Wire,
+        (
+            # Double precision: rounding may move the nearest point to another arc of the curve.
+            _points(DOUBLE),
+            Array("control_points", DOUBLE, ("controls", 3)),
+            Cost("its parameters", lambda sizes: 3 * PARAMETER_COST * sizes["controls"]),
+            Cost(  # the curve's basis is a table of points and control points
+                "a wire's basis",
+                lambda sizes: 3 * (sizes["points"] + sizes["controls"]) * sizes["controls"],
+            ),
+            PackedRows("influence", ("points", 1), lambda rig: rig.influence[:, None]),
+            _name(2),
+            Value("turning", "number"),
+        ),
+        _wire,
+    ),
+    Kind(
+        "lattice",
+        Lattice,
+        (
+            _Divisions("divisions", INDEX, (3,)),
+            _points(),
+            Array("low", DOUBLE, (3,)),
+            Array("high", DOUBLE, (3,)),
+            _name(4),
+        ),
+        _lattice,
+    ),
+    Kind(
+        "blend shapes",
+        BlendShapeRig,
+        (
+            PartOf("base", Deformer, _n_vertices),
+            Value("names", "texts", size="shapes"),
+            PackedRows("deltas", ("shapes", "n", 3)),
+            Array(
+                "rest", DOUBLE, ("shapes",), lambda rig: rig.rest_pose[len(rig.base.parameters) :]
+            ),
+        ),
+        _blend_shapes,
+    ),
+    Kind(
+        "pose blend shapes",
+        PoseBlendShapeRig,
+        (
+            PartOf("base", SkinnedRig, _n_vertices),
+            Array("joints", INDEX, ("joints",)),
+            PackedRows("deltas", ("joints", FEATURES, "n", 3)),
+        ),
+        _pose_blend,
+    ),
+    Kind(
+        "corrections",
+        PoseSpaceDeformation,
+        (
+            PartOf("base", Rig, _n_vertices),
+            PartOf("pose_weights", PoseWeights, lambda weights: {"poses": weights.n_poses}),
+            PackedRows("corrections", ("poses", "n", 3)),
+        ),
+        _corrections,
+    ),
+    Kind(
+        "chain",
+        RigChain,
+        (
+            PartOf(
+                "rigs",
+                Rig,
+                lambda rigs: {"parameters": sum(len(rig.parameters) for rig in rigs)},
+                many=True,
+            ),
+            Cost("its parameters", lambda sizes: PARAMETER_COST * sizes["parameters"]),
+        ),
+        lambda rigs: RigChain(*rigs),
+    ),
 )

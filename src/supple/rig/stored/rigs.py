@@ -1,9 +1,9 @@
-"""Rigs as a header and plain arrays, to be kept in a file, and back.
+"""Rigs stored as a header and plain arrays, and restored from them.
 
-A header lists parts; each has a kind, plain values and the numbers of the parts before it that
-it is built on, so that what several share is kept once, and reading neither recurses nor runs
-anything. Arrays are named "<number of the part>.<field>". Arrays over vertices are rounded to
-float32, weights to multiples of 2⁻²⁴ that add up to 1; poses, skeletons and curves keep float64.
+A header lists parts. Each has a kind, plain values and the numbers of the earlier parts that it is
+built on, so that shared parts are stored once, and reading neither recurses nor runs anything.
+Arrays are named "<number of the part>.<field>". Arrays over vertices are rounded to float32,
+weights to multiples of 2⁻²⁴ that add up to 1; poses, skeletons and curves are stored as float64.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from supple.errors import SuppleError
 from supple.rig.protocol import Parameter, Rig, checked_parameters
 from supple.rig.stored.deformer_parts import DEFORMERS
+from supple.rig.stored.field_reader import DOUBLE, FieldReader, FieldWriter
 from supple.rig.stored.packed_arrays import UnpackingBudget
+from supple.rig.stored.schema import Array, Kind, Value
 from supple.rig.stored.skeleton_parts import SKELETONS
-from supple.rig.stored.stored_part import Fields, Kind, PartReader
 from supple.rig.stored.tet_parts import TET_RIGS, RestoredCarriedRig, RestoredShepardRig
 from supple.rig.tets.carried_weights import CarriedRig
 from supple.rig.tets.shepard import ShepardRig
@@ -35,15 +36,17 @@ _BY_TYPE |= {
     RestoredCarriedRig: _BY_TYPE[CarriedRig],
 }
 _BY_NAME = {kind.name: kind for kind in KINDS}
-#: Rigs that stand on a surface's rig. Where that cannot be stored, they still can.
+#: Rigs on a surface's rig. They can be stored even where the surface's rig cannot.
 _ON_TETS = (ShepardRig, CarriedRig, TetRig)
 
-#: A rig that the reader must be given.
+#: Kind of a rig that the caller must pass to the reader.
 GIVEN = "given"
-#: Parts of a file; and of a rig, when what is shared is counted as often as it is used.
+#: Most parts of a file, and of a rig if a shared part counts as often as it is used.
 MOST_PARTS, MOST_USES = 1000, 10_000
-#: Rigs built on rigs built on rigs.
+#: Most levels of rigs that are built on other rigs.
 DEEPEST = 100
+#: Lengths, angles and weights of a rig are below this.
+LARGEST_NUMBER = 1e15
 
 
 def stored_rig(rig: Rig) -> tuple[Header, Arrays]:
@@ -52,8 +55,8 @@ def stored_rig(rig: Rig) -> tuple[Header, Arrays]:
     Parameters
     ----------
     rig
-        One of Supple's, or any other: that is a black box, of which only the parameters and the
-        number of vertices are kept, and `restored_rigs` needs it again.
+        Any rig. Of a class that is not Supple's only the parameters and the number of vertices
+        are stored, and `restored_rigs` must be given the rig again.
 
     Returns
     -------
@@ -62,19 +65,19 @@ def stored_rig(rig: Rig) -> tuple[Header, Arrays]:
 
     Notes
     -----
-    `restored_rigs` gives the rig to float32 rounding; storing that gives the same arrays, to the
-    bit.
+    `restored_rigs` returns the rig rounded to float32. Storing that rig gives the same arrays, bit
+    for bit.
     """
     return stored_rigs({"rig": rig})
 
 
 def stored_rigs(roots: Mapping[str, Any]) -> tuple[Header, Arrays]:
-    """Return rigs, or parts such as `PoseWeights`, that may share parts, as `stored_rig` does."""
+    """Store rigs, or parts such as `PoseWeights`, that may share parts; see `stored_rig`."""
     writer = _Writer()
     try:
         numbers = {name: writer.add(part) for name, part in roots.items()}
     except _Unknown:
-        raise SuppleError("a class of pose weights that is not known cannot be stored") from None
+        raise SuppleError("pose weights of an unknown class cannot be stored") from None
     if sum(entry["kind"] == GIVEN for entry in writer.entries) > 1:
         raise SuppleError(
             "two rigs of unknown classes cannot be stored; build the tets' rig on the surface's"
@@ -87,7 +90,7 @@ class _Unknown(Exception):
 
 
 class _Writer:
-    """Parts written so far; the same object is written once."""
+    """Parts that have been written; the same object is written once."""
 
     def __init__(self) -> None:
         self.entries: list[Header] = []
@@ -96,7 +99,7 @@ class _Writer:
         self._depth = 0
 
     def add(self, part: Any) -> int:
-        """Return the number of a part, which is written if it was not; a black box as such."""
+        """Write a part, unless it is written already; return its number."""
         if id(part) in self._written:
             return self._written[id(part)][0]
         if self._depth >= DEEPEST:
@@ -106,23 +109,23 @@ class _Writer:
         try:
             kind, fields = self._fields(part)
         except _Unknown:
-            # What it is built on may be of use to nobody else: forget that it was written.
+            # Remove the parts that it is built on: no other part may use them.
             del self.entries[mark[0] :]
             self.arrays, self._written = mark[1], mark[2]
             if not isinstance(part, Rig):
                 raise
-            kind, fields = GIVEN, _given_fields(part)
+            kind, fields = GIVEN, FieldWriter().write(_GIVEN_FIELDS, part)
         finally:
             self._depth -= 1
         return self._append(part, kind, fields)
 
-    def _fields(self, part: Any) -> tuple[str, Fields]:
+    def _fields(self, part: Any) -> tuple[str, FieldWriter]:
         kind = _BY_TYPE.get(type(part))
         if kind is None:
             raise _Unknown
-        # A surface's rig is stored whole or not at all: its user has it whole.
+        # A surface's rig is stored completely or not at all, as the caller can only pass all of it.
         store = self.add if isinstance(part, _ON_TETS) else self._add_known
-        return kind.name, kind.store(part, store)
+        return kind.name, FieldWriter(store, "_").write(kind.fields, part)
 
     def _add_known(self, part: Any) -> int:
         number = self.add(part)
@@ -130,7 +133,7 @@ class _Writer:
             raise _Unknown
         return number
 
-    def _append(self, part: Any, kind: str, fields: Fields) -> int:
+    def _append(self, part: Any, kind: str, fields: FieldWriter) -> int:
         number = len(self.entries)
         self.entries.append({"kind": kind, "values": fields.values, "parts": fields.parts})
         self.arrays |= {f"{number}.{name}": array for name, array in fields.arrays.items()}
@@ -138,16 +141,13 @@ class _Writer:
         return number
 
 
-def _given_fields(rig: Rig) -> Fields:
-    parameters = tuple(rig.parameters)
-    return Fields(
-        {
-            "names": [parameter.name for parameter in parameters],
-            "units": [parameter.unit for parameter in parameters],
-            "vertices": int(rig.n_vertices),
-        },
-        arrays={"rest": np.array([parameter.rest for parameter in parameters], np.float64)},
-    )
+#: Fields of a rig that the caller must pass to the reader.
+_GIVEN_FIELDS = (
+    Value("names", "texts", lambda rig: [each.name for each in rig.parameters], "parameters"),
+    Value("units", "texts", lambda rig: [each.unit for each in rig.parameters]),
+    Array("rest", DOUBLE, ("parameters",), lambda rig: [each.rest for each in rig.parameters]),
+    Value("vertices", "number", lambda rig: int(rig.n_vertices)),
+)
 
 
 def restored_rigs(
@@ -158,32 +158,32 @@ def restored_rigs(
     Parameters
     ----------
     header, arrays
-        Made by `stored_rigs`, or under the name "rig" by `stored_rig`. They may come from anywhere:
-        all is checked, nothing is run.
+        Made by `stored_rigs`, or under the name "rig" by `stored_rig`. They may come from an
+        untrusted file: everything is checked, and nothing is run.
     rig
-        The rig itself, or the one that it is built on, where it could not be stored.
+        The surface's rig, where it could not be stored.
 
     Raises
     ------
     SuppleError
-        If something is missing, unknown or out of range; or a rig is needed and not given, or
+        If a field is missing, unknown or out of range, or if `rig` is needed and is missing or
         has other parameters.
     """
     entries, roots = _checked_header(header)
-    own: list[Arrays] = [{} for _ in entries]
+    arrays_of: list[Arrays] = [{} for _ in entries]
     for name, array in arrays.items():
-        owner, _, field = name.partition(".")
-        if not (owner.isascii() and owner.isdigit() and len(owner) < 6 and field):
+        digits, _, field = name.partition(".")
+        if not (digits.isascii() and digits.isdigit() and len(digits) < 6 and field):
             raise SuppleError(f'a stored rig has an array "{name[:40]}", which is no part\'s')
-        if int(owner) >= len(entries):
+        if int(digits) >= len(entries):
             raise SuppleError(f'a stored rig has an array "{name[:40]}", and no such part')
-        own[int(owner)][field] = array
+        arrays_of[int(digits)][field] = array
     parts: list[Any] = []
     budget = UnpackingBudget(sum(array.nbytes for array in arrays.values()))
-    # Numbers that are far too large overflow; what comes of it is refused where it shows.
+    # Numbers that are far too large overflow, and the checks of the results refuse them.
     with np.errstate(all="ignore"):
         for number, entry in enumerate(entries):
-            parts.append(_restored(PartReader(number, entry, own[number], parts, budget), rig))
+            parts.append(_restored(number, entry, arrays_of[number], parts, budget, rig))
     return {name: parts[number] for name, number in roots.items()}
 
 
@@ -202,74 +202,97 @@ def _checked_header(header: Any) -> tuple[list[Any], dict[str, int]]:
 
 
 def _check_uses(entries: list[Any]) -> None:
-    """Refuse parts that use parts twice that use parts twice …: they would never be evaluated."""
+    """Refuse rigs that use so many parts, counted with repetitions, that evaluation never ends."""
     uses: list[int] = []
     for entry in entries:
         parts = entry.get("parts") if isinstance(entry, dict) else None
-        named = parts.values() if isinstance(parts, dict) else ()
-        listed = [n for each in named for n in (each if isinstance(each, list) else [each])]
-        known = [n for n in listed if type(n) is int and 0 <= n < len(uses)]
-        uses.append(1 + sum(uses[n] for n in known))
+        references = parts.values() if isinstance(parts, dict) else ()
+        numbers = [n for each in references for n in (each if isinstance(each, list) else [each])]
+        earlier = [n for n in numbers if type(n) is int and 0 <= n < len(uses)]
+        uses.append(1 + sum(uses[n] for n in earlier))
         if uses[-1] > MOST_USES:
             raise SuppleError("a stored rig is built on too many others")
 
 
-def _restored(part: PartReader, rig: Rig | None) -> Any:
-    if part.kind == GIVEN:
-        found: Any = _checked_given(part, rig)
-    elif part.kind in _BY_NAME:
-        found = _restored_known(part, _BY_NAME[part.kind])
+def _restored(
+    number: int,
+    entry: Any,
+    arrays: Arrays,
+    before: list[Any],
+    budget: UnpackingBudget,
+    rig: Rig | None,
+) -> Any:
+    """Restore one part from its header entry and its arrays."""
+    types = {"kind": str, "values": dict, "parts": dict}
+    if not isinstance(entry, dict) or set(entry) != set(types):
+        raise SuppleError(f"part {number} of a stored rig has no kind, values and parts")
+    for name, type_ in types.items():
+        if not isinstance(entry[name], type_):
+            raise SuppleError(f'part {number} of a stored rig: "{name}" is of a wrong type')
+    reader = FieldReader(
+        entry["values"],
+        arrays,
+        f"part {number} ({entry['kind'][:40]}) of a stored rig",
+        parts=entry["parts"],
+        before=before,
+        budget=budget,
+        largest=LARGEST_NUMBER,
+        joint="_",
+    )
+    if entry["kind"] == GIVEN:
+        part: Any = _checked_given(reader, rig)
+    elif entry["kind"] in _BY_NAME:
+        part = _restored_known(reader, _BY_NAME[entry["kind"]])
     else:
-        raise part.fail("such parts are not known; a newer Supple may know them")
-    part.finish()
-    return found
+        raise reader.fail("its kind is not known; a newer version of Supple may know it")
+    reader.finish()
+    return part
 
 
-def _restored_known(part: PartReader, kind: Kind) -> Any:
+def _restored_known(reader: FieldReader, kind: Kind) -> Any:
     try:
-        return kind.restore(part)
+        return kind.make(**reader.read(kind.fields))
     except SuppleError as error:
         message = str(error)
-        named = message if message.startswith(part.what) else f"{part.what}: {message}"
+        named = message if message.startswith(reader.what) else f"{reader.what}: {message}"
         raise SuppleError(named) from error
     except (ArithmeticError, ValueError, np.linalg.LinAlgError) as error:
-        raise part.fail(f"cannot be made of these numbers ({error})") from error
+        raise reader.fail(f"cannot be made of these numbers ({error})") from error
 
 
-def _checked_given(part: PartReader, rig: Rig | None) -> Rig:
-    names, units = part.texts("names"), part.texts("units")
-    rest = part.floats("rest", (len(names),), single=False)
-    count = part.number("vertices")
+def _checked_given(reader: FieldReader, rig: Rig | None) -> Rig:
+    fields = reader.read(_GIVEN_FIELDS)
+    names, units, rest = fields["names"], fields["units"], fields["rest"].tolist()
     if len(units) != len(names):
-        raise part.fail(f"{len(units)} units for {len(names)} parameters")
-    wanted = checked_parameters(
-        [Parameter(*each) for each in zip(names, units, rest.tolist(), strict=True)]
+        raise reader.fail(f"{len(units)} units for {len(names)} parameters")
+    parameters = checked_parameters(
+        [Parameter(*each) for each in zip(names, units, rest, strict=True)]
     )
     if rig is None:
         raise SuppleError(
-            f"the rig is a black box of {len(names)} parameters that no file can hold; give it,"
+            f"the rig is a black box of {len(names)} parameters that no file can hold; pass it"
             " as rig="
         )
-    check_same_rig(rig, wanted, int(count))
+    check_same_rig(rig, parameters, int(fields["vertices"]))
     return rig
 
 
-def check_same_rig(rig: Rig, wanted: Iterable[Parameter], n_vertices: int) -> None:
+def check_same_rig(rig: Rig, parameters: Iterable[Parameter], n_vertices: int) -> None:
     """Refuse a rig that has other parameters or another number of vertices."""
     if not isinstance(rig, Rig):
-        raise SuppleError(f"{type(rig).__name__} is no rig")
+        raise SuppleError(f"{type(rig).__name__} is not a rig")
     if rig.n_vertices != n_vertices:
         raise SuppleError(
-            f"the rig given has {rig.n_vertices:,} vertices; the stored one had {n_vertices:,}"
+            f"the rig passed has {rig.n_vertices:,} vertices; the stored one had {n_vertices:,}"
         )
-    mine, theirs = tuple(wanted), tuple(rig.parameters)
-    if len(mine) != len(theirs):
+    stored, passed = tuple(parameters), tuple(rig.parameters)
+    if len(stored) != len(passed):
         raise SuppleError(
-            f"the rig given has {len(theirs)} parameters; the stored one had {len(mine)}"
+            f"the rig passed has {len(passed)} parameters; the stored one had {len(stored)}"
         )
-    for own, other in zip(mine, theirs, strict=True):
-        if own != other:
+    for one, other in zip(stored, passed, strict=True):
+        if one != other:
             raise SuppleError(
-                f'the rig given has a parameter "{other.name}" ({other.unit}, {other.rest:g}) where'
-                f' the stored one had "{own.name}" ({own.unit}, {own.rest:g})'
+                f'the rig passed has a parameter "{other.name}" ({other.unit}, {other.rest:g})'
+                f' where the stored one had "{one.name}" ({one.unit}, {one.rest:g})'
             )

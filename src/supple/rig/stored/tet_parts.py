@@ -1,12 +1,9 @@
-"""Rigs on tets as stored parts: solutions are kept, not solved for again."""
+"""Stored fields of tet meshes and rigs on tets: solutions are stored, not solved for again."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from supple.arrays import Floats
 from supple.errors import SuppleError
@@ -14,17 +11,9 @@ from supple.mesh.tets import TetMesh
 from supple.rig.poses.pose_weights import PoseWeights
 from supple.rig.protocol import Rig
 from supple.rig.skeleton.skinning import SkinnedRig, skinned_core
-from supple.rig.stored.packed_arrays import narrowed, rounded
-from supple.rig.stored.stored_part import (
-    Fields,
-    Kind,
-    PartReader,
-    Store,
-    read_rows,
-    read_weights,
-    rows_of,
-    weights_of,
-)
+from supple.rig.stored.field_reader import INDEX, SINGLE, FieldReader, FieldWriter, Values
+from supple.rig.stored.packed_arrays import narrowed
+from supple.rig.stored.schema import Array, Field, Kind, PackedRows, PartOf, Weights
 from supple.rig.tets.carried_weights import CarriedRig
 from supple.rig.tets.shepard import NeededRows, ShepardRig, SurfaceFollower
 from supple.rig.tets.tet_rig import TetRig
@@ -89,36 +78,22 @@ class RestoredCarriedRig(CarriedRig):
             self._surface_offset = surface_vertices - core.rig(rest)
 
 
-def _store_mesh(mesh: TetMesh, store: Store) -> Fields:
-    sets = {f"set_{k}": narrowed(mesh.sets[name]) for k, name in enumerate(sorted(mesh.sets))}
-    arrays = {"vertices": rounded(mesh.vertices), "tets": narrowed(mesh.tets), **sets}
-    return Fields({"sets": sorted(mesh.sets)}, arrays=arrays)
+class _Sets(Field):
+    """Named sets of tets."""
 
+    def write(self, owner: TetMesh, writer: FieldWriter) -> None:
+        """Write names, sorted, and an array for each."""
+        names = writer.values[self.name] = sorted(owner.sets)
+        writer.arrays |= {f"set_{k}": narrowed(owner.sets[name]) for k, name in enumerate(names)}
 
-def _restore_mesh(part: PartReader) -> TetMesh:
-    vertices, tets = part.floats("vertices", (None, 3)), part.indices("tets", (None, 4))
-    names = part.texts("sets")
-    if sorted(set(names)) != names:
-        raise part.fail("its sets are not sorted by name")
-    sets = {name: part.indices(f"set_{k}", (None,)) for k, name in enumerate(names)}
-    return TetMesh(vertices, tets, sets)
-
-
-def _both_vertices(rig: SurfaceFollower) -> dict[str, NDArray]:
-    return {
-        "surface_vertices": rounded(rig.surface_vertices),
-        "tet_vertices": rounded(rig.tet_vertices),
-    }
-
-
-def _read_both_vertices(part: PartReader, rig: Rig) -> tuple[Floats, Floats]:
-    surface = part.floats("surface_vertices", (rig.n_vertices, 3))
-    return surface, part.floats("tet_vertices", (None, 3))
-
-
-def _store_shepard(rig: ShepardRig, store: Store) -> Fields:
-    arrays = _both_vertices(rig) | weights_of("shepard", rig.matrix)
-    return Fields(parts={"rig": store(rig.rig)}, arrays=arrays)
+    def read(self, reader: FieldReader) -> Values:
+        """Read the sets by name."""
+        names = reader.texts(self.name)
+        if tuple(sorted(set(names))) != names:
+            raise reader.fail("its sets are not sorted by name")
+        return {
+            "sets": {name: reader.array(f"set_{k}", INDEX, (None,)) for k, name in enumerate(names)}
+        }
 
 
 def _sorted(matrix: sp.csr_array) -> sp.csr_array:
@@ -126,62 +101,99 @@ def _sorted(matrix: sp.csr_array) -> sp.csr_array:
     return matrix
 
 
-def _restore_shepard(part: PartReader) -> ShepardRig:
-    rig = part.part("rig", Rig)  # type: ignore[type-abstract]
-    surface, tets = _read_both_vertices(part, rig)
-    matrix = _sorted(read_weights(part, "shepard", len(tets), rig.n_vertices))
-    return RestoredShepardRig(rig, surface, tets, matrix)
+def _shepard(
+    rig: Rig, surface_vertices: Floats, tet_vertices: Floats, shepard: sp.csr_array
+) -> ShepardRig:
+    return RestoredShepardRig(rig, surface_vertices, tet_vertices, _sorted(shepard))
 
 
-def _store_carried(rig: CarriedRig, store: Store) -> Fields:
-    arrays = _both_vertices(rig)
-    if rig._rows is not None:
-        arrays |= weights_of("shepard", rig._rows.matrix)
-    return Fields(parts={"rig": store(rig.rig), "skinned": store(rig.skinned)}, arrays=arrays)
+def _carried(
+    rig: Rig,
+    surface_vertices: Floats,
+    tet_vertices: Floats,
+    skinned: SkinnedRig,
+    shepard: sp.csr_array | None,
+) -> CarriedRig:
+    if skinned.n_vertices != len(tet_vertices):
+        counts = f"{skinned.n_vertices:,} vertices are skinned, and there are {len(tet_vertices):,}"
+        raise SuppleError(counts)
+    matrix = None if shepard is None else _sorted(shepard)
+    return RestoredCarriedRig(rig, surface_vertices, tet_vertices, skinned, matrix)
 
 
-def _restore_carried(part: PartReader) -> CarriedRig:
-    rig = part.part("rig", Rig)  # type: ignore[type-abstract]
-    surface, tets = _read_both_vertices(part, rig)
-    skinned = part.part("skinned", SkinnedRig)
-    if skinned.n_vertices != len(tets):
-        raise part.fail(f"{skinned.n_vertices:,} vertices are skinned, and there are {len(tets):,}")
-    matrix = None
-    if part.has_array("shepard_counts"):
-        matrix = _sorted(read_weights(part, "shepard", len(tets), rig.n_vertices))
-    return RestoredCarriedRig(rig, surface, tets, skinned, matrix)
-
-
-def _store_tet_rig(rig: TetRig, store: Store) -> Fields:
-    parts: dict[str, Any] = {
-        "mesh": store(rig.mesh),
-        "start": store(rig.start),
-        "pose_weights": store(rig.pose_weights),
-    }
-    arrays = rows_of("corrections", rig.corrections)
-    if rig.rotations is not None:
-        arrays["rotations"] = rounded(rig.rotations[1:])  # the neutral pose has none
-    return Fields(parts=parts, arrays=arrays)
-
-
-def _restore_tet_rig(part: PartReader) -> TetRig:
-    mesh, weights = part.part("mesh", TetMesh), part.part("pose_weights", PoseWeights)
-    start = part.part("start", Rig)  # type: ignore[type-abstract]
+def _tet_rig(
+    mesh: TetMesh,
+    start: Rig,
+    pose_weights: PoseWeights,
+    corrections: Floats,
+    rotations: Floats | None,
+) -> TetRig:
     if not isinstance(start, SurfaceFollower):
-        raise part.fail(f"its start is a {type(start).__name__}, which is no rig on tets")
-    if start.n_vertices != len(mesh.vertices):
-        raise part.fail(f"{start.n_vertices:,} vertices, and its mesh has {len(mesh.vertices):,}")
-    shape = (weights.n_poses, len(mesh.vertices), 3)
-    corrections, rotations = read_rows(part, "corrections", shape), None
-    if part.has_array("rotations"):
-        others = part.floats("rotations", (shape[0] - 1, shape[1], 4))
-        rotations = np.concatenate([np.tile(IDENTITY, (1, shape[1], 1)), others])
-    return TetRig(mesh, start, weights, corrections, rotations=rotations)
+        raise SuppleError(f"its start is a {type(start).__name__}, which is not a rig on tets")
+    count = len(mesh.vertices)
+    if start.n_vertices != count:
+        raise SuppleError(f"{start.n_vertices:,} vertices, and its mesh has {count:,}")
+    if rotations is not None:
+        rotations = np.concatenate([np.tile(IDENTITY, (1, count, 1)), rotations])
+    return TetRig(mesh, start, pose_weights, corrections, rotations=rotations)
 
+
+_RIG = PartOf("rig", Rig, lambda rig: {"surface": rig.n_vertices})
+_VERTICES = (
+    Array("surface_vertices", SINGLE, ("surface", 3)),
+    Array("tet_vertices", SINGLE, ("n", 3)),
+)
 
 TET_RIGS = (
-    Kind("tet mesh", TetMesh, _store_mesh, _restore_mesh),
-    Kind("shepard", ShepardRig, _store_shepard, _restore_shepard),
-    Kind("carried", CarriedRig, _store_carried, _restore_carried),
-    Kind("tet rig", TetRig, _store_tet_rig, _restore_tet_rig),
+    Kind(
+        "tet mesh",
+        TetMesh,
+        (
+            Array("vertices", SINGLE, ("n", 3)),
+            Array("tets", INDEX, ("tets", 4)),
+            _Sets("sets"),
+        ),
+        TetMesh,
+    ),
+    Kind(
+        "shepard",
+        ShepardRig,
+        (_RIG, *_VERTICES, Weights("shepard", "n", "surface", "matrix")),
+        _shepard,
+    ),
+    Kind(
+        "carried",
+        CarriedRig,
+        (
+            _RIG,
+            *_VERTICES,
+            PartOf("skinned", SkinnedRig),
+            Weights(
+                "shepard",
+                "n",
+                "surface",
+                lambda rig: None if rig._rows is None else rig._rows.matrix,
+                optional=True,
+            ),
+        ),
+        _carried,
+    ),
+    Kind(
+        "tet rig",
+        TetRig,
+        (
+            PartOf("mesh", TetMesh, lambda mesh: {"n": len(mesh.vertices)}),
+            PartOf("start", Rig),
+            PartOf("pose_weights", PoseWeights, lambda weights: {"poses": weights.n_poses}),
+            PackedRows("corrections", ("poses", "n", 3)),
+            Array(  # the neutral pose has none
+                "rotations",
+                SINGLE,
+                (lambda sizes: sizes["poses"] - 1, "n", 4),
+                lambda rig: None if rig.rotations is None else rig.rotations[1:],
+                optional=True,
+            ),
+        ),
+        _tet_rig,
+    ),
 )

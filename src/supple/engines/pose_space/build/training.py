@@ -12,8 +12,7 @@ from supple.arrays import Floats
 from supple.engines.pose_space.build.assessment import split_basis
 from supple.engines.pose_space.build.sampled_poses import Midpoint, SampledPoses
 from supple.engines.pose_space.interpolation import column_scales
-from supple.engines.pose_space.model.built_fields import packed_products
-from supple.engines.pose_space.model.model import PoseSpaceModel
+from supple.engines.pose_space.model.model import PoseSpaceModel, packed_products
 from supple.errors import SuppleError
 from supple.reduction.cubature.accuracy import blended_correction, force_error
 from supple.reduction.cubature.condensed_forces import MotionForces

@@ -1,41 +1,45 @@
-"""Fields of a pose-space model's reduction, and the rules that they keep."""
+"""Fields of a pose-space model's reduction: their declaration, and the rules that they satisfy."""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from supple.arrays import Floats, Singles
 from supple.checks import checked_whole_numbers
-from supple.engines.pose_space.model.basis_rounding import rounded_basis
-from supple.engines.pose_space.model.field_checks import (
-    checked_extras,
-    checked_report,
-    checked_tree,
+from supple.engines.common.flesh_fields import (
+    FLESH_SCHEMA,
+    UNIT_TOLERANCE,
+    FleshFields,
     distinct_indices,
-    rounded_region,
+    frozen,
     stored_array,
 )
-from supple.engines.pose_space.model.flesh_fields import FleshFields
+from supple.engines.pose_space.model.basis_rounding import rounded_basis
+from supple.engines.pose_space.model.reduction_schema import REDUCTION_SCHEMA
 from supple.errors import SuppleError
 from supple.reduction.regions.region import Region
+from supple.rig.stored.field_reader import Field, Values
+from supple.rig.stored.packed_arrays import rounded
 
-Fields = dict[str, Any]
 Ints = NDArray[np.int32]
 Interpolation = Literal["frames", "world"]
 
 INTERPOLATIONS = ("frames", "world")
-#: What rounding to float32 may do to rows that add up to 1, and to quaternions.
-UNIT_TOLERANCE = 1e-5
+EXTRA_NAME = re.compile(r"[a-z][a-z0-9_]*(\.[a-z0-9_]+)+", re.ASCII)
+EXTRA_TYPES = (np.float32, np.float64, np.int32, np.uint16, np.uint8)
+LONGEST_REPORT = 1_000_000
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class ModelFields(FleshFields):
-    """Fields of a pose-space model: its flesh, and the reduction; `PoseSpaceModel` is made of them.
+    """Values of a pose-space model: its flesh, and the reduction; `PoseSpaceModel` is made of them.
 
     Those of the flesh are in `FleshFields`; these are checked and kept as those are.
 
@@ -85,8 +89,8 @@ class ModelFields(FleshFields):
         Arrays of other engines, called "<engine>.<name>".
     """
 
-    #: Row of `supple.engines.ENGINES` that steps it.
     engine: ClassVar[str] = "pose-space"
+    schema: ClassVar[tuple[Field, ...]] = (*FLESH_SCHEMA, *REDUCTION_SCHEMA)
 
     interpolation: Interpolation
     regions: tuple[Region, ...]
@@ -113,7 +117,7 @@ class ModelFields(FleshFields):
         self._set(_checked(self))
 
 
-def _checked(model: ModelFields) -> Fields:
+def _checked(model: ModelFields) -> Values:
     """Return all fields of a reduction in the precision that files keep.
 
     Raises
@@ -123,7 +127,7 @@ def _checked(model: ModelFields) -> Fields:
     """
     if model.interpolation not in INTERPOLATIONS:
         raise SuppleError(f'interpolation "{model.interpolation}"; use frames or world')
-    fields: Fields = {"parents": checked_tree(model.parents, model.n_poses)}
+    fields: Values = {"parents": checked_tree(model.parents, model.n_poses)}
     fields |= _bases(model)
     fields |= _cubature(model, fields)
     _check_stored(model, fields)
@@ -142,7 +146,7 @@ def _seed(seed: Any) -> int:
     return value
 
 
-def _bases(model: ModelFields) -> Fields:
+def _bases(model: ModelFields) -> Values:
     n, m = len(model.mesh.vertices), model.n_poses
     regions = tuple(rounded_region(region, n, model.fixed) for region in model.regions)
     if not regions or not len(regions) == len(model.bases) == len(model.basis_vertices):
@@ -177,7 +181,7 @@ def _bases(model: ModelFields) -> Fields:
 def _rounded(basis: NDArray[np.float32], bits: int) -> NDArray[np.float32]:
     if bits not in (16, 32):
         raise SuppleError(f"bases of {bits!r} bits; use 16 or 32")
-    return _frozen(rounded_basis(basis)) if bits == 16 else basis
+    return frozen(rounded_basis(basis)) if bits == 16 else basis
 
 
 def _stored_vertices(name: str, vertices: NDArray, listed: Any) -> Ints:
@@ -203,7 +207,7 @@ def _rotations(model: ModelFields, m: int, b: int) -> NDArray[np.float32] | None
         raise SuppleError("vertex rotations of the neutral pose must be none, (0, 0, 0, 1)")
     exact = turns.copy()
     exact[0] = [0, 0, 0, 1]
-    return _frozen(exact)
+    return frozen(exact)
 
 
 def _products(model: ModelFields, m: int, r: int) -> NDArray[np.float32]:
@@ -218,9 +222,9 @@ def _products(model: ModelFields, m: int, r: int) -> NDArray[np.float32]:
     return products
 
 
-def _cubature(model: ModelFields, fields: Fields) -> Fields:
+def _cubature(model: ModelFields, fields: Values) -> Values:
     mesh, m = model.mesh, model.n_poses
-    found: Fields = {}
+    found: Values = {}
     for kind, points, count in (
         ("elastic", "tets", len(mesh.tets)),
         ("inertial", "vertices", len(mesh.vertices)),
@@ -241,7 +245,7 @@ def _cubature(model: ModelFields, fields: Fields) -> Fields:
     return found | {"inertial_corrections": rows}
 
 
-def _stiffness_corrections(model: ModelFields, m: int, r: int) -> Fields:
+def _stiffness_corrections(model: ModelFields, m: int, r: int) -> Values:
     ends = np.asarray(model.correction_ends)
     if ends.ndim != 2 or ends.shape[1] != 2 or ends.dtype.kind not in "iu":
         raise SuppleError(f"pairs of poses of shape {ends.shape}; expected (pairs, 2) numbers")
@@ -253,10 +257,10 @@ def _stiffness_corrections(model: ModelFields, m: int, r: int) -> Fields:
     if given is not None:
         shape = (m + len(ends), r * (r + 1) // 2)
         given = stored_array("corrections of the stiffness", given, shape)
-    return {"stiffness_corrections": given, "correction_ends": _frozen(ends.astype(np.int32))}
+    return {"stiffness_corrections": given, "correction_ends": frozen(ends.astype(np.int32))}
 
 
-def _check_stored(model: ModelFields, fields: Fields) -> None:
+def _check_stored(model: ModelFields, fields: Values) -> None:
     """Refuse bases that are missing where the skin or cubature needs them: that would be silent."""
     carrying = model.embedding_vertices[model.embedding_weights != 0]
     corners = model.mesh.tets[fields["elastic_tets"]].ravel()
@@ -270,6 +274,59 @@ def _check_stored(model: ModelFields, fields: Fields) -> None:
             )
 
 
-def _frozen(array: NDArray) -> NDArray:
-    array.flags.writeable = False
-    return array
+def rounded_region(region: Region, n_vertices: int, fixed: Ints) -> Region:
+    """Return the region with weights that float32 holds; its vertices are there, and free."""
+    if region.vertices[-1] >= n_vertices:
+        raise SuppleError(
+            f'region "{region.name}" has vertex {region.vertices[-1]} of {n_vertices}'
+        )
+    if np.isin(region.vertices, fixed).any():
+        raise SuppleError(f'region "{region.name}" has vertices that are fixed; leave them out')
+    return Region(str(region.name), region.vertices, rounded(region.weights).astype(np.float64))
+
+
+def checked_tree(parents: ArrayLike, count: int) -> Ints:
+    """Return parents of an alignment tree, (count,) int32: pose 0 is its root, with −1."""
+    given = np.asarray(parents)
+    if given.shape != (count,) or given.dtype.kind not in "iu":
+        raise SuppleError(f"the alignment tree must name a parent for each of {count} poses")
+    tree = given.astype(np.int32)
+    if tree[0] != -1 or (count > 1 and not (tree[1:].min() >= 0 and tree[1:].max() < count)):
+        raise SuppleError("the alignment tree must have pose 0 as its only root")
+    above = np.arange(count)
+    for _ in range(count):
+        above = np.where(above > 0, tree[above], 0)
+    if above.any():
+        raise SuppleError("the alignment tree goes in a circle")
+    tree.flags.writeable = False
+    return tree
+
+
+def checked_report(report: Mapping[str, Any]) -> dict[str, Any]:
+    """Return figures that JSON can carry, as JSON carries them."""
+    try:
+        text = json.dumps(report, allow_nan=False, sort_keys=True)
+        found = json.loads(text)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise SuppleError(f"a model's report must be plain, finite figures ({error})") from error
+    if not isinstance(found, dict) or len(text) > LONGEST_REPORT:
+        raise SuppleError("a model's report must be a dict of figures, below a megabyte")
+    return found
+
+
+def checked_extras(extras: Mapping[str, NDArray]) -> dict[str, NDArray]:
+    """Return arrays of other engines, "<engine>.<name>": finite, of a type that files have."""
+    found = {}
+    for name in sorted(extras):
+        array = np.array(extras[name], order="C")
+        if not EXTRA_NAME.fullmatch(str(name)) or len(name) > 100:
+            raise SuppleError(f'extra array "{name}"; call it <engine>.<name>, in small letters')
+        if array.dtype not in EXTRA_TYPES:
+            raise SuppleError(
+                f'extra array "{name}" is {array.dtype}; use float32, float64 or int32'
+            )
+        if not np.isfinite(array).all():
+            raise SuppleError(f'extra array "{name}" is not finite everywhere')
+        array.flags.writeable = False
+        found[name] = array
+    return found

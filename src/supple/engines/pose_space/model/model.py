@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from supple.arrays import Floats
+from supple.checks import numbers
 from supple.elastic.material import Material
+from supple.engines.common.flesh_fields import built_flesh
+from supple.engines.common.model_file import part_sizes
 from supple.engines.pose_space.interpolation import interpolated_basis
-from supple.engines.pose_space.model.built_fields import built_fields
 from supple.engines.pose_space.model.fields import ModelFields
-from supple.engines.pose_space.model.model_file import part_sizes, read_model, write_model
 from supple.errors import SuppleError
+from supple.mesh.tets import TetMesh
 from supple.mesh.topology import counted
 from supple.reduction.regions.region import Region
 from supple.rig.poses.pose_weights import PoseWeights
@@ -151,26 +152,76 @@ class PoseSpaceModel(ModelFields):
         """Return bytes that each part of the model takes in a file."""
         return part_sizes(self)
 
-    def save(self, path: str | Path) -> None:
-        """Write the model to a file: the same model gives the same bytes; see `load`."""
-        write_model(self, path)
 
-    @classmethod
-    def load(cls, path: str | Path, rig: Rig | None = None) -> PoseSpaceModel:
-        """Read a model that `save` wrote.
+def _needed_vertices(region: Region, *lists: ArrayLike) -> Ints:
+    """Return the region's vertices that are in one of the lists, ascending.
 
-        Parameters
-        ----------
-        path
-            The file. All of it is checked, and nothing in it is run.
-        rig
-            Rig of the surface, for a model of a black box (`FunctionRig`, or a class of your
-            own), which no file can hold. Other models bring their rig, and one given must be
-            the same.
+    Bases are stored there only: at what carries the skin, and at cubature points.
+    """
+    wanted = np.concatenate([np.asarray(each, np.int64).ravel() for each in lists])
+    return np.intersect1d(region.vertices, wanted).astype(np.int32)
 
-        Raises
-        ------
-        SuppleError
-            If the file is cut off, edited or of another version, or a rig is missing.
-        """
-        return read_model(cls, path, rig)
+
+def packed_products(products: ArrayLike) -> Floats:
+    """Return upper triangles, row by row, (…, r(r+1)/2), of symmetric matrices (…, r, r)."""
+    given = numbers("mass products", products)
+    if given.ndim < 2 or given.shape[-1] != given.shape[-2]:
+        raise SuppleError(f"mass products of shape {given.shape}; expected (pairs, r, r)")
+    return given[..., *np.triu_indices(given.shape[-1])]
+
+
+def built_fields(
+    *,
+    rig: Any,
+    tet_rig: Any,
+    embedding: Any,
+    material: Material | Sequence[Material],
+    pose_weights: Any,
+    regions: tuple[Region, ...],
+    bases: Sequence[Sequence[ArrayLike]],
+    rotations: ArrayLike | None,
+    mass_products: ArrayLike,
+    mesh: TetMesh,
+    elastic_tets: ArrayLike,
+    inertial_vertices: ArrayLike,
+    **others: Any,
+) -> dict[str, Any]:
+    """Return the fields of a model; see `PoseSpaceModel.make`."""
+    fields = others | built_flesh(
+        rig=rig,
+        tet_rig=tet_rig,
+        embedding=embedding,
+        material=material,
+        pose_weights=pose_weights,
+        mesh=mesh,
+    )
+    carrying = fields["embedding_vertices"][fields["embedding_weights"] != 0]
+    corners = mesh.tets[np.asarray(elastic_tets, np.int64)]
+    stored = tuple(_needed_vertices(r, carrying, corners, inertial_vertices) for r in regions)
+    fields |= {
+        "regions": regions,
+        "basis_vertices": stored,
+        "bases": _stored_bases(bases, regions, stored),
+        "rotations": None,
+        "mass_products": packed_products(mass_products),
+        "elastic_tets": elastic_tets,
+        "inertial_vertices": inertial_vertices,
+    }
+    if rotations is not None:
+        quaternions = numbers("vertex rotations", rotations)
+        fields["rotations"] = quaternions[:, np.unique(np.concatenate(stored))]
+    return fields
+
+
+def _stored_bases(
+    bases: Sequence[Sequence[ArrayLike]], regions: tuple[Region, ...], stored: tuple[Ints, ...]
+) -> tuple[Floats, ...]:
+    """Return for each region (m, k, 3, r) the poses' bases at the vertices that are stored."""
+    for pose, parts in enumerate(bases):
+        if len(parts) != len(regions):
+            raise SuppleError(f"pose {pose} has {len(parts)} bases for {len(regions)} regions")
+    found = []
+    for at, (region, vertices) in enumerate(zip(regions, stored, strict=True)):
+        rows = np.searchsorted(region.vertices, vertices)
+        found.append(np.stack([np.asarray(parts[at])[rows] for parts in bases]))
+    return tuple(found)

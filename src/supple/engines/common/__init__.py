@@ -1,0 +1,1 @@
+"""Parts that several engines share: base of simulators, their states, stage histories."""
