@@ -6,16 +6,16 @@ from supple.lazy_imports import lazy_imports
 
 if TYPE_CHECKING:
     from supple.dynamics.implicit import StepReport
-    from supple.dynamics.integrators import INTEGRATORS, Integrator
+    from supple.dynamics.integrators import INTEGRATORS, Integrator, StageCoefficients
     from supple.dynamics.rigid_object import RigidObject
 
-__all__ = ["INTEGRATORS", "Integrator", "RigidObject", "StepReport"]
+__all__ = ["INTEGRATORS", "Integrator", "RigidObject", "StageCoefficients", "StepReport"]
 
 __getattr__ = lazy_imports(
     __name__,
     {
         "implicit": "StepReport",
-        "integrators": "INTEGRATORS Integrator",
+        "integrators": "INTEGRATORS Integrator StageCoefficients",
         "rigid_object": "RigidObject",
     },
 )

@@ -1,10 +1,8 @@
 """The table of time integrators, which all engines read.
 
 One implicit stage makes all of them. It starts from a displacement u* and velocity v* and lasts τ:
-M (v⁺ − v*)/τ = F(u⁺, v⁺) with u⁺ = u* + τ v⁺. Backward Euler is a stage of h; implicit Newmark
-with β = ¼, γ = ½ (barbic2005 App. C) half an explicit step followed by a stage of h/2; the
-implicit midpoint rule a stage of h/2 followed by as much again without forces; and the second
-backward differentiation formula a stage of 2h/3 from a start that looks back one more step:
+M (v⁺ − v*)/τ = F(u⁺, v⁺) with u⁺ = u* + τ v⁺. An integrator is given by the coefficients of its
+start, u* = (c u − c⁻ u⁻)/d + λ v and v* = (c v − c⁻ v⁻)/d + λ a, and by τ:
 
 ==============  ===============================  =======================================
 backward Euler  (u, v, h)                        (u⁺, v⁺)
@@ -13,15 +11,15 @@ midpoint        (u, v, ½h)                       (2u⁺ − u, 2v⁺ − v)
 BDF2            ((4u − u⁻)/3, (4v − v⁻)/3, ⅔h)   (u⁺, v⁺)
 ==============  ===============================  =======================================
 
-Newmark keeps energy well and, like the trapezoidal rule it is, momentum at
-(u − ½hv, v − ½ha); midpoint keeps linear and angular momentum exactly. BDF2 damps what the step
-cannot resolve, as backward Euler does (both are L-stable), but what it can resolve far less:
-with θ = ωh, a mode loses θ⁴/4 of its amplitude a step, not θ²/2.
+Implicit Newmark has β = ¼, γ = ½ (barbic2005 App. C). It keeps energy well and, like the
+trapezoidal rule it is, momentum at (u − ½hv, v − ½ha). Midpoint keeps linear and angular momentum
+exactly. BDF2, the second backward differentiation formula, damps what the step cannot resolve, as
+backward Euler does (both are L-stable), but what it can resolve far less: with θ = ωh, a mode loses
+θ⁴/4 of its amplitude a step, not θ²/2.
 
-A new integrator is a function like those below and a row of `INTEGRATORS`. Engines on arrays
-(`supple.FullSimulator`, `ProjectedSimulator`) step with the row's function. Compiled engines read
-its numbers: Saint Venant–Kirchhoff bodies step any row that is `trapezoidal`, by its `stage` alone;
-pose-space steps rows with a `code`, which its kernel branches on.
+A new integrator is a function that returns `StageCoefficients`, and a row of `INTEGRATORS`. The
+engines full, pose-space, rig-space and soft-skeleton all read the coefficients. Saint
+Venant–Kirchhoff bodies step the rows that are `trapezoidal`.
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ from supple.checks import shown
 from supple.errors import SuppleError
 
 #: stage(u*, v*, τ) solves M (v⁺ − v*)/τ = F(u⁺, v⁺), u⁺ = u* + τ v⁺, and returns u⁺ and v⁺.
-Stage = Callable[[Floats, Floats, float], tuple[Floats, Floats]]
+SolveStage = Callable[[Floats, Floats, float], tuple[Floats, Floats]]
 #: Displacement, velocity and acceleration at the end of a step.
 StepEnd = tuple[Floats, Floats, Floats]
 
@@ -53,11 +51,23 @@ class StepStart(NamedTuple):
     """Displacement and velocity one step of h earlier; None in the first step."""
 
 
-#: step(stage, start, h) makes one step of h.
-StepFunction = Callable[[Stage, StepStart, float], StepEnd]
+class StageCoefficients(NamedTuple):
+    """Implicit stage of a step: it starts at (now·u − before·u⁻)/divisor + lead·v and lasts tau."""
 
-#: Numbers by which the pose-space kernel knows integrators.
-BACKWARD_EULER, NEWMARK, BDF2 = range(3)
+    now: float
+    before: float
+    divisor: float
+    """Dimensionless weights of the state now and a step earlier."""
+    lead: float
+    """Seconds of the explicit part of the step."""
+    tau: float
+    """Seconds of the implicit stage."""
+
+
+#: coefficients(h, ratio) of a step of h after one of h/ratio.
+CoefficientFunction = Callable[[float, float], StageCoefficients]
+#: step(stage, start, h) makes one step of h.
+StepFunction = Callable[[SolveStage, StepStart, float], StepEnd]
 
 
 @dataclass(frozen=True)
@@ -68,61 +78,102 @@ class Integrator:
     ----------
     name, about
         Name for `integrator=`, and a line for people.
-    step
-        Function that makes one step of h out of implicit stages; see `StepFunction`.
+    coefficients
+        Function of h and of the ratio of h to the step before; returns `StageCoefficients`. Methods
+        with `before` weights make their first step as backward Euler does.
     order
         Order of its error in h, where the rest shape does not accelerate.
-    stage
-        τ/h of its implicit stage; of the last where there are several.
+    error_constant
+        Function of the ratio of h to the step before; returns C of the error C hᵖ⁺¹ x⁽ᵖ⁺¹⁾ of a
+        step, for adaptive steps. None for an integrator without.
     forces_at
-        Part of the step, 0 to 1, at which its stages take the rest shape and what acts.
-    looks_back
-        Whether it uses displacement and velocity one step earlier.
-    uses_acceleration
-        Whether it uses the acceleration at the start of the step, so that the first one must be
-        solved for.
-    trapezoidal
-        Whether it is (1 − τ/h) of an explicit step followed by one stage of τ.
-    code
-        Number in the pose-space kernel; −1 where that has no branch for it.
+        Part of the step, 0 to 1, at which its stage takes the rest shape and external forces.
+    extrapolation
+        Factor e of a step that ends at e u⁺ − (e − 1) u.
+    several_stages
+        Step function of a method with more than one stage, which only the engine full and
+        `ProjectedSimulator` take. The coefficients are then those of its first stage.
     """
 
     name: str
     about: str
-    step: StepFunction
+    coefficients: CoefficientFunction
     order: int
-    stage: float = 1.0
+    error_constant: Callable[[float], float] | None = None
     forces_at: float = 1.0
-    looks_back: bool = False
-    uses_acceleration: bool = False
-    trapezoidal: bool = False
-    code: int = -1
+    extrapolation: float = 1.0
+    several_stages: StepFunction | None = None
+
+    def first_coefficients(self, h: float) -> StageCoefficients:
+        """Return the coefficients of a step that no other precedes."""
+        return _backward_euler(h, 1.0) if self.looks_back else self.coefficients(h, 1.0)
+
+    def step(self, stage: SolveStage, start: StepStart, h: float) -> StepEnd:
+        """Make one step of h on arrays; `stage` solves the implicit stages."""
+        if self.several_stages is not None:
+            return self.several_stages(stage, start, h)
+        first = start.before is None
+        coefficients = self.first_coefficients(h) if first else self.coefficients(h, 1.0)
+        now, before, divisor, lead, tau = coefficients
+        u, v = start.u, start.v
+        if start.before is not None and before != 0:
+            u, v = (
+                (now * x - before * y) / divisor for x, y in zip((u, v), start.before, strict=True)
+            )
+        if lead != 0:
+            u, v = u + lead * start.v, v + lead * start.a
+        u_end, v_end = stage(u, v, tau)
+        a_end = (v_end - v) / tau
+        if self.extrapolation != 1:
+            whole, back = self.extrapolation, self.extrapolation - 1
+            u_end, v_end = whole * u_end - back * start.u, whole * v_end - back * start.v
+        return u_end, v_end, a_end
+
+    @property
+    def stage(self) -> float:
+        """τ/h of its implicit stage."""
+        return self.coefficients(1.0, 1.0).tau
+
+    @property
+    def looks_back(self) -> bool:
+        """Whether it uses displacement and velocity one step earlier."""
+        return self.coefficients(1.0, 1.0).before != 0
+
+    @property
+    def uses_acceleration(self) -> bool:
+        """Whether it uses the acceleration at the start of the step.
+
+        Such methods do not damp what a step cannot resolve.
+        """
+        return self.coefficients(1.0, 1.0).lead != 0
+
+    @property
+    def compiled(self) -> bool:
+        """Whether compiled engines step it: one stage, forces at the end of the step."""
+        return self.forces_at == 1 and self.extrapolation == 1 and self.several_stages is None
+
+    @property
+    def trapezoidal(self) -> bool:
+        """Whether it is (1 − τ/h) of an explicit step followed by one stage of τ."""
+        unit = self.coefficients(1.0, 1.0)
+        return self.compiled and unit.before == 0 and abs(unit.lead + unit.tau - 1) < 1e-12
 
 
-def _backward_euler(stage: Stage, start: StepStart, h: float) -> StepEnd:
-    u, v = stage(start.u, start.v, h)
-    return u, v, (v - start.v) / h
+def _backward_euler(h: float, ratio: float) -> StageCoefficients:
+    return StageCoefficients(now=1.0, before=0.0, divisor=1.0, lead=0.0, tau=h)
 
 
-def _newmark(stage: Stage, start: StepStart, h: float) -> StepEnd:
-    half = 0.5 * h
-    v_start = start.v + half * start.a
-    u, v = stage(start.u + half * start.v, v_start, half)
-    return u, v, (v - v_start) / half
+def _newmark(h: float, ratio: float) -> StageCoefficients:
+    return StageCoefficients(now=1.0, before=0.0, divisor=1.0, lead=0.5 * h, tau=0.5 * h)
 
 
-def _midpoint(stage: Stage, start: StepStart, h: float) -> StepEnd:
-    half = 0.5 * h
-    u, v = stage(start.u, start.v, half)
-    return 2 * u - start.u, 2 * v - start.v, (v - start.v) / half
+def _midpoint(h: float, ratio: float) -> StageCoefficients:
+    return StageCoefficients(now=1.0, before=0.0, divisor=1.0, lead=0.0, tau=0.5 * h)
 
 
-def _bdf2(stage: Stage, start: StepStart, h: float) -> StepEnd:
-    if start.before is None:  # a first step of first order leaves the method of second
-        return _backward_euler(stage, start, h)
-    tau, v_start = 2 * h / 3, (4 * start.v - start.before[1]) / 3
-    u, v = stage((4 * start.u - start.before[0]) / 3, v_start, tau)
-    return u, v, (v - v_start) / tau
+def _bdf2(h: float, ratio: float) -> StageCoefficients:
+    more, whole = 1.0 + ratio, 1.0 + 2.0 * ratio
+    return StageCoefficients(more * more, ratio * ratio, whole, lead=0.0, tau=more * h / whole)
 
 
 #: Integrators by name, the most robust first. A new one is a function and a row.
@@ -134,35 +185,23 @@ INTEGRATORS: dict[str, Integrator] = {
             "robust; damps on its own, the more the longer the step",
             _backward_euler,
             order=1,
-            trapezoidal=True,
-            code=BACKWARD_EULER,
+            error_constant=lambda ratio: 0.5,
         ),
-        Integrator(
-            "newmark",
-            "second order, keeps energy",
-            _newmark,
-            order=2,
-            stage=1 / 2,
-            uses_acceleration=True,
-            trapezoidal=True,
-            code=NEWMARK,
-        ),
+        Integrator("newmark", "second order, keeps energy", _newmark, order=2),
         Integrator(
             "midpoint",
             "second order, keeps linear and angular momentum to rounding",
             _midpoint,
             order=2,
-            stage=1 / 2,
             forces_at=1 / 2,
+            extrapolation=2.0,
         ),
         Integrator(
             "bdf2",
             "second order, damps only what the step cannot resolve",
             _bdf2,
             order=2,
-            stage=2 / 3,
-            looks_back=True,
-            code=BDF2,
+            error_constant=lambda ratio: (1 + ratio) ** 2 / (6 * ratio * (1 + 2 * ratio)),
         ),
     )
 }
@@ -178,19 +217,24 @@ def integrator_named(
     name
         As in `INTEGRATORS`.
     fits
-        Which rows an engine can step with; by default all.
+        Condition on the rows that an engine can step with; by default all are accepted.
 
     Raises
     ------
     SuppleError
-        For a name that is none of those; it lists them.
+        For a name that is not in the table; the message lists the names.
 
     Examples
     --------
     >>> integrator_named("newmark").order
     2
     """
-    known = [each for each, row in INTEGRATORS.items() if fits(row)]
-    if not isinstance(name, str) or name not in known:
-        raise SuppleError(f"no integrator {shown(name, 40)}; there are {', '.join(known)}")
+    names = [each for each, row in INTEGRATORS.items() if fits(row)]
+    if not isinstance(name, str) or name not in names:
+        raise SuppleError(f"no integrator {shown(name, 40)}; there are {', '.join(names)}")
     return INTEGRATORS[name]
+
+
+def compiled_integrator(name: Any) -> Integrator:
+    """Return the row of an integrator that compiled engines step."""
+    return integrator_named(name, lambda row: row.compiled)

@@ -114,7 +114,7 @@ class CharacterEngine(Protocol):
     def surface(self, out: Singles | None = None) -> Singles:
         """Return the skin in the world, (n̄, 3) float32."""
 
-    def carry(
+    def teleport(
         self, pose: Given = None, root: Given = None, *, before: Before | None = None
     ) -> None:
         """Go to a pose and root with the flesh as it is in the root's frame: no inertia acts."""

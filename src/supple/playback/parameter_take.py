@@ -127,7 +127,7 @@ class ParameterTake:
             self.tell(step / count, "settling")
             if still * simulator.dt >= STILL_FOR:
                 break
-        simulator.carry(*first, before=pose_before(motion, 0))
+        simulator.teleport(*first, before=pose_before(motion, 0))
 
     def _cycle(self, kept: Floats) -> float:
         """Record a cycle over the last, of which `kept` stays; return how far apart they are."""

@@ -163,7 +163,7 @@ class Player:
             return None
         if frame in self._table.steps.jumps:
             before = self._table.before_step(frame)
-            self.simulator.carry(pose, root, before=self._walked(before))
+            self.simulator.teleport(pose, root, before=self._walked(before))
             self.frame = frame
             return None
         told = {"ahead": self._after(frame)} if self._ahead else {}
@@ -222,7 +222,7 @@ class Player:
         displacement = self._table.displacement
         if displacement is None:
             first = self.motion.poses[0], self.motion.roots[0]
-            self.simulator.carry(*first, before=self._table.before)
+            self.simulator.teleport(*first, before=self._table.before)
         elif not np.array_equal(displacement, np.eye(4)):
             self._moved = displacement @ self._moved
             # Rounding must not pile up over an evening of cycles.

@@ -149,7 +149,7 @@ def test_forces_in_the_world_push_a_turned_character_as_turned_forces_push_an_up
 def test_a_force_on_the_skin_is_felt_by_the_tets_that_carry_it():
     """Its virtual work is the same: the sum of forces on the tets is the force."""
     simulator = FullSimulator(bar())
-    load = simulator._skin_load({3: [1.0, 2.0, 3.0], 4: [0.0, 0.0, 1.0]})
+    load = simulator._skin_load(simulator._inputs.forces({3: [1.0, 2.0, 3.0], 4: [0.0, 0.0, 1.0]}))
     np.testing.assert_allclose(load.sum(axis=0), [1, 2, 4], atol=1e-12)
     moved = np.random.default_rng(0).normal(size=load.shape)
     skin = bar().embedding @ moved

@@ -19,7 +19,7 @@ from helpers.build_samples import stepped_model
 from supple import Crowd
 from supple.engines.pose_space.runtime import RuntimeModel
 from supple.engines.pose_space.simulator import PoseSpaceSimulator
-from supple.engines.pose_space.state import State, states_of
+from supple.engines.pose_space.state import BodyState, states_of
 from supple.mesh.obstacles import Plane
 
 Floats = NDArray[np.float64]
@@ -149,7 +149,7 @@ def test_copies_share_the_models_tables_and_keep_what_was_put_on_them():
 
 @pytest.mark.parametrize("how", ["deepcopy", "pickle"])
 def test_copied_states_are_rows_of_arrays_they_share(how):
-    states: list[State] = states_of(RuntimeModel.of(stepped_model("bar")), 3)
+    states: list[BodyState] = states_of(RuntimeModel.of(stepped_model("bar")), 3)
     twins = COPIES[how](states)
     assert twins[0].bound is twins[2].bound is not states[0].bound
     for i, twin in enumerate(twins):

@@ -140,10 +140,10 @@ def system_of_contacts(simulator: PoseSpaceSimulator, q: np.ndarray):
     contact.detect(state.q, state.v, state.root, stepper._placement, work)
     work.system.external[:] = 0
     contact.press(state.contact, work, stepper._blas)
-    upper, stretch = np.triu(work.system.contact), work.blend.stretch
+    upper, column_scale = np.triu(work.system.contact), work.blend.column_scale
     stiffness = upper + np.triu(upper, 1).T
-    force = work.system.external - stiffness @ (stretch * q)
-    return stretch * force, stretch[:, None] * stiffness * stretch
+    force = work.system.external - stiffness @ (column_scale * q)
+    return column_scale * force, column_scale[:, None] * stiffness * column_scale
 
 
 @pytest.mark.parametrize(

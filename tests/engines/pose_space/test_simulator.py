@@ -356,7 +356,7 @@ def test_weights_are_the_models_and_masses_one_at_every_pose():
         mass = np.repeat(mass_of(model), 3)
         np.testing.assert_allclose((mass[:, None] * columns**2).sum(axis=0), 1, atol=1e-4)
         diagonal = blend.mass[np.cumsum(np.r_[0, model.n_modes - at[:-1]])]
-        np.testing.assert_allclose(diagonal * blend.stretch**2, 1, rtol=1e-6)
+        np.testing.assert_allclose(diagonal * blend.column_scale**2, 1, rtol=1e-6)
 
 
 def mass_of(model: PoseSpaceModel) -> Floats:

@@ -14,10 +14,10 @@ import pytest
 import supple
 from helpers.rig_space_samples import belly, belly_options, trunk, trunk_options
 from supple.dynamics.integrators import INTEGRATORS
+from supple.engines.common.stage_history import History
 from supple.engines.rig_space.error_control import MOST_SUBSTEPS
 from supple.engines.rig_space.model import RigSpaceModel
 from supple.engines.rig_space.simulator import RigSpaceSimulator
-from supple.engines.rig_space.stage_history import History
 from supple.errors import SuppleError
 
 #: True errors are within this factor of the tolerance, of bodies whose swings last for a second.

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from supple.arrays import Floats, Singles
-from supple.checks import checked_array, checked_number, checked_whole_numbers, shown
+from supple.checks import checked_number, checked_whole_numbers, shown
 from supple.dynamics.between_poses import PoseTrack
 from supple.dynamics.character_inputs import (
     Before,
@@ -18,7 +19,6 @@ from supple.dynamics.character_inputs import (
     Forces,
     Given,
     checked_factors,
-    checked_stiffness,
 )
 from supple.dynamics.implicit import StepReport
 from supple.dynamics.motion_steps import MotionSteps, motion_steps
@@ -26,6 +26,8 @@ from supple.dynamics.root_frame import acting_gravity, checked_gravity_mode, to_
 from supple.elastic.body import ElasticBody
 from supple.elastic.material import Material
 from supple.engines.common.flesh_fields import FleshFields
+from supple.engines.common.simulator import CharacterSimulator, Loads
+from supple.engines.common.state import State
 from supple.engines.full.full_body import FullBodySimulator
 from supple.errors import SuppleError
 from supple.mesh.obstacles import Obstacle
@@ -41,7 +43,7 @@ FLATTEST = 0.01
 _STATE = ("pose", "root", "rest", "_rest_before", "_u", "_v", "_a")
 
 
-class FullCharacterSimulator(FullBodySimulator):
+class FullCharacterSimulator(FullBodySimulator, CharacterSimulator):
     """Simulator of all tets of a character; `supple.FullSimulator` makes one of a model.
 
     M ü + D u̇ + f(x + u, x) = f_ext − M ẍ in the world, with x = R Φ(p) + t the rest shape that
@@ -79,6 +81,9 @@ class FullCharacterSimulator(FullBodySimulator):
         tolerance.
     """
 
+    time: float = 0.0
+    _varying: ClassVar = ("before",)
+
     def __init__(
         self,
         model: FleshFields,
@@ -105,7 +110,7 @@ class FullCharacterSimulator(FullBodySimulator):
         if not 1 <= self.substeps <= MOST_SUBSTEPS:
             raise SuppleError(f"substeps must be 1 to {MOST_SUBSTEPS:,}, not {substeps}")
         self.model, self.gravity_mode = model, checked_gravity_mode(gravity_mode)
-        self._stiffness, self._acceleration_limit = 1.0, np.inf
+        self._acceleration_limit = np.inf
         if not (isinstance(acceleration_limit, float) and acceleration_limit == np.inf):
             self._acceleration_limit = checked_number("acceleration_limit", acceleration_limit)
         if not self._acceleration_limit > 0:
@@ -137,26 +142,31 @@ class FullCharacterSimulator(FullBodySimulator):
     def reset(  # type: ignore[override]
         self, pose: Given = None, root: Given = None, *, before: Before | None = None
     ) -> None:
-        """Start anew, undeformed.
-
-        Parameters
-        ----------
-        pose, root
-            Pose (s,), by default the rest pose, and root (4, 4), by default the identity.
-        before
-            Pose and root one `dt` earlier, which say how fast the body moves; by default it
-            rests.
-        """
+        """Start anew, undeformed; as `CharacterSimulator.reset`."""
         with self._undone_on_failure():
-            there, place, past = self._inputs.start(pose, root, before)
-            self.pose, self.root = there.copy(), place.copy()
-            self._follow_material(self.pose)
-            rest, earlier = self._shape(self.pose, self.root), None
-            self._track = PoseTrack(self.pose, self.root)
-            if past is not None:
-                self._track = PoseTrack.moving(*past, self.pose, self.root)
-                earlier = rest - (rest - self._shape(*past)) / self.substeps
-            super().reset(rest=rest, rest_before=earlier)
+            CharacterSimulator.reset(self, pose, root, before=before)
+
+    def _start(
+        self,
+        pose: Floats,
+        root: Floats,
+        before: tuple[Floats, Floats] | None,
+        *,
+        keep_flesh: bool,
+    ) -> None:
+        kept = (self.root, self._u, self._v) if keep_flesh else None
+        self.pose, self.root = pose.copy(), root.copy()
+        self._follow_material(self.pose)
+        rest, earlier = self._shape(self.pose, self.root), None
+        self._track = PoseTrack(self.pose, self.root)
+        if before is not None:
+            self._track = PoseTrack.moving(*before, self.pose, self.root)
+            earlier = rest - (rest - self._shape(*before)) / self.substeps
+        FullBodySimulator.reset(self, rest=rest, rest_before=earlier)
+        if kept is not None:
+            last_root, u, v = kept
+            turn = self.root[:3, :3] @ last_root[:3, :3].T
+            self._u, self._v = u @ turn.T, v @ turn.T
 
     def step(  # type: ignore[override]
         self,
@@ -185,45 +195,42 @@ class FullCharacterSimulator(FullBodySimulator):
             For anything that cannot be; the state is then left as it was.
         """
         with self._undone_on_failure():
-            there = self._inputs.pose(pose, self.pose)
-            turned = self._inputs.root(root, self.root)
-            load, later = self._skin_load(forces), None
+            target = self._inputs.pose(pose, self.pose)
+            target_root = self._inputs.root(root, self.root)
+            loads = None if forces is None else self._inputs.forces(forces)
+            later = None
             if ahead is not None:
-                later = self._inputs.earlier(ahead, there, turned)
+                later = self._inputs.earlier(ahead, target, target_root)
                 if self.substeps > 1:
                     raise SuppleError("a step with sub-steps does not look ahead; use a smaller dt")
-            self._track = self._track.fork()
-            report = StepReport(converged=True)
-            for at, placed in self._track.towards(there, turned, self.substeps):
-                shape = self._shape(at, placed)
-                coming = None if later is None else self._look(*later)
-                self._substep(at, placed, shape, load, coming, report)
-            report.time = self.time
-            return report
+            return self.advance(target, target_root, loads, later)
 
-    def carry(
+    def advance(
+        self,
+        pose: Floats,
+        root: Floats,
+        loads: Loads | None,
+        later: tuple[Floats, Floats] | None = None,
+    ) -> StepReport:
+        """Advance the state by `dt`; `later` are pose and root one `dt` after, where known."""
+        load = self._skin_load(loads)
+        self._track = self._track.fork()
+        report = StepReport(converged=True)
+        for at, placed in self._track.towards(pose, root, self.substeps):
+            shape = self._shape(at, placed)
+            coming = None if later is None else self._look(*later)
+            self._substep(at, placed, shape, load, coming, report)
+        report.time = self.time
+        return report
+
+    def teleport(
         self, pose: Given = None, root: Given = None, *, before: Before | None = None
     ) -> None:
-        """Go to a pose and root with the flesh as it is in the root's frame: no inertia acts.
+        """Go to a pose and root with the flesh as it is; as `CharacterSimulator.teleport`."""
+        with self._undone_on_failure():
+            CharacterSimulator.teleport(self, pose, root, before=before)
 
-        Parameters
-        ----------
-        pose, root, before
-            As for `reset`.
-        """
-        here, u, v = self.root, self._u, self._v
-        self.reset(pose, root, before=before)
-        turn = self.root[:3, :3] @ here[:3, :3].T
-        self._u, self._v = u @ turn.T, v @ turn.T
-
-    @property
-    def stiffness(self) -> float:
-        """Factor on the model's stiffness, to be set between steps."""
-        return self._stiffness
-
-    @stiffness.setter
-    def stiffness(self, factor: float) -> None:
-        self._stiffness = checked_stiffness(factor)
+    def _apply_stiffness(self) -> None:
         self.body.set_material(self._material(self.pose))
 
     @property
@@ -254,30 +261,25 @@ class FullCharacterSimulator(FullBodySimulator):
         target[...] = moved
         return target
 
-    def state(self) -> dict[str, Floats]:
-        """Return all that later steps depend on, to the bit; `resume` takes it."""
-        found = {name: getattr(self, name).copy() for name in _STATE}
-        found["counts"] = np.array([self.time, float(self.unconverged_steps)])
-        found["track"] = self._track.slopes
+    def _state_arrays(self) -> dict[str, NDArray[Any]]:
+        arrays = {name: getattr(self, name) for name in _STATE}
+        arrays["counts"] = np.array([self.time, float(self.unconverged_steps)])
+        arrays["track"] = self._track.slopes
         if self._before is not None:
-            found["before"] = np.stack(self._before)
-        return found
+            arrays["before"] = np.stack(self._before)
+        return arrays
 
-    def resume(self, state: Mapping[str, ArrayLike]) -> None:
-        """Go on from a state that a simulator of the same model and options was in."""
-        shapes = {name: getattr(self, name).shape for name in _STATE} | {"counts": (2,)}
-        shapes["track"] = self._track.slopes.shape
-        if "before" in state:
-            shapes["before"] = (2, *self._u.shape)
-        found = {name: checked_array(name, state[name], shape) for name, shape in shapes.items()}
+    def _set_state(self, state: State) -> None:
+        if "before" in state and state["before"].shape != (2, *self._u.shape):
+            raise SuppleError(f"before of the state must have shape {(2, *self._u.shape)}")
         with self._undone_on_failure():
             for name in _STATE:
-                setattr(self, name, found[name].copy())
+                setattr(self, name, state[name].copy())
             self._before = None
-            if "before" in found:
-                self._before = found["before"][0].copy(), found["before"][1].copy()
-            self.time, self.unconverged_steps = float(found["counts"][0]), int(found["counts"][1])
-            self._track = PoseTrack.resumed(self.pose, self.root, found["track"])
+            if "before" in state:
+                self._before = state["before"][0].copy(), state["before"][1].copy()
+            self.time, self.unconverged_steps = float(state["counts"][0]), int(state["counts"][1])
+            self._track = PoseTrack.resumed(self.pose, self.root, state["track"])
             self._follow_material(self.pose)
 
     def run(
@@ -337,7 +339,7 @@ class FullCharacterSimulator(FullBodySimulator):
         jumps = index in steps.jumps
         if index == 0 or index in fine.cuts or jumps:
             time, unconverged = (0.0, 0) if index == 0 else (self.time, self.unconverged_steps)
-            (self.carry if jumps else self.reset)(pose, root)
+            (self.teleport if jumps else self.reset)(pose, root)
             if not last:
                 # As fast as from here on.
                 ahead = self._look(fine.poses[index + 1], fine.roots[index + 1])
@@ -412,14 +414,14 @@ class FullCharacterSimulator(FullBodySimulator):
         acting = acting_gravity(self.gravity_mode, self.gravity, self.root)
         return (self.mass @ np.tile(acting, self.body.n_vertices)).reshape(-1, 3)
 
-    def _skin_load(self, forces: Forces | None) -> Floats:
+    def _skin_load(self, loads: Loads | None) -> Floats:
         """Aᵀ f: forces on the skin as forces on the tets that carry it, (n, 3)."""
-        if forces is None:
+        if loads is None:
             return np.zeros_like(self.body.rest)
-        acting = np.zeros(self.model.surface.vertices.shape)
-        vertices, given = self._inputs.forces(forces)
-        acting[vertices] = given
-        return self._spread @ acting
+        forces = np.zeros(self.model.surface.vertices.shape)
+        vertices, values = loads
+        forces[vertices] = values
+        return self._spread @ forces
 
     @contextmanager
     def _undone_on_failure(self) -> Iterator[None]:

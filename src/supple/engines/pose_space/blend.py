@@ -79,7 +79,7 @@ class Blend(NamedTuple):
     mass: Singles
     correction: Singles
     """(r(r+1)/2,) packed M̂ and ΔK."""
-    stretch: Floats
+    column_scale: Floats
     """(r,) ϒ, which gives the blended columns unit mass-norm (xu2016 eq. 15)."""
 
     @classmethod
@@ -114,7 +114,7 @@ class Blend(NamedTuple):
             inertial=np.zeros(inertial.plain.shape[1], np.float32),
             mass=np.zeros(packed, np.float32),
             correction=np.zeros(packed, np.float32),
-            stretch=np.ones(n_modes),
+            column_scale=np.ones(n_modes),
         )
 
 
@@ -191,11 +191,11 @@ def blend_mass(tables: PoseTables, blend: Blend) -> None:
     if len(tables.corrections):
         _correction_shares(weights, tables.ends, blend.corrections)
         blend_rows(tables.corrections, blend.corrections, blend.active, blend.correction)
-    n, at = len(blend.stretch), 0
+    n, at = len(blend.column_scale), 0
     for i in range(n):
         # Column norms of the blend (xu2016 eq. 15); a column that cancels is left as it is.
         own = blend.mass[at]
-        blend.stretch[i] = 1 / math.sqrt(own) if own > 1e-12 else 1.0
+        blend.column_scale[i] = 1 / math.sqrt(own) if own > 1e-12 else 1.0
         at += n - i
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from supple.arrays import Floats, Singles
 from supple.checks import checked_array, checked_whole_numbers, numbers
 from supple.dynamics.character_inputs import CharacterInputs
-from supple.engines.pose_space.copying import Copyable
+from supple.engines.common.simulator import Copyable
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.engines.pose_space.runtime import Frames, RuntimeModel
 from supple.engines.pose_space.simulator import limit_names
@@ -22,7 +22,7 @@ from supple.engines.pose_space.state import states_of
 from supple.engines.pose_space.step_options import StepOptions
 from supple.engines.pose_space.stepper import Stepper
 from supple.errors import SuppleError
-from supple.mesh.obstacles import Obstacle, checked_obstacles
+from supple.mesh.obstacles import checked_obstacles
 
 #: All states together take no more memory than this.
 LARGEST_CROWD = 4 * 2**30
@@ -62,6 +62,7 @@ class Crowd(Copyable):
     """
 
     _rebuilt: ClassVar = ("model", "_inputs", "_steppers", "_pool")
+    _shared: ClassVar = ("runtime",)
 
     def __init__(
         self,
@@ -87,19 +88,17 @@ class Crowd(Copyable):
         count = min(wanted, self.n)
         ends = np.linspace(0, self.n, count + 1).round().astype(int)
         self._shares = [range(a, b) for a, b in pairwise(ends)]
-        self._rebuild(obstacles)
+        self._obstacles = checked_obstacles(obstacles)
+        self._rebuild()
         self._states = states_of(self.runtime, self.n)
         self.reset()
 
-    def _rebuild(self, obstacles: Iterable[Obstacle]) -> None:
+    def _rebuild(self) -> None:
         self.model = self.runtime.model
         self._inputs = CharacterInputs(self.model, self.model.pose_weights.scales)
-        listed, count = checked_obstacles(obstacles), len(self._shares)
+        listed, count = self._obstacles, len(self._shares)
         self._steppers = [Stepper(self.runtime, self.options, listed, BATCH) for _ in range(count)]
         self._pool = ThreadPoolExecutor(count) if count > 1 else None
-
-    def _all_obstacles(self) -> tuple[Obstacle, ...]:
-        return self._steppers[0].obstacles
 
     def __repr__(self) -> str:
         return f"Crowd({self.model!r}, {self.n})"
@@ -177,7 +176,7 @@ class Crowd(Copyable):
             if skins is not None:
                 stepper.surface(states[0], skins[members[0]])
 
-        pushed = bool(acting or self._steppers[0].obstacles)
+        pushed = bool(acting or self._obstacles)
         self._all(step, 1 if pushed or skins is not None else BATCH)
         return tuple(limit_names(state.limits) for state in self._states)
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from supple.arrays import Floats, Ints, Singles
 from supple.compiled.jit import compiled_fused, compiled_sums
 from supple.compiled.simd import add_three_rows
+from supple.dynamics.integrators import StageCoefficients
 
 NEGLIGIBLE = 1e-7
 #: Accelerations below this, in m/s², are what differences of equal numbers leave.
@@ -39,20 +40,49 @@ class InertialTables(NamedTuple):
     """(c′,) in kg."""
 
 
-#: A stage of an integrator, that starts at a u + b u⁻ with the velocity a v + b v⁻ and lasts τ of a
-#: step of h, as (a, b, τ, h).
-Stage = tuple[float, float, float, float]
+class PointStage(NamedTuple):
+    """Stage of an integrator as `PointHistory` takes it: it starts at now·x + before·x⁻."""
+
+    now: float
+    before: float
+    """Weights of positions and velocities at the end of the last two steps; their sum is 1."""
+    tau: float
+    h: float
+    """Seconds of the stage and of the step."""
+
+    @classmethod
+    def of(cls, stage: StageCoefficients, h: float) -> Self:
+        """Convert the coefficients of a step of h."""
+        return cls(stage.now / stage.divisor, 0.0 - stage.before / stage.divisor, stage.tau, h)
 
 
-class Moving(NamedTuple):
-    """Points in the world, (…, c′, 3) each, and how they move."""
+class PointHistory(NamedTuple):
+    """Positions and velocities of points in the world at the last two steps, (…, c′, 3) each.
 
-    here: Floats
-    before: Floats
-    """Positions at the end of the last two steps."""
+    Velocities are the integrator's differences of positions.
+    """
+
+    position: Floats
+    position_before: Floats
     velocity: Floats
     velocity_before: Floats
-    """Their velocities there, by the integrator's differences."""
+
+
+class MotionSettings(NamedTuple):
+    """Numbers by which accelerations of the rest shape act."""
+
+    first_stage: PointStage
+    """Stage of the first step after a jump of the coordinates."""
+    stage: PointStage
+    acceleration_limit: float
+    sculpted: float
+    """Part (1 or 0) of an unturned root's gravity that the sculpted shape already has."""
+    look_ahead: float
+    """Steps by which accelerations are extrapolated."""
+    gravity: Floats
+    """(3,) in the world."""
+    transport: bool
+    """Whether the changing basis carries momentum."""
 
 
 class InertialScratch(NamedTuple):
@@ -98,17 +128,12 @@ def inertial_force(
     frames: Singles,
     points: Floats,
     root: Floats,
-    rest: Moving,
+    rest: PointHistory,
     last: Floats,
     known: int,
-    stage: Stage,
-    options: tuple[float, float, float],
-    gravity: Floats,
-    now: Floats,
-    carried: Floats,
-    felt: Floats,
-    local: Floats,
-    row: Singles,
+    stage: PointStage,
+    settings: MotionSettings,
+    scratch: InertialScratch,
     force: Floats,
 ) -> int:
     """Set `force` to the reduced force of the moving rest shape and of gravity; return a verdict.
@@ -122,29 +147,24 @@ def inertial_force(
     rest
         Inertial vertices in the world.
     last
-        (c′, 3) accelerations in the world at the last step; they become those of this one.
+        (c′, 3) accelerations in the world at the last step; overwritten by those of this one.
     known
-        0: nothing is known of how the rest shape moves, and no acceleration acts; 1: its velocity;
-        2: `last` too.
+        Known motion of the rest shape. 0: none, and no acceleration acts; 1: its velocity; 2: also
+        `last`.
     stage
-        Of the integrator: the rest shape's accelerations are the flesh's differences, so that both
-        move as one body would.
-    options
-        The largest acceleration, the part (1 or 0) of an unturned root's gravity that is in the
-        sculpted shape already, and how many steps to look ahead.
-    gravity
-        (3,) in the world.
-    now
-        (c′, 3) gets inertial vertices in the world.
-    carried
-        (c′, 3) acceleration by the changing basis alone; see `transport_acceleration`.
-    felt, local, row
-        Scratch.
+        Stage of the integrator. Accelerations of the rest shape are differences as the flesh has
+        them, so that both move as one body would.
+    settings
+        Limits and gravity.
+    scratch
+        `carried` holds accelerations by the changing basis alone; see `transport_acceleration`.
+        `now` receives positions in the world.
     force
         (r,) overwritten.
     """
-    limit, sculpted, ahead = options
-    verdict = _accelerations(points, tables.rows, root, rest, stage, limit, now, felt)
+    limit, ahead, gravity = settings.acceleration_limit, settings.look_ahead, settings.gravity
+    carried, felt = scratch.carried, scratch.felt
+    verdict = _accelerations(points, tables.rows, root, rest, stage, limit, scratch.now, felt)
     if known == 0:
         felt[:] = 0
         verdict = CALM
@@ -164,9 +184,9 @@ def inertial_force(
         for i in range(3):
             last[s, i] = felt[s, i]
             turned = root[0, i] * x + root[1, i] * y + root[2, i] * z
-            felt[s, i] = turned + sculpted * gravity[i]
+            felt[s, i] = turned + settings.sculpted * gravity[i]
     force[:] = 0
-    _add_inertia(tables, weights, frames, felt, local, row, force)
+    _add_inertial_force(tables, weights, frames, felt, scratch.local, scratch.row, force)
     return verdict
 
 
@@ -175,8 +195,8 @@ def _accelerations(
     points: Floats,
     rows: Ints,
     root: Floats,
-    rest: Moving,
-    stage: Stage,
+    rest: PointHistory,
+    stage: PointStage,
     limit: float,
     now: Floats,
     out: Floats,
@@ -189,13 +209,13 @@ def _accelerations(
     """
     squared = 0.0
     verdict = CALM
-    rate = 1 / (stage[2] * stage[2])
+    rate = 1 / (stage.tau * stage.tau)
     for s in range(len(rows)):
         x, y, z = points[rows[s], 0], points[rows[s], 1], points[rows[s], 2]
         own = 0.0
         for i in range(3):
             now[s, i] = root[i, 0] * x + root[i, 1] * y + root[i, 2] * z + root[i, 3]
-            out[s, i] = (now[s, i] - _carried_on(rest, s, i, stage)) * rate
+            out[s, i] = (now[s, i] - _end_without_forces(rest, s, i, stage)) * rate
             own += out[s, i] * out[s, i]
         squared += own
         if not own <= limit * limit:
@@ -210,7 +230,7 @@ def _accelerations(
 
 
 @compiled_fused
-def _add_inertia(
+def _add_inertial_force(
     tables: InertialTables,
     weights: Floats,
     frames: Singles,
@@ -256,7 +276,7 @@ def inertial_displacements(
     tables: InertialTables,
     basis: Singles,
     frames: Singles,
-    stretch: Floats,
+    column_scale: Floats,
     root: Floats,
     q: Floats,
     local: Floats,
@@ -266,7 +286,7 @@ def inertial_displacements(
     for group in range(len(tables.width)):
         width, columns, z = tables.width[group], tables.columns[group], local
         for j in range(width):
-            z[j] = stretch[columns[j]] * q[columns[j]] if columns[j] >= 0 else 0.0
+            z[j] = column_scale[columns[j]] * q[columns[j]] if columns[j] >= 0 else 0.0
         start = tables.start[group]
         for s in range(tables.first[group], tables.first[group + 1]):
             x = _along(basis, start, width, z)
@@ -292,7 +312,7 @@ def _along(basis, start, width, z):  # type: ignore[no-untyped-def]
 
 @compiled_fused
 def transport_acceleration(
-    ahead: Floats, flesh: Moving, stage: Stage, limit: float, out: Floats
+    ahead: Floats, flesh: PointHistory, stage: PointStage, limit: float, out: Floats
 ) -> None:
     """Write accelerations (c′, 3) of flesh whose coordinates go on evenly while the basis turns.
 
@@ -302,11 +322,11 @@ def transport_acceleration(
     (U⁺q⁺ − u*)/τ² of displacements: they differ by (U⁺q* − u*)/τ², `ahead` being U⁺q*. None is
     longer than `limit`, and what is but rounding is nothing: a body that rests is to feel none.
     """
-    rate = 1 / (stage[2] * stage[2])
+    rate = 1 / (stage.tau * stage.tau)
     for s in range(len(out)):
         own = 0.0
         for i in range(3):
-            out[s, i] = (ahead[s, i] - _carried_on(flesh, s, i, stage)) * rate
+            out[s, i] = (ahead[s, i] - _end_without_forces(flesh, s, i, stage)) * rate
             own += out[s, i] * out[s, i]
         if own < ROUNDING * ROUNDING:
             out[s, 0], out[s, 1], out[s, 2] = 0.0, 0.0, 0.0
@@ -317,35 +337,37 @@ def transport_acceleration(
 
 
 @compiled_fused
-def _carried_on(points: Moving, s: int, i: int, stage: Stage) -> float:
-    """Return where a coordinate would be at the end of a stage without forces."""
-    here, before, tau, _ = stage
-    return here * (points.here[s, i] + tau * points.velocity[s, i]) + before * (
-        points.before[s, i] + tau * points.velocity_before[s, i]
+def _end_without_forces(points: PointHistory, s: int, i: int, stage: PointStage) -> float:
+    """Return the coordinate at the end of a stage without forces."""
+    now, before, tau, _ = stage
+    return now * (points.position[s, i] + tau * points.velocity[s, i]) + before * (
+        points.position_before[s, i] + tau * points.velocity_before[s, i]
     )
 
 
 @compiled_fused
-def move_on(points: Moving, now: Floats, known: bool, stage: Stage) -> None:
-    """Remember where points are after a step; without `known` their velocity is this step's."""
-    here, before, tau, h = stage
+def advance_history(points: PointHistory, now: Floats, known: bool, stage: PointStage) -> None:
+    """Store positions after a step; velocities are this step's mean without `known`."""
+    weight, weight_before, tau, h = stage
     for s in range(len(now)):
         for i in range(3):
             if known:
-                start = here * points.here[s, i] + before * points.before[s, i]
+                start = (
+                    weight * points.position[s, i] + weight_before * points.position_before[s, i]
+                )
                 velocity = (now[s, i] - start) / tau
                 points.velocity_before[s, i] = points.velocity[s, i]
             else:
-                velocity = (now[s, i] - points.here[s, i]) / h
+                velocity = (now[s, i] - points.position[s, i]) / h
                 points.velocity_before[s, i] = velocity
-            points.before[s, i] = points.here[s, i]
-            points.here[s, i], points.velocity[s, i] = now[s, i], velocity
+            points.position_before[s, i] = points.position[s, i]
+            points.position[s, i], points.velocity[s, i] = now[s, i], velocity
 
 
 @compiled_fused
-def put(points: Moving, now: Floats) -> None:
-    """Remember points that rest where they are."""
+def reset_history(points: PointHistory, now: Floats) -> None:
+    """Store positions of points at rest."""
     for s in range(len(now)):
         for i in range(3):
-            points.here[s, i] = points.before[s, i] = now[s, i]
+            points.position[s, i] = points.position_before[s, i] = now[s, i]
             points.velocity[s, i] = points.velocity_before[s, i] = 0.0

@@ -12,7 +12,7 @@ import numpy as np
 
 from supple.arrays import Floats, Ints
 from supple.compiled.jit import compiled_fused
-from supple.dynamics.integrators import BDF2, NEWMARK
+from supple.dynamics.integrators import StageCoefficients
 from supple.engines.pose_space.blend import Blend
 from supple.engines.pose_space.elastic_force import ElasticScratch, ElasticTables, add_elastic
 from supple.linalg.upper_triangle import (
@@ -85,6 +85,39 @@ class System(NamedTuple):
         )
 
 
+class SolveSettings(NamedTuple):
+    """Numbers by which the equation of motion is solved."""
+
+    first_stage: StageCoefficients
+    """Stage of the first step after a jump of the coordinates."""
+    stage: StageCoefficients
+    contact_stage: StageCoefficients
+    """Stages of all other steps, without and with contacts."""
+    iterations: int
+    substeps: int
+    h: float
+    """Seconds of a sub-step."""
+    alpha: float
+    beta: float
+    """Rayleigh damping."""
+    longest: float
+    """Largest displacement of a cubature vertex, in m."""
+    near: float
+    """Distance in m by which velocity leads Newton's method at most."""
+    stiffness: float
+    """Factor on elastic forces."""
+
+
+class Coordinates(NamedTuple):
+    """Reduced coordinates of one body, (r,) each: rows of `StateArrays`."""
+
+    q: Floats
+    v: Floats
+    a: Floats
+    q_before: Floats
+    v_before: Floats
+
+
 @compiled_fused
 def _seconds_ahead(v: Floats, peaks: Floats, h: float, near: float) -> float:
     """Return for how long velocity may lead Newton's method: a step, or as far as `near`.
@@ -108,55 +141,38 @@ def advance(
     blend: Blend,
     system: System,
     scratch: ElasticScratch,
-    method: tuple[int, int, int],
-    numbers: tuple[float, float, float, float, float, float],
-    q: Floats,
-    v: Floats,
-    a: Floats,
-    q_before: Floats,
-    v_before: Floats,
+    settings: SolveSettings,
+    stage: StageCoefficients,
+    state: Coordinates,
 ) -> int:
-    """Advance q, v and a (r,) of a state in place; return bits of the limits that acted.
+    """Advance the coordinates of a state in place; return bits of the limits that acted.
 
     `points` (k, 3) are rest positions of the cubature's vertices at the end of the step;
-    `system.external` holds all forces but the elastic one. `method` is integrator, iterations and
-    sub-steps, `numbers` the sub-step, α, β, the longest displacement, how far velocity leads, and a
-    factor of stiffness.
+    `system.external` holds all forces but the elastic one.
     """
-    integrator, iterations, substeps = method
-    h, alpha, beta, limit, near, stiff = numbers
+    q, v, a, q_before, v_before = state
+    now, before, divisor, lead, tau = stage
     flags = 0
-    for _ in range(substeps):
+    for _ in range(settings.substeps):
         n = len(q)
         start_q, start_v, iterate = system.start_q, system.start_v, system.iterate
-        tau, ahead = h, _seconds_ahead(v, system.peaks, h, near)
-        if integrator == NEWMARK:
-            ahead = 0.0  # what it cannot resolve swings on, and would lead astray
+        ahead = _seconds_ahead(v, system.peaks, settings.h, settings.near)
+        if lead > 0:
+            ahead = 0.0  # unresolved modes keep swinging: their velocity is a poor guess
         for i in range(n):
             iterate[i] = q[i] + ahead * v[i] if ahead > 0 else q[i]
-            if integrator == NEWMARK:
-                start_q[i], start_v[i] = q[i] + 0.5 * h * v[i], v[i] + 0.5 * h * a[i]
-            elif integrator == BDF2:
-                start_q[i] = (4 * q[i] - q_before[i]) / 3
-                start_v[i] = (4 * v[i] - v_before[i]) / 3
-            else:
-                start_q[i], start_v[i] = q[i], v[i]
-        if integrator == NEWMARK:
-            tau = 0.5 * h
-        elif integrator == BDF2:
-            tau = 2 * h / 3
+            start_q[i] = (now * q[i] - before * q_before[i]) / divisor + lead * v[i]
+            start_v[i] = (now * v[i] - before * v_before[i]) / divisor + lead * a[i]
         acted = 0
-        for _ in range(iterations):
-            acted |= _newton(system, blend, elastic, kind, points, scratch, tau, alpha, beta, stiff)
+        for _ in range(settings.iterations):
+            acted |= _newton(system, blend, elastic, kind, points, scratch, settings, tau)
         for i in range(n):
             new_v = (iterate[i] - start_q[i]) / tau
             a[i] = (new_v - start_v[i]) / tau
             q_before[i], v_before[i] = q[i], v[i]
             q[i], v[i] = iterate[i], new_v
         lost = acted & RESET != 0
-        acted |= _limit(
-            q, v, a, q_before, v_before, limit, lost, system.peaks, elastic, blend, scratch
-        )
+        acted |= _limit(state, settings.longest, lost, system.peaks, elastic, blend, scratch)
         flags |= acted
     return flags
 
@@ -169,20 +185,19 @@ def _newton(
     kind: int,
     points: Floats,
     scratch: ElasticScratch,
+    settings: SolveSettings,
     tau: float,
-    alpha: float,
-    beta: float,
-    stiff: float,
 ) -> int:
     """Take one iteration: linearise at `system.iterate` and replace it by the solution.
 
-    Elastic forces are those of the model times `stiff`. Returns bits of the limits that acted.
+    Returns bits of the limits that acted.
     """
-    stretch, z, iterate, n = blend.stretch, system.z, system.iterate, len(system.iterate)
+    alpha, beta, stiff = settings.alpha, settings.beta, settings.stiffness
+    column_scale, z, iterate, n = blend.column_scale, system.z, system.iterate, len(system.iterate)
     flags = 0
     for attempt in range(2):
         for i in range(n):
-            z[i] = stretch[i] * iterate[i]
+            z[i] = column_scale[i] * iterate[i]
         stiffness, force = system.stiffness, system.force
         for i in range(n):
             stiffness[i, i:n] = 0  # nobody reads below the diagonal
@@ -217,28 +232,28 @@ def _newton(
         combine(stiffness, stiff * (tau * beta + tau * tau), blend.mass, 1 + tau * alpha, matrix)
         away = 0.0
         for i in range(n):
-            work[i] = stiff * stretch[i] * (iterate[i] - system.start_q[i])
+            work[i] = stiff * column_scale[i] * (iterate[i] - system.start_q[i])
             away += abs(work[i])
             right[i] = system.external[i] - stiff * force[i]
         if away > 0:
             symmetric_times(stiffness, work, right)
         if system.pressing[0] > 0:
-            _add_contact(system, stretch, tau)
+            _add_contact(system, column_scale, tau)
         right *= tau
         for i in range(n):
-            work[i] = stretch[i] * system.start_v[i]
+            work[i] = column_scale[i] * system.start_v[i]
         packed_times(blend.mass, work, right)
         if cholesky(matrix):
             solve(matrix, right)
             for i in range(n):
-                iterate[i] = system.start_q[i] + tau * right[i] / stretch[i]
+                iterate[i] = system.start_q[i] + tau * right[i] / column_scale[i]
             return flags
         flags |= STIFFNESS
     return flags | RESET  # nothing helps: numbers that are not finite
 
 
 @compiled_fused
-def _add_contact(system: System, stretch: Floats, tau: float) -> None:
+def _add_contact(system: System, column_scale: Floats, tau: float) -> None:
     """Add contacts, linear in z, to the system; `external` has their force at z = 0.
 
     They take no part in the damping βK, which knows of velocities in the rig's frame only: it
@@ -249,17 +264,13 @@ def _add_contact(system: System, stretch: Floats, tau: float) -> None:
         row, own = matrix[i, i:n], system.contact[i, i:n]
         for j in range(len(row)):
             row[j] += tau * tau * own[j]
-        work[i] = -stretch[i] * system.start_q[i]
+        work[i] = -column_scale[i] * system.start_q[i]
     symmetric_times(system.contact, work, right)
 
 
 @compiled_fused
 def _limit(
-    q: Floats,
-    v: Floats,
-    a: Floats,
-    q_before: Floats,
-    v_before: Floats,
+    state: Coordinates,
     limit: float,
     lost: bool,
     peaks: Floats,
@@ -268,10 +279,11 @@ def _limit(
     scratch: ElasticScratch,
 ) -> int:
     """Keep displacements of the cubature's vertices within `limit`; start anew if lost."""
+    q, v, a, q_before, v_before = state
     total, bound, n = 0.0, 0.0, len(q)
     for i in range(n):
         total += abs(q[i]) + abs(v[i])
-        bound += abs(blend.stretch[i] * q[i]) * peaks[i]
+        bound += abs(blend.column_scale[i] * q[i]) * peaks[i]
     all_weights = 0.0
     for weight in blend.weights:
         all_weights += abs(weight)
@@ -305,7 +317,7 @@ def _longest(elastic: ElasticTables, blend: Blend, scratch: ElasticScratch, q: F
         z = scratch.z[:width]
         for j in range(width):
             column = columns[j]
-            z[j] = blend.stretch[column] * q[column] if column >= 0 else 0.0
+            z[j] = blend.column_scale[column] * q[column] if column >= 0 else 0.0
         count = 4 * (elastic.first[group + 1] - elastic.first[group])
         offset = elastic.start[group]
         for _ in range(count):

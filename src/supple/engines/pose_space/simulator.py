@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from supple.arrays import Floats, Singles
 from supple.checks import checked_array
-from supple.dynamics.character_inputs import Before, CharacterInputs, Forces, checked_factors
-from supple.dynamics.motion_steps import motion_steps
-from supple.engines.pose_space.copying import Copyable
+from supple.dynamics.character_inputs import CharacterInputs, checked_factors
+from supple.engines.common.simulator import ContactSimulator, Loads
+from supple.engines.common.state import State
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.engines.pose_space.newton import LIMIT_NAMES
 from supple.engines.pose_space.runtime import Frames, RuntimeModel, stiffened
-from supple.engines.pose_space.state import states_of
+from supple.engines.pose_space.state import CONTACT_ARRAYS, states_of
 from supple.engines.pose_space.step_options import INTEGRATOR, StepOptions
 from supple.engines.pose_space.stepper import Stepper
-from supple.mesh.obstacles import Obstacle
-from supple.rig.motion.motion import Motion
-from supple.rig.skin_transfer import SkinTransfer
-
-#: A pose (s,) and a root (4, 4); without one, the usual.
-Pose = ArrayLike | None
-Root = ArrayLike | None
+from supple.mesh.obstacles import Obstacle, checked_obstacles
 
 
 def limit_names(bits: int) -> tuple[str, ...]:
@@ -79,7 +73,7 @@ class PoseSpaceStep:
         return {"contacts": self.contacts, "contact_force": np.array(self.contact_force)}
 
 
-class PoseSpaceSimulator(Copyable):
+class PoseSpaceSimulator(ContactSimulator):
     """Simulator of a character's soft tissue in its pose-space subspace.
 
     M̃ q̈ + D̃ q̇ + f̃(q) = f̃_ext + f̃_inert (xu2016 eq. 5 to 9) in the basis U(p) that is blended at
@@ -155,6 +149,8 @@ class PoseSpaceSimulator(Copyable):
     """
 
     _rebuilt: ClassVar = ("model", "_inputs", "_stepper")
+    _shared: ClassVar = ("runtime", "_built")
+    _varying: ClassVar = CONTACT_ARRAYS
 
     def __init__(
         self,
@@ -199,43 +195,28 @@ class PoseSpaceSimulator(Copyable):
             friction=friction,
             stiffness=stiffness,
         )
-        self._rebuild(obstacles)
+        self._dt, self._stiffness = self.options.dt, self.options.stiffness
+        self._friction, self._obstacles = self.options.friction, checked_obstacles(obstacles)
+        self._rebuild()
         (self._state,) = states_of(self.runtime, 1)
         self.reset()
 
-    def _rebuild(self, obstacles: Iterable[Obstacle]) -> None:
+    def _rebuild(self) -> None:
         self.model = self.runtime.model
         self._inputs = CharacterInputs(self.model, self.model.pose_weights.scales)
-        self._stepper = Stepper(self.runtime, self.options, obstacles)
-
-    def _all_obstacles(self) -> tuple[Obstacle, ...]:
-        return self._stepper.obstacles
+        self._stepper = Stepper(self.runtime, self.options, self._obstacles)
 
     def __repr__(self) -> str:
         return f"PoseSpaceSimulator({self.model!r}, dt=1/{1 / self.dt:.4g})"
 
-    @property
-    def dt(self) -> float:
-        """Seconds from one pose to the next."""
-        return self.options.dt
+    def _apply_stiffness(self) -> None:
+        self._change(stiffness=self._stiffness)
 
-    @property
-    def stiffness(self) -> float:
-        """Factor on the model's stiffness; it may change as the flesh moves."""
-        return self.options.stiffness
+    def _apply_friction(self) -> None:
+        self._change(friction=self._friction)
 
-    @stiffness.setter
-    def stiffness(self, factor: float) -> None:
-        self._change(stiffness=factor)
-
-    @property
-    def friction(self) -> float:
-        """Coefficient of friction on obstacles; it may change between steps."""
-        return self.options.friction
-
-    @friction.setter
-    def friction(self, friction: float) -> None:
-        self._change(friction=friction)
+    def _apply_obstacles(self, obstacles: tuple[Obstacle, ...]) -> None:
+        self._stepper.obstacles = obstacles
 
     @property
     def local_stiffness(self) -> Floats | None:
@@ -250,7 +231,7 @@ class PoseSpaceSimulator(Copyable):
         checked = None if factors is None else checked_factors(factors, len(self.model.mesh.tets))
         self.runtime = self._built if checked is None else stiffened(self._built, checked)
         self._factors = checked
-        self._rebuild(self._stepper.obstacles)
+        self._rebuild()
 
     @property
     def gravity_mode(self) -> str:
@@ -268,6 +249,16 @@ class PoseSpaceSimulator(Copyable):
     def time(self) -> float:
         """Seconds since the reset."""
         return self._state.steps * self.options.dt
+
+    @property
+    def pose(self) -> Floats:  # type: ignore[override]
+        """Last pose, (s,)."""
+        return self._state.pose
+
+    @property
+    def root(self) -> Floats:  # type: ignore[override]
+        """Last root, (4, 4)."""
+        return self._state.root
 
     @property
     def q(self) -> Floats:
@@ -293,75 +284,27 @@ class PoseSpaceSimulator(Copyable):
         return self._state.weights.copy()
 
     @property
-    def obstacles(self) -> tuple[Obstacle, ...]:
-        """Solid things in the world.
-
-        Set as many of the same kinds, in the same order, to move them: they then push as things
-        that move. Others are new, and skin that is inside them comes out slowly.
-        """
-        return self._stepper.obstacles
-
-    @obstacles.setter
-    def obstacles(self, obstacles: Sequence[Obstacle]) -> None:
-        self._stepper.obstacles = obstacles
-
-    @property
     def surface_seconds(self) -> float:
         """Seconds that the last call of `surface` took."""
         return self._stepper.timing.surface
 
-    def reset(self, pose: Pose = None, root: Root = None, *, before: Before | None = None) -> None:
-        """Start anew, undeformed, at a pose and root.
-
-        Parameters
-        ----------
-        pose
-            (s,), by default the rest pose.
-        root
-            (4, 4), by default the identity.
-        before
-            Pose and root a step earlier, from which the body moves on, None for the same root;
-            by default it rests.
-        """
-        now = self._inputs.pose(pose, self.model.rig.rest_pose)
-        here = self._inputs.root(root, None)
-        moving = None
-        if before is not None:
-            moving = self._inputs.earlier(before, now, here)
-        self._stepper.begin(self._state, now, here, moving)
-
-    def carry(self, pose: Pose = None, root: Root = None, *, before: Before | None = None) -> None:
-        """Go to a pose and root with the flesh as it is: q and q̇ stay, and no inertia acts.
-
-        Takes the same pose, root and earlier ones as `reset`.
-        """
+    def _start(
+        self,
+        pose: Floats,
+        root: Floats,
+        before: tuple[Floats, Floats] | None,
+        *,
+        keep_flesh: bool,
+    ) -> None:
         q, velocity = self.q, self.velocity
-        self.reset(pose, root, before=before)
-        self.q, self.velocity = q, velocity
+        self._stepper.begin(self._state, pose, root, before)
+        if keep_flesh:
+            self.q, self.velocity = q, velocity
 
-    def step(
-        self, pose: Pose = None, root: Root = None, forces: Forces | None = None
-    ) -> PoseSpaceStep:
-        """Advance by one time step.
-
-        Parameters
-        ----------
-        pose, root
-            (s,) and (4, 4) at the end of the step; by default they stay.
-        forces
-            Skin vertices and forces (3,) on them, in N in the world.
-
-        Raises
-        ------
-        SuppleError
-            If an input cannot be; the state is then as it was.
-        """
-        state = self._state
-        now = self._inputs.pose(pose, state.pose)
-        here = self._inputs.root(root, state.root)
-        acting = None if forces is None else self._inputs.forces(forces)
-        limits = self._stepper.step(state, now, here, acting)
-        timing = self._stepper.timing
+    def advance(self, pose: Floats, root: Floats, loads: Loads | None) -> PoseSpaceStep:
+        """Advance the state by `dt` to a pose and root that are checked; return a report."""
+        state, timing = self._state, self._stepper.timing
+        limits = self._stepper.step(state, pose, root, loads)
         x, y, z = state.contact.force.tolist()
         return PoseSpaceStep(
             self.time,
@@ -378,44 +321,9 @@ class PoseSpaceSimulator(Copyable):
         self._stepper.surface(self._state, target)
         return target
 
-    def run(
-        self,
-        motion: Motion | str,
-        *,
-        out: Singles | None = None,
-        progress: Callable[[float], None] | None = None,
-    ) -> Singles:
-        """Step through a whole motion from its first pose on, moving as it does there.
+    def _state_arrays(self) -> dict[str, NDArray[Any]]:
+        return self._state.all_arrays()
 
-        Parameters
-        ----------
-        motion
-            A motion, or the name of one of the model's. It is resampled to this simulator's
-            rate; at a cut the flesh starts anew.
-        out
-            (t, n̄, 3) float32 to write to, for t frames.
-        progress
-            Called with the part done, 0 to 1.
-
-        Returns
-        -------
-        (t, n̄, 3) float32
-            Skins of all frames, the first one undeformed.
-        """
-        steps = motion_steps(self._inputs.motion(motion, self.model.motions), self.dt)
-        even, transfer = steps.motion, SkinTransfer(self.model.rig, self.model.surface.triangles)
-        frames = self._inputs.frames(out, even.n_frames)
-        starts = {0, *even.cuts}
-        for k in range(even.n_frames):
-            pose, root = even.poses[k], even.roots[k]
-            if k in starts:
-                self.reset(pose, root, before=steps.before(k))
-            elif k in steps.jumps:
-                self.carry(pose, root, before=steps.before(k))
-            else:
-                self.step(pose, root)
-            self.surface(frames[k])
-            steps.show(transfer, k, frames[k])
-            if progress is not None:
-                progress((k + 1) / even.n_frames)
-        return frames
+    def _set_state(self, state: State) -> None:
+        self._state.restore(state)
+        self._stepper.forget_pose()

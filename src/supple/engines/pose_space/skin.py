@@ -121,7 +121,7 @@ def displace_skin(
     tables, blend, scratch = work.tables, work.blend, work.scratch
     if stages & DISPLACE:
         for i in range(len(q)):
-            scratch.z[i] = blend.stretch[i] * q[i]
+            scratch.z[i] = blend.column_scale[i] * q[i]
         displace_carriers(
             tables,
             blend.weights,

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from supple.arrays import Floats, Ints
 from supple.compiled.argument_tables import ArgumentTable
-from supple.engines.pose_space.inertia import Moving
+from supple.engines.common.state import State
+from supple.engines.pose_space.inertia import PointHistory
 from supple.engines.pose_space.runtime import RuntimeModel
 
 #: Columns of `StateArrays.counts`.
@@ -30,11 +32,11 @@ class StateArrays(NamedTuple):
     """(n, s) and (n, 4, 4), as last given."""
     weights: Floats
     """(n, m) of the poses there."""
-    rest: Moving
+    rest: PointHistory
     """(n, c′, 3) inertial vertices of the rest shape in the world."""
     rest_acceleration: Floats
     """(n, c′, 3) their accelerations at the last step."""
-    flesh: Moving
+    flesh: PointHistory
     """(n, c′, 3) their displacements U q in the world."""
     counts: Ints
     """(n, 5) whole numbers, by column. STEPS: steps since the reset. CONTINUOUS: steps since q and
@@ -82,13 +84,21 @@ class ContactMemory:
             self.loads = np.zeros((len(kinds) if rubs else 0, rubbed), np.float32)
             self.places = np.zeros((rubbed, 3))
 
+    def restore(self, state: State) -> None:
+        """Take the values of a state."""
+        for name, value in vars(self).items():
+            if isinstance(value, np.ndarray):
+                setattr(self, name, state[name].copy())
+            else:
+                setattr(self, name, type(value)(state[name].tolist()))
+
     def forget(self) -> None:
-        """Take skin that is inside an obstacle at the next step for having been there."""
+        """Discard stored depths; skin found inside at the next step counts as initially inside."""
         self.known, self.count = False, 0
         self.force[:] = 0
 
 
-class State:
+class BodyState:
     """State of one body: its rows of `StateArrays`, and its contacts.
 
     Parameters
@@ -106,9 +116,11 @@ class State:
         self.weights, self.counts = arrays.weights[index], arrays.counts[index]
         self.contact = ContactMemory()
 
-    def __reduce__(self) -> tuple[type[State], tuple[ArgumentTable, int], dict[str, ContactMemory]]:
+    def __reduce__(
+        self,
+    ) -> tuple[type[BodyState], tuple[ArgumentTable, int], dict[str, Any]]:
         # A copy's rows must be views of its own arrays; copied one by one they would be arrays.
-        return State, (self.bound, self.index), {"contact": self.contact}
+        return BodyState, (self.bound, self.index), {"contact": self.contact}
 
     @property
     def steps(self) -> int:
@@ -119,6 +131,25 @@ class State:
     def limits(self) -> int:
         """Bits of the limits that acted in the last step."""
         return int(self.counts[LIMITS])
+
+    def all_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the rows of this body in all arrays, and its contacts, by name."""
+        rows: dict[str, NDArray[Any]] = {}
+        for name, field in self.arrays._asdict().items():
+            if isinstance(field, PointHistory):
+                each = field._asdict().items()
+                rows |= {f"{name}.{part}": array[self.index] for part, array in each}
+            else:
+                rows[name] = field[self.index]
+        contact = {f"contact.{name}": np.asarray(v) for name, v in vars(self.contact).items()}
+        return rows | contact
+
+    def restore(self, state: State) -> None:
+        """Take the arrays of a state that `all_arrays` once returned."""
+        for name, array in self.all_arrays().items():
+            if name not in CONTACT_ARRAYS:
+                array[...] = state[name]
+        self.contact.restore(state.part("contact"))
 
     def set_coordinates(self, q: Floats | None, v: Floats | None) -> None:
         """Put the flesh elsewhere, or give it another velocity."""
@@ -150,14 +181,18 @@ class State:
         for field in (arrays.rest_acceleration, *arrays.flesh):
             field[i] = 0
         self.pose[:], self.root[:] = pose, root
-        arrays.rest.here[i], arrays.rest.before[i] = rest, rest_before
+        arrays.rest.position[i], arrays.rest.position_before[i] = rest, rest_before
         arrays.rest.velocity[i] = arrays.rest.velocity_before[i] = (rest - rest_before) / dt
         self.counts[:] = 0
         self.counts[DISPLACED] = self.counts[REST_MOTION] = 1
         self.contact.forget()
 
 
-def states_of(runtime: RuntimeModel, n: int) -> list[State]:
+#: Names of the contact's arrays in a state: their lengths go with the obstacles.
+CONTACT_ARRAYS = tuple(f"contact.{name}" for name in vars(ContactMemory()))
+
+
+def states_of(runtime: RuntimeModel, n: int) -> list[BodyState]:
     """Make states of n bodies, in arrays that they share."""
     r, c, m = runtime.n_modes, len(runtime.inertial.rows), runtime.n_poses
     rest = np.asarray(runtime.model.rig.rest_pose, np.float64)
@@ -167,10 +202,10 @@ def states_of(runtime: RuntimeModel, n: int) -> list[State]:
         pose=np.tile(rest, (n, 1)),
         root=np.tile(np.eye(4), (n, 1, 1)),
         weights=np.zeros((n, m)),
-        rest=Moving(*np.zeros((4, n, c, 3))),
+        rest=PointHistory(*np.zeros((4, n, c, 3))),
         rest_acceleration=np.zeros((n, c, 3)),
-        flesh=Moving(*np.zeros((4, n, c, 3))),
+        flesh=PointHistory(*np.zeros((4, n, c, 3))),
         counts=np.zeros((n, 5), np.int64),
     )
     bound = ArgumentTable(arrays)
-    return [State(bound, i) for i in range(n)]
+    return [BodyState(bound, i) for i in range(n)]

@@ -14,7 +14,7 @@ import numpy as np
 from supple.arrays import Floats, Ints, Singles
 from supple.compiled.argument_tables import ArgumentTable, table_contents
 from supple.compiled.jit import compiled_fused
-from supple.dynamics.integrators import BACKWARD_EULER, BDF2, NEWMARK
+from supple.dynamics.integrators import INTEGRATORS, Integrator, StageCoefficients
 from supple.engines.pose_space.blend import (
     Blend,
     PoseTables,
@@ -28,13 +28,14 @@ from supple.engines.pose_space.inertia import (
     LIMITED,
     InertialScratch,
     InertialTables,
-    Moving,
-    Stage,
+    MotionSettings,
+    PointHistory,
+    PointStage,
+    advance_history,
     all_finite,
     inertial_displacements,
     inertial_force,
-    move_on,
-    put,
+    reset_history,
     transport_acceleration,
 )
 from supple.engines.pose_space.newton import (
@@ -42,6 +43,8 @@ from supple.engines.pose_space.newton import (
     DISPLACEMENT,
     RESET,
     TELEPORT,
+    Coordinates,
+    SolveSettings,
     System,
     advance,
 )
@@ -117,37 +120,44 @@ def _read_only(table: Singles) -> Singles:
 class StepSettings(NamedTuple):
     """Options of a simulator as numbers of fixed types."""
 
-    method: tuple[int, int, int]
-    """Integrator, iterations and sub-steps."""
-    solution: tuple[float, float, float, float, float, float]
-    """The sub-step, α, β, the longest displacement, how far velocity leads Newton's method, and a
-    factor of stiffness."""
-    motion: tuple[float, float, float, float]
-    """The step, the largest acceleration, the part of gravity that is sculpted, steps to look
-    ahead."""
-    gravity: Floats
+    solve: SolveSettings
+    motion: MotionSettings
     negligible: float
-    transport: bool
+    """Weight of a pose below which it fades out of the blend."""
 
     @classmethod
     def of(cls, options: StepOptions, size: float) -> StepSettings:
-        """Take the numbers from options, for a body of this size in metres."""
-        longest = options.longest_displacement(size)
-        return cls(
-            (options.integrator_code, options.iterations, options.substeps),
-            (
-                options.dt / options.substeps,
-                options.alpha,
-                options.beta,
-                longest,
-                NEAR * size,
-                options.stiffness,
-            ),
-            (options.dt, options.acceleration_limit, options.sculpted, options.steps_ahead),
+        """Convert options, for a body of this size in metres."""
+        method, first = options.method, INTEGRATORS["backward-euler"]
+        h, dt = options.dt / options.substeps, options.dt
+        # A method that does not damp would ring in stiff contacts.
+        contact = INTEGRATORS["bdf2"] if method.uses_acceleration else method
+        solve = SolveSettings(
+            *(_stage(row, h) for row in (first, method, contact)),
+            options.iterations,
+            options.substeps,
+            h,
+            options.alpha,
+            options.beta,
+            options.longest_displacement(size),
+            NEAR * size,
+            options.stiffness,
+        )
+        points = first if method.uses_acceleration or options.substeps > 1 else method
+        motion = MotionSettings(
+            *(PointStage.of(_stage(row, dt), dt) for row in (first, points)),
+            options.acceleration_limit,
+            options.sculpted,
+            options.steps_ahead,
             options.acting_gravity,
-            options.negligible_weight,
             options.transports,
         )
+        return cls(solve, motion, options.negligible_weight)
+
+
+def _stage(row: Integrator, h: float) -> StageCoefficients:
+    """Return the coefficients of steps of h as floats, which kernels are compiled for."""
+    return StageCoefficients(*map(float, row.coefficients(h, 1.0)))
 
 
 class StepWork(NamedTuple):
@@ -240,7 +250,7 @@ def take_steps(
         if stages & MASS:
             blend_mass(tables.poses, work.blend)
         if stages & INERTIA:
-            _add_inertia(
+            _set_external_forces(
                 first + i, targets.points[i], targets.roots[i], tables, settings, work, states
             )
         if stages & SOLVE:
@@ -251,7 +261,7 @@ def take_steps(
 
 
 @compiled_fused
-def _add_inertia(
+def _set_external_forces(
     at: int,
     points: Floats,
     root: Floats,
@@ -262,16 +272,16 @@ def _add_inertia(
 ) -> None:
     """Set external forces: of the moving rest shape, of the changing basis and of gravity."""
     blend, inertia, counts = work.blend, work.inertia, states.counts[at]
-    stage = _stage(settings, counts)
-    _, limit, sculpted, look_ahead = settings.motion
-    if settings.transport and counts[DISPLACED] > 0:
+    stage = _point_stage(settings.motion, counts)
+    if settings.motion.transport and counts[DISPLACED] > 0:
         ahead, q, v = work.system.work, states.q[at], states.v[at]
         q_before, v_before = states.q_before[at], states.v_before[at]
-        here, before, tau, _ = stage
+        now, before, tau, _ = stage
         for j in range(len(ahead)):
-            ahead[j] = here * (q[j] + tau * v[j]) + before * (q_before[j] + tau * v_before[j])
+            ahead[j] = now * (q[j] + tau * v[j]) + before * (q_before[j] + tau * v_before[j])
         _displacements(ahead, root, tables.inertial, work, inertia.carried)
         flesh = _row(states.flesh, at)
+        limit = settings.motion.acceleration_limit
         transport_acceleration(inertia.carried, flesh, stage, limit, inertia.carried)
     else:
         inertia.carried[:] = 0
@@ -285,13 +295,8 @@ def _add_inertia(
         states.rest_acceleration[at],
         counts[REST_MOTION],
         stage,
-        (limit, sculpted, look_ahead),
-        settings.gravity,
-        inertia.now,
-        inertia.carried,
-        inertia.felt,
-        inertia.local,
-        inertia.row,
+        settings.motion,
+        inertia,
         work.system.external,
     )
     counts[REST_MOTION] = 0 if verdict == JUMPED else min(counts[REST_MOTION] + 1, 2)
@@ -303,19 +308,19 @@ def _add_inertia(
 
 
 @compiled_fused
-def _stage(settings: StepSettings, counts: Ints) -> Stage:
+def _point_stage(settings: MotionSettings, counts: Ints) -> PointStage:
     """Return the stage by which flesh and rest shape move over the step."""
-    h = settings.motion[0]
-    if settings.method[0] == BDF2 and settings.method[2] == 1 and counts[CONTINUOUS] > 0:
-        return 4 / 3, -1 / 3, 2 * h / 3, h
-    return 1.0, 0.0, h, h
+    return settings.stage if counts[CONTINUOUS] > 0 else settings.first_stage
 
 
 @compiled_fused
-def _row(points: Moving, at: int) -> Moving:
+def _row(points: PointHistory, at: int) -> PointHistory:
     """Return the points of one body."""
-    return Moving(
-        points.here[at], points.before[at], points.velocity[at], points.velocity_before[at]
+    return PointHistory(
+        points.position[at],
+        points.position_before[at],
+        points.velocity[at],
+        points.velocity_before[at],
     )
 
 
@@ -326,7 +331,7 @@ def _displacements(
     """Write displacements of the inertial vertices in the world, (c′, 3)."""
     blend = work.blend
     inertial_displacements(
-        tables, blend.inertial, blend.frames, blend.stretch, root, q, work.inertia.local, out
+        tables, blend.inertial, blend.frames, blend.column_scale, root, q, work.inertia.local, out
     )
 
 
@@ -340,11 +345,13 @@ def _solve(
     states: StateArrays,
 ) -> None:
     """Evaluate elastic forces and solve for the coordinates at the end of the step."""
-    counts, q = states.counts[at], states.q[at]
-    # Other methods start from the state and acceleration of a step before.
-    integrator = settings.method[0] if counts[CONTINUOUS] > 0 else BACKWARD_EULER
-    if integrator == NEWMARK and work.system.pressing[0] > 0:
-        integrator = BDF2  # one that keeps energy would ring in stiff contacts
+    counts, solve = states.counts[at], settings.solve
+    if counts[CONTINUOUS] == 0:
+        stage = solve.first_stage
+    elif work.system.pressing[0] > 0:
+        stage = solve.contact_stage
+    else:
+        stage = solve.stage
     counts[LIMITS] |= advance(
         tables.elastic,
         tables.kind,
@@ -352,13 +359,11 @@ def _solve(
         work.blend,
         work.system,
         work.elastic,
-        (integrator, settings.method[1], settings.method[2]),
-        settings.solution,
-        q,
-        states.v[at],
-        states.a[at],
-        states.q_before[at],
-        states.v_before[at],
+        solve,
+        stage,
+        Coordinates(
+            states.q[at], states.v[at], states.a[at], states.q_before[at], states.v_before[at]
+        ),
     )
 
 
@@ -373,22 +378,23 @@ def _remember(
     states: StateArrays,
 ) -> None:
     """Keep for the next step where this one ended."""
-    counts, now, stage = states.counts[at], work.inertia.now, _stage(settings, states.counts[at])
+    counts, now = states.counts[at], work.inertia.now
+    stage = _point_stage(settings.motion, counts)
     limits, rest, flesh = counts[LIMITS], _row(states.rest, at), _row(states.flesh, at)
     if limits & TELEPORT:
-        put(rest, now)
+        reset_history(rest, now)
     else:
-        move_on(rest, now, counts[REST_MOTION] > 1, stage)
+        advance_history(rest, now, counts[REST_MOTION] > 1, stage)
     _copy(pose, states.pose[at])
     _copy(root, states.root[at])
     _copy(work.blend.weights, states.weights[at])
     lost = limits & (DISPLACEMENT | RESET) != 0
     if counts[DISPLACED] > 0 and not lost and not limits & TELEPORT:
         _displacements(states.q[at], root, tables.inertial, work, work.inertia.carried)
-        move_on(flesh, work.inertia.carried, True, stage)
+        advance_history(flesh, work.inertia.carried, True, stage)
     else:  # as if the basis had not turned
-        _displacements(states.q[at], root, tables.inertial, work, flesh.here)
-        _displacements(states.q_before[at], root, tables.inertial, work, flesh.before)
+        _displacements(states.q[at], root, tables.inertial, work, flesh.position)
+        _displacements(states.q_before[at], root, tables.inertial, work, flesh.position_before)
         _displacements(states.v[at], root, tables.inertial, work, flesh.velocity)
         _displacements(states.v_before[at], root, tables.inertial, work, flesh.velocity_before)
     counts[DISPLACED] = 1

@@ -12,7 +12,7 @@ from supple.arrays import Floats
 from supple.checks import checked_number, checked_whole_numbers, owned_array
 from supple.dynamics.character_inputs import checked_stiffness
 from supple.dynamics.friction import checked_friction
-from supple.dynamics.integrators import NEWMARK, integrator_named
+from supple.dynamics.integrators import Integrator, compiled_integrator
 from supple.dynamics.root_frame import checked_gravity_mode
 from supple.errors import SuppleError
 
@@ -50,7 +50,7 @@ class StepOptions:
     stiffness: float = 1.0
 
     def __post_init__(self) -> None:
-        integrator_named(self.integrator, lambda row: row.code >= 0)
+        compiled_integrator(self.integrator)
         self._set("dt", checked_number("dt", self.dt))
         if not 1e-6 <= self.dt <= 1:
             raise SuppleError(f"dt is {self.dt:g} s; it must be between 1e-6 and 1")
@@ -86,9 +86,9 @@ class StepOptions:
             raise SuppleError(f"negligible_weight is {self.negligible_weight:g}; use at most 0.2")
 
     @property
-    def integrator_code(self) -> int:
-        """Number of the integrator, as `newton.advance` takes it."""
-        return integrator_named(self.integrator).code
+    def method(self) -> Integrator:
+        """Row of the integrator."""
+        return compiled_integrator(self.integrator)
 
     @property
     def steps_ahead(self) -> float:
@@ -96,13 +96,13 @@ class StepOptions:
         if self.look_ahead is not None:
             return self.look_ahead
         # Differences that look back two steps know the acceleration now; sub-steps have none.
-        return 0.0 if integrator_named(self.integrator).looks_back and self.substeps == 1 else 1.0
+        return 0.0 if self.method.looks_back and self.substeps == 1 else 1.0
 
     @property
     def transports(self) -> bool:
         """True if the changing basis carries momentum."""
-        # Newmark's differences would need the flesh's accelerations too.
-        return self.transport and self.integrator_code != NEWMARK and self.substeps == 1
+        # Differences of methods that use accelerations would need the flesh's, too.
+        return self.transport and not self.method.uses_acceleration and self.substeps == 1
 
     @cached_property
     def acting_gravity(self) -> Floats:

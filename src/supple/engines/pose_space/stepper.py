@@ -20,7 +20,7 @@ from supple.engines.pose_space.skin import (
     carrier_frames,
     displace_skin,
 )
-from supple.engines.pose_space.state import State
+from supple.engines.pose_space.state import BodyState
 from supple.engines.pose_space.step import (
     BLEND,
     INERTIA,
@@ -35,7 +35,7 @@ from supple.engines.pose_space.step import (
 from supple.engines.pose_space.step_options import StepOptions
 from supple.errors import SuppleError
 from supple.linalg.blas import addresses
-from supple.mesh.obstacles import Obstacle, checked_obstacles
+from supple.mesh.obstacles import Obstacle
 
 
 @dataclass
@@ -83,7 +83,7 @@ class Stepper:
         #: Row of the state that is worked on: the one to name if its rig fails.
         self.busy_with = 0
         #: State and step whose pose the placement and the blend are at.
-        self._placed: tuple[State | None, int] = (None, -1)
+        self._placed: tuple[BodyState | None, int] = (None, -1)
         self.obstacles = obstacles
 
     @property
@@ -107,7 +107,7 @@ class Stepper:
 
     @obstacles.setter
     def obstacles(self, obstacles: Iterable[Obstacle]) -> None:
-        listed = checked_obstacles(obstacles)
+        listed = tuple(obstacles)
         if not listed:
             self._contact, self.workspace.system.pressing[0] = None, 0
         elif self._contact is None:
@@ -115,7 +115,11 @@ class Stepper:
         else:
             self._contact.set_obstacles(listed)
 
-    def begin(self, state: State, pose: Floats, root: Floats, before: tuple | None) -> None:
+    def forget_pose(self) -> None:
+        """Place the rig and blend tables anew before the next surface."""
+        self._placed = (None, -1)
+
+    def begin(self, state: BodyState, pose: Floats, root: Floats, before: tuple | None) -> None:
         """Put a state at a pose, at rest or moving as from an earlier pose and root."""
         self._placed = (None, -1)
         now = self._rest_in_world(state, pose, root)
@@ -127,7 +131,7 @@ class Stepper:
         state.weights[:] = self.workspace.blend.weights
         self._placed = (state, 0)
 
-    def _rest_in_world(self, state: State, pose: Floats, root: Floats) -> Floats:
+    def _rest_in_world(self, state: BodyState, pose: Floats, root: Floats) -> Floats:
         """Return rest positions of the inertial vertices in the world, (c′, 3)."""
         self._blend(state, pose, root)
         points = self.workspace.targets.points[0, self.runtime.inertial.rows]
@@ -135,7 +139,7 @@ class Stepper:
 
     def step(
         self,
-        state: State,
+        state: BodyState,
         pose: Floats,
         root: Floats,
         forces: tuple[Ints, Floats] | None = None,
@@ -145,7 +149,7 @@ class Stepper:
         Parameters
         ----------
         state, pose, root
-            State, (s,) and (4, 4), checked.
+            BodyState, (s,) and (4, 4), checked.
         forces
             Skin vertices (k,) and forces (k, 3) on them in the world.
         """
@@ -180,7 +184,7 @@ class Stepper:
         self.timing.core, self.timing.dynamics = ready - began, perf_counter() - ready
         return state.limits
 
-    def step_all(self, states: list[State], poses: list[Floats], roots: list[Floats]) -> None:
+    def step_all(self, states: list[BodyState], poses: list[Floats], roots: list[Floats]) -> None:
         """Advance states that are neighbours in their arrays; nothing pushes them.
 
         Raises
@@ -200,7 +204,7 @@ class Stepper:
         if len(states) == 1:
             self._placed = (states[0], states[0].steps)
 
-    def surface(self, state: State, out: Singles) -> None:
+    def surface(self, state: BodyState, out: Singles) -> None:
         """Write the skin of a state in the world, (n̄, 3)."""
         began = perf_counter()
         if self._placed != (state, state.steps):
@@ -214,7 +218,7 @@ class Stepper:
         self._framed = True
         self.timing.surface = perf_counter() - began
 
-    def _displace(self, stages: int, state: State, out: Singles) -> None:
+    def _displace(self, stages: int, state: BodyState, out: Singles) -> None:
         """Take stages of the displacement of a skin that the rig has placed."""
         runtime = self.runtime
         displace_skin(
@@ -228,7 +232,7 @@ class Stepper:
             out,
         )
 
-    def _blend(self, state: State, pose: Floats, root: Floats) -> None:
+    def _blend(self, state: BodyState, pose: Floats, root: Floats) -> None:
         """Place the cubature's vertices and blend tables at a pose."""
         if self._contact is not None:
             self._contact.placed = False
@@ -238,7 +242,7 @@ class Stepper:
         self._framed = False
         self._take(BLEND, state)
 
-    def _take(self, stages: int, state: State, count: int = 1) -> None:
+    def _take(self, stages: int, state: BodyState, count: int = 1) -> None:
         """Take stages of a step of `count` states, from this one on."""
         taken = take_steps(stages, state.index, count, self._arguments, state.bound)
         if taken != count:

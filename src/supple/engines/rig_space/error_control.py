@@ -15,7 +15,7 @@ import numpy as np
 
 from supple.arrays import Floats
 from supple.checks import checked_number
-from supple.dynamics.integrators import BACKWARD_EULER, BDF2, Integrator
+from supple.dynamics.integrators import INTEGRATORS, Integrator
 from supple.errors import SuppleError
 
 #: Sub-steps of a step at most, and runs of one until it is as near as can be.
@@ -60,9 +60,10 @@ class ErrorControl:
             raise SuppleError(
                 f"tolerance is {self._tolerance:g} of the size a second; use 1e-9 to 1"
             )
-        if integrator.code not in (BDF2, BACKWARD_EULER):  # others ring with what is scripted
-            raise SuppleError("tolerance is for the integrators bdf2 and backward-euler")
-        self._order = 2 if integrator.code == BDF2 else 1
+        if integrator.error_constant is None:  # others ring with what is scripted
+            names = [row.name for row in INTEGRATORS.values() if row.error_constant is not None]
+            raise SuppleError(f"tolerance is for the integrators {' and '.join(reversed(names))}")
+        self._order, self._constant = integrator.order, integrator.error_constant
         self._dt, self._size = dt, size
         self._places = np.zeros((self._order + 2, vertices, 3))
         self._times = np.zeros(self._order + 2)
@@ -114,10 +115,6 @@ class ErrorControl:
         np.abs(self._sum, out=self._sum)
         before = float(times[-2] - times[-3]) if self._order > 1 else h
         self._total += self._constant(h / before) * h**degree * float(self._sum.max(initial=0.0))
-
-    def _constant(self, ratio: float) -> float:
-        """C of the formula; see the top of this page."""
-        return (1 + ratio) ** 2 / (6 * ratio * (1 + 2 * ratio)) if self._order == 2 else 0.5
 
     def accept(self) -> bool:
         """End a run of the step: return whether it is near enough, or as near as it gets.

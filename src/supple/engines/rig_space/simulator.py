@@ -21,8 +21,16 @@ from supple.dynamics.character_inputs import (
     checked_stiffness,
 )
 from supple.dynamics.friction import checked_friction
-from supple.dynamics.integrators import integrator_named
+from supple.dynamics.integrators import compiled_integrator
 from supple.dynamics.root_frame import acting_gravity, checked_gravity_mode
+from supple.engines.common.simulator import CharacterSimulator
+from supple.engines.common.stage_history import (
+    History,
+    farthest,
+    into_frame,
+    out_of_frame,
+    write_weights,
+)
 from supple.engines.rig_space.error_control import ErrorControl
 from supple.engines.rig_space.model import RigSpaceModel
 from supple.engines.rig_space.parameter_springs import PerParameter, tuned_springs, usual_springs
@@ -30,13 +38,6 @@ from supple.engines.rig_space.skin_push import Rubbing, SkinPush
 from supple.engines.rig_space.solvers.condensed import CondensedSolver
 from supple.engines.rig_space.solvers.solver_list import make_solver
 from supple.engines.rig_space.solvers.solver_stage import SolverReport, Springs, Stage
-from supple.engines.rig_space.stage_history import (
-    History,
-    farthest,
-    into_frame,
-    out_of_frame,
-    write_weights,
-)
 from supple.errors import SuppleError
 from supple.mesh.obstacles import Obstacle, checked_obstacles
 from supple.rig.placement.placement import placement
@@ -117,7 +118,7 @@ class RigSpaceSimulator:
         if not isinstance(model, RigSpaceModel):
             raise SuppleError(f"a RigSpaceSimulator needs a RigSpaceModel, not {shown(model)}")
         self.model, self._dt = model, _checked_span("dt", dt)
-        self._integrator = integrator_named(integrator, lambda row: row.code >= 0)
+        self._integrator = compiled_integrator(integrator)
         self.substeps = max(1, math.ceil(self._dt / _checked_span("substep", substep) - 1e-6))
         self._h, self._usual_substeps = self._dt / self.substeps, self.substeps
         (count,) = checked_whole_numbers("iterations", [iterations])
@@ -245,7 +246,9 @@ class RigSpaceSimulator:
         self._go(there, place, past, self._c, self._c)
         self._steps = 0
 
-    def carry(
+    carry = CharacterSimulator.carry
+
+    def teleport(
         self, pose: Given = None, root: Given = None, *, before: Before | None = None
     ) -> None:
         """Go to a pose and root with the flesh as it is in the root's frame: no inertia acts.

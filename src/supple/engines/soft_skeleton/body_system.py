@@ -11,7 +11,7 @@ from supple.arrays import Floats, Ints
 from supple.checks import checked_number
 from supple.compiled.jit import compiled, compiled_fused
 from supple.dynamics.integrators import Integrator
-from supple.engines.rig_space.stage_history import History
+from supple.engines.common.stage_history import History
 from supple.engines.soft_skeleton.bones.body_points import (
     BodyPoints,
     PointTables,

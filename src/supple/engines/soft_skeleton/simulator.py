@@ -20,8 +20,9 @@ from supple.dynamics.character_inputs import (
     checked_stiffness,
 )
 from supple.dynamics.friction import checked_friction
-from supple.dynamics.integrators import integrator_named
+from supple.dynamics.integrators import compiled_integrator
 from supple.dynamics.rigid_object import RigidObject
+from supple.engines.common.simulator import CharacterSimulator
 from supple.engines.soft_skeleton.body_system import BodySystem
 from supple.engines.soft_skeleton.bones.body_points import BodyPoints
 from supple.engines.soft_skeleton.bones.bone_chain import BoneChain
@@ -127,7 +128,7 @@ class SoftSkeletonSimulator:
         if not isinstance(model, SoftSkeletonModel):
             raise SuppleError(f"a SoftSkeletonSimulator needs its own model, not {shown(model)}")
         self.model, self._dt = model, positive_seconds("dt", dt)
-        self._integrator = integrator_named(integrator, lambda row: row.code >= 0)
+        self._integrator = compiled_integrator(integrator)
         self._longest = positive_seconds("substep", substep)
         self.iterations = checked_count("iterations", iterations)
         self.most_iterations = max(
@@ -263,7 +264,9 @@ class SoftSkeletonSimulator:
         self._contact.reset()
         self._steps = 0
 
-    def carry(
+    carry = CharacterSimulator.carry
+
+    def teleport(
         self, pose: Given = None, root: Given = None, *, before: Before | None = None
     ) -> None:
         """Go to a pose and root with the flesh as it is."""

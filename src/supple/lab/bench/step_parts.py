@@ -185,7 +185,7 @@ def _elastic(bound: ArgumentTable, q: Floats) -> None:
     blend, system, n = given.work.blend, given.work.system, len(q)
     for i in range(n):
         system.stiffness[i, i:n] = 0
-        system.z[i], system.force[i] = blend.stretch[i] * q[i], 0.0
+        system.z[i], system.force[i] = blend.column_scale[i] * q[i], 0.0
     add_elastic(
         given.tables.elastic,
         given.tables.kind,
@@ -239,7 +239,7 @@ def _work(own: Stepper, q: Any) -> Work:
 def _skin_entries(own: Stepper, q: Any) -> int:
     """Return the number of entries of all columns that move the skin visibly."""
     skin, blend = own.runtime.skin, own.workspace.blend
-    factors = np.abs(blend.weights[:, None] * (blend.stretch * q) * skin.tops)
+    factors = np.abs(blend.weights[:, None] * (blend.column_scale * q) * skin.tops)
     seen = ((factors > own.runtime.unseen) & (np.abs(blend.weights) >= NEGLIGIBLE)[:, None]).sum(0)
     by_region = np.add.reduceat(seen, skin.column[:-1])
     return int((3 * np.diff(skin.row_start) * by_region).sum())

@@ -94,7 +94,7 @@ class BlendedBasis:
             block = blend.inertial[tables.start[group] : tables.start[group + 1]]
             columns = tables.columns[group, :width]
             real = columns >= 0
-            rows = block.reshape(-1, 3, width)[..., real] * blend.stretch[columns[real]]
+            rows = block.reshape(-1, 3, width)[..., real] * blend.column_scale[columns[real]]
             basis[where[points][:, None], :, columns[real]] = np.swapaxes(
                 turns[points] @ rows, 1, 2
             )

@@ -427,7 +427,7 @@ class CharacterSubject(Subject):
                 before = self.player.shown.poses[self.player.frame - 1]
                 velocity = (self.pose - before) / self.simulator.dt
             # To where the clip is, from where a loop has walked.
-            self.simulator.carry(self.pose, self.root)
+            self.simulator.teleport(self.pose, self.root)
             self.obstacles.invalidate()
         self._follower = DampedFollower(self.pose, velocity)
         self._posed = True

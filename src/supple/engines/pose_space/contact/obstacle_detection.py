@@ -20,7 +20,7 @@ def predict(
     q: Floats,
     v: Floats,
     dt: float,
-    stretch: Floats,
+    column_scale: Floats,
     weights: Floats,
     peaks: Floats,
     z: Floats,
@@ -29,8 +29,8 @@ def predict(
     """Write ϒ(q + v dt) and ϒ v dt, flesh going on its own; return a bound on displacements."""
     bound, total = 0.0, 0.0
     for i in range(len(q)):
-        going[i] = stretch[i] * v[i] * dt
-        z[i] = stretch[i] * q[i] + going[i]
+        going[i] = column_scale[i] * v[i] * dt
+        z[i] = column_scale[i] * q[i] + going[i]
         bound += (abs(z[i]) + abs(going[i])) * peaks[i]
     for pose in range(len(weights)):
         total += abs(weights[pose])
@@ -200,7 +200,7 @@ def write_depths(
     solids: ArgumentTable,
     hardness: float,
     frames: Singles,
-    stretch: Floats,
+    column_scale: Floats,
     q: Floats,
     root: Floats,
     scratch: ContactScratch,
@@ -221,7 +221,7 @@ def write_depths(
     total[:] = 0
     if count == 0:
         return
-    _move_touched(tables, frames, stretch, q, scratch)
+    _move_touched(tables, frames, column_scale, q, scratch)
     for k in range(count):
         v, o = scratch.vertex[k], scratch.obstacle[k]
         dx, dy, dz = 0.0, 0.0, 0.0
@@ -265,11 +265,11 @@ def _held_back(scratch, k, dx, dy, dz):  # type: ignore[no-untyped-def]
 
 
 @compiled_plain
-def _move_touched(tables, frames, stretch, q, scratch):  # type: ignore[no-untyped-def]
+def _move_touched(tables, frames, column_scale, q, scratch):  # type: ignore[no-untyped-def]
     """Write how far touched carriers went since contacts were looked for."""
     r, z = len(q), scratch.z
     for j in range(r):
-        z[j] = stretch[j] * q[j] - z[j]
+        z[j] = column_scale[j] * q[j] - z[j]
     for slot in range(scratch.used[0]):
         carrier = scratch.touched[slot]
         x, y, w = 0.0, 0.0, 0.0

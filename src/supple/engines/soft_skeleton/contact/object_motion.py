@@ -10,7 +10,7 @@ from supple.arrays import Floats
 from supple.compiled.jit import compiled
 from supple.dynamics.integrators import Integrator
 from supple.dynamics.rigid_object import RigidObject
-from supple.engines.rig_space.stage_history import History
+from supple.engines.common.stage_history import History
 from supple.engines.soft_skeleton.bones.bone_chain import straighten, write_exponential
 from supple.maths.small_matrices import times
 

@@ -314,7 +314,7 @@ def _force_seconds(first: int, _count: int, bound: Any, states: Any) -> float:
     began = perf_counter()
     system.stiffness[:] = 0
     system.force[:] = 0
-    np.multiply(blend.stretch, states.content.q[first], out=system.z)
+    np.multiply(blend.column_scale, states.content.q[first], out=system.z)
     add_elastic(
         given.tables.elastic,
         given.tables.kind,

@@ -9,7 +9,7 @@ import numpy as np
 
 from supple.arrays import Floats
 from supple.compiled.jit import compiled_fused
-from supple.dynamics.integrators import BDF2, NEWMARK, Integrator
+from supple.dynamics.integrators import Integrator
 
 #: Rows of a history: the first five are its state.
 X, V, A, X_BEFORE, V_BEFORE, START, V_START, TARGET = range(8)
@@ -52,16 +52,15 @@ class History:
         self.steps = 0
 
     def begin(self, integrator: Integrator, h: float) -> float:
-        """Set `start`, `v_start` and `target` of the stage of a step of h; return its τ.
-
-        After a step of another length, h/ω, BDF2 has ((1+ω)² x − ω² x⁻) / (1+2ω) and
-        τ = h (1+ω)/(1+2ω).
-        """
-        first = self.steps == 0
-        code = -1 if integrator.code == BDF2 and first else integrator.code
-        self._given_up = self._h
-        ratio, self._h = 1.0 if first else h / self._h, h
-        return float(_begin(self._rows, code, h, ratio))
+        """Set `start`, `v_start` and `target` of the stage of a step of h; return its τ."""
+        if self.steps == 0:
+            stage = integrator.first_coefficients(h)
+        else:
+            stage = integrator.coefficients(h, h / self._h)
+        self._given_up, self._h = self._h, h
+        now, before = stage.now / stage.divisor, stage.before / stage.divisor
+        _begin(self._rows, now, before, stage.lead, stage.tau)
+        return stage.tau
 
     def give_up(self) -> None:
         """Have the stage that was begun not count; another one may begin."""
@@ -96,25 +95,15 @@ class History:
 
 
 @compiled_fused
-def _begin(rows: Floats, code: int, h: float, ratio: float) -> float:
-    """Write where a stage starts, how fast, and where it ends without forces; return its τ."""
-    whole = 1.0 + 2.0 * ratio
-    now, past = (1.0 + ratio) ** 2 / whole, ratio**2 / whole
+def _begin(rows: Floats, now: float, before: float, lead: float, tau: float) -> None:
+    """Write the start of a stage, its velocity there, and its end without forces."""
     x, v, a = rows[X], rows[V], rows[A]
-    before, slower = rows[X_BEFORE], rows[V_BEFORE]
-    start, fast, target = rows[START], rows[V_START], rows[TARGET]
-    tau = (1.0 + ratio) * h / whole if code == BDF2 else 0.5 * h if code == NEWMARK else h
+    x_before, v_before = rows[X_BEFORE], rows[V_BEFORE]
+    start, v_start, target = rows[START], rows[V_START], rows[TARGET]
     for i in range(len(x)):
-        if code == BDF2:
-            start[i] = x[i] * now - before[i] * past
-            fast[i] = v[i] * now - slower[i] * past
-        elif code == NEWMARK:
-            start[i] = v[i] * tau + x[i]
-            fast[i] = a[i] * tau + v[i]
-        else:
-            start[i], fast[i] = x[i], v[i]
-        target[i] = fast[i] * tau + start[i]
-    return tau
+        start[i] = v[i] * lead + (x[i] * now - x_before[i] * before)
+        v_start[i] = a[i] * lead + (v[i] * now - v_before[i] * before)
+        target[i] = v_start[i] * tau + start[i]
 
 
 @compiled_fused

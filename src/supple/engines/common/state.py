@@ -1,0 +1,80 @@
+"""State of a simulator: arrays by name, from which it goes on to the bit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from supple.checks import checked_array
+from supple.errors import SuppleError
+
+
+class State(Mapping[str, NDArray[Any]]):
+    """Copies of all arrays that later steps of a simulator depend on.
+
+    Parameters
+    ----------
+    arrays
+        Arrays by name; numbers become arrays without axes.
+
+    Examples
+    --------
+    >>> state = State({"q": [1.0, 2.0], "track.slopes": np.zeros((2, 3))})
+    >>> list(state.part("track"))
+    ['slopes']
+    """
+
+    def __init__(self, arrays: Mapping[str, ArrayLike]) -> None:
+        self._arrays = {name: np.array(array) for name, array in arrays.items()}
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        return self._arrays[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._arrays)
+
+    def __len__(self) -> int:
+        return len(self._arrays)
+
+    def __repr__(self) -> str:
+        return f"State({', '.join(self)})"
+
+    def part(self, prefix: str) -> State:
+        """Return the arrays whose names begin with `prefix` and a dot, without these."""
+        cut = len(prefix) + 1
+        names = [name for name in self if name.startswith(f"{prefix}.")]
+        return State({name[cut:]: self[name] for name in names})
+
+
+def checked_state(
+    state: Any, current: Mapping[str, NDArray[Any]], varying: Iterable[str] = ()
+) -> State:
+    """Return a state with the names, shapes and types of the current one.
+
+    Arrays that `varying` names may be missing, and may have another length than now.
+
+    Raises
+    ------
+    SuppleError
+        If an array is missing, or is not one of finite numbers in the shape that it must have.
+    """
+    if not isinstance(state, Mapping):
+        raise SuppleError("a state must be a mapping of names to arrays, as state() returns it")
+    arrays: dict[str, Any] = {}
+    for name, array in current.items():
+        if name in varying:
+            continue
+        if name not in state:
+            raise SuppleError(f'the state has no "{name}"; it is of another engine or version')
+        values = checked_array(f"{name} of the state", state[name], array.shape)
+        arrays[name] = values.astype(array.dtype)
+    for name in varying:
+        if name in state:
+            values = np.asarray(state[name])
+            arrays[name] = checked_array(f"{name} of the state", values, values.shape).astype(
+                values.dtype
+            )
+    return State(arrays)
