@@ -25,7 +25,11 @@ def begun(engine: str, steps: int = 12) -> Any:
     model = stepped_model("firm")
     simulator: Any = supple.FullSimulator(model, integrator="bdf2", substeps=2)
     if engine == "pose-space":
-        options = {"obstacles": (GROUND,), "friction": 0.4, "gravity_mode": "absolute"}
+        options: dict[str, Any] = {
+            "obstacles": (GROUND,),
+            "friction": 0.4,
+            "gravity_mode": "absolute",
+        }
         simulator = supple.Simulator(model, **options)
     assert isinstance(simulator, CharacterSimulator)
     go_on(simulator, steps)

@@ -133,7 +133,9 @@ class StepSettings(NamedTuple):
         # A method that does not damp would ring in stiff contacts.
         contact = INTEGRATORS["bdf2"] if method.uses_acceleration else method
         solve = SolveSettings(
-            *(_stage(row, h) for row in (first, method, contact)),
+            _stage(first, h),
+            _stage(method, h),
+            _stage(contact, h),
             options.iterations,
             options.substeps,
             h,
@@ -145,7 +147,8 @@ class StepSettings(NamedTuple):
         )
         points = first if method.uses_acceleration or options.substeps > 1 else method
         motion = MotionSettings(
-            *(PointStage.of(_stage(row, dt), dt) for row in (first, points)),
+            PointStage.of(_stage(first, dt), dt),
+            PointStage.of(_stage(points, dt), dt),
             options.acceleration_limit,
             options.sculpted,
             options.steps_ahead,
