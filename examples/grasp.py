@@ -38,7 +38,7 @@ def grasp(scene: ContactScene, model: supple.engines.soft_skeleton.model.SoftSke
     fingers: dict[str, float] = {}
     for state in scene.play(simulator):
         touched = simulator.contacts()
-        on_ball = touched.things == len(scene.obstacles)  # obstacles come first, then objects
+        on_ball = touched.colliders == len(scene.obstacles)  # obstacles come first, then objects
         times.append(state.time)
         heights.append(ball.centre[1] - lay)
         grips.append(np.linalg.norm(touched.forces[on_ball], axis=1).sum())

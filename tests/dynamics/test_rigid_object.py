@@ -99,7 +99,7 @@ def test_distances_and_velocities_are_those_of_the_world():
 
 
 def test_a_kinematic_object_has_the_velocity_of_its_path():
-    led = RigidObject(Capsule((0, 0, 0), (0.4, 0, 0), 0.1), moved=True)
+    led = RigidObject(Capsule((0, 0, 0), (0.4, 0, 0), 0.1), kinematic=True)
     goal = np.eye(4)
     goal[:3, :3] = Rotation.from_rotvec([0, 0, 0.2]).as_matrix()
     goal[:3, 3] = [0, 1, 0]
@@ -137,13 +137,13 @@ def test_a_fine_surface_is_thinned():
 
 @pytest.mark.parametrize("how", [copy, deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
 def test_copies_move_on_their_own(how):
-    first = RigidObject(Sphere((0, 0, 0), 0.1), velocity=(1, 0, 0), name="ball", moved=True)
+    first = RigidObject(Sphere((0, 0, 0), 0.1), velocity=(1, 0, 0), name="ball", kinematic=True)
     second = how(first)
     second.moved_to(np.eye(4), 0.1)
     second.put(np.ones(3), np.eye(3))
     assert first.velocity.tolist() == [1, 0, 0]
     assert first.centre.tolist() == [0, 0, 0]
-    assert (second.name, second.mass, second.moved) == ("ball", first.mass, True)
+    assert (second.name, second.mass, second.kinematic) == ("ball", first.mass, True)
 
 
 BALL = Sphere((0, 0, 0), 0.1)
@@ -161,11 +161,19 @@ BALL = Sphere((0, 0, 0), 0.1)
         (lambda: RigidObject(BALL, place=2 * np.eye(4)), "place of an object is not a rotation"),
         (lambda: RigidObject(BALL, velocity=(1, 2)), "velocity of an object: shape"),
         (lambda: RigidObject(BALL, spin=(1, 2, np.inf)), "spin of an object: not finite"),
-        (lambda: RigidObject(BALL).moved_to(np.eye(4), 0.1), "moved=True"),
-        (lambda: RigidObject(BALL, moved=True).moved_to(np.eye(4), 0), "must be positive"),
+        (lambda: RigidObject(BALL).moved_to(np.eye(4), 0.1), "kinematic=True"),
+        (lambda: RigidObject(BALL, kinematic=True).moved_to(np.eye(4), 0), "must be positive"),
     ],
 )
 def test_invalid_objects_are_refused_in_one_line(make: Any, words: str):
     with pytest.raises(SuppleError, match=words) as error:
         make()
     assert "\n" not in str(error.value)
+
+
+def test_the_old_name_of_kinematic_works_with_a_warning():
+    with pytest.warns(DeprecationWarning, match="kinematic"):
+        old = RigidObject(BALL, moved=True)
+    assert old.kinematic
+    with pytest.warns(DeprecationWarning, match="kinematic"):
+        assert old.moved

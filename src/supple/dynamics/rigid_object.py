@@ -1,8 +1,9 @@
-"""Rigid things with a mass, a place and a velocity: a ball in a hand, a bench that is pushed."""
+"""Rigid objects with a mass, a place and a velocity."""
 
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -18,16 +19,16 @@ from supple.mesh.obstacles import Capsule, Obstacle, Plane, Sphere
 from supple.mesh.polyhedra import Box, Convex
 from supple.mesh.surface import SurfaceMesh
 
-#: Points that stand for a surface in contact, at most.
+#: Largest number of contact samples on a surface.
 MOST_SAMPLES = 200
-#: Parts that edges of a box are cut into, by samples.
+#: Samples per edge of a box, less one.
 EDGE_PARTS = 4
-#: Balls that stand for a capsule, at most.
+#: Largest number of balls that approximate a capsule.
 MOST_BALLS = 33
 
 
 class MassProperties(NamedTuple):
-    """Volume in m³, middle (3,) and second moments (3, 3) about it of a shape of density 1."""
+    """Volume in m³, centroid (3,) and second moments (3, 3) about it, at density 1."""
 
     volume: float
     centre: Floats
@@ -35,44 +36,44 @@ class MassProperties(NamedTuple):
 
     @property
     def inertia(self) -> Floats:
-        """∫ |x|² 1 − x xᵀ about the middle, (3, 3)."""
+        """(3, 3) ∫ |x|² 1 − x xᵀ about the centroid."""
         return np.trace(self.moments) * np.eye(3) - self.moments
 
 
 class RigidObject:
-    """A solid thing that moves: by forces, or as it is led.
+    """A rigid body that forces move, or a kinematic one that the caller moves.
 
-    It is an obstacle as well, where it is now: engines that know no objects are pushed by it, and
-    feel how it moves where they have friction.
+    It is an obstacle as well, at its current place. Engines without rigid objects collide with it,
+    and their friction takes its velocity into account.
 
     Parameters
     ----------
     shape
-        A `Sphere`, `Capsule`, `Box`, `Convex` or `Solid` in axes of its own.
+        A `Sphere`, `Capsule`, `Box`, `Convex` or `Solid` in local axes.
     mass
-        In kg; by default what its volume weighs.
+        In kg; by default volume times density.
     density
-        In kg/m³, where no mass is given.
+        In kg/m³; unused if a mass is given.
     place
-        (4, 4) rigid, from its own axes to the world.
+        (4, 4) rigid, from local axes to the world.
     velocity, spin
-        (3,) of its centre of mass in m/s, and (3,) in rad/s, both in the world.
-    moved
-        Nothing pushes it: `moved_to` says where it goes.
+        (3,) of the centre of mass in m/s, and (3,) in rad/s, both in the world.
+    kinematic
+        Whether forces leave it alone; `moved_to` moves it. `moved` is the old name.
     name
-        For readings.
+        Name in the readings.
 
     Attributes
     ----------
     mass
         In kg.
     offset
-        (3,) centre of mass in its own axes.
+        (3,) centre of mass in local axes.
     inertia
-        (3, 3) about the centre of mass in its own axes, kg m².
+        (3, 3) about the centre of mass in local axes, kg m².
     samples, sample_radii
-        (s, 3) points in its own axes about the centre of mass, and (s,) radii of balls around
-        them: together they touch what the surface touches. A ball is one point with its radius.
+        (s, 3) points in local axes about the centre of mass, and (s,) radii of balls around them,
+        which stand for the surface in contact. A sphere is one point with its radius.
 
     Examples
     --------
@@ -91,16 +92,21 @@ class RigidObject:
         place: ArrayLike | None = None,
         velocity: ArrayLike = (0.0, 0.0, 0.0),
         spin: ArrayLike = (0.0, 0.0, 0.0),
-        moved: bool = False,
+        kinematic: bool = False,
         name: str = "",
+        *,
+        moved: bool | None = None,
     ) -> None:
-        self.shape, self.moved, self.name = shape, bool(moved), str(name)
-        found = mass_properties(shape)
+        if moved is not None:
+            _warn_of_moved()
+            kinematic = moved
+        self.shape, self.kinematic, self.name = shape, bool(kinematic), str(name)
+        properties = mass_properties(shape)
         if mass is None:
-            mass = found.volume * _positive("density of an object", density)
+            mass = properties.volume * _positive("density of an object", density)
         self.mass = _positive("mass of an object", mass)
-        self.offset = found.centre
-        self.inertia = self.mass / found.volume * found.inertia
+        self.offset = properties.centre
+        self.inertia = self.mass / properties.volume * properties.inertia
         self.samples, self.sample_radii = surface_samples(shape)
         self.samples = self.samples - self.offset
         self._place = _checked_place(np.eye(4) if place is None else place)
@@ -111,8 +117,19 @@ class RigidObject:
         return f"RigidObject({name}{type(self.shape).__name__}, {self.mass:.4g} kg)"
 
     @property
+    def moved(self) -> bool:
+        """Old name of `kinematic`."""
+        _warn_of_moved()
+        return self.kinematic
+
+    @moved.setter
+    def moved(self, kinematic: bool) -> None:
+        _warn_of_moved()
+        self.kinematic = bool(kinematic)
+
+    @property
     def place(self) -> Floats:
-        """(4, 4) from its own axes to the world; setting it moves it without a velocity."""
+        """(4, 4) from local axes to the world; setting it leaves the velocity as it is."""
         return self._place
 
     @place.setter
@@ -121,7 +138,7 @@ class RigidObject:
 
     @property
     def turn(self) -> Floats:
-        """(3, 3) rotation of its place."""
+        """(3, 3) rotation of the place."""
         return self._place[:3, :3]
 
     @property
@@ -148,14 +165,14 @@ class RigidObject:
         self._spin = owned_array("spin of an object", spin, (3,))
 
     def put(self, centre: Floats, turn: Floats) -> None:
-        """Have the centre of mass and the rotation there; for steps, unchecked."""
+        """Set centre of mass and rotation, unchecked, for engines."""
         self._place[:3, :3] = turn
         self._place[:3, 3] = centre - turn @ self.offset
 
     def moved_to(self, place: ArrayLike, dt: float) -> None:
-        """Go to a place within `dt` seconds: velocity and spin are those that lead there."""
-        if not self.moved:
-            raise SuppleError("this object is moved by forces; moved=True makes one that is led")
+        """Move to a place within `dt` seconds, and set velocity and spin to match."""
+        if not self.kinematic:
+            raise SuppleError("forces move this object; use kinematic=True to move it yourself")
         seconds = _positive("time of a move", dt)
         goal = _checked_place(place)
         start, before = self.centre, self.turn.copy()
@@ -164,17 +181,17 @@ class RigidObject:
         self._spin = Rotation.from_matrix(self.turn @ before.T).as_rotvec() / seconds
 
     def distances(self, points: Floats) -> tuple[Floats, Floats]:
-        """Return signed distances (k,) of points, negative inside, and unit ways out (k, 3)."""
-        own = (np.asarray(points, np.float64) - self._place[:3, 3]) @ self.turn
-        gaps, ways = self.shape.distances(own)
-        return gaps, ways @ self.turn.T
+        """Return signed distances (k,) of points, negative inside, and unit normals (k, 3)."""
+        local = (np.asarray(points, np.float64) - self._place[:3, 3]) @ self.turn
+        gaps, normals = self.shape.distances(local)
+        return gaps, normals @ self.turn.T
 
     def velocities(self, points: Floats) -> Floats:
-        """Return v + ω × (x − c) of its points in the world, (k, 3)."""
+        """Return velocities v + ω × (x − c) (k, 3) at points in the world."""
         return self._velocity + np.cross(self._spin, points - self.centre)
 
     def copy(self) -> Self:
-        """Return one that moves on its own; the shape, which nobody changes, is the same."""
+        """Return a copy that moves independently and shares the shape."""
         new = object.__new__(type(self))
         new.__dict__.update(self.__dict__)
         for name in ("_place", "_velocity", "_spin"):
@@ -189,23 +206,29 @@ class RigidObject:
 
 
 def mass_properties(shape: Obstacle) -> MassProperties:
-    """Return volume, middle and second moments of a shape; an error for what has none."""
+    """Return volume, centroid and second moments of a bounded shape.
+
+    Raises
+    ------
+    SuppleError
+        For a plane, and for shapes of other types.
+    """
     if isinstance(shape, Sphere):
         volume = 4 / 3 * math.pi * shape.radius**3
-        own = volume / 5 * shape.radius**2 * np.eye(3)
-        return MassProperties(volume, np.array(shape.centre, np.float64), own)
+        moments = volume / 5 * shape.radius**2 * np.eye(3)
+        return MassProperties(volume, np.array(shape.centre, np.float64), moments)
     if isinstance(shape, Capsule):
         return _capsule_properties(shape)
     if isinstance(shape, Box):
         volume = 8 * float(np.prod(shape.half))
-        own = shape.turn @ np.diag(volume / 3 * shape.half**2) @ shape.turn.T
-        return MassProperties(volume, np.array(shape.centre), own)
+        moments = shape.turn @ np.diag(volume / 3 * shape.half**2) @ shape.turn.T
+        return MassProperties(volume, np.array(shape.centre), moments)
     if isinstance(shape, Convex):
         return _enclosed_properties(shape.surface())
     if isinstance(shape, Solid):
         return _enclosed_properties(shape.surface)
     if isinstance(shape, Plane):
-        raise SuppleError("a plane has no end and no weight; give it as an obstacle, not an object")
+        raise SuppleError("a plane has no mass; give it as an obstacle, not as an object")
     raise SuppleError(
         f"an object cannot be a {type(shape).__name__}; "
         "give a Sphere, a Capsule, a Box, a Convex or a Solid"
@@ -213,7 +236,7 @@ def mass_properties(shape: Obstacle) -> MassProperties:
 
 
 def _capsule_properties(shape: Capsule) -> MassProperties:
-    """A cylinder, and two halves of a ball whose own middles are 3/8 r beyond its ends."""
+    """Sum a cylinder and two half balls, whose centroids are 3/8 r beyond its ends."""
     start, end, r = np.asarray(shape.start), np.asarray(shape.end), shape.radius
     length = float(np.linalg.norm(end - start))
     axis = (end - start) / length if length > 0 else np.array([0.0, 1.0, 0.0])
@@ -227,7 +250,7 @@ def _capsule_properties(shape: Capsule) -> MassProperties:
 
 
 def _enclosed_properties(surface: SurfaceMesh) -> MassProperties:
-    """Sum tets from the middle of the box to every triangle."""
+    """Sum the tets between the middle of the bounding box and every triangle."""
     origin = surface.bounds.mean(axis=0)
     corners = surface.vertices[surface.triangles] - origin  # (m, 3, 3)
     volumes = np.linalg.det(corners) / 6
@@ -242,7 +265,7 @@ def _enclosed_properties(surface: SurfaceMesh) -> MassProperties:
 
 
 def surface_samples(shape: Obstacle) -> tuple[Floats, Floats]:
-    """Return points (s, 3) and radii (s,) of balls around them, which touch as the surface does."""
+    """Return points (s, 3) and radii (s,) of balls that stand for the surface in contact."""
     if isinstance(shape, Sphere):
         return np.array(shape.centre, np.float64)[None], np.array([shape.radius])
     if isinstance(shape, Capsule):
@@ -260,14 +283,14 @@ def surface_samples(shape: Obstacle) -> tuple[Floats, Floats]:
     elif isinstance(shape, Solid):
         points = shape.surface.vertices
     else:
-        mass_properties(shape)  # says what is wrong
+        mass_properties(shape)  # raises the error
         points = np.zeros((0, 3))
     chosen = _spread(points, MOST_SAMPLES)
     return chosen, np.zeros(len(chosen))
 
 
 def _middles_of_edges(shape: Convex) -> Floats:
-    """Return middles (e, 3) of edges between faces that are not in one plane."""
+    """Return midpoints (e, 3) of edges between faces of different planes."""
     ends = np.sort(shape.triangles[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2), axis=1)
     pairs, edge = np.unique(ends, axis=0, return_inverse=True)
     beside = np.argsort(edge.reshape(-1), kind="stable").reshape(-1, 2) // 3
@@ -278,7 +301,7 @@ def _middles_of_edges(shape: Convex) -> Floats:
 
 
 def _spread(points: Floats, most: int) -> Floats:
-    """Return all points, or as many as may be, each as far as can be from those before."""
+    """Return at most `most` points, chosen by farthest-point sampling."""
     if len(points) <= most:
         return points.copy()
     chosen = [int(np.argmax(np.linalg.norm(points - points.mean(axis=0), axis=1)))]
@@ -287,6 +310,10 @@ def _spread(points: Floats, most: int) -> Floats:
         chosen.append(int(np.argmax(near)))
         np.minimum(near, np.linalg.norm(points - points[chosen[-1]], axis=1), out=near)
     return points[np.sort(chosen)]
+
+
+def _warn_of_moved() -> None:
+    warnings.warn("RigidObject: moved is now kinematic", DeprecationWarning, stacklevel=3)
 
 
 def _positive(what: str, value: float) -> float:

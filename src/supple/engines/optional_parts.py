@@ -90,15 +90,15 @@ class SoftContact(Protocol):
         """Coefficient of friction; to be set between steps."""
 
     @property
-    def things(self) -> tuple[str, ...]:
-        """Names of what can be touched, as contacts number it."""
+    def colliders(self) -> tuple[str, ...]:
+        """Names of the colliders, in the order of the contacts' indices."""
 
     @property
     def owners(self) -> Ints:
         """(n̄,) bone that each vertex of the skin goes with most, a number in `model.bones`."""
 
     def contacts(self) -> Any:
-        """Return points, places, forces in N, pressures in Pa and things of the last step."""
+        """Return points, places, forces in N, pressures in Pa and colliders of the last step."""
 
     def pressure(self) -> Floats:
         """(n̄,) on the skin in the last step, Pa."""

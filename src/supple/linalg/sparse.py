@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import scipy.sparse as sp
 
@@ -65,3 +67,18 @@ def symmetrised(matrix: sp.csr_array) -> sp.csr_array:
     half = sp.csr_array((matrix + matrix.T) / 2)
     half.sort_indices()
     return half
+
+
+def same_entries(matrices: Sequence[sp.csr_array]) -> list[sp.csr_array]:
+    """Return matrices of one shape with the union of their patterns, zeros stored."""
+    parts = [sp.coo_array(each) for each in matrices]
+    n, m = parts[0].shape
+    keys = [part.row.astype(np.int64) * m + part.col for part in parts]
+    every = np.unique(np.concatenate(keys))
+    starts = np.searchsorted(every, np.arange(n + 1) * m)
+    result = []
+    for key, part in zip(keys, parts, strict=True):
+        values = np.zeros(len(every))
+        values[np.searchsorted(every, key)] = part.data
+        result.append(sp.csr_array((values, every % m, starts), (n, m)))
+    return result

@@ -35,16 +35,16 @@ class PlacedShape(Protocol):
 
 
 class ShapeTables(NamedTuple):
-    """Shapes as numbers. Turns and shifts may be written between steps; the rest is fixed."""
+    """Shapes as numbers. Turns and translations may be written between steps; the rest is fixed."""
 
     kinds: Ints
     """(o,) ``OTHER`` for what only knows distances: ask that in Python."""
     numbers: Floats
     """(o, 15) plane: point, normal; sphere: centre, radius; capsule: ends, radius; box: centre,
     half sides, turn by rows."""
-    turns: Floats
+    rotations: Floats
     """(o, 3, 3) from the axes of each shape to those of the world, and"""
-    shifts: Floats
+    translations: Floats
     """(o, 3) where the origin of these is."""
     bounds: Floats
     """(o, 4) a ball around each in its own axes, middle and radius; infinite for a plane and for
@@ -75,8 +75,8 @@ def shape_tables(obstacles: Sequence[Obstacle | None]) -> ShapeTables:
     tables = ShapeTables(
         kinds=np.zeros(o, np.int64),
         numbers=np.zeros((o, 15)),
-        turns=np.tile(np.eye(3), (o, 1, 1)),
-        shifts=np.zeros((o, 3)),
+        rotations=np.tile(np.eye(3), (o, 1, 1)),
+        translations=np.zeros((o, 3)),
         bounds=np.zeros((o, 4)),
         faces=np.concatenate([np.zeros((0, 13)), *faces]),
         face_starts=np.zeros(o + 1, np.int64),
@@ -107,8 +107,8 @@ def place_shapes(tables: ShapeTables, obstacles: Sequence[Obstacle | None]) -> N
     """Write the places that placed shapes among the obstacles have now."""
     for number, each in enumerate(obstacles):
         if isinstance(each, PlacedShape):
-            tables.turns[number] = each.place[:3, :3]
-            tables.shifts[number] = each.place[:3, 3]
+            tables.rotations[number] = each.place[:3, :3]
+            tables.translations[number] = each.place[:3, 3]
 
 
 def _row(shape: Obstacle | None) -> tuple[int, list[float], list[float]]:
@@ -143,7 +143,7 @@ def signed_distance(tables, o, x, y, z):  # type: ignore[no-untyped-def]
 
     Nothing is known of ``OTHER``: it is infinitely far away.
     """
-    turn, shift = tables.turns[o], tables.shifts[o]
+    turn, shift = tables.rotations[o], tables.translations[o]
     x, y, z = x - shift[0], y - shift[1], z - shift[2]
     x, y, z = (
         turn[0, 0] * x + turn[1, 0] * y + turn[2, 0] * z,

@@ -35,13 +35,13 @@ def frame_readings(simulator: Any, state: StepState | None, moved: Floats) -> di
     if isinstance(simulator, SoftContact):
         names = simulator.model.bones
         found["torques"] = dict(zip(names, found.get("torques", ()), strict=False))
-        contacts, things = simulator.contacts(), simulator.things
+        contacts, things = simulator.contacts(), simulator.colliders
         found["touching"] = {
             "points": contacts.points.copy(),
             "places": (contacts.places - moved[:3, 3]) @ moved[:3, :3],
             "forces": contacts.forces @ moved[:3, :3],
             "pressures": contacts.pressures.copy(),
-            "things": tuple(things[thing] for thing in contacts.things),
+            "things": tuple(things[thing] for thing in contacts.colliders),
         }
     return found
 

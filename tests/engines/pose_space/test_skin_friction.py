@@ -35,7 +35,7 @@ def bar() -> PoseSpaceModel:
 
 def table() -> RigidObject:
     """A large box with its top at `TOP`, which is led."""
-    return RigidObject(Box((0, TOP - 1, 0), (3, 1, 3)), moved=True)
+    return RigidObject(Box((0, TOP - 1, 0), (3, 1, 3)), kinematic=True)
 
 
 def lying(*obstacles: Obstacle, **options: Any) -> PoseSpaceSimulator:

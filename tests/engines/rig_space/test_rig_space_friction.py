@@ -30,7 +30,7 @@ def model() -> RigSpaceModel:
 
 def table() -> RigidObject:
     """A large box that is led."""
-    return RigidObject(Box((0, TOP - 1, 0), (3, 1, 3)), moved=True)
+    return RigidObject(Box((0, TOP - 1, 0), (3, 1, 3)), kinematic=True)
 
 
 def lying(*obstacles: Obstacle, friction: float = 0.0) -> RigSpaceSimulator:

@@ -117,7 +117,7 @@ def test_an_object_slides_on_a_slope_steeper_than_friction(friction, angle):
     body, thing = [], []
     for _ in range(180):
         sim.step()
-        body.append(sim.chain.places[0, 0])
+        body.append(sim.chain.positions[0, 0])
         thing.append(box.centre[0])
     pulled = GRAVITY * (np.sin(slope) - friction * np.cos(slope))
     for path, near in ((thing, 0.05), (body, 0.15)):
@@ -136,7 +136,7 @@ def test_a_fist_pressed_in_at_two_metres_a_second_stops_at_the_bone():
     front = skin[near, 2].max()
     start = np.eye(4)
     start[:3, 3] = [spine[0], spine[1], front + 0.05]
-    fist = supple.RigidObject(supple.Sphere((0, 0, 0), 0.04), moved=True, place=start)
+    fist = supple.RigidObject(supple.Sphere((0, 0, 0), 0.04), kinematic=True, place=start)
     sim = SoftSkeletonSimulator(model, objects=[fist])
     forces, deepest = [], 0.0
     for k in range(90):
@@ -223,7 +223,7 @@ def test_limits_by_motions_do_not_hinder_a_pose_that_turns_past_a_half_turn(degr
         sim = SoftSkeletonSimulator(model, tracking=3.0, joint_limits=limits, gravity=(0, 0, 0))
         for k in range(round(300 / degrees)):
             sim.step([np.radians(degrees * k)])
-        found.append(Rotation.from_matrix(sim.chain.turns[0].T @ sim.chain.turns[1]))
+        found.append(Rotation.from_matrix(sim.chain.rotations[0].T @ sim.chain.rotations[1]))
     assert (found[0].inv() * found[1]).magnitude() < 0.15  # they lag
 
 

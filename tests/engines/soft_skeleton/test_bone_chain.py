@@ -51,9 +51,8 @@ def test_sums_over_points_are_those_of_the_dense_jacobian():
     away, masses, rate = rng.standard_normal((n, 3)), rng.random(n), 8.0
     gradient, hessian = np.zeros(J.shape[1]), np.zeros((J.shape[1],) * 2)
     weight, gravity = np.zeros(J.shape[1]), np.array([1.0, -9.0, 2.0])
-    body = chain.turns, chain.shifts, chain.places, phi
     moved, into = (away, masses, rate, gravity), (gradient, hessian, weight)
-    add_point_terms(points.tables, points.offsets, *body, *moved, *into)
+    add_point_terms(points.posed(chain, phi), *moved, *into)
     each = np.repeat(masses, 3)
     np.testing.assert_allclose(gradient, rate * J.T @ (each * away.ravel()), atol=1e-12)
     np.testing.assert_allclose(weight, -J.T @ (each * np.tile(gravity, n)), atol=1e-12)

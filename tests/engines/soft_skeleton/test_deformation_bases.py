@@ -10,8 +10,11 @@ import pytest
 import supple
 from helpers.soft_skeleton_samples import elbow, soft_skeleton_options
 from supple.engines.soft_skeleton.bones.rig_bones import RigBones
-from supple.engines.soft_skeleton.flesh.deformation_bases import BASES
-from supple.engines.soft_skeleton.flesh.handle_weights import handle_weights, precise_energy
+from supple.engines.soft_skeleton.flesh.deformation_bases import (
+    BASES,
+    handle_weights,
+    precise_energy,
+)
 from supple.engines.soft_skeleton.flesh.soft_layer import flesh_layer
 from supple.errors import SuppleError
 from supple.scenes.bodies.beam import beam

@@ -13,23 +13,22 @@ import supple
 from helpers.soft_skeleton_samples import elbow, soft_skeleton_options
 from supple.elastic.material import Material
 from supple.engines.soft_skeleton.bones.rig_bones import RigBones
-from supple.engines.soft_skeleton.flesh.flesh_energy import add_flesh_terms, rest_stiffness
-from supple.engines.soft_skeleton.flesh.handle_weights import (
+from supple.engines.soft_skeleton.flesh.cubature import (
+    MOST_PRESSED,
+    FleshInCoordinates,
+    fitted_cubature,
+    flesh_samples,
+    integrated_coordinates,
+    lloyd_centres,
+    oblivious_cubature,
+)
+from supple.engines.soft_skeleton.flesh.deformation_bases import (
     farthest_handles,
     handle_weights,
     three_coordinates,
 )
-from supple.engines.soft_skeleton.flesh.oblivious_cubature import (
-    integrated_coordinates,
-    oblivious_cubature,
-)
-from supple.engines.soft_skeleton.flesh.pressed_samples import MOST_PRESSED, flesh_samples
+from supple.engines.soft_skeleton.flesh.flesh_energy import add_flesh_terms, rest_stiffness
 from supple.engines.soft_skeleton.flesh.soft_layer import flesh_layer
-from supple.engines.soft_skeleton.flesh.tet_cubature import (
-    FleshInCoordinates,
-    fitted_cubature,
-    lloyd_centres,
-)
 from supple.errors import SuppleError
 from supple.scenes.bodies.beam import beam
 from supple.scenes.characters.character_scene import scene

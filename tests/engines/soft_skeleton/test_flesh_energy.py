@@ -8,13 +8,13 @@ import scipy.sparse as sp
 
 from supple.elastic.densities.dispatch import MATERIALS
 from supple.elastic.material import Material
+from supple.engines.soft_skeleton.flesh.deformation_bases import three_coordinates
 from supple.engines.soft_skeleton.flesh.flesh_energy import (
     add_flesh_terms,
     add_tet_forces,
     flesh_tables,
     nodal_weights,
 )
-from supple.engines.soft_skeleton.flesh.handle_weights import three_coordinates
 from supple.scenes.bodies.beam import beam
 
 MESH = beam(cells=(4, 2, 2))

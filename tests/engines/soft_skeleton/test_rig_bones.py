@@ -35,12 +35,12 @@ def test_points_on_the_bones_are_the_skin_of_the_rig_and_poses_come_back():
     assert bones.names == ("b", "c", "d", "e")
     pose = 0.4 * rng.standard_normal(len(rig.parameters))
     chain = BoneChain(bones.parents, bones.joints)
-    chain.place(*bones.turns(pose))
+    chain.place(*bones.rotations(pose))
     bound = bones.unposed(rig(rig.rest_pose), bones.weights, rig.rest_pose)
     points = BodyPoints(point_tables(bones.parents, bound, bones.weights))
     points.place(chain, np.zeros(0))
     np.testing.assert_allclose(points.x, rig(pose), atol=1e-12)
-    again = bones.pose(chain.turns, chain.places[0], pose + 0.1 * (np.arange(len(pose)) > 2))
+    again = bones.pose(chain.rotations, chain.positions[0], pose + 0.1 * (np.arange(len(pose)) > 2))
     np.testing.assert_allclose(rig(again), rig(pose), atol=1e-9)
 
 
@@ -59,6 +59,6 @@ def test_characters_of_files_are_bones_at_every_frame(assets, name):
     bound = bones.unposed(rig(rig.rest_pose), bones.weights, np.asarray(rig.rest_pose))
     points = BodyPoints(point_tables(bones.parents, bound, bones.weights))
     for pose in motion.poses[:: len(motion.poses) // 4]:
-        chain.place(*bones.turns(pose))
+        chain.place(*bones.rotations(pose))
         points.place(chain, np.zeros(0))
         assert np.abs(points.x - rig(pose)).max() < 1e-3 * character.surface.size

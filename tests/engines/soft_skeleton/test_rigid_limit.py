@@ -135,8 +135,8 @@ def test_a_rigid_body_moves_as_mujoco_says_and_nearer_with_shorter_steps(name):
     errors = []
     for h in (1 / 80, 1 / 160, 1 / 320):
         sim = run(model, h, seconds)
-        errors.append(np.abs(sim.chain.places - places).max() / size)
-        turned = np.abs(sim.chain.turns - turns).max()
+        errors.append(np.abs(sim.chain.positions - places).max() / size)
+        turned = np.abs(sim.chain.rotations - turns).max()
     assert errors[0] < 0.02
     assert errors[1] < 0.6 * errors[0]
     assert errors[2] < 0.6 * errors[1]

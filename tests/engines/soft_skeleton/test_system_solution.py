@@ -8,7 +8,7 @@ import pytest
 import supple
 from helpers.soft_skeleton_samples import soft_hand
 from supple.engines.soft_skeleton.bones.body_points import BodyPoints
-from supple.engines.soft_skeleton.contact.skin_patches import (
+from supple.engines.soft_skeleton.contact.body_geometry import (
     bound_patches,
     patch_gap,
     skin_patches,

@@ -68,7 +68,7 @@ def test_friction_outlives_obstacles_that_are_set_anew():
         state = sim.step()
     pull = soft_elbow().masses.sum() * gravity[0]
     assert state.readings["contact_force"][0] == pytest.approx(-pull, rel=0.1)
-    assert abs(sim.chain.places[0, 0] - soft_elbow().joints[0, 0]) < 0.01
+    assert abs(sim.chain.positions[0, 0] - soft_elbow().joints[0, 0]) < 0.01
 
 
 def test_readings_of_a_step_stay_what_they_were():

@@ -1,4 +1,4 @@
-"""The system of a step: gradient and Hessian of bones, flesh and objects, and its solution."""
+"""System of a step: gradient and Hessian of bones, flesh and objects, and its solution."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from supple.engines.common.stage_history import History
 from supple.engines.soft_skeleton.bones.body_points import (
     BodyPoints,
     PointTables,
+    PosedPoints,
     add_point_terms,
     write_columns,
 )
@@ -25,19 +26,20 @@ from supple.engines.soft_skeleton.bones.joint_springs import (
     joint_springs,
     write_torques,
 )
-from supple.engines.soft_skeleton.contact.body_contact import BodyContact
+from supple.engines.soft_skeleton.contact.contact import BodyContact
 from supple.engines.soft_skeleton.flesh.flesh_energy import add_flesh_terms
 from supple.engines.soft_skeleton.model import SoftSkeletonModel
 from supple.engines.soft_skeleton.system_solution import SystemSolution
 from supple.errors import SuppleError
 
-#: Largest turn of a joint in one iteration, in rad.
-MOST_TURN = 1.5
-#: Seconds in which contact gives way again: shorter, and what is pushed out of a thing flies off.
+#: Largest rotation of a joint in one iteration, in rad.
+MAX_ROTATION = 1.5
+#: Time constant of contact damping in s; with a shorter one, bodies pushed out of colliders fly
+#: off.
 CONTACT_DAMPING = 0.03
-#: Springs of a root that is tracked pull no harder than so many m/s² would: five times gravity.
-MOST_PULL = 50.0
-#: Change of velocity in m/s within a step of contact that is a blow.
+#: Largest acceleration in m/s² by the springs of a tracked root.
+MAX_PULL = 50.0
+#: Change of velocity in m/s within a step that counts as an impact.
 ROUGH = 0.5
 
 
@@ -50,13 +52,13 @@ class BodySystem:
     Parameters
     ----------
     model, contact
-        The model, and what it touches.
+        The model, and its contacts.
     alpha, beta
         Damping of the flesh.
     sag
-        Whether gravity bends flesh that is at rest.
+        Whether gravity deforms the flesh at rest.
     limits
-        Of the joints.
+        Limits of the joints.
     """
 
     def __init__(
@@ -88,7 +90,7 @@ class BodySystem:
         self.allocate()
 
     def allocate(self) -> None:
-        """Make room for as many coordinates as there are with the objects."""
+        """Allocate arrays for the coordinates of bones, flesh and objects."""
         objects = self._contact.motion.size
         self.size = self._bones + self._m + objects
         self._gradient, self._hessian = np.zeros(self.size), np.zeros((self.size, self.size))
@@ -96,13 +98,13 @@ class BodySystem:
         self._weight, self._since = np.zeros(self.size), np.zeros(self.size)
 
     def set_tracking(self, frequency: float) -> None:
-        """Have springs towards the pose of a frequency in Hz, critically damped."""
+        """Set critically damped springs towards the pose, of a frequency in Hz."""
         omega, self._tracking = 2 * math.pi * frequency, frequency
         self._springs.springs[:] = self.model.inertias * omega**2
         self._springs.dampers[:] = 2 * self.model.inertias * omega
 
     def set_joints(self, stiffness: float, damping: float) -> None:
-        """Have springs towards rest, and dampers, of frequencies in Hz."""
+        """Set springs towards rest, and dampers, of frequencies in Hz."""
         for what, value in (("joint_stiffness", stiffness), ("joint_damping", damping)):
             if checked_number(what, value) < 0:
                 raise SuppleError(f"{what} is {value:g} Hz; it must not be negative")
@@ -111,14 +113,14 @@ class BodySystem:
         self._springs.drags[:] = 2 * self.model.inertias * slow
 
     def set_gravity(self, gravity: Floats, rest: Floats) -> None:
-        """Have gravity (3,); flesh is as it is under it, with bones turned by `rest` (K, 3, 3)."""
+        """Set gravity (3,), and the preload of flesh at rest with bone rotations (K, 3, 3)."""
         self.gravity[:] = gravity
         self._preload[:] = 0.0
         if not self._sag:
             _write_preload(self.model.points, self.model.masses, rest, gravity, self._preload)
 
     def start(self, before: BoneChain, now: BoneChain, dt: float) -> None:
-        """Start at rest or, where bones were elsewhere a step earlier, in motion."""
+        """Start at rest or, if bones were elsewhere a step earlier, in motion."""
         self._points.place(before, self.phi)
         earlier = self._points.x.copy()
         self._points.place(now, self.phi)
@@ -131,9 +133,9 @@ class BodySystem:
         """Start with velocities of the bones (3 + 3K,)."""
         small, ends = 1e-6, []
         for sign in (1, -1):
-            there = chain.fork()
-            there.change(sign * small * speeds)
-            self._points.place(there, self.phi)
+            moved = chain.fork()
+            moved.change(sign * small * speeds)
+            self._points.place(moved, self.phi)
             ends.append(self._points.x.copy())
         self._points.place(chain, self.phi)
         self._world.reset(self._points.x, (ends[0] - ends[1]) / (2 * small))
@@ -143,13 +145,13 @@ class BodySystem:
 
     @property
     def speed(self) -> float:
-        """Speed of the _fastest point of the body, m/s."""
+        """Speed of the fastest point of the body, m/s."""
         return float(_fastest(self._world.v))
 
     def momentum(self) -> tuple[Floats, Floats]:
         """Return Σ m v and Σ x × m v of the body."""
-        each = self.model.masses[:, None] * self._world.v
-        return each.sum(axis=0), np.cross(self._world.x, each).sum(axis=0)
+        momenta = self.model.masses[:, None] * self._world.v
+        return momenta.sum(axis=0), np.cross(self._world.x, momenta).sum(axis=0)
 
     def begin(
         self,
@@ -157,22 +159,22 @@ class BodySystem:
         h: float,
         chain: BoneChain,
         start: BoneChain,
-        wanted: BoneChain,
-        wanted_before: Floats,
+        target: BoneChain,
+        target_before: Floats,
     ) -> None:
-        """Begin a stage, and move on as fast as before."""
-        self._wanted_first = wanted_before
+        """Begin a stage, and extrapolate with the last velocities."""
+        self._target_first = target_before
         self._tau = self._world.begin(integrator, h)
         self._flesh.begin(integrator, h)
         self._contact.begin()
         self._contact.motion.begin(integrator, h)
         self._h = h
-        chain.slides[:] = wanted.slides
+        chain.slides[:] = target.slides
         guess = self._rate + self._gain if self._contact.count == 0 else self._rate
         chain.change(h * guess[: self._bones])
         self.phi += h * guess[self._bones :]
         if self.root_mode == "driven":
-            chain.place_first(wanted.turns[0], wanted.places[0])
+            chain.place_first(target.rotations[0], target.positions[0])
         bones = self._bones
         self._since[:bones] = start.difference(chain)
         self._since[bones : bones + self._m] = self.phi - self._flesh.x
@@ -182,21 +184,19 @@ class BodySystem:
         self,
         chain: BoneChain,
         start: BoneChain,
-        wanted: BoneChain,
-        wanted_before: Floats,
+        target: BoneChain,
+        target_before: Floats,
         skin: BodyPoints,
         pushed: tuple[Ints, Floats] | None,
     ) -> None:
-        """Write gradient and Hessian where bones, flesh and objects are."""
+        """Write gradient and Hessian at the current bones, flesh and objects."""
         model, points, tau = self.model, self._points, self._tau
         gradient, hessian, bones = self._gradient, self._hessian, self._bones
         _clear(gradient, hessian, self._weight)
         points.place(chain, self.phi)
         np.subtract(points.x, self._world.target, out=self._away)
-        frames = chain.turns, chain.shifts, chain.places, self.phi
         moved = self._away, model.masses, 1 / tau**2, self.gravity
-        into = gradient, hessian, self._weight
-        add_point_terms(points.tables, points.offsets, *frames, *moved, *into)
+        add_point_terms(points.posed(chain, self.phi), *moved, gradient, hessian, self._weight)
         self._add_weight()
         code = model.material.code
         add_flesh_terms(code, self.stiff, model.flesh, self.phi, bones, gradient, hessian, 6)
@@ -211,16 +211,16 @@ class BodySystem:
             gradient,
             hessian,
         )
-        self._acting = self._add_joints(chain, start, wanted, wanted_before)
+        self._acting = self._add_joints(chain, start, target, target_before)
         end = bones + self._m
         self._contact.motion.add_terms(self.gravity, end, gradient, hessian)
         if pushed is not None:
-            _add_pushes(skin.tables, skin.offsets, *frames, *pushed, gradient)
+            _add_pushes(skin.posed(chain, self.phi), *pushed, gradient)
         damping = max(self._beta, CONTACT_DAMPING) / self._h
         self._contact.add(skin, chain, self.phi, self._since, damping, gradient, hessian)
 
     def _add_weight(self) -> None:
-        """Add gravity; joints that follow a pose are held against it, as muscles do."""
+        """Add gravity; joints that track a pose are compensated, as by muscles."""
         self._held[:] = 0.0
         if self._tracking:
             self._held[1:] = self._weight[6 : self._bones].reshape(-1, 3)
@@ -228,16 +228,16 @@ class BodySystem:
         self._gradient += self._weight
 
     def _add_joints(
-        self, chain: BoneChain, start: BoneChain, wanted: BoneChain, before: Floats
+        self, chain: BoneChain, start: BoneChain, target: BoneChain, before: Floats
     ) -> int:
         first = 0 if self.root_mode == "tracked" else 1
         acting = add_joint_terms(
             self._springs,
             chain.parents,
-            chain.turns,
-            wanted.turns,
+            chain.rotations,
+            target.rotations,
             before,
-            start.turns,
+            start.rotations,
             self._h,
             first,
             self._gradient,
@@ -247,30 +247,30 @@ class BodySystem:
         )
         if self.root_mode == "tracked":
             omega, mass = 2 * math.pi * self._tracking, float(self.model.masses.sum())
-            away = chain.places[0] - wanted.places[0]
-            back = chain.places[0] - start.places[0]
+            away = chain.positions[0] - target.positions[0]
+            back = chain.positions[0] - start.positions[0]
             far = max(float(np.linalg.norm(away)), 1e-12)
-            spring = mass * min(omega**2, MOST_PULL / far)
-            # The damper holds against a motion otherwise than the root's own.
-            led = back - (wanted.places[0] - self._wanted_first)
+            spring = mass * min(omega**2, MAX_PULL / far)
+            # The damper acts on motion relative to that of the root's target.
+            relative = back - (target.positions[0] - self._target_first)
             damper = min(
-                2 * mass * omega, mass * MOST_PULL * self._h / max(np.abs(led).max(), 1e-9)
+                2 * mass * omega, mass * MAX_PULL * self._h / max(np.abs(relative).max(), 1e-9)
             )
-            self._gradient[:3] += spring * away + damper / self._h * led
+            self._gradient[:3] += spring * away + damper / self._h * relative
             for row in range(3):
                 self._hessian[row, row] += spring + damper / self._h
         return int(acting)
 
     def advance(self, chain: BoneChain, limits: set[str]) -> bool:
-        """Solve, and change bones, flesh and objects; False where there is no solution."""
+        """Solve, and change bones, flesh and objects; return False without a solution."""
         driven, change = self.root_mode == "driven", self._solution.change
         self._reaction[:] = self._gradient[:6]
         self.pulling = math.inf  # until there is a solution
         if not self._solution.solve(self._hessian, self._gradient, driven):
             return False
         self.turned = float(np.abs(change[3 : self._bones]).max(initial=0.0))
-        if self.turned > MOST_TURN:
-            change *= MOST_TURN / self.turned
+        if self.turned > MAX_ROTATION:
+            change *= MAX_ROTATION / self.turned
             limits.add("turn")
         if driven:
             self._reaction -= self._hessian[:6] @ change
@@ -278,7 +278,7 @@ class BodySystem:
         self.phi -= change[self._bones : self._bones + self._m]
         self._contact.motion.change(-change[self._bones + self._m :])
         self._since -= change
-        self.pulling = self._contact.settle(change)
+        self.pulling = self._contact.apply_change(change)
         first = 0 if self.root_mode == "tracked" else 1
         forces = self._joint_forces, self._joint_stiffness
         write_torques(first, *forces, change, self._torques)
@@ -287,18 +287,18 @@ class BodySystem:
         return True
 
     def go_back(self, chain: BoneChain, start: BoneChain) -> None:
-        """Be where the stage began, as if it had not."""
+        """Return to the state at the start of the stage."""
         start.copy_to(chain)
         self.phi[:] = self._flesh.x
         self._contact.motion.go_back()
-        self._contact.forget_last()
-        for each in (self._world, self._flesh):
-            each.give_up()
+        self._contact.discard_last()
+        for history in (self._world, self._flesh):
+            history.give_up()
 
     def finish(self, chain: BoneChain, start: BoneChain, h: float) -> bool:
-        """End the stage; where it is not finite, go back to where it began and return False."""
-        good = bool(np.isfinite(self.phi).all() and np.isfinite(chain.turns).all())
-        good = good and bool(np.isfinite(chain.places).all())
+        """End the stage; if it is not finite, return to its start and return False."""
+        good = bool(np.isfinite(self.phi).all() and np.isfinite(chain.rotations).all())
+        good = good and bool(np.isfinite(chain.positions).all())
         if not good:
             start.copy_to(chain)
             self.phi[:] = self._flesh.x
@@ -324,17 +324,17 @@ class BodySystem:
         return good
 
     def readings(self) -> dict[str, Any]:
-        """Return torques of the joints and, of a root that is driven, what drives it."""
-        found: dict[str, Any] = {"torques": self._torques + self._held}
+        """Return torques of the joints and, of a driven root, its reaction."""
+        readings: dict[str, Any] = {"torques": self._torques + self._held}
         if self.root_mode == "driven":
             reaction = self._reaction.copy()
-            found["root_force"], found["root_torque"] = reaction[:3], reaction[3:]
-        return found
+            readings["root_force"], readings["root_torque"] = reaction[:3], reaction[3:]
+        return readings
 
 
 @compiled_fused
 def _clear(gradient: Floats, hessian: Floats, weight: Floats) -> None:
-    """Have zeros in a gradient, the upper half of a Hessian, and a weight."""
+    """Set a gradient, the upper triangle of a Hessian, and a weight to zero."""
     for i in range(len(gradient)):
         gradient[i] = weight[i] = 0.0
         row = hessian[i, i:]
@@ -368,52 +368,40 @@ def _add_damping(
 ) -> None:
     """Add (β K + α C) (φ − φ*) and the preload to the gradient, and the matrix to the Hessian.
 
-    Of K and C the upper half is given, row by row.
+    Of K and C the upper triangle is given, row by row.
     """
     for i in range(len(phi)):
-        row, own, total = hessian[first + i], phi[i] - start[i], preload[i]
+        row, moved, total = hessian[first + i], phi[i] - start[i], preload[i]
         for at in range(starts[i], starts[i + 1]):
             j = columns[at]
             much = beta * stiffness[at] + alpha * damping[at]
             row[first + j] += much
             total += much * (phi[j] - start[j])
             if j > i:
-                gradient[first + j] += much * own
+                gradient[first + j] += much * moved
         gradient[first + i] += total
 
 
 @compiled
-def _add_pushes(
-    tables: PointTables,
-    offsets: Floats,
-    turns: Floats,
-    shifts: Floats,
-    places: Floats,
-    phi: Floats,
-    vertices: Ints,
-    forces: Floats,
-    gradient: Floats,
-) -> None:
+def _add_pushes(body: PosedPoints, vertices: Ints, forces: Floats, gradient: Floats) -> None:
     """Subtract Σ Jᵀ f of forces (k, 3) on vertices."""
     size = len(gradient)
-    own, index, spread = np.empty((3, size)), np.empty(size, np.int64), np.empty((64, 3))
+    columns, index, spread = np.empty((3, size)), np.empty(size, np.int64), np.empty((64, 3))
     for r in range(len(vertices)):
-        count = write_columns(
-            tables, offsets, turns, shifts, places, phi, vertices[r], own, index, spread
-        )
+        count = write_columns(body, vertices[r], columns, index, spread)
         for a in range(count):
             for i in range(3):
-                gradient[index[a]] -= forces[r, i] * own[i, a]
+                gradient[index[a]] -= forces[r, i] * columns[i, a]
 
 
 @compiled
 def _write_preload(
-    tables: PointTables, masses: Floats, turns: Floats, gravity: Floats, out: Floats
+    tables: PointTables, masses: Floats, rotations: Floats, gravity: Floats, out: Floats
 ) -> None:
-    """Σ m Ψᵀ Gᵀ g at rest: what holds flesh against gravity there."""
+    """Add Σ m Ψᵀ Gᵀ g at rest, which balances gravity on the flesh."""
     for i in range(len(masses)):
         for at in range(tables.bone_starts[i], tables.bone_starts[i + 1]):
-            w, G = tables.weights[at] * masses[i], turns[tables.bones[at]]
+            w, G = tables.weights[at] * masses[i], rotations[tables.bones[at]]
             for k in range(tables.flesh_starts[i], tables.flesh_starts[i + 1]):
                 for a in range(3):
                     for b in range(3):
@@ -421,7 +409,7 @@ def _write_preload(
 
 
 def _upper_rows(*matrices: Floats) -> tuple[Ints | Floats, ...]:
-    """Return the upper halves of symmetric matrices, row by row where any of them is not zero."""
+    """Return the nonzeros of the upper triangles of symmetric matrices, row by row."""
     rows, columns = np.nonzero(np.triu(np.any([each != 0 for each in matrices], axis=0)))
     starts = np.searchsorted(rows, np.arange(len(matrices[0]) + 1))
     return starts, columns, *(each[rows, columns] for each in matrices)
@@ -429,9 +417,9 @@ def _upper_rows(*matrices: Floats) -> tuple[Ints | Floats, ...]:
 
 def _flesh_mass(tables: PointTables, masses: Floats, m: int) -> Floats:
     """(m, m) Σ m ΨᵀΨ of the flesh alone."""
-    found = np.zeros((m, m))
+    mass = np.zeros((m, m))
     for i in range(len(masses)):
-        own = slice(tables.flesh_starts[i], tables.flesh_starts[i + 1])
-        columns, shapes = tables.columns[own], tables.shapes[own]
-        found[np.ix_(columns, columns)] += masses[i] * shapes @ shapes.T
-    return found
+        entries = slice(tables.flesh_starts[i], tables.flesh_starts[i + 1])
+        columns, shapes = tables.columns[entries], tables.shapes[entries]
+        mass[np.ix_(columns, columns)] += masses[i] * shapes @ shapes.T
+    return mass

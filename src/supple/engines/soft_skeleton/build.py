@@ -1,4 +1,4 @@
-"""Building a soft skeleton of a character."""
+"""Building a soft skeleton from a character."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from supple.checks import (
 from supple.elastic.material import Material
 from supple.engines.soft_skeleton.bones.body_points import point_tables
 from supple.engines.soft_skeleton.bones.rig_bones import RigBones
-from supple.engines.soft_skeleton.flesh.deformation_bases import BASES
-from supple.engines.soft_skeleton.flesh.handle_weights import same_entries
-from supple.engines.soft_skeleton.flesh.oblivious_cubature import oblivious_cubature
-from supple.engines.soft_skeleton.flesh.residual_flexibility import residual_flexibility
-from supple.engines.soft_skeleton.flesh.soft_layer import FleshLayer, flesh_layer
-from supple.engines.soft_skeleton.flesh.tet_cubature import (
+from supple.engines.soft_skeleton.flesh.cubature import (
     TetCubature,
     fitted_cubature,
     mass_weights,
+    oblivious_cubature,
 )
+from supple.engines.soft_skeleton.flesh.deformation_bases import BASES
+from supple.engines.soft_skeleton.flesh.residual_flexibility import residual_flexibility
+from supple.engines.soft_skeleton.flesh.soft_layer import FleshLayer, flesh_layer
 from supple.engines.soft_skeleton.model import SoftSkeletonModel
 from supple.errors import SuppleError
 from supple.linalg.blas import single_threaded
+from supple.linalg.sparse import same_entries
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
 from supple.reduction.build_log import BuildLog
@@ -45,14 +45,14 @@ from supple.rig.stored.schema import rounded_rows
 from supple.rig.tets.bone_meshes import BoneMeshes
 from supple.rig.tets.surface_samples import typical_edge
 
-#: Samplings of the paper's cubature by name of method.
+#: Sampling of the paper's cubature by name of the method.
 CUBATURES = {
     "fitted": "",
     "paper": "uniform",
     "paper-colocated": "colocated",
     "paper-importance": "importance",
 }
-#: Points of the skin feel each other's contact beside the handles within so many edges of tets.
+#: Radius of the residual flexibility, in tet edges.
 REACH = 3.0
 
 
@@ -73,38 +73,39 @@ def build(
     seed: int = 0,
     log: BuildLog | None = None,
 ) -> SoftSkeletonModel:
-    """Build a model of bones that turn, flesh on them, and skin that touches (tapia2021).
+    """Build a model of rotating bones, flesh on them, and skin in contact (tapia2021).
 
     Parameters
     ----------
     character
         A surface, its rig with one skeleton and linear skinning, and motions.
     handles
-        Places of the skin that flesh is moved by, three coordinates each.
+        Number of handles on the skin, three coordinates each.
     basis
         ``"handles"``; ``"paper"``: with the paper's linearly precise coordinates; ``"interior"``:
-        handles inside, too; ``"modal"``: softest modes; ``"responses"``: half of the handles, and
-        answers to loads on patches. What it lacks in contact is added to any of them.
+        with handles inside as well; ``"modal"``: softest modes; ``"responses"``: half as many
+        handles, and static responses to loads on patches. All are complemented by the residual
+        flexibility in contact.
     denser
-        How many times nearer to each other handles are, by names of bones with *, such as
-        ``{"*hand*": 3}``, or painted (n̄,) on the skin.
+        Relative density of handles by bone names with *, such as ``{"*hand*": 3}``, or painted
+        (n̄,) on the skin.
     tets
-        Number of tets to make, or tets that fill the surface. They are needed here only.
+        Number of tets, or tets that fill the surface; used during the build only.
     anatomy
         Bone and flesh: ``"auto"``, or an `Anatomy`.
     skeleton
-        Meshes of bones, in place of bone as deep as the anatomy says; see `read_bone_meshes`.
+        Meshes of bones, instead of bone as deep as in the anatomy; see `read_bone_meshes`.
     material, young
         Of the flesh, by default that of the anatomy; and E in Pa at each vertex of the skin.
     cubature, points
-        Tets that stand for the energy of all, and points for their mass.
+        Number of tets for the energy, and of points for the mass.
     cubature_method
-        ``"fitted"``: weights fitted to forces; ``"paper"``: the paper's, which needs no examples,
-        with points by volume; ``"paper-colocated"`` with the handles; ``"paper-importance"``.
+        ``"fitted"``: weights fitted to forces; ``"paper"``: the paper's, without examples, with
+        points by volume; ``"paper-colocated"`` with the handles; ``"paper-importance"``.
     seed
-        Of the samples. The same seed gives the same bytes.
+        Random seed. The same seed gives the same bytes.
     log
-        Told about stages and progress.
+        Receives stages and progress.
     """
     _check_kinds(character, skeleton)
     log = BuildLog() if log is None else log
@@ -149,7 +150,7 @@ def _check_kinds(character: object, skeleton: object) -> None:
 def _residual(
     layer: FleshLayer, shapes: list[sp.csr_array]
 ) -> tuple[sp.csr_array, sp.csr_array, sp.csr_array]:
-    """Return x, y and z of what handles lack, among vertices that are near to each other."""
+    """Return x, y and z of the residual flexibility among nearby vertices."""
     x, y, z = residual_flexibility(
         layer.body,
         layer.free,
@@ -167,7 +168,7 @@ def _nearness(
     bones: RigBones,
     layer: FleshLayer,
 ) -> Floats | None:
-    """(n,) how many times nearer to each other handles are, by tet vertex; None for even."""
+    """(n,) relative density of handles by tet vertex; None for even."""
     if denser is None:
         return None
     skin = character.surface.vertices
@@ -177,8 +178,8 @@ def _nearness(
             named = [k for k, name in enumerate(bones.names) if fnmatchcase(name, pattern)]
             if not named:
                 checked_choice("bone", pattern, bones.names)
-            own = np.asarray(bones.weights[:, named].sum(axis=1)).ravel() > 0.5
-            painted[own] = checked_number(f'denser["{pattern}"]', times)
+            selected = np.asarray(bones.weights[:, named].sum(axis=1)).ravel() > 0.5
+            painted[selected] = checked_number(f'denser["{pattern}"]', times)
     else:
         painted = checked_array("denser", denser, (len(skin),))
     if not (painted > 0).all():
@@ -187,7 +188,7 @@ def _nearness(
 
 
 def _of_layer(character: Character, layer: FleshLayer, handles: Ints) -> dict[str, Any]:
-    """Return what the model keeps of the character and the tets."""
+    """Return the model's fields from the character and the tets."""
     skin = character.surface
     near = cKDTree(skin.vertices).query(layer.mesh.vertices[handles])[1]
     return {
@@ -198,7 +199,7 @@ def _of_layer(character: Character, layer: FleshLayer, handles: Ints) -> dict[st
         "material": layer.typical_material,
         "areas": skin.vertex_areas(),
         "thickness": layer.thickness(skin.vertices),
-        "spread": rounded_rows(layer.places[:, layer.outer]),
+        "spread": rounded_rows(layer.embedding[:, layer.outer]),
         "normals": layer.normals,
         "handles": near.astype(np.int64),
         "sizes": {"tets": len(layer.mesh.tets), "tet_vertices": len(layer.mesh.vertices)},
@@ -228,68 +229,71 @@ def _points(
     count: int,
     seed: int,
 ) -> dict[str, Any]:
-    """Return points of mass, those of the skin, and moments of inertia of joints."""
+    """Return mass points, skin points, and moments of inertia of the joints."""
     rest, skin = np.asarray(character.rig.rest_pose, np.float64), character.surface.vertices
     weights = layer.weights
     masses = _fullness(character.surface, layer) * layer.body.vertex_masses()
     bound = bones.unposed(layer.mesh.vertices, weights, rest)
-    own, kilograms = mass_weights(bound, masses, weights, count, seed)
-    turns = _unposing(bones, weights, rest)
-    inside = [sp.csr_array(each[own]) for each in shapes]
-    at_skin = same_entries([sp.csr_array(layer.places @ each) for each in shapes])
+    chosen, kilograms = mass_weights(bound, masses, weights, count, seed)
+    rotations = _unposing(bones, weights, rest)
+    inside = [sp.csr_array(each[chosen]) for each in shapes]
+    at_skin = same_entries([sp.csr_array(layer.embedding @ each) for each in shapes])
     return {
         "points": point_tables(
-            bones.parents, bound[own], sp.csr_array(weights[own]), _turned(inside, turns[own])
+            bones.parents,
+            bound[chosen],
+            sp.csr_array(weights[chosen]),
+            _rotated(inside, rotations[chosen]),
         ),
         "masses": kilograms,
         "skin": point_tables(
             bones.parents,
             bones.unposed(skin, bones.weights, rest),
             bones.weights,
-            _turned(at_skin, _unposing(bones, bones.weights, rest)),
+            _rotated(at_skin, _unposing(bones, bones.weights, rest)),
         ),
         "inertias": _inertias(bones, bound, masses, weights),
     }
 
 
 def _fullness(surface: SurfaceMesh, layer: FleshLayer) -> float:
-    """Return the volume inside of the skin over that of the tets, where the skin encloses one.
+    """Return the volume inside the skin over that of the tets, if the skin is closed.
 
-    Tets stand out of it: 3,000 made a person of 70 kg weigh 90.
+    Tets extend beyond the skin: with 3,000 of them a person of 70 kg weighed 90 kg.
     """
     inside, filled = surface.volume(), float(layer.mesh.volumes().sum())
     return inside / filled if 0.5 * filled < inside < 1.2 * filled else 1.0
 
 
 def _unposing(bones: RigBones, weights: sp.csr_array, rest: Floats) -> Floats:
-    """(n, 3, 3) what turns directions at rest to where the skin was bound."""
-    turns = bones.turns(rest)[0]
-    blend = (weights @ turns.reshape(-1, 9)).reshape(-1, 3, 3)
+    """(n, 3, 3) matrices that take directions at rest to the bind pose."""
+    rotations = bones.rotations(rest)[0]
+    blend = (weights @ rotations.reshape(-1, 9)).reshape(-1, 3, 3)
     return np.linalg.inv(blend)
 
 
-def _turned(shapes: list[sp.csr_array], turns: Floats) -> list[sp.csr_array]:
-    """Turn the directions of Ψ by a matrix for each point."""
+def _rotated(shapes: list[sp.csr_array], rotations: Floats) -> list[sp.csr_array]:
+    """Transform the directions of Ψ by a matrix per point."""
     pattern = shapes[0]
     rows = np.repeat(np.arange(pattern.shape[0]), np.diff(pattern.indptr))
     values = np.column_stack([each.data for each in shapes])
-    turned = np.einsum("nij,nj->ni", turns[rows], values)
-    places = pattern.indices, pattern.indptr
+    rotated = np.einsum("nij,nj->ni", rotations[rows], values)
+    positions = pattern.indices, pattern.indptr
     return [
-        sp.csr_array((rounded(turned[:, i]).astype(float), *places), pattern.shape)
+        sp.csr_array((rounded(rotated[:, i]).astype(float), *positions), pattern.shape)
         for i in range(3)
     ]
 
 
 def _inertias(bones: RigBones, bound: Floats, masses: Floats, weights: sp.csr_array) -> Floats:
-    """(K,) mean moment of inertia of what hangs on each joint, about it."""
+    """(K,) mean moment of inertia of everything below each joint, about it."""
     count, parents = len(bones.parents), bones.parents
-    found, table = np.zeros(count), weights.toarray() * masses[:, None]
+    inertias, table = np.zeros(count), weights.toarray() * masses[:, None]
     for joint in range(count):
         hangs = np.zeros(count, bool)
         hangs[joint] = True
         for k in range(joint + 1, count):
             hangs[k] = hangs[parents[k]] and parents[k] >= joint
         away = ((bound - bones.joints[joint]) ** 2).sum(axis=1)
-        found[joint] = 2 / 3 * float(table[:, hangs].sum(axis=1) @ away)
-    return found
+        inertias[joint] = 2 / 3 * float(table[:, hangs].sum(axis=1) @ away)
+    return inertias

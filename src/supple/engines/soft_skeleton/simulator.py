@@ -1,8 +1,9 @@
-"""Stepping a soft skeleton: bones, flesh and what they touch, in one system."""
+"""Stepping a soft skeleton: bones, flesh and contacts in one system."""
 
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -28,7 +29,8 @@ from supple.engines.soft_skeleton.bones.body_points import BodyPoints
 from supple.engines.soft_skeleton.bones.bone_chain import BoneChain
 from supple.engines.soft_skeleton.bones.joint_springs import joint_limits as bounds
 from supple.engines.soft_skeleton.bones.rig_bones import RigBones, skin_correction
-from supple.engines.soft_skeleton.contact.body_contact import BodyContact, Contacts
+from supple.engines.soft_skeleton.contact.contact import BodyContact
+from supple.engines.soft_skeleton.contact.tables import Contacts
 from supple.engines.soft_skeleton.model import SoftSkeletonModel
 from supple.engines.soft_skeleton.step_inputs import (
     between_poses,
@@ -40,16 +42,17 @@ from supple.engines.soft_skeleton.step_inputs import (
 from supple.errors import SuppleError
 from supple.mesh.obstacles import Obstacle, checked_obstacles
 
-#: Ways that the first bone moves.
+#: Modes of the first bone.
 ROOTS = "driven", "tracked", "free"
-#: Iterations of a sub-step of h are repeated while one turns a joint by more than this times √h, in
-#: rad: a body whose hands whip at 40 rad/s lost a fifth of its momentum in a second, and now 1 %.
+#: Iterations of a sub-step h continue while one rotates a joint by more than this times √h, in rad.
+#: With it, a body whose hands whip at 40 rad/s loses 1 % of its momentum in a second; without it,
+#: 20 %.
 TURNED = 0.3
-#: Or while contacts pull by more than this part of their push.
+#: Iterations continue while contacts pull by more than this fraction of their push.
 PULLING = 0.1
-#: Or while a contact is this far in m from the depth that the solver meant it to have.
+#: Iterations continue while a contact depth in m differs by more from the solver's prediction.
 MISMATCH = 2e-3
-#: Times that a sub-step is halved where iterations leave so many times what they should.
+#: Largest number of halvings of a sub-step, and the factor on these bounds that causes one.
 MOST_HALVES, WORSE = 3, 4.0
 
 
@@ -62,7 +65,7 @@ class SoftSkeletonStep(NamedTuple):
 
 
 class SoftSkeletonSimulator:
-    """Steps bones and flesh of a body that follows a motion by springs, and what it touches.
+    """Simulator of bones and flesh that track a motion by springs, and of contact.
 
     Parameters
     ----------
@@ -71,33 +74,33 @@ class SoftSkeletonSimulator:
     dt
         Seconds from one pose to the next.
     substep
-        Longest step of time inside, in s.
+        Longest internal time step, in s.
     integrator
-        Name of a row of `supple.dynamics.INTEGRATORS` that compiled engines take.
+        Name in `supple.dynamics.INTEGRATORS` with a compiled code.
     iterations
-        Newton iterations a sub-step, and as many as `most_iterations` where contacts change.
+        Newton iterations per sub-step, up to `most_iterations` if contacts change.
     tracking
-        Frequency in Hz of the springs, critically damped, that pull each joint to the pose; 0 for a
-        body that is limp.
+        Frequency in Hz of critically damped springs that pull each joint to the pose; 0 for a limp
+        body.
     root
-        ``"driven"``: the first bone is where pose and root have it; ``"tracked"``: springs pull it
-        there, too; ``"free"``.
+        ``"driven"``: the first bone follows pose and root exactly; ``"tracked"``: springs pull it
+        as well; ``"free"``.
     gravity
         In m/s², any direction.
     sag
-        Whether flesh sags at rest; else the skin is taken to be as it is under gravity already.
+        Whether flesh sags at rest; otherwise the skin is the shape under gravity.
     alpha, beta
         Damping αM + βK of the flesh, in 1/s and s.
     joint_stiffness, joint_damping
-        Frequency in Hz of springs towards the pose that the skin was bound in, and of dampers.
+        Frequencies in Hz of springs towards the bind pose, and of dampers.
     joint_limits
-        ``"motions"``: joints turn little further than the model's motions have them, or the pose
-        that they are pulled to; or rotation vectors on the parent, by bone: lowest (3,) and
-        highest (3,), in rad; None for none.
+        ``"motions"``: joints rotate little beyond the range of the model's motions, or the pose; or
+        by bone the lowest (3,) and highest (3,) rotation vectors relative to the parent, in rad;
+        None for none.
     friction
         Coefficient of friction.
     obstacles, objects
-        Solid things in the world, and `RigidObject`s, which are moved or pushed.
+        Obstacles in the world, and `RigidObject`s, free or kinematic.
     self_contact
         Whether parts of the body touch each other.
     """
@@ -126,7 +129,9 @@ class SoftSkeletonSimulator:
         self_contact: bool = True,
     ) -> None:
         if not isinstance(model, SoftSkeletonModel):
-            raise SuppleError(f"a SoftSkeletonSimulator needs its own model, not {shown(model)}")
+            raise SuppleError(
+                f"a SoftSkeletonSimulator needs a SoftSkeletonModel, not {shown(model)}"
+            )
         self.model, self._dt = model, positive_seconds("dt", dt)
         self._integrator = compiled_integrator(integrator)
         self._longest = positive_seconds("substep", substep)
@@ -138,7 +143,7 @@ class SoftSkeletonSimulator:
         if not np.array_equal(self._bones.parents, model.parents):
             raise SuppleError("the model's bones are not those of its rig; build it anew")
         self.chain = BoneChain(model.parents, model.joints)
-        self._wanted, self._start = self.chain.fork(), self.chain.fork()
+        self._target, self._start = self.chain.fork(), self.chain.fork()
         self._skin = BodyPoints(model.skin)
         self._contact = BodyContact(model, checked_friction(friction), bool(self_contact))
         self._system = BodySystem(
@@ -154,7 +159,7 @@ class SoftSkeletonSimulator:
         self._inputs = CharacterInputs(model)
         self._correction = skin_correction(model.rig, self._bones, model.skin)
         self.tracking, self.root_mode, self.gravity = tracking, root, gravity
-        self._contact.set_things(checked_obstacles(obstacles), checked_objects(objects))
+        self._contact.set_colliders(checked_obstacles(obstacles), checked_objects(objects))
         self._system.allocate()
         self.reset()
 
@@ -175,7 +180,7 @@ class SoftSkeletonSimulator:
 
     @property
     def stiffness(self) -> float:
-        """Factor on the model's stiffness; to be set between steps."""
+        """Factor on the model's stiffness; may be set between steps."""
         return self._system.stiff
 
     @stiffness.setter
@@ -184,7 +189,7 @@ class SoftSkeletonSimulator:
 
     @property
     def tracking(self) -> float:
-        """Frequency in Hz of the springs to the pose; to be set between steps."""
+        """Frequency in Hz of the springs to the pose; may be set between steps."""
         return self._tracking
 
     @tracking.setter
@@ -198,7 +203,7 @@ class SoftSkeletonSimulator:
 
     @property
     def root_mode(self) -> str:
-        """``"driven"``, ``"tracked"`` or ``"free"``; to be set between steps."""
+        """``"driven"``, ``"tracked"`` or ``"free"``; may be set between steps."""
         return self._root_mode
 
     @root_mode.setter
@@ -209,17 +214,17 @@ class SoftSkeletonSimulator:
 
     @property
     def gravity(self) -> Floats:
-        """(3,) in m/s²; to be set between steps."""
+        """(3,) in m/s²; may be set between steps."""
         return self._system.gravity.copy()
 
     @gravity.setter
     def gravity(self, gravity: ArrayLike) -> None:
-        turns = self._bones.turns(np.asarray(self.model.rig.rest_pose, np.float64))[0]
-        self._system.set_gravity(owned_array("gravity", gravity, (3,)), turns)
+        rotations = self._bones.rotations(np.asarray(self.model.rig.rest_pose, np.float64))[0]
+        self._system.set_gravity(owned_array("gravity", gravity, (3,)), rotations)
 
     @property
     def friction(self) -> float:
-        """Coefficient of friction; to be set between steps."""
+        """Coefficient of friction; may be set between steps."""
         return self._contact.friction
 
     @friction.setter
@@ -228,39 +233,39 @@ class SoftSkeletonSimulator:
 
     @property
     def obstacles(self) -> tuple[Obstacle, ...]:
-        """Solid things in the world; to be set between steps."""
+        """Obstacles in the world; may be set between steps."""
         return self._contact.obstacles
 
     @obstacles.setter
     def obstacles(self, obstacles: Sequence[Obstacle]) -> None:
-        self._contact.set_things(checked_obstacles(obstacles), self._contact.objects)
+        self._contact.set_colliders(checked_obstacles(obstacles), self._contact.objects)
         self._system.allocate()
 
     @property
     def objects(self) -> tuple[RigidObject, ...]:
-        """Rigid objects, which move as the body and gravity push them; to be set between steps."""
+        """Rigid objects in the world; may be set between steps."""
         return self._contact.objects
 
     @objects.setter
     def objects(self, objects: Sequence[RigidObject]) -> None:
-        self._contact.set_things(self._contact.obstacles, checked_objects(objects))
+        self._contact.set_colliders(self._contact.obstacles, checked_objects(objects))
         self._system.allocate()
 
     @property
     def parameters(self) -> Floats:
-        """Pose of the rig as the bones have it, in the root's frame."""
+        """Pose of the rig for the current bones, in the root's frame."""
         return self._bones.posed(self.chain, self.root, self.pose)
 
     def reset(
         self, pose: Given = None, root: Given = None, *, before: Before | None = None
     ) -> None:
-        """Start anew, undeformed: at rest, or as fast as from `before`, a step earlier.
+        """Reset to an undeformed state: at rest, or with the velocity from `before` to `pose`.
 
-        Objects go back to where, and as fast as, they were when they were set.
+        Free objects return to their place and velocity when they were set.
         """
-        there, place, past = self._inputs.start(pose, root, before)
+        target, place, past = self._inputs.start(pose, root, before)
         self.phi[:] = 0.0
-        self._go(there, place, past)
+        self._go(target, place, past)
         self._contact.reset()
         self._steps = 0
 
@@ -269,34 +274,34 @@ class SoftSkeletonSimulator:
     def teleport(
         self, pose: Given = None, root: Given = None, *, before: Before | None = None
     ) -> None:
-        """Go to a pose and root with the flesh as it is."""
-        there, place, past = self._inputs.start(pose, root, before)
-        self._go(there, place, past, self._lean())
+        """Move to a pose and root without changing the flesh."""
+        target, place, past = self._inputs.start(pose, root, before)
+        self._go(target, place, past, self._lean())
 
     def start_moving(self, speeds: ArrayLike) -> None:
-        """Give the bones velocities, flesh with them: see `BoneChain` for the coordinates.
+        """Set velocities of the bones; see `BoneChain` for the coordinates.
 
         Parameters
         ----------
         speeds
-            (3 + 3K,) velocity of the first joint in m/s, then for each joint how fast all that
-            hangs on it turns about it, beside what its parent does, in the world's axes, rad/s.
+            (3 + 3K,) velocity of the first joint in m/s, then for each joint the angular velocity,
+            relative to its parent, of all that is below it, in world axes, rad/s.
         """
-        given = owned_array("speeds", speeds, (self.chain.size,))
-        self._system.start_moving(self.chain, given)
+        rates = owned_array("speeds", speeds, (self.chain.size,))
+        self._system.start_moving(self.chain, rates)
 
     def momentum(self) -> tuple[Floats, Floats]:
         """Return the body's momentum (3,) in N s, and its angular momentum about the origin."""
         return self._system.momentum()
 
     def _lean(self) -> Floats:
-        """(1 + K, 3) how the bones are beside their pose, in the axes of what each hangs on."""
-        self._place(self._wanted, self.pose, self.root)
-        found = self._wanted.difference(self.chain).reshape(-1, 3)
-        return np.einsum("kji,kj->ki", self._axes(self.chain, self.root), found)
+        """(1 + K, 3) deviation of the bones from their pose, in axes of their parents."""
+        self._place(self._target, self.pose, self.root)
+        deviation = self._target.difference(self.chain).reshape(-1, 3)
+        return np.einsum("kji,kj->ki", self._axes(self.chain, self.root), deviation)
 
     def _axes(self, chain: BoneChain, root: Floats) -> Floats:
-        return np.concatenate([[root[:3, :3]] * 2, chain.turns[chain.parents[1:]]])
+        return np.concatenate([[root[:3, :3]] * 2, chain.rotations[chain.parents[1:]]])
 
     def _go(
         self,
@@ -308,8 +313,11 @@ class SoftSkeletonSimulator:
         earlier = (pose, root) if past is None else past
         self._place(self._start, *earlier, lean)
         self._place(self.chain, pose, root, lean)
-        self.chain.copy_to(self._wanted)
-        self._led, self._led_first = self._wanted.turns.copy(), self._wanted.places[0].copy()
+        self.chain.copy_to(self._target)
+        self._previous_rotations, self._previous_first = (
+            self._target.rotations.copy(),
+            self._target.positions[0].copy(),
+        )
         self.pose, self.root = pose.copy(), root.copy()
         self._correct()
         self._system.start(self._start, self.chain, self._dt)
@@ -321,10 +329,10 @@ class SoftSkeletonSimulator:
     def _place(
         self, chain: BoneChain, pose: Floats, root: Floats, lean: Floats | None = None
     ) -> None:
-        """Put bones where a pose and root have them, or beside it."""
-        turns, first, slides = self._bones.turns(pose)
+        """Place bones at a pose and root, plus a deviation."""
+        rotations, first, slides = self._bones.rotations(pose)
         turn = root[:3, :3]
-        chain.place(turn @ turns, turn @ first + root[:3, 3], slides)
+        chain.place(turn @ rotations, turn @ first + root[:3, 3], slides)
         if lean is not None:
             chain.change(np.einsum("kij,kj->ki", self._axes(chain, root), lean).ravel())
 
@@ -332,14 +340,14 @@ class SoftSkeletonSimulator:
         self, pose: Given = None, root: Given = None, forces: Forces | None = None
     ) -> SoftSkeletonStep:
         """Advance by `dt` towards a pose and root, with forces in N on vertices of the skin."""
-        there = self._inputs.pose(pose, self.pose)
-        turned = self._inputs.root(root, self.root)
+        target = self._inputs.pose(pose, self.pose)
+        target_root = self._inputs.root(root, self.root)
         pushed = None if not forces else self._inputs.forces(forces)
         count = max(1, math.ceil(self._dt / self._longest - 1e-6))
         count = max(count, self._contact.substeps(self._dt, self._system.speed))
         limits: set[str] = set()
         self._substeps = self._iterations = 0
-        for number, (at, placed) in enumerate(self._track.towards(there, turned, count)):
+        for number, (at, placed) in enumerate(self._track.towards(target, target_root, count)):
             self._contact.part = (number + 1) / count
             self._substep(at, placed, pushed, self._dt / count, limits)
         if self._contact.full:
@@ -361,16 +369,18 @@ class SoftSkeletonSimulator:
         limits: set[str],
         halved: int = 0,
     ) -> None:
-        """Advance by h; in two halves where Newton's iterations do not settle."""
+        """Advance by h, in two halves if Newton's iterations do not converge."""
         chain, system, was = self.chain, self._system, self._contact.part
         chain.copy_to(self._start)
-        self._place(self._wanted, pose, root)
-        system.begin(self._integrator, h, chain, self._start, self._wanted, self._led_first)
+        self._place(self._target, pose, root)
+        system.begin(self._integrator, h, chain, self._start, self._target, self._previous_first)
         settled = False
         for iteration in range(1, self.most_iterations + 1):
             if not self._contact.nothing:
                 self._skin.place(chain, self.phi)
-            system.evaluate(chain, self._start, self._wanted, self._led, self._skin, pushed)
+            system.evaluate(
+                chain, self._start, self._target, self._previous_rotations, self._skin, pushed
+            )
             self._iterations += 1
             if not system.advance(chain, limits):
                 break
@@ -389,17 +399,20 @@ class SoftSkeletonSimulator:
         if not settled and not self._settled(h, WORSE):
             limits.add("solver")
             if system.pulling == math.inf:  # nothing was solved for these contacts
-                self._contact.forget_last()
+                self._contact.discard_last()
         if not system.finish(chain, self._start, h):
             limits.add("solver")
             self._skin.place_some(self._contact.touching, chain, self.phi)
         self._contact.finish(self._skin, chain)
-        self._led[:], self._led_first[:] = self._wanted.turns, self._wanted.places[0]
+        self._previous_rotations[:], self._previous_first[:] = (
+            self._target.rotations,
+            self._target.positions[0],
+        )
         self._substeps += 1
         self.pose, self.root = pose.copy(), root.copy()
 
     def _settled(self, h: float, times: float = 1.0) -> bool:
-        """Tell whether bones and contacts are as the solver meant them to be, or nearly."""
+        """Return whether bones and contacts match the solver's prediction within bounds."""
         if self._system.pulling > times * PULLING:
             return False
         if self._system.turned > times * TURNED * math.sqrt(h):
@@ -407,24 +420,30 @@ class SoftSkeletonSimulator:
         return self._contact.mismatch(self._skin, self.chain) <= times * MISMATCH
 
     def _correct(self) -> None:
-        """Have the rig's own shapes at the pose of the bones move the skin, before bones do."""
+        """Write the rig's corrective shapes at the pose of the bones."""
         if self._correction is not None:
             self._correction.write(self.chain, self.root, self.pose, self._skin.offsets)
 
     def surface(self, out: Singles | None = None) -> Singles:
         """Return the skin in the world, (n̄, 3) float32. `out` is overwritten."""
         target = self._inputs.skin(out)
-        self._contact.shown(self._skin.x, target)
+        self._contact.write_surface(self._skin.x, target)
         return target
 
     @property
-    def things(self) -> tuple[str, ...]:
-        """Names of what can be touched: obstacles, objects, then bones, as contacts number them."""
+    def colliders(self) -> tuple[str, ...]:
+        """Names of the colliders in the order of `Contacts.colliders`."""
         return self._contact.names
 
     @property
+    def things(self) -> tuple[str, ...]:
+        """Old name of `colliders`."""
+        warnings.warn("simulator.things is now .colliders", DeprecationWarning, stacklevel=2)
+        return self.colliders
+
+    @property
     def owners(self) -> Ints:
-        """(n̄,) bone that each vertex of the skin goes with most."""
+        """(n̄,) bone with the largest weight on each vertex of the skin."""
         return self._contact.owners
 
     def contacts(self) -> Contacts:
@@ -436,6 +455,6 @@ class SoftSkeletonSimulator:
         return self._contact.pressure()
 
     def unposed(self) -> Floats:
-        """(n̄, 3) displacement of the flesh before bones move it, in m."""
-        dents = self._skin.unposed(self.chain, self._contact.dents)
-        return self._skin.displacements(self.phi) + dents
+        """(n̄, 3) displacement of the flesh before the bones move it, in m."""
+        indentation = self._skin.unposed(self.chain, self._contact.indentation)
+        return self._skin.displacements(self.phi) + indentation

@@ -1,4 +1,4 @@
-"""Inputs of a soft skeleton's steps: what is halfway, and what makes sense."""
+"""Inputs of a soft skeleton's steps: interpolation and checks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def between_roots(root: Floats, other: Floats) -> Floats:
 
 
 def positive_seconds(what: str, value: float) -> float:
-    """Return a time in s, checked."""
+    """Return a time in s; raise an error unless it is positive."""
     number = checked_number(what, value)
     if number <= 0:
         raise SuppleError(f"{what} is {number:g} s; it must be positive")
@@ -34,7 +34,7 @@ def positive_seconds(what: str, value: float) -> float:
 
 
 def checked_objects(objects: Sequence[RigidObject]) -> tuple[RigidObject, ...]:
-    """Return objects as a tuple; an error for what is none, or is there twice."""
+    """Return objects as a tuple; raise an error for other types and duplicates."""
     if not isinstance(objects, Iterable):
         raise SuppleError(f"objects is {shown(objects)}; give a list of RigidObjects")
     listed = tuple(objects)
@@ -47,7 +47,7 @@ def checked_objects(objects: Sequence[RigidObject]) -> tuple[RigidObject, ...]:
 
 
 def not_negative(what: str, value: float) -> float:
-    """Return a number of 0 or more, checked."""
+    """Return a number; raise an error if it is negative."""
     number = checked_number(what, value)
     if number < 0:
         raise SuppleError(f"{what} is {number:g}; it must not be negative")

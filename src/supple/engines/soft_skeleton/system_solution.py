@@ -1,4 +1,4 @@
-"""Solution of a step's system: flesh first, then bones and objects, by blocks that are not zero."""
+"""Solution of a step's system: block elimination of flesh, then bones and objects."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from supple.compiled.jit import compiled_fused, compiled_sums
 from supple.compiled.simd import LANES
 from supple.linalg.upper_triangle import cholesky_of_blocks, padded_identity, solve_by_blocks
 
-#: Part of the largest of the diagonal that holds what nothing holds.
+#: Relative regularisation of the diagonal.
 HOLD = 1e-12
-#: Coordinates of the first bone, which a driven root has no say in.
+#: Number of coordinates of the first bone, which a driven root fixes.
 ROOT = 6
 
 
 class SystemSolution:
-    """Cholesky factor of the Hessian, and the change that it makes of a gradient.
+    """Cholesky factor of the Hessian, and the Newton change.
 
-    Bones move everything, a handle moves flesh around it: with bones last, most blocks of the
-    factor stay zero and cost nothing (measured: a sixth of the time with 176 handles).
+    Bones move everything, a handle the flesh around it. With bones last, most blocks of the factor
+    stay zero and are skipped (a sixth of the time with 176 handles).
 
     Parameters
     ----------
@@ -43,14 +43,14 @@ class SystemSolution:
         self.change = np.zeros(sizes.sum())
 
     def solve(self, hessian: Floats, gradient: Floats, driven: bool) -> bool:
-        """Set `change` by an upper half and a gradient; False where there is no solution.
+        """Set `change` from a Hessian and a gradient; return False without a solution.
 
         Parameters
         ----------
         hessian, gradient
-            (N, N), of which the upper half counts, and (N,).
+            (N, N), of which the upper triangle is read, and (N,).
         driven
-            Whether the first bone stays where it is.
+            Whether the first bone is fixed.
         """
         return bool(
             _solve(
@@ -110,7 +110,7 @@ def _solve(
 
 @compiled_fused
 def _hold(first: int, count: int, factor: Floats, full: Floats) -> None:
-    """Have some rows and columns be those of the identity, and nothing on the right of them."""
+    """Replace some rows and columns by those of the identity, with zero right-hand side."""
     for k in range(first, first + count):
         for i in range(k):
             factor[i, k] = 0.0
@@ -123,9 +123,9 @@ def _hold(first: int, count: int, factor: Floats, full: Floats) -> None:
 def _copy_block(
     hessian: Floats, first: Ints, second: Ints, row: int, column: int, out: Floats
 ) -> bool:
-    """Copy eight rows and columns of two parts; False for zeros, which stay behind.
+    """Copy eight rows and columns of two parts; return False, without copying, for zeros.
 
-    The upper half has rows of bones beside columns of flesh: that is turned.
+    The upper triangle stores rows of bones beside columns of flesh, which are transposed.
     """
     high, wide = first[2] - (row - first[0]), second[2] - (column - second[0])
     a, b = first[1] + row - first[0], second[1] + column - second[0]

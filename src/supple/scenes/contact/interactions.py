@@ -153,7 +153,11 @@ def body_hang() -> ContactScene:
         return props.at((0.0, 1.05 + 0.35, 0.40 - 0.42 * ahead))
 
     push = RigidObject(
-        Capsule((-0.3, 0, 0), (0.3, 0, 0), 0.05), mass=5.0, place=path(0.0), moved=True, name="bar"
+        Capsule((-0.3, 0, 0), (0.3, 0, 0), 0.05),
+        mass=5.0,
+        place=path(0.0),
+        kinematic=True,
+        name="bar",
     )
     return ContactScene(
         "body-hang",

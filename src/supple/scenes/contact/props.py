@@ -38,7 +38,7 @@ def ball(centre: ArrayLike, radius: float, mass: float) -> RigidObject:
 def pin(tip: ArrayLike, radius: float = 0.003, length: float = 0.05) -> RigidObject:
     """Return an upright kinematic pin with a round tip at the top."""
     shape = Capsule((0, -length, 0), (0, -radius, 0), radius)
-    return RigidObject(shape, mass=0.01, place=at(tip), moved=True, name="pin")
+    return RigidObject(shape, mass=0.01, place=at(tip), kinematic=True, name="pin")
 
 
 def bars(

@@ -96,7 +96,7 @@ class MovingObstacles:
         if kind not in THINGS:
             raise SuppleError(f"no thing {kind!r}; there are {', '.join(THINGS)}")
         if kind not in self._made:
-            self._made[kind] = RigidObject(THINGS[kind](self.radius), moved=True, name=kind)
+            self._made[kind] = RigidObject(THINGS[kind](self.radius), kinematic=True, name=kind)
         self._kind = kind
 
     @property
@@ -196,4 +196,4 @@ def _moved(each: Obstacle, walked: Floats) -> Obstacle:
     if isinstance(each, Plane):
         turn, shift = walked[:3, :3], walked[:3, 3]
         return Plane(turn @ np.asarray(each.point) + shift, turn @ np.asarray(each.normal))
-    return RigidObject(each, place=walked, moved=True)
+    return RigidObject(each, place=walked, kinematic=True)

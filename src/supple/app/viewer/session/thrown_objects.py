@@ -99,7 +99,7 @@ class ThrownObjects:
     def hold(self, each: RigidObject) -> None:
         """Take hold of an object: nothing pushes it until it is let go."""
         if each in self.objects and id(each) not in self._held:
-            each.moved = True
+            each.kinematic = True
             self._held[id(each)] = each, DampedFollower(self.place(each)[:3, 3])
             self._known = False
 
@@ -112,7 +112,7 @@ class ThrownObjects:
     def release(self, each: RigidObject) -> None:
         """Let an object go: it flies on as fast as it was led."""
         if self._held.pop(id(each), None) is not None:
-            each.moved = False
+            each.kinematic = False
             self._known = False
 
     def step(self, simulator: Any, dt: float, walked: Floats) -> None:
@@ -127,7 +127,7 @@ class ThrownObjects:
             each.moved_to(walked @ goal, dt)
         for each in self.objects:
             away = self.place(each)[:3, 3] - self._middle
-            if not each.moved and not float(np.abs(away).max()) < FARTHEST * self.size:
+            if not each.kinematic and not float(np.abs(away).max()) < FARTHEST * self.size:
                 above = self._middle + np.array([0.0, self.size / 2, 0.0])
                 each.velocity, each.spin = np.zeros(3), np.zeros(3)
                 each.place = self._world(above)

@@ -183,7 +183,7 @@ def _tabled_gap(solids, o, x, y, z):  # type: ignore[no-untyped-def]
 def _ball_around(solids, o):  # type: ignore[no-untyped-def]
     """Return middle and radius of a ball around a shape, as the root sees it."""
     tables = table_contents(solids)
-    ball, turn, shift = tables.bounds[o], tables.turns[o], tables.shifts[o]
+    ball, turn, shift = tables.bounds[o], tables.rotations[o], tables.translations[o]
     return (
         turn[0, 0] * ball[0] + turn[0, 1] * ball[1] + turn[0, 2] * ball[2] + shift[0],
         turn[1, 0] * ball[0] + turn[1, 1] * ball[1] + turn[1, 2] * ball[2] + shift[1],

@@ -48,10 +48,10 @@ class SeenObstacles:
         same = self._shapes is not None and len(shapes) == len(self._shapes)
         if not same or any(a is not b for a, b in zip(shapes, self._shapes or (), strict=True)):
             self._world = shape_tables(given)
-            turns, shifts = self._world.turns.copy(), self._world.shifts.copy()
-            self._seen = self._world._replace(turns=turns, shifts=shifts)
+            turns, shifts = self._world.rotations.copy(), self._world.translations.copy()
+            self._seen = self._world._replace(rotations=turns, translations=shifts)
             self.solids, self._shapes = ArgumentTable(self._seen), shapes
-        self._world.turns[:], self._world.shifts[:] = np.eye(3), 0.0
+        self._world.rotations[:], self._world.translations[:] = np.eye(3), 0.0
         tabled = hidden & (self._world.kinds != OTHER)
         self._rows[tabled, 0] = TABLED
         self.rows, self.motions = np.zeros_like(self._rows), np.zeros((len(obstacles), 9))
@@ -83,8 +83,10 @@ class SeenObstacles:
         world, seen = self._world, self._seen
         for k, each in self._placed:
             place = each.place
-            world.turns[k], world.shifts[k] = place[:3, :3], place[:3, 3]
-        _places_into_root(world.turns, world.shifts, root, seen.turns, seen.shifts)
+            world.rotations[k], world.translations[k] = place[:3, :3], place[:3, 3]
+        _places_into_root(
+            world.rotations, world.translations, root, seen.rotations, seen.translations
+        )
 
     def look_at_motions(self, root: Floats) -> None:
         """Write how obstacles move for a root (4, 4)."""

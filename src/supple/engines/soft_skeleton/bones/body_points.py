@@ -1,4 +1,4 @@
-"""Points of a soft skeleton: where bones and flesh put them, and their derivatives."""
+"""Points of a soft skeleton: positions by bones and flesh, and their derivatives."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from supple.compiled.jit import compiled, compiled_fused, compiled_fused_inline
 from supple.engines.soft_skeleton.bones.bone_chain import BoneChain
 from supple.errors import SuppleError
 
-#: Bones that a point follows at most: they are bits of a number.
+#: Largest number of bones of a point: they are bits of an integer.
 MOST_FOLLOWED = 62
 
 
 class PointTables(NamedTuple):
-    """Points by bones and by coordinates of the flesh.
+    """Weights of points on bones and flesh coordinates.
 
     x_i = Σ_k w_ik (G_k (X_i + Σ_c Ψ_ic φ_c) + t_k).
     """
@@ -26,21 +26,36 @@ class PointTables(NamedTuple):
     rest: Floats
     """(n, 3) X, on the body at rest."""
     bone_starts: Ints
-    """(n + 1,) where the bones of each point begin in `bones` and `weights`."""
+    """(n + 1,) first entry of each point in `bones` and `weights`."""
     bones: Ints
     weights: Floats
     flesh_starts: Ints
-    """(n + 1,) where the coordinates of each point begin in `columns` and `shapes`."""
+    """(n + 1,) first entry of each point in `columns` and `shapes`."""
     columns: Ints
     """Coordinates φ_c that move a point, ascending."""
     shapes: Floats
     """(…, 3) Ψ_ic."""
     joint_starts: Ints
-    """(n + 1,) where the joints that move each point begin in `joints`."""
+    """(n + 1,) first entry of each point in `joints`."""
     joints: Ints
-    """Joints with a bone of the point among what hangs on them, ascending."""
+    """Joints above a bone of the point, ascending."""
     hangs: Ints
-    """Bits of the point's bones, in their order, that hang on each of `joints`."""
+    """Bit mask of the point's bones below each of `joints`."""
+
+
+class PosedPoints(NamedTuple):
+    """Points, and the bones and flesh that place them."""
+
+    tables: PointTables
+    offsets: Floats
+    """(n, 3) displacements on the body at rest, before the bones move it."""
+    rotations: Floats
+    translations: Floats
+    """(K, 3, 3) G_k and (K, 3) t_k of the bones."""
+    joints: Floats
+    """(K, 3) positions o_k of the joints in the world."""
+    phi: Floats
+    """(m,) coordinates of the flesh."""
 
 
 def point_tables(
@@ -69,9 +84,9 @@ def point_tables(
     above = [_and_above(parents, bone) for bone in range(len(parents))]
     starts, joints, hangs = [0], [], []
     for i in range(n):
-        own = weights.indices[weights.indptr[i] : weights.indptr[i + 1]]
+        bones = weights.indices[weights.indptr[i] : weights.indptr[i + 1]]
         bits: dict[int, int] = {}
-        for bit, bone in enumerate(own):
+        for bit, bone in enumerate(bones):
             for joint in above[bone]:
                 bits[joint] = bits.get(joint, 0) | 1 << bit
         joints += sorted(bits)
@@ -103,10 +118,10 @@ def point_tables(
 
 
 def _and_above(parents: Ints, bone: int) -> list[int]:
-    found = [bone]
-    while parents[found[-1]] >= 0:
-        found.append(int(parents[found[-1]]))
-    return found
+    joints = [bone]
+    while parents[joints[-1]] >= 0:
+        joints.append(int(parents[joints[-1]]))
+    return joints
 
 
 class BodyPoints:
@@ -122,59 +137,54 @@ class BodyPoints:
         self.tables = tables
         n, most = len(tables.rest), int(np.diff(tables.bone_starts).max(initial=1))
         self.x = tables.rest.copy()
-        #: (n, 3) moved on the body at rest, before bones: pose blend shapes, for one.
+        #: (n, 3) displacements on the body at rest, such as pose blend shapes.
         self.offsets = np.zeros((n, 3))
         self._spread = np.empty((most, 3))
 
+    def posed(self, chain: BoneChain, phi: Floats) -> PosedPoints:
+        """Return the arguments of compiled loops: these points on these bones with flesh φ (m,)."""
+        bones = chain.rotations, chain.translations, chain.positions
+        return PosedPoints(self.tables, self.offsets, *bones, phi)
+
     def place(self, chain: BoneChain, phi: Floats) -> None:
-        """Set `x` (n, 3) with bones as they are and flesh φ (m,)."""
-        _place(self.tables, self.offsets, chain.turns, chain.shifts, phi, self.x)
+        """Set `x` (n, 3) for bones and flesh φ (m,)."""
+        _place(self.posed(chain, phi), self.x)
 
     def place_some(self, points: Ints, chain: BoneChain, phi: Floats) -> None:
-        """Set `x` of some points (k,) alone."""
-        _place_some(self.tables, self.offsets, chain.turns, chain.shifts, phi, points, self.x)
+        """Set `x` of some points (k,) only."""
+        _place_some(self.posed(chain, phi), points, self.x)
 
     def displacements(self, phi: Floats) -> Floats:
-        """(n, 3) Σ Ψ φ, before bones."""
+        """(n, 3) Σ Ψ φ, before the bones move it."""
         tables = self.tables
         rows = np.repeat(np.arange(len(self.x)), np.diff(tables.flesh_starts))
-        found = np.zeros_like(self.x)
-        np.add.at(found, rows, phi[tables.columns, None] * tables.shapes)
-        return found
+        total = np.zeros_like(self.x)
+        np.add.at(total, rows, phi[tables.columns, None] * tables.shapes)
+        return total
 
     def unposed(self, chain: BoneChain, moves: Floats) -> Floats:
-        """(Σ w G)⁻¹ of displacements (n, 3): what they are before bones."""
+        """Return (Σ w G)⁻¹ u: displacements u (n, 3) before the bones move them."""
         pattern = self.tables.weights, self.tables.bones, self.tables.bone_starts
-        weights = sp.csr_array(pattern, (len(moves), len(chain.turns)))
-        blend = (weights @ chain.turns.reshape(-1, 9)).reshape(-1, 3, 3)
+        weights = sp.csr_array(pattern, (len(moves), len(chain.rotations)))
+        blend = (weights @ chain.rotations.reshape(-1, 9)).reshape(-1, 3, 3)
         return np.asarray(np.linalg.solve(blend, moves[..., None])[..., 0])
 
     def jacobian(self, chain: BoneChain, phi: Floats) -> Floats:
-        """(3n, 3 + 3K + m) ∂x/∂q, dense: for tests."""
+        """(3n, 3 + 3K + m) ∂x/∂q, dense, for tests."""
         n, size = len(self.x), chain.size + len(phi)
-        found = np.zeros((3 * n, size))
-        own, place = np.empty((3, size)), np.empty(size, np.int64)
+        jacobian = np.zeros((3 * n, size))
+        rows, columns = np.empty((3, size)), np.empty(size, np.int64)
+        body = self.posed(chain, phi)
         for i in range(n):
-            count = write_columns(
-                self.tables,
-                self.offsets,
-                chain.turns,
-                chain.shifts,
-                chain.places,
-                phi,
-                i,
-                own,
-                place,
-                self._spread,
-            )
-            found[3 * i : 3 * i + 3, place[:count]] = own[:, :count]
-        return found
+            count = write_columns(body, i, rows, columns, self._spread)
+            jacobian[3 * i : 3 * i + 3, columns[:count]] = rows[:, :count]
+        return jacobian
 
 
 @compiled_fused
-def _unposed(
-    tables: PointTables, offsets: Floats, phi: Floats, i: int
-) -> tuple[float, float, float]:
+def _unposed(body: PosedPoints, i: int) -> tuple[float, float, float]:
+    """Return point i with its offset and flesh displacement, before the bones move it."""
+    tables, offsets, phi = body.tables, body.offsets, body.phi
     x, y, z = (
         tables.rest[i, 0] + offsets[i, 0],
         tables.rest[i, 1] + offsets[i, 1],
@@ -189,42 +199,25 @@ def _unposed(
 
 
 @compiled_fused
-def _place(
-    tables: PointTables, offsets: Floats, turns: Floats, shifts: Floats, phi: Floats, out: Floats
-) -> None:
+def _place(body: PosedPoints, out: Floats) -> None:
     for i in range(len(out)):
-        _place_one(tables, offsets, turns, shifts, phi, i, out)
+        _place_one(body, i, out)
 
 
 @compiled_fused
-def _place_some(
-    tables: PointTables,
-    offsets: Floats,
-    turns: Floats,
-    shifts: Floats,
-    phi: Floats,
-    points: Ints,
-    out: Floats,
-) -> None:
+def _place_some(body: PosedPoints, points: Ints, out: Floats) -> None:
     for i in points:
-        _place_one(tables, offsets, turns, shifts, phi, i, out)
+        _place_one(body, i, out)
 
 
 @compiled_fused_inline
-def _place_one(
-    tables: PointTables,
-    offsets: Floats,
-    turns: Floats,
-    shifts: Floats,
-    phi: Floats,
-    i: int,
-    out: Floats,
-) -> None:
-    x, y, z = _unposed(tables, offsets, phi, i)
+def _place_one(body: PosedPoints, i: int, out: Floats) -> None:
+    tables, rotations, translations = body.tables, body.rotations, body.translations
+    x, y, z = _unposed(body, i)
     a = b = c = 0.0
     for at in range(tables.bone_starts[i], tables.bone_starts[i + 1]):
         w, k = tables.weights[at], tables.bones[at]
-        G, t = turns[k], shifts[k]
+        G, t = rotations[k], translations[k]
         a += w * (G[0, 0] * x + G[0, 1] * y + G[0, 2] * z + t[0])
         b += w * (G[1, 0] * x + G[1, 1] * y + G[1, 2] * z + t[1])
         c += w * (G[2, 0] * x + G[2, 1] * y + G[2, 2] * z + t[2])
@@ -232,29 +225,20 @@ def _place_one(
 
 
 @compiled_fused
-def write_columns(
-    tables: PointTables,
-    offsets: Floats,
-    turns: Floats,
-    shifts: Floats,
-    places: Floats,
-    phi: Floats,
-    i: int,
-    out: Floats,
-    index: Ints,
-    spread: Floats,
-) -> int:
-    """Write ∂x_i/∂q into columns of `out` (3, …), and where they belong; return how many.
+def write_columns(body: PosedPoints, i: int, out: Floats, index: Ints, spread: Floats) -> int:
+    """Write ∂x_i/∂q into columns of `out` (3, …) and their indices; return their number.
 
-    ∂x/∂ω_j = −[S_j]× with S_j = Σ w_k (x_k − o_j) over the bones that hang on joint j, and
+    ∂x/∂ω_j = −[S_j]× with S_j = Σ w_k (x_k − o_j) over the bones below joint j, and
     ∂x/∂φ_c = Σ w_k G_k Ψ_c.
     """
-    x, y, z = _unposed(tables, offsets, phi, i)
+    tables, rotations, translations = body.tables, body.rotations, body.translations
+    positions = body.joints
+    x, y, z = _unposed(body, i)
     first, last = tables.bone_starts[i], tables.bone_starts[i + 1]
     g00 = g01 = g02 = g10 = g11 = g12 = g20 = g21 = g22 = 0.0
     for at in range(first, last):
         w, k = tables.weights[at], tables.bones[at]
-        G, t = turns[k], shifts[k]
+        G, t = rotations[k], translations[k]
         spread[at - first, 0] = w * (G[0, 0] * x + G[0, 1] * y + G[0, 2] * z + t[0])
         spread[at - first, 1] = w * (G[1, 0] * x + G[1, 1] * y + G[1, 2] * z + t[1])
         spread[at - first, 2] = w * (G[2, 0] * x + G[2, 1] * y + G[2, 2] * z + t[2])
@@ -272,16 +256,16 @@ def write_columns(
         for bone in range(last - first):
             if bits >> bone & 1:
                 w = tables.weights[first + bone]
-                s0 += spread[bone, 0] - w * places[j, 0]
-                s1 += spread[bone, 1] - w * places[j, 1]
-                s2 += spread[bone, 2] - w * places[j, 2]
+                s0 += spread[bone, 0] - w * positions[j, 0]
+                s1 += spread[bone, 1] - w * positions[j, 1]
+                s2 += spread[bone, 2] - w * positions[j, 2]
         for a in range(3):
             index[count + a] = 3 + 3 * j + a
         out[0, count], out[1, count], out[2, count] = 0.0, -s2, s1
         out[0, count + 1], out[1, count + 1], out[2, count + 1] = s2, 0.0, -s0
         out[0, count + 2], out[1, count + 2], out[2, count + 2] = -s1, s0, 0.0
         count += 3
-    bones = 3 + 3 * len(places)
+    bones = 3 + 3 * len(positions)
     for at in range(tables.flesh_starts[i], tables.flesh_starts[i + 1]):
         u, v, w = tables.shapes[at, 0], tables.shapes[at, 1], tables.shapes[at, 2]
         index[count] = bones + tables.columns[at]
@@ -294,12 +278,7 @@ def write_columns(
 
 @compiled
 def add_point_terms(
-    tables: PointTables,
-    offsets: Floats,
-    turns: Floats,
-    shifts: Floats,
-    places: Floats,
-    phi: Floats,
+    body: PosedPoints,
     away: Floats,
     masses: Floats,
     rate: float,
@@ -312,7 +291,7 @@ def add_point_terms(
 
     Parameters
     ----------
-    tables, offsets, turns, shifts, places, phi
+    body
         Points, bones and flesh.
     away, masses, rate
         (n, 3) d, (n,) m, and 1/τ².
@@ -327,7 +306,7 @@ def add_point_terms(
     out, index, spread = np.empty((3, size)), np.empty(size, np.int64), np.empty((64, 3))
     g0, g1, g2 = gravity[0], gravity[1], gravity[2]
     for i in range(len(away)):
-        count = write_columns(tables, offsets, turns, shifts, places, phi, i, out, index, spread)
+        count = write_columns(body, i, out, index, spread)
         m = masses[i]
         d0, d1, d2 = away[i, 0], away[i, 1], away[i, 2]
         _add_rows(out, index, count, rate * m, d0, d1, d2, gradient, hessian)
@@ -338,7 +317,7 @@ def add_point_terms(
 
 @compiled_fused
 def _add_rows(
-    own: Floats,
+    rows: Floats,
     index: Ints,
     count: int,
     m: float,
@@ -348,7 +327,7 @@ def _add_rows(
     gradient: Floats,
     hessian: Floats,
 ) -> None:
-    first, second, third = own[0], own[1], own[2]
+    first, second, third = rows[0], rows[1], rows[2]
     for a in range(count):
         x, y, z, row = m * first[a], m * second[a], m * third[a], index[a]
         gradient[row] += x * d0 + y * d1 + z * d2

@@ -1,4 +1,4 @@
-"""Bones that turn about their joints: turns since rest, and how they change."""
+"""Bones that rotate about their joints: rotations since rest, and their changes."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from supple.maths.small_matrices import times, times_transposed
 
 
 class BoneChain:
-    """Bones x = G_k X + t_k, each turned about its joint, the first one moved, too.
+    """Bones x = G_k X + t_k that rotate about their joints; the first one translates as well.
 
-    Coordinates of a change, (3 + 3K,): a move of the first joint, then for each a small turn ω_j in
-    the world's axes, by which all that hangs on joint j turns about it:
-    R_j ← exp([G_pᵀω_j]×) R_j with R_j = G_pᵀG_j and p the parent.
+    A change has (3 + 3K,) coordinates: a translation of the first joint, then for each joint j a
+    small rotation ω_j in world axes of everything below it: R_j ← exp([G_pᵀω_j]×) R_j with R_j =
+    G_pᵀG_j and p the parent.
 
     Parameters
     ----------
     parents
-        (K,) parent of each bone, listed before it; -1 for the first, and for it alone.
+        (K,) parent of each bone, before it in the list; -1 for the first bone only.
     joints
-        (K, 3) where they are at rest.
+        (K, 3) positions at rest.
     """
 
     def __init__(self, parents: ArrayLike, joints: ArrayLike) -> None:
         self.parents: Ints = np.asarray(parents, np.int64)
         self.joints = owned_array("joints", joints, (len(self.parents), 3))
         K = len(self.parents)
-        self.turns = np.tile(np.eye(3), (K, 1, 1))
-        self.places = self.joints.copy()
-        self.shifts = np.zeros((K, 3))
-        #: (K, 3) how far keys slide each joint on its parent, in axes of the parent at rest.
+        self.rotations = np.tile(np.eye(3), (K, 1, 1))
+        self.positions = self.joints.copy()
+        self.translations = np.zeros((K, 3))
+        #: (K, 3) translations of the joints by keys, in axes of the parent at rest.
         self.slides = np.zeros((K, 3))
         self._before = np.empty((K, 3, 3))
 
@@ -45,110 +45,114 @@ class BoneChain:
         """Number of coordinates of a change."""
         return 3 + 3 * len(self.parents)
 
-    def place(self, turns: ArrayLike, first: ArrayLike, slides: ArrayLike = 0.0) -> None:
-        """Set turns (K, 3, 3) since rest, where the first joint is (3,), and slides (K, 3)."""
-        self.turns[:] = turns
-        self.places[0] = first
+    def place(self, rotations: ArrayLike, first: ArrayLike, slides: ArrayLike = 0.0) -> None:
+        """Set rotations (K, 3, 3) since rest, the first joint (3,), and slides (K, 3)."""
+        self.rotations[:] = rotations
+        self.positions[0] = first
         self.slides[:] = slides
         self._place_joints()
 
     def _place_joints(self) -> None:
         rest = self.parents, self.joints, self.slides
-        _follow(*rest, self.turns, self.places, self.shifts)
+        _follow(*rest, self.rotations, self.positions, self.translations)
 
     def change(self, by: Floats) -> None:
         """Change the bones by coordinates (3 + 3K,)."""
-        self._before[:] = self.turns
-        _turn(self.parents, self._before, by, self.turns)
-        self.places[0] += by[:3]
+        self._before[:] = self.rotations
+        _rotate(self.parents, self._before, by, self.rotations)
+        self.positions[0] += by[:3]
         self._place_joints()
 
     def place_first(self, turn: Floats, place: Floats) -> None:
-        """Put the first bone somewhere, and all others with it."""
-        relative = turn @ self.turns[0].T
-        self.turns[:] = relative @ self.turns
-        self.places[0] = place
+        """Place the first bone, and move all others with it."""
+        relative = turn @ self.rotations[0].T
+        self.rotations[:] = relative @ self.rotations
+        self.positions[0] = place
         self._place_joints()
 
     def errors(self, other: BoneChain) -> Floats:
-        """(K, 3) turns of each joint, in the world's axes, that lead from another chain to this.
+        """(K, 3) rotation vectors of the joints, in world axes, from another chain to this one.
 
-        log(R_j R̂_jᵀ) of the turns on the parent, in its axes, turned to the world's.
+        log(R_j R̂_jᵀ) of the rotations relative to the parent, transformed to world axes.
         """
-        found = np.empty((len(self.parents), 3))
-        _write_errors(self.parents, self.turns, other.turns, found)
-        return found
+        vectors = np.empty((len(self.parents), 3))
+        _write_errors(self.parents, self.rotations, other.rotations, vectors)
+        return vectors
 
     def difference(self, other: BoneChain) -> Floats:
-        """(3 + 3K,) the change that leads from this chain to another, nearly."""
-        found = np.empty(self.size)
-        found[:3] = other.places[0] - self.places[0]
-        found[3:] = other.errors(self).ravel()
-        return found
+        """(3 + 3K,) the change, to first order, from this chain to another."""
+        change = np.empty(self.size)
+        change[:3] = other.positions[0] - self.positions[0]
+        change[3:] = other.errors(self).ravel()
+        return change
 
     def copy_to(self, other: BoneChain) -> None:
-        """Put another chain of the same bones where this one is."""
-        other.turns[:], other.places[:], other.shifts[:] = self.turns, self.places, self.shifts
+        """Copy the state to another chain of the same bones."""
+        other.rotations[:], other.positions[:], other.translations[:] = (
+            self.rotations,
+            self.positions,
+            self.translations,
+        )
         other.slides[:] = self.slides
 
     def fork(self) -> Self:
-        """Return a twin that moves by itself."""
+        """Return an independent copy."""
         twin = type(self)(self.parents, self.joints)
         self.copy_to(twin)
         return twin
 
 
 @compiled_fused
-def write_joint_turns(parents: Ints, turns: Floats, j: int, out: Floats) -> None:
-    """R_j = G_pᵀ G_j, or G_j of a bone without a parent."""
+def write_joint_rotation(parents: Ints, rotations: Floats, j: int, out: Floats) -> None:
+    """Write R_j = G_pᵀ G_j, or G_j for a bone without a parent."""
     p = parents[j]
     for i in range(3):
         for k in range(3):
             if p < 0:
-                out[i, k] = turns[j, i, k]
+                out[i, k] = rotations[j, i, k]
             else:
                 out[i, k] = (
-                    turns[p, 0, i] * turns[j, 0, k]
-                    + turns[p, 1, i] * turns[j, 1, k]
-                    + turns[p, 2, i] * turns[j, 2, k]
+                    rotations[p, 0, i] * rotations[j, 0, k]
+                    + rotations[p, 1, i] * rotations[j, 1, k]
+                    + rotations[p, 2, i] * rotations[j, 2, k]
                 )
 
 
 @compiled
-def _turn(parents: Ints, before: Floats, by: Floats, turns: Floats) -> None:
-    """G_j = G_p' exp([G_pᵀω_j]×) G_pᵀ G_j, with G_p' the parent's new turn."""
-    small, own, relative = np.empty((3, 3)), np.empty((3, 3)), np.empty(3)
+def _rotate(parents: Ints, before: Floats, by: Floats, rotations: Floats) -> None:
+    """Write G_j = G_p' exp([G_pᵀω_j]×) G_pᵀ G_j, with G_p' the parent's new rotation."""
+    small, product, local = np.empty((3, 3)), np.empty((3, 3)), np.empty(3)
     for j in range(len(parents)):
         p = parents[j]
         for i in range(3):
             if p < 0:
-                relative[i] = by[3 + i]
+                local[i] = by[3 + i]
             else:
-                relative[i] = 0.0
+                local[i] = 0.0
                 for k in range(3):
-                    relative[i] += before[p, k, i] * by[3 + 3 * j + k]
-        write_exponential(relative, small)
+                    local[i] += before[p, k, i] * by[3 + 3 * j + k]
+        write_exponential(local, small)
         if p < 0:
-            times(small, before[j], turns[j])
-            straighten(turns[j], own)
+            times(small, before[j], rotations[j])
+            straighten(rotations[j], product)
             continue
         for i in range(3):
             for k in range(3):
-                own[i, k] = 0.0
+                product[i, k] = 0.0
                 for m in range(3):
-                    own[i, k] += before[p, m, i] * before[j, m, k]
-        times(small, own, turns[j])
-        own[:] = turns[j]
-        times(turns[p], own, turns[j])
-        straighten(turns[j], own)
+                    product[i, k] += before[p, m, i] * before[j, m, k]
+        times(small, product, rotations[j])
+        product[:] = rotations[j]
+        times(rotations[p], product, rotations[j])
+        straighten(rotations[j], product)
 
 
 @compiled_fused
 def straighten(R: Floats, scratch: Floats) -> None:
-    """Make R a rotation again but for rounding: R ← R (3 − RᵀR) / 2.
+    """Orthonormalise R up to rounding: R ← R (3 − RᵀR) / 2.
 
-    A bone's turn is a product of all above it, and of what they were: rounding grew tenfold with
-    every change of a chain of twelve.
+    A bone's rotation is a product over all bones above it; without this, rounding errors grew
+    tenfold with every change of a chain of twelve.
     """
     for i in range(3):
         for k in range(3):
@@ -162,7 +166,7 @@ def straighten(R: Floats, scratch: Floats) -> None:
 
 @compiled_fused
 def write_exponential(vector: Floats, out: Floats) -> None:
-    """exp([v]×) by Rodrigues' formula."""
+    """Write exp([v]×) by Rodrigues' formula."""
     x, y, z = vector[0], vector[1], vector[2]
     square = x * x + y * y + z * z
     if square < 1e-8:
@@ -180,32 +184,42 @@ def write_exponential(vector: Floats, out: Floats) -> None:
 
 @compiled
 def _follow(
-    parents: Ints, joints: Floats, slides: Floats, turns: Floats, places: Floats, shifts: Floats
+    parents: Ints,
+    joints: Floats,
+    slides: Floats,
+    rotations: Floats,
+    positions: Floats,
+    translations: Floats,
 ) -> None:
-    """Set joints o_j = G_p (J_j + slide) + t_p, and shifts t_j = o_j − G_j J_j."""
+    """Write joints o_j = G_p (J_j + slide) + t_p, and translations t_j = o_j − G_j J_j."""
     for j in range(len(parents)):
         p = parents[j]
         for i in range(3):
             if p >= 0:
-                places[j, i] = shifts[p, i]
+                positions[j, i] = translations[p, i]
                 for k in range(3):
-                    places[j, i] += turns[p, i, k] * (joints[j, k] + slides[j, k])
-            shifts[j, i] = places[j, i]
+                    positions[j, i] += rotations[p, i, k] * (joints[j, k] + slides[j, k])
+            translations[j, i] = positions[j, i]
             for k in range(3):
-                shifts[j, i] -= turns[j, i, k] * joints[j, k]
+                translations[j, i] -= rotations[j, i, k] * joints[j, k]
 
 
 @compiled
-def _write_errors(parents: Ints, turns: Floats, others: Floats, out: Floats) -> None:
-    own, wanted, both = np.empty((3, 3)), np.empty((3, 3)), np.empty((3, 3))
+def _write_errors(parents: Ints, rotations: Floats, others: Floats, out: Floats) -> None:
+    """Write log(R_j R̂_jᵀ) of all joints in world axes."""
+    rotation, other, relative = np.empty((3, 3)), np.empty((3, 3)), np.empty((3, 3))
     for j in range(len(parents)):
         p = parents[j]
-        write_joint_turns(parents, turns, j, own)
-        write_joint_turns(parents, others, j, wanted)
-        times_transposed(own, wanted, both)
-        x, y, z = both[2, 1] - both[1, 2], both[0, 2] - both[2, 0], both[1, 0] - both[0, 1]
+        write_joint_rotation(parents, rotations, j, rotation)
+        write_joint_rotation(parents, others, j, other)
+        times_transposed(rotation, other, relative)
+        x, y, z = (
+            relative[2, 1] - relative[1, 2],
+            relative[0, 2] - relative[2, 0],
+            relative[1, 0] - relative[0, 1],
+        )
         sine = 0.5 * math.sqrt(x * x + y * y + z * z)
-        cosine = 0.5 * (both[0, 0] + both[1, 1] + both[2, 2] - 1.0)
+        cosine = 0.5 * (relative[0, 0] + relative[1, 1] + relative[2, 2] - 1.0)
         angle = math.atan2(sine, cosine)
         scale = 0.5 * (angle / sine if sine > 1e-9 else 1.0)
         x, y, z = scale * x, scale * y, scale * z
@@ -213,4 +227,4 @@ def _write_errors(parents: Ints, turns: Floats, others: Floats, out: Floats) -> 
             if p < 0:
                 out[j, 0], out[j, 1], out[j, 2] = x, y, z
             else:
-                out[j, i] = turns[p, i, 0] * x + turns[p, i, 1] * y + turns[p, i, 2] * z
+                out[j, i] = rotations[p, i, 0] * x + rotations[p, i, 1] * y + rotations[p, i, 2] * z

@@ -1,6 +1,6 @@
-"""Springs of joints: towards the pose, towards rest, and back into their limits.
+"""Springs of the joints: towards the pose, towards rest, and back into limits.
 
-Limits are given by bone, or as far as the motions of a character turn its joints.
+Limits are given by bone, or by the range of the character's motions.
 """
 
 from __future__ import annotations
@@ -16,57 +16,57 @@ from scipy.spatial.transform import Rotation
 from supple.arrays import Floats, Ints
 from supple.checks import owned_array, shown
 from supple.compiled.jit import compiled, compiled_fused
-from supple.engines.soft_skeleton.bones.bone_chain import write_joint_turns
+from supple.engines.soft_skeleton.bones.bone_chain import write_joint_rotation
 from supple.engines.soft_skeleton.bones.rig_bones import RigBones
 from supple.errors import SuppleError
 from supple.rig.motion.motion import Motion
 
-#: Frequency in Hz of the springs that bring a joint back into its limits.
+#: Frequency in Hz of the springs that enforce joint limits.
 LIMIT_FREQUENCY = 30.0
-#: Springs towards the pose pull no harder than from so far away, in rad: muscles give in, and a
-#: body that walks into a wall is not pushed through it.
-MOST_AWAY = 0.5
+#: Angle in rad beyond which springs towards the pose have constant torque, so that a body that
+#: walks into a wall is not pushed through it.
+MAX_ANGLE = 0.5
 
-#: Word for limits by the motions.
+#: Option value for limits from the motions.
 MOTIONS = "motions"
-#: Joints turn so much further than motions do, in rad.
+#: Margin in rad beyond the range of the motions.
 MARGIN = 0.5
-#: Keys of a motion that are looked at.
+#: Largest number of keys sampled from a motion.
 MOST_KEYS = 200
 
 
 class JointLimits(NamedTuple):
-    """Box of each joint's rotation vector on its parent, since the skin was bound."""
+    """Box of each joint's rotation vector relative to its parent, since the skin was bound."""
 
     lowest: Floats
     highest: Floats
     """(K, 3), infinite for none."""
     yields: bool
-    """True where a pose beyond them is followed."""
+    """Whether the limits extend to poses beyond them."""
 
 
 def joint_limits(
-    given: Mapping[str, Any] | str | None, bones: RigBones, motions: Mapping[str, Motion]
+    limits: Mapping[str, Any] | str | None, bones: RigBones, motions: Mapping[str, Motion]
 ) -> JointLimits:
-    """Return limits that are given by name of bone, or ``"motions"`` for theirs; None for none."""
+    """Return limits given by bone name, by ``"motions"``, or None for none."""
     wide = np.full((len(bones.parents), 3), np.inf)
-    if given is None or (isinstance(given, str) and given == MOTIONS):
-        if given is None or not motions:
+    if limits is None or (isinstance(limits, str) and limits == MOTIONS):
+        if limits is None or not motions:
             return JointLimits(-wide, wide, False)
-        return _reached(bones, motions.values())
-    if not isinstance(given, Mapping):
+        return _motion_range(bones, motions.values())
+    if not isinstance(limits, Mapping):
         raise SuppleError(
-            f'joint_limits is {shown(given)}; use "{MOTIONS}", None, or the lowest and highest by'
+            f'joint_limits is {shown(limits)}; use "{MOTIONS}", None, or the lowest and highest by'
             " name of bone"
         )
-    found = JointLimits(-wide, wide, False)
-    for name, box in given.items():
+    boxes = JointLimits(-wide, wide, False)
+    for name, box in limits.items():
         bone = _bone_named(name, bones.names)
         low, high = owned_array(f"limits of {name}", box, (2, 3))
         if (low > high).any():
             raise SuppleError(f"limits of {name}: the lowest are above the highest")
-        found.lowest[bone], found.highest[bone] = low, high
-    return found
+        boxes.lowest[bone], boxes.highest[bone] = low, high
+    return boxes
 
 
 def _bone_named(name: str, names: Sequence[str]) -> int:
@@ -77,8 +77,8 @@ def _bone_named(name: str, names: Sequence[str]) -> int:
     return list(names).index(name)
 
 
-def _reached(bones: RigBones, motions: Iterable[Motion]) -> JointLimits:
-    """Return how far joints turn in motions and at rest, and a margin."""
+def _motion_range(bones: RigBones, motions: Iterable[Motion]) -> JointLimits:
+    """Return the range of the joints in motions and at rest, plus a margin."""
     before = rest = _vectors(bones, bones.rest_pose)
     low, high = rest.copy(), rest.copy()
     for motion in motions:
@@ -91,16 +91,16 @@ def _reached(bones: RigBones, motions: Iterable[Motion]) -> JointLimits:
 
 
 def _vectors(bones: RigBones, pose: Floats) -> Floats:
-    """(K, 3) rotation vectors of joints on their parents."""
-    turns = bones.turns(np.asarray(pose, np.float64))[0]
-    own, above = turns.copy(), bones.parents[1:]
-    own[1:] = np.swapaxes(turns[above], 1, 2) @ turns[1:]
-    found: Floats = Rotation.from_matrix(own).as_rotvec()
-    return found
+    """(K, 3) rotation vectors of the joints relative to their parents."""
+    rotations = bones.rotations(np.asarray(pose, np.float64))[0]
+    relative, above = rotations.copy(), bones.parents[1:]
+    relative[1:] = np.swapaxes(rotations[above], 1, 2) @ rotations[1:]
+    vectors: Floats = Rotation.from_matrix(relative).as_rotvec()
+    return vectors
 
 
 def _nearest(vectors: Floats, to: Floats) -> Floats:
-    """Take of r and r − 2π r/|r|, which are one rotation, the nearer one."""
+    """Return r or r − 2π r/|r|, which are one rotation, whichever is nearer to another vector."""
     angles = np.linalg.norm(vectors, axis=1, keepdims=True)
     other = vectors * (1.0 - 2.0 * np.pi / np.maximum(angles, 1e-9))
     nearer = np.linalg.norm(other - to, axis=1) < np.linalg.norm(vectors - to, axis=1)
@@ -108,27 +108,27 @@ def _nearest(vectors: Floats, to: Floats) -> Floats:
 
 
 class JointSprings(NamedTuple):
-    """Stiffness and damping of each joint, and the box that its rotation vector should stay in."""
+    """Stiffness and damping of each joint, and the box of its rotation vector."""
 
     springs: Floats
     """(K,) towards the pose, N m/rad."""
     dampers: Floats
-    """(K,) against turning on the parent otherwise than the pose does, N m s/rad."""
+    """(K,) against rotation relative to the pose's motion, N m s/rad."""
     drags: Floats
-    """(K,) against turning on the parent at all, N m s/rad."""
+    """(K,) against rotation relative to the parent, N m s/rad."""
     rest: Floats
-    """(K,) towards the pose that the skin was bound in, N m/rad."""
+    """(K,) towards the bind pose, N m/rad."""
     lowest: Floats
     highest: Floats
-    """(K, 3) rotation vectors on the parent since then; infinite for none."""
+    """(K, 3) rotation vectors relative to the parent; infinite for none."""
     stops: Floats
-    """(K,) of the limits, N m/rad."""
+    """(K,) stiffness of the limits, N m/rad."""
     yields: bool
-    """True where limits let joints go to the pose beyond them."""
+    """Whether limits extend to poses beyond them."""
 
 
 def joint_springs(inertias: Floats, limits: JointLimits) -> JointSprings:
-    """Return springs of no strength for joints with these inertias (K,), and limits."""
+    """Return springs of zero stiffness for joints with inertias (K,), and limits."""
     springs, dampers, drags, rest = np.zeros((4, len(inertias)))
     stops = inertias * (2 * math.pi * LIMIT_FREQUENCY) ** 2
     return JointSprings(springs, dampers, drags, rest, *limits[:2], stops, limits.yields)
@@ -138,9 +138,9 @@ def joint_springs(inertias: Floats, limits: JointLimits) -> JointSprings:
 def add_joint_terms(
     joints: JointSprings,
     parents: Ints,
-    turns: Floats,
-    wanted: Floats,
-    wanted_before: Floats,
+    rotations: Floats,
+    target: Floats,
+    target_before: Floats,
     start: Floats,
     h: float,
     first: int,
@@ -149,59 +149,59 @@ def add_joint_terms(
     torques: Floats,
     stiffness: Floats,
 ) -> int:
-    """Add springs, dampers and limits of the joints from `first` on; return how many limits act.
+    """Add springs, dampers and limits of the joints from `first` on; return active limits.
 
-    ½k|log(R R̂ᵀ)|² towards the pose R̂, the same towards rest, c/(2h) |log(R (R̂ R̂₀ᵀ R₀)ᵀ)|² against
-    turning otherwise than the pose did since the step began at R₀, R̂₀, the same against turning at
-    all, and ½k|r − [r]|² of the rotation vector r beyond its limits.
+    The terms are ½k|log(R R̂ᵀ)|² towards the pose R̂, the same towards rest, c/(2h) |log(R (R̂ R̂₀ᵀ
+    R₀)ᵀ)|² against rotation relative to the pose since the step began at R₀, R̂₀, the same against
+    all rotation, and ½k|r − [r]|² for a rotation vector r beyond its limits.
 
     Parameters
     ----------
     joints, parents
-        Springs and tree.
-    turns, wanted, wanted_before, start
-        (K, 3, 3) of the bones in the world: now, by the pose, by the pose before, and when the step
-        began.
+        Springs, and parents of the bones.
+    rotations, target, target_before, start
+        (K, 3, 3) of the bones in the world: now, of the pose, of the pose at the start of the
+        step, and at its start.
     h
         Length of the step in s.
     first
-        0 where the root is held by springs, too, else 1.
+        0 if springs hold the root as well, else 1.
     gradient, hessian
         Added to, from row 3 on; the upper half.
     torques, stiffness
         (K, 3), (K, 3, 3) written: gradient and Hessian of each joint, for `write_torques`.
     """
-    own, goal, away, small = np.empty((3, 3)), np.empty((3, 3)), np.empty(3), np.empty((3, 3))
-    back, led = np.empty((3, 3)), np.empty((3, 3))
+    rotation, goal, away, small = np.empty((3, 3)), np.empty((3, 3)), np.empty(3), np.empty((3, 3))
+    back, goal_moved = np.empty((3, 3)), np.empty((3, 3))
     acting = 0
     for j in range(first, len(parents)):
         p = parents[j]
         torque, stiff = torques[j], stiffness[j]
         torque[:], stiff[:] = 0.0, 0.0
-        write_joint_turns(parents, turns, j, own)
+        write_joint_rotation(parents, rotations, j, rotation)
         if joints.springs[j] > 0:
-            write_joint_turns(parents, wanted, j, goal)
-            _write_away(own, goal, away)
+            write_joint_rotation(parents, target, j, goal)
+            _write_away(rotation, goal, away)
             far = math.sqrt(away[0] ** 2 + away[1] ** 2 + away[2] ** 2)
-            _pull(joints.springs[j] * min(1.0, MOST_AWAY / max(far, 1e-9)), away, torque, stiff)
-            write_joint_turns(parents, wanted_before, j, small)
-            write_joint_turns(parents, start, j, back)
-            _write_led(goal, small, back, led)
-            _write_away(own, led, away)
+            _pull(joints.springs[j] * min(1.0, MAX_ANGLE / max(far, 1e-9)), away, torque, stiff)
+            write_joint_rotation(parents, target_before, j, small)
+            write_joint_rotation(parents, start, j, back)
+            _write_moved_goal(goal, small, back, goal_moved)
+            _write_away(rotation, goal_moved, away)
             _pull(joints.dampers[j] / h, away, torque, stiff)
         if joints.drags[j] > 0:
-            write_joint_turns(parents, start, j, goal)
-            _write_away(own, goal, away)
+            write_joint_rotation(parents, start, j, goal)
+            _write_away(rotation, goal, away)
             _pull(joints.drags[j] / h, away, torque, stiff)
         if joints.rest[j] > 0:
             _write_identity(goal)
-            _write_away(own, goal, away)
+            _write_away(rotation, goal, away)
             _pull(joints.rest[j], away, torque, stiff)
         if p >= 0:
             if joints.yields:
-                write_joint_turns(parents, wanted, j, goal)
-            acting += _stop(joints, j, own, goal, away, small, torque, stiff)
-            _to_world(turns[p], torque, stiff, away, small)
+                write_joint_rotation(parents, target, j, goal)
+            acting += _stop(joints, j, rotation, goal, away, small, torque, stiff)
+            _to_world(rotations[p], torque, stiff, away, small)
         row = 3 + 3 * j
         for i in range(3):
             gradient[row + i] += torque[i]
@@ -218,8 +218,8 @@ def _write_identity(out: Floats) -> None:
 
 
 @compiled_fused
-def _write_led(goal: Floats, before: Floats, start: Floats, out: Floats) -> None:
-    """R̂ R̂₀ᵀ R₀."""
+def _write_moved_goal(goal: Floats, before: Floats, start: Floats, out: Floats) -> None:
+    """Write R̂ R̂₀ᵀ R₀."""
     for i in range(3):
         for k in range(3):
             total = 0.0
@@ -237,38 +237,40 @@ def _pull(much: float, away: Floats, torque: Floats, stiff: Floats) -> None:
 
 
 @compiled_fused
-def _write_away(own: Floats, goal: Floats, out: Floats) -> None:
-    """log(R R̂ᵀ) as a vector."""
+def _write_away(rotation: Floats, goal: Floats, out: Floats) -> None:
+    """Write log(R R̂ᵀ) as a vector."""
     x = y = z = trace = 0.0
     for k in range(3):
-        x += own[2, k] * goal[1, k] - own[1, k] * goal[2, k]
-        y += own[0, k] * goal[2, k] - own[2, k] * goal[0, k]
-        z += own[1, k] * goal[0, k] - own[0, k] * goal[1, k]
-        trace += own[0, k] * goal[0, k] + own[1, k] * goal[1, k] + own[2, k] * goal[2, k]
+        x += rotation[2, k] * goal[1, k] - rotation[1, k] * goal[2, k]
+        y += rotation[0, k] * goal[2, k] - rotation[2, k] * goal[0, k]
+        z += rotation[1, k] * goal[0, k] - rotation[0, k] * goal[1, k]
+        trace += (
+            rotation[0, k] * goal[0, k] + rotation[1, k] * goal[1, k] + rotation[2, k] * goal[2, k]
+        )
     sine = 0.5 * math.sqrt(x * x + y * y + z * z)
     angle = math.atan2(sine, 0.5 * (trace - 1.0))
     if sine <= 1e-9 and trace < 1.0:
-        _write_half_turn(own, goal, out)
+        _write_half_turn(rotation, goal, out)
         return
     scale = 0.5 * (angle / sine if sine > 1e-9 else 1.0)
     out[0], out[1], out[2] = scale * x, scale * y, scale * z
 
 
 @compiled_fused
-def _write_half_turn(own: Floats, goal: Floats, out: Floats) -> None:
-    """Vector of M = R R̂ᵀ where that is a half turn, M = 2 a aᵀ − 1: π a, of either sign."""
+def _write_half_turn(rotation: Floats, goal: Floats, out: Floats) -> None:
+    """Write the vector π a, of either sign, of a half turn M = R R̂ᵀ = 2 a aᵀ − 1."""
     best, most = 0, -2.0
     for i in range(3):
         entry = 0.0
         for k in range(3):
-            entry += own[i, k] * goal[i, k]
+            entry += rotation[i, k] * goal[i, k]
         if entry > most:
             best, most = i, entry
     first = math.sqrt(0.5 * (most + 1.0))
     for i in range(3):
         entry = 1.0 if i == best else 0.0
         for k in range(3):
-            entry += own[best, k] * goal[i, k]
+            entry += rotation[best, k] * goal[i, k]
         out[i] = math.pi * 0.5 * entry / first
 
 
@@ -276,25 +278,25 @@ def _write_half_turn(own: Floats, goal: Floats, out: Floats) -> None:
 def _stop(
     joints: JointSprings,
     j: int,
-    own: Floats,
+    rotation: Floats,
     goal: Floats,
     r: Floats,
     left: Floats,
     torque: Floats,
     stiff: Floats,
 ) -> int:
-    """Add the limits of one joint, in axes of its parent; return 1 where they act.
+    """Add the limits of one joint, in axes of its parent; return 1 if they act.
 
     dr = J⁻¹ ω with J⁻¹ = 1 − [r]×/2 + c [r]×², c = 1/|r|² − (1 + cos|r|)/(2|r| sin|r|). Of the
-    vectors r and r − 2π r/|r|, which are one rotation, that nearer to the middle of the limits is
-    meant. Where limits yield, they reach to the goal, of whose vectors that nearer to r is meant.
+    equivalent vectors r and r − 2π r/|r|, the one nearer to the middle of the limits is used.
+    Limits that yield extend to the goal, of whose vectors the one nearer to r is used.
     """
     low, high = joints.lowest[j], joints.highest[j]
     if not (low[0] > -math.inf or low[1] > -math.inf or low[2] > -math.inf):
         return 0
     g0 = g1 = g2 = 0.0
     x, y, z = 0.5 * (low[0] + high[0]), 0.5 * (low[1] + high[1]), 0.5 * (low[2] + high[2])
-    angle = _write_vector(own, x, y, z, left, r)
+    angle = _write_vector(rotation, x, y, z, left, r)
     x, y, z = r[0], r[1], r[2]
     if joints.yields:
         _write_vector(goal, x, y, z, left, r)
@@ -329,10 +331,12 @@ def _stop(
 
 
 @compiled_fused
-def _write_vector(own: Floats, x: float, y: float, z: float, small: Floats, r: Floats) -> float:
+def _write_vector(
+    rotation: Floats, x: float, y: float, z: float, small: Floats, r: Floats
+) -> float:
     """Write the rotation vector nearest to another; return its length."""
     _write_identity(small)
-    _write_away(own, small, r)
+    _write_away(rotation, small, r)
     angle = math.sqrt(r[0] * r[0] + r[1] * r[1] + r[2] * r[2])
     if angle <= 1e-6:
         return angle
@@ -355,7 +359,7 @@ def _beyond(r: float, low: float, high: float, goal: float, yields: bool) -> flo
 
 @compiled_fused
 def _to_world(turn: Floats, torque: Floats, stiff: Floats, v: Floats, m: Floats) -> None:
-    """Turn a vector and a matrix from axes of the parent to the world's: G v, G M Gᵀ."""
+    """Transform a vector and a matrix from axes of the parent to the world's: G v, G M Gᵀ."""
     for i in range(3):
         v[i] = turn[i, 0] * torque[0] + turn[i, 1] * torque[1] + turn[i, 2] * torque[2]
         for k in range(3):
@@ -370,7 +374,7 @@ def _to_world(turn: Floats, torque: Floats, stiff: Floats, v: Floats, m: Floats)
 def write_torques(
     first: int, torques: Floats, stiffness: Floats, change: Floats, out: Floats
 ) -> None:
-    """Write torques (K, 3) in N m that springs exert on joints after a change is subtracted."""
+    """Write torques (K, 3) in N m of the springs after a change was subtracted."""
     out[:] = 0.0
     for j in range(first, len(out)):
         for i in range(3):

@@ -1,4 +1,4 @@
-"""Bases of flesh: what moves with each coordinate."""
+"""Bases of flesh deformation: handles with biharmonic weights, modes, and static responses."""
 
 from __future__ import annotations
 
@@ -8,51 +8,160 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 import scipy.sparse.linalg
-from scipy.sparse.csgraph import reverse_cuthill_mckee
+from scipy.sparse.csgraph import dijkstra, reverse_cuthill_mckee
 
 from supple.arrays import Floats, Ints
-from supple.engines.soft_skeleton.flesh.handle_weights import (
-    faded,
-    farthest_handles,
-    handle_weights,
-    precise_energy,
-    same_entries,
-    three_coordinates,
-)
 from supple.engines.soft_skeleton.flesh.soft_layer import FleshLayer
+from supple.errors import SuppleError
 from supple.linalg.cholesky import SparseCholesky
+from supple.linalg.sparse import same_entries, symmetrised
+from supple.mesh.biharmonic import bilaplacian
+from supple.mesh.laplacian import cotangent_laplacian, hat_gradients
+from supple.mesh.tets import EDGES, OUTWARD_FACES, TetMesh
+from supple.mesh.topology import row_keys
+
+#: Weights fade to zero between these values, so that handles are local (tapia2021 §3.2).
+FADE = 0.03, 0.1
+
+
+def farthest_handles(
+    mesh: TetMesh, candidates: Ints, count: int, density: Floats | None = None
+) -> Ints:
+    """Return vertices (count,) by farthest-point sampling among candidates.
+
+    Parameters
+    ----------
+    mesh
+        The tets; distances are along their edges, so that touching fingers stay apart.
+    candidates
+        Vertices to choose from, on the skin.
+    count
+        Number of handles, or all candidates if they are fewer.
+    density
+        (n,) relative density by vertex; None for even.
+    """
+    ends = np.unique(np.sort(mesh.tets[:, EDGES].reshape(-1, 2), axis=1), axis=0)
+    n = len(mesh.vertices)
+    lengths = np.linalg.norm(mesh.vertices[ends[:, 0]] - mesh.vertices[ends[:, 1]], axis=1)
+    graph = sp.coo_array((lengths, (ends[:, 0], ends[:, 1])), (n, n)).tocsr()
+    dense = np.ones(len(candidates)) if density is None else density[candidates]
+    middle = mesh.vertices[candidates].mean(axis=0)
+    first = int(np.linalg.norm(mesh.vertices[candidates] - middle, axis=1).argmax())
+    away, chosen = np.full(len(candidates), np.inf), [first]
+    while len(chosen) < min(count, len(candidates)):
+        reached = dijkstra(graph, False, int(candidates[chosen[-1]]))[candidates]
+        np.minimum(away, reached, out=away)
+        # A separate component is infinitely far, and gets a handle first.
+        chosen.append(int(np.argmax(np.where(np.isinf(away), 1e300, away) * dense)))
+    return candidates[np.array(chosen)]
+
+
+def handle_weights(
+    mesh: TetMesh, held: Ints, handles: Ints, energy: sp.csr_array | None = None
+) -> sp.csr_array:
+    """(n, h) 1 at a handle, 0 at others and at bone, biharmonic between, and faded.
+
+    They minimise wᵀ(L V⁻¹ L)w with L the cotangent Laplacian and V the lumped volumes. With bone
+    fixed the weights stay within −0.06 and 1 on a body where the linearly precise energy of the
+    Hessian overshoots from −4.5 to 6.4, as thin flesh has few interior vertices.
+
+    Parameters
+    ----------
+    mesh
+        The tets.
+    held, handles
+        Vertices of bone, and one vertex per handle.
+    energy
+        (n, n) to minimise instead of L V⁻¹ L; see `precise_energy`.
+    """
+    n = len(mesh.vertices)
+    fixed = np.concatenate([held, handles])
+    if len(np.unique(fixed)) < len(fixed):
+        raise SuppleError("a handle of the flesh is bone, or two are at one place")
+    energy = bilaplacian(mesh) if energy is None else energy
+    free = np.setdiff1d(np.unique(mesh.tets), fixed)
+    system = symmetrised(energy[free][:, free])
+    pull = -energy[free][:, handles].toarray()
+    weights = np.zeros((n, len(handles)))
+    weights[handles, np.arange(len(handles))] = 1.0
+    if len(free):
+        weights[free] = SparseCholesky(system).factorise(system).solve(np.ascontiguousarray(pull))
+    return sp.csr_array(weights * faded(weights))
+
+
+def faded(weights: Floats) -> Floats:
+    """Return factors that ramp weights smoothly to zero between 0.1 and 0.03."""
+    low, high = FADE
+    part = np.clip((np.abs(weights) - low) / (high - low), 0.0, 1.0)
+    return np.asarray(part**2 * (3 - 2 * part))
+
+
+def precise_energy(mesh: TetMesh) -> sp.csr_array:
+    """Return the paper's (L − N)ᵀ V⁻¹ (L − N), with N the normal derivative on the boundary.
+
+    L − N vanishes for linear functions at the boundary as well, so that handles reproduce rotations
+    and stretches; but weights overshoot (Wang et al. 2015).
+    """
+    n, corners = len(mesh.vertices), mesh.tets
+    faces = corners[:, OUTWARD_FACES].reshape(-1, 3)
+    keys = row_keys(np.sort(faces, axis=1), n)
+    _, first, counts = np.unique(keys, return_index=True, return_counts=True)
+    outer = first[counts == 1]
+    tet, face = outer // 4, faces[outer]
+    a, b, c = (mesh.vertices[face[:, i]] for i in range(3))
+    slopes = np.einsum("fi,fai->fa", np.cross(b - a, c - a) / 6, hat_gradients(mesh)[tet])
+    rows, columns = np.repeat(face, 4, axis=1), np.tile(corners[tet], (1, 3))
+    along = sp.coo_array((np.tile(slopes, (1, 3)).ravel(), (rows.ravel(), columns.ravel())), (n, n))
+    inner = sp.csr_array(cotangent_laplacian(mesh)) - along.tocsr()
+    volumes = np.bincount(corners.ravel(), np.repeat(mesh.volumes() / 4, 4), n)
+    energy = sp.csr_array(inner.T @ sp.diags_array(1 / np.maximum(volumes, 1e-300)) @ inner)
+    return sp.csr_array(energy + 1e-10 * sp.diags_array(energy.diagonal()))
+
+
+def three_coordinates(reach: sp.csr_array) -> list[sp.csr_array]:
+    """Return x, y and z (n, 3h) of Ψ with three coordinates per handle and one pattern."""
+    return [_of_axis(sp.csr_array(reach), axis) for axis in range(3)]
+
+
+def _of_axis(reach: sp.csr_array, axis: int) -> sp.csr_array:
+    columns = (3 * reach.indices[:, None] + np.arange(3)).ravel()
+    values = np.zeros((len(reach.data), 3))
+    values[:, axis] = reach.data
+    return sp.csr_array(
+        (values.ravel(), columns, 3 * reach.indptr), (reach.shape[0], 3 * reach.shape[1])
+    )
 
 
 class DeformationBasis(NamedTuple):
-    """Ψ of flesh, and handles."""
+    """Ψ of the flesh, and its handles."""
 
     shapes: list[sp.csr_array]
     """x, y and z of Ψ (n, m), with the same entries."""
     handles: Ints
-    """(h,) tet vertices that it is spread from."""
+    """(h,) tet vertices of the handles."""
 
 
-def _handles(layer: FleshLayer, count: int, wanted: Floats | None) -> DeformationBasis:
-    """Handles on the skin, smoothest between bone and each other: the default."""
-    at = farthest_handles(layer.mesh, layer.outer, count, wanted)
+def _handles(layer: FleshLayer, count: int, density: Floats | None) -> DeformationBasis:
+    """Return handles on the skin with biharmonic weights: the default."""
+    at = farthest_handles(layer.mesh, layer.outer, count, density)
     return _in_order(handle_weights(layer.mesh, layer.held, at), at)
 
 
-def _paper(layer: FleshLayer, count: int, wanted: Floats | None) -> DeformationBasis:
-    """Handles on the skin with coordinates that are linearly precise (tapia2021 §3.2)."""
-    at = farthest_handles(layer.mesh, layer.outer, count, wanted)
+def _paper(layer: FleshLayer, count: int, density: Floats | None) -> DeformationBasis:
+    """Return handles on the skin with linearly precise coordinates (tapia2021 §3.2)."""
+    at = farthest_handles(layer.mesh, layer.outer, count, density)
     reach = handle_weights(layer.mesh, layer.held, at, precise_energy(layer.mesh))
     return _in_order(reach, at)
 
 
-def _interior(layer: FleshLayer, count: int, wanted: Floats | None) -> DeformationBasis:
-    """Handles inside, too: as far from each other as they can be in all of the flesh."""
-    at = farthest_handles(layer.mesh, layer.free, count, wanted)
+def _interior(layer: FleshLayer, count: int, density: Floats | None) -> DeformationBasis:
+    """Return handles spread over all of the flesh."""
+    at = farthest_handles(layer.mesh, layer.free, count, density)
     return _in_order(handle_weights(layer.mesh, layer.held, at), at)
 
 
 def _in_order(reach: sp.csr_array, at: Ints) -> DeformationBasis:
-    """Number handles along the body, so that few entries of a step's factor are not zero."""
+    """Order handles along the body, so that the factor of a step is sparse."""
     neighbours = sp.csr_array(abs(reach).T @ abs(reach))
     order = reverse_cuthill_mckee(neighbours, symmetric_mode=True)
     ordered = sp.csr_array(reach[:, order])
@@ -60,9 +169,9 @@ def _in_order(reach: sp.csr_array, at: Ints) -> DeformationBasis:
     return DeformationBasis(three_coordinates(ordered), at[order])
 
 
-def _modal(layer: FleshLayer, count: int, wanted: Floats | None) -> DeformationBasis:
-    """Softest modes of flesh on bone, three for each handle asked for: all move everything."""
-    del wanted
+def _modal(layer: FleshLayer, count: int, density: Floats | None) -> DeformationBasis:
+    """Return the softest modes of flesh on bone, three per handle."""
+    del density
     stiffness, unknown = _flesh_stiffness(layer)
     masses = np.repeat(layer.body.vertex_masses(), 3)[unknown]
     factor = SparseCholesky(stiffness, block=3).factorise(stiffness)
@@ -70,38 +179,38 @@ def _modal(layer: FleshLayer, count: int, wanted: Floats | None) -> DeformationB
         stiffness.shape, matvec=lambda b: factor.solve(np.ravel(b)), dtype=np.float64
     )
     most = min(3 * count, len(unknown) - 2)
-    start = np.cos(np.arange(len(unknown)))  # the same for the same body
+    start = np.cos(np.arange(len(unknown)))  # deterministic
     _, modes = scipy.sparse.linalg.eigsh(
         stiffness, most, sp.diags_array(masses), 0.0, OPinv=solve, v0=start
     )
-    found = np.zeros((3 * len(layer.mesh.vertices), most))
-    found[unknown] = modes * np.sign(modes[np.abs(modes).argmax(axis=0), np.arange(most)])
+    basis = np.zeros((3 * len(layer.mesh.vertices), most))
+    basis[unknown] = modes * np.sign(modes[np.abs(modes).argmax(axis=0), np.arange(most)])
     at = farthest_handles(layer.mesh, layer.outer, count)
-    return DeformationBasis(same_entries([sp.csr_array(found[i::3]) for i in range(3)]), at)
+    return DeformationBasis(same_entries([sp.csr_array(basis[i::3]) for i in range(3)]), at)
 
 
-def _responses(layer: FleshLayer, count: int, wanted: Floats | None) -> DeformationBasis:
-    """Handles, half of them, beside answers of the flesh to loads on patches around as many.
+def _responses(layer: FleshLayer, count: int, density: Floats | None) -> DeformationBasis:
+    """Return half as many handles, and static responses to loads on patches around the others.
 
-    Answers end where they have faded to 0.03 to 0.1 of their largest.
+    Responses are faded to zero between 0.1 and 0.03 of their maximum.
     """
-    at = farthest_handles(layer.mesh, layer.outer, max(count, 2), wanted)
+    at = farthest_handles(layer.mesh, layer.outer, max(count, 2), density)
     half = len(at) // 2
     handles = three_coordinates(handle_weights(layer.mesh, layer.held, at[: len(at) - half]))
     stiffness, unknown = _flesh_stiffness(layer)
     factor = SparseCholesky(stiffness, block=3).factorise(stiffness)
-    places = layer.mesh.vertices
+    positions = layer.mesh.vertices
     spacing = np.median(
-        np.sort(np.linalg.norm(places[at][:, None] - places[at], axis=2), axis=1)[:, 1]
+        np.sort(np.linalg.norm(positions[at][:, None] - positions[at], axis=2), axis=1)[:, 1]
     )
-    load = np.zeros((3 * len(places), 3 * half))
+    load = np.zeros((3 * len(positions), 3 * half))
     for k, middle in enumerate(at[len(at) - half :]):
-        away = np.linalg.norm(places[layer.outer] - places[middle], axis=1) / (0.5 * spacing)
+        away = np.linalg.norm(positions[layer.outer] - positions[middle], axis=1) / (0.5 * spacing)
         for i in range(3):
             load[3 * layer.outer + i, 3 * k + i] = np.exp(-(away**2))
     answers = np.zeros_like(load)
     answers[unknown] = factor.solve(np.ascontiguousarray(load[unknown]))
-    sizes = np.linalg.norm(answers.reshape(len(places), 3, -1), axis=1)
+    sizes = np.linalg.norm(answers.reshape(len(positions), 3, -1), axis=1)
     largest = sizes.max(axis=0)
     answers = answers / largest * np.repeat(faded(sizes / largest), 3, axis=0)
     joined = [sp.csr_array(sp.hstack([handles[i], sp.csr_array(answers[i::3])])) for i in range(3)]
@@ -109,13 +218,13 @@ def _responses(layer: FleshLayer, count: int, wanted: Floats | None) -> Deformat
 
 
 def _flesh_stiffness(layer: FleshLayer) -> tuple[sp.csr_array, Ints]:
-    """K of what is not bone, and its rows among all."""
+    """Return K of the vertices that are not bone, and its row indices."""
     unknown = (3 * layer.free[:, None] + np.arange(3)).ravel()
     whole = sp.csr_array(layer.body.stiffness(layer.body.rest))
     return sp.csr_array(whole[unknown][:, unknown]), unknown
 
 
-#: Bases by name: basis(layer, handles, how much nearer to each other at each vertex).
+#: Bases by name: basis(layer, number of handles, relative density by vertex).
 BASES: dict[str, Callable[[FleshLayer, int, Floats | None], DeformationBasis]] = {
     "handles": _handles,
     "paper": _paper,

@@ -19,7 +19,7 @@ from supple.elastic.material import Material
 from supple.engines.soft_skeleton.flesh.invariant_flesh import (
     FIRMER,
     add_invariant_terms,
-    knows_invariants,
+    has_invariants,
 )
 from supple.maths.svd import project_psd
 from supple.mesh.laplacian import hat_gradients
@@ -29,8 +29,8 @@ from supple.mesh.tets import TetMesh
 class FleshTables(NamedTuple):
     """Tets whose energy is summed: F = I + Σ_c B_c φ_c (tapia2021 eq. 4).
 
-    Skinning and pose blend shapes do not strain flesh: it is strained where it is not where they
-    put it. Where coordinates are three a handle, F = I + Σ_a φ_a g_aᵀ, and B is not kept.
+    Skinning and pose blend shapes do not strain the flesh; displacements from them do. With three
+    coordinates per handle, F = I + Σ_a φ_a g_aᵀ, and B is not stored.
     """
 
     volumes: Floats
@@ -38,7 +38,7 @@ class FleshTables(NamedTuple):
     constants: Floats
     """(c, …) of the material."""
     starts: Ints
-    """(c + 1,) where the coordinates of each tet begin in `columns`."""
+    """(c + 1,) first entry of each tet in `columns`."""
     columns: Ints
     """Coordinates that strain a tet, ascending; of handles the first of three."""
     strains: Floats
@@ -59,7 +59,7 @@ def flesh_tables(
     shapes
         x, y and z of Ψ (n, m), with the same entries.
     tets, weights
-        (c,) which, and what each counts.
+        (c,) indices, and weights.
     """
     part = TetMesh(mesh.vertices, mesh.tets[tets])
     hats = np.ascontiguousarray(hat_gradients(part))
@@ -88,13 +88,13 @@ def flesh_tables(
 
 def rest_stiffness(material: Material, tables: FleshTables, m: int) -> Floats:
     """(m, m) ∂²W/∂φ² at rest."""
-    found = np.zeros((m, m))
-    add_flesh_terms(material.code, 1.0, tables, np.zeros(m), 0, np.zeros(m), found, 2)
-    return np.triu(found) + np.triu(found, 1).T
+    hessian = np.zeros((m, m))
+    add_flesh_terms(material.code, 1.0, tables, np.zeros(m), 0, np.zeros(m), hessian, 2)
+    return np.triu(hessian) + np.triu(hessian, 1).T
 
 
 def nodal_weights(shapes: list[sp.csr_array]) -> sp.csr_array | None:
-    """(n, h) of Ψ whose coordinates are x, y and z of handles; None for another Ψ."""
+    """(n, h) weights of Ψ if its coordinates are x, y and z of handles; else None."""
     pattern = sp.csr_array(shapes[0])
     values = np.column_stack([sp.csr_array(each).data for each in shapes])
     if not len(values) or pattern.shape[1] % 3 or (np.diff(pattern.indptr) % 3).any():
@@ -110,7 +110,7 @@ def nodal_weights(shapes: list[sp.csr_array]) -> sp.csr_array | None:
 
 @compiled
 def _counted(indptr: Ints, indices: Ints, corners: Ints, slots: Ints) -> Ints:
-    """(c + 1,) where the coordinates of each tet begin; slots (m,) are −1."""
+    """(c + 1,) first entry of each tet in the columns; slots (m,) are −1."""
     starts = np.zeros(len(corners) + 1, np.int64)
     for e in range(len(corners)):
         count = 0
@@ -166,32 +166,32 @@ def add_flesh_terms(
     first: int,
     gradient: Floats,
     hessian: Floats,
-    wanted: int,
+    order: int,
 ) -> float:
-    """Return W(φ); add its derivatives to the rows from `first` on, of the upper half.
+    """Return W(φ); add its derivatives to the rows from `first` on, upper triangle.
 
     Parameters
     ----------
     kind, stiffness, tables
-        Density, a factor on it, and tets.
+        Material code, a factor on the energy, and tets.
     phi
         (m,) coordinates of the flesh.
     first
-        Where they begin in the gradient (N,) and the Hessian (N, N).
+        First row in the gradient (N,) and the Hessian (N, N).
     gradient, hessian
         Added to.
-    wanted
-        0 for the energy alone, 1 for the gradient, too, 2 for the Hessian as well, with every tet's
-        part made positive semi-definite, 3 for the Hessian as it is. Add 4 to do without the
-        energy, which is 0 then.
+    order
+        0 for the energy only, 1 for the gradient as well, 2 also for the Hessian, with each tet's
+        part projected to be positive semi-definite, 3 for the Hessian without projection. Add 4 to
+        skip the energy, which is then returned as 0.
     """
-    nodal, energetic = tables.gradients.shape[1] > 0, wanted < 4
-    wanted %= 4
-    if wanted >= 2 and nodal and knows_invariants(kind):
+    nodal, energetic = tables.gradients.shape[1] > 0, order < 4
+    order %= 4
+    if order >= 2 and nodal and has_invariants(kind):
         flesh = tables.volumes, tables.constants, tables.starts, tables.columns, tables.gradients
-        at = phi, first, wanted == 2
+        at = phi, first, order == 2
         add_invariant_terms(kind, stiffness, *flesh, *at, gradient, hessian)
-        wanted = 0
+        order = 0
         if not energetic:
             return 0.0
     F, P, H = np.empty((3, 3)), np.empty((3, 3)), np.empty((9, 9))
@@ -211,16 +211,16 @@ def add_flesh_terms(
         constants, much = tables.constants[e], stiffness * tables.volumes[e]
         if energetic:
             total += much * energy_density(kind, F, constants, scratch)
-        if wanted == 0:
+        if order == 0:
             continue
         stress(kind, F, constants, P, scratch)
         if nodal:
             _add_nodal_pull(much, P, gradients, columns, first, gradient)
         else:
             _add_pull(much, P, strains, columns, first, gradient)
-        if wanted >= 2:
+        if order >= 2:
             stress_derivative(kind, F, constants, H, scratch)
-            if wanted == 2:
+            if order == 2:
                 _firm(H)
                 project_psd(F, is_isotropic(kind), H, frames)
             if nodal:
@@ -232,10 +232,10 @@ def add_flesh_terms(
 
 @compiled_fused
 def _firm(H: Floats) -> None:
-    """Add a hundredth of its mean to the diagonal of ∂P/∂F, a little for Newton's matrix.
+    """Add a hundredth of its mean to the diagonal of ∂P/∂F.
 
-    Near rest rotations cost nothing, and rounding decides whether H is positive definite: every
-    tet was projected, at more than half of the cost of the Hessian.
+    Rotations cost nothing near rest, and rounding decides whether H is positive definite. Without
+    this, every tet was projected, at more than half of the cost of the Hessian.
     """
     trace = 0.0
     for i in range(9):
@@ -362,9 +362,9 @@ def _add_hessian(
         for k in range(count):
             row[k] = 0.0
         for j in range(9):
-            h, own = much * H[i, j], strains[j]
+            h, strain = much * H[i, j], strains[j]
             for k in range(count):
-                row[k] += h * own[k]
+                row[k] += h * strain[k]
     for k in range(count):
         row = out[first + columns[k]]
         for j in range(k, count):

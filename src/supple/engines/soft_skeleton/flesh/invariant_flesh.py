@@ -1,9 +1,9 @@
-"""Forces and stiffness of flesh on handles, of materials that know I = F:F and J = det F alone.
+"""Forces and stiffness of flesh on handles, for materials that depend on I = F:F and J = det F.
 
 They have P = a F + c cof F and ∂P/∂F = a 1 + b F⊗F + c ∂cof F/∂F + d cof F⊗cof F, four numbers.
 With F = I + Σ φ_a g_aᵀ the stiffness between handles a and b is
 α (g_a·g_b) 1 + Σ_r w_r (M_r g_a)(M_r g_b)ᵀ − c [F (g_a × g_b)]×, of few 3×3 matrices M_r: F, cof F,
-and the directions in which a tet's part would be negative.
+and the directions with negative eigenvalues.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from supple.elastic.densities.yeoh import STRAINED, YEOH
 from supple.maths.small_matrices import cofactors, determinant, squared_norm
 from supple.maths.svd import jacobi_eigen, rotation_svd
 
-#: Part of its mean that is added to the diagonal of ∂P/∂F before it is projected.
+#: Fraction of its mean that is added to the diagonal of ∂P/∂F before projection.
 FIRMER = 0.01
-#: Matrices M_r at most: F, cof F, three turns, three shears, three stretches.
+#: Largest number of matrices M_r: F, cof F, three rotations, three shears, three stretches.
 MOST_MODES = 11
 _NEO_HOOKEAN, _YEOH = material_number(NEO_HOOKEAN.name), material_number(YEOH.name)
 
 
 @compiled_fused
-def knows_invariants(kind: int) -> bool:
-    """Tell whether a material has such numbers."""
+def has_invariants(kind: int) -> bool:
+    """Return whether a material depends on I and J only."""
     return kind in (_NEO_HOOKEAN, _YEOH)
 
 
@@ -62,16 +62,16 @@ def add_invariant_terms(
     gradient: Floats,
     hessian: Floats,
 ) -> None:
-    """Add derivatives of the energy to gradient and upper half of the Hessian.
+    """Add derivatives of the energy to the gradient and the upper triangle of the Hessian.
 
     Parameters
     ----------
     kind, stiffness, volumes, constants, starts, columns, gradients
         Density, a factor on it, and tets; see `FleshTables`.
     phi, first
-        Coordinates (m,), and where they begin in what is added to.
+        Coordinates (m,), and their first row.
     positive
-        Whether every tet's part of the Hessian is made positive semi-definite.
+        Whether each tet's part of the Hessian is projected to be positive semi-definite.
     gradient, hessian
         Added to.
     """
@@ -80,14 +80,14 @@ def add_invariant_terms(
         most = max(most, starts[e + 1] - starts[e])
     F, work = np.empty((3, 3)), np.empty((5, 3, 3))
     modes, weights = np.empty((MOST_MODES, 3, 3)), np.empty(MOST_MODES)
-    moved, own = np.empty((most, 3 * MOST_MODES)), np.empty((most, 3))
+    moved, slopes = np.empty((most, 3 * MOST_MODES)), np.empty((most, 3))
     for e in range(len(volumes)):
         begin, count = starts[e], starts[e + 1] - starts[e]
         for k in range(count):
             for j in range(3):
-                own[k, j] = gradients[j, begin + k]
+                slopes[k, j] = gradients[j, begin + k]
         listed, much = columns[begin : begin + count], stiffness * volumes[e]
-        _write_gradient(own, listed, phi, F)
+        _write_gradient(slopes, listed, phi, F)
         norm, J = squared_norm(F), determinant(F)
         a, b, c, d = _factors(kind, norm, J, constants[e])
         cofactor = modes[1]
@@ -101,19 +101,19 @@ def add_invariant_terms(
             alpha += FIRMER * (a + (b * norm + d * squared_norm(cofactor)) / 9.0)
             if not _is_positive(F, norm, J, alpha, c, d):
                 used = _add_modes(F, alpha, b, c, d, much, modes, weights, work)
-        _add_pull(much * a, much * c, modes, own, listed, first, gradient)
-        _move(modes, used, own, count, moved)
-        _add_blocks(much * alpha, much * c, F, weights, used, own, moved, listed, first, hessian)
+        _add_pull(much * a, much * c, modes, slopes, listed, first, gradient)
+        _move(modes, used, slopes, count, moved)
+        _add_blocks(much * alpha, much * c, F, weights, used, slopes, moved, listed, first, hessian)
 
 
 @compiled_fused
-def _write_gradient(own: Floats, columns: Ints, phi: Floats, F: Floats) -> None:
+def _write_gradient(slopes: Floats, columns: Ints, phi: Floats, F: Floats) -> None:
     """F = I + Σ φ_a g_aᵀ, of g (k, 3)."""
     for i in range(3):
         for j in range(3):
             F[i, j] = 1.0 if i == j else 0.0
     for k in range(len(columns)):
-        at, x, y, z = columns[k], own[k, 0], own[k, 1], own[k, 2]
+        at, x, y, z = columns[k], slopes[k, 0], slopes[k, 1], slopes[k, 2]
         for i in range(3):
             F[i, 0] += phi[at + i] * x
             F[i, 1] += phi[at + i] * y
@@ -122,9 +122,9 @@ def _write_gradient(own: Floats, columns: Ints, phi: Floats, F: Floats) -> None:
 
 @compiled_fused
 def _is_positive(F: Floats, norm: float, J: float, a: float, c: float, d: float) -> bool:
-    """Tell whether ∂P/∂F is surely positive: of those that are, all but a few pass.
+    """Return whether ∂P/∂F is certainly positive; nearly all positive ones pass.
 
-    With singular values σ its eigenvalues are a ± c σ_k, and those of stretches, whose block is
+    With singular values σ its eigenvalues are a ± c σ_k, and those of stretches, with block
     a 1 + b σσᵀ + (d + c/J) ssᵀ − c/J diag(s²), s_k = J/σ_k. For c ≤ 0 < J the latter is positive
     where d + c/J is, and the former where a ≥ −c σ: σ² is at most I/3 + √(2/3) |FᵀF − I/3|.
     """
@@ -151,7 +151,7 @@ def _add_modes(
     weights: Floats,
     work: Floats,
 ) -> int:
-    """Write directions with negative eigenvalues, and what takes these off; return how many."""
+    """Write directions with negative eigenvalues and their weights; return the count."""
     U, V, sigma, A, Q = work[0], work[1], work[2, 0], work[3], work[4]
     rotation_svd(F, U, sigma, V)
     used, half = 2, math.sqrt(0.5)
@@ -195,7 +195,7 @@ def _stretches_positive(J: float, a: float, c: float, d: float) -> bool:
 
 @compiled_fused
 def _add_pull(
-    a: float, c: float, modes: Floats, own: Floats, columns: Ints, first: int, out: Floats
+    a: float, c: float, modes: Floats, slopes: Floats, columns: Ints, first: int, out: Floats
 ) -> None:
     """Add P g of P = a F + c cof F."""
     for i in range(3):
@@ -203,14 +203,14 @@ def _add_pull(
         y = a * modes[0, i, 1] + c * modes[1, i, 1]
         z = a * modes[0, i, 2] + c * modes[1, i, 2]
         for k in range(len(columns)):
-            out[first + columns[k] + i] += x * own[k, 0] + y * own[k, 1] + z * own[k, 2]
+            out[first + columns[k] + i] += x * slopes[k, 0] + y * slopes[k, 1] + z * slopes[k, 2]
 
 
 @compiled_fused
-def _move(modes: Floats, used: int, own: Floats, count: int, out: Floats) -> None:
-    """Write M_r g of every handle, three numbers a matrix."""
+def _move(modes: Floats, used: int, slopes: Floats, count: int, out: Floats) -> None:
+    """Write M_r g of every handle, three numbers per matrix."""
     for k in range(count):
-        x, y, z, row = own[k, 0], own[k, 1], own[k, 2], out[k]
+        x, y, z, row = slopes[k, 0], slopes[k, 1], slopes[k, 2], out[k]
         for r in range(used):
             for i in range(3):
                 row[3 * r + i] = modes[r, i, 0] * x + modes[r, i, 1] * y + modes[r, i, 2] * z
@@ -223,7 +223,7 @@ def _add_blocks(
     F: Floats,
     weights: Floats,
     used: int,
-    own: Floats,
+    slopes: Floats,
     moved: Floats,
     columns: Ints,
     first: int,
@@ -231,12 +231,12 @@ def _add_blocks(
 ) -> None:
     """Add the blocks of all pairs of handles to rows 3a + i and columns 3b + k, for a ≤ b."""
     for a in range(len(columns)):
-        x, y, z, mine, at = own[a, 0], own[a, 1], own[a, 2], moved[a], first + columns[a]
+        x, y, z, mine, at = slopes[a, 0], slopes[a, 1], slopes[a, 2], moved[a], first + columns[a]
         top, middle, low = out[at], out[at + 1], out[at + 2]
         for b in range(a, len(columns)):
-            u, v, w, other = own[b, 0], own[b, 1], own[b, 2], moved[b]
+            u, v, w, other = slopes[b, 0], slopes[b, 1], slopes[b, 2], moved[b]
             same = alpha * (x * u + y * v + z * w)
-            # −c [F (g_a × g_b)]×: rows before columns, as they are in ε_ikm.
+            # −c [F (g_a × g_b)]×
             p, q, r = c * (y * w - z * v), c * (z * u - x * w), c * (x * v - y * u)
             s0 = F[0, 0] * p + F[0, 1] * q + F[0, 2] * r
             s1 = F[1, 0] * p + F[1, 1] * q + F[1, 2] * r

@@ -1,4 +1,4 @@
-"""Flexibility of the skin that handles lack: what a contact presses in beside them."""
+"""Residual flexibility: static response of the skin to contact that handles lack."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from supple.arrays import Floats, Ints
 from supple.elastic.body import ElasticBody
 from supple.linalg.cholesky import SparseCholesky
 
-#: Columns that are solved for at once.
+#: Number of right-hand sides per solve.
 BATCH = 256
 
 
@@ -23,11 +23,11 @@ def residual_flexibility(
     normals: Floats,
     reach: float,
 ) -> list[sp.csr_array]:
-    """(K⁻¹ − U (UᵀKU)⁻¹ Uᵀ) Nᵀ: the motion of points of the skin that handles lack.
+    """Return (K⁻¹ − U (UᵀKU)⁻¹ Uᵀ) Nᵀ: the response to normal loads that handles lack.
 
-    Handles of the flesh are three to five times too stiff under a small sphere. With what they
-    leave of the static flexibility among the points in contact, its force is that of the whole
-    flesh (1.00 to 1.06 times, where 82 handles of a body alone had 3.1 to 4.2).
+    Handles are three to five times too stiff under a small sphere. With the residual among the
+    points in contact, the force is that of the full flesh: 1.00 to 1.06 times, where 82 handles of
+    a body alone had 3.1 to 4.2 times.
 
     Parameters
     ----------
@@ -38,9 +38,9 @@ def residual_flexibility(
     shapes
         x, y and z of U (n, m).
     points, normals
-        (p,) vertices of the skin, and (p, 3) where they are pushed along.
+        (p,) vertices of the skin, and (p, 3) directions of the loads.
     reach
-        Farther apart than this, in m, points do not feel each other: handles do that.
+        Distance in m beyond which entries are dropped.
 
     Returns
     -------
@@ -59,22 +59,22 @@ def residual_flexibility(
     near = sp.csr_array(_neighbours(body.rest[points], reach))
     parts: list[list[sp.csr_array]] = [[], [], []]
     for first in range(0, len(points), BATCH):
-        own = slice(first, min(first + BATCH, len(points)))
-        count = own.stop - own.start
+        batch = slice(first, min(first + BATCH, len(points)))
+        count = batch.stop - batch.start
         load = np.zeros((len(unknown), count))
-        load[rows[own], np.arange(count)[:, None]] = normals[own]
+        load[rows[batch], np.arange(count)[:, None]] = normals[batch]
         moved = factor.solve(load) - basis @ np.linalg.solve(reduced, basis.T @ load)
-        there = moved[rows]  # (p, 3, count)
-        seen = near[:, first : own.stop].toarray() > 0
+        displacements = moved[rows]  # (p, 3, count)
+        seen = near[:, first : batch.stop].toarray() > 0
         for i in range(3):
-            parts[i].append(sp.csr_array(np.where(seen, there[:, i], 0.0)))
+            parts[i].append(sp.csr_array(np.where(seen, displacements[:, i], 0.0)))
     return [sp.csr_array(sp.hstack(part)) for part in parts]
 
 
 def along_normals(motion: Sequence[sp.csr_array], normals: Floats) -> sp.csr_array:
-    """ΔC (p, p) of a motion along the normals (p, 3), symmetric, in m/N."""
-    found = sum(sp.diags_array(normals[:, i]) @ each for i, each in enumerate(motion))
-    return sp.csr_array(0.5 * (found + found.T))
+    """Return ΔC (p, p), the response along the normals (p, 3), symmetrised, in m/N."""
+    total = sum(sp.diags_array(normals[:, i]) @ each for i, each in enumerate(motion))
+    return sp.csr_array(0.5 * (total + total.T))
 
 
 def _stacked(shapes: list[sp.csr_array], n: int) -> sp.csr_array:
@@ -83,9 +83,11 @@ def _stacked(shapes: list[sp.csr_array], n: int) -> sp.csr_array:
     return sp.csr_array(sp.vstack([sp.csr_array(each) for each in shapes])[order])
 
 
-def _neighbours(places: Floats, reach: float) -> sp.coo_array:
+def _neighbours(positions: Floats, reach: float) -> sp.coo_array:
     from scipy.spatial import cKDTree
 
-    pairs = cKDTree(places).query_pairs(reach, output_type="ndarray")
-    both = np.concatenate([pairs, pairs[:, ::-1], np.tile(np.arange(len(places))[:, None], 2)])
-    return sp.coo_array((np.ones(len(both)), (both[:, 0], both[:, 1])), (len(places), len(places)))
+    pairs = cKDTree(positions).query_pairs(reach, output_type="ndarray")
+    both = np.concatenate([pairs, pairs[:, ::-1], np.tile(np.arange(len(positions))[:, None], 2)])
+    return sp.coo_array(
+        (np.ones(len(both)), (both[:, 0], both[:, 1])), (len(positions), len(positions))
+    )

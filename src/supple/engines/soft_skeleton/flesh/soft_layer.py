@@ -1,4 +1,4 @@
-"""Layer of flesh between skin and bone: tets that a soft skeleton is built with."""
+"""Flesh layer between skin and bone: the tets that a soft skeleton is built from."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ from supple.rig.tets.bone_meshes import BoneMeshes, meet_bones
 from supple.rig.tets.carried_weights import carried_influences
 from supple.rig.tets.surface_samples import SurfaceSamples
 
-#: Young's modulus in Pa of the softest flesh that carries weight.
+#: Smallest Young's modulus in Pa of flesh that bears loads.
 SOFTEST = 10e3
 
 
 @dataclass(frozen=True, eq=False)
 class FleshLayer:
-    """Hold tets of flesh and bone, at rest.
+    """Tets of flesh and bone, at rest.
 
     Attributes
     ----------
     mesh, held
-        Tets, and their vertices that are bone.
+        Tets, and their vertices in bone.
     material
         Of each tet.
-    places
-        (n̄, n) the skin's vertices by those of the tets.
+    embedding
+        (n̄, n) weights of the tet vertices at each vertex of the skin.
     weights
         (n, K) of the bones.
     """
@@ -49,7 +49,7 @@ class FleshLayer:
     mesh: TetMesh
     held: Ints
     material: Material
-    places: sp.csr_array
+    embedding: sp.csr_array
     weights: sp.csr_array
 
     @cached_property
@@ -59,33 +59,33 @@ class FleshLayer:
 
     @cached_property
     def soft(self) -> Ints:
-        """Tets with a corner that is not bone."""
+        """Tets with a corner outside bone."""
         return np.flatnonzero(~np.isin(self.mesh.tets, self.held).all(axis=1))
 
     @cached_property
     def free(self) -> Ints:
-        """Vertices of tets that are not bone."""
+        """Vertices of tets outside bone."""
         return np.setdiff1d(np.unique(self.mesh.tets), self.held)
 
     @cached_property
     def outer(self) -> Ints:
-        """(p,) vertices of the boundary that are not bone."""
+        """(p,) vertices of the boundary outside bone."""
         return np.setdiff1d(np.unique(self.mesh.boundary()), self.held)
 
     @cached_property
     def normals(self) -> Floats:
-        """(p, 3) of the outer vertices, outwards."""
+        """(p, 3) outward normals of the outer vertices."""
         corners = self.mesh.boundary()
         a, b, c = (self.mesh.vertices[corners[:, i]] for i in range(3))
-        across, found = np.cross(b - a, c - a), np.zeros_like(self.mesh.vertices)
+        areas, normals = np.cross(b - a, c - a), np.zeros_like(self.mesh.vertices)
         for i in range(3):
-            np.add.at(found, corners[:, i], across)
-        found = found[self.outer]
-        return found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-300)
+            np.add.at(normals, corners[:, i], areas)
+        normals = normals[self.outer]
+        return normals / np.maximum(np.linalg.norm(normals, axis=1, keepdims=True), 1e-300)
 
     @cached_property
     def youngs(self) -> Floats:
-        """(T,) Young's modulus of each tet; the mean of its axes where it has three."""
+        """(T,) Young's modulus of each tet; the mean over axes if orthotropic."""
         young = np.asarray(self.material.young, np.float64)
         count = len(self.mesh.tets)
         if young.ndim == 2 or (young.shape == (3,) and not self.material.isotropic):
@@ -93,11 +93,11 @@ class FleshLayer:
         return np.broadcast_to(young, (count,))
 
     def thickness(self, skin: Floats) -> Floats:
-        """(n̄,) from points of the skin to the nearest bone, in m; the body's size for no bone."""
+        """(n̄,) distance from skin points to the nearest bone, m; the body's size without bone."""
         if not len(self.held):
             return np.full(len(skin), float(np.ptp(skin, axis=0).max()))
-        found: Floats = cKDTree(self.mesh.vertices[self.held]).query(skin)[0]
-        return found
+        distances: Floats = cKDTree(self.mesh.vertices[self.held]).query(skin)[0]
+        return distances
 
     @property
     def typical_material(self) -> Material:
@@ -118,37 +118,37 @@ def flesh_layer(
     skeleton: BoneMeshes | None = None,
     young: ArrayLike | None = None,
 ) -> FleshLayer:
-    """Fill a character with tets, and say which are bone.
+    """Fill a character with tets, and find those in bone.
 
     Parameters
     ----------
     character, bones
         The character, and bones of its rig.
     tets
-        How many to make, or tets that fill the surface.
+        Number of tets, or tets that fill the surface.
     anatomy
-        Bone and flesh; None for what the shape tells.
+        Bone and flesh; None to derive it from the shape.
     material
         Of the flesh; None for that of the anatomy.
     skeleton
-        Meshes of bones; None for bone as deep as the anatomy says.
+        Meshes of bones; None for bone as deep as in the anatomy.
     young
-        Young's modulus on the skin in Pa, in place of the material's.
+        Young's modulus on the skin in Pa; overrides the material's.
     """
     surface = character.surface
     plan = plan_body(character, tets, anatomy)
     mesh, held = plan.mesh, plan.held
     if skeleton is not None:
         mesh, held, joints = meet_bones(mesh, skeleton)
-    used = _carrying(anatomical_material(plan.anatomy)) if material is None else material
-    places = embed_parts(surface, surface.vertices, np.arange(len(surface.vertices)), mesh)
+    chosen = _carrying(anatomical_material(plan.anatomy)) if material is None else material
+    embedding = embed_parts(surface, surface.vertices, np.arange(len(surface.vertices)), mesh)
     if young is None and material is None:
-        young = plan.factors * np.asarray(used.young)
-    used = pose_materials(used, mesh, places, 1, young=young)[0]
+        young = plan.factors * np.asarray(chosen.young)
+    chosen = pose_materials(chosen, mesh, embedding, 1, young=young)[0]
     weights = _tet_weights(character, bones, mesh)
     if skeleton is not None:
         weights = _on_bones(weights, bones, held, joints)
-    layer = FleshLayer(mesh, held, used, sp.csr_array(places), weights)
+    layer = FleshLayer(mesh, held, chosen, sp.csr_array(embedding), weights)
     if not len(layer.outer):
         raise SuppleError("its tets are all bone; give more of them, or an anatomy with flesh")
     return layer
@@ -164,28 +164,28 @@ def _tet_weights(character: Character, bones: RigBones, mesh: TetMesh) -> sp.csr
     total = core.rig.skeleton.n_joints
     rows = np.repeat(np.arange(n), count)
     matrix = sp.coo_array((values.ravel(), (rows, joints.ravel())), (n, total))
-    found = sp.csr_array(matrix.tocsr()[:, bones.kept])
-    found.eliminate_zeros()
-    return found
+    result = sp.csr_array(matrix.tocsr()[:, bones.joint_indices])
+    result.eliminate_zeros()
+    return result
 
 
 def _on_bones(weights: sp.csr_array, bones: RigBones, held: Ints, joints: Ints) -> sp.csr_array:
-    """Return weights (n, K) with vertices of bone on their joints (k,) alone."""
-    place = np.full(max(int(joints.max(initial=0)), int(bones.kept.max())) + 1, -1)
-    place[bones.kept] = np.arange(len(bones.kept))
+    """Return weights (n, K) with vertices in bone attached to their joints (k,) only."""
+    place = np.full(max(int(joints.max(initial=0)), int(bones.joint_indices.max())) + 1, -1)
+    place[bones.joint_indices] = np.arange(len(bones.joint_indices))
     if (place[joints] < 0).any():
         missing = int(joints[place[joints] < 0][0])
-        raise SuppleError(f"a bone turns with joint {missing}, which moves no skin of the rig")
-    found = weights.tolil()
-    found[held] = 0.0
-    found[held, place[joints]] = 1.0
-    return sp.csr_array(found)
+        raise SuppleError(f"a bone rotations with joint {missing}, which moves no skin of the rig")
+    result = weights.tolil()
+    result[held] = 0.0
+    result[held, place[joints]] = 1.0
+    return sp.csr_array(result)
 
 
 def _carrying(material: Material) -> Material:
-    """Return a material that is no softer than living flesh.
+    """Return a material that is at least as stiff as living flesh.
 
-    Flesh that swings as a body's does is softer in what is small, 200 Pa in a hand: a ball of
+    Flesh with the dynamics of a whole body is softer in small parts, 200 Pa in a hand: a ball of
     200 g falls through it.
     """
     young = max(float(np.min(material.young)), SOFTEST)

@@ -167,7 +167,9 @@ def pressed(model: SoftSkeletonModel, radius: float = 0.06, **options: Any) -> R
         deep = DEPTH * np.sin(np.pi * OFTEN * seconds) ** 2
         return at(skin[middle] + far * (1.02 - deep) * way)
 
-    ball = RigidObject(Sphere((0, 0, 0), far), mass=1.0, place=path(0.0), moved=True, name="ball")
+    ball = RigidObject(
+        Sphere((0, 0, 0), far), mass=1.0, place=path(0.0), kinematic=True, name="ball"
+    )
     told: Mapping[str, Any] = {"tracking": 30.0, "objects": (ball,)} | options
     simulator = SoftSkeletonSimulator(model, 1 / RATE, **told)
     rest = np.asarray(model.rig.rest_pose, np.float64)

@@ -14,9 +14,9 @@ import scipy.sparse as sp
 from supple.arrays import Floats, Ints
 from supple.engines.soft_skeleton.bones.rig_bones import RigBones
 from supple.engines.soft_skeleton.build import build
-from supple.engines.soft_skeleton.contact.body_contact import CUT, HARDNESS
-from supple.engines.soft_skeleton.contact.pressing import HARDER, THIN
-from supple.engines.soft_skeleton.contact.touches import FINEST, MOST_FINE, middle_of_part
+from supple.engines.soft_skeleton.contact.contact import CUT, HARDNESS
+from supple.engines.soft_skeleton.contact.forces import HARDER, THIN
+from supple.engines.soft_skeleton.contact.search import FINEST, MAX_FINE_CONTACTS, middle_of_part
 from supple.engines.soft_skeleton.flesh.soft_layer import FleshLayer, flesh_layer
 from supple.engines.soft_skeleton.model import SoftSkeletonModel
 from supple.engines.soft_skeleton.simulator import SoftSkeletonSimulator
@@ -134,9 +134,9 @@ def press_full(layer: FleshLayer, surface: SurfaceMesh, probe: Probe) -> Pressed
     body = layer.body
     unknown = (3 * layer.free[:, None] + np.arange(3)).ravel()
     shares, areas = contact_points(surface, probe)
-    spread = sp.csr_array(sp.kron(shares @ layer.places, sp.eye_array(3)))
+    spread = sp.csr_array(sp.kron(shares @ layer.embedding, sp.eye_array(3)))
     thickness = shares @ layer.thickness(surface.vertices)
-    offset = shares @ (surface.vertices - layer.places @ body.rest)
+    offset = shares @ (surface.vertices - layer.embedding @ body.rest)
     x, force = body.rest.copy(), 0.0
     for part in np.arange(1, INCREMENTS + 1) / INCREMENTS:
         sphere = probe.sphere(float(part))
@@ -149,7 +149,7 @@ def press_full(layer: FleshLayer, surface: SurfaceMesh, probe: Probe) -> Pressed
             x.ravel()[unknown] += step
             if size < 1e-7 * probe.depth:
                 break
-    moved = layer.places @ (x - body.rest)
+    moved = layer.embedding @ (x - body.rest)
     # The skin is shown out of what it touches, as that of a simulator.
     distance, out = probe.sphere().distances(surface.vertices + moved)
     moved -= np.minimum(distance, 0.0)[:, None] * out
@@ -177,7 +177,7 @@ def contact_points(surface: SurfaceMesh, probe: Probe) -> tuple[sp.csr_array, Fl
     starts = 3 * np.arange(count + 1)
     shares = sp.csr_array((values.ravel(), columns.ravel(), starts), (count, len(skin)))
     inside = probe.sphere().distances(shares @ skin)[0] < 0
-    if cut > 1 and inside.sum() < MOST_FINE:
+    if cut > 1 and inside.sum() < MAX_FINE_CONTACTS:
         return shares, np.repeat(across / cut**2, len(parts))
     kept = np.flatnonzero(away < reach)
     return sp.csr_array(sp.eye_array(len(skin)).tocsr()[kept]), surface.vertex_areas()[kept]

@@ -169,7 +169,7 @@ def _lifted_bar() -> ContactScene:
         "a bar is lifted against fingers",
         shown,
         still(pose, 1.2),
-        objects=(RigidObject(shape, 1.0, place=path(0.0), moved=True, name="bar"),),
+        objects=(RigidObject(shape, 1.0, place=path(0.0), kinematic=True, name="bar"),),
         led={"bar": path},
         options={"tracking": FIRM, "gravity": (0, 0, 0)},
     )
@@ -230,7 +230,7 @@ def _pushed_arm() -> ContactScene:
         ahead = 0.15 - 0.16 * ramp(np.array([seconds]), 0.1, 0.9)[0]
         return at(target + np.array([0.15 * ahead, 0.0, radius + ahead]))
 
-    ball = RigidObject(Sphere((0, 0, 0), radius), 5.0, place=path(0.0), moved=True, name="ball")
+    ball = RigidObject(Sphere((0, 0, 0), radius), 5.0, place=path(0.0), kinematic=True, name="ball")
     return ContactScene(
         "pushed-arm",
         "a ball pushes a forearm",

@@ -1,0 +1,210 @@
+"""Collision geometry of the body: patches of the skin, and capsules of the bones."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from supple.arrays import Bools, Floats, Ints
+from supple.compiled.jit import compiled, compiled_fused
+from supple.mesh.obstacles import Capsule
+from supple.mesh.shape_tables import SOLID, ShapeTables, signed_distance
+
+#: Largest number of vertices in a patch, and in a patch for self-contact.
+PATCH, SELF_CONTACT_PATCH = 32, 12
+#: Number of vertices ordered by farthest-point sampling; the rest follow by index.
+SPREAD = 4096
+#: Lipschitz bound of the distances in a grid.
+STEEPEST = 1.8
+#: Smallest number of vertices of a part.
+FEWEST = 12
+#: Quantile of the distance of a part's skin from its axis that is the capsule's radius.
+INNER = 0.25
+#: Smallest distance at rest of points that may touch a part, in its radii.
+APART = 0.25
+
+
+class SkinPatches(NamedTuple):
+    """Vertices and triangles by patch: first patches of the whole skin, then of a sample of it."""
+
+    starts: Ints
+    """(p + 1,) first entry of each patch in `corners`."""
+    corners: Ints
+    """Vertices of a patch: its members, then those of its triangles in other patches."""
+    owned: Ints
+    """(p,) number of vertices that belong to each patch."""
+    all: int
+    """Number of patches of the whole skin; the rest are for self-contact."""
+    triangle_starts: Ints
+    triangles: Ints
+    """Triangles of the former, each in one patch."""
+    ranks: Ints
+    """(n̄,) rank of each vertex in the order of the search."""
+    balls: Floats
+    """(p, 4) centres and radii of bounding balls, written by `bound_patches`."""
+    hits: Bools
+    """(n̄,) work: whether a vertex is inside a collider, by rank."""
+    gaps: Floats
+    """(n̄, 4) work: signed distance and normal."""
+
+
+def skin_patches(rest: Floats, triangles: Ints, order: Ints, sampled: int) -> SkinPatches:
+    """Return the patches of a skin.
+
+    Parameters
+    ----------
+    rest, triangles
+        (n̄, 3), (m, 3) skin at rest.
+    order
+        (n̄,) order of the search.
+    sampled
+        Number of vertices, the first in that order, for self-contact.
+    """
+    n = len(rest)
+    groups = _split(rest, np.arange(n), PATCH)
+    group = np.empty(n, np.int64)
+    for k, vertices in enumerate(groups):
+        group[vertices] = k
+    by_patch = np.argsort(group[triangles[:, 0]], kind="stable")
+    firsts = np.searchsorted(group[triangles[by_patch, 0]], np.arange(len(groups) + 1))
+    lists = []
+    for k, vertices in enumerate(groups):
+        corners = triangles[by_patch[firsts[k] : firsts[k + 1]]]
+        lists.append(np.concatenate([vertices, np.setdiff1d(corners, vertices)]))
+    few = _split(rest, np.sort(order[:sampled]), SELF_CONTACT_PATCH)
+    lists += few
+    ranks = np.empty(n, np.int64)
+    ranks[order] = np.arange(n)
+    return SkinPatches(
+        np.cumsum([0, *map(len, lists)], dtype=np.int64),
+        np.concatenate(lists).astype(np.int64),
+        np.array([*map(len, groups), *map(len, few)], np.int64),
+        len(groups),
+        firsts.astype(np.int64),
+        by_patch.astype(np.int64),
+        ranks,
+        np.zeros((len(lists), 4)),
+        np.zeros(n, np.bool_),
+        np.zeros((n, 4)),
+    )
+
+
+def _split(positions: Floats, points: Ints, most: int) -> list[Ints]:
+    """Halve points across their longest extent until no part has more than `most`."""
+    if len(points) <= most:
+        return [points]
+    chosen = positions[points]
+    ranked = points[np.argsort(chosen[:, np.ptp(chosen, axis=0).argmax()], kind="stable")]
+    half = len(points) // 2
+    return _split(positions, ranked[:half], most) + _split(positions, ranked[half:], most)
+
+
+def spread_order(positions: Floats) -> Ints:
+    """Order points (n, 3) by farthest-point sampling.
+
+    The first points in any region are evenly spread over it.
+    """
+    n = len(positions)
+    order = np.zeros(min(n, SPREAD), np.int64)
+    _farthest(np.ascontiguousarray(positions), order)
+    return np.concatenate([order, np.setdiff1d(np.arange(n), order)])
+
+
+@compiled
+def _farthest(positions: Floats, order: Ints) -> None:
+    """Write the order of farthest-point sampling, from point 0."""
+    away, last = np.full(len(positions), np.inf), 0
+    for k in range(len(order)):
+        order[k] = last
+        x, y, z = positions[last, 0], positions[last, 1], positions[last, 2]
+        best = -1.0
+        for i in range(len(positions)):
+            squared = (
+                (positions[i, 0] - x) ** 2 + (positions[i, 1] - y) ** 2 + (positions[i, 2] - z) ** 2
+            )
+            away[i] = min(away[i], squared)
+            if away[i] > best:
+                best, last = away[i], i
+
+
+@compiled_fused
+def bound_patches(patches: SkinPatches, skin: Floats, indentation: Floats) -> None:
+    """Write bounding balls of the patches of a skin (n̄, 3), and twice its indentation."""
+    for k in range(len(patches.owned)):
+        first, last = patches.starts[k], patches.starts[k + 1]
+        x = y = z = 0.0
+        for at in range(first, last):
+            v = patches.corners[at]
+            x, y, z = x + skin[v, 0], y + skin[v, 1], z + skin[v, 2]
+        x, y, z = x / (last - first), y / (last - first), z / (last - first)
+        most = deep = 0.0
+        for at in range(first, last):
+            v = patches.corners[at]
+            p, q, r = skin[v, 0] - x, skin[v, 1] - y, skin[v, 2] - z
+            most = max(most, p * p + q * q + r * r)
+            p, q, r = indentation[v, 0], indentation[v, 1], indentation[v, 2]
+            deep = max(deep, p * p + q * q + r * r)
+        ball = patches.balls[k]
+        ball[0], ball[1], ball[2] = x, y, z
+        ball[3] = math.sqrt(most) + 2.0 * math.sqrt(deep)
+
+
+@compiled_fused
+def patch_gap(shapes: ShapeTables, collider: int, ball: Floats) -> float:
+    """Return a lower bound of the gap between a patch and a collider, indentation included."""
+    gap = signed_distance(shapes, collider, ball[0], ball[1], ball[2])[0]
+    return gap - ball[3] * (STEEPEST if shapes.kinds[collider] == SOLID else 1.0)
+
+
+def dominant_bones(weights: sp.csr_array) -> Ints:
+    """(n,) index of the bone with the largest weight on each point."""
+    return np.asarray(sp.csr_array(weights).argmax(axis=1)).ravel().astype(np.int64)
+
+
+def body_parts(
+    parents: Ints, points: Floats, weights: sp.csr_array
+) -> tuple[list[Capsule], Ints, Bools]:
+    """Return capsules inside the parts of a body, their bones, and the points that may touch them.
+
+    Parameters
+    ----------
+    parents
+        (K,) of the bones.
+    points, weights
+        (n, 3) skin at rest, and its weights (n, K).
+
+    Returns
+    -------
+    Capsules at rest, their bones (b,), and (b, n) whether a point may touch each. Points near the
+    capsule at rest, or moved by its bone or a neighbour, may not.
+    """
+    owner = dominant_bones(weights)
+    capsules, bones, allowed = [], [], []
+    for bone in range(len(parents)):
+        members = points[owner == bone]
+        if len(members) < FEWEST:
+            continue
+        capsule = _inner_capsule(members)
+        near = (owner == bone) | (owner == parents[bone]) | (parents[owner] == bone)
+        follows = weights[:, [bone]].toarray().ravel() > 0
+        apart = capsule.distances(points)[0] > APART * capsule.radius
+        capsules.append(capsule)
+        bones.append(bone)
+        allowed.append(apart & ~near & ~follows)
+    table = np.array(allowed, bool).reshape(len(bones), len(points))
+    return capsules, np.array(bones, np.int64), table
+
+
+def _inner_capsule(points: Floats) -> Capsule:
+    middle = points.mean(axis=0)
+    away = points - middle
+    axis = np.linalg.eigh(away.T @ away)[1][:, 2]
+    along = away @ axis
+    aside = np.linalg.norm(away - along[:, None] * axis, axis=1)
+    radius = max(float(np.quantile(aside, INNER)), 1e-6)
+    low, high = np.quantile(along, [0.05, 0.95])
+    start, end = min(low + radius, 0.0), max(high - radius, 0.0)
+    return Capsule(middle + start * axis, middle + end * axis, radius)

@@ -1,0 +1,451 @@
+"""Contact of a body with obstacles, rigid objects and itself."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from supple.arrays import Floats, Ints, Singles
+from supple.dynamics.rigid_object import RigidObject
+from supple.engines.soft_skeleton.bones.body_points import BodyPoints
+from supple.engines.soft_skeleton.bones.bone_chain import BoneChain
+from supple.engines.soft_skeleton.contact.body_geometry import (
+    body_parts,
+    dominant_bones,
+    skin_patches,
+    spread_order,
+)
+from supple.engines.soft_skeleton.contact.forces import add_contacts, apply_change, sum_forces
+from supple.engines.soft_skeleton.contact.friction_springs import update_anchors
+from supple.engines.soft_skeleton.contact.object_motion import ObjectMotion
+from supple.engines.soft_skeleton.contact.search import (
+    FINEST,
+    SELF_CONTACT_POINTS,
+    SearchedSkin,
+    add_vertex_contact,
+    empty_contact_set,
+    find_contacts,
+    gather_members,
+    push_out,
+)
+from supple.engines.soft_skeleton.contact.skin_indentation import (
+    depth_mismatch,
+    fit_indentation,
+    write_indentation,
+)
+from supple.engines.soft_skeleton.contact.tables import (
+    Colliders,
+    ContactLaw,
+    Contacts,
+    ObjectSamples,
+    SkinFlesh,
+    csc_arrays,
+    csr_arrays,
+    empty_contact_system,
+    half_extents,
+)
+from supple.engines.soft_skeleton.model import SoftSkeletonModel
+from supple.mesh.obstacles import OTHER, Capsule, Obstacle
+from supple.mesh.shape_tables import PlacedShape, place_shapes, shape_tables
+
+#: Pressure in Pa per metre of depth: a person's weight on a hand's width sinks in by 0.6 mm.
+HARDNESS = 5e7
+#: Frequency in Hz of a free object on its contact spring: it sinks in by 0.15 mm.
+OBJECT_FREQUENCY = 40.0
+#: Subdivisions of the skin's edges, times the collider's radius over the edge length.
+CUT = 4.0
+#: Largest number of sub-steps for fast objects.
+MAX_SUBSTEPS = 8
+#: Twice the distance in m that skin near an obstacle may move in a sub-step.
+LONGEST_MOVE = 0.04
+#: Lower bound of the pushing forces that pulling forces are compared with, in body weights.
+LEAST_PUSH = 0.2
+
+
+class BodyContact:
+    """Contacts of a body with colliders and itself, and their forces.
+
+    Parameters
+    ----------
+    model
+        The model.
+    friction
+        Coefficient of Coulomb's law.
+    self_contact
+        Whether parts of the body touch each other.
+    """
+
+    def __init__(self, model: SoftSkeletonModel, friction: float, self_contact: bool) -> None:
+        self.model, self.friction = model, friction
+        skin = model.skin
+        n, K = len(skin.rest), len(model.parents)
+        weights = sp.csr_array((skin.weights, skin.bones, skin.bone_starts), (n, K))
+        self.owners = dominant_bones(weights)
+        order = spread_order(skin.rest)
+        triangles = np.ascontiguousarray(model.surface.triangles, np.int64)
+        ends = skin.rest[triangles] - skin.rest[np.roll(triangles, 1, axis=1)]
+        self._edge = float(np.median(np.linalg.norm(ends, axis=2)))
+        p = model.spread.shape[1]
+        #: (n̄, 3) displacement of the skin by contact beside bones and handles, in the world.
+        self.indentation = np.zeros((n, 3))
+        self._indentation_work, self._fit_work = (np.zeros(p), np.zeros((p, 3))), np.zeros((n, 4))
+        no_capsules: list[Capsule] = []
+        self._parts = no_capsules, np.zeros(0, np.int64), np.zeros((0, n), bool)
+        if self_contact:
+            self._parts = body_parts(model.parents, skin.rest, weights)
+        patches = skin_patches(skin.rest, triangles, order, SELF_CONTACT_POINTS)
+        self._skin = SearchedSkin(order, patches, model.areas, triangles, self._parts[2])
+        self._flesh = SkinFlesh(
+            model.thickness,
+            csr_arrays(model.spread),
+            csr_arrays(model.flexibility),
+            csc_arrays(model.motion),
+        )
+        self.motion, self._damping, self._deepest = ObjectMotion(()), 0.0, 0.0
+        self.objects: tuple[RigidObject, ...] = ()
+        self._first: list[tuple[Floats, ...]] = []
+        self._kinds: tuple[Any, ...] = (None,)
+        #: Whether some contacts of this step exceeded the storage; whether there is no collider.
+        self.full, self.nothing = False, True
+        self.set_colliders((), ())
+
+    def set_colliders(self, obstacles: Sequence[Obstacle], objects: Sequence[RigidObject]) -> None:
+        """Set the obstacles, and the kinematic and free objects."""
+        capsules, bones, _ = self._parts
+        self.obstacles, before, self.objects = tuple(obstacles), self.objects, tuple(objects)
+        if before != self.objects:
+            states = [(each.place, each.velocity, each.spin) for each in self.objects]
+            self._first = [tuple(value.copy() for value in state) for state in states]
+        listed: tuple[Any, ...] = (*self.obstacles, *self.objects, *capsules)
+        free_objects = [each for each in self.objects if not each.kinematic]
+        self.motion = ObjectMotion(free_objects)
+        self._shapes = shape_tables(listed)
+        o, first = len(self.obstacles), len(self.obstacles) + len(self.objects)
+        self._first_object, self._first_bone = o, first
+        count = len(listed)
+        free, bone_of, hardness = np.full(count, -1), np.full(count, -1), np.zeros(count)
+        bone_of[first:] = bones
+        for k, rigid in enumerate(self.objects):
+            if not rigid.kinematic:
+                hardness[o + k] = rigid.mass * (2 * np.pi * OBJECT_FREQUENCY) ** 2
+                hardness[o + k] /= min(len(rigid.samples), 4)
+                free[o + k] = self.motion.objects.index(rigid)
+        owners = [
+            o + k
+            for k, rigid in enumerate(self.objects)
+            for _ in rigid.samples
+            if not rigid.kinematic
+        ]
+        self._local_samples = np.concatenate(
+            [np.zeros((0, 3)), *(each.samples for each in free_objects)]
+        )
+        self._samples = ObjectSamples(
+            np.zeros_like(self._local_samples),
+            np.concatenate([np.zeros(0), *(each.sample_radii for each in free_objects)]),
+            np.array(owners, np.int64),
+        )
+        self._colliders = Colliders(
+            free.astype(np.int64),
+            bone_of.astype(np.int64),
+            self._samples.owners,
+            self.motion.centres,
+            self._shapes.rotations,
+            self._shapes.translations,
+            hardness,
+            np.zeros((count, 3)),
+        )
+        self._sums = np.zeros((len(self.model.parents), 4)), np.zeros((count, 4))
+        self._cuts = np.ones(count, np.int64)
+        extents = np.array([half_extents(each) for each in listed]).reshape(-1, 2)
+        self._thin = extents[:, 0]
+        if first:
+            cuts = np.ceil(np.minimum(CUT * self._edge / extents[:first, 1], FINEST))
+            self._cuts[:first] = np.maximum(cuts, 1)
+        # Obstacles that implement distances() alone.
+        self._others = [k for k in range(o) if self._shapes.kinds[k] == OTHER]
+        self.nothing = count == 0
+        placed = any(isinstance(each, PlacedShape) for each in self.obstacles)
+        self._placed = self.obstacles if placed else ()
+        kinds = (*self._shapes.kinds, o, len(self._samples.radii), self.motion.size)
+        if kinds != self._kinds:  # otherwise friction anchors stay
+            self._kinds = kinds
+            self._allocate()
+
+    def _allocate(self) -> None:
+        """Allocate storage for contacts with the colliders, without any contact yet."""
+        n = len(self.model.skin.rest)
+        self._contacts = empty_contact_set(n)
+        self.indentation[:], self._deepest = 0.0, 0.0
+        self._were, self.part, self.part_before = np.zeros((len(self.objects), 3)), 1.0, 0.0
+        self.end_step()
+        size = 3 + 3 * len(self.model.parents) + len(self.model.stiffness) + self.motion.size
+        numbers = n + len(self._samples.radii) + FINEST**2 * len(self._skin.triangles)
+        widest = int(np.diff(self._flesh.spread[0]).max(initial=0))
+        loads = len(self._contacts.members) * widest
+        self._system = empty_contact_system(size, numbers, self.model.spread.shape[1], loads)
+
+    def substeps(self, dt: float, speed: float) -> int:
+        """Return the number of sub-steps that keeps colliders from passing through the skin.
+
+        In a sub-step an object moves by at most half of its smallest extent, and skin near
+        obstacles, at a speed in m/s, by half of theirs. The result is at most `MAX_SUBSTEPS`.
+        """
+        most, o = 1.0, self._first_object
+        for k, rigid in enumerate(self.objects):
+            far = float(np.linalg.norm(rigid.place[:3, 3] - self._were[k]))
+            if not rigid.kinematic:
+                far = dt * float(np.linalg.norm(rigid.velocity))
+            most = max(most, far / (0.5 * min(self._thin[o + k], LONGEST_MOVE)))
+        if o and self._contacts.nearest[0] < 2 * dt * speed:
+            thin = min(float(self._thin[:o].min()), LONGEST_MOVE)
+            most = max(most, dt * speed / (0.5 * thin))
+        return math.ceil(min(most, MAX_SUBSTEPS) - 1e-9)
+
+    def begin(self) -> None:
+        """Begin a stage: no contact is released."""
+        released = self._system.released_list
+        self._system.released[released[1 : 1 + released[0]]] = False
+        released[0] = 0
+
+    def discard_last(self) -> None:
+        """Discard the contacts of a stage that is repeated."""
+        self._contacts.total[0] = self._system.active[0] = 0
+
+    def end_step(self) -> None:
+        """Store the positions of the objects."""
+        self.part_before, self.full = 0.0, False
+        for k, rigid in enumerate(self.objects):
+            self._were[k] = rigid.place[:3, 3]
+
+    def reset(self) -> None:
+        """Discard all contacts, and return free objects to where they were when they were set."""
+        for rigid, (place, velocity, spin) in zip(self.objects, self._first, strict=True):
+            if not rigid.kinematic:
+                rigid.place, rigid.velocity, rigid.spin = place, velocity, spin
+        self.end_step()
+        self.indentation[:], self._deepest = 0.0, 0.0
+        self._contacts.total[0] = self._system.active[0] = self._system.anchored[0] = 0
+        self._contacts.nearest[0] = 0.0
+        self._system.anchor_colliders[:], self._system.normal_forces[:] = -1, 0.0
+        self._system.forces[:] = 0.0
+        self.motion.reset()
+
+    @property
+    def count(self) -> int:
+        """Number of contacts."""
+        return 0 if self.nothing else int(self._contacts.total[0])
+
+    @property
+    def touching(self) -> Ints:
+        """Corners of all contacts on the skin; some vertices are repeated."""
+        return self._contacts.corners[: self.count].reshape(-1)
+
+    def place(self, chain: BoneChain) -> None:
+        """Place moving obstacles, objects and the capsules of the bones."""
+        if self.nothing:
+            return
+        shapes, o, first = self._shapes, self._first_object, self._first_bone
+        place_shapes(shapes, self._placed)
+        at = 0
+        for k, rigid in enumerate(self.objects):
+            free = self._colliders.objects[o + k]
+            if free < 0:
+                shapes.rotations[o + k] = rigid.turn
+                end, was = rigid.place[:3, 3], self._were[k]
+                shapes.translations[o + k] = was + self.part * (end - was)
+                self._colliders.moves[o + k] = (self.part - self.part_before) * (end - was)
+                continue
+            rotation, centre = self.motion.rotations[free], self.motion.centres[free]
+            shapes.rotations[o + k] = rotation
+            shapes.translations[o + k] = centre - rotation @ rigid.offset
+            rows = slice(at, at + len(rigid.samples))
+            self._samples.centres[rows] = self._local_samples[rows] @ rotation.T + centre
+            at = rows.stop
+        bones = self._parts[1]
+        if len(bones):
+            shapes.rotations[first:] = chain.rotations[bones]
+            shapes.translations[first:] = chain.translations[bones]
+
+    def add(
+        self,
+        skin: BodyPoints,
+        chain: BoneChain,
+        phi: Floats,
+        since: Floats,
+        damping: float,
+        gradient: Floats,
+        hessian: Floats,
+    ) -> None:
+        """Find the contacts of skin and colliders, and add their forces to the system.
+
+        `since` is the change (N,) since the step began, `damping` β/h.
+        """
+        self._damping = damping
+        if self.nothing:
+            return
+        self.place(chain)
+        find_contacts(
+            self._shapes,
+            skin.x,
+            self.indentation,
+            self._skin,
+            self._cuts,
+            self._samples,
+            self._first_object,
+            self._first_bone,
+            self._contacts,
+        )
+        for k in self._others:
+            self._find_by_distances(k, skin.x)
+        self.full |= bool(self._contacts.full[0])
+        if self._contacts.total[0] == 0:
+            self._system.active[0] = 0
+            return
+        add_contacts(
+            self._contacts,
+            self._colliders,
+            ContactLaw(HARDNESS, self.friction, damping),
+            self._flesh,
+            skin.posed(chain, phi),
+            chain.parents,
+            since,
+            gradient,
+            hessian,
+            self._system,
+        )
+
+    def _find_by_distances(self, collider: int, x: Floats) -> None:
+        """Find contacts with an obstacle that implements distances() alone."""
+        gaps, normals = self.obstacles[collider].distances(x + self.indentation)
+        contacts, first, areas = self._contacts, int(self._contacts.total[0]), self.model.areas
+        contacts.nearest[0] = min(contacts.nearest[0], max(gaps.min(), 0.0))
+        gaps = gaps - np.einsum("ni,ni->n", normals, self.indentation)
+        total = int(contacts.starts[first])
+        # Vertices that are gathered already stay with their contacts.
+        contacts.touching[0, :total] = contacts.members[:total]
+        lengths = np.diff(contacts.starts[: first + 1])
+        contacts.touching[1, :total] = np.repeat(np.arange(first), lengths)
+        gathered = np.repeat(contacts.areas[:first], lengths)
+        contacts.loads[:total] = contacts.fractions[:total] * gathered
+        order = self._skin.order
+        for v in order[(gaps < 0)[order] & (areas > 0)[order]]:
+            gap = gaps[v], *normals[v]
+            total = add_vertex_contact(contacts, total, first, v, collider, *gap, x, areas)
+        gather_members(contacts, total)
+
+    def apply_change(self, change: Floats) -> float:
+        """Set the forces after a Newton change; return the pulling part of them."""
+        if self.nothing or self._contacts.total[0] == 0:
+            return 0.0
+        least = LEAST_PUSH * 9.81 * float(self.model.masses.sum())
+        return float(apply_change(self._contacts, change, self._damping, least, self._system))
+
+    def mismatch(self, skin: BodyPoints, chain: BoneChain) -> float:
+        """Return the largest difference in m of contact depths from the solver's prediction."""
+        if self.nothing or self._system.active[0] == 0:
+            return 0.0
+        self.place(chain)
+        return float(
+            depth_mismatch(self._shapes, skin.x, self.indentation, self._contacts, self._system)
+        )
+
+    def finish(self, skin: BodyPoints, chain: BoneChain) -> None:
+        """End a step: store friction anchors, and write the indentation of the skin."""
+        if self.nothing:
+            return
+        self.place(chain)
+        self.part_before = self.part
+        contacts, system = self._contacts, self._system
+        update_anchors(contacts, self._colliders, skin.x, self._samples, self.friction, system)
+        write_indentation(
+            contacts,
+            system.elastic,
+            self._flesh,
+            skin.tables,
+            chain.rotations,
+            *self._indentation_work,
+            self.indentation,
+        )
+        self._deepest = float(
+            fit_indentation(
+                self._shapes,
+                skin.x,
+                self.model.thickness,
+                contacts,
+                system.elastic,
+                system.stiffness,
+                self._fit_work,
+                self.indentation,
+            )
+        )
+        for k in self._others:
+            gaps = self.obstacles[k].distances(skin.x + self.indentation)[0]
+            self._deepest = max(self._deepest, -float(gaps.min()))
+
+    def contacts(self) -> Contacts:
+        """Return the contacts of the skin as they were applied."""
+        system, contacts = self._system, self._contacts
+        on_skin = np.flatnonzero(contacts.areas[: self.count] > 0)
+        along, nearest = system.forces[on_skin], contacts.barycentric[on_skin].argmax(axis=1)
+        return Contacts(
+            contacts.corners[on_skin, nearest],
+            contacts.positions[on_skin],
+            along[:, None] * contacts.normals[on_skin] + system.friction_forces[on_skin],
+            along / contacts.areas[on_skin],
+            contacts.colliders[on_skin],
+        )
+
+    def readings(self) -> dict[str, Any]:
+        """Return sums of the forces: total, by part of the body, by collider."""
+        by_part, by_collider = self._sums
+        count = 0
+        if not self.nothing:
+            forces = self._contacts, self._system, self.owners
+            count = int(sum_forces(*forces, by_part, by_collider))
+        outside = by_collider[: self._first_bone]
+        parts, touched = (np.flatnonzero(each[:, 3] * bool(count)) for each in (by_part, outside))
+        return {
+            "contacts": count,
+            "contact_force": outside[touched, :3].sum(axis=0),
+            "penetration": self._deepest,
+            "parts": {self.model.bones[part]: by_part[part, :3].copy() for part in parts},
+            "things": {self._name(k): outside[k, :3].copy() for k in touched.tolist()},
+        }
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the colliders: obstacles, objects, and bones of the body itself."""
+        bones = [self.model.bones[bone] for bone in self._parts[1]]
+        return (*map(self._name, range(self._first_bone)), *bones)
+
+    def _name(self, collider: int) -> str:
+        if collider < self._first_object:
+            return f"obstacle {collider}"
+        number = collider - self._first_object
+        return self.objects[number].name or f"object {number}"
+
+    def pressure(self) -> Floats:
+        """(n̄,) pressure on the skin in Pa."""
+        contacts, count = self._contacts, self.count
+        load = np.zeros(len(self.model.skin.rest))
+        along = np.maximum(self._system.forces[:count], 0.0)
+        lengths = np.diff(contacts.starts[: count + 1])
+        total = int(lengths.sum())
+        shares = np.repeat(along, lengths) * contacts.fractions[:total]
+        np.add.at(load, contacts.members[:total], shares)
+        return load / np.maximum(self.model.areas, 1e-12)
+
+    def write_surface(self, skin: Floats, out: Singles) -> None:
+        """Write the indented skin (n̄, 3), projected onto colliders where it is still inside."""
+        if self.count == 0:
+            out[:] = skin
+            return
+        np.add(skin, self.indentation, out=out, casting="same_kind")
+        push_out(self._shapes, self._contacts, self._first_bone, out)
+        for k in self._others:
+            gaps, normals = self.obstacles[k].distances(out.astype(float))
+            out -= np.minimum(gaps, 0.0)[:, None] * normals

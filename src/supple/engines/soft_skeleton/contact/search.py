@@ -1,0 +1,474 @@
+"""Contact search: points of the skin and samples of objects inside colliders."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from supple.arrays import Bools, Floats, Ints, Singles
+from supple.compiled.jit import compiled_fused
+from supple.engines.soft_skeleton.contact.body_geometry import SkinPatches, bound_patches, patch_gap
+from supple.engines.soft_skeleton.contact.tables import MAX_CONTACTS, ObjectSamples
+from supple.mesh.obstacles import CAPSULE
+from supple.mesh.shape_tables import ShapeTables, signed_distance
+
+#: Largest number of vertex contacts with one collider; further vertices join the nearest one.
+MAX_PER_COLLIDER = 64
+#: Largest number of triangle-part contacts with one collider; beyond it, vertices are used.
+MAX_FINE_CONTACTS = 128
+#: Number of vertices, the first in `spread_order`, that may touch other parts of the body.
+SELF_CONTACT_POINTS = 600
+#: Largest number of subdivisions of an edge for colliders smaller than it.
+FINEST = 6
+#: Depth in m from which a contact has its full area.
+FULL_DEPTH = 2e-3
+
+
+class ContactSet(NamedTuple):
+    """Contacts in arrays of fixed length."""
+
+    total: Ints
+    """(1,) number of contacts."""
+    full: Bools
+    """(1,) whether some contacts exceeded the storage."""
+    nearest: Floats
+    """(1,) lower bound of the gap between skin and obstacles or objects, m; 0 if unknown."""
+    points: Ints
+    """Point numbers, for friction: vertex of the skin; n̄ + s for sample s of the objects; n̄ + S +
+    FINEST² t + k for part k of triangle t of the skin."""
+    corners: Ints
+    """(…, 3) vertices of the skin."""
+    barycentric: Floats
+    """(…, 3) barycentric weights of the contact on its corners; zero for objects."""
+    colliders: Ints
+    """Indices: obstacles, then objects, then bones."""
+    depths: Floats
+    """Penetration depths, m."""
+    normals: Floats
+    """(…, 3) unit, out of the collider."""
+    positions: Floats
+    """(…, 3) in the world."""
+    areas: Floats
+    """Area of the skin that a contact represents, m²; 0 for objects."""
+    starts: Ints
+    """(… + 1,) first entry of each contact in `members`."""
+    members: Ints
+    """Vertices of the skin that share the contact's force."""
+    fractions: Floats
+    """Fraction of the contact's force on each of `members`."""
+    touching: Ints
+    """(2, …) work: vertices in contact, and the contact that represents each."""
+    loads: Floats
+    """(…,) work: area, or weight, of each of these."""
+
+
+def empty_contact_set(n_skin: int) -> ContactSet:
+    """Allocate a contact set for a skin of `n_skin` vertices."""
+    room = 2 * n_skin + 3 * MAX_CONTACTS
+    return ContactSet(
+        np.zeros(1, np.int64),
+        np.zeros(1, np.bool_),
+        np.zeros(1),
+        np.zeros(MAX_CONTACTS, np.int64),
+        np.zeros((MAX_CONTACTS, 3), np.int64),
+        np.zeros((MAX_CONTACTS, 3)),
+        np.zeros(MAX_CONTACTS, np.int64),
+        np.zeros(MAX_CONTACTS),
+        np.zeros((MAX_CONTACTS, 3)),
+        np.zeros((MAX_CONTACTS, 3)),
+        np.zeros(MAX_CONTACTS),
+        np.zeros(MAX_CONTACTS + 1, np.int64),
+        np.zeros(room, np.int64),
+        np.zeros(room),
+        np.zeros((2, room), np.int64),
+        np.zeros(room),
+    )
+
+
+class SearchedSkin(NamedTuple):
+    """Skin that contacts are searched on."""
+
+    order: Ints
+    """(n̄,) vertices in the order of `spread_order`."""
+    patches: SkinPatches
+    areas: Floats
+    """(n̄,) of the vertices, m²."""
+    triangles: Ints
+    """(m, 3)."""
+    allowed: Bools
+    """(bones, n̄) whether a vertex may touch the capsule of a bone; (0, n̄) for no self-contact."""
+
+
+@compiled_fused
+def find_contacts(
+    shapes: ShapeTables,
+    skin: Floats,
+    indentation: Floats,
+    surface: SearchedSkin,
+    cuts: Ints,
+    samples: ObjectSamples,
+    first_object: int,
+    first_bone: int,
+    out: ContactSet,
+) -> None:
+    """Find points of the skin, and samples of objects, inside colliders.
+
+    Parameters
+    ----------
+    shapes
+        Obstacles, then objects from `first_object` on, then bones from `first_bone` on.
+    skin, indentation
+        (n̄, 3) vertices in the world as bones and handles place them, and their indentation in the
+        step before. Colliders touch the indented skin; depths count from the skin without it.
+    surface
+        Patches, areas and triangles of the skin.
+    cuts
+        (colliders,) subdivisions of the triangles' edges. With 1 the vertices touch the collider,
+        with more the centres of the parts of triangles.
+    samples
+        Of the free objects.
+    first_object, first_bone
+        Indices of the first object and the first bone among the colliders.
+    out
+        Written.
+    """
+    patches, areas, order = surface.patches, surface.areas, surface.order
+    out.total[0], out.nearest[0], out.full[0], total = 0, np.inf, False, 0
+    bound_patches(patches, skin, indentation)
+    for collider in range(len(shapes.kinds)):
+        first, bone = out.total[0], collider - first_bone
+        finely = -1
+        if cuts[collider] > 1:
+            finely = _find_fine_contacts(
+                shapes,
+                skin,
+                indentation,
+                patches,
+                surface.triangles,
+                cuts[collider],
+                collider,
+                len(samples.radii),
+                total,
+                first,
+                out,
+            )
+            total = max(total, finely)
+        if finely < 0 and _find_vertices(shapes, skin, indentation, surface, collider, bone, out):
+            for k in range(min(len(order), SELF_CONTACT_POINTS) if bone >= 0 else len(order)):
+                if patches.hits[k]:
+                    patches.hits[k] = False
+                    gap, p, q, r = patches.gaps[k]
+                    total = add_vertex_contact(
+                        out, total, first, order[k], collider, gap, p, q, r, skin, areas
+                    )
+        if collider < first_bone:
+            is_round = collider >= first_object and shapes.kinds[collider] <= CAPSULE
+            _find_samples(shapes, samples, collider, len(skin), is_round, out)
+    gather_members(out, total)
+
+
+@compiled_fused
+def _find_samples(
+    shapes: ShapeTables,
+    samples: ObjectSamples,
+    collider: int,
+    n_skin: int,
+    is_round: bool,
+    out: ContactSet,
+) -> None:
+    """Find samples of objects inside a collider; `is_round` for a sphere or capsule object."""
+    centres, radii, owners = samples.centres, samples.radii, samples.owners
+    for s in range(len(radii)):
+        if owners[s] == collider or out.total[0] >= MAX_CONTACTS:
+            continue
+        x, y, z = centres[s, 0], centres[s, 1], centres[s, 2]
+        gap, p, q, r = signed_distance(shapes, collider, x, y, z)
+        gap -= radii[s]
+        # Two round objects would be counted twice, once from each side.
+        if gap < 0 and not (is_round and radii[s] > 0 and owners[s] > collider):
+            c = _append(out, n_skin + s, collider, gap, p, q, r)
+            for i in range(3):
+                out.corners[c, i], out.barycentric[c, i] = 0, 0.0
+            out.positions[c, 0], out.positions[c, 1] = x - radii[s] * p, y - radii[s] * q
+            out.positions[c, 2] = z - radii[s] * r
+
+
+@compiled_fused
+def _find_vertices(
+    shapes: ShapeTables,
+    skin: Floats,
+    indentation: Floats,
+    surface: SearchedSkin,
+    collider: int,
+    bone: int,
+    out: ContactSet,
+) -> bool:
+    """Mark vertices inside a collider and write their depths; return whether there are any."""
+    some, patches, areas, allowed = False, surface.patches, surface.areas, surface.allowed
+    cx, cy, cz, reach = _ball(shapes, collider)
+    for k in range(patches.all) if bone < 0 else range(patches.all, len(patches.owned)):
+        ball = patches.balls[k]
+        away = (ball[0] - cx) ** 2 + (ball[1] - cy) ** 2 + (ball[2] - cz) ** 2
+        if bone >= 0 and away > (math.sqrt(reach) + ball[3]) ** 2:
+            continue
+        far = patch_gap(shapes, collider, ball)
+        if bone < 0:
+            out.nearest[0] = min(out.nearest[0], max(far, 0.0))
+        if far > 0:
+            continue
+        for at in range(patches.starts[k], patches.starts[k] + patches.owned[k]):
+            v = patches.corners[at]
+            if areas[v] <= 0:
+                continue  # in no triangle
+            x, y, z = skin[v, 0], skin[v, 1], skin[v, 2]
+            if (x - cx) ** 2 + (y - cy) ** 2 + (z - cz) ** 2 > reach and indentation[v, 0] == 0:
+                continue
+            x, y, z = x + indentation[v, 0], y + indentation[v, 1], z + indentation[v, 2]
+            if bone >= 0 and not allowed[bone, v]:
+                continue
+            gap, p, q, r = signed_distance(shapes, collider, x, y, z)
+            gap -= p * indentation[v, 0] + q * indentation[v, 1] + r * indentation[v, 2]
+            if gap < 0:
+                entry = patches.gaps[patches.ranks[v]]
+                entry[0], entry[1], entry[2], entry[3] = gap, p, q, r
+                patches.hits[patches.ranks[v]] = some = True
+    return some
+
+
+@compiled_fused
+def _find_fine_contacts(
+    shapes: ShapeTables,
+    skin: Floats,
+    indentation: Floats,
+    patches: SkinPatches,
+    triangles: Ints,
+    cut: int,
+    collider: int,
+    n_samples: int,
+    total: int,
+    first: int,
+    out: ContactSet,
+) -> int:
+    """Find parts of triangles whose centres are inside a small collider.
+
+    Return the number of gathered vertices, or −1, without contacts, for too many parts.
+    """
+    for patch in range(patches.all):
+        far = patch_gap(shapes, collider, patches.balls[patch])
+        out.nearest[0] = min(out.nearest[0], max(far, 0.0))
+        if far > 0:
+            continue
+        for at in range(patches.triangle_starts[patch], patches.triangle_starts[patch + 1]):
+            t = patches.triangles[at]
+            total = _find_triangle_parts(
+                shapes,
+                skin,
+                indentation,
+                triangles[t],
+                t,
+                cut,
+                collider,
+                n_samples,
+                total,
+                first,
+                out,
+            )
+            if total < 0:
+                return -1
+    return total
+
+
+@compiled_fused
+def _find_triangle_parts(
+    shapes: ShapeTables,
+    skin: Floats,
+    indentation: Floats,
+    triangle: Ints,
+    t: int,
+    cut: int,
+    collider: int,
+    n_samples: int,
+    total: int,
+    first: int,
+    out: ContactSet,
+) -> int:
+    """Find parts of triangle t whose centres are inside; see `_find_fine_contacts`."""
+    a, b, c = triangle
+    area = _area(skin, a, b, c) / cut**2
+    for k in range(cut**2):
+        u, v = middle_of_part(k, cut)
+        w = 1 - u - v
+        x = u * skin[a, 0] + v * skin[b, 0] + w * skin[c, 0]
+        y = u * skin[a, 1] + v * skin[b, 1] + w * skin[c, 1]
+        z = u * skin[a, 2] + v * skin[b, 2] + w * skin[c, 2]
+        i = u * indentation[a, 0] + v * indentation[b, 0] + w * indentation[c, 0]
+        j = u * indentation[a, 1] + v * indentation[b, 1] + w * indentation[c, 1]
+        m = u * indentation[a, 2] + v * indentation[b, 2] + w * indentation[c, 2]
+        gap, p, q, r = signed_distance(shapes, collider, x + i, y + j, z + m)
+        gap -= p * i + q * j + r * m
+        if gap >= 0 or area == 0 or total + 3 > len(out.loads):
+            continue
+        if out.total[0] >= MAX_CONTACTS or out.total[0] - first >= MAX_FINE_CONTACTS:
+            out.total[0] = first
+            return -1
+        number = len(skin) + n_samples + FINEST**2 * t + k
+        place = _append(out, number, collider, gap, p, q, r)
+        out.positions[place, 0], out.positions[place, 1], out.positions[place, 2] = x, y, z
+        out.corners[place, 0], out.corners[place, 1], out.corners[place, 2] = a, b, c
+        out.barycentric[place, 0], out.barycentric[place, 1], out.barycentric[place, 2] = u, v, w
+        out.areas[place] = area * _depth_weight(gap)
+        for corner in range(3):
+            out.touching[0, total], out.touching[1, total] = out.corners[place, corner], place
+            out.loads[total] = out.areas[place] * out.barycentric[place, corner]
+            total += 1
+    return total
+
+
+@compiled_fused
+def middle_of_part(k: int, cut: int) -> tuple[float, float]:
+    """Return two barycentric coordinates of the centre of part k of a triangle cut into cut²."""
+    row = int(math.sqrt(k + 0.5))
+    friction_forces = k - row * row
+    # Rows of 1, 3, 5 … parts; every second part is upside down.
+    u = 1 - (row + (2 / 3 if friction_forces % 2 == 0 else 1 / 3)) / cut
+    v = (friction_forces // 2 + (1 / 3 if friction_forces % 2 == 0 else 2 / 3)) / cut
+    return u, v
+
+
+@compiled_fused
+def _area(skin: Floats, a: int, b: int, c: int) -> float:
+    p, q, r = skin[b, 0] - skin[a, 0], skin[b, 1] - skin[a, 1], skin[b, 2] - skin[a, 2]
+    u, v, w = skin[c, 0] - skin[a, 0], skin[c, 1] - skin[a, 1], skin[c, 2] - skin[a, 2]
+    return 0.5 * math.sqrt((q * w - r * v) ** 2 + (r * u - p * w) ** 2 + (p * v - q * u) ** 2)
+
+
+@compiled_fused
+def _ball(shapes: ShapeTables, collider: int) -> tuple[float, float, float, float]:
+    """Return the centre of a collider's bounding ball in the world, and its radius squared."""
+    rotation, translation, ball = (
+        shapes.rotations[collider],
+        shapes.translations[collider],
+        shapes.bounds[collider],
+    )
+    x = (
+        rotation[0, 0] * ball[0]
+        + rotation[0, 1] * ball[1]
+        + rotation[0, 2] * ball[2]
+        + translation[0]
+    )
+    y = (
+        rotation[1, 0] * ball[0]
+        + rotation[1, 1] * ball[1]
+        + rotation[1, 2] * ball[2]
+        + translation[1]
+    )
+    z = (
+        rotation[2, 0] * ball[0]
+        + rotation[2, 1] * ball[1]
+        + rotation[2, 2] * ball[2]
+        + translation[2]
+    )
+    return x, y, z, ball[3] ** 2
+
+
+@compiled_fused
+def add_vertex_contact(
+    out: ContactSet,
+    total: int,
+    first: int,
+    v: int,
+    collider: int,
+    gap: float,
+    p: float,
+    q: float,
+    r: float,
+    skin: Floats,
+    areas: Floats,
+) -> int:
+    """Add a vertex as a contact or, if the collider has enough since `first`, to the nearest."""
+    if total + 3 >= len(out.loads):
+        out.full[0] = True
+        return total
+    if out.total[0] - first < MAX_PER_COLLIDER and out.total[0] < MAX_CONTACTS:
+        owner = _append(out, v, collider, gap, p, q, r)
+        for i in range(3):
+            out.positions[owner, i] = skin[v, i]
+            out.corners[owner, i], out.barycentric[owner, i] = v, 1.0 if i == 0 else 0.0
+    else:
+        out.full[0] |= out.total[0] >= MAX_CONTACTS
+        owner, best = -1, np.inf
+        for c in range(first, out.total[0]):
+            away = 0.0
+            for i in range(3):
+                away += (out.positions[c, i] - skin[v, i]) ** 2
+            if away < best and out.points[c] < len(skin):
+                best, owner = away, c
+        if owner < 0:
+            return total
+    area = areas[v] * _depth_weight(gap)
+    out.touching[0, total], out.touching[1, total], out.loads[total] = v, owner, area
+    out.areas[owner] += area
+    return total + 1
+
+
+@compiled_fused
+def _depth_weight(gap: float) -> float:
+    """Return the fraction of a point's area that counts.
+
+    The weight ramps up with depth, so that forces stay continuous. Without the ramp, the force on a
+    standing person varied by 10 % of the weight as points came and went.
+    """
+    return min(max(-gap / FULL_DEPTH, 1e-3), 1.0)
+
+
+@compiled_fused
+def _append(
+    out: ContactSet, point: int, collider: int, gap: float, p: float, q: float, r: float
+) -> int:
+    c = out.total[0]
+    out.areas[c] = 0.0
+    out.points[c], out.colliders[c], out.depths[c] = point, collider, -gap
+    out.normals[c, 0], out.normals[c, 1], out.normals[c, 2] = p, q, r
+    out.total[0] = c + 1
+    return c
+
+
+@compiled_fused
+def gather_members(out: ContactSet, total: int) -> None:
+    """Sort vertices by contact, with their fractions of its force."""
+    count = out.total[0]
+    for c in range(count + 1):
+        out.starts[c] = 0
+    for k in range(total):
+        out.starts[out.touching[1, k] + 1] += 1
+    for c in range(count):
+        out.starts[c + 1] += out.starts[c]
+    for k in range(total):
+        c = out.touching[1, k]
+        out.members[out.starts[c]] = out.touching[0, k]
+        out.fractions[out.starts[c]] = out.loads[k] / max(out.areas[c], 1e-30)
+        out.starts[c] += 1
+    for c in range(count, 0, -1):
+        out.starts[c] = out.starts[c - 1]
+    out.starts[0] = 0
+
+
+@compiled_fused
+def push_out(shapes: ShapeTables, contacts: ContactSet, first_bone: int, skin: Singles) -> None:
+    """Project vertices (n̄, 3) inside colliders in contact onto their surfaces."""
+    for collider in range(first_bone):
+        touched = False
+        for c in range(contacts.total[0]):
+            touched |= contacts.colliders[c] == collider
+        if not touched:
+            continue
+        cx, cy, cz, reach = _ball(shapes, collider)
+        for v in range(len(skin)):
+            x, y, z = float(skin[v, 0]), float(skin[v, 1]), float(skin[v, 2])
+            if (x - cx) ** 2 + (y - cy) ** 2 + (z - cz) ** 2 <= reach:
+                gap, p, q, r = signed_distance(shapes, collider, x, y, z)
+                if gap < 0:
+                    skin[v, 0], skin[v, 1] = x - gap * p, y - gap * q
+                    skin[v, 2] = z - gap * r

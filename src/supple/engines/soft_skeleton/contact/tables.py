@@ -1,0 +1,240 @@
+"""Tables of contacts: colliders, flesh below the skin, and the contact system."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from supple.arrays import Bools, Floats, Ints, ShortInts, Singles
+from supple.compiled.simd import LANES
+from supple.linalg.sparse import same_entries
+from supple.mesh.distance_field import Solid
+from supple.mesh.obstacles import Capsule, Sphere
+from supple.mesh.polyhedra import Box, Convex
+from supple.mesh.shape_tables import PlacedShape
+
+#: Largest number of contacts at a time; the first ones are used.
+MAX_CONTACTS = 256
+
+
+class Colliders(NamedTuple):
+    """Colliders: each is a free object, a bone, or neither."""
+
+    objects: Ints
+    """(colliders,) index of the free object, or −1."""
+    bones: Ints
+    """(colliders,) index of the bone, or −1."""
+    owners: Ints
+    """(s,) the collider of each sample."""
+    centres: Floats
+    """(O, 3) centres of mass of the free objects."""
+    rotations: Floats
+    translations: Floats
+    """(colliders, 3, 3), (colliders, 3) from local axes to the world."""
+    hardness: Floats
+    """(colliders,) contact stiffness of free objects, N/m; 0 for others."""
+    moves: Floats
+    """(colliders, 3) displacement of kinematic objects since the step began."""
+
+
+class Contacts(NamedTuple):
+    """Contacts of the skin in a step."""
+
+    points: Ints
+    """(c,) nearest vertices of the skin."""
+    places: Floats
+    """(c, 3) in the world."""
+    forces: Floats
+    """(c, 3) on the body, N."""
+    pressures: Floats
+    """(c,) Pa."""
+    colliders: Ints
+    """(c,) indices of the colliders: obstacles, then objects, then bones."""
+
+    @property
+    def things(self) -> Ints:
+        """Old name of `colliders`."""
+        warnings.warn("Contacts.things is now .colliders", DeprecationWarning, stacklevel=2)
+        return self.colliders
+
+
+class SkinFlesh(NamedTuple):
+    """Flesh below the skin, as contact needs it."""
+
+    thickness: Floats
+    """(n̄,) distance from the skin to the bone below, m."""
+    spread: tuple[Ints, ShortInts, Singles]
+    """CSR (n̄, p): weights of the outer flesh vertices at each vertex of the skin."""
+    flexibility: tuple[Ints, ShortInts, Singles]
+    """CSR (p, p): ΔC, the normal flexibility that the handles lack, m/N."""
+    motion: tuple[Ints, ShortInts, Singles]
+    """CSC (p, p), values (…, 3): motion of the outer vertices by 1 N along the normal of one."""
+
+
+class ContactLaw(NamedTuple):
+    """Coefficients of the contact forces."""
+
+    hardness: float
+    """Stiffness k of the skin on a collider, N/m³."""
+    friction: float
+    """Coefficient μ of Coulomb's law."""
+    damping: float
+    """β/h: contact is damped as flesh is."""
+
+
+class ObjectSamples(NamedTuple):
+    """Balls that stand for the surfaces of the free objects."""
+
+    centres: Floats
+    """(s, 3) in the world."""
+    radii: Floats
+    """(s,) in m; 0 for a point of the surface."""
+    owners: Ints
+    """(s,) the collider that each belongs to."""
+
+
+class ContactSystem(NamedTuple):
+    """Work arrays and results of a step's contacts, and the friction anchors."""
+
+    rows: Floats
+    """(3 MAX_CONTACTS, …) relative motion along the normal and two tangents, by coordinate."""
+    indices: Ints
+    """(MAX_CONTACTS, …) coordinates of the columns of `rows`, ascending."""
+    counts: Ints
+    """(MAX_CONTACTS,) numbers of columns."""
+    packed: Floats
+    """Work: scaled normal rows, below the block for their product."""
+    columns: Ints
+    """(N,) coordinates that contacts move."""
+    column_slots: Ints
+    """(N,) index of each coordinate in `columns`, or −1."""
+    listed: Ints
+    compliance: Floats
+    """(MAX_CONTACTS, MAX_CONTACTS) of contacts, m/N."""
+    factor: Floats
+    """Cholesky factor of the compliance of the active contacts."""
+    active: Ints
+    """(1 + MAX_CONTACTS,) number of active contacts, and their indices."""
+    forces: Floats
+    """(MAX_CONTACTS,) normal forces, N; after `apply_change` as the solver applied them."""
+    softening: Floats
+    """(MAX_CONTACTS,) fraction of the flesh's flexibility left at this depth."""
+    base: Floats
+    """(MAX_CONTACTS,) elastic forces at the start of the iteration, N."""
+    elastic: Floats
+    """(MAX_CONTACTS,) elastic forces after the change, without damping, N."""
+    separation: Floats
+    """(MAX_CONTACTS,) motion out of the collider since the step began, m."""
+    predicted_depths: Floats
+    """(MAX_CONTACTS,) depths after the change, linearised, m."""
+    friction_forces: Floats
+    """(MAX_CONTACTS, 3) in the world, N."""
+    weights: Floats
+    """(MAX_CONTACTS,) stiffness of the friction springs, N/m."""
+    stiffness: Floats
+    """(MAX_CONTACTS,) stiffness of the skin on the collider, N/m, without ΔC."""
+    offsets: Floats
+    """(MAX_CONTACTS, 2) tangential distance from the anchor, m."""
+    tangents: Floats
+    """(MAX_CONTACTS, 2, 3) unit tangents."""
+    anchors: Floats
+    """(…, 3) friction anchor of each point, in local axes of its collider."""
+    anchor_colliders: Ints
+    """(…,) collider of the anchor, or −1."""
+    normal_forces: Floats
+    """(…,) normal force on each point in the step before, N."""
+    anchored: Ints
+    """(1 + MAX_CONTACTS,) number of anchored points, and their indices."""
+    in_contact: Bools
+    """(…,) work."""
+    released: Bools
+    """(…,) points that pulled in an iteration of this step, released in the next."""
+    released_list: Ints
+    """(1 + MAX_CONTACTS,) number of released points, and their indices."""
+    load_starts: Ints
+    """(… + 1,) first entry of each contact in `load_columns` and `load_values`."""
+    load_columns: ShortInts
+    load_values: Floats
+    """Outer flesh vertices that a contact loads, and their fractions of its force."""
+    work: Floats
+
+
+def empty_contact_system(size: int, n_points: int, n_outer: int, n_loads: int) -> ContactSystem:
+    """Allocate a contact system of `size` coordinates."""
+    wide = -(-size // LANES) * LANES
+    return ContactSystem(
+        np.zeros((3 * MAX_CONTACTS, size)),
+        np.zeros((MAX_CONTACTS, size), np.int64),
+        np.zeros(MAX_CONTACTS, np.int64),
+        np.zeros((wide + MAX_CONTACTS + LANES, wide)),
+        np.zeros(size, np.int64),
+        np.full(size, -1, np.int64),
+        np.zeros(MAX_CONTACTS // LANES + 1, np.int64),
+        np.zeros((MAX_CONTACTS, MAX_CONTACTS)),
+        np.zeros((MAX_CONTACTS, MAX_CONTACTS)),
+        np.zeros(MAX_CONTACTS + 1, np.int64),
+        np.zeros(MAX_CONTACTS),
+        np.zeros(MAX_CONTACTS),
+        np.zeros(MAX_CONTACTS),
+        np.zeros(MAX_CONTACTS),
+        np.zeros(MAX_CONTACTS),
+        np.zeros(MAX_CONTACTS),
+        np.zeros((MAX_CONTACTS, 3)),
+        np.zeros(MAX_CONTACTS),
+        np.zeros(MAX_CONTACTS),
+        np.zeros((MAX_CONTACTS, 2)),
+        np.zeros((MAX_CONTACTS, 2, 3)),
+        np.zeros((n_points, 3)),
+        np.full(n_points, -1, np.int64),
+        np.zeros(n_points),
+        np.zeros(MAX_CONTACTS + 1, np.int64),
+        np.zeros(n_points, np.bool_),
+        np.zeros(n_points, np.bool_),
+        np.zeros(MAX_CONTACTS + 1, np.int64),
+        np.zeros(MAX_CONTACTS + 1, np.int64),
+        np.zeros(n_loads, np.int32),
+        np.zeros(n_loads),
+        np.zeros(max(size, n_outer, MAX_CONTACTS) + 64),
+    )
+
+
+def csr_arrays(matrix: sp.csr_array) -> tuple[Ints, ShortInts, Singles]:
+    """Return row starts, columns and values in single precision, for compiled loops.
+
+    Model files store single precision, and half the memory keeps more of it in the cache.
+    """
+    csr = sp.csr_array(matrix)
+    short = csr.indices.astype(np.int32), np.ascontiguousarray(csr.data, np.float32)
+    return csr.indptr.astype(np.int64), *short
+
+
+def csc_arrays(motion: Sequence[sp.csr_array]) -> tuple[Ints, ShortInts, Singles]:
+    """Return column starts, rows, and (…, 3) values of three matrices x, y, z."""
+    columns = same_entries([sp.csr_array(each.T) for each in motion])
+    values = np.column_stack([each.data for each in columns]).astype(np.float32)
+    return columns[0].indptr.astype(np.int64), columns[0].indices.astype(np.int32), values
+
+
+def half_extents(collider: Any) -> tuple[float, float]:
+    """Return the smallest and the second smallest half extent of a collider, in m.
+
+    A plane has infinite extents.
+    """
+    shape = collider.shape if isinstance(collider, PlacedShape) else collider
+    if isinstance(shape, Sphere | Capsule):
+        return shape.radius, shape.radius
+    if isinstance(shape, Box):
+        thin, wide, _ = np.sort(shape.half)
+        return float(thin), float(wide)
+    if isinstance(shape, Convex | Solid):
+        points = shape.points if isinstance(shape, Convex) else shape.surface.vertices
+        # Along the two principal axes of least variance.
+        away = points - points.mean(axis=0)
+        thin, wide = np.ptp(away @ np.linalg.eigh(away.T @ away)[1][:, :2], axis=0) / 2
+        return max(float(thin), 1e-4), max(float(wide), 1e-4)
+    return math.inf, math.inf
