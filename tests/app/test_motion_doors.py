@@ -19,8 +19,8 @@ from helpers.spring_engine import spring_engine
 from helpers.tail_file import tail_builder
 from supple.app.batch.inputs import asked_jobs
 from supple.app.viewer import serve
+from supple.engines.common.pose_selection import poses_from_frames
 from supple.engines.full.full_character import FullCharacterSimulator
-from supple.engines.pose_space.build.pose_selection import poses_from_frames
 from supple.errors import SuppleError
 from supple.lab.bench.budget_bench import BudgetOptions, measure
 from supple.lab.bench.timing import motion_of

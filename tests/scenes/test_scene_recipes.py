@@ -12,7 +12,7 @@ from scipy.sparse.linalg import eigsh
 
 from supple.anatomy.painted_material import pose_materials
 from supple.elastic.body import ElasticBody
-from supple.engines.pose_space.build.pose_selection import resolve_poses
+from supple.engines.common.pose_selection import resolve_poses
 from supple.mesh.embedding import embed
 from supple.mesh.filling.tetrahedralise import tetrahedralise
 from supple.rig.tets.bones import Bones, held_tets

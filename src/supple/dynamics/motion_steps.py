@@ -1,17 +1,115 @@
-"""A motion at every step of time: smooth for the simulation, and as its file has it for the eye."""
+"""Poses at every step of time: motions sampled at steps, and paths between two given poses."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from supple.arrays import Floats, Singles
-from supple.dynamics.between_poses import pose_before
 from supple.errors import SuppleError
+from supple.maths.rotations import exponential, from_matrix, inverse, logarithm, multiply, to_matrix
 from supple.rig.motion.frame_counts import SINGLE, whole_steps
 from supple.rig.motion.motion import LARGEST_MOTION, Motion
 from supple.rig.skin_transfer import SkinTransfer
+
+
+class PoseTrack:
+    """Path from each given pose and root to the next, for sub-steps on it.
+
+    A cubic from one to the next, whose slope at both ends is the second-order one-sided
+    difference of the last three given: so slopes agree where cubics meet, nothing waits for the
+    next pose, and accelerations have no spikes at the given poses, as they would with straight
+    lines. A root's rotation goes that way as a rotation vector from the last one given, which is
+    smooth about a steady axis and nearly so about a slowly changing one.
+
+    Parameters
+    ----------
+    pose, root
+        (s,), (4, 4): where it begins, at rest.
+    """
+
+    def __init__(self, pose: Floats, root: Floats) -> None:
+        self._pose, self._root = pose.copy(), root.copy()
+        self._turn = from_matrix(root[:3, :3])
+        self._moved = np.zeros(len(pose) + 6)
+        self._slope = np.zeros(len(pose) + 6)
+
+    @classmethod
+    def moving(cls, pose: Floats, root: Floats, next_pose: Floats, next_root: Floats) -> PoseTrack:
+        """Return a track at the second pose and root, come there steadily from the first."""
+        track = cls(pose, root)
+        for _ in track.towards(next_pose, next_root, 1):
+            pass
+        track._slope = track._moved
+        return track
+
+    @classmethod
+    def resumed(cls, pose: Floats, root: Floats, slopes: Floats) -> PoseTrack:
+        """Return a track at a pose and root that goes on as the one whose `slopes` these are."""
+        track = cls(pose, root)
+        track._moved, track._slope = slopes.copy()
+        return track
+
+    @property
+    def slopes(self) -> Floats:
+        """The last way, and the slope at its end, (2, s + 6): how it goes on from where it is."""
+        return np.stack([self._moved, self._slope])
+
+    def towards(self, pose: Floats, root: Floats, count: int) -> Iterator[tuple[Floats, Floats]]:
+        """Yield pose and root at `count` sub-steps, the last one those given, and move on there."""
+        turn, rotated = self._turn, np.zeros(3)
+        if not np.array_equal(root[:3, :3], self._root[:3, :3]):
+            turn = from_matrix(root[:3, :3])
+            rotated = logarithm(multiply(inverse(self._turn), turn))
+        moved = np.concatenate([pose - self._pose, root[:3, 3] - self._root[:3, 3], rotated])
+        slope = 1.5 * moved - 0.5 * self._moved
+        start = self._pose, self._root, self._turn, self._slope
+        self._pose, self._root, self._turn = pose.copy(), root.copy(), turn
+        self._moved, self._slope = moved, slope
+        for part in np.arange(1, count) / count:
+            yield _on_the_way(part, *start, moved, slope)
+        yield self._pose, self._root
+
+    def fork(self) -> PoseTrack:
+        """Return another track at the same place, that goes its own way."""
+        other = PoseTrack.__new__(PoseTrack)
+        other.__dict__.update(self.__dict__)  # arrays are replaced, never changed
+        return other
+
+
+def _on_the_way(
+    part: float,
+    pose: Floats,
+    root: Floats,
+    turn: Floats,
+    first_slope: Floats,
+    moved: Floats,
+    last_slope: Floats,
+) -> tuple[Floats, Floats]:
+    """Evaluate Hermite's cubic from 0 to `moved`."""
+    square, cube = part**2, part**3
+    way = (3 * square - 2 * cube) * moved
+    way += (cube - 2 * square + part) * first_slope + (cube - square) * last_slope
+    count = len(pose)
+    there = np.eye(4)
+    there[:3, :3] = to_matrix(multiply(turn, exponential(way[count + 3 :])))
+    there[:3, 3] = root[:3, 3] + way[count : count + 3]
+    return pose + way[:count], there
+
+
+def pose_before(motion: Motion, index: int) -> tuple[Floats, Floats] | None:
+    """Return pose and root one gap before a key, were the motion as fast as from it to the next.
+
+    None where the motion or its shot ends with that key.
+    """
+    if index + 1 >= motion.n_frames or index + 1 in motion.cuts:
+        return None
+    (here, ahead), root = motion.roots[index : index + 2], np.eye(4)
+    root[:3, :3] = here[:3, :3] @ ahead[:3, :3].T @ here[:3, :3]
+    root[:3, 3] = 2 * here[:3, 3] - ahead[:3, 3]
+    return 2 * motion.poses[index] - motion.poses[index + 1], root
 
 
 @dataclass(frozen=True, eq=False)

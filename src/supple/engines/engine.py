@@ -294,7 +294,7 @@ ENGINES: dict[str, Engine] = {
             "all tets, unreduced: takes minutes, and is the truth others are compared with",
             "character",
             model="supple.engines.full.model:FullModel",
-            builder="supple.engines.full.build:build",
+            builder="supple.engines.full.model:build",
             simulator="supple.engines.full.full_character:FullCharacterSimulator",
             bake_options=_QUICK,
             unreduced="full",

@@ -8,8 +8,7 @@ import numpy as np
 
 from supple.arrays import Floats
 from supple.checks import checked_count, checked_number
-from supple.dynamics.between_poses import pose_before
-from supple.dynamics.motion_steps import MotionSteps, even_motion
+from supple.dynamics.motion_steps import MotionSteps, even_motion, pose_before
 from supple.errors import SuppleError, warn
 from supple.maths.rotations import exponential, from_matrix, logarithm, to_matrix
 from supple.rig.motion.frame_counts import whole_steps

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from supple.arrays import Floats, Ints
-from supple.dynamics.between_poses import pose_before
+from supple.dynamics.motion_steps import pose_before
 from supple.engines.engine import engine_of
 from supple.errors import SolverError, warn
 from supple.linalg.blas import single_threaded

@@ -9,8 +9,8 @@ import pytest
 
 import supple
 from helpers.build_samples import bar_mesh, bar_options, bending_bar, held_end
-from supple.dynamics.between_poses import PoseTrack
 from supple.dynamics.integrators import StepStart, integrator_named
+from supple.dynamics.motion_steps import PoseTrack
 from supple.dynamics.root_frame import acting_gravity, checked_root, to_world
 from supple.elastic.body import ElasticBody
 from supple.elastic.equilibrium import static_equilibrium

@@ -9,8 +9,8 @@ import pytest
 
 from helpers.build_samples import bar_options, bending_bar, jointed_arm, mean_young, motion_of
 from supple.engines.common.model_file import packed_model
+from supple.engines.common.pose_selection import AUTO_POSES
 from supple.engines.pose_space.build.build import build
-from supple.engines.pose_space.build.pose_selection import AUTO_POSES
 from supple.engines.pose_space.build.sampled_poses import ENOUGH
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.errors import SuppleWarning

@@ -31,11 +31,11 @@ from helpers.model_samples import sample_fields
 from supple.anatomy.painted_material import interpolated_material
 from supple.elastic.material import Material
 from supple.engines.common.flesh_fields import embedding_table
+from supple.engines.common.pose_selection import AUTO_POSES
 from supple.engines.pose_space.build import reduction_setup, sampled_poses, training
-from supple.engines.pose_space.build.assessment import assess_pose
+from supple.engines.pose_space.build.aligned_poses import assess_pose
 from supple.engines.pose_space.build.build import build
 from supple.engines.pose_space.build.pose_basis import reduce_pose
-from supple.engines.pose_space.build.pose_selection import AUTO_POSES
 from supple.engines.pose_space.build.sampled_poses import SampledPoses
 from supple.engines.pose_space.build.training import is_thread_safe
 from supple.engines.pose_space.model.model import PoseSpaceModel

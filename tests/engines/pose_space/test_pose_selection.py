@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from supple.engines.pose_space.build.pose_selection import (
+from supple.engines.common.pose_selection import (
     AUTO_POSES,
     mid_poses,
     poses_from_frames,

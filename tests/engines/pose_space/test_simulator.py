@@ -18,7 +18,7 @@ from helpers.build_samples import stepped_model
 from helpers.dense_step import DenseStep
 from helpers.model_samples import sample_model
 from supple import PoseSpaceModel
-from supple.dynamics.between_poses import pose_before
+from supple.dynamics.motion_steps import pose_before
 from supple.dynamics.root_frame import acting_gravity, to_world
 from supple.engines.pose_space.runtime import RuntimeModel
 from supple.engines.pose_space.simulator import PoseSpaceSimulator

@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from supple.arrays import Floats, Singles
 from supple.checks import checked_number, checked_whole_numbers, shown
-from supple.dynamics.between_poses import PoseTrack
 from supple.dynamics.character_inputs import (
     Before,
     CharacterInputs,
@@ -21,7 +20,7 @@ from supple.dynamics.character_inputs import (
     checked_factors,
 )
 from supple.dynamics.implicit import StepReport
-from supple.dynamics.motion_steps import MotionSteps, motion_steps
+from supple.dynamics.motion_steps import MotionSteps, PoseTrack, motion_steps
 from supple.dynamics.root_frame import acting_gravity, checked_gravity_mode, to_world
 from supple.elastic.body import ElasticBody
 from supple.elastic.material import Material
@@ -60,7 +59,7 @@ class FullCharacterSimulator(FullBodySimulator, CharacterSimulator):
         Seconds from one pose to the next.
     substeps
         Steps of time in between. `run` takes the motion at them; `step` goes there on a smooth
-        way through the last poses, see `supple.dynamics.between_poses`.
+        way through the last poses, see `supple.dynamics.motion_steps`.
     integrator, newton, tolerance, psd, lumped
         As for `FullBodySimulator`.
     alpha, beta

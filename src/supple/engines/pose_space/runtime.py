@@ -5,12 +5,13 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from supple.arrays import Floats, Singles
+from supple.arrays import Floats, Ints, Singles
+from supple.compiled.simd import LANES
 from supple.elastic.body import ElasticBody
 from supple.elastic.densities.dispatch import material_number
 from supple.elastic.material import MATERIALS
@@ -19,16 +20,94 @@ from supple.engines.pose_space.elastic_force import ElasticTables
 from supple.engines.pose_space.inertia import InertialTables
 from supple.engines.pose_space.model.basis_rounding import packed_basis
 from supple.engines.pose_space.model.model import PoseSpaceModel
-from supple.engines.pose_space.region_blocks import (
-    basis_blocks,
-    block_columns,
-    group_by_regions,
-)
 from supple.engines.pose_space.rest_shape_rotations import frame_tables, no_frame_tables
 from supple.engines.pose_space.skin import SurfaceTables
 from supple.errors import SuppleError
 from supple.mesh.laplacian import hat_gradients
 from supple.rig.tets.character_placement import CharacterPlacement
+
+
+class RegionGroups(NamedTuple):
+    """Groups of points (tets, vertices) that the same regions reach, so that rows are dense blocks.
+
+    Attributes
+    ----------
+    first
+        (g + 1,) group k has the points first[k] to first[k + 1] of the new order.
+    width
+        (g,) columns of its block, padded.
+    start
+        (g + 1,) where its block begins in the flat array of all blocks.
+    columns
+        (g, widest) columns of the basis that the block's are; −1 for padding.
+    """
+
+    first: Ints
+    width: Ints
+    start: Ints
+    columns: Ints
+
+
+def group_by_regions(
+    met: NDArray[np.bool_], columns: Sequence[slice], rows: int
+) -> tuple[Ints, RegionGroups]:
+    """Order points so that those that meet the same regions stand together.
+
+    Parameters
+    ----------
+    met
+        (k, regions) whether a region reaches a point.
+    columns
+        Columns of each region.
+    rows
+        Number of basis rows of a point: 12 for a tet, 3 for a vertex.
+
+    Returns
+    -------
+    order, groups
+        (k,) the points in the new order, and where the groups begin. Points that nothing reaches
+        come last, in no group.
+    """
+    patterns, of_point = np.unique(met, axis=0, return_inverse=True)
+    kept = [p for p in range(len(patterns)) if patterns[p].any()]
+    members = [np.flatnonzero(of_point.reshape(-1) == p) for p in kept]
+    listed = [
+        np.concatenate(
+            [np.arange(c.start, c.stop) for c, on in zip(columns, patterns[p], strict=True) if on]
+        )
+        for p in kept
+    ]
+    width = np.array([-(-len(each) // LANES) * LANES for each in listed], np.int64)
+    table = np.full((len(kept), int(width.max(initial=0))), -1, np.int64)
+    for row, each in zip(table, listed, strict=True):
+        row[: len(each)] = each
+    counts = np.array([len(each) for each in members], np.int64)
+    first = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    start = np.concatenate([[0], np.cumsum(counts * width * rows)]).astype(np.int64)
+    rest = np.flatnonzero(~met.any(axis=1))
+    order = np.concatenate([*members, rest]).astype(np.int64)
+    return order, RegionGroups(first, width, start, table)
+
+
+def basis_blocks(groups: RegionGroups, dense: NDArray) -> NDArray:
+    """Return basis rows (m, k, rows, r), in the groups' order, as flat blocks (m, start[-1])."""
+    out = np.zeros((len(dense), int(groups.start[-1])), dense.dtype)
+    for g in range(len(groups.width)):
+        points = slice(groups.first[g], groups.first[g + 1])
+        columns = groups.columns[g, : groups.width[g]]
+        real = columns >= 0
+        block = np.zeros((*dense[:, points].shape[:3], len(columns)), dense.dtype)
+        block[..., real] = dense[:, points][..., columns[real]]
+        out[:, groups.start[g] : groups.start[g + 1]] = block.reshape(len(dense), -1)
+    return out
+
+
+def block_columns(groups: RegionGroups, values: NDArray) -> Singles:
+    """Return values of columns (m, r) as the groups have them, (m, Σ width); 0 for padding."""
+    listed = [row[:width] for row, width in zip(groups.columns, groups.width, strict=True)]
+    columns = np.concatenate([np.zeros(0, np.int64), *listed])
+    return np.where(columns >= 0, values[:, columns], 0).astype(np.float32)
+
 
 #: Displacements smaller than this part of the size are not drawn: some thousandths of a mm.
 UNSEEN = 2e-6

@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike
 
 from supple.arrays import Floats, Ints, Singles
 from supple.checks import checked_number, checked_whole_numbers, owned_array, shown
-from supple.dynamics.between_poses import PoseTrack
 from supple.dynamics.character_inputs import (
     Before,
     CharacterInputs,
@@ -22,6 +21,7 @@ from supple.dynamics.character_inputs import (
 )
 from supple.dynamics.friction import checked_friction
 from supple.dynamics.integrators import compiled_integrator
+from supple.dynamics.motion_steps import PoseTrack
 from supple.dynamics.root_frame import acting_gravity, checked_gravity_mode
 from supple.engines.common.simulator import CharacterSimulator
 from supple.engines.common.stage_history import (

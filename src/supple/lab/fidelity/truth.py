@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from supple.arrays import Singles
-from supple.dynamics.between_poses import pose_before
+from supple.dynamics.motion_steps import pose_before
 from supple.dynamics.root_frame import to_world
 from supple.engines.common.flesh_fields import FleshFields
 from supple.engines.engine import CharacterEngine, Engine, engine_named

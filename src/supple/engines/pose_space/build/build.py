@@ -13,15 +13,15 @@ from numpy.typing import ArrayLike
 from supple.checks import shown
 from supple.elastic.body import ElasticBody
 from supple.elastic.material import Material
-from supple.engines.pose_space.alignment import VARIANTS, Variant
-from supple.engines.pose_space.build.fitted_flesh import (
+from supple.engines.common.fitted_flesh import (
     FittedFlesh,
     FleshOptions,
     check_character,
     check_positive,
     is_whole,
 )
-from supple.engines.pose_space.build.pose_selection import Poses
+from supple.engines.common.pose_selection import Poses
+from supple.engines.pose_space.alignment import VARIANTS, Variant
 from supple.engines.pose_space.build.reduction_setup import (
     Basis,
     ReductionSetup,

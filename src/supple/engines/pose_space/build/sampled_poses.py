@@ -12,15 +12,20 @@ import numpy as np
 from supple.anatomy.painted_material import interpolated_material
 from supple.arrays import Floats
 from supple.elastic.material import Material
+from supple.engines.common.pose_selection import mid_poses
 from supple.engines.pose_space.alignment import Variant
-from supple.engines.pose_space.build.aligned_poses import AlignedPoses, align_poses
-from supple.engines.pose_space.build.assessment import Assessment, assess_pose, check_independent
+from supple.engines.pose_space.build.aligned_poses import (
+    AlignedPoses,
+    Assessment,
+    align_poses,
+    assess_pose,
+    check_independent,
+)
 from supple.engines.pose_space.build.pose_basis import (
     PoseModel,
     PoseTask,
     reduce_pose,
 )
-from supple.engines.pose_space.build.pose_selection import mid_poses
 from supple.engines.pose_space.build.reduction_setup import ReductionSetup
 from supple.engines.pose_space.build.shaken_pose import (
     MotionTask,

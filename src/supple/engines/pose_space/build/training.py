@@ -9,7 +9,7 @@ import numpy as np
 
 from supple.anatomy.painted_material import interpolated_material
 from supple.arrays import Floats
-from supple.engines.pose_space.build.assessment import split_basis
+from supple.engines.pose_space.build.aligned_poses import split_basis
 from supple.engines.pose_space.build.sampled_poses import Midpoint, SampledPoses
 from supple.engines.pose_space.interpolation import column_scales
 from supple.engines.pose_space.model.model import PoseSpaceModel, packed_products

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple.arrays import Floats, Ints, Singles
-from supple.engines.pose_space.region_blocks import group_by_regions
-from supple.engines.pose_space.runtime import RuntimeModel
+from supple.engines.pose_space.runtime import RuntimeModel, group_by_regions
 
 Shorts = NDArray[np.int32]
 

@@ -21,7 +21,7 @@ from supple.engines.pose_space.contact.contact_tables import (
     ContactScratch,
     ContactTables,
 )
-from supple.engines.pose_space.contact.obstacles_in_root_frame import turned_back
+from supple.engines.pose_space.contact.obstacle_detection import turned_back
 from supple.linalg.blas import NO, YES, gemm
 from supple.linalg.upper_triangle import symmetric_times
 

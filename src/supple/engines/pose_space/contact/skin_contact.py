@@ -8,13 +8,13 @@ from supple.arrays import Floats, Ints, Singles
 from supple.checks import numbers
 from supple.engines.pose_space.contact.contact_tables import ContactScratch, contact_tables
 from supple.engines.pose_space.contact.obstacle_detection import (
+    SeenObstacles,
     list_contacts,
     longest_displacement,
     mark_near,
     predict,
     write_depths,
 )
-from supple.engines.pose_space.contact.obstacles_in_root_frame import SeenObstacles
 from supple.engines.pose_space.contact.penalty import add_contacts
 from supple.engines.pose_space.runtime import RuntimeModel
 from supple.engines.pose_space.skin import carry_skin, displace_carriers, turn_carriers

@@ -16,8 +16,12 @@ from supple.arrays import Floats
 from supple.elastic.body import ElasticBody
 from supple.elastic.material import Material
 from supple.engines.pose_space.alignment import subspace_angles
-from supple.engines.pose_space.build.aligned_poses import AlignedPoses, align_poses
-from supple.engines.pose_space.build.assessment import FREQUENCIES, split_basis
+from supple.engines.pose_space.build.aligned_poses import (
+    FREQUENCIES,
+    AlignedPoses,
+    align_poses,
+    split_basis,
+)
 from supple.engines.pose_space.build.pose_basis import PoseModel, reduce_pose
 from supple.engines.pose_space.build.reduction_setup import ReductionSetup, choose_regions
 from supple.engines.pose_space.interpolation import (

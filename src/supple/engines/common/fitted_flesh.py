@@ -17,7 +17,7 @@ from supple.anatomy.painted_material import pose_materials
 from supple.arrays import Floats
 from supple.checks import checked_number, shown
 from supple.elastic.material import Material
-from supple.engines.pose_space.build.pose_selection import Poses, resolve_poses
+from supple.engines.common.pose_selection import Poses, resolve_poses
 from supple.errors import SuppleError
 from supple.mesh.tets import TetMesh
 from supple.mesh.topology import counted
