@@ -12,9 +12,8 @@ import pytest
 from supple.cli.main import main
 from supple.errors import SuppleError
 from supple.lab.bench.soft_skeleton import flesh_growth, soft_bench
-from supple.lab.bench.soft_skeleton.soft_bench import KEYS, split_of, table
+from supple.lab.bench.soft_skeleton.soft_bench import KEYS, ClockedRun, split_of, table
 from supple.lab.bench.soft_skeleton.soft_cases import CASES, checked_cases, pressed, untouched
-from supple.lab.bench.soft_skeleton.step_clock import ClockedRun
 from supple.lab.reproduce.tapia2021.soft_bodies import model_of
 
 

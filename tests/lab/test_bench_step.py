@@ -22,9 +22,8 @@ from supple.app.processes import with_cores
 from supple.cli.main import main
 from supple.engines.pose_space.build.build import build
 from supple.errors import SuppleError
-from supple.lab.bench import build_bench
-from supple.lab.bench.growth_bench import scaled_modes
-from supple.lab.bench.growth_bench import table as growth_table
+from supple.lab.bench import scaling_bench
+from supple.lab.bench.scaling_bench import scaled_modes, steps_table
 from supple.lab.bench.step_bench import KEYS, checked_scenes
 from supple.lab.bench.step_bench import table as step_table
 from supple.lab.bench.timing import (
@@ -32,8 +31,8 @@ from supple.lab.bench.timing import (
     WARM_UP,
     back_and_forth,
     motion_of,
+    reversing_times,
     time_steps,
-    turning_times,
 )
 from supple.saving import write_whole
 
@@ -97,7 +96,7 @@ def test_tables_for_people_show_every_scene_and_a_dash_for_what_is_not_known(
         assert word in shown
     step_table([bar_row | {"limited_steps": {"acceleration": 12}}])
     assert "12 acceleration" in capsys.readouterr().out
-    growth_table(
+    steps_table(
         {
             "scene": "bar",
             "modes": [{"modes": 8, "reduced_ms": 0.1, "step_ms": 0.2, "paper_ms": None}],
@@ -146,7 +145,7 @@ def test_a_model_that_cannot_be_read_is_one_line_though_another_process_reads_it
 def test_builds_are_measured_by_stages_and_their_growth_is_a_power_of_tets(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    row = build_bench._row("x", 1200, (4,))
+    row = scaling_bench.build_row("x", 1200, (4,))
     assert row["modes"] == 4
     assert abs(row["tets"] / 1200 - 1) < 0.2
     assert {"tets", "modes", "elastic cubature"} <= set(row["stages"])
@@ -155,14 +154,14 @@ def test_builds_are_measured_by_stages_and_their_growth_is_a_power_of_tets(
     def measured(cores: None, function: object, scene: str, tets: int, modes: object) -> Any:
         return row | {"tets": tets, "processor_s": tets**1.25 / 1e4}
 
-    monkeypatch.setattr(build_bench, "with_cores", measured)
-    figures = build_bench.measure([1_000, 8_000], modes=4, scene="x", quiet=True)
+    monkeypatch.setattr(scaling_bench, "with_cores", measured)
+    figures = scaling_bench.measure_builds([1_000, 8_000], modes=4, scene="x", quiet=True)
     assert figures["exponent"] == pytest.approx(1.25)
-    build_bench.table(figures | {"builds": [*figures["builds"], row | {"peak_mb": None}]})
+    scaling_bench.builds_table(figures | {"builds": [*figures["builds"], row | {"peak_mb": None}]})
     shown = capsys.readouterr().out
     for word in ("x: builds", "elastic cubature", "1,000", "8,000", "–", "power 1.25"):
         assert word in shown
-    assert build_bench.measure([1_000], modes=4, scene="x", quiet=True)["exponent"] is None
+    assert scaling_bench.measure_builds([1_000], modes=4, scene="x", quiet=True)["exponent"] is None
 
 
 def test_wrong_usage_of_bench_exits_with_two() -> None:
@@ -220,7 +219,7 @@ def test_every_pose_is_stepped_once_after_warming_up_and_cold_steps_do_not_count
 
 @pytest.mark.parametrize("duration", [0.2, 1.0, 7.5])
 def test_going_back_and_forth_never_jumps_nor_turns_at_once(duration: float) -> None:
-    times = turning_times(duration, 3000, 90.0)
+    times = reversing_times(duration, 3000, 90.0)
     speed = np.diff(times) * 90
     assert times.min() >= 0
     assert times[0] == 0

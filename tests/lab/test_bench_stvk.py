@@ -16,7 +16,7 @@ from supple.errors import SuppleError
 from supple.lab.bench import stvk_bench as bench_stvk
 from supple.lab.bench import stvk_bench as bench_stvk_steps
 from supple.lab.bench import stvk_growth as bench_stvk_growth
-from supple.lab.bench.bench_runs import exponent
+from supple.lab.bench.case_runner import exponent
 from supple.lab.bench.stvk_bench import KEYS, Case, packed_shape, table
 from supple.lab.bench.stvk_growth import smooth_basis
 from supple.lab.bench.timing import processor_time, timed
@@ -130,7 +130,9 @@ def test_growth_is_drawn_and_written_beside(
     )
     assert set(lengths) == {20}
     assert path.read_bytes()[:4] == b"\x89PNG"
-    assert json.loads(path.with_suffix(".json").read_text()) == figures
+    written = json.loads(path.with_suffix(".json").read_text())
+    assert {key: written[key] for key in figures} == figures
+    assert written["complete"]
     assert [row["modes"] for row in figures["modes"]] == [3, 6]
     for kind in ("tets", "voxels"):
         found = [row["elements"] for row in figures[kind]]

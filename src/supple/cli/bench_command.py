@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
@@ -14,7 +14,7 @@ from supple.cli.common_options import DISPLAY, Display, Flag, Numbers, Shown
 from supple.engines.engine import FIRST_ENGINE
 from supple.errors import SuppleError
 
-#: Names of what else is measured.
+#: Names of the other benches.
 COMMANDS = (
     "builds",
     "growth",
@@ -33,22 +33,22 @@ class BudgetWords:
     """Options of `--budget`."""
 
     motion: str | None = None
-    """With --budget: a motion of each character; by default the one that supple bake picks."""
+    """With --budget: name of a motion of each character; by default that of supple bake."""
     seconds: float | None = None
-    """With --budget: seconds from its start that are played, 1 by default."""
+    """With --budget: duration from the motion's start in s, 1 by default."""
     tets: int | None = None
-    """With --budget: tets in place of those that supple bake makes."""
+    """With --budget: number of tets; by default that of supple bake."""
     modes: int | None = None
-    """With --budget: modes in place of those of supple bake."""
+    """With --budget: number of modes; by default that of supple bake."""
     poses: int | None = None
-    """With --budget: most poses in place of those of supple bake."""
+    """With --budget: maximum number of poses; by default that of supple bake."""
     cubature: int | None = None
     """With --budget: cubature tets for each mode, 3 by default."""
     picture: Path | None = None
-    """With --budget: a .png file to draw the parts into."""
+    """With --budget: a .png file for a picture of the parts."""
 
     def refuse(self) -> None:
-        """Refuse options that mean nothing without --budget."""
+        """Raise a `SuppleError` for options that need --budget."""
         for name, value in vars(self).items():
             if value is not None:
                 raise SuppleError(f"--{name} is for supple bench --budget")
@@ -78,88 +78,87 @@ def step(
     Parameters
     ----------
     scenes
-        Any of arm, x, bear and gorilla; by default all. Their models are built once and kept.
-        With --budget files of characters, too.
+        Any of arm, x, bear and gorilla; by default all. Their models are built once and cached.
+        With --budget also files of characters.
     model
-        A .supple file of your own to time instead.
+        A .supple file to time instead.
     steps
-        How many steps of its motion to time.
+        Number of steps of the motion.
     fidelity
         Also compare with the unreduced simulation; takes minutes a scene.
     parts
-        Instead, time the parts of a pose-space step, beside what this machine could do.
+        Instead, time the parts of a pose-space step, beside the machine's limits.
     steady
-        Instead, take so many steps, and count those that are late beside equal loops of arithmetic.
+        Instead, take this many steps and count late ones, beside equal loops of arithmetic.
     budget
-        Instead, split the error of characters as supple bake makes them into its parts: time step,
-        basis, cubature, limits and others. Takes minutes a character; a run that was ended goes on
-        where it was.
+        Instead, split the error of characters, baked as supple bake does, into its parts: time
+        step, basis, cubature, limits and others. Takes minutes a character; an interrupted run
+        resumes.
     """
-    asked = {"--parts": parts, "--steady": steady is not None, "--budget": budget}
-    asked |= {"--fidelity": fidelity, "--model": budget and model is not None}
-    both = [name for name, given in asked.items() if given]
+    exclusive = {"--parts": parts, "--steady": steady is not None, "--budget": budget}
+    exclusive |= {"--fidelity": fidelity, "--model": budget and model is not None}
+    both = [name for name, present in exclusive.items() if present]
     if len(both) > 1:
         raise SuppleError(f"{both[0]} and {both[1]}; give one or the other")
     if budget:
         _budget(scenes, engine, splitting, display)
         return
     splitting.refuse()
-    if parts or steady is not None:
-        _steps_in_detail(scenes, engine, model, steps, steady, display)
-        return
-    from supple.engines.engine import engine_named
-    from supple.lab.bench.step_bench import measure, table
-    from supple.scenes.characters.character_scene import SCENES
+    common: dict[str, Any] = {"model": model, "quiet": display.silent}
+    if steady is not None:
+        from supple.lab.bench import steady_bench
 
-    if "free" in engine_named(engine, "character").build_options:
-        if fidelity:
-            raise SuppleError(f"--fidelity is for pose-space; supple bench {engine} has its own")
-        rig_space(*scenes, model=model, steps=steps, display=display)
-        return
-    if engine == "soft-skeleton":
-        if fidelity:
-            raise SuppleError(f"--fidelity is for pose-space; supple bench {engine} has its own")
-        soft_skeleton(*scenes, model=model, steps=steps, display=display)
-        return
-    for name in scenes:  # a misspelt command is taken for a scene
-        near = get_close_matches(name, COMMANDS, 1)
-        if near and not get_close_matches(name, SCENES, 1, 0.5):
-            raise SuppleError(f'no scene "{name}"; did you mean supple bench {near[0]}?')
-    rows = measure(
-        scenes, engine=engine, model=model, steps=steps, fidelity=fidelity, quiet=display.silent
-    )
-    display.show(rows, table)
+        rows = steady_bench.measure(scenes, engine=engine, steps=steady, **common)
+        display.show(rows, steady_bench.table)
+    elif parts:
+        from supple.lab.bench import step_parts
+
+        _check_engine("--parts", engine)
+        rows = step_parts.measure(scenes, steps=steps, **common)
+        display.show(rows, step_parts.table)
+    else:
+        _steps(scenes, engine, model, steps, fidelity, display)
 
 
-def _steps_in_detail(
+def _steps(
     scenes: tuple[str, ...],
     engine: str,
     model: Path | None,
     steps: int,
-    steady: int | None,
+    fidelity: bool,
     display: Display,
 ) -> None:
-    """Show the parts of steps or, with `steady`, how even they are."""
-    from supple.lab.bench import steady_bench, step_parts
+    """Time steps; engines with their own bench have their own cases."""
+    from supple.engines.engine import engine_named
+    from supple.lab.bench import step_bench
+    from supple.scenes.characters.character_scene import SCENES
 
-    if steady is not None:
-        rows = steady_bench.measure(
-            scenes, engine=engine, model=model, steps=steady, quiet=display.silent
-        )
-        display.show(rows, steady_bench.table)
+    free = "free" in engine_named(engine, "character").build_options
+    if free or engine == "soft-skeleton":
+        if fidelity:
+            raise SuppleError(f"--fidelity is for pose-space; supple bench {engine} has its own")
+        command = rig_space if free else soft_skeleton
+        command(*scenes, model=model, steps=steps, display=display)
         return
+    for name in scenes:  # a misspelt command looks like a scene
+        near = get_close_matches(name, COMMANDS, 1)
+        if near and not get_close_matches(name, SCENES, 1, 0.5):
+            raise SuppleError(f'no scene "{name}"; did you mean supple bench {near[0]}?')
+    options = {"engine": engine, "model": model, "steps": steps, "fidelity": fidelity}
+    rows = step_bench.measure(scenes, **options, quiet=display.silent)
+    display.show(rows, step_bench.table)
+
+
+def _check_engine(option: str, engine: str) -> None:
     if engine != FIRST_ENGINE:
-        raise SuppleError(f"--parts is for {FIRST_ENGINE}, not {engine}")
-    rows = step_parts.measure(scenes, model=model, steps=steps, quiet=display.silent)
-    display.show(rows, step_parts.table)
+        raise SuppleError(f"{option} is for {FIRST_ENGINE}, not {engine}")
 
 
-def _budget(given: tuple[str, ...], engine: str, words: BudgetWords, display: Display) -> None:
+def _budget(sources: tuple[str, ...], engine: str, words: BudgetWords, display: Display) -> None:
     from supple.lab.bench import budget_bench
 
-    if engine != FIRST_ENGINE:
-        raise SuppleError(f"--budget is for {FIRST_ENGINE}, not {engine}")
-    told = budget_bench.BudgetOptions(
+    _check_engine("--budget", engine)
+    options = budget_bench.BudgetOptions(
         motion=words.motion,
         seconds=1.0 if words.seconds is None else words.seconds,
         tets=words.tets,
@@ -167,11 +166,15 @@ def _budget(given: tuple[str, ...], engine: str, words: BudgetWords, display: Di
         most_poses=words.poses,
         cubature=words.cubature,
     )
-    rows = budget_bench.measure(given, told, picture=words.picture, quiet=display.silent)
+    rows = budget_bench.measure(sources, options, picture=words.picture, quiet=display.silent)
     display.show(rows, budget_bench.table)
+    _check_failures(rows, "have no budget")
+
+
+def _check_failures(rows: list[dict[str, Any]], words: str) -> None:
     failed = [f"{row['character']} ({row['failed']})" for row in rows if "failed" in row]
     if failed:
-        raise SuppleError(f"{len(failed)} of {len(rows)} have no budget: {'; '.join(failed)}")
+        raise SuppleError(f"{len(failed)} of {len(rows)} {words}: {'; '.join(failed)}")
 
 
 @bench.command
@@ -193,15 +196,14 @@ def growth(
     scene
         Another character: arm, x or bear.
     """
-    from supple.lab.bench.growth_bench import MODES, SIZES, measure, table
+    from supple.lab.bench import scaling_bench
 
-    for name, given in (("--modes", modes), ("--tets", tets)):
-        if given == []:
-            raise SuppleError(f"{name} needs one or more numbers")
-    # Asking for one of the two is not asking for the other.
-    counts = MODES if modes is None and tets is None else modes or ()
-    sizes = SIZES if modes is None and tets is None else tets or ()
-    display.show(measure(counts, sizes, scene=scene, quiet=display.silent), table)
+    # Either option switches the defaults of both off.
+    both = modes is None and tets is None
+    counts = scaling_bench.MODES if both else _sizes(modes, "--modes 100 50") or ()
+    sizes = scaling_bench.SIZES if both else _sizes(tets, "--tets 16000 32000") or ()
+    figures = scaling_bench.measure_steps(counts, sizes, scene=scene, quiet=display.silent)
+    display.show(figures, scaling_bench.steps_table)
 
 
 @bench.command
@@ -212,22 +214,22 @@ def builds(
     scene: str = "gorilla",
     display: Shown = DISPLAY,
 ) -> None:
-    """Build the gorilla with more and more tets: processor time by stages, memory, errors.
+    """Build the gorilla with several numbers of tets: processor time of stages, memory, errors.
 
     Parameters
     ----------
     tets
         Mesh sizes; by default 16,000, 32,000 and 64,000.
     modes
-        Number of modes in all; the scene's own by default.
+        Number of modes in all; the scene's by default.
     scene
         Another character: arm, x or bear.
     """
-    from supple.lab.bench.build_bench import SIZES, measure, table
+    from supple.lab.bench import scaling_bench
 
-    sizes = _sizes(tets, "--tets 16000 64000") or SIZES
-    figures = measure(sizes, modes=modes, scene=scene, quiet=display.silent)
-    display.show(figures, table)
+    sizes = _sizes(tets, "--tets 16000 64000") or scaling_bench.BUILD_SIZES
+    figures = scaling_bench.measure_builds(sizes, modes=modes, scene=scene, quiet=display.silent)
+    display.show(figures, scaling_bench.builds_table)
 
 
 @bench.command
@@ -268,16 +270,36 @@ def reduction(*, tets: Numbers = None, display: Shown = DISPLAY) -> None:
     tets
         Mesh sizes; by default 16,000, 32,000, 64,000 and 128,000.
     """
-    from supple.lab.bench.reduction_bench import DEFAULT_SIZES, measure, table
+    from supple.lab.bench import scaling_bench
 
-    sizes = _sizes(tets, "--tets 16000 32000") or DEFAULT_SIZES
-    display.show(measure(sizes, quiet=display.silent), table)
+    sizes = _sizes(tets, "--tets 16000 32000") or scaling_bench.SIZES
+    figures = scaling_bench.measure_reduction(sizes, quiet=display.silent)
+    display.show(figures, scaling_bench.reduction_table)
 
 
-def _sizes(tets: list[int] | None, example: str) -> list[int] | None:
-    if tets == []:
-        raise SuppleError(f"--tets needs one or more numbers, such as {example}")
-    return tets
+def _sizes(numbers: list[int] | None, example: str) -> list[int] | None:
+    if numbers == []:
+        raise SuppleError(f"{example.split()[0]} needs one or more numbers, such as {example}")
+    return numbers
+
+
+def _cases_or_growth(
+    modules: tuple[Any, Any],
+    cases: tuple[str, ...],
+    steps: int | None,
+    growth: Path | None,
+    display: Display,
+    **options: Path | None,
+) -> None:
+    """Measure cases with the first module, or growth with the second."""
+    module = modules[growth is not None]
+    settings = {"steps": module.STEPS if steps is None else steps, "quiet": display.silent}
+    if growth is None:
+        display.show(module.measure(cases, **settings, **options), module.table)
+    elif cases or any(options.values()):
+        raise SuppleError("--growth has cases of its own; leave others out")
+    else:
+        display.show(module.measure(growth, **settings), module.table)
 
 
 @bench.command
@@ -294,23 +316,14 @@ def stvk(
     cases
         Any of spoon, bridge, tower, heart, beam15, beam30, beam60 and beam100k; by default all.
     steps
-        How many steps a run has; 3,000 by default, fewer for --growth.
+        Number of steps of a run; 3,000 by default, fewer for --growth.
     growth
-        Instead, draw how times grow with modes and elements into this .png file; the figures go
-        into a .json file beside it.
+        Instead, draw times over modes and elements into this .png file; the figures go into a
+        .json file beside it. An interrupted run resumes.
     """
     from supple.lab.bench import stvk_bench, stvk_growth
 
-    if growth is None:
-        asked = stvk_bench.STEPS if steps is None else steps
-        rows = stvk_bench.measure(cases, steps=asked, quiet=display.silent)
-        display.show(rows, stvk_bench.table)
-    elif cases:
-        raise SuppleError(f'--growth has cases of its own; leave "{cases[0]}" out')
-    else:
-        asked = stvk_growth.STEPS if steps is None else steps
-        figures = stvk_growth.measure(growth, steps=asked, quiet=display.silent)
-        display.show(figures, stvk_growth.table)
+    _cases_or_growth((stvk_bench, stvk_growth), cases, steps, growth, display)
 
 
 @bench.command(name="rig-space")
@@ -321,7 +334,7 @@ def rig_space(
     growth: Path | None = None,
     display: Shown = DISPLAY,
 ) -> None:
-    """Time steps of free parameters on one core, beside rig-space physics as hahn2013 has it.
+    """Time steps of free parameters on one core, beside rig-space physics as in hahn2013.
 
     Parameters
     ----------
@@ -329,25 +342,16 @@ def rig_space(
         Any of trunk (13 parameters of a wire), belly (36 shapes), shapes (174), or a scene with
         free parameters, SCENE:GROUP for some of them; by default all.
     model
-        A .supple file of your own with free parameters to time instead.
+        A .supple file with free parameters to time instead.
     steps
-        How many steps of its motion to time; 1,000 by default, fewer for --growth.
+        Number of steps of a motion; 1,000 by default, fewer for --growth.
     growth
-        Instead, draw how times grow with parameters and tets into this .png file; the figures go
-        into a .json file beside it. A run that was ended goes on where it was.
+        Instead, draw times over parameters and tets into this .png file; the figures go into a
+        .json file beside it. An interrupted run resumes.
     """
     from supple.lab.bench.rig_space import free_growth, rsp_bench
 
-    if growth is None:
-        asked = rsp_bench.STEPS if steps is None else steps
-        rows = rsp_bench.measure(cases, model=model, steps=asked, quiet=display.silent)
-        display.show(rows, rsp_bench.table)
-    elif cases or model is not None:
-        raise SuppleError("--growth has cases of its own; leave others out")
-    else:
-        asked = free_growth.STEPS if steps is None else steps
-        figures = free_growth.measure(growth, steps=asked, quiet=display.silent)
-        display.show(figures, free_growth.table)
+    _cases_or_growth((rsp_bench, free_growth), cases, steps, growth, display, model=model)
 
 
 @bench.command(name="soft-skeleton")
@@ -358,44 +362,34 @@ def soft_skeleton(
     growth: Path | None = None,
     display: Shown = DISPLAY,
 ) -> None:
-    """Time steps of bodies that touch things on one core, beside all of their tets.
+    """Time steps of bodies in contact on one core, beside the unreduced flesh.
 
     Parameters
     ----------
     cases
-        Any of hand (87 handles), body (82) and many (176), which are our own, or files of bodies
-        and characters, such as body.npz; by default the former.
+        Any of the built-in hand (87 handles), body (82) and many (176), or files of bodies and
+        characters, such as body.npz; by default the built-in ones.
     model
         A .supple file of a soft skeleton to time instead.
     steps
-        How many steps to time, with contact and without; 600 by default, fewer for --growth.
+        Number of steps with contact, and without; 600 by default, fewer for --growth.
     growth
-        Instead, draw how times grow with handles, cubature and contacts into this .png file; the
-        figures go into a .json file beside it. A run that was ended goes on where it was.
+        Instead, draw times over handles, cubature tets and contacts into this .png file; the
+        figures go into a .json file beside it. An interrupted run resumes.
     """
     from supple.lab.bench.soft_skeleton import flesh_growth, soft_bench
 
-    if growth is None:
-        asked = soft_bench.STEPS if steps is None else steps
-        rows = soft_bench.measure(cases, model=model, steps=asked, quiet=display.silent)
-        display.show(rows, soft_bench.table)
-    elif cases or model is not None:
-        raise SuppleError("--growth has cases of its own; leave others out")
-    else:
-        asked = flesh_growth.STEPS if steps is None else steps
-        figures = flesh_growth.measure(growth, steps=asked, quiet=display.silent)
-        display.show(figures, flesh_growth.table)
+    _cases_or_growth((soft_bench, flesh_growth), cases, steps, growth, display, model=model)
 
 
 @bench.command
 def bake(*files: str, markdown: Flag = False, display: Shown = DISPLAY) -> None:
-    """Bake characters with defaults, and say how large they are and how long it takes.
+    """Bake characters with defaults; print sizes, times and errors.
 
     Parameters
     ----------
     files
-        Characters, as for supple bake; by default the built-in ones. What is written is thrown
-        away.
+        Characters, as for supple bake; by default the built-in ones. Baked files are removed.
     markdown
         Print the table as Markdown.
     """
@@ -406,6 +400,4 @@ def bake(*files: str, markdown: Flag = False, display: Shown = DISPLAY) -> None:
         print(bake_bench.markdown(rows), end="")
     else:
         display.show(rows, bake_bench.table)
-    failed = [f"{row['character']} ({row['failed']})" for row in rows if "failed" in row]
-    if failed:
-        raise SuppleError(f"{len(failed)} of {len(rows)} could not be baked: {'; '.join(failed)}")
+    _check_failures(rows, "could not be baked")

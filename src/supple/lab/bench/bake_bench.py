@@ -5,66 +5,61 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from supple.app.baking import run_bake
-from supple.app.progress_bar import first_use_message, progress_bar
 from supple.errors import SuppleError
+from supple.lab.bench.case_runner import Cells, Row, cell_text, print_rows, run_cases
 from supple.scenes.characters.character_scene import PAPERS
 
-#: Figures of a row, what they are called, and how they are written.
-COLUMNS = (
-    ("character", "character", "{}"),
-    ("motion", "motion", "{}"),
-    ("seconds", "seconds", "{:.1f}"),
-    ("vertices", "vertices", "{:,}"),
-    ("size", "size m", "{:.3g}"),
-    ("tets", "tets", "{:,}"),
-    ("poses", "poses", "{}"),
-    ("modes", "modes", "{}"),
-    ("stiffness", "firmer ×", "{:g}"),
-    ("build_s", "build s", "{:.1f}"),
-    ("step_ms", "ms a step", "{:.2f}"),
-    ("simulate_s", "simulate s", "{:.1f}"),
-    ("bake_s", "bake s", "{:.1f}"),
-    ("shapes", "shapes", "{}"),
-    ("error_percent", "error %", "{:.2f}"),
-    ("file_mb", "file MB", "{:.1f}"),
-)
+COLUMNS: Cells = {
+    "character": ("character", ""),
+    "motion": ("motion", ""),
+    "seconds": ("seconds", ".1f"),
+    "vertices": ("vertices", ","),
+    "size m": ("size", ".3g"),
+    "tets": ("tets", ","),
+    "poses": ("poses", ""),
+    "modes": ("modes", ""),
+    "firmer ×": ("stiffness", "g"),
+    "build s": ("build_s", ".1f"),
+    "ms a step": ("step_ms", ".2f"),
+    "simulate s": ("simulate_s", ".1f"),
+    "bake s": ("bake_s", ".1f"),
+    "shapes": ("shapes", ""),
+    "error %": ("error_percent", ".2f"),
+    "file MB": ("file_mb", ".1f"),
+}
 
 
-def measure(files: Sequence[str] = (), *, quiet: bool = False) -> list[dict[str, Any]]:
+def measure(files: Sequence[str] = (), *, quiet: bool = False) -> list[Row]:
     """Bake each file, or the built-in characters, and return a row of figures for each.
 
-    Models are built anew, whatever is kept; nothing that is written stays. A file that cannot be
-    baked has a row that says why as ``failed``.
+    The cache is not used, and the written files are removed. The row of a file that cannot be
+    baked has the error as ``failed``.
     """
-    given = list(files) or list(PAPERS["xu2016"])
-    first_use_message(quiet)
-    rows = []
-    with TemporaryDirectory() as folder, progress_bar(quiet) as progress:
-        task = progress.add_task("baking", total=len(given))
-        for number, each in enumerate(given):
-            progress.update(task, description=_name(each))
-            target = Path(folder) / f"{number}.glb"
-            with _own_cache(Path(folder) / f"cache{number}"):
-                rows.append(_row(each, target))
-            target.unlink(missing_ok=True)
-            progress.advance(task)
-    return rows
+    sources = list(files) or list(PAPERS["xu2016"])
+    with TemporaryDirectory() as folder:
+        return run_cases(
+            [
+                (_name(source), partial(_row, source, Path(folder), number))
+                for number, source in enumerate(sources)
+            ],
+            quiet=quiet,
+        )
 
 
-def _name(given: str) -> str:
-    """Return the name of a character's file, or of its folder where the file's says nothing."""
-    file = Path(given)
+def _name(source: str) -> str:
+    """Return the name of a character's file, or of its folder for a file ``skeleton_rig``."""
+    file = Path(source)
     return file.parent.name if file.stem == "skeleton_rig" and file.parent.name else file.stem
 
 
 @contextmanager
-def _own_cache(folder: Path) -> Iterator[None]:
-    """Use an empty cache in place of the user's."""
+def _empty_cache(folder: Path) -> Iterator[None]:
+    """Use an empty folder as cache."""
     before = os.environ.get("SUPPLE_CACHE")
     os.environ["SUPPLE_CACHE"] = str(folder)
     try:
@@ -75,47 +70,39 @@ def _own_cache(folder: Path) -> Iterator[None]:
             os.environ["SUPPLE_CACHE"] = before
 
 
-def _row(given: str, target: Path) -> dict[str, Any]:
-    row: dict[str, Any] = {"character": _name(given)}
+def _row(source: str, folder: Path, number: int) -> Row:
+    row: Row = {"character": _name(source)}
+    target = folder / f"{number}.glb"
     try:
-        found = run_bake(given, target, quiet=True)
+        with _empty_cache(folder / f"cache{number}"):
+            figures = run_bake(source, target, quiet=True)
     except SuppleError as error:
         return row | {"failed": str(error)}
+    finally:
+        target.unlink(missing_ok=True)
     same = (
         "motion vertices size tets poses modes stiffness build_s step_ms simulate_s bake_s shapes"
     )
-    row |= {name: found[name] for name in (*same.split(), "limits")}
-    row["seconds"] = round((found["frames"] - 1) / found["rate"], 3)
-    row["error_percent"] = round(100 * found["error"], 4)
-    row["file_mb"] = round(found["bytes"] / 1e6, 3)
+    row |= {name: figures[name] for name in (*same.split(), "limits")}
+    row["seconds"] = round((figures["frames"] - 1) / figures["rate"], 3)
+    row["error_percent"] = round(100 * figures["error"], 4)
+    row["file_mb"] = round(figures["bytes"] / 1e6, 3)
     return row
 
 
-def _cells(row: dict[str, Any]) -> list[str]:
-    return [how.format(row[name]) if name in row else "–" for name, _, how in COLUMNS]
-
-
-def table(rows: Sequence[dict[str, Any]]) -> None:
-    """Print the rows for people."""
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
-    shown = Table(title="Baked with defaults")
-    for name, heading, _ in COLUMNS:
-        shown.add_column(heading, justify="left" if name in ("character", "motion") else "right")
-    for row in rows:
-        shown.add_row(*map(escape, _cells(row)))
-    console = Console()
-    console.print(shown)
+def table(rows: Sequence[Row]) -> None:
+    """Print the rows, and the errors of characters that cannot be baked."""
+    print_rows(rows, COLUMNS, "Baked with defaults", left=2)
     for row in rows:
         if "failed" in row:
-            console.print(f"{row['character']}: {row['failed']}", markup=False)
+            print(f"{row['character']}: {row['failed']}")
 
 
-def markdown(rows: Sequence[dict[str, Any]]) -> str:
-    """Return the rows as a table for a page of documentation."""
-    sides = [":--" if name in ("character", "motion") else "--:" for name, _, _ in COLUMNS]
-    lines = [[heading for _, heading, _ in COLUMNS], sides, *map(_cells, rows)]
-    escaped = [[cell.replace("|", "\\|") for cell in line] for line in lines]
+def markdown(rows: Sequence[Row]) -> str:
+    """Return the rows as a Markdown table."""
+    sides = [":--" if name in ("character", "motion") else "--:" for name in COLUMNS]
+    cells = [[cell_text(row, cell) for cell in COLUMNS.values()] for row in rows]
+    escaped = [
+        [cell.replace("|", "\\|") for cell in line] for line in [list(COLUMNS), sides, *cells]
+    ]
     return "".join(f"| {' | '.join(line)} |\n" for line in escaped)

@@ -1,9 +1,10 @@
-"""`supple bench --budget`: where the error of the real-time step comes from, on real characters."""
+"""`supple bench --budget`: parts of the error of the real-time step, for real characters."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -19,6 +20,7 @@ from supple.checks import checked_number
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.engines.pose_space.step_options import INTEGRATOR
 from supple.errors import SuppleError
+from supple.lab.bench.case_runner import Cells, print_columns, rounded
 from supple.lab.fidelity.budget import BASES, PLAYS, Budget
 from supple.playback.bake import bake_plan, bake_simulator, stable_stiffness
 from supple.playback.motion_choice import chosen_motion
@@ -28,10 +30,11 @@ from supple.scenes.characters.character_scene import PAPERS
 from supple.user_cache import cache_folder
 
 RATE = 90.0
-#: Seconds of a motion at most, and frames at least.
+_PERCENT = ".1%"
+#: Longest duration of a motion in s, and fewest frames.
 LONGEST, FEWEST = 60.0, 10
-#: Parts of the budget: name, row and figure it is, and whether it is a distance from the truth
-#: or between two plays.
+#: Parts of the budget: name, play or basis, and figure: ``error`` is the distance from the
+#: reference, ``change`` the distance between two plays.
 PARTS = (
     ("all of it", "live", "error"),
     ("time step, full", "full", "error"),
@@ -47,10 +50,10 @@ PARTS = (
     ("  inertial", "whole inertial", "change"),
     ("limits", "limits", "change"),
     ("one Newton iteration", "newton", "change"),
-    ("were frames not followed", "frames", "change"),
-    ("were flesh carried around", "fine paper", "change"),
+    ("frames blended, not rotated", "frames", "change"),
+    ("without transport of the flesh", "fine paper", "change"),
 )
-#: Parts that are drawn.
+#: Parts in the picture.
 DRAWN = tuple(
     part for part in PARTS if not part[0].startswith("  ") or part[0].endswith("without cubature")
 )
@@ -63,19 +66,19 @@ class BudgetOptions:
     Attributes
     ----------
     motion
-        Name of a motion of each character; by default the one that `supple bake` picks.
+        Name of a motion of each character; by default that of `supple bake`.
     seconds
-        Length of the motion's beginning that is played.
+        Duration from the motion's start.
     tets
-        Number of tets in place of those that `supple bake` makes.
+        Number of tets; by default that of `supple bake`.
     modes, most_poses
-        In place of those of `supple bake`.
+        Numbers of modes and poses; by default those of `supple bake`.
     cubature
-        Elastic cubature tets of each mode, and half as many vertices; by default three.
+        Elastic cubature tets for each mode, and half as many vertices; by default three.
     accuracy
-        Change by the last halving of the truth's step, relative to the displacement.
+        Change by the last halving of the reference's step, relative to the displacement.
     folder
-        Where truths and finished rows are kept; by default in the user's cache.
+        Folder of references and finished rows; by default in the user's cache.
     """
 
     motion: str | None = None
@@ -94,72 +97,72 @@ class BudgetOptions:
                 raise SuppleError(f"{name} is {value:g}; give more than 0 and at most {most:g}")
 
     @property
-    def kept(self) -> Path:
-        """Folder of truths and rows."""
+    def storage(self) -> Path:
+        """Folder of references and rows."""
         return cache_folder() / "fidelity" if self.folder is None else self.folder
 
     def building(self) -> dict[str, Any]:
         """Return options of the build that differ from those of `supple bake`."""
         names = ("tets", "modes", "most_poses")
-        told = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        changes = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         if self.cubature is not None:
             columns = self.modes or 60
-            told["elastic_cubature"] = self.cubature * columns
-            told["inertial_cubature"] = (self.cubature * columns + 1) // 2
-        return told
+            changes["elastic_cubature"] = self.cubature * columns
+            changes["inertial_cubature"] = (self.cubature * columns + 1) // 2
+        return changes
 
 
 def measure(
-    given: Sequence[str] = (),
+    sources: Sequence[str] = (),
     options: BudgetOptions | None = None,
     *,
     picture: Path | None = None,
     quiet: bool = False,
 ) -> list[dict[str, Any]]:
-    """Return the budget of each character, baked as `supple bake` does; draw them if asked to.
+    """Return the error budget of each character, baked as `supple bake` does.
 
     Parameters
     ----------
-    given
-        Files of characters, and scenes; by default the built-in scenes. One that cannot be
-        measured has a row that says why as ``failed``.
+    sources
+        Files of characters, and scenes; by default the built-in scenes. The row of one that cannot
+        be measured has the error as ``failed``.
     options
-        Motion, length and sizes.
+        Motion, duration and sizes.
     picture
-        A .png file, drawn anew after each character.
+        A .png file, updated after each character.
     quiet
         Show no progress.
     """
-    told = options or BudgetOptions()
+    chosen = options or BudgetOptions()
     if picture is not None:
         checked_sheet(picture)
     first_use_message(quiet)
-    found: list[dict[str, Any]] = []
-    for each in list(given) or list(PAPERS["xu2016"]):
+    rows: list[dict[str, Any]] = []
+    for source in list(sources) or list(PAPERS["xu2016"]):
         try:
-            found.append(_measured(each, told, quiet))
+            rows.append(_measured(source, chosen, quiet))
         except SuppleError as error:
-            found.append({"character": Path(each).stem, "failed": str(error)})
+            rows.append({"character": Path(source).stem, "failed": str(error)})
         if picture is not None:
-            draw(picture, found)
-    return found
+            draw(picture, rows)
+    return rows
 
 
-def _measured(given: str, told: BudgetOptions, quiet: bool) -> dict[str, Any]:
+def _measured(name: str, options: BudgetOptions, quiet: bool) -> dict[str, Any]:
     began = perf_counter()
-    source = read_character(given)
-    clip = chosen_motion(source.character, told.motion)
+    source = read_character(name)
+    clip = chosen_motion(source.character, options.motion)
     plan = bake_plan(source.character, clip)
     ready = prepared_model(
-        source, anatomy=chosen_anatomy(None, source), quiet=quiet, **told.building()
+        source, anatomy=chosen_anatomy(None, source), quiet=quiet, **options.building()
     )
     model: PoseSpaceModel = ready.model
-    motion = _beginning(clip, told.seconds)
+    motion = _beginning(clip, options.seconds)
     live = bake_simulator(model, 1 / RATE, scaled_loads=ready.scaled_loads).options
     names = ("alpha", "beta", "gravity", "acceleration_limit")
-    options = {name: _plain(getattr(live, name)) for name in names}
+    settings = {each: _plain(getattr(live, each)) for each in names}
     row: dict[str, Any] = {
-        "character": Path(given).stem,
+        "character": Path(name).stem,
         "motion": clip.name,
         "start": round(float(motion.times[0] - clip.times[0]), 4),
         "seconds": round(motion.duration, 4),
@@ -169,12 +172,12 @@ def _measured(given: str, told: BudgetOptions, quiet: bool) -> dict[str, Any]:
     }
     with task_bar(quiet) as tell:
         named = _named(tell, row["character"])
-        budget = Budget(model, motion, RATE, options, told.accuracy, told.kept, named)
+        budget = Budget(model, motion, RATE, settings, options.accuracy, options.storage, named)
         row["truth"] = budget.figures
         row["plays"] = {name: budget.play(name) for name in budget.plays}
         row["bases"] = {name: budget.basis(name) for name in BASES}
     row["took_s"] = round(perf_counter() - began, 1)
-    return _rounded(row)
+    return rounded(row, 4)
 
 
 def _named(tell: Progress, character: str) -> Progress:
@@ -182,7 +185,7 @@ def _named(tell: Progress, character: str) -> Progress:
 
 
 def _beginning(clip: Motion, seconds: float) -> Motion:
-    """Return the first seconds of a clip."""
+    """Return the beginning of a clip."""
     last = clip.times[0] + min(seconds, clip.duration)
     if (last - clip.times[0]) * RATE < FEWEST - 1:
         raise SuppleError(f'motion "{clip.name}" lasts {clip.duration:.2g} s; use another --motion')
@@ -193,96 +196,72 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, float) else np.asarray(value).tolist()
 
 
-def _rounded(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _rounded(each) for key, each in value.items()}
-    if isinstance(value, float | np.floating):
-        return float(f"{value:.4g}") if np.isfinite(value) else None
-    return value
-
-
 def _figure(row: dict[str, Any], name: str, key: str) -> float | None:
-    """Return a figure of a play or a basis; None where there is none."""
-    found = (row.get("plays", {}) | row.get("bases", {})).get(name, {}).get(key)
-    return None if found is None else float(found)
+    """Return a figure of a play or a basis; None if it is missing."""
+    value = (row.get("plays", {}) | row.get("bases", {})).get(name, {}).get(key)
+    return None if value is None else float(value)
 
 
 def table(rows: list[dict[str, Any]]) -> None:
-    """Print the budgets for people, a column for each character, and what other steps would do."""
-    from rich.console import Console
-
-    console = Console()
+    """Print the parts of the error, and errors of other steps, with a column each character."""
     whole = [row for row in rows if "failed" not in row]
     if whole:
-        console.print(_parts_table(whole))
-        console.print(_steps_table(whole))
+        _print_parts(whole)
+        print_columns(
+            whole,
+            [{PLAYS[name].about: (partial(_step_text, name), "") for name in _STEPS}],
+            "Other steps: % from the reference (amplitude %, ms a frame)",
+            "Steps of a frame have a pose each; sub-steps share the frame's pose. Milliseconds are "
+            "processor time, with the rig and the skin.",
+            "character",
+        )
     for row in rows:
         if "failed" in row:
-            console.print(f"{row['character']}: {row['failed']}", markup=False)
+            print(f"{row['character']}: {row['failed']}")
 
 
-def _parts_table(rows: list[dict[str, Any]]) -> Any:
-    from rich.markup import escape
-    from rich.table import Table
-
-    grid = Table(
-        title="Where the error comes from, % of the RMS true displacement",
-        caption="From the truth, all tets at a converged step: directly. Δ: by difference, between "
-        "two plays that differ by this one switch. Parts point in different directions, and do "
-        "not add up. Basis: the true motion from the nearest that the basis holds.",
-    )
-    grid.add_column("")
-    for row in rows:
-        grid.add_column(escape(row["character"]), justify="right")
-    facts = {
-        "motion": [escape(row["motion"]) for row in rows],
-        "seconds": [_span(row) for row in rows],
-        "tets, modes, poses": [f"{row['tets']}, {row['modes']}, {row['poses']}" for row in rows],
-        "truth: steps a frame": [str(row["truth"]["substeps"]) for row in rows],
-        "  last halving changed": [_percent(row["truth"]["change"]) for row in rows],
-        "forces off, held out": [_percent(row["forces"].get("held_out")) for row in rows],
-        "forces off between poses": [_percent(row["forces"].get("between_poses")) for row in rows],
-        "displacement, % of size": [
-            f"{100 * row['truth']['displacement'] / row['truth']['size']:.2f}" for row in rows
-        ],
+def _print_parts(rows: list[dict[str, Any]]) -> None:
+    facts: Cells = {
+        "motion": ("motion", ""),
+        "seconds": (_span, ""),
+        "tets, modes, poses": (lambda row: f"{row['tets']}, {row['modes']}, {row['poses']}", ""),
+        "reference: steps a frame": (lambda row: row["truth"]["substeps"], ""),
+        "  change by the last halving": (lambda row: row["truth"]["change"], _PERCENT),
+        "force error, held out": (lambda row: row["forces"].get("held_out"), _PERCENT),
+        "force error between poses": (lambda row: row["forces"].get("between_poses"), _PERCENT),
+        "displacement, % of size": (
+            lambda row: row["truth"]["displacement"] / row["truth"]["size"],
+            ".2%",
+        ),
     }
-    for name, cells in facts.items():
-        grid.add_row(name, *cells)
-    grid.add_section()
-    for part, key, kind in PARTS:
-        title = f"{part} Δ" if kind == "change" else part
-        grid.add_row(title, *(_percent(_figure(row, key, kind)) for row in rows))
-    grid.add_section()
-    for name in ("live", "full", "fine", "whole", "basis"):
-        shown = [_percent(_figure(row, name, "amplitude")) for row in rows]
-        grid.add_row(f"amplitude, {name}", *shown)
-    for name in ("live", "full", "fine"):
-        shown = [_percent(_figure(row, name, "frequency_error")) for row in rows]
-        grid.add_row(f"frequency off, {name}", *shown)
-    grid.add_row("baked so many times as stiff", *(f"{row['firmer']:g}" for row in rows))
-    grid.add_row("limits acted", *(_limits(row) for row in rows))
-    return grid
-
-
-def _steps_table(rows: list[dict[str, Any]]) -> Any:
-    from rich.table import Table
-
-    grid = Table(
-        title="Other steps: % from the truth (amplitude %, ms a frame)",
-        caption="Steps a frame have a pose each; sub-steps go with the frame's. Milliseconds are "
-        "of the processor, with the rig and the skin.",
+    parts: Cells = {
+        f"{part} Δ" if kind == "change" else part: (partial(_figure, name=key, key=kind), _PERCENT)
+        for part, key, kind in PARTS
+    }
+    more: Cells = {
+        **_named_figures("amplitude", ("live", "full", "fine", "whole", "basis"), "amplitude"),
+        **_named_figures("frequency error", ("live", "full", "fine"), "frequency_error"),
+        "stiffness factor of the bake": ("firmer", "g"),
+        "limits acted": (lambda row: row["plays"]["live"]["limits"], ""),
+    }
+    print_columns(
+        rows,
+        (facts, parts, more),
+        "Parts of the error, % of the RMS displacement of the reference",
+        "The reference is the simulation of all tets at a converged step. Δ: difference of two "
+        "plays that differ by this one switch. Parts have different directions and do not add up. "
+        "Basis: distance of the reference from the nearest motion in the basis.",
+        "character",
     )
-    grid.add_column("")
-    for row in rows:
-        grid.add_column(row["character"], justify="right")
-    for name in _STEPS:
-        cells = []
-        for row in rows:
-            figures = (_figure(row, name, key) for key in ("error", "amplitude", "ms_a_frame"))
-            error, amplitude, spent = figures
-            cells.append(f"{_percent(error)} ({_percent(amplitude)}, {spent or 0:.2f})")
-        grid.add_row(PLAYS[name].about, *cells)
-    return grid
+
+
+def _named_figures(title: str, names: Sequence[str], key: str) -> Cells:
+    return {f"{title}, {name}": (partial(_figure, name=name, key=key), _PERCENT) for name in names}
+
+
+def _step_text(name: str, row: dict[str, Any]) -> str:
+    error, amplitude, spent = (_figure(row, name, k) for k in ("error", "amplitude", "ms_a_frame"))
+    return f"{_percent(error)} ({_percent(amplitude)}, {spent or 0:.2f})"
 
 
 _STEPS = tuple(
@@ -291,7 +270,7 @@ _STEPS = tuple(
 
 
 def _span(row: dict[str, Any]) -> str:
-    start = f" from {row['start']:.2f} on" if row["start"] else ""
+    start = f" from {row['start']:.2f} s" if row["start"] else ""
     return f"{row['seconds']:.2f}{start}"
 
 
@@ -299,13 +278,8 @@ def _percent(value: float | None) -> str:
     return "–" if value is None else f"{100 * value:.1f}"
 
 
-def _limits(row: dict[str, Any]) -> str:
-    acted = row["plays"]["live"]["limits"]
-    return ", ".join(f"{count} {name}" for name, count in acted.items()) or "none"
-
-
 def draw(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    """Draw the parts of each budget as bars beside each other, and errors over costs of steps."""
+    """Draw the parts of each budget as bars, and errors over times of steps."""
     whole = [row for row in rows if "failed" not in row]
     figure = Figure(figsize=(3.2 + 2.4 * max(len(whole), 1), 7.6), facecolor=PAPER)
     axes = np.atleast_2d(
@@ -328,14 +302,14 @@ def draw(path: Path, rows: Sequence[dict[str, Any]]) -> None:
         bars.set_xlim(0, max(100.0, 1.18 * max(values)))
         bars.set_title(f"{row['character']}\n{row['motion']}", fontsize=9, color=INK)
         _draw_steps(curve, row, legend=at == 0)
-    axes[1, 0].set_ylim(bottom=0)  # of all, once their highest is known
-    axes[0, 0].set_xlabel("% of the RMS true displacement", fontsize=8, color=INK)
+    axes[1, 0].set_ylim(bottom=0)  # shared by all, after all are drawn
+    axes[0, 0].set_xlabel("% of the reference's RMS displacement", fontsize=8, color=INK)
     plain_axes(*axes.ravel())
     figure.text(
         0.01,
         0.005,
-        "red, grey: distance from the truth; rose: the same with parts switched off; "
-        "blue: between plays that differ by one switch",
+        "red, grey: distance from the reference; rose: the same with parts switched off; "
+        "blue: difference of two plays that differ by one switch",
         fontsize=7,
         color=INK,
     )
@@ -344,7 +318,7 @@ def draw(path: Path, rows: Sequence[dict[str, Any]]) -> None:
 
 
 def _draw_steps(axes: Any, row: dict[str, Any], legend: bool) -> None:
-    """Draw errors over times of a frame, a line for each integrator."""
+    """Draw errors over times of a frame, with a line for each integrator."""
     for method, colour in (
         ("backward-euler", "#c0392b"),
         ("bdf2", "#2e7d5b"),
@@ -362,5 +336,5 @@ def _draw_steps(axes: Any, row: dict[str, Any], legend: bool) -> None:
             axes.plot(spent, error, line, color=colour, ms=4, lw=1.2, label=label)
     axes.set_xlabel("ms a frame", fontsize=8, color=INK)
     if legend:
-        axes.set_ylabel("% from the truth", fontsize=8, color=INK)
+        axes.set_ylabel("% from the reference", fontsize=8, color=INK)
         axes.legend(fontsize=6, frameon=False)

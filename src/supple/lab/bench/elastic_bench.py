@@ -1,86 +1,85 @@
-"""`supple bench elastic`: our element loops beside scikit-fem's, and the full step.
+"""`supple bench elastic`: element loops beside scikit-fem's, and the full step.
 
-Every size runs in a process of its own, so that its peak memory is its own; scikit-fem runs in
-another, after ours, on the same mesh and the same deformation.
+Every size runs in a separate process, so that its peak memory can be measured; scikit-fem runs
+in another one on the same mesh and deformation.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from functools import partial
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from supple.app.processes import peak_megabytes, with_cores
-from supple.app.progress_bar import first_use_message, progress_bar
 from supple.arrays import Floats
 from supple.errors import SuppleError
+from supple.lab.bench.case_runner import Cells, check_between, print_rows, run_cases
 
 DEFAULT_SIZES = [10_000, 12_000, 100_000, 1_000_000]
-#: scikit-fem keeps every local matrix and needs tens of GB beyond.
+#: Beyond this scikit-fem, which stores every local matrix, needs tens of GB.
 LARGEST_FOR_SCIKIT_FEM = 200_000
-#: A direct solver's fill grows faster than the mesh; beyond, a step is left out.
+#: Steps are timed up to this size, as the fill of a direct solver grows faster than the mesh.
 LARGEST_STEP = 100_000
 YOUNG, POISSON = 2e4, 0.3
 
 
 def measure(sizes: Iterable[int], *, quiet: bool = False) -> list[dict[str, Any]]:
-    """Return one row of figures for each number of tets."""
+    """Return a row of figures for each number of tets."""
     sizes = list(sizes)
     for size in sizes:
-        if not 6 <= size <= 5_000_000:
-            raise SuppleError(f"{size:,} tets; choose between 6 and 5,000,000")
-    first_use_message(quiet)
-    rows = []
-    with progress_bar(quiet) as progress:
-        task = progress.add_task("measuring", total=2 * len(sizes))
-        for size in sizes:
-            progress.update(task, description=f"{size:,} tets, Supple")
-            row = with_cores(None, _measure_ours, size)
-            progress.advance(task)
-            progress.update(task, description=f"{size:,} tets, scikit-fem")
-            theirs = None
-            if size <= LARGEST_FOR_SCIKIT_FEM:
-                theirs = with_cores(None, _measure_scikit_fem, size)
-            row["scikit_fem_ms"] = theirs
-            row["ratio"] = None if theirs is None else theirs / row["stiffness_ms"]
-            rows.append(row)
-            progress.advance(task)
-    return rows
+        check_between(size, 6, 5_000_000, "tets")
+    cases: list[tuple[str, Callable[[], Any]]] = []
+    for size in sizes:
+        cases.append((f"{size:,} tets, Supple", partial(with_cores, None, _measure_ours, size)))
+        cases.append((f"{size:,} tets, scikit-fem", partial(_theirs, size)))
+    results = run_cases(cases, quiet=quiet)
+    return [
+        row
+        | {
+            "scikit_fem_ms": theirs,
+            "ratio": None if theirs is None else theirs / row["stiffness_ms"],
+        }
+        for row, theirs in zip(results[::2], results[1::2], strict=True)
+    ]
+
+
+def _theirs(size: int) -> float | None:
+    if size > LARGEST_FOR_SCIKIT_FEM:
+        return None
+    milliseconds: float | None = with_cores(None, _measure_scikit_fem, size)
+    return milliseconds
 
 
 def table(rows: list[dict[str, Any]]) -> None:
-    """Print the rows for people."""
-    from rich.console import Console
-    from rich.table import Table
-
-    def shown(value: float | None) -> str:
-        return "–" if value is None else f"{value:,.1f}"
-
-    kernels = Table(title="Neo-Hookean beam, all cores, times in ms")
-    for heading in ("tets", "force", "stiffness", "ns/tet", "scikit-fem", "ratio", "peak MB"):
-        kernels.add_column(heading, justify="right")
-    steps = Table(title="Full step, backward Euler, one Newton iteration, times in ms")
-    for heading in ("tets", "step", "assembly", "factorise", "solve", "peak MB"):
-        steps.add_column(heading, justify="right")
-    for row in rows:
-        tets, stiffness = f"{row['tets']:,}", row["stiffness_ms"]
-        numbers = [row["force_ms"], stiffness, 1e6 * stiffness / row["tets"]]
-        numbers += [row["scikit_fem_ms"], row["ratio"], row["peak_mb"]]
-        kernels.add_row(tets, *map(shown, numbers))
-        if row["step_ms"]:
-            parts = list(row["step_ms"].values())
-            steps.add_row(tets, *map(shown, [sum(parts), *parts, row["peak_mb_step"]]))
-    console = Console()
-    console.print(kernels)
-    if steps.row_count:
-        console.print(steps)
+    """Print times of forces and stiffness, and of full steps."""
+    kernels: Cells = {
+        "tets": ("tets", ","),
+        "force": ("force_ms", ",.1f"),
+        "stiffness": ("stiffness_ms", ",.1f"),
+        "ns/tet": (lambda row: 1e6 * row["stiffness_ms"] / row["tets"], ",.1f"),
+        "scikit-fem": ("scikit_fem_ms", ",.1f"),
+        "ratio": ("ratio", ",.1f"),
+        "peak MB": ("peak_mb", ",.1f"),
+    }
+    print_rows(rows, kernels, "Neo-Hookean beam, all cores, times in ms")
+    steps: Cells = {
+        "tets": ("tets", ","),
+        "step": (lambda row: sum(row["step_ms"].values()), ",.1f"),
+        "assembly": (lambda row: row["step_ms"]["assembly"], ",.1f"),
+        "factorise": (lambda row: row["step_ms"]["factorise"], ",.1f"),
+        "solve": (lambda row: row["step_ms"]["solve"], ",.1f"),
+        "peak MB": ("peak_mb_step", ",.1f"),
+    }
+    stepped = [row for row in rows if row["step_ms"]]
+    print_rows(stepped, steps, "Full step, backward Euler, one Newton iteration, times in ms")
 
 
 def _deformed_beam(size: int) -> tuple[Any, Floats]:
-    """Make a beam of about `size` tets, and bend, stretch and twist it."""
+    """Return a beam of about `size` tets, and its vertices bent, stretched and twisted."""
     from supple.scenes.bodies.beam import beam
 
     across = max(1, round((size / 6 / 2.4) ** (1 / 3)))
@@ -93,7 +92,7 @@ def _deformed_beam(size: int) -> tuple[Any, Floats]:
 
 
 def _best(function: Callable[[], Any], repeats: int) -> float:
-    """Return the shortest of several times, in ms: the others were disturbed."""
+    """Return the shortest of several times in ms."""
     function()
     times = []
     for _ in range(repeats):
@@ -131,14 +130,14 @@ def _measure_ours(size: int) -> dict[str, Any]:
 
 
 def _measure_scikit_fem(size: int) -> float | None:
-    """Time scikit-fem with the same material and deformation; checked to give the same matrix."""
+    """Return the time of scikit-fem's assembly of the same matrix in ms; None without it."""
     try:
         import skfem
     except ImportError:
         return None
     mesh, x = _deformed_beam(size)
     domain = skfem.MeshTet(mesh.vertices.T.copy(), mesh.tets.T.copy())
-    # One quadrature point is exact for linear tets, and cheapest.
+    # One quadrature point is exact for linear tets.
     basis = skfem.Basis(domain, skfem.ElementVector(skfem.ElementTetP1()), intorder=1)
     order = basis.nodal_dofs.T.reshape(-1)
     displacement = np.empty(x.size)
@@ -170,15 +169,15 @@ def _neo_hookean_linearised(gradient: Floats) -> Callable[[Floats], Floats]:
     F = gradient + np.eye(3).reshape(3, 3, *([1] * (gradient.ndim - 2)))
 
     def cross(a: Floats, b: Floats) -> Floats:
-        """Return rows of a × rows of b: the cofactor matrix is half of F × F."""
+        """Return the cross products of the rows; half of those of F with F is its cofactor."""
         rows = [np.cross(a[i - 2], b[i - 1], axis=0) for i in range(3)]
         more = [np.cross(b[i - 2], a[i - 1], axis=0) for i in range(3)]
         return np.stack(rows) + np.stack(more)
 
     cofactor = 0.5 * cross(F, F)
     determinant = np.einsum("ij...,ij...->...", cofactor, F) / 3
-    grown = np.einsum("ij...,ij...->...", F, F) + 1
-    pull, twice = mu * (1 - 1 / grown), 2 * mu / grown**2
+    shifted = np.einsum("ij...,ij...->...", F, F) + 1
+    pull, twice = mu * (1 - 1 / shifted), 2 * mu / shifted**2
     push = lam * (determinant - 1) - 0.75 * mu
 
     def change(dF: Floats) -> Floats:

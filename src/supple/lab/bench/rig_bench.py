@@ -3,41 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from supple.app.progress_bar import console, first_use_message, progress_bar
-from supple.errors import SuppleError
+from supple.lab.bench.case_runner import Cells, Row, check_between, print_rows, run_cases
+from supple.lab.bench.timing import DGEMM_SIZE, dense_product, timed
 
 DEFAULT_VERTICES = 15_000
-DGEMM_SIZE = 256
 JOINTS, INFLUENCES = 60, 4
-#: What linear blend skinning of the default may cost, in products of that size.
+#: Bound of linear blend skinning of the default size, in dense products.
 SKINNING_BOUND = 0.25
 SECONDS_EACH = 0.3
-#: Places around which the arm's hand goes; a solve is their mean, for they differ.
+#: Targets on the path of the arm's hand; the time of a solve is their mean.
 TARGETS = 60
 
 
-def measure(vertices: int = DEFAULT_VERTICES, *, quiet: bool = False) -> list[dict[str, Any]]:
-    """Time each kind of rig: milliseconds, nanoseconds a vertex, and in dense products.
+def measure(vertices: int = DEFAULT_VERTICES, *, quiet: bool = False) -> list[Row]:
+    """Return times of each kind of rig: milliseconds, nanoseconds a vertex, dense products.
 
-    The product is 256³ in float64 on one core, as all rigs here run on one; `bound` is the ratio
-    that a row must stay below, where there is one.
+    Rigs and the 256³ product of float64 run on one core; `bound` is the largest ratio allowed.
     """
-    if not 1 <= vertices <= 5_000_000:
-        raise SuppleError(f"{vertices:,} vertices; choose between 1 and 5,000,000")
-    first_use_message(quiet)
-    cases = _cases(vertices)
-    rows: list[dict[str, Any]] = []
-    with progress_bar(quiet) as progress:
-        task = progress.add_task("measuring", total=len(cases))
-        for name, count, function in cases:
-            progress.update(task, description=name)
-            rows.append({"rig": name, "vertices": count, **_against_dgemm(function)})
-            progress.advance(task)
+    check_between(vertices, 1, 5_000_000, "vertices")
+    cases: list[tuple[str, Callable[[], Row]]] = [
+        (name, partial(_row, name, count, function)) for name, count, function in _cases(vertices)
+    ]
+    rows = run_cases(cases, quiet=quiet)
     for row in rows:
         if not row["vertices"]:
             row["ms"] /= TARGETS
@@ -51,49 +44,42 @@ def measure(vertices: int = DEFAULT_VERTICES, *, quiet: bool = False) -> list[di
     return rows
 
 
-def table(rows: list[dict[str, Any]]) -> None:
-    """Print the rows for people."""
-    from rich.table import Table
-
-    grid = Table(
-        title=f"Rigs on one core, {JOINTS} joints, {INFLUENCES} influences a vertex",
-        caption=f"ratio: to a {DGEMM_SIZE}³ product in float64 on one core, in the same run",
+def table(rows: list[Row]) -> None:
+    """Print a line for each rig."""
+    columns: Cells = {
+        "rig": ("rig", ""),
+        "vertices": (lambda row: row["vertices"] or None, ","),
+        "ms": ("ms", ".3f"),
+        "ns/vertex": ("ns_per_vertex", ".1f"),
+        "dgemm ms": ("dgemm_ms", ".3f"),
+        "ratio": ("ratio", ".2f"),
+        "bound": ("bound", ".2f"),
+    }
+    print_rows(
+        rows,
+        columns,
+        f"Rigs on one core, {JOINTS} joints, {INFLUENCES} influences a vertex",
+        f"ratio: to a {DGEMM_SIZE}³ product in float64 on one core, in the same run",
+        left=1,
     )
-    grid.add_column("rig")
-    for heading in ("vertices", "ms", "ns/vertex", "dgemm ms", "ratio", "bound"):
-        grid.add_column(heading, justify="right")
-    for row in rows:
-        each = "–" if row["ns_per_vertex"] is None else f"{row['ns_per_vertex']:.1f}"
-        bound = "–" if row["bound"] is None else f"{row['bound']:.2f}"
-        numbers = [f"{row['ms']:.3f}", each, f"{row['dgemm_ms']:.3f}", f"{row['ratio']:.2f}", bound]
-        count = f"{row['vertices']:,}" if row["vertices"] else "–"
-        grid.add_row(row["rig"], count, *numbers)
-    console.print(grid)
 
 
-def _against_dgemm(function: Callable[[], Any]) -> dict[str, float]:
-    """Return the shortest times of both, taken in turns: whatever slows one slows the other."""
+def _row(name: str, vertices: int, function: Callable[[], Any]) -> Row:
+    """Return the shortest times of a rig and of dense products, measured alternately."""
     from threadpoolctl import threadpool_limits
 
-    rng = np.random.default_rng(0)
-    a, b = rng.random((2, DGEMM_SIZE, DGEMM_SIZE))
-    product = np.empty_like(a)
-    ours: list[float] = []
-    theirs: list[float] = []
+    multiply = dense_product()
+    rig: list[float] = []
+    products: list[float] = []
     with threadpool_limits(1):
         function()
         until = perf_counter() + SECONDS_EACH
-        while perf_counter() < until or len(ours) < 5:
-            ours += [_timed(function) for _ in range(5)]
-            theirs += [_timed(lambda: np.dot(a, b, out=product)) for _ in range(5)]
-    best, dense = 1e3 * min(ours), 1e3 * min(theirs)
-    return {"ms": best, "dgemm_ms": dense, "ratio": best / dense}
-
-
-def _timed(function: Callable[[], Any]) -> float:
-    began = perf_counter()
-    function()
-    return perf_counter() - began
+        while perf_counter() < until or len(rig) < 5:
+            rig += [timed(function) for _ in range(5)]
+            products += [timed(multiply) for _ in range(5)]
+    best, dense = 1e3 * min(rig), 1e3 * min(products)
+    times = {"ms": best, "dgemm_ms": dense, "ratio": best / dense}
+    return {"rig": name, "vertices": vertices, **times}
 
 
 def _cases(count: int) -> list[tuple[str, int, Callable[[], Any]]]:
@@ -130,7 +116,7 @@ def _cases(count: int) -> list[tuple[str, int, Callable[[], Any]]]:
 
 
 def _skinned(rng: np.random.Generator, count: int, method: Any) -> Any:
-    """Make a cloud of vertices the size of a person that follow four of 60 joints each."""
+    """Return a rig of random vertices, the size of a person, with four of 60 joints each."""
     from supple.rig.skeleton.joint_pose import JointPose
     from supple.rig.skeleton.joints import Skeleton
     from supple.rig.skeleton.skinning import SkinnedRig
@@ -147,7 +133,7 @@ def _skinned(rng: np.random.Generator, count: int, method: Any) -> Any:
 
 
 def _arm_case(*, cold: bool) -> Callable[[], Any]:
-    """Return an arm of three bones that follows a target; from rest each time when cold."""
+    """Return a function in which an arm of three bones follows targets; from rest if cold."""
     from supple.rig.skeleton.inverse_kinematics import InverseKinematics
     from supple.rig.skeleton.joint_pose import JointPose
     from supple.rig.skeleton.joints import Skeleton

@@ -1,15 +1,16 @@
 """`supple bench`: times of a step of the four characters, beside the paper's and a dense product.
 
-Times of one core are taken in a process whose BLAS and Numba have one thread, those of all cores
-in another. A step is whole: the rig, the dynamics and the surface (xu2016 Table 3). Any engine of
-characters can be timed: its steps report the split of their time, and the crowd is its own.
+Processes for one core and for all cores limit the threads of BLAS and Numba. A step includes the
+rig, the dynamics and the surface (xu2016 Table 3). Any character engine can be timed; its steps
+report the parts of their time.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -18,10 +19,17 @@ import numpy as np
 
 from supple.app.character_models import load_character_model, scene_model_file
 from supple.app.processes import with_cores
-from supple.app.progress_bar import first_use_message, progress_bar
 from supple.arrays import Floats
 from supple.engines.engine import FIRST_ENGINE, engine_named
-from supple.errors import SuppleError
+from supple.lab.bench.case_runner import (
+    Cells,
+    Row,
+    check_model,
+    check_steps,
+    finished_row,
+    print_columns,
+    run_cases,
+)
 from supple.lab.bench.timing import (
     BREAKS,
     RATE,
@@ -34,9 +42,9 @@ from supple.lab.bench.timing import (
 from supple.scenes.characters.character_scene import PAPERS, SCENES, scene
 
 STEPS = 5_000
-#: How many characters are stepped together where two cores are measured.
+#: Number of characters in the crowd that is timed on two cores.
 CROWD = 16
-#: Keys that a row has, whatever else it has; None for what the engine does not have.
+#: First keys of a row; None where an engine has no such figure.
 KEYS = (
     "scene",
     "tets",
@@ -64,41 +72,36 @@ KEYS = (
 )
 
 
-Section = dict[str, list[str]]
-
-
 class _RigTimes:
-    """Clock between a simulator and its rig, for the seconds that the rig takes in each step.
-
-    Two readings of the clock a call, less than a microsecond a step.
+    """Clock of the rig's share of each step; it costs less than a microsecond a step.
 
     Parameters
     ----------
     simulator
-        Any engine; from now on its rig is timed, if it places tets and skin as pose-space does.
+        Any engine. Its rig is timed if it places tets and skin as pose-space does.
     """
 
     def __init__(self, simulator: Any) -> None:
-        own: Any = getattr(simulator, "_stepper", None)
-        self._rig: Any = getattr(own, "_placement", None)
+        stepper: Any = getattr(simulator, "_stepper", None)
+        self._rig: Any = getattr(stepper, "_placement", None)
         self.seconds = [0.0]
         if self._rig is not None:
-            own._placement = self
+            stepper._placement = self
 
     def place_tets(self, *arguments: Any) -> None:
-        """Place the tets; a step begins."""
+        """Place the tets at the beginning of a step."""
         began = perf_counter()
         self._rig.place_tets(*arguments)
         self.seconds.append(perf_counter() - began)
 
     def place_surface(self, *arguments: Any) -> None:
-        """Place the skin of the step that was begun last."""
+        """Place the skin of the last step."""
         began = perf_counter()
         self._rig.place_surface(*arguments)
         self.seconds[-1] += perf_counter() - began
 
     def median(self, last: int) -> float | None:
-        """Return the median of the last so many steps, in seconds; None if no rig is timed."""
+        """Return the median of the last steps in seconds; None if no rig is timed."""
         return None if self._rig is None else float(np.median(self.seconds[-last:]))
 
 
@@ -110,91 +113,109 @@ def measure(
     steps: int = STEPS,
     fidelity: bool = False,
     quiet: bool = False,
-) -> list[dict[str, Any]]:
-    """Return one row for each scene, or one for a model of your own.
+) -> list[Row]:
+    """Return a row for each scene, or for a model file.
 
     Parameters
     ----------
     scenes
-        Names; by default all four.
+        Names of scenes; by default the four of xu2016.
     engine
-        Engine of characters to time, a name of `supple.engines.ENGINES`.
+        Character engine to time, a name of `supple.engines.ENGINES`.
     model
-        A .supple file to measure rather than scenes.
+        A .supple file to measure instead of scenes.
     steps
         Number of steps to time.
     fidelity
-        Also compare surfaces and frequencies with the unreduced simulator, for minutes.
+        Also compare surfaces and frequencies with the unreduced simulation, which takes minutes.
     quiet
         Show no progress.
     """
-    if not 10 <= steps <= 1_000_000:
-        raise SuppleError(f"{steps:,} steps; choose between 10 and 1,000,000")
+    check_steps(steps)
     engine_named(engine, "character")
     names = checked_scenes(scenes, model)
-    first_use_message(quiet)
-    rows: list[dict[str, Any]] = []
-    with model_files(names, engine, model, quiet) as paths, progress_bar(quiet) as progress:
-        task = progress.add_task("measuring", total=(4 if fidelity else 3) * len(paths))
-        for path in paths:
-            shown = path.stem if model is not None else names[len(rows)]
-            progress.update(task, description=f"{shown}, one core")
-            row = with_cores(1, _one_core, path, engine, steps)
-            progress.advance(task)
-            progress.update(task, description=f"{shown}, unreduced, all cores")
-            row |= with_cores(None, _all_cores, path)
-            progress.advance(task)
-            progress.update(task, description=f"{shown}, two cores")
-            row |= with_cores(2, _two_cores, path, engine, max(steps // 10, 10))
-            progress.advance(task)
+    rows: list[Row] = []
+
+    def add(function: Callable[..., Row], cores: int | None, *arguments: Any) -> None:
+        if function is _one_core:
+            rows.append({})
+        rows[-1] |= with_cores(cores, function, *arguments)
+
+    with model_files(names, engine, model, quiet) as paths:
+        cases: list[tuple[str, Callable[[], None]]] = []
+        for name, path in paths.items():
+            cases += [
+                (f"{name}, one core", partial(add, _one_core, 1, path, engine, steps)),
+                (f"{name}, unreduced, all cores", partial(add, _all_cores, None, path)),
+                (
+                    f"{name}, two cores",
+                    partial(add, _two_cores, 2, path, engine, max(steps // 10, 10)),
+                ),
+            ]
             if fidelity:
-                progress.update(task, description=f"{shown}, fidelity")
-                row |= with_cores(None, _fidelity, path, engine)
-                progress.advance(task)
-            rows.append(_finished(row))
-    return rows
+                cases.append((f"{name}, fidelity", partial(add, _fidelity, None, path, engine)))
+        run_cases(cases, quiet=quiet)
+    return [_finished(row) for row in rows]
 
 
 def checked_scenes(scenes: Sequence[str], model: Path | None = None) -> list[str]:
-    """Return the names, each once; all when there are none and no model is given."""
+    """Return the names without duplicates; by default all, or none with a model."""
+    check_model(scenes, model, "scenes")
     if model is not None:
-        if scenes:
-            raise SuppleError(f"scenes and --model {model}; give one or the other")
-        if not model.is_file():
-            raise SuppleError(f"{model}: there is no such file; supple build makes one")
         return []
     for name in scenes:
         if name not in SCENES:
-            scene(name)  # whose message knows which is near
+            scene(name)  # raises an error that suggests the nearest name
     return list(dict.fromkeys(scenes)) or list(PAPERS["xu2016"])
 
 
 @contextmanager
 def model_files(
     names: Sequence[str], engine: str, model: Path | None, quiet: bool
-) -> Iterator[list[Path]]:
-    """Give the paths of the models: the user's own, or one for each scene."""
+) -> Iterator[dict[str, Path]]:
+    """Yield the paths of models by name: of a given model, or of each scene."""
     if model is not None:
-        yield [model]
+        yield {model.stem: model}
         return
     with ExitStack() as stack:
-        files = (scene_model_file(name, engine=engine, quiet=quiet) for name in names)
-        yield [stack.enter_context(each) for each in files]
+        files = {name: scene_model_file(name, engine=engine, quiet=quiet) for name in names}
+        yield {name: stack.enter_context(file) for name, file in files.items()}
+
+
+def measure_models(
+    scenes: Sequence[str],
+    engine: str,
+    model: Path | None,
+    function: Callable[..., Row],
+    *,
+    arguments: tuple[Any, ...],
+    quiet: bool,
+) -> list[Row]:
+    """Return rows of a function of a model file, called on one core, for scenes or a model."""
+    names = checked_scenes(scenes, model)
+    with model_files(names, engine, model, quiet) as paths:
+        return run_cases(
+            [
+                (name, partial(with_cores, 1, function, path, *arguments))
+                for name, path in paths.items()
+            ],
+            quiet=quiet,
+        )
 
 
 def _loaded(path: Path, steps: int) -> tuple[Any, Floats, Floats]:
-    """Read a model, and return its motion for so many steps."""
+    """Return a model, and poses and roots of its motion for each step."""
     model = load_character_model(path)
     return model, *back_and_forth(motion_of(model), steps)
 
 
-def _one_core(path: Path, engine: str, steps: int) -> dict[str, Any]:
-    """Return a row of figures, but for what needs more cores."""
+def _one_core(path: Path, engine: str, steps: int) -> Row:
+    """Return the figures that are measured on one core."""
     model, poses, roots = _loaded(path, steps + BREAKS)
     full = _FullSteps(model)
     simulator = engine_named(engine).simulate(model, 1 / RATE)
     rig = _RigTimes(simulator)
-    found = time_steps(simulator, poses, roots, full)
+    times = time_steps(simulator, poses, roots, full)
     sizes = {
         "scene": model.name,
         "engine": engine,
@@ -208,30 +229,30 @@ def _one_core(path: Path, engine: str, steps: int) -> dict[str, Any]:
         "cubature_inertial": len(model.inertial_vertices),
         "model_mb": path.stat().st_size / 1e6,
     }
-    step, placing = 1e3 * np.median(found.whole), rig.median(len(poses))
-    dense = 1e3 * np.median(found.products)
+    step, placing = 1e3 * np.median(times.whole), rig.median(len(poses))
+    dense = 1e3 * np.median(times.products)
     return sizes | {
-        "step_ms": _spread(found.whole),
+        "step_ms": _spread(times.whole),
         "split_ms": {
             name: 1e3 * np.median(seconds)
-            for name, seconds in (found.parts | {"surface": found.surface}).items()
+            for name, seconds in (times.parts | {"surface": times.surface}).items()
         },
         "rig_ms": None if placing is None else 1e3 * placing,
         "dgemm256_ms": dense,
         "step_in_dgemm": step / dense,
         "steps": steps,
         "motion": motion_of(model).name,
-        "limited_steps": found.limited,
+        "limited_steps": times.limited,
         "rms_vs_full": None,
         "frequency_error": None,
-        "full_step_ms": 1e3 * np.median(found.beside),
-        "step_cpu_ms": _spread(found.cpu),
+        "full_step_ms": 1e3 * np.median(times.beside),
+        "step_cpu_ms": _spread(times.cpu),
         **_paper(model),
     }
 
 
 def _spread(seconds: Floats) -> dict[str, float]:
-    """Return median, 99th percentile and largest, in ms."""
+    """Return median, 99th percentile and maximum, in ms."""
     return {
         "median": 1e3 * np.median(seconds),
         "p99": 1e3 * np.percentile(seconds, 99),
@@ -240,14 +261,14 @@ def _spread(seconds: Floats) -> dict[str, float]:
 
 
 class _FullSteps:
-    """Unreduced simulation, one Newton iteration a step as in the paper; a call is a step."""
+    """Unreduced simulation with one Newton iteration a step, as in the paper; a call is a step."""
 
     def __init__(self, model: Any) -> None:
         self.poses, self.roots = back_and_forth(motion_of(model), BREAKS + 3)
         self.simulator = engine_named("full").simulate(model, 1 / RATE)
         self.simulator.reset(self.poses[0], self.roots[0])
         self.out, self.taken = np.array(self.simulator.surface()), 0
-        self()  # the first analyses the matrix
+        self()  # the first step analyses the matrix
 
     def __call__(self) -> None:
         at = self.taken % len(self.poses)
@@ -256,7 +277,7 @@ class _FullSteps:
         self.taken += 1
 
 
-def _all_cores(path: Path) -> dict[str, Any]:
+def _all_cores(path: Path) -> Row:
     model, _, _ = _loaded(path, 1)
     full = _FullSteps(model)
     seconds = [timed(full) for _ in range(BREAKS)]
@@ -264,8 +285,8 @@ def _all_cores(path: Path) -> dict[str, Any]:
     return {"full_step_ms_all_cores": 1e3 * np.median(seconds), "cores": cores}
 
 
-def _two_cores(path: Path, engine: str, steps: int) -> dict[str, Any]:
-    """Time one character's step in a small crowd on two cores, by turns with the same on one."""
+def _two_cores(path: Path, engine: str, steps: int) -> Row:
+    """Time a character's step in a crowd on two cores, alternating with a crowd on one."""
     row = engine_named(engine)
     if not row.crowd:
         return {"step_ms_two_cores": None, "two_cores_gain": None}
@@ -287,134 +308,91 @@ def _two_cores(path: Path, engine: str, steps: int) -> dict[str, Any]:
     return {"step_ms_two_cores": 1e3 * shared, "two_cores_gain": alone / shared}
 
 
-def _fidelity(path: Path, engine: str) -> dict[str, Any]:
+def _fidelity(path: Path, engine: str) -> Row:
     """Compare the step with the converged unreduced simulation of the same motion."""
     from supple.lab.fidelity.fidelity import compare
 
     model = load_character_model(path)
-    found = compare(model, motion_of(model), engine=engine)
+    result = compare(model, motion_of(model), engine=engine)
     return {
-        "rms_vs_full": found.rms,
-        "frequency_error": found.frequency_error,
-        "rms_same_step": found.rms_same_step,
-        "truth_change": found.truth_change,
+        "rms_vs_full": result.rms,
+        "frequency_error": result.frequency_error,
+        "rms_same_step": result.rms_same_step,
+        "truth_change": result.truth_change,
     }
 
 
-def _paper(model: Any) -> dict[str, Any]:
-    """Return the paper's row, if this is the scene it belongs to."""
-    found: dict[str, Any] = {"paper_ms": None, "paper_speedup": None, "paper_mb": None}
+def _paper(model: Any) -> Row:
+    """Return the paper's figures, if the model is of one of its scenes."""
+    keys = {"paper_ms": "milliseconds", "paper_speedup": "speed_up", "paper_mb": "megabytes"}
+    paper = None
     if model.name in SCENES:
         shown = scene(model.name)
         if len(shown.character.surface.vertices) == len(model.surface.vertices):
-            row = shown.paper
-            found = {
-                "paper_ms": row.milliseconds,
-                "paper_speedup": row.speed_up,
-                "paper_mb": row.megabytes,
-            }
-    return found
+            paper = shown.paper
+    return {key: getattr(paper, name, None) for key, name in keys.items()}
 
 
-def _finished(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a row with the speed-up, `KEYS` first, and no more digits than mean something."""
-    # Of processor time both: a long step is interrupted by others more often than a short one.
+def _finished(row: Row) -> Row:
+    """Return a row with the speed-up, `KEYS` first and rounded."""
+    # Both are processor times: other processes interrupt long steps more often than short ones.
     row["speedup"] = row["full_step_ms"] / row["step_cpu_ms"]["median"]
     row["speedup_full_on_all_cores"] = row["full_step_ms_all_cores"] / row["step_ms"]["median"]
-    ordered = {key: row[key] for key in KEYS} | row
-    return {key: _rounded(value) for key, value in ordered.items()}
+    return finished_row(row, KEYS, 5)
 
 
-def _rounded(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _rounded(each) for key, each in value.items()}
-    if isinstance(value, float | np.floating):
-        return None if np.isnan(value) else float(f"{value:.5g}")
-    return value
-
-
-# The table for people
-
-
-def table(rows: list[dict[str, Any]]) -> None:
-    """Print a column for each scene: times beside the paper's, and the sizes they belong to."""
-    from rich.console import Console
-    from rich.table import Table
-
-    grid = Table(
-        title="A whole step with its surface on one core, milliseconds",
-        caption="dgemm: a 256³ product of float64 on the same core in the same run. Speed-up: over "
-        "our unreduced step on one core. The paper's times are of eight threads at 2.9 GHz.",
+def table(rows: list[Row]) -> None:
+    """Print a column for each scene: times beside the paper's, and sizes."""
+    print_columns(
+        rows,
+        (_TIMES, _parts(rows), _FULL, _SIZES),
+        "A whole step with its surface on one core, milliseconds",
+        "dgemm: a 256³ product of float64 on the same core in the same run. Speed-up: over "
+        "our unreduced step on one core. The paper's times are for eight threads at 2.9 GHz.",
+        "scene",
     )
-    grid.add_column("")
-    for row in rows:
-        grid.add_column(row["scene"], justify="right")
-    for section in (_times(rows), _parts(rows), _beside_full(rows), _sizes(rows)):
-        for name, cells in section.items():
-            grid.add_row(name, *cells)
-        grid.add_section()
-    Console().print(grid)
 
 
-def _times(rows: list[dict[str, Any]]) -> Section:
-    found = {
-        f"step, {key}": [f"{row['step_ms'][key]:.3f}" for row in rows]
-        for key in ("median", "p99", "max")
-    }
-    return found | {
-        "  paper's": [number(row["paper_ms"], ".2f") for row in rows],
-        "dgemm": [f"{row['dgemm256_ms']:.3f}" for row in rows],
-        "step in dgemm": [f"{row['step_in_dgemm']:.2f}" for row in rows],
-        "step, in a crowd on two cores": [number(row["step_ms_two_cores"], ".3f") for row in rows],
-    }
+def _in(key: str, part: str) -> Callable[[Row], Any]:
+    return lambda row: row[key][part]
 
 
-def _parts(rows: list[dict[str, Any]]) -> Section:
-    names = {"core": "rest shapes and bases at the pose", "dynamics": "forces and their solution"}
-    found = {
-        names.get(part, part): [number(row["split_ms"][part], ".3f") for row in rows]
-        for part in rows[0]["split_ms"]
-    }
-    return found | {
-        "of all this, the rig": [number(row["rig_ms"], ".3f") for row in rows],
-        "steps in which a limit acted": [limits_text(row["limited_steps"]) for row in rows],
-    }
+_TIMES: Cells = {
+    "step, median": (_in("step_ms", "median"), ".3f"),
+    "step, p99": (_in("step_ms", "p99"), ".3f"),
+    "step, max": (_in("step_ms", "max"), ".3f"),
+    "  paper's": ("paper_ms", ".2f"),
+    "dgemm": ("dgemm256_ms", ".3f"),
+    "step in dgemm": ("step_in_dgemm", ".2f"),
+    "step, in a crowd on two cores": ("step_ms_two_cores", ".3f"),
+}
+_FULL: Cells = {
+    "unreduced step, one core": ("full_step_ms", ".1f"),
+    "unreduced step, all cores": ("full_step_ms_all_cores", ".1f"),
+    "speed-up": ("speedup", ".0f"),
+    "  paper's": ("paper_speedup", ".0f"),
+    "RMS error to unreduced, of its motion": ("rms_vs_full", ".3f"),
+    "frequency error to unreduced": ("frequency_error", ".1%"),
+}
+_SIZES: Cells = {
+    "tets": ("tets", ","),
+    "tet vertices": ("tet_vertices", ","),
+    "surface vertices": ("surface_vertices", ","),
+    "modes": ("modes", ","),
+    "regions": ("regions", ","),
+    "poses": ("poses", ","),
+    "cubature tets": ("cubature_elastic", ","),
+    "cubature vertices": ("cubature_inertial", ","),
+    "model, MB": ("model_mb", ".1f"),
+    "  paper's": ("paper_mb", ".1f"),
+}
 
 
-def limits_text(counts: dict[str, int]) -> str:
-    """Return how often which limits acted; none is as it should be."""
-    return ", ".join(f"{count:,} {name}" for name, count in counts.items()) or "none"
-
-
-def _beside_full(rows: list[dict[str, Any]]) -> Section:
+def _parts(rows: list[Row]) -> Cells:
+    names = {"core": "rest shapes and bases at the pose", "dynamics": "forces and solution"}
+    parts = {names.get(part, part): (_in("split_ms", part), ".3f") for part in rows[0]["split_ms"]}
     return {
-        "unreduced step, one core": [number(row["full_step_ms"], ".1f") for row in rows],
-        "unreduced step, all cores": [number(row["full_step_ms_all_cores"], ".1f") for row in rows],
-        "speed-up": [number(row["speedup"], ".0f") for row in rows],
-        "  paper's": [number(row["paper_speedup"], ".0f") for row in rows],
-        "RMS off unreduced, of its motion": [number(row["rms_vs_full"], ".3f") for row in rows],
-        "frequency off unreduced": [number(row["frequency_error"], ".1%") for row in rows],
+        **parts,
+        "the rig, of all this": ("rig_ms", ".3f"),
+        "steps in which a limit acted": ("limited_steps", ""),
     }
-
-
-def _sizes(rows: list[dict[str, Any]]) -> Section:
-    names = {
-        "tets": "tets",
-        "tet_vertices": "tet vertices",
-        "surface_vertices": "surface vertices",
-        "modes": "modes",
-        "regions": "regions",
-        "poses": "poses",
-        "cubature_elastic": "cubature tets",
-        "cubature_inertial": "cubature vertices",
-    }
-    found = {name: [f"{row[key]:,}" for row in rows] for key, name in names.items()}
-    return found | {
-        "model, MB": [f"{row['model_mb']:.1f}" for row in rows],
-        "  paper's": [number(row["paper_mb"], ".1f") for row in rows],
-    }
-
-
-def number(value: float | None, digits: str) -> str:
-    """Return a number as text, or a dash where there is none."""
-    return "–" if value is None else format(value, digits)

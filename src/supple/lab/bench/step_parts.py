@@ -1,11 +1,11 @@
-"""`supple bench --parts`: where a step's time goes, beside what this machine could do.
+"""`supple bench --parts`: times of the parts of a step, beside the machine's limits.
 
-Stages that a step takes in one compiled call are taken one by one, in their order, so that each
-finds the caches as a step leaves them; a call that does nothing is timed, too, and taken off. For
-each part the numbers that it must read and write and its floating-point operations are counted
-from the tables' sizes and the poses and columns that act. At best it takes the longer of both: the
-bytes at the rate at which this core sums as many numbers as a whole step reads, the operations at
-the rate of a 256³ product of float32. The rig is timed only: rigs are many.
+The stages of a step are called one by one in their order, so that each finds the caches as in a
+step; the time of an empty call is subtracted. The bytes that a part must read and write and its
+floating-point operations are counted from the sizes of the tables and the active poses and
+columns. The limit of a part is the longer of two times: that of its bytes at the rate at which
+this core sums as many numbers as a step reads, and that of its operations at the rate of a 256³
+product of float32. The rig has no limit, as its kind varies.
 """
 
 from __future__ import annotations
@@ -18,8 +18,6 @@ from typing import Any
 
 import numpy as np
 
-from supple.app.processes import with_cores
-from supple.app.progress_bar import first_use_message, progress_bar
 from supple.arrays import Floats, Ints
 from supple.compiled.argument_tables import ArgumentTable, table_contents
 from supple.compiled.jit import compiled_fused
@@ -37,7 +35,8 @@ from supple.engines.pose_space.step import (
     StepArguments,
 )
 from supple.engines.pose_space.stepper import Stepper
-from supple.lab.bench.step_bench import checked_scenes, model_files
+from supple.lab.bench.case_runner import Cells, print_rows
+from supple.lab.bench.step_bench import measure_models
 from supple.lab.bench.timing import (
     BREAKS,
     DGEMM_SIZE,
@@ -49,7 +48,7 @@ from supple.lab.bench.timing import (
     timed,
 )
 
-#: Parts of a step, in their order, and what they are called in the table.
+#: Parts of a step in their order, and their names in the table.
 PARTS = {
     "rig_tets": "rig, cubature",
     "frames": "weights, frames",
@@ -66,7 +65,7 @@ PARTS = {
 }
 _STAGES = {"frames": FRAMES, "bases": BASES, "mass": MASS, "inertia": INERTIA}
 _SKIN = {"skin_bases": DISPLACE, "skin_turns": TURN, "skin": CARRY}
-#: Numbers of float64, float32 and int32.
+#: Bytes of a float64, and of a float32 or int32.
 DOUBLE, SINGLE = 8, 4
 
 Work = dict[str, tuple[float, float]]
@@ -79,7 +78,7 @@ def measure(
     steps: int = 2_000,
     quiet: bool = False,
 ) -> list[dict[str, Any]]:
-    """Return a row of parts for each scene, or for a model of your own; of pose-space only.
+    """Return a row of parts for each scene, or for a model file of pose-space.
 
     Parameters
     ----------
@@ -88,26 +87,17 @@ def measure(
     steps
         Number of steps to time.
     """
-    names = checked_scenes(scenes, model)
-    first_use_message(quiet)
-    rows: list[dict[str, Any]] = []
-    with model_files(names, "pose-space", model, quiet) as paths, progress_bar(quiet) as progress:
-        task = progress.add_task("measuring", total=len(paths))
-        for path in paths:
-            progress.update(task, description=path.stem if model else names[len(rows)])
-            rows.append(with_cores(1, step_parts, path, steps))
-            progress.advance(task)
-    return rows
+    return measure_models(scenes, "pose-space", model, step_parts, arguments=(steps,), quiet=quiet)
 
 
 def step_parts(path: Path, steps: int) -> dict[str, Any]:
-    """Return parts of a model's step; to be called in a process of its own."""
+    """Return the parts of a model's step; called in a separate process."""
     model = PoseSpaceModel.load(path)
     simulator = PoseSpaceSimulator(model, 1 / RATE)
     seconds, work = _timed_parts(simulator, *back_and_forth(motion_of(model), steps + WARM_UP))
     dense = float(np.median(seconds.pop("dense")))
     medians = {name: float(np.median(each[WARM_UP // 2 :])) for name, each in seconds.items()}
-    # Forces are a part of the solution's stage: they are evaluated beside it on every other step.
+    # The stage of the solution includes the forces, which are timed alone in every other step.
     solved = medians.pop("solve")
     medians["solution"] = max(solved - medians["elastic"], 0.0)
     means = {name: np.mean(each, axis=0) for name, each in work.items()}
@@ -116,14 +106,14 @@ def step_parts(path: Path, steps: int) -> dict[str, Any]:
     parts = {}
     for name in PARTS:
         bytes_, flops = (float(each) for each in means.get(name, (np.nan, np.nan)))
-        best, known = max(bytes_ / stream, flops / rate), name in means
+        best, counted = max(bytes_ / stream, flops / rate), name in means
         parts[name] = {
             "microseconds": 1e6 * medians[name],
             "in_dgemm": medians[name] / dense,
-            "bytes": bytes_ if known else None,
-            "flops": flops if known else None,
-            "of_limit": best / max(medians[name], 1e-9) if known else None,
-            "limited_by": ("flops" if flops / rate == best else "bytes") if known else None,
+            "bytes": bytes_ if counted else None,
+            "flops": flops if counted else None,
+            "of_limit": best / max(medians[name], 1e-9) if counted else None,
+            "limited_by": ("flops" if flops / rate == best else "bytes") if counted else None,
         }
     return {
         "scene": model.name,
@@ -139,10 +129,10 @@ def step_parts(path: Path, steps: int) -> dict[str, Any]:
 def _timed_parts(
     simulator: PoseSpaceSimulator, poses: Any, roots: Any
 ) -> tuple[dict[str, list[float]], dict[str, list[tuple[float, float]]]]:
-    """Step along the poses; return the seconds of each part, and its bytes and operations."""
+    """Take a step for each pose; return seconds, and bytes and operations, of each part."""
     simulator.reset(poses[0], roots[0])
     out = simulator.surface()
-    own, state = simulator._stepper, simulator._state
+    stepper, state = simulator._stepper, simulator._state
     seconds: dict[str, list[float]] = defaultdict(list)
     work: dict[str, list[tuple[float, float]]] = defaultdict(list)
     multiply, every = dense_product(), -(-len(poses) // BREAKS)
@@ -152,68 +142,68 @@ def _timed_parts(
         call(*arguments)
         seconds[name].append(perf_counter() - began - less)
 
-    targets = own.workspace.targets
+    targets = stepper.workspace.targets
     for k, (pose, root) in enumerate(zip(poses, roots, strict=True)):
         if k % every == 0:
             seconds["dense"] += [timed(multiply) for _ in range(3)]
-        own._placed, own._framed = (None, -1), False
+        stepper._placed, stepper._framed = (None, -1), False
         targets.poses[0], targets.roots[0] = pose, root
-        clocked("rig_tets", own._placement.place_tets, targets.poses[0], targets.points[0])
-        clocked("call", own._take, 0, state)
+        clocked("rig_tets", stepper._placement.place_tets, targets.poses[0], targets.points[0])
+        clocked("call", stepper._take, 0, state)
         call = seconds["call"][-1]
         for name, stage in _STAGES.items():
-            clocked(name, own._take, stage, state, less=call)
+            clocked(name, stepper._take, stage, state, less=call)
         if k % 2:
-            clocked("elastic", _elastic, own._arguments, state.q, less=call)
-            own._take(SOLVE, state)
+            clocked("elastic", _elastic, stepper._arguments, state.q, less=call)
+            stepper._take(SOLVE, state)
         else:
-            clocked("solve", own._take, SOLVE, state, less=call)
-        clocked("memory", own._take, REMEMBER, state, less=call)
-        own._placed = (state, state.steps)
-        clocked("rig_skin", own._placement.place_surface, out)
+            clocked("solve", stepper._take, SOLVE, state, less=call)
+        clocked("memory", stepper._take, REMEMBER, state, less=call)
+        stepper._placed = (state, state.steps)
+        clocked("rig_skin", stepper._placement.place_surface, out)
         for name, stage in _SKIN.items():
-            clocked(name, own._displace, stage, state, out, less=call)
-        for name, each in _work(own, state.q).items():
+            clocked(name, stepper._displace, stage, state, out, less=call)
+        for name, each in _work(stepper, state.q).items():
             work[name].append(each)
     return seconds, work
 
 
 @compiled_fused
 def _elastic(bound: ArgumentTable, q: Floats) -> None:
-    """Evaluate elastic forces once more, as a step does that comes after."""
-    given: StepArguments = table_contents(bound)
-    blend, system, n = given.work.blend, given.work.system, len(q)
+    """Evaluate elastic forces as a step does."""
+    arguments: StepArguments = table_contents(bound)
+    blend, system, n = arguments.work.blend, arguments.work.system, len(q)
     for i in range(n):
         system.stiffness[i, i:n] = 0
         system.z[i], system.force[i] = blend.column_scale[i] * q[i], 0.0
     add_elastic(
-        given.tables.elastic,
-        given.tables.kind,
+        arguments.tables.elastic,
+        arguments.tables.kind,
         False,
         blend.weights,
-        given.targets.points[0],
+        arguments.targets.points[0],
         blend.frames,
         blend.basis,
         system.z,
-        given.work.elastic,
+        arguments.work.elastic,
         system.stiffness,
         system.force,
     )
 
 
-def _work(own: Stepper, q: Any) -> Work:
-    """Return bytes that parts of a step must move, and operations on floating-point numbers."""
-    tables, blend, runtime = own._tables, own.workspace.blend, own.runtime
+def _work(stepper: Stepper, q: Any) -> Work:
+    """Return bytes and floating-point operations of the parts of a step."""
+    tables, blend, runtime = stepper._tables, stepper.workspace.blend, stepper.runtime
     elastic, inertial, skin, r = tables.elastic, tables.inertial, runtime.skin, runtime.n_modes
     poses = int((np.abs(blend.shares) > NEGLIGIBLE).sum())
     rows = int((np.abs(blend.pairs) > NEGLIGIBLE).sum())
     rows += int((np.abs(blend.corrections) > NEGLIGIBLE).sum())
     blocks, moving, packed = elastic.basis.shape[1], inertial.plain.shape[1], r * (r + 1) // 2
     count, width = np.diff(elastic.first), elastic.width
-    # Of each tet: G from 12 rows, G z, V ∂P/∂F G, Gᵀ P, and the upper blocks of Gᵀ (V ∂P/∂F G).
+    # For each tet: G from 12 rows, G z, V ∂P/∂F G, Gᵀ P, and the upper blocks of Gᵀ (V ∂P/∂F G).
     products = float((count * (2 * width * (72 + 9 + 81 + 9) + 9 * width * (width + 8))).sum())
     vertices, followed = len(runtime.vertices), len(tables.frames.corners)
-    entries = _skin_entries(own, q)
+    entries = _skin_entries(stepper, q)
     carriers, drawn = len(runtime.carriers), len(skin.carriers)
     turned = carriers * (poses * 16 + 16 + 32 + 32) if len(skin.turns[0]) else 32 * carriers
     return {
@@ -236,12 +226,14 @@ def _work(own: Stepper, q: Any) -> Work:
     }
 
 
-def _skin_entries(own: Stepper, q: Any) -> int:
-    """Return the number of entries of all columns that move the skin visibly."""
-    skin, blend = own.runtime.skin, own.workspace.blend
+def _skin_entries(stepper: Stepper, q: Any) -> int:
+    """Return the number of entries of the columns that move the skin visibly."""
+    skin, blend = stepper.runtime.skin, stepper.workspace.blend
     factors = np.abs(blend.weights[:, None] * (blend.column_scale * q) * skin.tops)
-    seen = ((factors > own.runtime.unseen) & (np.abs(blend.weights) >= NEGLIGIBLE)[:, None]).sum(0)
-    by_region = np.add.reduceat(seen, skin.column[:-1])
+    active = (
+        (factors > stepper.runtime.unseen) & (np.abs(blend.weights) >= NEGLIGIBLE)[:, None]
+    ).sum(0)
+    by_region = np.add.reduceat(active, skin.column[:-1])
     return int((3 * np.diff(skin.row_start) * by_region).sum())
 
 
@@ -254,56 +246,58 @@ def _sum(numbers: Ints) -> int:
 
 
 def _stream_rate(size: float) -> float:
-    """Return bytes a second that this core reads in turn, of so many in all, again and again."""
+    """Return the bytes per second at which this core sums an array of a size repeatedly."""
     numbers = np.ones(max(int(size) // DOUBLE, 1024), np.int64)
     _sum(numbers)
     return float(numbers.nbytes / min(timed(lambda: _sum(numbers)) for _ in range(50)))
 
 
 def _product_rate() -> float:
-    """Return operations a second of a dense product of float32."""
+    """Return operations per second of a dense product of float32."""
     multiply = dense_product(np.float32)
     multiply()
     return float(2 * DGEMM_SIZE**3 / min(timed(multiply) for _ in range(20)))
 
 
-# The table for people
+_COLUMNS: Cells = {
+    "part": ("name", ""),
+    "µs": ("microseconds", ".1f"),
+    "in dgemm": ("in_dgemm", ".3f"),
+    "KB": (lambda part: _scaled(part, "bytes", 1e-3), ".0f"),
+    "kflop": (lambda part: _scaled(part, "flops", 1e-3), ".0f"),
+    "GB/s": (lambda part: _rate(part, "bytes"), ".0f"),
+    "GF/s": (lambda part: _rate(part, "flops"), ".0f"),
+    "of limit": (lambda part: _limit(part), ""),
+}
 
 
 def table(rows: list[dict[str, Any]]) -> None:
-    """Print a table for each model: microseconds of its parts, and what part of a limit that is."""
-    from rich.console import Console
-    from rich.table import Table
-
+    """Print the parts of a step for each model, and their shares of the machine's limits."""
     for row in rows:
-        grid = Table(
-            title=f"{row['scene']}: parts of a step on one core",
-            caption=f"Limits, measured beside it: {row['stream_gb_s']:.0f} GB/s for the "
+        lines = [{"name": PARTS[name]} | part for name, part in row["parts"].items()]
+        total = {key: sum(part[key] for part in lines) for key in ("microseconds", "in_dgemm")}
+        print_rows(
+            [*lines, {"name": "together", "bytes": row["bytes"]} | total],
+            _COLUMNS,
+            f"{row['scene']}: parts of a step on one core",
+            f"Limits, measured beside it: {row['stream_gb_s']:.0f} GB/s for the "
             f"{row['bytes'] / 1e6:.1f} MB of a step, {row['sgemm_gflop_s']:.0f} Gflop/s. "
-            f"A call from Python takes {row['call_microseconds']:.1f} µs, which are taken off. "
+            f"A call from Python takes {row['call_microseconds']:.1f} µs, which are subtracted. "
             f"dgemm: {row['dgemm256_ms']:.3f} ms.",
+            left=1,
         )
-        for name in ("part", "µs", "in dgemm", "KB", "kflop", "GB/s", "GF/s", "of limit"):
-            grid.add_column(name, justify="left" if name == "part" else "right")
-        for name, part in row["parts"].items():
-            grid.add_row(PARTS[name], *_cells(part))
-        grid.add_section()
-        whole = sum(part["microseconds"] for part in row["parts"].values())
-        share = sum(part["in_dgemm"] for part in row["parts"].values())
-        grid.add_row("together", f"{whole:.1f}", f"{share:.3f}", f"{row['bytes'] / 1e3:.0f}")
-        Console().print(grid)
 
 
-def _cells(part: dict[str, Any]) -> list[str]:
-    shown = [f"{part['microseconds']:.1f}", f"{part['in_dgemm']:.3f}"]
-    if part["bytes"] is None:
-        return [*shown, *["–"] * 5]
-    seconds = max(1e-6 * part["microseconds"], 1e-9)
-    return [
-        *shown,
-        f"{part['bytes'] / 1e3:.0f}",
-        f"{part['flops'] / 1e3:.0f}",
-        f"{part['bytes'] / seconds / 1e9:.0f}",
-        f"{part['flops'] / seconds / 1e9:.0f}",
-        f"{100 * part['of_limit']:.0f} % {part['limited_by']}",
-    ]
+def _scaled(part: dict[str, Any], key: str, scale: float) -> float | None:
+    value = part.get(key)
+    return None if value is None else scale * value
+
+
+def _rate(part: dict[str, Any], key: str) -> float | None:
+    return None if part.get("flops") is None else part[key] / max(1e3 * part["microseconds"], 1.0)
+
+
+def _limit(part: dict[str, Any]) -> str | None:
+    if part.get("of_limit") is None:
+        return None
+    return f"{100 * part['of_limit']:.0f} % {part['limited_by']}"

@@ -1,72 +1,63 @@
-"""`supple bench stvk`: times of StVK bodies, precomputed and stepped, beside dense products.
+"""`supple bench stvk`: times of StVK bodies, precomputation and steps, beside dense products.
 
-Every case runs in a process of its own, so that its peak memory is its own. Coefficients are
-computed on all cores, all else on one. Seconds of steps are the processor's: what is left when
-others use the machine too; beside them stand products that read as much memory.
+Every case runs in a separate process, so that its peak memory can be measured. Coefficients are
+computed on all cores, the rest on one. Times of steps are processor times, which other processes
+change little, beside matrix-vector products that read as much memory.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from difflib import get_close_matches
+from functools import partial
 from time import perf_counter, process_time
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from supple.app.processes import peak_megabytes, with_cores
-from supple.app.progress_bar import first_use_message, progress_bar
 from supple.arrays import Floats
 from supple.engines.stvk.coefficients import pair_count
 from supple.engines.stvk.model import StvkModel
 from supple.engines.stvk.simulator import StvkSimulator
 from supple.errors import SuppleError
-from supple.lab.bench.timing import DGEMM_SIZE, processor_time, timed
+from supple.lab.bench.case_runner import Cells, Row, check_steps, print_rows, run_cases
+from supple.lab.bench.timing import dense_product, processor_time, timed
 from supple.linalg.blas import single_threaded
+from supple.scenes.modelling.scene_data import unknown_name
 
-#: Everything is timed in turns, so often, and the shortest counts.
-_TURNS = 5
-#: Matrices take more room than a cache has, so that each comes from memory.
+#: Rounds of alternating measurements; the shortest time counts.
+_ROUNDS = 5
+#: Bytes of all matrices, more than a cache holds, so that each comes from memory.
 _BEYOND_CACHES = 128 * 2**20
-#: Pairs of batches of single steps and of runs, and seconds of a batch.
+#: Number of pairs of batches of single steps and of runs, and seconds of a batch.
 _PAIRS, _BATCH_SECONDS = 30, 0.01
-#: How far the body is made to swing, as a part of its size.
+#: Amplitude of the body's swing in parts of its size.
 _SWING = 0.03
 
 
-def check_steps(steps: int) -> None:
-    """Refuse a run of steps too short or too long to time."""
-    if not 1 <= steps <= 1_000_000:
-        raise SuppleError(f"{steps:,} steps; choose between 1 and 1,000,000")
-
-
 def packed_shape(r: int) -> tuple[int, int]:
-    """Return the shape of a matrix with as many numbers as the tangent's K₀, K₁ and half of K₂."""
+    """Return the shape of a matrix with as many entries as K₀, K₁ and half of K₂ together."""
     pairs = pair_count(r)
     return -(-(pairs * (pairs + 1) // 2 + r * pairs + pairs) // pairs), pairs
 
 
-def step_times(model: StvkModel, dt: float, steps: int) -> dict[str, Any]:
-    """Time a Newmark step in a run of `steps`, and products beside it, in microseconds."""
+def step_times(model: StvkModel, dt: float, steps: int) -> Row:
+    """Return times of a Newmark step in a run of `steps`, and of products, in microseconds."""
     simulator = StvkSimulator(model, dt)
     kick = _kick(model)
     read, read_again = _gemv(model.modes)
-    a, b = np.random.default_rng(0).random((2, DGEMM_SIZE, DGEMM_SIZE))
-    product = np.empty_like(a)
-
-    def multiply() -> None:
-        np.dot(a, b, out=product)
+    multiply = dense_product()
 
     def run() -> float:
         simulator.reset(velocity=kick)
         return timed(lambda: simulator.run(steps), processor_time) / steps
 
-    found: list[list[float]] = []
+    times: list[list[float]] = []
     with single_threaded():
-        for _ in range(_TURNS + 1):  # the first is not counted
+        for _ in range(_ROUNDS + 1):  # the first round does not count
             dense = min(timed(multiply, processor_time) for _ in range(5))
-            found.append([run(), read(), read_again(), dense])
-        step, gemv, cached, dense = np.min(found[1:], axis=0)
+            times.append([run(), read(), read_again(), dense])
+        step, gemv, cached, dense = np.min(times[1:], axis=0)
         python = _python_cost(simulator, kick, step)
     return {
         "step_us": round(1e6 * step, 3),
@@ -79,7 +70,7 @@ def step_times(model: StvkModel, dt: float, steps: int) -> dict[str, Any]:
 
 
 def _kick(model: StvkModel) -> Floats:
-    """Return a velocity along the first shape that makes the body swing visibly."""
+    """Return an initial velocity along the first mode that makes the body swing visibly."""
     rest = np.zeros(model.modes)
     stiffness, mass = model.stiffness(rest)[0, 0], model.mass[0, 0]
     reach = np.linalg.norm(model.basis[:, :, 0], axis=1).max()
@@ -88,7 +79,7 @@ def _kick(model: StvkModel) -> Floats:
 
 
 def _gemv(r: int) -> tuple[Callable[[], float], Callable[[], float]]:
-    """Return clocks of a product with a matrix from memory, and with one that was just used."""
+    """Return functions that time products with matrices from memory, and from the cache."""
     shape = packed_shape(r)
     count = max(2, -(-_BEYOND_CACHES // (8 * shape[0] * shape[1])))
     matrices = np.full((count, *shape), 0.5)
@@ -110,7 +101,7 @@ def _gemv(r: int) -> tuple[Callable[[], float], Callable[[], float]]:
 
 
 def _python_cost(simulator: StvkSimulator, kick: Floats, step: float) -> float:
-    """Return the seconds that a single call adds to a step: shortest batch beside shortest run."""
+    """Return the overhead of a single call of step in seconds."""
     count = int(np.clip(_BATCH_SECONDS / step, 10, 1000))
     force, single, together = np.zeros(len(kick)), np.empty(_PAIRS), np.empty(_PAIRS)
     for k in range(_PAIRS):
@@ -125,7 +116,7 @@ def _python_cost(simulator: StvkSimulator, kick: Floats, step: float) -> float:
 
 
 class Case(NamedTuple):
-    """Body of the paper, or a beam of so many bricks, six tets each; and its number of modes."""
+    """Body of the paper, or a beam of bricks of six tets each, and the number of modes."""
 
     scene: str | None
     cells: tuple[int, int, int]
@@ -147,7 +138,7 @@ CASES = {
 }
 
 
-#: Seconds to precompute and µs of a step in barbic2005, figures 5 and 11.
+#: Seconds of precomputation and µs of a step in barbic2005, figures 5 and 11.
 PAPER = {
     "spoon": (60.0, 30.2),
     "bridge": (186.0, 65.4),
@@ -162,48 +153,33 @@ KEYS = (
 )
 
 
-#: The shortest of so many: the others were disturbed.
+#: Number of precomputations; the shortest time counts.
 _REPEATS = 3
-#: Length of a run of steps.
+#: Number of steps of a run.
 STEPS = 3_000
 
 
-def measure(
-    cases: Sequence[str] = (), *, steps: int = STEPS, quiet: bool = False
-) -> list[dict[str, Any]]:
-    """Return a row for each case, by default all.
-
-    Parameters
-    ----------
-    cases
-        Names of `CASES`.
-    steps
-        Length of a run of steps.
-    quiet
-        Show no progress.
-    """
+def measure(cases: Sequence[str] = (), *, steps: int = STEPS, quiet: bool = False) -> list[Row]:
+    """Return a row for each case of `CASES`, by default all, with runs of `steps`."""
     for name in cases:
         if name not in CASES:
-            near = get_close_matches(name, CASES, 1)
-            hint = f'did you mean "{near[0]}"?' if near else f"there are {', '.join(CASES)}"
-            raise SuppleError(f'no case "{name}"; {hint}')
-    check_steps(steps)
+            raise SuppleError(unknown_name("case", name, tuple(CASES)))
+    check_steps(steps, 1)
     chosen = list(dict.fromkeys(cases)) or list(CASES)
-    first_use_message(quiet)
-    rows = []
-    with progress_bar(quiet) as progress:
-        task = progress.add_task("measuring", total=len(chosen))
-        for name in chosen:
-            progress.update(task, description=f"{name}, {CASES[name].modes} modes")
-            rows.append(with_cores(None, _row, name, CASES[name], steps))
-            progress.advance(task)
-    return rows
+    return run_cases(
+        [
+            (
+                f"{name}, {CASES[name].modes} modes",
+                partial(with_cores, None, _row, name, CASES[name], steps),
+            )
+            for name in chosen
+        ],
+        quiet=quiet,
+    )
 
 
-def _row(name: str, case: Case, steps: int) -> dict[str, Any]:
-    """Measure one case; in a process of its own."""
-    import numpy as np
-
+def _row(name: str, case: Case, steps: int) -> Row:
+    """Measure one case in a separate process."""
     from supple.elastic.material import Material
     from supple.engines.stvk.build import elastic_basis
     from supple.engines.stvk.model import StvkModel
@@ -223,7 +199,7 @@ def _row(name: str, case: Case, steps: int) -> dict[str, Any]:
     with_basis = peak_megabytes()
     times, used = [], []
     for _ in range(_REPEATS):
-        model = None  # two at once are not what one needs
+        model = None  # frees the memory of the last one
         began, before = perf_counter(), process_time()
         model = StvkModel.from_basis(mesh, material, basis)
         times.append(perf_counter() - began)
@@ -243,46 +219,41 @@ def _row(name: str, case: Case, steps: int) -> dict[str, Any]:
     }
 
 
-def table(rows: list[dict[str, Any]]) -> None:
-    """Print the rows for people."""
-    from rich.console import Console
-    from rich.table import Table
+_CASE: Cells = {"case": ("case", "")}
+_PRECOMPUTED: Cells = {
+    "elements": ("elements", ","),
+    "modes": ("modes", "d"),
+    "basis": ("basis_s", ".2f"),
+    "precompute": ("precompute_s", ".3f"),
+    "paper's": ("paper_precompute_s", ",.0f"),
+    "peak MB": ("peak_mb", ",.0f"),
+}
+_STEPPED: Cells = {
+    "step": ("step_us", ".1f"),
+    "paper's": ("paper_step_us", ".0f"),
+    "gemv": ("gemv_us", ".1f"),
+    "cached": ("gemv_cached_us", ".1f"),
+    "step/gemv": (lambda row: row["step_us"] / row["gemv_us"], ".2f"),
+    "Python": ("python_step_us", ".1f"),
+    "dgemm": ("dgemm256_ms", ".3f"),
+}
 
-    made = Table(
-        title="Precomputing StVK polynomials on all cores, seconds",
-        caption="Paper: barbic2005, figures 5 (above) and 11 (below).",
+
+def table(rows: list[Row]) -> None:
+    """Print times of precomputation and of steps."""
+    print_rows(
+        rows,
+        {**_CASE, **_PRECOMPUTED},
+        "Precomputing StVK polynomials on all cores, seconds",
+        "Paper: barbic2005, figures 5 (precomputation) and 11 (steps).",
+        left=1,
     )
-    steps = Table(
-        title="A Newmark step on one core, microseconds",
-        caption="gemv: a product that reads as many coefficients as a step from memory; cached: "
-        "the same matrix again and again. Python: what a single call of step adds. dgemm: a 256³ "
+    print_rows(
+        rows,
+        {**_CASE, **_STEPPED},
+        "A Newmark step on one core, microseconds",
+        "gemv: a product that reads as many coefficients as a step from memory; cached: the same "
+        "with a matrix in cache. Python: the overhead of a single call of step. dgemm: a 256³ "
         "product of float64 in ms, on one core in the same run.",
+        left=1,
     )
-    for grid, headings in (
-        (made, ("elements", "modes", "basis", "precompute", "paper's", "peak MB")),
-        (steps, ("step", "paper's", "gemv", "cached", "step/gemv", "Python", "dgemm")),
-    ):
-        grid.add_column("case")
-        for heading in headings:
-            grid.add_column(heading, justify="right")
-    for row in rows:
-        cells = _cells(row)
-        made.add_row(row["case"], *cells[:6])
-        steps.add_row(row["case"], *cells[6:])
-    console = Console()
-    console.print(made)
-    console.print(steps)
-
-
-def _cells(row: dict[str, Any]) -> list[str]:
-    def shown(key: str, digits: str) -> str:
-        return "–" if row[key] is None else format(row[key], digits)
-
-    return [
-        *(shown("elements", ","), shown("modes", "d"), shown("basis_s", ".2f")),
-        *(shown("precompute_s", ".3f"), shown("paper_precompute_s", ",.0f")),
-        *(shown("peak_mb", ",.0f"), shown("step_us", ".1f"), shown("paper_step_us", ".0f")),
-        *(shown("gemv_us", ".1f"), shown("gemv_cached_us", ".1f")),
-        *(f"{row['step_us'] / row['gemv_us']:.2f}", shown("python_step_us", ".1f")),
-        shown("dgemm256_ms", ".3f"),
-    ]

@@ -1,4 +1,4 @@
-"""Timing the steps of any engine: motions of any length, and clocks around each step."""
+"""Timing of the steps of any engine: motions of any length, and clocks around each step."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from supple.arrays import Floats
 from supple.rig.motion.motion import Motion
 from supple.rig.motion.motion_names import one_name
 
-#: Steps per second, the papers'.
+#: Steps per second, as in the papers.
 RATE = 90.0
-#: How long it takes to turn round at an end, in seconds.
-TURNING = 0.5
-#: How a body moves whose model has neither motions nor other poses: up and down, in metres.
+#: Duration of a reversal at an end of the motion, in seconds.
+REVERSAL = 0.5
+#: Amplitude of the vertical motion of a model without motions and poses, in parts of its size.
 _BOBBING = 0.05
 DGEMM_SIZE = 256
 WARM_UP = 60
-#: How often other things are timed between the steps, and dense products each time.
+#: Number of interruptions in which other functions are timed, and dense products in each.
 BREAKS, _PRODUCTS = 20, 5
-#: Seconds of the processor where the system counts them finely, and of the wall where not.
+#: Processor time where its resolution is fine, else wall-clock time.
 processor_time: Callable[[], float] = (
     time.process_time if time.get_clock_info("process_time").resolution < 1e-5 else perf_counter
 )
 
 
 def motion_of(model: Any, name: str | None = None) -> Motion:
-    """Return the model's motion of this name, or its first; without any, a tour of its poses."""
+    """Return a motion of the model, by default its first; without motions, a tour of its poses."""
     if name is not None:
         return model.motions[one_name(model.motions, name, model.name)]
     for motion in model.motions.values():
         if motion.n_frames > 1:
             return motion
-    weights = getattr(model, "pose_weights", None)  # of pose-space models
+    weights = getattr(model, "pose_weights", None)  # pose-space models have them
     poses = np.asarray(model.rig.rest_pose)[None] if weights is None else weights.poses
     if len(poses) > 1:
         return Motion(np.arange(len(poses), dtype=np.float64), poses, name="tour of the poses")
@@ -49,27 +49,26 @@ def motion_of(model: Any, name: str | None = None) -> Motion:
 
 
 def back_and_forth(motion: Motion, steps: int, rate: float = RATE) -> tuple[Floats, Floats]:
-    """Return poses (steps, s) and roots (steps, 4, 4), however short the motion is."""
-    times = motion.times[0] + turning_times(motion.duration, steps, rate)
+    """Return poses (steps, s) and roots (steps, 4, 4) of a motion played to and fro."""
+    times = motion.times[0] + reversing_times(motion.duration, steps, rate)
     poses, roots = motion.at(times)
     return np.ascontiguousarray(poses), np.ascontiguousarray(roots)
 
 
-def turning_times(duration: float, steps: int, rate: float = RATE) -> Floats:
-    """Return times (steps,) within 0 and `duration` at the motion's own speed, but for the ends.
+def reversing_times(duration: float, steps: int, rate: float = RATE) -> Floats:
+    """Return times (steps,) of a motion played to and fro, between 0 and `duration`.
 
-    There the motion slows down, turns and gets faster, for `TURNING` seconds: what is played
-    backwards at once would change its velocity from one step to the next, which no scene's motion
-    does.
+    Near the ends the motion slows down and reverses within `REVERSAL` seconds, so that its
+    velocity is continuous.
     """
-    turning = min(TURNING, duration)
-    # A parabola that joins the two straight lines covers half of the way they would take.
-    length = duration + turning / 2
+    reversal = min(REVERSAL, duration)
+    # The parabola at an end covers half of the distance of the two straight lines.
+    length = duration + reversal / 2
     phase = np.mod(np.arange(steps) / rate, 2 * length)
-    to_end = np.abs(length - phase)  # how long ago or soon the far end is met
+    to_end = np.abs(length - phase)  # time since or until the far end
     to_start = length - to_end
-    times = duration + turning / 4 - to_end
-    near = turning / 2
+    times = duration + reversal / 4 - to_end
+    near = reversal / 2
     slow = to_end < near
     times[slow] = duration - to_end[slow] ** 2 / (2 * near)
     slow = to_start < near
@@ -79,21 +78,21 @@ def turning_times(duration: float, steps: int, rate: float = RATE) -> Floats:
 
 @dataclass(frozen=True)
 class Timings:
-    """Seconds of steps, one by one.
+    """Durations of steps in seconds.
 
     Attributes
     ----------
     whole, surface
-        (k,) of a step with its surface, and of the surface alone.
+        (k,) durations of steps with the surface, and of the surface alone.
     parts
-        (k,) by name of what the engine's steps report: pose-space has ``core`` (poses and bases)
-        and ``dynamics`` (forces and the solution); empty if they report nothing.
+        (k,) durations of parts that the engine reports, by name. Pose-space reports ``core``
+        (poses and bases) and ``dynamics`` (forces and solution).
     cpu
-        (k,) of the processor for whole steps: what is left when others use the machine too.
+        (k,) processor time of whole steps; other processes change it little.
     products
-        (j,) of 256³ products of float64, taken in between.
+        (j,) durations of 256³ products of float64 between the steps.
     beside
-        (i,) of the processor for what else was timed in between.
+        (i,) processor time of another function between the steps.
     limited
         Number of steps in which each limit acted.
     """
@@ -110,20 +109,19 @@ class Timings:
 def time_steps(
     simulator: Any, poses: Floats, roots: Floats, beside: Callable[[], Any] | None = None
 ) -> Timings:
-    """Step along the poses, each with its surface, after a few steps that are not counted.
+    """Time a step with its surface for each pose, after a warm-up.
 
-    Twenty times the steps are interrupted by dense products, and by `beside`: what slows the
-    machine down meanwhile slows all of them. The step after that, whose caches are empty, is not
-    counted.
+    Twenty times dense products and `beside` are timed between steps, so that all are slowed down
+    alike by other processes. The step after an interruption, with cold caches, does not count.
 
     Parameters
     ----------
     simulator
         A `CharacterEngine`.
     poses, roots
-        (k, s), (k, 4, 4) one for each step.
+        (k, s), (k, 4, 4) for each step.
     beside
-        What else to time; None for nothing else.
+        Another function to time, or None.
     """
     simulator.reset(poses[0], roots[0])
     out = np.array(simulator.surface())

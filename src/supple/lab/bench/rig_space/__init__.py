@@ -1,1 +1,1 @@
-"""Times of rig-space dynamics, beside rig-space physics and as sizes grow."""
+"""Times of rig-space dynamics beside rig-space physics, and their growth."""

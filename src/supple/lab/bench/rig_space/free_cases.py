@@ -1,12 +1,11 @@
-"""Characters to time rig-space dynamics with: scenes that have free parameters, and made ones.
+"""Characters for timing rig-space dynamics: scenes with free parameters, and generated ones.
 
-A made one has as many free parameters and tets as are asked for: a trunk on a wire, or a belly
-that a joint bends, with shapes all around.
+A generated character has a given number of free parameters and tets: a trunk on a wire, or a
+belly that a joint bends, with blend shapes all around.
 """
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -25,59 +24,57 @@ from supple.rig.skeleton.joints import Skeleton
 from supple.rig.skeleton.skinning import SkinnedRig
 from supple.scenes.bodies.beam import beam
 from supple.scenes.characters.character_scene import PAPERS, scene
+from supple.scenes.modelling.scene_data import unknown_name
 
 
 class Case(NamedTuple):
-    """Character and options of `supple.build` with engine "rig-space"."""
+    """Character, and options of `supple.build` with engine "rig-space"."""
 
     character: Character
     options: dict[str, Any]
 
 
 class PaperTimes(NamedTuple):
-    """Seconds a frame of the fastest solver in hahn2013, Table 1, and how many RSP takes."""
+    """Seconds a frame of the fastest solver in hahn2013, Table 1, and its speed-up over RSP."""
 
     seconds: float
     speed_up: float | None
 
 
-#: Made characters by name: what they hang on, free parameters, tets.
+#: Generated characters by name: kind of deformer, free parameters, tets.
 CASES = {
     "trunk": ("wire", 13, 2_400),
     "belly": ("shapes", 36, 2_400),
     "shapes": ("shapes", 174, 2_400),
 }
-#: Table 1 by scene, or by scene and group of free parameters.
+#: Rows of Table 1 by scene, or by scene and group of free parameters.
 PAPER = {
     "elephant:trunk": PaperTimes(0.12, 56),
     "elephant:belly": PaperTimes(0.13, 348),
     "sumo": PaperTimes(0.58, None),
 }
-#: Scenes whose rigs have free controls.
+#: Scenes with free parameters.
 FREE_SCENES = PAPERS["hahn2013"]
-#: Frames a second of motions, and their seconds.
+#: Frames per second of motions, and their duration in s.
 RATE, SECONDS = 30, 3.0
-#: Farthest that a shape's weight of 1 moves the skin, in m, and its reach: three times as wide as
-#: the distance between two.
+#: Displacement of the skin at weight 1 of a shape in m, and factor of its radius.
 FAR, WIDE = 0.1, 1.1
 
 
 def checked_cases(names: Sequence[str]) -> list[str]:
-    """Return the names, each once; those made and those of the paper for none."""
-    known = [*CASES, *FREE_SCENES, *(name for name in PAPER if name not in FREE_SCENES)]
+    """Return the names without duplicates; by default generated ones and the paper's."""
+    names_of_cases = [*CASES, *FREE_SCENES, *(name for name in PAPER if name not in FREE_SCENES)]
     for name in names:
         base, _, group = name.partition(":")
-        # Sculpting a scene takes seconds: only who asks for a group of it waits.
-        if name in known or (base in FREE_SCENES and group in scene(base).free):
+        # Sculpting a scene takes seconds, so that its groups are looked up only if named.
+        if name in names_of_cases or (base in FREE_SCENES and group in scene(base).free):
             continue
-        near = difflib.get_close_matches(name, known, 1)
-        hint = f'did you mean "{near[0]}"?' if near else f"there are {', '.join(known)}"
-        raise SuppleError(f'no case "{name}" with free parameters; {hint}')
+        raise SuppleError(unknown_name("case with free parameters", name, names_of_cases))
     return list(dict.fromkeys(names)) or [*CASES, *PAPER]
 
 
 def prepared_case(name: str) -> Case:
-    """Return the character of a case, and what it is built with."""
+    """Return the character of a case, and the options of its build."""
     if name in CASES:
         kind, free, tets = CASES[name]
         return made_trunk(free, tets) if kind == "wire" else made_belly(free, tets)
@@ -90,14 +87,14 @@ def prepared_case(name: str) -> Case:
 
 
 def made_trunk(free: int, tets: int) -> Case:
-    """Make a soft bar on a wire, shaken at its clamped end.
+    """Return a soft bar on a wire, shaken at its clamped end.
 
     Parameters
     ----------
     free
-        Number of free parameters: coordinates of control points, from the second on.
+        Number of free parameters, coordinates of the last control points.
     tets
-        About how many.
+        Approximate number of tets.
     """
     across = max(2, round((tets / 6 / 3.5) ** (1 / 3)))
     mesh = beam((1.0, 0.25, 0.25), (max(2, round(tets / 6 / across**2)), across, across))
@@ -116,17 +113,17 @@ def made_trunk(free: int, tets: int) -> Case:
 
 
 def made_belly(free: int, tets: int) -> Case:
-    """Make a stout body that one joint bends, with shapes all around: out, round and along.
+    """Return a barrel that one joint bends, with shapes that move its skin out, round and along.
 
-    Each place of the skin has as many shapes, however many there are in all.
+    The radius of a shape depends on `free`, so that about as many shapes act on each vertex.
 
     Parameters
     ----------
     free, tets
-        Number of shapes, and about how many tets.
+        Number of shapes, and approximate number of tets.
     """
     half = max(2, round((tets / 8) ** (1 / 3) / 2))
-    mesh = _stout(beam((1.0, 1.0, 1.0), (max(3, round(tets / 24 / half**2)), 2 * half, 2 * half)))
+    mesh = _barrel(beam((1.0, 1.0, 1.0), (max(3, round(tets / 24 / half**2)), 2 * half, 2 * half)))
     surface, _ = mesh.surface()
     rig = _shape_rig(surface.vertices, free)
     roots, times = _shaken(0.03)
@@ -140,8 +137,8 @@ def made_belly(free: int, tets: int) -> Case:
     return Case(Character(f"belly{free}", surface, rig, {"bent": motion}), options)
 
 
-def _stout(mesh: TetMesh) -> TetMesh:
-    """Return a box as a barrel of a metre, round and thickest in the middle."""
+def _barrel(mesh: TetMesh) -> TetMesh:
+    """Return a box deformed to a barrel of 1 m, thickest in the middle."""
     across = 2 * mesh.vertices[:, 1:] - 1
     radius, square = np.linalg.norm(across, axis=1), np.abs(across).max(axis=1)
     scale = 0.35 * square / np.maximum(radius, 1e-9)
@@ -163,24 +160,24 @@ def _shape_rig(points: Floats, count: int) -> BlendShapeRig:
     out = points * [0.0, 1.0, 1.0]
     out /= np.maximum(np.linalg.norm(out, axis=1, keepdims=True), 1e-9)
     along = np.tile([1.0, 0.0, 0.0], (len(points), 1))
-    ways = (out, np.cross(along, out), along)
+    directions = (out, np.cross(along, out), along)
     centres = -(-count // 3)
     reach = WIDE * np.sqrt(2 * np.pi * 0.3 / centres)
     deltas = []
     for k in range(count):
-        spot, turn = k // 3, 2.399963 * (k // 3)  # the golden angle: as even as can be
+        spot, angle = k // 3, 2.399963 * (k // 3)  # the golden angle spreads them evenly
         x = 0.08 + 0.84 * (spot + 0.5) / centres
-        there = 0.35 * (0.6 + 0.4 * np.sin(np.pi * x))
-        centre = np.array([x, there * np.cos(turn), there * np.sin(turn)])
+        radius = 0.35 * (0.6 + 0.4 * np.sin(np.pi * x))
+        centre = np.array([x, radius * np.cos(angle), radius * np.sin(angle)])
         centre = points[np.argmin(np.linalg.norm(points - centre, axis=1))]
         away = np.linalg.norm(points - centre, axis=1) / reach
         bump = FAR * np.maximum(1 - away**2, 0.0) ** 2
-        deltas.append(bump[:, None] * ways[k % 3])
+        deltas.append(bump[:, None] * directions[k % 3])
     return BlendShapeRig(base, np.array(deltas), [f"bump{k}" for k in range(count)])
 
 
 def _shaken(far: float = 0.06) -> tuple[Floats, Floats]:
-    """Return roots (f, 4, 4) that go up and down and to the side, and their times."""
+    """Return roots (f, 4, 4) that move up, down and sideways, and their times."""
     times = np.arange(round(RATE * SECONDS) + 1) / RATE
     roots = np.tile(np.eye(4), (len(times), 1, 1))
     eased = np.minimum(times, 1.0)

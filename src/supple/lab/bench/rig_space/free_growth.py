@@ -1,4 +1,4 @@
-"""`supple bench rig-space --growth`: times as free parameters and tets grow, and a picture."""
+"""`supple bench rig-space --growth`: times as free parameters and tets grow, with a picture."""
 
 from __future__ import annotations
 
@@ -8,31 +8,36 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from supple.app.pictures.drawing import INK, PAPER, save_picture
+from supple.app.pictures.drawing import INK, PAPER
 from supple.app.processes import with_cores
-from supple.lab.bench.bench_runs import (
+from supple.lab.bench.case_runner import (
+    Cells,
+    Growth,
     check_steps,
-    checked_figures,
-    exponent,
     growth_axes,
     growth_caption,
     measure_growth,
-    write_figures,
+    plot_growth,
+    print_rows,
 )
 from supple.lab.bench.rig_space.free_cases import made_belly, made_trunk
 from supple.lab.bench.rig_space.rsp_bench import step_figures, timed_build
 
-#: Numbers of free parameters by kind: a wire moves all of what is near, a shape its own place.
+#: Numbers of free parameters by kind.
 PARAMETERS = {"wire": (10, 20, 50, 100), "shapes": (10, 20, 50, 100, 200, 500)}
 TETS = (2_000, 4_000, 8_000, 16_000, 32_000, 64_000, 128_000)
-#: Tets while parameters grow, and parameters while tets grow.
+#: Number of tets while parameters grow, and of parameters while tets grow.
 _TETS, _FREE = 4_000, 36
 STEPS = 300
 _LINES = {"wire": "parameters of a wire", "shapes": "shapes", "tets": "tets, 36 shapes"}
 _KEYS = {"step_ms": "a step, ms", "build_s": "a build, s"}
+GROWTH = Growth(
+    over={"wire": "free", "shapes": "free", "tets": "tets"},
+    fitted=(tuple(_LINES), tuple(_KEYS)),
+    required=("free", "tets", *_KEYS),
+)
 
 
 def measure(
@@ -43,49 +48,23 @@ def measure(
     steps: int = STEPS,
     quiet: bool = False,
 ) -> dict[str, Any]:
-    """Time builds and steps as free parameters grow, and as tets grow; draw and write the times.
+    """Time builds and steps by number of free parameters and of tets; draw and write the times.
 
-    Parameters
-    ----------
-    path
-        The picture, a .png file; figures are written beside it as .json, after each case: a run
-        that was ended goes on where it was.
-    parameters, tets
-        How many of each; parameters by kind, of a wire or shapes.
-    steps
-        Length of a run of steps.
-    quiet
-        Show no progress.
+    See `measure_growth` for `path` and the figures; `parameters` has numbers by kind.
     """
     check_steps(steps)
-    kept = checked_figures(path)
     counts = PARAMETERS if parameters is None else parameters
-    cases = [(kind, kind, k, _TETS) for kind, own in counts.items() for k in own]
+    cases = [(kind, kind, k, _TETS) for kind, numbers in counts.items() for k in numbers]
     cases += [("tets", "shapes", _FREE, size) for size in tets]
     measured = {
         f"{line}, {k} free, {size:,} tets": (line, partial(_row, kind, k, size, steps))
         for line, kind, k, size in cases
     }
-    needed = ("free", "tets", *_KEYS)
-    rows = measure_growth(kept, measured, needed, steps=steps, quiet=quiet)
-    wanted = [rows[name] for name in measured]
-    figures: dict[str, Any] = {
-        line: [row for row in wanted if row["line"] == line] for line in _LINES
-    }
-    figures["exponents"] = {
-        line: {key: exponent(figures[line], _over(line), key) for key in _KEYS} for line in _LINES
-    }
-    save_picture(growth_picture(figures), path)
-    write_figures(kept, {"steps": steps, "complete": True, "rows": rows} | figures)
-    return figures
-
-
-def _over(line: str) -> str:
-    return "tets" if line == "tets" else "free"
+    return measure_growth(path, measured, GROWTH, growth_picture, steps=steps, quiet=quiet)
 
 
 def _row(kind: str, free: int, tets: int, steps: int) -> dict[str, Any]:
-    """Measure one character: its build on all cores, its steps on one."""
+    """Measure a character's build on all cores, and its steps on one."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "case.supple"
         seconds = with_cores(None, _built, kind, free, tets, path)
@@ -101,57 +80,43 @@ def _stepped(path: Path, steps: int) -> dict[str, Any]:
     from supple.engines.factory import load_model
 
     model: Any = load_model(path)
-    found = step_figures(model, steps)
-    kept = ("step_ms", "p99_over_median", "dgemm256_ms", "step_in_dgemm")
-    return dict(model.figures) | {name: round(found[name], 4) for name in kept}
+    figures = step_figures(model, steps)
+    names = ("step_ms", "p99_over_median", "dgemm256_ms", "step_in_dgemm")
+    return dict(model.figures) | {name: round(figures[name], 4) for name in names}
 
 
 def table(figures: dict[str, Any]) -> None:
-    """Print the figures for people."""
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console()
+    """Print times by number of free parameters and of tets."""
+    columns: Cells = {
+        "free": ("free", ","),
+        "tets": ("tets", ","),
+        "cubature": ("cubature", ","),
+        "step ms": ("step_ms", ".3f"),
+        "in dgemm": ("step_in_dgemm", ".2f"),
+        "build s": ("build_s", ".1f"),
+    }
     for line, title in _LINES.items():
-        powers = figures["exponents"][line]
-        caption = growth_caption(powers, {"step_ms": "a step grows", "build_s": "a build"})
-        grid = Table(title=f"As {title} grow", caption=caption)
-        for heading in ("free", "tets", "cubature", "step ms", "in dgemm", "build s"):
-            grid.add_column(heading, justify="right")
-        for row in figures[line]:
-            sizes = [f"{row[name]:,}" for name in ("free", "tets", "cubature")]
-            times = [
-                f"{row['step_ms']:.3f}",
-                f"{row['step_in_dgemm']:.2f}",
-                f"{row['build_s']:.1f}",
-            ]
-            grid.add_row(*sizes, *times)
-        console.print(grid)
-
-
-_COLOURS = {"wire": "#2f6f8f", "shapes": "#b5483a", "tets": "#b5483a"}
+        names = {"step_ms": "a step grows", "build_s": "a build"}
+        caption = growth_caption(figures["exponents"][line], names)
+        print_rows(figures[line], columns, f"As {title} grow", caption)
 
 
 def growth_picture(figures: dict[str, Any]) -> Figure:
-    """Draw milliseconds of a step above, seconds of a build below; logarithmic."""
+    """Draw milliseconds of a step above, seconds of a build below, on logarithmic axes."""
     figure = Figure(figsize=(9.6, 7.4), facecolor=PAPER, layout="constrained")
     figure.suptitle("Rig-space: a step and a build as free parameters and tets grow", color=INK)
     parts: Any = figure.subplots(2, 2)
-    for row, (key, what) in enumerate(_KEYS.items()):
-        for axes, lines in zip(parts[row], (("wire", "shapes"), ("tets",)), strict=True):
+    fixed = (f"parameters, {_TETS:,} tets", f"tets, {_FREE} shapes")
+    for row, (key, label) in enumerate(_KEYS.items()):
+        for k, lines in enumerate((("wire", "shapes"), ("tets",))):
+            axes, over = parts[row][k], GROWTH.over[lines[0]]
             for line in lines:
-                _draw(axes, figures, line, key)
-            fixed = f"tets, {_FREE} shapes" if lines[0] == "tets" else f"parameters, {_TETS:,} tets"
-            ticks = sorted({row[_over(line)] for line in lines for row in figures[line]})
-            growth_axes(axes, fixed, what, ticks)
+                style = {"color": "#2f6f8f" if line == "wire" else "#b5483a"}
+                plot_growth(axes, figures, line, over, key, _LINES[line], **style)
+                if key == "step_ms" and line != "wire":
+                    x, dense = ([r[name] for r in figures[line]] for name in (over, "dgemm256_ms"))
+                    text = "a 256³ product in the same run"
+                    axes.plot(x, dense, ":", color=INK, lw=1.2, label=text)
+            ticks = sorted({each[over] for line in lines for each in figures[line]})
+            growth_axes(axes, fixed[k], label, ticks)
     return figure
-
-
-def _draw(axes: Axes, figures: dict[str, Any], line: str, key: str) -> None:
-    rows, power = figures[line], figures["exponents"][line][key]
-    label = _LINES[line] + ("" if power is None else f": power {power:.2f}")
-    x = [row[_over(line)] for row in rows]
-    axes.plot(x, [row[key] for row in rows], "o-", color=_COLOURS[line], ms=5, lw=1.5, label=label)
-    if key == "step_ms" and line != "wire":
-        dense = [row["dgemm256_ms"] for row in rows]
-        axes.plot(x, dense, ":", color=INK, lw=1.2, label="a 256³ product in the same run")

@@ -1,8 +1,8 @@
 """`supple bench rig-space`: times of a step of free parameters, beside rig-space physics.
 
-A step is whole: rig, all sub-steps of 1/90 s and skin, on one core. Rig-space physics (RSP, Hahn et
-al. 2012) is timed as the paper has it, with Jacobians by finite differences in every iteration,
-and with our analytic ones.
+A step includes the rig, all sub-steps of 1/90 s and the skin, on one core. Rig-space physics (RSP,
+Hahn et al. 2012) is timed with Jacobians by finite differences in every iteration, as in the
+paper, and with analytic ones.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ import numpy as np
 from supple.engines.engine import engine_of
 from supple.engines.factory import build, load_model
 from supple.errors import SuppleError
-from supple.lab.bench.bench_runs import (
-    Section,
-    case_table,
+from supple.lab.bench.case_runner import (
+    Cells,
     check_model,
     check_steps,
     finished_row,
     measure_cases,
+    print_columns,
 )
 from supple.lab.bench.rig_space.free_cases import PAPER, PaperTimes, checked_cases, prepared_case
 from supple.lab.bench.timing import BREAKS, RATE, back_and_forth, motion_of, time_steps
 
 STEPS = 1_000
-#: Steps that rig-space physics is timed for, by solver: it takes long.
+#: Number of timed steps of rig-space physics, by solver.
 SLOW_STEPS = {"rsp": 8, "rsp-differences": 4}
-#: Second of the motion at which it is timed: everything swings by then.
+#: Time in the motion at which rig-space physics is timed, when all parts swing.
 SWINGING = 1.5
-#: Keys that a row has, whatever else it has.
+#: First keys of a row.
 KEYS = (
     "case",
     "free",
@@ -65,15 +65,15 @@ def measure(
     steps: int = STEPS,
     quiet: bool = False,
 ) -> list[dict[str, Any]]:
-    """Return one row for each case, or one for a model of your own.
+    """Return a row for each case, or for a model file.
 
     Parameters
     ----------
     cases
-        Names of `CASES`, scenes with free parameters, or ``scene:group``; by default those made
-        for this and the paper's.
+        Names of `CASES`, scenes with free parameters, or ``scene:group``; by default `CASES` and
+        the paper's.
     model
-        A .supple file with free parameters to measure rather than cases.
+        A .supple file with free parameters to measure instead.
     steps
         Number of steps to time.
     quiet
@@ -95,10 +95,10 @@ def _built(name: str, path: Path) -> float:
 
 
 def timed_build(character: Any, options: dict[str, Any], path: Path) -> float:
-    """Build a model into a file; return the seconds that it took, compiling apart."""
+    """Build a model into a file; return the seconds, without compilation."""
     from supple.lab.bench.rig_space.free_cases import made_belly
 
-    small = made_belly(3, 200)  # whatever is compiled for the first time is compiled now
+    small = made_belly(3, 200)  # compiles all kernels
     build(small.character, engine="rig-space", **small.options)
     began = perf_counter()
     model = build(character, engine="rig-space", **options)
@@ -108,7 +108,7 @@ def timed_build(character: Any, options: dict[str, Any], path: Path) -> float:
 
 
 def _one_core(path: Path, name: str, steps: int) -> dict[str, Any]:
-    del name  # its motion is in the model
+    del name  # the model has its motion
     model: Any = load_model(path)
     row = dict(model.figures) | {"surface_vertices": len(model.surface.vertices)}
     row |= {"model_mb": path.stat().st_size / 1e6} | step_figures(model, steps)
@@ -118,29 +118,29 @@ def _one_core(path: Path, name: str, steps: int) -> dict[str, Any]:
 
 
 def step_figures(model: Any, steps: int) -> dict[str, Any]:
-    """Time steps of a model with its first motion; return milliseconds, and dense products."""
+    """Return times of steps of a model's first motion, in milliseconds and dense products."""
     poses, roots = back_and_forth(motion_of(model), steps + BREAKS)
     simulator = engine_of(model).simulate(model, 1 / RATE)
-    found = time_steps(simulator, poses, roots)
-    median, dense = float(np.median(found.whole)), float(np.median(found.products))
+    times = time_steps(simulator, poses, roots)
+    median, dense = float(np.median(times.whole)), float(np.median(times.products))
     return {
         "step_ms": 1e3 * median,
-        "p99_over_median": float(np.percentile(found.whole, 99)) / median,
+        "p99_over_median": float(np.percentile(times.whole, 99)) / median,
         "dgemm256_ms": 1e3 * dense,
         "step_in_dgemm": median / dense,
-        "limited_steps": found.limited,
+        "limited_steps": times.limited,
         "steps": steps,
     }
 
 
 def _slow_step(model: Any, solver: str, count: int) -> float:
-    """Return the median seconds of so many steps of another solver, from where all swings."""
+    """Return the median seconds of `count` steps of another solver from `SWINGING` on."""
     first = round(SWINGING * RATE)
     poses, roots = back_and_forth(motion_of(model), first + count + 1)
     simulator = engine_of(model).simulate(model, 1 / RATE, solver=solver)
     at = first - 1
     simulator.reset(poses[at], roots[at], before=(poses[at - 1], roots[at - 1]))
-    simulator.step(poses[first], roots[first])  # the first analyses the matrix
+    simulator.step(poses[first], roots[first])  # the first step analyses the matrix
     out, seconds = np.array(simulator.surface()), []
     for pose, root in zip(poses[first + 1 :], roots[first + 1 :], strict=True):
         began = perf_counter()
@@ -151,7 +151,7 @@ def _slow_step(model: Any, solver: str, count: int) -> float:
 
 
 def _finished(row: dict[str, Any], paper: PaperTimes | None) -> dict[str, Any]:
-    """Return a row with speed-ups, `KEYS` first, and no more digits than mean something."""
+    """Return a row with speed-ups, `KEYS` first and rounded."""
     row["speedup_over_rsp"] = row["rsp_ms"] / row["step_ms"]
     row["speedup_over_differences"] = row["rsp_differences_ms"] / row["step_ms"]
     row["paper_ms"] = None if paper is None else 1e3 * paper.seconds
@@ -160,19 +160,18 @@ def _finished(row: dict[str, Any], paper: PaperTimes | None) -> dict[str, Any]:
 
 
 def table(rows: list[dict[str, Any]]) -> None:
-    """Print a column for each case: times beside rig-space physics, and the sizes they are of."""
-    case_table(
+    """Print a column for each case: times beside rig-space physics, and sizes."""
+    print_columns(
         rows,
         _SECTIONS,
         "Rig-space: a whole step with its skin on one core, milliseconds",
         "dgemm: a 256³ product of float64 on the same core in the same run. RSP: rig-space "
-        "physics (Hahn et al. 2012) by the same rig and tets, with finite differences as the paper "
-        "has it, and with analytic Jacobians. The paper's: its fastest, on four cores of 2.8 GHz.",
+        "physics (Hahn et al. 2012) with the same rig and tets, by finite differences as in the "
+        "paper and with analytic Jacobians. The paper's: its fastest solver, four 2.8 GHz cores.",
     )
 
 
-#: Lines of the table: key of the row, and how its numbers look.
-_SECTIONS: tuple[Section, ...] = (
+_SECTIONS: tuple[Cells, ...] = (
     {
         "step, median": ("step_ms", ".3f"),
         "  99th percentile to median": ("p99_over_median", ".2f"),

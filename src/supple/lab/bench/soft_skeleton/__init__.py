@@ -1,1 +1,1 @@
-"""Times of soft skeletons beside all of their tets, how they grow, and how soft they are."""
+"""Times of soft skeletons beside the unreduced flesh, their growth, and their compliance."""

@@ -1,8 +1,7 @@
-"""Soft skeletons to time: our own hand and person, or files, with contact and without."""
+"""Soft skeletons to time: the scenes hand and person, or files, with contact and without."""
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,10 +24,11 @@ from supple.rig.tets.bone_meshes import BoneMeshes
 from supple.scenes.characters.character_scene import Scene, scene
 from supple.scenes.contact.contact_scene import contact_scene
 from supple.scenes.contact.props import at
+from supple.scenes.modelling.scene_data import unknown_name
 
 
 class SoftCase(NamedTuple):
-    """Build of a case: a scene, and numbers of handles and of tets of the cubature."""
+    """Scene of a case, and its numbers of handles and of cubature tets."""
 
     scene: str
     handles: int
@@ -36,7 +36,7 @@ class SoftCase(NamedTuple):
 
 
 class PaperStep(NamedTuple):
-    """Milliseconds of a step in tapia2021, Table 1: ours and all tets, and its coordinates."""
+    """Milliseconds of a step in tapia2021, Table 1, reduced and full, and its coordinates."""
 
     reduced: float
     full: float
@@ -50,19 +50,19 @@ CASES = {
     "many": SoftCase("human", 176, 1_000),
 }
 PAPER = {"hand": PaperStep(11.78, 10_932, 357), "body": PaperStep(9.17, 7_233, 672)}
-#: What each scene does where it touches something, and where it does not.
+#: Contact scene, and motion without contact, of each scene.
 _TOUCHING = {"hand": "hand-ball", "human": "body-bench"}
 _MOVING = {"hand": "wave", "human": "walk"}
-#: A body with no more joints is taken for a hand.
+#: A body with at most this many joints is a hand.
 _HAND_BONES = 21
-#: Depth that a ball is pressed in, in parts of its radius, and how often a second.
+#: Depth of a pressed ball in parts of its radius, and presses per second.
 DEPTH, OFTEN = 0.25, 1.0
-#: Seconds of a run that has no length of its own.
+#: Duration in s of a run with a pressed ball.
 SECONDS = 2.0
 
 
 class Run(NamedTuple):
-    """Simulator at its start, and what it is led along."""
+    """Simulator at the start of a motion, with kinematic objects and their paths."""
 
     simulator: SoftSkeletonSimulator
     motion: Motion
@@ -71,7 +71,7 @@ class Run(NamedTuple):
     led: Sequence[tuple[RigidObject, Callable[[float], Floats]]] = ()
 
     def step(self, number: int) -> Any:
-        """Take a step, counted from 1, with what is led."""
+        """Take a step, counted from 1, and move the kinematic objects."""
         dt = self.simulator.dt
         for each, path in self.led:
             each.moved_to(path(number * dt), dt)
@@ -80,18 +80,16 @@ class Run(NamedTuple):
 
 
 def checked_cases(names: Sequence[str]) -> list[str]:
-    """Return the names, each once; those of `CASES` for none. Others are files."""
+    """Return names of cases or files without duplicates; by default `CASES`."""
     for name in names:
         if name in CASES or Path(name).is_file():
             continue
-        near = difflib.get_close_matches(name, CASES, 1)
-        hint = f'did you mean "{near[0]}"?' if near else f"there are {', '.join(CASES)}, and files"
-        raise SuppleError(f'no case "{name}"; {hint}')
+        raise SuppleError(unknown_name("case or file", name, tuple(CASES)))
     return list(dict.fromkeys(names)) or list(CASES)
 
 
 def prepared_case(name: str) -> tuple[Character, dict[str, Any]]:
-    """Return the character of a case or file, and what it is built with."""
+    """Return the character of a case or file, and the options of its build."""
     if name in CASES:
         case = CASES[name]
         sizes = {"handles": case.handles, "cubature": case.cubature}
@@ -99,12 +97,12 @@ def prepared_case(name: str) -> tuple[Character, dict[str, Any]]:
     character = read_character(name).character
     core = skinned_core(character.rig)
     small = core is not None and core.rig.skeleton.n_joints <= _HAND_BONES
-    own = CASES["hand" if small else "body"]
-    return character, {"handles": own.handles, "cubature": own.cubature}
+    case = CASES["hand" if small else "body"]
+    return character, {"handles": case.handles, "cubature": case.cubature}
 
 
 def soft_options(name: str) -> dict[str, Any]:
-    """Return what a scene is built with; as in the paper, a hand's flesh is around its bones."""
+    """Return the options of a scene's build; a hand has bone meshes, as in the paper."""
     shown = scene(name)
     bones = scene_bones(shown) if name == "hand" else None
     return shown.recipe("soft-skeleton") | ({} if bones is None else {"skeleton": bones})
@@ -123,55 +121,55 @@ def scene_bones(shown: Scene) -> BoneMeshes | None:
         owner.append(np.full(len(mesh.vertices), number))
         shift += len(mesh.vertices)
     surface = SurfaceMesh(np.concatenate(vertices), np.concatenate(triangles))
-    found = np.array([joints.index(name) for name in names])
-    return BoneMeshes(surface, np.concatenate(owner), names, found)
+    indices = np.array([joints.index(name) for name in names])
+    return BoneMeshes(surface, np.concatenate(owner), names, indices)
 
 
 def touching(model: SoftSkeletonModel, name: str) -> Run:
-    """Return a run in which a case grasps a ball or lies down; files are pressed by a ball."""
+    """Return a run in contact: grasping a ball, lying down, or a pressed ball for a file."""
     if name not in CASES:
         return pressed(model)
     shown = contact_scene(_TOUCHING[CASES[name].scene])
     simulator = shown.simulator(model, 1 / RATE)
-    led = [(shown.object(own), path) for own, path in shown.led.items()]
+    led = [(shown.object(each), path) for each, path in shown.led.items()]
     return Run(simulator, shown.motion, shown.start, round(shown.seconds * RATE), led)
 
 
 def untouched(model: SoftSkeletonModel, name: str) -> Run:
-    """Return a run in which it moves and touches nothing, not even itself."""
-    wanted = _MOVING[CASES[name].scene] if name in CASES else None
-    motion = motion_of(model, wanted)
+    """Return a run of a motion without contact and self-contact."""
+    name_of_motion = _MOVING[CASES[name].scene] if name in CASES else None
+    motion = motion_of(model, name_of_motion)
     simulator = SoftSkeletonSimulator(model, 1 / RATE, self_contact=False)
     simulator.reset(*motion.at(float(motion.times[0])))
     return Run(simulator, motion, float(motion.times[0]), max(round(motion.duration * RATE), 90))
 
 
 def pressed(model: SoftSkeletonModel, radius: float = 0.06, **options: Any) -> Run:
-    """Return a run in which a ball is pressed into the middle of a body that holds still.
+    """Return a run in which a ball is pressed into the middle of a resting body.
 
     Parameters
     ----------
     model
         The body.
     radius
-        Of the ball, in parts of the body's size.
+        Radius of the ball, in parts of the body's size.
     **options
-        Of the simulator.
+        Options of the simulator.
     """
     skin, size = model.surface.vertices, model.surface.size
     middle = int(np.linalg.norm(skin - skin.mean(axis=0), axis=1).argmin())
-    way = vertex_normals(skin, model.surface.triangles)[middle]
-    far = radius * size
+    normal = vertex_normals(skin, model.surface.triangles)[middle]
+    ball_radius = radius * size
 
     def path(seconds: float) -> Floats:
         deep = DEPTH * np.sin(np.pi * OFTEN * seconds) ** 2
-        return at(skin[middle] + far * (1.02 - deep) * way)
+        return at(skin[middle] + ball_radius * (1.02 - deep) * normal)
 
     ball = RigidObject(
-        Sphere((0, 0, 0), far), mass=1.0, place=path(0.0), kinematic=True, name="ball"
+        Sphere((0, 0, 0), ball_radius), mass=1.0, place=path(0.0), kinematic=True, name="ball"
     )
-    told: Mapping[str, Any] = {"tracking": 30.0, "objects": (ball,)} | options
-    simulator = SoftSkeletonSimulator(model, 1 / RATE, **told)
+    settings: Mapping[str, Any] = {"tracking": 30.0, "objects": (ball,)} | options
+    simulator = SoftSkeletonSimulator(model, 1 / RATE, **settings)
     rest = np.asarray(model.rig.rest_pose, np.float64)
     still = Motion(np.array([0.0, SECONDS]), np.tile(rest, (2, 1)), name="still")
     return Run(simulator, still, 0.0, round(SECONDS * RATE), [(ball, path)])

@@ -1,4 +1,4 @@
-"""Compliance of soft skeletons: spheres pressed into them, beside all tets of the same layer."""
+"""Compliance of soft skeletons under pressed spheres, beside the unreduced flesh."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ from supple.mesh.tets import TetMesh
 from supple.rig.character import Character
 from supple.rig.skeleton.skinning import skinned_core
 
-#: Steps over which the sphere comes, and over which flesh settles; it is at rest when the force is
-#: that of so many steps ago.
+#: Steps in which the sphere moves in, steps in which the flesh settles, and steps over which the
+#: force of flesh at rest is constant.
 COMING, SETTLING, AT_REST = 20, 60, 10
-#: Increments of the depth, and Newton iterations of each, with all tets.
+#: Increments of the depth, and maximum Newton iterations of each, with all tets.
 INCREMENTS, MOST_ITERATIONS = 5, 40
 
 
 @dataclass(frozen=True)
 class Probe:
-    """Sphere that is pressed into the skin.
+    """Sphere pressed into the skin.
 
     Attributes
     ----------
     name
-        Where, for people.
+        Description of place and size.
     place, way
-        (3,) place of the skin at rest, and the way out of it.
+        (3,) point of the skin at rest, and outward direction there.
     radius, depth
-        In m; the depth is how far its lowest point is below the place.
+        Radius, and depth of the lowest point below the skin, in m.
     """
 
     name: str
@@ -55,21 +55,21 @@ class Probe:
     depth: float
 
     def sphere(self, part: float = 1.0) -> Sphere:
-        """Return it, at a part of the depth."""
+        """Return the sphere at a part of its depth."""
         return Sphere(self.place + (self.radius - part * self.depth) * self.way, self.radius)
 
 
 class Pressed(NamedTuple):
-    """Force in N along the way out, and (n̄, 3) how the skin moved."""
+    """Outward force in N, and displacement (n̄, 3) of the skin."""
 
     force: float
     moved: Floats
 
 
 def probes_of(character: Character) -> list[Probe]:
-    """Return spheres for a body (belly, r 15 and 40 mm) or a hand (palm, and a fingertip r 4 mm).
+    """Return spheres for a body (belly) or a hand (palm and a fingertip).
 
-    Bodies stand along y and look along z, hands lie with the palm down, as SMPL and MANO rest.
+    Bodies stand along y and face z, hands lie palm down, as in the rest poses of SMPL and MANO.
     """
     core = skinned_core(character.rig)
     if core is None:
@@ -95,24 +95,24 @@ def probes_of(character: Character) -> list[Probe]:
 
 
 def _touched(skin: SurfaceMesh, start: Floats, way: Floats) -> tuple[Floats, Floats]:
-    """Return the vertex farthest along a ray, and the skin's normal there."""
+    """Return the vertex where a ray leaves the skin, and the normal there."""
     away = skin.vertices - start
     along = away @ way
     aside = np.linalg.norm(away - along[:, None] * way, axis=1)
     ahead = np.where(along > 0, along - 2 * aside, -np.inf)
-    found = int(ahead.argmax())
-    corners = skin.triangles[(skin.triangles == found).any(axis=1)]
+    vertex = int(ahead.argmax())
+    corners = skin.triangles[(skin.triangles == vertex).any(axis=1)]
     a, b, c = (skin.vertices[corners[:, i]] for i in range(3))
     normal = np.cross(b - a, c - a).sum(axis=0)
-    return skin.vertices[found], normal / np.linalg.norm(normal)
+    return skin.vertices[vertex], normal / np.linalg.norm(normal)
 
 
 def press_model(model: SoftSkeletonModel, probe: Probe) -> Pressed:
-    """Press a sphere into a soft skeleton whose bones are held, until it is at rest."""
+    """Press a sphere into a soft skeleton with fixed bones until it is at rest."""
     simulator = SoftSkeletonSimulator(
         model,
         1 / 90,
-        tracking=1000.0,  # bones are held in all tets
+        tracking=1000.0,  # bones are fixed in the unreduced flesh
         gravity=(0, 0, 0),
         friction=0.0,
         beta=0.05,
@@ -130,7 +130,7 @@ def press_model(model: SoftSkeletonModel, probe: Probe) -> Pressed:
 
 
 def press_full(layer: FleshLayer, surface: SurfaceMesh, probe: Probe) -> Pressed:
-    """Press a sphere into all tets, by Newton's method with the same contact on the skin."""
+    """Press a sphere into the unreduced flesh by Newton's method, with the same contact."""
     body = layer.body
     unknown = (3 * layer.free[:, None] + np.arange(3)).ravel()
     shares, areas = contact_points(surface, probe)
@@ -141,7 +141,7 @@ def press_full(layer: FleshLayer, surface: SurfaceMesh, probe: Probe) -> Pressed
     for part in np.arange(1, INCREMENTS + 1) / INCREMENTS:
         sphere = probe.sphere(float(part))
         for _ in range(MOST_ITERATIONS):
-            # Flesh is harder where less of it is left above the bone, as in a simulator.
+            # As in the simulator, flesh is stiffer where it is thin above the bone.
             inward = -(spread @ (x - body.rest).ravel()).reshape(-1, 3) @ probe.way
             left = np.maximum(thickness - np.maximum(inward, 0.0), THIN / HARDER)
             firm = HARDNESS * np.maximum(THIN / left, 1.0) * areas
@@ -150,16 +150,16 @@ def press_full(layer: FleshLayer, surface: SurfaceMesh, probe: Probe) -> Pressed
             if size < 1e-7 * probe.depth:
                 break
     moved = layer.embedding @ (x - body.rest)
-    # The skin is shown out of what it touches, as that of a simulator.
+    # As in the simulator, the displayed skin lies outside the sphere.
     distance, out = probe.sphere().distances(surface.vertices + moved)
     moved -= np.minimum(distance, 0.0)[:, None] * out
     return Pressed(force, moved)
 
 
 def contact_points(surface: SurfaceMesh, probe: Probe) -> tuple[sp.csr_array, Floats]:
-    """Return points of the skin near a probe as simulators touch: (s, n̄) by vertices, and areas.
+    """Return contact points near a probe as weights (s, n̄) of vertices, and their areas.
 
-    They are middles of parts of triangles where the sphere is small, and vertices where not.
+    As in the simulator, they are centres of parts of triangles for a small sphere, else vertices.
     """
     skin, triangles = surface.vertices, surface.triangles
     away = np.linalg.norm(skin - probe.place, axis=1)
@@ -179,8 +179,8 @@ def contact_points(surface: SurfaceMesh, probe: Probe) -> tuple[sp.csr_array, Fl
     inside = probe.sphere().distances(shares @ skin)[0] < 0
     if cut > 1 and inside.sum() < MAX_FINE_CONTACTS:
         return shares, np.repeat(across / cut**2, len(parts))
-    kept = np.flatnonzero(away < reach)
-    return sp.csr_array(sp.eye_array(len(skin)).tocsr()[kept]), surface.vertex_areas()[kept]
+    nearby = np.flatnonzero(away < reach)
+    return sp.csr_array(sp.eye_array(len(skin)).tocsr()[nearby]), surface.vertex_areas()[nearby]
 
 
 def _newton_step(
@@ -193,18 +193,18 @@ def _newton_step(
     sphere: Sphere,
     probe: Probe,
 ) -> tuple[float, Floats, float]:
-    """Return the force along the way, the step of the unknowns, and its largest entry."""
+    """Return the outward force, the step of the unknowns, and its largest entry."""
     distance, out = sphere.distances((spread @ x.ravel()).reshape(-1, 3) + offset)
     pressed = np.maximum(-distance, 0.0) * firm
     load = spread.T @ (pressed[:, None] * out).ravel()
     gradient = (body.force(x).ravel() - load)[unknown]
     touching = np.flatnonzero(distance < 0)
-    ways = sp.csr_array(
+    normals = sp.csr_array(
         (out[touching].ravel(), (3 * touching[:, None] + np.arange(3)).ravel(),
          3 * np.arange(len(touching) + 1)),
         (len(touching), spread.shape[0]),
     )  # fmt: skip
-    rows = sp.csr_array(ways @ spread)[:, unknown]
+    rows = sp.csr_array(normals @ spread)[:, unknown]
     stiffness = sp.csr_array(body.stiffness(x, psd=True))[unknown][:, unknown]
     stiffness = sp.csr_array(stiffness + rows.T @ sp.diags_array(firm[touching]) @ rows)
     step = -SparseCholesky(stiffness, block=3).factorise(stiffness).solve(gradient)
@@ -223,49 +223,49 @@ def compliance(
     tell: Callable[[str], None] | None = None,
     **options: Any,
 ) -> list[dict[str, Any]]:
-    """Compare forces and motions of the skin with those of all tets.
+    """Compare forces and displacements of the skin with those of the unreduced flesh.
 
     Parameters
     ----------
     character, probes
-        The body, and what is pressed into it.
+        The body, and the spheres.
     handles, bases
-        Numbers of handles, and names of bases, that models are built with.
+        Numbers of handles, and names of bases, of the models.
     meshes
-        Numbers of tets, or tets: models are made of each, and so is the whole flesh.
+        Numbers of tets, or meshes, of models and of the unreduced flesh.
     tell
-        Told what is done.
+        Called with a description of each part of the work.
     **options
-        Others of `build`.
+        Other options of `build`.
 
     Returns
     -------
     rows
-        ``basis``, ``handles``, ``residual`` (whether flexibility that handles lack is added),
-        ``probe``, ``tets`` that the model is made of and ``full_tets`` of the whole flesh,
+        ``basis``, ``handles``, ``residual`` (whether residual flexibility is added), ``probe``,
+        ``tets`` of the model and ``full_tets`` of the unreduced flesh,
         ``force`` and ``full_force`` in N, ``ratio`` F/F_full, and ``motion_error``
         ‖u − u_full‖/‖u_full‖ of the skin.
     """
-    say = tell or (lambda text: None)
+    report = tell or (lambda text: None)
     bones, skin = RigBones(character.rig), character.surface
-    kept = {name: options.get(name) for name in ("material", "skeleton")}
+    flesh_options = {name: options.get(name) for name in ("material", "skeleton")}
     truths: dict[int, list[Pressed]] = {}
     for tets in meshes:
-        layer = flesh_layer(character, bones, tets, None, **kept)
-        say(f"all of {len(layer.mesh.tets):,} tets")
+        layer = flesh_layer(character, bones, tets, None, **flesh_options)
+        report(f"all of {len(layer.mesh.tets):,} tets")
         truths[len(layer.mesh.tets)] = [press_full(layer, skin, each) for each in probes]
     rows: list[dict[str, Any]] = []
     for basis, count, tets in itertools.product(bases, handles, meshes):
-        say(f"{basis}, {count} handles")
+        report(f"{basis}, {count} handles")
         model = build(character, handles=count, basis=basis, tets=tets, **options)
-        known = {"basis": basis, "handles": count, "tets": model.sizes["tets"]}
+        case = {"basis": basis, "handles": count, "tets": model.sizes["tets"]}
         for residual, used in ((True, model), (False, without_residual(model))):
-            rows += _compared(used, probes, truths, known | {"residual": residual})
+            rows += _compared(used, probes, truths, case | {"residual": residual})
     return rows
 
 
 def without_residual(model: SoftSkeletonModel) -> SoftSkeletonModel:
-    """Return a model whose contacts press in nothing beside its handles, as in the paper."""
+    """Return a model without residual flexibility in contact, as in the paper."""
     none = sp.csr_array(model.motion[0].shape)
     return replace(model, motion=(none, none, none))
 
@@ -274,7 +274,7 @@ def _compared(
     model: SoftSkeletonModel,
     probes: Sequence[Probe],
     truths: dict[int, list[Pressed]],
-    known: dict[str, Any],
+    case: dict[str, Any],
 ) -> list[dict[str, Any]]:
     rows = []
     for k, probe in enumerate(probes):
@@ -283,7 +283,7 @@ def _compared(
             full = pressed[k]
             missed = np.linalg.norm(ours.moved - full.moved) / np.linalg.norm(full.moved)
             rows.append(
-                known
+                case
                 | {
                     "probe": probe.name,
                     "full_tets": tets,

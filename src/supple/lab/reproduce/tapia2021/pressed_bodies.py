@@ -16,7 +16,7 @@ from supple.app.pictures.drawing import INK, PAPER, plain_axes, save_picture
 from supple.arrays import Floats
 from supple.engines.soft_skeleton.flesh.soft_layer import FleshLayer
 from supple.engines.soft_skeleton.model import SoftSkeletonModel
-from supple.lab.bench.soft_skeleton.full_flesh import layer_of
+from supple.lab.bench.soft_skeleton.soft_bench import layer_of
 from supple.lab.bench.soft_skeleton.sphere_compliance import (
     Pressed,
     Probe,

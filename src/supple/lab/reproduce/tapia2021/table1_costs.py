@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from supple.engines.soft_skeleton.model import SoftSkeletonModel
-from supple.lab.bench.soft_skeleton.full_flesh import full_figures, layer_of
-from supple.lab.bench.soft_skeleton.soft_bench import run_figures
+from supple.lab.bench.soft_skeleton.soft_bench import full_figures, layer_of, run_figures
 from supple.lab.bench.soft_skeleton.soft_cases import pressed
 from supple.lab.reproduce.tapia2021.soft_bodies import (
     MODAL,

@@ -59,7 +59,7 @@ PAPER_SPLIT = {
 
 def table1(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     """Time 20 modes of three characters in a pose where they touch themselves, bound and free."""
-    from supple.lab.bench.reduction_bench import CONTACT_POSES, contact_mode_times
+    from supple.lab.bench.scaling_bench import CONTACT_POSES, contact_mode_times
 
     rows = []
     names = ["arm"] if quick else list(CONTACT_POSES)
