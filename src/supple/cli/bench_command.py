@@ -144,7 +144,12 @@ def _steps(
         near = get_close_matches(name, COMMANDS, 1)
         if near and not get_close_matches(name, SCENES, 1, 0.5):
             raise SuppleError(f'no scene "{name}"; did you mean supple bench {near[0]}?')
-    options = {"engine": engine, "model": model, "steps": steps, "fidelity": fidelity}
+    options: dict[str, Any] = {
+        "engine": engine,
+        "model": model,
+        "steps": steps,
+        "fidelity": fidelity,
+    }
     rows = step_bench.measure(scenes, **options, quiet=display.silent)
     display.show(rows, step_bench.table)
 

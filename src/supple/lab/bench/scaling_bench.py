@@ -151,8 +151,10 @@ def builds_table(figures: Row) -> None:
         {"stage": stage, **{f"{k}": row["stages"].get(stage) for k, row in enumerate(rows)}}
         for stage in stages
     ]
-    parts: Cells = {"stage": ("stage", "")}
-    parts |= {f"{row['tets']:,}{' ' * k}": (f"{k}", ".1f") for k, row in enumerate(rows)}
+    parts: Cells = {
+        "stage": ("stage", ""),
+        **{f"{row['tets']:,}{' ' * k}": (f"{k}", ".1f") for k, row in enumerate(rows)},
+    }
     print_rows(lines, parts, "stages, processor seconds", left=1)
     _print_exponent(figures)
 
