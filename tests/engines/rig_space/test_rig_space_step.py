@@ -423,7 +423,7 @@ def test_an_obstacle_pushes_the_skin_out_and_reports_the_force():
     before = -ball.distances(model.surface.vertices)[0].min()
     assert before > 0.02
     assert deep < 0.4 * before
-    with pytest.raises(SuppleError, match="know no obstacles"):
+    with pytest.raises(SuppleError, match="have no contact"):
         RigSpaceSimulator(model, solver="rsp", obstacles=[ball])
     with pytest.raises(SuppleError, match="obstacle 0 is a str"):
         simulator.obstacles = ["ground"]  # type: ignore[list-item]

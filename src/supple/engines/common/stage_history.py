@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -82,6 +83,15 @@ class History:
             return False
         self.v[...], self.steps = mean, 0
         return True
+
+    def state_arrays(self) -> dict[str, Floats]:
+        """Return the arrays that later stages depend on, by name."""
+        return {"rows": self._rows[:STATE], "steps": np.array([float(self.steps), self._h])}
+
+    def set_state(self, state: Mapping[str, Floats]) -> None:
+        """Set the arrays that `state_arrays` returned."""
+        self._rows[:STATE] = state["rows"]
+        self.steps, self._h = int(state["steps"][0]), float(state["steps"][1])
 
     def keep(self) -> None:
         """Remember the state, for `restore`."""

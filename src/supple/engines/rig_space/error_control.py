@@ -10,6 +10,7 @@ the largest over vertices counts.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -88,6 +89,16 @@ class ErrorControl:
             self._places[-1 - back] = away + part * (before - away)
             self._times[-1 - back] = -back * h
         self.error = 0.0
+
+    def state_arrays(self) -> dict[str, Floats]:
+        """Return the arrays that later steps depend on, by name."""
+        numbers = np.array([float(self.substeps), self.error])
+        return {"positions": self._places, "times": self._times, "numbers": numbers}
+
+    def set_state(self, state: Mapping[str, Floats]) -> None:
+        """Set the arrays that `state_arrays` returned."""
+        self._places[:], self._times[:] = state["positions"], state["times"]
+        self.substeps, self.error = int(state["numbers"][0]), float(state["numbers"][1])
 
     def begin(self) -> None:
         """Begin a step: it may have to be run again from here."""

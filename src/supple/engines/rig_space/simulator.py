@@ -5,25 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from supple.arrays import Floats, Ints, Singles
+from supple.arrays import Floats, Singles
 from supple.checks import checked_number, checked_whole_numbers, owned_array, shown
-from supple.dynamics.character_inputs import (
-    Before,
-    CharacterInputs,
-    Forces,
-    Given,
-    checked_stiffness,
-)
-from supple.dynamics.friction import checked_friction
+from supple.dynamics.character_inputs import CharacterInputs
 from supple.dynamics.integrators import compiled_integrator
 from supple.dynamics.motion_steps import PoseTrack
 from supple.dynamics.root_frame import acting_gravity, checked_gravity_mode
-from supple.engines.common.simulator import CharacterSimulator
+from supple.engines.common.simulator import CharacterStep, ContactSimulator, Loads
 from supple.engines.common.stage_history import (
     History,
     farthest,
@@ -31,6 +24,7 @@ from supple.engines.common.stage_history import (
     out_of_frame,
     write_weights,
 )
+from supple.engines.common.state import State
 from supple.engines.rig_space.error_control import ErrorControl
 from supple.engines.rig_space.model import RigSpaceModel
 from supple.engines.rig_space.parameter_springs import PerParameter, tuned_springs, usual_springs
@@ -39,19 +33,14 @@ from supple.engines.rig_space.solvers.condensed import CondensedSolver
 from supple.engines.rig_space.solvers.solver_list import make_solver
 from supple.engines.rig_space.solvers.solver_stage import SolverReport, Springs, Stage
 from supple.errors import SuppleError
-from supple.mesh.obstacles import Obstacle, checked_obstacles
+from supple.mesh.obstacles import Obstacle
 from supple.rig.placement.placement import placement
 
-
-class RigSpaceStep(NamedTuple):
-    """Report of one step."""
-
-    time: float
-    limits: tuple[str, ...]
-    readings: dict[str, Any]
+#: Report of one step.
+RigSpaceStep = CharacterStep
 
 
-class RigSpaceSimulator:
+class RigSpaceSimulator(ContactSimulator):
     """Steps the free parameters of a rig (hahn2013), at sub-steps that are fixed or keep an error.
 
     Parameters
@@ -148,19 +137,8 @@ class RigSpaceSimulator:
             self._control = ErrorControl(*watched, n)
         self._skin_push = SkinPush(model)
         self.friction = friction
-        self._obstacles: tuple[Obstacle, ...] = ()
         self.obstacles = tuple(obstacles)
         self.reset()
-
-    @property
-    def dt(self) -> float:
-        """Seconds from one pose to the next."""
-        return self._dt
-
-    @property
-    def time(self) -> float:
-        """Seconds since the reset."""
-        return self._steps * self._dt
 
     @property
     def free(self) -> tuple[str, ...]:
@@ -177,14 +155,8 @@ class RigSpaceSimulator:
         """(K,) what is added to each free parameter, and then the solver's own coordinates."""
         return self._away.x.copy()
 
-    @property
-    def stiffness(self) -> float:
-        """Factor on the model's stiffness, to be set between steps."""
-        return self._springs.stiffness
-
-    @stiffness.setter
-    def stiffness(self, factor: float) -> None:
-        self._springs = replace(self._springs, stiffness=checked_stiffness(factor))
+    def _apply_stiffness(self) -> None:
+        self._springs = replace(self._springs, stiffness=self._stiffness)
 
     @property
     def springs(self) -> Springs:
@@ -208,58 +180,24 @@ class RigSpaceSimulator:
         told = {"follow": follow, "firmness": firmness, "damping": damping}
         self._springs = tuned_springs(self._springs, self.model, told)
 
-    @property
-    def obstacles(self) -> tuple[Obstacle, ...]:
-        """Solid things in the world that the skin is pushed out of; to be set between steps."""
-        return self._obstacles
+    def _apply_obstacles(self, obstacles: tuple[Obstacle, ...]) -> None:
+        if obstacles and not isinstance(self._solver, CondensedSolver):
+            raise SuppleError("rig-space: the paper's solvers have no contact; use condensed")
 
-    @obstacles.setter
-    def obstacles(self, obstacles: Sequence[Obstacle]) -> None:
-        listed = checked_obstacles(obstacles)
-        if listed and not isinstance(self._solver, CondensedSolver):
-            raise SuppleError("solvers of the paper in rig-space know no obstacles; condensed does")
-        self._obstacles = listed
-
-    @property
-    def friction(self) -> float:
-        """Coefficient of friction on obstacles, to be set between steps."""
-        return self._friction
-
-    @friction.setter
-    def friction(self, friction: float) -> None:
-        self._friction = checked_friction(friction)
-
-    def reset(
-        self, pose: Given = None, root: Given = None, *, before: Before | None = None
+    def _start(
+        self,
+        pose: Floats,
+        root: Floats,
+        before: tuple[Floats, Floats] | None,
+        *,
+        keep_flesh: bool,
     ) -> None:
-        """Start anew on the key: at rest, or as fast as from `before`, a step earlier.
-
-        Parameters
-        ----------
-        pose, root
-            Pose (s,), by default the rest pose, and root (4, 4), by default the identity.
-        before
-            Pose and root one `dt` earlier; by default the body rests.
-        """
-        there, place, past = self._inputs.start(pose, root, before)
+        if keep_flesh:
+            self._go(pose, root, before, self._away.x.copy(), self._away.v.copy())
+            return
         self._c[:] = 0.0
-        self._go(there, place, past, self._c, self._c)
+        self._go(pose, root, before, self._c, self._c)
         self._steps = 0
-
-    carry = CharacterSimulator.carry
-
-    def teleport(
-        self, pose: Given = None, root: Given = None, *, before: Before | None = None
-    ) -> None:
-        """Go to a pose and root with the flesh as it is in the root's frame: no inertia acts.
-
-        Parameters
-        ----------
-        pose, root, before
-            As for `reset`.
-        """
-        there, place, past = self._inputs.start(pose, root, before)
-        self._go(there, place, past, self._away.x.copy(), self._away.v.copy())
 
     def _go(
         self,
@@ -287,44 +225,27 @@ class RigSpaceSimulator:
         if past is not None:
             self._track = PoseTrack.moving(*past, self.pose, self.root)
 
-    def step(
-        self, pose: Given = None, root: Given = None, forces: Forces | None = None
-    ) -> RigSpaceStep:
-        """Advance by `dt`.
-
-        Parameters
-        ----------
-        pose, root
-            Key pose and root at the end of the step; by default they stay.
-        forces
-            In N, in the world: a mapping of vertices of the skin to forces (3,).
-
-        Raises
-        ------
-        SuppleError
-            For anything that cannot be, or a rig that fails; the state is then as it was.
-        """
-        there = self._inputs.pose(pose, self.pose)
-        turned = self._inputs.root(root, self.root)
-        pushed = None if not forces else self._inputs.forces(forces)
+    def advance(self, pose: Floats, root: Floats, loads: Loads | None) -> RigSpaceStep:
+        """Advance the state by `dt` to a pose and root that are checked; return a report."""
+        loads = loads if loads is not None and len(loads[0]) else None
         if self._control is not None:
             self._control.begin()
         self._world.keep()
         self._away.keep()
-        kept = self.pose, self.root, self._track
+        start = self.pose, self.root, self._track
         try:
-            found = self._advanced(there, turned, pushed)
+            report = self._substeps(pose, root, loads)
             while self._control is not None and not self._control.accept():
-                self._go_back(*kept)
+                self._go_back(*start)
                 self._control.restore()
-                found = self._advanced(there, turned, pushed)
+                report = self._substeps(pose, root, loads)
         except BaseException:
-            self._go_back(*kept)
+            self._go_back(*start)
             if self._control is not None:
                 self._control.restore()
             raise
         self._steps += 1
-        limits, counts = found.limits, found.counts
+        limits, counts = report.limits, report.counts
         if self._control is not None:
             counts |= {"error": self._control.error, "tries": self._control.tries}
             limits += ("tolerance",) if self._control.failed else ()
@@ -336,9 +257,7 @@ class RigSpaceSimulator:
         self._away.restore()
         self.pose, self.root, self._track = pose, root, track
 
-    def _advanced(
-        self, pose: Floats, root: Floats, pushed: tuple[Ints, Floats] | None
-    ) -> SolverReport:
+    def _substeps(self, pose: Floats, root: Floats, loads: Loads | None) -> SolverReport:
         """Make all sub-steps of a step; return what their reports say together."""
         self._track = self._track.fork()
         if self._control is not None:
@@ -347,7 +266,7 @@ class RigSpaceSimulator:
         limits: list[str] = []
         counts: dict[str, Any] = {"substeps": self.substeps}
         for at, placed in self._way(pose, root):
-            report = self._substep(at, placed, pushed)
+            report = self._substep(at, placed, loads)
             limits += [each for each in report.limits if each not in limits]
             for name, value in report.counts.items():
                 last = name.startswith("contact")
@@ -362,9 +281,7 @@ class RigSpaceSimulator:
             return ((pose.copy(), root.copy()),)
         return self._track.towards(pose, root, self.substeps)
 
-    def _substep(
-        self, pose: Floats, root: Floats, pushed: tuple[Ints, Floats] | None
-    ) -> SolverReport:
+    def _substep(self, pose: Floats, root: Floats, loads: Loads | None) -> SolverReport:
         world, away, solver = self._world, self._away, self._solver
         turn = root[:3, :3]
         tau = world.begin(self._integrator, self._h)
@@ -373,9 +290,9 @@ class RigSpaceSimulator:
         gravity = acting_gravity(self.gravity_mode, self.gravity, root) @ turn
         write_weights(self._masses, gravity, self._load)
         self._push[:] = 0.0
-        if pushed is not None:
-            here = self._free_pose(pose, away.x)
-            self._push += self._skin_push.pushed(here, pushed[0], pushed[1] @ turn)
+        if loads is not None:
+            posed = self._free_pose(pose, away.x)
+            self._push += self._skin_push.pushed(posed, loads[0], loads[1] @ turn)
         stage = Stage(
             tau, pose, self._target, self._load, self._push, away.start, away.target, self._springs
         )
@@ -423,6 +340,31 @@ class RigSpaceSimulator:
         here = pose.copy()
         here[self.model.entries] += c[: len(self.model.entries)]
         return here
+
+    def _state_arrays(self) -> dict[str, NDArray[Any]]:
+        arrays = {
+            "pose": self.pose,
+            "root": self.root,
+            "track": self._track.slopes,
+            "steps": np.array([float(self._steps), self._h, float(self.substeps)]),
+        }
+        parts = {"world": self._world, "away": self._away, "solver": self._solver}
+        if self._control is not None:
+            parts["control"] = self._control
+        for prefix, part in parts.items():
+            arrays |= {f"{prefix}.{name}": a for name, a in part.state_arrays().items()}
+        return arrays
+
+    def _set_state(self, state: State) -> None:
+        self.pose, self.root = state["pose"], state["root"]
+        self._track = PoseTrack.resumed(self.pose, self.root, state["track"])
+        self._steps, self._h = int(state["steps"][0]), float(state["steps"][1])
+        self.substeps = int(state["steps"][2])
+        self._world.set_state(state.part("world"))
+        self._away.set_state(state.part("away"))
+        self._solver.set_state(state.part("solver"), self.pose)
+        if self._control is not None:
+            self._control.set_state(state.part("control"))
 
     def surface(self, out: Singles | None = None) -> Singles:
         """R Φ̄(p) + t: the skin in the world, (n̄, 3) float32. `out` is overwritten."""

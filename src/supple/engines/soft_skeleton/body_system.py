@@ -12,6 +12,7 @@ from supple.checks import checked_number
 from supple.compiled.jit import compiled, compiled_fused
 from supple.dynamics.integrators import Integrator
 from supple.engines.common.stage_history import History
+from supple.engines.common.state import State
 from supple.engines.soft_skeleton.bones.body_points import (
     BodyPoints,
     PointTables,
@@ -322,6 +323,19 @@ class BodySystem:
             self._flesh.reset(self.phi)
             self._rate[:], self._gain[:] = 0.0, 0.0
         return good
+
+    def state_arrays(self) -> dict[str, Floats]:
+        """Return the arrays that later stages depend on, by name."""
+        arrays = {"rates": np.stack([self._rate, self._gain])}
+        for prefix, history in (("world", self._world), ("flesh", self._flesh)):
+            arrays |= {f"{prefix}.{name}": a for name, a in history.state_arrays().items()}
+        return arrays
+
+    def set_state(self, state: State) -> None:
+        """Set the arrays that `state_arrays` returned."""
+        self._rate[:], self._gain[:] = state["rates"]
+        self._world.set_state(state.part("world"))
+        self._flesh.set_state(state.part("flesh"))
 
     def readings(self) -> dict[str, Any]:
         """Return torques of the joints and, of a driven root, its reaction."""

@@ -82,26 +82,24 @@ def build(
     handles
         Number of handles on the skin, three coordinates each.
     basis
-        ``"handles"``; ``"paper"``: with the paper's linearly precise coordinates; ``"interior"``:
-        with handles inside as well; ``"modal"``: softest modes; ``"responses"``: half as many
-        handles, and static responses to loads on patches. All are complemented by the residual
-        flexibility in contact.
+        ``"handles"``; ``"paper"``: linearly precise; ``"interior"``: handles inside as well;
+        ``"modal"``: softest modes; ``"responses"``: half as many handles, and responses to loads on
+        patches.
     denser
-        Relative density of handles by bone names with *, such as ``{"*hand*": 3}``, or painted
-        (n̄,) on the skin.
+        Relative density of handles by bone name, as in ``{"*hand*": 3}``, or painted (n̄,).
     tets
-        Number of tets, or tets that fill the surface; used during the build only.
+        Number of tets, or tets that fill the surface.
     anatomy
         Bone and flesh: ``"auto"``, or an `Anatomy`.
     skeleton
         Meshes of bones, instead of bone as deep as in the anatomy; see `read_bone_meshes`.
     material, young
-        Of the flesh, by default that of the anatomy; and E in Pa at each vertex of the skin.
+        Of the flesh, by default that of the anatomy; and E in Pa at each skin vertex.
     cubature, points
         Number of tets for the energy, and of points for the mass.
     cubature_method
-        ``"fitted"``: weights fitted to forces; ``"paper"``: the paper's, without examples, with
-        points by volume; ``"paper-colocated"`` with the handles; ``"paper-importance"``.
+        ``"fitted"`` to forces; ``"paper"``: points by volume, without examples;
+        ``"paper-colocated"``: at the handles; ``"paper-importance"``.
     seed
         Random seed. The same seed gives the same bytes.
     log

@@ -5,25 +5,20 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from supple.arrays import Floats, Ints, Singles
 from supple.checks import checked_count, checked_number, owned_array, shown
-from supple.dynamics.character_inputs import (
-    Before,
-    CharacterInputs,
-    Forces,
-    Given,
-    checked_stiffness,
-)
+from supple.dynamics.character_inputs import CharacterInputs
 from supple.dynamics.friction import checked_friction
 from supple.dynamics.integrators import compiled_integrator
 from supple.dynamics.motion_steps import PoseTrack
 from supple.dynamics.rigid_object import RigidObject
-from supple.engines.common.simulator import CharacterSimulator
+from supple.engines.common.simulator import CharacterStep, ContactSimulator, Loads
+from supple.engines.common.state import State
 from supple.engines.soft_skeleton.body_system import BodySystem
 from supple.engines.soft_skeleton.bones.body_points import BodyPoints
 from supple.engines.soft_skeleton.bones.bone_chain import BoneChain
@@ -44,27 +39,20 @@ from supple.mesh.obstacles import Obstacle, checked_obstacles
 
 #: Modes of the first bone.
 ROOTS = "driven", "tracked", "free"
-#: Iterations of a sub-step h continue while one rotates a joint by more than this times √h, in rad.
-#: With it, a body whose hands whip at 40 rad/s loses 1 % of its momentum in a second; without it,
-#: 20 %.
+#: Bound on the rotation of a joint in the last iteration of a sub-step h, in rad/√s. With it, a
+#: body whose hands whip at 40 rad/s loses 1 % of its momentum in a second; without it, 20 %.
 TURNED = 0.3
-#: Iterations continue while contacts pull by more than this fraction of their push.
-PULLING = 0.1
-#: Iterations continue while a contact depth in m differs by more from the solver's prediction.
-MISMATCH = 2e-3
+#: Bounds on the pulling fraction of contact forces, and on the depth mismatch in m, likewise.
+PULLING, MISMATCH = 0.1, 2e-3
 #: Largest number of halvings of a sub-step, and the factor on these bounds that causes one.
 MOST_HALVES, WORSE = 3, 4.0
 
 
-class SoftSkeletonStep(NamedTuple):
-    """Report of one step."""
-
-    time: float
-    limits: tuple[str, ...]
-    readings: Mapping[str, Any]
+#: Report of one step.
+SoftSkeletonStep = CharacterStep
 
 
-class SoftSkeletonSimulator:
+class SoftSkeletonSimulator(ContactSimulator):
     """Simulator of bones and flesh that track a motion by springs, and of contact.
 
     Parameters
@@ -80,11 +68,10 @@ class SoftSkeletonSimulator:
     iterations
         Newton iterations per sub-step, up to `most_iterations` if contacts change.
     tracking
-        Frequency in Hz of critically damped springs that pull each joint to the pose; 0 for a limp
-        body.
+        Frequency in Hz of critically damped springs from each joint to the pose; 0 for limp.
     root
-        ``"driven"``: the first bone follows pose and root exactly; ``"tracked"``: springs pull it
-        as well; ``"free"``.
+        ``"driven"``: the first bone follows pose and root exactly; ``"tracked"``: by springs;
+        ``"free"``.
     gravity
         In m/s², any direction.
     sag
@@ -94,9 +81,8 @@ class SoftSkeletonSimulator:
     joint_stiffness, joint_damping
         Frequencies in Hz of springs towards the bind pose, and of dampers.
     joint_limits
-        ``"motions"``: joints rotate little beyond the range of the model's motions, or the pose; or
-        by bone the lowest (3,) and highest (3,) rotation vectors relative to the parent, in rad;
-        None for none.
+        ``"motions"``: the range of the model's motions, or the pose, plus a margin; or by bone the
+        lowest and highest rotation vectors (3,) relative to the parent, in rad; None for none.
     friction
         Coefficient of friction.
     obstacles, objects
@@ -136,16 +122,16 @@ class SoftSkeletonSimulator:
         self._integrator = compiled_integrator(integrator)
         self._longest = positive_seconds("substep", substep)
         self.iterations = checked_count("iterations", iterations)
-        self.most_iterations = max(
-            self.iterations, checked_count("most_iterations", most_iterations)
-        )
+        most = checked_count("most_iterations", most_iterations)
+        self.most_iterations = max(self.iterations, most)
         self._bones = RigBones(model.rig)
         if not np.array_equal(self._bones.parents, model.parents):
             raise SuppleError("the model's bones are not those of its rig; build it anew")
         self.chain = BoneChain(model.parents, model.joints)
-        self._target, self._start = self.chain.fork(), self.chain.fork()
+        self._target, self._start_chain = self.chain.fork(), self.chain.fork()
         self._skin = BodyPoints(model.skin)
-        self._contact = BodyContact(model, checked_friction(friction), bool(self_contact))
+        self._friction = checked_friction(friction)
+        self._contact = BodyContact(model, self._friction, bool(self_contact))
         self._system = BodySystem(
             model,
             self._contact,
@@ -159,33 +145,25 @@ class SoftSkeletonSimulator:
         self._inputs = CharacterInputs(model)
         self._correction = skin_correction(model.rig, self._bones, model.skin)
         self.tracking, self.root_mode, self.gravity = tracking, root, gravity
-        self._contact.set_colliders(checked_obstacles(obstacles), checked_objects(objects))
+        self._obstacles = checked_obstacles(obstacles)
+        self._contact.set_colliders(self._obstacles, checked_objects(objects))
         self._system.allocate()
         self.reset()
-
-    @property
-    def dt(self) -> float:
-        """Seconds from one pose to the next."""
-        return self._dt
-
-    @property
-    def time(self) -> float:
-        """Seconds since the reset."""
-        return self._steps * self._dt
 
     @property
     def size(self) -> int:
         """Number of coordinates: bones, flesh and objects."""
         return self._system.size
 
-    @property
-    def stiffness(self) -> float:
-        """Factor on the model's stiffness; may be set between steps."""
-        return self._system.stiff
+    def _apply_stiffness(self) -> None:
+        self._system.stiff = self._stiffness
 
-    @stiffness.setter
-    def stiffness(self, factor: float) -> None:
-        self._system.stiff = checked_stiffness(factor)
+    def _apply_friction(self) -> None:
+        self._contact.friction = self._friction
+
+    def _apply_obstacles(self, obstacles: tuple[Obstacle, ...]) -> None:
+        self._contact.set_colliders(obstacles, self._contact.objects)
+        self._system.allocate()
 
     @property
     def tracking(self) -> float:
@@ -223,25 +201,6 @@ class SoftSkeletonSimulator:
         self._system.set_gravity(owned_array("gravity", gravity, (3,)), rotations)
 
     @property
-    def friction(self) -> float:
-        """Coefficient of friction; may be set between steps."""
-        return self._contact.friction
-
-    @friction.setter
-    def friction(self, value: float) -> None:
-        self._contact.friction = checked_friction(value)
-
-    @property
-    def obstacles(self) -> tuple[Obstacle, ...]:
-        """Obstacles in the world; may be set between steps."""
-        return self._contact.obstacles
-
-    @obstacles.setter
-    def obstacles(self, obstacles: Sequence[Obstacle]) -> None:
-        self._contact.set_colliders(checked_obstacles(obstacles), self._contact.objects)
-        self._system.allocate()
-
-    @property
     def objects(self) -> tuple[RigidObject, ...]:
         """Rigid objects in the world; may be set between steps."""
         return self._contact.objects
@@ -256,27 +215,22 @@ class SoftSkeletonSimulator:
         """Pose of the rig for the current bones, in the root's frame."""
         return self._bones.posed(self.chain, self.root, self.pose)
 
-    def reset(
-        self, pose: Given = None, root: Given = None, *, before: Before | None = None
+    def _start(
+        self,
+        pose: Floats,
+        root: Floats,
+        before: tuple[Floats, Floats] | None,
+        *,
+        keep_flesh: bool,
     ) -> None:
-        """Reset to an undeformed state: at rest, or with the velocity from `before` to `pose`.
-
-        Free objects return to their place and velocity when they were set.
-        """
-        target, place, past = self._inputs.start(pose, root, before)
+        """Start at a pose and root; a reset returns free objects to where they were when set."""
+        if keep_flesh:
+            self._go(pose, root, before, self._lean())
+            return
         self.phi[:] = 0.0
-        self._go(target, place, past)
+        self._go(pose, root, before)
         self._contact.reset()
         self._steps = 0
-
-    carry = CharacterSimulator.carry
-
-    def teleport(
-        self, pose: Given = None, root: Given = None, *, before: Before | None = None
-    ) -> None:
-        """Move to a pose and root without changing the flesh."""
-        target, place, past = self._inputs.start(pose, root, before)
-        self._go(target, place, past, self._lean())
 
     def start_moving(self, speeds: ArrayLike) -> None:
         """Set velocities of the bones; see `BoneChain` for the coordinates.
@@ -284,8 +238,8 @@ class SoftSkeletonSimulator:
         Parameters
         ----------
         speeds
-            (3 + 3K,) velocity of the first joint in m/s, then for each joint the angular velocity,
-            relative to its parent, of all that is below it, in world axes, rad/s.
+            (3 + 3K,) velocity of the first joint in m/s, then angular velocities of the joints
+            relative to their parents, in world axes, rad/s.
         """
         rates = owned_array("speeds", speeds, (self.chain.size,))
         self._system.start_moving(self.chain, rates)
@@ -311,7 +265,7 @@ class SoftSkeletonSimulator:
         lean: Floats | None = None,
     ) -> None:
         earlier = (pose, root) if past is None else past
-        self._place(self._start, *earlier, lean)
+        self._place(self._start_chain, *earlier, lean)
         self._place(self.chain, pose, root, lean)
         self.chain.copy_to(self._target)
         self._previous_rotations, self._previous_first = (
@@ -320,7 +274,7 @@ class SoftSkeletonSimulator:
         )
         self.pose, self.root = pose.copy(), root.copy()
         self._correct()
-        self._system.start(self._start, self.chain, self._dt)
+        self._system.start(self._start_chain, self.chain, self._dt)
         self._skin.place(self.chain, self.phi)
         self._track = PoseTrack(self.pose, self.root)
         if past is not None:
@@ -336,20 +290,16 @@ class SoftSkeletonSimulator:
         if lean is not None:
             chain.change(np.einsum("kij,kj->ki", self._axes(chain, root), lean).ravel())
 
-    def step(
-        self, pose: Given = None, root: Given = None, forces: Forces | None = None
-    ) -> SoftSkeletonStep:
+    def advance(self, pose: Floats, root: Floats, loads: Loads | None) -> SoftSkeletonStep:
         """Advance by `dt` towards a pose and root, with forces in N on vertices of the skin."""
-        target = self._inputs.pose(pose, self.pose)
-        target_root = self._inputs.root(root, self.root)
-        pushed = None if not forces else self._inputs.forces(forces)
+        loads = loads if loads is not None and len(loads[0]) else None
         count = max(1, math.ceil(self._dt / self._longest - 1e-6))
         count = max(count, self._contact.substeps(self._dt, self._system.speed))
         limits: set[str] = set()
         self._substeps = self._iterations = 0
-        for number, (at, placed) in enumerate(self._track.towards(target, target_root, count)):
+        for number, (at, placed) in enumerate(self._track.towards(pose, root, count)):
             self._contact.part = (number + 1) / count
-            self._substep(at, placed, pushed, self._dt / count, limits)
+            self._substep(at, placed, loads, self._dt / count, limits)
         if self._contact.full:
             limits.add("contacts")
         self._contact.end_step()
@@ -364,22 +314,24 @@ class SoftSkeletonSimulator:
         self,
         pose: Floats,
         root: Floats,
-        pushed: tuple[Ints, Floats] | None,
+        loads: Loads | None,
         h: float,
         limits: set[str],
         halved: int = 0,
     ) -> None:
         """Advance by h, in two halves if Newton's iterations do not converge."""
         chain, system, was = self.chain, self._system, self._contact.part
-        chain.copy_to(self._start)
+        chain.copy_to(self._start_chain)
         self._place(self._target, pose, root)
-        system.begin(self._integrator, h, chain, self._start, self._target, self._previous_first)
+        system.begin(
+            self._integrator, h, chain, self._start_chain, self._target, self._previous_first
+        )
         settled = False
         for iteration in range(1, self.most_iterations + 1):
             if not self._contact.nothing:
                 self._skin.place(chain, self.phi)
             system.evaluate(
-                chain, self._start, self._target, self._previous_rotations, self._skin, pushed
+                chain, self._start_chain, self._target, self._previous_rotations, self._skin, loads
             )
             self._iterations += 1
             if not system.advance(chain, limits):
@@ -389,18 +341,18 @@ class SoftSkeletonSimulator:
             if settled:
                 break
         if not settled and halved < MOST_HALVES and not self._settled(h, WORSE):
-            system.go_back(chain, self._start)
+            system.go_back(chain, self._start_chain)
             middle = between_poses(self.pose, pose), between_roots(self.root, root)
             self._contact.part = was - (was - self._contact.part_before) / 2
-            self._substep(*middle, pushed, h / 2, limits, halved + 1)
+            self._substep(*middle, loads, h / 2, limits, halved + 1)
             self._contact.part = was
-            self._substep(pose, root, pushed, h / 2, limits, halved + 1)
+            self._substep(pose, root, loads, h / 2, limits, halved + 1)
             return
         if not settled and not self._settled(h, WORSE):
             limits.add("solver")
             if system.pulling == math.inf:  # nothing was solved for these contacts
                 self._contact.discard_last()
-        if not system.finish(chain, self._start, h):
+        if not system.finish(chain, self._start_chain, h):
             limits.add("solver")
             self._skin.place_some(self._contact.touching, chain, self.phi)
         self._contact.finish(self._skin, chain)
@@ -423,6 +375,33 @@ class SoftSkeletonSimulator:
         """Write the rig's corrective shapes at the pose of the bones."""
         if self._correction is not None:
             self._correction.write(self.chain, self.root, self.pose, self._skin.offsets)
+
+    def _state_arrays(self) -> dict[str, NDArray[Any]]:
+        arrays = {
+            "pose": self.pose,
+            "root": self.root,
+            "track": self._track.slopes,
+            "steps": np.array(float(self._steps)),
+            "phi": self.phi,
+            "previous": self._previous_rotations,
+            "previous_first": self._previous_first,
+            "chain": self.chain.packed(),
+        }
+        for prefix, part in (("system", self._system), ("contact", self._contact)):
+            arrays |= {f"{prefix}.{name}": a for name, a in part.state_arrays().items()}
+        return arrays
+
+    def _set_state(self, state: State) -> None:
+        self.pose, self.root = state["pose"], state["root"]
+        self._track = PoseTrack.resumed(self.pose, self.root, state["track"])
+        self._steps, self.phi[:] = int(state["steps"]), state["phi"]
+        self._previous_rotations[:] = state["previous"]
+        self._previous_first[:] = state["previous_first"]
+        self.chain.unpack(state["chain"])
+        self._system.set_state(state.part("system"))
+        self._contact.set_state(state.part("contact"), self.chain)
+        self._correct()
+        self._skin.place(self.chain, self.phi)
 
     def surface(self, out: Singles | None = None) -> Singles:
         """Return the skin in the world, (n̄, 3) float32. `out` is overwritten."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 import scipy.linalg
@@ -130,6 +131,7 @@ class CondensedSolver:
         self._weighs = False  # whether masses of parameters are changed
         self._contact: tuple[Floats, Floats, Floats] | None = None
         self._settings: tuple[Springs, float] | None = None
+        self._tau = 0.0  # of the last stage
         self._left = 0  # stages for which the Hessian is still good
         self._slow = False  # whether that of rest was not
         self._new, self._pace = False, 0.0  # and what is slow for it
@@ -141,6 +143,24 @@ class CondensedSolver:
         self._turn(self.key)
         self._move(c, columns=False)
         self._left, self._slow = 0, False
+
+    def state_arrays(self) -> dict[str, Floats]:
+        """Return the arrays that later stages depend on, by name."""
+        flags = [self._left, self._slow, self._new, self._pace, self._tau]
+        return {
+            "rotations": self._turns.matrices,
+            "hessian": self._arrays.hessian,
+            "flags": np.array(flags, np.float64),
+        }
+
+    def set_state(self, state: Mapping[str, Floats], pose: Floats) -> None:
+        """Set the arrays that `state_arrays` returned, at a key pose."""
+        self._set_key(pose)
+        self._turns.matrices[:], self._arrays.hessian[:] = state["rotations"], state["hessian"]
+        left, slow, new, self._pace, self._tau = state["flags"].tolist()
+        self._settings = None
+        self._left, self._slow, self._new = int(left), bool(slow), bool(new)
+        self._system.renew()
 
     def _set_key(self, pose: Floats) -> None:
         """Go to a key pose."""
@@ -172,13 +192,15 @@ class CondensedSolver:
         """Go to the key pose of a stage, and turn the flesh as it would be without forces."""
         given, arrays, k = stage.springs, self._arrays, self._k
         if self._settings is None or self._settings != (given, stage.tau):
+            if self._settings is not None or stage.tau != self._tau:
+                self._left = 0
+            self._tau = stage.tau
             self._matrices.set(given, stage.tau)
             self._settings = given, stage.tau
             self._weighs = bool(np.any(given.mass != 1))
             parts = self._matrices.springs, self._matrices.damping, self._matrices.inertia
             arrays.matrix[: self.size] = sum(parts)
             arrays.settings[:] = stage.tau, given.stiffness
-            self._left = 0
         begin_pull(self._matrices.damping, stage.start, stage.push, arrays.pull)
         if self._weighs:
             arrays.pull[: self.size] += np.diag(self._matrices.inertia) * stage.guess

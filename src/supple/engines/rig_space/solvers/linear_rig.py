@@ -5,6 +5,7 @@ Scripted parameters enter exactly: s ≈ Φ(p_s⁺, p_f) + J Δp_f.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 import numpy as np
@@ -92,6 +93,23 @@ class LinearRigSolver:
         self.x[:] = self._rig.positions
         self._interior.settle(self.x, self.key)
         self._last[:] = self._last_but_one[:] = c
+
+    def state_arrays(self) -> dict[str, Floats]:
+        """Return the arrays that later stages depend on, by name."""
+        none = np.zeros((*self.x.shape, self.size))
+        return {
+            "x": self.x,
+            "last": np.stack([self._last, self._last_but_one]),
+            "jacobian": none if self._jacobian is None else self._jacobian,
+            "has_jacobian": np.array(float(self._jacobian is not None)),
+        }
+
+    def set_state(self, state: Mapping[str, Floats], pose: Floats) -> None:
+        """Set the arrays that `state_arrays` returned, at a key pose."""
+        self._rig.set_key(pose)
+        self.x[:] = state["x"]
+        self._last[:], self._last_but_one[:] = state["last"]
+        self._jacobian = state["jacobian"] if state["has_jacobian"] else None
 
     def advance(self, stage: Stage, c: Floats) -> SolverReport:
         """Minimise H over a stage; write the coordinates (k,) and set `x`."""

@@ -6,6 +6,7 @@ method goes on until nothing moves any more.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 
 import numpy as np
@@ -84,6 +85,15 @@ class RigSpacePhysics:
         self._rig.set_key(pose)
         self._turn(c)
         self._move(c, jacobian=False)
+
+    def state_arrays(self) -> dict[str, Floats]:
+        """Return the arrays that later stages depend on, by name."""
+        return {"rotations": self._turns.matrices}
+
+    def set_state(self, state: Mapping[str, Floats], pose: Floats) -> None:
+        """Set the arrays that `state_arrays` returned, at a key pose."""
+        self._rig.set_key(pose)
+        self._turns.matrices[:] = state["rotations"]
 
     def _turn(self, c: Floats) -> None:
         self._rig.move(c[: self._k], jacobian=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -103,6 +104,12 @@ class Solver(Protocol):
 
     def advance(self, stage: Stage, c: Floats) -> SolverReport:
         """Minimise H over a stage; write the coordinates (K,) and set `x`."""
+
+    def state_arrays(self) -> dict[str, Floats]:
+        """Return the arrays that later stages depend on, by name."""
+
+    def set_state(self, state: Mapping[str, Floats], pose: Floats) -> None:
+        """Set the arrays that `state_arrays` returned, at a key pose."""
 
 
 def bounds_away(stage: Stage, entries: Ints, size: int) -> tuple[Floats, Floats]:

@@ -95,6 +95,17 @@ class BoneChain:
         )
         other.slides[:] = self.slides
 
+    def packed(self) -> Floats:
+        """(K, 18) rotations, positions, translations and slides."""
+        vectors = self.positions, self.translations, self.slides
+        return np.concatenate([self.rotations.reshape(-1, 9), *vectors], axis=1)
+
+    def unpack(self, packed: Floats) -> None:
+        """Set what `packed` returned."""
+        self.rotations[:] = packed[:, :9].reshape(-1, 3, 3)
+        self.positions[:], self.translations[:] = packed[:, 9:12], packed[:, 12:15]
+        self.slides[:] = packed[:, 15:]
+
     def fork(self) -> Self:
         """Return an independent copy."""
         twin = type(self)(self.parents, self.joints)

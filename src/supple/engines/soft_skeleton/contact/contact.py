@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 from supple.arrays import Floats, Ints, Singles
 from supple.dynamics.rigid_object import RigidObject
+from supple.engines.common.state import State
 from supple.engines.soft_skeleton.bones.body_points import BodyPoints
 from supple.engines.soft_skeleton.bones.bone_chain import BoneChain
 from supple.engines.soft_skeleton.contact.body_geometry import (
@@ -26,10 +27,8 @@ from supple.engines.soft_skeleton.contact.search import (
     FINEST,
     SELF_CONTACT_POINTS,
     SearchedSkin,
-    add_vertex_contact,
-    empty_contact_set,
+    add_distance_contacts,
     find_contacts,
-    gather_members,
     push_out,
 )
 from supple.engines.soft_skeleton.contact.skin_indentation import (
@@ -41,12 +40,16 @@ from supple.engines.soft_skeleton.contact.tables import (
     Colliders,
     ContactLaw,
     Contacts,
+    ContactSet,
     ObjectSamples,
     SkinFlesh,
+    add_normal_forces,
     csc_arrays,
     csr_arrays,
+    empty_contact_set,
     empty_contact_system,
     half_extents,
+    skin_contacts,
 )
 from supple.engines.soft_skeleton.model import SoftSkeletonModel
 from supple.mesh.obstacles import OTHER, Capsule, Obstacle
@@ -64,6 +67,10 @@ MAX_SUBSTEPS = 8
 LONGEST_MOVE = 0.04
 #: Lower bound of the pushing forces that pulling forces are compared with, in body weights.
 LEAST_PUSH = 0.2
+
+#: Arrays of the contacts, and of the contact system, that a state has.
+_CONTACTS = [name for name in ContactSet._fields if name not in ("full", "touching", "loads")]
+_SYSTEM = ("forces", "friction_forces", "anchors", "anchor_colliders", "normal_forces", "anchored")
 
 
 class BodyContact:
@@ -134,19 +141,15 @@ class BodyContact:
                 hardness[o + k] = rigid.mass * (2 * np.pi * OBJECT_FREQUENCY) ** 2
                 hardness[o + k] /= min(len(rigid.samples), 4)
                 free[o + k] = self.motion.objects.index(rigid)
-        owners = [
-            o + k
-            for k, rigid in enumerate(self.objects)
-            for _ in rigid.samples
-            if not rigid.kinematic
-        ]
+        counts = [0 if each.kinematic else len(each.samples) for each in self.objects]
+        owners = np.repeat(np.arange(o, first), counts)
         self._local_samples = np.concatenate(
             [np.zeros((0, 3)), *(each.samples for each in free_objects)]
         )
         self._samples = ObjectSamples(
             np.zeros_like(self._local_samples),
             np.concatenate([np.zeros(0), *(each.sample_radii for each in free_objects)]),
-            np.array(owners, np.int64),
+            owners.astype(np.int64),
         )
         self._colliders = Colliders(
             free.astype(np.int64),
@@ -233,6 +236,30 @@ class BodyContact:
         self._system.anchor_colliders[:], self._system.normal_forces[:] = -1, 0.0
         self._system.forces[:] = 0.0
         self.motion.reset()
+
+    def state_arrays(self) -> dict[str, Any]:
+        """Return the arrays that later steps and readings depend on, by name."""
+        arrays: dict[str, Any] = {"indentation": self.indentation, "penetration": self._deepest}
+        arrays |= {name: getattr(self._contacts, name) for name in _CONTACTS}
+        arrays |= {name: getattr(self._system, name) for name in _SYSTEM}
+        arrays["nearest"] = np.minimum(self._contacts.nearest, 1e30)  # finite
+        arrays["places"] = np.array([each.place for each in self.objects]).reshape(-1, 4, 4)
+        arrays |= {f"motion.{name}": a for name, a in self.motion.state_arrays().items()}
+        return {name: np.asarray(array) for name, array in arrays.items()}
+
+    def set_state(self, state: State, chain: BoneChain) -> None:
+        """Set the arrays that `state_arrays` returned."""
+        self.indentation[:], self._deepest = state["indentation"], float(state["penetration"])
+        for name in _CONTACTS:
+            getattr(self._contacts, name)[...] = state[name]
+        for name in _SYSTEM:
+            getattr(self._system, name)[...] = state[name]
+        for rigid, place in zip(self.objects, state["places"], strict=True):
+            rigid.place = place
+        self.motion.set_state(state.part("motion"))
+        self.part = 1.0
+        self.end_step()
+        self.place(chain)
 
     @property
     def count(self) -> int:
@@ -321,21 +348,10 @@ class BodyContact:
     def _find_by_distances(self, collider: int, x: Floats) -> None:
         """Find contacts with an obstacle that implements distances() alone."""
         gaps, normals = self.obstacles[collider].distances(x + self.indentation)
-        contacts, first, areas = self._contacts, int(self._contacts.total[0]), self.model.areas
-        contacts.nearest[0] = min(contacts.nearest[0], max(gaps.min(), 0.0))
+        nearest = self._contacts.nearest
+        nearest[0] = min(nearest[0], max(gaps.min(), 0.0))
         gaps = gaps - np.einsum("ni,ni->n", normals, self.indentation)
-        total = int(contacts.starts[first])
-        # Vertices that are gathered already stay with their contacts.
-        contacts.touching[0, :total] = contacts.members[:total]
-        lengths = np.diff(contacts.starts[: first + 1])
-        contacts.touching[1, :total] = np.repeat(np.arange(first), lengths)
-        gathered = np.repeat(contacts.areas[:first], lengths)
-        contacts.loads[:total] = contacts.fractions[:total] * gathered
-        order = self._skin.order
-        for v in order[(gaps < 0)[order] & (areas > 0)[order]]:
-            gap = gaps[v], *normals[v]
-            total = add_vertex_contact(contacts, total, first, v, collider, *gap, x, areas)
-        gather_members(contacts, total)
+        add_distance_contacts(self._contacts, self._skin, collider, gaps, normals, x)
 
     def apply_change(self, change: Floats) -> float:
         """Set the forces after a Newton change; return the pulling part of them."""
@@ -370,34 +386,16 @@ class BodyContact:
             *self._indentation_work,
             self.indentation,
         )
-        self._deepest = float(
-            fit_indentation(
-                self._shapes,
-                skin.x,
-                self.model.thickness,
-                contacts,
-                system.elastic,
-                system.stiffness,
-                self._fit_work,
-                self.indentation,
-            )
-        )
+        body = self._shapes, skin.x, self.model.thickness, contacts
+        loads = system.elastic, system.stiffness, self._fit_work
+        self._deepest = float(fit_indentation(*body, *loads, self.indentation))
         for k in self._others:
             gaps = self.obstacles[k].distances(skin.x + self.indentation)[0]
             self._deepest = max(self._deepest, -float(gaps.min()))
 
     def contacts(self) -> Contacts:
         """Return the contacts of the skin as they were applied."""
-        system, contacts = self._system, self._contacts
-        on_skin = np.flatnonzero(contacts.areas[: self.count] > 0)
-        along, nearest = system.forces[on_skin], contacts.barycentric[on_skin].argmax(axis=1)
-        return Contacts(
-            contacts.corners[on_skin, nearest],
-            contacts.positions[on_skin],
-            along[:, None] * contacts.normals[on_skin] + system.friction_forces[on_skin],
-            along / contacts.areas[on_skin],
-            contacts.colliders[on_skin],
-        )
+        return skin_contacts(self._contacts, self._system, self.count)
 
     def readings(self) -> dict[str, Any]:
         """Return sums of the forces: total, by part of the body, by collider."""
@@ -430,13 +428,8 @@ class BodyContact:
 
     def pressure(self) -> Floats:
         """(n̄,) pressure on the skin in Pa."""
-        contacts, count = self._contacts, self.count
         load = np.zeros(len(self.model.skin.rest))
-        along = np.maximum(self._system.forces[:count], 0.0)
-        lengths = np.diff(contacts.starts[: count + 1])
-        total = int(lengths.sum())
-        shares = np.repeat(along, lengths) * contacts.fractions[:total]
-        np.add.at(load, contacts.members[:total], shares)
+        add_normal_forces(self._contacts, self._system, self.count, load)
         return load / np.maximum(self.model.areas, 1e-12)
 
     def write_surface(self, skin: Floats, out: Singles) -> None:

@@ -10,8 +10,7 @@ import numpy as np
 from supple.arrays import Floats, Ints
 from supple.compiled.jit import compiled, compiled_fused
 from supple.engines.soft_skeleton.bones.body_points import PosedPoints, write_columns
-from supple.engines.soft_skeleton.contact.search import ContactSet
-from supple.engines.soft_skeleton.contact.tables import Colliders, ContactSystem
+from supple.engines.soft_skeleton.contact.tables import Colliders, ContactSet, ContactSystem
 
 
 @compiled

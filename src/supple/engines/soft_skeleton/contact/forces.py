@@ -10,12 +10,12 @@ from supple.compiled.simd import LANES, subtract_blocks
 from supple.engines.soft_skeleton.bones.body_points import PosedPoints
 from supple.engines.soft_skeleton.contact.contact_rows import write_contact_rows
 from supple.engines.soft_skeleton.contact.friction_springs import write_friction_springs
-from supple.engines.soft_skeleton.contact.search import ContactSet
 from supple.engines.soft_skeleton.contact.skin_indentation import softness
 from supple.engines.soft_skeleton.contact.tables import (
     MAX_CONTACTS,
     Colliders,
     ContactLaw,
+    ContactSet,
     ContactSystem,
     SkinFlesh,
 )

@@ -8,8 +8,12 @@ import numpy as np
 
 from supple.arrays import Floats
 from supple.compiled.jit import compiled, compiled_fused
-from supple.engines.soft_skeleton.contact.search import ContactSet
-from supple.engines.soft_skeleton.contact.tables import Colliders, ContactSystem, ObjectSamples
+from supple.engines.soft_skeleton.contact.tables import (
+    Colliders,
+    ContactSet,
+    ContactSystem,
+    ObjectSamples,
+)
 
 
 @compiled_fused

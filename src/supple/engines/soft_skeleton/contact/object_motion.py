@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -62,6 +62,18 @@ class ObjectMotion:
             self._rate[k] = [*each.velocity, *each.spin]
         self._world.reset(self._x, v)
 
+    def state_arrays(self) -> dict[str, Floats]:
+        """Return the arrays that later stages depend on, by name."""
+        arrays = {"centres": self.centres, "rotations": self.rotations, "rates": self._rate}
+        return arrays | {"x": self._x} | self._world.state_arrays()
+
+    def set_state(self, state: Mapping[str, Floats]) -> None:
+        """Set the arrays that `state_arrays` returned, and move the objects."""
+        self.centres[:], self.rotations[:] = state["centres"], state["rotations"]
+        self._rate[:], self._x[:] = state["rates"], state["x"]
+        self._world.set_state(state)
+        self._write_objects()
+
     def begin(self, integrator: Integrator, h: float) -> None:
         """Begin a stage, and extrapolate with the last velocities."""
         if not self.objects:
@@ -108,10 +120,13 @@ class ObjectMotion:
         self._world.restart_where_rough(self._h, ROUGH)
         inertia = self.masses, self._mobilities, self.centres
         _write_rates(*inertia, self._x, self._world.v, self.rotations, self._rate)
-        for k, each in enumerate(self.objects):
-            each.put(self.centres[k], self.rotations[k])
-            self.centres[k] = each.centre
-            each.velocity[:], each.spin[:] = self._rate[k, :3], self._rate[k, 3:]
+        self._write_objects()
+
+    def _write_objects(self) -> None:
+        for k, rigid in enumerate(self.objects):
+            rigid.put(self.centres[k], self.rotations[k])
+            self.centres[k] = rigid.centre
+            rigid.velocity[:], rigid.spin[:] = self._rate[k, :3], self._rate[k, 3:]
 
 
 def _points(rigid: RigidObject) -> Floats:

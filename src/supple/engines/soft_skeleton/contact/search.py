@@ -10,7 +10,7 @@ import numpy as np
 from supple.arrays import Bools, Floats, Ints, Singles
 from supple.compiled.jit import compiled_fused
 from supple.engines.soft_skeleton.contact.body_geometry import SkinPatches, bound_patches, patch_gap
-from supple.engines.soft_skeleton.contact.tables import MAX_CONTACTS, ObjectSamples
+from supple.engines.soft_skeleton.contact.tables import MAX_CONTACTS, ContactSet, ObjectSamples
 from supple.mesh.obstacles import CAPSULE
 from supple.mesh.shape_tables import ShapeTables, signed_distance
 
@@ -24,67 +24,6 @@ SELF_CONTACT_POINTS = 600
 FINEST = 6
 #: Depth in m from which a contact has its full area.
 FULL_DEPTH = 2e-3
-
-
-class ContactSet(NamedTuple):
-    """Contacts in arrays of fixed length."""
-
-    total: Ints
-    """(1,) number of contacts."""
-    full: Bools
-    """(1,) whether some contacts exceeded the storage."""
-    nearest: Floats
-    """(1,) lower bound of the gap between skin and obstacles or objects, m; 0 if unknown."""
-    points: Ints
-    """Point numbers, for friction: vertex of the skin; n̄ + s for sample s of the objects; n̄ + S +
-    FINEST² t + k for part k of triangle t of the skin."""
-    corners: Ints
-    """(…, 3) vertices of the skin."""
-    barycentric: Floats
-    """(…, 3) barycentric weights of the contact on its corners; zero for objects."""
-    colliders: Ints
-    """Indices: obstacles, then objects, then bones."""
-    depths: Floats
-    """Penetration depths, m."""
-    normals: Floats
-    """(…, 3) unit, out of the collider."""
-    positions: Floats
-    """(…, 3) in the world."""
-    areas: Floats
-    """Area of the skin that a contact represents, m²; 0 for objects."""
-    starts: Ints
-    """(… + 1,) first entry of each contact in `members`."""
-    members: Ints
-    """Vertices of the skin that share the contact's force."""
-    fractions: Floats
-    """Fraction of the contact's force on each of `members`."""
-    touching: Ints
-    """(2, …) work: vertices in contact, and the contact that represents each."""
-    loads: Floats
-    """(…,) work: area, or weight, of each of these."""
-
-
-def empty_contact_set(n_skin: int) -> ContactSet:
-    """Allocate a contact set for a skin of `n_skin` vertices."""
-    room = 2 * n_skin + 3 * MAX_CONTACTS
-    return ContactSet(
-        np.zeros(1, np.int64),
-        np.zeros(1, np.bool_),
-        np.zeros(1),
-        np.zeros(MAX_CONTACTS, np.int64),
-        np.zeros((MAX_CONTACTS, 3), np.int64),
-        np.zeros((MAX_CONTACTS, 3)),
-        np.zeros(MAX_CONTACTS, np.int64),
-        np.zeros(MAX_CONTACTS),
-        np.zeros((MAX_CONTACTS, 3)),
-        np.zeros((MAX_CONTACTS, 3)),
-        np.zeros(MAX_CONTACTS),
-        np.zeros(MAX_CONTACTS + 1, np.int64),
-        np.zeros(room, np.int64),
-        np.zeros(room),
-        np.zeros((2, room), np.int64),
-        np.zeros(room),
-    )
 
 
 class SearchedSkin(NamedTuple):
@@ -472,3 +411,26 @@ def push_out(shapes: ShapeTables, contacts: ContactSet, first_bone: int, skin: S
                 if gap < 0:
                     skin[v, 0], skin[v, 1] = x - gap * p, y - gap * q
                     skin[v, 2] = z - gap * r
+
+
+def add_distance_contacts(
+    contacts: ContactSet,
+    surface: SearchedSkin,
+    collider: int,
+    gaps: Floats,
+    normals: Floats,
+    skin: Floats,
+) -> None:
+    """Add vertices with negative gaps (n̄,) to a collider, with normals (n̄, 3), as contacts."""
+    first = int(contacts.total[0])
+    total = int(contacts.starts[first])
+    # Vertices that are gathered already stay with their contacts.
+    contacts.touching[0, :total] = contacts.members[:total]
+    lengths = np.diff(contacts.starts[: first + 1])
+    contacts.touching[1, :total] = np.repeat(np.arange(first), lengths)
+    contacts.loads[:total] = contacts.fractions[:total] * np.repeat(contacts.areas[:first], lengths)
+    order, areas = surface.order, surface.areas
+    for v in order[(gaps < 0)[order] & (areas > 0)[order]]:
+        gap = gaps[v], *normals[v]
+        total = add_vertex_contact(contacts, total, first, v, collider, *gap, skin, areas)
+    gather_members(contacts, total)

@@ -7,8 +7,7 @@ import math
 from supple.arrays import Floats
 from supple.compiled.jit import compiled, compiled_fused
 from supple.engines.soft_skeleton.bones.body_points import PointTables
-from supple.engines.soft_skeleton.contact.search import ContactSet
-from supple.engines.soft_skeleton.contact.tables import ContactSystem, SkinFlesh
+from supple.engines.soft_skeleton.contact.tables import ContactSet, ContactSystem, SkinFlesh
 from supple.mesh.obstacles import OTHER
 from supple.mesh.shape_tables import ShapeTables, signed_distance
 

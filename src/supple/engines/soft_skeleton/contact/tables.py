@@ -98,6 +98,67 @@ class ObjectSamples(NamedTuple):
     """(s,) the collider that each belongs to."""
 
 
+class ContactSet(NamedTuple):
+    """Contacts in arrays of fixed length."""
+
+    total: Ints
+    """(1,) number of contacts."""
+    full: Bools
+    """(1,) whether some contacts exceeded the storage."""
+    nearest: Floats
+    """(1,) lower bound of the gap between skin and obstacles or objects, m; 0 if unknown."""
+    points: Ints
+    """Point numbers, for friction: vertex of the skin; n̄ + s for sample s of the objects; n̄ + S +
+    FINEST² t + k for part k of triangle t of the skin."""
+    corners: Ints
+    """(…, 3) vertices of the skin."""
+    barycentric: Floats
+    """(…, 3) barycentric weights of the contact on its corners; zero for objects."""
+    colliders: Ints
+    """Indices: obstacles, then objects, then bones."""
+    depths: Floats
+    """Penetration depths, m."""
+    normals: Floats
+    """(…, 3) unit, out of the collider."""
+    positions: Floats
+    """(…, 3) in the world."""
+    areas: Floats
+    """Area of the skin that a contact represents, m²; 0 for objects."""
+    starts: Ints
+    """(… + 1,) first entry of each contact in `members`."""
+    members: Ints
+    """Vertices of the skin that share the contact's force."""
+    fractions: Floats
+    """Fraction of the contact's force on each of `members`."""
+    touching: Ints
+    """(2, …) work: vertices in contact, and the contact that represents each."""
+    loads: Floats
+    """(…,) work: area, or weight, of each of these."""
+
+
+def empty_contact_set(n_skin: int) -> ContactSet:
+    """Allocate a contact set for a skin of `n_skin` vertices."""
+    room = 2 * n_skin + 3 * MAX_CONTACTS
+    return ContactSet(
+        np.zeros(1, np.int64),
+        np.zeros(1, np.bool_),
+        np.zeros(1),
+        np.zeros(MAX_CONTACTS, np.int64),
+        np.zeros((MAX_CONTACTS, 3), np.int64),
+        np.zeros((MAX_CONTACTS, 3)),
+        np.zeros(MAX_CONTACTS, np.int64),
+        np.zeros(MAX_CONTACTS),
+        np.zeros((MAX_CONTACTS, 3)),
+        np.zeros((MAX_CONTACTS, 3)),
+        np.zeros(MAX_CONTACTS),
+        np.zeros(MAX_CONTACTS + 1, np.int64),
+        np.zeros(room, np.int64),
+        np.zeros(room),
+        np.zeros((2, room), np.int64),
+        np.zeros(room),
+    )
+
+
 class ContactSystem(NamedTuple):
     """Work arrays and results of a step's contacts, and the friction anchors."""
 
@@ -238,3 +299,25 @@ def half_extents(collider: Any) -> tuple[float, float]:
         thin, wide = np.ptp(away @ np.linalg.eigh(away.T @ away)[1][:, :2], axis=0) / 2
         return max(float(thin), 1e-4), max(float(wide), 1e-4)
     return math.inf, math.inf
+
+
+def skin_contacts(contacts: ContactSet, system: ContactSystem, count: int) -> Contacts:
+    """Return the first `count` contacts, those of the skin, as they were applied."""
+    on_skin = np.flatnonzero(contacts.areas[:count] > 0)
+    along, nearest = system.forces[on_skin], contacts.barycentric[on_skin].argmax(axis=1)
+    return Contacts(
+        contacts.corners[on_skin, nearest],
+        contacts.positions[on_skin],
+        along[:, None] * contacts.normals[on_skin] + system.friction_forces[on_skin],
+        along / contacts.areas[on_skin],
+        contacts.colliders[on_skin],
+    )
+
+
+def add_normal_forces(contacts: ContactSet, system: ContactSystem, count: int, out: Floats) -> None:
+    """Add pushing forces of the first `count` contacts to the vertices (n̄,) that share them."""
+    along = np.maximum(system.forces[:count], 0.0)
+    lengths = np.diff(contacts.starts[: count + 1])
+    total = int(lengths.sum())
+    shares = np.repeat(along, lengths) * contacts.fractions[:total]
+    np.add.at(out, contacts.members[:total], shares)
