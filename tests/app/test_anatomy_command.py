@@ -98,7 +98,7 @@ def test_info_keeps_a_file_that_somebody_may_have_changed(capsys):
     changed("body.anatomy.json", chest="hard")
     before = Path("body.anatomy.json").read_bytes()
     line = refused(capsys, "info", "body.glb", "--anatomy", "body.anatomy.json")
-    assert "is there already" in line
+    assert "already exists" in line
     assert Path("body.anatomy.json").read_bytes() == before
 
 

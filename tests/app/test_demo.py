@@ -15,7 +15,7 @@ import pytest
 import supple.app.pictures.filmstrip
 from helpers.baked_samples import swinging_x
 from supple.app.demo import run_demo
-from supple.app.pictures.filmstrip import filmstrip, liveliest_vertex, worthy_frames
+from supple.app.pictures.filmstrip import best_frames, filmstrip, liveliest_vertex
 from supple.app.pictures.render import Body, Camera, cavities, rasterised, render
 from supple.errors import SuppleError
 from supple.formats.load import load
@@ -145,11 +145,11 @@ def test_a_name_with_formulas_and_line_breaks_is_drawn_as_it_is(tmp_path):
 def test_moments_are_the_best_of_different_swings():
     frames = np.arange(100)
     scores = np.sin(np.pi * frames / 25) ** 2 * (1 + frames / 100)
-    chosen = worthy_frames(frames, scores, 3)
+    chosen = best_frames(frames, scores, 3)
     assert len(chosen) == 3
     assert np.diff(chosen).min() > 10
     assert int(np.argmax(scores)) in chosen
-    assert worthy_frames(np.array([0]), [0.0], 5) == [0]
+    assert best_frames(np.array([0]), [0.0], 5) == [0]
 
 
 def test_the_liveliest_vertex_is_found_with_the_way_it_goes():

@@ -137,5 +137,5 @@ def test_a_damaged_model_is_an_error(tmp_path):
 def test_a_file_that_cannot_be_read_is_an_error(assets, tmp_path):
     with pytest.raises(SuppleError, match=r"^index_buffer_oob\.gltf: .*vertex 5"):
         describe(assets / "hostile_gltf/mesh_data/index_buffer_oob.gltf")
-    with pytest.raises(SuppleError, match=r'^a\.txt: ".txt" files are not known; use one of \.glb'):
+    with pytest.raises(SuppleError, match=r'^a\.txt: ".txt" files are unknown; use one of \.glb'):
         describe(tmp_path / "a.txt")

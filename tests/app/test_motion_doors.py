@@ -168,7 +168,7 @@ def test_commands_find_motions(rat: Rat, springs: str):
         (("view", "--motion", "rat_*"), f'"rat_*" matches "{RUN}", "{IDLE}"'),
         (("build", "--poses", "rum:3"), f'no motion "rum"; did you mean "{RUN}"?'),
         (("bake", "--motion", "rat_*", "--to", "0.1"), "rat_* matches 2 motions"),
-        (("info", "--motion", "Run"), "use a file of a body's motion"),
+        (("info", "--motion", "Run"), "use a motion file of a body model"),
     ],
 )
 def test_commands_refuse_names_in_a_line(rat: Rat, words: tuple[str, ...], said: str):
@@ -186,12 +186,12 @@ def test_the_budget_bench_finds_motions(rat: Rat):
 
 
 def test_a_viewer_plays_another_motion_by_its_name(rat: Rat):
-    subject = serve._character(str(rat.file), True, motion="idle", model=rat.model_file)
-    subject.choose("run")
-    assert subject.motion.name == RUN
+    actor = serve._character(str(rat.file), True, motion="idle", model=rat.model_file)
+    actor.choose("run")
+    assert actor.motion.name == RUN
     with pytest.raises(SuppleError, match="did you mean"):
-        subject.choose("rum")
-    assert subject.motion.name == RUN
+        actor.choose("rum")
+    assert actor.motion.name == RUN
 
 
 def asked_clips(rat: Rat, *clips: str) -> list[str]:

@@ -17,9 +17,9 @@ from helpers.baked_samples import swinging_x
 from helpers.build_samples import bar_options, bending_bar
 from supple.app.pictures.filmstrip import filmstrip
 from supple.app.pictures.render import Body, Camera, render
-from supple.app.report.page_appearance import MOST_BYTES, encoded_appearance
+from supple.app.report.page_motion import MOST_BYTES, encoded_appearance
 from supple.app.report.report_page import write_page
-from supple.app.viewer.scene.own_colours import own_colours
+from supple.app.viewer.scene.colours import appearance_bands
 from supple.mesh.appearance import Appearance, SurfaceMaterial, Texture
 from supple.rig.baked_motion import BakedMotion
 
@@ -173,7 +173,7 @@ def opened(drawing: Any, path: Path) -> tuple[Any, list[str]]:
 
 def seen(tab: Any) -> list[float]:
     tab.wait_for_timeout(300)
-    shot = Image.open(io.BytesIO(tab.locator("#stage").screenshot())).convert("RGB")
+    shot = Image.open(io.BytesIO(tab.locator("#scene").screenshot())).convert("RGB")
     return shares(np.asarray(shot) / 255)
 
 
@@ -217,17 +217,17 @@ def test_a_page_can_begin_in_clay_and_one_without_colours_has_no_button(drawing,
 
 def test_bands_of_the_viewer_have_the_materials_colours_and_all_triangles():
     character = bending_bar()
-    shown = own_colours(halves(character.surface), character.surface.triangles)
+    shown = appearance_bands(halves(character.surface), character.surface.triangles)
     assert {band.colour for band in shown.bands} == {(0, 188, 0), (0, 0, 188)}
     assert sum(len(band.faces) for band in shown.bands) == len(character.surface.triangles)
     skin = character.surface.vertices.astype(np.float32)
-    assert shown.placed(skin) is skin
+    assert shown.subdivided(skin) is skin
 
 
 def test_a_texture_is_cut_out_of_the_skin_and_lies_on_it():
     surface = bending_bar().surface
-    shown = own_colours(striped(surface), surface.triangles)
-    fine = shown.placed(surface.vertices.astype(np.float32))
+    shown = appearance_bands(striped(surface), surface.triangles)
+    fine = shown.subdivided(surface.vertices.astype(np.float32))
     assert len(fine) > len(surface.vertices)
     areas = {"red": 0.0, "white": 0.0}
     for band in shown.bands:
@@ -243,7 +243,7 @@ def test_masked_parts_are_not_there_and_glass_is_seen_through():
     glass = SurfaceMaterial("glass", (1.0, 1.0, 1.0, 0.5), None, "blend")
     gone = SurfaceMaterial("gone", (1.0, 1.0, 1.0, 0.1), None, "mask")
     which = np.arange(len(surface.triangles)) % 2
-    shown = own_colours(Appearance((glass, gone), which), surface.triangles)
+    shown = appearance_bands(Appearance((glass, gone), which), surface.triangles)
     assert [band.opacity for band in shown.bands] == [0.5]
     assert len(shown.bands[0].faces) == int((which == 0).sum())
 
@@ -252,14 +252,14 @@ def test_masked_parts_are_not_there_and_glass_is_seen_through():
 def test_the_viewer_starts_with_own_colours_or_clay_on_request(tmp_path, clay):
     pytest.importorskip("viser", reason="viser is not installed")
     from supple.app.viewer.page import Page
-    from supple.app.viewer.session.character_subject import CharacterSubject
+    from supple.app.viewer.session.character_actor import CharacterActor
     from supple.app.viewer.session.session import Session
 
     character = bending_bar()
     character = replace(character, appearance=halves(character.surface))
     model = supple.build(character, **bar_options())
-    session = Session(CharacterSubject(model, character=character))
+    session = Session(CharacterActor(model, character=character))
     with Page(session, port=0, folder=tmp_path, clay=clay) as page:
-        assert page.stage.colourings[:2] == ("own colours", "clay")
+        assert page.scene.colourings[:2] == ("own colours", "clay")
         assert page.show.colour.value == ("clay" if clay else "own colours")
-        assert len(page.stage.soft._meshes) == (1 if clay else 2)
+        assert len(page.scene.soft._meshes) == (1 if clay else 2)

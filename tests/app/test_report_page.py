@@ -159,7 +159,7 @@ def test_a_page_of_several_motions_holds_each_and_begins_with_the_liveliest(tmp_
     options = [given for tag, given in elements.found if tag == "option" and len(given) < 3]
     chosen = [given for given in options if "selected" in given]
     assert {given["value"] for given in chosen} == {"1"}  # of motions, and of speeds
-    assert "“leap 1”" in elements.texts["told"]
+    assert "“leap 1”" in elements.texts["subtitle"]
     alone = (tmp_path / "one.html", bakes[0])
     write_page(*alone)
     assert ("id", "clip") not in [
@@ -260,8 +260,8 @@ def test_shapes_are_no_more_than_the_motion_has_and_near_all_samples():
     basis = random.standard_normal((3, 40, 3))
     samples = np.einsum("tk,kni->tni", random.standard_normal((50, 3)), basis).astype(np.float32)
     shapes = fitted_shapes(samples, 1e-3)
-    assert 3 <= shapes.count <= 7  # the mean, and six at a time
-    flat = shapes.numbers.reshape(shapes.count, -1) * shapes.step
+    assert 3 <= len(shapes.numbers) <= 7  # the mean, and six at a time
+    flat = shapes.numbers.reshape(len(shapes.numbers), -1) * shapes.step
     weights, *_ = np.linalg.lstsq(flat.T, samples.reshape(50, -1).T, rcond=None)
     off = (flat.T @ weights).T.reshape(samples.shape) - samples
     assert np.linalg.norm(off, axis=2).max() < 2e-3
@@ -337,7 +337,7 @@ def test_another_motion_is_chosen_on_the_page(drawing, tmp_path):
         off = np.array(found[1]).reshape(-1, 3) - baked.frames[:, 11]
         assert np.linalg.norm(off, axis=1).max() < 0.002 * size
         assert found[2] == baked.n_frames
-        assert f"“{baked.motion.name}”" in tab.inner_text("#told")
+        assert f"“{baked.motion.name}”" in tab.inner_text("#subtitle")
     assert wrong == []
     tab.close()
 
@@ -348,7 +348,7 @@ def pixels(tab) -> np.ndarray:
         """() => {
           const page = window.supplePage;
           page.draw();
-          const { gl } = page.stage, w = gl.drawingBufferWidth, h = gl.drawingBufferHeight;
+          const { gl } = page.renderer, w = gl.drawingBufferWidth, h = gl.drawingBufferHeight;
           const data = new Uint8Array(4 * w * h);
           gl.readPixels(0, 0, w, h, gl.RGBA, gl.UNSIGNED_BYTE, data);
           let text = "";
@@ -426,7 +426,7 @@ def test_a_body_is_seen_and_moves_with_time_and_with_the_hand(opened):
     at_rest(opened, 0.5)
     later = pixels(opened)
     assert (np.abs(later.astype(int) - first).max(axis=2) > 20).mean() > 0.01
-    box = opened.locator("#stage").bounding_box()
+    box = opened.locator("#scene").bounding_box()
     middle = (box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     opened.mouse.move(*middle)
     opened.mouse.down()
@@ -475,7 +475,7 @@ def test_scrubbing_speed_keys_themes_and_tapping_act(opened, baked):
     opened.evaluate("supplePage.draw()")
     before = opened.evaluate("supplePage.chart.vertex")
     spot = opened.evaluate(
-        """() => { const p = supplePage, v = p.views[0], { normals } = p.stage.bodies.soft;
+        """() => { const p = supplePage, v = p.views[0], { normals } = p.renderer.bodies.soft;
           let best = 0, most = -2;
           for (let i = 0; i < p.motion.n; i++) {
             const n = unitOf(normals, i), e = v.eye, m = v.model;
@@ -487,7 +487,7 @@ def test_scrubbing_speed_keys_themes_and_tapping_act(opened, baked):
             const l = Math.hypot(...s) || 1; return s.map((x) => x / l); }
           return p.onCanvas(v, p.motion.soft, 3 * best, 1); }"""
     )
-    opened.locator("#stage").click(position={"x": spot[0], "y": spot[1]})
+    opened.locator("#scene").click(position={"x": spot[0], "y": spot[1]})
     assert opened.evaluate("supplePage.chart.vertex") != before
 
 

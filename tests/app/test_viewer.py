@@ -20,10 +20,10 @@ import pytest
 import supple
 from helpers.build_samples import MATERIAL, bar_options, bending_bar, jointed_arm
 from supple.app.viewer.panels.pose_panel import parameter_groups
-from supple.app.viewer.scene.colours import Banding, by_displacement, by_region, by_stiffness
-from supple.app.viewer.server import _welcome, free_port
-from supple.app.viewer.session.character_subject import CharacterSubject
-from supple.app.viewer.session.moving_obstacles import THINGS
+from supple.app.viewer.scene.colours import ColourBands, by_displacement, by_region, by_stiffness
+from supple.app.viewer.server import _is_allowed, free_port
+from supple.app.viewer.session.character_actor import CharacterActor
+from supple.app.viewer.session.obstacles import SHAPES
 from supple.app.viewer.session.posing import IKHandles
 from supple.app.viewer.session.recording import Recorder, checked_name, take_name
 from supple.app.viewer.session.session import FASTEST, Session
@@ -41,7 +41,7 @@ from supple.rig.skeleton.skinning import SkinnedRig
 viser = pytest.importorskip("viser", reason="viser is not installed")
 
 
-CharacterSession = Session[CharacterSubject]
+CharacterSession = Session[CharacterActor]
 
 #: Steps of a frame, of which there are 30 a second.
 STEPS = 6
@@ -61,16 +61,16 @@ def arm() -> PoseSpaceModel:
 
 @pytest.fixture
 def session(model: PoseSpaceModel) -> CharacterSession:
-    return Session(CharacterSubject(model))
+    return Session(CharacterActor(model))
 
 
 def held(session: CharacterSession) -> CharacterSession:
     """At the middle pose, at rest."""
-    session.ask(session.subject.pose_to, np.zeros(1))
+    session.submit(session.actor.pose_to, np.zeros(1))
     for _ in range(40):
         session.advance(100)
         session.refresh()
-        if np.abs(session.skin - session.subject.undeformed()).max() < 1e-4:
+        if np.abs(session.skin - session.actor.undeformed()).max() < 1e-4:
             return session
     raise AssertionError("it never rests")
 
@@ -80,12 +80,12 @@ def up(metres: float) -> np.ndarray:
 
 
 def set_gravity(session: CharacterSession, mode: str) -> None:
-    session.ask(lambda: setattr(session.subject.simulator, "gravity_mode", mode))
+    session.submit(lambda: setattr(session.actor.simulator, "gravity_mode", mode))
 
 
 def tip(session: CharacterSession) -> int:
     """A vertex at the free end."""
-    return int(np.argmax(session.subject.model.surface.vertices[:, 0]))
+    return int(np.argmax(session.actor.model.surface.vertices[:, 0]))
 
 
 # What is played ----------------------------------------------------------------------------
@@ -94,13 +94,13 @@ def tip(session: CharacterSession) -> int:
 @pytest.mark.parametrize("ending", ["stop", "restart"])
 def test_playing_gives_the_frames_of_a_bake_to_the_bit(model: PoseSpaceModel, ending: str) -> None:
     baked = bake(bending_bar(), model=model, rate=30)
-    session = Session(CharacterSubject(model, character=bending_bar()))
-    session.ask(session.subject.end_with, ending)
+    session = Session(CharacterActor(model, character=bending_bar()))
+    session.submit(session.actor.end_with, ending)
     for frame in range(baked.n_frames):
         session.advance(0 if frame == 0 else STEPS)
         if frame % 4 == 1:  # whether pages look or not
             session.refresh()
-        assert np.array_equal(session.subject.surface(), baked.frames[frame]), frame
+        assert np.array_equal(session.actor.surface(), baked.frames[frame]), frame
     session.advance(1)
     assert session.state == ("paused" if ending == "stop" else "playing")
 
@@ -109,21 +109,21 @@ def test_another_engine_is_viewed_as_it_bakes(model: PoseSpaceModel, tmp_path: P
     from supple.app.viewer.page import Page
 
     baked = bake(bending_bar(), model=model, engine="full", rate=30, end=0.2)
-    session = Session(CharacterSubject(model, character=bending_bar(), engine="full"))
-    session.ask(session.subject.end_with, "stop")
+    session = Session(CharacterActor(model, character=bending_bar(), engine="full"))
+    session.submit(session.actor.end_with, "stop")
     for frame in range(baked.n_frames):
         session.advance(0 if frame == 0 else STEPS // 2)
-        assert np.array_equal(session.subject.surface(), baked.frames[frame]), frame
+        assert np.array_equal(session.actor.surface(), baked.frames[frame]), frame
     session.take("hand", session.skin[tip(session)])
     session.pull("hand", session.skin[tip(session)] + up(0.05))
-    session.ask(session.subject.pose_to, [0.1])
-    session.ask(session.subject.stiffen, 2.0)
+    session.submit(session.actor.pose_to, [0.1])
+    session.submit(session.actor.stiffen, 2.0)
     session.advance(5)
-    assert session.settle_requests() is None
+    assert session.run_requests() is None
     assert session.state == "posing"
-    assert "obstacles" not in session.subject.parts
+    assert "obstacles" not in session.actor.parts
     with Page(session, port=0, folder=tmp_path) as page:
-        assert page.stage.colourings[0] == "clay"
+        assert page.scene.colourings[0] == "clay"
 
 
 @pytest.mark.parametrize("seconds", [1.0, 1.437])
@@ -134,13 +134,13 @@ def test_a_loop_gives_the_closed_cycle_of_a_bake_to_the_bit(
     nod = Motion(times, 0.2 * np.sin(2 * np.pi * times / seconds)[:, None], name="nod")
     bar = replace(bending_bar(), motions={"nod": nod})
     baked = bake(bar, model=model, loop=True, damping=8)
-    session = Session(CharacterSubject(model, character=bar, damping=8))
-    assert session.subject.ending == "loop"
-    assert session.subject.player.n_steps == STEPS * (baked.n_frames - 1)
-    session.advance(session.subject.player.n_steps * (baked.report["cycles"] - 1))
+    session = Session(CharacterActor(model, character=bar, damping=8))
+    assert session.actor.ending == "loop"
+    assert session.actor.player.n_steps == STEPS * (baked.n_frames - 1)
+    session.advance(session.actor.player.n_steps * (baked.report["cycles"] - 1))
     for frame in range(1, baked.n_frames):
         session.advance(STEPS)
-        assert np.array_equal(session.subject.surface(), baked.frames[frame]), frame
+        assert np.array_equal(session.actor.surface(), baked.frames[frame]), frame
 
 
 def test_a_violent_motion_is_as_firm_as_it_is_baked(model: PoseSpaceModel) -> None:
@@ -152,79 +152,79 @@ def test_a_violent_motion_is_as_firm_as_it_is_baked(model: PoseSpaceModel) -> No
     with pytest.warns(SuppleWarning, match="times as stiff"):
         baked = bake(bar, model=model)
     assert baked.report["stiffness"] > 1
-    session = Session(CharacterSubject(model, character=bar))
-    session.ask(session.subject.end_with, "stop")
+    session = Session(CharacterActor(model, character=bar))
+    session.submit(session.actor.end_with, "stop")
     for frame in range(baked.n_frames):
         session.advance(0 if frame == 0 else STEPS)
-        assert np.array_equal(session.subject.surface(), baked.frames[frame]), frame
-    session.ask(session.subject.stiffen, 2.0)
+        assert np.array_equal(session.actor.surface(), baked.frames[frame]), frame
+    session.submit(session.actor.stiffen, 2.0)
     session.advance(0)
-    assert session.subject.simulator.stiffness == 2 * baked.report["stiffness"]
+    assert session.actor.simulator.stiffness == 2 * baked.report["stiffness"]
 
 
 def test_a_motion_of_one_pose_is_shown(model: PoseSpaceModel) -> None:
     still = Motion([0.0], [[0.3]], name="still")
     bar = replace(bending_bar(), motions={"still": still})
-    session = Session(CharacterSubject(model, character=bar))
-    session.ask(session.subject.end_with, "loop")
+    session = Session(CharacterActor(model, character=bar))
+    session.submit(session.actor.end_with, "loop")
     session.advance(10)
-    assert session.subject.ending == "restart"
-    assert np.abs(session.subject.surface() - session.subject.undeformed()).max() < 1e-6
+    assert session.actor.ending == "restart"
+    assert np.abs(session.actor.surface() - session.actor.undeformed()).max() < 1e-6
 
 
 def test_a_restarted_motion_gives_the_same_bits_again(session: CharacterSession) -> None:
-    session.ask(session.subject.end_with, "restart")
+    session.submit(session.actor.end_with, "restart")
     session.advance(20)
-    first = session.subject.surface()
-    session.advance(session.subject.player.n_steps)
-    assert np.array_equal(session.subject.surface(), first)
+    first = session.actor.surface()
+    session.advance(session.actor.player.n_steps)
+    assert np.array_equal(session.actor.surface(), first)
 
 
 def test_seeking_is_what_a_player_does(session: CharacterSession, model: PoseSpaceModel) -> None:
-    session.ask(session.subject.end_with, "stop")
-    session.ask(session.subject.seek, 1.0)
+    session.submit(session.actor.end_with, "stop")
+    session.submit(session.actor.seek, 1.0)
     session.advance(5)
-    player = Player(CharacterSubject(model).simulator, "sweep")
+    player = Player(CharacterActor(model).simulator, "sweep")
     player.seek(1.0)
     for _ in range(5):
         player.step()
-    assert session.subject.time == player.time
-    assert np.array_equal(session.subject.surface(), player.surface())
+    assert session.actor.time == player.time
+    assert np.array_equal(session.actor.surface(), player.surface())
 
 
 def test_time_stands_still_while_paused(session: CharacterSession) -> None:
     session.advance(40)
     session.pause()
     session.advance(1)
-    before = session.subject.surface()
+    before = session.actor.surface()
     session.advance(30)
-    assert np.array_equal(session.subject.surface(), before)
+    assert np.array_equal(session.actor.surface(), before)
     session.play()
     session.advance(1)
-    assert not np.array_equal(session.subject.surface(), before)
+    assert not np.array_equal(session.actor.surface(), before)
 
 
 def test_flesh_lives_on_while_the_pose_is_held(session: CharacterSession) -> None:
     session.advance(60)
-    session.ask(session.subject.hold)
+    session.submit(session.actor.hold)
     session.advance(60)
-    pose, moving = session.subject.pose.copy(), session.subject.surface()
+    pose, moving = session.actor.pose.copy(), session.actor.surface()
     session.advance(1)
-    assert np.allclose(session.subject.pose, pose, atol=1e-3)
-    assert not np.array_equal(session.subject.surface(), moving)
+    assert np.allclose(session.actor.pose, pose, atol=1e-3)
+    assert not np.array_equal(session.actor.surface(), moving)
     session.advance(600)
-    assert np.abs(session.subject.surface() - session.subject.undeformed()).max() < 1e-2
+    assert np.abs(session.actor.surface() - session.actor.undeformed()).max() < 1e-2
 
 
 def test_sliders_bring_the_pose_where_they_point_without_a_jump(session: CharacterSession) -> None:
     held(session)
-    session.ask(session.subject.pose_to, [0.8])
+    session.submit(session.actor.pose_to, [0.8])
     ways = []
     for _ in range(180):
-        before = session.subject.pose[0]
+        before = session.actor.pose[0]
         session.advance()
-        ways.append(session.subject.pose[0] - before)
-    assert session.subject.pose[0] == pytest.approx(0.8, abs=1e-4)
+        ways.append(session.actor.pose[0] - before)
+    assert session.actor.pose[0] == pytest.approx(0.8, abs=1e-4)
     assert max(ways) < 0.1
     assert ways[0] < 0.02
 
@@ -233,11 +233,11 @@ def test_sliders_bring_the_pose_where_they_point_without_a_jump(session: Charact
 def test_poses_that_cannot_be_are_refused_in_a_line(
     session: CharacterSession, pose: list[float]
 ) -> None:
-    session.ask(session.subject.pose_to, pose)
-    trouble = session.settle_requests()
-    assert trouble == "a pose has 1 finite numbers"
+    session.submit(session.actor.pose_to, pose)
+    trouble = session.run_requests()
+    assert trouble == "a pose needs 1 finite numbers"
     session.advance(3)
-    assert np.isfinite(session.subject.surface()).all()
+    assert np.isfinite(session.actor.surface()).all()
 
 
 # Handles -----------------------------------------------------------------------------------
@@ -285,25 +285,25 @@ def test_rigs_without_a_skeleton_have_no_handles() -> None:
 
 
 def test_dragging_a_handle_poses_the_rig_where_the_body_is(arm: PoseSpaceModel) -> None:
-    session = Session(CharacterSubject(arm))
+    session = Session(CharacterActor(arm))
     root = np.eye(4)
     root[:3, :3] = [[0, 0, 1], [0, 1, 0], [-1, 0, 0]]
     root[:3, 3] = [3.0, 0.0, 1.0]
-    session.ask(session.subject.hold)
+    session.submit(session.actor.hold)
     session.advance(1)
-    session.subject.root = root
-    before = session.subject.joint_position("fore")
+    session.actor.root = root
+    before = session.actor.joint_position("fore")
     target = before + np.array([0.0, 0.15, 0.05])
-    session.ask(session.subject.reach, "fore", target)
-    assert session.settle_requests() is None
+    session.submit(session.actor.reach, "fore", target)
+    assert session.run_requests() is None
     session.advance(120)
     shoulder = root[:3, :3] @ arm.rig(arm.rig.rest_pose, [0])[0] + root[:3, 3]
-    assert np.linalg.norm(session.subject.joint_position("fore") - target) < 0.1
-    assert session.subject.joint_position("fore")[1] > before[1] + 0.05
-    assert np.linalg.norm(shoulder - session.subject.surface()[0]) < 0.3
-    session.ask(session.subject.reach, "fore", [np.nan, 0.0, 0.0])
-    session.ask(session.subject.reach, "nose", target)
-    assert session.settle_requests() == 'no limb ends at "nose"'
+    assert np.linalg.norm(session.actor.joint_position("fore") - target) < 0.1
+    assert session.actor.joint_position("fore")[1] > before[1] + 0.05
+    assert np.linalg.norm(shoulder - session.actor.surface()[0]) < 0.3
+    session.submit(session.actor.reach, "fore", [np.nan, 0.0, 0.0])
+    session.submit(session.actor.reach, "nose", target)
+    assert session.run_requests() == 'no limb ends at "nose"'
 
 
 # What is done to it ------------------------------------------------------------------------
@@ -316,12 +316,12 @@ def test_pulling_moves_flesh_and_it_swings_back(session: CharacterSession) -> No
     session.take("hand", rest[vertex])
     session.pull("hand", rest[vertex] + way)
     session.advance(180)
-    pulled = session.subject.surface()[vertex, 1] - rest[vertex, 1]
+    pulled = session.actor.surface()[vertex, 1] - rest[vertex, 1]
     session.release("hand")
     heights = []
     for _ in range(2400):
         session.advance()
-        heights.append(session.subject.surface()[vertex, 1] - rest[vertex, 1])
+        heights.append(session.actor.surface()[vertex, 1] - rest[vertex, 1])
     assert pulled > 0.25 * way[1]
     assert min(heights) < -0.02 * pulled, "it overshoots"
     assert abs(heights[-1]) < 0.02 * pulled, "it settles"
@@ -337,16 +337,16 @@ def test_pulling_needs_a_grip_and_wild_targets_are_harmless(
     session.pull("hand", [np.inf, 0.0, 0.0])
     session.pull("hand", [1e30, 0.0, 0.0])
     session.advance(120)
-    assert np.isfinite(session.subject.surface()).all()
+    assert np.isfinite(session.actor.surface()).all()
     session.release("hand")
     session.advance(400)
-    assert np.abs(session.subject.surface() - session.subject.undeformed()).max() < 0.02
+    assert np.abs(session.actor.surface() - session.actor.undeformed()).max() < 0.02
 
 
 def test_pulling_stiff_flesh_does_not_shake_it() -> None:
     stiff = replace(MATERIAL, young=1e7)
     session = held(
-        Session(CharacterSubject(supple.build(bending_bar(), **bar_options(material=stiff))))
+        Session(CharacterActor(supple.build(bending_bar(), **bar_options(material=stiff))))
     )
     vertex = tip(session)
     session.take("hand", session.skin[vertex])
@@ -355,7 +355,7 @@ def test_pulling_stiff_flesh_does_not_shake_it() -> None:
     places = []
     for _ in range(10):
         session.advance()
-        places.append(session.subject.surface()[vertex])
+        places.append(session.actor.surface()[vertex])
     assert np.ptp(places, axis=0).max() < 1e-3
 
 
@@ -366,10 +366,10 @@ def test_two_hands_pull_at_once(session: CharacterSession) -> None:
         session.take(hand, session.skin[vertex])
         session.pull(hand, session.skin[vertex] + up(0.03))
     session.advance(240)
-    both = session.subject.surface()[vertex, 1]
+    both = session.actor.surface()[vertex, 1]
     session.release(0)
     session.advance(240)
-    assert session.subject.surface()[vertex, 1] < both - 1e-4
+    assert session.actor.surface()[vertex, 1] < both - 1e-4
 
 
 def test_gravity_is_switched_without_a_new_model(session: CharacterSession) -> None:
@@ -377,89 +377,89 @@ def test_gravity_is_switched_without_a_new_model(session: CharacterSession) -> N
     vertex, before = tip(session), session.skin[tip(session), 1]
     set_gravity(session, "absolute")
     session.advance(400)
-    sagged = before - session.subject.surface()[vertex, 1]
+    sagged = before - session.actor.surface()[vertex, 1]
     set_gravity(session, "relative")
     session.advance(1200)
     assert sagged > 0.005
-    assert abs(session.subject.surface()[vertex, 1] - before) < 0.1 * sagged
+    assert abs(session.actor.surface()[vertex, 1] - before) < 0.1 * sagged
 
 
 def test_switching_gravity_while_playing_keeps_time_and_flesh(session: CharacterSession) -> None:
     session.advance(50)
-    now, skin = session.subject.time, session.subject.surface()
+    now, skin = session.actor.time, session.actor.surface()
     set_gravity(session, "none")
-    session.settle_requests()
-    assert session.subject.time == now
-    assert np.array_equal(session.subject.surface(), skin)
+    session.run_requests()
+    assert session.actor.time == now
+    assert np.array_equal(session.actor.surface(), skin)
     session.advance(10)
-    assert session.subject.time > now
+    assert session.actor.time > now
 
 
 def test_an_unknown_gravity_is_refused_and_the_old_one_stays(session: CharacterSession) -> None:
     set_gravity(session, "sideways")
-    trouble = session.settle_requests()
+    trouble = session.run_requests()
     assert trouble is not None
     assert "sideways" in trouble
-    assert session.subject.simulator.gravity_mode == "relative"
+    assert session.actor.simulator.gravity_mode == "relative"
 
 
 def test_a_ball_that_is_moved_pushes_flesh(session: CharacterSession) -> None:
     held(session)
     vertex, before = tip(session), session.skin[tip(session)].copy()
-    around = session.subject.obstacles
-    session.ask(lambda: setattr(around, "ball", True))
-    session.ask(lambda: around.move_ball(before + up(-around.radius - 0.1)))
+    around = session.actor.obstacles
+    session.submit(lambda: setattr(around, "ball", True))
+    session.submit(lambda: around.move_ball(before + up(-around.radius - 0.1)))
     session.advance(60)
-    free = session.subject.surface()[vertex, 1]
-    session.ask(lambda: around.move_ball(before + up(-around.radius + 0.03)))
+    free = session.actor.surface()[vertex, 1]
+    session.submit(lambda: around.move_ball(before + up(-around.radius + 0.03)))
     session.advance(90)
-    assert session.subject.surface()[vertex, 1] > free + 0.005
-    session.ask(lambda: setattr(around, "ball", False))
+    assert session.actor.surface()[vertex, 1] > free + 0.005
+    session.submit(lambda: setattr(around, "ball", False))
     session.advance(800)
-    assert abs(session.subject.surface()[vertex, 1] - before[1]) < 2e-3
+    assert abs(session.actor.surface()[vertex, 1] - before[1]) < 2e-3
 
 
-@pytest.mark.parametrize("kind", list(THINGS))
+@pytest.mark.parametrize("kind", list(SHAPES))
 def test_any_thing_in_place_of_the_ball_pushes_flesh(session: CharacterSession, kind: str) -> None:
     held(session)
     before = session.skin[tip(session)].copy()
-    around = session.subject.obstacles
+    around = session.actor.obstacles
     around.kind = kind
-    top = shape_surface(around.thing.shape).bounds[1, 1]
+    top = shape_surface(around.object.shape).bounds[1, 1]
     offset = np.array([0.0, top, around.radius if kind == "ring" else 0.0])
-    session.ask(lambda: setattr(around, "ball", True))
-    session.ask(lambda: around.move_ball(before - offset + up(-0.1)))
+    session.submit(lambda: setattr(around, "ball", True))
+    session.submit(lambda: around.move_ball(before - offset + up(-0.1)))
     session.advance(60)
-    free = session.subject.surface().copy()
-    session.ask(lambda: around.move_ball(before - offset + up(0.03)))
+    free = session.actor.surface().copy()
+    session.submit(lambda: around.move_ball(before - offset + up(0.03)))
     session.advance(90)
-    assert np.abs(session.subject.surface() - free).max() > 0.005  # a cone pushes sideways
+    assert np.abs(session.actor.surface() - free).max() > 0.005  # a cone pushes sideways
 
 
 def test_the_ball_turns_with_its_handle_and_has_its_velocity(session: CharacterSession) -> None:
     held(session)
-    around = session.subject.obstacles
+    around = session.actor.obstacles
     around.ball, around.kind = True, "box"
     session.advance(2)
-    start = around.thing.place.copy()
-    session.ask(lambda: around.move_ball(around.centre + up(0.1), [0.8, 0, 0.6, 0]))
+    start = around.object.place.copy()
+    session.submit(lambda: around.move_ball(around.centre + up(0.1), [0.8, 0, 0.6, 0]))
     session.advance(3)
-    assert around.thing.velocity[1] > 0.01
-    assert around.thing.spin[1] > 0.01
+    assert around.object.velocity[1] > 0.01
+    assert around.object.spin[1] > 0.01
     session.advance(300)
-    np.testing.assert_allclose(around.thing.place[:3, 3], start[:3, 3] + up(0.1), atol=1e-4)
-    np.testing.assert_allclose(around.turn, [0.8, 0, 0.6, 0], atol=1e-4)
-    np.testing.assert_allclose([around.thing.velocity, around.thing.spin], 0, atol=1e-3)
+    np.testing.assert_allclose(around.object.place[:3, 3], start[:3, 3] + up(0.1), atol=1e-4)
+    np.testing.assert_allclose(around.quaternion, [0.8, 0, 0.6, 0], atol=1e-4)
+    np.testing.assert_allclose([around.object.velocity, around.object.spin], 0, atol=1e-3)
     with pytest.raises(SuppleError, match="there are ball, bar"):
         around.kind = "pyramid"
 
 
 def test_friction_stays_when_the_simulator_is_made_anew(session: CharacterSession) -> None:
-    session.subject.simulator.friction = 0.7
-    before = session.subject.simulator
-    session.subject._step_by(1 / 120)
-    assert session.subject.simulator is not before
-    assert session.subject.simulator.friction == 0.7
+    session.actor.simulator.friction = 0.7
+    before = session.actor.simulator
+    session.actor._new_simulator(1 / 120)
+    assert session.actor.simulator is not before
+    assert session.actor.simulator.friction == 0.7
 
 
 def test_the_ground_holds_what_would_sag_below(session: CharacterSession) -> None:
@@ -467,11 +467,11 @@ def test_the_ground_holds_what_would_sag_below(session: CharacterSession) -> Non
     vertex = tip(session)
     set_gravity(session, "absolute")
     session.advance(200)
-    sagged = session.subject.surface()[vertex, 1]
-    session.ask(lambda: session.subject.obstacles.stand_on(session.subject.undeformed()))
-    session.ask(lambda: setattr(session.subject.obstacles, "ground", True))
+    sagged = session.actor.surface()[vertex, 1]
+    session.submit(lambda: session.actor.obstacles.place_around(session.actor.undeformed()))
+    session.submit(lambda: setattr(session.actor.obstacles, "ground", True))
     session.advance(300)
-    assert session.subject.surface()[vertex, 1] > sagged + 0.002
+    assert session.actor.surface()[vertex, 1] > sagged + 0.002
 
 
 def test_stiffness_changes_as_it_runs(session: CharacterSession) -> None:
@@ -479,17 +479,17 @@ def test_stiffness_changes_as_it_runs(session: CharacterSession) -> None:
     vertex = tip(session)
 
     def pulled() -> float:
-        start = session.subject.surface()[vertex]
+        start = session.actor.surface()[vertex]
         session.take("hand", start)
         session.pull("hand", start + up(0.03))
         session.advance(400)
-        moved = session.subject.surface()[vertex, 1] - start[1]
+        moved = session.actor.surface()[vertex, 1] - start[1]
         session.release("hand")
         session.advance(600)
         return float(moved)
 
     usual = pulled()
-    session.ask(lambda: setattr(session.subject.simulator, "stiffness", 4.0))
+    session.submit(lambda: setattr(session.actor.simulator, "stiffness", 4.0))
     assert pulled() < 0.8 * usual
 
 
@@ -505,15 +505,15 @@ def test_a_failed_step_restarts_with_a_message(
         held(session)
     session.take("hand", session.skin[tip(session)])
     session.advance(1)
-    monkeypatch.setattr(session.subject.simulator, "step", diverges)
+    monkeypatch.setattr(session.actor.simulator, "step", diverges)
     session.advance(1)
-    assert session.settle_requests() == "the simulation diverges; it begins anew"
+    assert session.run_requests() == "the simulation diverges; it restarts"
     assert not session.hands
-    assert np.abs(session.subject.surface() - session.subject.undeformed()).max() < 1e-6
+    assert np.abs(session.actor.surface() - session.actor.undeformed()).max() < 1e-6
     monkeypatch.undo()
     session.advance(2)
     assert session.state == state
-    assert session.settle_requests() is None
+    assert session.run_requests() is None
 
 
 # What is kept ------------------------------------------------------------------------------
@@ -522,37 +522,35 @@ def test_a_failed_step_restarts_with_a_message(
 def test_a_recording_is_what_was_seen_and_is_saved(
     session: CharacterSession, tmp_path: Path
 ) -> None:
-    session.ask(session.subject.recorder.start)
+    session.submit(session.actor.recorder.start)
     seen = []
     for step in range(61):
         session.advance()
         if step % STEPS == 0:
-            seen.append(session.subject.surface())
-    session.subject.recorder.stop()
-    target = session.subject.recorder.save(
-        tmp_path, "take1.npz", session.subject.character, "sweep"
-    )
+            seen.append(session.actor.surface())
+    session.actor.recorder.stop()
+    target = session.actor.recorder.save(tmp_path, "take1.npz", session.actor.character, "sweep")
     assert target == tmp_path / "take1.npz"
     with np.load(target) as stored:
         frames = next(stored[name] for name in stored.files if stored[name].ndim == 3)
         assert np.array_equal(frames, np.stack(seen))
-    with pytest.raises(SuppleError, match="is there already"):
-        session.subject.recorder.save(tmp_path, "take1.npz", session.subject.character, "sweep")
+    with pytest.raises(SuppleError, match="already exists"):
+        session.actor.recorder.save(tmp_path, "take1.npz", session.actor.character, "sweep")
     assert [path.name for path in tmp_path.iterdir()] == ["take1.npz"]
 
 
 def test_an_empty_recording_is_refused(session: CharacterSession, tmp_path: Path) -> None:
     with pytest.raises(SuppleError, match="nothing is recorded"):
-        session.subject.recorder.save(tmp_path, "take1.npz", session.subject.character, "sweep")
+        session.actor.recorder.save(tmp_path, "take1.npz", session.actor.character, "sweep")
     assert not list(tmp_path.iterdir())
 
 
 def test_a_recording_ends_before_it_fills_the_memory(session: CharacterSession) -> None:
-    session.subject.recorder.most = 4
-    session.ask(session.subject.recorder.start)
+    session.actor.recorder.most = 4
+    session.submit(session.actor.recorder.start)
     session.advance(40)
-    assert len(session.subject.recorder) == 4
-    assert not session.subject.recorder.on
+    assert len(session.actor.recorder) == 4
+    assert not session.actor.recorder.on
 
 
 @pytest.mark.parametrize(
@@ -570,10 +568,10 @@ def test_recordings_go_nowhere_but_their_folder(name: str) -> None:
 def test_a_page_cannot_have_a_recording_of_an_unknown_kind(
     session: CharacterSession, tmp_path: Path
 ) -> None:
-    session.ask(session.subject.recorder.start)
+    session.submit(session.actor.recorder.start)
     session.advance(10)
     with pytest.raises(SuppleError):
-        session.subject.recorder.save(tmp_path, "take.exe", session.subject.character, "sweep")
+        session.actor.recorder.save(tmp_path, "take.exe", session.actor.character, "sweep")
     assert not list(tmp_path.iterdir())
 
 
@@ -585,24 +583,24 @@ def test_recordings_of_large_skins_are_short(model: PoseSpaceModel) -> None:
 # What is seen ------------------------------------------------------------------------------
 
 
-def bandings(session: CharacterSession) -> list[Banding]:
-    triangles = session.subject.model.surface.triangles.astype(np.int64)
-    moved = by_displacement(session.skin, session.subject.undeformed(), triangles, 0.05)
-    return [by_region(session.subject.model), by_stiffness(session.subject.model), moved]
+def bandings(session: CharacterSession) -> list[ColourBands]:
+    triangles = session.actor.model.surface.triangles.astype(np.int64)
+    moved = by_displacement(session.skin, session.actor.undeformed(), triangles, 0.05)
+    return [by_region(session.actor.model), by_stiffness(session.actor.model), moved]
 
 
 def test_every_triangle_has_one_colour(session: CharacterSession) -> None:
     session.advance(90)
     session.refresh()
     for banding in bandings(session):
-        assert banding.bands.shape == (len(session.subject.model.surface.triangles),)
+        assert banding.bands.shape == (len(session.actor.model.surface.triangles),)
         assert banding.bands.min() >= 0
         assert banding.bands.max() < len(banding.colours)
 
 
 def test_colours_show_displacement(session: CharacterSession) -> None:
-    rig = session.subject.undeformed()
-    triangles = session.subject.model.surface.triangles.astype(np.int64)
+    rig = session.actor.undeformed()
+    triangles = session.actor.model.surface.triangles.astype(np.int64)
     assert by_displacement(rig, rig, triangles, 0.05).bands.max() == 0
     far = by_displacement(rig + np.float32(1.0), rig, triangles, 0.05)
     assert set(far.bands.tolist()) == {len(far.colours) - 1}
@@ -624,7 +622,7 @@ def test_joints_have_their_sliders_together_and_not_too_many() -> None:
 def page(model: PoseSpaceModel, tmp_path: Path) -> Iterator[object]:
     from supple.app.viewer.page import Page
 
-    with Page(Session(CharacterSubject(model)), port=0, folder=tmp_path) as opened:
+    with Page(Session(CharacterActor(model)), port=0, folder=tmp_path) as opened:
         yield opened
 
 
@@ -681,10 +679,10 @@ def test_guests_share_one_simulation_and_leave_nothing_behind(page: Any) -> None
         lambda session, hand: session.pull(hand, [np.nan, 0.0, 0.0]),
         lambda session, hand: session.take("other", [np.nan, 0.0, 0.0]),
         lambda session, hand: session.take("other", [0.0]),
-        lambda session, hand: session.ask(session.subject.seek, float("nan")),
-        lambda session, hand: session.ask(session.subject.choose, "no such motion"),
-        lambda session, hand: session.ask(session.subject.end_with, "bang"),
-        lambda session, hand: session.ask(lambda: [][1]),
+        lambda session, hand: session.submit(session.actor.seek, float("nan")),
+        lambda session, hand: session.submit(session.actor.choose, "no such motion"),
+        lambda session, hand: session.submit(session.actor.end_with, "bang"),
+        lambda session, hand: session.submit(lambda: [][1]),
     ],
 )
 def test_a_failed_request_is_reported_and_the_session_goes_on(
@@ -693,11 +691,11 @@ def test_a_failed_request_is_reported_and_the_session_goes_on(
     session.take("hand", session.skin[tip(session)])
     session.advance(1)
     harm(session, "hand")
-    trouble = session.settle_requests()
+    trouble = session.run_requests()
     assert trouble
     assert "\n" not in trouble
     session.advance(5)
-    assert np.isfinite(session.subject.surface()).all()
+    assert np.isfinite(session.actor.surface()).all()
     assert list(session.hands) == ["hand"]
 
 
@@ -727,30 +725,30 @@ def test_the_clock_runs_on_whatever_speed_a_page_asks_for(
 
 def test_pages_of_other_ports_of_this_computer_are_turned_away() -> None:
     ours = "localhost:8080"
-    assert _welcome("http://localhost:8080", ours, True)
-    assert _welcome("http://127.0.0.1:8080", ours, True)
+    assert _is_allowed("http://localhost:8080", ours, True)
+    assert _is_allowed("http://127.0.0.1:8080", ours, True)
     for other in ("http://localhost:3000", "http://localhost", "http://127.0.0.1:99999"):
-        assert not _welcome(other, ours, True)
+        assert not _is_allowed(other, ours, True)
 
 
 def test_a_recording_has_a_name_of_its_own_and_leaves_meshes_alone(
     session: CharacterSession, tmp_path: Path
 ) -> None:
-    session.subject.recorder.start()
+    session.actor.recorder.start()
     session.advance(12)
-    session.subject.recorder.stop()
-    name = session.subject.motion.name
+    session.actor.recorder.stop()
+    name = session.actor.motion.name
     taken = replace(
-        session.subject.character,
-        motions={f"{name} take 1": session.subject.motion, name: session.subject.motion},
+        session.actor.character,
+        motions={f"{name} take 1": session.actor.motion, name: session.actor.motion},
     )
     assert take_name(taken, name) == f"{name} take 2"
-    session.subject.recorder.save(tmp_path, "a.npz", session.subject.character, name)
+    session.actor.recorder.save(tmp_path, "a.npz", session.actor.character, name)
     with np.load(tmp_path / "a.npz") as stored:
         assert str(stored["motion"]) == f"{name} take 1"
     (tmp_path / "b_rest.obj").write_text("mine")
-    with pytest.raises(SuppleError, match=r"b_rest\.obj is there already"):
-        session.subject.recorder.save(tmp_path, "b.pc2", session.subject.character, name)
+    with pytest.raises(SuppleError, match=r"b_rest\.obj already exists"):
+        session.actor.recorder.save(tmp_path, "b.pc2", session.actor.character, name)
     assert (tmp_path / "b_rest.obj").read_text() == "mine"
     assert not (tmp_path / "b.pc2").exists()
 
@@ -804,7 +802,7 @@ def test_a_page_of_another_site_that_came_before_the_guard_is_let_go(
 def test_pages_of_this_computer_are_welcome(origin: str, host: str, welcome: bool) -> None:
     from supple.app.viewer import server
 
-    assert server._welcome(origin, host, local=True) is welcome
+    assert server._is_allowed(origin, host, local=True) is welcome
 
 
 def test_no_guest_can_share_the_page_with_the_world(
@@ -837,7 +835,7 @@ def test_an_address_that_is_not_ours_is_an_error_in_a_line(host: str, port: int)
 
 @pytest.mark.parametrize("port", [-1, 70000])
 def test_a_port_that_cannot_be_is_an_error_in_a_line(port: int) -> None:
-    with pytest.raises(SuppleError, match="ports go from"):
+    with pytest.raises(SuppleError, match="use a number from 0"):
         free_port("127.0.0.1", port)
 
 
@@ -849,7 +847,7 @@ def test_an_update_of_15000_vertices_costs_a_fraction_of_its_thirtieth(tmp_path:
     assert len(fine.surface.vertices) >= 15_000
     model = supple.build(fine, **bar_options())
     with (
-        Page(Session(CharacterSubject(model)), port=0, folder=tmp_path) as page,
+        Page(Session(CharacterActor(model)), port=0, folder=tmp_path) as page,
         Guest(page.address) as guest,
     ):
         guest.look()
@@ -857,7 +855,7 @@ def test_an_update_of_15000_vertices_costs_a_fraction_of_its_thirtieth(tmp_path:
         page.session.meter.costs()
         guest.count(2.0)
         costs = page.session.meter.costs()
-    print(costs.line())
+    print(costs.text())
     # The guest reads in this process, too, so that this is more than the server's own.
     assert costs.update_ms < 1e3 / 30 / 3
 

@@ -22,7 +22,7 @@ from supple.app.pictures.anatomy_colours import ANATOMY_MAPS, ROLE_COLOURS
 from supple.app.viewer import serve
 from supple.app.viewer.scene.colours import CHOSEN, by_anatomy
 from supple.app.viewer.session.anatomy_editing import AnatomyEditing
-from supple.app.viewer.session.character_subject import CharacterSubject
+from supple.app.viewer.session.character_actor import CharacterActor
 from supple.app.viewer.session.session import Session
 from supple.engines.engine import ENGINES
 from supple.errors import SuppleError
@@ -42,8 +42,8 @@ def body() -> Character:
 
 
 @pytest.fixture(scope="module")
-def subject_of(body: Character, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """Makes subjects of the same small model, kept in a cache of their own."""
+def actor_of(body: Character, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Makes actors of the same small model, kept in a cache of their own."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SUPPLE_CACHE", str(tmp_path_factory.mktemp("cache")))
         for name, value in SMALL.items():
@@ -53,25 +53,25 @@ def subject_of(body: Character, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 
 @pytest.fixture
-def subject(subject_of: Any) -> CharacterSubject:
-    return subject_of()
+def actor(actor_of: Any) -> CharacterActor:
+    return actor_of()
 
 
-def editing_of(subject: CharacterSubject) -> AnatomyEditing:
-    assert subject.anatomy is not None
-    return subject.anatomy
+def editing_of(actor: CharacterActor) -> AnatomyEditing:
+    assert actor.anatomy is not None
+    return actor.anatomy
 
 
 # Regions
 
 
-def test_firm_and_soft_act_at_once_and_hard_waits(subject: CharacterSubject):
-    editing = editing_of(subject)
+def test_firm_and_soft_act_at_once_and_hard_waits(actor: CharacterActor):
+    editing = editing_of(actor)
     assert editing.waiting == ()
-    assert editing.tet_factors(subject.model) is None
+    assert editing.tet_factors(actor.model) is None
     editing.choose("tail2", "firm")
     assert editing.waiting == ()
-    factors = editing.tet_factors(subject.model)
+    factors = editing.tet_factors(actor.model)
     assert factors is not None
     assert factors.max() > 2
     assert np.median(factors) < 1.2
@@ -81,91 +81,91 @@ def test_firm_and_soft_act_at_once_and_hard_waits(subject: CharacterSubject):
     assert editing.waiting == ()
 
 
-def test_one_side_can_be_changed_alone(subject: CharacterSubject):
-    editing = editing_of(subject)
+def test_one_side_can_be_changed_alone(actor: CharacterActor):
+    editing = editing_of(actor)
     editing.choose("thigh.L", "apart", mirrored=False)
     assert editing.waiting == ("thigh.L",)
 
 
-def test_a_change_of_firmness_acts_on_moving_flesh(subject: CharacterSubject):
-    session = Session(subject)
+def test_a_change_of_firmness_acts_on_moving_flesh(actor: CharacterActor):
+    session = Session(actor)
     session.advance(10)
-    editing_of(subject).choose("chest", "firm")
-    session.ask(subject.heed_anatomy)
+    editing_of(actor).choose("chest", "firm")
+    session.submit(actor.apply_anatomy)
     session.advance(5)
-    local = subject.simulator.local_stiffness
+    local = actor.simulator.local_stiffness
     assert local is not None
     assert local.max() > 2
-    assert session.settle_requests() is None
-    session.ask(subject.end_with, "restart")  # which may take other steps
+    assert session.run_requests() is None
+    session.submit(actor.end_with, "restart")  # which may take other steps
     session.advance(3)
-    np.testing.assert_array_equal(subject.simulator.local_stiffness, local)
+    np.testing.assert_array_equal(actor.simulator.local_stiffness, local)
 
 
-def test_a_rebuilt_model_goes_on_where_the_motion_is(subject: CharacterSubject):
+def test_a_rebuilt_model_goes_on_where_the_motion_is(actor: CharacterActor):
     from supple.reduction.build_log import BuildLog
 
-    session, editing = Session(subject), editing_of(subject)
+    session, editing = Session(actor), editing_of(actor)
     session.advance(20)
     editing.choose("chest", "hard")
-    entries, time, before = dict(editing.anatomy.entries), subject.time, subject.model
+    entries, time, before = dict(editing.anatomy.entries), actor.time, actor.model
     log = BuildLog()
     assert editing.rebuild is not None
     model = editing.rebuild(entries, log)
     assert "anatomy" in log.stages
-    session.ask(subject.adopt, model, entries, subject.calmed(model))
-    assert session.settle_requests() is None
-    assert subject.model is model is not before
-    assert subject.time == pytest.approx(time, abs=0.02)
+    session.submit(actor.replace_model, model, entries, actor.stable_factors(model))
+    assert session.run_requests() is None
+    assert actor.model is model is not before
+    assert actor.time == pytest.approx(time, abs=0.02)
     assert editing.waiting == ()
     session.advance(10)
-    assert session.settle_requests() is None
+    assert session.run_requests() is None
     assert len(model.fixed) > len(before.fixed)
 
 
-def test_the_viewed_motion_is_the_one_baked_with_that_anatomy(subject, body):
-    editing = editing_of(subject)
+def test_the_viewed_motion_is_the_one_baked_with_that_anatomy(actor, body):
+    editing = editing_of(actor)
     baked = bake(body, anatomy=editing.anatomy, rate=30)
-    session = Session(subject)
-    session.ask(subject.end_with, "stop")
+    session = Session(actor)
+    session.submit(actor.end_with, "stop")
     for frame in range(6):
         session.advance(0 if frame == 0 else 6)
-        assert np.array_equal(subject.surface(), baked.frames[frame]), frame
+        assert np.array_equal(actor.surface(), baked.frames[frame]), frame
 
 
-def test_the_region_under_a_ray_is_the_nearest(subject: CharacterSubject):
-    editing, skin = editing_of(subject), subject.surface()
+def test_the_region_under_a_ray_is_the_nearest(actor: CharacterActor):
+    editing, skin = editing_of(actor), actor.surface()
     beside = skin[int(np.argmax(skin[:, 0]))] + np.array([1.0, 0, 0])
     assert editing.region_under(skin, beside, [-1, 0, 0]) == "hand.L"
     assert editing.region_under(skin, beside, [1, 0, 0]) is None
     assert editing.region_under(skin, [np.nan, 0, 0], [1, 0, 0]) is None
 
 
-def test_a_model_of_a_file_can_be_looked_at_but_not_rebuilt(subject_of, tmp_path):
-    made = subject_of()
+def test_a_model_of_a_file_can_be_looked_at_but_not_rebuilt(actor_of, tmp_path):
+    made = actor_of()
     made.model.save(tmp_path / "body.supple")
-    editing = editing_of(subject_of(model=tmp_path / "body.supple"))
+    editing = editing_of(actor_of(model=tmp_path / "body.supple"))
     assert editing.rebuild is None
     assert len(editing.waiting) == len(editing.joints)
 
 
-def test_a_model_without_an_anatomy_says_that_all_waits(subject_of):
-    editing = editing_of(subject_of(anatomy="none"))
+def test_a_model_without_an_anatomy_says_that_all_waits(actor_of):
+    editing = editing_of(actor_of(anatomy="none"))
     assert editing.waiting == editing.joints
     assert editing.rebuild is not None
 
 
-def test_a_page_can_only_choose_what_there_is(subject: CharacterSubject):
+def test_a_page_can_only_choose_what_there_is(actor: CharacterActor):
     for joint, feel in (("nobody", "hard"), ("chest", "wet")):
-        with pytest.raises(SuppleError, match="a region is made one of"):
-            editing_of(subject).choose(joint, feel)
+        with pytest.raises(SuppleError, match="use a region and one of"):
+            editing_of(actor).choose(joint, feel)
 
 
 # Files
 
 
-def test_bake_accepts_the_saved_anatomy(subject, body, tmp_path):
-    editing = editing_of(subject)
+def test_bake_accepts_the_saved_anatomy(actor, body, tmp_path):
+    editing = editing_of(actor)
     editing.choose("chest", "soft")
     editing.save(tmp_path, "body.anatomy.json")
     editing.choose("chest", "firm")
@@ -175,20 +175,20 @@ def test_bake_accepts_the_saved_anatomy(subject, body, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["../a.anatomy.json", "/away/a.json", "a.glb", "", ".json", "a\n"])
-def test_no_file_is_written_outside_of_the_folder(subject, tmp_path, name):
+def test_no_file_is_written_outside_of_the_folder(actor, tmp_path, name):
     folder = tmp_path / "own"
     folder.mkdir()
     with pytest.raises(SuppleError):
-        editing_of(subject).save(folder, name)
+        editing_of(actor).save(folder, name)
     assert list(tmp_path.rglob("*")) == [folder]
 
 
-def test_other_files_and_links_are_not_replaced(subject, tmp_path):
+def test_other_files_and_links_are_not_replaced(actor, tmp_path):
     (tmp_path / "other.json").write_text("{}")
     (tmp_path / "link.json").symlink_to(tmp_path / "elsewhere.json")
     for name in ("other.json", "link.json"):
         with pytest.raises(SuppleError, match=name):
-            editing_of(subject).save(tmp_path, name)
+            editing_of(actor).save(tmp_path, name)
     assert (tmp_path / "other.json").read_text() == "{}"
     assert not (tmp_path / "elsewhere.json").exists()
 
@@ -211,23 +211,23 @@ def test_the_chosen_region_stands_out(body: Character):
 
 
 @pytest.fixture
-def page(subject: CharacterSubject, tmp_path: Path) -> Iterator[Any]:
+def page(actor: CharacterActor, tmp_path: Path) -> Iterator[Any]:
     from supple.app.viewer.page import Page
 
-    with Page(Session(subject), port=0, folder=tmp_path) as opened:
+    with Page(Session(actor), port=0, folder=tmp_path) as opened:
         yield opened
 
 
-def test_names_of_a_file_are_no_markup(subject_of: Any, body: Character, tmp_path: Path):
+def test_names_of_a_file_are_no_markup(actor_of: Any, body: Character, tmp_path: Path):
     from supple.app.viewer.page import Page
 
-    subject = subject_of()
-    editing = editing_of(subject)
+    actor = actor_of()
+    editing = editing_of(actor)
     first = editing.joints[0]
     hostile = replace(editing.anatomy.entries[first], reasons=("<b>{alert(1)}</b> [x](y)",))
     entries = {**editing.anatomy.entries, first: hostile}
     editing.anatomy = replace(editing.anatomy, entries=entries)
-    with Page(Session(subject), port=0, folder=tmp_path) as opened:
+    with Page(Session(actor), port=0, folder=tmp_path) as opened:
         assert opened.anatomy is not None
         text = opened.anatomy._about.content
         assert "alert" in text
@@ -235,7 +235,7 @@ def test_names_of_a_file_are_no_markup(subject_of: Any, body: Character, tmp_pat
 
 
 def test_a_page_that_ends_ends_its_build(page: Any):
-    editing = editing_of(page.session.subject)
+    editing = editing_of(page.session.actor)
     begun, over = threading.Event(), threading.Event()
 
     def rebuild(entries: Any, log: Any) -> Any:
@@ -255,18 +255,18 @@ def test_a_page_that_ends_ends_its_build(page: Any):
 
 
 def test_a_build_that_fails_leaves_the_model_as_it_is(page: Any):
-    subject = page.session.subject
-    before, ended = subject.model, threading.Event()
+    actor = page.session.actor
+    before, ended = actor.model, threading.Event()
 
     def rebuild(entries: Any, log: Any) -> Any:
         ended.set()
         raise SuppleError("no tets")
 
-    editing_of(subject).rebuild = rebuild
+    editing_of(actor).rebuild = rebuild
     page.anatomy._start(type("Event", (), {"client": None}))
     assert ended.wait(PATIENCE)
     page.anatomy._build.join(PATIENCE)
-    assert subject.model is before
+    assert actor.model is before
     assert not page.anatomy._building
 
 
@@ -297,25 +297,25 @@ def place_of(tab: Any, colour: tuple[int, int, int]) -> Any:
 
 
 def test_a_region_is_clicked_made_hard_rebuilt_and_saved(page: Any, tab: Any):
-    subject = page.session.subject
+    actor = page.session.actor
     page.session.pause()
     page.anatomy._map.value = "role"
     tab.get_by_text("trunk", exact=True).first.wait_for()  # the legend
     until(tab, lambda: place_of(tab, ROLE_COLOURS["trunk"]) is not None, "the trunk is coloured")
     tab.mouse.click(*place_of(tab, ROLE_COLOURS["trunk"]))
     until(tab, lambda: page.anatomy.joint in ("hips", "chest"), "the trunk is chosen")
-    until(tab, lambda: page.stage.chosen == (page.anatomy.joint,), "it stands out")
+    until(tab, lambda: page.scene.chosen == (page.anatomy.joint,), "it stands out")
     until(tab, lambda: place_of(tab, CHOSEN) is not None, "one sees it")
     joint = page.anatomy.joint
     tab.get_by_role("button", name="firm", exact=True).click()
-    until(tab, lambda: subject.simulator.local_stiffness is not None, "it is firm at once")
+    until(tab, lambda: actor.simulator.local_stiffness is not None, "it is firm at once")
     tab.get_by_role("button", name="hard", exact=True).click()
     tab.get_by_text("Needs a rebuild").wait_for()
-    before = subject.model
+    before = actor.model
     page.session.play()
     tab.get_by_role("button", name="Rebuild").click()
-    until(tab, lambda: subject.model is not before, "it is rebuilt")
-    tab.get_by_text("The flesh is as its regions say").wait_for()
+    until(tab, lambda: actor.model is not before, "it is rebuilt")
+    tab.get_by_text("The model has these regions").wait_for()
     steps = page.session.meter.total_steps
     until(tab, lambda: page.session.meter.total_steps > steps + 10, "it moves on")
     tab.get_by_role("button", name="Save anatomy").click()
@@ -334,6 +334,6 @@ def test_a_file_is_viewed_with_its_own_anatomy(tmp_path: Path, monkeypatch: pyte
     anatomy = anatomy_of(body)
     entries = {"chest": replace(anatomy.entries["chest"], feel="firm")}
     replace(anatomy, entries=entries).save(tmp_path / "a.anatomy.json")
-    subject = serve._character(str(path), True, anatomy=str(tmp_path / "a.anatomy.json"))
-    assert editing_of(subject).anatomy.entries["chest"].feel == "firm"
-    assert editing_of(subject).waiting == ()
+    actor = serve._character(str(path), True, anatomy=str(tmp_path / "a.anatomy.json"))
+    assert editing_of(actor).anatomy.entries["chest"].feel == "firm"
+    assert editing_of(actor).waiting == ()

@@ -16,8 +16,13 @@ from helpers.browser_pages import open_tab, running_browser, until
 from helpers.rig_space_samples import belly, belly_options, rig_space_options, rising_bar
 from supple.app.options import CurveOptions, by_parameter
 from supple.app.viewer.serve import run_view
-from supple.app.viewer.session.character_subject import CharacterSubject
-from supple.app.viewer.session.parameter_traces import KEPT, SECONDS, ParameterTraces, name_groups
+from supple.app.viewer.session.character_actor import CharacterActor
+from supple.app.viewer.session.parameter_traces import (
+    SAMPLES,
+    SECONDS,
+    ParameterTraces,
+    name_groups,
+)
 from supple.app.viewer.session.session import Session
 from supple.engines.rig_space.model import RigSpaceModel
 from supple.errors import SuppleError
@@ -40,8 +45,8 @@ def model(shapes: int = 13) -> RigSpaceModel:
     return supple.build(replace(made, rig=named), engine="rig-space", **options)
 
 
-def subject(shapes: int = 13) -> CharacterSubject:
-    return CharacterSubject(model(shapes), engine="rig-space")
+def actor(shapes: int = 13) -> CharacterActor:
+    return CharacterActor(model(shapes), engine="rig-space")
 
 
 def test_names_are_grouped_by_their_first_word_whatever_made_the_rig():
@@ -69,7 +74,7 @@ def test_traces_hold_the_last_seconds_and_rank_by_what_the_skin_does():
         moved[place[0]] = 0.1 * np.sin(0.1 * step)
         traces.add(1 / 90, pose, moved.copy)
     seconds, keys, results = traces.read()
-    assert len(seconds) == KEPT
+    assert len(seconds) == SAMPLES
     assert -SECONDS - 0.1 < seconds[0] < -SECONDS + 0.2
     assert np.all(np.diff(seconds) > 0)
     assert not keys.any()
@@ -80,7 +85,7 @@ def test_traces_hold_the_last_seconds_and_rank_by_what_the_skin_does():
 
 
 def test_springs_change_at_once_and_outlive_another_step():
-    one, two = subject(), subject()
+    one, two = actor(), actor()
     for each in (one, two):
         each.step(30)
     two.tune(np.arange(13), "follow", 50.0)
@@ -90,7 +95,7 @@ def test_springs_change_at_once_and_outlive_another_step():
         each.step(60)
     far = [np.abs(each.simulator.coordinates[:13]).max() for each in (one, two)]
     assert far[1] < 0.2 * far[0]
-    two._step_by(1 / 45)
+    two._new_simulator(1 / 45)
     assert np.all(two.simulator.springs.follow == 50)
     with pytest.raises(SuppleError, match="follow"):
         two.simulator.tune(follow=np.ones(5))
@@ -99,7 +104,7 @@ def test_springs_change_at_once_and_outlive_another_step():
 
 
 def test_tuning_to_what_it_was_changes_no_bit():
-    one, two = subject(), subject()
+    one, two = actor(), actor()
     for step in range(20):
         if step == 10:
             two.simulator.tune(follow=two.simulator.springs.follow.copy())
@@ -112,7 +117,7 @@ def test_tuning_to_what_it_was_changes_no_bit():
 def test_slider_settings_are_shown_as_options_of_supple_curves():
     from supple.app.viewer.panels.curves_panel import curve_options
 
-    shown = subject()
+    shown = actor()
     assert shown.traces is not None
     groups, usual = list(shown.traces.groups.values()), shown.simulator.springs
     shown.tune(groups[0], "follow", 0.5)
@@ -120,7 +125,7 @@ def test_slider_settings_are_shown_as_options_of_supple_curves():
     said = curve_options(shown.traces.names, groups, shown.simulator.springs, usual)
     words = shlex.split(said)
     assert words == ["--follow", "belly*=0.5", "--damping", "cheek.*=2"]
-    again = subject().simulator
+    again = actor().simulator
     again.tune(follow=by_parameter("--follow", words[1:2]), damping={"cheek.*": 2.0})
     for name in ("follow", "firmness", "damping"):
         assert np.array_equal(getattr(again.springs, name), getattr(shown.simulator.springs, name))
@@ -130,7 +135,7 @@ def test_slider_settings_are_shown_as_options_of_supple_curves():
 
 
 def test_other_engines_say_that_nothing_is_free(tmp_path):
-    with pytest.raises(SuppleError, match="--free: pose-space moves no controls"):
+    with pytest.raises(SuppleError, match="--free: pose-space has no free controls"):
         run_view("arm", free=["tail*"], folder=tmp_path, quiet=True)
 
 
@@ -155,7 +160,7 @@ def test_curves_are_drawn_under_the_character_and_sliders_act(
 ) -> None:
     from supple.app.viewer.page import Page
 
-    with Page(Session(subject(shapes)), port=0, folder=tmp_path) as page:
+    with Page(Session(actor(shapes)), port=0, folder=tmp_path) as page:
         tab = open_tab(browser, page)
         count = "document.querySelectorAll('.supple-curves svg').length"
         until(tab, lambda: tab.evaluate(count) == drawn, "its curves are drawn")
@@ -169,7 +174,7 @@ def test_curves_are_drawn_under_the_character_and_sliders_act(
         follow = tab.locator("input:visible").nth(1)
         follow.fill("50")
         follow.press("Enter")
-        springs = page.session.subject.simulator
+        springs = page.session.actor.simulator
         until(tab, lambda: bool(np.all(springs.springs.follow == 1.0)), "all follow their keys")
         tab.get_by_text("--follow").wait_for()
         tab.close()

@@ -16,7 +16,7 @@ import pytest
 import supple
 from helpers.browser_pages import PATIENCE, open_tab, running_browser, until
 from helpers.build_samples import MATERIAL, bar_options, bending_bar
-from supple.app.viewer.session.character_subject import CharacterSubject
+from supple.app.viewer.session.character_actor import CharacterActor
 from supple.app.viewer.session.session import Session
 
 pytest.importorskip("viser", reason="viser is not installed")
@@ -37,7 +37,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     firm = replace(MATERIAL, young=3e5)  # comes to rest within a second or two
     model = supple.build(bending_bar(90.0), **bar_options(material=firm))
     folder = tmp_path_factory.mktemp("recordings")
-    with Page(Session(CharacterSubject(model)), port=0, folder=folder) as opened:
+    with Page(Session(CharacterActor(model)), port=0, folder=folder) as opened:
         yield opened
 
 
@@ -61,20 +61,20 @@ def drawn(picture: np.ndarray) -> np.ndarray:
 
 
 def play(page: Any, tab: Any) -> None:
-    page.session.ask(page.session.subject.choose, "sweep")
+    page.session.submit(page.session.actor.choose, "sweep")
     until(tab, lambda: page.session.state == "playing", "it plays")
 
 
 def hold(page: Any, tab: Any) -> None:
     """The bar straight, and at rest."""
-    page.session.ask(page.session.subject.pose_to, [0.0])
-    until(tab, lambda: abs(float(page.session.subject.pose[0])) < 1e-4, "it is straight")
+    page.session.submit(page.session.actor.pose_to, [0.0])
+    until(tab, lambda: abs(float(page.session.actor.pose[0])) < 1e-4, "it is straight")
     until(tab, lambda: away(page) < 1e-3, "it is at rest")
 
 
 def away(page: Any) -> float:
     """Metres that flesh is from where the rig has it."""
-    return float(np.abs(page.session.skin - page.session.subject.undeformed()).max())
+    return float(np.abs(page.session.skin - page.session.actor.undeformed()).max())
 
 
 def middle_of_skin(tab: Any) -> tuple[float, float]:
@@ -113,9 +113,9 @@ def test_the_button_pauses_and_plays(page: Any, tab: Any) -> None:
     play(page, tab)
     tab.get_by_role("button", name="Pause", exact=True).click()
     until(tab, lambda: page.session.state == "paused", "it is paused")
-    time = page.session.subject.time
+    time = page.session.actor.time
     tab.wait_for_timeout(400)
-    assert page.session.subject.time == time
+    assert page.session.actor.time == time
     tab.get_by_role("button", name="Play", exact=True).click()
     until(tab, lambda: page.session.state == "playing", "it plays again")
 
@@ -140,28 +140,28 @@ def test_dragging_moves_flesh_and_it_swings_back(page: Any, tab: Any) -> None:
 
 
 def test_toggles_act(page: Any, tab: Any) -> None:
-    around = page.session.subject.obstacles
+    around = page.session.actor.obstacles
     tab.get_by_label("Ground", exact=True).check(force=True)
     tab.get_by_label("Ball", exact=True).check(force=True)
     until(tab, lambda: around.ground and around.ball, "both are there")
     tab.get_by_label("Ball's shape", exact=True).click()
     tab.get_by_role("option", name="ring", exact=True).click()
-    until(tab, lambda: around.thing.name == "ring", "the ball is a ring")
+    until(tab, lambda: around.object.name == "ring", "the ball is a ring")
     tab.get_by_label("Ground", exact=True).uncheck(force=True)
     tab.get_by_label("Ball", exact=True).uncheck(force=True)
     until(tab, lambda: not (around.ground or around.ball), "both are gone")
     tab.get_by_role("tab", name="Show").click()
     tab.get_by_label("Rig only", exact=True).check(force=True)
-    until(tab, lambda: page.stage.rig.visible, "the rig is shown")
+    until(tab, lambda: page.scene.rig.visible, "the rig is shown")
     tab.get_by_label("Rig only", exact=True).uncheck(force=True)
-    until(tab, lambda: not page.stage.rig.visible, "the rig is hidden")
+    until(tab, lambda: not page.scene.rig.visible, "the rig is hidden")
     tab.get_by_role("tab", name="Play").click()
 
 
 def test_colours_are_seen(page: Any, tab: Any) -> None:
     hold(page, tab)
     page.show.colour.value = "clay"
-    until(tab, lambda: page.stage.colouring == "clay", "clay")
+    until(tab, lambda: page.scene.colouring == "clay", "clay")
     until(tab, lambda: drawn(pixels(tab)).mean() > 0.005, "something is drawn")
     before = still(tab)
     for colouring in ("displacement", "region", "stiffness", "cubature"):
@@ -171,7 +171,7 @@ def test_colours_are_seen(page: Any, tab: Any) -> None:
             lambda: bool(np.abs(pixels(tab) - before)[drawn(before)].mean() > 0.02),
             f"the skin is coloured by {colouring}",
         )
-        assert page.stage.colouring == colouring
+        assert page.scene.colouring == colouring
         page.show.colour.value = "clay"
         until(
             tab,
@@ -186,7 +186,7 @@ def test_sliders_pose_the_rig(page: Any, tab: Any) -> None:
     box = tab.locator("input[value='0']:visible, .mantine-NumberInput-input:visible").last
     box.fill("0.7")
     box.press("Enter")
-    until(tab, lambda: abs(float(page.session.subject.pose[0]) - 0.7) < 0.02, "the rig is posed")
+    until(tab, lambda: abs(float(page.session.actor.pose[0]) - 0.7) < 0.02, "the rig is posed")
     tab.get_by_role("tab", name="Play").click()
 
 
@@ -194,7 +194,7 @@ def test_a_recording_is_saved_in_its_folder_only(page: Any, tab: Any) -> None:
     play(page, tab)
     tab.get_by_role("tab", name="Record").click()
     tab.get_by_role("button", name="Record", exact=True).click()
-    until(tab, lambda: len(page.session.subject.recorder) > 3, "frames are kept")
+    until(tab, lambda: len(page.session.actor.recorder) > 3, "frames are kept")
     tab.get_by_role("textbox").last.fill("../outside.npz")
     tab.wait_for_timeout(300)
     tab.get_by_role("button", name="Save", exact=True).click()

@@ -11,7 +11,7 @@ import pytest
 from helpers.browser_pages import open_tab, running_browser, until
 from helpers.soft_skeleton_samples import soft_elbow
 from supple.app.viewer.scene.colours import RAMP, by_pressure
-from supple.app.viewer.session.character_subject import CharacterSubject
+from supple.app.viewer.session.character_actor import CharacterActor
 from supple.app.viewer.session.session import Session
 from supple.engines.engine import ENGINES
 from supple.engines.optional_parts import RigidObjects, SoftContact
@@ -23,23 +23,23 @@ pytest.importorskip("viser", reason="viser is not installed")
 FLOOR = Plane((0.0, -0.3, 0.0), (0.0, 1.0, 0.0))
 
 
-def session(**options: Any) -> Session[CharacterSubject]:
+def session(**options: Any) -> Session[CharacterActor]:
     """The arm above a floor, at rest."""
     given = {"obstacles": (FLOOR,), **options}
-    shown = CharacterSubject(soft_elbow(), engine="soft-skeleton", simulation=given)
+    shown = CharacterActor(soft_elbow(), engine="soft-skeleton", simulation=given)
     opened = Session(shown)
     shown.hold()
     return opened
 
 
-def advanced(opened: Session[CharacterSubject], steps: int) -> None:
+def advanced(opened: Session[CharacterActor], steps: int) -> None:
     for _ in range(steps):
         opened.advance()
     opened.refresh()
 
 
 def test_an_engine_that_feels_has_the_parts_of_touch_and_others_do_not():
-    shown = session().subject
+    shown = session().actor
     assert {"touch", "objects", "obstacles"} <= shown.parts
     assert isinstance(shown.simulator, SoftContact)
     assert isinstance(shown.simulator, RigidObjects)
@@ -48,21 +48,21 @@ def test_an_engine_that_feels_has_the_parts_of_touch_and_others_do_not():
 
 def test_an_object_falls_on_the_floor_and_is_led_while_it_is_held():
     opened = session()
-    objects = opened.subject.objects
+    objects = opened.actor.objects
     box = objects.add("box", opened.skin)
     advanced(opened, 240)
     rest = float(np.asarray(FLOOR.point)[1]) + 0.8 * objects.radius
     assert box.place[1, 3] == pytest.approx(rest, abs=1e-3)
     objects.hold(box)
-    objects.lead(box, (0.8, 0.1, 0.1))
+    objects.drag(box, (0.8, 0.1, 0.1))
     felt = []
     for _ in range(60):
         opened.advance()
-        felt.append(len(opened.subject.simulator.contacts().points))
+        felt.append(len(opened.actor.simulator.contacts().points))
     assert np.allclose(box.place[:3, 3], (0.8, 0.1, 0.1), atol=1e-3)
     assert max(felt) > 0, "it went through the arm and nothing was felt"
-    objects.lead(box, (0.8, 0.3, 0.8))
-    objects.lead(box, (np.nan, 0.0, 0.0))  # pages may send anything
+    objects.drag(box, (0.8, 0.3, 0.8))
+    objects.drag(box, (np.nan, 0.0, 0.0))  # pages may send anything
     advanced(opened, 60)
     objects.release(box)
     advanced(opened, 20)
@@ -71,7 +71,7 @@ def test_an_object_falls_on_the_floor_and_is_led_while_it_is_held():
 
 def test_an_object_that_is_lost_comes_back_and_there_are_not_too_many():
     opened = session(obstacles=())
-    objects = opened.subject.objects
+    objects = opened.actor.objects
     ball = objects.add("ball", opened.skin)
     ball.velocity = (0.0, -60.0, 0.0)
     advanced(opened, 12)
@@ -82,13 +82,13 @@ def test_an_object_that_is_lost_comes_back_and_there_are_not_too_many():
         objects.add("ball", opened.skin)
     objects.clear()
     advanced(opened, 1)
-    assert opened.subject.simulator.objects == ()
+    assert opened.actor.simulator.objects == ()
 
 
 def pulled(grabs: Any) -> float:
     """Radians that the elbow is turned when the end of the arm is pulled down by 0.2 m."""
     opened = session()
-    shown = opened.subject
+    shown = opened.actor
     shown.grabs = grabs
     advanced(opened, 2)
     end = int(np.argmax(opened.skin[:, 0]))
@@ -106,16 +106,16 @@ def test_a_bone_that_is_dragged_goes_along_and_flesh_only_stretches():
     assert bone > 2 * flesh > 0
 
 
-def test_a_limp_arm_hangs_and_settings_outlive_another_step():
+def test_a_limp_arm_hangs_and_settings_survive_a_change_of_the_time_step():
     opened = session(obstacles=())
-    simulator = opened.subject.simulator
+    simulator = opened.actor.simulator
     simulator.tracking, simulator.friction = 0.0, 0.9
     simulator.gravity = (0.0, 9.81, 0.0)
     advanced(opened, 60)
-    end = int(np.argmax(opened.subject.undeformed()[:, 0]))
-    assert opened.skin[end, 1] > opened.subject.undeformed()[end, 1] + 0.1
-    opened.subject._step_by(1 / 60)
-    again = opened.subject.simulator
+    end = int(np.argmax(opened.actor.undeformed()[:, 0]))
+    assert opened.skin[end, 1] > opened.actor.undeformed()[end, 1] + 0.1
+    opened.actor._new_simulator(1 / 60)
+    again = opened.actor.simulator
     assert again is not simulator
     assert (again.tracking, again.friction) == (0.0, 0.9)
     assert again.gravity[1] == 9.81
@@ -143,7 +143,7 @@ def page() -> Iterator[Any]:
 
 
 def test_the_page_adds_objects_and_switches_tracking_off(page: Any, browser: Any) -> None:
-    tab, shown = open_tab(browser, page), page.session.subject
+    tab, shown = open_tab(browser, page), page.session.actor
     tab.get_by_role("tab", name="Touch").click()
     tab.get_by_role("button", name="Add a ball", exact=True).click()
     until(tab, lambda: len(shown.simulator.objects) == 1, "there is a ball")
@@ -151,11 +151,11 @@ def test_the_page_adds_objects_and_switches_tracking_off(page: Any, browser: Any
     until(tab, lambda: len(shown.simulator.objects) == 2, "there is a box")
     tab.get_by_label("Force arrows").click()
     tab.get_by_label("Unposed flesh").click()
-    until(tab, lambda: page.touch._unposed.seen, "unposed flesh is shown")
+    until(tab, lambda: page.touch._unposed.visible, "unposed flesh is shown")
     tab.get_by_label("Follow the motion").click()
     until(tab, lambda: shown.simulator.tracking == 0, "it is limp")
     tab.get_by_text("contacts,").wait_for()  # it hangs down onto the floor
-    page.session.ask(page.stage.recolour, "pressure")
+    page.session.submit(page.scene.recolour, "pressure")
     tab.get_by_role("button", name="Remove objects", exact=True).click()
     until(tab, lambda: not shown.simulator.objects, "they are gone")
     tab.set_viewport_size({"width": 420, "height": 800})

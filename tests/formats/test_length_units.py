@@ -115,7 +115,7 @@ def test_info_shows_the_size_in_metres_and_the_unit(tmp_path, capsys):
     assert [each["metres_per_unit"] for each in found] == [1.0, 0.0254]
     np.testing.assert_allclose(found[1]["size"], 0.0254 * np.array(found[0]["size"]), rtol=1e-4)
     main(["info", str(path), "--unit", "in"])
-    assert "inches, 0.0254 m each, as told" in capsys.readouterr().out
+    assert "inches, 0.0254 m each, by --unit" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("command", ["bake", "build", "view"])

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from supple.app.report.html_tables import grids
+from supple.app.report.figure_tables import grids
 from supple.cli.main import main
 from supple.errors import SuppleError
 from supple.lab.reproduce import reproduce

@@ -35,7 +35,7 @@ from prove.limits import resident  # noqa: E402
 from prove.mutations import hostile_value  # noqa: E402
 from prove.soak import draw  # noqa: E402
 from supple.app.viewer.page import Page  # noqa: E402
-from supple.app.viewer.session.character_subject import CharacterSubject  # noqa: E402
+from supple.app.viewer.session.character_actor import CharacterActor  # noqa: E402
 from supple.app.viewer.session.session import Session  # noqa: E402
 
 #: Megabytes by which memory may grow in the second half.
@@ -103,7 +103,7 @@ def _drag_skin(guest: Guest, rng: Random, lets_go: bool) -> None:
 
 def visit(visits: int, folder: Path, seed: int = 0, minutes: float | None = None) -> dict[str, Any]:
     """Visit a page so often, or for so long, `GUESTS` at once; say what is left of it."""
-    session = Session(CharacterSubject(stepped_model("bar")))
+    session = Session(CharacterActor(stepped_model("bar")))
     found: dict[str, Any] = {"visits": 0, "refused": 0, "broken": 0, "taken": 0, "memory": []}
     lock, take = threading.Lock(), session.take
 

@@ -151,10 +151,10 @@ def test_the_page_takes_no_upload(tmp_path):
     from helpers.build_samples import stepped_model
     from helpers.viewer_guest import Guest
     from supple.app.viewer.page import Page
-    from supple.app.viewer.session.character_subject import CharacterSubject
+    from supple.app.viewer.session.character_actor import CharacterActor
     from supple.app.viewer.session.session import Session
 
-    session = Session(CharacterSubject(stepped_model("bar")))
+    session = Session(CharacterActor(stepped_model("bar")))
     with Page(session, port=0, folder=tmp_path) as page, Guest(page.address) as guest:
         guest.look()
         guest.count(0.3)
@@ -186,10 +186,10 @@ def test_pages_set_controls_to_values_of_their_kind_and_nothing_else_of_them(tmp
     from helpers.build_samples import stepped_model
     from helpers.viewer_guest import Guest
     from supple.app.viewer.page import Page
-    from supple.app.viewer.session.character_subject import CharacterSubject
+    from supple.app.viewer.session.character_actor import CharacterActor
     from supple.app.viewer.session.session import Session
 
-    session = Session(CharacterSubject(stepped_model("bar")))
+    session = Session(CharacterActor(stepped_model("bar")))
     with Page(session, port=0, folder=tmp_path) as page, Guest(page.address) as guest:
         guest.look()
         guest.count(0.3)
@@ -208,7 +208,7 @@ def test_pages_set_controls_to_values_of_their_kind_and_nothing_else_of_them(tmp
         colour = page.show.colour
         guest.say("GuiUpdateMessage", uuid=colour._impl.uuid, updates={"value": "region"})
         guest.count(0.5)
-        assert page.stage.colouring == "region"
+        assert page.scene.colouring == "region"
         assert page.clock.failure is None
         for own in controls.values():
             if isinstance(own._impl.value, float):

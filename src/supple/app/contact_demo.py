@@ -74,7 +74,7 @@ def _written(
     output: Path, shown: Any, record: Any, figures: dict[str, Any], clock: DemoClock, quiet: bool
 ) -> list[Path]:
     """Write picture, character and page, each whole or not at all."""
-    from supple.app.pictures.contact_strip import contact_strip
+    from supple.app.pictures.scene_sheet import contact_strip
     from supple.app.report.report_page import write_page
     from supple.formats.save import save
     from supple.rig.baked_motion import BakedMotion

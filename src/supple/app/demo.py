@@ -207,7 +207,7 @@ def _tell(
     from rich.console import Console
     from rich.table import Table
 
-    from supple.app.report.html_tables import grids
+    from supple.app.report.figure_tables import grids
 
     for _, headings, rows in grids(figures):
         table = Table(title=f"the {files.scene}, beside the paper's", title_justify="left")

@@ -67,7 +67,7 @@ def bake(
 ) -> dict[str, Any]:
     """Do what `supple bake` does."""
     from supple.app.baking import run_bake
-    from supple.app.pictures.thumbnail import baked_thumbnail
+    from supple.app.pictures.filmstrip import baked_thumbnail
     from supple.rig.baked_motion import BakedMotion
 
     def look(bakes: Sequence[BakedMotion]) -> None:
@@ -88,7 +88,7 @@ def curves(
 ) -> dict[str, Any]:
     """Do what `supple curves` does."""
     from supple.app.curve_making import run_curves
-    from supple.app.pictures.thumbnail import baked_thumbnail
+    from supple.app.pictures.filmstrip import baked_thumbnail
     from supple.rig.free_curves import FreeCurves
 
     def look(found: FreeCurves) -> None:
@@ -110,7 +110,7 @@ def build(
     """Do what `supple build` does."""
     from supple.app.building import run_build
     from supple.app.character_models import load_character_model
-    from supple.app.pictures.thumbnail import surface_thumbnail
+    from supple.app.pictures.filmstrip import surface_thumbnail
 
     figures = run_build(source, output, options, quiet=True)
     if looked is not None:

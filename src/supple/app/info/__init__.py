@@ -1,1 +1,1 @@
-"""`supple info`."""
+"""`supple info`: descriptions of files."""

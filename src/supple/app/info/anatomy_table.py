@@ -1,4 +1,4 @@
-"""`supple info --anatomy`: what is bone, flesh, hard and apart, as a table, a sheet or a file."""
+"""`supple info --anatomy`: bone, flesh, hard and separate parts as a table, a sheet or a file."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from supple.errors import SuppleError
 def describe_anatomy(
     given: str | Path, targets: Sequence[Path] = (), unit: str | None = None, **body: Any
 ) -> dict[str, Any]:
-    """Find the anatomy of a file's character or a scene's, and write it wherever it is wanted.
+    """Detect the anatomy of a character, and write it to files.
 
     Parameters
     ----------
     given
         As for `supple bake`.
     targets
-        ``.png`` files for a sheet, ``.anatomy.json`` files to change: those that are there
-        already, and may have been changed, stay.
+        ``.png`` files for a sheet, ``.anatomy.json`` files for editing; existing ones are not
+        overwritten.
     unit
-        Length that the file's numbers are in; by default what it says.
+        Length unit of the file; by default the one in the file.
     **body
         As for `read_any_character`.
 
     Returns
     -------
     dict
-        ``hard``, a part of the skin's area; ``regions``: joint, area, role, share, feel and
-        reasons of each; ``wrote``.
+        ``hard``, a fraction of the skin's area; ``regions``: joint, area, role, share, feel and
+        reasons of each; ``wrote``, the files.
     """
     for target in targets:
         _check_target(target, Path(given))
@@ -64,7 +64,7 @@ def _check_target(target: Path, source: Path) -> None:
     elif not target.name.endswith(".json"):
         raise SuppleError(f"{target}: --anatomy writes .png or {ENTRIES_SUFFIX}")
     elif target.exists():
-        raise SuppleError(f"{target}: is there already; give another name, or remove it")
+        raise SuppleError(f"{target}: already exists; use another name, or remove it")
     else:
         check_place(target, source)
 
@@ -88,13 +88,13 @@ def _entry(entry: RegionEntry) -> dict[str, Any]:
 
 
 def describe_entries(path: Path) -> dict[str, Any]:
-    """Describe a file of regions, as `supple info` shows it."""
+    """Return the regions of an anatomy file, as plain values."""
     rows = [{"joint": joint, **_entry(each)} for joint, each in read_entries(path).items()]
     return {"format": "anatomy", "anatomy": {"regions": rows}}
 
 
 def anatomy_table(found: dict[str, Any], console: Console) -> None:
-    """Print regions, a line each."""
+    """Print a table of regions."""
     table = Table(box=None, padding=(0, 2, 0, 0))
     for heading, side in (("joint", "left"), ("role", "left"), ("share", "right")):
         table.add_column(heading, justify=side, no_wrap=heading != "joint")  # type: ignore[arg-type]

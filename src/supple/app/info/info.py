@@ -1,4 +1,4 @@
-"""`supple info`: contents of a file, its defects, and what they mean for soft tissue."""
+"""`supple info`: contents of a file, its defects, and their consequences."""
 
 from __future__ import annotations
 
@@ -15,21 +15,23 @@ from rich.table import Table
 
 from supple.app.body_options import body_options
 from supple.app.command_files import CHARACTER_MODEL
-from supple.app.info.info_model import describe_model, engine_lines, model_lines
-from supple.app.info.info_stvk import (
+from supple.app.info.model_files import (
     STVK_FILES,
+    describe_model,
     describe_stvk_file,
+    engine_lines,
     hex_parts,
     materials_of,
+    model_lines,
     stvk_lines,
 )
 from supple.errors import FormatError, SuppleError, SuppleWarning
 from supple.formats.length_units import metres_in, unit_name
 from supple.formats.registry import CHARACTERS, SURFACES, TETS
 
-#: Reader of body models, whose motions have the same endings.
+#: Reader of body models, whose motions have the same suffixes.
 BODY_READER = "supple.formats.smpl.load_body:load_body"
-#: Ending of files of `supple.anatomy.region_entries`, which takes long to import.
+#: Suffix of anatomy files; `supple.anatomy.region_entries` takes long to import.
 ENTRIES_SUFFIX = ".anatomy.json"
 
 if TYPE_CHECKING:
@@ -38,28 +40,25 @@ if TYPE_CHECKING:
     from supple.rig.character import Character
     from supple.rig.motion.motion import Motion
 
-# Defects of a file, and what they mean for soft tissue
-
-
 CODE = re.compile(r" \(([A-Z][A-Z_0-9]+)(?:, and (\d+) more)?\)$")
-#: What each kind of defect means.
+#: Consequences of defects.
 CONSEQUENCES = {
-    "degenerate triangles": "they have no area and are passed over",
-    "duplicate triangles": "inside and outside may be mistaken near them",
+    "degenerate triangles": "they have no area and are ignored",
+    "duplicate triangles": "inside and outside may be confused near them",
     "unreferenced vertices": "they are not simulated",
-    "open edges": "the surface has holes; the volume is closed across them when it is meshed",
-    "non-manifold edges": "sheets that meet there become one body",
-    "inconsistent edges": "inside and outside may be mistaken near them",
-    "inside-out components": "they count as hollows, or are turned inside out",
-    "inverted tets": "they were turned",
+    "open edges": "the surface has holes; the tet mesh closes them",
+    "non-manifold edges": "the sheets are joined there",
+    "inconsistent edges": "inside and outside may be confused near them",
+    "inside-out components": "they are treated as cavities, or flipped",
+    "inverted tets": "they were flipped",
     "degenerate tets": "they have no volume",
-    "duplicate tets": "they are stiff and heavy twice over",
+    "duplicate tets": "their stiffness and mass count twice",
     "non-manifold faces": "tets overlap there",
-    "components": "parts without contact move on their own",
-    "inverted hexes": "they were turned",
-    "tangled hexes": "no body can be made of them",
+    "components": "disconnected parts move independently",
+    "inverted hexes": "they were flipped",
+    "tangled hexes": "they cannot be simulated",
     "degenerate hexes": "they have no volume",
-    "duplicate hexes": "they are stiff and heavy twice over",
+    "duplicate hexes": "their stiffness and mass count twice",
 }
 
 
@@ -67,20 +66,20 @@ def split_warning(name: str, message: str) -> dict[str, Any]:
     """Split a warning of the form "what; consequence (CODE, and 3 more)"."""
     text = message.removeprefix(f"{name}: ")
     coded = CODE.search(text)
-    found: dict[str, Any] = {}
+    entries: dict[str, Any] = {}
     if coded:
         text = text[: coded.start()]
-        found = {"code": coded[1], "count": int(coded[2] or 0) + 1}
+        entries = {"code": coded[1], "count": int(coded[2] or 0) + 1}
     what, separator, consequence = text.rpartition("; ")
     if not separator:
         what, consequence = text, "none for Supple"
-    return {"what": what, "consequence": consequence, **found}
+    return {"what": what, "consequence": consequence, **entries}
 
 
 def with_consequences(defects: list[Any]) -> list[dict[str, str]]:
-    """Return defects of a mesh as plain values."""
+    """Return defects of a mesh with their consequences, as plain values."""
     return [
-        {"what": defect.message, "consequence": CONSEQUENCES.get(defect.kind, "work goes on")}
+        {"what": defect.message, "consequence": CONSEQUENCES.get(defect.kind, "none for Supple")}
         for defect in defects
     ]
 
@@ -94,32 +93,30 @@ def describe(
     betas: str | None = None,
     armature: str | None = None,
 ) -> dict[str, Any]:
-    """Describe a file by plain values that JSON can carry.
+    """Describe a file by plain values, for JSON.
 
     Parameters
     ----------
     path : str or Path
         A character (glTF, USD, a body model), a motion (BVH, AMASS), a surface, a mesh of tets or
-        hexahedra, a model, an elastic body, or a file of VegaFEM's.
+        hexahedra, a model, an elastic body, or a VegaFEM file.
     anatomy : list of Path, optional
-        Find a character's anatomy, and write it to these files; see `describe_anatomy`.
+        Detect a character's anatomy, and write it to these files; see `describe_anatomy`.
     unit : str, optional
-        Unit of a character or a motion, as `metres_in` reads it; by default what the file says.
+        Unit of a character or a motion, as for `metres_in`; by default the one in the file.
     motion, betas : str, optional
-        Motion file and shape of a body model, as `body_options` reads them.
+        Motion file and shape of a body model, as for `body_options`.
     armature : str, optional
-        Character of a file that Blender reads, where it has several.
+        Armature of a file that Blender reads, if it has several.
 
     Returns
     -------
     dict
-        ``file``, ``format``, ``bytes``, ``metres_per_unit``, whether that was told (``unit_told``),
-        ``size`` in metres, ``meshes``,
-        ``surface``, ``joints``, ``parameters``, ``clips`` and ``tets`` as far as there are, and
-        ``defects``: what is wrong, each with its consequence. Of a model also ``model``,
-        ``poses``, ``regions``, ``motions``, ``bytes_by_part`` and its ``report``; of a character
-        ``painted`` maps, and its ``anatomy`` where that is asked for; of a body and
-        its parts ``body``, ``hexes``, ``frequencies_hz``, ``materials`` and the like.
+        ``file``, ``format``, ``bytes``, ``metres_per_unit``, ``unit_told`` (whether `unit` set it),
+        ``size`` in m, ``meshes``, ``surface``, ``joints``, ``parameters``, ``clips``, ``tets``, and
+        ``defects`` with their consequences. A model also has ``model``, ``poses``, ``regions``,
+        ``motions``, ``bytes_by_part`` and its ``report``; a character ``painted`` maps and its
+        ``anatomy`` on request; a body ``body``, ``hexes``, ``frequencies_hz`` and ``materials``.
 
     Raises
     ------
@@ -131,16 +128,16 @@ def describe(
         warnings.simplefilter("always", SuppleWarning)
         body = body_options(motion, betas, armature)
         if motion is not None and "motion" not in body:
-            raise SuppleError(f"--motion {motion}: use a file of a body's motion (.npz)")
+            raise SuppleError(f"--motion {motion}: use a motion file of a body model (.npz)")
         found = _read(path, None if unit is None else metres_in(unit), body)
         if anatomy is not None:
             found["anatomy"] = _anatomy(path, found["format"], anatomy, unit, body)
-    told = [str(w.message) for w in caught if issubclass(w.category, SuppleWarning)]
+    messages = [str(w.message) for w in caught if issubclass(w.category, SuppleWarning)]
     defects = found.pop("defects", [])
-    known = tuple(defect["what"] for defect in defects)
-    for message in dict.fromkeys([*found.pop("warnings", ()), *told]):
+    listed = tuple(defect["what"] for defect in defects)
+    for message in dict.fromkeys([*found.pop("warnings", ()), *messages]):
         defect = split_warning(path.name, message)
-        if not (known and defect["what"].startswith(known)):
+        if not (listed and defect["what"].startswith(listed)):
             defects.append(defect)
     return {"file": path.name, "bytes": path.stat().st_size, **found, "defects": defects}
 
@@ -178,7 +175,7 @@ def _read(path: Path, metres: float | None, body: dict[str, Any]) -> dict[str, A
     if suffix == ".bvh":
         return _bvh(path, metres)
     if metres is not None:
-        raise SuppleError(f"{path.name}: is read in metres; --unit is for characters and motions")
+        raise SuppleError(f"{path.name}: is in metres; --unit is for characters and motions")
     if SURFACES.find(path) is not None:
         return {"format": suffix[1:].upper(), **_of_surface(read_surface(path))}
     if suffix == ".veg":
@@ -190,8 +187,8 @@ def _read(path: Path, metres: float | None, body: dict[str, Any]) -> dict[str, A
     if suffix in STVK_FILES:
         return describe_stvk_file(path)
     read = (*CHARACTERS.suffixes(), ".bvh", *SURFACES.suffixes(), *TETS.suffixes())
-    known = ", ".join((*read, CHARACTER_MODEL, *STVK_FILES))
-    raise FormatError(f'{path.name}: "{path.suffix}" files are not known; use one of {known}')
+    suffixes = ", ".join((*read, CHARACTER_MODEL, *STVK_FILES))
+    raise FormatError(f'{path.name}: "{path.suffix}" files are unknown; use one of {suffixes}')
 
 
 def _character(path: Path, metres: float | None, body: dict[str, Any]) -> dict[str, Any]:
@@ -220,17 +217,17 @@ def _character(path: Path, metres: float | None, body: dict[str, Any]) -> dict[s
 
 
 def _meshes(character: Character) -> list[dict[str, Any]]:
-    """Return meshes of the file by name, with their vertices as stored."""
-    found: dict[str, dict[str, Any]] = {}
+    """Return meshes of the file by name, with their numbers of stored vertices."""
+    meshes: dict[str, dict[str, Any]] = {}
     source = character.source
     for primitive in getattr(source, "primitives", ()):
         name = source.mesh_names[primitive.mesh]
-        mesh = found.setdefault(name, {"name": name, "primitives": 0, "vertices": 0})
+        mesh = meshes.setdefault(name, {"name": name, "primitives": 0, "vertices": 0})
         mesh["primitives"] += 1
         mesh["vertices"] += len(primitive.welded)
     for usd in getattr(source, "meshes", ()):
-        found[usd.path] = {"name": usd.path, "primitives": 1, "vertices": len(usd.welded)}
-    return list(found.values())
+        meshes[usd.path] = {"name": usd.path, "primitives": 1, "vertices": len(usd.welded)}
+    return list(meshes.values())
 
 
 def _parameters(parameters: Any) -> dict[str, int]:
@@ -331,7 +328,7 @@ def _metres(extent: np.ndarray) -> list[float]:
 
 
 def print_info(found: dict[str, Any], console: Console | None = None) -> None:
-    """Print what `describe` found, for people."""
+    """Print the result of `describe`."""
     console = console or Console(highlight=False)
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     table.add_column(style="bold", no_wrap=True)
@@ -354,7 +351,7 @@ def print_info(found: dict[str, Any], console: Console | None = None) -> None:
 
 
 def _printable(text: str) -> str:
-    """Replace what would command the terminal by question marks: names come from files."""
+    """Replace control characters by question marks; names come from files."""
     return "".join(c if c.isprintable() else "?" for c in text)
 
 
@@ -369,8 +366,8 @@ def _lines(found: dict[str, Any]) -> list[tuple[str, str]]:
     unit = found.get("metres_per_unit")
     if unit is not None:
         each = "" if unit_name(unit).endswith("each") or unit == 1 else f", {unit:g} m each"
-        told = ", as told" if found.get("unit_told") else ""
-        lines.append(("units", f"{unit_name(unit)}{each}{told}"))
+        source = ", by --unit" if found.get("unit_told") else ""
+        lines.append(("units", f"{unit_name(unit)}{each}{source}"))
     if "surface" in found:
         s = found["surface"]
         closed = "closed" if s["closed"] else "not closed"
@@ -384,7 +381,7 @@ def _lines(found: dict[str, Any]) -> list[tuple[str, str]]:
     lines += stvk_lines(found)
     for mesh in found.get("meshes", []):
         number = f"{mesh['primitives']} primitive{'s' if mesh['primitives'] > 1 else ''}"
-        stored = f"{mesh['vertices']:,} vertices as stored"
+        stored = f"{mesh['vertices']:,} stored vertices"
         lines.append(("mesh", f"{mesh['name']}: {number}, {stored}"))
     if "joints" in found:
         first = ", ".join(found["joints"][:6])

@@ -1,1 +1,1 @@
-"""Pictures without a graphics card."""
+"""Pictures of scenes, models, anatomies and baked motions."""

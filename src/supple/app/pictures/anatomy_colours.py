@@ -1,4 +1,4 @@
-"""Maps of an anatomy in colours: roles, thickness of flesh, and hard, soft and separate parts."""
+"""Colour maps of an anatomy: roles, thickness of flesh, and hardness."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from supple.arrays import Floats, Ints
 
 Colour = tuple[int, int, int]
 
-#: Cold colours for what is hard, warm ones for flesh.
+#: Cold colours for hard parts, warm ones for flesh.
 ROLE_COLOURS: dict[str, Colour] = {
     "prop": (62, 64, 74),
     "horn": (120, 104, 92),
@@ -37,7 +37,7 @@ FEEL_COLOURS: dict[str, Colour] = {
     "flesh": (226, 138, 112),
     "soft": (196, 62, 116),
 }
-#: Thickness of flesh, from none to the most.
+#: Thickness of flesh, from zero to the largest.
 FLESH_COLOURS: tuple[Colour, ...] = (
     (150, 158, 170),
     (236, 222, 196),
@@ -48,7 +48,7 @@ FLESH_COLOURS: tuple[Colour, ...] = (
     (190, 70, 86),
     (152, 46, 88),
 )
-#: Stiffness factors beyond which flesh is called firm or soft, and the share of all flesh.
+#: Stiffness factors above and below which flesh is firm or soft; share of flesh that is soft.
 FIRM, SOFT, ALL_FLESH = 1.5, 0.7, 0.9
 
 ANATOMY_MAPS = {
@@ -65,7 +65,7 @@ class AnatomyMap:
     Attributes
     ----------
     bands
-        (f,) numbers of the triangles' bands.
+        (f,) band of each triangle.
     colours, labels
         Of each band.
     """
@@ -93,21 +93,21 @@ def anatomy_map(anatomy: Anatomy, which: str) -> AnatomyMap:
 
 
 def flesh_thickness(anatomy: Anatomy) -> Floats:
-    """(n̄,) φR in metres, 0 where nothing moves."""
+    """Return the thickness φR of flesh (n̄,) in m, 0 in hard parts."""
     return np.where(anatomy.hard, 0.0, anatomy.share * anatomy.thickness)
 
 
 def _feels(anatomy: Anatomy) -> np.ndarray:
-    found = np.full(len(anatomy.share), "flesh", "<U5")
-    found[anatomy.firmness > FIRM] = "firm"
-    found[(anatomy.firmness < SOFT) | (anatomy.share >= ALL_FLESH)] = "soft"
-    found[anatomy.hard] = "hard"
-    found[anatomy.apart] = "apart"
-    return found
+    feels = np.full(len(anatomy.share), "flesh", "<U5")
+    feels[anatomy.firmness > FIRM] = "firm"
+    feels[(anatomy.firmness < SOFT) | (anatomy.share >= ALL_FLESH)] = "soft"
+    feels[anatomy.hard] = "hard"
+    feels[anatomy.apart] = "apart"
+    return feels
 
 
 def _flesh(anatomy: Anatomy) -> AnatomyMap:
-    """Bands of even steps, from none to the thickest flesh of the body."""
+    """Return a map with even steps from zero to the thickest flesh."""
     thick, steps = flesh_thickness(anatomy), len(FLESH_COLOURS) - 1
     most = max(float(thick.max(initial=0.0)), 1e-300)
     bands = np.ceil(steps * thick / most - 1e-9).astype(np.int64)
@@ -118,5 +118,5 @@ def _flesh(anatomy: Anatomy) -> AnatomyMap:
 
 
 def _most(corners: Ints) -> Ints:
-    """(f,) the band of two corners or more of triangles (f, 3), else of the middle one."""
+    """Return the median band of the corners of triangles (f, 3)."""
     return np.sort(corners, axis=1)[:, 1]

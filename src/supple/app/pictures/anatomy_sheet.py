@@ -17,13 +17,13 @@ from supple.arrays import Floats
 from supple.mesh.surface import vertex_normals
 from supple.mesh.topology import counted
 
-#: Where cameras stand, in degrees: before, beside and behind.
+#: Azimuths of cameras in degrees: front, side and back.
 AZIMUTHS, ELEVATION = (30.0, 90.0, 210.0), 14.0
 #: Pixels of the longer side of a picture, and inches of it.
 PIXELS, INCHES = 460, 3.4
-#: Inches of the legend, and the least height of a picture beside its longest list.
+#: Width of the legend, and least height of a row, in inches.
 LEGEND, SHORTEST = 1.45, 2.2
-#: Sub-pixels across a pixel, and where light comes from: right, up and towards the viewer.
+#: Sub-pixels across a pixel, and direction of light: right, up and towards the viewer.
 FINE, LIGHT = 2, np.array([-0.25, 0.45, 0.86])
 
 
@@ -79,12 +79,12 @@ def anatomy_sheet(anatomy: Anatomy) -> Figure:
 
 def _title(anatomy: Anatomy) -> str:
     regions = counted(len(anatomy.joints), "region")
-    found = f"{100 * anatomy.hard_part:.0f} % of the skin is hard"
-    return f"{label(anatomy.name, 40)}: {regions}, {found}"
+    hard = f"{100 * anatomy.hard_part:.0f} % of the skin is hard"
+    return f"{label(anatomy.name, 40)}: {regions}, {hard}"
 
 
 def _cameras(vertices: Floats, views: list[Floats]) -> list[Camera]:
-    """Return cameras of one scale, whose pictures are large enough for all of them."""
+    """Return cameras of one scale and picture size, large enough for all views."""
     centre = (vertices.min(axis=0) + vertices.max(axis=0)) / 2
     spans = [2 * np.abs((vertices - centre) @ view[:2].T).max(axis=0) for view in views]
     span = 1.12 * np.maximum(np.max(spans, axis=0), 1e-12)
@@ -94,7 +94,7 @@ def _cameras(vertices: Floats, views: list[Floats]) -> list[Camera]:
 
 
 class _Side:
-    """Skin from one side, lit evenly: colours mean something, and stand as in the legend."""
+    """Skin from one side in even light, so that colours match the legend."""
 
     def __init__(self, anatomy: Anatomy, camera: Camera) -> None:
         surface, fine = anatomy.surface, camera.finer(FINE)

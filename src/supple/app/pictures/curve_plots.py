@@ -1,4 +1,4 @@
-"""Charts of free curves: each beside the keys of the rig alone, over time."""
+"""Charts of free curves and of their keys, over time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from supple.app.pictures.drawing import INK, PAPER, label, plain_axes, save_picture
 from supple.rig.free_curves import FreeCurves
 
-#: Charts of one picture; those that move skin most.
+#: Most charts of a picture; those that move the skin most.
 MOST = 180
 WIDTH, HEIGHT = 2.6, 1.25
 CURVE, KEY, FILL = "#c2453d", "#8d8d97", "#f3cfc6"
@@ -19,9 +19,9 @@ UNITS = {"rad": "°", "m": " m", "1": ""}
 
 
 def plot_curves(path: str | Path, curves: FreeCurves) -> None:
-    """Draw a chart of each curve into a PNG file, whole or not at all.
+    """Draw a chart of each curve into a PNG file, atomically.
 
-    Angles are in degrees; the rig alone is grey, what physics adds is between both lines.
+    Angles are in degrees. Keys are grey; the motion added by physics is the filled area.
     """
     moved = np.abs(curves.added).max(axis=0, initial=0.0) * curves.reach
     chosen = np.sort(np.argsort(-moved, kind="stable")[:MOST])
@@ -46,7 +46,7 @@ def plot_curves(path: str | Path, curves: FreeCurves) -> None:
         axes.margins(x=0)
         axes.yaxis.set_major_formatter(f"{{x:.3g}}{UNITS[parameter.unit]}")
         low, high = axes.get_ylim()
-        least = 0.02 * factor  # a curve that hardly moves looks as if it does
+        least = 0.02 * factor  # keeps tiny motions flat
         if high - low < least:
             middle = 0.5 * (low + high)
             axes.set_ylim(middle - 0.5 * least, middle + 0.5 * least)
@@ -54,7 +54,7 @@ def plot_curves(path: str | Path, curves: FreeCurves) -> None:
         axes.set_xlabel("s", fontsize=6, color=INK, labelpad=1)
     name, count = label(curves.character.name, 40), len(curves.free)
     more = f", the {len(chosen)} that move most" if len(chosen) < count else ""
-    title = f"{name}, “{label(curves.name, 40)}”: {count} free{more}; dashed: the rig alone"
+    title = f"{name}, “{label(curves.name, 40)}”: {count} free{more}; dashed: keys"
     figure.suptitle(title, fontsize=9, color=INK, x=0.01, y=1 - 0.12 / height, ha="left")
     figure.subplots_adjust(
         left=0.55 / figure.get_figwidth(),

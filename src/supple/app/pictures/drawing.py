@@ -1,4 +1,4 @@
-"""Pictures of surfaces: a small painter that needs no graphics card."""
+"""Drawing of surfaces, charts and labels with Matplotlib."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def draw_surface(
     Parameters
     ----------
     axes
-        Where to draw; limits stay the caller's.
+        Target; its limits are not changed.
     vertices, triangles
         The surface.
     colour
@@ -51,7 +51,7 @@ def draw_surface(
     view
         As `view_axes` returns.
     shadow
-        How much darker it is where no light falls.
+        Darkening of unlit triangles, 0 to 1.
     """
     view = view_axes() if view is None else view
     corners = np.asarray(vertices, float)[triangles]
@@ -68,33 +68,33 @@ def draw_surface(
     colours = np.clip(base * shade + gloss, 0.0, 1.0)
     shapes: Any = corners[seen] @ view[:2].T
     drawn = PolyCollection(shapes, facecolors=colours, edgecolors=colours, lw=0.3)
-    drawn.set_in_layout(False)  # it stays within the axes, and measuring it takes long
+    drawn.set_in_layout(False)  # measuring it for the layout takes long
     axes.add_collection(drawn)
 
 
 def plain_axes(*charts: Axes) -> None:
-    """Leave a chart its left and lower axis only, on the colour of the paper."""
+    """Remove the top and right axis of charts, and set the background."""
     for axes in charts:
         axes.spines[["top", "right"]].set_visible(False)
         axes.set_facecolor(PAPER)
 
 
 def label(name: str, length: int = 24) -> str:
-    """Return a name as a picture can show it: on one line, the middle of a long one left out."""
+    """Return a name on one line, with the middle of a long one replaced by an ellipsis."""
     shown = "".join(c if c.isprintable() else "?" for c in name)
     half = (length - 1) // 2
     return shown if len(shown) <= length else f"{shown[:half]}…{shown[-half:]}"
 
 
 def save_picture(figure: Figure, path: Path, dpi: int = 110) -> None:
-    """Write a PNG, whole or not at all."""
+    """Write a PNG file atomically."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=dpi, facecolor=figure.get_facecolor())
     write_whole(path, buffer.getvalue())
 
 
 def length_label(metres: float, digits: int = 3) -> str:
-    """Return a length in the unit that suits it, such as ``"1.2 cm"``.
+    """Return a length with a suitable unit, such as ``"1.2 cm"``.
 
     Examples
     --------

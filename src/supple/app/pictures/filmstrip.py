@@ -1,7 +1,8 @@
-"""A filmstrip of a baked motion: the rig alone above, the flesh below, and one vertex over time."""
+"""Filmstrips and thumbnails of a baked motion: rig above, flesh below, and one vertex over time."""
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,83 +12,82 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
+from PIL import Image
 
 from supple.app.pictures.drawing import INK, PAPER, label, length_label, save_picture, view_axes
 from supple.app.pictures.render import Body, Camera, cavities, render
 from supple.arrays import Floats
 from supple.errors import SuppleError
 from supple.mesh.appearance import Appearance
-from supple.mesh.surface import vertex_normals
+from supple.mesh.surface import SurfaceMesh, vertex_normals
 from supple.rig.baked_motion import BakedMotion
-
-# Frames and vertices of a baked motion that are worth a picture
 
 
 def even_frames(baked: BakedMotion, most: int) -> NDArray[np.int64]:
-    """Return so many frames at most, spread over the motion, the first and the last among them."""
+    """Return at most so many frames, evenly spread from the first to the last."""
     return np.unique(np.linspace(0, baked.n_frames - 1, most).round().astype(np.int64))
 
 
-def worthy_frames(frames: NDArray[np.int64], scores: ArrayLike, count: int) -> list[int]:
-    """Return the frames with the highest scores, not all of one swing, in order.
+def best_frames(frames: NDArray[np.int64], scores: ArrayLike, count: int) -> list[int]:
+    """Return the frames with the highest scores, in order and well apart.
 
     Parameters
     ----------
     frames
-        (k,) to choose from, in order.
+        (k,) candidates, in order.
     scores
-        (k,) how much each is worth.
+        (k,) of the candidates.
     count
-        How many at most.
+        Most frames.
     """
-    worth = np.asarray(scores, np.float64)
-    apart = (frames[-1] - frames[0]) / (2.5 * max(count, 1))
+    values = np.asarray(scores, np.float64)
+    gap = (frames[-1] - frames[0]) / (2.5 * max(count, 1))
     free = np.ones(len(frames), bool)
     chosen: list[int] = []
     while len(chosen) < count and free.any():
-        best = int(np.argmax(np.where(free, worth, -np.inf)))
+        best = int(np.argmax(np.where(free, values, -np.inf)))
         chosen.append(int(frames[best]))
-        free &= np.abs(frames - frames[best]) > apart
+        free &= np.abs(frames - frames[best]) > gap
     return sorted(chosen)
 
 
 def liveliest_baked(bakes: Sequence[BakedMotion]) -> int:
-    """Return which of several baked motions has the flesh that moves most beside the rig."""
-    found = []
+    """Return the index of the baked motion whose flesh moves most relative to the rig."""
+    motions = []
     for baked in bakes:
-        offsets = _offsets(baked, even_frames(baked, _GLANCED_AT), lambda part: None)
-        found.append(float(np.mean(np.square(offsets, dtype=np.float64))))
-    return int(np.argmax(found))
+        offsets = _offsets(baked, even_frames(baked, _COMPARED), lambda part: None)
+        motions.append(float(np.mean(np.square(offsets, dtype=np.float64))))
+    return int(np.argmax(motions))
 
 
 def liveliest_vertex(offsets: NDArray[np.floating]) -> tuple[int, Floats]:
-    """Find the vertex whose flesh moves most beside the rig, and the way it does, a unit vector.
+    """Return the vertex that moves most relative to the rig, and its main direction (3,).
 
     Parameters
     ----------
     offsets
-        (k, n, 3) from where the rig has the skin to where it is, at some frames.
+        (k, n, 3) from the rig's skin to the soft skin, at some frames.
     """
     square = np.einsum("kni,kni->n", offsets, offsets)
     vertex = int(np.argmax(square))
-    own = offsets[:, vertex].astype(np.float64)
-    _, ways = np.linalg.eigh(own.T @ own)
-    way = ways[:, -1]
-    return vertex, way * (1.0 if way[np.argmax(np.abs(way))] >= 0 else -1.0)
+    path = offsets[:, vertex].astype(np.float64)
+    _, axes = np.linalg.eigh(path.T @ path)
+    axis = axes[:, -1]
+    return vertex, axis * (1.0 if axis[np.argmax(np.abs(axis))] >= 0 else -1.0)
 
 
 Tell = Callable[[float], None]
 CLAY, SOFT, RIG_LINE = (0.72, 0.73, 0.76), (0.87, 0.62, 0.52), "#5f6b7a"
 SOFT_LINE, FAR = "#c4452f", np.array([0.78, 0.16, 0.10])
 DPI, WIDTH = 100, 14.0
-#: Frames looked at for those worth a picture.
-_LOOKED_AT = 120
-#: Frames of each of several motions that are looked at for the one worth a picture.
-_GLANCED_AT = 24
-#: Pixels of a column, at most: a few large pictures take gigabytes to draw and say no more.
+#: Candidate frames of a filmstrip.
+_CANDIDATES = 120
+#: Frames of each motion that are compared to choose one motion.
+_COMPARED = 24
+#: Largest width of a column in pixels; larger pictures take gigabytes of memory.
 _WIDEST = 340.0
-#: A rig that moves so many times as far as the flesh beside it drowns it in a chart.
-_DROWNED = 8.0
+#: If the rig moves this many times as far as the flesh, the chart shows their difference.
+_RELATIVE = 8.0
 _EDGE, _NAME, _HEAD, _CAPTION, _CHART = 0.25, 0.30, 0.62, 0.24, 2.2
 
 
@@ -104,55 +104,55 @@ def filmstrip(
     chart: bool = True,
     tell: Tell | None = None,
 ) -> dict[str, Any]:
-    """Draw a filmstrip into a PNG file, whole or not at all.
+    """Draw a filmstrip into a PNG file, atomically.
 
     Parameters
     ----------
     path
-        Where to.
+        Output file.
     baked
-        The motion; of several, the one whose flesh moves most is drawn.
+        The motion; of several, the one whose flesh moves most.
     frames
-        Which; by default those in which the flesh is farthest from the rig, as seen from here.
+        Frames to draw; by default those in which the flesh is farthest from the rig in this view.
     columns
-        How many, without `frames`.
+        Number of frames, without `frames`.
     azimuth, elevation
-        Of the camera, in degrees, about the character: it goes and turns along with the root.
+        Of the camera, in degrees; it follows the position and heading of the root.
     colour
-        Of the flesh, where it is of clay.
+        Of the flesh, in clay.
     clay
-        Show a character that has colours of its own in clay, and redder the farther its flesh is
-        from the rig; what has none always is.
+        Draw in clay, redder with the distance from the rig, instead of in the character's colours.
+        A character without colours is always drawn in clay.
     chart
-        Also draw where rig and flesh have the liveliest vertex, over time.
+        Also draw a chart of the vertex that moves most, over time.
     tell
-        Called with the part done, 0 to 1.
+        Called with the progress, 0 to 1.
 
     Returns
     -------
     dict
-        ``motion``, ``frames``, ``times_s``, ``vertex`` (whose chart is drawn) and ``farthest_m``
-        (how far flesh is from the rig in the frames looked at).
+        ``motion``, ``frames``, ``times_s``, ``vertex`` (of the chart) and ``farthest_m`` (largest
+        distance from flesh to rig in the candidate frames).
     """
     tell = tell or (lambda part: None)
     if not isinstance(baked, BakedMotion):
         baked = baked[liveliest_baked(baked)]
-    looked_at = even_frames(baked, _LOOKED_AT)
-    offsets = _offsets(baked, looked_at, lambda part: tell(0.3 * part))
+    candidates = even_frames(baked, _CANDIDATES)
+    offsets = _offsets(baked, candidates, lambda part: tell(0.3 * part))
     view = view_axes(azimuth, elevation)
     if frames is None:
         across = offsets - (offsets @ view[2])[..., None] * view[2]
-        worth = np.sqrt(np.mean(across**2, axis=(1, 2)))
-        shown = worthy_frames(looked_at, worth, columns)
+        scores = np.sqrt(np.mean(across**2, axis=(1, 2)))
+        shown = best_frames(candidates, scores, columns)
     else:
         shown = _checked(frames, baked.n_frames)
     farthest = float(np.sqrt(np.einsum("kni,kni->kn", offsets, offsets).max()))
     appearance = None if clay else baked.character.appearance
     strip = _Strip(baked, shown, view, np.asarray(colour, np.float64), appearance, farthest)
     figure = strip.drawn(chart, lambda part: tell(0.3 + 0.7 * part))
-    vertex, way = liveliest_vertex(offsets)
+    vertex, axis = liveliest_vertex(offsets)
     if chart:
-        _draw_chart(strip.chart_axes(figure), baked, vertex, way, shown)
+        _draw_chart(strip.chart_axes(figure), baked, vertex, axis, shown)
     save_picture(figure, Path(path), DPI)
     return {
         "motion": baked.motion.name,
@@ -172,17 +172,17 @@ def _checked(frames: Sequence[int], count: int) -> list[int]:
 
 def _offsets(baked: BakedMotion, frames: NDArray[np.int64], tell: Tell) -> NDArray[np.float32]:
     """Return offsets (k, n, 3) from rig to flesh at these frames, in root space."""
-    found = np.empty((len(frames), *baked.frames.shape[1:]), np.float32)
+    offsets = np.empty((len(frames), *baked.frames.shape[1:]), np.float32)
     for k, frame in enumerate(frames):
         offset = baked.frames[frame] - baked.rig_frame(int(frame))
-        found[k] = offset @ baked.motion.roots[frame, :3, :3]
+        offsets[k] = offset @ baked.motion.roots[frame, :3, :3]
         tell((k + 1) / len(frames))
-    return found
+    return offsets
 
 
 @dataclass
 class _Strip:
-    """Pictures in a row for the rig and one for the flesh, all at one scale."""
+    """Rows of pictures of the rig and of the flesh, at one scale."""
 
     baked: BakedMotion
     frames: list[int]
@@ -196,7 +196,7 @@ class _Strip:
         self.softs = [self._settled(self.baked.frames[k], k) for k in self.frames]
         boxes = np.array([self._box(pair) for pair in zip(self.rigs, self.softs, strict=True)])
         self.middles = boxes.mean(axis=1)
-        # Each stands in the middle of its column, but all on the same height.
+        # Each picture is centred in its column; all have the same height above the ground.
         low, high = boxes[:, 0, 1].min(), boxes[:, 1, 1].max()
         self.middles[:, 1] = (low + high) / 2
         wide = max(float((boxes[:, 1, 0] - boxes[:, 0, 0]).max()), 1e-9)
@@ -208,12 +208,12 @@ class _Strip:
         self.ground = float(np.median(self.baked.frames[..., 1].min(axis=1)))
 
     def _box(self, bodies: Sequence[Floats]) -> Floats:
-        """Return least and greatest places to the right and up, (2, 2)."""
+        """Return the bounding box in the view, (2, 2): least and greatest x and y."""
         flat = np.concatenate([points @ self.view[:2].T for points in bodies])
         return np.stack([flat.min(axis=0), flat.max(axis=0)])
 
     def _settled(self, points: Floats, frame: int) -> Floats:
-        """Remove the root's way over the ground and its heading: the camera goes along."""
+        """Remove the root's horizontal position and heading, which the camera follows."""
         root = self.baked.motion.roots[frame]
         heading = np.arctan2(root[0, 2], root[2, 2])
         c, s = np.cos(heading), np.sin(heading)
@@ -221,12 +221,12 @@ class _Strip:
         return (points - root[:3, 3] * [1.0, 0.0, 1.0]) @ back.T
 
     def drawn(self, chart: bool, tell: Tell) -> Figure:
-        """Draw the figure, with room for a chart if there is to be one."""
+        """Draw the figure, with space for a chart if requested."""
         row = self.cell[1] / DPI
         self.height = _HEAD + 2 * (row + _NAME) + _CAPTION + 0.1 + (_CHART if chart else 0.0)
         figure = Figure(figsize=(WIDTH, self.height), facecolor=PAPER, dpi=DPI)
         tops = (_HEAD + _NAME, _HEAD + 2 * _NAME + row)
-        self._say_what(figure, tops)
+        self._add_titles(figure, tops)
         cavity = cavities(self.baked.character.surface)
         first = (WIDTH - len(self.frames) * self.cell[0] / DPI) / 2
         for k, frame in enumerate(self.frames):
@@ -234,28 +234,30 @@ class _Strip:
             self._draw_column(figure, k, left, tops, cavity)
             caption = f"{self.baked.times[frame]:.2f} s"
             middle = left + self.cell[0] / DPI / 2
-            self._say(figure, middle, tops[1] + row + 0.03, caption, 10, ha="center", color=INK)
+            self._add_text(
+                figure, middle, tops[1] + row + 0.03, caption, 10, ha="center", color=INK
+            )
             tell((k + 1) / len(self.frames))
         return figure
 
-    def _say_what(self, figure: Figure, tops: tuple[float, float]) -> None:
+    def _add_titles(self, figure: Figure, tops: tuple[float, float]) -> None:
         character, motion = self.baked.character, label(self.baked.motion.name, 40)
-        self._say(figure, _EDGE, 0.14, label(character.name, 40), 17, weight="bold")
-        told = f"“{motion}”, {len(character.surface.vertices):,} vertices, "
-        told += "moments of the liveliest flesh"
-        self._say(figure, WIDTH - _EDGE, 0.2, told, 10.5, ha="right", color=RIG_LINE)
-        self._say(figure, _EDGE, tops[0] - 0.27, "the rig alone", 11, color=RIG_LINE)
+        self._add_text(figure, _EDGE, 0.14, label(character.name, 40), 17, weight="bold")
+        subtitle = f"“{motion}”, {len(character.surface.vertices):,} vertices, "
+        subtitle += "frames with the largest flesh motion"
+        self._add_text(figure, WIDTH - _EDGE, 0.2, subtitle, 10.5, ha="right", color=RIG_LINE)
+        self._add_text(figure, _EDGE, tops[0] - 0.27, "rig only", 11, color=RIG_LINE)
         far = length_label(self.farthest, 2)
-        words = f"with flesh, redder the farther from the rig (here up to {far})"
+        text = f"with flesh, redder with the distance from the rig (up to {far})"
         if self.appearance is not None:
-            words = f"with flesh, up to {far} beside the rig"
-        words += "; the line is the rig's outline"
-        self._say(figure, _EDGE, tops[1] - 0.27, words, 11, color=SOFT_LINE)
+            text = f"with flesh, up to {far} from the rig"
+        text += "; the line is the rig's outline"
+        self._add_text(figure, _EDGE, tops[1] - 0.27, text, 11, color=SOFT_LINE)
 
     def _draw_column(
         self, figure: Figure, k: int, left: float, tops: tuple[float, float], cavity: Floats
     ) -> None:
-        """Draw the rig above; the flesh below, with the rig's outline."""
+        """Draw the rig, and below it the flesh with the rig's outline."""
         triangles = self.baked.character.surface.triangles
         paper = np.array([int(PAPER[i : i + 2], 16) / 255 for i in (1, 3, 5)])
         covered = []
@@ -269,7 +271,7 @@ class _Strip:
             covered.append(mask)
             axes = self._place(figure, left, top, picture)
         if covered[0].max() > 0.5:
-            if self.appearance is not None:  # on dark fur a dark line would not be seen
+            if self.appearance is not None:  # makes the line visible on dark colours
                 axes.contour(covered[0], [0.5], colors=[PAPER], linewidths=2.2, alpha=0.45)
             axes.contour(covered[0], [0.5], colors=[INK], linewidths=0.8, alpha=0.8)
 
@@ -291,7 +293,7 @@ class _Strip:
         axes.imshow(picture, interpolation="none", aspect="auto")
         return axes
 
-    def _say(
+    def _add_text(
         self, figure: Figure, left: float, top: float, text: str, size: float, **style: Any
     ) -> None:
         usual: dict[str, Any] = {"va": "top", "color": INK, "parse_math": False}
@@ -299,15 +301,15 @@ class _Strip:
         figure.text(*place, text, fontsize=size, **(usual | style))
 
     def chart_axes(self, figure: Figure) -> Axes:
-        """Return axes at the foot."""
+        """Return axes at the bottom."""
         box = (0.7 / WIDTH, 0.42 / self.height, 1 - 0.95 / WIDTH, (_CHART - 0.85) / self.height)
         return figure.add_axes(box)
 
 
 def _draw_chart(
-    axes: Axes, baked: BakedMotion, vertex: int, way: Floats, shown: Sequence[int]
+    axes: Axes, baked: BakedMotion, vertex: int, axis: Floats, shown: Sequence[int]
 ) -> None:
-    """Draw a vertex of rig and of flesh along the way it swings, over time."""
+    """Draw a vertex of rig and flesh along its main direction, over time."""
     one = np.array([vertex])
     roots = baked.motion.roots
     rig = np.array(
@@ -316,11 +318,11 @@ def _draw_chart(
             for pose, root in zip(baked.motion.poses, roots, strict=True)
         ]
     )
-    ways = roots[:, :3, :3] @ way
+    directions = roots[:, :3, :3] @ axis
     soft = baked.frames[:, vertex].astype(np.float64)
-    lines = [np.einsum("ti,ti->t", points - rig.mean(axis=0), ways) for points in (rig, soft)]
-    beside = np.ptp(lines[0]) > _DROWNED * np.ptp(lines[1] - lines[0])
-    if beside:  # the swing would be lost in the way across the stage
+    lines = [np.einsum("ti,ti->t", points - rig.mean(axis=0), directions) for points in (rig, soft)]
+    beside = np.ptp(lines[0]) > _RELATIVE * np.ptp(lines[1] - lines[0])
+    if beside:
         lines = [np.zeros(len(rig)), lines[1] - lines[0]]
     times = baked.times
     axes.set_facecolor(PAPER)
@@ -333,8 +335,52 @@ def _draw_chart(
     axes.set_ylabel("cm", color=INK)
     axes.tick_params(colors=INK, labelsize=9)
     axes.spines[["top", "right"]].set_visible(False)
-    text = f"vertex {vertex:,} along the way its flesh swings"
-    text += ", beside the rig" if beside else ""
+    text = f"vertex {vertex:,} along the main direction of its flesh"
+    text += ", relative to the rig" if beside else ""
     axes.set_title(text, loc="left", fontsize=11, color=INK, pad=6)
     axes.legend(frameon=False, ncols=2, loc="lower right", bbox_to_anchor=(1, 0.98), fontsize=10)
     axes.set_xlabel("seconds", color=INK, fontsize=9, labelpad=1)
+
+
+# Thumbnails ------------------------------------------------------------------------------------
+
+#: Pixels, and JPEG quality: about 2 kB per picture.
+_THUMBNAIL, _QUALITY = (128, 128), 80
+#: Candidate frames of a thumbnail.
+_THUMBNAIL_FRAMES = 12
+
+
+def baked_thumbnail(bakes: Sequence[BakedMotion]) -> bytes:
+    """Return a JPEG of the frame whose flesh is farthest from the rig."""
+    baked = bakes[liveliest_baked(bakes)] if len(bakes) > 1 else bakes[0]
+    frames = even_frames(baked, _THUMBNAIL_FRAMES)
+    offsets = [baked.frames[k] - baked.rig_frame(int(k)) for k in frames]
+    best = int(frames[int(np.argmax([np.mean(np.square(each)) for each in offsets]))])
+    character = baked.character
+    return _thumbnail(baked.frames[best], character.surface, character.appearance)
+
+
+def surface_thumbnail(surface: SurfaceMesh, appearance: Appearance | None = None) -> bytes:
+    """Return a JPEG of a surface."""
+    return _thumbnail(surface.vertices, surface, appearance)
+
+
+def _thumbnail(points: ArrayLike, surface: SurfaceMesh, appearance: Appearance | None) -> bytes:
+    places = np.asarray(points, np.float64)
+    view = view_axes(35.0, 12.0)
+    flat = places @ view[:2].T
+    low, high = flat.min(axis=0), flat.max(axis=0)
+    scale = 0.9 * float(np.min(np.array(_THUMBNAIL) / np.maximum(high - low, 1e-9)))
+    camera = Camera(view, (low + high) / 2 @ view[:2], scale, _THUMBNAIL)
+    normals = vertex_normals(places, surface.triangles)
+    colours = np.broadcast_to(SOFT, places.shape)
+    body = Body(places, surface.triangles, normals, colours, cavities(surface), appearance)
+    paper = np.array([int(PAPER[i : i + 2], 16) / 255 for i in (1, 3, 5)])
+    picture, _ = render(body, camera, float(places[:, 1].min()), paper)
+    return _jpeg((255 * picture).round().astype(np.uint8))
+
+
+def _jpeg(pixels: NDArray[np.uint8]) -> bytes:
+    buffer = io.BytesIO()
+    Image.fromarray(pixels).save(buffer, "JPEG", quality=_QUALITY)
+    return buffer.getvalue()

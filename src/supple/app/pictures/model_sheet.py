@@ -1,4 +1,4 @@
-"""A picture of a model: its regions, its softest columns, its cubature and its alignment."""
+"""Sheet of a model: regions, softest columns, cubature and alignment tree."""
 
 from __future__ import annotations
 
@@ -22,22 +22,19 @@ from supple.arrays import Floats
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.mesh.topology import counted
 
-# The alignment tree of a model as a small graph
-
-
 NAME_LENGTH = 24
-STEP = 11  # letters that a level is further to the right
+STEP = 11  # indentation of a level, in letters
 ROW, MOST_HEIGHT = 0.34, 20.0  # inches
 
 
 def draw_pose_tree(axes: Axes, model: PoseSpaceModel) -> None:
-    """Draw poses as boxes, parents above and to the left; worst frequency ratios on the edges."""
+    """Draw poses as boxes, parents above and to the left, with frequency ratios on the edges."""
     places = tree_places(model.parents)
     places[:, 0] *= STEP
     names = [label(name, NAME_LENGTH) for name in model.pose_names]
     across = (places[:, 0] + [len(name) for name in names]).max() + 4
     room = tree_height(model) / (model.n_poses + 1) / ROW
-    size = max(min(800 / across, 10.5, 10.5 * room), 2.0)  # so that boxes do not meet
+    size = max(min(800 / across, 10.5, 10.5 * room), 2.0)  # so that boxes do not overlap
     ratios = frequency_ratios(model)
     edge: dict[str, Any] = {"ha": "center", "va": "center", "size": 0.9 * size, "color": INK}
     edge["bbox"] = {"boxstyle": "square,pad=0.1", "fc": PAPER, "ec": "none"}
@@ -56,12 +53,12 @@ def draw_pose_tree(axes: Axes, model: PoseSpaceModel) -> None:
 
 
 def tree_height(model: PoseSpaceModel) -> float:
-    """Return the inches that the tree needs, within reason."""
+    """Return the height of the tree in inches, bounded."""
     return min(ROW * (model.n_poses + 1), MOST_HEIGHT)
 
 
 def tree_places(parents: NDArray[np.integer]) -> NDArray[np.float64]:
-    """Return places (m, 2): depth to the right, rows downwards; parents before all below them."""
+    """Return positions (m, 2): depth to the right, rows downwards, parents first."""
     children: list[list[int]] = [[] for _ in parents]
     for pose in range(1, len(parents)):
         children[parents[pose]].append(pose)
@@ -77,29 +74,29 @@ def tree_places(parents: NDArray[np.integer]) -> NDArray[np.float64]:
 
 
 def frequency_ratios(model: PoseSpaceModel) -> dict[int, float]:
-    """Return frequency ratios by pose, as far as the report has them: a file may hold any."""
+    """Return valid frequency ratios of the report, by pose; a file may contain any values."""
     rows = model.report.get("pose_rows")
-    found = {
+    ratios = {
         row.get("name"): row.get("frequency_ratio")
         for row in (rows if isinstance(rows, (list, tuple)) else ())
         if isinstance(row, Mapping) and isinstance(row.get("name"), str)
     }
     return {
         pose: float(ratio)
-        for pose, ratio in ((pose, found.get(name)) for pose, name in enumerate(model.pose_names))
+        for pose, ratio in ((pose, ratios.get(name)) for pose, name in enumerate(model.pose_names))
         if isinstance(ratio, (int, float)) and not isinstance(ratio, bool)
     }
 
 
-#: Of regions; those beyond have hues far from their neighbours'.
+#: Colours of the first regions; further ones get distinct hues.
 PALETTE = ("#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#b07aa1", "#edc948", "#76b7b2", "#9c6b4f")
 BONE, FAINT = to_rgb("#a9a9ac"), to_rgb("#f5f4f1")
 ELASTIC, INERTIAL = "#c8443c", "#2f6fb0"
 WIDTH = 15.0  # inches
 MOST = 6  # pictures in a row
 MOST_NAMED = 16  # regions
-EXAGGERATION = 0.1  # how far columns move at most, of the body's diagonal
-STEEPEST = 0.8  # and how much a column turns or stretches edges
+EXAGGERATION = 0.1  # largest displacement by a column, relative to the diagonal
+STEEPEST = 0.8  # largest relative change of an edge by a column
 ELEVATION, SHADOW = 12.0, 0.28
 
 
@@ -107,12 +104,12 @@ def write_model_sheet(model: PoseSpaceModel, path: str | Path) -> None:
     """Draw the model's sheet into a PNG file."""
     figure = model_sheet(model)
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing")  # names may be in any script
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # names may use any script
         save_picture(figure, Path(path))
 
 
 def model_sheet(model: PoseSpaceModel) -> Figure:
-    """Draw poses coloured by region; the neutral pose's softest columns; cubature and alignment."""
+    """Draw poses coloured by region, the softest columns, cubature points and alignment tree."""
     view = view_axes(AZIMUTHS.get(model.name, 25.0), ELEVATION)
     shown = np.unique(np.linspace(0, model.n_poses - 1, MOST).round().astype(int))
     posed = [np.asarray(model.rig(model.poses[i]), np.float64) for i in shown]
@@ -134,7 +131,7 @@ def model_sheet(model: PoseSpaceModel) -> Figure:
 
 
 def region_colours(model: PoseSpaceModel) -> Floats:
-    """Return colours (n̄, 3) of the regions that move the skin, by W′; grey where bones hold it."""
+    """Return colours (n̄, 3) of the regions, mixed by W′; grey where bones hold the skin."""
     total = np.zeros(len(model.mesh.vertices))
     mixed = np.zeros((len(total), 3))
     for region, colour in zip(model.regions, _palette(len(model.regions)), strict=True):
@@ -145,7 +142,7 @@ def region_colours(model: PoseSpaceModel) -> Floats:
 
 
 def softest_columns(model: PoseSpaceModel, count: int) -> list[int]:
-    """Return each region's softest column, then each one's second, and so on; the softest first."""
+    """Return the softest columns, taking each region's softest before any second, sorted."""
     rank = np.zeros(model.n_modes, int)
     for columns in model.columns:
         order = np.argsort(model.root_eigenvalues[columns], kind="stable")
@@ -158,8 +155,8 @@ def skin_displacement(model: PoseSpaceModel, column: int) -> Floats:
     """Return the displacement (n̄, 3) of the skin by one unit of a column at the neutral pose."""
     region = _region_of(model, column)
     moved = np.zeros((len(model.mesh.vertices), 3))
-    own = column - model.columns[region].start
-    moved[model.basis_vertices[region]] = model.bases[region][0][:, :, own]
+    local = column - model.columns[region].start
+    moved[model.basis_vertices[region]] = model.bases[region][0][:, :, local]
     return np.asarray(model.embedding @ moved)
 
 
@@ -180,7 +177,7 @@ def _draw_poses(
         patches, [" "] * len(patches), loc="outside lower center", ncols=9, frameon=False
     )
     for text, name in zip(legend.get_texts(), [*names, "held by bones"], strict=True):
-        text.set(text=name, color=INK, fontsize=11, parse_math=False)  # a name is no formula
+        text.set(text=name, color=INK, fontsize=11, parse_math=False)
 
 
 def _draw_columns(row: SubFigure, model: PoseSpaceModel, softest: list[int], view: Floats) -> None:
@@ -193,7 +190,7 @@ def _draw_columns(row: SubFigure, model: PoseSpaceModel, softest: list[int], vie
         far = np.linalg.norm(step, axis=1)
         share = far[triangles].mean(axis=1) / max(float(far.max()), 1e-30)
         turn, side = _better_side(model, share, view)
-        faint = np.clip(1 - 5 * share, 0, 1)[:, None]  # what hardly moves
+        faint = np.clip(1 - 5 * share, 0, 1)[:, None]  # of parts that hardly move
         colours = (1 - faint) * colormaps["YlOrRd"](0.1 + 0.75 * share)[:, :3] + faint * FAINT
         window = _window([turn * (points + other) for other in moved], view)
         _draw(axes, model, turn * (points + step), colours, view, window)
@@ -218,8 +215,8 @@ def _exaggerated(model: PoseSpaceModel, moved: Floats) -> Floats:
 def _draw_cubature_and_tree(row: SubFigure, model: PoseSpaceModel, view: Floats) -> None:
     left, right = row.subfigures(1, 2, squeeze=False, facecolor=PAPER)[0]
     _heading(left, "cubature at the neutral pose, sized by weight", 0.02)
-    told = ": worst frequency ratio halfway along edges" if frequency_ratios(model) else ""
-    _heading(right, f"alignment tree{told}", 0.02)
+    note = ": worst frequency ratio halfway along edges" if frequency_ratios(model) else ""
+    _heading(right, f"alignment tree{note}", 0.02)
     points, corners = model.mesh.vertices, model.mesh.tets[model.elastic_tets]
     centres, vertices = points[corners].mean(axis=1), points[model.inertial_vertices]
     elastic, inertial = _panels(left, 2)
@@ -268,7 +265,7 @@ def _panels(figure: SubFigure, count: int) -> list[Axes]:
 
 
 def _better_side(model: PoseSpaceModel, share: Floats, view: Floats) -> tuple[Floats, str]:
-    """Return the turn that shows more of what moves, and a caption about it."""
+    """Return the side that shows more of the moving part, as signs (3,), and a caption."""
     corners = model.surface.vertices[model.surface.triangles]
     normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
     before, behind = np.ones(3), np.array([-1.0, 1.0, -1.0])
@@ -277,7 +274,7 @@ def _better_side(model: PoseSpaceModel, share: Floats, view: Floats) -> tuple[Fl
 
 
 def _palette(count: int) -> Floats:
-    hues = 0.618 * np.arange(max(count - len(PALETTE), 0)) % 1  # golden: far from the last few
+    hues = 0.618 * np.arange(max(count - len(PALETTE), 0)) % 1  # golden ratio
     others = hsv_to_rgb(np.stack([hues, 0.45 + 0 * hues, 0.8 + 0 * hues], axis=1))
     return np.concatenate([[to_rgb(name) for name in PALETTE], others])[:count]
 
@@ -294,7 +291,7 @@ def _window(group: list[Floats], view: Floats, margin: float = 0.03) -> tuple[Fl
 
 
 def _row_height(window: tuple[Floats, Floats], panels: int) -> float:
-    """Return inches, with heading and captions, so that pictures fill their panels."""
+    """Return the height in inches of a row of pictures, with heading and captions."""
     across, up = window[1] - window[0]
     return float(np.clip(WIDTH / panels * up / across, 1.2, 3.6)) + 0.9
 

@@ -1,4 +1,4 @@
-"""A small renderer that needs no graphics card: smooth shading, shadows, a ground."""
+"""Software renderer with smooth shading, shadows and a ground."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ _SKY, _BOUNCE = np.array([0.62, 0.68, 0.78]), np.array([0.42, 0.36, 0.32])
 _SHADOW_PIXELS = 512
 #: Sub-pixels across a pixel.
 _FINE = 2
-#: Surfaces behind each other that are looked through, at most.
+#: Most transparent layers.
 _LAYERS = 6
 
 
 @dataclass(frozen=True, eq=False)
 class Camera:
-    """Looks along a direction without perspective.
+    """Orthographic camera.
 
     Attributes
     ----------
     view
         Rows: right, up and towards the viewer.
     centre
-        The point in the picture's middle.
+        Point in the middle of the picture.
     scale
-        Pixels for a metre.
+        Pixels per metre.
     pixels
         Width and height.
     """
@@ -53,13 +53,13 @@ class Camera:
 
     def project(self, points: Floats) -> Floats:
         """Return (n, 3): pixels to the right, pixels down, metres towards the viewer."""
-        seen = (points - self.centre) @ self.view.T
-        seen[:, 0] = self.pixels[0] / 2 + self.scale * seen[:, 0]
-        seen[:, 1] = self.pixels[1] / 2 - self.scale * seen[:, 1]
-        return seen
+        projected = (points - self.centre) @ self.view.T
+        projected[:, 0] = self.pixels[0] / 2 + self.scale * projected[:, 0]
+        projected[:, 1] = self.pixels[1] / 2 - self.scale * projected[:, 1]
+        return projected
 
     def on_ground(self, height: float) -> Floats:
-        """Return points (h, w, 3) at this height under the pixels; seen from below, far away."""
+        """Return the points (h, w, 3) of the pixels on the ground; far away if seen from below."""
         width, tall = self.pixels
         u = (np.arange(width) + 0.5 - width / 2) / self.scale
         v = (tall / 2 - np.arange(tall) - 0.5) / self.scale
@@ -71,18 +71,18 @@ class Camera:
 
 @dataclass(frozen=True, eq=False)
 class Body:
-    """Body that is drawn.
+    """Surface to be drawn.
 
     Attributes
     ----------
     vertices, triangles, normals
-        The surface in the world; unit normals of its vertices.
+        Surface in the world; unit normals of its vertices.
     colours
         (n, 3), 0 to 1.
     cavity
-        (n,) how much of the sky its vertices see; see `cavities`.
+        (n,) visibility of the sky at the vertices; see `cavities`.
     appearance
-        Its own colours, in place of `colours`.
+        Materials and textures, which replace `colours`.
     """
 
     vertices: Floats
@@ -96,7 +96,7 @@ class Body:
 def rasterised(
     seen: Floats, triangles: NDArray[np.int64], width: int, height: int
 ) -> tuple[Singles, NDArray[np.int32], Singles]:
-    """Find the nearest triangle at each pixel (−1: none), and its first two coordinates there."""
+    """Return depth, nearest triangle (−1: none) and two barycentric coordinates by pixel."""
     return rasterised_behind(seen, triangles, np.full((height, width), np.inf, np.float32))
 
 
@@ -104,7 +104,7 @@ def rasterised(
 def rasterised_behind(
     seen: Floats, triangles: NDArray[np.int64], before: Singles
 ) -> tuple[Singles, NDArray[np.int32], Singles]:
-    """Find what `rasterised` does behind a surface (h, w) that is looked through."""
+    """Rasterise the next layer behind the depths `before` (h, w); see `rasterised`."""
     height, width = before.shape
     nearest = np.full((height, width), -np.inf, np.float32)
     which = np.full((height, width), -1, np.int32)
@@ -129,7 +129,7 @@ def rasterised_behind(
                 w = 1.0 - u - v
                 if u < 0.0 or v < 0.0 or w < 0.0:
                     continue
-                # Rounded as it is kept, or a layer would lie behind itself.
+                # Rounded as stored, or a layer would lie behind itself.
                 depth = np.float32(u * seen[a, 2] + v * seen[b, 2] + w * seen[c, 2])
                 if depth > nearest[y, x] and depth < before[y, x]:
                     nearest[y, x] = depth
@@ -139,7 +139,7 @@ def rasterised_behind(
 
 
 def render(body: Body, camera: Camera, ground: float, paper: Floats) -> tuple[Floats, Floats]:
-    """Render the body on the ground, (h, w, 3), and how much of each pixel it covers."""
+    """Render the body on the ground; return the picture (h, w, 3) and its coverage (h, w)."""
     fine = camera.finer(_FINE)
     width, height = fine.pixels
     seen = fine.project(body.vertices)
@@ -149,15 +149,15 @@ def render(body: Body, camera: Camera, ground: float, paper: Floats) -> tuple[Fl
     layers = _layers(body, seen, (height, width), 1 if opaque else _LAYERS)
     through, light = np.ones((height, width)), np.zeros_like(picture)
     for which, parts in layers:
-        there = which >= 0
-        u, v = parts[there].T.astype(np.float64)
+        hit = which >= 0
+        u, v = parts[hit].T.astype(np.float64)
         shares = np.stack([u, v, 1 - u - v], axis=1)
-        colours = _own_colours(body, seen, which[there], shares)
-        arrives = through[there] * colours[:, 3]
-        corners = body.triangles[which[there]]
+        colours = _linear_colours(body, seen, which[hit], shares)
+        opacity = through[hit] * colours[:, 3]
+        corners = body.triangles[which[hit]]
         lit = _lit(body, corners, shares, colours[:, :3], camera.view[2], shadow)
-        light[there] += arrives[:, None] * lit
-        through[there] -= arrives
+        light[hit] += opacity[:, None] * lit
+        through[hit] -= opacity
     picture = light + through[..., None] * picture
     coarse = picture.reshape(camera.pixels[1], _FINE, camera.pixels[0], _FINE, 3).mean(axis=(1, 3))
     whole = 1 - through.reshape(camera.pixels[1], _FINE, camera.pixels[0], _FINE).mean(axis=(1, 3))
@@ -167,7 +167,7 @@ def render(body: Body, camera: Camera, ground: float, paper: Floats) -> tuple[Fl
 def _layers(
     body: Body, seen: Floats, shape: tuple[int, int], most: int
 ) -> Iterator[tuple[NDArray[np.int32], Singles]]:
-    """Yield the triangles seen at each pixel, and where, from front to back."""
+    """Yield triangle and barycentric coordinates by pixel, layer by layer from the front."""
     before = np.full(shape, np.inf, np.float32)
     for _ in range(most):
         before, which, parts = rasterised_behind(seen, body.triangles, before)
@@ -176,19 +176,21 @@ def _layers(
         yield which, parts
 
 
-def _own_colours(body: Body, seen: Floats, triangles: NDArray[np.int32], shares: Floats) -> Floats:
-    """Return linear light and opacity (k, 4) of points on triangles."""
+def _linear_colours(
+    body: Body, seen: Floats, triangles: NDArray[np.int32], shares: Floats
+) -> Floats:
+    """Return linear colour and opacity (k, 4) of points on triangles."""
     if body.appearance is not None:
         a, b, c = (seen[body.triangles[triangles, k], :2] for k in range(3))
         twice = (b - a)[:, 0] * (c - a)[:, 1] - (b - a)[:, 1] * (c - a)[:, 0]
-        parts = 2 / np.maximum(np.abs(twice), 1e-12)  # a pixel is so much of its triangle
+        parts = 2 / np.maximum(np.abs(twice), 1e-12)  # area of a pixel relative to its triangle
         return body.appearance.colours(triangles.astype(np.int64), shares, parts)
     painted = np.einsum("kc,kci->ki", shares, body.colours[body.triangles[triangles]])
     return np.column_stack([painted**2.2, np.ones(len(painted))])
 
 
 class _Shadow:
-    """Depths of a body as the key light and the sky see it."""
+    """Shadow maps of a body: depths from the key light and from above."""
 
     def __init__(self, body: Body, ground: float) -> None:
         low, high = body.vertices.min(axis=0), body.vertices.max(axis=0)
@@ -198,7 +200,7 @@ class _Shadow:
         self.depths = self._depths(self.light, body)
         self.above = self._camera(np.array([1e-6, 1.0, 0.0]))
         heights = self.centre[1] + self._depths(self.above, body) - ground
-        # What hangs low shuts out the sky under it, and only there.
+        # A body hides the sky from the ground below it.
         hidden = np.where(np.isfinite(heights), 1.0, 0.0)
         self.hidden = 0.55 * gaussian_filter(hidden, 30) + 0.45 * gaussian_filter(hidden, 10)
 
@@ -213,28 +215,28 @@ class _Shadow:
         return rasterised(camera.project(body.vertices), body.triangles, *camera.pixels)[0]
 
     def key(self, points: Floats, radius: float = 3.0) -> Floats:
-        """Return how much of the key light arrives, (k,), with a soft edge."""
+        """Return the fraction of the key light at points, (k,), with soft edges."""
         seen = self.light.project(points)
         near = seen[:, 2] + 0.008 * self.size
-        arrives = np.zeros(len(points))
-        turns = np.arange(16) * 2.39996  # sunflower seeds
-        for turn, far in zip(turns, np.sqrt((np.arange(16) + 0.5) / 16), strict=True):
-            at = seen[:, :2] + radius * far * np.array([np.cos(turn), np.sin(turn)])
-            arrives += near >= _looked_up(self.depths, at, -np.inf)
-        return arrives / 16
+        lit = np.zeros(len(points))
+        angles = np.arange(16) * 2.39996  # Vogel spiral
+        for angle, distance in zip(angles, np.sqrt((np.arange(16) + 0.5) / 16), strict=True):
+            at = seen[:, :2] + radius * distance * np.array([np.cos(angle), np.sin(angle)])
+            lit += near >= _values_at(self.depths, at, -np.inf)
+        return lit / 16
 
     def sky(self, points: Floats) -> Floats:
-        """Return how much of the sky points on the ground do not see, (k,)."""
-        return _looked_up(self.hidden, self.above.project(points)[:, :2], 0.0)
+        """Return the hidden fraction of the sky at points on the ground, (k,)."""
+        return _values_at(self.hidden, self.above.project(points)[:, :2], 0.0)
 
 
-def _looked_up(table: NDArray, at: Floats, outside: float) -> NDArray:
-    """Return values at the pixels that points (k, 2) fall into."""
+def _values_at(table: NDArray, at: Floats, outside: float) -> NDArray:
+    """Return values of the pixels at points (k, 2)."""
     column, row = np.floor(at).astype(np.int64).T
     inside = (column >= 0) & (row >= 0) & (column < table.shape[1]) & (row < table.shape[0])
-    found = np.full(len(at), outside)
-    found[inside] = table[row[inside], column[inside]]
-    return found
+    values = np.full(len(at), outside)
+    values[inside] = table[row[inside], column[inside]]
+    return values
 
 
 def _ground_colours(camera: Camera, shadow: _Shadow, ground: float, paper: Floats) -> Floats:
@@ -244,7 +246,7 @@ def _ground_colours(camera: Camera, shadow: _Shadow, ground: float, paper: Float
     far = np.linalg.norm((points - shadow.centre)[:, [0, 2]], axis=1) / shadow.size
     fade = np.clip(1.6 - 1.6 * far, 0.0, 1.0)
     width, height = camera.pixels
-    # Pictures stand side by side: shadows end before the edge.
+    # Shadows fade towards the edge, as pictures are placed side by side.
     edge = np.clip(
         np.minimum(np.arange(width), width - 1 - np.arange(width)) / (0.12 * width), 0, 1
     )
@@ -261,7 +263,7 @@ def _lit(
     towards: Floats,
     shadow: _Shadow,
 ) -> Floats:
-    """Return colours of points given by triangle corners, their shares, and own light, (k, 3)."""
+    """Return lit sRGB colours (k, 3) of points on triangles with linear base colours."""
     points, normals = (
         np.einsum("kc,kci->ki", shares, values[corners]) for values in (body.vertices, body.normals)
     )
@@ -282,32 +284,32 @@ def _lit(
     return np.clip(light / (1 + 0.18 * light), 0.0, 1.0) ** (1 / 2.2)
 
 
-# Light on a surface, as far as it can be told for each vertex
+# Ambient light per vertex
 
 
-#: Rounds of smoothing, each to the depth of hollows of one width, and what each depth counts.
+#: Rounds of smoothing, one for each width of hollows, and the weight of each depth.
 _ROUNDS, _EACH = (6, 30, 90), 0.13
 
 
 def cavities(surface: SurfaceMesh) -> Floats:
-    """Return (n,) from 0.35 in a deep hollow through 1 where it is flat to 1.15 on a ridge.
+    """Return (n,): 0.35 in a deep hollow, 1 on a flat surface, 1.15 on a ridge.
 
-    A hollow lies below its surroundings' average: where smoothing would lift it, less of the
-    sky is seen. That is far cheaper than casting rays, and what sculptors' programs show.
+    The depth of a hollow is the displacement by smoothing along the normal. It approximates
+    ambient occlusion at a fraction of its cost.
     """
     points = surface.vertices.astype(np.float64)
     normals = vertex_normals(points, surface.triangles)
     average = _neighbour_average(surface)
-    found, smooth, done = np.zeros(len(points)), points, 0
+    hollow, smooth, done = np.zeros(len(points)), points, 0
     for rounds in _ROUNDS:
         for _ in range(rounds - done):
             smooth = 0.5 * (smooth + average @ smooth)
         done = rounds
         depth = np.einsum("ni,ni->n", smooth - points, normals)
-        depth += np.median(np.abs(depth))  # a body is round all over: that much is not a ridge
+        depth += np.median(np.abs(depth))  # remove the mean curvature of a round body
         usual = max(float(np.quantile(np.abs(depth), 0.9)), 1e-9 * surface.size)
-        found += _EACH * np.clip(depth / usual, -1.0, 2.5)
-    return np.clip(1.0 - found, 0.35, 1.15)
+        hollow += _EACH * np.clip(depth / usual, -1.0, 2.5)
+    return np.clip(1.0 - hollow, 0.35, 1.15)
 
 
 def _neighbour_average(surface: SurfaceMesh) -> sp.csr_array:

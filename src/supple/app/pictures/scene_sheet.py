@@ -1,20 +1,33 @@
-"""A contact sheet of a scene: every sculpted pose, and frames of its motion."""
+"""Pictures of scenes: a sheet of poses and frames, and a strip of frames with contact forces."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from supple.app.command_files import checked_sheet
-from supple.app.pictures.drawing import INK, PAPER, draw_surface, save_picture, view_axes
+from supple.app.pictures.drawing import (
+    INK,
+    PAPER,
+    draw_surface,
+    plain_axes,
+    save_picture,
+    view_axes,
+)
+from supple.app.pictures.render import Body, Camera, cavities, render
 from supple.app.progress_bar import working
 from supple.arrays import Floats
+from supple.mesh.surface import SurfaceMesh, vertex_normals
+from supple.rig.character import Character
 from supple.scenes.characters.character_scene import Scene, scene
+
+if TYPE_CHECKING:
+    from supple.scenes.contact.contact_scene import ContactRecord, ContactScene
 
 COLOURS = {
     "arm": (0.87, 0.58, 0.48),
@@ -22,13 +35,13 @@ COLOURS = {
     "bear": (0.93, 0.89, 0.80),
     "gorilla": (0.50, 0.46, 0.47),
 }
-#: Where cameras stand, in degrees.
+#: Azimuths of cameras, in degrees.
 AZIMUTHS = {"arm": -22.0, "x": 42.0, "bear": 22.0, "gorilla": 38.0, "elephant": 55.0, "hand": -40.0}
 FRAMES, COLUMNS, WIDTH = 12, 6, 2.5
 
 
 def run_scene(name: str, sheet: Path | None = None, *, quiet: bool = False) -> dict[str, Any]:
-    """Make a scene, draw its sheet where one is wanted, and return `summary`."""
+    """Create a scene, draw its sheet if a file is given, and return `summary`."""
     sheet = None if sheet is None else checked_sheet(sheet)
     with working(f"making the {name}", quiet):
         figures = summary(name)
@@ -44,12 +57,12 @@ def write_sheet(name: str, path: str | Path) -> None:
 
 
 def summary(name: str) -> dict[str, Any]:
-    """Return figures of the scene, beside the paper's."""
+    """Return figures of the scene and of the paper."""
     from supple.mesh.filling.tetrahedralise import tetrahedralise
 
     began = perf_counter()
     shown = scene(name)
-    made = perf_counter()
+    seconds = perf_counter() - began
     tets = tetrahedralise(shown.character.surface, tets=shown.tets)
     motions = shown.character.motions
     return {
@@ -64,12 +77,12 @@ def summary(name: str) -> dict[str, Any]:
         "poses": list(shown.pose_names),
         "regions": shown.n_regions,
         "motions_s": {name: round(motion.duration, 3) for name, motion in motions.items()},
-        "seconds": round(made - began, 3),
+        "seconds": round(seconds, 3),
     }
 
 
 def scene_sheet(shown: Scene) -> Figure:
-    """Draw all poses at one scale, then a dozen frames of the motion, followed by the camera."""
+    """Draw all poses at one scale, then a dozen frames of the motion with a following camera."""
     view = view_axes(AZIMUTHS.get(shown.name, 25.0), 12.0)
     poses = [shown.character.rig(pose) for pose in shown.poses]
     motion = next(iter(shown.character.motions.values()))
@@ -106,7 +119,7 @@ def _title(shown: Scene, motion: str, seconds: float) -> str:
 
 
 def _world(shown: Scene, pose: Floats, root: Floats) -> Floats:
-    """Turn and lift a shape by the root; the camera goes along over the ground."""
+    """Apply the root without its horizontal translation, which the camera follows."""
     return shown.character.rig(pose) @ root[:3, :3].T + [0.0, root[1, 3], 0.0]
 
 
@@ -123,12 +136,12 @@ def _aspect(group: list[Floats], view: Floats) -> float:
 
 
 def _colours(shown: Scene) -> Floats:
-    """Return the character's own colours (m, 3), or one of ours."""
-    own = shown.character.appearance
-    if own is None:
+    """Return the colours of the character's triangles (m, 3), or one default colour."""
+    appearance = shown.character.appearance
+    if appearance is None:
         return np.array(COLOURS.get(shown.name, COLOURS["arm"]))
-    every = np.arange(len(own.material_of))
-    light = own.colours(every, np.full((len(every), 3), 1 / 3))
+    every = np.arange(len(appearance.material_of))
+    light = appearance.colours(every, np.full((len(every), 3), 1 / 3))
     return np.asarray(light[:, :3] ** (1 / 2.2))
 
 
@@ -145,3 +158,100 @@ def _draw(
     low, high = window
     axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), aspect="equal")
     axes.set_title(caption, color=INK, fontsize=9, pad=2)
+
+
+# Scenes with contact ---------------------------------------------------------------------------
+
+OBJECT, SKIN = (0.36, 0.50, 0.70), (0.87, 0.67, 0.55)
+#: Columns and rows of a contact strip, pixels of a picture, and dots per inch.
+STRIP_COLUMNS, ROWS, PIXELS, DPI = 4, 2, 330, 110
+
+
+def contact_strip(path: str | Path, scene: ContactScene, record: ContactRecord) -> None:
+    """Draw eight frames of a record, and forces over time, into a PNG file."""
+    count = STRIP_COLUMNS * ROWS
+    shown = np.unique(np.linspace(0, len(record.times) - 1, count).round().astype(int))
+    view = view_axes(scene.azimuth, 15.0)
+    camera, ground = _camera(record, view)
+    wide, tall = STRIP_COLUMNS * PIXELS / DPI, ROWS * PIXELS / DPI
+    figure = Figure(figsize=(wide, tall + 2.6), facecolor=PAPER, layout="constrained", dpi=DPI)
+    parts = figure.subfigures(2, 1, squeeze=False, height_ratios=[tall, 2.4])
+    above, below = parts[:, 0]
+    figure.suptitle(f"{scene.name}: {scene.description}", color=INK, fontsize=13)
+    colours = _skin_colours(scene.scene.character)
+    paper = np.array([int(PAPER[i : i + 2], 16) / 255 for i in (1, 3, 5)])
+    panels = above.subplots(ROWS, STRIP_COLUMNS, squeeze=False).flat
+    for axes in panels:
+        axes.set_axis_off()
+    for axes, frame in zip(above.axes, shown, strict=False):
+        picture = _picture(scene, record, int(frame), colours, camera, ground, paper)
+        axes.imshow(picture, interpolation="none")
+        axes.set_title(f"{record.times[frame]:.2f} s", color=INK, fontsize=9, pad=2)
+    _draw_forces(below.subplots(), record)
+    save_picture(figure, Path(path), DPI)
+
+
+def _camera(record: ContactRecord, view: Floats) -> tuple[Camera, float]:
+    """Return a camera that shows all frames, and the lowest height."""
+    points = [record.skins.reshape(-1, 3)]
+    points += [each.vertices for things in record.things for each in things]
+    whole = np.concatenate(points)
+    seen = whole @ view.T
+    low, high = seen.min(axis=0), seen.max(axis=0)
+    scale = 0.94 * PIXELS / float((high - low)[:2].max())
+    return Camera(view, (low + high) / 2 @ view, scale, (PIXELS, PIXELS)), float(whole[:, 1].min())
+
+
+def _skin_colours(character: Character) -> Floats:
+    """Return colours (n̄, 3) of the skin: means of the adjacent triangles."""
+    surface, appearance = character.surface, character.appearance
+    if appearance is None:
+        return np.tile(SKIN, (len(surface.vertices), 1))
+    every = np.arange(len(surface.triangles))
+    light = np.asarray(appearance.colours(every, np.full((len(every), 3), 1 / 3)))
+    light = light[:, :3] ** (1 / 2.2)
+    total, counts = np.zeros((len(surface.vertices), 3)), np.zeros(len(surface.vertices))
+    for corner in surface.triangles.T:
+        np.add.at(total, corner, light)
+        np.add.at(counts, corner, 1.0)
+    return total / np.maximum(counts, 1.0)[:, None]
+
+
+def _picture(
+    scene: ContactScene,
+    record: ContactRecord,
+    frame: int,
+    colours: Floats,
+    camera: Camera,
+    ground: float,
+    paper: Floats,
+) -> Floats:
+    surface, things = scene.scene.character.surface, record.things[frame]
+    skin = record.skins[frame].astype(np.float64)
+    pieces = [SurfaceMesh(skin, surface.triangles), *things]
+    first = np.cumsum([0, *(len(piece.vertices) for piece in pieces)])
+    points = np.concatenate([piece.vertices for piece in pieces])
+    triangles = np.concatenate([p.triangles + k for p, k in zip(pieces, first, strict=False)])
+    tint = np.tile(np.asarray(OBJECT), (len(points), 1))
+    tint[: len(skin)] = colours
+    cavity = np.ones(len(points))
+    cavity[: len(skin)] = cavities(surface)
+    body = Body(points, triangles, vertex_normals(points, triangles), tint, cavity)
+    return render(body, camera, ground, paper)[0]
+
+
+def _draw_forces(axes: Axes, record: ContactRecord) -> None:
+    """Draw the magnitude of forces over time: the total, and that of the strongest objects."""
+    plain_axes(axes)
+    axes.set_facecolor(PAPER)
+    strongest = sorted(
+        record.by_thing, key=lambda name: -np.linalg.norm(record.by_thing[name], axis=1).max()
+    )
+    axes.plot(record.step_times, np.linalg.norm(record.forces, axis=1), color=INK, label="total")
+    if len(strongest) > 1:
+        for name in strongest[:4]:
+            force = np.linalg.norm(record.by_thing[name], axis=1)
+            axes.plot(record.step_times, force, linewidth=1, label=name)
+        axes.legend(frameon=False, fontsize=8)
+    axes.set(xlabel="time (s)", ylabel="force on the body (N)")
+    axes.set_xlim(0.0, max(float(record.step_times[-1]), 1e-9))

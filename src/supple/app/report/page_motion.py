@@ -1,11 +1,12 @@
-"""Baked motions as a page can carry them: within a thousandth of the size, in a megabyte or two."""
+"""Baked motions and appearances encoded for a page: small textures, and shapes with weights."""
 
 from __future__ import annotations
 
 import base64
+import io
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,72 +14,176 @@ from numpy.typing import NDArray
 
 from supple.app.pictures.filmstrip import liveliest_baked, liveliest_vertex
 from supple.app.pictures.render import cavities
-from supple.app.report.page_appearance import encoded_appearance
 from supple.arrays import Floats, Ints, Singles
 from supple.errors import SuppleError
 from supple.maths.rotations import continuous, from_matrix
+from supple.mesh.appearance import SIDE, Appearance, Texture
 from supple.mesh.surface import SurfaceMesh
 from supple.rig.baked_motion import BakedMotion
 
-# Frames as few shapes times weights, and shapes as few bytes
+# Appearance ------------------------------------------------------------------------------------
 
+#: Most bytes of all textures; larger ones are scaled down.
+MOST_BYTES = 1_500_000
+#: Least length of the longer side, in pixels.
+LEAST_SIDE = 64
+#: Steps of quantised texture coordinates.
+STEPS = 65535
+_KINDS = {b"\x89PNG": "png", b"\xff\xd8\xff": "jpeg"}
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedAppearance:
+    """Encoded appearance.
+
+    Attributes
+    ----------
+    header
+        Plain values: materials, and the range of coordinates.
+    numbers
+        Integers by name, to be packed with the shapes.
+    pictures
+        Textures as data URIs.
+    """
+
+    header: dict[str, Any] = field(default_factory=dict)
+    numbers: dict[str, Ints] = field(default_factory=dict)
+    pictures: list[str] = field(default_factory=list)
+
+
+def encoded_appearance(appearance: Appearance | None, triangles: Ints) -> EncodedAppearance:
+    """Encode the appearance of the corners of triangles (m, 3); nothing for None.
+
+    A vertex is drawn once for each different look of its corners. ``ways`` has the number of looks
+    by vertex, ``corners`` the look of each corner, ``uv`` and ``tints`` the values of the looks.
+    """
+    if appearance is None:
+        return EncodedAppearance()
+    rows, header = _corner_rows(appearance)
+    vertices = triangles.reshape(-1)
+    keys, look = np.unique(np.column_stack([vertices, rows]), axis=0, return_inverse=True)
+    ways = np.bincount(keys[:, 0], minlength=int(vertices.max()) + 1)
+    first = np.cumsum(ways) - ways
+    numbers: dict[str, Ints] = {
+        "materials": np.diff(appearance.material_of, prepend=0),
+        "ways": ways,
+        "corners": look.reshape(-1) - first[vertices],
+    }
+    at = 1
+    for name, width in (("uv", 2), ("tints", 4)):
+        if header[name]:
+            # One coordinate after the other, as differences.
+            numbers[name] = np.diff(keys[:, at : at + width], axis=0, prepend=0).T
+            at += width
+    pictures, number = _pictures(appearance)
+    header["materials"] = [
+        {
+            "colour": list(each.colour),
+            "picture": -1 if each.texture is None else number[id(each.texture)],
+            "wrap": list(each.texture.wrap) if each.texture else [],
+            "smooth": bool(each.texture and each.texture.smooth),
+            "alpha": each.alpha,
+            "cutoff": each.cutoff,
+        }
+        for each in appearance.materials
+    ]
+    return EncodedAppearance(header, numbers, pictures)
+
+
+def _corner_rows(appearance: Appearance) -> tuple[Ints, dict[str, Any]]:
+    """Return quantised coordinates of every corner, (3m, k), and their header."""
+    columns: list[NDArray] = [np.empty((3 * len(appearance.material_of), 0), np.int64)]
+    header: dict[str, Any] = {"uv": None, "tints": appearance.tints is not None}
+    if appearance.uv is not None:
+        flat = appearance.uv.reshape(-1, 2).astype(np.float64)
+        low, span = flat.min(axis=0), np.maximum(np.ptp(flat, axis=0), 1e-9)
+        header["uv"] = [*low.tolist(), *span.tolist()]
+        columns.append(np.rint((flat - low) / span * STEPS).astype(np.int64))
+    if appearance.tints is not None:
+        # Square roots: dark colours get finer steps. The page squares them.
+        columns.append(np.rint(255 * np.sqrt(appearance.tints.reshape(-1, 4))).astype(np.int64))
+    return np.hstack(columns), header
+
+
+def _pictures(appearance: Appearance) -> tuple[list[str], dict[int, int]]:
+    """Return textures as data URIs, and the index of each by its identity."""
+    used = [(each.texture, each.alpha) for each in appearance.materials if each.texture]
+    textures = {texture.data: texture for texture, _ in used}
+    clear = {texture.data for texture, alpha in used if alpha != "opaque"}
+    side, addresses = SIDE, [""]
+    while side >= LEAST_SIDE:
+        addresses = [_address(texture, side, data in clear) for data, texture in textures.items()]
+        if sum(map(len, addresses)) <= MOST_BYTES:
+            break
+        side //= 2
+    place = {data: k for k, data in enumerate(textures)}
+    return addresses, {id(texture): place[texture.data] for texture, _ in used}
+
+
+def _address(texture: Texture, side: int, clear: bool) -> str:
+    """Return a data URI of a texture, empty if it is damaged; PNG if opacity is needed."""
+    image = texture.image(side)
+    if image is None:
+        return ""
+    kind = next((kind for start, kind in _KINDS.items() if texture.data.startswith(start)), "")
+    data = texture.data
+    if not kind or max(texture.size) > side or len(data) > MOST_BYTES // 4:
+        kind, file = "png" if clear else "jpeg", io.BytesIO()
+        if clear:
+            image.save(file, "PNG", optimize=True)
+        else:
+            image.convert("RGB").save(file, "JPEG", quality=88)
+        data = file.getvalue()
+    return f"data:image/{kind};base64," + base64.b64encode(data).decode("ascii")
+
+
+# Shapes and weights ----------------------------------------------------------------------------
 
 Whole = NDArray[np.int32]
-#: Shapes found between two looks at the error.
+#: Shapes computed between two evaluations of the error.
 _AT_ONCE = 6
-#: Rounded to this part of the tolerance: rounding of some fifty shapes then adds little to it.
+#: Quantisation steps per tolerance, so that rounding adds little to the error.
 _STEPS = 8
 
 
 @dataclass(frozen=True, eq=False)
 class Shapes:
-    """Shapes in whole steps: Σ weight × step × numbers is what they stand for.
+    """Quantised shapes; a frame is Σ weight × step × numbers.
 
-    Attributes
-    ----------
-    numbers
-        (k, n, 3).
-    step
-        In metres.
+    `numbers` is (k, n, 3), `step` in m.
     """
 
     numbers: Whole
     step: float
 
-    @property
-    def count(self) -> int:
-        """Number of shapes."""
-        return len(self.numbers)
-
 
 def fitted_shapes(samples: Singles, tolerance: float) -> Shapes:
-    """Fit as few shapes as come near all samples: their first singular vectors.
+    """Return the first singular vectors of samples, as many as the tolerance needs.
 
     Parameters
     ----------
     samples
-        (m, n, 3) places or offsets.
+        (m, n, 3) positions or offsets.
     tolerance
-        The farthest that a vertex of a sample may be from what the shapes make of it, in metres,
-        before they are rounded.
+        Largest error of a vertex in m, before quantisation.
     """
     count, vertices = samples.shape[:2]
     flat = samples.reshape(count, -1)
     mean = flat.mean(axis=0, dtype=np.float64).astype(np.float32)
-    left = flat - mean
-    _, vectors = np.linalg.eigh((left @ left.T).astype(np.float64))
+    residual = flat - mean
+    _, vectors = np.linalg.eigh((residual @ residual.T).astype(np.float64))
     vectors = vectors[:, ::-1].astype(np.float32)
-    found: list[Singles] = [mean[None]]
+    parts: list[Singles] = [mean[None]]
     for first in range(0, count, _AT_ONCE):
-        if _farthest(left.reshape(samples.shape)) <= tolerance:
+        if _farthest(residual.reshape(samples.shape)) <= tolerance:
             break
         some = vectors[:, first : first + _AT_ONCE]
-        shapes = some.T @ left
-        left -= some @ shapes
-        # Weights are then at most one, so that a step is a length whatever the shape.
-        found.append(shapes * np.abs(some).max(axis=0)[:, None])
+        shapes = some.T @ residual
+        residual -= some @ shapes
+        # Weights become at most one, so that a step is a length for every shape.
+        parts.append(shapes * np.abs(some).max(axis=0)[:, None])
     step = tolerance / _STEPS
-    numbers = np.rint(np.concatenate(found) / np.float32(step)).astype(np.int32)
+    numbers = np.rint(np.concatenate(parts) / np.float32(step)).astype(np.int32)
     return Shapes(numbers[np.any(numbers, axis=1)].reshape(-1, vertices, 3), step)
 
 
@@ -87,75 +192,75 @@ def _farthest(offsets: Singles) -> float:
 
 
 def weights_for(shapes: Shapes) -> Callable[[NDArray], tuple[Singles, float]]:
-    """Return a function from a frame to its weights, by least squares, and the error they leave."""
-    flat = shapes.numbers.reshape(shapes.count, 3 * shapes.numbers.shape[1]).astype(np.float32)
+    """Return a function from a frame to its weights by least squares and their error."""
+    count, vertices = shapes.numbers.shape[:2]
+    flat = shapes.numbers.reshape(count, 3 * vertices).astype(np.float32)
     flat *= np.float32(shapes.step)
-    gram = flat.astype(np.float64) @ flat.T if shapes.count else np.zeros((0, 0))
-    # Rounded shapes may nearly depend on each other; a little ridge keeps weights small.
-    inverse = np.linalg.pinv(gram, rcond=1e-12, hermitian=True) if shapes.count else gram
+    gram = flat.astype(np.float64) @ flat.T if count else np.zeros((0, 0))
+    # Quantised shapes may be nearly dependent; the cutoff keeps weights small.
+    inverse = np.linalg.pinv(gram, rcond=1e-12, hermitian=True) if count else gram
 
     def fit(frame: NDArray) -> tuple[Singles, float]:
-        wanted = frame.reshape(-1).astype(np.float32)
-        weights = (inverse @ (flat @ wanted).astype(np.float64)).astype(np.float32)
-        return weights, _farthest((weights @ flat - wanted).reshape(1, -1, 3))
+        target = frame.reshape(-1).astype(np.float32)
+        weights = (inverse @ (flat @ target).astype(np.float64)).astype(np.float32)
+        return weights, _farthest((weights @ flat - target).reshape(1, -1, 3))
 
     return fit
 
 
 def neighbours_before(triangles: NDArray[np.int64], vertices: int) -> NDArray[np.int64]:
-    """Return for every vertex the last neighbour that comes before it, or the one before it.
+    """Return the largest smaller neighbour of every vertex, or else the previous vertex.
 
-    Neighbours move alike: what a vertex has beyond such a neighbour is a small number.
+    Neighbours move alike, so differences to them are small numbers.
     """
     pairs = np.concatenate([triangles[:, [i, j]] for i in range(3) for j in range(3) if i != j])
     pairs = pairs[pairs[:, 1] < pairs[:, 0]]
-    found = np.full(vertices, -1)
-    np.maximum.at(found, pairs[:, 0], pairs[:, 1])
-    return np.where(found >= 0, found, np.arange(vertices) - 1)
+    neighbour = np.full(vertices, -1)
+    np.maximum.at(neighbour, pairs[:, 0], pairs[:, 1])
+    return np.where(neighbour >= 0, neighbour, np.arange(vertices) - 1)
 
 
 def packed(numbers: NDArray[np.integer]) -> tuple[bytes, int]:
-    """Pack whole numbers as planes of bytes, lowest first; return also the number of planes.
+    """Pack integers as planes of bytes, lowest first; return also the number of planes.
 
-    Small ones of either sign become small positive ones (0, −1, 1, −2 …), whose upper planes
-    are zeros, which compress to nothing.
+    Zigzag coding (0, −1, 1, −2 …) makes the upper planes of small numbers zero, so that they
+    compress well.
     """
     wide = numbers.astype(np.int64).reshape(-1)
     folded = ((wide << 1) ^ (wide >> 63)).astype(np.uint64)
-    most = int(folded.max(initial=0))
-    planes = max(1, -(-most.bit_length() // 8))
+    largest = int(folded.max(initial=0))
+    planes = max(1, -(-largest.bit_length() // 8))
     each = [((folded >> np.uint64(8 * p)) & np.uint64(255)).astype(np.uint8) for p in range(planes)]
     return b"".join(plane.tobytes() for plane in each), planes
 
 
 Tell = Callable[[float], None]
-#: Of the size: how far shapes may be from the frames they were found in, if there is room.
+#: Tolerance of shapes relative to the size, if the payload allows it.
 TOLERANCE = 5e-4
-#: Frames that shapes are found in, at most, and bytes that these may take.
+#: Most sampled frames of a motion, and their most bytes.
 SAMPLES, SAMPLE_BYTES = 240, 400_000_000
-#: Further frames for each motion beyond the first, and frames of all motions.
+#: Further sampled frames for each further motion, and most of all motions.
 MORE_SAMPLES, MOST_SAMPLES = 60, 720
-#: How often the tolerance is widened for a file that would be too large.
+#: Attempts with doubled tolerance if the payload is too large.
 ATTEMPTS = 6
 
 
 @dataclass(frozen=True)
 class EncodedMotion:
-    """Motions as they go into the page.
+    """Encoded motions.
 
     Attributes
     ----------
     header
-        Plain values: sizes, where which numbers are, and of each motion of ``clips`` its frames
-        among all; ``clip`` is the one to begin with.
+        Sizes, the layout of the numbers, the motions ``clips``, and the one shown first, ``clip``.
     payload
-        Numbers, compressed, in base 64.
+        Compressed numbers in base 64.
     pictures
-        Textures, as addresses that hold them.
+        Textures as data URIs.
     error
-        The farthest that a drawn vertex of a frame is from the given one, in metres.
+        Largest error of a vertex, in m.
     n_shapes
-        How many there are for the rig and for what the flesh adds.
+        Number of shapes of the rig and of the flesh's offsets.
     """
 
     header: dict[str, Any]
@@ -168,22 +273,22 @@ class EncodedMotion:
 def encoded_motion(
     bakes: Sequence[BakedMotion], *, most_bytes: int = 3_500_000, tell: Tell | None = None
 ) -> EncodedMotion:
-    """Encode motions of rig and flesh in root space as shapes, which they share, and weights.
+    """Encode motions of rig and flesh in root space as shared shapes and weights.
 
     Parameters
     ----------
     bakes
-        What to show, of one character.
+        Motions of one character.
     most_bytes
-        For the payload: where it does not suffice, shapes are fewer and coarser.
+        Upper bound of the payload; shapes are coarser if it is too small.
     tell
-        Called with the part done, 0 to 1.
+        Called with the progress, 0 to 1.
     """
     tell = tell or (lambda part: None)
     character = bakes[0].character
     for baked in bakes:
         if not np.isfinite(baked.frames).all() or baked.n_frames == 0:
-            raise SuppleError(f"{character.name}: there are no frames, or not all are finite")
+            raise SuppleError(f"{character.name}: has no frames, or some are not finite")
     samples = _Samples.of(bakes, lambda part: tell(0.3 * part))
     surface = character.surface
     look = encoded_appearance(character.appearance, surface.triangles)
@@ -201,15 +306,13 @@ def encoded_motion(
     header = _header(bakes, samples, groups, error) | {"appearance": look.header or None}
     header["packed"], header["plain"], header["bytes"] = sections, rest, [len(data), len(more)]
     payload = base64.b64encode(data + more).decode("ascii")
-    counts = (groups[0].count, groups[1].count)
+    counts = (len(groups[0].numbers), len(groups[1].numbers))
     return EncodedMotion(header, payload, look.pictures, error, counts)
 
 
 @dataclass(frozen=True, eq=False)
 class _Samples:
-    """Frames spread over the motions: where the rig has the skin without the root, and what the
-    flesh adds there, (m, n, 3) both; `places` has the motion and the frame of each, in order.
-    """
+    """Sampled frames in root space, with the motion and frame of each; (m, n, 3) arrays."""
 
     places: list[tuple[int, int]]
     rig: Singles
@@ -218,8 +321,8 @@ class _Samples:
     @classmethod
     def of(cls, bakes: Sequence[BakedMotion], tell: Tell) -> _Samples:
         vertices = bakes[0].frames.shape[1]
-        wanted = min(SAMPLES + (len(bakes) - 1) * MORE_SAMPLES, MOST_SAMPLES)
-        most = int(np.clip(SAMPLE_BYTES // (24 * max(vertices, 1)), 8, wanted))
+        count = min(SAMPLES + (len(bakes) - 1) * MORE_SAMPLES, MOST_SAMPLES)
+        most = int(np.clip(SAMPLE_BYTES // (24 * max(vertices, 1)), 8, count))
         total = sum(baked.n_frames for baked in bakes)
         places = []
         for number, baked in enumerate(bakes):
@@ -234,7 +337,7 @@ class _Samples:
         return cls(places, rig, flesh)
 
     def of_motion(self, number: int) -> Singles:
-        """Return what flesh adds in the samples of one motion."""
+        """Return the flesh's offsets in the samples of one motion."""
         return self.flesh[[k for k, (owner, _) in enumerate(self.places) if owner == number]]
 
 
@@ -248,40 +351,40 @@ def _root_space(baked: BakedMotion, frame: int) -> tuple[Singles, Singles]:
 def _weights(
     bakes: Sequence[BakedMotion], samples: _Samples, groups: tuple[Shapes, Shapes], tell: Tell
 ) -> tuple[Singles, Singles, float]:
-    """Return weights at all frames, roots, and the largest error of rig or flesh."""
+    """Return weights at all frames, roots, and the largest error."""
     fits = [weights_for(shapes) for shapes in groups]
-    known = {place: k for k, place in enumerate(samples.places)}
+    sampled = {place: k for k, place in enumerate(samples.places)}
     every = [(number, k) for number, baked in enumerate(bakes) for k in range(baked.n_frames)]
-    weights = np.zeros((len(every), sum(shapes.count for shapes in groups)), np.float32)
+    weights = np.zeros((len(every), sum(len(shapes.numbers) for shapes in groups)), np.float32)
     error = 0.0
     for row, (number, frame) in enumerate(every):
-        k = known.get((number, frame))
-        known_parts = None if k is None else (samples.rig[k], samples.flesh[k])
-        parts = known_parts or _root_space(bakes[number], frame)
-        found = [fit(part) for fit, part in zip(fits, parts, strict=True)]
-        weights[row] = np.concatenate([each for each, _ in found])
-        error = max(error, found[0][1] + found[1][1])
+        k = sampled.get((number, frame))
+        sample = None if k is None else (samples.rig[k], samples.flesh[k])
+        parts = sample or _root_space(bakes[number], frame)
+        fitted = [fit(part) for fit, part in zip(fits, parts, strict=True)]
+        weights[row] = np.concatenate([each for each, _ in fitted])
+        error = max(error, fitted[0][1] + fitted[1][1])
         tell((row + 1) / len(every))
     places = []
     for baked in bakes:
         roots = baked.motion.roots
-        turns = continuous(from_matrix(roots[:, :3, :3]))
-        places.append(np.hstack([turns, roots[:, :3, 3]]))
+        quaternions = continuous(from_matrix(roots[:, :3, :3]))
+        places.append(np.hstack([quaternions, roots[:, :3, 3]]))
     return weights, np.concatenate(places).astype(np.float32), error
 
 
 def _shape_sections(
     surface: SurfaceMesh, groups: tuple[Shapes, Shapes], look: dict[str, Ints]
 ) -> tuple[list[dict[str, Any]], bytes]:
-    """Pack triangles, shapes and looks, and compress all of it."""
+    """Pack and compress triangles, shapes and the appearance."""
     before = neighbours_before(surface.triangles, len(surface.vertices))
     corners = surface.triangles.reshape(-1)
     named: list[tuple[str, NDArray]] = [("triangles", np.diff(corners, prepend=0))]
     for name, shapes in zip(("rig", "flesh"), groups, strict=True):
-        beyond = shapes.numbers.copy()
-        beyond[:, 1:] -= shapes.numbers[:, before[1:]]
+        differences = shapes.numbers.copy()
+        differences[:, 1:] -= shapes.numbers[:, before[1:]]
         # All x, then all y, then all z of a shape.
-        named.append((name, beyond.transpose(0, 2, 1)))
+        named.append((name, differences.transpose(0, 2, 1)))
     named.append(("cavity", np.rint(100 * cavities(surface)).astype(np.int64)))
     named += look.items()
     sections, parts = [], []
@@ -293,7 +396,7 @@ def _shape_sections(
 
 
 def _plain_sections(arrays: dict[str, Singles]) -> tuple[list[dict[str, Any]], bytes]:
-    """Write numbers as they are: float32, lowest byte first."""
+    """Compress numbers as little-endian float32."""
     sections = [{"name": name, "count": int(array.size)} for name, array in arrays.items()]
     data = b"".join(array.astype("<f4").tobytes() for array in arrays.values())
     return sections, zlib.compress(data, 7)
@@ -302,7 +405,7 @@ def _plain_sections(arrays: dict[str, Singles]) -> tuple[list[dict[str, Any]], b
 def _header(
     bakes: Sequence[BakedMotion], samples: _Samples, groups: tuple[Shapes, Shapes], error: float
 ) -> dict[str, Any]:
-    """Return what is the same for all motions, and what is not of each; one is begun with."""
+    """Return the header: shared values, those of each motion, and the first motion shown."""
     character = bakes[0].character
     surface, clips, first = character.surface, [], 0
     for number, baked in enumerate(bakes):
@@ -313,7 +416,7 @@ def _header(
         "vertices": len(surface.vertices),
         "triangles": len(surface.triangles),
         "size": float(surface.size),
-        "shapes": [shapes.count for shapes in groups],
+        "shapes": [len(shapes.numbers) for shapes in groups],
         "steps": [shapes.step for shapes in groups],
         "error": error,
         "clips": clips,
@@ -322,8 +425,7 @@ def _header(
 
 
 def _clip_header(baked: BakedMotion, flesh: Singles) -> dict[str, Any]:
-    # The last colour for what is farther than all but a few: a single swinging ear would leave
-    # the rest without any.
+    # A quantile, or a single swinging ear would leave the rest of the body without colour.
     farthest = [float(np.quantile(np.linalg.norm(each, axis=1), 0.97)) for each in flesh]
     return {
         "motion": baked.motion.name,
@@ -339,8 +441,8 @@ def _clip_header(baked: BakedMotion, flesh: Singles) -> dict[str, Any]:
 
 
 def _bounds(baked: BakedMotion) -> Floats:
-    """Return the box of the motion relative to where the root stands on the ground, (2, 3)."""
-    stands = baked.motion.roots[:, :3, 3] * [1.0, 0.0, 1.0]
-    low = (baked.frames.min(axis=1) - stands).min(axis=0)
-    high = (baked.frames.max(axis=1) - stands).max(axis=0)
+    """Return the bounding box of the motion relative to the root on the ground, (2, 3)."""
+    ground = baked.motion.roots[:, :3, 3] * [1.0, 0.0, 1.0]
+    low = (baked.frames.min(axis=1) - ground).min(axis=0)
+    high = (baked.frames.max(axis=1) - ground).max(axis=0)
     return np.stack([low, high])

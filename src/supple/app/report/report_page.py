@@ -1,7 +1,6 @@
-"""A page about baked motions in one file: a player in three dimensions, figures and pictures.
+"""Report page of baked motions in one HTML file: a 3D player, figures and pictures.
 
-It needs no network and no server: scripts, numbers and pictures are inside, and the page itself
-forbids the browser to fetch anything.
+The file contains all scripts, numbers and pictures; its security policy forbids network access.
 """
 
 from __future__ import annotations
@@ -20,25 +19,25 @@ from numpy.typing import ArrayLike
 
 import supple
 from supple.app.pictures.filmstrip import SOFT
-from supple.app.report.html_tables import grids
+from supple.app.report.figure_tables import grids
 from supple.app.report.page_motion import encoded_motion
 from supple.errors import SuppleError
 from supple.mesh.topology import counted
 from supple.rig.baked_motion import BakedMotion
 from supple.saving import write_whole
 
-#: In the order in which they need each other.
+#: In the order of their dependencies.
 _SCRIPTS = (
     "algebra.js",
     "motion.js",
     "colours.js",
     "shaders.js",
-    "stage.js",
+    "renderer.js",
     "camera.js",
     "chart.js",
     "main.js",
 )
-#: Bytes that a motion may take, that each further one adds, and that all may take.
+#: Most bytes of a motion, of each further one, and of all.
 BYTES, MORE_BYTES, MOST_BYTES = 3_500_000, 500_000, 10_000_000
 _KINDS = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg"}
 
@@ -56,64 +55,63 @@ def write_page(
     most_bytes: int | None = None,
     tell: Callable[[float], None] | None = None,
 ) -> dict[str, Any]:
-    """Write the page, whole or not at all.
+    """Write the page atomically.
 
     Parameters
     ----------
     path
-        Where to; a .html file.
+        Output file, .html.
     baked
-        The motion it plays; of several, of one character, people choose one on the page, which
-        begins with the liveliest.
+        Motion, or several motions of one character; the page starts with the liveliest and has a
+        list of them.
     figures
-        By name: numbers and words; ``paper_x`` is shown beside ``x``, lists of dicts are tables.
-        By default what the bake reports.
+        Numbers and texts by name; ``paper_x`` is shown beside ``x``, lists of dicts as tables. By
+        default the report of the bake.
     pictures
-        PNG or JPEG, files or their bytes, by caption. The first is shown in place of the player
-        where a browser cannot draw it.
+        PNG or JPEG files, or their bytes, by caption. The first replaces the player in a browser
+        without WebGL 2.
     title
         By default the character's name.
     colour
-        Of the flesh, 0 to 1, where it is of clay.
+        Of the flesh in clay, 0 to 1.
     clay
-        Show it in clay at first, though the character has colours of its own.
+        Start in clay instead of in the character's colours.
     azimuth
-        Where the camera is at first, in degrees.
+        Of the initial camera, in degrees.
     most_bytes
-        That the motion may take, by default 3.5 million, and half a million more for each further
-        one; longer ones are shown more coarsely. The page says how far what it shows is from the
-        simulation.
+        Upper bound of the motion's data; by default 3.5 million, and half a million for each
+        further motion. Long motions are encoded more coarsely; the page shows the error.
     tell
-        Called with the part done, 0 to 1.
+        Called with the progress, 0 to 1.
 
     Returns
     -------
     dict
-        ``bytes``, ``shapes_rig``, ``shapes_flesh`` and ``error_m``: the farthest that a shown
-        vertex is from where it was simulated.
+        ``bytes``, ``shapes_rig``, ``shapes_flesh`` and ``error_m``, the largest error of a shown
+        vertex.
     """
     shown = _loaded(pictures or {})
     bakes = [baked] if isinstance(baked, BakedMotion) else list(baked)
-    room = min(BYTES + (len(bakes) - 1) * MORE_BYTES, MOST_BYTES)
-    motion = encoded_motion(bakes, most_bytes=most_bytes or room, tell=tell)
+    usual = min(BYTES + (len(bakes) - 1) * MORE_BYTES, MOST_BYTES)
+    motion = encoded_motion(bakes, most_bytes=most_bytes or usual, tell=tell)
     head = motion.header | {
         "colour": _colour(colour),
         "clay": bool(clay),
         "azimuth": float(np.radians(azimuth)),
     }
     for clip, each in zip(head["clips"], bakes, strict=True):
-        clip |= {"told": _subtitle(each), "far": _length(clip["farthest"])}
-    told = bakes[head["clip"]].report if figures is None else figures
-    parts = _words(head, title or bakes[0].character.name) | {
-        "figures": _tables(told),
+        clip |= {"subtitle": _subtitle(each), "far": _length(clip["farthest"])}
+    shown_figures = bakes[head["clip"]].report if figures is None else figures
+    parts = _texts(head, title or bakes[0].character.name) | {
+        "figures": _tables(shown_figures),
         "pictures": _pictures(shown),
         "still": _still(shown),
         "footer": html.escape(_footer(bakes[0], motion.error)),
         "textures": json.dumps(motion.pictures),
         "data": motion.payload,
     }
-    template = _own("page.html")
-    text = re.sub(r"\[\[(\w+)\]\]", lambda found: parts[found[1]], template)
+    template = _resource("page.html")
+    text = re.sub(r"\[\[(\w+)\]\]", lambda match: parts[match[1]], template)
     data = text.encode("utf-8", "replace")
     write_whole(path, data)
     return {
@@ -124,42 +122,42 @@ def write_page(
     }
 
 
-def _words(head: Mapping[str, Any], title: str) -> dict[str, str]:
-    """Return parts of the page that say what it plays, and its own files."""
-    begun = head["clips"][head["clip"]]
+def _texts(head: Mapping[str, Any], title: str) -> dict[str, str]:
+    """Return the titles, style and scripts of the page."""
+    clip = head["clips"][head["clip"]]
     return {
         "title": html.escape(title),
-        "subtitle": html.escape(begun["told"]),
-        "farthest": html.escape(begun["far"]),
+        "subtitle": html.escape(clip["subtitle"]),
+        "farthest": html.escape(clip["far"]),
         "clips": _clip_list(head),
-        "style": _own("style.css"),
-        "script": "\n".join(_own(each) for each in _SCRIPTS),
-        # In a script element only "</" and "<!" mean something, and both begin with "<".
+        "style": _resource("style.css"),
+        "script": "\n".join(_resource(each) for each in _SCRIPTS),
+        # In a script element only "</" and "<!" are special, and both begin with "<".
         "head": json.dumps(head).replace("<", "\\u003c"),
     }
 
 
-def _own(name: str) -> str:
+def _resource(name: str) -> str:
     return files("supple.app.report").joinpath("page", name).read_text(encoding="utf-8")
 
 
 def _colour(colour: ArrayLike) -> list[float]:
-    found = np.asarray(colour, np.float64)
-    if found.shape != (3,) or not ((found >= 0) & (found <= 1)).all():
-        raise SuppleError(f"colour {found.tolist()}: three numbers from 0 to 1")
-    return [float(part) for part in found]
+    rgb = np.asarray(colour, np.float64)
+    if rgb.shape != (3,) or not ((rgb >= 0) & (rgb <= 1)).all():
+        raise SuppleError(f"colour {rgb.tolist()}: use three numbers from 0 to 1")
+    return [float(part) for part in rgb]
 
 
 def _loaded(pictures: Mapping[str, Path | bytes]) -> dict[str, str]:
-    """Return pictures as addresses that hold them, by caption."""
-    found = {}
+    """Return pictures as data URIs, by caption."""
+    addresses = {}
     for caption, picture in pictures.items():
         data = picture if isinstance(picture, bytes) else _read(Path(picture))
         kind = next((kind for start, kind in _KINDS.items() if data.startswith(start)), None)
         if kind is None:
             raise SuppleError(f"picture “{caption}”: is neither PNG nor JPEG")
-        found[caption] = f"data:{kind};base64," + base64.b64encode(data).decode("ascii")
-    return found
+        addresses[caption] = f"data:{kind};base64," + base64.b64encode(data).decode("ascii")
+    return addresses
 
 
 def _read(path: Path) -> bytes:
@@ -175,12 +173,12 @@ def _subtitle(baked: BakedMotion) -> str:
     vertices = f"{len(baked.character.surface.vertices):,} vertices"
     frames = counted(baked.n_frames, "frame")
     return (
-        f"“{baked.motion.name}”, {seconds:.1f} s, {frames} at {baked.rate:g} a second, {vertices}"
+        f"“{baked.motion.name}”, {seconds:.1f} s, {frames} at {baked.rate:g} per second, {vertices}"
     )
 
 
 def _clip_list(head: Mapping[str, Any]) -> str:
-    """Return what a motion is chosen by, nothing where there is one."""
+    """Return the list of motions, empty for a single one."""
     if len(head["clips"]) == 1:
         return ""
     options = "".join(
@@ -194,8 +192,8 @@ def _clip_list(head: Mapping[str, Any]) -> str:
 def _footer(baked: BakedMotion, error: float) -> str:
     part = 100 * error / baked.character.surface.size
     return (
-        f"Made by Supple {supple.__version__}. What is drawn is within {_length(error)} "
-        f"({part:.2f} % of the size) of the simulation; the page is one file and fetches nothing."
+        f"Made by Supple {supple.__version__}. The drawing is within {_length(error)} "
+        f"({part:.2f} % of the size) of the simulation. The page loads nothing else."
     )
 
 
@@ -204,7 +202,7 @@ def _length(metres: float) -> str:
 
 
 def _tables(figures: Mapping[str, Any]) -> str:
-    found = []
+    tables = []
     for caption, headings, rows in grids(dict(figures)):
         head = "".join(f"<th>{html.escape(each)}</th>" for each in headings)
         body = "\n".join(
@@ -212,11 +210,11 @@ def _tables(figures: Mapping[str, Any]) -> str:
             for row in rows
         )
         title = f"<caption>{html.escape(caption)}</caption>" if caption else ""
-        found.append(
+        tables.append(
             f'<div class="scroll"><table>{title}<thead><tr>{head}</tr></thead>'
             f"<tbody>{body}</tbody></table></div>"
         )
-    return "<h2>Figures</h2>\n" + "\n".join(found) if found else ""
+    return "<h2>Figures</h2>\n" + "\n".join(tables) if tables else ""
 
 
 def _pictures(pictures: Mapping[str, str]) -> str:
@@ -231,7 +229,7 @@ def _pictures(pictures: Mapping[str, str]) -> str:
 
 
 def _still(pictures: Mapping[str, str]) -> str:
-    """Return a line that leads to the picture: it is on the page already."""
+    """Return a line that refers to the first picture of the page."""
     if not pictures:
         return ""
-    return f"<p>Below is a picture of it: {html.escape(next(iter(pictures)))}.</p>"
+    return f"<p>There is a picture below: {html.escape(next(iter(pictures)))}.</p>"

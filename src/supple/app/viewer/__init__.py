@@ -1,1 +1,1 @@
-"""`supple view`: a page with a character or a body that lives, to play, pose and pull."""
+"""`supple view`: an interactive page of a simulated character or elastic body."""

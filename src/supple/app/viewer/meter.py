@@ -1,4 +1,4 @@
-"""Meter of costs: of the simulation and of the page, measured while they run."""
+"""Costs of the simulation and of the page, measured while they run."""
 
 from __future__ import annotations
 
@@ -9,27 +9,26 @@ import numpy as np
 
 from supple.arrays import Floats
 
-#: Steps that the chart shows.
-KEPT = 360
+#: Steps in the chart.
+CHART_STEPS = 360
 
 
 @dataclass(frozen=True)
 class Costs:
-    """Averages over some seconds.
+    """Averages over a measurement.
 
     Attributes
     ----------
     seconds
-        Over which they are taken.
+        Duration of the measurement.
     steps, updates
-        Counted per second.
+        Number per second.
     step_ms, skin_ms
-        Time of a step, and of making the skin for an update.
+        Wall-clock time of a step, and of the skin of an update.
     update_ms
-        Processor time of one update of the page, all threads of the server together: what the
-        process used and the simulation did not.
+        Processor time of an update of the page: that of the process without the simulation.
     processor
-        Share of one core that the whole process took.
+        Processor time of the process, as a fraction of one core.
     """
 
     seconds: float
@@ -40,12 +39,12 @@ class Costs:
     update_ms: float
     processor: float
 
-    def line(self) -> str:
-        """Return the figures as a line for people."""
+    def text(self) -> str:
+        """Return the figures as one line."""
         return (
             f"step {_short(self.step_ms)}, skin {self.skin_ms:.2f} ms, "
-            f"page {self.update_ms:.2f} ms an update; "
-            f"{self.steps:.0f} steps and {self.updates:.0f} updates a second, "
+            f"page {self.update_ms:.2f} ms per update; "
+            f"{self.steps:.0f} steps and {self.updates:.0f} updates per second, "
             f"{100 * self.processor:.0f} % of a core"
         )
 
@@ -57,11 +56,11 @@ def _short(milliseconds: float) -> str:
 
 
 class Meter:
-    """Meter that counts steps and updates; `costs` ends a measurement and starts the next."""
+    """Counter of steps and updates; `costs` ends a measurement and starts the next."""
 
     def __init__(self) -> None:
-        self.history = np.zeros(KEPT)
-        """Milliseconds of the last steps, the oldest first from `start` on."""
+        self.history = np.zeros(CHART_STEPS)
+        """Ring buffer of the last steps' times in ms; the oldest is at `start`."""
         self.start = 0
         self.total_steps = 0
         self.total_updates = 0
@@ -72,25 +71,25 @@ class Meter:
         self._steps = self._updates = 0
         self._step_seconds = self._skin_seconds = self._simulation = 0.0
 
-    def stepped(self, seconds: float, processor: float, count: int = 1) -> None:
-        """Count steps that took so many seconds together, and so many of the processor."""
+    def add_steps(self, seconds: float, processor: float, count: int = 1) -> None:
+        """Add steps with their total wall-clock and processor time."""
         self.history[self.start] = 1e3 * seconds / count
-        self.start = (self.start + 1) % KEPT
+        self.start = (self.start + 1) % CHART_STEPS
         self._steps += count
         self.total_steps += count
         self._step_seconds += seconds
         self._simulation += processor
 
-    def skinned(self, seconds: float, processor: float) -> None:
-        """Count an update, whose skin took so many seconds, and so many of the processor."""
+    def add_update(self, seconds: float, processor: float) -> None:
+        """Add an update with the wall-clock and processor time of its skin."""
         self._updates += 1
         self.total_updates += 1
         self._skin_seconds += seconds
         self._simulation += processor
 
     def chart(self) -> tuple[Floats, Floats]:
-        """Return steps back from now, and their milliseconds, (KEPT,) each."""
-        return np.arange(-KEPT + 1.0, 1.0), np.roll(self.history, -self.start)
+        """Return step numbers relative to the last step, and times in ms, (CHART_STEPS,) each."""
+        return np.arange(-CHART_STEPS + 1.0, 1.0), np.roll(self.history, -self.start)
 
     def costs(self) -> Costs:
         """Return the costs since the last call."""

@@ -1,4 +1,4 @@
-"""`supple view`: a file, a scene, a model or a body in, a page out, until Ctrl-C."""
+"""`supple view`: serve the viewer of a file, a scene, a model or a body until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -22,17 +22,16 @@ from supple.app.command_files import is_body
 from supple.app.contact_options import ContactOptions
 from supple.app.progress_bar import console, first_use_message, working
 from supple.app.viewer.session.anatomy_editing import AnatomyEditing
-from supple.app.viewer.session.body_subject import BodySubject
-from supple.app.viewer.session.character_subject import CharacterSubject
-from supple.app.viewer.session.session import Session
-from supple.app.viewer.session.subject import Subject
+from supple.app.viewer.session.body_actor import BodyActor
+from supple.app.viewer.session.character_actor import CharacterActor
+from supple.app.viewer.session.session import Actor, Session
 from supple.engines.engine import FIRST_ENGINE, Engine, engine_named
 from supple.errors import SuppleError
 from supple.playback.bake_model import GivenAnatomy
 from supple.playback.motion_choice import chosen_motion
 from supple.reduction.build_log import BuildLog
 
-#: Seconds between looks at whether it is to end.
+#: Seconds between polls of the clock's thread.
 PATIENCE = 0.5
 
 
@@ -57,58 +56,62 @@ def run_view(
     seconds: float | None = None,
     quiet: bool = False,
 ) -> dict[str, Any]:
-    """Serve the page of a character or an elastic body until it is ended.
+    """Serve the page of a character or an elastic body until it is closed.
 
     Parameters
     ----------
     given
-        A file, a scene or a model; what has no model yet gets one, which is kept.
+        A file, a scene or a model; a model is built and cached if there is none.
     engine
-        Of the character, as for `supple.bake`; bodies and models have the one that suits them.
+        Of the character, as for `supple.bake`; a body or a model determines its engine.
     free
-        Controls that physics moves, of engines that have any.
+        Controls that physics moves, for engines with free controls.
     anatomy
         ``"auto"``, ``"none"`` or a file of regions.
     unit
-        Unit of the character's file, such as "cm"; by default what it says.
+        Unit of the character's file, such as "cm"; by default the one in the file.
     motion, flesh, betas, armature, touch
-        As for `supple bake`; elastic bodies have none.
+        As for `supple bake`; for characters only.
     model
-        A model file to use instead of building one, of a character.
+        Model file of the character, used instead of a new build.
     folder
-        For recordings and anatomy files; by default the current one.
+        For recordings and anatomy files; by default the current folder.
     clay
-        Show a character in clay at first, though it has colours of its own.
+        Start with the colouring "clay" instead of the file's own colours.
     host, port
-        Address to serve at; the next free port if that one is taken.
-    stats, quiet, seconds
-        Print what it costs every few seconds; say nothing but the address; end after so long.
+        Address to serve at; a port in use is replaced by the next free one.
+    stats
+        Print costs every few seconds.
+    quiet
+        Print nothing but the address.
+    seconds
+        End after this time.
 
     Returns
     -------
     dict
-        Steps, updates and what they cost; of a character how many times as stiff it was made.
+        Steps, updates and their costs; for a character its stiffness factor.
     """
     from supple.app.viewer.server import check_viser, free_port
 
     body = is_body(given)
-    own: dict[str, Any] = {"engine": engine, "anatomy": anatomy, "unit": unit, "motion": motion}
-    own |= {"flesh": flesh, "model": model, "free": free, "betas": betas}
-    own |= {"touch": None if touch == ContactOptions() else touch, "armature": armature}
+    options: dict[str, Any] = {"engine": engine, "anatomy": anatomy, "unit": unit, "motion": motion}
+    options |= {"flesh": flesh, "model": model, "free": free, "betas": betas}
+    options |= {"touch": None if touch == ContactOptions() else touch, "armature": armature}
     target = Path.cwd() if folder is None else folder
     if body:
-        _check_body_options(given, **own, folder=folder)
+        _check_body_options(given, **options, folder=folder)
     else:
         _check_free(engine_named(engine, "character"), free)
         _check_folder(target)
     check_viser()
-    free_port(host, port)  # better now than after the build
+    free_port(host, port)  # raises before the build rather than after it
     first_use_message(quiet)
-    from supple.app.viewer.page import Page  # which needs viser
+    from supple.app.viewer.page import Page
 
-    subject: Subject = _body(given, quiet) if body else _character(given, quiet, **own)
+    actor: Actor = _body(given, quiet) if body else _character(given, quiet, **options)
     with working("starting", quiet):
-        page = Page(Session(subject), host=host, port=port, folder=target, clay=clay)
+        page = Page(Session(actor), host=host, port=port, folder=target, clay=clay)
     with page:
         print(page.address, flush=True)
         if not quiet:
@@ -121,26 +124,26 @@ def _check_body_options(given: str, **others: Any) -> None:
     usual = {"engine": FIRST_ENGINE, "flesh": "normal"}
     for name, value in others.items():
         if value != usual.get(name):
-            word = "what it touches" if name == "touch" else f"--{name}"
-            raise SuppleError(f"{given}: is an elastic body; {word} is for characters")
+            option = "contact" if name == "touch" else f"--{name}"
+            raise SuppleError(f"{given}: is an elastic body; {option} is for characters")
 
 
 def _check_folder(folder: Path) -> None:
     if not (folder.is_dir() and os.access(folder, os.W_OK)):
         raise SuppleError(
-            f"{folder}: recordings cannot be saved there; give a folder with --folder"
+            f"{folder}: cannot save recordings there; use --folder with a writable one"
         )
 
 
 def _check_free(row: Engine, free: Sequence[str] | None) -> None:
     if free is not None and "free" not in row.build_options:
-        raise SuppleError(f"--free: {row.name} moves no controls; use --engine rig-space")
+        raise SuppleError(f"--free: {row.name} has no free controls; use --engine rig-space")
 
 
-def _body(given: str, quiet: bool) -> BodySubject:
+def _body(given: str, quiet: bool) -> BodyActor:
     body = prepared_body(given, quiet=quiet)
     with working("starting", quiet):
-        return BodySubject(body)
+        return BodyActor(body)
 
 
 def _character(
@@ -157,7 +160,7 @@ def _character(
     flesh: str = "normal",
     model: Path | None = None,
     touch: ContactOptions | None = None,
-) -> CharacterSubject:
+) -> CharacterActor:
     with working("reading", quiet):
         source = read_character(given, unit, **body_options(motion, betas, armature))
         motion = motion_name(motion)
@@ -165,19 +168,19 @@ def _character(
         chosen = chosen_anatomy(anatomy, source, model)
         row, touch = engine_named(engine, "character"), touch or ContactOptions()
         built = model is None and source.model is None
-        around = touch.stepping(row) if built else {}
+        simulation = touch.stepping(row) if built else {}
     from supple.app.curve_making import free_names
 
     names = free_names(free)
     ready = prepared_model(
         source, model=model, flesh=flesh, engine=engine, free=names, anatomy=chosen, quiet=quiet
     )
-    if not built:  # a file's engine is what it is
+    if not built:  # a model file determines the engine
         row = stepped_by(row, ready.model)
-        engine, around = row.name, touch.stepping(row)
+        engine, simulation = row.name, touch.stepping(row)
     with working("starting", quiet):
         editing = _editing(source, model, chosen, engine=engine, free=names, flesh=flesh)
-        return CharacterSubject(
+        return CharacterActor(
             ready.model,
             motion,
             character=source.character,
@@ -185,49 +188,49 @@ def _character(
             flesh=flesh,
             scaled_loads=ready.scaled_loads,
             anatomy=editing,
-            simulation=around,
+            simulation=simulation,
         )
 
 
 def _editing(
     source: CharacterSource, model: Path | None, anatomy: GivenAnatomy, **options: Any
 ) -> AnatomyEditing:
-    """Return the character's anatomy, and how to build with another."""
+    """Return the character's anatomy, with a function that rebuilds the model."""
 
     def rebuild(entries: Mapping[str, RegionEntry], log: BuildLog) -> Any:
         return prepared_model(source, anatomy=entries, log=log, **options).model
 
-    told = anatomy if isinstance(anatomy, Mapping) else None
-    known = model is not None or source.model is not None  # nobody knows how it was built
+    entries = anatomy if isinstance(anatomy, Mapping) else None
+    from_file = model is not None or source.model is not None  # its options are unknown
     return AnatomyEditing(
         source.character,
-        anatomy_of(source.character, entries=told),
+        anatomy_of(source.character, entries=entries),
         built=anatomy is not None,
-        rebuild=None if known else rebuild,
+        rebuild=None if from_file else rebuild,
     )
 
 
 def _serve(page: Any, stats: bool, seconds: float | None) -> None:
-    waited, told = 0.0, 0.0
+    waited, printed = 0.0, 0.0
     try:
         while not page.clock.wait(PATIENCE):
             waited += PATIENCE
-            if stats and page.costs is not None and waited - told >= 5.0:
-                told = waited
-                console.print(page.costs.line())
+            if stats and page.costs is not None and waited - printed >= 5.0:
+                printed = waited
+                console.print(page.costs.text())
             if seconds is not None and waited >= seconds:
                 return
     except KeyboardInterrupt:
-        return  # that is how it ends
+        return
     raise SuppleError(f"the simulation ended ({page.clock.failure})")
 
 
 def _figures(page: Any) -> dict[str, Any]:
     meter, costs = page.session.meter, page.costs
     figures = {"address": page.address, "steps": meter.total_steps, "updates": meter.total_updates}
-    if isinstance(page.session.subject, CharacterSubject):
-        figures["stiffness"] = round(page.session.subject.factor, 4)
-    if costs is None:  # nobody came
+    if isinstance(page.session.actor, CharacterActor):
+        figures["stiffness"] = round(page.session.actor.factor, 4)
+    if costs is None:  # no page was opened
         return figures
     return figures | {
         "step_ms": round(costs.step_ms, 3),

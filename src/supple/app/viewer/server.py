@@ -1,4 +1,4 @@
-"""Web server of the viewer: for this computer only, unless told otherwise."""
+"""Web server of the viewer; by default for this computer only."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from urllib.parse import urlsplit
 
 from supple.errors import SuppleError
 
-#: Ports after the wanted one that are tried before any will do.
+#: Ports tried after the given one, before any free port is taken.
 NEARBY = 20
-#: Number that a page may set a control to that has no range of its own.
+#: Largest absolute value of a control without a range.
 LARGEST = 1e6
-HERE = frozenset({"localhost", "127.0.0.1", "::1"})
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 def start_server(host: str, port: int, label: str) -> Any:
     """Start a viser server at the first free port from `port` on.
 
-    Web pages of others that the user's browser shows cannot reach it: what does not come from
-    its own address is turned away, and it opens no tunnel to share itself through.
+    Connections from pages of another origin are closed, and the server opens no tunnel to share
+    itself.
     """
     check_viser()
     import viser
 
-    logging.getLogger("websockets").addHandler(logging.NullHandler())  # bad guests are not news
-    found = free_port(host, port)
-    with contextlib.redirect_stdout(io.StringIO()):  # the address is said once, by us
-        server = viser.ViserServer(host=host, port=found, label=label, verbose=False)
+    logging.getLogger("websockets").addHandler(logging.NullHandler())  # hide errors of bad clients
+    port = free_port(host, port)
+    with contextlib.redirect_stdout(io.StringIO()):  # the command prints the address
+        server = viser.ViserServer(host=host, port=port, label=label, verbose=False)
     _guard(server, host)
     server.gui.configure_theme(show_logo=False, show_share_button=False, control_width="medium")
     server.scene.set_up_direction("+y")
@@ -41,7 +41,7 @@ def start_server(host: str, port: int, label: str) -> Any:
 
 
 def check_viser() -> None:
-    """Raise an error that says what to install where viser is missing."""
+    """Raise an error with the install command if viser is missing."""
     try:
         import viser  # noqa: F401
     except ImportError as error:
@@ -49,7 +49,7 @@ def check_viser() -> None:
 
 
 def stop_server(server: Any) -> None:
-    """End the server, without its farewell on standard output."""
+    """Stop the server without its message on standard output."""
     with contextlib.redirect_stdout(io.StringIO()):
         server.stop()
 
@@ -64,15 +64,15 @@ def address(server: Any) -> str:
 
 
 def free_port(host: str, port: int) -> int:
-    """Return the port, one of the next, or any that is free.
+    """Return the port if it is free, else the next free one, else any.
 
     Raises
     ------
     SuppleError
-        If the computer has no such address, or there is no such port.
+        If the address does not belong to this computer, or the port is out of range.
     """
     if not 0 <= port <= 65535:
-        raise SuppleError(f"--port {port}; ports go from 0 to 65535")
+        raise SuppleError(f"--port {port}: use a number from 0 to 65535")
     last = "no port is free"
     nearby = range(port, min(port + NEARBY, 65535) + 1) if port else ()
     for candidate in (*nearby, 0):
@@ -81,7 +81,7 @@ def free_port(host: str, port: int) -> int:
                 host, candidate, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
             )[0]
             with socket.socket(family, kind, protocol) as trial:
-                if os.name == "posix":  # as the server will do: a port just left is free
+                if os.name == "posix":  # as the server does: a port just closed is free
                     trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 trial.bind(place)
                 return int(trial.getsockname()[1])
@@ -93,13 +93,13 @@ def free_port(host: str, port: int) -> int:
 
 
 def _guard(server: Any, host: str) -> None:
-    """Turn away pages of other sites, files, wishes to be shared, and values no control has."""
+    """Refuse pages of other sites, uploads, requests to share, and invalid values of controls."""
     try:
-        from viser import _messages as asked
+        from viser import _messages as messages
 
         inner = server._websock_server
-        files = (asked.FileTransferStartUpload, asked.FileTransferPart)
-        for kind in (asked.ShareUrlRequest, asked.ShareUrlDisconnect, *files):
+        files = (messages.FileTransferStartUpload, messages.FileTransferPart)
+        for kind in (messages.ShareUrlRequest, messages.ShareUrlDisconnect, *files):
             inner.unregister_handler(kind)
         _check_values(inner, server.gui)
         connections = inner._live_connections
@@ -110,32 +110,32 @@ def _guard(server: Any, host: str) -> None:
         ) from None
     local = _is_loopback(host)
 
-    async def check(guest: Any) -> None:
-        connection = connections.get(guest.client_id)
+    async def check_origin(client: Any) -> None:
+        connection = connections.get(client.client_id)
         headers = {} if connection is None else connection.request.headers
-        if not _welcome(headers.get("Origin"), headers.get("Host"), local):
+        if not _is_allowed(headers.get("Origin"), headers.get("Host"), local):
             await connection.close(1008, "not from this page")
 
-    async def refuse_files(guest: Any) -> None:
-        for kind in files:  # any control would take one, and keep it in memory
-            guest.unregister_handler(kind)
+    async def refuse_files(client: Any) -> None:
+        for kind in files:  # viser would keep an upload to any control in memory
+            client.unregister_handler(kind)
 
     @server.on_client_connect
-    async def check_own(client: Any) -> None:
+    async def check_client_values(client: Any) -> None:
         _check_values(client._websock_connection, client.gui)
 
-    inner._client_connect_cb.insert(0, check)
-    inner._client_connect_cb.append(refuse_files)  # when the guest has its own controls
-    inner.disconnect_all_clients()  # who came before there was a guard; our own pages come again
+    inner._client_connect_cb.insert(0, check_origin)
+    inner._client_connect_cb.append(refuse_files)  # after the client's handlers are set
+    inner.disconnect_all_clients()  # clients from before the guard; pages reconnect
 
 
 def _check_values(connection: Any, gui: Any) -> None:
-    """Let a page set controls to values of their kind, and nothing else of them."""
+    """Accept only valid values of controls from pages, and no other properties."""
     from viser._messages import GuiUpdateMessage
 
     async def update(client_id: int, message: Any) -> None:
         control = gui._gui_input_handle_from_uuid.get(message.uuid)
-        value = None if control is None else _fitted(control._impl, message.updates)
+        value = None if control is None else _valid_value(control._impl, message.updates)
         if value is not None:
             message.updates = {"value": value}
             await gui._handle_gui_updates(client_id, message)
@@ -144,15 +144,15 @@ def _check_values(connection: Any, gui: Any) -> None:
     connection.register_handler(GuiUpdateMessage, update)
 
 
-def _fitted(control: Any, updates: Any) -> Any:
-    """Return the new value of a control, within its range; None for what is none of its kind."""
+def _valid_value(control: Any, updates: Any) -> Any:
+    """Return the new value of a control, clamped to its range; None for an invalid one."""
     if not isinstance(updates, dict) or updates.keys() != {"value"}:
         return None
     old, new, props = control.value, updates["value"], control.props
     if isinstance(old, tuple):
         fits = isinstance(new, list | tuple) and len(new) == len(old)
-        found = [_in_range(each, props) for each in new] if fits else [None]
-        return None if None in found else found
+        numbers = [_in_range(each, props) for each in new] if fits else [None]
+        return None if None in numbers else numbers
     if isinstance(old, bool):
         return new if isinstance(new, bool) else None
     if isinstance(old, int | float):
@@ -162,7 +162,7 @@ def _fitted(control: Any, updates: Any) -> Any:
 
 
 def _in_range(value: Any, props: Any) -> float | None:
-    """Return a number between those that a control goes from and to; None for what is none."""
+    """Return a number clamped to a control's range; None for a value that is not a number."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if not number or math.isnan(value):
         return None
@@ -173,7 +173,7 @@ def _in_range(value: Any, props: Any) -> float | None:
 
 
 def _is_loopback(host: str) -> bool:
-    if host in HERE:
+    if host in LOOPBACK:
         return True
     try:
         return ipaddress.ip_address(host).is_loopback
@@ -181,16 +181,16 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-def _welcome(origin: str | None, host: str | None, local: bool) -> bool:
-    """Return whether a page of that origin may talk to the server that it knows as `host`."""
-    if origin is None:  # no browser: a script on this computer
+def _is_allowed(origin: str | None, host: str | None, local: bool) -> bool:
+    """Return whether a page of this origin may connect to the server at `host`."""
+    if origin is None:  # not a browser but a script
         return True
     try:
-        came, asked = urlsplit(origin), urlsplit(f"//{host or ''}")
-        if local:  # whatever name it goes by, ours is one of these
-            known = _is_loopback(came.hostname or "") and _is_loopback(asked.hostname or "")
-            # Another port is another page, of whatever else runs on this computer.
-            return known and came.port == asked.port
-        return came.netloc == asked.netloc
+        page, server = urlsplit(origin), urlsplit(f"//{host or ''}")
+        if local:
+            names = (page.hostname or "", server.hostname or "")
+            # Another port belongs to another program on this computer.
+            return all(map(_is_loopback, names)) and page.port == server.port
+        return page.netloc == server.netloc
     except ValueError:
         return False

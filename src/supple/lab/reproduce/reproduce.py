@@ -159,7 +159,7 @@ def run_reproduce(
     quiet
         Show neither progress nor tables.
     """
-    from supple.app.report.html_tables import PAGE, print_item, write_page
+    from supple.app.report.figure_tables import PAGE, print_item, write_page
 
     names = chosen_items(what)
     _check_folder(output)

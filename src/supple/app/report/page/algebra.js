@@ -1,4 +1,4 @@
-// Vectors of three and matrices of four by four (columns first), as far as a camera needs them.
+// 3-vectors and 4x4 matrices in column-major order.
 const sub = (a, b) => [a[0] - b[0], a[1] - b[1], a[2] - b[2]];
 const add = (a, b) => [a[0] + b[0], a[1] + b[1], a[2] + b[2]];
 const scaled = (a, s) => [a[0] * s, a[1] * s, a[2] * s];
@@ -52,7 +52,7 @@ function orthographic(half, near, far) {
   ]);
 }
 
-// A root: a quaternion x y z w and a place, as a matrix.
+// Matrix of a root: quaternion x y z w and translation.
 function rigid(root) {
   const [x, y, z, w] = root;
   return new Float32Array([
@@ -63,7 +63,7 @@ function rigid(root) {
   ]);
 }
 
-function moved(m, p, i = 0) {
+function transformed(m, p, i = 0) {
   const x = p[i], y = p[i + 1], z = p[i + 2];
   return [
     m[0] * x + m[4] * y + m[8] * z + m[12],

@@ -1,4 +1,4 @@
-// A camera that goes around what it looks at, led by mouse, fingers or wheel.
+// Orbit camera, controlled by mouse, touch and wheel.
 const FIELD = 0.5;
 
 class OrbitCamera {
@@ -6,15 +6,15 @@ class OrbitCamera {
     this.head = head;
     this.changed = changed;
     this.home();
-    const held = new Map();
+    const pointers = new Map();
     const start = (event) => {
       canvas.setPointerCapture(event.pointerId);
-      held.set(event.pointerId, [event.clientX, event.clientY]);
-      if (held.size === 1) this.wandered = 0;
+      pointers.set(event.pointerId, [event.clientX, event.clientY]);
+      if (pointers.size === 1) this.wandered = 0;
     };
     const end = (event) => {
-      held.delete(event.pointerId);
-      if (event.type === "pointerup" && held.size === 0 && this.wandered < 5 && this.tapped)
+      pointers.delete(event.pointerId);
+      if (event.type === "pointerup" && pointers.size === 0 && this.wandered < 5 && this.tapped)
         this.tapped(event);
     };
     canvas.addEventListener("pointerdown", start);
@@ -23,17 +23,17 @@ class OrbitCamera {
     canvas.addEventListener("contextmenu", (event) => event.preventDefault());
     canvas.addEventListener("dblclick", () => { this.home(); changed(); });
     canvas.addEventListener("pointermove", (event) => {
-      if (!held.has(event.pointerId)) return;
-      const before = [...held.values()].map((place) => [...place]);
-      const own = held.get(event.pointerId);
-      const by = [event.clientX - own[0], event.clientY - own[1]];
+      if (!pointers.has(event.pointerId)) return;
+      const before = [...pointers.values()].map((place) => [...place]);
+      const last = pointers.get(event.pointerId);
+      const by = [event.clientX - last[0], event.clientY - last[1]];
       this.wandered += Math.abs(by[0]) + Math.abs(by[1]);
-      own[0] = event.clientX;
-      own[1] = event.clientY;
-      if (held.size === 1) {
+      last[0] = event.clientX;
+      last[1] = event.clientY;
+      if (pointers.size === 1) {
         if (event.buttons & 6 || event.shiftKey) this.pan(by, canvas);
         else this.turn(by, canvas);
-      } else if (held.size === 2) this.pinch(before, [...held.values()], canvas);
+      } else if (pointers.size === 2) this.pinch(before, [...pointers.values()], canvas);
       changed();
     });
     canvas.addEventListener("wheel", (event) => {
@@ -51,7 +51,7 @@ class OrbitCamera {
     this.frame(this.head);
   }
 
-  // Look at the whole of a motion, from where and as near as before.
+  // Frame a motion, keeping direction and zoom.
   frame(head) {
     this.head = head;
     const [low, high] = head.bounds;
@@ -90,12 +90,12 @@ class OrbitCamera {
     return { right, up: cross(back, right), back };
   }
 
-  // For a part of the canvas of this aspect, looking at what stands at this place.
-  view(stands, aspect) {
+  // View for a viewport of this aspect, with the root at a point on the ground.
+  view(standing, aspect) {
     const tall = this.half[1], wide = 0.8 * this.half[0];
     const fit = 1.08 * Math.max(tall, wide / aspect) / Math.tan(FIELD / 2);
     this.distance = (fit + 0.35 * this.half[0]) * this.nearer;
-    const target = add(add(this.centre, stands), this.shift);
+    const target = add(add(this.centre, standing), this.shift);
     const eye = add(target, scaled(this.axes().back, this.distance));
     const far = this.distance + 6 * this.head.size;
     const lens = perspective(FIELD, aspect, Math.max(0.02 * this.distance, far / 2000), far);

@@ -1,6 +1,6 @@
-// One vertex over time: where the rig has it and where the flesh is, along the way it swings.
-// A rig that moves so many times as far as the flesh beside it drowns it: then only that is drawn.
-const DROWNED = 8;
+// Chart of one vertex over time: rig and flesh along the main direction of the flesh's offset.
+// If the rig moves this many times as far as the flesh, the chart shows their difference.
+const RELATIVE = 8;
 
 class Chart {
   constructor(canvas, motion, seek) {
@@ -21,38 +21,38 @@ class Chart {
 
   choose(vertex) {
     this.vertex = vertex;
-    const [rig, soft] = this.motion.wayOf(vertex);
+    const [rig, soft] = this.motion.pathOf(vertex);
     const frames = this.motion.head.frames;
-    let way = [0.36, 0.48, 0.8];
-    const own = [];
+    let axis = [0.36, 0.48, 0.8];
+    const offsets = [];
     for (let f = 0; f < frames; f++) {
-      const back = this.turn(f, -1);
-      own.push(back(sub(soft.subarray(3 * f, 3 * f + 3), rig.subarray(3 * f, 3 * f + 3))));
+      const back = this.rotation(f, -1);
+      offsets.push(back(sub(soft.subarray(3 * f, 3 * f + 3), rig.subarray(3 * f, 3 * f + 3))));
     }
     for (let round = 0; round < 40; round++) { // the offsets' first principal direction
       let next = [0, 0, 0];
-      for (const offset of own) next = add(next, scaled(offset, dot(offset, way)));
+      for (const offset of offsets) next = add(next, scaled(offset, dot(offset, axis)));
       if (Math.hypot(...next) < 1e-20) break;
-      way = unit(next);
+      axis = unit(next);
     }
-    const biggest = way.reduce((a, b) => (Math.abs(b) > Math.abs(a) ? b : a));
-    if (biggest < 0) way = scaled(way, -1);
+    const biggest = axis.reduce((a, b) => (Math.abs(b) > Math.abs(a) ? b : a));
+    if (biggest < 0) axis = scaled(axis, -1);
     const mean = [0, 0, 0];
     for (let f = 0; f < frames; f++)
       for (let c = 0; c < 3; c++) mean[c] += rig[3 * f + c] / frames;
     this.lines = [rig, soft].map((points) => Array.from({ length: frames }, (_, f) =>
-      100 * dot(sub(points.subarray(3 * f, 3 * f + 3), mean), this.turn(f, 1)(way))));
+      100 * dot(sub(points.subarray(3 * f, 3 * f + 3), mean), this.rotation(f, 1)(axis))));
     const span = (line) => line.reduce((a, b) => Math.max(a, b), -Infinity)
       - line.reduce((a, b) => Math.min(a, b), Infinity);
     const swing = this.lines[1].map((v, f) => v - this.lines[0][f]);
-    this.beside = span(this.lines[0]) > DROWNED * span(swing);
+    this.beside = span(this.lines[0]) > RELATIVE * span(swing);
     if (this.beside) this.lines = [swing.map(() => 0), swing];
   }
 
-  // What turns vectors with the root of a frame, or back.
-  turn(frame, sense) {
+  // Function that rotates vectors with the root of a frame, or back.
+  rotation(frame, sense) {
     const m = rigid(this.motion.placeOf(frame));
-    if (sense > 0) return (v) => sub(moved(m, v), [m[12], m[13], m[14]]);
+    if (sense > 0) return (v) => sub(transformed(m, v), [m[12], m[13], m[14]]);
     return (v) => [0, 1, 2].map((c) => m[4 * c] * v[0] + m[4 * c + 1] * v[1] + m[4 * c + 2] * v[2]);
   }
 

@@ -1,5 +1,5 @@
-// What a body looks like: draw vertices (a vertex once for every way its corners look), materials
-// and their textures. Without colours of its own there is one group, of clay.
+// Appearance of a body: draw vertices (one for each look of a vertex), materials and textures.
+// A body without an appearance is one group in clay.
 const WRAPS = { repeat: "REPEAT", clamp: "CLAMP_TO_EDGE", mirror: "MIRRORED_REPEAT" };
 const PLAIN = { colour: [1, 1, 1, 1], picture: -1, alpha: "opaque", cutoff: 0.5 };
 
@@ -11,7 +11,7 @@ async function loadedPictures(addresses) {
       await image.decode();
       return image;
     } catch {
-      return null; // its material's colour is shown
+      return null; // the material's colour is used
     }
   }));
 }
@@ -20,7 +20,7 @@ class Colours {
   constructor(motion, pictures) {
     const { appearance } = motion.head, { looks, n, triangles } = motion;
     Object.assign(this, { pictures, own: Boolean(appearance), n });
-    this.sources = null; // the vertex of each draw vertex, null where they are the same
+    this.sources = null; // vertex of each draw vertex, null if they are the same
     this.first = null;
     this.materials = appearance ? appearance.materials : [PLAIN];
     if (!appearance) {
@@ -43,7 +43,7 @@ class Colours {
     this.group(triangles, looks);
   }
 
-  // Of draw vertices, c numbers for each, from steps stored one coordinate after the other.
+  // Values of draw vertices from differences, stored one coordinate after the other.
   unpacked(steps, width, value) {
     const out = new Float32Array(width * this.n);
     for (let c = 0; c < width; c++)
@@ -60,7 +60,7 @@ class Colours {
     return this.unpacked(steps, 4, (whole) => (whole / 255) ** 2);
   }
 
-  // Triangles sorted by material; those that are looked through come last.
+  // Sort triangles by material, transparent ones last.
   group(triangles, looks) {
     const count = triangles.length / 3, of = new Int32Array(count), sizes = [];
     for (let t = 0, last = 0; t < count; t++) {
@@ -84,7 +84,7 @@ class Colours {
         this.indices[next[of[t]]++] = this.first[triangles[3 * t + c]] + looks.corners[3 * t + c];
   }
 
-  // Values of vertices, `width` for each, as draw vertices have them.
+  // Copy values of vertices, `width` each, to draw vertices.
   spread(values, width, out) {
     if (!this.sources) return values;
     const { sources } = this;
@@ -103,7 +103,7 @@ class Colours {
     return this.sources ? new Float32Array(width * this.n) : null;
   }
 
-  // A texture for each material; a white one where there is none.
+  // Upload a texture for each material, a white one if it has none.
   upload(gl) {
     const white = this.texture(gl, null, PLAIN);
     for (const group of this.groups) {

@@ -1,4 +1,4 @@
-// The page: a player around the stage.
+// Player: controls, chart and renderer.
 const find = (id) => document.getElementById(id);
 
 function isDark() {
@@ -11,9 +11,9 @@ class Page {
     this.motion = motion;
     this.colours = colours;
     const { head } = motion;
-    const canvas = (this.canvas = find("stage"));
-    this.stage = new Stage(canvas, motion, colours);
-    this.camera = new OrbitCamera(canvas, head, () => this.ask());
+    const canvas = (this.canvas = find("scene"));
+    this.renderer = new Renderer(canvas, motion, colours);
+    this.camera = new OrbitCamera(canvas, head, () => this.requestDraw());
     this.camera.tapped = (event) => this.pick(event);
     this.chart = new Chart(find("chart"), motion, (time) => this.seek(time));
     this.time = 0;
@@ -23,10 +23,10 @@ class Page {
     this.clay = head.clay || !colours.own;
     this.playing = !matchMedia("(prefers-reduced-motion: reduce)").matches;
     this.connect();
-    this.tellVertex();
+    this.showVertex();
     document.body.classList.replace("trying", "live");
     this.show();
-    this.ask();
+    this.requestDraw();
   }
 
   connect() {
@@ -40,28 +40,28 @@ class Page {
     find("wire").addEventListener("click", () => { this.wire = !this.wire; this.show(); });
     find("clay").hidden = !this.colours.own;
     find("clay").addEventListener("click", () => { this.clay = !this.clay; this.show(); });
-    find("home").addEventListener("click", () => { this.camera.home(); this.ask(); });
+    find("home").addEventListener("click", () => { this.camera.home(); this.requestDraw(); });
     find("theme").addEventListener("click", () => {
       document.documentElement.dataset.theme = isDark() ? "light" : "dark";
       this.show();
     });
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.show());
-    addEventListener("resize", () => this.ask());
+    addEventListener("resize", () => this.requestDraw());
     addEventListener("keydown", (event) => this.key(event));
     this.canvas.addEventListener("webglcontextlost", (event) => {
       event.preventDefault();
-      cannot("the graphics card was taken away; load the page again");
+      fail("the browser lost the graphics context; load the page again");
     });
   }
 
   key(event) {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const held = event.target.tagName;
-    if (held === "SELECT" || (held === "BUTTON" && event.key === " ")) return;
+    const focused = event.target.tagName;
+    if (focused === "SELECT" || (focused === "BUTTON" && event.key === " ")) return;
     const one = 1 / this.motion.head.rate;
     if (event.key === " ") this.toggle();
-    else if (event.key === "ArrowRight" && held !== "INPUT") this.seek(this.time + one);
-    else if (event.key === "ArrowLeft" && held !== "INPUT") this.seek(this.time - one);
+    else if (event.key === "ArrowRight" && focused !== "INPUT") this.seek(this.time + one);
+    else if (event.key === "ArrowLeft" && focused !== "INPUT") this.seek(this.time - one);
     else return;
     event.preventDefault();
   }
@@ -72,9 +72,9 @@ class Page {
     this.camera.frame(head);
     this.chart.choose(head.vertex);
     this.time = 0;
-    find("told").textContent = head.told;
+    find("subtitle").textContent = head.subtitle;
     find("far").textContent = `≥ ${head.far}`;
-    this.tellVertex();
+    this.showVertex();
     this.show();
   }
 
@@ -90,7 +90,7 @@ class Page {
     this.show();
   }
 
-  // Buttons say what is so.
+  // Update the buttons and redraw.
   show() {
     for (const button of document.querySelectorAll("[data-mode]"))
       button.setAttribute("aria-pressed", String(button.dataset.mode === this.mode));
@@ -100,17 +100,17 @@ class Page {
     find("play").dataset.playing = this.playing;
     find("legend").hidden = this.mode !== "difference";
     find("halves").hidden = this.mode !== "both";
-    this.ask();
+    this.requestDraw();
   }
 
-  ask() {
-    if (this.asked) return;
-    this.asked = true;
+  requestDraw() {
+    if (this.requested) return;
+    this.requested = true;
     requestAnimationFrame((now) => {
-      this.asked = false;
+      this.requested = false;
       this.step(now);
       this.draw();
-      if (this.playing) this.ask();
+      if (this.playing) this.requestDraw();
       else this.last = undefined;
     });
   }
@@ -125,7 +125,7 @@ class Page {
   }
 
   draw() {
-    const { canvas, motion, stage } = this;
+    const { canvas, motion, renderer } = this;
     const ratio = Math.min(window.devicePixelRatio || 1, 2);
     const wide = Math.round(canvas.clientWidth * ratio);
     const tall = Math.round(canvas.clientHeight * ratio);
@@ -137,19 +137,19 @@ class Page {
     motion.moveTo(this.time);
     const both = this.mode === "both";
     const names = both ? ["rig", "soft"] : [this.mode === "rig" ? "rig" : "soft"];
-    stage.refresh(names);
-    stage.clear();
+    renderer.refresh(names);
+    renderer.clear();
     const root = motion.rootAt(this.time);
-    const stands = [root[4], 0, root[6]], model = rigid(root);
+    const standing = [root[4], 0, root[6]], model = rigid(root);
     this.views = names.map((name, k) => {
       const box = both ? [Math.round((k * wide) / 2), 0, Math.round(wide / 2), tall]
         : [0, 0, wide, tall];
-      const middle = [stands[0], motion.head.ground, stands[2]];
+      const middle = [standing[0], motion.head.ground, standing[2]];
       const look = { dark: isDark(), wire: this.wire, heat: this.mode === "difference",
         own: !this.clay,
         colour: name === "rig" ? [0.7, 0.72, 0.76] : motion.head.colour };
-      const view = { ...this.camera.view(stands, box[2] / box[3]), box, middle, model, look, name };
-      stage.draw(name, view);
+      const view = { ...this.camera.view(standing, box[2] / box[3]), box, middle, model, look, name };
+      renderer.draw(name, view);
       return view;
     });
     find("scrub").value = motion.duration ? (1000 * this.time) / motion.duration : 0;
@@ -158,9 +158,9 @@ class Page {
     this.placeDot(ratio);
   }
 
-  // Where a point of a body is on the canvas, in CSS pixels from its upper left; and its depth.
+  // Position of a point on the canvas, in CSS pixels from the upper left, and its depth.
   onCanvas(view, point, at, ratio) {
-    const [x, y, , w] = moved(times(view.camera, view.model), point, at);
+    const [x, y, , w] = transformed(times(view.camera, view.model), point, at);
     const [left, bottom, wide, tall] = view.box;
     return [(left + (0.5 + x / w / 2) * wide) / ratio,
       (this.canvas.height - bottom - (0.5 + y / w / 2) * tall) / ratio, w];
@@ -173,38 +173,38 @@ class Page {
     find("dot").style.transform = `translate(${x.toFixed(1)}px, ${y.toFixed(1)}px)`;
   }
 
-  // The vertex under a tap gets the chart.
+  // Choose the vertex under a tap for the chart.
   pick(event) {
     const ratio = Math.min(window.devicePixelRatio || 1, 2);
     const box = this.canvas.getBoundingClientRect();
     const x = event.clientX - box.left, y = event.clientY - box.top;
     const view = this.views.find(({ box: b }) => x * ratio < b[0] + b[2]) || this.views[0];
-    const points = this.motion[view.name], { normals } = this.stage.bodies[view.name];
+    const points = this.motion[view.name], { normals } = this.renderer.bodies[view.name];
     const back = view.model;
     let best = -1, nearest = Infinity;
     for (let i = 0; i < points.length; i += 3) {
       const [px, py, depth] = this.onCanvas(view, points, i, ratio);
       const off = Math.hypot(px - x, py - y);
       if (off > 12) continue;
-      const world = moved(back, points, i);
-      const normal = sub(moved(back, normals, i), [back[12], back[13], back[14]]);
+      const world = transformed(back, points, i);
+      const normal = sub(transformed(back, normals, i), [back[12], back[13], back[14]]);
       if (dot(normal, sub(view.eye, world)) <= 0) continue;
       const far = depth + (0.004 * off * this.motion.head.size);
       if (far < nearest) [best, nearest] = [i / 3, far];
     }
     if (best < 0) return;
     this.chart.choose(best);
-    this.tellVertex();
-    this.ask();
+    this.showVertex();
+    this.requestDraw();
   }
 
-  tellVertex() {
+  showVertex() {
     find("vertex").textContent = this.chart.vertex.toLocaleString("en");
-    find("beside").textContent = this.chart.beside ? ", beside the rig" : "";
+    find("beside").textContent = this.chart.beside ? ", relative to the rig" : "";
   }
 }
 
-function cannot(why) {
+function fail(why) {
   document.body.classList.remove("live", "trying");
   find("why").textContent = why;
 }
@@ -217,6 +217,6 @@ function cannot(why) {
     const pictures = await loadedPictures(JSON.parse(find("textures").textContent));
     window.supplePage = new Page(motion, new Colours(motion, pictures));
   } catch (error) {
-    cannot(error.message);
+    fail(error.message);
   }
 })();

@@ -1,4 +1,4 @@
-// The motion: shapes times weights for the rig, and for what the flesh adds to it.
+// Baked motion: shapes times weights for the rig and for the flesh's offsets.
 function fromBase64(text) {
   const binary = atob(text.trim());
   const bytes = new Uint8Array(binary.length);
@@ -11,7 +11,7 @@ async function inflated(bytes) {
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
-// Planes of bytes, lowest first, to whole numbers of either sign.
+// Decode zigzag integers from planes of bytes, lowest first.
 function unpacked(bytes, at, count, planes) {
   const out = new Int32Array(count);
   for (let p = planes - 1; p >= 0; p--) {
@@ -22,28 +22,28 @@ function unpacked(bytes, at, count, planes) {
   return out;
 }
 
-// For every vertex the last of its neighbours that comes before it: its numbers tell beyond those.
+// Largest smaller neighbour of every vertex; numbers are stored as differences to it.
 function neighboursBefore(triangles, n) {
-  const found = new Int32Array(n).fill(-1);
-  const see = (a, b) => { if (b < a && b > found[a]) found[a] = b; };
+  const before = new Int32Array(n).fill(-1);
+  const see = (a, b) => { if (b < a && b > before[a]) before[a] = b; };
   for (let t = 0; t < triangles.length; t += 3) {
     const a = triangles[t], b = triangles[t + 1], c = triangles[t + 2];
     see(a, b); see(b, a); see(b, c); see(c, b); see(c, a); see(a, c);
   }
-  for (let i = 0; i < n; i++) if (found[i] < 0) found[i] = i - 1;
-  return found;
+  for (let i = 0; i < n; i++) if (before[i] < 0) before[i] = i - 1;
+  return before;
 }
 
-// Metres, x y z of a vertex together, one array for each shape.
+// Shapes in m, one array of x y z each.
 function shapesFrom(numbers, before, count, n, step) {
   const shapes = [];
   const whole = new Int32Array(n);
   for (let k = 0; k < count; k++) {
     const shape = new Float32Array(3 * n);
     for (let c = 0; c < 3; c++) {
-      const own = numbers.subarray((3 * k + c) * n, (3 * k + c + 1) * n);
+      const part = numbers.subarray((3 * k + c) * n, (3 * k + c + 1) * n);
       for (let i = 0; i < n; i++) {
-        whole[i] = own[i] + (i ? whole[before[i]] : 0);
+        whole[i] = part[i] + (i ? whole[before[i]] : 0);
         shape[3 * i + c] = whole[i] * step;
       }
     }
@@ -93,13 +93,13 @@ class BakedMotion {
     this.now = new Float32Array(this.count);
   }
 
-  // Play another of the motions: what differs between them goes before what they share.
+  // Choose a motion; its values override the shared ones.
   choose(clip) {
     this.head = { ...this.whole, ...this.whole.clips[clip] };
     this.reached = undefined;
   }
 
-  // Rotation and place of the root at a frame.
+  // Quaternion and translation of the root at a frame.
   placeOf(frame) {
     const at = 7 * (this.head.first + frame);
     return this.places.subarray(at, at + 7);
@@ -109,7 +109,7 @@ class BakedMotion {
     return (this.head.frames - 1) / this.head.rate;
   }
 
-  // Frames on both sides of a time, and how far it is from the first to the second.
+  // Frames before and after a time, and the fraction between them.
   around(time) {
     const last = this.head.frames - 1;
     const place = Math.min(Math.max(time * this.head.rate, 0), last);
@@ -126,7 +126,7 @@ class BakedMotion {
     return root;
   }
 
-  // Fill rig, soft and amount (metres of flesh beside the rig), without the root.
+  // Fill rig, soft and amount (distance of flesh from rig in m), in root space.
   moveTo(time) {
     if (time === this.reached) return;
     this.reached = time;
@@ -144,7 +144,7 @@ class BakedMotion {
     for (let i = 0; i < 3 * n; i++) soft[i] += rig[i];
   }
 
-  // Four shapes at a time: what is summed is then read and written a quarter as often.
+  // Add four shapes at a time, to save memory traffic.
   summed(shapes, first, out) {
     const none = shapes.length % 4 ? new Float32Array(out.length) : null;
     const shape = (k) => shapes[k] || none, weight = (k) => (shapes[k] ? this.now[first + k] : 0);
@@ -155,8 +155,8 @@ class BakedMotion {
     }
   }
 
-  // The way of one vertex in the world at all frames: [rig, soft], x y z of a frame together.
-  wayOf(vertex) {
+  // Path of one vertex in the world: [rig, soft], x y z per frame.
+  pathOf(vertex) {
     const both = [0, 1].map(() => new Float32Array(3 * this.head.frames));
     for (let f = 0; f < this.head.frames; f++) {
       const place = [0, 0, 0];
@@ -167,7 +167,7 @@ class BakedMotion {
           const weight = this.weights[k++];
           for (let c = 0; c < 3; c++) place[c] += weight * shape[3 * vertex + c];
         }
-        both[group].set(moved(root, place).slice(0, 3), 3 * f);
+        both[group].set(transformed(root, place).slice(0, 3), 3 * f);
       });
     }
     return both;

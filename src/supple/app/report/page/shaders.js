@@ -1,18 +1,18 @@
-// How surfaces and the ground take light.
+// Shaders of bodies and of the ground.
 const SHADOW_LOOKUP = `
   uniform highp sampler2DShadow u_shadow;
   uniform mat4 u_light;
   float lightAt(vec3 p, float radius) {
     vec3 s = (u_light * vec4(p, 1.0)).xyz * 0.5 + 0.5;
     if (any(lessThan(s, vec3(0.0))) || any(greaterThan(s, vec3(1.0)))) return 1.0;
-    float turn = 6.2832 * fract(52.98 * fract(dot(gl_FragCoord.xy, vec2(0.0671, 0.00584))));
-    float found = 0.0;
+    float start = 6.2832 * fract(52.98 * fract(dot(gl_FragCoord.xy, vec2(0.0671, 0.00584))));
+    float lit = 0.0;
     for (int i = 0; i < 12; i++) {
-      float a = turn + 2.39996 * float(i);
+      float a = start + 2.39996 * float(i);
       vec2 o = radius * sqrt((float(i) + 0.5) / 12.0) * vec2(cos(a), sin(a));
-      found += texture(u_shadow, vec3(s.xy + o, s.z));
+      lit += texture(u_shadow, vec3(s.xy + o, s.z));
     }
-    return found / 12.0;
+    return lit / 12.0;
   }`;
 
 const BODY_VERTEX = `#version 300 es
@@ -44,7 +44,7 @@ const BODY_FRAGMENT = `#version 300 es
   in vec4 v_tint;
   uniform vec3 u_eye, u_key, u_colour;
   uniform float u_size, u_ground, u_full, u_heat;
-  // How much of the colours is its own rather than clay's; which opacities are drawn.
+  // Mix of appearance and clay; range of opacities that are drawn; transparency.
   uniform float u_own, u_least, u_most, u_through;
   uniform vec4 u_factor;
   uniform sampler2D u_picture;
@@ -65,7 +65,7 @@ const BODY_FRAGMENT = `#version 300 es
     base = mix(base, pow(heat(v_amount / u_full), vec3(2.2)), u_heat);
     float reach = lightAt(v_place + 0.006 * u_size * n, 0.003);
     float wrap = clamp((dot(n, u_key) + 0.18) / 1.18, 0.0, 1.0);
-    // Light that comes through flesh reddens the edge of its shadow.
+    // Subsurface scattering reddens the edge of a shadow.
     vec3 key = vec3(wrap) + (1.0 - u_heat) * (1.0 - u_own) * vec3(0.10, 0.02, 0.0) * wrap * (1.0 - wrap) * 2.0;
     key *= reach * vec3(1.0, 0.95, 0.88);
     float up = 0.5 + 0.5 * n.y;
@@ -94,7 +94,7 @@ const GROUND_VERTEX = `#version 300 es
     gl_Position = u_camera * vec4(v_place, 1.0);
   }`;
 
-// Only what darkens or lights the page behind: the canvas is see-through.
+// Darkens or lightens the page behind the transparent canvas.
 const GROUND_FRAGMENT = `#version 300 es
   precision highp float;
   in vec3 v_place;

@@ -1,12 +1,13 @@
-"""Panels of free parameters: their curves under the character, and sliders of their springs."""
+"""Panels of free parameters: a window of their curves, and sliders of their springs."""
 
 from __future__ import annotations
 
 import itertools
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
+from functools import partial
 from html import escape
 from typing import Any
 
@@ -14,22 +15,27 @@ import numpy as np
 import viser
 
 from supple.app.pictures.drawing import label
-from supple.app.viewer.panels.pose_panel import labels
-from supple.app.viewer.session.character_subject import SPRINGS, CharacterSubject
+from supple.app.viewer.panels.rows import Row, add_rows, labels
+from supple.app.viewer.session.character_actor import SPRINGS, CharacterActor
 from supple.app.viewer.session.parameter_traces import SECONDS, ParameterTraces
 from supple.app.viewer.session.session import Session
-from supple.app.viewer.session.subject import clamped
 from supple.arrays import Floats, Ints
 
-#: Curves at once, and seconds until they may change places.
+#: Most curves at once, and seconds until their order may change.
 MOST_CURVES, PATIENCE = 15, 3.0
-#: Letters of a name over its curve, and of the hint that has all of it.
+#: Letters of a name over its curve, and in its hint.
 LETTERS, MOST_LETTERS = 13, 200
-#: Window of the curves: place from the left and the bottom, size; in pixels.
+#: Position of the window from the left and the bottom, and its size, in pixels.
 PLACE, SIZE = (15, -15), (450, 222)
-#: Largest doublings of springs on their sliders, and percents of following.
+#: Upper limits of the sliders: doublings, and percent of following.
 DOUBLINGS, MOST_FOLLOW = 4.0, 99.9
-#: A chart's own units, which it is stretched from.
+#: Springs by the labels of their sliders.
+SPRING_LABELS = {
+    "Follow (%)": "follow",
+    "Stiffness (doublings)": "firmness",
+    "Damping (doublings)": "damping",
+}
+#: Size of a chart in its own units; the page scales it.
 WIDE, HIGH = 120, 40
 STYLE = """<style>
 .supple-curves {display:grid; grid-template-columns:repeat(auto-fill,minmax(76px,1fr)); gap:3px 8px;
@@ -48,14 +54,14 @@ STYLE = """<style>
 
 
 class CurvesPanel:
-    """Window of curves under the character: keys dashed, results solid, the liveliest first."""
+    """Window of curves: keys dashed, results solid, the largest motions first."""
 
-    def __init__(self, server: viser.ViserServer, session: Session[CharacterSubject]) -> None:
-        traces = session.subject.traces
+    def __init__(self, server: viser.ViserServer, session: Session[CharacterActor]) -> None:
+        traces = session.actor.traces
         assert traces is not None
         self._traces: ParameterTraces = traces
         self.group: Ints = np.arange(len(traces.names))
-        """(m,) numbers of the parameters to choose from."""
+        """(m,) numbers of the parameters of the chosen group."""
         self.shown: Ints = self.group[:MOST_CURVES]
         """Numbers of the parameters whose curves are drawn."""
         self._ranked = 0.0
@@ -66,25 +72,24 @@ class CurvesPanel:
         panel.float(x=x, y=y, width=SIZE[0], height=SIZE[1])
 
     def choose(self, group: Ints) -> None:
-        """Show curves of these parameters."""
+        """Choose the parameters whose curves are shown."""
         self.group, self._ranked = group, 0.0
 
     def update(self) -> None:
-        """Draw the last seconds."""
+        """Draw the curves of the last seconds."""
         now = time.monotonic()
-        if now - self._ranked >= PATIENCE:  # nobody can read what jumps about
+        if now - self._ranked >= PATIENCE:  # a changing order would be unreadable
             self._ranked = now
             self.shown = self._traces.liveliest(self.group)[:MOST_CURVES]
-        said = f"{len(self.shown)} of {len(self.group)}, the liveliest; " * (
-            len(self.shown) < len(self.group)
-        )
-        said += f"{SECONDS:g} s; dashed: key, solid: with physics"
-        drawn = curve_charts(self._traces, self.shown)
-        self.charts.content = f'{STYLE}<div class="supple-said">{said}</div>{drawn}'
+        caption = f"{SECONDS:g} s; dashed: key, solid: with physics"
+        if len(self.shown) < len(self.group):
+            caption = f"{len(self.shown)} of {len(self.group)}, the liveliest; {caption}"
+        charts = curve_charts(self._traces, self.shown)
+        self.charts.content = f'{STYLE}<div class="supple-said">{caption}</div>{charts}'
 
 
 def curve_charts(traces: ParameterTraces, numbers: Ints) -> str:
-    """Return small charts of parameters as HTML, which names from files cannot break out of."""
+    """Return small charts of parameters as HTML; names from files are escaped."""
     seconds, keys, results = traces.read()
     across = np.rint(WIDE * (1 + seconds / SECONDS) * 10) / 10
     charts = []
@@ -111,7 +116,7 @@ def curve_charts(traces: ParameterTraces, numbers: Ints) -> str:
 
 
 def _range(key: Floats, result: Floats) -> tuple[float, float]:
-    """Return what a chart shows from bottom to top; what hardly moves looks as if it did not."""
+    """Return the range of a chart, with a lower bound so that tiny motions look flat."""
     both = np.concatenate([key, result]) if len(key) else np.zeros(1)
     low, high = float(both.min()), float(both.max())
     middle, half = (low + high) / 2, 0.55 * max(high - low, 0.02)
@@ -124,104 +129,98 @@ def _points(across: Floats, values: Floats, low: float, high: float) -> str:
 
 
 class SpringPanel:
-    """Choice of a group of free parameters, and sliders of its springs, which act at once.
+    """Choice of a group of free parameters, and sliders of its springs.
 
     Parameters
     ----------
     server, session
         Of the page.
     curves
-        Window that shows the group.
+        Window that shows the group's curves.
     """
 
     def __init__(
-        self, server: viser.ViserServer, session: Session[CharacterSubject], curves: CurvesPanel
+        self, server: viser.ViserServer, session: Session[CharacterActor], curves: CurvesPanel
     ) -> None:
-        self._session, self._subject, self._curves = session, session.subject, curves
-        assert self._subject.traces is not None
-        self._names = self._subject.traces.names
-        self._groups = _listed(self._subject.traces.groups)
-        self._usual = getattr(self._subject.simulator, "springs", None)
-        gui, first = server.gui, next(iter(self._groups))
-        self._choice = gui.add_dropdown(
-            "Controls", list(self._groups), initial_value=first, hint="Groups by name"
-        )
-        self._sliders: dict[str, Any] = {}
-        if "springs" in self._subject.parts:
-            hint = "Of the way to the key: 0 is flesh alone, 50 a spring as stiff as the flesh"
-            self._sliders["follow"] = gui.add_slider(
-                "Follow (%)", 0.0, MOST_FOLLOW, 0.1, 0.0, hint=hint
-            )
-            for name, shown in (("firmness", "Stiffness"), ("damping", "Damping")):
-                self._sliders[name] = gui.add_slider(
-                    *(f"{shown} (doublings)", -DOUBLINGS, DOUBLINGS, 0.1, 0.0),
-                    hint="0 is as built, 1 twice as much; no rebuild",
-                )
-        self._said = gui.add_markdown("")
-        self._listen()
+        self._actor, self._curves = session.actor, curves
+        assert self._actor.traces is not None
+        self._names = self._actor.traces.names
+        self._groups = _listed(self._actor.traces.groups)
+        self._name = next(iter(self._groups))
+        self._built = getattr(self._actor.simulator, "springs", None)
+        handles = add_rows(server.gui, session, self._rows())
+        self._sliders = {
+            name: handles[text] for text, name in SPRING_LABELS.items() if text in handles
+        }
+        self._options = server.gui.add_markdown("")
         self._show_group()
 
-    def _listen(self) -> None:
-        session = self._session
+    def _rows(self) -> Iterator[Row]:
+        hint, options = "Groups of free parameters, by name", tuple(self._groups)
+        yield Row("Controls", lambda: self._name, self._choose, hint, options=options)
+        if "springs" not in self._actor.parts:
+            return
+        for text, name in SPRING_LABELS.items():
+            follow = name == "follow"
+            limits = (0.0, MOST_FOLLOW, 0.1) if follow else (-DOUBLINGS, DOUBLINGS, 0.1)
+            hint = (
+                "How closely the result follows the key; 0: flesh alone, 50: a spring as stiff "
+                "as the flesh"
+                if follow
+                else "0: as built, 1: twice as much; no rebuild"
+            )
+            put = partial(self._tune, name)
+            yield Row(text, lambda: 0.0, put, hint, limits, from_pages=True)
 
-        @self._choice.on_update
-        async def choose(event: Any) -> None:
-            if self._choice.value in self._groups:
-                session.ask(self._curves.choose, self._groups[self._choice.value])
-                session.ask(self._show_group)
+    def _choose(self, name: str) -> None:
+        self._name = name
+        self._curves.choose(self._groups[name])
+        self._show_group()
 
-        for name, slider in self._sliders.items():
-
-            @slider.on_update
-            async def moved(event: Any, name: str = name, slider: Any = slider) -> None:
-                if event.client is not None:  # not where another group is shown
-                    group = self._groups[self._choice.value]
-                    session.ask(self._tune, group, name, float(slider.value))
-
-    def _tune(self, group: Ints, name: str, value: float) -> None:
-        number = _followed(value) if name == "follow" else 2.0 ** clamped(value, -10, 10)
-        self._subject.tune(group, name, number)
-        self._say()
+    def _tune(self, name: str, value: float) -> None:
+        number = _followed(value) if name == "follow" else 2.0**value
+        self._actor.tune(self._groups[self._name], name, number)
+        self._show_options()
 
     def _show_group(self) -> None:
-        """Let the sliders stand where the group is."""
-        group = self._groups[self._choice.value]
+        """Set the sliders to the group's means."""
+        group = self._groups[self._name]
         for name, slider in self._sliders.items():
-            mean = float(np.mean(getattr(self._subject.simulator.springs, name)[group]))
+            mean = float(np.mean(getattr(self._actor.simulator.springs, name)[group]))
             if name == "follow":
                 slider.value = round(min(100 * mean / (1 + mean), MOST_FOLLOW), 1)
             else:
                 slider.value = round(math.log2(max(mean, 2.0**-DOUBLINGS)), 1)
-        self._say()
+        self._show_options()
 
-    def _say(self) -> None:
-        """Say what `supple curves` has to be told to do the same."""
+    def _show_options(self) -> None:
+        """Show the options of `supple curves` that give the same springs."""
         if not self._sliders:
             return
         groups = list(self._groups.values())[1:]
-        options = curve_options(self._names, groups, self._subject.simulator.springs, self._usual)
-        self._said.content = f"The same in curves:  \n`{options}`" if options else ""
+        options = curve_options(self._names, groups, self._actor.simulator.springs, self._built)
+        self._options.content = f"The same in curves:  \n`{options}`" if options else ""
 
 
 def _listed(groups: dict[str, Ints]) -> dict[str, Ints]:
-    """Return groups as a list names them, and first of all parameters together."""
+    """Return groups by label, with all parameters together as the first."""
     every = np.sort(np.concatenate(list(groups.values())))
     names = labels(["all", *groups])
     parts = [every, *groups.values()]
     return {
-        f"{name}: {len(own)}": own
-        for name, own in zip(names, parts, strict=True)
-        if own is every or len(groups) > 1
+        f"{name}: {len(numbers)}": numbers
+        for name, numbers in zip(names, parts, strict=True)
+        if numbers is every or len(groups) > 1
     } or {f"all: {len(every)}": every}
 
 
 def _followed(percent: float) -> float:
-    """Return κ of springs that leave 100 − `percent` of a hundred of what flesh gives way."""
-    part = clamped(percent, 0.0, MOST_FOLLOW) / 100
+    """Return κ of springs that reduce the flesh's deviation from the key by `percent`."""
+    part = percent / 100
     return part / (1 - part)
 
 
-def curve_options(names: Sequence[str], groups: Sequence[Ints], springs: Any, usual: Any) -> str:
+def curve_options(names: Sequence[str], groups: Sequence[Ints], springs: Any, built: Any) -> str:
     """Return options of `supple curves` for the springs that were changed; "" for none.
 
     Parameters
@@ -229,30 +228,30 @@ def curve_options(names: Sequence[str], groups: Sequence[Ints], springs: Any, us
     names
         Of the free parameters.
     groups
-        Numbers of parameters in each, each parameter in one; where there are none, all are one.
-    springs, usual
-        As they are and as they were; see `supple.engines.engine.ParameterSprings`.
+        Disjoint groups of parameter numbers; if there are none, all parameters are one group.
+    springs, built
+        Current and original values; see `supple.engines.engine.ParameterSprings`.
     """
     parts = []
     for option in SPRINGS:
-        values, before = getattr(springs, option), getattr(usual, option)
-        told = []
-        for own in groups or [np.arange(len(names))]:
-            value, pattern = float(values[own[0]]), _pattern(names, own)
-            changed = np.any(values[own] != before[own])
-            if changed and pattern and np.all(values[own] == value):
-                told.append(f"'{pattern}={value:.3g}'")
-        parts += [f"--{option} {' '.join(told)}"] if told else []
+        values, before = getattr(springs, option), getattr(built, option)
+        words = []
+        for numbers in groups or [np.arange(len(names))]:
+            value, pattern = float(values[numbers[0]]), _pattern(names, numbers)
+            changed = np.any(values[numbers] != before[numbers])
+            if changed and pattern and np.all(values[numbers] == value):
+                words.append(f"'{pattern}={value:.3g}'")
+        parts += [f"--{option} {' '.join(words)}"] if words else []
     return " ".join(parts)
 
 
-def _pattern(names: Sequence[str], own: Ints) -> str:
-    """Return a pattern that means these names and no others; "" if there is none."""
-    if len(own) == len(names):
+def _pattern(names: Sequence[str], numbers: Ints) -> str:
+    """Return a pattern that matches exactly these names; "" if there is none."""
+    if len(numbers) == len(names):
         return "*"
-    folded = [names[k].casefold() for k in own]
+    folded = [names[k].casefold() for k in numbers]
     letters = itertools.takewhile(lambda each: len(set(each)) == 1, zip(*folded, strict=False))
     prefix = "".join(each[0] for each in letters)
-    found = [k for k, name in enumerate(names) if fnmatchcase(name.casefold(), f"{prefix}*")]
+    matches = [k for k, name in enumerate(names) if fnmatchcase(name.casefold(), f"{prefix}*")]
     plain = prefix and not set(prefix) & set("*?[]'`=")
-    return f"{prefix}*" if plain and np.array_equal(found, own) else ""
+    return f"{prefix}*" if plain and np.array_equal(matches, numbers) else ""

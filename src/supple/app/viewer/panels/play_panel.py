@@ -1,170 +1,221 @@
-"""Panels that play and record: motions, time, speed, takes."""
+"""Panels that play and record: motion, time, speed, material, obstacles, recording."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import viser
 
-from supple.app.viewer.panels.pose_panel import labels
-from supple.app.viewer.session.character_subject import ENDINGS, CharacterSubject
-from supple.app.viewer.session.session import Session
-from supple.errors import SuppleError
+from supple.app.viewer.panels.rows import Row, add_rows, attribute, labels, save_and_notify
+from supple.app.viewer.scene.scene_nodes import ObstacleNodes
+from supple.app.viewer.session.body_actor import DOUBLINGS, GRAVITIES
+from supple.app.viewer.session.character_actor import ENDINGS, CharacterActor
+from supple.app.viewer.session.obstacles import SHAPES
+from supple.app.viewer.session.session import Session, clamped
+from supple.dynamics.root_frame import GRAVITY_MODES
 from supple.formats.registry import BAKED_MOTIONS
 
-#: Formats of recordings, as the hint lists them.
-_SUFFIXES = " ".join(row.suffixes[0] for row in BAKED_MOTIONS.rows)
-
-#: Seconds that the time slider is left alone after somebody moved it.
+#: Seconds that the time slider is not updated after a page has moved it.
 SCRUBBING = 0.6
+#: Largest doublings of a character's stiffness.
+FLESH_DOUBLINGS = 3.0
+#: Most groups of elements with a slider, and limits of the sliders of damping and friction.
+MOST_GROUPS = 12
+DAMPING_LIMITS, FRICTION_LIMITS = (0.0, 0.5, 0.005), (0.0, 1.5, 0.05)
+SPEED_HINT = "Speed of the clock; frames and time steps stay the same"
 
 
 class PlayPanel:
     """Play and pause, speed; motion and time of a character, reset of a body."""
 
     def __init__(self, server: viser.ViserServer, session: Session[Any]) -> None:
-        self._session = session
-        gui, subject = server.gui, session.subject
-        self._motions = _MotionControls(gui, session) if "motions" in subject.parts else None
-        if self._motions is None:
-            gui.add_markdown(subject.hint)
-        self.play = gui.add_button("Pause")
-        if self._motions is None:
-            gui.add_button("Reset").on_click(self._reset)
+        self._session, self._actor = session, session.actor
+        gui, slowest = server.gui, session.actor.slowest
+        self._touched = 0.0
+        self._time: Any = None
+        motions = "motions" in self._actor.parts
+        if motions:
+            add_rows(gui, session, [self._motion_row()])
         else:
-            self._motions.add_time()
-        self.speed = gui.add_slider(
+            gui.add_markdown(self._actor.hint)
+        self.play = add_rows(gui, session, [Row("Pause", None, self._toggle)])["Pause"]
+        if motions:
+            self._add_time(gui)
+        else:
+            add_rows(gui, session, [Row("Reset", None, session.reset)])
+        speed = Row(
             "Speed",
-            subject.slowest,
-            2.0,
-            subject.slowest,
-            1.0,
-            hint="How fast the clock runs; frames and steps stay the same",
+            *attribute(lambda: session, "speed"),
+            SPEED_HINT,
+            (slowest, 2.0, slowest),
         )
-        if self._motions is not None:
-            self._motions.add_ending()
-            gui.add_markdown(subject.hint)
-        self.play.on_click(self._toggle)
-        self.speed.on_update(self._hurry)
+        self.speed = add_rows(gui, session, [speed])["Speed"]
+        if motions:
+            ending = Row(
+                "At the end",
+                lambda: self._actor.ending,
+                self._actor.end_with,
+                options=ENDINGS,
+                from_pages=True,
+            )
+            self._ending = add_rows(gui, session, [ending])["At the end"]
+            gui.add_markdown(self._actor.hint)
 
-    async def _toggle(self, event: Any) -> None:
+    def _toggle(self) -> None:
         if self._session.state == "playing":
             self._session.pause()
         else:
             self._session.play()
 
-    async def _reset(self, event: Any) -> None:
-        self._session.reset()
+    def _motion_row(self) -> Row:
+        actor = self._actor
+        names = dict(zip(labels(actor.motions), actor.motions, strict=True))
+        current = next(k for k, v in names.items() if actor.motions[v] is actor.motion)
 
-    async def _hurry(self, event: Any) -> None:
-        self._session.speed = float(self.speed.value)
+        def choose(shown: str) -> None:
+            actor.choose(names[shown])
+            self._fit_time()
 
-    def update(self) -> None:
-        """Show whether it plays, and where the motion is."""
-        self.play.label = "Pause" if self._session.state == "playing" else "Play"
-        if self._motions is not None:
-            self._motions.update()
+        return Row("Motion", lambda: current, choose, options=tuple(names))
 
-
-class _MotionControls:
-    """Choice of a motion, its time and its end, among the other controls of playing."""
-
-    def __init__(self, gui: viser.GuiApi, session: Session[CharacterSubject]) -> None:
-        self._gui, self._session, self._touched = gui, session, 0.0
-        self._subject = subject = session.subject
-        self._names = dict(zip(labels(subject.motions), subject.motions, strict=True))
-        current = next(k for k, v in self._names.items() if subject.motions[v] is subject.motion)
-        self._choice = gui.add_dropdown("Motion", list(self._names), initial_value=current)
-        self._time: Any = None
-        self._ending: Any = None
-
-        @self._choice.on_update
-        async def choose(event: Any) -> None:
-            session.ask(subject.choose, self._names[self._choice.value])
-            session.ask(self._fit)
-
-    def add_time(self) -> None:
-        """Add the slider of the motion's time."""
-        self._time = self._gui.add_slider("Time (s)", 0.0, 1.0, 0.001, 0.0)
-        self._fit()
+    def _add_time(self, gui: viser.GuiApi) -> None:
+        self._time = gui.add_slider("Time (s)", 0.0, 1.0, 0.001, 0.0)
+        self._fit_time()
 
         @self._time.on_update
         async def scrub(event: Any) -> None:
             if event.client is not None:
                 self._touched = time.monotonic()
-                self._session.ask(self._subject.seek, float(self._time.value))
+                self._session.submit(self._actor.seek, float(self._time.value))
 
-    def add_ending(self) -> None:
-        """Add the choice of what follows the motion's end."""
-        ending = self._subject.ending
-        self._ending = self._gui.add_dropdown("At the end", ENDINGS, initial_value=ending)
-
-        @self._ending.on_update
-        async def end(event: Any) -> None:
-            if event.client is not None:
-                self._session.ask(self._subject.end_with, self._ending.value)
-
-    def _fit(self) -> None:
-        """Let the slider reach from the motion's first key to its last."""
-        first, last = (float(t) for t in self._subject.motion.times[[0, -1]])
+    def _fit_time(self) -> None:
+        """Set the limits of the time slider to the motion's first and last key."""
+        first, last = (float(t) for t in self._actor.motion.times[[0, -1]])
         self._time.min, self._time.max = first, max(last, first + 1e-3)
         self._time.value = first
 
     def update(self) -> None:
-        """Show where the motion is, and how it ends."""
-        self._ending.value = self._subject.ending
-        if time.monotonic() - self._touched > SCRUBBING:
-            self._time.value = round(self._subject.time, 3)
+        """Show the state, and the time and ending of the motion."""
+        self.play.label = "Pause" if self._session.state == "playing" else "Play"
+        if self._time is not None:
+            self._ending.value = self._actor.ending
+            if time.monotonic() - self._touched > SCRUBBING:
+                self._time.value = round(self._actor.time, 3)
+
+
+def add_material_controls(
+    server: viser.ViserServer, session: Session[Any], nodes: ObstacleNodes
+) -> None:
+    """Add the controls of stiffness, damping, gravity, friction, modes and obstacles."""
+    add_rows(server.gui, session, _material_rows(session))
+    if "obstacles" in session.actor.parts:
+        add_rows(server.gui, session, _obstacle_rows(session, nodes))
+
+
+def _doublings(label: str, most: float, hint: str, stiffen: Any) -> Row:
+    return Row(f"{label} (doublings)", lambda: 0.0, stiffen, hint, (-most, most, 0.1))
+
+
+def _material_rows(session: Session[Any]) -> Iterator[Row]:
+    actor, parts = session.actor, session.actor.parts
+
+    def simulator() -> Any:
+        return actor.simulator
+
+    if "stiffness" in parts:
+        hint = "0: as built, 1: twice as stiff; no rebuild"
+        yield _doublings("Stiffness", FLESH_DOUBLINGS, hint, lambda n: actor.stiffen(2.0**n))
+    if "materials" in parts:
+        groups = actor.built.groups
+        for group in range(min(len(groups), MOST_GROUPS)):
+            name = "Stiffness" if len(groups) == 1 else f"Stiffness {group + 1}"
+            young = float(groups.young[group])
+            hint = f"0: as built ({young:.3g} Pa), 1: twice as stiff; no rebuild"
+            yield _doublings(name, DOUBLINGS, hint, lambda n, group=group: actor.stiffen(group, n))
+    if "damping" in parts:
+        hint = "Damping ratio of the lowest mode; 1 is critical"
+        yield Row("Damping", lambda: actor.damping, actor.damp, hint, DAMPING_LIMITS)
+    if "gravity mode" in parts:
+        hint = "relative: the modelled shape already sags under gravity"
+        get, put = attribute(simulator, "gravity_mode")
+        yield Row("Gravity", get, put, hint, options=GRAVITY_MODES)
+    if "gravity" in parts:
+        hint = "Direction of gravity; the body sags and comes to rest"
+        yield Row("Gravity", lambda: actor.gravity, actor.fall, hint, options=tuple(GRAVITIES))
+    if "friction" in parts:
+        hint = "Friction coefficient of the skin on ground and ball; 0: no friction"
+        low, high, _ = FRICTION_LIMITS
+        get, put = attribute(simulator, "friction")
+        yield Row("Friction", lambda: clamped(get(), low, high), put, hint, FRICTION_LIMITS)
+    if "modes" in parts:
+        r = actor.built.modes
+        hint = "Number of modes; fewer are faster and move less"
+        limits = (1, max(r, 2), 1)
+        yield Row("Modes", lambda: r, actor.truncate, hint, limits, disabled=r < 2)
+
+
+def _obstacle_rows(session: Session[Any], nodes: ObstacleNodes) -> Iterator[Row]:
+    obstacles = session.actor.obstacles
+    for label, name, hint, options in (
+        ("Ground", "ground", None, ()),
+        ("Ball", "ball", "Drag it to push the flesh", ()),
+        ("Ball's shape", "kind", "Shape of the obstacle that is dragged", tuple(SHAPES)),
+    ):
+
+        def put(value: Any, name: str = name) -> None:
+            setattr(obstacles, name, value)
+            nodes.show(obstacles.ground, obstacles.ball)
+
+        get, _ = attribute(lambda: obstacles, name)
+        yield Row(label, get, put, hint, options=options)
 
 
 class RecordPanel:
-    """Record, stop, save to a file in one folder."""
+    """Record, stop, and save to a file in one folder."""
 
     def __init__(
-        self, server: viser.ViserServer, session: Session[CharacterSubject], folder: Path
+        self, server: viser.ViserServer, session: Session[CharacterActor], folder: Path
     ) -> None:
         gui = server.gui
-        self._subject, self._folder = session.subject, folder
-        self._recorder = recorder = session.subject.recorder
-        self._record = gui.add_button("Record")
-        self._name = gui.add_text("File", "take1.npz", hint=f"In {folder}: {_SUFFIXES}")
+        self._actor, self._folder = session.actor, folder
+        self._recorder = session.actor.recorder
+        self._record = add_rows(gui, session, [Row("Record", None, self._toggle)])["Record"]
+        suffixes = " ".join(row.suffixes[0] for row in BAKED_MOTIONS.rows)
+        self._name = gui.add_text("File", "take1.npz", hint=f"In {folder}; formats: {suffixes}")
         self._save = gui.add_button("Save")
-        self._said = gui.add_markdown("Nothing recorded.")
+        self._status = gui.add_markdown("Nothing recorded.")
         self._shown: tuple[bool, int] = (False, 0)
         self._save.on_click(self._write)
 
-        @self._record.on_click
-        async def record(event: Any) -> None:
-            session.ask(recorder.stop if recorder.on else recorder.start)
-
-    def _write(self, event: Any) -> None:  # in a thread of the server's: fitting takes seconds
-        self._save.disabled = True
-        subject = self._subject
-        try:
+    def _toggle(self) -> None:
+        if self._recorder.on:
             self._recorder.stop()
-            name = self._name.value
-            target = self._recorder.save(self._folder, name, subject.character, subject.motion.name)
-            _notify(event.client, "Saved", target.name)
-        except SuppleError as error:
-            _notify(event.client, "Not saved", str(error))
-        except OSError as error:
-            _notify(event.client, "Not saved", error.strerror or "it cannot be written")
+        else:
+            self._recorder.start()
+
+    def _write(self, event: Any) -> None:  # in a thread of the server: fitting takes seconds
+        self._save.disabled = True
+        actor, recorder = self._actor, self._recorder
+        recorder.stop()
+        try:
+            save_and_notify(
+                event.client,
+                lambda: recorder.save(
+                    self._folder, self._name.value, actor.character, actor.motion.name
+                ),
+            )
         finally:
             self._save.disabled = False
 
     def update(self) -> None:
-        """Show how much is recorded."""
+        """Show the length of the recording."""
         recorder = self._recorder
-        now = (recorder.on, len(recorder))
-        if now == self._shown:
+        state = (recorder.on, len(recorder))
+        if state == self._shown:
             return
-        self._shown = now
+        self._shown = state
         self._record.label = "Stop recording" if recorder.on else "Record"
-        self._said.content = f"{len(recorder)} frames, {recorder.seconds:.1f} s"
-
-
-def _notify(client: Any, title: str, text: str) -> None:
-    if client is not None:
-        client.add_notification(title, text, auto_close_seconds=8.0)
+        self._status.content = f"{len(recorder)} frames, {recorder.seconds:.1f} s"

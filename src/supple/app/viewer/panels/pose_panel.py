@@ -2,48 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import viser
 
 from supple.app.pictures.drawing import label
-from supple.app.viewer.session.character_subject import CharacterSubject
+from supple.app.viewer.panels.rows import MOST_LISTED, Row, add_rows, labels
+from supple.app.viewer.session.character_actor import CharacterActor
 from supple.app.viewer.session.session import Session
 
-#: Letters of a name in a list of the page.
-LONGEST = 56
-#: Sliders at once, and joints in a list.
-MOST_SLIDERS, MOST_JOINTS = 12, 200
+#: Most sliders at once.
+MOST_SLIDERS = 12
 NO_POSE, NO_HANDLE = "…", "none"
-#: Size of the handle, as a part of the body's.
+#: Size of the handle, relative to the body's.
 HANDLE_SIZE = 0.14
 
 
-def labels(names: Iterable[str]) -> list[str]:
-    r"""Return names from files as a list can show them: on one line, not too long, no two alike.
-
-    Examples
-    --------
-    >>> labels(["run", "run", "line\nbreak", ""])
-    ['run', 'run (2)', 'line?break', '(no name)']
-    """
-    shown: list[str] = []
-    taken: set[str] = set()
-    for name in names:
-        plain = label(name, LONGEST).strip() or "(no name)"
-        own, number = plain, 1
-        while own in taken:
-            number += 1
-            own = f"{plain} ({number})"
-        taken.add(own)
-        shown.append(own)
-    return shown
-
-
 def parameter_groups(names: list[str]) -> dict[str, list[int]]:
-    """Put parameters of a joint together: their names agree up to the last dot.
+    """Group the parameters of a joint: their names agree up to the last dot.
 
     Examples
     --------
@@ -64,56 +42,54 @@ def parameter_groups(names: list[str]) -> dict[str, list[int]]:
 
 
 class PosePanel:
-    """Filter, joint, its sliders; poses of the model, if it has any."""
+    """Poses of the model, a filter of joints, and sliders of the chosen joint."""
 
-    def __init__(self, server: viser.ViserServer, session: Session[CharacterSubject]) -> None:
-        self._gui, self._session, self._subject = server.gui, session, session.subject
-        self._parameters = self._subject.model.rig.parameters
+    def __init__(self, server: viser.ViserServer, session: Session[CharacterActor]) -> None:
+        self._gui, self._session, self._actor = server.gui, session, session.actor
+        self._parameters = self._actor.model.rig.parameters
         groups = parameter_groups([parameter.name for parameter in self._parameters])
         self._groups = dict(zip(labels(groups), groups.values(), strict=True))
-        self._target = self._subject.pose.copy()
-        gui = server.gui
-        names = labels(getattr(self._subject.model, "pose_names", ()))
+        self._target = self._actor.pose.copy()
+        names = labels(getattr(self._actor.model, "pose_names", ()))
         self._poses = {name: k for k, name in enumerate(names)}
-        self._pose = gui.add_dropdown("Go to pose", [NO_POSE, *self._poses])
-        self._hold = gui.add_button("Hold this pose", hint="The flesh lives on while the rig rests")
+        gui, hint = server.gui, "The rig stops and the flesh keeps moving"
+        options = (NO_POSE, *self._poses)
+        rows = (
+            Row("Go to pose", lambda: NO_POSE, self._go, options=options, from_pages=True),
+            Row("Hold this pose", None, self._hold, hint),
+        )
+        add_rows(gui, session, rows)
         self._filter = gui.add_text("Find joint", "")
-        shown = list(self._groups)[:MOST_JOINTS]
+        shown = list(self._groups)[:MOST_LISTED]
         self._joint = gui.add_dropdown("Joint", shown, initial_value=shown[0])
         self._folder = gui.add_folder(None)
         self._sliders: list[Any] = []
         self._show_sliders()
-        self._listen()
-
-    def _listen(self) -> None:
-        session, subject = self._session, self._subject
-
-        @self._pose.on_update
-        async def go(event: Any) -> None:
-            if event.client is not None and self._pose.value in self._poses:
-                self._target = subject.model.poses[self._poses[self._pose.value]].copy()
-                self._pose_to_target()
-
-        @self._hold.on_click
-        async def hold(event: Any) -> None:
-            session.ask(subject.hold)
-            session.ask(self.take_over)
 
         @self._filter.on_update
         async def find(event: Any) -> None:
-            wanted = self._filter.value.casefold()
-            found = [name for name in self._groups if wanted in name.casefold()][:MOST_JOINTS]
-            if found:
-                self._joint.options = tuple(found)
+            text = self._filter.value.casefold()
+            matches = [name for name in self._groups if text in name.casefold()][:MOST_LISTED]
+            if matches:
+                self._joint.options = tuple(matches)
                 self._show_sliders()
 
         @self._joint.on_update
         async def joint(event: Any) -> None:
             self._show_sliders()
 
-    def take_over(self) -> None:
-        """Let the sliders stand where the pose goes."""
-        self._target = self._subject.target
+    def _go(self, name: str) -> None:
+        if name in self._poses:
+            self._target = self._actor.model.poses[self._poses[name]].copy()
+            self._pose_to_target()
+
+    def _hold(self) -> None:
+        self._actor.hold()
+        self.show_target()
+
+    def show_target(self) -> None:
+        """Set the sliders to the target pose."""
+        self._target = self._actor.target
         self._set_sliders()
 
     def _show_sliders(self) -> None:
@@ -126,26 +102,28 @@ class PosePanel:
 
     def _slider(self, number: int) -> Any:
         parameter = self._parameters[number]
-        span = {"rad": np.pi, "m": 0.5 * self._subject.model.surface.size, "1": 1.0}[parameter.unit]
+        span = {"rad": np.pi, "m": 0.5 * self._actor.model.surface.size, "1": 1.0}[parameter.unit]
         low, high = parameter.rest - span, parameter.rest + span
-        value = float(np.clip(self._target[number], low, high))
         unit = "" if parameter.unit == "1" else f" ({parameter.unit})"
-        own = label(parameter.name.rpartition(".")[2], 24)
-        slider = self._gui.add_slider(f"{own}{unit}", low, high, span / 500, value)
+        name = label(parameter.name.rpartition(".")[2], 24)
 
-        @slider.on_update
-        async def turn(event: Any) -> None:
-            if event.client is not None:
-                wanted = float(slider.value)
-                if self._session.state != "posing":  # the others stay where the motion had them
-                    self._target = self._subject.pose.copy()
-                self._target[number] = wanted
-                self._pose_to_target()
+        def put(value: float) -> None:
+            if self._session.state != "posing":  # other parameters keep the motion's values
+                self._target = self._actor.pose.copy()
+            self._target[number] = value
+            self._pose_to_target()
 
-        return slider
+        row = Row(
+            f"{name}{unit}",
+            lambda: float(np.clip(self._target[number], low, high)),
+            put,
+            limits=(low, high, span / 500),
+            from_pages=True,
+        )
+        return add_rows(self._gui, self._session, [row])[row.label]
 
     def _pose_to_target(self) -> None:
-        self._session.ask(self._subject.pose_to, self._target.copy())
+        self._actor.pose_to(self._target.copy())
         self._set_sliders()
 
     def _set_sliders(self) -> None:
@@ -154,72 +132,63 @@ class PosePanel:
 
 
 class HandlePanel:
-    """Choice of a joint, and a handle to drag it with; nothing for rigs without limbs.
+    """Choice of a joint, and a handle to drag it with; empty for rigs without limbs.
 
     Parameters
     ----------
     server, session
         Of the page.
     posed
-        Called after a handle has posed the rig, in the session's thread.
+        Called in the session's thread after the handle has posed the rig.
     """
 
     def __init__(
         self,
         server: viser.ViserServer,
-        session: Session[CharacterSubject],
+        session: Session[CharacterActor],
         posed: Callable[[], None],
     ) -> None:
-        self._session, self._subject, self._posed = session, session.subject, posed
+        self._session, self._actor, self._posed = session, session.actor, posed
         self._joint: str | None = None
-        self._wanted: Any = None
-        self._choice: Any = None
-        joints = session.subject.handles.joints[:MOST_JOINTS]
+        self._target: Any = None
+        joints = session.actor.handles.joints[:MOST_LISTED]
         if not joints:
             return
         self._joints = dict(zip(labels(joints), joints, strict=True))
-        self._choice = server.gui.add_dropdown(
-            "Handle", [NO_HANDLE, *self._joints], hint="Drag this joint; those above it follow"
-        )
+        options = (NO_HANDLE, *self._joints)
+        hint = "Drag this joint; the joints above it follow"
+        row = Row("Handle", lambda: NO_HANDLE, self._show, hint, options=options)
+        add_rows(server.gui, session, [row])
         self._handle = server.scene.add_transform_controls(
             "/handle",
-            scale=HANDLE_SIZE * session.subject.model.surface.size,
+            scale=HANDLE_SIZE * session.actor.model.surface.size,
             line_width=4.0,
             disable_rotations=True,
             depth_test=False,
             visible=False,
         )
-        self._listen()
-
-    def _listen(self) -> None:
-        session = self._session
-
-        @self._choice.on_update
-        async def choose(event: Any) -> None:
-            joint = self._joints.get(self._choice.value)
-            session.ask(self._show, joint)
 
         @self._handle.on_update
         async def drag(event: Any) -> None:
             if self._joint is None:
                 return
-            waiting, self._wanted = self._wanted is not None, np.array(event.target.position)
-            if not waiting:  # of many places in a step the last counts
-                session.ask(self._reach)
+            waiting, self._target = self._target is not None, np.array(event.target.position)
+            if not waiting:  # several targets within a step: the last one counts
+                session.submit(self._reach)
 
-    def _show(self, joint: str | None) -> None:
-        self._joint = joint
-        self._handle.visible = joint is not None
-        if joint is not None:
-            self._handle.position = self._subject.joint_position(joint)
+    def _show(self, name: str) -> None:
+        self._joint = self._joints.get(name)
+        self._handle.visible = self._joint is not None
+        if self._joint is not None:
+            self._handle.position = self._actor.joint_position(self._joint)
 
     def _reach(self) -> None:
-        where, self._wanted = self._wanted, None
-        if self._joint is not None and where is not None:
-            self._session.ask(self._subject.reach, self._joint, where)
-            self._session.ask(self._posed)
+        target, self._target = self._target, None
+        if self._joint is not None and target is not None:
+            self._session.submit(self._actor.reach, self._joint, target)
+            self._session.submit(self._posed)
 
     def update(self) -> None:
-        """Let the handle go with the motion, until somebody drags it."""
+        """Move the handle with the joint, except while it poses the rig."""
         if self._joint is not None and self._session.state != "posing":
-            self._handle.position = self._subject.joint_position(self._joint)
+            self._handle.position = self._actor.joint_position(self._joint)

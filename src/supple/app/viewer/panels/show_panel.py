@@ -1,8 +1,10 @@
-"""Panels of what is seen, and of what it costs."""
+"""Panels of what the scene shows, of energies and of costs."""
 
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,111 +12,87 @@ import viser
 from numpy.typing import NDArray
 
 from supple.app.viewer.meter import Costs
-from supple.app.viewer.scene.stage import Stage
+from supple.app.viewer.panels.rows import Row, add_rows, attribute
+from supple.app.viewer.scene.scene_view import SceneView
 from supple.app.viewer.session.session import Session
-from supple.app.viewer.session.subject import clamped
 
-#: Slider of what is coloured fully, in percents of the size.
-FULL = (0.2, 10.0)
-#: Slider of the pressure that is coloured fully, in kPa.
-PRESSURES = (0.1, 100.0)
+#: Limits of the sliders of full colour: in percent of the size, and in kPa.
+DISPLACEMENTS, PRESSURES = (0.2, 10.0, 0.1), (0.1, 100.0, 0.1)
 
 
 class ShowPanel:
-    """Colours; rig, soft and difference of a character, its tets and pictures of its model."""
+    """Colours; rig, soft skin and difference of a character, its tets and a sheet of its model."""
 
-    def __init__(self, server: viser.ViserServer, session: Session[Any], stage: Stage) -> None:
-        self._gui, self._session, self._stage = server.gui, session, stage
-        rigged = "poses" in session.subject.parts
-        if rigged:
-            self._add_skins()
-        self.colour: Any = server.gui.add_dropdown(
-            "Colour by", stage.colourings, initial_value=stage.colouring
-        )
-        self.colour.on_update(self._recolour)
-        if rigged:
-            self._add_scale()
-        if "touch" in session.subject.parts:
-            self._add_pressure()
-        if stage.tets is not None:
-            self._add_tets()
-        if hasattr(session.subject.model, "pose_names"):
-            self._add_picture()
+    def __init__(self, server: viser.ViserServer, session: Session[Any], scene: SceneView) -> None:
+        self._gui, self._session, self._scene = server.gui, session, scene
+        self.colour: Any = add_rows(server.gui, session, self._rows())["Colour by"]
+        if hasattr(session.actor.model, "pose_names"):
+            self._add_sheet()
 
-    async def _recolour(self, event: Any) -> None:
-        if self.colour.value in self._stage.colourings:
-            self._session.ask(self._stage.recolour, self.colour.value)
+    def _rows(self) -> Iterator[Row]:
+        scene, parts = self._scene, self._session.actor.parts
+        if "poses" in parts:
+            skins = {"Soft": "soft", "Rig only": "rig", "Difference": "difference"}
+            for label, name in skins.items():
+                get, _ = attribute(partial(getattr, scene, name), "visible")
+                yield Row(label, get, partial(scene.show, name))
+        yield Row("Colour by", lambda: scene.colouring, scene.recolour, options=scene.colourings)
+        if "poses" in parts:
 
-    def _add_skins(self) -> None:
-        soft = self._gui.add_checkbox("Soft", True)
-        rig = self._gui.add_checkbox("Rig only", False)
-        difference = self._gui.add_checkbox("Difference", False)
+            def put_displacement(percent: float) -> None:
+                scene.full_displacement = percent / 100
 
-        def show() -> None:
-            self._stage.show(rig.value, soft.value, difference.value)
+            yield Row(
+                "Full colour at (% of size)",
+                lambda: 100 * scene.full_displacement,
+                put_displacement,
+                "Displacement that gets the last colour",
+                DISPLACEMENTS,
+            )
+        if "touch" in parts:
 
-        async def shown(event: Any) -> None:
-            self._session.ask(show)
+            def put_pressure(kilopascals: float) -> None:
+                scene.full_pressure = 1e3 * kilopascals
 
-        for box in (soft, rig, difference):
-            box.on_update(shown)
+            yield Row(
+                "Full pressure at (kPa)",
+                lambda: scene.full_pressure / 1e3,
+                put_pressure,
+                "Pressure that gets the last colour",
+                PRESSURES,
+            )
+        if scene.tets is not None:
+            yield Row("Tets", lambda: False, scene.show_tets)
 
-    def _add_scale(self) -> None:
-        stage = self._stage
-        full = self._gui.add_slider(
-            "Full colour at (% of size)", *FULL, 0.1, 100 * stage.full, hint="For displacement"
-        )
-
-        @full.on_update
-        async def rescale(event: Any) -> None:
-            stage.full = clamped(full.value, *FULL) / 100
-
-    def _add_pressure(self) -> None:
-        stage = self._stage
-        full = self._gui.add_slider(
-            "Full pressure at (kPa)", *PRESSURES, 0.1, stage.full_pressure / 1e3
-        )
-
-        @full.on_update
-        async def rescale(event: Any) -> None:
-            stage.full_pressure = 1e3 * clamped(full.value, *PRESSURES)
-
-    def _add_tets(self) -> None:
-        tets = self._gui.add_checkbox("Tets", False)
-
-        @tets.on_update
-        async def fill(event: Any) -> None:
-            self._session.ask(self._stage.show_tets, tets.value)
-
-    def _add_picture(self) -> None:
+    def _add_sheet(self) -> None:
         button = self._gui.add_button("Poses and alignment tree")
-        drawn: dict[int, NDArray[np.uint8]] = {}
+        pictures: dict[int, NDArray[np.uint8]] = {}
 
         @button.on_click
-        def draw(event: Any) -> None:  # in a thread of the server's: it takes seconds
+        def draw(event: Any) -> None:  # in a thread of the server: it takes seconds
             button.disabled = True
             try:
-                model = self._session.subject.model
-                if id(model) not in drawn:  # another may have been built
-                    drawn.clear()
-                    drawn[id(model)] = _model_picture(model)
-                _show_picture(event.client, drawn[id(model)])
+                model = self._session.actor.model
+                if id(model) not in pictures:  # the model may have been rebuilt
+                    pictures.clear()
+                    pictures[id(model)] = _model_picture(model)
+                _show_picture(event.client, pictures[id(model)])
             finally:
                 button.disabled = False
 
 
 def _show_picture(client: Any, picture: NDArray[np.uint8]) -> None:
-    """Open a window on the page that asked for it."""
+    """Open a window on the page of a client."""
     if client is None:
         return
-    shown = client.gui.add_modal("Poses, softest motions, cubature and alignment tree")
-    with shown:
+    window = client.gui.add_modal("Poses, softest motions, cubature and alignment tree")
+    with window:
         client.gui.add_image(picture, format="png")
         close = client.gui.add_button("Close")
 
     @close.on_click
-    async def shut(event: Any) -> None:
-        shown.close()
+    async def closed(event: Any) -> None:
+        window.close()
 
 
 def _model_picture(model: Any) -> NDArray[np.uint8]:
@@ -131,22 +109,22 @@ def _model_picture(model: Any) -> NDArray[np.uint8]:
 
 
 class EnergyPanel:
-    """Energies of a body, and the frequencies of its slowest swings."""
+    """Energies of a body, and its lowest frequencies."""
 
     def __init__(self, server: viser.ViserServer, session: Session[Any]) -> None:
-        self._subject = session.subject
+        self._actor = session.actor
         self._lines = server.gui.add_markdown("…")
 
     def update(self) -> None:
-        """Show how it moves."""
-        simulator = self._subject.simulator
+        """Show the current values."""
+        simulator = self._actor.simulator
         energy = simulator.energies()
-        lowest = ", ".join(f"{value:.3g}" for value in self._subject.frequencies[:3])
+        lowest = ", ".join(f"{value:.3g}" for value in self._actor.frequencies[:3])
         self._lines.content = "  \n".join(
             (
                 f"energy {energy['total']:.3g} J: kinetic {energy['kinetic']:.3g}, "
                 f"elastic {energy['elastic']:.3g}, gravity {energy['gravity']:.3g}",
-                f"swings at {lowest} … Hz; {1 / simulator.dt:.0f} steps for each second",
+                f"lowest frequencies {lowest} … Hz; {1 / simulator.dt:.0f} steps per second",
             )
         )
 
@@ -159,7 +137,7 @@ class CostPanel:
     server, session
         Of the page.
     longest
-        Milliseconds that the chart shows; None for as many as there are.
+        Upper end of the chart in ms; None for an automatic one.
     """
 
     def __init__(
@@ -182,10 +160,8 @@ class CostPanel:
         """Show the figures of the last measurement."""
         pages = len(self._server.get_clients())
         limits = ", ".join(self._session.limits)
-        lines = [
-            costs.line(),
-            f"{pages} page{'' if pages == 1 else 's'}, {self._session.state}"
-            + (f", limits: {limits}" if limits else ""),
-        ]
-        self._line.content = "  \n".join(lines)
+        self._line.content = (
+            f"{costs.text()}  \n{pages} page{'' if pages == 1 else 's'}, {self._session.state}"
+            + (f", limits: {limits}" if limits else "")
+        )
         self._chart.data = self._session.meter.chart()

@@ -1,22 +1,23 @@
-"""Panel of touch: how bones follow, what lies around, and what is felt of it."""
+"""Panel of contact: tracking of the motion, gravity, objects, and contact forces."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import viser
 
 from supple.app.pictures.drawing import label
-from supple.app.viewer.scene.stage import Stage
-from supple.app.viewer.scene.touch_nodes import ForceArrows, ObjectNodes, UnposedNode
-from supple.app.viewer.session.character_subject import CharacterSubject
-from supple.app.viewer.session.session import Session
-from supple.app.viewer.session.subject import clamped
-from supple.app.viewer.session.thrown_objects import OBJECT_KINDS
+from supple.app.viewer.panels.rows import Row, add_rows, attribute
+from supple.app.viewer.scene.contact_nodes import ForceArrows, ObjectNodes, UnposedNode
+from supple.app.viewer.scene.scene_view import SceneView
+from supple.app.viewer.session.character_actor import CharacterActor
+from supple.app.viewer.session.obstacles import OBJECT_KINDS
+from supple.app.viewer.session.session import Session, clamped
 
-#: Slider of the tracking's frequency, in Hz.
-TRACKING = (0.5, 30.0)
+#: Limits of the slider of the tracking frequency, and its value when tracking starts, in Hz.
+TRACKING, USUAL_TRACKING = (0.5, 30.0, 0.5), 8.0
 ROOTS = ("driven", "tracked", "free")
 #: Directions of gravity on the page, y up.
 DIRECTIONS = {
@@ -28,145 +29,106 @@ DIRECTIONS = {
     "forward": (0.0, 0.0, 1.0),
     "back": (0.0, 0.0, -1.0),
 }
-#: Gravity in m/s² where there was none before.
+#: Gravity in m/s² for a simulator that had none.
 STANDARD = 9.81
-#: Parts of the body that the line of forces lists.
+#: Most parts of the body in the line of contact forces.
 MOST_PARTS = 4
 
 
 class TouchPanel:
-    """Tracking, root and gravity; objects to drag; bones to drag; what is shown."""
+    """Tracking, root and gravity; objects and bones to drag; arrows and unposed flesh."""
 
     def __init__(
-        self, server: viser.ViserServer, session: Session[CharacterSubject], stage: Stage
+        self, server: viser.ViserServer, session: Session[CharacterActor], scene: SceneView
     ) -> None:
-        self._gui, self._session, self._subject = server.gui, session, session.subject
+        self._session, self._actor = session, session.actor
+        simulator = self._actor.simulator
+        self._follow = simulator.tracking > 0
+        tracking = simulator.tracking if self._follow else USUAL_TRACKING
+        self._tracking = clamped(tracking, *TRACKING[:2])
+        self._strength = float(np.linalg.norm(simulator.gravity))
+        self._nodes: list[Any] = []
         self._arrows = ForceArrows(server, session)
-        self._unposed = UnposedNode(server, session, stage)
-        self._objects: ObjectNodes | None = None
-        self._add_following()
-        self._add_world()
-        if "objects" in session.subject.parts:
-            self._objects = ObjectNodes(server, session)
-            self._add_objects()
-        self._add_shown()
-        self.felt = FeltPanel(server, session)
+        self._unposed = UnposedNode(server, session, scene)
+        if "objects" in session.actor.parts:
+            self._nodes.append(ObjectNodes(server, session))
+        self._nodes += [self._arrows, self._unposed]
+        add_rows(server.gui, session, self._rows())
+        self.forces = ForcePanel(server, session)
 
-    def _set(self, name: str, value: Any) -> None:
-        """Have the simulator that there is then have it."""
-        self._session.ask(lambda: setattr(self._subject.simulator, name, value))
+    def _rows(self) -> Iterator[Row]:
+        actor = self._actor
 
-    def _add_following(self) -> None:
-        gui, simulator = self._gui, self._subject.simulator
-        on = simulator.tracking > 0
-        follow = gui.add_checkbox("Follow the motion", on, hint="Off: a body that is limp")
-        frequency = gui.add_slider(
-            "Tracking (Hz)",
-            *TRACKING,
-            0.5,
-            clamped(simulator.tracking if on else 8.0, *TRACKING),
-            hint="Of the springs that pull joints to the motion: low gives way",
-        )
-        root = gui.add_dropdown(
-            "Root",
-            ROOTS,
-            initial_value=simulator.root_mode,
-            hint="driven: as the motion says; tracked: by springs; free: it may fall",
-        )
-        grabs = gui.add_dropdown(
-            "Drag", ("flesh", "bone"), hint="What dragging the skin takes hold of"
-        )
+        def put_follow(follow: bool) -> None:
+            self._follow = follow
+            self._track()
 
-        async def tracked(event: Any) -> None:
-            own = clamped(frequency.value, *TRACKING)
-            self._set("tracking", own if follow.value else 0.0)
+        def put_tracking(frequency: float) -> None:
+            self._tracking = frequency
+            self._track()
 
-        for each in (follow, frequency):
-            each.on_update(tracked)
-
-        @root.on_update
-        async def rooted(event: Any) -> None:
-            self._set("root_mode", root.value)
-
-        @grabs.on_update
-        async def grabbed(event: Any) -> None:
-            self._subject.grabs = "bone" if grabs.value == "bone" else "flesh"
-
-    def _add_world(self) -> None:
-        gui, simulator = self._gui, self._subject.simulator
-        strength = float(np.linalg.norm(simulator.gravity))
-        gravity = gui.add_dropdown(
+        hint = "Off: the body is limp"
+        yield Row("Follow the motion", lambda: self._follow, put_follow, hint)
+        hint = "Frequency of the springs that pull joints to the motion; low values yield more"
+        yield Row("Tracking (Hz)", lambda: self._tracking, put_tracking, hint, TRACKING)
+        hint = "driven: follows the motion exactly; tracked: pulled by springs; free: it can fall"
+        get, put = attribute(lambda: actor.simulator, "root_mode")
+        yield Row("Root", get, put, hint, options=ROOTS)
+        hint = "What a drag of the skin pulls"
+        yield Row("Drag", *attribute(lambda: actor, "grabs"), hint, options=("flesh", "bone"))
+        yield Row(
             "Gravity",
-            tuple(DIRECTIONS),
-            initial_value="down" if strength > 0 else "none",
-            hint="Of bones, flesh and objects",
+            lambda: "down" if self._strength > 0 else "none",
+            self._put_gravity,
+            "Gravity of bones, flesh and objects",
+            options=tuple(DIRECTIONS),
         )
+        if "objects" in actor.parts:
+            for kind in OBJECT_KINDS:
+                yield Row(
+                    f"Add a {kind}",
+                    None,
+                    lambda kind=kind: actor.objects.add(kind, self._session.skin),
+                    "Drag it against the body and release it",
+                )
+            yield Row("Remove objects", None, actor.objects.clear)
+        yield Row("Force arrows", *attribute(lambda: self._arrows, "visible"))
+        hint = "Deformation of the flesh in the rest pose, drawn beside the body"
+        yield Row("Unposed flesh", *attribute(lambda: self._unposed, "visible"), hint)
 
-        @gravity.on_update
-        async def fall(event: Any) -> None:
-            if gravity.value in DIRECTIONS:
-                way = np.array(DIRECTIONS[gravity.value])
-                self._set("gravity", (strength or STANDARD) * way)
+    def _track(self) -> None:
+        self._actor.simulator.tracking = self._tracking if self._follow else 0.0
 
-    def _add_objects(self) -> None:
-        gui, session, subject = self._gui, self._session, self._subject
-        for kind in OBJECT_KINDS:
-            button = gui.add_button(f"Add a {kind}", hint="Drag it into the body, and let go")
-
-            @button.on_click
-            async def add(event: Any, kind: Any = kind) -> None:
-                session.ask(lambda: subject.objects.add(kind, session.skin))
-
-        gone = gui.add_button("Remove objects")
-
-        @gone.on_click
-        async def remove(event: Any) -> None:
-            session.ask(subject.objects.clear)
-
-    def _add_shown(self) -> None:
-        arrows = self._gui.add_checkbox("Force arrows", False)
-        unposed = self._gui.add_checkbox(
-            "Unposed flesh", False, hint="What flesh does before bones move it, beside the body"
-        )
-
-        def show() -> None:
-            self._arrows.seen, self._unposed.seen = arrows.value, unposed.value
-
-        async def shown(event: Any) -> None:
-            self._session.ask(show)
-
-        for box in (arrows, unposed):
-            box.on_update(shown)
+    def _put_gravity(self, direction: str) -> None:
+        vector = np.array(DIRECTIONS[direction])
+        self._actor.simulator.gravity = (self._strength or STANDARD) * vector
 
     def update(self) -> None:
-        """Bring objects, arrows and flesh up to date."""
-        if self._objects is not None:
-            self._objects.update()
-        self._arrows.update()
-        self._unposed.update()
+        """Update objects, arrows and unposed flesh."""
+        for node in self._nodes:
+            node.update()
 
 
-class FeltPanel:
-    """Line of what touches: contacts, their force, the strongest parts."""
+class ForcePanel:
+    """Line of contact forces: contacts, total force, largest pressure, strongest parts."""
 
-    def __init__(self, server: viser.ViserServer, session: Session[CharacterSubject]) -> None:
-        self._subject = session.subject
+    def __init__(self, server: viser.ViserServer, session: Session[CharacterActor]) -> None:
+        self._actor = session.actor
         self._line = server.gui.add_markdown("…")
 
     def update(self) -> None:
-        """Show what is felt now."""
-        simulator = self._subject.simulator
-        found = simulator.contacts()
-        if len(found.points) == 0:
-            self._line.content = "touches nothing"
+        """Show the forces of the last step."""
+        simulator = self._actor.simulator
+        contacts = simulator.contacts()
+        if len(contacts.points) == 0:
+            self._line.content = "no contact"
             return
-        pushes = np.linalg.norm(found.forces, axis=1)
-        owners = simulator.owners[found.points]
-        sums = np.bincount(owners, pushes, len(simulator.model.bones))
-        strongest = np.argsort(-sums)[:MOST_PARTS]
+        forces = np.linalg.norm(contacts.forces, axis=1)
         names = simulator.model.bones
+        sums = np.bincount(simulator.owners[contacts.points], forces, len(names))
+        strongest = np.argsort(-sums)[:MOST_PARTS]
         parts = [f"{label(names[k], 24)} {sums[k]:.3g} N" for k in strongest if sums[k] > 0]
         self._line.content = (
-            f"{len(found.points)} contacts, {pushes.sum():.3g} N,"
-            f" up to {found.pressures.max() / 1e3:.3g} kPa  \n{', '.join(parts)}"
+            f"{len(contacts.points)} contacts, {forces.sum():.3g} N,"
+            f" up to {contacts.pressures.max() / 1e3:.3g} kPa  \n{', '.join(parts)}"
         )

@@ -1,1 +1,1 @@
-"""Scene of a page: its stage, nodes and colours."""
+"""Scene of a page: its nodes and colours."""

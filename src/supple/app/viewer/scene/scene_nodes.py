@@ -1,4 +1,4 @@
-"""Nodes of the scene: skins, and what is shown on demand: cubature points, tets, ground, ball."""
+"""Nodes of the scene: skins, cubature points, tets, ground and ball."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import numpy as np
 import viser
 from numpy.typing import NDArray
 
-from supple.app.viewer.scene.colours import FLESH, Banding, Colour
-from supple.app.viewer.scene.own_colours import OwnColours
+from supple.app.viewer.scene.colours import FLESH, AppearanceBands, Colour, ColourBands
 from supple.app.viewer.session.session import Session
 from supple.arrays import Floats, Ints, Singles
 from supple.mesh.polyhedra import Box, Convex
@@ -19,15 +18,15 @@ from supple.mesh.shape_surface import shape_surface
 #: Opacity of the ground, and colours of cubature points.
 SOLID = 0.9
 ELASTIC, INERTIAL = (200, 68, 60), (47, 111, 176)
-#: Face and vertex of an empty band: nothing is seen of them.
+#: Invisible face and vertex of an empty band.
 NO_FACE, NO_VERTEX = np.zeros((1, 3), np.uint32), np.zeros((1, 3), np.float32)
 
 
 class SkinNode:
     """Skin in the scene, in one colour or in bands of colours.
 
-    A mesh of the page has one colour, so that a banded skin is a mesh for each band. Sending new
-    vertices costs what they weigh, 12 bytes each; new triangles are sent only when bands change.
+    A mesh of the page has one colour, so a banded skin has a mesh for each band. An update sends
+    12 bytes per vertex; triangles are sent only when bands change.
 
     Parameters
     ----------
@@ -38,7 +37,7 @@ class SkinNode:
     triangles
         (f, 3) of the skin.
     dragged
-        Called with viser's drag events, in order; None for a skin that is only looked at.
+        Called with viser's drag events, in order, or None.
     clicked
         Called with viser's click events, or None.
     """
@@ -59,11 +58,11 @@ class SkinNode:
         self._used: list[Ints | None] = []
         self._key: tuple[Colour, ...] | None = None
         self._look: tuple[Colour, float | None] | None = None
-        self._own: OwnColours | None = None
+        self._appearance: AppearanceBands | None = None
 
     @property
     def offset(self) -> Any:
-        """Place where it stands, (3,)."""
+        """Offset in the scene, (3,)."""
         return np.asarray(self._frame.position)
 
     @offset.setter
@@ -76,50 +75,55 @@ class SkinNode:
         return bool(self._frame.visible)
 
     @visible.setter
-    def visible(self, seen: bool) -> None:
-        self._frame.visible = seen
+    def visible(self, visible: bool) -> None:
+        self._frame.visible = visible
 
-    def plain(self, skin: Singles, colour: Colour = FLESH, opacity: float | None = None) -> None:
+    def show_plain(
+        self, skin: Singles, colour: Colour = FLESH, opacity: float | None = None
+    ) -> None:
         """Show the skin (n̄, 3) in one colour."""
         if self._look != (colour, opacity):
             self._clear()
             self._add(skin, self._triangles.astype(np.uint32), colour, opacity)
             self._used, self._look = [None], (colour, opacity)
             return
-        self.move(skin)
+        self.update(skin)
 
-    def banded(self, skin: Singles, banding: Banding) -> None:
+    def show_bands(self, skin: Singles, bands: ColourBands) -> None:
         """Show the skin (n̄, 3) in bands of colours."""
-        anew = self._key != banding.colours
-        if anew:
+        new = self._key != bands.colours
+        if new:
             self._clear()
-        parts = banding.parts(self._triangles, len(skin))
+        parts = bands.parts(self._triangles, len(skin))
         for band, (used, faces) in enumerate(parts):
-            if anew:
-                self._add(self._some(skin, used), _or_none(faces), banding.colours[band], None)
+            if new:
+                self._add(self._some(skin, used), _or_empty(faces), bands.colours[band], None)
                 self._used.append(used)
                 continue
             self._used[band] = used
             mesh = self._meshes[band]
-            mesh.vertices, mesh.faces = self._some(skin, used), _or_none(faces)
-        self._key = banding.colours
+            mesh.vertices, mesh.faces = self._some(skin, used), _or_empty(faces)
+        self._key = bands.colours
 
-    def own(self, skin: Singles, colours: OwnColours) -> None:
-        """Show the skin (n̄, 3) in its own colours."""
-        if self._own is not colours:
+    def show_appearance(self, skin: Singles, appearance: AppearanceBands) -> None:
+        """Show the skin (n̄, 3) in the colours of the character's file."""
+        if self._appearance is not appearance:
             self._clear()
-            fine = colours.placed(skin)
-            for band in colours.bands:
+            fine = appearance.subdivided(skin)
+            for band in appearance.bands:
                 self._add(fine[band.vertices], band.faces, band.colour, band.opacity)
                 self._used.append(band.vertices)
-            self._own = colours
+            self._appearance = appearance
             return
-        self.move(skin)
+        self.update(skin)
 
-    def move(self, skin: Singles) -> None:
-        """Send where the vertices are now."""
-        if self._own is not None:
-            skin = self._own.placed(skin)
+    def update(self, skin: Singles, bands: ColourBands | None = None) -> None:
+        """Send new positions of the vertices, in new bands if they are given."""
+        if bands is not None:
+            self.show_bands(skin, bands)
+            return
+        if self._appearance is not None:
+            skin = self._appearance.subdivided(skin)
         for mesh, used in zip(self._meshes, self._used, strict=True):
             mesh.vertices = self._some(skin, used)
 
@@ -127,7 +131,7 @@ class SkinNode:
     def _some(skin: Singles, used: Ints | None) -> Singles:
         if used is None:
             return skin
-        return skin[used] if len(used) else NO_VERTEX  # which is the same again: nothing is sent
+        return skin[used] if len(used) else NO_VERTEX  # viser does not send it again
 
     def _add(
         self,
@@ -154,29 +158,29 @@ class SkinNode:
         for mesh in self._meshes:
             mesh.remove()
         self._meshes, self._used = [], []
-        self._key = self._look = self._own = None
+        self._key = self._look = self._appearance = None
 
 
-def _or_none(faces: NDArray[np.uint32]) -> NDArray[np.uint32]:
+def _or_empty(faces: NDArray[np.uint32]) -> NDArray[np.uint32]:
     return faces if len(faces) else NO_FACE
 
 
 class CubaturePoints:
-    """Points at which forces are evaluated: elastic tets red, inertial vertices blue.
+    """Cubature points of a character's model: elastic tets red, inertial vertices blue.
 
-    They are where the rig has them; the character's model must have tets and cubature.
+    They follow the rig without flesh.
     """
 
-    def __init__(self, server: viser.ViserServer, subject: Any) -> None:
-        self._server, self._subject = server, subject
+    def __init__(self, server: viser.ViserServer, actor: Any) -> None:
+        self._server, self._actor = server, actor
         self._clouds: list[viser.PointCloudHandle] = []
         self.renew()
 
     def renew(self) -> None:
-        """Make the points of the model that there is now."""
+        """Create the points of the current model."""
         for cloud in self._clouds:
             cloud.remove()
-        server, model = self._server, self._subject.model
+        server, model = self._server, self._actor.model
         tets = model.mesh.tets[model.elastic_tets]
         self._vertices, numbers = np.unique(
             np.concatenate([tets.ravel(), model.inertial_vertices]), return_inverse=True
@@ -200,117 +204,117 @@ class CubaturePoints:
             )
         ]
 
-    def show(self, seen: bool) -> None:
-        """Show them, or hide them."""
+    def show(self, visible: bool) -> None:
+        """Show or hide them."""
         for cloud in self._clouds:
-            cloud.visible = seen
+            cloud.visible = visible
 
-    def move(self, offset: Floats) -> None:
-        """Send where they are at the pose now, moved by an offset (3,)."""
-        placed = _placed_tets(self._subject, offset, self._vertices)
+    def update(self, offset: Floats) -> None:
+        """Send the positions at the current pose, moved by an offset (3,)."""
+        placed = _placed_tets(self._actor, offset, self._vertices)
         self._clouds[0].points = placed[self._tets].mean(axis=1)
         self._clouds[1].points = placed[self._inertial]
 
 
 class TetNode:
-    """All tets of a character's model as lines, where the rig has them."""
+    """All tets of a character's model as lines; they follow the rig without flesh."""
 
-    def __init__(self, server: viser.ViserServer, subject: Any) -> None:
-        self._server, self._subject = server, subject
+    def __init__(self, server: viser.ViserServer, actor: Any) -> None:
+        self._server, self._actor = server, actor
         self._mesh: viser.MeshHandle | None = None
 
     @property
-    def seen(self) -> bool:
+    def visible(self) -> bool:
         """Visibility of the tets."""
         return self._mesh is not None
 
-    def show(self, seen: bool, offset: Floats) -> None:
-        """Show them, or not; a page gets them only when they are asked for."""
-        if not seen:
+    def show(self, visible: bool, offset: Floats) -> None:
+        """Show or hide them; hidden tets are not sent to pages."""
+        if not visible:
             if self._mesh is not None:
                 self._mesh.remove()
             self._mesh = None
             return
         if self._mesh is None:
-            tets = self._subject.model.mesh.tets
+            tets = self._actor.model.mesh.tets
             sides = np.concatenate([tets[:, [0, 1, 2]], tets[:, [1, 2, 3]]])
             self._mesh = self._server.scene.add_mesh_simple(
                 "/tets",
-                _placed_tets(self._subject, offset),
+                _placed_tets(self._actor, offset),
                 sides.astype(np.uint32),
                 color=(70, 74, 82),
                 wireframe=True,
                 opacity=0.35,
             )
 
-    def move(self, offset: Floats) -> None:
-        """Send where they are at the pose now, moved by an offset (3,)."""
+    def update(self, offset: Floats) -> None:
+        """Send the positions at the current pose, moved by an offset (3,)."""
         if self._mesh is not None:
-            self._mesh.vertices = _placed_tets(self._subject, offset)
+            self._mesh.vertices = _placed_tets(self._actor, offset)
 
 
 class ObstacleNodes:
-    """Ground, and the ball with a handle to move it where the subject has obstacles."""
+    """Grid of the ground; the ball and its handle if the actor has obstacles."""
 
     _ball: viser.MeshHandle | None
 
     def __init__(self, server: viser.ViserServer, session: Session[Any]) -> None:
-        subject = session.subject
-        self._grid = _ground_grid(server, subject.model.surface.size, subject.ground)
-        if "obstacles" not in subject.parts:
+        actor = session.actor
+        self._grid = _ground_grid(server, actor.model.surface.size, actor.ground)
+        if "obstacles" not in actor.parts:
             self._ball = None
             return
-        self._server, self._obstacles = server, subject.obstacles
-        around = self._obstacles
-        self._ball, self._kind = self._drawn(), around.kind
+        self._server, self._obstacles = server, actor.obstacles
+        obstacles = self._obstacles
+        self._ball, self._kind = self._new_ball(), obstacles.kind
         self._handle = server.scene.add_transform_controls(
             "/ball handle",
-            scale=2.2 * around.radius,
-            position=tuple(around.centre),
+            scale=2.2 * obstacles.radius,
+            position=tuple(obstacles.centre),
             visible=False,
         )
 
         @self._handle.on_update
         async def moved(event: Any) -> None:
             target = event.target
-            session.ask(around.move_ball, np.array(target.position), np.array(target.wxyz))
+            session.submit(obstacles.move_ball, np.array(target.position), np.array(target.wxyz))
 
-    def _drawn(self) -> viser.MeshHandle:
-        """Draw the thing that is moved, in place of the one before."""
-        around = self._obstacles
-        surface = shape_surface(around.thing.shape)
+    def _new_ball(self) -> viser.MeshHandle:
+        """Add a mesh of the ball's current shape."""
+        obstacles = self._obstacles
+        surface = shape_surface(obstacles.object.shape)
         return self._server.scene.add_mesh_simple(
             "/ball",
             surface.vertices.astype(np.float32),
             surface.triangles.astype(np.uint32),
             color=(86, 128, 168),
-            flat_shading=isinstance(around.thing.shape, Box | Convex),
-            position=tuple(around.centre),
-            wxyz=tuple(around.turn),
+            flat_shading=isinstance(obstacles.object.shape, Box | Convex),
+            position=tuple(obstacles.centre),
+            wxyz=tuple(obstacles.quaternion),
             visible=False,
         )
 
     def show(self, ground: bool, ball: bool) -> None:
-        """Show what is there."""
-        self._grid.plane_opacity = SOLID if ground else 0.0  # its lines show where it would be
+        """Show or hide ground and ball."""
+        self._grid.plane_opacity = SOLID if ground else 0.0  # the lines stay visible
         if self._ball is None:
             return
         if self._kind != self._obstacles.kind:
             self._ball.remove()
-            self._ball, self._kind = self._drawn(), self._obstacles.kind
+            self._ball, self._kind = self._new_ball(), self._obstacles.kind
         self._ball.visible = self._handle.visible = ball
 
-    def move(self) -> None:
-        """Put the ball where the flesh feels it."""
+    def update(self) -> None:
+        """Move the ball to its simulated place."""
         if self._ball is not None and self._ball.visible:
             self._ball.position = tuple(self._obstacles.centre)
-            self._ball.wxyz = tuple(self._obstacles.turn)
+            self._ball.wxyz = tuple(self._obstacles.quaternion)
 
 
 def _ground_grid(
     server: viser.ViserServer, size: float, place: tuple[float, float, float]
 ) -> viser.GridHandle:
-    """Add lines around a place, for a body of this size to stand on."""
+    """Add the grid of the ground around a point, for a body of this size."""
     return server.scene.add_grid(
         "/ground",
         width=4 * size,
@@ -327,8 +331,8 @@ def _ground_grid(
     )
 
 
-def _placed_tets(subject: Any, offset: Floats, vertices: Ints | None = None) -> Singles:
-    """Return where the rig has vertices of the tets, all by default, in the world."""
-    turn, shift = subject.root[:3, :3], subject.root[:3, 3]
-    points = subject.model.tet_rig(subject.pose, vertices)
-    return (points @ turn.T + shift + offset).astype(np.float32)
+def _placed_tets(actor: Any, offset: Floats, vertices: Ints | None = None) -> Singles:
+    """Return positions of tet vertices, all by default, by the rig in the world."""
+    rotation, shift = actor.root[:3, :3], actor.root[:3, 3]
+    points = actor.model.tet_rig(actor.pose, vertices)
+    return (points @ rotation.T + shift + offset).astype(np.float32)

@@ -1,1 +1,1 @@
-"""Session of the viewer, and the subjects that it steps."""
+"""Session of the viewer, and the character or body that it simulates."""

@@ -1,4 +1,4 @@
-"""Anatomy of a session's character: regions that people make harder or softer as it moves."""
+"""Editing of a character's anatomy: regions that are made harder or softer during a session."""
 
 from __future__ import annotations
 
@@ -27,31 +27,31 @@ from supple.errors import SuppleError
 from supple.reduction.build_log import BuildLog
 from supple.rig.character import Character
 
-#: Builds a model with entries by joint, and tells how far it is.
+#: Function that builds a model with entries by joint, and logs its progress.
 Rebuild = Callable[[Mapping[str, RegionEntry], BuildLog], Any]
 
 
 class AnatomyEditing:
-    """Regions of a character, and how they differ from those that its model was built with.
+    """Regions of a character, compared with those of its model.
 
-    Firm, normal and soft are stiffness, and act at once. What changes the bone under the flesh,
-    hard and apart above all, waits until another model is built.
+    Firm, normal and soft are stiffness values and act immediately. Changes of the bone under the
+    flesh, such as hard and apart, need a rebuild.
 
     Parameters
     ----------
     character
-        With a skin that follows joints.
+        With a skin bound to joints.
     anatomy
-        As the model was built with it, or as it would be found.
+        Anatomy of the model, or the detected one.
     built
         Whether the model was built with it.
     rebuild
-        Builds another model; None where nobody knows how this one was built.
+        Function that builds another model; None if the options of this one are unknown.
 
     Attributes
     ----------
     anatomy
-        As it is now.
+        Current anatomy.
     """
 
     def __init__(
@@ -68,18 +68,18 @@ class AnatomyEditing:
 
     @property
     def joints(self) -> tuple[str, ...]:
-        """Names of the joints that have a region."""
+        """Names of the joints with a region."""
         return self.anatomy.joints
 
     def both(self, joint: str, mirrored: bool = True) -> tuple[str, ...]:
-        """Return a joint, and the one on the other side where there is one and it is wanted."""
+        """Return a joint, and its mirrored joint if `mirrored` and there is one."""
         twin = self.anatomy.mirrored.get(joint) if mirrored else None
         return (joint,) if twin is None else (joint, twin)
 
     def choose(self, joint: str, feel: str, mirrored: bool = True) -> None:
-        """Make a region hard, firm, normal, soft or apart; from any thread, within a second."""
+        """Make a region hard, firm, normal, soft or apart; any thread may call it."""
         if joint not in self.anatomy.entries or feel not in FEELS:
-            raise SuppleError(f"a region is made one of {', '.join(FEELS)}")
+            raise SuppleError(f"{joint}, {feel}: use a region and one of {', '.join(FEELS)}")
         with self._changing:
             entries = dict(self.anatomy.entries)
             for each in self.both(joint, mirrored):
@@ -88,7 +88,7 @@ class AnatomyEditing:
 
     @property
     def waiting(self) -> tuple[str, ...]:
-        """Joints whose regions are not yet as they are chosen: another build is needed."""
+        """Joints whose regions need a rebuild."""
         entries = self.anatomy.entries
         if self._built is None:
             return tuple(entries)
@@ -96,9 +96,9 @@ class AnatomyEditing:
         return tuple(name for name, each in entries.items() if not each.same_bone(built[name]))
 
     def tet_factors(self, model: Any) -> Floats | None:
-        """(T,) factors on the stiffness of the model's tets, None where nothing has changed.
+        """Return factors (T,) on the stiffness of the model's tets, None if nothing has changed.
 
-        Painted as `supple.build` paints Young's modulus; a build weighs the motions as well.
+        They are interpolated as `supple.build` interpolates Young's modulus.
         """
         entries = self.anatomy.entries.values()
         now = np.array([FEEL_STIFFNESS[each.feel] for each in entries])
@@ -110,34 +110,36 @@ class AnatomyEditing:
         ratio = np.exp(self.anatomy.follows @ np.log(now / before))
         return painted_material(model.mesh, model.embedding, ratio, on="skin")
 
-    def adopted(self, entries: Mapping[str, RegionEntry]) -> None:
-        """Remember that a model was built with these."""
+    def set_built(self, entries: Mapping[str, RegionEntry]) -> None:
+        """Set the entries that the model was built with."""
         self._built = entries
 
     def region_under(self, skin: Singles, origin: ArrayLike, direction: ArrayLike) -> str | None:
-        """Return the joint whose region of a skin (n̄, 3) a ray meets first."""
-        start, way = (np.asarray(each, np.float64) for each in (origin, direction))
-        if start.shape != (3,) or way.shape != (3,) or not np.isfinite([start, way]).all():
+        """Return the joint of the region of a skin (n̄, 3) that a ray hits first."""
+        start, vector = (np.asarray(each, np.float64) for each in (origin, direction))
+        if start.shape != (3,) or vector.shape != (3,) or not np.isfinite([start, vector]).all():
             return None
         triangles = self.anatomy.surface.triangles
-        hits = igl.ray_mesh_intersect(start, way, skin.astype(np.float64), triangles)
+        hits = igl.ray_mesh_intersect(start, vector, skin.astype(np.float64), triangles)
         if not hits or not self.joints:
             return None
         corners = self.anatomy.region[triangles[hits[0][0]]]
         return self.joints[int(np.sort(corners)[1])]
 
     def save(self, folder: Path, name: str) -> Path:
-        """Write the regions to a file in the folder; only another such file is replaced."""
+        """Write the regions to a file in the folder; only an anatomy file is overwritten."""
         plain = checked_name(name)
         if not plain.endswith(".json"):
-            raise SuppleError(f"an anatomy is saved as NAME{ENTRIES_SUFFIX}")
+            raise SuppleError(f"{plain}: use a name that ends with {ENTRIES_SUFFIX}")
         target = folder / plain
         if target.is_symlink():
-            raise SuppleError(f"{plain} is a link; choose another name")
+            raise SuppleError(f"{plain} is a symbolic link; choose another name")
         if target.exists():
             try:
                 read_entries(target)
             except SuppleError:
-                raise SuppleError(f"{plain} is there already, and no anatomy file") from None
+                raise SuppleError(
+                    f"{plain} exists and is no anatomy file; choose another"
+                ) from None
         self.anatomy.save(target)
         return target

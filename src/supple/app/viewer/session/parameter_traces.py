@@ -1,4 +1,4 @@
-"""Traces of free parameters: keys and results of the last seconds, and groups by name."""
+"""Traces of free parameters: keys and results of the last seconds; groups of names."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from supple.arrays import Floats, Ints
 from supple.rig.motion.joint_names import NOISE, SIDES
 from supple.rig.protocol import Rig
 
-#: Seconds that are kept, and times in them.
-SECONDS, KEPT = 4.0, 120
-#: Change of a parameter, by which what it moves is measured.
+#: Duration of a trace in s, and its number of samples.
+SECONDS, SAMPLES = 4.0, 120
+#: Step of the finite differences that measure a parameter's effect.
 NUDGE = 1e-4
-#: Channels of joints and of control points, as names end.
+#: Endings of names that denote channels of joints and control points.
 CHANNEL = re.compile(r"\.[rts]?[xyzw]$")
 WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 
 def name_groups(names: Sequence[str]) -> dict[str, Ints]:
-    """Group parameters by the word that their names begin with, and return their numbers.
+    """Group parameters by the first word of their names, and return their numbers.
 
-    Sides, numbers, channels and words of whoever made the rig do not count. Where all begin with
-    the same word, the next one tells them apart.
+    Sides, numbers, channels and prefixes of rigging tools are ignored. If all names share the first
+    word, the next one counts, too.
 
     Examples
     --------
-    >>> {name: list(map(int, own)) for name, own in name_groups(
+    >>> {name: list(map(int, group)) for name, group in name_groups(
     ...     ["L_ear_01.rx", "R_ear_01.rx", "Bip01 Tail2.rz", "bellyLow", "belly3"]).items()}
     {'ear': [0, 1], 'tail': [2], 'belly': [3, 4]}
     >>> list(name_groups(["sumo_belly1", "sumo_belly2", "sumo_hair1", "sumo_hair2"]))
@@ -38,20 +38,20 @@ def name_groups(names: Sequence[str]) -> dict[str, Ints]:
     depth = 1
     while depth < min(map(len, words), default=1) and len({tuple(w[:depth]) for w in words}) == 1:
         depth += 1
-    if len({tuple(w[:depth]) for w in words}) > len(words) / 2:  # no groups, but single ones
+    if len({tuple(w[:depth]) for w in words}) > len(words) / 2:  # too many groups
         depth = 1
     groups: dict[str, list[int]] = {}
-    for number, own in enumerate(words):
-        groups.setdefault(" ".join(own[:depth]), []).append(number)
+    for number, parts in enumerate(words):
+        groups.setdefault(" ".join(parts[:depth]), []).append(number)
     return {name: np.array(numbers, np.int64) for name, numbers in groups.items()}
 
 
 def _words(name: str) -> list[str]:
-    """Return words of a name that mean something; the whole of it if none does."""
+    """Return the significant words of a name, or the whole name if there are none."""
     plain = CHANNEL.sub("", re.split(r"[:|/]", name)[-1])
-    found = [word.lower() for word in WORDS.findall(plain)]
-    kept = [word for word in found if word not in SIDES and not NOISE.fullmatch(word)]
-    return kept or found or [name]
+    words = [word.lower() for word in WORDS.findall(plain)]
+    significant = [word for word in words if word not in SIDES and not NOISE.fullmatch(word)]
+    return significant or words or [name]
 
 
 class ParameterTraces:
@@ -67,7 +67,7 @@ class ParameterTraces:
     Attributes
     ----------
     names, groups
-        Of the k parameters; numbers by group.
+        Of the k parameters; indices by group.
     units
         Unit of each.
     """
@@ -79,54 +79,54 @@ class ParameterTraces:
         self._entries = np.array([place[name] for name in free], np.int64)
         self.units = [rig.parameters[entry].unit for entry in self._entries]
         self._reach = _moved_skin(rig, self._entries)
-        self._rows = np.zeros((KEPT, 2, len(free)))
-        self._times = np.zeros(KEPT)
+        self._rows = np.zeros((SAMPLES, 2, len(free)))
+        self._times = np.zeros(SAMPLES)
         self._count, self._time, self._next = 0, 0.0, 0.0
 
     def clear(self) -> None:
-        """Forget what was kept: time jumps."""
+        """Remove all samples, after a jump in time."""
         self._count, self._next = 0, self._time
 
     def add(self, dt: float, pose: Floats, result: Callable[[], Floats]) -> None:
-        """Count a step of `dt`; now and then keep the key pose (s,) and the pose that came of it.
+        """Add a step; sample key pose and result when a sample is due.
 
         Parameters
         ----------
         dt, pose
-            Seconds of the step, and key pose at its end.
+            Seconds of the step, and key pose (s,) at its end.
         result
-            Gives the pose (s,) of the rig with what physics added.
+            Returns the pose (s,) with the motion that physics adds.
         """
         self._time += dt
         if self._time < self._next:
             return
-        self._next = self._time + SECONDS / KEPT - 0.5 * dt
-        row = self._count % KEPT
+        self._next = self._time + SECONDS / SAMPLES - 0.5 * dt
+        row = self._count % SAMPLES
         self._rows[row, 0], self._rows[row, 1] = pose[self._entries], result()[self._entries]
         self._times[row] = self._time
         self._count += 1
 
     def read(self) -> tuple[Floats, Floats, Floats]:
-        """Return seconds before now (m,), keys (m, k) and results (m, k), the oldest first."""
-        kept = min(self._count, KEPT)
-        order = np.arange(self._count - kept, self._count) % KEPT
+        """Return times relative to now (m,), keys (m, k) and results (m, k), oldest first."""
+        count = min(self._count, SAMPLES)
+        order = np.arange(self._count - count, self._count) % SAMPLES
         return self._times[order] - self._time, self._rows[order, 0], self._rows[order, 1]
 
     def liveliest(self, numbers: Ints) -> Ints:
-        """Return numbers of parameters by how far physics moved the skin with them, most first."""
+        """Return parameters sorted by the skin motion that physics adds, largest first."""
         _, keys, results = self.read()
         added = np.abs(results - keys)[:, numbers]
-        far = added.max(axis=0, initial=0.0) * self._reach[numbers]
-        return np.asarray(numbers[np.argsort(-far, kind="stable")])
+        motion = added.max(axis=0, initial=0.0) * self._reach[numbers]
+        return np.asarray(numbers[np.argsort(-motion, kind="stable")])
 
 
 def _moved_skin(rig: Rig, entries: Ints) -> Floats:
-    """Metres (k,) that the farthest vertex goes for a unit of each parameter, at rest."""
+    """Return the largest displacement of a vertex per unit of each parameter at rest, (k,)."""
     rest = np.array(rig.rest_pose, np.float64)
-    still = rig(rest)
-    found = np.empty(len(entries))
+    points = rig(rest)
+    reach = np.empty(len(entries))
     for k, entry in enumerate(entries):
         nudged = rest.copy()
         nudged[entry] += NUDGE
-        found[k] = np.abs(rig(nudged) - still).max() / NUDGE
-    return found
+        reach[k] = np.abs(rig(nudged) - points).max() / NUDGE
+    return reach

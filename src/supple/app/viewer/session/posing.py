@@ -1,4 +1,4 @@
-"""Posing a rig by hand: targets that are followed softly, and inverse-kinematics handles."""
+"""Interactive posing of a rig: damped followers of targets, and inverse-kinematics handles."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from supple.rig.protocol import Rig
 from supple.rig.skeleton.inverse_kinematics import InverseKinematics
 from supple.rig.skeleton.skinning import SkinnedRig
 
-#: Rate of following, in 1/s: nine tenths of the way take a fifth of a second.
-QUICKNESS = 18.0
-#: Joints that bend along with a handle, at most.
+#: Rate of a follower in 1/s: it covers 9/10 of the distance in 0.2 s.
+RATE = 18.0
+#: Most joints of a handle's limb.
 MOST_JOINTS = 8
-#: Part of its reach over which a limb yields before it is straight.
+#: Softness of a limb near full extension, relative to its reach.
 SOFTNESS = 0.05
 
 
 class DampedFollower:
-    """Value that follows a target like a critically damped spring, exactly at every step.
+    """Value that follows a target like a critically damped spring, integrated exactly.
 
-    Sliders jump; a pose that jumped along would hit the flesh like a hammer.
+    It smooths the jumps of sliders, which would otherwise be impacts on the flesh.
 
     Parameters
     ----------
     value, velocity
-        (s,) at first, and its change per second.
+        (s,) initial value and velocity.
 
     Attributes
     ----------
     target
-        (s,) to be set at any time.
+        (s,), may be set at any time.
     """
 
     def __init__(self, value: Floats, velocity: Floats | None = None) -> None:
@@ -44,20 +44,20 @@ class DampedFollower:
         self._velocity = np.zeros_like(self.value) if velocity is None else velocity.copy()
 
     def step(self, dt: float) -> Floats:
-        """Return the value after so many seconds."""
-        away = self.value - self.target
-        push = self._velocity + QUICKNESS * away
-        left = math.exp(-QUICKNESS * dt)
-        self.value = self.target + (away + push * dt) * left
-        self._velocity = (self._velocity - push * QUICKNESS * dt) * left
+        """Advance by `dt` seconds and return the value."""
+        offset = self.value - self.target
+        push = self._velocity + RATE * offset
+        decay = math.exp(-RATE * dt)
+        self.value = self.target + (offset + push * dt) * decay
+        self._velocity = (self._velocity - push * RATE * dt) * decay
         return self.value
 
 
 class IKHandles:
     """Joints of a rig that a handle can move, each with the limb above it.
 
-    A limb reaches from its joint up to where the skeleton branches: a wrist takes its arm along
-    and leaves the chest. What is no skeleton, or has another rig after it, has no limbs.
+    A limb extends from its joint up to the next branch of the skeleton: a wrist moves the arm but
+    not the chest. Only skinned rigs have limbs.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class IKHandles:
     Attributes
     ----------
     joints
-        Names, those at the ends of the skeleton first.
+        Names, with the ends of the skeleton first.
     """
 
     def __init__(self, rig: Rig) -> None:
@@ -78,53 +78,54 @@ class IKHandles:
             self.joints: tuple[str, ...] = ()
             return
         places = {parameter.name: k for k, parameter in enumerate(rig.parameters)}
-        own = [parameter.name for parameter in self._skin.joint_pose.parameters]
-        if not all(name in places for name in own):  # its pose is made from something else
+        names = [parameter.name for parameter in self._skin.joint_pose.parameters]
+        if not all(name in places for name in names):  # a control rig computes its pose
             self.joints = ()
             return
-        self._places = np.array([places[name] for name in own], np.int64)
+        self._places = np.array([places[name] for name in names], np.int64)
         parents = self._skin.skeleton.parents
         children = np.bincount(parents[parents >= 0], minlength=len(parents))
-        below = np.argsort(children > 0, kind="stable")
-        names = self._skin.skeleton.names
+        ends_first = np.argsort(children > 0, kind="stable")
         self.joints = tuple(
-            names[joint] for joint in below if self._found(int(joint), children) is not None
+            self._skin.skeleton.names[joint]
+            for joint in ends_first
+            if self._limb(int(joint), children) is not None
         )
 
     def position(self, joint: str, pose: ArrayLike) -> Floats:
-        """Return where a joint is in a pose, (3,) in the rig's space."""
+        """Return the position of a joint in a pose, (3,) in the rig's space."""
         return self._chain(joint).end(np.asarray(pose, np.float64)[self._places])
 
     def solve(self, joint: str, pose: Floats, target: ArrayLike) -> Floats:
-        """Bend a limb so that its joint comes as near to a place as it can.
+        """Return the pose that brings a joint as near to a point as its limb allows.
 
         Parameters
         ----------
         joint
             One of `joints`.
         pose
-            (s,) to begin with.
+            (s,) initial pose.
         target
             (3,) in the rig's space.
 
         Returns
         -------
         (s,) array
-            The pose; all that is not of the limb stays.
+            The pose; other parameters are unchanged.
         """
         chain = self._chain(joint)
-        found = pose.copy()
+        solved = pose.copy()
         solution = chain.solve(target, pose=pose[self._places], softness=SOFTNESS)
-        found[self._places] = solution.pose
-        return found
+        solved[self._places] = solution.pose
+        return solved
 
     def _chain(self, joint: str) -> InverseKinematics:
         if joint not in self._chains:
             raise SuppleError(f'no limb ends at "{joint}"')
         return self._chains[joint]
 
-    def _found(self, tip: int, children: Ints) -> InverseKinematics | None:
-        """Return the limb that ends there; none for a joint that nothing above can move."""
+    def _limb(self, tip: int, children: Ints) -> InverseKinematics | None:
+        """Return the limb that ends at a joint; None if no joint above can move it."""
         assert self._skin is not None
         skeleton = self._skin.skeleton
         top, count = tip, 1
@@ -136,14 +137,14 @@ class IKHandles:
             return None
         try:
             chain = InverseKinematics(self._skin.joint_pose, top, tip)
-        except SuppleError:  # no length, or all its joints are locked
+        except SuppleError:  # it has no length, or all its joints are locked
             return None
         self._chains[skeleton.names[tip]] = chain
         return chain
 
 
 def _skinned(rig: Rig) -> SkinnedRig | None:
-    """Return the skinned rig that this is, or corrects."""
+    """Return the skinned rig at the base of a rig, or None."""
     inside: Any = rig
     while inside is not None and not isinstance(inside, SkinnedRig):
         inside = getattr(inside, "base", None)

@@ -1,4 +1,4 @@
-"""Recording of the skin that is seen, saved to a file in one folder."""
+"""Recording of the shown skin, saved to a file in one folder."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
 from supple.rig.motion.motion import Motion
 
-#: Frames a second, as near as whole steps come to it.
+#: Frames per second, rounded to a whole number of steps.
 RATE = 30.0
-#: Bytes that a recording may take; it ends there.
+#: Largest recording in bytes; it ends at this size.
 LARGEST = 256 * 2**20
 LONGEST_NAME = 100
 
 
 class Recorder:
-    """Recorder that keeps the skin at 30 frames a second while it is on.
+    """Recorder of the skin at 30 frames per second.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class Recorder:
     on
         Whether it records.
     most
-        Frames at which it ends.
+        Most frames.
     """
 
     def __init__(self, vertices: int) -> None:
@@ -53,33 +53,33 @@ class Recorder:
 
     @property
     def seconds(self) -> float:
-        """Length of the recording."""
+        """Duration of the recording."""
         return self._every * self._dt * len(self)
 
     @property
     def _every(self) -> int:
-        """Steps of a frame."""
+        """Steps per frame."""
         return max(1, round(1 / (RATE * self._dt)))
 
     def start(self) -> None:
-        """Forget what there is, and record."""
+        """Start a new recording."""
         with self._changing:
             self._frames, self._poses, self._roots = [], [], []
             self._steps, self.on = 0, True
 
     def stop(self) -> None:
-        """End the recording, and keep it."""
+        """End the recording."""
         self.on = False
 
     def step(self, dt: float, surface: Callable[[], Singles], pose: Floats, root: Floats) -> None:
-        """Keep a frame when it is time; to be called after every step.
+        """Record a frame if one is due; called after every step.
 
         Parameters
         ----------
         dt
             Seconds of the step.
         surface
-            Makes the skin (n̄, 3), a new array; it is called for frames that are kept only.
+            Returns the skin (n̄, 3) as a new array; called for recorded frames only.
         pose, root
             (s,), (4, 4) at the step.
         """
@@ -96,7 +96,7 @@ class Recorder:
         self._steps += 1
 
     def baked(self, character: Character, name: str) -> BakedMotion:
-        """Return the recording as `supple.save` takes it; its times begin at 0."""
+        """Return the recording as a baked motion that starts at time 0."""
         with self._changing:
             frames, poses, roots = self._frames[:], self._poses[:], self._roots[:]
         if len(frames) < 2:
@@ -108,21 +108,20 @@ class Recorder:
         return BakedMotion(character, motion, np.stack(frames), rate, report=report)
 
     def save(self, folder: Path, name: str, character: Character, motion: str) -> Path:
-        """Write the recording to a new file of that name in the folder."""
-        # The writers are needed only now.
+        """Write the recording to a new file in the folder."""
         from supple.formats.save import save, written_files
 
         target = folder / checked_name(name)
-        with self._saving:  # pages may save at once
+        with self._saving:  # two pages may save at the same time
             for file in written_files(target):
                 if file.exists() or file.is_symlink():
-                    raise SuppleError(f"{file.name} is there already; choose another name")
+                    raise SuppleError(f"{file.name} already exists; choose another name")
             save(target, self.baked(character, take_name(character, motion)))
         return target
 
 
 def take_name(character: Character, motion: str) -> str:
-    """Return a name that no motion of the character has: a recording is none of them."""
+    """Return a name for the recording that no motion of the character has."""
     number = 1
     while (name := f"{motion} take {number}") in character.motions:
         number += 1
@@ -130,7 +129,7 @@ def take_name(character: Character, motion: str) -> str:
 
 
 def checked_name(name: str) -> str:
-    """Return the name if it is one of a file right in a folder: a page must not write elsewhere."""
+    """Return the name of a file directly in the folder; pages must not write elsewhere."""
     bad = {"/", "\\", ":", "\0"}
     plain = name.strip()
     if (

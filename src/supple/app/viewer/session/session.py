@@ -1,71 +1,205 @@
-"""Session of the viewer: the one simulation that all pages show, and the queue of requests."""
+"""Session of the viewer: one simulation for all pages, the queue of their requests, and the base
+class of the characters and bodies that are simulated.
+"""
 
 from __future__ import annotations
 
 import math
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
 from queue import Empty, SimpleQueue
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from supple.app.viewer.meter import Meter
-from supple.app.viewer.session.subject import Grip, State, Subject, clamped
-from supple.arrays import Floats
+from supple.arrays import Floats, Singles
 from supple.errors import SuppleError
 from supple.linalg.blas import single_threaded
 from supple.mesh.obstacles import FARTHEST
 
-#: Largest speed of the clock: beyond, no computer follows.
+State = Literal["playing", "paused", "posing"]
+
+#: Largest speed of the clock.
 FASTEST = 10.0
 
-S = TypeVar("S", bound=Subject)
+
+def clamped(value: float, low: float, high: float) -> float:
+    """Return the number clamped to bounds, the lower bound for NaN; pages may send any value."""
+    number = float(value)
+    return low if math.isnan(number) else min(max(number, low), high)
 
 
-class Session(Generic[S]):
-    """Character or body that lives, is watched and is pulled at.
+class Grip(Protocol):
+    """Connection between a hand (a pointer of a page) and the skin."""
 
-    Any thread may ask for changes, which happen before the next step: `play`, `pause`, `take` and
-    the like, and `ask` for whatever else the subject can do. `advance` steps; nothing else does.
+    target: Floats
+    """(3,) position of the hand in the world, in m."""
+
+
+class Actor(ABC):
+    """Character or body that a session simulates and that pages change.
+
+    All methods run in the session's thread; pages call them through `Session.submit`.
+
+    Attributes
+    ----------
+    parts
+        Names of its optional parts:
+
+        - ``"motions"``: `motions`, `motion`, `ending`; `choose`, `seek`, `end_with`;
+        - ``"poses"``: `pose`, `target`; `hold`, `pose_to`, `reach`;
+        - ``"recording"``: `recorder`;
+        - ``"anatomy"``: `anatomy`, regions that can be edited; `apply_anatomy`, `replace_model`;
+        - ``"obstacles"``: `obstacles`, a ground and a ball;
+        - ``"objects"``: `objects`, rigid balls and boxes;
+        - ``"touch"``: a `SoftContact` as `simulator`; `grabs`, flesh or bones;
+        - ``"stiffness"``: `stiffen(factor)` for all flesh;
+        - ``"gravity mode"``: `simulator.gravity_mode`;
+        - ``"friction"``: `simulator.friction`;
+        - ``"curves"``: `traces`, curves of free parameters;
+        - ``"springs"``: `simulator.springs`; `tune` for free parameters;
+        - ``"materials"``: `stiffen(group, doublings)` for a group of elements;
+        - ``"damping"``, ``"gravity"``, ``"modes"``: `damp`, `fall`, `truncate`;
+        - ``"energies"``: `simulator.energies()`, `frequencies`;
+        - ``"held"``: `held`, triangles that cannot move;
+        - ``"appearance"``: `appearance`, colours from the character's file.
+    state
+        ``"playing"``; ``"paused"``; ``"posing"``: the rig holds a pose and the flesh moves.
+    model, simulator
+        Of the engine; the simulator may be replaced between two steps.
+    hands
+        Grips by hand, oldest first.
+    hint
+        Usage hint shown on the page.
+    slowest
+        Lower limit of the slider of the clock's speed.
+    full_colour
+        Displacement shown in the last colour, relative to the size.
+    """
+
+    parts: frozenset[str]
+    state: State
+    model: Any
+    simulator: Any
+    hands: dict[Hashable, Any]
+    hint: str
+    slowest: ClassVar[float]
+    full_colour: ClassVar[float]
+
+    @property
+    @abstractmethod
+    def time(self) -> float:
+        """Time in the motion, or since the body was released, in s."""
+
+    @property
+    @abstractmethod
+    def ground(self) -> tuple[float, float, float]:
+        """Centre of the ground."""
+
+    @property
+    @abstractmethod
+    def width(self) -> float:
+        """Largest extent along x during the motion, in m."""
+
+    def steps_at(self, speed: float) -> int:
+        """Return the number of steps per update at a speed of the clock."""
+        return 1
+
+    def surface(self, out: Singles | None = None) -> Singles:
+        """Return the current skin in the world, (n̄, 3) float32."""
+        return self.simulator.surface(out)
+
+    @abstractmethod
+    def undeformed(self) -> Singles:
+        """Return the skin that displacements refer to, in the world, (n̄, 3) float32."""
+
+    @abstractmethod
+    def step(self, count: int) -> tuple[str, ...] | None:
+        """Make steps; return the names of limits that acted, None if the motion has ended.
+
+        Raises
+        ------
+        SuppleError
+            If the simulation has to restart; the message gives the reason.
+        """
+
+    @abstractmethod
+    def renew(self) -> None:
+        """Apply collected changes before a step; raise as `step` does."""
+
+    @abstractmethod
+    def restart(self) -> None:
+        """Release all hands and start undeformed."""
+
+    @abstractmethod
+    def play(self) -> None:
+        """Continue the simulation."""
+
+    def pause(self) -> None:
+        """Pause the simulation."""
+        self.state = "paused"
+
+    @abstractmethod
+    def wake(self) -> None:
+        """Let flesh move while paused, so that a pull becomes visible."""
+
+    @abstractmethod
+    def grip(self, skin: Singles, where: Floats) -> Grip:
+        """Return a grip of the skin (n̄, 3) nearest to a point (3,)."""
+
+    def reachable(self, where: Floats) -> Floats:
+        """Return the point (3,), or the nearest one that a hand can reach."""
+        return where
+
+
+A = TypeVar("A", bound=Actor)
+
+
+class Session(Generic[A]):
+    """Simulation of an actor, with a queue of requests from pages.
+
+    Any thread may submit requests, which run before the next step: `play`, `pause`, `take` and
+    similar methods, and `submit` for any method of the actor. Only `advance` makes steps.
 
     Parameters
     ----------
-    subject
-        What is simulated: a `CharacterSubject` or a `BodySubject`.
+    actor
+        A `CharacterActor` or a `BodyActor`.
 
     Attributes
     ----------
     skin
-        (n̄, 3) float32 as of the last `refresh`.
+        (n̄, 3) float32, updated by `refresh`.
     changed
-        Whether there is something new to be seen.
+        Whether the skin has changed since the last `refresh`.
     limits
         Names of the limits that acted in the last step.
     meter
         Costs of steps and updates.
     """
 
-    def __init__(self, subject: S) -> None:
-        self.subject = subject
+    def __init__(self, actor: A) -> None:
+        self.actor = actor
         self.meter = Meter()
         self.limits: tuple[str, ...] = ()
         self.changed = True
-        self.skin = np.empty((len(subject.model.surface.vertices), 3), np.float32)
-        self._asked: SimpleQueue[Callable[[], object]] = SimpleQueue()
+        self.skin = np.empty((len(actor.model.surface.vertices), 3), np.float32)
+        self._requests: SimpleQueue[Callable[[], object]] = SimpleQueue()
         self._speed = 1.0
         self.refresh()
 
     @property
     def state(self) -> State:
-        """``"playing"``, ``"paused"`` or ``"posing"``; see `Subject`."""
-        return self.subject.state
+        """State of the actor: ``"playing"``, ``"paused"`` or ``"posing"``."""
+        return self.actor.state
 
     @property
     def hands(self) -> dict[Hashable, Grip]:
         """Grips by hand."""
-        return self.subject.hands
+        return self.actor.hands
 
     @property
     def speed(self) -> float:
@@ -79,29 +213,29 @@ class Session(Generic[S]):
 
     @property
     def steps(self) -> int:
-        """Number of steps that are made at once."""
-        return self.subject.steps_at(self.speed)
+        """Number of steps per update."""
+        return self.actor.steps_at(self.speed)
 
     @property
     def dt(self) -> float:
-        """Seconds of so many steps; a step is the same for every computer and page."""
-        return self.steps * self.subject.simulator.dt
+        """Seconds of simulation per update; the time step itself is constant."""
+        return self.steps * self.actor.simulator.dt
 
     def refresh(self) -> None:
-        """Bring `skin` up to date."""
-        begun, processor = time.perf_counter(), time.thread_time()
-        self.subject.surface(self.skin)
-        self.meter.skinned(time.perf_counter() - begun, time.thread_time() - processor)
+        """Update `skin`."""
+        began, processor = time.perf_counter(), time.thread_time()
+        self.actor.surface(self.skin)
+        self.meter.add_update(time.perf_counter() - began, time.thread_time() - processor)
         self.changed = False
 
     def advance(self, times: int = 1, /) -> None:
-        """Make `steps` steps so often, unless paused; requests go first."""
-        self.settle_requests()
+        """Run requests, then make `steps` steps so many times, unless paused."""
+        self.run_requests()
         try:
-            self.subject.renew()
+            self.actor.renew()
         except SuppleError as error:
-            self._begin_anew(str(error))
-        # Products of a step are small: in threads they wait for a browser that has the cores.
+            self._restart(str(error))
+        # The matrices of a step are small; BLAS threads would compete with the browser.
         with single_threaded():
             for _ in range(times):
                 if self.state == "paused":
@@ -109,89 +243,89 @@ class Session(Generic[S]):
                 self._step(self.steps)
 
     def _step(self, count: int) -> None:
-        begun, processor = time.perf_counter(), time.thread_time()
+        began, processor = time.perf_counter(), time.thread_time()
         try:
-            limits = self.subject.step(count)
+            limits = self.actor.step(count)
         except SuppleError as error:
-            self._begin_anew(str(error))
+            self._restart(str(error))
             return
         self.changed = True
         if limits is not None:
             self.limits = limits
-            self.meter.stepped(time.perf_counter() - begun, time.thread_time() - processor, count)
+            self.meter.add_steps(time.perf_counter() - began, time.thread_time() - processor, count)
 
-    def _begin_anew(self, why: str = "") -> None:
-        """Start undeformed; pages are told why, if there is a reason."""
-        self.subject.begin_anew()
+    def _restart(self, reason: str = "") -> None:
+        """Start undeformed; pages show the reason, if there is one."""
+        self.actor.restart()
         self.changed = True
-        if why:
-            self.ask(_refuse, why)
+        if reason:
+            self.submit(_fail, reason)
 
     # Requests, from any thread -----------------------------------------------------------
 
-    def ask(self, what: Callable[..., object], *given: Any) -> None:
-        """Have ``what(*given)`` called before the next step."""
-        self._asked.put(lambda: what(*given))
+    def submit(self, function: Callable[..., object], *arguments: Any) -> None:
+        """Schedule ``function(*arguments)`` before the next step."""
+        self._requests.put(lambda: function(*arguments))
 
-    def settle_requests(self) -> str | None:
-        """Do what was asked for; return the first thing that could not be done, in a line."""
-        trouble = None
+    def run_requests(self) -> str | None:
+        """Run all requests; return the first error message, in one line, or None."""
+        message = None
         while True:
             try:
-                what = self._asked.get_nowait()
+                request = self._requests.get_nowait()
             except Empty:
-                return trouble
+                return message
             try:
-                what()
+                request()
             except SuppleError as error:
-                trouble = trouble or str(error)
-            except Exception as error:  # of one page; the others watch on
-                trouble = trouble or f"{type(error).__name__}: {error}".splitlines()[0][:200]
+                message = message or str(error)
+            except Exception as error:  # a fault of one page must not end the others
+                message = message or f"{type(error).__name__}: {error}".splitlines()[0][:200]
             self.changed = True
 
     def play(self) -> None:
-        """Let time run."""
-        self.ask(self.subject.play)
+        """Continue the simulation."""
+        self.submit(self.actor.play)
 
     def pause(self) -> None:
-        """Let time stand still."""
-        self.ask(self.subject.pause)
+        """Pause the simulation."""
+        self.submit(self.actor.pause)
 
     def reset(self) -> None:
-        """Start undeformed, held by no hand."""
-        self.ask(self._begin_anew)
+        """Release all hands and start undeformed."""
+        self.submit(self._restart)
 
     def take(self, hand: Hashable, point: ArrayLike) -> None:
-        """Take hold of the skin nearest to a point (3,) of the world."""
-        self.ask(self._take, hand, np.array(point, np.float64))
+        """Grip the skin nearest to a point (3,) of the world."""
+        self.submit(self._take, hand, np.array(point, np.float64))
 
     def pull(self, hand: Hashable, target: ArrayLike) -> None:
-        """Move a hand, and what it holds, to a place (3,) in the world."""
-        self.ask(self._pull, hand, np.array(target, np.float64))
+        """Move a hand to a point (3,) of the world."""
+        self.submit(self._pull, hand, np.array(target, np.float64))
 
     def release(self, hand: Hashable) -> None:
-        """Let go."""
-        self.ask(self._release, hand)
+        """Release the grip of a hand."""
+        self.submit(self._release, hand)
 
     def _take(self, hand: Hashable, where: Floats) -> None:
-        place = self.subject.reachable(_checked_place(where))
-        self.subject.wake()
-        self.hands[hand] = self.subject.grip(self.subject.surface(self.skin), place)
+        point = self.actor.reachable(_checked_point(where))
+        self.actor.wake()
+        self.hands[hand] = self.actor.grip(self.actor.surface(self.skin), point)
 
     def _pull(self, hand: Hashable, where: Floats) -> None:
-        place = self.subject.reachable(_checked_place(where))
+        point = self.actor.reachable(_checked_point(where))
         if hand in self.hands:
-            self.hands[hand].target = place
+            self.hands[hand].target = point
 
     def _release(self, hand: Hashable) -> None:
         self.hands.pop(hand, None)
 
 
-def _checked_place(where: Floats) -> Floats:
+def _checked_point(where: Floats) -> Floats:
     if where.shape != (3,) or not np.isfinite(where).all():
-        raise SuppleError("a place has three finite numbers")
-    return np.clip(where, -FARTHEST, FARTHEST)  # squares of more would overflow
+        raise SuppleError("a point needs three finite numbers")
+    return np.clip(where, -FARTHEST, FARTHEST)  # squares of larger numbers would overflow
 
 
-def _refuse(why: str) -> None:
-    raise SuppleError(why)
+def _fail(reason: str) -> None:
+    raise SuppleError(reason)

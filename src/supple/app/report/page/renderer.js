@@ -1,8 +1,8 @@
-// Draws bodies on a ground with WebGL 2: one light with shadows, one camera.
+// WebGL 2 renderer of bodies on a ground, with one light and shadows.
 const SHADOW_PIXELS = 1024, NEAR_CELLS = 64;
 const KEY = unit([-0.45, 0.8, 0.55]);
 const INPUTS = ["a_place", "a_normal", "a_cavity", "a_amount", "a_uv", "a_tint"];
-// From this opacity on nothing is seen through a surface.
+// Opacity from which a surface counts as opaque.
 const SOLID = 0.98;
 
 function program(gl, vertex, fragment) {
@@ -29,18 +29,18 @@ function program(gl, vertex, fragment) {
   return { made, places };
 }
 
-// Every edge once, for lines.
+// Edges of triangles, each once.
 function edgesOf(triangles) {
-  const found = [];
+  const edges = [];
   for (let t = 0; t < triangles.length; t += 3)
     for (let c = 0; c < 3; c++) {
       const a = triangles[t + c], b = triangles[t + ((c + 1) % 3)];
-      if (a < b) found.push(a, b);
+      if (a < b) edges.push(a, b);
     }
-  return new Uint32Array(found);
+  return new Uint32Array(edges);
 }
 
-class Stage {
+class Renderer {
   constructor(canvas, motion, colours) {
     const gl = canvas.getContext("webgl2", { alpha: true, antialias: true, depth: true });
     if (!gl) throw new Error("no WebGL 2");
@@ -78,12 +78,12 @@ class Stage {
   body(points) {
     const gl = this.gl;
     const normals = new Float32Array(points.length);
-    const own = { points, normals };
-    own.place = this.buffer(gl.ARRAY_BUFFER, this.spread(points, 3));
-    own.normal = this.buffer(gl.ARRAY_BUFFER, this.spread(normals, 3));
-    own.array = gl.createVertexArray();
-    gl.bindVertexArray(own.array);
-    const inputs = [[own.place, 3], [own.normal, 3], [this.cavity, 1], [this.amount, 1],
+    const body = { points, normals };
+    body.place = this.buffer(gl.ARRAY_BUFFER, this.spread(points, 3));
+    body.normal = this.buffer(gl.ARRAY_BUFFER, this.spread(normals, 3));
+    body.array = gl.createVertexArray();
+    gl.bindVertexArray(body.array);
+    const inputs = [[body.place, 3], [body.normal, 3], [this.cavity, 1], [this.amount, 1],
       [this.uv, 2], [this.tints, 4]];
     inputs.forEach(([data, size], place) => {
       if (!data) return;
@@ -92,7 +92,7 @@ class Stage {
       gl.vertexAttribPointer(place, size, gl.FLOAT, false, 0, 0);
     });
     gl.bindVertexArray(null);
-    return own;
+    return body;
   }
 
   spread(values, width) {
@@ -116,7 +116,7 @@ class Stage {
     gl.bindFramebuffer(gl.FRAMEBUFFER, null);
   }
 
-  // New positions from the motion to the graphics card.
+  // Upload new positions and normals.
   refresh(names) {
     const gl = this.gl;
     const send = (target, data) => {
@@ -132,12 +132,12 @@ class Stage {
     send(this.amount, this.spread(this.motion.amount, 1));
   }
 
-  // What hangs low over the ground shuts out the sky under it.
+  // Ambient occlusion of the ground below a body.
   nearGround(body, model, middle, size) {
     const cells = new Float32Array(NEAR_CELLS * NEAR_CELLS);
     const { points } = body, every = Math.max(1, Math.floor(points.length / 3 / 6000));
     for (let i = 0; i < points.length; i += 3 * every) {
-      const p = moved(model, points, i);
+      const p = transformed(model, points, i);
       const height = Math.max(p[1] - middle[1], 0) / size;
       const x = Math.floor((0.5 + (p[0] - middle[0]) / size / 2.4) * NEAR_CELLS);
       const z = Math.floor((0.5 + (p[2] - middle[2]) / size / 2.4) * NEAR_CELLS);
@@ -174,7 +174,7 @@ class Stage {
     gl.clear(gl.COLOR_BUFFER_BIT | gl.DEPTH_BUFFER_BIT);
   }
 
-  // One body in one part of the canvas: view = {box, camera, eye, middle, model, look}.
+  // Draw a body in a viewport: view = {box, camera, eye, middle, model, look}.
   draw(name, view) {
     const { gl, motion } = this, body = this.bodies[name], { size } = motion.head;
     const centre = add(view.middle, [0, 0.4 * size, 0]);
@@ -195,7 +195,7 @@ class Stage {
     });
     gl.bindVertexArray(body.array);
     gl.bindBuffer(gl.ELEMENT_ARRAY_BUFFER, this.indices);
-    gl.vertexAttrib4f(INPUTS.indexOf("a_tint"), 1, 1, 1, 1); // where nothing is painted
+    gl.vertexAttrib4f(INPUTS.indexOf("a_tint"), 1, 1, 1, 1); // without vertex colours
     for (const group of this.colours.groups) this.drawGroup(group);
     if (view.look.wire) {
       this.use(this.plainProgram, { u_camera: view.camera, u_model: view.model,
@@ -209,7 +209,7 @@ class Stage {
     gl.bindVertexArray(null);
   }
 
-  // Triangles of one material: what is solid first, then what is looked through.
+  // Draw the triangles of a material: opaque parts first, then transparent ones.
   drawGroup({ material, start, count, texture }) {
     const gl = this.gl, { colour, alpha, cutoff } = material;
     gl.activeTexture(gl.TEXTURE2);
@@ -245,14 +245,14 @@ class Stage {
 
   drawGround(view, shared) {
     const gl = this.gl;
-    if (view.eye[1] < view.middle[1]) return; // from below there is none
+    if (view.eye[1] < view.middle[1]) return; // invisible from below
     this.use(this.groundProgram, { ...shared, u_middle: view.middle, u_shadow: { texture: 0 },
       u_near: { texture: 1 }, u_dark: view.look.dark ? 1 : 0 });
     gl.bindVertexArray(null);
     gl.bindBuffer(gl.ARRAY_BUFFER, this.corners);
     gl.enableVertexAttribArray(0);
     gl.vertexAttribPointer(0, 2, gl.FLOAT, false, 0, 0);
-    gl.disable(gl.DEPTH_TEST); // feet that sink in stay visible
+    gl.disable(gl.DEPTH_TEST); // feet below the ground stay visible
     gl.enable(gl.BLEND);
     gl.blendFunc(gl.ONE, gl.ONE_MINUS_SRC_ALPHA);
     gl.drawArrays(gl.TRIANGLE_STRIP, 0, 4);

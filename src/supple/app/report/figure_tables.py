@@ -1,4 +1,4 @@
-"""Tables of figures: on the terminal, and one page for all items of `supple reproduce`."""
+"""Tables of figures, for the terminal and for the page of `supple reproduce`."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from rich.table import Table
 from supple.saving import write_whole
 
 PAGE = "reproduce.md"
-#: What is said elsewhere than in tables.
+#: Entries that are not shown in tables.
 _WORDS = ("title", "message", "note", "pictures", "quick", "seconds", "benchmark")
-#: Tables wider than this are turned, so that their columns become rows.
+#: Most columns of a table; wider ones are transposed.
 _WIDEST = 6
 Grid = tuple[str, list[str], list[list[str]]]
 
@@ -24,9 +24,8 @@ Grid = tuple[str, list[str], list[list[str]]]
 def grids(figures: dict[str, Any]) -> Iterator[Grid]:
     """Return the figures as tables: a caption, headings and rows of text.
 
-    Lists of dicts are tables of their own, dicts of dicts too; ``{"ours": …, "paper": …}`` in
-    them is shown as "ours / paper". All that is left makes one of names and values, with what is
-    called "paper…" beside what is called the same without.
+    A list of dicts or a dict of dicts is a table; ``{"ours": …, "paper": …}`` in it is shown as
+    "ours / paper". The other entries form a table of names and values, with "paper_x" beside "x".
     """
     loose: dict[str, Any] = {}
     for key, value in figures.items():
@@ -59,24 +58,24 @@ def _grid(caption: str, given: list[dict[str, Any]]) -> Grid:
 
 
 def _beside_paper(values: dict[str, Any]) -> Grid:
-    """Return one row for a value, ours and the paper's."""
-    papers = {own: name for name in values if (own := _without_paper(name)) is not None}
+    """Return a table with ours and the paper's value in one row."""
+    papers = {base: name for name in values if (base := _without_paper(name)) is not None}
     rows = []
     for name, value in values.items():
-        own = _without_paper(name)
-        if own is not None and own in values:
-            continue  # beside its own
+        base = _without_paper(name)
+        if base is not None and base in values:
+            continue  # shown beside ours
         theirs = values.get(papers[name]) if name in papers else None
-        ours = None if own is not None else value
-        shown = own if own is not None else name
-        rows.append([_spaced(shown), _text(ours), _text(value if own is not None else theirs)])
+        ours = None if base is not None else value
+        shown = base if base is not None else name
+        rows.append([_spaced(shown), _text(ours), _text(value if base is not None else theirs)])
     if not papers:
         return "", ["", "value"], [row[:2] for row in rows]
     return "", ["", "ours", "paper"], rows
 
 
 def _without_paper(name: str) -> str | None:
-    """Return the name that "paper_x", or "a, paper_x", stands beside; None for other names."""
+    """Return "x" for "paper_x", "a, x" for "a, paper_x", and None for other names."""
     before, comma, last = name.rpartition(", ")
     if last == "paper":
         return f"{before}{comma}ours"
@@ -90,7 +89,7 @@ def _is_table(value: Any) -> bool:
 
 
 def _is_remark(key: str, value: Any) -> bool:
-    """Return whether a value is a remark of the paper in words."""
+    """Return whether an entry is a remark of the paper."""
     return key == "paper" and isinstance(value, str)
 
 
@@ -99,15 +98,15 @@ def _is_pair(value: Any) -> bool:
 
 
 def _flat(row: dict[str, Any], before: str = "") -> dict[str, Any]:
-    """Flatten dicts within dicts to names of several words; ours and the paper's in one place."""
-    found: dict[str, Any] = {}
+    """Flatten nested dicts to names of several words, and pairs to "ours / paper"."""
+    flat: dict[str, Any] = {}
     for key, value in row.items():
         name = f"{before} {key}".strip()
         if _is_pair(value):
-            found[name] = f"{_text(value.get('ours'))} / {_text(value.get('paper'))}"
+            flat[name] = f"{_text(value.get('ours'))} / {_text(value.get('paper'))}"
         else:
-            found |= _flat(value, name) if isinstance(value, dict) else {name: value}
-    return found
+            flat |= _flat(value, name) if isinstance(value, dict) else {name: value}
+    return flat
 
 
 def _spaced(name: str) -> str:
@@ -129,7 +128,7 @@ def _text(value: Any) -> str:
 
 
 def print_item(name: str, figures: dict[str, Any], folder: Path) -> None:
-    """Print an item's tables on standard output, with its message and where its pictures are."""
+    """Print an item's tables, its message and the paths of its pictures."""
     out = Console(highlight=False)
     out.print(f"\n[bold]{escape(str(figures.get('title', name)))}[/bold]")
     if "message" in figures:
@@ -148,16 +147,17 @@ def print_item(name: str, figures: dict[str, Any], folder: Path) -> None:
 
 
 def _remarks(figures: dict[str, Any]) -> list[str]:
-    found = [f"In the paper: {figures['paper']}"] if isinstance(figures.get("paper"), str) else []
-    return found + ([str(figures["note"])] if "note" in figures else [])
+    paper = figures.get("paper")
+    remarks = [f"In the paper: {paper}"] if isinstance(paper, str) else []
+    return remarks + ([str(figures["note"])] if "note" in figures else [])
 
 
 def write_page(folder: Path, order: Sequence[str]) -> Path:
-    """Write a page of all items whose figures are in the folder, of this run and earlier ones."""
+    """Write a page of all items with figures in the folder, from this run and earlier ones."""
     lines = [
         "# The papers' tables and figures, ours beside theirs",
         "",
-        "Made by `supple reproduce`. The papers' numbers are what they print, on their machines.",
+        "Made by `supple reproduce`. The papers' numbers are as printed, from their machines.",
     ]
     for name in order:
         figures = _read(folder / f"{name}.json")
@@ -169,12 +169,12 @@ def write_page(folder: Path, order: Sequence[str]) -> Path:
 
 
 def _read(path: Path) -> dict[str, Any] | None:
-    """Read an item's figures; None where there are none, or none of ours."""
+    """Read an item's figures; None if there is no valid file."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        figures = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return found if isinstance(found, dict) else None
+    return figures if isinstance(figures, dict) else None
 
 
 def _section(name: str, figures: dict[str, Any]) -> list[str]:

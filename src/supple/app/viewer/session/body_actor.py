@@ -1,4 +1,4 @@
-"""Elastic body of a session: it swings, or flies where nothing holds it."""
+"""Elastic body of a session, fixed or free."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple.app.bodies.make_body import body_frequencies
-from supple.app.viewer.session.hands import BasisGrip, FlightGrip, patch_around
-from supple.app.viewer.session.subject import State, Subject, clamped
+from supple.app.viewer.session.grips import BasisGrip, FlightGrip, patch_around
+from supple.app.viewer.session.session import Actor, State, clamped
 from supple.arrays import Floats, Singles
 from supple.engines.engine import engine_named
 from supple.engines.stvk.free.simulator import free_moments
 from supple.engines.stvk.model import StvkModel
 from supple.errors import SuppleError
 
-#: Gravity by the direction that things fall in, in m/s².
+#: Gravity by direction, in m/s².
 GRAVITIES: dict[str, tuple[float, float, float]] = {
     "none": (0.0, 0.0, 0.0),
     "down (-y)": (0.0, -9.81, 0.0),
@@ -25,27 +25,27 @@ GRAVITIES: dict[str, tuple[float, float, float]] = {
     "-x": (-9.81, 0.0, 0.0),
     "-z": (0.0, 0.0, -9.81),
 }
-#: Seconds between updates when the clock runs as it should, and steps in between.
+#: Seconds between updates at normal speed, and most steps in between.
 FRAME, MOST_STEPS = 1 / 90, 11
-#: Modes up to which so many steps fit; their cost grows with the fourth power.
+#: Most modes for that many steps; the cost grows with the fourth power of their number.
 QUICK_MODES = 32
-#: Part of the critical damping that the slowest swing has at first, and at most.
+#: Default and largest damping ratio of the lowest mode.
 DAMPING, MOST_DAMPING = 0.02, 2.0
-#: Sizes of the body that a hand may be away from it.
+#: Largest distance of a hand, relative to the body's size.
 FARTHEST_HAND = 100.0
-#: Stiffness may be changed by so many doublings.
+#: Most doublings or halvings of the stiffness.
 DOUBLINGS = 6.0
-#: Part of what moves most: vertices that move less are held.
+#: Vertices that move less than this, relative to the largest motion, count as held.
 HELD = 1e-4
-#: Sizes from home at which a body that flies is fetched back.
+#: Distance at which a free body restarts, relative to its size.
 GONE = 30.0
 
-WENT_TOO_FAR = "the body went beyond all numbers, and begins anew; pull less, or damp it more"
-FLEW_AWAY = "the body flew away, and begins anew"
+DIVERGED = "the simulation diverged and restarts; pull less, or use more damping"
+FLEW_AWAY = "the body flew out of sight and restarts"
 
 
 def body_engine(model: StvkModel) -> str:
-    """Return the name of the engine that suits a body: held, or free."""
+    """Return the name of the engine for a fixed or a free body."""
     try:
         free_moments(model)
     except SuppleError:
@@ -54,35 +54,35 @@ def body_engine(model: StvkModel) -> str:
 
 
 def steps_a_frame(modes: int) -> int:
-    """Return the number of steps between two updates that a body of so many modes can make."""
+    """Return the number of steps per update for a number of modes."""
     return max(1, min(MOST_STEPS, round(MOST_STEPS * (QUICK_MODES / modes) ** 4)))
 
 
-class BodySubject(Subject):
-    """Elastic body in a basis.
+class BodyActor(Actor):
+    """Elastic body in a reduced basis.
 
-    Steps are the same whatever the clock's speed; a slower clock makes fewer of them between
-    updates. A body that flies, and is far away, begins anew at home.
+    The time step does not depend on the clock's speed; a slower clock makes fewer steps per
+    update. A free body that is too far away restarts.
 
     Parameters
     ----------
     model
-        As it was built.
+        Of the body.
     engine
-        ``"stvk"`` or ``"stvk-free"``; by default the one that suits the model.
+        ``"stvk"`` or ``"stvk-free"``; by default by the model.
 
     Attributes
     ----------
     built, model
-        The body as it was built, and as it is asked for.
+        Original model, and the one with the current settings.
     doublings
         Doublings of each group's stiffness.
     modes, damping, gravity
-        Modes that move, part of the critical damping of the slowest swing, one of `GRAVITIES`.
+        Number of modes, damping ratio of the lowest mode, one of `GRAVITIES`.
     frequencies
-        (r,) of small swings, in Hz.
+        (r,) of small vibrations, in Hz.
     flies
-        Whether nothing holds it.
+        Whether the body is free.
     """
 
     slowest = 0.02
@@ -102,24 +102,24 @@ class BodySubject(Subject):
         self.flies = hasattr(self.simulator, "root")
         self._grips: type[BasisGrip] | type[FlightGrip] = FlightGrip if self.flies else BasisGrip
         self._stale = False
-        grey = " Grey is held." if self.held.any() else ""
-        self.hint = f"Drag the body to pull it; let go to see it swing.{grey}"
+        grey = " Grey parts are fixed." if self.held.any() else ""
+        self.hint = f"Drag the body to pull it; release it to see it swing.{grey}"
 
     @property
     def time(self) -> float:
-        """Seconds since it was let go."""
+        """Time since the start, in s."""
         return self.simulator.time
 
     @property
     def ground(self) -> tuple[float, float, float]:
-        """Middle of the ground that it stands on."""
+        """Centre of the ground."""
         low, high = self.built.surface.bounds
         middle = (low + high) / 2
         return float(middle[0]), float(low[1]), float(middle[2])
 
     @property
     def width(self) -> float:
-        """Metres from its left to its right."""
+        """Extent along x, in m."""
         return float(np.ptp(self.built.surface.vertices[:, 0]))
 
     @property
@@ -129,7 +129,7 @@ class BodySubject(Subject):
         return (reach <= HELD * reach.max())[self.built.surface.triangles].all(axis=1)
 
     def steps_at(self, speed: float) -> int:
-        """Return the number of steps made at once: fewer for a slow clock, which stays smooth."""
+        """Return the number of steps per update, fewer for a slow clock so that it stays smooth."""
         return max(1, round(FRAME * max(speed, 1e-3) / self._step_dt))
 
     def undeformed(self) -> Singles:
@@ -149,71 +149,71 @@ class BodySubject(Subject):
             else:
                 simulator.run(count)
         except SuppleError:
-            raise SuppleError(WENT_TOO_FAR) from None
+            raise SuppleError(DIVERGED) from None
         if self.flies:
             self._check_flight()
         return () if simulator.shifted_steps == before else ("stiffness",)
 
     def _check_flight(self) -> None:
         low, high = self.built.surface.bounds
-        away = np.abs(self.simulator.centre - (low + high) / 2).max()
-        if away > GONE * self.built.surface.size:
+        distance = np.abs(self.simulator.centre - (low + high) / 2).max()
+        if distance > GONE * self.built.surface.size:
             raise SuppleError(FLEW_AWAY)
 
-    def begin_anew(self) -> None:
-        """Let all hands go, and be at rest."""
+    def restart(self) -> None:
+        """Release all hands and return to rest."""
         self.hands.clear()
         self.simulator.reset()
 
     def play(self) -> None:
-        """Let time run."""
+        """Continue the simulation."""
         self.state = "playing"
 
     def wake(self) -> None:
-        """Let time run: who pulls wants to see something move."""
+        """Continue the simulation, so that a pull becomes visible."""
         self.state = "playing"
 
     def grip(self, skin: Singles, where: Floats) -> BasisGrip | FlightGrip:
-        """Return a hold of the surface (n̄, 3) nearest to a point (3,)."""
+        """Return a grip of the surface (n̄, 3) nearest to a point (3,)."""
         patch = patch_around(skin, where, self.built.surface.size)
         return self._grips.fit(self.model, patch, where, self._step_dt)
 
     def reachable(self, where: Floats) -> Floats:
-        """Return the place, or one on the way to it: numbers of pages may be beyond all sums."""
+        """Return the point clamped to a box around the body; pages may send huge numbers."""
         low, high = self.built.surface.bounds
-        around = FARTHEST_HAND * self.built.surface.size
-        return np.clip(where, low - around, high + around)
+        margin = FARTHEST_HAND * self.built.surface.size
+        return np.clip(where, low - margin, high + margin)
 
-    # What may be changed, before the next step -------------------------------------------
+    # Settings, applied before the next step ----------------------------------------------
 
     def stiffen(self, group: int, doublings: float) -> None:
-        """Double the stiffness of a group so many times, from what was built."""
+        """Set the stiffness of a group to 2^doublings times the original."""
         self.doublings[group] = clamped(doublings, -DOUBLINGS, DOUBLINGS)
         self._stale = True
 
     def damp(self, ratio: float) -> None:
-        """Damp the slowest swing by this part of the critical damping."""
+        """Set the damping ratio of the lowest mode."""
         self.damping, self._stale = clamped(ratio, 0.0, MOST_DAMPING), True
 
     def fall(self, direction: str) -> None:
-        """Choose one of `GRAVITIES`."""
+        """Set gravity to one of `GRAVITIES`."""
         if direction not in GRAVITIES:
-            raise SuppleError(f"things fall in one of {', '.join(GRAVITIES)}")
+            raise SuppleError(f"no gravity {direction!r}; use one of {', '.join(GRAVITIES)}")
         self.gravity, self._stale = direction, True
 
     def truncate(self, modes: float) -> None:
-        """Move in the first modes only."""
+        """Use only the first modes."""
         self.modes, self._stale = int(clamped(modes, 1, self.built.modes)), True
 
     def renew(self) -> None:
-        """Have a simulator of the body as it is asked for, moving as it moves now."""
+        """Replace the simulator by one with the current settings, in the same state."""
         if not self._stale:
             return
         self._stale = False
         try:
             self._renew()
-        except SuppleError:  # it moved as no body of that kind can
-            raise SuppleError(WENT_TOO_FAR) from None
+        except SuppleError:  # the new body cannot have this state
+            raise SuppleError(DIVERGED) from None
 
     def _renew(self) -> None:
         model = self.built
@@ -223,19 +223,19 @@ class BodySubject(Subject):
             if doublings:
                 young = float(self.built.groups.young[group]) * 2.0**doublings
                 model = model.with_material(group, young=young)
-        old, kept = self.simulator, min(model.modes, self.model.modes)
+        old, shared = self.simulator, min(model.modes, self.model.modes)
         q, velocity = np.zeros(model.modes), np.zeros(model.modes)
-        q[:kept], velocity[:kept] = old.q[:kept], old.velocity[:kept]
+        q[:shared], velocity[:shared] = old.q[:shared], old.velocity[:shared]
         self.frequencies = body_frequencies(model)
         self.model, self.simulator = model, self._new_simulator(model)
-        # By a little it jumps where modes are left out: those have moved the mass centre.
+        # Dropped modes may have moved the centre of mass: the body then jumps slightly.
         flight = (old.root, old.linear_velocity, old.angular_velocity) if self.flies else ()
         self.simulator.reset(q, velocity, *flight)
         for hand, grip in self.hands.items():
             self.hands[hand] = self._grips.fit(model, grip.patch, grip.target, self._step_dt)
 
     def _new_simulator(self, model: StvkModel) -> Any:
-        # D = ζω₁M + (ζ/ω₁)K: of the critical damping, ζ at ω₁ and more above it.
+        # D = ζω₁M + (ζ/ω₁)K: damping ratio ζ at ω₁, larger at other frequencies.
         slowest = 2 * np.pi * max(float(self.frequencies[0]), 1e-6)
         damping = {"alpha": self.damping * slowest, "beta": self.damping / slowest}
         gravity = GRAVITIES[self.gravity]

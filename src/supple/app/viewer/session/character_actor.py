@@ -1,4 +1,4 @@
-"""Character of a session: it plays a motion or holds a pose, with the flesh of any engine."""
+"""Character of a session: plays a motion or holds a pose, with the flesh of any engine."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from numpy.typing import ArrayLike
 
 from supple.anatomy.region_entries import RegionEntry
 from supple.app.viewer.session.anatomy_editing import AnatomyEditing
-from supple.app.viewer.session.hands import BoneGrip, SkinGrip
-from supple.app.viewer.session.moving_obstacles import MovingObstacles
+from supple.app.viewer.session.grips import BoneGrip, SkinGrip
+from supple.app.viewer.session.obstacles import DraggableObjects, MovingObstacles
 from supple.app.viewer.session.parameter_traces import ParameterTraces
 from supple.app.viewer.session.posing import DampedFollower, IKHandles
 from supple.app.viewer.session.recording import Recorder
-from supple.app.viewer.session.subject import State, Subject, clamped
-from supple.app.viewer.session.thrown_objects import ThrownObjects
+from supple.app.viewer.session.session import Actor, State, clamped
 from supple.arrays import Floats, Ints, Singles
 from supple.engines.engine import CharacterModel, engine_named
 from supple.engines.optional_parts import (
@@ -40,59 +39,58 @@ Ending = Literal["loop", "restart", "stop"]
 Grabbed = Literal["flesh", "bone"]
 ENDINGS: tuple[Ending, ...] = ("loop", "restart", "stop")
 
-#: Numbers of free parameters that can be changed while they move.
+#: Properties of free parameters' springs that can be changed during the simulation.
 SPRINGS = ("follow", "firmness", "damping")
-#: Optional parts that only some engines have, by the option of their simulators.
+#: Optional parts of some engines, by the option of their simulators.
 ENGINE_PARTS = {"obstacles": "obstacles", "gravity_mode": "gravity mode", "friction": "friction"}
-#: Those of them that another simulator of the character keeps.
-KEPT = ("gravity_mode", "friction")
+#: Options that a new simulator of the character takes over.
+PRESERVED = ("gravity_mode", "friction")
 
 
-class CharacterSubject(Subject):
-    """Character that plays a motion, or holds a pose.
+class CharacterActor(Actor):
+    """Character that plays a motion or holds a pose.
 
     Parameters
     ----------
     model
         Of the character.
     motion
-        Name of the motion to begin with, as `Character.motion` finds it; by default the
-        liveliest.
+        Name of the first motion, as for `Character.motion`; by default the liveliest.
     character
-        Whose motions to play; by default the model's. What has none wiggles.
+        Source of the motions; by default the model. Without motions a test motion is played.
     engine, flesh, damping
         As for `supple.bake`.
     scaled_loads
         As for `bake_simulator`.
     anatomy
-        Its regions, to be changed.
+        Regions that can be edited.
     simulation
-        Options of the simulator, beside those of its flesh; obstacles stay where they are.
+        Further options of the simulator; its obstacles stay fixed.
 
     Attributes
     ----------
     motions, motion
-        Motions by name, and the one that is played.
+        Motions by name, and the current one.
     ending
-        What follows the end of a motion. ``"loop"``: the cycle goes on; ``"restart"``: it begins
-        anew; ``"stop"``: it pauses. They play what `supple bake`, with ``--loop`` or without,
-        bakes, to the bit; a cycle is as many steps as there, which may be a little longer or
-        shorter than those of a motion that ends.
+        Behaviour at the end of a motion. ``"loop"``: continue with the next cycle;
+        ``"restart"``: start again, undeformed; ``"stop"``: pause. The frames are bit for bit those
+        of `supple bake`, with ``--loop`` for a loop. A cycle has a whole number of steps, so its
+        steps may be slightly longer or shorter than those of a motion that ends.
     pose, root
         (s,), (4, 4) at the last step.
     handles
         Joints that can be dragged.
     obstacles, objects, recorder
-        Ground and ball; balls and boxes that are thrown; frames that are kept.
+        Ground and ball; rigid balls and boxes; recorded frames.
     grabs
-        ``"flesh"``, or of bones that follow by springs ``"bone"``: what a hand takes hold of.
+        What a hand grips: ``"flesh"``, or ``"bone"`` for bones that follow by springs.
     traces
-        Curves of the free parameters, if the engine has any.
+        Curves of the free parameters, or None.
     appearance
-        Own colours of the character, or None.
+        Colours of the character's file, or None.
     """
 
-    hint = "Drag the skin to pull it; let go to see it swing back."
+    hint = "Drag the skin to pull it; release it to see it swing back."
     slowest = 0.05
     full_colour = 0.02
 
@@ -110,8 +108,9 @@ class CharacterSubject(Subject):
         simulation: Mapping[str, Any] | None = None,
     ) -> None:
         self.model = model
-        own = Character(model.name, model.surface, model.rig, dict(model.motions))
-        self.character = character or own
+        self.character = character or Character(
+            model.name, model.surface, model.rig, dict(model.motions)
+        )
         self.motion = chosen_motion(self.character, motion)
         self.motions = self.character.motions | {self.motion.name: self.motion}
         self._engine = engine_named(engine, "character")
@@ -129,7 +128,7 @@ class CharacterSubject(Subject):
             **(simulation or {}),
         }
         self.factor = 1.0
-        self._calm: dict[tuple[str, bool], float] = {}
+        self._stable_factors: dict[tuple[str, bool], float] = {}
         self.simulator: Any = bake_simulator(model, **self._flesh)
         self.traces: ParameterTraces | None = None
         if isinstance(self.simulator, FreeParameters):
@@ -143,82 +142,79 @@ class CharacterSubject(Subject):
         self.hands: dict[Hashable, SkinGrip] = {}
         self.handles = IKHandles(model.rig)
         self.obstacles = MovingObstacles(model.surface.size, self._flesh.get("obstacles", ()))
-        self.objects = ThrownObjects(model.surface.size)
+        self.objects = DraggableObjects(model.surface.size)
         self.recorder = Recorder(len(model.surface.vertices))
         self.pose, self.root = model.rig.rest_pose.copy(), np.eye(4)
         self._follower = DampedFollower(self.pose)
         self._skin = np.empty((len(model.surface.vertices), 3), np.float32)
         self._posed = True
-        """Whether the pose is our own, rather than the motion's."""
+        """Whether the pose was set by a page instead of the motion."""
         self.ending: Ending = "loop"
-        self._cue()
-        if not self.player.seamless:  # it would jump
+        self._start_motion()
+        if not self.player.seamless:  # a loop would jump
             self.ending = "restart"
-            self._cue()
+            self._start_motion()
         self.state: State = "playing"
-        self.obstacles.stand_on(self.undeformed())
+        self.obstacles.place_around(self.undeformed())
 
     def _own_appearance(self) -> Appearance | None:
         """Return the character's colours, if the model has the same triangles."""
-        found = self.character.appearance
-        if found is None or self.model.surface.triangles is self.character.surface.triangles:
-            return found
         same = np.array_equal(self.model.surface.triangles, self.character.surface.triangles)
-        return found if same else None
+        return self.character.appearance if same else None
 
     @property
     def time(self) -> float:
-        """Seconds of the motion."""
+        """Time in the motion, in s."""
         return self.player.time
 
     @property
     def ground(self) -> tuple[float, float, float]:
-        """Middle of the ground that it stands on."""
+        """Centre of the ground."""
         return 0.0, self.obstacles.height, 0.0
 
     @property
     def width(self) -> float:
-        """Metres from its left to its right, the most in its motion."""
+        """Largest extent along x during the motion, in m."""
         poses = self.motion.poses
         poses = poses[:: max(1, len(poses) // 8)]
         return max(float(np.ptp(self.model.rig(pose)[:, 0])) for pose in poses)
 
     @property
     def target(self) -> Floats:
-        """Pose that is gone to, or where it is, (s,): a copy."""
+        """Copy of the target pose while posing, else of the current pose, (s,)."""
         return (self._follower.target if self.state == "posing" else self.pose).copy()
 
     def joint_position(self, joint: str) -> Floats:
-        """Return where a joint of `handles` is now, (3,) in the world."""
+        """Return the current position of a joint of `handles`, (3,) in the world."""
         return self.root[:3, :3] @ self.handles.position(joint, self.pose) + self.root[:3, 3]
 
     def undeformed(self) -> Singles:
-        """Return the skin as the rig alone has it, in the world, (n̄, 3) float32."""
-        place = self.model.rig(self.pose)
-        return (place @ self.root[:3, :3].T + self.root[:3, 3]).astype(np.float32)
+        """Return the skin of the rig without flesh, in the world, (n̄, 3) float32."""
+        points = self.model.rig(self.pose)
+        return (points @ self.root[:3, :3].T + self.root[:3, 3]).astype(np.float32)
 
     def in_scene(self, points: Floats) -> Floats:
-        """Return points (k, 3) of the simulator's world where the clip has them, as `surface`."""
+        """Return points (k, 3) of the simulator's world in the clip's space, as `surface` does."""
         if self._posed:
             return points
         moved = self.player.moved
         return np.asarray((points - moved[:3, 3]) @ moved[:3, :3])
 
     def surface(self, out: Singles | None = None) -> Singles:
-        """Return the skin now, (n̄, 3), where the clip has it: a loop's walk comes back."""
+        """Return the current skin (n̄, 3) in the clip's space, where a looped walk returns."""
         return (self.simulator if self._posed else self.player).surface(out)
 
     # Steps -------------------------------------------------------------------------------
 
     def step(self, count: int) -> tuple[str, ...] | None:
-        """Make steps; return the names of limits that acted, None where the motion has ended."""
+        """Make steps; return the names of limits that acted, None if the motion has ended."""
         try:
             limits = None
             for _ in range(count):
                 limits = self._step()
             return limits
         except SuppleError as error:
-            raise SuppleError(f"{error}; it begins anew") from None
+            raise SuppleError(f"{error}; it restarts") from None
 
     def _step(self) -> tuple[str, ...] | None:
         if self.state == "playing" and self.player.finished:
@@ -226,31 +222,31 @@ class CharacterSubject(Subject):
                 self.state = "paused"
                 return None
             self.player.restart()
-        walked = np.eye(4) if self._posed else self.player.moved
-        self.obstacles.step(self.simulator, self.simulator.dt, walked)
+        world_from_clip = np.eye(4) if self._posed else self.player.moved
+        self.obstacles.step(self.simulator, self.simulator.dt, world_from_clip)
         if "objects" in self.parts:
-            self.objects.step(self.simulator, self.simulator.dt, walked)
+            self.objects.step(self.simulator, self.simulator.dt, world_from_clip)
         hands = self.hands.values()
         forces = SkinGrip.total(hands, self.surface(self._skin)) if hands else None
         if self.state == "playing":
-            did = self.player.step(forces=forces)
+            result = self.player.step(forces=forces)
             self._follow_player()
-            stepped = self.player.motion.poses[self.player.frame]
+            key_pose = self.player.motion.poses[self.player.frame]
         else:
-            stepped = self.pose = self._follower.step(self.simulator.dt)
-            did = self.simulator.step(self.pose, self.root, forces)
+            key_pose = self.pose = self._follower.step(self.simulator.dt)
+            result = self.simulator.step(self.pose, self.root, forces)
         self.recorder.step(self.simulator.dt, self.surface, self.pose, self.root)
         if self.traces is not None:
-            self.traces.add(self.simulator.dt, stepped, lambda: self.simulator.parameters)
-        return () if did is None else did.limits  # None where a cut begins anew
+            self.traces.add(self.simulator.dt, key_pose, lambda: self.simulator.parameters)
+        return () if result is None else result.limits  # None after a cut
 
     def renew(self) -> None:
-        """Do nothing: whatever changes, changes at once."""
+        """Do nothing: changes are applied immediately."""
 
-    def begin_anew(self) -> None:
-        """Let all hands go, and start undeformed: the motion, or the pose that is held."""
+    def restart(self) -> None:
+        """Release all hands; start the motion, or the held pose, undeformed."""
         self.hands.clear()
-        self._forget_curves()
+        self._clear_traces()
         if self._posed:
             self.simulator.reset(self.pose, self.root)
         else:
@@ -258,29 +254,29 @@ class CharacterSubject(Subject):
             self._follow_player()
 
     def play(self) -> None:
-        """Go on with the motion; from a pose of one's own, flesh begins anew."""
+        """Continue the motion; after posing it starts with undeformed flesh."""
         if self._posed:
-            self._cue(self.player.time)
+            self._start_motion(self.player.time)
         elif self.player.finished:
             self.player.restart()
         self.state = "playing"
 
     def wake(self) -> None:
-        """Hold the pose if time stands still, so that flesh can move."""
+        """Hold the pose if paused, so that flesh can move."""
         if self.state == "paused":
             self.hold()
 
     def grip(self, skin: Singles, where: Floats) -> SkinGrip:
-        """Return a hold of the skin (n̄, 3), or of the bone below it, nearest to a point (3,)."""
+        """Return a grip of the skin (n̄, 3), or of the bone below, nearest to a point (3,)."""
         if self.grabs == "bone" and "touch" in self.parts:
             owners = self.simulator.owners
             return BoneGrip.hold(self.model, owners, skin, where, self.simulator.dt)
         return SkinGrip.take(self.model, skin, where, self.simulator.dt)
 
     def stiffen(self, factor: float) -> None:
-        """Make flesh so many times as stiff as it is baked."""
-        calm = self._calm.get((self.motion.name, self.ending == "loop"), 1.0)
-        self.simulator.stiffness = clamped(factor, 1e-2, 1e2) * calm
+        """Multiply the stiffness of the baked flesh by a factor."""
+        stable = self._stable_factors.get((self.motion.name, self.ending == "loop"), 1.0)
+        self.simulator.stiffness = clamped(factor, 1e-2, 1e2) * stable
         self.factor = factor
 
     def tune(self, numbers: Ints, name: str, value: float) -> None:
@@ -289,9 +285,9 @@ class CharacterSubject(Subject):
         Parameters
         ----------
         numbers
-            Of parameters among the free ones.
+            Indices among the free parameters.
         name, value
-            Which number, and the number.
+            Property, and its new value.
         """
         values = getattr(self.simulator.springs, name).copy()
         values[numbers] = clamped(value, 0.0, 1e4)
@@ -301,113 +297,115 @@ class CharacterSubject(Subject):
 
     @property
     def changes_locally(self) -> bool:
-        """Whether a change of stiffness in places is seen at once, without another model."""
+        """Whether local stiffness can change without a rebuild."""
         return isinstance(self.simulator, LocalStiffness) and hasattr(self.model, "embedding")
 
-    def heed_anatomy(self) -> None:
-        """Make flesh as firm and soft as its regions are."""
+    def apply_anatomy(self) -> None:
+        """Apply the stiffness of the regions to the flesh."""
         if self.anatomy is not None and self.changes_locally:
             self.simulator.local_stiffness = self.anatomy.tet_factors(self.model)
 
-    def calmed(self, model: CharacterModel) -> dict[tuple[str, bool], float]:
-        """Return how stiff bake would make this motion's flesh with another model; any thread."""
+    def stable_factors(self, model: CharacterModel) -> dict[tuple[str, bool], float]:
+        """Return the stiffness factor of bake for this motion with another model; any thread."""
         loop = self.ending == "loop"
         plan = bake_plan(self.character, self.motion, loop=loop, engine=self._engine.name)
         scaled = self._flesh | {"scaled_loads": True}
         factor = stable_stiffness(model, plan, **scaled) if self._engine.may_stiffen else 1.0
         return {(self.motion.name, loop): factor}
 
-    def adopt(
+    def replace_model(
         self,
         model: CharacterModel,
         entries: Mapping[str, RegionEntry],
-        calm: Mapping[tuple[str, bool], float],
+        stable_factors: Mapping[tuple[str, bool], float],
     ) -> None:
-        """Go on with another model of the character, built with these regions; see `calmed`."""
+        """Continue with another model, built with these regions; see `stable_factors`."""
         assert self.anatomy is not None
         self.hands.clear()
-        self.model, self._calm = model, dict(calm)
+        self.model, self._stable_factors = model, dict(stable_factors)
         self._flesh["scaled_loads"] = True
-        self.anatomy.adopted(entries)
-        self._step_by(self.simulator.dt)
+        self.anatomy.set_built(entries)
+        self._new_simulator(self.simulator.dt)
         if self._posed:
             self.simulator.reset(self.pose, self.root)
         else:
-            self._cue(self.player.time)
+            self._start_motion(self.player.time)
 
     # Motions -----------------------------------------------------------------------------
 
     def choose(self, name: str) -> None:
-        """Play another motion, by its name, from its beginning."""
+        """Play another motion from its start."""
         self.motion = self.motions[one_name(self.motions, name, self.character.name)]
-        self._cue()
+        self._start_motion()
         self.state = "playing"
 
     def end_with(self, ending: Ending) -> None:
-        """Say what follows the end of the motion, which begins anew."""
+        """Set the behaviour at the end of the motion, and restart it."""
         if ending not in ENDINGS:
-            raise SuppleError(f"a motion ends with one of {', '.join(ENDINGS)}")
+            raise SuppleError(f"no ending {ending!r}; use one of {', '.join(ENDINGS)}")
         self.ending = ending
-        self._cue()
+        self._start_motion()
         self.state = "playing"
 
     def seek(self, seconds: float) -> None:
-        """Be at a time of the motion, with flesh that has not moved yet."""
+        """Go to a time of the motion, with undeformed flesh."""
         self.player.seek(float(seconds))
-        self._forget_curves()
+        self._clear_traces()
         self._posed = False
         self._follow_player()
         if self.state == "posing":
             self.state = "paused"
 
-    def _cue(self, at: float | None = None) -> None:
-        """Have the motion ready, from its beginning or from a time of it."""
+    def _start_motion(self, at: float | None = None) -> None:
+        """Prepare the motion from its start, or from a time in s."""
         try:
             self.player = self._new_player(self.ending == "loop")
         except SuppleError:
             if self.ending != "loop":
                 raise
-            self.ending = "restart"  # too short to go round
+            self.ending = "restart"  # too short for a loop
             self.player = self._new_player(False)
         if at is not None:
             self.player.seek(at)
-        self._forget_curves()
+        self._clear_traces()
         self._posed = False
         self._follow_player()
 
     def _new_player(self, loop: bool) -> Player:
         plan = bake_plan(self.character, self.motion, loop=loop, engine=self._engine.name)
         if plan.dt != self.simulator.dt:
-            self._step_by(plan.dt)
-        which = self.motion.name, loop
-        if which not in self._calm:  # as firm as bake makes it, so that they agree
+            self._new_simulator(plan.dt)
+        key = self.motion.name, loop
+        if key not in self._stable_factors:  # the stiffness of bake, for the same frames
             may_stiffen = self._engine.may_stiffen
-            self._calm[which] = (
+            self._stable_factors[key] = (
                 stable_stiffness(self.model, plan, **self._flesh) if may_stiffen else 1.0
             )
         self.stiffen(self.factor)
-        with warnings.catch_warnings():  # one sees that a motion jumps
+        with warnings.catch_warnings():  # a jump is visible
             warnings.simplefilter("ignore", SuppleWarning)
             return plan.player(self.simulator)
 
-    def _step_by(self, dt: float) -> None:
-        """Have a simulator that is as it was made, but for its step."""
+    def _new_simulator(self, dt: float) -> None:
+        """Replace the simulator by one of another time step or model."""
         old = self.simulator
-        kept = {
-            option: getattr(old, option) for option in KEPT if ENGINE_PARTS[option] in self.parts
+        preserved = {
+            option: getattr(old, option)
+            for option in PRESERVED
+            if ENGINE_PARTS[option] in self.parts
         }
         if "touch" in self.parts:
-            kept |= {"tracking": old.tracking, "gravity": old.gravity, "root": old.root_mode}
-        self.simulator = bake_simulator(self.model, dt, **(self._flesh | kept))
+            preserved |= {"tracking": old.tracking, "gravity": old.gravity, "root": old.root_mode}
+        self.simulator = bake_simulator(self.model, dt, **(self._flesh | preserved))
         self.simulator.stiffness = old.stiffness
         if "springs" in self.parts and len(old.free) == len(self.simulator.free):
             springs = {name: getattr(old.springs, name) for name in SPRINGS}
             self.simulator.tune(**springs)
-        self.heed_anatomy()
+        self.apply_anatomy()
         self.obstacles.invalidate()
         self.objects.invalidate()
 
-    def _forget_curves(self) -> None:
+    def _clear_traces(self) -> None:
         if self.traces is not None:
             self.traces.clear()
 
@@ -418,7 +416,7 @@ class CharacterSubject(Subject):
     # Poses -------------------------------------------------------------------------------
 
     def hold(self) -> None:
-        """Hold the pose where it is; the flesh lives on."""
+        """Hold the current pose; the flesh keeps moving."""
         if self.state == "posing":
             return
         velocity = None
@@ -426,7 +424,7 @@ class CharacterSubject(Subject):
             if self.state == "playing" and self.player.frame > 0:
                 before = self.player.shown.poses[self.player.frame - 1]
                 velocity = (self.pose - before) / self.simulator.dt
-            # To where the clip is, from where a loop has walked.
+            # From the simulator's world, where a loop has moved on, to the clip's space.
             self.simulator.teleport(self.pose, self.root)
             self.obstacles.invalidate()
         self._follower = DampedFollower(self.pose, velocity)
@@ -434,17 +432,17 @@ class CharacterSubject(Subject):
         self.state = "posing"
 
     def pose_to(self, pose: ArrayLike) -> None:
-        """Go to a pose (s,), quickly but softly, and hold it."""
+        """Move smoothly to a pose (s,) and hold it."""
         target = np.array(pose, np.float64)
         if target.shape != self.pose.shape or not np.isfinite(target).all():
-            raise SuppleError(f"a pose has {len(self.pose)} finite numbers")
+            raise SuppleError(f"a pose needs {len(self.pose)} finite numbers")
         self.hold()
         self._follower.target = target
 
     def reach(self, joint: str, where: ArrayLike) -> None:
-        """Bring a joint to a place (3,) in the world by turning those above it; hold that pose."""
-        place = np.array(where, np.float64)
-        if place.shape != (3,) or not np.isfinite(place).all():
+        """Move a joint to a point (3,) of the world by inverse kinematics, and hold that pose."""
+        point = np.array(where, np.float64)
+        if point.shape != (3,) or not np.isfinite(point).all():
             return
-        there = self.root[:3, :3].T @ (place - self.root[:3, 3])
-        self.pose_to(self.handles.solve(joint, self.target, there))
+        target = self.root[:3, :3].T @ (point - self.root[:3, 3])
+        self.pose_to(self.handles.solve(joint, self.target, target))
