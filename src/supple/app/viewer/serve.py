@@ -80,12 +80,8 @@ def run_view(
         Start with the colouring "clay" instead of the file's own colours.
     host, port
         Address to serve at; a port in use is replaced by the next free one.
-    stats
-        Print costs every few seconds.
-    quiet
-        Print nothing but the address.
-    seconds
-        End after this time.
+    stats, quiet, seconds
+        Print costs every few seconds; print only the address; end after this time.
 
     Returns
     -------
