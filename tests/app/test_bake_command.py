@@ -176,8 +176,8 @@ def test_twice_baked_equals_once_baked_and_remove_gives_the_original(capsys):
     assert Path("worm_soft.glb").read_bytes() == Path("worm.glb").read_bytes()
     main(["bake", "worm.glb", "-o", "worm.npz", "--quiet", *SMALL])
     reasons = {
-        "worm.glb": "has no flesh of Supple's to remove",
-        "worm.npz": "holds nothing but a motion; the original is untouched",
+        "worm.glb": "has no flesh from Supple to remove",
+        "worm.npz": "holds only a motion, so there is no original to restore",
         "no.glb": "there is no such file",
         "worm.txt": "there is no such file",
     }

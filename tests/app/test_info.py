@@ -45,7 +45,7 @@ def test_a_character_is_described_with_its_clips_and_defects(assets):
     assert holes["what"] == "has 16 open edges (first at vertex 1150)"
     assert "holes" in holes["consequence"]
     assert skeleton["code"] == "SKIN_SKELETON_INVALID"
-    assert skeleton["consequence"] == "not needed here"
+    assert skeleton["consequence"] == "ignored"
     text = told(found)
     for words in (
         "2.312 × 4.587 × 8.067 m",
@@ -82,7 +82,7 @@ def test_repeated_mistakes_are_counted(assets):
             ["100 components, not closed", "300 open edges", "→ the surface"],
         ),
         ("hostile_gltf/animation/valid.gltf", ["has no mesh", "→ only its joints and motions"]),
-        ("hostile_gltf/mesh/valid.gltf", ["no node shows its meshes"]),
+        ("hostile_gltf/mesh/valid.gltf", ["no node has its meshes"]),
     ],
 )
 def test_other_files_are_described_too(assets, file, words):

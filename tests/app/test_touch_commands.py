@@ -82,7 +82,7 @@ def test_gravity_is_the_world_s_where_forces_are_read_in_newtons():
 def test_nothing_felt_is_not_written(tmp_path):
     plain = supple.bake(elbow(), "Swing", soft_elbow())
     unread = supple.BakedMotion(plain.character, plain.motion, plain.frames, plain.rate)
-    with pytest.raises(SuppleError, match="nothing was felt"):
+    with pytest.raises(SuppleError, match="have no readings"):
         write_readings(tmp_path / "felt.csv", unread)
     assert not list(tmp_path.iterdir())
 

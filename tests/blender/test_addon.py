@@ -109,7 +109,7 @@ def test_flesh_of_an_endless_action_is_endless(blender: Any):
     [
         ("error", "Supple: sample.glb: is of no use; make another"),
         ("crash", "Supple ended unexpectedly"),
-        ("missing", "which is no program"),
+        ("missing", "which is not a program"),
         ("no armature", '"Cube" has no armature'),
         ("edit mode", "is in Edit Mode"),
         ("no action", "has no active action"),

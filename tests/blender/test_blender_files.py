@@ -359,10 +359,10 @@ def test_a_file_that_has_changed_gets_no_flesh(files: dict[str, Path], tmp_path:
     [
         ("cut.blend", "half", ""),
         ("cut.fbx", "half", ""),
-        ("text.blend", b"not a blend", "is no .blend file"),
+        ("text.blend", b"not a blend", "is not a .blend file"),
         ("empty.blend", b"", "is empty"),
         ("text.fbx", b"; FBX 7.4.0 project file\nFBXHeaderExtension:  {\n}\n", "is a text FBX"),
-        ("noise.fbx", bytes(range(256)) * 8, "is no FBX file"),
+        ("noise.fbx", bytes(range(256)) * 8, "is not an FBX file"),
         ("head.blend", b"BLENDER-v402" + bytes(64), ""),
         ("missing.blend", None, "there is no such file"),
     ],
@@ -414,7 +414,7 @@ def test_blender_runs_without_user_settings_and_scripts(
 def test_a_blender_that_says_nothing_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(blender_process, "PATIENCE", 3.0)
     program = stand_in(tmp_path / "blender", f'echo $$ > "{tmp_path}/pid"; sleep 60')
-    with pytest.raises(SuppleError, match="Blender said nothing for"):
+    with pytest.raises(SuppleError, match="Blender gave no output for"):
         ask(program)
     assert gone(int((tmp_path / "pid").read_text()))
 
@@ -480,13 +480,13 @@ def test_without_blender_one_line_says_what_to_install(
     monkeypatch.setenv("PATH", str(tmp_path))
     done = run_here("info", str(files[".fbx"]))
     assert done.returncode == 1
-    assert "which is not here; install it from blender.org, or run supple blender" in done.stderr
+    assert "which was not found; install it from blender.org, or run supple blender" in done.stderr
     assert run_here("blender").stdout.startswith("no Blender: install it")
     monkeypatch.setenv("SUPPLE_BLENDER", str(tmp_path / "nowhere"))
     assert "SUPPLE_BLENDER is" in run_here("blender").stderr
     monkeypatch.delenv("SUPPLE_BLENDER")
     monkeypatch.setenv("SUPPLE_BPY", str(tmp_path))
-    assert "which is no environment with bpy" in run_here("blender").stderr
+    assert "which is not an environment" in run_here("blender").stderr
 
 
 #: A Python that makes environments with nothing in them but itself.

@@ -141,10 +141,10 @@ def test_without_materials_a_character_has_no_colours(tmp_path):
 @pytest.mark.parametrize(
     ("uri", "why"),
     [
-        ("fur.png", "no such file"),
-        ("../secret.png", "leads out of its folder"),
-        ("%2e%2e/secret.png", "leads out of its folder"),
-        ("link.png", "leads out of its folder"),
+        ("fur.png", "does not exist"),
+        ("../secret.png", "outside its folder"),
+        ("%2e%2e/secret.png", "outside its folder"),
+        ("link.png", "outside its folder"),
         ("/etc/passwd", "only files beside"),
         ("https://example.org/fur.png", "only files beside"),
         ("no_picture.png", "is no PNG"),
@@ -160,7 +160,7 @@ def test_a_picture_that_is_lost_leaves_the_base_colour_and_one_line(tmp_path, ur
     (folder / "no_picture.png").write_bytes(b"hello")
     character, said = told(textured({"uri": uri}).save_glb(folder / "a.glb"))
     assert len(said) == 1
-    assert said[0].startswith("a.glb: picture 0 ")
+    assert said[0].startswith("a.glb: image 0 ")
     assert why in said[0]
     np.testing.assert_allclose(colours(character), [[0.5, 0.5, 0.5, 1]] * 8)
 
@@ -337,9 +337,9 @@ def test_parts_of_a_mesh_have_their_own_materials_and_display_colours_stand_in(t
     ("file", "why"),
     [
         ("gone.png", "does not exist"),
-        ("../secret.png", "lies outside"),
-        ("/etc/passwd", "lies outside"),
-        ("link.png", "lies outside"),
+        ("../secret.png", "is outside"),
+        ("/etc/passwd", "is outside"),
+        ("link.png", "is outside"),
         ("no_picture.png", "is no PNG"),
     ],
 )

@@ -100,7 +100,7 @@ def test_betas_and_expressions_may_be_fewer_and_not_more(tmp_path):
     shape[[1, 12]] = 2.0, -1.0
     wanted = fields["v_template"] + fields["shapedirs"] @ shape
     np.testing.assert_allclose(body.shaped([0, 2.0], [0, 0, -1.0]), wanted, atol=1e-14)
-    with pytest.raises(SuppleError, match="betas: 11 numbers; this body has 10"):
+    with pytest.raises(SuppleError, match="betas: 11 numbers; this body takes 10"):
         body.shaped(np.ones(11))
     with pytest.raises(SuppleError, match="finite"):
         body.shaped([np.nan])
@@ -233,14 +233,14 @@ def test_archives_that_declare_more_than_they_have_are_refused_before_memory_is_
 
 def test_files_of_another_kind_are_named(tmp_path):
     np.savez(tmp_path / "walk.npz", poses=np.zeros((4, 72)))
-    with pytest.raises(FormatError, match="is a motion; give the body"):
+    with pytest.raises(FormatError, match="is a motion; load its body"):
         supple.load(tmp_path / "walk.npz")
     np.savez(tmp_path / "other.npz", a=np.zeros(3))
     with pytest.raises(FormatError, match="no v_template, f, weights"):
         supple.load(tmp_path / "other.npz")
-    with pytest.raises(FormatError, match=r'glTF 2\.0 files take no "betas"'):
+    with pytest.raises(FormatError, match=r'glTF 2\.0 files have no option "betas"'):
         supple.load("rat.glb", betas=[1.0])
-    with pytest.raises(FormatError, match='take no "beta"'):
+    with pytest.raises(FormatError, match='have no option "beta"'):
         supple.load(tmp_path / "other.npz", beta=[1.0])
 
 

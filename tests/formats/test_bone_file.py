@@ -32,7 +32,7 @@ def test_bones_come_back_as_they_were_written(tmp_path):
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"bone_names": None}, 'has no array "bone_names"; it is no file of bones'),
+        ({"bone_names": None}, 'has no array "bone_names"; it is not a file of bones'),
         ({"bone_names": np.array([b"x"])}, "texts"),
         ({"vertices": np.full((4, 3), np.nan)}, "finite"),
         ({"vertices": np.zeros((4, 2))}, "vertices"),

@@ -244,7 +244,7 @@ DAMAGE: dict[str, tuple[str | bytes, str]] = {
     "nan frame time": (ARM.replace("0.05", "nan"), "frame time of nan"),
     "only text": ("HIERARCHY\n" + "word " * 1000 + "\nMOTION\n", "not part of a hierarchy"),
     "no joints": ("HIERARCHY\nMOTION\nFrames: 1\nFrame Time: 1\n", "no joints"),
-    "bytes": (b"HIERARCHY\0\xff\xfe", "not a text file"),
+    "bytes": (b"HIERARCHY\0\xff\xfe", "is binary, but its format is text"),
 }
 
 
@@ -321,7 +321,7 @@ def test_a_missing_file_a_folder_and_bad_options_are_errors(tmp_path: Path):
     path = written(tmp_path, ARM)
     with pytest.raises(FormatError, match="no such file"):
         read_bvh(tmp_path / "none.bvh")
-    with pytest.raises(FormatError, match="not read here"):
+    with pytest.raises(FormatError, match="cannot read"):
         read_bvh(tmp_path)
     with pytest.raises(FormatError, match="unit of -1"):
         read_bvh(path, metres_per_unit=-1)

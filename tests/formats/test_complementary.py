@@ -69,12 +69,12 @@ def test_bones_turn_about_their_own_axes_and_carry_what_hangs_on_them(tmp_path):
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({"a.json": "{"}, "a.json: is no JSON"),
+        ({"a.json": "{"}, "a.json: is not JSON"),
         ({"a.json": "[]"}, '"mesh_file" must name a file beside it'),
         ({"a.json": '{"mesh_file": "../../etc/a.mesh"}'}, "must name a file beside it"),
         ({"a.tgf": "1 0 0 0\n#\n#\n"}, "a.tgf: has no bones"),
-        ({"a.tgf": "1 0 0 0\n#\n1 7 0\n#\n"}, "a.tgf: a bone's point is not there"),
-        ({"a.tgf": "1 0\n#\n1 1 0\n#\n"}, "a.tgf: a point has a number"),
+        ({"a.tgf": "1 0 0 0\n#\n1 7 0\n#\n"}, "a.tgf: has a bone with a missing"),
+        ({"a.tgf": "1 0\n#\n1 1 0\n#\n"}, "a.tgf: has an incomplete line; points have a number"),
         ({"a.dmat": "2 80000000000\n1\n"}, "a.dmat: declares 80000000000 rows"),
         ({"a.dmat": "2 8\n1" + " " * 20}, "a.dmat: declares 8 × 2 values but has 1"),
         ({"a.dmat": "1 8\n" + "1\n" * 8}, "weights of 8 vertices and 1 bones"),

@@ -98,8 +98,8 @@ def test_curves_that_a_bvh_cannot_hold_are_reported(curves, bent, tmp_path):
         supple.save(tmp_path / "x.bvh", made(character, ["belly", "wag.r*"]))
     with pytest.raises(FormatError, match="no joint is free"):
         supple.save(tmp_path / "y.bvh", made(character, ["belly"]))
-    with pytest.raises(FormatError, match="no skeleton's"):
+    with pytest.raises(FormatError, match="the rig has no skeleton"):
         supple.save(tmp_path / "y.bvh", bent)
-    with pytest.raises(FormatError, match="holds nothing but a motion"):
+    with pytest.raises(FormatError, match="holds only a motion"):
         remove_curves(tmp_path / "y.bvh", tmp_path / "x.bvh")
     assert not (tmp_path / "y.bvh").exists()

@@ -113,8 +113,8 @@ def test_root_motion_is_taken_out_of_the_pose(assets):
     ("name", "words"),
     [
         ("q_Cow", ["SKIN_SKELETON_INVALID", "16 open edges"]),
-        ("RobotExpressive", ["sum to as much as 1.755; divided by their sum"]),
-        ("Fox", ["79.03 units tall, which cannot be metres; read as centimetres"]),
+        ("RobotExpressive", ["sum to up to 1.755; normalised"]),
+        ("Fox", ["79.03 units tall, too much for metres; read as centimetres"]),
     ],
 )
 def test_quirks_of_real_files_are_reported_and_tolerated(assets, name, words):
@@ -141,5 +141,7 @@ def test_a_sound_file_warns_of_nothing(assets):
 
 
 def test_other_files_are_refused_with_the_known_suffixes(tmp_path):
-    with pytest.raises(SuppleError, match=r'^a\.ma: ".ma" files are no characters; .*\.glb'):
+    with pytest.raises(
+        SuppleError, match=r'^a\.ma: cannot read characters from ".ma" files; .*\.glb'
+    ):
         load(tmp_path / "a.ma")

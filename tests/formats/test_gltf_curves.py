@@ -265,12 +265,12 @@ def test_a_record_broken_by_another_program_is_a_one_line_error(tmp_path):
         data[: last - 40] + bytes(40),
         data.replace(b'"offset":', b'"offsat":', 1),
     ):
-        with pytest.raises(FormatError, match="cannot be found in it any more") as refused:
+        with pytest.raises(FormatError, match="no longer contains") as refused:
             original_bytes("curves.glb", broken)
         assert "\n" not in str(refused.value)
         # Its curves are then its own, and others can be added.
         (tmp_path / "broken.glb").write_bytes(broken)
-        with pytest.warns(SuppleWarning, match="are taken as its own"):
+        with pytest.warns(SuppleWarning, match="are read as part of the file"):
             again = supple.load(tmp_path / "broken.glb", curves=False)
         supple.save(tmp_path / "more.glb", made(again))
         remove_curves(tmp_path / "back.glb", tmp_path / "more.glb")
@@ -283,11 +283,11 @@ def test_failed_writes_are_one_line_errors_and_leave_no_file(sample, tmp_path):
     bare = Character("bare", character.surface, character.rig, character.motions)
     refused: list[Any] = [
         (tmp_path / "x.obj", curves, {}, "use one of"),
-        (tmp_path / "x.glb", curves, {"keys": "some"}, "no keys of the kind"),
-        (tmp_path / "x.glb", curves, {"error": -1}, "an error of"),
-        (tmp_path / "x.glb", curves, {"colour": 1}, "is no option"),
+        (tmp_path / "x.glb", curves, {"keys": "some"}, "unknown kind of keys"),
+        (tmp_path / "x.glb", curves, {"error": -1}, "the error is"),
+        (tmp_path / "x.glb", curves, {"colour": 1}, "has no option"),
         (tmp_path / "no" / "x.glb", curves, {}, "there is no folder"),
-        (tmp_path / "x.glb", made(bare), {}, "came from none"),
+        (tmp_path / "x.glb", made(bare), {}, "was not loaded from glTF"),
     ]
     for path, given, options, said in refused:
         with pytest.raises(SuppleError, match=said) as error:

@@ -27,14 +27,14 @@ NAMED = {
     "json/empty_file.gltf": "is empty",
     "assimp/IncorrectVertexArrays/Cube.gltf": "BUFFER_VIEW_TOO_LONG",
     "assimp/IndexOutOfRange/IndexOutOfRange.gltf": "ACCESSOR_INDEX_OOB",
-    "assimp/MissingBin/BoxTextured.gltf": "no such file beside it",
+    "assimp/MissingBin/BoxTextured.gltf": "which does not exist",
     "assimp/SchemaFailures/sceneWrongType.gltf": "/scene is 'hello', not of type index",
     "assimp/TestNoRootNode/NoScene.gltf": "/scene is 0, but there are 0 scenes",
     "assimp/wrongTypes/badArray.gltf": "/meshes/0/primitives",
     "assimp/wrongTypes/badNumber.gltf": "/materials/0/normalTexture/scale",
     "assimp/BoxWithInfinites-glTF-Binary_BoxWithInfinites.glb": "ACCESSOR_INVALID_FLOAT",
-    "gen/Mesh_NoPosition_00.gltf": "has no positions; left out",
-    "gen/Mesh_PrimitiveRestart_00.gltf": "is made of points; left out",
+    "gen/Mesh_NoPosition_00.gltf": "has no positions; ignored",
+    "gen/Mesh_PrimitiveRestart_00.gltf": "consists of points; ignored",
 }
 # What no check of ours foresaw ends in this: it must not happen.
 FOREIGN = "is damaged and cannot be read"
@@ -202,7 +202,7 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
     "mode": ({"meshes/0/primitives/0/mode": 9}, "VALUE_NOT_IN_RANGE"),
     "type": ({"accessors/0/type": "VEC5"}, "VALUE_NOT_IN_LIST"),
     "component": ({"accessors/0/componentType": 5124}, "VALUE_NOT_IN_LIST"),
-    "base64": ({"buffers/0/uri": DATA + "!"}, "not in base64"),
+    "base64": ({"buffers/0/uri": DATA + "!"}, "not valid base64"),
     "infinite": ({"nodes/0/translation": [1e999, 0, 0]}, "INVALID_JSON|VALUE_NOT_IN_RANGE"),
     "overflow": ({"nodes/0/scale": [1e308, 1e308, 1e308], "nodes/0/translation": [1e308] * 3}, ""),
     "own child": ({"nodes/0/children": [0]}, "NODE_LOOP"),
@@ -216,16 +216,16 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
             "meshes/0/primitives/0/extensions": {"KHR_draco_mesh_compression": {"bufferView": 9}},
             "extensionsUsed": ["KHR_draco_mesh_compression"],
         },
-        "supple\\[draco\\]|does not say where",
+        "supple\\[draco\\]|does not locate",
     ),
     "nodes": (
         {"nodes": [{"mesh": 0}, *({"children": [k]} for k in range(59_999))]},
-        "has 60,000 nodes that move it",
+        "has 60,000 animated nodes",
     ),
-    "places": ({"nodes": [{"mesh": 0}] * 20_000}, "shows meshes in 20,000 places"),
+    "places": ({"nodes": [{"mesh": 0}] * 20_000}, "has 20,000 instances of meshes"),
     "accessor": (
         {"accessors/0": {"componentType": 5126, "count": 10**7 + 1, "type": "VEC3"}},
-        "10,000,001 elements without data",
+        "10,000,001 elements and has no data",
     ),
 }  # fmt: skip
 
@@ -283,7 +283,7 @@ def test_one_mesh_shown_too_often_is_refused_before_it_is_read(tmp_path):
     b.json["nodes"] = [{"mesh": 0}] * 1000
     character, said = outcome(b.save_glb(tmp_path / "a.glb"))
     assert character is None
-    assert "its nodes show meshes of 1,800,000,000 numbers" in said
+    assert "its meshes have 1,800,000,000 numbers" in said
 
 
 def test_keys_that_would_fill_the_memory_are_refused(tmp_path):
@@ -309,9 +309,9 @@ def test_a_clip_of_years_is_read_without_filling_it(tmp_path):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"weights": 0.0}, "6 vertices without any weight; they follow"),
-        ({"weights": -1.0}, "negative weights; taken as zero"),
-        ({"joint": 7}, "follows joint 7 of a skin that has 2"),
+        ({"weights": 0.0}, "6 vertices without weights; they follow"),
+        ({"weights": -1.0}, "negative weights; set to zero"),
+        ({"joint": 7}, "follows joint 7 of a skin with 2 joints"),
     ],
 )
 def test_invalid_weights_are_reported(tmp_path, change, words):

@@ -27,7 +27,7 @@ from supple.rig.skeleton.skinning import SkinnedRig
 
 # What each file must come to: an error's words, or vertices, triangles and warnings' words.
 NO_MESH = "has no mesh with faces"
-OUTSIDE = "lies outside the file's folder"
+OUTSIDE = "is outside the file's folder"
 REFUSED = {
     "jointInfluences_invalid.usda": rf"{NO_MESH} \(mesh /JointInfluences/ErrorCases/",
     "checker/badSkelBindingAPIApplied.usda": NO_MESH,
@@ -39,7 +39,7 @@ REFUSED = {
     "usdwg/upAxis_invalid.usda": rf"{NO_MESH} .*axis.usda\" {OUTSIDE}",
     "usdwg/timeCodesPerSecond_0.usda": rf"{NO_MESH} .*animated_cube_translation.usda\" {OUTSIDE}",
     "usdwg/start_end_timeCodes_swapped.usda": rf"{NO_MESH} .*_translation.usda\" {OUTSIDE}",
-    "usdwg/invalid_defaultPrim.usda": rf"{NO_MESH} .*1 shape is no mesh \(first /World/Cube",
+    "usdwg/invalid_defaultPrim.usda": rf"{NO_MESH} .*1 prim is not a mesh \(first /World/Cube",
     "usdwg/metersPerUnit_mix.usda": rf"{NO_MESH} .*{OUTSIDE}",
     "usdwg/reference_invalid.usda": rf"{NO_MESH} .*\"file_does_not_exist.usda\" does not exist",
     "usdwg/empty.usda": rf"{NO_MESH} \(mesh /mesh has no faces",
@@ -197,22 +197,22 @@ DAMAGE = {
                                       "rel skel:skeleton = <Rig>"),
     ],
     "they are normalised": [("jointWeights = [1, 1, 1]", "jointWeights = [1, 3, 1]")],
-    "they count as zero": [("jointWeights = [1, 1, 1]", "jointWeights = [1, -3, 1]")],
+    "set to zero": [("jointWeights = [1, 1, 1]", "jointWeights = [1, -3, 1]")],
     "they follow the first joint": [("jointWeights = [1, 1, 1]", "jointWeights = [1, 0, 1]")],
-    "has no bind transforms; rest is used": [("bindTransforms", "otherTransforms")],
-    "those of rest are used": [
+    "has no bind transforms; rest transforms are used": [("bindTransforms", "otherTransforms")],
+    "rest values are used": [
         ("9: [(1, 0, 0), (0, 0, 1)]", "9: [(1, 0, 0)]"),
         ("half3[] scales = [(1, 1, 1), (1, 1, 1)]", ""),
     ],
     "translations that are not finite": [("9: [(1, 0, 0), ", "9: [(inf, 0, 0), ")],
-    "zero quaternions; none is used": [("rotations = [(1, 0, 0, 0)", "rotations = [(0, 0, 0, 0)")],
-    "not unit; made so": [("rotations = [(1, 0, 0, 0)", "rotations = [(3, 0, 0, 0)")],
+    "zero; the identity is used": [("rotations = [(1, 0, 0, 0)", "rotations = [(0, 0, 0, 0)")],
+    "not of unit length; normalised": [("rotations = [(1, 0, 0, 0)", "rotations = [(3, 0, 0, 0)")],
     "scaled to nothing": [("scales = [(1, 1, 1), (1, 1, 1)]", "scales = [(1, 1, 1), (0, 1, 1)]")],
-    "moves 1 joints its skeleton has not": [
+    "moves 1 unknown joints": [
         ('uniform token[] joints = ["hip", "hip/knee"]\n            float3',
          'uniform token[] joints = ["hip", "tail"]\n            float3')
     ],
-    "1 shape is hidden": [
+    "1 prim is hidden": [
         (f"{TRIANGLE}", f'{TRIANGLE}\n}}\ndef Mesh "Other"\n{{\ntoken visibility = "invisible"\n'
                         f'{TRIANGLE}\n}}\ndef Mesh "Again"\n{{\n{TRIANGLE}')
     ],
@@ -232,12 +232,12 @@ def test_damage_that_leaves_a_character_is_named(tmp_path, words, change):
 @pytest.mark.parametrize(
     ("words", "change"),
     [
-        ("refers to point 5, but has 3 points", ("[0, 1, 2]\n", "[0, 1, 5]\n")),
-        ("lists 3 corners for faces that have 10000000", ("Counts = [3]", "Counts = [10000000]")),
+        ("refers to point 5 of 3", ("[0, 1, 2]\n", "[0, 1, 5]\n")),
+        ("lists 3 corners for faces with 10000000", ("Counts = [3]", "Counts = [10000000]")),
         ("has a point that is not finite", ("(0, 1, 0)]\n", "(0, nan, 0)]\n")),
         ('lists joint "hip" twice', ('["hip", "hip/knee"]', '["hip", "hip"]')),
-        ("neither bind nor rest", ("Transforms", "Transfers")),
-        ('joint "hip/knee" is bound at scale zero',
+        ("neither valid bind nor rest", ("Transforms", "Transfers")),
+        ('joint "hip/knee" has bind scale zero',
          ("1, 0), (0, 0, 1, 1))]\n        uniform", "0, 0), (0, 0, 1, 1))]\n        uniform")),
     ],
 )  # fmt: skip
@@ -288,7 +288,7 @@ def test_nothing_outside_the_files_folder_is_read(tmp_path, reference, arc):
     )
     character, messages = load_quietly(path)
     assert [mesh.path for mesh in character.source.meshes] == ["/Own"]
-    assert any("left out" in message for message in messages), messages
+    assert any("ignored" in message for message in messages), messages
 
 
 def test_value_clips_are_not_followed(tmp_path):

@@ -84,7 +84,7 @@ def test_a_given_unit_overrides_that_of_a_usd_stage(tmp_path):
         for name in ("a.usda", "b.usda"):  # nor is it said that the file does not say
             told = supple.load(tmp_path / name, metres_per_unit=0.5)
             assert np.ptp(told.surface.vertices[:, 1]) == 1.5
-    with pytest.warns(SuppleWarning, match="does not say its unit; centimetres are used"):
+    with pytest.warns(SuppleWarning, match="does not define its unit; centimetres are used"):
         supple.load(tmp_path / "b.usda")
 
 

@@ -114,7 +114,7 @@ def test_a_writer_of_baked_motions_is_one_file_and_one_row(add, tmp_path):
     assert figures["bytes"] == (tmp_path / "x.csv").stat().st_size
     assert written_files("x.csv") == [Path("x.csv")]
     assert checked_target("rat.glb", tmp_path / "y.csv") == tmp_path / "y.csv"
-    with pytest.raises(SuppleError, match=r'"points" is no option of this format; it has digits'):
+    with pytest.raises(SuppleError, match=r'this format has no option "points"; it has digits'):
         supple.save(tmp_path / "x.csv", baked, points="cache")
     with pytest.raises(SuppleError, match=r"use one of .*\.abc, \.csv"):
         supple.save(tmp_path / "x.xyz", baked)
@@ -123,7 +123,7 @@ def test_a_writer_of_baked_motions_is_one_file_and_one_row(add, tmp_path):
 def test_a_reader_of_characters_is_one_file_and_one_row(add, tmp_path):
     file = tmp_path / "drop.prop"
     file.write_text(TETRAHEDRON)
-    with pytest.raises(SuppleError, match=r'"\.prop" files are no characters'):
+    with pytest.raises(SuppleError, match=r'cannot read characters from "\.prop" files'):
         supple.load(file)
     add(CHARACTERS, CharacterFormat("Prop", (".prop",), "prop:load_prop"), READER)
     character = supple.load(file)

@@ -75,7 +75,10 @@ def test_hostile_pickles_are_refused_by_the_name_they_name(assets):
     assert len(files) == 3
     for file in files:
         data = file.read_bytes()
-        with watched() as seen, pytest.raises(FormatError, match="which is refused"):
+        with (
+            watched() as seen,
+            pytest.raises(FormatError, match=r"which is not (allowed|supported)"),
+        ):
             read_pickle(data, file.name, ["f"])
         assert not seen
 
@@ -98,7 +101,7 @@ HOSTILE = {
     "a number of gigabytes": b"\x80\x02\x8b" + struct.pack("<i", 2**31 - 1) + b".",
     "digits": b"L" + b"9" * 100_000 + b"L\n.",
     "a frame": b"\x80\x04\x95" + struct.pack("<Q", 2**63) + b".",
-    "no dict": pickle.dumps([1, 2]),
+    "not hold a dict": pickle.dumps([1, 2]),
     "persistent": b"\x80\x02}Pabc\n.",
     "extensions": b"\x80\x02\x82\x01.",
     "a buffer": b"\x80\x05\x97.",

@@ -144,9 +144,9 @@ def test_names_of_motions_cannot_escape_the_folder_and_are_distinguished(tmp_pat
 @pytest.mark.parametrize(
     ("bakes", "what"),
     [
-        (lambda one: [], "a list is no baked motion"),
-        (lambda one: [one, "two"], "a str is no baked motion"),
-        (lambda one: [one, one], 'motion "flap" is there twice'),
+        (lambda one: [], "expected a baked motion, not list"),
+        (lambda one: [one, "two"], "expected a baked motion, not str"),
+        (lambda one: [one, one], 'motion "flap" is given twice'),
         (lambda one: [one, swinging_x(6, name="y")], "motions of several characters"),
     ],
 )

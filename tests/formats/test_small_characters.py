@@ -78,20 +78,20 @@ def test_bones_carry_the_surface_as_their_transforms_say(where, tmp_path):
     ("changed", "words"),
     [
         ({"V": None}, 'has no "V"'),
-        ({"V": [[0, 0]]}, r'"V" has \(1, 2\) numbers, not any × 3'),
-        ({"V": [[0, 0, 0], [1]]}, '"V" is no table of numbers'),
-        ({"V": [["a", "b", "c"]]}, '"V" is no table of numbers'),
-        ({"V": [[10**400, 0, 0]]}, '"V" is no table of numbers'),
+        ({"V": [[0, 0]]}, r'"V" has shape \(1, 2\), not any × 3'),
+        ({"V": [[0, 0, 0], [1]]}, '"V" is not a table of numbers'),
+        ({"V": [["a", "b", "c"]]}, '"V" is not a table of numbers'),
+        ({"V": [[10**400, 0, 0]]}, '"V" is not a table of numbers'),
         ({"V": [[0, 0, float("nan")]]}, '"V" has a number that is not finite'),
         ({"F": [[0, 1, 99]]}, "99"),
-        ({"F": [[0, 1, 0.5]]}, '"F" has an index that is not a whole number'),
-        ({"W": [[1, 0]]}, r'"W" has \(1, 2\) numbers, not 8 × any'),
-        ({"pI": [1, 0]}, "in a circle"),
-        ({"pI": [0, -1]}, "in a circle"),
-        ({"pI": [7, -1]}, "a bone hangs on bone 7, but there are 2"),
-        ({"p0": [[[0] * 4] * 3] * 2}, "a bone is scaled to nothing"),
+        ({"F": [[0, 1, 0.5]]}, '"F" has an index that is not an integer'),
+        ({"W": [[1, 0]]}, r'"W" has shape \(1, 2\), not 8 × any'),
+        ({"pI": [1, 0]}, "form a cycle"),
+        ({"pI": [0, -1]}, "form a cycle"),
+        ({"pI": [7, -1]}, "a bone has the parent 7 of 2 bones"),
+        ({"p0": [[[0] * 4] * 3] * 2}, "a bone is scaled to zero"),
         ({"p0": [[[1, 1, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0]]] * 2}, '"p0" is sheared'),
-        ({"rig_type": "volume"}, "is no rig on a surface"),
+        ({"rig_type": "volume"}, "is not a rig of a surface"),
     ],
 )
 def test_a_rig_whose_parts_do_not_fit_is_refused_in_a_line(changed, words, tmp_path):
@@ -104,8 +104,8 @@ def test_a_rig_whose_parts_do_not_fit_is_refused_in_a_line(changed, words, tmp_p
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("{", "is no JSON"),
-        ("[" * 100_000, "is no JSON"),
+        ("{", "is not JSON"),
+        ("[" * 100_000, "is not JSON"),
         ("", "is empty"),
         ("[1, 2]", "is JSON, but no character"),
         ('{"asset": {"version": "2.0"}}', "glTF's JSON ends in .gltf"),
@@ -125,8 +125,8 @@ def test_other_json_is_refused_in_a_line(content, words, tmp_path):
 @pytest.mark.parametrize(
     ("motion", "words"),
     [
-        ('{"P": [[1]]}', r'walk.json: "P" has \(1, 1\) numbers.*left out'),
-        ('{"P": ', r"walk.json: is no JSON.*left out"),
+        ('{"P": [[1]]}', r'walk.json: "P" has shape \(1, 1\).*ignored'),
+        ('{"P": ', r"walk.json: is not JSON.*ignored"),
     ],
 )
 def test_a_motion_that_does_not_fit_is_left_out_with_a_warning(motion, words, tmp_path):

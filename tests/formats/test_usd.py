@@ -20,7 +20,7 @@ from supple.formats.gltf.read.gltf import load_gltf
 from supple.formats.usd.read.usd import load_usd
 from supple.rig.character import Character
 
-NO_UNIT = "does not say its unit"
+NO_UNIT = "does not define its unit"
 
 
 def load(path: Path, *expected: str) -> Character:
@@ -72,8 +72,8 @@ def largest_error(character: Character, motion: str, key: int, reference: dict) 
 
 
 GOLDEN = {
-    "lbs.usda": ("lbs.baked.usda", 30, ["4 shapes are no mesh", NO_UNIT]),
-    "dqs.usda": ("dqs.baked.usda", 30, ["4 shapes are no mesh", NO_UNIT]),
+    "lbs.usda": ("lbs.baked.usda", 30, ["4 prims are not a mesh", NO_UNIT]),
+    "dqs.usda": ("dqs.baked.usda", 30, ["4 prims are not a mesh", NO_UNIT]),
     "blendshapesWithNormals.usda": (
         "blendshapesWithNormals.baked.usda", 17, ["36 open edges", NO_UNIT]
     ),
@@ -102,8 +102,8 @@ def test_skinning_equals_the_golden_output_at_every_time_sample(assets, file):
 
 
 def test_golden_files_exercise_the_methods_they_are_named_after(assets):
-    linear = load(assets / "usd_skel/lbs.usda", "4 shapes", NO_UNIT)
-    dual = load(assets / "usd_skel/dqs.usda", "4 shapes", NO_UNIT)
+    linear = load(assets / "usd_skel/lbs.usda", "4 prims", NO_UNIT)
+    dual = load(assets / "usd_skel/dqs.usda", "4 prims", NO_UNIT)
     assert isinstance(linear.rig, SkinnedRig)
     assert isinstance(dual.rig, SkinnedRig)
     assert (linear.rig.method, dual.rig.method) == ("linear", "dual-quaternion")
@@ -405,7 +405,7 @@ def test_faces_marked_as_holes_are_left_out(tmp_path):
 
 
 def test_baked_points_are_named_and_not_taken_for_a_rig(assets):
-    texts = ["10 baked shapes, no rig", "skinned outside a SkelRoot", NO_UNIT]
+    texts = ["10 samples of points, a baked cache", "skinned outside a SkelRoot", NO_UNIT]
     character = load(assets / "usd_skel/arm_baked.usda", *texts)
     assert isinstance(character.rig, SkinnedRig)
     assert character.rig.skeleton.names == ("world",)

@@ -269,8 +269,8 @@ def test_failed_writes_are_one_line_errors_and_leave_nothing(two_clips, tmp_path
     baked = with_waves(two_clips)
     target = tmp_path / "soft.usda"
     refused(tmp_path / "soft.glb", baked, "soft.glb: .*is not USD")
-    refused(target, baked, 'points as "dots"', points="dots")
-    refused(tmp_path / "no" / "soft.usda", baked, "no such folder")
+    refused(target, baked, 'points cannot be "dots"', points="dots")
+    refused(tmp_path / "no" / "soft.usda", baked, "there is no folder")
     refused(tmp_path / "two.usda", baked, "is the character's own file")
     frames = baked.frames.copy()
     frames[3, 2] = np.nan
@@ -278,11 +278,11 @@ def test_failed_writes_are_one_line_errors_and_leave_nothing(two_clips, tmp_path
     refused(target, wrong, "baked frame 3 is not finite")
     original = tmp_path / "two.usda"
     original.write_text(TWO_CLIPS.replace('def Mesh "Post"', 'def Mesh "Pillar"'))
-    refused(target, baked, "has other meshes than when it was loaded")
+    refused(target, baked, "changed after loading")
     original.write_text(TWO_CLIPS[:400])
     refused(target, baked, "two.usda: ")
     original.unlink()
-    refused(target, baked, "two.usda, which it is a layer over, is gone")
+    refused(target, baked, "two.usda, the file below it, is missing")
 
 
 def test_a_layer_that_leads_out_of_its_folder_warns(two_clips, tmp_path):
@@ -301,7 +301,7 @@ def test_a_layer_that_the_character_needs_is_not_written_over(two_clips, tmp_pat
     before = (tmp_path / "two.usda").read_bytes()
     (tmp_path / "link.usda").symlink_to("two.usda")
     for target in (tmp_path / "two.usda", tmp_path / "link.usda"):
-        refused(target, baked, r"cannot be written over, soft\.usda needs it; choose another name")
+        refused(target, baked, r"cannot be replaced, soft\.usda needs it; choose another name")
         with pytest.raises(SuppleError, match=r"soft\.usda needs it"):  # before the simulation
             check_target(target, soft)
     assert (tmp_path / "two.usda").read_bytes() == before
@@ -315,7 +315,7 @@ def test_files_named_by_a_character_are_never_overwritten(tmp_path):
     (tmp_path / "main.usda").write_text(text)
     character = supple.load(tmp_path / "main.usda")
     for name in ("two.usda", "gone.usda", "maps.usdz"):
-        with pytest.raises(SuppleError, match=f"{name}: cannot be written over"):
+        with pytest.raises(SuppleError, match=f"{name}: cannot be replaced"):
             check_target(tmp_path / name, character)
 
 

@@ -204,7 +204,7 @@ def test_missing_files_and_files_of_another_kind_are_errors(tmp_path):
         one_line(caught, name)
     with pytest.raises(FormatError, match="cannot be written"):
         write_cub(tmp_path / "nowhere" / "a.cub", of_an_energy(1))
-    with pytest.raises(FormatError, match="not read back") as caught:
+    with pytest.raises(FormatError, match="cannot be read back") as caught:
         write_cub(tmp_path / "a.txt", of_an_energy(1))
     one_line(caught, "a.txt")
     assert list(tmp_path.iterdir()) == []
@@ -245,7 +245,7 @@ def test_modes_written_are_read_back_to_the_last_bit(tmp_path):
         ((-3, 2), 6, "declares -3 rows"),
         ((3, 0), 0, "0 columns"),
         ((2**31 - 1, 2**31 - 1), 6, "do not fit"),
-        ((4, 2), 8, "not three for each vertex"),
+        ((4, 2), 8, "not three per vertex"),
         ((3,), 0, "fewer than the head"),
     ],
 )
@@ -267,7 +267,7 @@ def test_modes_that_are_not_finite_are_neither_read_nor_written(tmp_path):
             write_modal_matrix(tmp_path / name, np.full((3, 1), value))
     with pytest.raises(FormatError, match="shape"):
         write_modal_matrix(tmp_path / "b.U", np.ones((4, 2)))
-    with pytest.raises(FormatError, match="not read back"):
+    with pytest.raises(FormatError, match="cannot be read back"):
         write_modal_matrix(tmp_path / "b.txt", np.ones((3, 1)))
     assert [file.name for file in tmp_path.iterdir()] == ["a.U"]
 
@@ -294,14 +294,14 @@ def test_fixed_vertices_may_stand_on_several_lines_in_any_order(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("0,1", "has vertex 0, but there are 1 to 9"),
+        ("0,1", "has vertex 0; vertices are 1 to 9"),
         ("-4", "has vertex -4"),
         ("10", "has vertex 10"),
         ("1,x", '"x" among the vertices'),
         ("1.5", "not a whole number"),
         ("nan", "not a whole number"),
         ("9" * 400, "not a whole number"),
-        ("1\0", "not a text file"),
+        ("1\0", "is binary, but its format is text"),
         (" \n", "is empty"),
     ],
 )
@@ -314,7 +314,7 @@ def test_a_damaged_bou_is_an_error_of_one_line(tmp_path, text, message):
 
 @pytest.mark.parametrize("vertices", [[], [-1], [0.5], [[1, 2]]])
 def test_invalid_lists_of_vertices_are_not_written(tmp_path, vertices):
-    with pytest.raises(FormatError, match="list of vertices"):
+    with pytest.raises(FormatError, match="a list of at least one vertex"):
         write_bou(tmp_path / "a.bou", vertices)
 
 
@@ -399,7 +399,9 @@ def test_missing_materials_and_those_of_another_kind_are_errors():
 
 def test_inverted_hexes_are_turned_and_flat_ones_removed_with_a_warning(tmp_path):
     text = VEG.replace("2 5 6 7 8 9 10 11 12", "2 9 10 11 12 5 6 7 8")
-    with pytest.warns(SuppleWarning, match=r"^a\.veg: has 1 inverted hex \(first: hex 1\); turned"):
+    with pytest.warns(
+        SuppleWarning, match=r"^a\.veg: has 1 inverted hex \(first: hex 1\); reoriented"
+    ):
         veg = read_veg_hexes(saved(tmp_path, text))
     assert veg.mesh.volumes().min() > 0
     text = VEG.replace("2 5 6 7 8 9 10 11 12", "2 5 6 7 8 5 6 7 8")
@@ -428,7 +430,7 @@ def test_tets_and_hexes_are_not_taken_for_each_other(assets):
         ("10 11 12\n*MAT", "10 11 1.5\n*MAT", "not a whole number"),
         ("11 1 1 2\n", "11 1 nan 2\n", "not finite"),
         ("CUBIC", "WEDGE", '"WEDGE"'),
-        ("*SET upper\n2", "*SET upper\n3", 'set "upper" has hex 3, but there are hexes 1 to 2'),
+        ("*SET upper\n2", "*SET upper\n3", 'set "upper" has hex 3; hexes are 1 to 2'),
     ],
 )
 def test_a_damaged_veg_of_hexes_is_an_error_of_one_line(tmp_path, old, new, message):

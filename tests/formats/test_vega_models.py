@@ -270,11 +270,11 @@ def test_files_that_do_not_belong_together_are_errors(model, tmp_path):
     write_modal_matrix(tmp_path / "smaller.U", model.basis[1:])
     veg = written_veg(tmp_path, model)
     for wrong in ("fewer.U", "smaller.U"):
-        with pytest.raises(FormatError, match="do not belong together") as refused:
+        with pytest.raises(FormatError, match="use files of one model") as refused:
             read_vega(files[0], tmp_path / wrong, veg)
         assert str(refused.value).startswith(wrong)
     for given in ({"modes": files[1]}, {"mesh": veg}):
-        with pytest.raises(FormatError, match="must be given together"):
+        with pytest.raises(FormatError, match="give modes and mesh together"):
             read_vega(files[0], **given)
     for cub, modes, mesh in (
         (tmp_path / "no.cub", files[1], veg),
@@ -285,7 +285,7 @@ def test_files_that_do_not_belong_together_are_errors(model, tmp_path):
         with pytest.raises(FormatError, match="no such file") as refused:
             read_vega(cub, modes, mesh)
         assert "\n" not in str(refused.value)
-    with pytest.raises(FormatError, match="not read here"):
+    with pytest.raises(FormatError, match="cannot read"):
         read_vega(files[0], files[1], tmp_path / "a.txt")
     veg.write_text("*VERTICES\n")
     with pytest.raises(FormatError, match=r"a\.veg"):
@@ -306,7 +306,7 @@ def test_too_many_coordinates_are_refused_before_their_tangent_is_made(monkeypat
     shape = (r, r * (r + 1) * (r + 2) // 6)
     force = CubicForce(np.eye(r), np.zeros((r, r * (r + 1) // 2)), np.zeros(shape))
     monkeypatch.setattr(CubicForce, "tangent_coefficients", lambda self: pytest.fail("made"))
-    with pytest.raises(FormatError, match="121 coordinates, and at most 120"):
+    with pytest.raises(FormatError, match="121 coordinates, more than 120"):
         read_vega(force)
 
 
@@ -318,9 +318,9 @@ def test_a_frequency_scaling_that_is_none_is_refused(scaling):
 
 def test_models_that_vegafem_would_step_wrongly_are_not_written(model, tmp_path):
     heavier = model.with_material(0, density=900.0)
-    with pytest.raises(FormatError, match="reduced mass for the identity"):
+    with pytest.raises(FormatError, match="reduced mass is not the identity"):
         write_vega(tmp_path / "a.cub", heavier)
-    with pytest.raises(FormatError, match="name it so"):
+    with pytest.raises(FormatError, match="use that suffix"):
         write_vega(tmp_path / "a.stvk", model)
     with pytest.raises(FormatError, match="StvkModel"):
         write_vega(tmp_path / "a.cub", "beam")  # type: ignore[arg-type]

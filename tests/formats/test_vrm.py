@@ -211,7 +211,7 @@ def test_curves_of_joints_that_springs_move_are_spoken_of_too(tmp_path):
 
 def test_files_without_vrm_data_are_not_called_vrm(tmp_path):
     source = vrm_file(tmp_path / "hero.glb", {"OTHER_extension": {}})
-    with pytest.raises(SuppleError, match="hero is no VRM"):
+    with pytest.raises(SuppleError, match="hero is not a VRM"):
         check_target(tmp_path / "soft.vrm", load(source))
 
 

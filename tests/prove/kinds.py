@@ -200,14 +200,14 @@ def _veg(path: Path) -> Any:
 def _vrm(path: Path) -> Any:
     """Read a character, and do with VRM's extensions what a bake does when it is written."""
     from supple.formats.gltf.gltf_file import GltfFile
-    from supple.formats.gltf.write.vrm_extension import copy_binds, give_way
+    from supple.formats.gltf.write.vrm_extension import copy_binds, overlapping_springs
 
     character, data = _load(path), path.read_bytes()
     if data[:4] == b"glTF":  # a file that begins otherwise is JSON alone
         data = data[20 : 20 + int.from_bytes(data[12:16], "little")]
     file = GltfFile(json.loads(data))
     copy_binds(file, 0, len(file.part("meshes")))
-    give_way(file, set(range(len(file.part("nodes")))), drop=True)
+    overlapping_springs(file, set(range(len(file.part("nodes")))), drop=True)
     return character
 
 

@@ -23,16 +23,16 @@ from supple.rig.motion.root_motion import split_root
 from supple.rig.skeleton.joint_pose import JointPose
 from supple.rig.skeleton.joints import Skeleton, unique_names
 
-#: Lengths that files are in: metres, decimetres (MakeHuman), 1/0.45 inch (the CMU recordings'
-#: own), inches, centimetres, millimetres. The format has no field for it.
+#: Units in use: metres, decimetres (MakeHuman), 1/0.45 inch (CMU recordings), inches, centimetres,
+#: millimetres. The format has no field for the unit.
 UNITS = (1.0, 0.1, 0.0254 / 0.45, 0.0254, 0.01, 0.001)
-#: What a captured body usually measures, in metres.
+#: Usual height of a captured body, in metres.
 USUAL_SIZE = 1.7
-#: A joint that strays less than this part of the longest bone stays: files round.
+#: Joints that move less than this fraction of the longest bone do not translate: files are rounded.
 FIXED = 1e-5
 #: Frames times joints: an hour of a person at 100 frames a second, about 3 GB while read.
 LARGEST_MOTION = 25_000_000
-#: Up is +Y inside Supple: the turn that brings +Z there.
+#: Rotation from z up to y up.
 Z_TO_Y = np.array([-math.sqrt(0.5), 0, 0, math.sqrt(0.5)])
 POSITIONS = ("xposition", "yposition", "zposition")
 ROTATIONS = ("xrotation", "yrotation", "zrotation")
@@ -54,15 +54,15 @@ class BvhFile:
     Attributes
     ----------
     skeleton : Skeleton
-        At rest as the file's offsets say, no joint rotated.
+        The file's offsets, with no joint rotated.
     joint_pose : JointPose
     motion : Motion
         The root joint's motion is in the root transforms, the rest in the poses.
     end_sites : tuple of EndSite
     metres_per_unit : float
-        Guessed from the skeleton's size unless it was given.
+        Guessed from the skeleton's size if not given.
     up : {"y", "z"}
-        The file's upward axis; z has been turned to y.
+        Upward axis of the file.
     """
 
     skeleton: Skeleton
@@ -86,12 +86,12 @@ def read_bvh(
     path : str or Path
         The ``.bvh`` file.
     metres_per_unit : float, optional
-        Length of the file's unit. Without it, of the units in use the one in which the
-        skeleton is nearest to 1.7 m: right for people, to be given for others.
+        Length of the file's unit. By default the unit in use for which the skeleton's size is
+        nearest to 1.7 m, which suits people only.
     up : {"y", "z"}, optional
-        Without it z when the hips stand above the feet along z, else y.
+        By default z if the hips are above the feet along z, else y.
     root : str, optional
-        Joint whose motion becomes the root's. Without it the first that changes its place.
+        Joint whose motion becomes the root motion. By default the first that translates.
 
     Returns
     -------
@@ -121,13 +121,13 @@ def read_bvh(
 
 
 def _frames(file: str, text: str, widths: list[int]) -> tuple[Floats, float]:
-    """Return the numbers of all frames, (t, channels), and the seconds between them."""
+    """Return the numbers of all frames, (t, channels), and the seconds between frames."""
     head = re.match(r"\s*Frames\s*:\s*(\S+)\s+Frame\s*Time\s*:\s*(\S+)", text, flags=re.IGNORECASE)
     if not head:
         raise FormatError(f'{file}: MOTION does not begin with "Frames:" and "Frame Time:"')
     width = sum(widths)
-    left = len(text) - head.end()
-    count = checked_count(file, head[1], "frames", 2 * max(width, 1), left + 1)
+    n_characters = len(text) - head.end()
+    count = checked_count(file, head[1], "frames", 2 * max(width, 1), n_characters + 1)
     seconds = float(as_floats(file, [head[2]], "frame time")[0])
     if not 1e-6 <= seconds <= 1e6:
         raise FormatError(f"{file}: has a frame time of {head[2][:40]} s")
@@ -135,7 +135,7 @@ def _frames(file: str, text: str, widths: list[int]) -> tuple[Floats, float]:
         raise FormatError(f"{file}: has no {'frames' if count == 0 else 'channels'}, so no motion")
     if count * len(widths) > LARGEST_MOTION:
         raise FormatError(
-            f"{file}: has {count} frames of {len(widths)} joints, more than memory should hold;"
+            f"{file}: has {count} frames of {len(widths)} joints, too many to read;"
             f" split the motion"
         )
     words = text[head.end() :].split()
@@ -145,9 +145,9 @@ def _frames(file: str, text: str, widths: list[int]) -> tuple[Floats, float]:
             f" it is damaged or cut off"
         )
     values = as_floats(file, words, "frames").reshape(count, width)
-    bad = ~np.isfinite(values) | (np.abs(values) > 1e12)
-    if bad.any():
-        frame, channel = np.argwhere(bad)[0]
+    invalid = ~np.isfinite(values) | (np.abs(values) > 1e12)
+    if invalid.any():
+        frame, channel = np.argwhere(invalid)[0]
         raise FormatError(f"{file}: frame {frame} has {values[frame, channel]} as number {channel}")
     return values, seconds
 
@@ -163,25 +163,29 @@ def _assembled(
 ) -> BvhFile:
     offsets = np.array(tree.offsets, dtype=np.float64)
     ends = np.array([offset for _, offset in tree.ends], dtype=np.float64).reshape(-1, 3)
-    places, turns, moving = _local_motion(tree, offsets, values)
+    translations, rotations, translating = _local_motion(tree, offsets, values)
     names = unique_names(tree.names)
     raw = Skeleton(names, tree.parents, offsets)
     up = up or _guessed_up(raw)
     unit = unit or _guessed_unit(raw, np.array([joint for joint, _ in tree.ends], int), ends)
-    frame = Z_TO_Y if up == "z" else np.array([0.0, 0, 0, 1])
-    offsets, places, ends = (unit * rotate(frame, a) for a in (offsets, places, ends))
-    turns = multiply(multiply(frame, turns), inverse(frame))
+    axis_rotation = Z_TO_Y if up == "z" else np.array([0.0, 0, 0, 1])
+    offsets, translations, ends = (
+        unit * rotate(axis_rotation, a) for a in (offsets, translations, ends)
+    )
+    rotations = multiply(multiply(axis_rotation, rotations), inverse(axis_rotation))
     skeleton = Skeleton(names, tree.parents, offsets)
-    tops = np.flatnonzero(skeleton.parents < 0)
-    chosen = skeleton.joint(root) if root is not None else _root(moving, int(tops[0]))
-    roots, places, turns = split_root(skeleton, places, turns, joint=chosen)
-    # The split moves joints without a parent; the chosen one is then at rest.
-    moving[tops] = True
-    moving[chosen] &= skeleton.parents[chosen] >= 0
-    joint_pose = JointPose(skeleton, translating=[int(j) for j in np.flatnonzero(moving)])
+    root_joints = np.flatnonzero(skeleton.parents < 0)
+    root_joint = (
+        skeleton.joint(root) if root is not None else _root(translating, int(root_joints[0]))
+    )
+    roots, translations, rotations = split_root(skeleton, translations, rotations, joint=root_joint)
+    # The split translates joints without a parent; the root joint itself is then at rest.
+    translating[root_joints] = True
+    translating[root_joint] &= skeleton.parents[root_joint] >= 0
+    joint_pose = JointPose(skeleton, translating=[int(j) for j in np.flatnonzero(translating)])
     times = frame_time * np.arange(len(values))
-    poses = joint_pose.pack(places, turns)
-    tracks = sampled_tracks(joint_pose, times, poses, roots, chosen)
+    poses = joint_pose.pack(translations, rotations)
+    tracks = sampled_tracks(joint_pose, times, poses, roots, root_joint)
     motion = Motion(times, poses, roots, path.stem, tracks=tracks)
     sites = [EndSite(joint, ends[index]) for index, (joint, _) in enumerate(tree.ends)]
     return BvhFile(skeleton, joint_pose, motion, tuple(sites), unit, up)
@@ -190,44 +194,47 @@ def _assembled(
 def _local_motion(
     tree: _Hierarchy, offsets: Floats, values: Floats
 ) -> tuple[Floats, Floats, NDArray[np.bool_]]:
-    """Return translations (t, J, 3), quaternions (t, J, 4), and the joints that change place."""
-    places = np.tile(offsets, (len(values), 1, 1))
-    turns = np.tile([0.0, 0, 0, 1], (len(values), len(offsets), 1))
-    given = np.zeros((len(offsets), 3), dtype=bool)
+    """Return translations (t, J, 3), rotations (t, J, 4), and which joints translate."""
+    translations = np.tile(offsets, (len(values), 1, 1))
+    rotations = np.tile([0.0, 0, 0, 1], (len(values), len(offsets), 1))
+    has_channel = np.zeros((len(offsets), 3), dtype=bool)
     column = 0
     for joint, channels in enumerate(tree.channels):
         for index, channel in enumerate(channels, column):
             if channel in POSITIONS:
                 axis = POSITIONS.index(channel)
-                given[joint, axis] = True
-                places[:, joint, axis] = values[:, index]
+                has_channel[joint, axis] = True
+                translations[:, joint, axis] = values[:, index]
             else:
-                around = np.eye(3)[ROTATIONS.index(channel)]
-                turn = exponential(np.deg2rad(values[:, index, None]) * around)
+                axis_vector = np.eye(3)[ROTATIONS.index(channel)]
+                rotation = exponential(np.deg2rad(values[:, index, None]) * axis_vector)
                 # Zrotation Xrotation Yrotation means Rz · Rx · Ry.
-                turns[:, joint] = multiply(turns[:, joint], turn)
+                rotations[:, joint] = multiply(rotations[:, joint], rotation)
         column += len(channels)
-    _add_offsets(places, offsets, given, np.array(tree.parents) < 0)
-    strays = np.abs(places - offsets).max(axis=(0, 2))
-    return places, turns, strays > FIXED * np.abs(offsets).max(initial=0)
+    _add_offsets(translations, offsets, has_channel, np.array(tree.parents) < 0)
+    distances = np.abs(translations - offsets).max(axis=(0, 2))
+    return translations, rotations, distances > FIXED * np.abs(offsets).max(initial=0)
 
 
 def _add_offsets(
-    places: Floats, offsets: Floats, given: NDArray[np.bool_], tops: NDArray[np.bool_]
+    translations: Floats,
+    offsets: Floats,
+    has_channel: NDArray[np.bool_],
+    is_root: NDArray[np.bool_],
 ) -> None:
-    """Add offsets to position channels that leave them out.
+    """Add rest offsets to position channels that leave them out.
 
-    The format's description has them added; many programs write the sum already. The reading
-    that keeps joints nearer to their places at rest is taken, judged by joints below others
-    where those have such channels: joints without a parent wander by themselves.
+    The format's description has position channels relative to the offset; many programs write the
+    sum. The interpretation that keeps joints nearer to their rest positions is chosen, judged by
+    joints with a parent where these have position channels.
     """
-    below = given.any(axis=1) & ~tops & offsets.any(axis=1)
-    judges = np.flatnonzero(below if below.any() else tops)
-    alone = np.where(given[judges], places[:, judges], 0)
-    from_rest = np.where(given[judges], places[:, judges] - offsets[judges], 0)
-    strays = [np.median(np.linalg.norm(a, axis=-1), axis=0).sum() for a in (alone, from_rest)]
-    if strays[0] <= strays[1]:
-        places += np.where(given, offsets, 0)
+    candidates = has_channel.any(axis=1) & ~is_root & offsets.any(axis=1)
+    joints = np.flatnonzero(candidates if candidates.any() else is_root)
+    as_relative = np.where(has_channel[joints], translations[:, joints], 0)
+    as_sum = np.where(has_channel[joints], translations[:, joints] - offsets[joints], 0)
+    distances = [np.median(np.linalg.norm(a, axis=-1), axis=0).sum() for a in (as_relative, as_sum)]
+    if distances[0] <= distances[1]:
+        translations += np.where(has_channel, offsets, 0)
 
 
 def _root(moving: NDArray[np.bool_], top: int) -> int:
@@ -235,17 +242,17 @@ def _root(moving: NDArray[np.bool_], top: int) -> int:
 
 
 def _guessed_up(skeleton: Skeleton) -> str:
-    roles, places = joint_roles(skeleton), skeleton.rest_world()[:, :3, 3]
+    roles, positions = joint_roles(skeleton), skeleton.rest_world()[:, :3, 3]
     feet = [roles[side, "foot"][0] for side in ("L", "R") if (side, "foot") in roles]
     if not feet or ("", "hips") not in roles:
         return "y"
-    upward = places[roles["", "hips"][0]] - places[feet].mean(axis=0)
+    upward = positions[roles["", "hips"][0]] - positions[feet].mean(axis=0)
     return "z" if upward[2] > 2 * abs(upward[1]) else "y"
 
 
 def _guessed_unit(skeleton: Skeleton, joints: NDArray[np.int64], ends: Floats) -> float:
-    places = skeleton.rest_world()[:, :3, 3]
-    size = float(np.ptp(np.concatenate([places, places[joints] + ends]), axis=0).max())
+    positions = skeleton.rest_world()[:, :3, 3]
+    size = float(np.ptp(np.concatenate([positions, positions[joints] + ends]), axis=0).max())
     if size == 0:
         return 1.0
     return min(UNITS, key=lambda unit: abs(math.log(unit * size / USUAL_SIZE)))
@@ -275,7 +282,7 @@ class _Hierarchy:
 
 
 def _parse_hierarchy(file: str, text: str) -> _Hierarchy:
-    """Read the words between HIERARCHY and MOTION; nesting is held in a list, not the stack."""
+    """Parse the words between HIERARCHY and MOTION, without recursion."""
     words = deque(text.replace("{", " { ").replace("}", " } ").split())
     tree = _Hierarchy()
     open_blocks: list[int] = []  # joints, or -1 in an End Site
@@ -316,15 +323,17 @@ def _last(tree: _Hierarchy) -> str:
 
 
 def _until_brace(file: str, words: deque[str], what: str) -> str:
-    taken: list[str] = []
+    words_before: list[str] = []
     while words and words[0] != "{":
-        taken.append(words.popleft())
-        if len(taken) > LONGEST_NAME:
+        words_before.append(words.popleft())
+        if len(words_before) > LONGEST_NAME:
             break
     if not words or words[0] != "{":
-        raise FormatError(f'{file}: {what} "{" ".join(taken)[:40]}" is not followed by a "{{"')
+        raise FormatError(
+            f'{file}: {what} "{" ".join(words_before)[:40]}" is not followed by a "{{"'
+        )
     words.popleft()
-    return " ".join(taken)
+    return " ".join(words_before)
 
 
 def _open_joint(file: str, words: deque[str], tree: _Hierarchy, open_blocks: list[int]) -> None:
@@ -348,7 +357,7 @@ def _read_offset(file: str, words: deque[str], tree: _Hierarchy, open_blocks: li
     where = f"OFFSET of {_last(tree)}"
     offset = as_floats(file, list(_take(file, words, 3, where)), where)
     if not np.isfinite(offset).all() or np.abs(offset).max() > 1e12:
-        raise FormatError(f"{file}: the {where} is {offset}, not a place")
+        raise FormatError(f"{file}: the {where} is {offset}, which is not finite")
     if not open_blocks:
         raise FormatError(f"{file}: has an OFFSET outside of any joint")
     if open_blocks[-1] < 0:

@@ -1,4 +1,4 @@
-"""Comparison of a file's clip with the motion that was baked: a name alone proves nothing."""
+"""Comparison of a file's clip with the motion that was baked; names alone are no proof."""
 
 from __future__ import annotations
 
@@ -14,40 +14,41 @@ from supple.rig.protocol import Rig
 
 Sample = Callable[[Floats], tuple[Floats, Floats]]
 
-#: How far the rig of a clip may be from the baked one, as part of the size.
+#: Largest distance between vertices of clip and baked motion, as a fraction of the size.
 AGREED = 2e-3
-#: Roundings of float32 around a frame that are compared too: clips may jump at a key.
+#: Float32 roundings around a frame's time that are compared as well: clips may jump at a key.
 AROUND = (0, -2, 2)
-#: Frames that are compared, and vertices of each.
+#: Most frames that are compared, and most vertices of each.
 MOST_FRAMES, MOST_VERTICES = 400, 500
 
 
 def plays(sample: Sample, rig: Rig, baked: BakedMotion) -> bool:
-    """Return whether a clip brings the rig to where it was baked, at the baked times.
+    """Return whether a clip poses the rig as the baked motion does, at the baked times.
 
     Parameters
     ----------
     sample
-        Gives the clip's poses, (t, s), and roots, (t, 4, 4), at times.
+        Function from times to the clip's poses, (t, s), and roots, (t, 4, 4).
     rig
-        The file's.
+        Rig of the file.
     baked
-        Whose motion to compare.
+        Motion to compare with.
     """
     poses = _poses_of(rig, baked)
     count = len(baked.times)
     frames = np.unique(np.linspace(0, count - 1, min(count, MOST_FRAMES)).round().astype(int))
     step = -(-rig.n_vertices // MOST_VERTICES)
-    some = np.arange(0, rig.n_vertices, step)
+    vertices = np.arange(0, rig.n_vertices, step)
     times = baked.times[frames]
     rounding = SINGLE * np.maximum(1.0, np.abs(times))
     clips = [sample(times + shift * rounding) for shift in AROUND]
-    within = AGREED * baked.character.surface.size
+    tolerance = AGREED * baked.character.surface.size
     for row, frame in enumerate(frames.tolist()):
-        wanted = _placed(rig, poses[frame], baked.motion.roots[frame], some)
+        expected = _placed(rig, poses[frame], baked.motion.roots[frame], vertices)
         near = (
-            np.abs(_placed(rig, own[row], roots[row], some) - wanted).max() <= within
-            for own, roots in clips
+            np.abs(_placed(rig, clip_poses[row], roots[row], vertices) - expected).max()
+            <= tolerance
+            for clip_poses, roots in clips
         )
         if not any(near):
             return False
@@ -55,7 +56,7 @@ def plays(sample: Sample, rig: Rig, baked: BakedMotion) -> bool:
 
 
 def _poses_of(rig: Rig, baked: BakedMotion) -> Floats:
-    """Return the baked poses as far as the file's rig, which may be inside another, has them."""
+    """Return the baked poses of the parameters that the file's rig has; others are at rest."""
     names = {each.name: k for k, each in enumerate(baked.character.rig.parameters)}
     poses = np.tile(rig.rest_pose, (len(baked.times), 1))
     for column, parameter in enumerate(rig.parameters):

@@ -22,9 +22,9 @@ from supple.saving import write_whole
 TrackPath = Literal["rotation", "translation", "scale", "weights"]
 #: Kinds of keys.
 KEYS = ("every", "linear", "spline")
-#: Times that keys are chosen again where together they move skin farther than each alone.
+#: Most attempts: keys of several channels together may move the skin farther than each alone.
 MOST_TRIES = 6
-#: Controls that move skin less than this part of the size for a unit are as good as others.
+#: Lower bound of a control's reach, as a fraction of the size.
 LEAST_REACH = 1e-3
 
 Result = TypeVar("Result")
@@ -37,11 +37,11 @@ class ValueTrack:
     Attributes
     ----------
     path
-        What they are: unit quaternions, offsets in metres, scales, or weights of shapes.
+        Kind of values: unit quaternions, offsets in metres, scales, or weights of shapes.
     times, values
         (t,) seconds and (t, c).
     reach
-        (c,) metres of skin for a unit of each, of a rotation one for a radian.
+        (c,) metres that the skin moves for one unit of each value (a radian of a rotation).
     """
 
     path: TrackPath
@@ -50,22 +50,23 @@ class ValueTrack:
     reach: Floats
 
     def keys(self, metres: float, kind: KeyKind, curves: FreeCurves) -> Keys:
-        """Return keys whose curve moves skin by no more than so many metres from the samples."""
+        """Return keys whose curve moves the skin by at most `metres` from the samples."""
         least = LEAST_REACH * curves.character.surface.size
         tolerance = metres / np.maximum(self.reach, least)
-        turning = self.path == "rotation"
+        is_rotation = self.path == "rotation"
         return reduced_keys(
             self.times,
             self.values,
-            tolerance.min() if turning else tolerance,
+            tolerance.min() if is_rotation else tolerance,
             kind,
-            rotation=turning,
+            rotation=is_rotation,
             closed=curves.loop,
             kept=self._cuts(curves),
         )
 
     def bounded_keys(self, metres: float, kind: KeyKind, curves: FreeCurves) -> Keys:
-        """Return the same of weights, by lines where a spline would leave 0 to 1 and they do not.
+        """Return keys of weights; linear ones where a spline would leave the range 0 to 1 of the
+        samples.
 
         A Bézier curve stays between its control points.
         """
@@ -90,38 +91,41 @@ class ValueTrack:
             yield from (k for k in (at - 1, at) if 0 < k < len(self.times))
 
 
-def track_reach(curves: FreeCurves, places: Ints) -> Floats:
-    """Return metres of skin for a unit of the parameters at these places of the pose, (c,)."""
-    found = np.zeros(len(places))
-    found[places >= 0] = skin_reach(curves.character.rig, places[places >= 0])
-    return found
+def track_reach(curves: FreeCurves, columns: Ints) -> Floats:
+    """Return metres that the skin moves for one unit of the parameters in `columns`; 0 for -1."""
+    reach = np.zeros(len(columns))
+    reach[columns >= 0] = skin_reach(curves.character.rig, columns[columns >= 0])
+    return reach
 
 
 def within_error(
-    curves: FreeCurves, error: float, kind: KeyKind, made: Callable[[float], tuple[Result, float]]
+    curves: FreeCurves,
+    error: float,
+    kind: KeyKind,
+    attempt: Callable[[float], tuple[Result, float]],
 ) -> tuple[Result, float]:
-    """Choose keys ever more closely until the whole skin is within an error of the curves.
+    """Choose keys with smaller and smaller tolerances until the whole skin is within the error.
 
     Parameters
     ----------
     curves
-        Whose skin.
+        Curves to approximate.
     error, kind
-        Part of the size, and kind of keys.
-    made
-        From metres that each channel alone may be off, to what is written, and how far its skin
-        is off, as part of the size.
+        Largest error as a fraction of the size, and kind of keys.
+    attempt
+        Function from the tolerance of each channel, in metres, to a result and its error.
+
 
     Returns
     -------
     Result
-        What was written last.
+        Last result.
     float
-        The error it reaches.
+        Error of its skin, as a fraction of the size.
     """
     metres = error * curves.character.surface.size
     for _ in range(MOST_TRIES):
-        result, reached = made(metres)
+        result, reached = attempt(metres)
         if reached <= error or kind == "every":
             break
         metres *= min(0.6, 0.8 * error / reached)
@@ -129,24 +133,24 @@ def within_error(
 
 
 def checked_keys(kind: str) -> KeyKind:
-    """Return a kind of keys that is one."""
+    """Return the kind of keys; SuppleError if it is unknown."""
     if kind not in KEYS:
-        raise SuppleError(f'no keys of the kind "{kind}"; there are {", ".join(KEYS)}')
+        raise SuppleError(f'unknown kind of keys "{kind}"; use one of {", ".join(KEYS)}')
     return kind  # type: ignore[return-value]
 
 
 def checked_error(error: float) -> float:
-    """Return an error, as part of the size, that can be kept."""
-    found = checked_number("error", error)
-    if not 1e-6 <= found <= 0.5:
-        raise SuppleError(f"an error of {found:g} of the size; use 0.000001 to 0.5")
-    return found
+    """Return an error as a fraction of the size; SuppleError if it is out of range."""
+    fraction = checked_number("error", error)
+    if not 1e-6 <= fraction <= 0.5:
+        raise SuppleError(f"the error is {fraction:g} of the size; use 0.000001 to 0.5")
+    return fraction
 
 
 # Tables, for rigs of any kind.
 
 
-#: Text that opens a .json of curves.
+#: Value of "format" in a .json of curves.
 JSON_FORMAT = "supple curves"
 
 
@@ -163,7 +167,7 @@ def write_csv_curves(
         Angles are in radians, lengths in metres; a joint's three angles are a rotation vector
         relative to its rest pose.
     additive
-        Write what physics adds to the keys, in place of both together.
+        Write only what physics adds to the keys.
     """
     text = io.StringIO(newline="")
     table = csv.writer(text, lineterminator="\n")
@@ -185,35 +189,35 @@ def write_json_curves(
     error: float = 0.0005,
     additive: bool = False,
 ) -> dict[str, Any]:
-    """Write keys of each free parameter, with what a reader needs to know of them.
+    """Write keys of each free parameter.
 
     Parameters
     ----------
     path
         A ``.json`` file: ``curves`` is a list with ``parameter``, ``unit``, ``rest``, ``times`` and
-        ``values`` of each, and ``tangents``, slopes a second, for cubic Hermite splines.
+        ``values`` of each, and ``tangents``, slopes per second, for cubic Hermite splines.
     curves, additive
         As for `write_csv_curves`.
     keys, error
-        ``"every"`` frame a key, or as few as keep the skin within an error, as part of the size,
-        with lines (``"linear"``) or splines (``"spline"``) between them.
+        ``"every"`` frame a key, or as few as keep the skin within an error, as a fraction of the
+        size, joined by lines (``"linear"``) or splines (``"spline"``).
     """
-    kind, within = checked_keys(keys), checked_error(error)
+    kind, tolerance = checked_keys(keys), checked_error(error)
 
-    def made(metres: float) -> tuple[list[Keys], float]:
-        found = _keys(curves, metres, kind, additive)
-        return found, _error(curves, found, additive)
+    def attempt(metres: float) -> tuple[list[Keys], float]:
+        chosen = _keys(curves, metres, kind, additive)
+        return chosen, _error(curves, chosen, additive)
 
-    found, reached = within_error(curves, within, kind, made)
+    chosen, reached = within_error(curves, tolerance, kind, attempt)
     rig = curves.character.rig
-    listed = []
-    for name, column, each in zip(curves.free, curves.columns, found, strict=True):
+    entries = []
+    for name, column, keys_of_one in zip(curves.free, curves.columns, chosen, strict=True):
         parameter = rig.parameters[column]
-        told: dict[str, Any] = {"parameter": name, "unit": parameter.unit, "rest": parameter.rest}
-        told |= {"times": _plain(each.times), "values": _plain(each.values[:, 0])}
-        if each.tangents is not None:
-            told["tangents"] = _plain(each.tangents[:, 0])
-        listed.append(told)
+        entry: dict[str, Any] = {"parameter": name, "unit": parameter.unit, "rest": parameter.rest}
+        entry |= {"times": _plain(keys_of_one.times), "values": _plain(keys_of_one.values[:, 0])}
+        if keys_of_one.tangents is not None:
+            entry["tangents"] = _plain(keys_of_one.tangents[:, 0])
+        entries.append(entry)
     tree = {
         "format": JSON_FORMAT,
         "character": curves.character.name,
@@ -222,22 +226,22 @@ def write_json_curves(
         "loop": curves.loop,
         "additive": additive,
         "interpolation": "spline" if kind == "spline" else "linear",
-        "curves": listed,
+        "curves": entries,
     }
     data = json.dumps(tree, indent=1, allow_nan=False).encode()
     write_whole(path, data)
     return {
-        "channels": len(listed),
+        "channels": len(entries),
         "keys": kind,
-        "n_keys": sum(len(each) for each in found),
-        "n_samples": curves.n_frames * len(listed),
+        "n_keys": sum(len(keys_of_one) for keys_of_one in chosen),
+        "n_samples": curves.n_frames * len(entries),
         "error": reached,
         "bytes": len(data),
     }
 
 
 def _values(curves: FreeCurves, additive: bool) -> Floats:
-    """(t, k) values of the free parameters, or what is added to the keys."""
+    """Return values of the free parameters, (t, k), or what is added to the keys."""
     if not additive:
         return curves.values
     rest = np.asarray(curves.character.rig.rest_pose)[curves.columns]
@@ -245,25 +249,25 @@ def _values(curves: FreeCurves, additive: bool) -> Floats:
 
 
 def _keys(curves: FreeCurves, metres: float, kind: KeyKind, additive: bool) -> list[Keys]:
-    values, found = _values(curves, additive), []
+    values, chosen = _values(curves, additive), []
     for k in range(len(curves.free)):
         column = slice(k, k + 1)
         track = ValueTrack("weights", curves.times, values[:, column], curves.reach[column])
         bounded = curves.character.rig.parameters[curves.columns[k]].unit == "1"
-        found.append((track.bounded_keys if bounded else track.keys)(metres, kind, curves))
-    return found
+        chosen.append((track.bounded_keys if bounded else track.keys)(metres, kind, curves))
+    return chosen
 
 
-def _error(curves: FreeCurves, found: list[Keys], additive: bool) -> float:
-    """Return how far the skin of keys is from that of the curves, as part of the size."""
+def _error(curves: FreeCurves, chosen: list[Keys], additive: bool) -> float:
+    """Return the distance between the skins of keys and curves, as a fraction of the size."""
     values, rig = _values(curves, additive), curves.character.rig
-    poses, off = curves.poses.copy(), 0.0
-    for k, each in enumerate(found):
+    poses, largest = curves.poses.copy(), 0.0
+    for k, each in enumerate(chosen):
         poses[:, curves.columns[k]] += each.at(curves.times)[:, 0] - values[:, k]
-    for pose, own in zip(poses, curves.poses, strict=True):
-        if not np.array_equal(pose, own):
-            off = max(off, float(np.linalg.norm(rig(pose) - rig(own), axis=1).max()))
-    return off / curves.character.surface.size
+    for pose, exact in zip(poses, curves.poses, strict=True):
+        if not np.array_equal(pose, exact):
+            largest = max(largest, float(np.linalg.norm(rig(pose) - rig(exact), axis=1).max()))
+    return largest / curves.character.surface.size
 
 
 def _plain(values: Floats) -> list[float]:

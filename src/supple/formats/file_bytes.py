@@ -1,7 +1,7 @@
-"""The bytes of a file and the numbers in them, or an error that says what is wrong.
+"""Bytes of a file and the numbers in them, with errors that name the file.
 
-Every reader starts here. Files come from anywhere, so nothing they declare is believed before it
-has been held against the bytes that are there.
+All readers start here. Files come from anywhere, so every declared count is compared with the bytes
+of the file before it is used.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ LARGEST_FILE = 2 * 2**30
 
 
 def read_bytes(path: str | Path, suffixes: Sequence[str]) -> bytes:
-    """Return the content of a file that has one of the suffixes and is not too large to read."""
+    """Return the content of a file with one of the suffixes, if it is not too large."""
     path = Path(path)
     name = path.name or str(path)
     if path.suffix.lower() not in suffixes:
         raise FormatError(
-            f'{name}: "{path.suffix}" files are not read here; use one of {", ".join(suffixes)}'
+            f'{name}: cannot read "{path.suffix}" files; use one of {", ".join(suffixes)}'
         )
     try:
         if not path.exists():
@@ -35,8 +35,8 @@ def read_bytes(path: str | Path, suffixes: Sequence[str]) -> bytes:
         size = path.stat().st_size
         if size > LARGEST_FILE:
             raise FormatError(
-                f"{name}: has {size / 2**30:.1f} GiB, and meshes above"
-                f" {LARGEST_FILE / 2**30:.0f} GiB are not read; simplify it"
+                f"{name}: has {size / 2**30:.1f} GiB, more than the limit of"
+                f" {LARGEST_FILE / 2**30:.0f} GiB; simplify it"
             )
         data = path.read_bytes()
     except (OSError, ValueError) as error:
@@ -48,7 +48,7 @@ def read_bytes(path: str | Path, suffixes: Sequence[str]) -> bytes:
 
 @contextmanager
 def reading(name: str) -> Iterator[None]:
-    """Turn whatever goes wrong inside into an error that begins with the file's name."""
+    """Turn any exception inside the context into an error that begins with the file's name."""
     try:
         yield
     except MeshError as error:
@@ -60,7 +60,7 @@ def reading(name: str) -> Iterator[None]:
     except MemoryError as error:
         raise FormatError(f"{name}: needs more memory than there is; simplify it") from error
     except (Exception, SystemExit) as error:
-        # Readers of other libraries fail with anything, and one of them exits.
+        # Readers of other libraries raise anything, and one of them exits.
         why = "".join(c if c.isprintable() else "?" for c in str(error))[:200]
         raise FormatError(
             f"{name}: is damaged and cannot be read ({type(error).__name__}: {why}); save it again"
@@ -79,14 +79,14 @@ def read_text(path: str | Path, suffixes: Sequence[str]) -> str:
 
 
 def as_text(name: str, data: bytes) -> str:
-    """Decode a text format; stray bytes in names and comments do no harm."""
+    """Decode a text format; invalid bytes in names and comments are replaced."""
     if b"\0" in data:
-        raise FormatError(f"{name}: is not a text file, though its format is text; save it again")
+        raise FormatError(f"{name}: is binary, but its format is text; save it again as text")
     return data.decode("utf-8-sig", errors="replace")
 
 
 def checked_count(name: str, text: object, what: str, least_bytes: int, available: int) -> int:
-    """Return a declared number of things that take `least_bytes` each of the `available` ones."""
+    """Return a declared number of items that take `least_bytes` each of the `available` bytes."""
     try:
         count = int(str(text))
     except ValueError as error:
@@ -102,7 +102,7 @@ def checked_count(name: str, text: object, what: str, least_bytes: int, availabl
 
 
 def as_floats(name: str, words: Sequence[str], where: str) -> np.ndarray:
-    """Convert words to float64; `where` says what they are part of."""
+    """Convert words to float64; `where` names their place in errors."""
     try:
         return np.array(words, dtype=np.float64)
     except ValueError:

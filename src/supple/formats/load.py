@@ -1,4 +1,4 @@
-"""Characters of any format: the suffix says which."""
+"""Reading characters of any format; the suffix selects the reader."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ def load(
         motions beside it or in ``anim/``), or a body model (``.npz``, ``.pkl``) in the layout of
         SMPL, SMPL-H, SMPL-X or MANO.
     metres_per_unit : float, optional
-        Length of the file's unit, in place of what the file says: 0.01 for centimetres. What is
-        saved into the file again keeps the file's unit.
+        Length of the file's unit, in place of the file's own: 0.01 for centimetres. Saving into the
+        file keeps its unit.
     curves : bool
-        Whether curves that Supple has added to a file (`supple.curves`) are in it; without, it is
-        as it was before, so that they can be made anew.
+        Whether to keep curves that Supple has added to the file (`supple.curves`). False restores
+        the original, so that curves can be computed again.
     flesh : bool
-        Whether flesh that Supple has baked into a file (`supple.save`) is in it, as blend shapes;
-        by default it is taken off, so that it can be baked anew, and a warning says so.
+        Whether to keep flesh that Supple has baked into the file (`supple.save`), as blend shapes.
+        By default it is removed with a warning, so that it can be baked again.
     **options
-        Of files that Blender reads: `armature`, a name where there are several. Of body models:
-        `motion`, a file of AMASS or a hand's clip; `betas`, `expression`, and others of
+        For files that Blender reads: `armature`, its name if there are several. For body models:
+        `motion`, a file of AMASS or a clip of a hand; `betas`, `expression`, and others of
         `supple.formats.smpl.load_body.load_body`.
 
     Returns
@@ -59,23 +59,25 @@ def load(
     path = Path(path)
     row = CHARACTERS.find(path)
     if row is None:
-        known = ", ".join(CHARACTERS.suffixes())
+        suffixes = ", ".join(CHARACTERS.suffixes())
         raise FormatError(
-            f'{path.name}: "{path.suffix}" files are no characters; use one of {known}'
+            f'{path.name}: cannot read characters from "{path.suffix}" files; use {suffixes}'
         )
     reader = imported(row.reader)
-    taken = inspect.signature(reader).parameters
-    told: dict[str, Any] = {}
+    parameters = inspect.signature(reader).parameters
+    reader_options: dict[str, Any] = {}
     if metres_per_unit is not None:
-        told["metres_per_unit"] = checked_metres(metres_per_unit)
-    if told and "metres_per_unit" not in taken:
-        raise FormatError(f"{path.name}: {row.name} files are read in their own unit")
-    if not curves and "curves" in taken:
-        told["curves"] = False
-    if flesh and "flesh" in taken:
-        told["flesh"] = True
-    unknown = [name for name in options if taken.get(name, _NONE).kind is not _NONE.KEYWORD_ONLY]
+        reader_options["metres_per_unit"] = checked_metres(metres_per_unit)
+    if reader_options and "metres_per_unit" not in parameters:
+        raise FormatError(f"{path.name}: {row.name} files define their unit; omit metres_per_unit")
+    if not curves and "curves" in parameters:
+        reader_options["curves"] = False
+    if flesh and "flesh" in parameters:
+        reader_options["flesh"] = True
+    unknown = [
+        name for name in options if parameters.get(name, _NONE).kind is not _NONE.KEYWORD_ONLY
+    ]
     if unknown:
-        raise FormatError(f'{path.name}: {row.name} files take no "{unknown[0]}"')
-    character: Character = reader(path, **told, **options)
+        raise FormatError(f'{path.name}: {row.name} files have no option "{unknown[0]}"')
+    character: Character = reader(path, **reader_options, **options)
     return character

@@ -1,4 +1,4 @@
-"""Maps that artists paint on the skin, as files carry them: how rigid, how fleshy, how stiff."""
+"""Maps that artists paint on the skin: rigid, flesh and stiffness."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ import numpy as np
 
 from supple.arrays import Floats, Ints
 
-#: Names of the maps, and what their values are limited to; 0 is not painted in all of them.
-#: Factors as `supple.anatomy.joint_stiffness` has them, which the process that reads USD is spared.
+#: Names of the maps, and limits of their values; 0 is unpainted in all of them. Stiffness factors
+#: are limited as in `supple.anatomy.joint_stiffness`, which the USD process does not import.
 PAINTED = {"rigid": (0.0, 1.0), "flesh": (0.0, 1.0), "stiffness": (1e-3, 1e3)}
 #: Value of skin that is not painted.
 UNPAINTED = {"rigid": 0.0, "flesh": 0.0, "stiffness": 1.0}
 
 
 class PaintedMaps:
-    """Maps on the vertices of a surface, from those of a file's meshes.
+    """Maps on the vertices of a surface, collected from those of a file's meshes.
 
     Parameters
     ----------
     count
         Vertices of the surface.
     note
-        Called with what is wrong, in a line that ends with the consequence.
+        Called with a line for each mistake; the line ends with the consequence.
     """
 
     def __init__(self, count: int, note: Callable[[str], object]) -> None:
@@ -32,7 +32,7 @@ class PaintedMaps:
         self._uses: dict[str, Floats] = {}
 
     def add(self, name: str, welded: Ints, values: Floats) -> None:
-        """Add values (k,) of a mesh whose vertices are these (k,) of the surface, −1 for none."""
+        """Add values (k,) of a mesh with vertices `welded`, (k,), of the surface; -1 for none."""
         if len(values) != len(welded):
             self._note(f'paints "{name}" on {len(values)} of {len(welded)} vertices; left out')
             return
@@ -43,7 +43,7 @@ class PaintedMaps:
             first = int(np.argmax(wrong))
             self._note(
                 f'paints "{name}" {values[first]:g} at vertex {first} and {int(wrong.sum()) - 1}'
-                f" others; it goes from 0 to {high:g}, and is cut to that"
+                f" others; clamped to 0 to {high:g}"
             )
         values = np.clip(np.nan_to_num(values, nan=0.0), 0.0, high)
         used = (welded >= 0) & ((values > 0) | (UNPAINTED[name] == 0))
@@ -53,11 +53,13 @@ class PaintedMaps:
         np.add.at(uses, welded[used], 1.0)
 
     def maps(self) -> dict[str, Floats]:
-        """Return maps (n̄,) by name; a vertex of several meshes has the mean, and blank maps go."""
-        found = {}
+        """Return maps (n̄,) by name: means over meshes that share a vertex; unpainted maps are
+        omitted.
+        """
+        result = {}
         for name, total in self._sums.items():
-            uses, none = self._uses[name], UNPAINTED[name]
-            values = np.where(uses > 0, total / np.maximum(uses, 1.0), none)
-            if (values != none).any():
-                found[name] = values
-        return found
+            uses, unpainted = self._uses[name], UNPAINTED[name]
+            values = np.where(uses > 0, total / np.maximum(uses, 1.0), unpainted)
+            if (values != unpainted).any():
+                result[name] = values
+        return result

@@ -1,10 +1,10 @@
 """Point caches: the skin's vertices frame by frame, for Blender, Maya, Houdini and NumPy.
 
-What they hold, all three: world positions in metres, +Y up, of the character's welded surface.
-A cache has no faces and fits only a mesh whose vertices are in its order, so the matching mesh is
-written beside it as ``…_rest.obj``. In Blender: import that with its vertex order kept, add a Mesh
-Cache modifier, choose the cache; its default axes are right, since an imported .obj is turned as an
-object. The scene should play as many frames a second as were baked.
+All contain world positions in metres, +Y up, of the character's welded surface. A cache has no
+faces and fits only a mesh with the same vertex order, so the matching mesh is written beside it as
+``…_rest.obj``. In Blender: import that mesh with its vertex order kept, add a Mesh Cache modifier,
+choose the cache; the default axes are right, since an imported .obj is rotated as an object. The
+scene should have the frame rate of the bake.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from supple.rig.character import Character
 from supple.saving import write_chunks
 
 PC2_MAGIC = b"POINTCACHE2\0"
-#: Frames, or points, of a cache: counts are 32-bit in .pc2 and .mdd.
+#: Most frames, or points, of a cache: counts are 32-bit in .pc2 and .mdd.
 MOST = 2**31 - 1
-#: Bytes that an .npz may unpack to.
+#: Most bytes of an uncompressed .npz.
 MOST_BYTES = 16 * 2**30
-#: Bytes handed on at a time.
+#: Bytes written at a time.
 CHUNK = 2**24
-#: Lines of text made at a time.
+#: Lines of text written at a time.
 LINES = 50_000
 
 
@@ -55,21 +55,21 @@ def write_point_cache(
     Parameters
     ----------
     path, baked
-        Where to, and what; the suffix says which of the two.
+        Target, whose suffix selects the format, and motion.
     vertices : {"welded", "file"}
-        Whose order: that of ``character.surface``, or that of the file the character came from:
-        its meshes one after the other, each with all its primitives. Of glTF's vertices those of
-        no face are left out, as Blender does when it imports them; USD's all stay.
+        Order of vertices: that of ``character.surface``, or that of the character's file: its
+        meshes one after the other, each with all its primitives. Vertices of glTF without faces are
+        omitted, as when Blender imports them; those of USD are kept.
     up : {"y", "z"}
-        Which axis points upwards. Meshes that Blender imported from glTF have z.
+        Upward axis. Meshes that Blender imported from glTF have z.
     mesh : bool, str or Path
-        Where to write the mesh that fits, as .obj: beside the cache as ``…_rest.obj``, nowhere, or
-        to this path. With ``vertices="file"`` the mesh is the file's own and none is written.
+        Where to write the matching mesh, as .obj: beside the cache as ``…_rest.obj``, nowhere, or
+        to this path. With ``vertices="file"`` none is written.
 
     Returns
     -------
     dict
-        n_frames, n_points, bytes, and the mesh's name where one was written.
+        n_frames, n_points, bytes, and the mesh's name if one was written.
     """
     path = Path(path)
     rows, frames = _prepared(path, baked, vertices, up)
@@ -79,24 +79,24 @@ def write_point_cache(
 
 
 def _pc2_header(baked: BakedMotion, rows: Ints) -> tuple[bytes, str]:
-    """Return the head of a ``.pc2`` file, and the type of the numbers after it."""
+    """Return the header of a ``.pc2`` file, and the type of the numbers after it."""
     first = float(baked.times[0] * baked.rate)
     counts = (1, len(rows), first, 1.0, baked.n_frames)
     return PC2_MAGIC + struct.pack("<iiffi", *counts), "<f4"
 
 
 def _mdd_header(baked: BakedMotion, rows: Ints) -> tuple[bytes, str]:
-    """Return the head of an ``.mdd`` file, and the type of the numbers after it."""
+    """Return the header of an ``.mdd`` file, and the type of the numbers after it."""
     counts = struct.pack(">ii", baked.n_frames, len(rows))
     return counts + baked.times.astype(">f4").tobytes(), ">f4"
 
 
 def write_npz(path: str | Path, baked: BakedMotion) -> dict[str, Any]:
-    """Write arrays for NumPy: ``np.load(path)`` reads them, no pickle among them.
+    """Write arrays for NumPy: ``np.load(path)`` reads them without pickle.
 
     ``frames`` (t, n, 3) and ``rest`` (n, 3) are of the welded surface in metres, ``triangles`` its
-    faces, ``times`` (t,) seconds in the clip; ``rate``, ``loop``, ``name`` and ``motion`` say whose
-    they are.
+    faces, ``times`` (t,) seconds in the clip; ``rate``, ``loop``, ``name`` and ``motion`` describe
+    them.
     """
     path = Path(path)
     frames = checked_frames(path, baked)
@@ -116,22 +116,24 @@ def write_npz(path: str | Path, baked: BakedMotion) -> dict[str, Any]:
 
 
 def mesh_beside(path: Path) -> Path:
-    """Return the path of the mesh that fits a cache, unless told otherwise."""
+    """Return the default path of the mesh of a cache."""
     return path.with_name(f"{path.stem}_rest.obj")
 
 
 def checked_frames(path: Path, baked: BakedMotion) -> Singles:
-    """Return the frames, if there are any, they fit the character and are finite."""
+    """Return the frames; FormatError unless they fit the character and are finite."""
     frames = np.asarray(baked.frames)
     expected = (len(baked.times), len(baked.character.surface.vertices), 3)
     if frames.shape != expected or frames.dtype != np.float32 or not len(frames):
         raise FormatError(
-            f"{path.name}: baked frames {frames.shape} {frames.dtype} are not the {expected}"
-            f" float32 of {baked.character.name}; bake them again"
+            f"{path.name}: baked frames are {frames.shape} {frames.dtype}, not {expected} float32;"
+            f" bake {baked.character.name} again"
         )
     for k, frame in enumerate(frames):
         if not np.isfinite(frame).all():
-            raise FormatError(f"{path.name}: baked frame {k} is not finite; bake it again, stiffer")
+            raise FormatError(
+                f"{path.name}: baked frame {k} is not finite; bake it again with stiffer flesh"
+            )
     return frames
 
 
@@ -142,11 +144,11 @@ def _prepared(
     if up not in ("y", "z"):
         raise FormatError(f'{path.name}: the upward axis cannot be "{up}"; use y or z')
     if not path.parent.is_dir():
-        raise FormatError(f"{path.name}: cannot be written to {path.parent} (no such folder)")
+        raise FormatError(f"{path.name}: there is no folder {path.parent}; create it first")
     frames = checked_frames(path, baked)
     rows = _cached_vertices(path, baked.character, vertices)
     if len(rows) > MOST or len(frames) > MOST:
-        raise FormatError(f"{path.name}: {len(rows)} points are more than the format counts")
+        raise FormatError(f"{path.name}: {len(rows)} points are too many for the format")
     return rows, (_upwards(frame[rows], up) for frame in frames)
 
 
@@ -157,15 +159,15 @@ def _upwards(points: Singles, up: str) -> Singles:
 
 
 def _with_header(header: bytes, frames: Iterable[Singles], dtype: str) -> Iterator[bytes]:
-    """Yield the file in pieces of a handy size: a cache may be larger than memory."""
-    waiting = io.BytesIO()
-    waiting.write(header)
+    """Yield the file in pieces, since a cache may be larger than memory."""
+    buffer = io.BytesIO()
+    buffer.write(header)
     for frame in frames:
-        waiting.write(np.ascontiguousarray(frame, dtype=dtype).tobytes())
-        if waiting.tell() >= CHUNK:
-            yield waiting.getvalue()
-            waiting = io.BytesIO()
-    yield waiting.getvalue()
+        buffer.write(np.ascontiguousarray(frame, dtype=dtype).tobytes())
+        if buffer.tell() >= CHUNK:
+            yield buffer.getvalue()
+            buffer = io.BytesIO()
+    yield buffer.getvalue()
 
 
 def _mesh_path(path: Path, vertices: str, mesh: bool | str | Path) -> Path | None:
@@ -180,21 +182,21 @@ def _written(
     content: Iterator[bytes],
     n_points: int,
     up: str,
-    beside: Path | None,
+    mesh_file: Path | None,
 ) -> dict[str, Any]:
-    """Write the mesh, then the cache; without the cache the mesh goes again."""
+    """Write the mesh, then the cache; if that fails, a new mesh is removed."""
     figures: dict[str, Any] = {"n_frames": baked.n_frames, "n_points": n_points}
-    surface, new = baked.character.surface, False
-    if beside is not None:
-        new = not beside.exists()
+    surface, is_new = baked.character.surface, False
+    if mesh_file is not None:
+        is_new = not mesh_file.exists()
         points = _upwards(np.asarray(surface.vertices, np.float32), up)
-        write_chunks(beside, _mesh_text(baked.character.name, points, surface.triangles))
-        figures["mesh"] = beside.name
+        write_chunks(mesh_file, _mesh_text(baked.character.name, points, surface.triangles))
+        figures["mesh"] = mesh_file.name
     try:
         figures["bytes"] = write_chunks(path, content)
     except BaseException:
-        if beside is not None and new:
-            beside.unlink(missing_ok=True)
+        if mesh_file is not None and is_new:
+            mesh_file.unlink(missing_ok=True)
         raise
     return figures
 
@@ -204,17 +206,16 @@ def _cached_vertices(path: Path, character: Character, vertices: str) -> Ints:
     if vertices == "welded":
         return np.arange(len(character.surface.vertices))
     if vertices != "file":
-        raise FormatError(f'{path.name}: vertices in "{vertices}" order; use welded or file')
+        raise FormatError(f'{path.name}: vertices cannot be "{vertices}"; use welded or file')
     primitives = getattr(character.source, "primitives", None)
     meshes = getattr(character.source, "meshes", None)
     if primitives:
         return np.concatenate([p.welded[p.welded >= 0] for p in primitives])
     if meshes:
-        # Points of no face are never seen; they stay where the first vertex is.
+        # Points of no face are invisible; they follow the first vertex.
         return np.maximum(np.concatenate([mesh.welded for mesh in meshes]), 0)
     raise FormatError(
-        f"{path.name}: {character.name} came from no file with vertices of its own;"
-        f" use welded vertices"
+        f"{path.name}: {character.name} has no file with its own vertex order; use welded vertices"
     )
 
 
@@ -228,7 +229,7 @@ def _mesh_text(name: str, points: Singles, triangles: NDArray[np.integer]) -> It
             yield ((line * len(part)) % tuple(part.ravel().tolist())).encode()
 
 
-# Caches read back, within their own bounds.
+# Reading caches.
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,11 +239,11 @@ class PointCache:
     Attributes
     ----------
     frames : (t, n, 3) float32 array
-        Read from the file as it is used (``.pc2``, ``.mdd``).
+        Mapped from the file (``.pc2``, ``.mdd``).
     times : (t,) array
-        Seconds; of a ``.pc2``, which does not know them, frame numbers.
+        Seconds; frame numbers for a ``.pc2``, which has no times.
     arrays : dict
-        What else an ``.npz`` holds.
+        Other arrays of an ``.npz``.
     """
 
     frames: NDArray[Any]
@@ -253,19 +254,16 @@ class PointCache:
 def read_point_cache(path: str | Path) -> PointCache:
     """Read a ``.pc2``, ``.mdd`` or ``.npz`` cache.
 
-    Raises
-    ------
-    FormatError
-        When the file is missing, cut off, or says it holds what it does not.
+    Raises FormatError when the file is missing, truncated or inconsistent.
     """
     path = Path(path)
     readers = {".pc2": _read_pc2, ".mdd": _read_mdd, ".npz": _read_npz}
     reader = readers.get(path.suffix.lower())
     if reader is None:
         raise FormatError(
-            f'{path.name}: "{path.suffix}" is no point cache; use {", ".join(readers)}'
+            f'{path.name}: "{path.suffix}" is not a point cache; use {", ".join(readers)}'
         )
-    with reading(path.name):  # archives fail with anything
+    with reading(path.name):  # archives raise any exception
         if not path.is_file():
             raise FormatError(f"{path.name}: there is no such file in {path.parent}")
         return reader(path, path.stat().st_size)
@@ -274,10 +272,10 @@ def read_point_cache(path: str | Path) -> PointCache:
 def _read_pc2(path: Path, size: int) -> PointCache:
     head = _head(path, 32, size)
     if head[:12] != PC2_MAGIC:
-        raise FormatError(f"{path.name}: does not begin as a PC2 point cache does")
+        raise FormatError(f"{path.name}: is not a PC2 point cache; its first bytes differ")
     version, points, start, sampling, count = struct.unpack("<iiffi", head[12:])
     if version != 1:
-        raise FormatError(f"{path.name}: is PC2 of version {version}; only 1 is known")
+        raise FormatError(f"{path.name}: is PC2 of version {version}; only version 1 is supported")
     frames = _mapped(path, 32, "<f4", count, points, size)
     start, sampling = _finite(path, np.array([start, sampling]))
     return PointCache(frames, start + sampling * np.arange(count, dtype=np.float64), {})
@@ -295,10 +293,10 @@ def _read_mdd(path: Path, size: int) -> PointCache:
 def _read_npz(path: Path, size: int) -> PointCache:
     with zipfile.ZipFile(path) as archive:
         if sum(entry.file_size for entry in archive.infolist()) > MOST_BYTES:
-            raise FormatError(f"{path.name}: unpacks to more than {MOST_BYTES / 2**30:.0f} GiB")
+            raise FormatError(f"{path.name}: expands to more than {MOST_BYTES / 2**30:.0f} GiB")
         if any(entry.file_size > max(size, 2**20) * 64 for entry in archive.infolist()):
-            raise FormatError(f"{path.name}: unpacks to far more than it has; it is no cache")
-        with warnings.catch_warnings():  # of heads by Python 2, and of signs that are damaged
+            raise FormatError(f"{path.name}: expands to far more than its size; it is not a cache")
+        with warnings.catch_warnings():  # about headers by Python 2, and damaged characters
             warnings.simplefilter("ignore")
             for entry in archive.infolist():
                 _check_declared(path, archive, entry)
@@ -306,7 +304,7 @@ def _read_npz(path: Path, size: int) -> PointCache:
                 arrays = {name: stored[name] for name in stored.files}
     missing = {"frames", "times"} - arrays.keys()
     if missing:
-        raise FormatError(f'{path.name}: holds no "{min(missing)}"; it is no point cache')
+        raise FormatError(f'{path.name}: has no "{min(missing)}"; it is not a point cache')
     frames, times = arrays.pop("frames"), arrays.pop("times")
     fits = frames.ndim == 3 and frames.shape[2] == 3 and times.shape == frames.shape[:1]
     if not fits or frames.dtype.kind != "f" or times.dtype.kind != "f":
@@ -315,7 +313,7 @@ def _read_npz(path: Path, size: int) -> PointCache:
 
 
 def _check_declared(path: Path, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> None:
-    """Refuse an array that declares more numbers than it has: NumPy makes room for all of them."""
+    """Raise FormatError for an array that declares more numbers than it has."""
     with archive.open(entry) as file:
         version = np.lib.format.read_magic(file)
         read = np.lib.format.read_array_header_1_0
@@ -324,7 +322,7 @@ def _check_declared(path: Path, archive: zipfile.ZipFile, entry: zipfile.ZipInfo
         shape, _, dtype = read(file)
         if math.prod(shape) * dtype.itemsize > entry.file_size or max(shape, default=0) > MOST:
             raise FormatError(
-                f"{path.name}: its {entry.filename[:40]} declares {shape} numbers, which its"
+                f"{path.name}: its {entry.filename[:40]} declares shape {shape}, which its"
                 f" {entry.file_size} bytes do not hold; it is damaged"
             )
 
@@ -339,7 +337,7 @@ def _head(path: Path, length: int, size: int) -> bytes:
 def _mapped(
     path: Path, offset: int, dtype: str, count: int, points: int, size: int
 ) -> NDArray[Any]:
-    """Map the numbers into memory, if the file holds as many as it says."""
+    """Map the numbers into memory; FormatError if the file does not have as many as it declares."""
     if count < 0 or points < 0 or size != offset + 12 * count * points:
         raise FormatError(
             f"{path.name}: declares {count} frames of {points} points, which its {size} bytes"
@@ -352,7 +350,7 @@ def _mapped(
 
 def _finite(path: Path, times: Floats) -> Floats:
     if not np.isfinite(times).all():
-        raise FormatError(f"{path.name}: has a time that is not finite")
+        raise FormatError(f"{path.name}: has a time that is not finite; save it again")
     return times
 
 
@@ -362,14 +360,9 @@ def _finite(path: Path, times: Floats) -> Floats:
 def write_abc(path: str | Path, baked: BakedMotion) -> dict[str, Any]:
     """Write an ``.abc`` file with one polygon mesh.
 
-    Its points are the welded surface in the world, metres, +Y up (Blender turns that to its own
-    upward axis when it imports), a sample at every baked frame. Faces are wound clockwise, as
-    Alembic has it.
-
-    Returns
-    -------
-    dict
-        n_frames, n_points, bytes.
+    Its points are the welded surface in the world, metres, +Y up (Blender converts that on import),
+    with a sample per baked frame. Faces are clockwise, as in Alembic. Returns n_frames, n_points,
+    bytes.
     """
     path = Path(path)
     frames = checked_frames(path, baked)
@@ -380,10 +373,10 @@ def write_abc(path: str | Path, baked: BakedMotion) -> dict[str, Any]:
             f"{path.name}: Alembic files need an extra; run pip install 'supple[alembic]'"
         ) from None
     if not path.parent.is_dir():
-        raise FormatError(f"{path.name}: cannot be written to {path.parent} (no such folder)")
+        raise FormatError(f"{path.name}: there is no folder {path.parent}; create it first")
     try:
         with tempfile.TemporaryDirectory(prefix="supple-abc-") as folder:
-            # The library writes to the path itself as it goes: half a file, were it interrupted.
+            # The library writes directly to the path, and would leave half a file if interrupted.
             part = Path(folder) / "part.abc"
             _write(part, baked, frames)
             with part.open("rb") as file:
@@ -410,10 +403,10 @@ def _write(path: Path, baked: BakedMotion, frames: np.ndarray) -> None:
     for frame in frames:
         points = imath.V3fArrayFromBuffer(np.ascontiguousarray(frame))
         schema.set(OPolyMeshSchemaSample(points, corners, counts))
-    # What holds the archive must go before the file is whole.
+    # The file is complete once all references to the archive are gone.
     del schema, mesh, archive
 
 
 def _object_name(name: str) -> str:
-    kept = "".join(c if c.isalnum() and c.isascii() else "_" for c in name)
-    return kept or "character"
+    identifier = "".join(c if c.isalnum() and c.isascii() else "_" for c in name)
+    return identifier or "character"

@@ -1,4 +1,4 @@
-"""Readings of baked motions as a table: forces on parts, things and contacts, torques of joints."""
+"""Readings of baked motions as a table: forces on parts, objects, contacts; torques of joints."""
 
 from __future__ import annotations
 
@@ -21,21 +21,23 @@ NAMED = {"part": "parts", "thing": "things", "joint": "torques"}
 
 
 def write_readings(path: str | Path, baked: BakedMotion | Sequence[BakedMotion]) -> int:
-    """Write what was felt at each frame of baked motions; return the number of rows.
+    """Write the forces and torques of each frame of baked motions; return the number of rows.
 
     Parameters
     ----------
     path
-        A ``.csv`` file. Rows of the kind ``body`` have all force on the body from outside, ``part``
-        that on a bone's part of the skin, ``thing`` that of an obstacle or object on the body, all
-        in N; ``joint`` the torque that turns a joint, in N m; ``contact`` the force on a
-        vertex of the skin in N, its pressure in Pa, where it is in m, and what it touches.
+        A ``.csv`` file. Rows of kind ``body`` have the total external force, ``part`` the force on
+        a bone's part of the skin, ``thing`` the force of an obstacle or object on the body, all in
+        N; ``joint`` the torque of a joint, in N m; ``contact`` the force on a vertex of the skin in
+        N, its pressure in Pa, its position in m, and what it touches.
     baked
-        With `readings`, as the engine "soft-skeleton" gives them.
+        Motions with `readings`, as the engine "soft-skeleton" gives them.
     """
     bakes = [baked] if isinstance(baked, BakedMotion) else list(baked)
     if not any("touching" in each for one in bakes for each in one.readings):
-        raise SuppleError(f"{path}: nothing was felt; bake with the engine soft-skeleton")
+        raise SuppleError(
+            f"{path}: the motions have no readings; bake with the engine soft-skeleton"
+        )
     text = io.StringIO(newline="")
     table, count = csv.writer(text, lineterminator="\n"), 0
     table.writerow(COLUMNS)
@@ -53,13 +55,13 @@ def _rows(readings: Mapping[str, Any]) -> Iterator[list[Any]]:
     if "touching" not in readings:
         return
     touching = readings["touching"]
-    most = max(touching["pressures"], default=0.0)
-    yield ["body", "", "", *_figures(readings["contact_force"]), f"{most:.6g}"]
+    largest = max(touching["pressures"], default=0.0)
+    yield ["body", "", "", *_figures(readings["contact_force"]), f"{largest:.6g}"]
     for kind, source in NAMED.items():
         for name, vector in readings.get(source, {}).items():
             yield [kind, name, "", *_figures(vector)]
-    each = (touching[name] for name in ("points", "things", "forces", "pressures", "places"))
-    for point, thing, force, pressure, place in zip(*each, strict=True):
+    columns = (touching[name] for name in ("points", "things", "forces", "pressures", "places"))
+    for point, thing, force, pressure, place in zip(*columns, strict=True):
         yield ["contact", int(point), thing, *_figures(force), f"{pressure:.6g}", *_figures(place)]
 
 

@@ -1,9 +1,8 @@
-"""Tables of file formats, a row each: characters in, motions and curves out, surfaces and tets in.
+"""Tables of file formats: characters in, motions and curves out, surfaces and tets in.
 
 A format is one file that reads or writes it, and one row here. A row names its function as
-``"module:function"``; the module is imported when the function is first needed, so that none of
-the libraries behind a format are loaded for nothing. All other code asks these tables which
-suffixes there are; none has a list of its own.
+``"module:function"``; the module is imported when the function is first used, so that optional
+libraries are not loaded in vain. All other code takes its lists of suffixes from these tables.
 
 >>> CHARACTERS.find("rat.GLB").name
 'glTF 2.0'
@@ -21,22 +20,22 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 CURVES, FLESH = "supple_curves", "supple_flesh"
-#: What each is called in messages.
+#: Their names in messages.
 ADDED = {CURVES: "curves", FLESH: "flesh"}
 
 
 GLTF_SUFFIXES = (".glb", ".gltf", ".vrm")
 BLENDER_SUFFIXES = (".blend", ".fbx")
 USD_SUFFIXES = (".usd", ".usda", ".usdc", ".usdz")
-#: VegaFEM's matrices of modes; not in a table, since nothing but `read_modal_matrix` reads them.
+#: Modal matrices of VegaFEM; in no table, since only `read_modal_matrix` reads them.
 MODAL_MATRIX_SUFFIXES = (".u", ".float", ".ulin", ".unonlin", ".urendering")
 
 
 def imported(function: str) -> Callable[..., Any]:
-    """Return the function that ``"module:function"`` names, importing the module if need be."""
+    """Return the function that ``"module:function"`` names; the module is imported."""
     module, _, name = function.partition(":")
-    found: Callable[..., Any] = getattr(import_module(module), name)
-    return found
+    loaded: Callable[..., Any] = getattr(import_module(module), name)
+    return loaded
 
 
 def _named_options(function: str) -> frozenset[str]:
@@ -52,16 +51,16 @@ class CharacterFormat:
     Attributes
     ----------
     name : str
-        For people: ``supple info`` shows it.
+        As ``supple info`` shows it.
     suffixes : tuple of str
         In lower case, with the dot.
     reader : str
-        ``"module:function"`` of a function from a `Path` to a `Character`; one with a keyword
-        ``metres_per_unit`` can be told the file's unit.
+        ``"module:function"`` of a function from a `Path` to a `Character`; with a parameter
+        ``metres_per_unit`` if the unit can be given.
     baked_suffix : str
-        Suffix that ``supple bake`` gives the result by default; "" for the suffix of the file.
+        Default suffix of the result of ``supple bake``; "" for the suffix of the file.
     body : bool
-        Whether ``supple stvk`` fills the character's surface to make an elastic body.
+        Whether ``supple stvk`` can fill the character's surface.
     """
 
     name: str
@@ -82,27 +81,27 @@ class BakedMotionFormat:
     writer : str
         ``"module:function"`` of a function that takes the path, the `BakedMotion` and keyword-only
         options, and returns figures as a dict. The options ``error`` and ``normals`` are always
-        passed to a writer that has them; any other option is refused unless the writer has it.
-        A format that adds to the character's own file looks at ``baked.character.source``, and
-        makes a new file where the character came from elsewhere.
+        passed to a writer that has them; any other option is an error unless the writer has it.
+        A format that extends the character's own file uses ``baked.character.source``, and
+        writes a new file if the character came from another format.
     library, extra : str
         Module of the optional library that the format needs, and Supple's extra that installs it;
         "" for none.
     mesh_beside : str
-        ``"module:function"`` from the path to that of a mesh which is written beside it; "" where
-        none is.
+        ``"module:function"`` from the path to that of a mesh which is written beside it; "" for
+        none.
     several : str
-        ``"module:function"`` of a function of the character and the writer's options that says
-        whether one file holds several motions; the writer is then given a list of them. "" where a
-        file holds one.
+        ``"module:function"`` of a function of the character and the writer's options that returns
+        whether one file holds several motions; the writer then takes a list. "" if a file holds
+        one.
     target_check : str
-        ``"module:function"`` of a function of path, character and names of motions that refuses a
-        target before these are simulated; "" where every path will do.
+        ``"module:function"`` of a function of path, character and names of motions that raises an
+        error for a target before the simulation; "" if every path is valid.
     remover : str
-        ``"module:function"`` of a function of a path and a baked file that writes the file as it
-        was before; "" where a file holds nothing else.
+        ``"module:function"`` of a function of a path and a baked file that writes the original;
+        "" if a file holds only the motion.
     flesh_check : str
-        ``"module:function"`` of a function of a path that says whether `remover` can do that.
+        ``"module:function"`` of a function of a path that returns whether `remover` applies.
     """
 
     suffixes: tuple[str, ...]
@@ -132,8 +131,8 @@ class CurveFormat:
         ``"module:function"`` of a function that takes the path, the `FreeCurves` and keyword-only
         options, and returns figures as a dict.
     remover : str
-        ``"module:function"`` of a function of a path and a file with curves that writes the file as
-        it was before them; "" where a file holds nothing else.
+        ``"module:function"`` of a function of a path and a file with curves that writes the
+        original; "" if a file holds only curves.
     library, extra : str
         As for `BakedMotionFormat`.
     """
@@ -160,9 +159,9 @@ class MeshFormat:
     parser : str
         ``"module:function"`` of a function of the path and the file's bytes. That of a surface
         returns vertices (n, 3) and triangles (m, 3). That of tets returns vertices (n, 3), tets
-        (m, 4), the names of volume cells that are no tets, and named sets of tets.
+        (m, 4), the names of volume cells other than tets, and named sets of tets.
     loose : bool
-        Whether triangles share no vertices in the file; equal corners are then made one vertex.
+        Whether triangles share no vertices in the file; equal corners are then merged.
     """
 
     suffixes: tuple[str, ...]
@@ -174,12 +173,12 @@ Row = TypeVar("Row", CharacterFormat, BakedMotionFormat, CurveFormat, MeshFormat
 
 
 class FormatTable(Generic[Row]):
-    """Formats of one kind, told apart by suffix.
+    """Formats of one kind, found by suffix.
 
     Attributes
     ----------
     rows : list
-        In the order in which suffixes are listed to people.
+        In the order in which suffixes are listed in messages.
     """
 
     def __init__(self, rows: Iterable[Row]) -> None:
@@ -190,7 +189,7 @@ class FormatTable(Generic[Row]):
         return tuple(suffix for row in self.rows for suffix in row.suffixes)
 
     def find(self, path: str | Path) -> Row | None:
-        """Return the row of the path's suffix, None where no row has it."""
+        """Return the row of the path's suffix, None if there is none."""
         suffix = Path(path).suffix.lower()
         return next((row for row in self.rows if suffix in row.suffixes), None)
 

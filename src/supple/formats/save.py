@@ -1,4 +1,4 @@
-"""Baked motions and free curves saved in any format: the suffix says which."""
+"""Saving baked motions and free curves in any format; the suffix selects the writer."""
 
 from __future__ import annotations
 
@@ -39,32 +39,34 @@ def save(
     path
         ``.glb``, ``.gltf``: the character's own file with morph targets and their weights, or a
         new file if it came from another format. ``.usd``, ``.usda``, ``.usdc``, ``.usdz``: a layer
-        over the character's own. ``.pc2``, ``.mdd``, ``.npz``, ``.abc``: positions of all vertices.
+        over the character's own file. ``.pc2``, ``.mdd``, ``.npz``, ``.abc``: positions of all
+        vertices.
     baked
-        What `supple.bake` gives, `supple.bake_all` or `supple.curves`. Where a file holds one
-        motion, each of several gets a file of its own, with the motion's name in it; see
-        `clip_targets`.
+        Result of `supple.bake`, `supple.bake_all` or `supple.curves`. In formats with one motion
+        per file, each of several gets a file with its name; see `clip_targets`.
     error
-        How far any vertex may be from its simulated place, as part of the character's size, in
-        formats that store shapes and weights, by default 0.002, or keys of curves, 0.0005.
+        Largest distance of any vertex from its simulated place, as a fraction of the character's
+        size: in formats with shapes and weights (default 0.002), or with keys of curves (0.0005).
     normals
-        Whether shapes move normals, too.
+        Whether shapes move normals as well.
     **options
-        Of the format: see ``write_gltf``, ``write_usd``, ``write_point_cache`` and so on. Curves
-        have ``keys`` ("every", "linear" or "spline") and ``additive``, and go to ``.glb``,
-        ``.gltf``, ``.usd…``, ``.bvh``, ``.csv`` and ``.json``.
+        Options of the format: see ``write_gltf``, ``write_usd``, ``write_point_cache`` and so on.
+        Curves have ``keys`` ("every", "linear" or "spline") and ``additive``, and are saved as
+        ``.glb``, ``.gltf``, ``.usd…``, ``.bvh``, ``.csv`` and ``.json``.
+
 
     Returns
     -------
     dict
-        Figures: ``n_shapes``, the ``error`` reached, ``bytes`` and more, as the format has them.
-        Of several files ``paths``, the most shapes, the largest error, and all bytes.
+        Figures: ``n_shapes``, the ``error`` reached, ``bytes`` and more, depending on the format.
+        For several files ``paths``, the most shapes, the largest error, and the sum of bytes.
+
 
     Raises
     ------
     SuppleError
         For an unknown suffix or option, frames that are not finite, or a file that cannot be
-        written; each file is whole or not there.
+        written. No file is left half written.
     """
     path = Path(path)
     if isinstance(baked, FreeCurves):
@@ -73,16 +75,18 @@ def save(
     row = _row(path)
     for each in bakes:
         _check_frames(path, each)
-    known = _checked_options(path, row, options)
-    given = {"error": 0.002 if error is None else error, "normals": normals, **options}
-    given = {name: value for name, value in given.items() if name in known}
+    accepted = _checked_options(path, row, options)
+    writer_options = {"error": 0.002 if error is None else error, "normals": normals, **options}
+    writer_options = {name: value for name, value in writer_options.items() if name in accepted}
     names = [each.motion.name for each in bakes]
     targets = clip_targets(path, bakes[0].character, names, **options)
     write = imported(row.writer)
     if len(targets) == 1:
-        written = write(path, bakes if len(bakes) > 1 else bakes[0], **given)
+        written = write(path, bakes if len(bakes) > 1 else bakes[0], **writer_options)
         return {"path": str(path), **written}
-    figures = [write(file, each, **given) for file, each in zip(targets, bakes, strict=True)]
+    figures = [
+        write(file, each, **writer_options) for file, each in zip(targets, bakes, strict=True)
+    ]
     return {"paths": [str(file) for file in targets], **_summed(figures)}
 
 
@@ -91,125 +95,127 @@ def clip_targets(
 ) -> list[Path]:
     """Return the files that saving motions of these names to `path` writes.
 
-    That is `path` itself for one motion, and for several in a format whose files hold them. Else
-    each motion has a file of its own beside it, ``rat_soft_Run.pc2``; of a name that leads
-    elsewhere, or that a file cannot have, letters, digits, points and dashes are kept.
+    One motion goes to `path`, and so do several if the format's files hold several. Otherwise each
+    motion has a file beside `path`, ``rat_soft_Run.pc2``; characters other than letters, digits,
+    points and dashes become underscores.
     """
     path = Path(path)
     row = _row(path)
     if len(names) == 1 or (row.several and imported(row.several)(character, options)):
         return [path]
-    taken: set[str] = set()
+    used: set[str] = set()
     targets = []
     for name in names:
-        kept = re.sub(r"[^\w.-]+", "_", name).strip("._").encode()[:80].decode(errors="ignore")
-        kept = kept or "motion"
-        free, number = kept, 2
-        while free.lower() in taken:  # some file systems do not tell capitals from others
-            free, number = f"{kept}_{number}", number + 1
-        taken.add(free.lower())
-        targets.append(path.with_name(f"{path.stem}_{free}{path.suffix}"))
+        stem = re.sub(r"[^\w.-]+", "_", name).strip("._").encode()[:80].decode(errors="ignore")
+        stem = stem or "motion"
+        unused, number = stem, 2
+        while unused.lower() in used:  # some file systems ignore case
+            unused, number = f"{stem}_{number}", number + 1
+        used.add(unused.lower())
+        targets.append(path.with_name(f"{path.stem}_{unused}{path.suffix}"))
     return targets
 
 
 def _checked_bakes(path: Path, baked: Any) -> list[BakedMotion]:
     bakes = [baked] if isinstance(baked, BakedMotion) else baked
     if not isinstance(bakes, Sequence) or isinstance(bakes, str) or not bakes:
-        raise SuppleError(f"{path.name}: a {type(baked).__name__} is no baked motion")
+        raise SuppleError(f"{path.name}: expected a baked motion, not {type(baked).__name__}")
     wrong = next((each for each in bakes if not isinstance(each, BakedMotion)), None)
     if wrong is not None:
-        raise SuppleError(f"{path.name}: a {type(wrong).__name__} is no baked motion")
+        raise SuppleError(f"{path.name}: expected a baked motion, not {type(wrong).__name__}")
     if any(each.character is not bakes[0].character for each in bakes):
-        raise SuppleError(f"{path.name}: motions of several characters; save each in its own file")
+        raise SuppleError(f"{path.name}: has motions of several characters; save each separately")
     names = [each.motion.name for each in bakes]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise SuppleError(f'{path.name}: motion "{twice}" is there twice; save each once')
+        raise SuppleError(f'{path.name}: motion "{twice}" is given twice; save each once')
     return list(bakes)
 
 
 def _checked_options(
     path: Path, row: BakedMotionFormat | CurveFormat, options: Mapping[str, Any]
 ) -> frozenset[str]:
-    """Return the options of a format; refuse one that it has not."""
-    known = row.options()
+    """Return the names of a format's options; SuppleError for an unknown option."""
+    accepted = row.options()
     for name in options:
-        if name not in known:
-            rest = ", ".join(sorted(known)) or "none"
-            raise SuppleError(f'{path.name}: "{name}" is no option of this format; it has {rest}')
-    return known
+        if name not in accepted:
+            rest = ", ".join(sorted(accepted)) or "none"
+            raise SuppleError(f'{path.name}: this format has no option "{name}"; it has {rest}')
+    return accepted
 
 
 def _save_curves(path: Path, curves: FreeCurves, options: Mapping[str, Any]) -> dict[str, Any]:
     row = curve_format(path)
     _checked_options(path, row, options)
     if not path.parent.is_dir():
-        raise FormatError(f"{path.name}: there is no folder {path.parent}; make it first")
+        raise FormatError(f"{path.name}: there is no folder {path.parent}; create it first")
     return {"path": str(path), **imported(row.writer)(path, curves, **options)}
 
 
 def remove_curves(path: str | Path, source: str | Path) -> dict[str, Any]:
-    """Write a file as it was before `supple.curves` were saved into it, to the byte.
+    """Restore a file as it was before `supple.curves` were saved into it, to the byte.
 
     Parameters
     ----------
     path
-        Where to; it may be the file itself.
+        Where to write; it may be the file itself.
     source
         A file with curves.
+
 
     Raises
     ------
     SuppleError
-        If it has none, or is of a format that holds nothing but curves.
+        If it has no curves, or its format holds only curves.
     """
     path, source = Path(path), Path(source)
     row = curve_format(source)
     if not row.remover:
-        raise FormatError(f"{source.name}: holds nothing but a motion; the original is untouched")
+        raise FormatError(f"{source.name}: holds only a motion, so there is no original to restore")
     return {"path": str(path), **imported(row.remover)(path, source)}
 
 
 def remove_flesh(path: str | Path, source: str | Path) -> dict[str, Any]:
-    """Write a file as it was before `supple.bake` gave it flesh, to the byte.
+    """Restore a file as it was before `supple.bake` added flesh, to the byte.
 
     Parameters
     ----------
     path
-        Where to; it may be the file itself.
+        Where to write; it may be the file itself.
     source
         A file that a baked motion was saved into.
+
 
     Raises
     ------
     SuppleError
-        If it has no flesh, or is of a format that holds nothing but a motion.
+        If it has no flesh, or its format holds only a motion.
     """
     path, source = Path(path), Path(source)
     row = _row(source)
     if source.suffix.lower() in BLENDER_SUFFIXES:
-        what = "flesh is taken out in Blender, by Remove of the add-on"
-        raise FormatError(f"{source.name}: {what}; what it was baked from is untouched")
+        what = "its flesh is removed in Blender, with Remove in the add-on"
+        raise FormatError(f"{source.name}: {what}; the file it was baked from is unchanged")
     if not row.remover:
-        raise FormatError(f"{source.name}: holds nothing but a motion; the original is untouched")
+        raise FormatError(f"{source.name}: holds only a motion, so there is no original to restore")
     _check_extra(source, row)
     return {"path": str(path), **imported(row.remover)(path, source)}
 
 
 def holds_flesh(path: str | Path) -> bool:
-    """Return whether a file has flesh in it that `remove_flesh` would take out."""
+    """Return whether `remove_flesh` can remove flesh from a file."""
     row = BAKED_MOTIONS.find(path)
     check = row.flesh_check if row is not None else ""
     return bool(check) and bool(imported(check)(Path(path)))
 
 
 def curve_format(path: Path) -> CurveFormat:
-    """Return the format of curves that a path's suffix names; an error for none."""
+    """Return the format of curves for a path's suffix; FormatError if there is none."""
     row = FREE_CURVES.find(path)
     if row is None:
         listed = ", ".join(FREE_CURVES.suffixes())
         suffix = path.suffix.lower()
-        raise FormatError(f'{path.name}: curves are not saved as "{suffix}"; use one of {listed}')
+        raise FormatError(f'{path.name}: cannot save curves as "{suffix}"; use one of {listed}')
     _check_extra(path, row)
     return row
 
@@ -220,8 +226,8 @@ def _check_extra(path: Path, row: BakedMotionFormat | CurveFormat) -> None:
 
 
 def _summed(figures: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return figures of several files as one: the most shapes, the largest error, all bytes."""
-    how: dict[str, Callable[..., Any]] = {
+    """Return the figures of several files as one: most shapes, largest error, sum of bytes."""
+    combine: dict[str, Callable[..., Any]] = {
         "n_shapes": max,
         "error": max,
         "bytes": sum,
@@ -229,13 +235,13 @@ def _summed(figures: Sequence[dict[str, Any]]) -> dict[str, Any]:
     }
     return {
         name: total(each[name] for each in figures)
-        for name, total in how.items()
+        for name, total in combine.items()
         if all(name in each for each in figures)
     }
 
 
 def written_files(path: str | Path) -> list[Path]:
-    """Return all files that saving to this one writes, itself first."""
+    """Return all files that saving to this path writes, the path itself first."""
     path = Path(path)
     row = BAKED_MOTIONS.find(path)
     if row is None or not row.mesh_beside:
@@ -244,19 +250,14 @@ def written_files(path: str | Path) -> list[Path]:
 
 
 def check_target(path: str | Path, character: Character, motions: Sequence[str] = ()) -> None:
-    """Refuse a target that cannot be written to, or that the character's own file needs.
+    """Raise SuppleError for a target that cannot be written, or that the character's file needs.
 
-    To be asked before motions, of these names, are simulated; `save` finds the same later.
-
-    Raises
-    ------
-    SuppleError
-        In a line.
+    To be called before motions of these names are simulated; `save` makes the same checks later.
     """
     path = Path(path)
     for file in written_files(path):
         if file.exists() and not file.is_file():
-            raise FormatError(f"{file.name}: cannot be written to {file.parent}; it is no file")
+            raise FormatError(f"{file.name}: cannot be written to {file.parent}; it is not a file")
     row = BAKED_MOTIONS.find(path)
     if row is not None and row.target_check:
         imported(row.target_check)(path, character, motions)
@@ -280,8 +281,8 @@ def _check_frames(path: Path, baked: BakedMotion) -> None:
     for number, frame in enumerate(frames):
         if not np.isfinite(frame).all():
             raise SuppleError(
-                f"{path.name}: frame {number} at {baked.times[number]:.3f} s is not finite; the"
-                f" simulation failed there, try stiffer flesh"
+                f"{path.name}: the simulation failed at frame {number}, {baked.times[number]:.3f} s"
+                f" (not finite); use stiffer flesh"
             )
     if not path.parent.is_dir():
-        raise FormatError(f"{path.name}: there is no folder {path.parent}; make it first")
+        raise FormatError(f"{path.name}: there is no folder {path.parent}; create it first")

@@ -10,14 +10,14 @@ from supple.arrays import Floats, Ints
 
 
 class VertexNormals:
-    """Unit normals at the vertices of a surface whose triangles stay, weighted by area.
+    """Unit normals at the vertices of a deforming surface, weighted by area.
 
     Parameters
     ----------
     triangles : (m, 3) int array
     n_vertices : int
     flat : (3,) array
-        Normal of a vertex that has triangles without area only, or none.
+        Normal of a vertex whose triangles have no area, or that has none.
     """
 
     def __init__(self, triangles: Ints, n_vertices: int, flat: ArrayLike = (0.0, 1.0, 0.0)) -> None:
@@ -26,9 +26,9 @@ class VertexNormals:
         rows, columns = triangles.ravel(), np.repeat(np.arange(count), 3)
         self._sum = csr_array((np.ones(3 * count), (rows, columns)), (n_vertices, count))
 
-    def __call__(self, places: Floats) -> Floats:
-        """Return the normals (n, 3) where the vertices are at `places`, (n, 3)."""
-        a, b, c = (places[corner] for corner in self._triangles.T)
+    def __call__(self, positions: Floats) -> Floats:
+        """Return the normals (n, 3) for vertices at `positions`, (n, 3)."""
+        a, b, c = (positions[corner] for corner in self._triangles.T)
         normals = np.asarray(self._sum @ np.cross(b - a, c - a))
         lengths = np.linalg.norm(normals, axis=1, keepdims=True)
         return np.where(lengths > 1e-300, normals / np.maximum(lengths, 1e-300), self._flat)

@@ -1,4 +1,4 @@
-"""Welding: vertices that a file has several times, for seams of textures and normals, made one."""
+"""Welding: vertices that a file repeats at seams of textures and normals become one."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from scipy.spatial import cKDTree
 from supple.arrays import Floats, Ints
 from supple.mesh.topology import in_order_of_appearance
 
-# Vertices no farther apart than this part of the size, and weights no farther apart, are one.
+# Largest distance of vertices that are merged, as a fraction of the size, and of their weights.
 NEAR = 1e-6
-# Pairs of near vertices for each vertex, beyond which only equal ones are joined.
+# Pairs of near vertices per vertex, above which only equal ones are merged.
 MOST_PAIRS = 50
 
 
 def weld(points: Floats, weights: csr_array, deltas: Floats, size: float) -> Ints:
-    """Return the welded vertex of each vertex: one for all that no pose can tell apart.
+    """Return the welded vertex of each vertex; vertices are merged if they coincide in every pose.
 
     Parameters
     ----------
@@ -31,12 +31,13 @@ def weld(points: Floats, weights: csr_array, deltas: Floats, size: float) -> Int
     deltas : (b, n, 3) array
         Morph targets.
     size : float
-        Of the character.
+        Size of the character.
+
 
     Returns
     -------
     (n,) int array
-        Counted in order of appearance. First equal vertices are joined, then near ones.
+        Numbered in order of appearance. Equal vertices are merged first, then near ones.
     """
     exact = _equal_rows([points, *padded(weights), *deltas])
     first = np.unique(exact, return_index=True)[1]
@@ -45,7 +46,7 @@ def weld(points: Floats, weights: csr_array, deltas: Floats, size: float) -> Int
 
 
 def padded(weights: csr_array) -> tuple[Ints, Floats]:
-    """Return joints and weights of each row, (n, k) each; filled with joint 0, weight 0."""
+    """Return joints and weights of each row, (n, k) each, padded with joint 0 and weight 0."""
     counts = np.diff(weights.indptr)
     width = max(int(counts.max(initial=0)), 1)
     row = np.repeat(np.arange(len(counts)), counts)

@@ -1,8 +1,7 @@
 """Characters from .blend and .fbx files, and baked motions back into them.
 
-Blender opens or imports a file and samples its character into a binary glTF, which is read like
-any other. What was baked goes the same way back: shapes and weights in that glTF become shape keys
-in Blender, as its add-on makes them, in a copy of the file.
+Blender samples the character of a file into a binary glTF, which is read as usual. Baked shapes and
+weights in that glTF become shape keys in a copy of the file, made by the add-on in Blender.
 """
 
 from __future__ import annotations
@@ -27,25 +26,25 @@ from supple.formats.registry import BLENDER_SUFFIXES
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
 
-#: Beginnings of .blend files, plain and compressed.
+#: First bytes of .blend files, plain and compressed.
 BLEND = (b"BLENDER", b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
 FBX = b"Kaydara FBX Binary"
 
 
 @dataclass(frozen=True, eq=False)
 class BlendSource(GltfSource):
-    """Origin in a .blend or .fbx file: that of the glTF file which Blender sampled.
+    """Origin in a .blend or .fbx file, through the glTF file that Blender sampled.
 
     Attributes
     ----------
     sample
-        The bytes of that glTF file.
+        Bytes of that glTF file.
     armature
-        Name of the character's in Blender.
+        Name of the character's armature in Blender.
     frame_rate
-        Frames of the scene in a second.
+        Frames per second of the scene.
     digest
-        Of the bytes of the file itself.
+        Hash of the file.
     """
 
     sample: bytes = b""
@@ -54,7 +53,7 @@ class BlendSource(GltfSource):
     digest: str = ""
 
     def read(self) -> bytes:
-        """Return the bytes of the sampled character; an error where the file has changed."""
+        """Return the bytes of the sampled character; FormatError if the file has changed."""
         if _digest(read_bytes(self.path, BLENDER_SUFFIXES)) != self.digest:
             raise FormatError(f"{self.path.name}: has changed since it was loaded; load it again")
         return self.sample
@@ -70,20 +69,19 @@ def load_blend(
     path : str or Path
         The file; nothing in it is executed.
     metres_per_unit : float, optional
-        Length of its unit; by default what its scene says.
+        Length of its unit; by default that of its scene.
     armature : str, optional
-        Name of the character's armature, where the file has several.
+        Name of the character's armature, if the file has several.
 
     Returns
     -------
     Character
-        All visible meshes of the armature, and the actions that move it, or the scene's frames
-        where none does.
+        All visible meshes of the armature, and its actions, or the scene's frames without any.
 
     Raises
     ------
     SuppleError
-        When there is no Blender, or it cannot read the file; the message begins with its name.
+        When Blender is not found, or cannot read the file.
     """
     path = Path(path)
     data = read_bytes(path, BLENDER_SUFFIXES)
@@ -92,17 +90,19 @@ def load_blend(
     with tempfile.TemporaryDirectory(prefix="supple-sample-") as folder:
         sampled = Path(folder) / "sample.glb"
         request = {"action": "sample", "path": str(path.absolute()), "armature": armature}
-        found = ask_blender(blender, path.name, request | {"sample": str(sampled)})
+        answer = ask_blender(blender, path.name, request | {"sample": str(sampled)})
         sample = sampled.read_bytes()
-    if metres_per_unit is None and abs(found["unit"] - 1) > 1e-6:
-        metres_per_unit = float(found["unit"])
+    if metres_per_unit is None and abs(answer["unit"] - 1) > 1e-6:
+        metres_per_unit = float(answer["unit"])
     character = read_gltf(path, sample, metres_per_unit)
-    own = {field.name: getattr(character.source, field.name) for field in fields(GltfSource)}
+    source_fields = {
+        field.name: getattr(character.source, field.name) for field in fields(GltfSource)
+    }
     source = BlendSource(
-        **own,
+        **source_fields,
         sample=sample,
-        armature=found["armature"],
-        frame_rate=found["rate"],
+        armature=answer["armature"],
+        frame_rate=answer["rate"],
         digest=_digest(data),
     )
     return replace(character, source=source)
@@ -113,50 +113,52 @@ def _digest(data: bytes) -> str:
 
 
 def _check_kind(path: Path, data: bytes) -> None:
-    """Refuse what Blender would refuse, in fewer words."""
+    """Raise FormatError for files that Blender would reject."""
     if path.suffix.lower() == ".blend":
         if not data.startswith(BLEND):
-            raise FormatError(f"{path.name}: is no .blend file, though it has that name")
+            raise FormatError(f"{path.name}: is not a .blend file, despite its suffix")
     elif not data.startswith(FBX):
         text = b"\0" not in data[:1000]
-        what = "is a text FBX, which Blender does not read" if text else "is no FBX file"
+        what = "is a text FBX, which Blender cannot read" if text else "is not an FBX file"
         raise FormatError(f"{path.name}: {what}; save it as binary FBX")
 
 
 def holds_clips(character: Character, options: Any) -> bool:
-    """Return whether a file holds several motions of this character: these always do."""
+    """Return whether a file holds several motions of this character: True for these."""
     return True
 
 
 def check_blend_target(path: Path, character: Character, motions: Sequence[str] = ()) -> None:
-    """Refuse characters that did not come through Blender, and motions that are no clips there."""
+    """Raise FormatError for characters from other formats, and for motions that are not clips."""
     source = character.source
     if not isinstance(source, BlendSource):
-        wanted = " and ".join(BLENDER_SUFFIXES)
-        raise FormatError(f"{path.name}: is for characters from {wanted}; use .glb")
+        suffixes = " and ".join(BLENDER_SUFFIXES)
+        raise FormatError(
+            f"{path.name}: only characters from {suffixes} can be saved there; use .glb"
+        )
     if not source.clips:
-        what = f"{source.path.name} has no action that flesh could play in"
-        raise FormatError(f"{path.name}: {what}; add one, or write to .glb")
-    lost = next((name for name in motions if name not in source.clips), None)
-    if lost is not None:
-        raise FormatError(f'{path.name}: "{lost}" is no clip of the file; write it to .glb')
+        what = f"{source.path.name} has no action to add the flesh to"
+        raise FormatError(f"{path.name}: {what}; add one, or save as .glb")
+    unknown = next((name for name in motions if name not in source.clips), None)
+    if unknown is not None:
+        raise FormatError(f'{path.name}: "{unknown}" is not a clip of the file; save it as .glb')
 
 
 def write_blend(
     path: str | Path, baked: BakedMotion | Sequence[BakedMotion], *, error: float = 0.002
 ) -> dict[str, Any]:
-    """Write baked motions into a copy of the .blend or .fbx file that their character came from.
+    """Write baked motions into a copy of their character's .blend or .fbx file.
 
     Parameters
     ----------
     path
-        A ``.blend``: the same file with shape keys and an NLA track for each clip, or point caches
-        beside it for meshes that cannot have keys. An ``.fbx``: all of the scene, a take for each
-        action, with shapes that play in it.
+        A ``.blend``: the same file with shape keys and an NLA track per clip, or point caches
+        beside it for meshes that cannot have keys. An ``.fbx``: the whole scene, a take per action,
+        with animated shapes.
     baked
         One motion, or several of one character; each must be a clip of the file.
     error
-        How far any vertex may be from its simulated place at any frame, as part of the size.
+        Largest distance of any vertex from its simulated place, as a fraction of the size.
 
     Returns
     -------
@@ -174,7 +176,7 @@ def write_blend(
         figures = write_gltf(flesh, bakes, error=error)
         if figures["new"]:
             raise FormatError(
-                f'{path.name}: "{names[0]}" is another motion than the clip of that name'
+                f'{path.name}: "{names[0]}" differs from the clip of that name; save it as .glb'
             )
         request = {
             "action": "write",
@@ -184,43 +186,47 @@ def write_blend(
             "clips": names,
             "loop": any(each.loop for each in bakes),
         }
-        found = _written(path, request)
-    if found["lost"]:
-        listed = ", ".join(f'"{name}"' for name in found["lost"][:4])
-        listed += " …" if found["lost"][4:] else ""
-        what = f"is without modifiers of {listed}, as an .fbx has shapes or them"
-        warn(f"{path.name}: {what}; apply them before, or write a .blend")
-    return {**figures, "added": found["added"], "bytes": path.stat().st_size}
+        answer = _written(path, request)
+    if answer["lost"]:
+        listed = ", ".join(f'"{name}"' for name in answer["lost"][:4])
+        listed += " …" if answer["lost"][4:] else ""
+        what = f"modifiers of {listed} are missing, as an .fbx has either shapes or modifiers"
+        warn(f"{path.name}: {what}; apply them first, or save as .blend")
+    return {**figures, "added": answer["added"], "bytes": path.stat().st_size}
 
 
 def _written(path: Path, request: dict[str, Any]) -> dict[str, Any]:
-    """Have Blender write a file and its point caches beside; then both take their places, or none.
+    """Have Blender write a file and its point caches; then both replace the old ones, or neither.
 
-    Caches of clips that are not written again stay: the file itself may have been read.
+    Caches of other clips are kept, since the source may be the file itself.
     """
     mark = f".{secrets.token_hex(8)}"
-    beside = path.parent / f"{mark}{path.suffix.lower()}"
+    new_file = path.parent / f"{mark}{path.suffix.lower()}"
     caches = path.parent / f"{path.stem}_supple"
-    new, old = (path.parent / f"{mark}_{what}supple" for what in ("", "old_"))
-    where = {"target": str(beside.absolute()), "new_caches": new.name, "caches": caches.name}
+    new_caches, old_caches = (path.parent / f"{mark}_{what}supple" for what in ("", "old_"))
+    paths = {
+        "target": str(new_file.absolute()),
+        "new_caches": new_caches.name,
+        "caches": caches.name,
+    }
     try:
         if path.suffix.lower() == ".blend" and caches.is_dir():
-            shutil.copytree(caches, new, copy_function=_linked)
-        found = ask_blender(find_blender(path.name), path.name, request | where)
-        with _replaced(caches, new, old):
-            os.replace(beside, path)
+            shutil.copytree(caches, new_caches, copy_function=_linked)
+        answer = ask_blender(find_blender(path.name), path.name, request | paths)
+        with _replaced(caches, new_caches, old_caches):
+            os.replace(new_file, path)
     except OSError as problem:
         why = (problem.strerror or str(problem)).lower()
         raise FormatError(f"{path.name}: cannot be written ({why})") from None
     finally:
-        beside.unlink(missing_ok=True)
-        shutil.rmtree(new, ignore_errors=True)
-    return found
+        new_file.unlink(missing_ok=True)
+        shutil.rmtree(new_caches, ignore_errors=True)
+    return answer
 
 
 @contextmanager
 def _replaced(folder: Path, new: Path, old: Path) -> Iterator[None]:
-    """Give a new folder, if there is one, the place of another; back again where a step fails."""
+    """Replace a folder by a new one, if there is one; undo that if a step fails."""
     if not new.is_dir():
         yield
         return
@@ -239,7 +245,7 @@ def _replaced(folder: Path, new: Path, old: Path) -> Iterator[None]:
 
 
 def _linked(file: str, new: str) -> None:
-    """Give a file a second name, which is as good as a copy: caches are replaced, never changed."""
+    """Create a hard link in place of a copy: caches are replaced, never changed."""
     try:
         os.link(file, new)
     except OSError:

@@ -1,7 +1,7 @@
-"""The Blender that reads .blend and .fbx files: the program, or an environment with `bpy`.
+"""Blender for .blend and .fbx files: the program, or an environment with `bpy`.
 
-Blender is under the GPL. Nothing of it is imported here: it runs in a process of its own, with
-the add-on's files, which are under the same licence.
+Blender is under the GPL. Nothing of it is imported here: it runs in a separate process, with the
+add-on's files, which have the same licence.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from supple.errors import FormatError, SuppleError
 
 #: Variables that name the program, and an environment with bpy.
 PROGRAM, ENVIRONMENT = "SUPPLE_BLENDER", "SUPPLE_BPY"
-#: Run in Blender: finds the add-on's package in a folder, and answers a request.
+#: Script for Blender that imports the add-on's package from a folder and answers a request.
 SCRIPT = (
     "import sys; sys.path.insert(0, {folder!r}); from supple_addon.files import main; "
     "main({request!r})"
@@ -42,7 +42,7 @@ class BlenderProgram:
     module
         Whether it is a Python.
     origin
-        For people: who said that it is there.
+        Where the setting comes from, for messages.
     """
 
     path: Path
@@ -50,7 +50,9 @@ class BlenderProgram:
     origin: str
 
     def words(self, request: Path) -> list[str]:
-        """Return the command that answers a request: no settings, add-ons or scripts of a user."""
+        """Return the command that answers a request, without settings, add-ons or scripts of the
+        user.
+        """
         script = SCRIPT.format(folder=str(addon_folder()), request=str(request))
         if self.module:
             return [str(self.path), "-I", "-c", script]
@@ -59,16 +61,16 @@ class BlenderProgram:
 
 
 def addon_folder() -> Path:
-    """Return the folder that the add-on's package lies in: a wheel's own, or that of a clone."""
-    here = Path(__file__).resolve().parent
-    for folder in (here, here.parents[3] / "blender"):
+    """Return the folder of the add-on's package, in a wheel or in a clone."""
+    module_folder = Path(__file__).resolve().parent
+    for folder in (module_folder, module_folder.parents[3] / "blender"):
         if (folder / "supple_addon" / "files.py").is_file():
             return folder
-    raise SuppleError("the files that run in Blender are missing; install Supple again")
+    raise SuppleError("the files for Blender are missing; install Supple again")
 
 
 def blender_folder() -> Path:
-    """Return the folder of the environment that ``supple blender --install`` makes."""
+    """Return the folder of the environment that ``supple blender --install`` creates."""
     if sys.platform == "win32":
         base = os.environ.get("LOCALAPPDATA") or "~/AppData/Local"
     elif sys.platform == "darwin":
@@ -79,86 +81,85 @@ def blender_folder() -> Path:
 
 
 def environment_python(folder: Path) -> Path:
-    """Return where a virtual environment keeps its Python."""
+    """Return the path of a virtual environment's Python."""
     return folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
 
 
 def found_blender() -> BlenderProgram | None:
-    """Return the Blender that is used: the one that is named, our own, or one on the path.
+    """Return the Blender to use: the one in a variable, Supple's own, or one on the PATH.
 
-    Raises
-    ------
-    SuppleError
-        If a variable names one that is not there.
+    Raises SuppleError if a variable names one that does not exist.
     """
-    if named := os.environ.get(PROGRAM):
-        program = shutil.which(named)
+    if setting := os.environ.get(PROGRAM):
+        program = shutil.which(setting)
         if program is None:
-            raise SuppleError(f"{PROGRAM} is {named}, which is no program; name Blender's")
+            raise SuppleError(f"{PROGRAM} is {setting}, which is not a program; set it to Blender")
         return BlenderProgram(Path(program), False, PROGRAM)
-    if named := os.environ.get(ENVIRONMENT):
-        python = environment_python(Path(named).expanduser())
+    if setting := os.environ.get(ENVIRONMENT):
+        python = environment_python(Path(setting).expanduser())
         if not python.is_file():
-            raise SuppleError(f"{ENVIRONMENT} is {named}, which is no environment with bpy")
+            raise SuppleError(
+                f"{ENVIRONMENT} is {setting}, which is not an environment; set it to one with bpy"
+            )
         return BlenderProgram(python, True, ENVIRONMENT)
-    own = environment_python(blender_folder())
-    if own.is_file():
-        return BlenderProgram(own, True, "supple blender --install")
+    python_of_environment = environment_python(blender_folder())
+    if python_of_environment.is_file():
+        return BlenderProgram(python_of_environment, True, "supple blender --install")
     program = shutil.which("blender")
     return None if program is None else BlenderProgram(Path(program), False, "the path")
 
 
 def find_blender(name: str) -> BlenderProgram:
-    """Return the Blender that is used, for a file of this name; SuppleError where there is none."""
-    found = found_blender()
-    if found is None:
+    """Return the Blender to use for a file of this name; SuppleError without one."""
+    blender = found_blender()
+    if blender is None:
         raise SuppleError(
-            f"{name}: is read by Blender, which is not here; install it from blender.org, or run "
+            f"{name}: needs Blender, which was not found; install it from blender.org, or run "
             "supple blender --install"
         )
-    return found
+    return blender
 
 
 # Requests to Blender, each in a process and a folder of its own.
 
 
-#: Seconds in which Blender must have said something: opening a large file is silent.
-PATIENCE = 600.0
+#: Time limit without output of Blender, in seconds: opening a large file is silent.
+SILENCE_LIMIT = 600.0
 
 
 def ask_blender(blender: BlenderProgram, name: str, request: dict[str, Any]) -> dict[str, Any]:
-    """Have Blender answer a request.
+    """Send a request to Blender and return the answer.
 
     Parameters
     ----------
     blender
-        Which.
+        The program.
     name
-        Of the file, for messages.
+        Name of the file, for messages.
     request
-        An ``action`` of the add-on's `files`, and what it takes.
+        An ``action`` of the add-on's `files`, and its arguments.
 
     Raises
     ------
     FormatError
-        When it cannot start, ends early, says nothing for long, or says what is wrong.
+        When it cannot start, ends early, is silent for too long, or answers with a problem.
     """
     with tempfile.TemporaryDirectory(prefix="supple-blender-") as folder:
-        asked = Path(folder) / "request.json"
-        told = request | {"seconds": PATIENCE}
-        asked.write_text(json.dumps(told), encoding="utf-8")
-        code, last = _run(blender.words(asked), Path(folder), name)
-        answer = asked.with_name("answer.json")
+        request_file = Path(folder) / "request.json"
+        content = request | {"seconds": SILENCE_LIMIT}
+        request_file.write_text(json.dumps(content), encoding="utf-8")
+        code, last = _run(blender.words(request_file), Path(folder), name)
+        answer = request_file.with_name("answer.json")
         if not answer.is_file():
             raise FormatError(f"{name}: {_cause(code, last)}")
-        found: dict[str, Any] = json.loads(answer.read_text(encoding="utf-8"))
-    if "problem" in found:
-        raise FormatError(f"{name}: {_printable(found['problem'])}")
-    return found
+        result: dict[str, Any] = json.loads(answer.read_text(encoding="utf-8"))
+    if "problem" in result:
+        raise FormatError(f"{name}: {_printable(result['problem'])}")
+    return result
 
 
-class _Patience:
-    """End a process that has said nothing for long."""
+class _Watchdog:
+    """Timer that ends a process without output."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process, self.ended = process, False
@@ -167,7 +168,7 @@ class _Patience:
 
     def renew(self) -> None:
         self.cancel()
-        self._timer = Timer(PATIENCE, self._end)
+        self._timer = Timer(SILENCE_LIMIT, self._end)
         self._timer.daemon = True
         self._timer.start()
 
@@ -181,15 +182,17 @@ class _Patience:
 
 
 def _run(words: list[str], folder: Path, name: str) -> tuple[int, str]:
-    """Run the process to its end; return its code and the last line that it printed."""
-    own = {key: value for key, value in os.environ.items() if not key.startswith("BLENDER_")}
-    own["BLENDER_USER_RESOURCES"] = str(folder)  # settings and add-ons of nobody
+    """Run the process to its end; return its exit code and last line of output."""
+    environment = {
+        key: value for key, value in os.environ.items() if not key.startswith("BLENDER_")
+    }
+    environment["BLENDER_USER_RESOURCES"] = str(folder)  # no user settings or add-ons
     try:
         process = subprocess.Popen(
             words,
             cwd=folder,
-            env=own,
-            stdin=subprocess.PIPE,  # it ends when we do
+            env=environment,
+            stdin=subprocess.PIPE,  # it ends with this process
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -201,34 +204,36 @@ def _run(words: list[str], folder: Path, name: str) -> tuple[int, str]:
         raise FormatError(f"{name}: Blender cannot be started ({error.strerror})") from None
     assert process.stdout is not None
     assert process.stderr is not None
-    said: deque[str] = deque(maxlen=5)
-    listening = Thread(target=_hear, args=(process.stderr, said), daemon=True)
-    listening.start()
-    patience = _Patience(process)
+    output: deque[str] = deque(maxlen=5)
+    reader = Thread(target=_read_lines, args=(process.stderr, output), daemon=True)
+    reader.start()
+    watchdog = _Watchdog(process)
     try:
         for line in process.stdout:
             if line.startswith('{"part"'):
-                patience.renew()
+                watchdog.renew()
             elif line.strip():
-                said.append(line)
+                output.append(line)
         code = process.wait()
-        listening.join(5)
+        reader.join(5)
     finally:
-        patience.cancel()
+        watchdog.cancel()
         _kill(process)
         process.wait()
         for pipe in (process.stdin, process.stdout, process.stderr):
             assert pipe is not None
             with suppress(OSError):
                 pipe.close()
-    if patience.ended:
-        raise FormatError(f"{name}: Blender said nothing for {PATIENCE:.0f} s; simplify the file")
-    return code, said[-1] if said else ""
+    if watchdog.ended:
+        raise FormatError(
+            f"{name}: Blender gave no output for {SILENCE_LIMIT:.0f} s; simplify the file"
+        )
+    return code, output[-1] if output else ""
 
 
-def _hear(stream: IO[str], said: deque[str]) -> None:
-    with suppress(ValueError):  # closed by whoever does not listen any longer
-        said.extend(line for line in stream if line.strip())
+def _read_lines(stream: IO[str], output: deque[str]) -> None:
+    with suppress(ValueError):  # the stream was closed
+        output.extend(line for line in stream if line.strip())
 
 
 def _kill(process: subprocess.Popen[str]) -> None:
@@ -240,10 +245,10 @@ def _kill(process: subprocess.Popen[str]) -> None:
 
 def _cause(code: int, last: str) -> str:
     if code < 0:
-        known = -code in {entry.value for entry in signal.Signals}
-        ended = signal.Signals(-code).name if known else f"signal {-code}"
-        return f"is damaged, or too large: Blender ended on it ({ended}); save it again"
-    return f"Blender ended early ({_printable(last) or code}); see what supple blender says"
+        is_signal = -code in {entry.value for entry in signal.Signals}
+        ended = signal.Signals(-code).name if is_signal else f"signal {-code}"
+        return f"is damaged or too large: Blender crashed on it ({ended}); save it again"
+    return f"Blender ended early ({_printable(last) or code}); run supple blender to check it"
 
 
 def _printable(text: str) -> str:

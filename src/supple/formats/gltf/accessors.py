@@ -27,15 +27,14 @@ COLUMNS_AND_ROWS = {
     "MAT3": (3, 3),
     "MAT4": (4, 4),
 }
-# Numbers in an accessor that no bytes of the file stand behind: what it declares is what we
-# would allocate.
+# Most numbers of an accessor without data in the file, which are allocated as declared.
 MOST_NUMBERS_FROM_NOTHING = 30_000_000
-# Numbers looked at in accessors that a character may not use; there is an end to thoroughness.
+# Most numbers that are checked in all accessors, used or not.
 MOST_NUMBERS_CHECKED = 200_000_000
 
 
 class Accessors:
-    """Accessors of a document, each checked against the bytes that are there."""
+    """Accessors of a document, checked against the bytes of its buffers."""
 
     def __init__(self, document: Document) -> None:
         self._document = document
@@ -49,7 +48,7 @@ class Accessors:
         self._check_contents()
 
     def describe(self, index: int) -> tuple[str, int, bool]:
-        """Return type, component type and whether normalised."""
+        """Return type, component type and the normalised flag."""
         accessor = self._accessors[index]
         return accessor["type"], accessor["componentType"], accessor.get("normalized", False)
 
@@ -58,7 +57,7 @@ class Accessors:
         return self._accessors[index]["count"]
 
     def has_bounds(self, index: int) -> bool:
-        """Return whether the accessor declares its lowest and highest values."""
+        """Return whether the accessor declares its minimum and maximum."""
         return {"min", "max"} <= self._accessors[index].keys()
 
     def raw(self, index: int) -> NDArray[Any]:
@@ -71,14 +70,14 @@ class Accessors:
             offset = accessor.get("byteOffset", 0)
             values = self._strided(accessor["bufferView"], offset, count, columns, rows, dtype)
         else:
-            self._bounded(index, count * columns * rows)
+            self._check_empty_size(index, count * columns * rows)
             values = np.zeros((count, columns * rows), dtype)
         if "sparse" in accessor:
             self._fill_sparse(index, accessor["sparse"], values, columns, rows)
         return values
 
     def floats(self, index: int) -> NDArray[np.float64]:
-        """Return elements as finite float64, (count, components), normalised integers divided."""
+        """Return finite float64, (count, components); normalised integers are scaled."""
         raw = self.raw(index)
         values = raw.astype(np.float64)
         if raw.dtype.kind == "f" and not np.isfinite(values).all():
@@ -87,45 +86,49 @@ class Accessors:
                 "ACCESSOR_INVALID_FLOAT", f"element {row} of accessor {index} is not finite"
             )
         if self._accessors[index].get("normalized", False) and raw.dtype.kind in "iu":
-            # The most negative integer stands for -1 as well.
+            # The most negative integer is -1 as well.
             values = np.maximum(values / np.iinfo(raw.dtype).max, -1.0)
         return values
 
     def _strided(
         self, view: int, offset: int, count: int, columns: int, rows: int, dtype: np.dtype[Any]
     ) -> NDArray[Any]:
-        described = self._views[view]
-        data = self._document.buffers[described["buffer"]]
+        view_json = self._views[view]
+        data = self._document.buffers[view_json["buffer"]]
         column = _column_bytes(columns, rows, dtype)
-        stride = described.get("byteStride", columns * column)
-        start = described.get("byteOffset", 0) + offset
+        stride = view_json.get("byteStride", columns * column)
+        start = view_json.get("byteOffset", 0) + offset
         strides = (stride, column, dtype.itemsize)
         shape = (count, columns, rows)
-        inside: NDArray[Any] = np.ndarray(shape, dtype, data, start, strides)
-        return inside.reshape(count, columns * rows).copy()
+        strided: NDArray[Any] = np.ndarray(shape, dtype, data, start, strides)
+        return strided.reshape(count, columns * rows).copy()
 
     def _fill_sparse(
         self, index: int, sparse: dict[str, Any], values: NDArray[Any], columns: int, rows: int
     ) -> None:
-        count, where, what = sparse["count"], sparse["indices"], sparse["values"]
-        at = self._strided(
-            where["bufferView"], where.get("byteOffset", 0), count, 1, 1,
-            COMPONENTS[where["componentType"]],
+        count, indices, replacements = sparse["count"], sparse["indices"], sparse["values"]
+        positions = self._strided(
+            indices["bufferView"], indices.get("byteOffset", 0), count, 1, 1,
+            COMPONENTS[indices["componentType"]],
         )[:, 0].astype(np.int64)  # fmt: skip
-        if at.max() >= len(values):
+        if positions.max() >= len(values):
             code = "ACCESSOR_SPARSE_INDEX_OOB"
-            self._notes.fail(code, f"accessor {index} replaces element {at.max()} of {len(values)}")
-        if (np.diff(at) <= 0).any():
+            self._notes.fail(
+                code, f"accessor {index} replaces element {positions.max()} of {len(values)}"
+            )
+        if (np.diff(positions) <= 0).any():
             code = "ACCESSOR_SPARSE_INDICES_NON_INCREASING"
             self._notes.warn(
-                code, f"accessor {index} replaces elements out of order; the last wins"
+                code, f"accessor {index} replaces elements out of order; the last one is used"
             )
-        offset = what.get("byteOffset", 0)
-        values[at] = self._strided(what["bufferView"], offset, count, columns, rows, values.dtype)
+        offset = replacements.get("byteOffset", 0)
+        values[positions] = self._strided(
+            replacements["bufferView"], offset, count, columns, rows, values.dtype
+        )
 
-    def _bounded(self, index: int, numbers: int) -> None:
+    def _check_empty_size(self, index: int, numbers: int) -> None:
         if numbers > MOST_NUMBERS_FROM_NOTHING:
-            what = f"accessor {index} declares {self.count(index):,} elements without data"
+            what = f"accessor {index} declares {self.count(index):,} elements and has no data"
             self._notes.fail("ACCESSOR_TOO_LONG", f"{what}; it is damaged")
 
     # Checks before anything is read.
@@ -144,25 +147,25 @@ class Accessors:
             self._notes.warn(code, f"buffer view {index} has a stride of {stride}; read as it is")
         if stride is not None and stride > length:
             code = "BUFFER_VIEW_TOO_BIG_BYTE_STRIDE"
-            self._notes.warn(code, f"buffer view {index} has {length} bytes, less than its stride")
+            self._notes.warn(code, f"buffer view {index} has {length} bytes, fewer than its stride")
 
     def _check(self, index: int, accessor: dict[str, Any]) -> None:
         dtype = COMPONENTS[accessor["componentType"]]
         columns, rows = COLUMNS_AND_ROWS[accessor["type"]]
         if accessor.get("normalized") and accessor["componentType"] in (5125, 5126):
             code = "ACCESSOR_NORMALIZED_INVALID"
-            self._notes.warn(code, f"accessor {index} says that it is normalised; read as it is")
+            self._notes.warn(code, f"accessor {index} cannot be normalised; the flag is ignored")
             accessor["normalized"] = accessor["componentType"] == 5125
         for key in ("min", "max"):
             if key in accessor and len(accessor[key]) != columns * rows:
                 code = "ACCESSOR_MIN_MISMATCH" if key == "min" else "ACCESSOR_MAX_MISMATCH"
-                self._notes.warn(code, f"accessor {index} has a {key} of other length; ignored")
+                self._notes.warn(code, f"accessor {index} has a {key} of the wrong length; ignored")
                 del accessor[key]
         if "bufferView" in accessor:
             self._check_span(index, accessor, accessor["count"], columns, rows, dtype)
         elif "byteOffset" in accessor:
             code = "UNSATISFIED_DEPENDENCY"
-            self._notes.warn(code, f"accessor {index} has an offset and no buffer view; ignored")
+            self._notes.warn(code, f"accessor {index} has an offset but no buffer view; ignored")
         sparse = accessor.get("sparse")
         if sparse:
             if sparse["count"] > accessor["count"]:
@@ -193,17 +196,17 @@ class Accessors:
         if stride < element:
             code = "ACCESSOR_SMALL_BYTESTRIDE"
             self._notes.fail(
-                code, f"accessor {index} has elements longer than their stride {stride}"
+                code, f"accessor {index} has elements longer than its stride of {stride}"
             )
         end = offset + (count - 1) * stride + element
         if end > view["byteLength"]:
             self._notes.fail(
                 "ACCESSOR_TOO_LONG",
-                f"accessor {index} has {count:,} elements and would end at byte {end} of a buffer"
-                f" view of {view['byteLength']}; it is damaged or cut off",
+                f"accessor {index} ends at byte {end} of a view of {view['byteLength']};"
+                f" it is damaged or cut off",
             )
 
-    # Checks of what is stored, also where nothing uses it.
+    # Checks of all stored numbers, used or not.
 
     def _check_contents(self) -> None:
         budget = MOST_NUMBERS_CHECKED
@@ -216,7 +219,7 @@ class Accessors:
                 self._check_numbers(index, accessor, self.raw(index))
 
     def has_data(self, index: int) -> bool:
-        """Return whether bytes stand behind an accessor, and all of them are there."""
+        """Return whether an accessor has data, and all of it is present."""
         accessor = self._accessors[index]
         sparse = accessor.get("sparse", {})
         used = [at["bufferView"] for at in (accessor, *_spans(sparse)) if "bufferView" in at]
@@ -235,12 +238,10 @@ class Accessors:
             if key not in accessor:
                 continue
             declared = np.asarray(accessor[key], np.float64)
-            # Writers round what they declare.
+            # Writers round the declared bounds.
             noise = 1e-5 * max(float(np.abs(values.astype(np.float64)).max()), 1e-30)
             if (np.abs(declared - actual) > noise).any():
-                self._notes.warn(
-                    code, f"accessor {index} declares another {key} than it has; ignored"
-                )
+                self._notes.warn(code, f"accessor {index} declares a wrong {key}; ignored")
 
 
 def _spans(sparse: dict[str, Any]) -> list[dict[str, Any]]:
@@ -248,7 +249,7 @@ def _spans(sparse: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _column_bytes(columns: int, rows: int, dtype: np.dtype[Any]) -> int:
-    """Return the bytes from one column of a matrix to the next, a multiple of four."""
+    """Return the bytes from one column of a matrix to the next: a multiple of four."""
     size = rows * dtype.itemsize
     return size if columns == 1 else -(-size // 4) * 4
 
@@ -259,17 +260,17 @@ def _column_bytes(columns: int, rows: int, dtype: np.dtype[Any]) -> int:
 def decode_draco(
     document: Document, primitive: dict[str, Any], count: int
 ) -> tuple[dict[str, NDArray[Any]], NDArray[np.int64]]:
-    """Return attributes (n, components) by name, as stored, and triangles' corners (3 m,).
+    """Return attributes (n, components) by name, as stored, and corners of triangles (3 m,).
 
-    `count` is the number of vertices that the file declares.
+    `count` is the declared number of vertices.
     """
     notes = document.notes
     try:
         import DracoPy
     except ImportError:
         raise FormatError(
-            f"{notes.name}: is compressed with Draco; install the decoder with"
-            f" pip install 'supple[draco]', or save it without compression"
+            f"{notes.name}: is compressed with Draco; run pip install 'supple[draco]', or save it"
+            f" without compression"
         ) from None
     extension = primitive["extensions"][DRACO]
     view, names = _checked(document, extension)
@@ -277,25 +278,25 @@ def decode_draco(
     data = bytes(document.buffers[view["buffer"]][start : start + view["byteLength"]])
     try:
         decoded = DracoPy.decode(data)
-        found = {a["unique_id"]: np.asarray(a["data"]) for a in decoded.attributes}
+        arrays = {a["unique_id"]: np.asarray(a["data"]) for a in decoded.attributes}
         corners = np.asarray(decoded.faces, dtype=np.int64).ravel()
     except Exception as error:
         notes.fail("DRACO", f"its Draco data cannot be decoded ({str(error)[:80]}); save it again")
     attributes = {}
-    for name, identifier in names.items():
-        if identifier not in found:
-            notes.fail("DRACO", f"its Draco data has no attribute {identifier} for {name}")
-        values = found[identifier].reshape(len(found[identifier]), -1)
+    for name, number in names.items():
+        if number not in arrays:
+            notes.fail("DRACO", f"its Draco data has no attribute {number} for {name}")
+        values = arrays[number].reshape(len(arrays[number]), -1)
         if len(values) != count:
-            notes.fail("DRACO", f"its Draco data has {len(values)} vertices of {count}")
+            notes.fail("DRACO", f"its Draco data has {len(values)} vertices, not {count}")
         attributes[name] = values
     return attributes, corners
 
 
 def _checked(document: Document, extension: Any) -> tuple[dict[str, Any], dict[str, int]]:
-    described = extension if isinstance(extension, dict) else {}
-    view, names = described.get("bufferView"), described.get("attributes")
+    fields = extension if isinstance(extension, dict) else {}
+    view, names = fields.get("bufferView"), fields.get("attributes")
     views = document.part("bufferViews")
     if not (type(view) is int and 0 <= view < len(views) and isinstance(names, dict)):
-        document.notes.fail("TYPE_MISMATCH", f"its {DRACO} does not say where the data is")
+        document.notes.fail("TYPE_MISMATCH", f"its {DRACO} does not locate the data; save it again")
     return views[view], {name: number for name, number in names.items() if type(number) is int}

@@ -29,21 +29,21 @@ class Notes:
         self._count: dict[str, int] = {}
 
     def warn(self, code: str, message: str) -> None:
-        """Note a mistake that the file can be read with; `message` ends with the consequence."""
+        """Record a mistake that does not prevent reading; `message` ends with the consequence."""
         self._first.setdefault(code, message)
         self._count[code] = self._count.get(code, 0) + 1
 
     def defect(self, message: str) -> None:
-        """Note what is wrong with the surface that came out."""
+        """Record a defect of the surface."""
         self._first[message] = f"{message}; continuing"
         self._count[message] = 0
 
     def fail(self, code: str, message: str) -> NoReturn:
-        """Give up on the file."""
+        """Raise FormatError."""
         raise FormatError(f"{self.name}: {_one_line(message)} ({code})")
 
     def messages(self) -> tuple[str, ...]:
-        """Return one line for each kind of mistake, with the first and how many more there are."""
+        """Return one line per kind of mistake: the first, and the number of others."""
         lines = []
         for code, message in self._first.items():
             count = self._count[code]
@@ -52,13 +52,13 @@ class Notes:
         return tuple(lines)
 
     def emit(self) -> None:
-        """Warn of everything noted."""
+        """Warn of every recorded mistake."""
         for message in self.messages():
             warn(message)
 
 
 def quoted(value: object) -> str:
-    """Return a value of the file for a message: short, and on one line."""
+    """Return a value of the file for a message: short, on one line."""
     text = repr(value)
     return text if len(text) <= 40 else text[:37] + "..."
 
@@ -76,14 +76,14 @@ SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:")
 
 @dataclass
 class Container:
-    """The JSON of a file and the bytes that came with it."""
+    """JSON of a file, and its binary chunk."""
 
     json: dict[str, Any]
     binary: memoryview | None
 
 
 def open_container(data: bytes, notes: Notes) -> Container:
-    """Split a file into JSON and its binary chunk; what it is is told by its first bytes."""
+    """Split a file into JSON and binary chunk; the format is detected from the first bytes."""
     if data[:4] == MAGIC:
         text, binary = _chunks(data, notes)
     elif data.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"["):
@@ -92,7 +92,7 @@ def open_container(data: bytes, notes: Notes) -> Container:
         code = (
             "GLB_INVALID_MAGIC" if notes.name.lower().endswith((".glb", ".vrm")) else "INVALID_JSON"
         )
-        notes.fail(code, f"begins with {quoted(data[:4])}, like no glTF file; save it again")
+        notes.fail(code, f"begins with {quoted(data[:4])} and is not glTF; save it again")
     return Container(_parse(text, notes), binary)
 
 
@@ -104,43 +104,44 @@ def _chunks(data: bytes, notes: Notes) -> tuple[bytes, memoryview | None]:
         notes.fail("GLB_INVALID_VERSION", f"is of binary glTF version {version}; save it as 2.0")
     if length <= 12:
         notes.fail("GLB_LENGTH_TOO_SMALL", "has a header and nothing else")
-    found: dict[int, memoryview] = {}
+    chunks: dict[int, memoryview] = {}
     at, number = 12, 0
     while at < len(data):
         if at >= length:
-            notes.warn("GLB_LENGTH_MISMATCH", f"goes on after the {length} bytes it declares; cut")
+            notes.warn(
+                "GLB_LENGTH_MISMATCH",
+                f"has more than the {length} bytes it declares; the rest is ignored",
+            )
             break
         if len(data) - at < 8:
             notes.fail("GLB_UNEXPECTED_END_OF_CHUNK_HEADER", f"is cut off at byte {at}")
         size, kind = struct.unpack_from("<II", data, at)
         left = min(len(data), length) - at - 8
         if size > left:
-            what = f"chunk {number} has {size} bytes, and {max(left, 0)} are left of the file"
+            what = f"chunk {number} declares {size} bytes, and {max(left, 0)} are left in the file"
             notes.fail("GLB_CHUNK_TOO_BIG", f"{what}; it is damaged or cut off")
-        _accept_chunk(kind, number, found, notes)
-        found.setdefault(kind, memoryview(data)[at + 8 : at + 8 + size])
+        _accept_chunk(kind, number, chunks, notes)
+        chunks.setdefault(kind, memoryview(data)[at + 8 : at + 8 + size])
         at, number = at + 8 + size, number + 1
     if at < length:
         notes.fail("GLB_LENGTH_MISMATCH", f"declares {length} bytes but has {at}; it is cut off")
-    if not found[JSON_CHUNK].nbytes:
+    if not chunks[JSON_CHUNK].nbytes:
         notes.fail("GLB_EMPTY_CHUNK", "its JSON chunk is empty")
-    return bytes(found[JSON_CHUNK]), found.get(BINARY_CHUNK)
+    return bytes(chunks[JSON_CHUNK]), chunks.get(BINARY_CHUNK)
 
 
-def _accept_chunk(kind: int, number: int, found: dict[int, memoryview], notes: Notes) -> None:
+def _accept_chunk(kind: int, number: int, chunks: dict[int, memoryview], notes: Notes) -> None:
     if number == 0 and kind != JSON_CHUNK:
         notes.fail("GLB_UNEXPECTED_FIRST_CHUNK", "does not begin with a JSON chunk; save it again")
-    if kind in found:
-        notes.warn("GLB_DUPLICATE_CHUNK", f"chunk {number} repeats one before it; ignored")
+    if kind in chunks:
+        notes.warn("GLB_DUPLICATE_CHUNK", f"chunk {number} repeats an earlier one; ignored")
     elif kind == BINARY_CHUNK and number != 1:
-        notes.warn(
-            "GLB_UNEXPECTED_BIN_CHUNK", "its binary chunk is not the second; used all the same"
-        )
+        notes.warn("GLB_UNEXPECTED_BIN_CHUNK", "its binary chunk is not the second; used anyway")
 
 
 def _parse(text: bytes, notes: Notes) -> dict[str, Any]:
     if text.startswith(b"\xef\xbb\xbf"):
-        notes.warn("INVALID_JSON", "its JSON begins with a byte-order mark; passed over")
+        notes.warn("INVALID_JSON", "its JSON begins with a byte-order mark; ignored")
         text = text[3:]
 
     def refuse(constant: str) -> NoReturn:
@@ -164,17 +165,17 @@ def _parse(text: bytes, notes: Notes) -> dict[str, Any]:
 
 
 def file_below(folder: Path, uri: str) -> Path | None:
-    """Return the file that a relative URI names, None where it leads out of the folder.
+    """Return the file that a relative URI names, None if it is outside the folder.
 
-    A URI in a file is not to be trusted, whatever names, links or escapes it is made of.
+    URIs are untrusted: names, links and escapes may lead anywhere.
     """
-    inside = folder.resolve()
-    file = (inside / unquote(uri).replace("\\", "/")).resolve()
-    return file if file.is_relative_to(inside) else None
+    root = folder.resolve()
+    file = (root / unquote(uri).replace("\\", "/")).resolve()
+    return file if file.is_relative_to(root) else None
 
 
 class Buffers:
-    """The bytes of each buffer, fetched once.
+    """Bytes of each buffer, read once.
 
     Only files in the folder of the glTF file, and below it, are opened.
     """
@@ -190,7 +191,7 @@ class Buffers:
     def __getitem__(self, index: int) -> memoryview:
         data = self._data[index]
         if data is None:
-            self._notes.fail("BUFFER_MISSING_GLB_DATA", f"buffer {index} has no data, and is used")
+            self._notes.fail("BUFFER_MISSING_GLB_DATA", f"buffer {index} is used and has no data")
         return data
 
     def present(self, index: int) -> bool:
@@ -207,9 +208,9 @@ class Buffers:
                 return None
             data = binary
         elif uri[:5].lower() == "data:":
-            data = self._inline(index, uri)
+            data = self._decode_uri(index, uri)
         else:
-            data = self._beside(index, uri)
+            data = self._read_file(index, uri)
         if len(data) < declared:
             self._notes.fail(
                 "BUFFER_BYTE_LENGTH_MISMATCH",
@@ -218,11 +219,11 @@ class Buffers:
         if uri is None and len(data) > declared + 3:
             self._notes.warn(
                 "GLB_BUFFER_LENGTH_MISMATCH",
-                f"buffer 0 declares {declared} bytes of {len(data)}; the others are ignored",
+                f"buffer 0 declares {declared} of {len(data)} bytes; the rest is ignored",
             )
         return memoryview(data)[:declared]
 
-    def _inline(self, index: int, uri: str) -> bytes:
+    def _decode_uri(self, index: int, uri: str) -> bytes:
         begin = DATA_URI.match(uri)
         if begin is None:
             self._notes.fail("INVALID_URI", f"buffer {index} has the data URI {quoted(uri)}")
@@ -235,24 +236,22 @@ class Buffers:
         try:
             return base64.b64decode(payload, validate=True)
         except (binascii.Error, ValueError):
-            self._notes.fail("INVALID_URI", f"buffer {index} is not in base64, though it says so")
+            self._notes.fail("INVALID_URI", f"buffer {index} is not valid base64; save it again")
 
-    def _beside(self, index: int, uri: str) -> bytes:
+    def _read_file(self, index: int, uri: str) -> bytes:
         fail, what = self._notes.fail, f"buffer {index} has the URI {quoted(uri)}"
         if SCHEME.match(uri) or uri.startswith((":", "/", "\\")) or not uri:
             fail("INVALID_URI", f"{what}; only files beside the glTF file are opened")
         try:
             file = file_below(self._folder, uri)
             if file is None:
-                fail(
-                    "INVALID_URI", f"{what}, which leads out of its folder; put the file beside it"
-                )
+                fail("INVALID_URI", f"{what}, outside its folder; put the file beside it")
             if not file.is_file():
-                fail("IO_ERROR", f"{what}, and there is no such file beside it")
+                fail("IO_ERROR", f"{what}, which does not exist; put the file beside it")
             if file not in self._files:
                 self._total += file.stat().st_size
                 if self._total > LARGEST_FILE:
-                    fail("IO_ERROR", f"{what}, and buffers of more than 2 GiB are not read")
+                    fail("IO_ERROR", f"{what}; buffers of more than 2 GiB are not read")
                 self._files[file] = file.read_bytes()
         except (OSError, ValueError, RuntimeError) as error:
             fail("IO_ERROR", f"{what}, which cannot be opened ({error})")

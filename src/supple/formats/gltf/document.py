@@ -1,4 +1,4 @@
-"""A glTF file whose JSON has been checked: what every later step reads."""
+"""A glTF file whose JSON has been checked; all later steps read it."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from supple.formats.gltf.container import Buffers, Notes, open_container, quoted
 DRACO = "KHR_draco_mesh_compression"
 QUANTIZATION = "KHR_mesh_quantization"
 POINTER = "KHR_animation_pointer"
-# Required extensions that change looks only, or that Supple follows.
+# Required extensions that change only the appearance, or that Supple supports.
 HARMLESS = re.compile(
     r"KHR_(materials|texture|lights|xmp|environment)_?\w*|(EXT|MSFT|AGI|ADOBE)_(texture|lights|materials)_\w+"
     rf"|{DRACO}|{QUANTIZATION}|{POINTER}|KHR_node_visibility|KHR_techniques_webgl|VRM|VRMC_\w+"
 )
-# A JSON array of this many parts takes more memory than the file is worth.
+# Most items of a JSON array; more take too much memory.
 MOST_PARTS = 2_000_000
 
 
 class Document:
-    """The parts of a glTF file by name; every reference in them resolves."""
+    """Parts of a glTF file by name; all references between them are valid."""
 
     def __init__(self, path: Path, data: bytes, notes: Notes) -> None:
         self.path, self.notes = path, notes
@@ -35,11 +35,11 @@ class Document:
         self.buffers = Buffers(path, container, notes)
 
     def part(self, name: str) -> list[dict[str, Any]]:
-        """Return the objects of a top-level array."""
+        """Return the items of a top-level array."""
         return self.json.setdefault(name, [])
 
     def label(self, kind: str, index: int) -> str:
-        """Return the words for an object in messages: its name if it has one."""
+        """Return an object's description for messages, with its name if it has one."""
         parts = {"mesh": "meshes", "animation": "animations", "node": "nodes", "skin": "skins"}
         name = self.part(parts[kind])[index].get("name")
         return f'{kind} "{name}"' if name else f"{kind} {index}"
@@ -52,7 +52,9 @@ class Document:
     def _check_version(self) -> None:
         asset = self.json.get("asset")
         if not isinstance(asset, dict):
-            self.notes.fail("UNDEFINED_PROPERTY", 'has no "asset", as glTF 2.0 must have')
+            self.notes.fail(
+                "UNDEFINED_PROPERTY", 'has no "asset", which glTF 2.0 requires; save it again'
+            )
         versions = {}
         for key in ("version", "minVersion"):
             text = asset.get(key, "2.0")
@@ -66,7 +68,7 @@ class Document:
         if versions["minVersion"] > versions["version"]:
             self.notes.warn(
                 "ASSET_MIN_VERSION_GREATER_THAN_VERSION",
-                f"is glTF {asset['version']} but wants a reader of {asset['minVersion']};"
+                f"is glTF {asset['version']} but requires a reader of {asset['minVersion']};"
                 f" read as {asset['version']}",
             )
         for name, value in self.json.items():
@@ -77,10 +79,10 @@ class Document:
         used, required = (self.json.get(f"extensions{k}", []) for k in ("Used", "Required"))
         for names, where in ((used, "Used"), (required, "Required")):
             if len(set(names)) < len(names):
-                self.notes.warn("DUPLICATE_ELEMENTS", f"/extensions{where} repeats itself")
+                self.notes.warn("DUPLICATE_ELEMENTS", f"/extensions{where} has duplicates; ignored")
         for name in required:
             if name not in used:
-                what = f"requires {name} without declaring it in extensionsUsed"
+                what = f"requires {name} without declaring it in extensionsUsed; used anyway"
                 self.notes.warn("UNSATISFIED_DEPENDENCY", what)
             if not HARMLESS.fullmatch(name):
                 advice = "save it without" if name.startswith("EXT_meshopt") else "convert it"
@@ -90,22 +92,20 @@ class Document:
                 )
         if QUANTIZATION in used and QUANTIZATION not in required:
             what = f"uses {QUANTIZATION} without requiring it"
-            self.notes.warn("NON_REQUIRED_EXTENSION", f"{what}; read all the same")
+            self.notes.warn("NON_REQUIRED_EXTENSION", f"{what}; read anyway")
 
 
-# The shape glTF's JSON must have: types, ranges, references.
-#
-# Only what a character is made of is described; what concerns looks alone (materials, textures,
-# cameras) is left to others, except for references to it.
+# Schema of the JSON: types, ranges, references. Only the parts of a character are described;
+# materials, textures and cameras are checked for references only.
 
 
 @dataclass(frozen=True)
 class _Property:
     """Rule for a property of the JSON.
 
-    `kind` is string, boolean, integer, number, object, index (into the array `of`), array
-    (whose items are of `items`), a name of OBJECTS, or map (of indices). A wrong value of a
-    `soft` property is warned of and removed; of any other it is the end.
+    `kind` is string, boolean, integer, number, object, index (into the array `of`), array (with
+    items of `items`), a name of OBJECTS, or map (of indices). A wrong value of a `soft` property is
+    removed with a warning; of any other it is an error.
     """
 
     kind: str
@@ -248,8 +248,8 @@ OBJECTS: dict[str, dict[str, _Property]] = {
     },
     "scene": {"nodes": _array(_index("nodes")), **NAME},
 }
-# Where the extensions that Supple knows may stand; others may stand anywhere.
-EXTENSION_PLACES = {
+# Objects in which the supported extensions are allowed; others are allowed anywhere.
+EXTENSION_OBJECTS = {
     "KHR_mesh_quantization": (),
     "KHR_draco_mesh_compression": ("primitive",),
     "KHR_animation_pointer": ("target",),
@@ -292,17 +292,19 @@ class _SchemaCheck:
 
     def _extension(self, name: str, kind: str, place: str) -> None:
         if name not in self._used:
-            self._notes.warn("UNDECLARED_EXTENSION", f"{place} is not declared as used")
-        if name in EXTENSION_PLACES and kind not in EXTENSION_PLACES[name]:
             self._notes.warn(
-                "UNEXPECTED_EXTENSION_OBJECT", f"{place} does not belong there; ignored"
+                "UNDECLARED_EXTENSION", f"{place} is not declared in extensionsUsed; ignored"
+            )
+        if name in EXTENSION_OBJECTS and kind not in EXTENSION_OBJECTS[name]:
+            self._notes.warn(
+                "UNEXPECTED_EXTENSION_OBJECT", f"{place} is not allowed there; ignored"
             )
 
     def _value(self, value: Any, rule: _Property, place: str) -> bool:
-        """Return whether the value may stay; faults of its parts are dealt with inside."""
-        wrong = self._wrong(value, rule)
-        if wrong:
-            code, what = wrong
+        """Return whether the value may stay; mistakes in its parts are handled inside."""
+        mistake = self._wrong(value, rule)
+        if mistake:
+            code, what = mistake
             if rule.soft:
                 self._notes.warn(code, f"{place} is {quoted(value)}, {what}; ignored")
                 return False
@@ -324,8 +326,8 @@ class _SchemaCheck:
         if not fits or (isinstance(value, bool) and rule.kind != "boolean"):
             return "TYPE_MISMATCH", f"not of type {rule.kind}"
         if rule.kind == "index":
-            known = self._tree.get(rule.of, [])
-            count = len(known) if isinstance(known, list) else 0
+            listed = self._tree.get(rule.of, [])
+            count = len(listed) if isinstance(listed, list) else 0
             if not 0 <= value < count:
                 return "UNRESOLVED_REFERENCE", f"but there are {count} {rule.of}"
         elif rule.kind in ("integer", "number"):

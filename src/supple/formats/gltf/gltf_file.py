@@ -1,4 +1,4 @@
-"""A glTF file that is being added to: its JSON, and its bytes with new ones behind them."""
+"""A glTF file that is being extended: its JSON, and its bytes followed by new ones."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from supple.formats.registry import GLTF_SUFFIXES
 VERTICES, CORNERS = 34962, 34963
 COMPONENTS = {"i1": 5120, "u1": 5121, "i2": 5122, "u2": 5123, "u4": 5125, "f4": 5126}
 TYPES = {1: "SCALAR", 2: "VEC2", 3: "VEC3", 4: "VEC4", 16: "MAT4"}
-#: What lengths in a .glb can say.
+#: Largest length in a .glb.
 LARGEST = 2**32 - 1
 MESHOPT = "EXT_meshopt_compression"
 IMAGES = {
@@ -49,14 +49,14 @@ class GltfFile:
     Attributes
     ----------
     json
-        As the file had it, and what was added. Things are only ever added at the end of lists,
-        so that every index stays what it was.
+        JSON of the file, with additions. Items are only appended to lists, so that indices stay
+        valid.
     binary
-        The bytes of the buffer that is added to.
+        Bytes of the buffer that is extended.
     chunks
-        Kind and bytes of chunks that glTF does not know.
+        Kind and bytes of chunks that glTF does not define.
     buffer
-        Which that is: 0, or in a .gltf that keeps its own buffers one of ours.
+        Index of that buffer: 0, or a new one in a .gltf that keeps its own buffers.
     """
 
     json: dict[str, Any]
@@ -65,11 +65,11 @@ class GltfFile:
     buffer: int = 0
 
     def part(self, name: str) -> list[dict[str, Any]]:
-        """Return a top-level list; asking for one that is missing does not put it into the file."""
+        """Return a top-level list; a missing one is not added to the file."""
         return self.json.get(name, [])
 
     def add(self, name: str, item: dict[str, Any]) -> int:
-        """Append to a top-level list; the new index."""
+        """Append to a top-level list and return the new index."""
         listed = self.json.setdefault(name, [])
         listed.append(item)
         return len(listed) - 1
@@ -80,17 +80,17 @@ class GltfFile:
         start = len(self.binary)
         self.binary.extend(data)
         if start + len(data) > LARGEST - 2**20:
-            raise FormatError("more than 4 GiB do not fit into a .glb; allow a larger error")
+            raise FormatError("the .glb would have more than 4 GiB; allow a larger error")
         if self.buffer == len(self.part("buffers")):
             self.add("buffers", {"byteLength": 0})
         self.json["buffers"][self.buffer]["byteLength"] = len(self.binary)
-        described = {"buffer": self.buffer, "byteOffset": start, "byteLength": len(data), **more}
-        return self.add("bufferViews", described)
+        view_json = {"buffer": self.buffer, "byteOffset": start, "byteLength": len(data), **more}
+        return self.add("bufferViews", view_json)
 
     def accessor(
         self, values: NDArray[Any], *, bounds: bool = False, normalized: bool = False, **view: Any
     ) -> int:
-        """Add an accessor of (n, c) numbers in a buffer view of its own, and return its index."""
+        """Add an accessor of (n, c) numbers in a new buffer view, and return its index."""
         return self.accessors(values[None], bounds=bounds, normalized=normalized, **view)[0]
 
     def accessors(
@@ -100,30 +100,30 @@ class GltfFile:
         dtype = values.dtype.newbyteorder("<")
         count, rows, columns = values.shape
         data = np.ascontiguousarray(values, dtype=dtype)
-        if count > 1:  # the rule for accessors that share a view
+        if count > 1:  # required for accessors that share a view
             view["byteStride"] = columns * dtype.itemsize
         index = self.view(data.tobytes(), **view)
-        made = []
+        indices = []
         for number in range(count):
-            described: dict[str, Any] = {"bufferView": index}
+            accessor: dict[str, Any] = {"bufferView": index}
             if number:
-                described["byteOffset"] = number * rows * columns * dtype.itemsize
-            described["componentType"] = COMPONENTS[dtype.str[1:]]
+                accessor["byteOffset"] = number * rows * columns * dtype.itemsize
+            accessor["componentType"] = COMPONENTS[dtype.str[1:]]
             if normalized:
-                described["normalized"] = True
-            described |= {"count": rows, "type": TYPES[columns]}
+                accessor["normalized"] = True
+            accessor |= {"count": rows, "type": TYPES[columns]}
             if bounds:
-                described["min"] = data[number].min(axis=0).tolist()
-                described["max"] = data[number].max(axis=0).tolist()
-            made.append(self.add("accessors", described))
-        return made
+                accessor["min"] = data[number].min(axis=0).tolist()
+                accessor["max"] = data[number].max(axis=0).tolist()
+            indices.append(self.add("accessors", accessor))
+        return indices
 
     def whole(self, path: Path) -> bytes:
-        """Return the bytes that a file of this name has."""
+        """Return the bytes of the file, .gltf or .glb by its suffix."""
         return self.gltf() if path.suffix.lower() == ".gltf" else self.glb()
 
     def glb(self) -> bytes:
-        """Return the whole as one binary file."""
+        """Return the file as .glb."""
         text = _as_text(self.json)
         text += b" " * (-len(text) % 4)
         chunks = [(JSON_CHUNK, text)]
@@ -132,14 +132,14 @@ class GltfFile:
         chunks += self.chunks
         total = 12 + sum(8 + len(data) for _, data in chunks)
         if total > LARGEST:
-            raise FormatError("more than 4 GiB do not fit into a .glb; allow a larger error")
+            raise FormatError("the .glb would have more than 4 GiB; allow a larger error")
         parts = [MAGIC, struct.pack("<II", 2, total)]
         for kind, data in chunks:
             parts += [struct.pack("<II", len(data), kind), data]
         return b"".join(parts)
 
     def gltf(self) -> bytes:
-        """Return the whole as one text file, with its bytes as base64."""
+        """Return the file as .gltf, with its bytes in base64."""
         tree = dict(self.json)
         if self.binary:
             text = base64.b64encode(bytes(self.binary)).decode("ascii")
@@ -150,27 +150,27 @@ class GltfFile:
 
 
 def _as_text(tree: dict[str, Any]) -> bytes:
-    # Escaped: a name may have half a surrogate pair, which JSON can say and UTF-8 cannot.
+    # Escaped: names may have half a surrogate pair, which JSON allows and UTF-8 does not.
     return json.dumps(tree, separators=(",", ":"), allow_nan=False).encode("ascii")
 
 
-# A file opened to be added to: with nothing of it changed, or with all its bytes in one buffer.
+# Opening files to extend them: unchanged, or with all bytes in one buffer.
 
 
 def check_gltf_name(path: Path) -> None:
-    """Refuse a file to be written whose name is not that of glTF."""
+    """Raise FormatError for a file to be written without a suffix of glTF."""
     if path.suffix.lower() not in GLTF_SUFFIXES:
         raise FormatError(f'{path.name}: "{path.suffix}" is not glTF; use .glb or .gltf')
 
 
 def added_to(path: Path, source: Path, data: bytes) -> tuple[bytes, GltfFile]:
-    """Open a file to be added to and written to a path, with nothing else of it changed.
+    """Open a file to extend it and write it to `path`, with nothing else changed.
 
     Returns
     -------
     bytes
-        The file without what will be added: as it is, or with all buffers and pictures in it where
-        they could not be found from the new place, or where it becomes of the other kind.
+        The file without additions: as it is, or with all buffers and images inside if they could
+        not be found from the new path, or if it changes between .glb and .gltf.
     GltfFile
         The same, open.
     """
@@ -190,96 +190,96 @@ def added_to(path: Path, source: Path, data: bytes) -> tuple[bytes, GltfFile]:
 
 
 def _fits(path: Path, source: Path, tree: dict[str, Any], kinds: tuple[bool, bool]) -> bool:
-    """Return whether a file can be added to as it is."""
+    """Return whether a file can be extended as it is."""
     buffers, outside = tree.get("buffers", []), outside_files(tree)
-    here = path.parent.resolve() == source.parent.resolve()
-    # The binary chunk is buffer 0's, or nobody's.
-    ours = not kinds[1] or not buffers or "uri" not in buffers[0]
-    return kinds[0] == kinds[1] and ours and (here or not outside)
+    same_folder = path.parent.resolve() == source.parent.resolve()
+    # The binary chunk belongs to buffer 0, or is missing.
+    chunk_is_buffer_0 = not kinds[1] or not buffers or "uri" not in buffers[0]
+    return kinds[0] == kinds[1] and chunk_is_buffer_0 and (same_folder or not outside)
 
 
 def outside_files(tree: dict[str, Any]) -> list[str]:
-    """Return the URIs of buffers and pictures that lie beside a file."""
-    named = [each.get("uri") for each in [*tree.get("buffers", []), *tree.get("images", [])]]
-    return [uri for uri in named if isinstance(uri, str) and not SCHEME.match(uri)]
+    """Return the URIs of buffers and images that are separate files."""
+    uris = [each.get("uri") for each in [*tree.get("buffers", []), *tree.get("images", [])]]
+    return [uri for uri in uris if isinstance(uri, str) and not SCHEME.match(uri)]
 
 
 def open_to_add(path: Path, data: bytes) -> GltfFile:
-    """Open a file that has been loaded before and found sound.
+    """Open a valid file to extend it.
 
-    The binary chunk of a .glb stays byte for byte where it was. Buffers and images beside the file
-    are taken in, so that one file holds everything.
+    The binary chunk of a .glb stays byte for byte where it was. Separate buffers and images are
+    included, so that one file holds everything.
     """
     notes = Notes(path.name)
     container = open_container(data, notes)
     file = GltfFile(container.json, chunks=_other_chunks(data))
     buffers = file.part("buffers")
-    held = Buffers(path, container, notes)
-    places: list[tuple[int, int]] = []
-    bare: list[dict[str, Any]] = []
+    data_of = Buffers(path, container, notes)
+    locations: list[tuple[int, int]] = []
+    without_data: list[dict[str, Any]] = []
     for index, buffer in enumerate(buffers):
-        if held.present(index):
+        if data_of.present(index):
             file.binary.extend(bytes(-len(file.binary) % 4))
-            places.append((0, len(file.binary)))
-            file.binary.extend(held[index])
-        else:  # compressed views say what it would hold
-            bare.append(buffer)
-            places.append((len(bare), 0))
+            locations.append((0, len(file.binary)))
+            file.binary.extend(data_of[index])
+        else:  # its views are compressed
+            without_data.append(buffer)
+            locations.append((len(without_data), 0))
     if file.binary:
-        first = next(b for index, b in enumerate(buffers) if held.present(index))
-        own = {key: value for key, value in first.items() if key != "uri"}
-        file.json["buffers"] = [{**own, "byteLength": len(file.binary)}, *bare]
-        _refer(file, places)
-    _take_in_images(file, path)
+        first = next(b for index, b in enumerate(buffers) if data_of.present(index))
+        attributes = {key: value for key, value in first.items() if key != "uri"}
+        file.json["buffers"] = [{**attributes, "byteLength": len(file.binary)}, *without_data]
+        _refer(file, locations)
+    _include_images(file, path)
     return file
 
 
 def _refer(file: GltfFile, places: list[tuple[int, int]]) -> None:
     for view in file.part("bufferViews"):
         compressed = view.get("extensions", {}).get(MESHOPT)
-        for described in (view, compressed):
-            if isinstance(described, dict) and type(described.get("buffer")) is int:
-                described["buffer"], shift = places[described["buffer"]]
+        for part in (view, compressed):
+            if isinstance(part, dict) and type(part.get("buffer")) is int:
+                part["buffer"], shift = places[part["buffer"]]
                 if shift:
-                    described["byteOffset"] = described.get("byteOffset", 0) + shift
+                    part["byteOffset"] = part.get("byteOffset", 0) + shift
 
 
 def _other_chunks(data: bytes) -> list[tuple[int, bytes]]:
-    found: list[tuple[int, bytes]] = []
+    chunks: list[tuple[int, bytes]] = []
     if data[:4] != MAGIC:
-        return found
-    at, end = 12, min(len(data), struct.unpack_from("<I", data, 8)[0])
-    while at + 8 <= end:
-        size, kind = struct.unpack_from("<II", data, at)
+        return chunks
+    position, end = 12, min(len(data), struct.unpack_from("<I", data, 8)[0])
+    while position + 8 <= end:
+        size, kind = struct.unpack_from("<II", data, position)
         if kind not in (JSON_CHUNK, BINARY_CHUNK):
-            found.append((kind, data[at + 8 : at + 8 + size]))
-        at += 8 + size
-    return found
+            chunks.append((kind, data[position + 8 : position + 8 + size]))
+        position += 8 + size
+    return chunks
 
 
-def _take_in_images(file: GltfFile, path: Path) -> None:
+def _include_images(file: GltfFile, path: Path) -> None:
     for index, image in enumerate(file.part("images")):
         uri = image.get("uri")
         if not isinstance(uri, str) or SCHEME.match(uri):
-            continue  # in a buffer already, or written into the text, or on some server
+            continue  # in a buffer, inline, or on a server
         data = _beside(path.parent, uri)
         kind = next((k for magic, k in IMAGES.items() if data and data.startswith(magic)), None)
         if data is None or kind is None:
             what = f"{path.name}: image {index}, {quoted(uri)}"
-            warn(f"{what}, is no picture beside the file; the new file refers to it as it did")
+            warn(f"{what}, is not an image beside the file; the new file keeps the reference")
             continue
         del image["uri"]
         image |= {"bufferView": file.view(data), "mimeType": kind}
 
 
 def _beside(folder: Path, uri: str) -> bytes | None:
-    """Return the bytes of a file in the folder or below; nothing else is opened."""
+    """Return the bytes of a file in the folder or below; no other file is opened."""
     if uri.startswith((":", "/", "\\")) or not uri:
         return None
     try:
-        found = file_below(folder, uri)
-        if found is None or not found.is_file():
+        file = file_below(folder, uri)
+        if file is None or not file.is_file():
             return None
-        return None if found.stat().st_size > LARGEST_FILE else found.read_bytes()
+        return None if file.stat().st_size > LARGEST_FILE else file.read_bytes()
     except (OSError, ValueError, RuntimeError):
         return None

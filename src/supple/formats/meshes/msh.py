@@ -1,7 +1,7 @@
 """Gmsh ``.msh`` files, versions 2 and 4.1, text and binary: nodes, tets, physical groups.
 
-Read here because meshio allocates by the numbers that a file declares (a node numbered
-10^10 takes 80 GB), and lets node number 0 wrap around to the last one.
+meshio allocates by the numbers that a file declares (a node numbered 10^10 takes 80 GB), and lets
+node number 0 wrap around to the last one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ READ_SECTIONS = (b"Nodes", b"Elements", b"Entities")
 
 @dataclass
 class _Msh:
-    """Content of a file, node numbers as in the file."""
+    """Content of a file, with the file's node numbers."""
 
     nodes: np.ndarray = field(default_factory=lambda: np.empty((0, 3)))
     node_numbers: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
@@ -71,12 +71,12 @@ def parse_msh(
 def _format(name: str, data: bytes) -> tuple[int, bool, str]:
     words = data[:200].split(maxsplit=4)
     if len(words) < 4 or words[0] != b"$MeshFormat" or b"$EndMeshFormat" not in data[:300]:
-        raise FormatError(f"{name}: does not begin like a Gmsh mesh; it is something else")
+        raise FormatError(f"{name}: is not a Gmsh mesh; it does not begin with $MeshFormat")
     version = words[1].decode("latin-1")
     if version not in ("2", "2.0", "2.1", "2.2", "4.1"):
-        raise FormatError(f"{name}: is of version {version[:10]}; save it as version 4.1 or 2.2")
+        raise FormatError(f"{name}: has version {version[:10]}; save it as version 4.1 or 2.2")
     if words[2] not in (b"0", b"1") or words[3][:1] not in (b"4", b"8"):
-        raise FormatError(f"{name}: its $MeshFormat is not one of Gmsh's; save it again")
+        raise FormatError(f"{name}: its $MeshFormat is invalid; save it again")
     return int(version[0]), words[2] == b"1", f"u{words[3][:1].decode()}"
 
 
@@ -89,7 +89,7 @@ def _byte_order(name: str, data: bytes) -> str:
 
 
 def _next_section(name: str, data: bytes, at: int) -> tuple[bytes, int, int] | None:
-    """Return title, first byte and end of the next section; its end mark must be there."""
+    """Return title, first byte and end of the next section; FormatError without an end mark."""
     line_end = data.find(b"\n", at)
     mark = data.find(b"$", line_end) if line_end >= 0 else -1
     if at < 0 or mark < 0:
@@ -137,12 +137,12 @@ def _binary_block(numbers: _Numbers, left: int) -> tuple[int, int, np.ndarray]:
     kind, n, n_tags = (int(v) for v in numbers.take("i4", 3))
     width = 1 + _checked_width(numbers.name, kind, n_tags)
     if not 0 < n <= left:
-        raise FormatError(f"{numbers.name}: has a block of {n} elements where {left} are left")
+        raise FormatError(f"{numbers.name}: has a block of {n} elements, but {left} are left")
     return kind, n_tags, numbers.take("i4", n * width).reshape(n, width)
 
 
 def _text_block(numbers: _Numbers, left: int) -> tuple[int, int, np.ndarray]:
-    """Return the same of as many of the next lines as are alike, for speed."""
+    """Return the same for as many of the next lines as have the same layout, for speed."""
     start = numbers.at
     _, kind, n_tags = (int(v) for v in numbers.take("i4", 3))
     width = 3 + _checked_width(numbers.name, kind, n_tags)
@@ -157,15 +157,15 @@ def _text_block(numbers: _Numbers, left: int) -> tuple[int, int, np.ndarray]:
 
 def _read_nodes_4(msh: _Msh, numbers: _Numbers) -> None:
     n_blocks = int(numbers.take("size", 4)[0])
-    found, points = [], []
+    node_numbers, points = [], []
     for _ in range(n_blocks):
         dimension, _, parametric = (int(v) for v in numbers.take("i4", 3))
         n = int(numbers.take("size", 1)[0])
         width = 3 + (dimension if parametric else 0)
-        found.append(numbers.take("size", n))
+        node_numbers.append(numbers.take("size", n))
         points.append(numbers.take("f8", n * width).reshape(n, width)[:, :3])
-    if found:
-        msh.node_numbers = np.concatenate(found)
+    if node_numbers:
+        msh.node_numbers = np.concatenate(node_numbers)
         msh.nodes = np.concatenate(points).astype(np.float64)
 
 
@@ -181,7 +181,7 @@ def _read_elements_4(msh: _Msh, numbers: _Numbers) -> None:
 
 
 def _read_entities_4(msh: _Msh, numbers: _Numbers) -> None:
-    """Read the physical group of each volume (the first, if there are several)."""
+    """Read the physical group of each volume: the first, if there are several."""
     for dimension, count in enumerate(numbers.take("size", 4)):
         for _ in range(int(count)):
             entity = int(numbers.take("i4", 1)[0])
@@ -201,7 +201,7 @@ def _checked_width(name: str, kind: int, n_tags: int) -> int:
 
 def _n_nodes(name: str, kind: int) -> int:
     if kind not in NODES:
-        raise FormatError(f"{name}: has elements of type {kind}, which Gmsh does not define")
+        raise FormatError(f"{name}: has elements of unknown type {kind}; save it again")
     return NODES[kind]
 
 
@@ -214,21 +214,23 @@ def _add_elements(msh: _Msh, kind: int, corners: np.ndarray, group: np.ndarray) 
 
 
 def _zero_based(name: str, msh: _Msh) -> np.ndarray:
-    """Return tets by position of their nodes in the file; node numbers may have gaps."""
+    """Return tets by index of their nodes in the file; node numbers may have gaps."""
     if not msh.tets or len(msh.node_numbers) == 0:
         return np.empty((0, 4), dtype=np.int64)
     tets = np.concatenate(msh.tets)
     order = np.argsort(msh.node_numbers, kind="stable")
     ascending = msh.node_numbers[order]
-    twice = ascending[1:][ascending[1:] == ascending[:-1]]
-    if len(twice):
-        raise FormatError(f"{name}: has two nodes numbered {twice[0]}")
-    place = np.minimum(np.searchsorted(ascending, tets), len(ascending) - 1)
-    wrong = ascending[place] != tets
+    duplicates = ascending[1:][ascending[1:] == ascending[:-1]]
+    if len(duplicates):
+        raise FormatError(f"{name}: has two nodes numbered {duplicates[0]}; save it again")
+    indices = np.minimum(np.searchsorted(ascending, tets), len(ascending) - 1)
+    wrong = ascending[indices] != tets
     if wrong.any():
         tet, corner = np.argwhere(wrong)[0]
-        raise FormatError(f"{name}: tet {tet} refers to node {tets[tet, corner]}, not in the file")
-    return order[place]
+        raise FormatError(
+            f"{name}: tet {tet} refers to node {tets[tet, corner]}, which does not exist"
+        )
+    return order[indices]
 
 
 def _sets(msh: _Msh) -> dict[str, np.ndarray]:
@@ -242,7 +244,7 @@ def _sets(msh: _Msh) -> dict[str, np.ndarray]:
 
 
 class _Numbers:
-    """A cursor over the numbers of a section, text or binary, never beyond its end."""
+    """A cursor over the numbers of a section, text or binary, within its bounds."""
 
     def __init__(
         self, name: str, data: bytes, start: int, end: int, order: str, size_kind: str
@@ -276,25 +278,24 @@ class _Numbers:
         return numbers if kind == "f8" else as_integers(self.name, numbers, "numbers of a section")
 
     def end_of_section(self, title: bytes, first_mark: int) -> int:
-        """Find the section's end mark; nothing may stand between the numbers taken and it."""
+        """Return the position of the section's end mark; nothing may be before it."""
         end, left = first_mark, self.left()
         if self.order and title in READ_SECTIONS:
-            # Binary numbers may look like the mark: it is looked for after them.
+            # Binary numbers may look like the mark: the search starts after them.
             end = self.data.find(b"$End" + title, self.at)
             left = end if end < 0 else len(self.data[self.at : end].strip())
         if left:
             raise FormatError(
-                f"{self.name}: its ${title.decode('latin-1')} go on after as many as it declares;"
-                f" it is damaged"
+                f"{self.name}: its ${title.decode('latin-1')} is longer than declared: damaged"
             )
         return end
 
     def left(self) -> int:
-        """Count the numbers that a text section still has, once one has been taken."""
+        """Return how many numbers a text section has left, once one has been taken."""
         return 0 if self.values is None else len(self.values) - self.at
 
     def text_count(self, what: str) -> int:
-        """Return a count that is text even in binary files, on a line of its own."""
+        """Return a count that is text even in binary files, on its own line."""
         if not self.order:
             return int(self.take("i4", 1)[0])
         line_end = self.data.find(b"\n", self.at) + 1
@@ -304,5 +305,5 @@ class _Numbers:
 
     def _cut_off(self, count: int) -> FormatError:
         return FormatError(
-            f"{self.name}: declares {count} numbers where fewer are left; it is damaged or cut off"
+            f"{self.name}: declares {count} numbers but has fewer; it is damaged or cut off"
         )

@@ -1,7 +1,7 @@
 """Wavefront OBJ: positions and faces.
 
-Read here rather than by a library because the file's own vertex order must survive
-(libraries split vertices at texture seams) and a wrong index must not wrap around.
+Libraries split vertices at texture seams, and let wrong indices wrap around; this reader keeps the
+file's vertex order.
 """
 
 from __future__ import annotations
@@ -47,20 +47,20 @@ def parse_obj(path: Path, data: bytes) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _position(name: str, number: int, words: list[str]) -> list[float]:
-    # A fourth number is a weight, a fourth to sixth are a colour: neither matters here.
+    # A fourth number is a weight, a fourth to sixth are a colour; both are ignored.
     if len(words) < 4:
         raise FormatError(f"{name}: line {number} has a vertex with {len(words) - 1} coordinates")
     try:
         return [float(words[1]), float(words[2]), float(words[3])]
     except ValueError:
-        given = " ".join(words[1:4])[:60]
+        coordinates = " ".join(words[1:4])[:60]
         raise FormatError(
-            f'{name}: line {number} has a vertex at "{given}", which are not three numbers'
+            f'{name}: line {number} has a vertex "{coordinates}", not three numbers'
         ) from None
 
 
 def _corners(name: str, number: int, words: list[str], n_so_far: int) -> list[int]:
-    """Return vertex indices from 0; negative ones in the file count back from the last vertex."""
+    """Return vertex indices from 0; negative ones count back from the last vertex."""
     corners = []
     for word in words[1:]:
         try:
@@ -71,8 +71,8 @@ def _corners(name: str, number: int, words: list[str], n_so_far: int) -> list[in
             ) from None
         if index == 0 or index < -n_so_far or index >= 2**62:
             raise FormatError(
-                f"{name}: line {number} has a face with vertex {index}, but there are"
-                f" {n_so_far} vertices before it, counted from 1; fix or remove that face"
+                f"{name}: line {number} has a face with vertex {index}; vertices before it are 1"
+                f" to {n_so_far}; correct or remove that face"
             )
         corners.append(index - 1 if index > 0 else n_so_far + index)
     return corners
@@ -85,8 +85,8 @@ def _check_corners(
     if len(wrong):
         face = int(np.searchsorted(np.cumsum(counts), wrong[0], side="right"))
         raise FormatError(
-            f"{name}: line {lines[face]} (face {face}) refers to vertex {corners[wrong[0]] + 1},"
-            f" but there are {n_vertices} vertices; fix or remove that face"
+            f"{name}: line {lines[face]} (face {face}) refers to vertex {corners[wrong[0]] + 1}"
+            f" of {n_vertices}; correct or remove that face"
         )
 
 
@@ -95,5 +95,5 @@ def _warn_of_small_faces(name: str, counts: np.ndarray, lines: list[int]) -> Non
     if len(small):
         warn(
             f"{name}: has {counted(len(small), 'face')} of fewer than three corners"
-            f" (first in line {lines[small[0]]}); left out"
+            f" (first in line {lines[small[0]]}); ignored"
         )

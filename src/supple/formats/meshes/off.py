@@ -10,7 +10,7 @@ from supple.errors import FormatError
 from supple.formats.file_bytes import as_floats, as_integers, as_text, checked_count
 from supple.mesh.topology import fan_triangles
 
-# What may stand beside a position (normal, colour, texture) follows it, so it can be passed over.
+# Normal, colour and texture coordinates follow a position and are ignored.
 KINDS = {"OFF", "COFF", "NOFF", "CNOFF", "STOFF", "STCOFF", "STNOFF", "STCNOFF"}
 
 
@@ -27,8 +27,8 @@ def parse_off(path: Path, data: bytes) -> tuple[np.ndarray, np.ndarray]:
     rows[0] = rows[0][1:]
     rows = rows if rows[0] else rows[1:]
     if not rows or len(rows[0]) < 2:
-        raise FormatError(f"{name}: does not say how many vertices and faces it has")
-    # "0 0 0\n" and "3 0 1 2\n" are the shortest lines there can be.
+        raise FormatError(f"{name}: does not declare its numbers of vertices and faces")
+    # "0 0 0" and "3 0 1 2", with a line end, are the shortest lines.
     n_vertices = checked_count(name, rows[0][0], "vertices", 6, len(data) + 1)
     n_faces = checked_count(name, rows[0][1], "faces", 2, len(data) + 1)
     if len(rows) - 1 < n_vertices + n_faces:

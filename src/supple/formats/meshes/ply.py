@@ -1,7 +1,7 @@
 """Polygon files (PLY), text and binary: positions and faces.
 
-Read here because trimesh refuses binary files that mix triangles with quads, reorders
-faces, and takes a text file that was cut off for a whole one.
+trimesh rejects binary files that mix triangles with quads, reorders faces, and accepts truncated
+text files.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ORDERS = {"ascii": "", "binary_little_endian": "<", "binary_big_endian": ">"}
 LONGEST_HEADER = 100_000
 MOST_EQUAL_CORNERS = 64
 
-# For each property: the lists' lengths (None for single numbers), and all values in a row.
+# For each property: lengths of the lists (None for single numbers), and all values.
 _Columns = dict[str, tuple[np.ndarray | None, np.ndarray]]
 
 
@@ -32,7 +32,7 @@ _Columns = dict[str, tuple[np.ndarray | None, np.ndarray]]
 class _Property:
     name: str
     kind: str
-    size_kind: str | None = None  # of a list's length; None when the property is one number
+    size_kind: str | None = None  # type of a list's length; None for a single number
 
 
 @dataclass
@@ -56,7 +56,7 @@ def parse_ply(path: Path, data: bytes) -> tuple[np.ndarray, np.ndarray]:
         elif element.name == "face":
             triangles = _triangles(name, columns)
     if numbers.left():
-        raise FormatError(f"{name}: goes on after all that its header declares; it is damaged")
+        raise FormatError(f"{name}: has more data than its header declares; it is damaged")
     if vertices is None or triangles is None or len(triangles) == 0:
         raise FormatError(f"{name}: has no vertices or no faces; export it with its faces")
     return vertices, triangles
@@ -83,14 +83,16 @@ def _header(name: str, data: bytes) -> tuple[str, list[_Element], int]:
             case [] | ["comment", *_] | ["obj_info", *_]:
                 pass
             case _:
-                raise FormatError(f'{name}: its header has a line "{line[:60]}" PLY does not know')
+                raise FormatError(
+                    f'{name}: its header has an invalid line "{line[:60]}"; save it again'
+                )
     if order is None:
-        raise FormatError(f"{name}: its header does not say a format PLY knows")
+        raise FormatError(f"{name}: its header has no valid format; save it again")
     return order, elements, start
 
 
 class _BinaryNumbers:
-    """A cursor over binary numbers, never beyond their end."""
+    """A cursor over binary numbers, within their bounds."""
 
     def __init__(self, name: str, body: bytes, order: str) -> None:
         self.name, self.body, self.order, self.at = name, body, order, 0
@@ -119,7 +121,7 @@ class _BinaryNumbers:
 
 
 class _TextNumbers:
-    """A cursor over numbers written as text, never beyond their end."""
+    """A cursor over numbers in text, within their bounds."""
 
     def __init__(self, name: str, body: bytes) -> None:
         self.name, self.at = name, 0
@@ -145,7 +147,7 @@ _Numbers = _BinaryNumbers | _TextNumbers
 
 
 def _cut_off(name: str) -> FormatError:
-    return FormatError(f"{name}: ends before all that its header declares; it is cut off")
+    return FormatError(f"{name}: has less data than its header declares; it is cut off")
 
 
 def _read_element(numbers: _Numbers, element: _Element) -> _Columns:
@@ -163,7 +165,7 @@ def _read_element(numbers: _Numbers, element: _Element) -> _Columns:
 
 
 def _list_size(numbers: _Numbers, p: _Property) -> int:
-    """Return how many numbers of a property come next."""
+    """Return how many numbers of a property are next."""
     if not p.size_kind:
         return 1
     size = float(numbers.take(p.size_kind, 1)[0])
@@ -182,7 +184,7 @@ def _first_sizes(numbers: _Numbers, element: _Element) -> list[int]:
 
 
 def _equal_rows(numbers: _Numbers, element: _Element, sizes: list[int]) -> _Columns | None:
-    """Return the columns, if every row has lists as long as the first row's; the usual case."""
+    """Return the columns if all lists are as long as in the first row, else None."""
     kinds: list[str] = []
     slices = []
     for p, size in zip(element.properties, sizes, strict=True):
@@ -192,13 +194,13 @@ def _equal_rows(numbers: _Numbers, element: _Element, sizes: list[int]) -> _Colu
     try:
         table = numbers.table(kinds, element.count)
     except FormatError:
-        return None  # only equal rows would be too long
+        return None  # rows of different lengths may still fit
     columns: _Columns = {}
-    for p, size, where in zip(element.properties, sizes, slices, strict=True):
-        if p.size_kind and (table[:, where.start - 1] != size).any():
+    for p, size, columns_of in zip(element.properties, sizes, slices, strict=True):
+        if p.size_kind and (table[:, columns_of.start - 1] != size).any():
             return None
         repeated = np.full(element.count, size) if p.size_kind else None
-        columns[p.name] = (repeated, table[:, where].ravel())
+        columns[p.name] = (repeated, table[:, columns_of].ravel())
     return columns
 
 

@@ -19,17 +19,10 @@ Mesh = TypeVar("Mesh", TetMesh, HexMesh)
 
 
 def usable_mesh(name: str, mesh: Mesh) -> Mesh:
-    """Return the mesh with positive elements only.
+    """Return the mesh with positive elements only: flat ones removed, inverted ones reoriented.
 
-    Raises
-    ------
-    MeshError
-        When no element has a volume.
-
-    Warns
-    -----
-    SuppleWarning
-        When elements were turned or removed, and for each kind of defect that remains.
+    Raises MeshError when no element has a volume. Warns of changes, and of each kind of defect that
+    remains.
     """
     one, many = ("tet", "tets") if isinstance(mesh, TetMesh) else ("hex", "hexes")
     flat = _degenerate(mesh)
@@ -41,10 +34,10 @@ def usable_mesh(name: str, mesh: Mesh) -> Mesh:
         mesh = mesh.without(flat)
     inverted = np.flatnonzero(mesh.volumes() < 0)
     if len(inverted) == _count(mesh):
-        warn(f"{name}: all {len(inverted)} {many} are oriented the other way round; turned")
+        warn(f"{name}: all {len(inverted)} {many} have the opposite orientation; reoriented")
     elif len(inverted):
         number = counted(len(inverted), f"inverted {one}", f"inverted {many}")
-        warn(f"{name}: has {number} (first: {one} {inverted[0]}); turned")
+        warn(f"{name}: has {number} (first: {one} {inverted[0]}); reoriented")
     mesh = mesh.oriented() if len(inverted) else mesh
     warn_of_defects(name, mesh.defects())
     return mesh
@@ -59,14 +52,14 @@ def _degenerate(mesh: TetMesh | HexMesh) -> np.ndarray:
 
 
 def read_surface(path: str | Path) -> SurfaceMesh:
-    """Read a triangle surface; the suffix says which format.
+    """Read a triangle surface; the suffix selects the format.
 
     Parameters
     ----------
     path : str or Path
-        An ``.obj``, ``.ply``, ``.stl`` or ``.off`` file. Polygons are cut into triangles,
-        objects and groups become one mesh, and vertices keep the file's order. STL has
-        no vertices of its own: corners at exactly one place become one vertex.
+        An ``.obj``, ``.ply``, ``.stl`` or ``.off`` file. Polygons are triangulated, objects and
+        groups become one mesh, and vertices keep the file's order. Equal corners of STL files are
+        merged.
 
     Returns
     -------
@@ -75,7 +68,7 @@ def read_surface(path: str | Path) -> SurfaceMesh:
     Raises
     ------
     FormatError, MeshError
-        When the file does not hold a surface; the message begins with the file's name.
+        When the file does not contain a surface; the message begins with the file's name.
 
     Warns
     -----
@@ -85,7 +78,7 @@ def read_surface(path: str | Path) -> SurfaceMesh:
     data = read_bytes(path, SURFACES.suffixes())
     path = Path(path)
     row = SURFACES.find(path)
-    assert row is not None  # or the suffix would have been refused
+    assert row is not None  # `read_bytes` checks the suffix
     with reading(path.name):
         vertices, triangles = imported(row.parser)(path, data)
         mesh = SurfaceMesh(vertices, triangles)
@@ -96,7 +89,7 @@ def read_surface(path: str | Path) -> SurfaceMesh:
 
 
 def read_tets(path: str | Path) -> TetMesh:
-    """Read a tetrahedral mesh; the suffix says which format.
+    """Read a tetrahedral mesh; the suffix selects the format.
 
     Parameters
     ----------
@@ -106,29 +99,29 @@ def read_tets(path: str | Path) -> TetMesh:
     Returns
     -------
     TetMesh
-        Of positive tets, with the file's named sets (VEG) or physical groups (MSH).
-        Vertices and tets keep the file's order.
+        With positive tets, in the file's order, and the file's named sets (VEG) or physical groups
+        (MSH).
 
     Raises
     ------
     FormatError, MeshError
-        When the file does not hold tets; the message begins with the file's name.
+        When the file does not contain tets; the message begins with the file's name.
 
     Warns
     -----
     SuppleWarning
-        When tets were turned or removed, other cells left out, and for each kind of defect
-        that remains.
+        When tets were reoriented or removed, other cells ignored, and for each kind of defect that
+        remains.
     """
     data = read_bytes(path, TETS.suffixes())
     path = Path(path)
     row = TETS.find(path)
-    assert row is not None  # or the suffix would have been refused
+    assert row is not None  # `read_bytes` checks the suffix
     with reading(path.name):
         vertices, tets, others, sets = imported(row.parser)(path, data)
         if len(tets) == 0:
-            held = f"only {', '.join(others)}" if others else "no tetrahedra"
-            raise FormatError(f"{path.name}: has {held}; mesh its volume with tetrahedra")
+            content = f"only {', '.join(others)}" if others else "no tetrahedra"
+            raise FormatError(f"{path.name}: has {content}; mesh its volume with tetrahedra")
         if others:
-            warn(f"{path.name}: has cells that are not tets ({', '.join(others)}); left out")
+            warn(f"{path.name}: has cells that are not tets ({', '.join(others)}); ignored")
         return usable_mesh(path.name, TetMesh(vertices, tets, sets))

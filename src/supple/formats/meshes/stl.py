@@ -24,7 +24,7 @@ def parse_stl(path: Path, data: bytes) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _is_binary(data: bytes) -> bool:
-    # Some writers begin binary files with "solid": the length tells, then the zero bytes.
+    # Some binary files begin with "solid": the length decides, then zero bytes.
     if len(data) >= HEADER and len(data) == HEADER + FACET.itemsize * _declared(data):
         return True
     return data.lstrip()[:5].lower() != b"solid" or b"\0" in data
@@ -36,16 +36,16 @@ def _declared(data: bytes) -> int:
 
 def _binary(name: str, data: bytes) -> np.ndarray:
     if len(data) < HEADER:
-        raise FormatError(f"{name}: is neither text STL nor long enough for a binary one")
-    count, held = _declared(data), (len(data) - HEADER) // FACET.itemsize
-    if count > held:
+        raise FormatError(f"{name}: is not text STL, and too short for binary STL")
+    count, n_present = _declared(data), (len(data) - HEADER) // FACET.itemsize
+    if count > n_present:
         raise FormatError(
-            f"{name}: declares {count} triangles but holds {held};"
+            f"{name}: declares {count} triangles but has {n_present};"
             f" it is cut off, or not an STL file"
         )
     if len(data) > HEADER + count * FACET.itemsize:
         surplus = len(data) - HEADER - count * FACET.itemsize
-        warn(f"{name}: has {surplus} bytes after the {count} triangles it declares; left out")
+        warn(f"{name}: has {surplus} bytes after the {count} triangles it declares; ignored")
     return np.frombuffer(data, FACET, count, HEADER)["corners"].astype(np.float64)
 
 

@@ -1,4 +1,4 @@
-"""VegaFEM ``.veg`` files: tets or hexes, named sets, materials and where they are."""
+"""VegaFEM ``.veg`` files: tets or hexes, named sets, materials and regions."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from supple.mesh.hexes import HexMesh
 from supple.mesh.tets import TetMesh
 from supple.saving import write_whole
 
-#: The set of all elements, which no file defines.
+#: The predefined set of all elements.
 ALL = "allElements"
 Mesh = TypeVar("Mesh", TetMesh, HexMesh, covariant=True)
-#: What the file calls the elements of a mesh, and how many corners they have.
+#: Keyword and number of corners of the elements of a mesh.
 _KINDS = {"tet": ("TET", 4), "hex": ("CUBIC", 8)}
 
 
@@ -40,7 +40,7 @@ class VegMaterial:
         ``ENU`` (density, Young's modulus, Poisson's ratio), ``MOONEYRIVLIN``,
         ``ORTHOTROPIC`` or a variant of it.
     parameters : tuple of float
-        All the numbers after the kind; the first is the density.
+        All numbers after the kind; the first is the density.
     """
 
     kind: str
@@ -69,7 +69,7 @@ class VegFile(Generic[Mesh]):
     Attributes
     ----------
     mesh : TetMesh or HexMesh
-        With the file's sets; ``allElements`` is not among them.
+        With the file's sets, without ``allElements``.
     materials : dict of str to VegMaterial
     regions : list of (str, str)
         Set and material names in the file's order; a later region overrides an earlier.
@@ -86,7 +86,7 @@ def read_veg(path: str | Path) -> VegFile[TetMesh]:
     Parameters
     ----------
     path : str or Path
-        The ``.veg`` file; files it includes must lie in its folder or below.
+        The ``.veg`` file; included files must be in its folder or below.
 
     Returns
     -------
@@ -105,7 +105,7 @@ def read_veg(path: str | Path) -> VegFile[TetMesh]:
 
 
 def read_veg_hexes(path: str | Path) -> VegFile[HexMesh]:
-    """Read a VegaFEM mesh of hexahedra (``CUBIC``); otherwise as `read_veg`."""
+    """Read a VegaFEM mesh of hexahedra (``CUBIC``), otherwise like `read_veg`."""
     path = Path(path)
     with reading(path.name):
         vertices, hexes, sets, materials, regions = _parts(path, _sections(path), "hex")
@@ -114,7 +114,7 @@ def read_veg_hexes(path: str | Path) -> VegFile[HexMesh]:
 
 
 def read_any_veg(path: Path) -> VegFile[TetMesh] | VegFile[HexMesh]:
-    """Read a VegaFEM mesh of tetrahedra or of hexahedra, whichever it has."""
+    """Read a VegaFEM mesh of tetrahedra or hexahedra."""
     with reading(path.name):
         rows = _only(path.name, _sections(path), "ELEMENTS").rows
     if rows and rows[0][0].upper() == "CUBIC":
@@ -131,14 +131,14 @@ def parse_veg_tets(
 
 
 def write_veg(path: str | Path, veg: VegFile[TetMesh] | VegFile[HexMesh]) -> None:
-    """Write a VegaFEM mesh; the file is whole or not there.
+    """Write a VegaFEM mesh; no file is left half written.
 
     Parameters
     ----------
     path : str or Path
-        Replaced when it is there already.
+        Replaced if it exists.
     veg : VegFile
-        Numbers are written so that reading gives the same ones back.
+        Numbers are written with all digits.
     """
     path = Path(path)
     _check_names(path.name, veg)
@@ -162,16 +162,16 @@ def write_veg(path: str | Path, veg: VegFile[TetMesh] | VegFile[HexMesh]) -> Non
 
 
 def _check_names(file: str, veg: VegFile[TetMesh] | VegFile[HexMesh]) -> None:
-    """Refuse what could be written but not read back."""
+    """Raise FormatError for names that cannot be read back."""
     for name in (*veg.mesh.sets, *veg.materials):
         if not name or name == ALL or any(c.isspace() or c in "#,*" for c in name):
-            raise FormatError(f'{file}: "{name}" cannot be a name there; use one plain word')
+            raise FormatError(f'{file}: "{name}" is not a valid name; use one plain word')
     for of, material in veg.regions:
         if of not in {*veg.mesh.sets, ALL} or material not in veg.materials:
-            raise FormatError(f'{file}: region "{of}, {material}" names no set and material')
+            raise FormatError(f'{file}: region "{of}, {material}" has an unknown set or material')
 
 
-# Parts of a file.
+# Sections of a file.
 
 
 def _parts(
@@ -183,7 +183,7 @@ def _parts(
     dict[str, VegMaterial],
     list[tuple[str, str]],
 ]:
-    """Return vertices, elements, sets, materials and regions of a file of these elements."""
+    """Return vertices, elements, sets, materials and regions of a file with these elements."""
     name = path.name
     vertices, first_vertex = _vertices(name, _only(name, sections, "VERTICES"))
     section = _only(name, sections, "ELEMENTS")
@@ -201,17 +201,16 @@ def _vertices(name: str, section: _Section) -> tuple[np.ndarray, int]:
 def _elements(name: str, section: _Section, first_vertex: int, noun: str) -> tuple[np.ndarray, int]:
     kind = section.rows[0][0].upper() if section.rows else ""
     kind = "TET" if kind == "TETS" else kind
-    wanted, corners = _KINDS[noun]
-    if kind == "CUBIC" != wanted:
+    keyword, corners = _KINDS[noun]
+    if kind == "CUBIC" != keyword:
         raise FormatError(
-            f"{name}: has hexahedra (CUBIC), which are not read yet as tets;"
-            f" use supple.formats.read_veg_hexes"
+            f"{name}: has hexahedra (CUBIC), not tetrahedra; use supple.formats.read_veg_hexes"
         )
-    if kind == "TET" != wanted:
+    if kind == "TET" != keyword:
         raise FormatError(f"{name}: has tetrahedra (TET), not hexahedra; use read_veg")
-    if kind != wanted:
+    if kind != keyword:
         raise FormatError(
-            f'{name}: has elements "{kind[:40]}"; tetrahedra (TET) and hexahedra (CUBIC) are read'
+            f'{name}: has elements "{kind[:40]}"; use tetrahedra (TET) or hexahedra (CUBIC)'
         )
     plural = "tets" if noun == "tet" else "hexes"
     table = _numbered_table(name, section.rows[1:], plural, corners)
@@ -235,16 +234,16 @@ def _sets(
         if len(wrong):
             plural = "tets" if noun == "tet" else "hexes"
             raise FormatError(
-                f"{name}: {where} has {noun} {wrong[0]}, but there are {plural} {first} to"
+                f"{name}: {where} has {noun} {wrong[0]}; {plural} are {first} to"
                 f" {count - 1 + first}"
             )
         sets[section.argument] = members - first
     return sets
 
 
-def _check_new(name: str, noun: str, new: str, known: set[str]) -> None:
-    if not new or new in known:
-        raise FormatError(f'{name}: has a {noun} named "{new}" where a new name is needed')
+def _check_new(name: str, noun: str, new: str, used: set[str]) -> None:
+    if not new or new in used:
+        raise FormatError(f'{name}: has a {noun} with the empty or repeated name "{new}"')
 
 
 def _materials(name: str, sections: list[_Section]) -> dict[str, VegMaterial]:
@@ -257,10 +256,10 @@ def _materials(name: str, sections: list[_Section]) -> dict[str, VegMaterial]:
         where = f'material "{section.argument}"'
         numbers = as_floats(name, words[1:], where)
         if len(numbers) < 1 or not np.isfinite(numbers).all():
-            raise FormatError(f"{name}: {where} lacks its density and parameters")
+            raise FormatError(f"{name}: {where} has no density and parameters")
         kind = words[0].upper()
         if kind == "ENU" and len(numbers) != 3:
-            raise FormatError(f"{name}: {where} is not ENU, density, Young, Poisson")
+            raise FormatError(f"{name}: {where} does not have density, Young and Poisson")
         materials[section.argument] = VegMaterial(kind, tuple(numbers.tolist()))
     return materials
 
@@ -276,13 +275,13 @@ def _regions(
         for row in section.rows if section.title == "REGION" else []:
             if len(row) != 2 or row[0] not in sets.keys() | {ALL} or row[1] not in materials:
                 raise FormatError(
-                    f'{name}: region "{", ".join(row)[:60]}" is not of a set and a material it has'
+                    f'{name}: region "{", ".join(row)[:60]}" has an unknown set or material'
                 )
             regions.append((row[0], row[1]))
     return regions
 
 
-# Sections of a file, and the tables in them.
+# Parsing of sections and their tables.
 
 
 @dataclass
@@ -295,17 +294,17 @@ class _Section:
 
 
 def _sections(path: Path, data: bytes | None = None) -> list[_Section]:
-    """Return the sections of a file and of those it includes; `data` if it was read already."""
+    """Return the sections of a file and of included files; `data` if it was already read."""
     data = read_bytes(path, (".veg",)) if data is None else data
     text = as_text(path.name, data)
     return _split(path.name, _expanded_lines(path, text, path.parent.resolve(), set()))
 
 
 def _expanded_lines(path: Path, text: str, folder: Path, seen: set[Path]) -> list[str]:
-    """Return the lines of a text without comments and blanks, included files in their place.
+    """Return the lines of a text without comments and blanks, with included files inserted.
 
-    `folder` is where included files must be, `seen` the files met so far: one that comes
-    again would go round in a circle, or repeat a section.
+    Included files must be in `folder`. `seen` has the files so far: a repeated one would be a
+    cycle, or repeat a section.
     """
     seen.add(path.resolve())
     lines: list[str] = []
@@ -324,9 +323,11 @@ def _expanded_lines(path: Path, text: str, folder: Path, seen: set[Path]) -> lis
 def _included(path: Path, target: str, folder: Path, seen: set[Path]) -> Path:
     included = (path.parent / target).resolve()
     if not target or not included.is_relative_to(folder):
-        raise FormatError(f'{path.name}: includes "{target}", outside its folder; move it there')
+        raise FormatError(
+            f'{path.name}: includes "{target}", outside its folder; move it into the folder'
+        )
     if included in seen:
-        raise FormatError(f'{path.name}: includes "{target}", which was included before')
+        raise FormatError(f'{path.name}: includes "{target}", a second time')
     return included
 
 
@@ -345,19 +346,19 @@ def _split(name: str, lines: list[str]) -> list[_Section]:
 
 
 def _only(name: str, sections: list[_Section], title: str) -> _Section:
-    """Return the one section of this title."""
-    found = [section for section in sections if section.title == title]
-    if len(found) != 1:
-        raise FormatError(f"{name}: has {len(found)} sections *{title}, and needs one")
-    return found[0]
+    """Return the only section of this title."""
+    matches = [section for section in sections if section.title == title]
+    if len(matches) != 1:
+        raise FormatError(f"{name}: has {len(matches)} sections *{title}; it needs one")
+    return matches[0]
 
 
 def _numbered_table(name: str, rows: list[list[str]], what: str, columns: int) -> np.ndarray:
-    """Return the rows after a section's counts: running number, then `columns` numbers."""
+    """Return the rows after a section's counts: index, then `columns` numbers."""
     declared = rows[0] if rows else []
     if len(declared) < 2 or declared[1] != str(columns):
-        given = " ".join(declared)[:40]
-        raise FormatError(f'{name}: declares its {what} by "{given}", not by "count {columns} 0"')
+        text = " ".join(declared)[:40]
+        raise FormatError(f'{name}: declares its {what} as "{text}", not as "count {columns} 0"')
     count = checked_count(name, declared[0], what, 0, 0)
     if count != len(rows) - 1:
         raise FormatError(
@@ -367,14 +368,14 @@ def _numbered_table(name: str, rows: list[list[str]], what: str, columns: int) -
         raise FormatError(f"{name}: has no {what}")
     for index, row in enumerate(rows[1:]):
         if len(row) != 1 + columns:
-            raise FormatError(f"{name}: number {index} of its {what} has {len(row)} numbers")
+            raise FormatError(f"{name}: row {index} of its {what} has {len(row)} numbers")
     words = [word for row in rows[1:] for word in row]
     return as_floats(name, words, what).reshape(count, 1 + columns)
 
 
 def _first_number(name: str, table: np.ndarray, what: str) -> int:
-    """Return the number that the file begins to count with, 0 or 1."""
+    """Return the first index of the file, 0 or 1."""
     first = int(table[0, 0]) if np.isfinite(table[0, 0]) else -1
     if first not in (0, 1) or (table[:, 0] != first + np.arange(len(table))).any():
-        raise FormatError(f"{name}: its {what} are not numbered one after the other from 0 or 1")
+        raise FormatError(f"{name}: its {what} are not numbered consecutively from 0 or 1")
     return first

@@ -22,16 +22,16 @@ COUNTS = re.compile(
 def parse_vtk(
     path: Path, data: bytes
 ) -> tuple[np.ndarray, np.ndarray, list[str], dict[str, np.ndarray]]:
-    """Return vertices (n, 3), tets (m, 4), names of volume cells that are no tets, and no sets."""
+    """Return vertices (n, 3), tets (m, 4), names of volume cells other than tets, and no sets."""
     name = path.name
     if not data.startswith(b"# vtk DataFile Version"):
-        raise FormatError(f"{name}: does not begin like a legacy VTK file; save it as one")
+        raise FormatError(f"{name}: is not a legacy VTK file; save it as one")
     if not re.search(rb"^DATASET[ \t]+UNSTRUCTURED_GRID", data, re.MULTILINE):
-        raise FormatError(f"{name}: is not an unstructured grid, so it has no tets")
+        raise FormatError(f"{name}: is not an unstructured grid; save it as one")
     for what, *numbers in COUNTS.findall(data):
         for number in filter(None, numbers):
             checked_count(name, number.decode(), what.decode(), 1, len(data))
-    # meshio takes long to import, prints, and reads arrays only from real files.
+    # meshio is slow to import, prints, and reads arrays only from files on disk.
     import meshio
 
     with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):

@@ -1,7 +1,7 @@
 """Characters of the Complementary Dynamics examples (Zhang et al. 2020).
 
-A ``.json`` file names four others: a surface or tet mesh, bones as a graph (``.tgf``), weights
-of the tet vertices (``.dmat``) and an animation by Euler angles (``_anim.txt``).
+A ``.json`` file names four others: a surface or tet mesh, bones as a graph (``.tgf``), weights of
+the tet vertices (``.dmat``) and an animation in Euler angles (``_anim.txt``).
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ class ComplementaryExample:
     ----------
     name : str
     surface : SurfaceMesh
-        The ``.obj`` beside the tets, or else their boundary.
+        The ``.obj`` beside the tets, or their boundary.
     tets : TetMesh
-        The example's own tets.
+        Tets of the example.
     rig : SkinnedRig
-        Of the surface; its weights are the tets' weights interpolated.
+        Rig of the surface, with interpolated weights of the tets.
     motion : Motion
-        Bones' rotations as poses, what all of them share as the root.
+        Rotations of bones as poses, their common motion as the root.
     metres_per_unit : float
-        What lengths in the files were multiplied by.
+        Factor of lengths in the files.
     """
 
     name: str
@@ -61,7 +61,7 @@ class ComplementaryExample:
 
     @property
     def character(self) -> Character:
-        """The example as a character like any other."""
+        """The example as a character."""
         motions = {self.motion.name or self.name: self.motion}
         return Character(
             self.name, self.surface, self.rig, motions, metres_per_unit=self.metres_per_unit
@@ -76,7 +76,7 @@ def read_complementary(
     Parameters
     ----------
     path : str or Path
-        Its ``.json`` file; the files it names must be beside it.
+        Its ``.json`` file; the files that it names must be beside it.
     metres_per_unit : float
         Length of the files' unit.
 
@@ -86,23 +86,23 @@ def read_complementary(
         When a file is missing, damaged, or does not fit the others.
     """
     path = Path(path)
-    named = _named_files(path)
+    files = _named_files(path)
     with reading(path.name):
-        tets = read_tets(named["mesh_file"])
+        tets = read_tets(files["mesh_file"])
         tets = TetMesh(tets.vertices * metres_per_unit, tets.tets)
-        surface = _surface(named["mesh_file"].with_suffix(".obj"), tets, metres_per_unit)
-        points, edges = _parsed(named["handle_file"], ".tgf", _parse_graph)
+        surface = _surface(files["mesh_file"].with_suffix(".obj"), tets, metres_per_unit)
+        points, edges = _parsed(files["handle_file"], ".tgf", _parse_graph)
         points = points * metres_per_unit
-        weights = _parsed(named["weight_file"], ".dmat", _parse_dmat)
+        weights = _parsed(files["weight_file"], ".dmat", _parse_dmat)
         if weights.shape != (len(tets.vertices), len(edges)):
             raise FormatError(
                 f"{path.name}: weights of {weights.shape[0]} vertices and {weights.shape[1]} bones "
                 f"for {len(tets.vertices)} vertices and {len(edges)} bones"
             )
-        numbers = _parsed(named["anim_file"], ".txt", _parse_numbers)
-        animation = _animation(named["anim_file"].name, numbers, len(edges))
+        numbers = _parsed(files["anim_file"], ".txt", _parse_numbers)
+        animation = _animation(files["anim_file"].name, numbers, len(edges))
         rig = _rig(surface, tets, points, edges, weights)
-        motion = _motion(rig, points[edges[:, 0]], animation, named["dt"], metres_per_unit)
+        motion = _motion(rig, points[edges[:, 0]], animation, files["dt"], metres_per_unit)
     return ComplementaryExample(path.stem, surface, tets, rig, motion, metres_per_unit)
 
 
@@ -111,19 +111,19 @@ def _named_files(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise FormatError(f"{name}: is no JSON ({error})") from error
-    named: dict[str, Any] = {}
+        raise FormatError(f"{name}: is not JSON ({error})") from error
+    files: dict[str, Any] = {}
     for key in ("mesh_file", "handle_file", "weight_file", "anim_file"):
         value = content.get(key) if isinstance(content, dict) else None
-        # A file that is named must not lead out of the folder.
+        # Named files must be in the folder.
         if not isinstance(value, str) or not value or Path(value).name != value:
             raise FormatError(f'{name}: "{key}" must name a file beside it')
-        named[key] = path.parent / value
+        files[key] = path.parent / value
     dt = content.get("dt", 1 / 24)
     if not isinstance(dt, int | float) or not 1e-5 < dt < 10:
-        raise FormatError(f'{name}: "dt" is no time step in seconds')
-    named["dt"] = float(dt)
-    return named
+        raise FormatError(f'{name}: "dt" is not a time step in seconds')
+    files["dt"] = float(dt)
+    return files
 
 
 def _parsed(path: Path, suffix: str, parse: Callable[[str, str], Any]) -> Any:
@@ -148,22 +148,24 @@ def _parse_graph(name: str, text: str) -> tuple[Floats, Ints]:
             sections[-1].append(words)
     points, edges = (*sections, [], [])[:2]
     if not edges:
-        raise FormatError(f"{name}: has no bones; only examples with bones are read")
+        raise FormatError(f"{name}: has no bones; use an example with bones")
     if any(len(words) < 4 for words in points) or any(len(words) < 2 for words in edges):
-        raise FormatError(f"{name}: a point has a number and three coordinates, a bone two points")
-    places = as_floats(name, [word for words in points for word in words[1:4]], "points")
+        raise FormatError(
+            f"{name}: has an incomplete line; points have a number and three coordinates"
+        )
+    coordinates = as_floats(name, [word for words in points for word in words[1:4]], "points")
     ends = as_floats(name, [word for words in edges for word in words[:2]], "bones")
     bones = as_integers(name, ends, "bones").reshape(-1, 2) - 1
-    if not np.isfinite(places).all() or bones.min() < 0 or bones.max() >= len(points):
-        raise FormatError(f"{name}: a bone's point is not there, or not finite")
-    return places.reshape(-1, 3), bones
+    if not np.isfinite(coordinates).all() or bones.min() < 0 or bones.max() >= len(points):
+        raise FormatError(f"{name}: has a bone with a missing or infinite point")
+    return coordinates.reshape(-1, 3), bones
 
 
 def _parse_dmat(name: str, text: str) -> Floats:
     """Return a dense matrix: columns and rows, then its values column by column."""
     words = text.split()
     if len(words) < 2:
-        raise FormatError(f"{name}: does not say how large its matrix is")
+        raise FormatError(f"{name}: does not declare the size of its matrix")
     columns = checked_count(name, words[0], "columns", 1, len(text))
     rows = checked_count(name, words[1], "rows", 1, len(text))
     if len(words) - 2 != rows * columns:
@@ -182,14 +184,15 @@ def _parse_numbers(name: str, text: str) -> Floats:
 
 
 class _Animation(NamedTuple):
-    """The root's place at rest, its turns and places (t, 3), and bones' turns (t · b).
+    """Rest position of the root, its rotations and positions (t, 3), and rotations of bones (t ·
+    b).
 
-    Turns are about axes of the neutral pose.
+    Rotations are about axes of the neutral pose.
     """
 
-    rest_place: Floats
+    rest_position: Floats
     root: Rotation
-    places: Floats
+    positions: Floats
     bones: Rotation
 
 
@@ -203,67 +206,71 @@ def _animation(name: str, numbers: Floats, n_bones: int) -> _Animation:
             f"{name}: declares {numbers[1]:g} frames but has {frames}; it is cut off or damaged"
         )
     table = numbers[2:].reshape(frames + 1, n_bones + 2, 3)
-    # First the neutral pose: the root's place, its orientation, the bones' orientations.
-    rest_place, rest = table[0, 0], Rotation.from_euler("xyz", table[0, 1:], degrees=True)
-    moved = table[1:]
-    turned = Rotation.from_euler("xyz", moved[:, 0], degrees=True)
-    root = rest[0] * turned * rest[0].inv()
+    # The first row is the neutral pose: position and orientation of the root, then of bones.
+    rest_position, rest = table[0, 0], Rotation.from_euler("xyz", table[0, 1:], degrees=True)
+    table_rows = table[1:]
+    rotations = Rotation.from_euler("xyz", table_rows[:, 0], degrees=True)
+    root = rest[0] * rotations * rest[0].inv()
     axes = Rotation.from_quat(np.tile(rest[1:].as_quat(), (frames, 1)))
     bones = (
-        axes * Rotation.from_euler("xyz", moved[:, 2:].reshape(-1, 3), degrees=True) * axes.inv()
+        axes
+        * Rotation.from_euler("xyz", table_rows[:, 2:].reshape(-1, 3), degrees=True)
+        * axes.inv()
     )
-    return _Animation(rest_place, root, moved[:, 1], bones)
+    return _Animation(rest_position, root, table_rows[:, 1], bones)
 
 
 def _rig(
     surface: SurfaceMesh, tets: TetMesh, points: Floats, edges: Ints, weights: Floats
 ) -> SkinnedRig:
-    """Make a rig with a joint at the first point of every bone, which turns all below it."""
+    """Return a rig with a joint at the first point of every bone."""
     parents = np.full(len(edges), -1)
     for bone, (first, _) in enumerate(edges):
         above = np.flatnonzero(edges[:, 1] == first)
         parents[bone] = above[0] if len(above) else -1
     if not (parents < np.arange(len(edges))).all():
-        raise FormatError("bones must be listed from the root outward")
-    places = points[edges[:, 0]]
-    offsets = places - np.where(parents[:, None] >= 0, places[parents], 0.0)
+        raise FormatError("bones must be listed with parents first")
+    positions = points[edges[:, 0]]
+    offsets = positions - np.where(parents[:, None] >= 0, positions[parents], 0.0)
     skeleton = Skeleton([f"bone{bone}" for bone in range(len(edges))], parents, offsets)
-    carried = np.maximum(embed(surface.vertices, tets) @ np.maximum(weights, 0.0), 0.0)
-    joints = np.tile(np.arange(len(edges)), (len(carried), 1))
-    kept = np.argsort(-carried, axis=1, kind="stable")[:, :8]
+    surface_weights = np.maximum(embed(surface.vertices, tets) @ np.maximum(weights, 0.0), 0.0)
+    joints = np.tile(np.arange(len(edges)), (len(surface_weights), 1))
+    largest = np.argsort(-surface_weights, axis=1, kind="stable")[:, :8]
     return SkinnedRig(
         JointPose(skeleton),
         surface.vertices,
-        np.take_along_axis(joints, kept, axis=1),
-        np.take_along_axis(carried, kept, axis=1),
+        np.take_along_axis(joints, largest, axis=1),
+        np.take_along_axis(surface_weights, largest, axis=1),
         np.linalg.inv(skeleton.rest_world()),
         unweighted_joint=0,
     )
 
 
 def _motion(
-    rig: SkinnedRig, places: Floats, animation: _Animation, dt: float, metres_per_unit: float
+    rig: SkinnedRig, positions: Floats, animation: _Animation, dt: float, metres_per_unit: float
 ) -> Motion:
-    """Return poses of the bones, with the root's turn and way taken out of them.
+    """Return poses of the bones relative to the root's motion.
 
-    The file turns bones without a parent by q·r, r being the root's turn. That equals turning
-    everything by r after turning the bone by r⁻¹ q r.
+    The file rotates bones without a parent by q·r, with r the root's rotation. That equals a
+    rotation of everything by r after a rotation of the bone by r⁻¹ q r.
     """
     parents = rig.skeleton.parents
-    frames, bones = len(animation.places), len(parents)
+    frames, bones = len(animation.positions), len(parents)
     roots = np.flatnonzero(parents < 0)
-    turns = animation.bones.as_quat().reshape(frames, bones, 4)
+    rotations = animation.bones.as_quat().reshape(frames, bones, 4)
     matrices = np.tile(np.eye(4), (frames, 1, 1))
-    shift = (animation.places - animation.rest_place) * metres_per_unit
-    centre = places[roots[0]]
+    shift = (animation.positions - animation.rest_position) * metres_per_unit
+    pivot = positions[roots[0]]
     if len(roots) > 1:
         root = animation.root
         for bone in roots:
-            turns[:, bone] = (root.inv() * Rotation.from_quat(turns[:, bone]) * root).as_quat()
+            rotations[:, bone] = (
+                root.inv() * Rotation.from_quat(rotations[:, bone]) * root
+            ).as_quat()
         matrices[:, :3, :3] = root.as_matrix()
-        shift = shift + centre - root.apply(centre)
+        shift = shift + pivot - root.apply(pivot)
     matrices[:, :3, 3] = shift
-    poses = rig.joint_pose.pack(rotations=turns)
+    poses = rig.joint_pose.pack(rotations=rotations)
     return Motion(dt * np.arange(frames), poses, matrices, name="animation")
 
 
@@ -274,11 +281,11 @@ def load_json_example(path: Path, metres_per_unit: float | None = None) -> Chara
     """Read an example of Complementary Dynamics or of Fast Complementary Dynamics."""
     content = read_json(path)
     keys = content.keys() if isinstance(content, dict) else frozenset()
-    told = {} if metres_per_unit is None else {"metres_per_unit": metres_per_unit}
+    unit_option = {} if metres_per_unit is None else {"metres_per_unit": metres_per_unit}
     if "mesh_file" in keys:
-        return read_complementary(path, **told).character
+        return read_complementary(path, **unit_option).character
     if "p0" in keys:
-        return read_fast_cd(path, content, **told)
+        return read_fast_cd(path, content, **unit_option)
     if "P" in keys:
         raise FormatError(f"{path.name}: is a motion; load the skeleton_rig.json it belongs to")
     raise FormatError(

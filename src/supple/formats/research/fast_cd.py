@@ -1,8 +1,8 @@
 """Characters of the Fast Complementary Dynamics examples (Benchekroun et al. 2023).
 
-``skeleton_rig.json`` holds a surface (``V``, ``F``), its weights (``W``), and bones: parents
-(``pI``) and where they are at rest (``p0``, 3 × 4 each, in the world). Files beside it or in
-``anim/`` hold motions: where the bones are at every frame (``P``).
+``skeleton_rig.json`` has a surface (``V``, ``F``), its weights (``W``), and bones: parents (``pI``)
+and rest transforms (``p0``, 3 × 4 each, in the world). Files beside it or in ``anim/`` have
+motions: transforms of the bones at every frame (``P``).
 """
 
 from __future__ import annotations
@@ -26,30 +26,30 @@ from supple.rig.skeleton.joint_pose import JointPose
 from supple.rig.skeleton.joints import Skeleton
 from supple.rig.skeleton.skinning import SkinnedRig
 
-#: The files do not say; they were animated in Blender, where a second has 24 frames.
+#: Frame rate, which files do not have: 24, the default of Blender.
 FRAMES_PER_SECOND = 24.0
-#: Numbers in JSON take some twenty times their text's memory.
+#: Most bytes of JSON, whose numbers take twenty times as much memory.
 LARGEST_JSON = 256 * 2**20
-#: Files looked at for motions.
+#: Most files that are searched for motions.
 MOST_FILES = 100
-#: What moves by less than this part of the character's size does not move.
+#: Fraction of the size below which a bone does not move.
 STILL = 1e-6
-#: How far columns may be from orthogonal before a transform is called sheared: float32.
+#: Deviation from orthogonal columns above which a transform is sheared: float32.
 SHEAR = 1e-5
 
 
 def read_json(path: Path) -> Any:
-    """Return the content of a JSON file, if it is of a size that can be read."""
+    """Return the content of a JSON file, if it is not too large."""
     name = path.name
     try:
         if path.is_file() and path.stat().st_size > LARGEST_JSON:
-            raise FormatError(f"{name}: has over {LARGEST_JSON >> 20} MiB, more JSON than is read")
+            raise FormatError(f"{name}: has over {LARGEST_JSON >> 20} MiB, too much for JSON")
     except (OSError, ValueError) as error:
         raise FormatError(f"{name}: cannot be opened ({error})") from error
     try:
         return json.loads(read_text(path, (".json",)))
     except (ValueError, RecursionError) as error:
-        raise FormatError(f"{name}: is no JSON ({str(error)[:100]})") from error
+        raise FormatError(f"{name}: is not JSON ({str(error)[:100]})") from error
 
 
 def read_fast_cd(
@@ -66,27 +66,27 @@ def read_fast_cd(
     path : str or Path
         Its rig, ``skeleton_rig.json``.
     content : dict, optional
-        What that file holds, when it was read already.
+        Content of that file, if it was already read.
     rate : float
-        Frames of its motions per second.
+        Frames per second of its motions.
     metres_per_unit : float
         Length of the file's unit.
 
     Raises
     ------
     SuppleError
-        When the file is damaged or its parts do not fit.
+        When the file is damaged or inconsistent.
 
     Warns
     -----
     SuppleWarning
-        Of motions that cannot be read, and of what is wrong with the surface.
+        For motions that cannot be read, and for defects of the surface.
     """
     path = Path(path)
     rate = checked_number("frames per second of a motion", rate)
     scale = checked_number("metres per unit", metres_per_unit)
     if not (rate > 0 and scale > 0):
-        raise SuppleError(f"{rate:g} frames per second, {scale:g} metres per unit: must be above 0")
+        raise SuppleError(f"rate is {rate:g}, metres_per_unit {scale:g}; both must be positive")
     content = read_json(path) if content is None else content
     notes: list[str] = []
     with reading(path.name):
@@ -108,7 +108,7 @@ def _parts(
     path: Path, content: Any, scale: float, rate: float, notes: list[str]
 ) -> tuple[SurfaceMesh, SkinnedRig, dict[str, Motion]]:
     if not isinstance(content, dict) or content.get("rig_type", "surface") != "surface":
-        raise FormatError("is no rig on a surface; only those are read")
+        raise FormatError("is not a rig of a surface; use one with rig_type surface")
     vertices = _array(content, "V", (None, 3)) * scale
     triangles = _whole(content, "F", (None, 3))
     weights = _array(content, "W", (len(vertices), None))
@@ -117,7 +117,7 @@ def _parts(
     rest = _worlds(_array(content, "p0", (bones, 3, 4)), scale)[order]
     local, shear = decompose(relative_to_parents(rest, parents))
     if shear.max() >= SHEAR:
-        raise FormatError('a bone in "p0" is sheared; only turned and scaled ones are read')
+        raise FormatError('a bone in "p0" is sheared; use rotations and scales only')
     names = [f"bone{bone}" for bone in order]
     skeleton = Skeleton(names, parents, local.translations, local.rotations, local.scales)
     clips = _clips(path, bones, scale, order, notes)
@@ -136,28 +136,33 @@ def _rigged(
     notes: list[str],
 ) -> tuple[SkinnedRig, dict[str, Motion]]:
     size = surface.size
-    tops = np.flatnonzero(skeleton.parents < 0)
-    root = int(tops[np.argmax(weights.sum(axis=0)[tops])])
+    root_joints = np.flatnonzero(skeleton.parents < 0)
+    root = int(root_joints[np.argmax(weights.sum(axis=0)[root_joints])])
     tables, translating, scaled = {}, *np.zeros((2, skeleton.n_joints), dtype=bool)
     for name, world in clips.items():
         local, shear = decompose(relative_to_parents(world, skeleton.parents))
         if shear.max() >= SHEAR:
-            notes.append(f"{name}.json: has sheared bones; the shear is lost")
-        roots, moves, turns = split_root(
+            notes.append(f"{name}.json: has sheared bones; the shear is ignored")
+        roots, translations, rotations = split_root(
             skeleton, local.translations, local.rotations, local.scales, joint=root
         )
-        tables[name] = roots, moves, turns, local.scales
-        translating |= np.abs(moves - skeleton.translations).max(axis=(0, 2)) > STILL * size
+        tables[name] = roots, translations, rotations, local.scales
+        translating |= np.abs(translations - skeleton.translations).max(axis=(0, 2)) > STILL * size
         scaled |= np.abs(local.scales - skeleton.scales).max(axis=(0, 2)) > 1e-5
     pose = JointPose(skeleton, np.flatnonzero(translating), np.flatnonzero(scaled))
     motions = {
         name: Motion(np.arange(len(roots)) / rate, pose.pack(*local), roots, name)
         for name, (roots, *local) in tables.items()
     }
-    follow = np.argsort(-weights, axis=1, kind="stable")[:, :8]
-    much = np.maximum(np.take_along_axis(weights, follow, axis=1), 0.0)
+    joint_indices = np.argsort(-weights, axis=1, kind="stable")[:, :8]
+    weight_values = np.maximum(np.take_along_axis(weights, joint_indices, axis=1), 0.0)
     rig = SkinnedRig(
-        pose, surface.vertices, follow, much, np.linalg.inv(rest), unweighted_joint=root
+        pose,
+        surface.vertices,
+        joint_indices,
+        weight_values,
+        np.linalg.inv(rest),
+        unweighted_joint=root,
     )
     return rig, motions
 
@@ -165,44 +170,46 @@ def _rigged(
 def _clips(
     path: Path, bones: int, scale: float, order: Ints, notes: list[str]
 ) -> dict[str, Floats]:
-    """Return world transforms of the bones, (t, b, 4, 4), by the name of the file."""
-    found: dict[str, Floats] = {}
+    """Return world transforms of the bones, (t, b, 4, 4), by name of the file."""
+    clips: dict[str, Floats] = {}
     try:
         files = [file for file in sorted(path.parent.glob("*.json")) if file.name != path.name]
         files += sorted((path.parent / "anim").glob("*.json"))
     except OSError:
-        return found
+        return clips
     budget = LARGEST_JSON
     for file in files[:MOST_FILES]:
         try:
             budget -= file.stat().st_size
             if budget < 0:
-                notes.append(f"{file.name}: more JSON than is read; motions from here on left out")
+                notes.append(
+                    f"{file.name}: is beyond the limit of JSON; further motions are ignored"
+                )
                 break
             content = read_json(file)
-            if not isinstance(content, dict) or "P" not in content or file.stem in found:
+            if not isinstance(content, dict) or "P" not in content or file.stem in clips:
                 continue
-            places = _array(content, "P", (None, bones, 3, 4))
+            transforms = _array(content, "P", (None, bones, 3, 4))
         except (SuppleError, OSError) as error:
             text = str(error).removeprefix(f"{file.name}: ")
-            notes.append(f"{file.name}: {text}; this motion is left out")
+            notes.append(f"{file.name}: {text}; this motion is ignored")
             continue
-        found[file.stem] = _worlds(places, scale)[:, order]
-    return found
+        clips[file.stem] = _worlds(transforms, scale)[:, order]
+    return clips
 
 
 def _array(content: dict[str, Any], key: str, shape: tuple[int | None, ...]) -> Floats:
-    """Return finite numbers of this shape; None stands for any number but zero."""
+    """Return finite numbers of this shape; None is any number but zero."""
     if key not in content:
         raise FormatError(f'has no "{key}"')
     try:
         array = np.array(content[key], dtype=np.float64)
     except (ValueError, TypeError, OverflowError):
-        raise FormatError(f'"{key}" is no table of numbers') from None
+        raise FormatError(f'"{key}" is not a table of numbers') from None
     sizes = zip(array.shape, shape, strict=False)
     if array.ndim != len(shape) or not all(n > 0 and n == (m or n) for n, m in sizes):
-        wanted = " × ".join("any" if m is None else str(m) for m in shape)
-        raise FormatError(f'"{key}" has {array.shape} numbers, not {wanted}')
+        expected = " × ".join("any" if m is None else str(m) for m in shape)
+        raise FormatError(f'"{key}" has shape {array.shape}, not {expected}')
     if not np.isfinite(array).all() or np.abs(array).max() > 1e12:
         raise FormatError(f'"{key}" has a number that is not finite')
     return array
@@ -211,7 +218,7 @@ def _array(content: dict[str, Any], key: str, shape: tuple[int | None, ...]) -> 
 def _whole(content: dict[str, Any], key: str, shape: tuple[int | None, ...]) -> Ints:
     array = _array(content, key, shape)
     if (array != np.floor(array)).any():
-        raise FormatError(f'"{key}" has an index that is not a whole number')
+        raise FormatError(f'"{key}" has an index that is not an integer')
     return array.astype(np.int64)
 
 
@@ -219,7 +226,7 @@ def _outward(parents: Ints) -> tuple[Ints, Ints]:
     """Return an order with parents before children, and the parents in that order."""
     count = len(parents)
     if parents.max() >= count:
-        raise FormatError(f"a bone hangs on bone {parents.max()}, but there are {count}")
+        raise FormatError(f"a bone has the parent {parents.max()} of {count} bones")
     depth, above = np.zeros(count, np.int64), np.maximum(parents, -1)
     for _ in range(count + 1):
         if (above < 0).all():
@@ -227,19 +234,19 @@ def _outward(parents: Ints) -> tuple[Ints, Ints]:
         depth += above >= 0
         above = np.where(above >= 0, np.maximum(parents, -1)[above], -1)
     else:
-        raise FormatError("bones hang on each other in a circle")
+        raise FormatError("the parents of bones form a cycle")
     order = np.argsort(depth, kind="stable")
     row = np.empty(count, np.int64)
     row[order] = np.arange(count)
-    hung = parents[order]
-    return order, np.where(hung >= 0, row[np.maximum(hung, 0)], -1)
+    parents_in_order = parents[order]
+    return order, np.where(parents_in_order >= 0, row[np.maximum(parents_in_order, 0)], -1)
 
 
-def _worlds(places: Floats, scale: float) -> Floats:
-    worlds = np.zeros((*places.shape[:-2], 4, 4))
-    worlds[..., :3, :] = places
+def _worlds(transforms: Floats, scale: float) -> Floats:
+    worlds = np.zeros((*transforms.shape[:-2], 4, 4))
+    worlds[..., :3, :] = transforms
     worlds[..., :3, 3] *= scale
     worlds[..., 3, 3] = 1
     if not (np.abs(np.linalg.det(worlds)) > 1e-12).all():
-        raise FormatError("a bone is scaled to nothing")
+        raise FormatError("a bone is scaled to zero")
     return worlds

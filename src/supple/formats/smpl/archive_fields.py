@@ -1,4 +1,4 @@
-"""Named arrays of a body's file or a motion's, from an archive of NumPy's or a pickle."""
+"""Named arrays of a body or motion file: an archive of NumPy, or a pickle."""
 
 from __future__ import annotations
 
@@ -19,48 +19,48 @@ from supple.errors import FormatError
 from supple.formats.file_bytes import read_bytes, reading
 from supple.formats.smpl.restricted_pickle import read_pickle
 
-#: Endings of NumPy's archives; those of Meshcapade are called .smpl.
+#: Suffixes of archives of NumPy; .smpl is Meshcapade's.
 ARCHIVES = (".npz", ".smpl")
 PICKLES = (".pkl", ".pickle")
-#: Members of an archive, and bytes of one when it is unpacked: SMPL-X has 170 MB of pose shapes.
+#: Most members of an archive, and most bytes of one: SMPL-X has 170 MB of pose shapes.
 MOST_MEMBERS, LARGEST_MEMBER = 1000, 2 * 2**30
-#: Bytes that all members asked for may fill.
+#: Most bytes of all requested members.
 LARGEST_SUM = 4 * 2**30
-#: Bytes of the head of an array.
-LONGEST_HEAD = 4096
+#: Most bytes of the header of an array.
+LONGEST_HEADER = 4096
 
 
-def read_fields(path: str | Path, wanted: Iterable[str]) -> dict[str, Any]:
-    """Return the wanted fields that a file has: arrays, numbers, text.
+def read_fields(path: str | Path, names: Iterable[str]) -> dict[str, Any]:
+    """Return those of the named fields that a file has: arrays, numbers, text.
 
     Parameters
     ----------
     path
-        ``.npz``, ``.smpl`` or ``.pkl``. Nothing in it is run.
-    wanted
-        Names of fields; all others are passed over, whatever they hold.
+        ``.npz``, ``.smpl`` or ``.pkl``. Nothing in it is executed.
+    names
+        Names of fields; all others are ignored.
 
     Raises
     ------
     FormatError
-        When the file is damaged, or a wanted field is an array of objects.
+        When the file is damaged, or a named field is an array of objects.
     """
     path = Path(path)
     data = read_bytes(path, (*ARCHIVES, *PICKLES))
     if path.suffix.lower() in PICKLES:
-        return read_pickle(data, path.name, wanted)
+        return read_pickle(data, path.name, names)
     with reading(path.name), _archive(path.name, data) as archive:
-        left = LARGEST_SUM
-        found: dict[str, Any] = {}
-        for name in wanted:
+        n_bytes_left = LARGEST_SUM
+        fields: dict[str, Any] = {}
+        for name in names:
             if f"{name}.npy" in archive.namelist():
-                found[name] = _member(path.name, archive, name, left)
-                left -= found[name].nbytes
-        return found
+                fields[name] = _member(path.name, archive, name, n_bytes_left)
+                n_bytes_left -= fields[name].nbytes
+        return fields
 
 
 def archive_names(path: str | Path) -> set[str]:
-    """Return the names of all fields of an archive; none for a pickle, which is read to know."""
+    """Return the names of all fields of an archive; none for a pickle."""
     path = Path(path)
     if path.suffix.lower() not in ARCHIVES:
         return set()
@@ -73,25 +73,27 @@ def _archive(name: str, data: bytes) -> zipfile.ZipFile:
     try:
         archive = zipfile.ZipFile(io.BytesIO(data))
     except (zipfile.BadZipFile, ValueError, NotImplementedError) as error:
-        raise FormatError(f"{name}: is no archive of arrays, or damaged ({error})") from None
+        raise FormatError(f"{name}: is not an archive of arrays, or damaged ({error})") from None
     if len(archive.infolist()) > MOST_MEMBERS:
-        raise FormatError(f"{name}: has {len(archive.infolist()):,} arrays; a body has some twenty")
+        raise FormatError(
+            f"{name}: has {len(archive.infolist()):,} arrays, too many for a body model"
+        )
     return archive
 
 
-def _member(file: str, archive: zipfile.ZipFile, name: str, left: int) -> NDArray[Any]:
+def _member(file: str, archive: zipfile.ZipFile, name: str, n_bytes_left: int) -> NDArray[Any]:
     info = archive.getinfo(f"{name}.npy")
-    if info.file_size > min(LARGEST_MEMBER, left):
-        raise FormatError(f'{file}: "{name}" would fill {info.file_size >> 20:,} MiB; too large')
+    if info.file_size > min(LARGEST_MEMBER, n_bytes_left):
+        raise FormatError(f'{file}: "{name}" has {info.file_size >> 20:,} MiB, which is too large')
     try:
         with archive.open(info) as member:
             shape, fortran, kind = _head(file, name, member)
             if kind.hasobject or kind.names or kind.kind not in "biufSU":
                 raise FormatError(f'{file}: "{name}" holds objects, which are not read')
             size = math.prod(shape) * kind.itemsize
-            # Texts of no length have no size, whatever their number, until they are made.
-            hollow = not kind.itemsize and 0 not in shape
-            if hollow or size > info.file_size or len(shape) > 8:
+            # Empty texts take no bytes in the file, but memory once they are created.
+            is_hollow = not kind.itemsize and 0 not in shape
+            if is_hollow or size > info.file_size or len(shape) > 8:
                 raise FormatError(f'{file}: "{name}" is cut off, or declares more than it has')
             raw = member.read(size)
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
@@ -106,12 +108,12 @@ def _member(file: str, archive: zipfile.ZipFile, name: str, left: int) -> NDArra
 def _head(file: str, name: str, member: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     try:
         version = npy.read_magic(member)
-        with warnings.catch_warnings():  # of heads by Python 2, and of signs that are damaged
+        with warnings.catch_warnings():  # about headers by Python 2, and damaged characters
             warnings.simplefilter("ignore")
             if version == (1, 0):
-                return npy.read_array_header_1_0(member, max_header_size=LONGEST_HEAD)
+                return npy.read_array_header_1_0(member, max_header_size=LONGEST_HEADER)
             if version == (2, 0):
-                return npy.read_array_header_2_0(member, max_header_size=LONGEST_HEAD)
+                return npy.read_array_header_2_0(member, max_header_size=LONGEST_HEADER)
     except (ValueError, SyntaxError, TypeError, RecursionError) as error:
         raise FormatError(f'{file}: "{name}" is damaged ({str(error)[:80]})') from None
     raise FormatError(f'{file}: "{name}" is of an unknown version of NumPy\'s format')

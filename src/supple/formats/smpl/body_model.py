@@ -49,7 +49,7 @@ _BODY = [
     "left_wrist",
     "right_wrist",
 ]
-#: Fingers of every hand, in this order: the little finger before the ring finger.
+#: Fingers of a hand in order: the little finger is before the ring finger.
 _FINGERS = [f"{f}{k}" for f in ("index", "middle", "pinky", "ring", "thumb") for k in (1, 2, 3)]
 _HANDS = [f"{side}_{finger}" for side in ("left", "right") for finger in _FINGERS]
 _FACE = ["jaw", "left_eye", "right_eye"]
@@ -59,7 +59,7 @@ class JointLayout(NamedTuple):
     """Joints of a kind of body, in the order of its poses."""
 
     kind: str
-    """SMPL, SMPL-H, SMPL-X or MANO; "" for another."""
+    """SMPL, SMPL-H, SMPL-X or MANO; "" for others."""
     names: tuple[str, ...]
 
 
@@ -69,12 +69,12 @@ _LAYOUTS = (
     JointLayout("SMPL-X", (*_BODY, *_FACE, *_HANDS)),
     JointLayout("MANO", ("wrist", *_FINGERS)),
 )
-#: The joints that SMPL, SMPL-H and SMPL-X have in common.
+#: Joints that SMPL, SMPL-H and SMPL-X share.
 BODY_ONLY = JointLayout("body", tuple(_BODY))
 
 
 def joint_layout(n_joints: int) -> JointLayout:
-    """Return the layout of so many joints; of other bodies, joints are numbered.
+    """Return the layout with this number of joints; joints of other bodies are numbered.
 
     >>> joint_layout(52).names[22], joint_layout(16).names[7]
     ('left_index1', 'pinky1')
@@ -86,14 +86,14 @@ def joint_layout(n_joints: int) -> JointLayout:
 
 
 def layout_of_columns(columns: int) -> JointLayout | None:
-    """Return the layout of poses with so many columns, None where none has."""
+    """Return the layout of poses with this number of columns, None if there is none."""
     for layout in (*_LAYOUTS, BODY_ONLY):
         if 3 * len(layout.names) == columns:
             return layout
     return None
 
 
-#: Fields without which a file is no body.
+#: Required fields of a body.
 NEEDED = ("v_template", "f", "weights", "J_regressor", "kintree_table")
 BODY_FIELDS = (
     *NEEDED,
@@ -102,17 +102,17 @@ BODY_FIELDS = (
     *(f"hands_{what}{side}" for what in ("mean", "components") for side in ("", "l", "r")),
 )
 MOST_VERTICES, MOST_JOINTS = 2_000_000, 1000
-#: No number of a body is larger: products of some would overflow.
+#: Largest number of a body; products of larger ones would overflow.
 LARGEST = 1e9
-#: A coefficient of shape is in standard deviations.
+#: Largest coefficient of shape, in standard deviations.
 LARGEST_BETA = 100.0
-#: Shape directions of SMPL-X come before those of expressions: 300 of 400, 10 of 20.
+#: Number of shape directions of SMPL-X before those of expressions, by their total.
 EXPRESSIONS_FROM = {400: 300, 20: 10}
 
 
 @dataclass(frozen=True, eq=False)
 class BodyModel:
-    """A parametric body or hand: a template, its directions, joints and weights.
+    """A parametric body or hand: template, directions, joints and weights.
 
     Attributes
     ----------
@@ -125,15 +125,15 @@ class BodyModel:
     parents : (K,) ints
         -1 for the root.
     shape_directions : (n, 3, b) array
-        Displacement for each coefficient; those of expressions are the last.
+        Displacement for each coefficient; those of expressions are last.
     pose_directions : (n, 3, 9 (K − 1)) array
-        Displacement for each entry of R − 1, joint after joint without the root; or no column.
+        Displacement for each entry of R − 1, joint by joint without the root; or no columns.
     n_betas : int
-        How many of the shape directions are the body's.
+        Number of shape directions that are not expressions.
     hand_mean : (45,) array, optional
-        The pose that a hand's numbers are counted from, unless they are flat.
+        Mean hand pose, which is added to poses unless they are relative to a flat hand.
     hand_components : (45, 45) array, optional
-        Principal components of hand poses, one a row.
+        Principal components of hand poses, one per row.
     """
 
     kind: str
@@ -159,41 +159,44 @@ class BodyModel:
         return joint_layout(self.n_joints).names
 
     def shaped(self, betas: ArrayLike = (), expression: ArrayLike = ()) -> Floats:
-        """Return the template T + S β (n, 3), with coefficients of an expression, too."""
-        spare = self.shape_directions.shape[2] - self.n_betas
-        own = _coefficients("betas", betas, self.n_betas)
-        face = _coefficients("expression", expression, spare)
+        """Return the template T + S β (n, 3), with coefficients of an expression."""
+        n_expressions = self.shape_directions.shape[2] - self.n_betas
+        shape_values = _coefficients("betas", betas, self.n_betas)
+        expression_values = _coefficients("expression", expression, n_expressions)
         directions = self.shape_directions
-        told = directions[:, :, : len(own)] @ own
-        more = directions[:, :, self.n_betas : self.n_betas + len(face)] @ face
-        return self.template + told + more
+        shape_offsets = directions[:, :, : len(shape_values)] @ shape_values
+        expression_offsets = (
+            directions[:, :, self.n_betas : self.n_betas + len(expression_values)]
+            @ expression_values
+        )
+        return self.template + shape_offsets + expression_offsets
 
     def rig(
         self, betas: ArrayLike = (), expression: ArrayLike = ()
     ) -> SkinnedRig | PoseBlendShapeRig:
-        """Return the rig of a body of this shape; its pose is the body's, (3 K,) axis-angle.
+        """Return the rig of a body of this shape; its pose is (3 K,) axis-angle.
 
-        The root's translation is not in the pose: Supple's motions have it in their roots.
+        The root's translation is not in the pose: motions have it in their roots.
         """
         points = self.shaped(betas, expression)
-        places = self.regressor @ points
-        local = places.copy()
-        local[1:] -= places[self.parents[1:]]
+        positions = self.regressor @ points
+        local = positions.copy()
+        local[1:] -= positions[self.parents[1:]]
         skeleton = Skeleton(self.joint_names, self.parents, local)
         bind = np.tile(np.eye(4), (self.n_joints, 1, 1))
-        bind[:, :3, 3] = -places
+        bind[:, :3, 3] = -positions
         order = np.argsort(-self.weights, axis=1, kind="stable")
-        most = max(int(np.count_nonzero(self.weights, axis=1).max()), 1)
-        joints = order[:, :most]
+        n_influences = max(int(np.count_nonzero(self.weights, axis=1).max()), 1)
+        joints = order[:, :n_influences]
         weights = np.take_along_axis(self.weights, joints, axis=1)
         skin = SkinnedRig(JointPose(skeleton), points, joints, weights, bind)
         if not self.pose_directions.shape[2]:
             return skin
         deltas = self.pose_directions.transpose(2, 0, 1).reshape(-1, 9, len(points), 3)
-        driving = np.flatnonzero(deltas.any(axis=(1, 2, 3)))
-        if not len(driving):
+        driving_joints = np.flatnonzero(deltas.any(axis=(1, 2, 3)))
+        if not len(driving_joints):
             return skin
-        return PoseBlendShapeRig(skin, deltas[driving], driving + 1)
+        return PoseBlendShapeRig(skin, deltas[driving_joints], driving_joints + 1)
 
     def full_pose(self, pose: ArrayLike, *, flat_hand_mean: bool = False) -> Floats:
         """Return the rotations of all joints of a hand, (…, 48), from fewer numbers.
@@ -204,16 +207,16 @@ class BodyModel:
             (…, 3 + k) the wrist, and k = 45 rotations of fingers, or k < 45 coefficients of the
             file's principal components.
         flat_hand_mean
-            Whether fingers are counted from a flat hand; otherwise from the file's mean pose.
+            Whether fingers are relative to a flat hand; otherwise to the file's mean pose.
         """
-        given = numbers("a hand's pose", pose)
-        count = given.shape[-1] - 3 if given.ndim else -1
+        values = numbers("a hand's pose", pose)
+        count = values.shape[-1] - 3 if values.ndim else -1
         if self.kind != "MANO" or not 0 <= count <= 45:
-            raise SuppleError(f"a pose of shape {given.shape} is no hand's; give (…, 3 to 48)")
-        wrist, fingers = given[..., :3], given[..., 3:]
+            raise SuppleError(f"a hand's pose has shape {values.shape}; expected (…, 3 to 48)")
+        wrist, fingers = values[..., :3], values[..., 3:]
         if count < 45:
             if self.hand_components is None:
-                raise SuppleError("the hand has no principal components; give 48 numbers a pose")
+                raise SuppleError("the hand has no principal components; give 48 numbers per pose")
             if count > len(self.hand_components):
                 has = len(self.hand_components)
                 raise SuppleError(f"the hand has {has} principal components, not {count}")
@@ -225,32 +228,34 @@ class BodyModel:
     def mirrored_shapes(self) -> BodyModel:
         """Return the body with shape directions mirrored in x.
 
-        Left hands are often filed with the shape directions of the right hand.
+        Files of left hands often have the shape directions of the right hand.
         """
         directions = self.shape_directions * np.array([-1.0, 1.0, 1.0])[:, None]
         return BodyModel(**{**self.__dict__, "shape_directions": directions})
 
     def shapes_look_mirrored(self) -> bool:
-        """Tell whether the first shape direction grows in x where it shrinks in y and z.
+        """Return whether the first shape direction grows in x where it shrinks in y and z.
 
-        The first one is the size: it moves every vertex away from the middle, or every one
-        towards it. Of a left hand with a right hand's directions, x goes the other way.
+        The first direction is the size: it moves all vertices away from the centre, or all towards
+        it. For a left hand with a right hand's directions, x has the opposite sign.
         """
         if self.shape_directions.shape[2] == 0:
             return False
-        away = self.template - self.template.mean(axis=0)
-        along = (away * self.shape_directions[:, :, 0]).sum(axis=0) / (away**2).sum(axis=0)
-        others = along[1:].mean()
-        return bool(along[0] * others < 0 and abs(along[0]) > 0.25 * abs(others))
+        from_centre = self.template - self.template.mean(axis=0)
+        growth = (from_centre * self.shape_directions[:, :, 0]).sum(axis=0) / (from_centre**2).sum(
+            axis=0
+        )
+        growth_yz = growth[1:].mean()
+        return bool(growth[0] * growth_yz < 0 and abs(growth[0]) > 0.25 * abs(growth_yz))
 
 
 def _coefficients(what: str, values: ArrayLike, most: int) -> Floats:
-    given = np.atleast_1d(numbers(what, values))
-    if given.ndim != 1 or len(given) > most:
-        raise SuppleError(f"{what}: {given.size} numbers; this body has {most}")
-    if not (np.abs(given) <= LARGEST_BETA).all():
-        raise SuppleError(f"{what}: must be finite, and at most {LARGEST_BETA:g} each")
-    return given
+    coefficients = np.atleast_1d(numbers(what, values))
+    if coefficients.ndim != 1 or len(coefficients) > most:
+        raise SuppleError(f"{what}: {coefficients.size} numbers; this body takes {most}")
+    if not (np.abs(coefficients) <= LARGEST_BETA).all():
+        raise SuppleError(f"{what}: must be finite, and at most {LARGEST_BETA:g} in size")
+    return coefficients
 
 
 def read_body_model(path: str | Path) -> BodyModel:
@@ -259,7 +264,7 @@ def read_body_model(path: str | Path) -> BodyModel:
     Parameters
     ----------
     path : str or Path
-        ``.npz`` or ``.pkl`` in the layout of SMPL, SMPL-H, SMPL-X or MANO. Nothing in it is run.
+        ``.npz`` or ``.pkl`` in the layout of SMPL, SMPL-H, SMPL-X or MANO; nothing in it runs.
 
     Raises
     ------
@@ -276,30 +281,30 @@ def read_body_model(path: str | Path) -> BodyModel:
         raise FormatError(named) from None
 
 
-@np.errstate(all="ignore")  # what overflows is not finite, and refused
+@np.errstate(all="ignore")  # numbers that overflow are not finite, which is an error
 def body_of_fields(name: str, fields: dict[str, Any]) -> BodyModel:
     """Return the body of a file's fields, checked; `name` is the file's, for messages."""
     missing = [field for field in NEEDED if not isinstance(fields.get(field), np.ndarray)]
     if missing:
-        what = "is no body model" if len(missing) == len(NEEDED) else "is not a whole body model"
+        what = "is not a body model" if len(missing) == len(NEEDED) else "is incomplete"
         raise FormatError(f"{name}: {what}: it has no {', '.join(missing)}")
     template = _shaped(fields, "v_template", (None, 3))
     count = len(template)
     if not 4 <= count <= MOST_VERTICES:
-        raise FormatError(f"{name}: has {count:,} vertices")
+        raise FormatError(f"{name}: has {count:,} vertices; use 4 to {MOST_VERTICES:,}")
     weights = _shaped(fields, "weights", (count, None))
     joints = weights.shape[1]
     if not 2 <= joints <= MOST_JOINTS:
-        raise FormatError(f"{name}: has {joints} joints; a body has 2 at least")
+        raise FormatError(f"{name}: has {joints} joints; use 2 to {MOST_JOINTS:,}")
     if (weights < 0).any():
         weights = np.where(weights < -1e-3, np.nan, np.maximum(weights, 0))
         if np.isnan(weights).any():
-            raise FormatError(f"{name}: has negative weights")
+            raise FormatError(f"{name}: has negative weights; save it again")
     directions = _directions(fields, "shapedirs", count)
     poses = _directions(fields, "posedirs", count)
     if poses.shape[2] not in (0, 9 * (joints - 1)):
-        wanted = f"{joints} joints have {9 * (joints - 1)}"
-        raise FormatError(f"{name}: {poses.shape[2]} pose directions, and {wanted}")
+        expected = f"{joints} joints have {9 * (joints - 1)}"
+        raise FormatError(f"{name}: has {poses.shape[2]} pose directions, but {expected}")
     kind = joint_layout(joints).kind
     shapes = int(directions.shape[2])
     mean, components = _hand(fields, kind)
@@ -319,34 +324,34 @@ def body_of_fields(name: str, fields: dict[str, Any]) -> BodyModel:
 
 
 def _shaped(fields: dict[str, Any], name: str, shape: tuple[int | None, ...]) -> Floats:
-    found = fields[name]
-    if found.ndim != len(shape) or found.dtype.kind not in "iuf":
-        wanted = tuple("any" if n is None else n for n in shape)
-        raise FormatError(f'"{name}" has shape {found.shape}; expected {wanted}')
+    array = fields[name]
+    if array.ndim != len(shape) or array.dtype.kind not in "iuf":
+        expected = tuple("any" if n is None else n for n in shape)
+        raise FormatError(f'"{name}" has shape {array.shape}; expected {expected}')
     exact = tuple(
-        have if want is None else want for have, want in zip(found.shape, shape, strict=True)
+        have if want is None else want for have, want in zip(array.shape, shape, strict=True)
     )
-    return _bounded(name, checked_array(f'"{name}"', found, exact))
+    return _bounded(name, checked_array(f'"{name}"', array, exact))
 
 
 def _directions(fields: dict[str, Any], name: str, count: int) -> Floats:
-    """Return directions (n, 3, k); some files have them flat, (3 n, k)."""
-    found = fields.get(name)
-    if not isinstance(found, np.ndarray):
+    """Return directions (n, 3, k); some files store them as (3 n, k)."""
+    array = fields.get(name)
+    if not isinstance(array, np.ndarray):
         return np.zeros((count, 3, 0))
-    if found.dtype.kind not in "iuf" or found.ndim not in (2, 3) or found.size % (3 * count):
-        raise FormatError(f'"{name}" has shape {found.shape}; expected ({count}, 3, any)')
-    if found.ndim == 2 and found.shape[0] != 3 * count:
-        raise FormatError(f'"{name}" has shape {found.shape}; expected ({3 * count}, any)')
-    whole = found.reshape(count, 3, -1)
-    if found.ndim == 3 and found.shape != whole.shape:
-        raise FormatError(f'"{name}" has shape {found.shape}; expected ({count}, 3, any)')
-    return _bounded(name, checked_array(f'"{name}"', whole, whole.shape))
+    if array.dtype.kind not in "iuf" or array.ndim not in (2, 3) or array.size % (3 * count):
+        raise FormatError(f'"{name}" has shape {array.shape}; expected ({count}, 3, any)')
+    if array.ndim == 2 and array.shape[0] != 3 * count:
+        raise FormatError(f'"{name}" has shape {array.shape}; expected ({3 * count}, any)')
+    reshaped = array.reshape(count, 3, -1)
+    if array.ndim == 3 and array.shape != reshaped.shape:
+        raise FormatError(f'"{name}" has shape {array.shape}; expected ({count}, 3, any)')
+    return _bounded(name, checked_array(f'"{name}"', reshaped, reshaped.shape))
 
 
 def _bounded(name: str, array: Floats) -> Floats:
     if np.abs(array).max(initial=0.0) > LARGEST:
-        raise FormatError(f'"{name}" has numbers beyond {LARGEST:.0e}')
+        raise FormatError(f'"{name}" has numbers above {LARGEST:.0e}')
     return array
 
 
@@ -356,21 +361,21 @@ def _triangles(faces: NDArray[Any], count: int) -> Ints:
             f'"f" has shape {faces.shape} of {faces.dtype}; expected (any, 3) indices'
         )
     if int(faces.min()) < 0 or int(faces.max()) >= count:
-        raise FormatError(f'"f" names vertex {faces.max()}; there are {count:,}')
+        raise FormatError(f'"f" refers to vertex {faces.max()} of {count:,}')
     return faces.astype(np.int64)
 
 
 def _parents(table: NDArray[Any], joints: int) -> Ints:
-    """Return parents; the root's entry is −1, 2³² − 1, or 0, and is not looked at."""
+    """Return parents; the root's entry, −1, 2³² − 1 or 0, is ignored."""
     if table.shape != (2, joints) or table.dtype.kind not in "iu":
         raise FormatError(f'"kintree_table" has shape {table.shape}; expected (2, {joints})')
     ids = table[1].astype(np.int64)
-    place = {int(joint): k for k, joint in enumerate(ids)}
+    index_of = {int(joint): k for k, joint in enumerate(ids)}
     parents = np.full(joints, -1, np.int64)
     for k in range(1, joints):
-        parent = place.get(int(table[0, k]), -1)
+        parent = index_of.get(int(table[0, k]), -1)
         if not 0 <= parent < k:
-            raise FormatError(f'"kintree_table" gives joint {k} a parent that is not before it')
+            raise FormatError(f'"kintree_table" has a parent of joint {k} that is not before it')
         parents[k] = parent
     return parents
 
@@ -388,18 +393,18 @@ def _hand(fields: dict[str, Any], kind: str) -> tuple[Floats | None, Floats | No
 
 
 def write_body_model(path: str | Path, body: BodyModel) -> None:
-    """Write a body model as an archive that `read_body_model` and other readers take.
+    """Write a body model as an archive that `read_body_model` and other readers accept.
 
     Parameters
     ----------
     path : str or Path
         Ends in ``.npz``; pickles are not written.
     body : BodyModel
-        What is written, in the units and the order that it has.
+        Body to write, without conversion.
     """
     path = Path(path)
     if path.suffix.lower() != ".npz":
-        raise FormatError(f"{path.name}: body models are written as .npz")
+        raise FormatError(f"{path.name}: body models are written as .npz; use that suffix")
     table = np.array([body.parents, np.arange(body.n_joints)])
     table[0, 0] = 2**32 - 1  # as in the published files
     fields: dict[str, Floats] = {

@@ -1,8 +1,8 @@
 """Motions of parametric bodies: AMASS in both layouts, hand clips, and Meshcapade's ``.smpl``.
 
-A motion is made for a body: joints are matched by name, those that the file does not have stay at
-rest, and those that the body does not have are left out. The root joint's rotation and the
-translation become the motion's root; worlds with z up are turned to y up.
+Joints are matched to a body by name; joints that the file lacks stay at rest, and those that the
+body lacks are ignored. The root joint's rotation and the translation become the motion's root; z up
+is converted to y up.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from supple.rig.motion.motion import Motion
 from supple.rig.motion.motion_tracks import sampled_tracks
 from supple.rig.skeleton.joint_pose import JointPose
 
-#: Spellings of frames per second.
+#: Names of the field with the frames per second.
 RATES = ("mocap_framerate", "mocap_frame_rate", "framerate", "frame_rate", "frameRate", "fps")
 _PARTS = ("root_orient", "pose_body", "pose_jaw", "pose_eye", "pose_hand")
 _CAMEL = ("bodyPose", "headPose", "leftHandPose", "rightHandPose", "bodyTranslation")
@@ -46,36 +46,36 @@ MOTION_FIELDS = (
     *_CAMEL,
     "shapeParameters",
 )
-#: Frames per second where a file says nothing.
+#: Default frames per second.
 USUAL_RATE = 30.0
-#: Frames times joints, as for BVH.
+#: Most frames times joints, as for BVH.
 LARGEST_MOTION = 25_000_000
-#: Up is +Y inside Supple: the turn that brings +Z there.
+#: Rotation from z up to y up.
 Z_TO_Y = np.array([[1.0, 0, 0, 0], [0, 0, 1, 0], [0, -1, 0, 0], [0, 0, 0, 1]])
-#: A rotation vector is at most some turns long, and nobody walks further than this.
+#: Limits of rotation vectors, and of translations in metres.
 LARGEST_TURN, FARTHEST = 1000.0, 1e6
 
 
 @dataclass(frozen=True, eq=False)
 class MotionFile:
-    """Rotations and translations of a file, as they stand there.
+    """Rotations and translations of a file, unconverted.
 
     Attributes
     ----------
     name : str
-        The file's, without suffix.
+        Name of the file, without suffix.
     layout : JointLayout
         Names of the joints, in the order of `poses`.
     poses : (t, k) array
-        Axis-angle of each joint; of hands also the wrist and fewer coefficients.
+        Axis-angle of each joint; for hands also the wrist and fewer coefficients.
     translations : (t, 3) array
     rate : float
         Frames per second.
     betas : (b,) array
-        Shape of who was recorded; of a body of the same kind.
+        Shape of the recorded body, for a body of the same kind.
     up : {"y", "z"}
     flat_hand_mean : bool
-        Whether fingers are counted from a flat hand.
+        Whether fingers are relative to a flat hand.
     """
 
     name: str
@@ -88,34 +88,33 @@ class MotionFile:
     flat_hand_mean: bool
 
     def motion(self, body: BodyModel, joint_pose: JointPose) -> Motion:
-        """Return the motion of a body whose rig has this pose.
+        """Return the motion of a body whose rig has this pose layout.
 
-        Raises
-        ------
-        SuppleError
-            If the motion is a hand's and the body is none, or the other way round.
+        Raises SuppleError if only one of motion and body is a hand.
         """
         poses = self.poses
         if body.kind == "MANO" and self.layout.kind == "MANO":
             poses = body.full_pose(poses, flat_hand_mean=self.flat_hand_mean)
-        own = {name: k for k, name in enumerate(body.joint_names)}
-        pairs = [(own[name], k) for k, name in enumerate(self.layout.names) if name in own]
+        index_of = {name: k for k, name in enumerate(body.joint_names)}
+        pairs = [
+            (index_of[name], k) for k, name in enumerate(self.layout.names) if name in index_of
+        ]
         if (0, 0) not in pairs:
-            kind, other = self.layout.kind or "another body", body.kind or "another kind"
-            raise SuppleError(f"{self.name}: is a motion of {kind}, and the body is of {other}")
+            kind, other = self.layout.kind or "another body", body.kind or "of another kind"
+            raise SuppleError(f"{self.name}: is a motion of {kind}, but the body is {other}")
         vectors = poses.reshape(len(poses), -1, 3)
-        turns = np.zeros((len(poses), body.n_joints, 3))
+        rotation_vectors = np.zeros((len(poses), body.n_joints, 3))
         for target, source in pairs:
-            turns[:, target] = vectors[:, source]
-        rotation = to_matrix(exponential(turns[:, 0]))
+            rotation_vectors[:, target] = vectors[:, source]
+        rotation = to_matrix(exponential(rotation_vectors[:, 0]))
         pelvis = joint_pose.skeleton.translations[0]
         roots = np.tile(np.eye(4), (len(poses), 1, 1))
         roots[:, :3, :3] = rotation
         roots[:, :3, 3] = pelvis - rotation @ pelvis + self.translations
         if self.up == "z":
             roots = Z_TO_Y @ roots
-        turns[:, 0] = 0.0
-        packed = joint_pose.pack(rotations=exponential(turns))
+        rotation_vectors[:, 0] = 0.0
+        packed = joint_pose.pack(rotations=exponential(rotation_vectors))
         times = np.arange(len(poses)) / self.rate
         tracks = sampled_tracks(joint_pose, times, packed, roots, 0)
         return Motion(times, packed, roots, self.name, tracks=tracks)
@@ -132,20 +131,20 @@ def read_body_motion(
         ``.npz`` or ``.pkl`` with ``poses`` and ``trans`` (AMASS, SMPL+H or SMPL-X, or a hand's
         clip), or Meshcapade's ``.smpl``.
     rate : float, optional
-        Frames per second, in place of what the file says.
+        Frames per second, in place of the file's.
     up : {"y", "z"}, optional
-        Upward axis of the file's world. Without it z for AMASS, and for others the axis that the
-        body's own up is nearest to; hands are not turned.
+        Upward axis of the file's world. By default z for AMASS, and for others the axis nearest to
+        the body's own upward axis; hands are not converted.
 
     Raises
     ------
     FormatError
-        When the file is damaged, or no motion.
+        When the file is damaged, or not a motion.
 
     Warns
     -----
     SuppleWarning
-        When it has no frame rate; 30 a second are taken.
+        When it has no frame rate; 30 per second are assumed.
     """
     path = Path(path)
     if up not in (None, "y", "z"):
@@ -165,9 +164,13 @@ def _motion_of_fields(
 ) -> MotionFile:
     poses, layout = _poses(fields)
     count = len(poses)
-    where = fields.get("bodyTranslation" if "bodyPose" in fields else "trans")
+    translation_field = fields.get("bodyTranslation" if "bodyPose" in fields else "trans")
     shape = (count, 3)
-    moved = np.zeros(shape) if where is None else _bounded("translations", where, shape, FARTHEST)
+    translations = (
+        np.zeros(shape)
+        if translation_field is None
+        else _bounded("translations", translation_field, shape, FARTHEST)
+    )
     betas = fields.get("shapeParameters" if "bodyPose" in fields else "betas")
     if up is None:
         up = _upward(layout, poses, amass=any(name in fields for name in RATES[:2]))
@@ -176,7 +179,7 @@ def _motion_of_fields(
         path.stem,
         layout,
         poses,
-        moved,
+        translations,
         _rate(path.name, fields, count) if rate is None else _checked_rate(rate),
         np.zeros(0) if betas is None else np.ravel(_numeric("betas", betas))[:1000],
         up,
@@ -185,42 +188,42 @@ def _motion_of_fields(
 
 
 def _poses(fields: dict[str, Any]) -> tuple[Floats, JointLayout]:
-    """Return rotation vectors (t, 3 joints) and the layout that they are of."""
+    """Return rotation vectors (t, 3 joints) and their layout."""
     if "poses" in fields:
-        found = _numeric("poses", fields["poses"])
-        if found.ndim == 3 and found.shape[2] == 3:
-            found = found.reshape(len(found), -1)
-        if found.ndim != 2 or not found.size:
-            raise FormatError(f'"poses" has shape {found.shape}; expected (frames, 3 a joint)')
-        layout = layout_of_columns(found.shape[1])
-        if layout is None and 3 < found.shape[1] < 48:
+        values = _numeric("poses", fields["poses"])
+        if values.ndim == 3 and values.shape[2] == 3:
+            values = values.reshape(len(values), -1)
+        if values.ndim != 2 or not values.size:
+            raise FormatError(f'"poses" has shape {values.shape}; expected (frames, 3 per joint)')
+        layout = layout_of_columns(values.shape[1])
+        if layout is None and 3 < values.shape[1] < 48:
             layout = joint_layout(16)  # a hand's wrist, and coefficients
         if layout is None:
-            known = "72 (SMPL), 156 (SMPL-H), 165 (SMPL-X), 66 (body alone), at most 48 (hand)"
-            raise FormatError(f'"poses" has {found.shape[1]} columns; known are {known}')
+            columns = "72 (SMPL), 156 (SMPL-H), 165 (SMPL-X), 66 (body alone), at most 48 (hand)"
+            raise FormatError(f'"poses" has {values.shape[1]} columns; supported are {columns}')
     elif "bodyPose" in fields:
-        found, layout = _camel_poses(fields)
+        values, layout = _camel_poses(fields)
     elif "pose_body" in fields and "root_orient" in fields:
-        found, layout = _parts(fields)
+        values, layout = _parts(fields)
     else:
-        raise FormatError("is no motion: it has neither poses, nor root_orient and pose_body")
-    if found.size > 3 * LARGEST_MOTION:
-        raise FormatError(f"has {len(found):,} frames, more than memory should hold; split it")
-    return _bounded("poses", found, found.shape, LARGEST_TURN), layout
+        raise FormatError("is not a motion: it has neither poses, nor root_orient and pose_body")
+    if values.size > 3 * LARGEST_MOTION:
+        raise FormatError(f"has {len(values):,} frames, too many to read; split it")
+    return _bounded("poses", values, values.shape, LARGEST_TURN), layout
 
 
 def _parts(fields: dict[str, Any]) -> tuple[Floats, JointLayout]:
-    """Join the parts that AMASS also files: root, body, jaw, eyes, hands."""
+    """Join the separate parts of AMASS files: root, body, jaw, eyes, hands."""
     root = _numeric("root_orient", fields["root_orient"])
     if root.ndim < 2 or not root.size or root.size != 3 * len(root):
         raise FormatError(f'"root_orient" has shape {root.shape}; expected (frames, 3)')
     pieces = [root.reshape(len(root), 3)]
     widths = {"pose_body": 63, "pose_jaw": 3, "pose_eye": 6, "pose_hand": 90}
-    there = [name for name in widths if name in fields]
-    layout = {1: BODY_ONLY, 2: joint_layout(52), 4: joint_layout(55)}.get(len(there))
-    if layout is None or (len(there) == 2 and "pose_hand" not in there):
-        raise FormatError("has some parts of a face or a hand, and not all; save it whole")
-    for name in there:
+    names = [name for name in widths if name in fields]
+    layout = {1: BODY_ONLY, 2: joint_layout(52), 4: joint_layout(55)}.get(len(names))
+    if layout is None or (len(names) == 2 and "pose_hand" not in names):
+        raise FormatError("has only some parts of a face or hand; save all of them")
+    for name in names:
         part = _numeric(name, fields[name])
         if part.shape != (len(root), widths[name]):
             raise FormatError(f'"{name}" has shape {part.shape}; expected (frames, {widths[name]})')
@@ -229,7 +232,7 @@ def _parts(fields: dict[str, Any]) -> tuple[Floats, JointLayout]:
 
 
 def _camel_poses(fields: dict[str, Any]) -> tuple[Floats, JointLayout]:
-    """Join the parts of a ``.smpl`` file; what it leaves out is at rest."""
+    """Join the parts of a ``.smpl`` file; missing ones are at rest."""
     body = _numeric("bodyPose", fields["bodyPose"])
     if body.ndim != 3 or body.shape[1:] != (22, 3):
         raise FormatError(f'"bodyPose" has shape {body.shape}; expected (frames, 22, 3)')
@@ -249,25 +252,25 @@ def _rate(name: str, fields: dict[str, Any], count: int) -> float:
             return _checked_rate(fields[spelling])
     if "mocap_time_length" in fields and count > 1:
         return _checked_rate(count / _number(fields["mocap_time_length"]))
-    warn(f"{name}: has no frame rate; {USUAL_RATE:g} frames a second are taken")
+    warn(f"{name}: has no frame rate; {USUAL_RATE:g} frames per second are assumed")
     return USUAL_RATE
 
 
 def _checked_rate(value: Any) -> float:
     rate = _number(value)
     if not 0.1 <= rate <= 10_000:
-        raise FormatError(f"a frame rate of {rate:g}; use 0.1 to 10000 frames a second")
+        raise FormatError(f"the frame rate is {rate:g}; use 0.1 to 10000 frames per second")
     return rate
 
 
 def _number(value: Any) -> float:
-    found = np.ravel(_numeric("frame rate", value))
-    number = float(found[0]) if found.size == 1 else math.nan
+    values = np.ravel(_numeric("frame rate", value))
+    number = float(values[0]) if values.size == 1 else math.nan
     return number if number > 0 else math.nan
 
 
 def _upward(layout: JointLayout, poses: Floats, *, amass: bool) -> str:
-    """Return the upward axis of the world in which a motion was filed."""
+    """Return the upward axis of a motion's world."""
     if layout.kind == "MANO":
         return "y"
     if amass:
@@ -279,12 +282,12 @@ def _upward(layout: JointLayout, poses: Floats, *, amass: bool) -> str:
 def _numeric(name: str, value: Any) -> NDArray[Any]:
     array = np.asarray(value)
     if array.dtype.kind not in "biuf":
-        raise FormatError(f'"{name}" are no numbers')
+        raise FormatError(f'"{name}" is not numeric')
     return array
 
 
 def _bounded(name: str, value: Any, shape: tuple[int, ...], most: float) -> Floats:
-    found = checked_array(f'"{name}"', _numeric(name, value), shape)
-    if not (np.abs(found) <= most).all():
+    values = checked_array(f'"{name}"', _numeric(name, value), shape)
+    if not (np.abs(values) <= most).all():
         raise FormatError(f'"{name}" has a number above {most:g}')
-    return found
+    return values

@@ -21,21 +21,21 @@ def read_bone_meshes(path: str | Path) -> BoneMeshes:
     Parameters
     ----------
     path
-        ``.npz`` with ``vertices`` (n, 3) in m, where the body is at rest; ``faces`` (m, 3);
-        ``bone`` (n,) which bone each vertex is of; ``bone_names`` (b,) texts; ``bone_joint`` (b,)
-        joint of the body that each bone turns with. Others are passed over.
+        ``.npz`` with ``vertices`` (n, 3) in m, for the rest pose; ``faces`` (m, 3); ``bone`` (n,)
+        the bone of each vertex; ``bone_names`` (b,) texts; ``bone_joint`` (b,) the joint that each
+        bone follows. Other fields are ignored.
 
     Raises
     ------
     FormatError
-        When the file is damaged, or something else.
+        When the file is damaged, or not a file of bones.
     """
     path = Path(path)
     fields = read_fields(path, FIELDS)
     try:
         for name in FIELDS:
             if name not in fields or not isinstance(fields[name], np.ndarray):
-                raise FormatError(f'has no array "{name}"; it is no file of bones')
+                raise FormatError(f'has no array "{name}"; it is not a file of bones')
         names = fields["bone_names"]
         if names.ndim != 1 or names.dtype.kind != "U" or not 0 < len(names) <= MOST_BONES:
             raise FormatError(f'"bone_names" must be 1 to {MOST_BONES:,} texts')

@@ -1,4 +1,4 @@
-"""Characters made of body models, and of motions filed beside them."""
+"""Characters from body models and their motion files."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from supple.mesh.surface import SurfaceMesh
 from supple.rig.character import Character
 from supple.rig.deformers.pose_blend_shapes import PoseBlendShapeRig
 
-#: Edges of a hole that is closed: ears are looked for anew after each.
+#: Most edges of a hole that is closed; the cost is quadratic.
 LONGEST_RIM = 2_000
-IS_MOTION = "is a motion; give the body that it moves, and this file as its motion"
+IS_MOTION = "is a motion; load its body, with this file as the motion"
 
 
 @dataclass(frozen=True, eq=False)
 class BodySource:
-    """The body model that a character was made of.
+    """The body model of a character.
 
     Attributes
     ----------
@@ -51,49 +51,49 @@ def load_body(
     mirror_shapes: bool | None = None,
     closed: bool = False,
 ) -> Character:
-    """Read a body or a hand, of a shape, with a motion.
+    """Read a body or a hand, with shape and motion.
 
     Parameters
     ----------
     path : Path
         ``.npz`` or ``.pkl`` in the layout of SMPL, SMPL-H, SMPL-X or MANO.
     motion : str or Path, optional
-        A motion of AMASS, a hand's clip, or a ``.smpl`` file; see `read_body_motion`.
+        A motion of AMASS, a clip of a hand, or a ``.smpl`` file; see `read_body_motion`.
     betas : (b,) array or "motion"
-        Coefficients of shape, as many as the body has or fewer; "motion" for those of the motion.
+        Coefficients of shape, at most as many as the body has; "motion" for those of the motion.
     expression : (e,) array
-        Coefficients of a face's expression, of SMPL-X.
+        Coefficients of a facial expression, for SMPL-X.
     rate, up
-        Of the motion, in place of what its file says.
+        Of the motion, in place of the file's.
     mirror_shapes : bool, optional
-        Whether shape directions are mirrored in x: left hands are often filed with those of right
-        ones. Without it, where a file called left has directions that do not fit its template.
+        Whether to mirror shape directions in x: files of left hands often have those of right ones.
+        By default if a file named left has directions that do not fit its template.
     closed : bool
-        Whether holes, such as a hand's at the wrist, are closed by triangles between their
-        vertices. Filling with tets closes them by itself.
+        Whether to close holes, such as a hand's at the wrist, by triangles between their vertices.
+        Filling with tets closes them anyway.
 
     Raises
     ------
     FormatError
-        When a file is damaged, or is something else.
+        When a file is damaged, or not a body.
     """
     path = Path(path)
     if is_motion(path):
         raise FormatError(f"{path.name}: {IS_MOTION}")
     body = read_body_model(path)
-    told = None if motion is None else read_body_motion(motion, rate=rate, up=up)
+    motion_file = None if motion is None else read_body_motion(motion, rate=rate, up=up)
     if isinstance(betas, str):
-        betas = _motions_betas(path.name, betas, told, body)
+        betas = _motions_betas(path.name, betas, motion_file, body)
     try:
-        return body_character(path, body, told, betas, expression, mirror_shapes, closed)
+        return body_character(path, body, motion_file, betas, expression, mirror_shapes, closed)
     except SuppleError as error:
         text = str(error)
-        names = (f"{path.name}: ", *(() if told is None else (f"{told.name}: ",)))
+        names = (f"{path.name}: ", *(() if motion_file is None else (f"{motion_file.name}: ",)))
         raise type(error)(text if text.startswith(names) else f"{path.name}: {text}") from None
 
 
 def is_motion(path: Path) -> bool:
-    """Tell whether a file holds a body's motion rather than a body."""
+    """Return whether a file holds a body's motion rather than a body."""
     if path.suffix.lower() == ".smpl":
         return True
     if path.suffix.lower() in PICKLES:
@@ -103,12 +103,12 @@ def is_motion(path: Path) -> bool:
     return "v_template" not in names and bool(names & {"poses", "pose_body", "bodyPose"})
 
 
-def _motions_betas(name: str, word: str, told: MotionFile | None, body: BodyModel) -> Floats:
+def _motions_betas(name: str, word: str, motion_file: MotionFile | None, body: BodyModel) -> Floats:
     if word != "motion":
-        raise SuppleError(f'{name}: betas "{word[:40]}"; give numbers, or "motion"')
-    if told is None or not len(told.betas):
-        raise SuppleError(f"{name}: no motion with betas is given; give numbers")
-    return told.betas[: body.n_betas]
+        raise SuppleError(f'{name}: betas cannot be "{word[:40]}"; give numbers, or "motion"')
+    if motion_file is None or not len(motion_file.betas):
+        raise SuppleError(f"{name}: there is no motion with betas; give numbers")
+    return motion_file.betas[: body.n_betas]
 
 
 def body_character(
@@ -120,7 +120,7 @@ def body_character(
     mirror_shapes: bool | None,
     closed: bool,
 ) -> Character:
-    """Return the character of a body of some shape; arguments as for `load_body`."""
+    """Return the character of a body with a shape; arguments as for `load_body`."""
     notes: list[str] = []
     if mirror_shapes is None:
         mirror_shapes = (
@@ -142,8 +142,8 @@ def body_character(
     notes += [f"{path.name}: {defect.message}; continuing" for defect in surface.defects()]
     motions = {}
     if motion is not None:
-        found = motion.motion(body, skin.joint_pose)
-        motions[found.name] = found
+        body_motion = motion.motion(body, skin.joint_pose)
+        motions[body_motion.name] = body_motion
     for note in notes:
         warn(note)
     source = BodySource(path, body, np.atleast_1d(betas), np.atleast_1d(expression))
@@ -153,25 +153,27 @@ def body_character(
 def hole_triangles(vertices: Floats, triangles: Ints) -> Ints:
     """Return triangles (k, 3) that close the holes of a surface, between vertices of their rims.
 
-    Ears are cut off the rim, the one of the shortest new edge first: n − 2 triangles for n edges.
+    Ears are cut off the rim, those with the shortest new edge first: n − 2 triangles for n edges.
     """
     edges = triangles[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2)
-    there = {(int(a), int(b)) for a, b in edges}
-    follows: dict[int, int] = {}
-    for a, b in sorted(there):
-        if (b, a) not in there:
-            if b in follows:
+    edge_set = {(int(a), int(b)) for a, b in edges}
+    next_vertex: dict[int, int] = {}
+    for a, b in sorted(edge_set):
+        if (b, a) not in edge_set:
+            if b in next_vertex:
                 raise SuppleError(f"two holes meet at vertex {b}; close them in a modeller")
-            follows[b] = a
-    found: list[tuple[int, int, int]] = []
-    while follows:
-        first = min(follows)
-        rim, at = [first], follows.pop(first)
-        while at != first:
-            rim.append(at)
-            if at not in follows:
-                raise SuppleError(f"the rim of a hole ends at vertex {at}; close it in a modeller")
-            at = follows.pop(at)
+            next_vertex[b] = a
+    new_triangles: list[tuple[int, int, int]] = []
+    while next_vertex:
+        first = min(next_vertex)
+        rim, vertex = [first], next_vertex.pop(first)
+        while vertex != first:
+            rim.append(vertex)
+            if vertex not in next_vertex:
+                raise SuppleError(
+                    f"the rim of a hole ends at vertex {vertex}; close it in a modeller"
+                )
+            vertex = next_vertex.pop(vertex)
         if len(rim) > LONGEST_RIM:
             raise SuppleError(
                 f"a hole has {len(rim):,} edges, more than {LONGEST_RIM:,}; close it in a modeller"
@@ -181,10 +183,10 @@ def hole_triangles(vertices: Floats, triangles: Ints) -> Ints:
             lengths = np.linalg.norm(vertices[before] - vertices[after], axis=1)
             if len(rim) > 3:  # an edge that the surface has already would have three triangles
                 ends = zip(before.tolist(), after.tolist(), strict=True)
-                lengths[[(a, b) in there or (b, a) in there for a, b in ends]] = np.inf
+                lengths[[(a, b) in edge_set or (b, a) in edge_set for a, b in ends]] = np.inf
             ear = int(np.argmin(lengths))
             cut = (int(before[ear]), rim[ear], int(after[ear]))
-            found.append(cut)
-            there.add((cut[0], cut[2]))
+            new_triangles.append(cut)
+            edge_set.add((cut[0], cut[2]))
             del rim[ear]
-    return np.array(found, np.int64).reshape(-1, 3)
+    return np.array(new_triangles, np.int64).reshape(-1, 3)

@@ -1,7 +1,7 @@
-"""Records that stand for the objects in pickles of body models: arrays, sparse matrices, chumpy.
+"""Records for the objects in pickles of body models: arrays, sparse matrices, chumpy.
 
-A record is given its state as plain values. `Resolver` makes arrays of records, after checking them
-against the bytes that are there.
+A record has a state of plain values. `Resolver` converts records to arrays, after checking them
+against the bytes of the file.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Name(Enum):
     SELECT = "chumpy.reordering.Select"
 
 
-#: Names in the modules that Python 2 and 3, and old and new NumPy and SciPy, have them in.
+#: Names by module, for Python 2 and 3, and old and new NumPy and SciPy.
 NAMES: dict[tuple[str, str], Name] = {
     ("numpy", "ndarray"): Name.ARRAY,
     ("numpy", "dtype"): Name.TYPE,
@@ -59,11 +59,11 @@ NAMES: dict[tuple[str, str], Name] = {
     for module in ("", "_")
 }
 
-#: Classes whose instances are kept: matrices, and chumpy's wrapped arrays.
-KEPT = (Name.CSC, Name.CSR, Name.COO, Name.CH, Name.SELECT)
-#: Axes of an array, and arrays wrapped in arrays.
+#: Classes with instances: matrices, and arrays of chumpy.
+CLASSES = (Name.CSC, Name.CSR, Name.COO, Name.CH, Name.SELECT)
+#: Most axes of an array, and most levels of wrapped arrays.
 MOST_AXES, DEEPEST = 8, 8
-#: Bytes that arrays may fill beside a few times the file's own.
+#: Bytes of arrays in addition to four times the file's size.
 SPARE_BYTES = 256 * 2**20
 
 
@@ -77,38 +77,38 @@ class TypeRecord:
 
     @classmethod
     def of(cls, text: Any) -> TypeRecord:
-        """Make the record of a type's name; refuse structures."""
+        """Return the record of a type's name; FormatError for structures."""
         word = text.decode("latin-1") if isinstance(text, bytes) else text
-        found = re.fullmatch(r"([biufSUO])([0-9]{1,4})", word) if isinstance(word, str) else None
-        if found is None:
+        matched = re.fullmatch(r"([biufSUO])([0-9]{1,4})", word) if isinstance(word, str) else None
+        if matched is None:
             shown = word[:20] if isinstance(word, str) and word.isprintable() else "?"
-            raise FormatError(f'has an array of type "{shown}", which is refused')
-        if found[1] in "iuf" and found[2] not in ("1", "2", "4", "8"):
-            raise FormatError(f"has numbers of {found[2]} bytes")
+            raise FormatError(f'has an array of type "{shown}", which is not supported')
+        if matched[1] in "iuf" and matched[2] not in ("1", "2", "4", "8"):
+            raise FormatError(f"has numbers of {matched[2]} bytes, which are not supported")
         return cls(word)
 
     def build(self, state: Any) -> None:
-        """Take the byte order of a state; refuse fields and metadata."""
+        """Set the byte order from a state; FormatError for fields and metadata."""
         usable = isinstance(state, tuple) and len(state) >= 5
         if not usable or any(part is not None for part in state[2:5]):
-            raise FormatError("has an array of structures, which is refused")
+            raise FormatError("has an array of structures, which is not supported")
         order = state[1].decode("latin-1") if isinstance(state[1], bytes) else state[1]
         if order not in ("<", ">", "|", "="):
             raise FormatError("has numbers of an unknown byte order")
         self.order = order
 
     def dtype(self) -> np.dtype[Any]:
-        """Return the type; refuse objects."""
+        """Return the type; FormatError for objects."""
         if self.code[0] == "O":
-            raise FormatError("has an array of objects where numbers are wanted")
+            raise FormatError("has an array of objects in place of numbers")
         if self.code == "f1":
-            raise FormatError("has numbers of one byte that are no whole numbers")
+            raise FormatError("has floats of one byte, which are not supported")
         return np.dtype(self.order + self.code)
 
 
 @dataclass(eq=False)
 class ArrayRecord:
-    """An array, or a number of NumPy's: shape, type, order and bytes."""
+    """An array or scalar of NumPy: shape, type, order and bytes."""
 
     shape: tuple[int, ...] = ()
     type: TypeRecord | None = None
@@ -116,12 +116,12 @@ class ArrayRecord:
     raw: bytes = b""
 
     def build(self, state: Any) -> None:
-        """Take the state that NumPy writes: (version, shape, type, order, bytes)."""
+        """Set the state that NumPy writes: (version, shape, type, order, bytes)."""
         if not isinstance(state, tuple) or len(state) not in (4, 5):
             raise FormatError("has an array without a shape")
         shape, kind, fortran, raw = state[-4:]
         if isinstance(kind, TypeRecord) and kind.code[0] == "O":
-            raw = b""  # refused when somebody wants it; most bodies have one that nobody does
+            raw = b""  # an error only if it is used; most bodies have an unused one
         if not isinstance(kind, TypeRecord) or not isinstance(raw, bytes):
             raise FormatError("has an array without bytes")
         plain = isinstance(shape, tuple) and len(shape) <= MOST_AXES
@@ -141,17 +141,17 @@ class ArrayRecord:
 
 
 class Instance:
-    """A sparse matrix or an array of chumpy's: its class and its fields."""
+    """A sparse matrix or an array of chumpy: its class and fields."""
 
     def __init__(self, kind: Any) -> None:
-        if kind not in KEPT:
+        if kind not in CLASSES:
             shown = kind.value if isinstance(kind, Name) else "?"
-            raise FormatError(f"makes an object ({shown}) that no body model has")
+            raise FormatError(f"has an object ({shown}) that does not belong to a body model")
         self.kind: Name = kind
         self.fields: dict[Any, Any] = {}
 
     def build(self, state: Any) -> None:
-        """Take a dict of fields, with or without slots beside it."""
+        """Set the fields from a dict, with or without slots beside it."""
         fields = state[0] if isinstance(state, tuple) and len(state) == 2 else state
         if not isinstance(fields, dict):
             raise FormatError("has an object without fields")
@@ -159,7 +159,7 @@ class Instance:
 
 
 class Resolver:
-    """Makes arrays of records, as long as they fit into memory that the file is worth.
+    """Conversion of records to arrays, within memory proportional to the file's size.
 
     Parameters
     ----------
@@ -171,9 +171,9 @@ class Resolver:
         self._left = SPARE_BYTES + 4 * file_bytes
 
     def resolve(self, value: Any, depth: int = 0) -> Any:
-        """Return the array, number or text that a value stands for; None for anything else."""
+        """Return the array, number or text of a value; None for anything else."""
         if depth > DEEPEST:
-            raise FormatError("wraps arrays in arrays too often")
+            raise FormatError("has too many levels of wrapped arrays")
         if isinstance(value, ArrayRecord):
             return value.array()
         if isinstance(value, Instance):
@@ -190,47 +190,47 @@ class Resolver:
         return self._dense(value, depth)
 
     def _field(self, value: Instance, name: str, depth: int) -> NDArray[Any]:
-        found = self.resolve(value.fields.get(name), depth + 1)
-        if not isinstance(found, np.ndarray):
-            raise FormatError(f'has a {value.kind.value} whose "{name}" is no array')
-        return found
+        array = self.resolve(value.fields.get(name), depth + 1)
+        if not isinstance(array, np.ndarray):
+            raise FormatError(f'has a {value.kind.value} whose "{name}" is not an array')
+        return array
 
     def _take(self, count: int, item: int = 8) -> None:
         self._left -= count * item
         if self._left < 0:
-            raise FormatError("has arrays that would fill far more memory than the file")
+            raise FormatError("has arrays that need far more memory than the file")
 
     def _selected(self, value: Instance, depth: int) -> NDArray[Any]:
-        """Return ravel(a)[idxs], of the shape that is preferred."""
-        inside, places = self._field(value, "a", depth), self._field(value, "idxs", depth)
-        if places.dtype.kind not in "iu" or (
-            places.size and (int(places.min()) < 0 or int(places.max()) >= inside.size)
+        """Return ravel(a)[idxs], in the preferred shape."""
+        array, indices = self._field(value, "a", depth), self._field(value, "idxs", depth)
+        if indices.dtype.kind not in "iu" or (
+            indices.size and (int(indices.min()) < 0 or int(indices.max()) >= array.size)
         ):
-            raise FormatError("selects entries of an array that are not there")
-        self._take(places.size + inside.size)
-        found = np.ravel(inside)[places.ravel()]
+            raise FormatError("selects entries of an array that do not exist")
+        self._take(indices.size + array.size)
+        selected = np.ravel(array)[indices.ravel()]
         shape = value.fields.get("preferred_shape")
         if isinstance(shape, ArrayRecord):
             shape = tuple(shape.array().ravel().tolist())
         if shape is None:
-            return found
+            return selected
         listed = tuple(shape) if isinstance(shape, (tuple, list)) else ()
         whole = len(listed) <= MOST_AXES and all(type(n) is int and n >= 0 for n in listed)
-        if not whole or math.prod(listed) != found.size:
-            raise FormatError("selects entries for a shape that they do not fill")
-        return found.reshape(listed)
+        if not whole or math.prod(listed) != selected.size:
+            raise FormatError("selects entries that do not fit their shape")
+        return selected.reshape(listed)
 
     def _dense(self, value: Instance, depth: int) -> NDArray[Any]:
-        """Return a sparse matrix as a whole one; entries in one place add up."""
+        """Return a sparse matrix as a dense one; duplicate entries are summed."""
         shape: Any = value.fields.get("_shape", value.fields.get("shape"))
         whole = isinstance(shape, tuple) and len(shape) == 2
         if not whole or not all(type(n) is int and 0 < n < 2**31 for n in shape):
             raise FormatError("has a sparse matrix without a shape")
         data = self._field(value, "data", depth).ravel()
         if data.dtype.kind not in "iuf":
-            raise FormatError("has a sparse matrix of no numbers")
+            raise FormatError("has a sparse matrix that is not numeric")
         if value.kind is Name.COO:
-            both = value.fields.get("coords")  # newer SciPy has both in one
+            both = value.fields.get("coords")  # newer SciPy stores both together
             if isinstance(both, tuple) and len(both) == 2:
                 value.fields = value.fields | {"row": both[0], "col": both[1]}
             rows = _whole(self._field(value, "row", depth))
@@ -240,7 +240,7 @@ class Resolver:
             starts = _whole(self._field(value, "indptr", depth))
             lines = shape[1] if value.kind is Name.CSC else shape[0]
             fits = len(starts) == lines + 1 and starts[0] == 0 and starts[-1] == len(inner)
-            # Compared, not subtracted: differences of huge numbers wrap to what looks right.
+            # Compared, not subtracted: differences of huge numbers wrap around.
             if not fits or (starts[1:] < starts[:-1]).any():
                 raise FormatError("has a sparse matrix whose columns do not fit its entries")
             outer = np.repeat(np.arange(lines), np.diff(starts))
@@ -258,5 +258,5 @@ class Resolver:
 
 def _whole(array: NDArray[Any]) -> NDArray[np.int64]:
     if array.dtype.kind not in "iu":
-        raise FormatError("has a sparse matrix whose indices are no whole numbers")
+        raise FormatError("has a sparse matrix whose indices are not integers")
     return array.ravel().astype(np.int64)

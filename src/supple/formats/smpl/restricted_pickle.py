@@ -1,12 +1,12 @@
-"""Pickles of body models, read without running them.
+"""Reader of pickles of body models that executes nothing.
 
-A pickle is a program for a stack machine: Python's own reader imports and calls what it names. The
-reader here has its own machine, of numbers, text, lists, dicts and the few names below; these stand
-for plain records and are never imported. All else is refused where it is named, in one line.
+A pickle is a program for a stack machine; Python's own reader imports and calls the functions it
+names. This reader has its own machine, with numbers, text, lists, dicts and the few names of
+`pickled_records`, which become plain records and are never imported. Anything else is an error.
 
-Sizes are held against the bytes that are there before anything is made, so that memory stays within
-a few times the file's size. Nothing recurses over what is nested; values are hashed only as short
-keys of dicts.
+Sizes are compared with the bytes of the file before anything is allocated, so that memory stays
+within a few times the file's size. No step recurses into nested values; only short dict keys are
+hashed.
 """
 
 from __future__ import annotations
@@ -28,49 +28,49 @@ from supple.formats.smpl.pickled_records import (
     TypeRecord,
 )
 
-#: Steps of the machine: files of body models have some thousands.
+#: Most steps of the machine; body models have a few thousand.
 MOST_STEPS = 2_000_000
-#: Digits of a number written as text, and bytes of one written in binary.
+#: Most digits of a number in text, and most bytes of one in binary.
 LONGEST_NUMBER, LONGEST_BINARY = 64, 16
-#: Characters of a key.
+#: Most characters of a key.
 LONGEST_KEY = 1000
 
 
 class _Refusal(Exception):
-    """A pickle holds what is not read; the text says what."""
+    """A pickle has unsupported content; the text describes it."""
 
 
 class _Mark:
-    """The beginning of a list of values on the stack."""
+    """Start of a list of values on the stack."""
 
 
 _MARK = _Mark()
 
 
 def read_pickle(data: bytes, name: str, fields: Iterable[str]) -> dict[str, Any]:
-    """Return fields of a pickled dict: arrays, numbers, text; None for what is none of these.
+    """Return fields of a pickled dict: arrays, numbers, text; None for other values.
 
     Parameters
     ----------
     data
-        The file's bytes.
+        Bytes of the file.
     name
-        Its name, for messages.
+        Name of the file, for messages.
     fields
-        Keys that are wanted; others are passed over.
+        Keys to return; others are ignored.
 
     Raises
     ------
     FormatError
-        For anything but a dict of arrays: names that no body model has, objects, arrays of
-        objects, what is damaged or cut off.
+        For anything but a dict of arrays: names that no body model has, objects, arrays of objects,
+        damaged or truncated data.
     """
     try:
-        found = _Machine(data).run()
-        if not isinstance(found, dict):
-            raise _Refusal("holds no dict of arrays")
+        content = _Machine(data).run()
+        if not isinstance(content, dict):
+            raise _Refusal("does not hold a dict of arrays")
         resolver = Resolver(len(data))
-        return {key: resolver.resolve(found[key]) for key in fields if key in found}
+        return {key: resolver.resolve(content[key]) for key in fields if key in content}
     except (_Refusal, FormatError) as error:
         raise FormatError(f"{name}: {error}; a body model is a dict of arrays") from None
     except MemoryError:
@@ -89,24 +89,24 @@ def read_pickle(data: bytes, name: str, fields: Iterable[str]) -> dict[str, Any]
 
 @dataclass
 class _Machine:
-    """The stack machine of a pickle, and the file it reads."""
+    """Stack machine of a pickle, and the file that it reads."""
 
     data: bytes
     at: int = 0
     stack: list[Any] = field(default_factory=list)
     memo: dict[int, Any] = field(default_factory=dict)
     encoded: int = 0
-    """Bytes that text was encoded to."""
+    """Bytes of encoded text."""
 
     def run(self) -> Any:
-        """Read up to the end mark, and return what it leaves."""
+        """Execute the steps up to the end mark, and return the result."""
         for _ in range(MOST_STEPS):
             code = self.take(1)
             if code == b".":
                 return self.pop()
             step = _STEPS.get(code)
             if step is None:
-                raise _Refusal(f"byte {self.at - 1} is a step (0x{code.hex()}) that is not read")
+                raise _Refusal(f"byte {self.at - 1} is an unsupported step (0x{code.hex()})")
             step(self)
         raise _Refusal(f"has more than {MOST_STEPS:,} steps")
 
@@ -115,46 +115,46 @@ class _Machine:
         end = self.at + count
         if count < 0 or end > len(self.data):
             raise _Refusal(f"is cut off: {count:,} bytes are missing at byte {self.at:,}")
-        found = self.data[self.at : end]
+        data = self.data[self.at : end]
         self.at = end
-        return found
+        return data
 
     def line(self, most: int = LONGEST_KEY) -> bytes:
         """Return the next line, without its end."""
         end = self.data.find(b"\n", self.at, self.at + most + 1)
         if end < 0:
             raise _Refusal(f"a line at byte {self.at:,} does not end")
-        found = self.data[self.at : end]
+        text = self.data[self.at : end]
         self.at = end + 1
-        return found
+        return text
 
     def number(self, layout: str) -> Any:
-        """Return the next number, of a layout of `struct`."""
+        """Return the next number, in a format of `struct`."""
         return struct.unpack(layout, self.take(struct.calcsize(layout)))[0]
 
     def push(self, value: Any) -> None:
-        """Put a value on the stack."""
+        """Push a value."""
         self.stack.append(value)
 
     def pop(self) -> Any:
-        """Take a value off the stack."""
+        """Pop a value."""
         if not self.stack or self.stack[-1] is _MARK:
-            raise _Refusal(f"takes a value at byte {self.at:,} that is not there")
+            raise _Refusal(f"takes a value from an empty stack at byte {self.at:,}")
         return self.stack.pop()
 
     def top(self, kind: type | tuple[type, ...]) -> Any:
-        """Return the value on the top of the stack, of a kind."""
+        """Return the top of the stack, which must be of a kind."""
         if not self.stack or not isinstance(self.stack[-1], kind):
-            raise _Refusal(f"has a value of a wrong kind at byte {self.at:,}")
+            raise _Refusal(f"has a value of the wrong kind at byte {self.at:,}")
         return self.stack[-1]
 
     def marked(self) -> list[Any]:
-        """Take the values above the last mark off the stack, and the mark."""
+        """Pop the values above the last mark, and the mark."""
         for place in range(len(self.stack) - 1, -1, -1):
             if self.stack[place] is _MARK:
-                found = self.stack[place + 1 :]
+                values = self.stack[place + 1 :]
                 del self.stack[place:]
-                return found
+                return values
         raise _Refusal(f"has no mark at byte {self.at:,}")
 
 
@@ -198,12 +198,12 @@ def _float_line(machine: _Machine) -> None:
 
 
 def _string_line(machine: _Machine) -> None:
-    """Read a quoted string of Python 2; arrays in old files are written so."""
+    """Read a quoted string of Python 2; old files store arrays as strings."""
     word = machine.line(len(machine.data))
     if len(word) < 2 or word[:1] != word[-1:] or word[:1] not in (b"'", b'"'):
         raise _Refusal(f"a string before byte {machine.at:,} has no quotes")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # escapes that Python does not know stay as they are
+        warnings.simplefilter("ignore")  # unknown escapes stay as they are
         machine.push(codecs.escape_decode(word[1:-1])[0])
 
 
@@ -222,21 +222,21 @@ def _stacked_name(machine: _Machine) -> None:
 
 
 def _named(module: Any, name: Any) -> Name:
-    """Return what a global name stands for here; refuse all but those of body models."""
-    known = isinstance(module, str) and isinstance(name, str)
-    found = NAMES.get((module, name)) if known else None
-    if found is None:
-        shown = f"{module}.{name}" if known else "a name that is no text"
+    """Return the meaning of a global name; only those of body models are allowed."""
+    is_text = isinstance(module, str) and isinstance(name, str)
+    meaning = NAMES.get((module, name)) if is_text else None
+    if meaning is None:
+        shown = f"{module}.{name}" if is_text else "something that is not a name"
         shown = "".join(c if c.isprintable() else "?" for c in shown)[:80]
-        raise _Refusal(f"names {shown}, which is refused (nothing was run)")
-    return found
+        raise _Refusal(f"names {shown}, which is not allowed (nothing was executed)")
+    return meaning
 
 
 def _make(machine: _Machine) -> None:
-    """Apply a name to arguments: a record is made, nothing is called."""
+    """Apply a name to arguments: a record is created, nothing is called."""
     arguments, what = machine.pop(), machine.pop()
     if not isinstance(arguments, tuple) or not isinstance(what, Name):
-        raise _Refusal(f"calls what is no name at byte {machine.at:,}")
+        raise _Refusal(f"calls something that is not a name at byte {machine.at:,}")
     machine.push(_made(machine, what, arguments))
 
 
@@ -244,7 +244,7 @@ def _made(machine: _Machine, what: Name, arguments: tuple[Any, ...]) -> Any:
     if what is Name.RECONSTRUCT:
         return ArrayRecord()
     if what is Name.SET:
-        return None  # chumpy keeps one, and nothing that is needed is in it
+        return None  # part of chumpy's state, not needed
     if what is Name.RECONSTRUCTOR and len(arguments) == 3 and arguments[1] is Name.OBJECT:
         return Instance(arguments[0])
     if what is Name.TYPE and arguments:
@@ -255,27 +255,27 @@ def _made(machine: _Machine, what: Name, arguments: tuple[Any, ...]) -> Any:
         return number
     if what is Name.ENCODE and len(arguments) == 2 and arguments[1] in ("latin1", "latin-1"):
         return _encoded(machine, arguments[0])
-    raise _Refusal(f"calls {what.value} as no body model does")
+    raise _Refusal(f"calls {what.value} with unexpected arguments")
 
 
 def _encoded(machine: _Machine, text: Any) -> bytes:
     if not isinstance(text, str):
-        raise _Refusal("encodes what is no text")
+        raise _Refusal("encodes something that is not text")
     machine.encoded += len(text)
     if machine.encoded > len(machine.data):
-        raise _Refusal("encodes the same text again and again")
+        raise _Refusal("encodes more text than it has")
     return text.encode("latin-1")
 
 
 def _instance(machine: _Machine) -> None:
     arguments, what = machine.pop(), machine.pop()
     if not isinstance(arguments, tuple) or len(arguments):
-        raise _Refusal(f"makes an object at byte {machine.at:,} with arguments")
+        raise _Refusal(f"creates an object with arguments at byte {machine.at:,}")
     machine.push(Instance(what))
 
 
 def _build(machine: _Machine) -> None:
-    """Give a record its state."""
+    """Set the state of a record."""
     state = machine.pop()
     record = machine.top((ArrayRecord, TypeRecord, Instance))
     record.build(state)
@@ -290,7 +290,7 @@ def _keyed(machine: _Machine, pairs: list[Any], into: dict[Any, Any]) -> None:
         elif isinstance(key, (str, int)) and len(str(key)[: LONGEST_KEY + 1]) <= LONGEST_KEY:
             into[key] = value
         else:
-            raise _Refusal(f"has a key at byte {machine.at:,} that is no name")
+            raise _Refusal(f"has a key at byte {machine.at:,} that is not a name")
 
 
 def _set_item(machine: _Machine) -> None:
@@ -304,9 +304,9 @@ def _set_items(machine: _Machine) -> None:
 
 
 def _marked_dict(machine: _Machine) -> None:
-    found: dict[Any, Any] = {}
-    _keyed(machine, machine.marked(), found)
-    machine.push(found)
+    items: dict[Any, Any] = {}
+    _keyed(machine, machine.marked(), items)
+    machine.push(items)
 
 
 def _append(machine: _Machine) -> None:
@@ -330,7 +330,7 @@ def _get(read: Callable[[_Machine], int]) -> Callable[[_Machine], None]:
     def step(machine: _Machine) -> None:
         place = read(machine)
         if place not in machine.memo:
-            raise _Refusal(f"remembers a value at byte {machine.at:,} that never was")
+            raise _Refusal(f"refers to a value at byte {machine.at:,} that was not stored")
         machine.push(machine.memo[place])
 
     return step
@@ -354,7 +354,7 @@ def _line_number(machine: _Machine) -> int:
 def _protocol(machine: _Machine) -> None:
     version = machine.number("<B")
     if version > 5:
-        raise _Refusal(f"is of pickle protocol {version}, which is not known")
+        raise _Refusal(f"has pickle protocol {version}, which is not supported")
 
 
 def _marked_set(machine: _Machine) -> None:
@@ -371,7 +371,7 @@ def _drop_marked(machine: _Machine) -> None:
 
 
 def _frame(machine: _Machine) -> None:
-    """Pass over the length of a frame: all bytes are here already."""
+    """Skip the length of a frame: all bytes are in memory."""
     machine.number("<Q")
 
 
@@ -415,7 +415,7 @@ _STEPS: dict[bytes, Callable[[_Machine], None]] = {
     b"\x85": _tuple(1),
     b"\x86": _tuple(2),
     b"\x87": _tuple(3),
-    b"\x8f": _constant(None),  # sets hold nothing that is needed
+    b"\x8f": _constant(None),  # sets are not needed
     b"\x90": _marked_set,
     b"g": _get(_line_number),
     b"h": _get(lambda machine: machine.number("<B")),

@@ -1,8 +1,8 @@
-"""Requests answered in child processes: each within its memory, with errors as answers.
+"""Requests answered in child processes: each within its memory limit, with errors as answers.
 
-`supple.formats.usd.process` starts a server; its forks, one for each request, have NumPy and USD
-imported. `read_child` and `write_child` have the answers, and import of Supple only what reads and
-writes USD.
+`supple.formats.usd.process` starts a server; its forks, one per request, have NumPy and USD
+imported. `read_child` and `write_child` compute the answers, and import only the parts of Supple
+that read and write USD.
 """
 
 from __future__ import annotations
@@ -19,26 +19,22 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from supple.formats.usd.layers import Refused, UsdUtils, one_line
-from supple.formats.usd.process import ANSWER, IDLE, REQUEST, SAID, receive, send
+from supple.formats.usd.process import ANSWER, IDLE, LOG, REQUEST, receive, send
 
-#: From a request, the folder it lies in, and a list that takes notes, to the answer.
+#: Function from a request, its folder, and a list for notes, to the answer.
 Answer = Callable[[dict[str, Any], Path, list[str]], dict[str, Any]]
 
-#: Seconds of work after which a process that nobody waits for any more ends itself.
+#: Seconds of CPU time after which an abandoned process ends.
 LONGEST_LIFE = 600
-#: Elsewhere a process that has loaded libraries may not fork: it answers one request, and ends.
+#: On other systems a process with loaded libraries cannot fork: it answers one request and ends.
 FORKS = sys.platform == "linux"
 
 
 def serve(modules: str) -> None:
-    """Answer requests, each in a fork of its own, until nobody asks any more.
+    """Answer requests, each in a fork, until none has come for a while.
 
-    Parameters
-    ----------
-    modules : str
-        With a comma between them; see `supple.formats.usd.process.Child`.
-
-    A request is a line on the standard input; the answer is the fork's exit code on a line of the
+    `modules` are imported first, separated by commas; see `supple.formats.usd.process.Child`. A
+    request is a line on the standard input; the answer is the fork's exit code on a line of the
     standard output.
     """
     for name in modules.split(","):
@@ -57,9 +53,9 @@ def serve(modules: str) -> None:
 def _answer(module: str, folder: str, memory: int) -> NoReturn:
     """Answer one request, and end the process whatever happens."""
     try:
-        nothing = os.open(os.devnull, os.O_RDWR)
-        said = os.open(Path(folder) / SAID, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        for ours, theirs in ((nothing, 0), (nothing, 1), (said, 2)):
+        null = os.open(os.devnull, os.O_RDWR)
+        log = os.open(Path(folder) / LOG, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        for ours, theirs in ((null, 0), (null, 1), (log, 2)):
             os.dup2(ours, theirs)
         import_module(module).main(folder, memory)
     except BaseException:
@@ -74,11 +70,11 @@ def answer_request(folder: str, memory: int, answer: Answer, verb: str, particip
     Parameters
     ----------
     folder : str
-        Where the request lies, and the answer goes.
+        Folder of the request and the answer.
     memory : int
-        Bytes that may be used.
+        Limit in bytes.
     answer : callable
-        Makes the answer; what it cannot do, it raises.
+        Computes the answer, or raises.
     verb, participle : str
         For messages: "read", "read", or "write", "written".
     """
@@ -87,7 +83,7 @@ def answer_request(folder: str, memory: int, answer: Answer, verb: str, particip
     _limit_resources(memory)
     file = Path(request.get("path") or folder)
     os.chdir(file.parent)
-    # Held until the end: without it USD prints what it thinks of a file.
+    # Kept until the end: without it USD prints its diagnostics.
     delegate = UsdUtils.CoalescingDiagnosticDelegate()
     notes: list[str] = []
     try:
@@ -99,10 +95,10 @@ def answer_request(folder: str, memory: int, answer: Answer, verb: str, particip
     except Exception as error:
         why = f"{type(error).__name__}: {one_line(error, file)}"
         result = {"error": f"cannot be {participle} ({why})"}
-    told = [one_line(d.commentary, file) for d in delegate.TakeUncoalescedDiagnostics()]
-    result["notes"] = list(dict.fromkeys([*notes, *(f"USD says: {text}" for text in told)]))
+    diagnostics = [one_line(d.commentary, file) for d in delegate.TakeUncoalescedDiagnostics()]
+    result["notes"] = list(dict.fromkeys([*notes, *(f"USD says: {text}" for text in diagnostics)]))
     send(place / ANSWER, result)
-    # The stage's own tear-down may crash on what it was built from; nothing is left to do.
+    # Destroying the stage may crash on damaged data; nothing is left to do.
     os._exit(0)
 
 
@@ -112,8 +108,8 @@ def _limit_resources(memory: int) -> None:
 
         resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        # The parent keeps the time; should it be killed, this ends what it left behind.
+        # The parent limits the time; if it is killed, this ends the child.
         resource.setrlimit(resource.RLIMIT_CPU, (LONGEST_LIFE, LONGEST_LIFE))
-        signal.alarm(2 * LONGEST_LIFE)  # where it waits for a disk, and does not work
+        signal.alarm(2 * LONGEST_LIFE)  # also while it waits for a disk
     except (ImportError, ValueError, OSError):
-        pass  # not a POSIX system, or a lower limit stands already
+        pass  # not POSIX, or a lower limit is set already

@@ -21,28 +21,28 @@ except ImportError:
     Ar = Kind = Sdf = Tf = Usd = UsdGeom = UsdShade = UsdSkel = UsdUtils = Vt = None
 
 
-#: Prims of a stage.
+#: Most prims of a stage.
 MOST = 1_000_000
-# Names inside USD's binaries, of no use to a reader.
+# Internal namespaces in messages of USD.
 NAMESPACE = re.compile(r"pxrInternal_\w*?__pxrReserved__\w*::(\w+::)*")
 
 
 class Refused(Exception):
-    """The file cannot be read; the text says why, without the file's name."""
+    """The file cannot be read; the text gives the reason, without the file's name."""
 
 
 def open_stage(path: Path, notes: list[str]) -> Any:
-    """Return the composed stage; `notes` gets a line for everything left out."""
+    """Return the composed stage; `notes` gets a line for everything that is ignored."""
     try:
         root = Sdf.Layer.FindOrOpen(str(path))
     except Tf.ErrorException as error:
-        raise Refused(f"is not a USD file that can be read ({one_line(error, path)})") from None
+        raise Refused(f"is not a readable USD file ({one_line(error, path)})") from None
     if not root:
-        raise Refused("is not a USD file that can be read (no layer in it); save it again")
+        raise Refused("is not a readable USD file (it has no layer); save it again")
     folder = path.parent.resolve()
     _keep_to_folder(root, folder, notes)
     if _count_composed(root, lambda layer, asset: _look_up(layer, asset, folder)[1], MOST) > MOST:
-        raise Refused(f"refers to its own parts so often that it has over {MOST:,} prims; split it")
+        raise Refused(f"composes to over {MOST:,} prims by references to its own parts; split it")
     try:
         return Usd.Stage.Open(root)
     except Tf.ErrorException as error:
@@ -50,23 +50,23 @@ def open_stage(path: Path, notes: list[str]) -> Any:
 
 
 def shown_record(path: str) -> dict[str, str] | None:
-    """Return the record of a layer that Supple wrote over another; None for any other."""
+    """Return the record of a layer that Supple wrote over another; None for any other layer."""
     try:
         layer = Sdf.Layer.FindOrOpen(path)
     except Tf.ErrorException:
         return None
     for added in ADDED if layer else ():
         record = layer.customLayerData.get(added)
-        told = record.items() if isinstance(record, dict) else ()
-        found = {str(key): value for key, value in told if isinstance(value, str)}
-        if found.get("original") in list(layer.subLayerPaths):
-            where = Sdf.ComputeAssetPathRelativeToLayer(layer, found["original"])
-            return {**found, "added": added, "where": str(where)}
+        items = record.items() if isinstance(record, dict) else ()
+        fields = {str(key): value for key, value in items if isinstance(value, str)}
+        if fields.get("original") in list(layer.subLayerPaths):
+            path_below = Sdf.ComputeAssetPathRelativeToLayer(layer, fields["original"])
+            return {**fields, "added": added, "where": str(path_below)}
     return None
 
 
 def one_line(error: object, path: Path) -> str:
-    """Return the first of USD's messages in one line, without source positions and our folders."""
+    """Return the first message of USD in one line, without source positions and folders."""
     text = str(error)
     marker = " : '"
     if marker in text:
@@ -80,21 +80,21 @@ def _keep_to_folder(root: Any, folder: Path, notes: list[str]) -> None:
     layers, seen = [root], {root.identifier}
     while layers:
         layer = layers.pop()
-        _leave_out_clips(layer, notes)
+        _remove_clips(layer, notes)
         for asset in filter(None, layer.GetCompositionAssetDependencies()):
-            reason, found = _look_up(layer, asset, folder)
-            if found is not None:
-                if found.identifier not in seen:
-                    seen.add(found.identifier)
-                    layers.append(found)
+            reason, layer_below = _look_up(layer, asset, folder)
+            if layer_below is not None:
+                if layer_below.identifier not in seen:
+                    seen.add(layer_below.identifier)
+                    layers.append(layer_below)
                 continue
-            notes.append(f'"{shown(asset)}" {reason}; left out')
+            notes.append(f'"{shown(asset)}" {reason}; ignored')
             if not layer.UpdateCompositionAssetDependency(asset, ""):
                 raise Refused(f'uses "{shown(asset)}", which {reason}')
 
 
 def _look_up(layer: Any, asset: str, folder: Path) -> tuple[str, Any]:
-    """Return the layer that this one names, or why there is none."""
+    """Return the reason why a named layer cannot be opened, and the layer or None."""
     reason, where = located(layer, asset, folder)
     if not where:
         return reason, None
@@ -105,66 +105,66 @@ def _look_up(layer: Any, asset: str, folder: Path) -> tuple[str, Any]:
 
 
 def located(layer: Any, asset: str, folder: Path) -> tuple[str, str]:
-    """Return why a file that a layer names cannot be opened, or "" and where it is."""
+    """Return why a file that a layer names cannot be opened, or "" and its path."""
     if asset.startswith("`"):
-        return "is the name of a file only once computed, which is not followed", ""
-    where = Sdf.ComputeAssetPathRelativeToLayer(layer, asset)
-    # A bare name that is not beside the layer stays one: USD would search elsewhere for it.
-    outer = Path(Ar.SplitPackageRelativePathOuter(where)[0])
+        return "is a path expression, which is not supported", ""
+    path = Sdf.ComputeAssetPathRelativeToLayer(layer, asset)
+    # A bare name that is not beside the layer stays relative: USD would search elsewhere for it.
+    file = Path(Ar.SplitPackageRelativePathOuter(path)[0])
     try:
-        inside = not outer.is_absolute() or outer.resolve().is_relative_to(folder)
+        inside = not file.is_absolute() or file.resolve().is_relative_to(folder)
     except (OSError, ValueError, RuntimeError):
         return "is not a path", ""
     if not inside:
-        return "lies outside the file's folder", ""
-    if not outer.is_absolute() or not Ar.GetResolver().Resolve(where):
+        return "is outside the file's folder", ""
+    if not file.is_absolute() or not Ar.GetResolver().Resolve(path):
         return "does not exist", ""
-    return "", where
+    return "", path
 
 
-def _leave_out_clips(layer: Any, notes: list[str]) -> None:
-    """Remove value clips: layers opened while values are read, too late to look at."""
-    found = []
+def _remove_clips(layer: Any, notes: list[str]) -> None:
+    """Remove value clips: layers that are opened while values are read, too late for a check."""
+    specs = []
 
     def look(path: Any) -> None:
         spec = layer.GetObjectAtPath(path) if path.IsPrimPath() else None
         if spec is not None and spec.HasInfo("clips"):
-            found.append(spec)
+            specs.append(spec)
 
     layer.Traverse(Sdf.Path.absoluteRootPath, look)
-    for spec in found:
+    for spec in specs:
         spec.ClearInfo("clips")
-        notes.append(f'{spec.path} takes values from other files ("clips"); left out')
+        notes.append(f'{spec.path} takes values from other files ("clips"); ignored')
 
 
 def shown(asset: str) -> str:
-    """Return the name of a file for a message: short, and on one line."""
+    """Return the name of a file for a message: short, on one line."""
     return "".join(c if c.isprintable() else "?" for c in asset)[:80]
 
 
 def _count_composed(root: Any, find_layer: Callable[[Any, str], Any], most: int) -> int:
-    """Estimate how many prims the layer composes to, at most a little above `most`.
+    """Estimate the number of prims that the layer composes to, at most a little above `most`.
 
-    Counted before it is composed: ten prims that each refer ten times to the next make 10¹⁰ of a
-    few lines of text. Instances share what they refer to and count once; a prim that refers to
-    itself, which USD refuses, counts once too.
+    Computed before composition: ten prims that each refer ten times to the next make 10¹⁰ prims.
+    Instances share their references and count once; a prim that refers to itself, which USD
+    rejects, counts once as well.
     """
-    # Depth is that of prims within prims, which USD's own parser limits far below this.
+    # The depth is that of nested prims, which the parser of USD limits far below this.
     sys.setrecursionlimit(max(sys.getrecursionlimit(), 100_000))
-    known: dict[tuple[str, str], int] = {}
+    counts: dict[tuple[str, str], int] = {}
 
     def count(layer: Any, path: Any) -> int:
         key = (layer.identifier, str(path))
-        if key not in known:
-            known[key] = 1
+        if key not in counts:
+            counts[key] = 1
             spec = layer.GetPrimAtPath(path)
             total = 1
             for other, target in _parts(layer, spec, find_layer) if spec else ():
                 total += count(other, target)
                 if total > most:
                     break
-            known[key] = total
-        return known[key]
+            counts[key] = total
+        return counts[key]
 
     total = 0
     layers, seen = [root], {root.identifier}
@@ -182,7 +182,7 @@ def _count_composed(root: Any, find_layer: Callable[[Any, str], Any], most: int)
 def _parts(
     layer: Any, spec: Any, find_layer: Callable[[Any, str], Any]
 ) -> Iterator[tuple[Any, Any]]:
-    """Yield layers and paths of a prim's parts: its children, and the prims it refers to."""
+    """Yield layers and paths of a prim's parts: its children, and the prims that it refers to."""
     for child in spec.nameChildren:
         yield layer, child.path
     for variants in spec.variantSets.values():

@@ -28,35 +28,35 @@ from supple.formats.usd.process import WRITING, check_library, run_child
 from supple.mesh.topology import counted
 from supple.saving import write_whole
 
-#: Layers over layers that are followed; nobody has more.
+#: Most layers that are followed.
 MOST_LAYERS = 16
-#: Bytes between the parts of a package, and parts; nobody has more.
+#: Most bytes between the parts of a package, and most parts.
 MOST_BETWEEN, MOST_PARTS = 2**26, 100_000
 
 
 def layer_record(path: Path) -> dict[str, Any] | None:
-    """Return what Supple says of a layer that it wrote: what is ``added``, and to what."""
+    """Return the record of a layer that Supple wrote: what was ``added``, and to what."""
     check_library(path.name)
     with tempfile.TemporaryDirectory(prefix="supple-usd-") as folder:
         request = {"action": "record", "path": str(path.absolute())}
-        found = run_child(WRITING, path.name, Path(folder), request, path.stat().st_size)
-    record: dict[str, Any] | None = found["record"]
+        answer = run_child(WRITING, path.name, Path(folder), request, path.stat().st_size)
+    record: dict[str, Any] | None = answer["record"]
     return record
 
 
 class LayersBelow:
     """Files below layers that Supple wrote, one after another.
 
-    Those from inside packages lie in folders that are there as long as the context.
+    Files from inside packages are extracted to folders that exist as long as the context.
 
     Attributes
     ----------
     path : Path
-        The file that was reached.
+        The present file.
     inside : bool
         Whether it was inside a package.
     exact : bool
-        Whether it is there to the byte.
+        Whether it is complete, to the byte.
     """
 
     def __init__(self, path: Path) -> None:
@@ -70,16 +70,13 @@ class LayersBelow:
         self._stack.close()
 
     def descend(self, record: dict[str, Any]) -> None:
-        """Go on to the file that the present one, with this record, is a layer over.
+        """Go to the file below the present one, which has this record.
 
-        Raises
-        ------
-        FormatError
-            If it is not beside the layer, or not whole in the package.
+        Raises FormatError if the file is not beside the layer, or not complete in the package.
         """
         self._count += 1
         if self._count > MOST_LAYERS:
-            raise FormatError(f"{self.path.name}: is a layer over itself; take the original")
+            raise FormatError(f"{self.path.name}: is a layer over itself; use the original")
         packed = self.path.suffix.lower() == ".usdz"
         self.inside = self.inside or packed
         self.exact = self.exact and ("sha256" in record or not packed)
@@ -88,7 +85,7 @@ class LayersBelow:
 
 @contextmanager
 def file_before(path: Path, added: Collection[str]) -> Iterator[Path]:
-    """Give the file below layers with some of Supple's records, for as long as the context."""
+    """Yield the file below layers with the records `added`, for the time of the context."""
     with LayersBelow(path) as below:
         while added and (record := layer_record(below.path)) is not None:
             if record["added"] not in added:
@@ -100,46 +97,50 @@ def file_before(path: Path, added: Collection[str]) -> Iterator[Path]:
 def _file_below(path: Path, record: dict[str, Any], stack: ExitStack) -> Path:
     if path.suffix.lower() == ".usdz":
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="supple-original-"))
-        return _taken_out(path, record, Path(folder))
+        return _extracted(path, record, Path(folder))
     below = Path(record["where"])
-    # A path in a file is not to be trusted: what lies outside its folder is not opened.
+    # Paths in files are untrusted: files outside the folder are not opened.
     inside = below.resolve().is_relative_to(path.absolute().parent.resolve())
     if not inside or not below.is_file() or below.samefile(path):
         raise FormatError(
-            f"{path.name}: the file it is a layer over, {below.name[:80]}, is not beside it; take"
-            " that file itself"
+            f"{path.name}: {below.name[:80]}, the file below it, is not beside it; load that file"
+            " itself"
         )
     return below
 
 
-# Packages.
+# Originals inside packages.
 
 
 def package_record(original: Path) -> dict[str, str]:
-    """Return what a layer in a package says of the original, beside the name of its layer."""
+    """Return the record of the original for a layer in a package."""
     data = original.read_bytes()
     record = {"name": original.name, "sha256": hashlib.sha256(data).hexdigest()}
     if original.suffix.lower() != ".usdz":
         return record
     between = _between(data, original)
     if between is None:
-        return {}  # its parts are there, and the layer that begins it can be read
+        return {}  # its parts and its first layer can be read
     return record | {"package": between}
 
 
 def _between(data: bytes, original: Path) -> str | None:
-    """Return names of a package's parts, and the bytes around them; None if they are packed."""
-    names, gaps, at = [], [], 0
+    """Return names of a package's parts and the bytes around them; None if it is compressed."""
+    names, gaps, position = [], [], 0
     with zipfile.ZipFile(original) as archive:
         for entry in sorted(archive.infolist(), key=lambda each: each.header_offset):
             name, extra = struct.unpack_from("<HH", data, entry.header_offset + 26)
-            begin = entry.header_offset + 30 + name + extra
-            if entry.compress_type != zipfile.ZIP_STORED or begin < at or not _safe(entry.filename):
+            start = entry.header_offset + 30 + name + extra
+            if (
+                entry.compress_type != zipfile.ZIP_STORED
+                or start < position
+                or not _safe(entry.filename)
+            ):
                 return None
             names.append(entry.filename)
-            gaps.append(data[at:begin])
-            at = begin + entry.file_size
-    gaps.append(data[at:])
+            gaps.append(data[position:start])
+            position = start + entry.file_size
+    gaps.append(data[position:])
     if len(set(names)) < len(names):
         return None
     packed = base64.b64encode(zlib.compress(b"".join(gaps), 9)).decode("ascii")
@@ -147,31 +148,35 @@ def _between(data: bytes, original: Path) -> str | None:
 
 
 def _safe(name: str) -> bool:
-    """Return whether a part's name leads nowhere else."""
+    """Return whether a part's name stays inside the folder."""
     path = PurePosixPath(name)
     plain = not any(c in name for c in ':\\\0"') and name.isprintable()
     return plain and not path.is_absolute() and ".." not in path.parts and bool(path.name)
 
 
-def _taken_out(path: Path, record: dict[str, Any], folder: Path) -> Path:
-    """Write the original inside a package to a folder, to the byte; return its path."""
-    lost = FormatError(
-        f"{path.name}: what it was before cannot be found in it any more; another program may have"
-        " saved it anew, take the original"
+def _extracted(path: Path, record: dict[str, Any], folder: Path) -> Path:
+    """Extract the original inside a package to a folder, to the byte; return its path."""
+    error_lost = FormatError(
+        f"{path.name}: no longer contains its original (another program may have saved it); use the"
+        " original"
     )
     layer = str(record["original"]).removeprefix("./")
-    named = str(record.get("name") or layer)
-    if not _safe(layer) or not _safe(named) or not named.lower().endswith(USD_SUFFIXES):
-        raise lost
+    original_name = str(record.get("name") or layer)
+    if (
+        not _safe(layer)
+        or not _safe(original_name)
+        or not original_name.lower().endswith(USD_SUFFIXES)
+    ):
+        raise error_lost
     try:
         with zipfile.ZipFile(path) as archive:
             parts = archive.infolist()[1:]
             if len(parts) > MOST_PARTS or sum(part.file_size for part in parts) > LARGEST_FILE:
-                raise lost
+                raise error_lost
             if any(part.compress_type != zipfile.ZIP_STORED for part in parts):
-                raise lost
+                raise error_lost
             if "package" in record:
-                target = folder / PurePosixPath(named).name
+                target = folder / PurePosixPath(original_name).name
                 target.write_bytes(_rebuilt(archive, str(record["package"])))
             else:
                 target = folder / layer
@@ -180,55 +185,55 @@ def _taken_out(path: Path, record: dict[str, Any], folder: Path) -> Path:
                         (folder / part.filename).parent.mkdir(parents=True, exist_ok=True)
                         (folder / part.filename).write_bytes(archive.read(part))
     except (OSError, zipfile.BadZipFile, ValueError, KeyError, TypeError, zlib.error) as error:
-        raise lost from error
+        raise error_lost from error
     if not target.is_file():
-        raise lost
-    told = record.get("sha256")
-    if told is not None and hashlib.sha256(target.read_bytes()).hexdigest() != told:
-        raise lost
+        raise error_lost
+    digest = record.get("sha256")
+    if digest is not None and hashlib.sha256(target.read_bytes()).hexdigest() != digest:
+        raise error_lost
     return target
 
 
 def _rebuilt(archive: zipfile.ZipFile, between: str) -> bytes:
-    """Return the bytes of a package from its parts and what was between them."""
-    told = json.loads(between)
-    names, gaps = list(told["parts"]), [int(gap) for gap in told["gaps"]]
+    """Return the bytes of a package from its parts and the bytes between them."""
+    record = json.loads(between)
+    names, gaps = list(record["parts"]), [int(gap) for gap in record["gaps"]]
     if len(gaps) != len(names) + 1 or len(set(names)) < len(names) or min(gaps) < 0:
         raise ValueError("names and gaps do not fit")
     if sum(gaps) > MOST_BETWEEN:
-        raise ValueError("too much lies between")
+        raise ValueError("too many bytes between parts")
     try:
-        packed = base64.b64decode(told["bytes"], validate=True)
+        packed = base64.b64decode(record["bytes"], validate=True)
     except binascii.Error as error:
         raise ValueError(str(error)) from None
-    around = zlib.decompressobj().decompress(packed, sum(gaps) + 1)
-    whole, at = [], 0
+    bytes_between = zlib.decompressobj().decompress(packed, sum(gaps) + 1)
+    pieces, position = [], 0
     for gap, name in zip(gaps, [*names, None], strict=True):
-        whole.append(around[at : at + gap])
-        at += gap
+        pieces.append(bytes_between[position : position + gap])
+        position += gap
         if name is not None:
-            whole.append(archive.read(str(name)))
-    return b"".join(whole)
+            pieces.append(archive.read(str(name)))
+    return b"".join(pieces)
 
 
 # Packages (.usdz): stored zip files whose entries begin at multiples of 64 bytes.
 
 
 ALIGNMENT = 64
-#: Suffixes of layers; a package within a package cannot be its first entry.
+#: Suffixes of layers; the first entry of a package cannot be a package.
 LAYERS = tuple(suffix for suffix in USD_SUFFIXES if suffix != ".usdz")
-#: Sizes in a package are 32-bit.
+#: Most bytes of a package: sizes are 32-bit.
 MOST_BYTES = 4 * 2**30 - 2**20
-#: The earliest date a zip file knows: the same content makes the same bytes.
+#: Earliest date of a zip file; a fixed date makes the bytes reproducible.
 DATE = (1980, 1, 1, 0, 0, 0)
-#: Marks the padding as USD does.
+#: Mark of the padding, as in USD.
 PADDING = 0x1986
 
 Entry = tuple[str, Path, str | None]
 
 
 def root_entry(original: Path) -> str:
-    """Return the name of the original's root layer for a layer in the same package."""
+    """Return the path of the original's root layer, relative to a layer in the same package."""
     if original.suffix.lower() != ".usdz":
         return f"./{original.name}"
     return f"./{_first_layer(original)}"
@@ -239,16 +244,16 @@ def _first_layer(original: Path) -> str:
         with zipfile.ZipFile(original) as archive:
             names = [entry.filename for entry in archive.infolist()]
     except (OSError, zipfile.BadZipFile, ValueError) as error:
-        raise FormatError(f"{original.name}: is no package that can be read ({error})") from error
+        raise FormatError(f"{original.name}: is not a readable package ({error})") from error
     if not names or not names[0].lower().endswith(LAYERS):
         raise FormatError(f"{original.name}: does not begin with a layer; save it again")
     return names[0]
 
 
 def package_entries(layer: Path, original: Path | None, files: list[str]) -> list[Entry]:
-    """Name in the package, file, and name within that file where it is a package itself.
+    """Return name in the package, file, and name within that file if it is a package itself.
 
-    The layer comes first, as it must; the original's parts keep their names.
+    The layer is first, as required; the original's parts keep their names.
     """
     parts: list[Entry] = []
     for file in map(Path, files):
@@ -258,11 +263,11 @@ def package_entries(layer: Path, original: Path | None, files: list[str]) -> lis
                 parts += [(e.filename, file, e.filename) for e in archive.infolist()]
         else:
             parts.append((file.relative_to(Path(files[0]).parent).as_posix(), file, None))
-    taken = {name for name, _, _ in parts}
-    own, number = f"soft{layer.suffix}", 2
-    while own in taken:
-        own, number = f"soft{number}{layer.suffix}", number + 1
-    return [(own, layer, None), *parts]
+    used = {name for name, _, _ in parts}
+    layer_name, number = f"soft{layer.suffix}", 2
+    while layer_name in used:
+        layer_name, number = f"soft{number}{layer.suffix}", number + 1
+    return [(layer_name, layer, None), *parts]
 
 
 def package(name: str, target: IO[bytes], entries: list[Entry]) -> None:
@@ -271,15 +276,17 @@ def package(name: str, target: IO[bytes], entries: list[Entry]) -> None:
     with zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as archive:
         for entry, file, inner in entries:
             if PurePosixPath(entry).is_absolute() or ".." in PurePosixPath(entry).parts:
-                continue  # such a name leads out of the package; no reader follows it
+                continue  # outside the package; no reader follows it
             data = _content(file, inner)
             total += len(data)
             if total > MOST_BYTES:
-                raise FormatError(f"{name}: has over 4 GiB, too much for a package; use .usdc")
+                raise FormatError(
+                    f"{name}: would have over 4 GiB, too much for a package; use .usdc"
+                )
             info = zipfile.ZipInfo(entry, DATE)
-            begin = target.tell() + 30 + len(entry.encode())
-            short = -(begin + 4) % ALIGNMENT
-            info.extra = struct.pack("<HH", PADDING, short) + bytes(short)
+            data_start = target.tell() + 30 + len(entry.encode())
+            n_padding = -(data_start + 4) % ALIGNMENT
+            info.extra = struct.pack("<HH", PADDING, n_padding) + bytes(n_padding)
             archive.writestr(info, data)
 
 
@@ -289,7 +296,7 @@ def _content(file: Path, inner: str | None) -> bytes:
     with zipfile.ZipFile(file) as archive:
         entry = archive.getinfo(inner)
         if entry.file_size > MOST_BYTES or entry.compress_type != zipfile.ZIP_STORED:
-            raise FormatError(f"{file.name}: its part {inner[:60]} is packed; save it again")
+            raise FormatError(f"{file.name}: its part {inner[:60]} is compressed; save it again")
         return archive.read(inner)
 
 
@@ -297,37 +304,37 @@ def _content(file: Path, inner: str | None) -> bytes:
 
 
 def holds_usd_flesh(path: Path) -> bool:
-    """Return whether a file is a layer with flesh, or a package of one with its original."""
+    """Return whether a file is a layer with flesh, or a package with one and its original."""
     if find_spec("pxr") is None or not path.is_file():
         return False
     try:
         record = layer_record(path)
     except FormatError:
-        return False  # told as it is read
+        return False  # reported when it is read
     return record is not None and record["added"] == FLESH
 
 
 def remove_usd_curves(path: str | Path, source: str | Path) -> dict[str, Any]:
-    """Write the file that a layer with curves is over, to the byte."""
+    """Write the file below a layer with curves, to the byte."""
     return _removed(Path(path), Path(source), CURVES)
 
 
 def remove_usd_flesh(path: str | Path, source: str | Path) -> dict[str, Any]:
-    """Write the file that a layer with flesh is over, to the byte."""
+    """Write the file below a layer with flesh, to the byte."""
     return _removed(Path(path), Path(source), FLESH)
 
 
 def _removed(path: Path, source: Path, added: str) -> dict[str, Any]:
-    read_bytes(source, USD_SUFFIXES)  # or an error that says why not
+    read_bytes(source, USD_SUFFIXES)  # FormatError if it cannot be read
     with LayersBelow(source) as below:
         while (record := layer_record(below.path)) is not None:
             below.descend(record)
             if record["added"] == added:
                 break
             other, what = ADDED[record["added"]], ADDED[added]
-            warn(f"{source.name}: what was added after the {what}, {other}, is taken out, too")
+            warn(f"{source.name}: {other}, added after the {what}, removed as well")
         else:
-            raise FormatError(f"{source.name}: has no {ADDED[added]} of Supple's to remove")
+            raise FormatError(f"{source.name}: has no {ADDED[added]} from Supple to remove")
         _check_target(path, source, below)
         data = read_bytes(below.path, USD_SUFFIXES)
         write_whole(path, data)
@@ -335,17 +342,17 @@ def _removed(path: Path, source: Path, added: str) -> dict[str, Any]:
 
 
 def _check_target(path: Path, source: Path, below: LayersBelow) -> None:
-    """Refuse a name of another kind; warn of files that the original needs."""
+    """Raise FormatError for a different suffix; warn of files that the original needs."""
     if not below.exact:
-        raise FormatError(f"{source.name}: has parts of its original, not all of it; unzip it")
+        raise FormatError(f"{source.name}: contains only parts of its original; unzip it")
     if path.suffix.lower() != below.path.suffix.lower():
-        there = "inside it; give that" if below.inside else "untouched; take that, or give it"
+        where = "inside it" if below.inside else "unchanged beside it"
         raise FormatError(
-            f"{path.name}: {source.name} is a layer over {below.path.name}, which is {there} a name"
-            f" that ends in {below.path.suffix}"
+            f"{path.name}: {source.name} is a layer over {below.path.name}, which is {where}; use a"
+            f" name that ends in {below.path.suffix}"
         )
     folder = below.path.parent
     others = sum(each.is_file() for each in folder.rglob("*")) - 1 if below.inside else 0
     if others > 0:
         needed = f"{counted(others, 'file')} that {below.path.name} needs"
-        warn(f"{path.name}: {needed} {'is' if others == 1 else 'are'} in {source.name}; unzip that")
+        warn(f"{path.name}: {needed} {'is' if others == 1 else 'are'} in {source.name}; unzip it")

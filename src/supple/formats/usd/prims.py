@@ -1,4 +1,4 @@
-"""The prims of a stage as arrays: meshes, skins, shapes, skeletons (in the child processes)."""
+"""Prims of a stage as arrays: meshes, skins, shapes, skeletons (in the child processes)."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy as np
 from supple.formats.painted_maps import PAINTED
 from supple.formats.usd.layers import Refused, Usd, UsdGeom, UsdSkel
 
-#: Instances of instances multiply: a file of a kilobyte can stand for billions of prims.
+#: Most prims: nested instances multiply, so that a kilobyte can make billions of prims.
 MOST_PRIMS = 250_000
 
 
 def all_prims(stage: Any, notes: list[str]) -> list[Any]:
-    """Return every prim, instances included, without those that a point instancer scatters."""
+    """Return every prim, with instances, but without the prototypes of point instancers."""
     walk = Usd.PrimRange(stage.GetPseudoRoot(), Usd.TraverseInstanceProxies())
     walk = iter(walk)
     prims = []
@@ -25,12 +25,12 @@ def all_prims(stage: Any, notes: list[str]) -> list[Any]:
             raise Refused(f"holds more than {MOST_PRIMS:,} prims; split it")
         if prim.IsA(UsdGeom.PointInstancer):
             walk.PruneChildren()
-            notes.append(f"{prim.GetPath()} scatters copies (PointInstancer); left out")
+            notes.append(f"{prim.GetPath()} is a PointInstancer; ignored")
     return prims
 
 
 def first_value(prim: Any, name: str, dtype: Any, width: int | None = None) -> np.ndarray | None:
-    """Return the default, else the first sample, of an array attribute; None if not numbers."""
+    """Return the default or first sample of an array attribute; None if it is not numeric."""
     attribute = prim.GetAttribute(name)
     if not attribute:
         return None
@@ -41,7 +41,7 @@ def first_value(prim: Any, name: str, dtype: Any, width: int | None = None) -> n
 
 
 def as_array(value: Any, dtype: Any, width: int | None = None) -> np.ndarray | None:
-    """Return a USD array as (n,) or (n, width); None if it is something else."""
+    """Return a USD array as (n,) or (n, width); None if it has another type or shape."""
     try:
         array = np.array(value, dtype=dtype)
     except (TypeError, ValueError):
@@ -60,15 +60,15 @@ def mesh_data(prim: Any, skeletons: dict[str, Any], notes: list[str]) -> dict[st
     counts = first_value(prim, "faceVertexCounts", np.int64)
     corners = first_value(prim, "faceVertexIndices", np.int64)
     if points is None or counts is None or corners is None or not (len(points) and len(counts)):
-        notes.append(f"mesh {path} has no faces; left out")
+        notes.append(f"mesh {path} has no faces; ignored")
         return None
     problem = _mesh_problem(points, counts, corners)
     if problem:
-        notes.append(f"mesh {path} {problem}; left out")
+        notes.append(f"mesh {path} {problem}; ignored")
         return None
     samples = prim.GetAttribute("points").GetNumTimeSamples()
     if samples > 1:
-        notes.append(f"mesh {path} has {samples} baked shapes, no rig; they stay behind")
+        notes.append(f"mesh {path} has {samples} samples of points, a baked cache; ignored")
     holes = first_value(prim, "holeIndices", np.int64)
     return {
         "path": path,
@@ -88,7 +88,7 @@ def _painted(
     prim: Any, n_points: int, counts: np.ndarray, corners: np.ndarray, notes: list[str]
 ) -> dict[str, Any]:
     """Return maps (n,) by name from primvars ``supple:rigid`` and others, of any interpolation."""
-    found = {}
+    maps = {}
     for name in PAINTED:
         primvar = UsdGeom.PrimvarsAPI(prim).GetPrimvar(f"supple:{name}")
         if not primvar or not primvar.HasValue():
@@ -99,9 +99,9 @@ def _painted(
             values = np.array(flat, np.float64).reshape(len(values), -1)[:, :3].mean(axis=1)
         except (TypeError, ValueError):
             values = np.empty(0)
-        wanted = {"constant": 1, "uniform": len(counts), "faceVarying": len(corners)}
-        if len(values) != wanted.get(kind, n_points):
-            notes.append(f"mesh {prim.GetPath()}: its supple:{name} has other counts; left out")
+        expected = {"constant": 1, "uniform": len(counts), "faceVarying": len(corners)}
+        if len(values) != expected.get(kind, n_points):
+            notes.append(f"mesh {prim.GetPath()}: its supple:{name} has a wrong count; ignored")
             continue
         if kind == "constant":
             values = np.full(n_points, values[0])
@@ -109,8 +109,8 @@ def _painted(
             of_corners = np.repeat(values, counts) if kind == "uniform" else values
             uses = np.bincount(corners, minlength=n_points)
             values = np.bincount(corners, of_corners, n_points) / np.maximum(uses, 1)
-        found[name] = values
-    return found
+        maps[name] = values
+    return maps
 
 
 def _mesh_problem(points: np.ndarray, counts: np.ndarray, corners: np.ndarray) -> str | None:
@@ -120,10 +120,10 @@ def _mesh_problem(points: np.ndarray, counts: np.ndarray, corners: np.ndarray) -
             f"has a point that is not finite (point {np.argmin(np.isfinite(points).all(axis=1))})"
         )
     if (counts < 0).any() or counts.sum() != len(corners):
-        return f"lists {len(corners)} corners for faces that have {counts.sum()}"
+        return f"lists {len(corners)} corners for faces with {counts.sum()}"
     wrong = (corners < 0) | (corners >= n_points)
     if wrong.any():
-        return f"refers to point {corners[np.argmax(wrong)]}, but has {n_points} points"
+        return f"refers to point {corners[np.argmax(wrong)]} of {n_points}"
     return None
 
 
@@ -134,7 +134,7 @@ def _upwards(prim: Any) -> Iterator[Any]:
 
 
 def _inherited(prim: Any, name: str) -> Any:
-    """Return the attribute of this prim, or of the nearest ancestor with a value for it."""
+    """Return the attribute of this prim, or of the nearest ancestor with a value."""
     for holder in _upwards(prim):
         attribute = holder.GetAttribute(name)
         if attribute and attribute.HasAuthoredValue():
@@ -143,7 +143,7 @@ def _inherited(prim: Any, name: str) -> Any:
 
 
 def _inherited_target(prim: Any, name: str) -> Any:
-    """Return the prim that a relationship of this prim or its nearest ancestor points to."""
+    """Return the target of a relationship of this prim or its nearest ancestor."""
     for holder in _upwards(prim):
         relationship = holder.GetRelationship(name)
         if relationship and relationship.HasAuthoredTargets():
@@ -159,7 +159,7 @@ def _driver(prim: Any, skeletons: dict[str, Any]) -> str | None:
 
 
 def _skin(prim: Any, n_points: int, skeletons: dict[str, Any], notes: list[str]) -> Any:
-    """Return skeleton, joints (n or 1, k), weights and bind transform; None if not skinned."""
+    """Return skeleton, joints (n or 1, k), weights and bind transform; None without a skin."""
     path = prim.GetPath()
     indices = _inherited(prim, "primvars:skel:jointIndices")
     weights = _inherited(prim, "primvars:skel:jointWeights")
@@ -173,17 +173,17 @@ def _skin(prim: Any, n_points: int, skeletons: dict[str, Any], notes: list[str])
         notes.append(f"mesh {path} is skinned outside a SkelRoot; it follows its transform")
         return None
     skeleton = skeletons[str(target.GetPath())]
-    found = _influences(prim, indices, weights, n_points, skeleton["joints"])
-    if isinstance(found, str):
-        notes.append(f"mesh {path}: {found}; it follows its transform")
+    influences = _influences(prim, indices, weights, n_points, skeleton["joints"])
+    if isinstance(influences, str):
+        notes.append(f"mesh {path}: {influences}; it follows its transform")
         return None
     method = _inherited(prim, "primvars:skel:skinningMethod")
     bind = _inherited(prim, "primvars:skel:geomBindTransform")
     matrix = np.eye(4) if bind is None else np.array(bind.Get(), dtype=np.float64)
     return {
         "skeleton": skeleton["path"],
-        "joints": found[0],
-        "weights": found[1],
+        "joints": influences[0],
+        "weights": influences[1],
         "bind": matrix.T if matrix.shape == (4, 4) else np.eye(4),
         "dual": method is not None and method.Get() == "dualQuaternion",
     }
@@ -200,27 +200,32 @@ def _influences(
         return f"has {size} joint indices and {second.GetElementSize()} weights per point"
     if kind != second.GetInterpolation() or kind not in ("constant", "vertex"):
         return f'has joint indices "{kind}" and weights "{second.GetInterpolation()}"'
-    follow = as_array(first.ComputeFlattened(), np.int64)
-    much = as_array(second.ComputeFlattened(), np.float64)
+    joint_indices = as_array(first.ComputeFlattened(), np.int64)
+    weight_values = as_array(second.ComputeFlattened(), np.float64)
     rows = n_points if kind == "vertex" else 1
-    if follow is None or much is None or len(follow) != size * rows or len(much) != size * rows:
-        counts = tuple("no" if a is None else len(a) for a in (follow, much))
+    if (
+        joint_indices is None
+        or weight_values is None
+        or len(joint_indices) != size * rows
+        or len(weight_values) != size * rows
+    ):
+        counts = tuple("no" if a is None else len(a) for a in (joint_indices, weight_values))
         return f"has {counts[0]} joint indices and {counts[1]} weights, not {size} × {rows}"
-    if not np.isfinite(much).all():
+    if not np.isfinite(weight_values).all():
         return "has joint weights that are not finite"
     order = _inherited(prim, "skel:joints")
     listed = joints if order is None else list(order.Get() or [])
-    used = much > 0
-    wrong = used & ((follow < 0) | (follow >= len(listed)))
+    used = weight_values > 0
+    wrong = used & ((joint_indices < 0) | (joint_indices >= len(listed)))
     if wrong.any():
-        return f"follows joint {follow[np.argmax(wrong)]}, but there are {len(listed)}"
-    place = {name: number for number, name in enumerate(joints)}
-    unknown = sorted({listed[j] for j in np.unique(follow[used])} - place.keys())
+        return f"follows joint {joint_indices[np.argmax(wrong)]} of {len(listed)}"
+    number_of = {name: number for number, name in enumerate(joints)}
+    unknown = sorted({listed[j] for j in np.unique(joint_indices[used])} - number_of.keys())
     if unknown:
-        return f'follows joint "{unknown[0]}", which its skeleton has not'
-    table = np.array([place.get(name, 0) for name in listed] or [0])
-    follow = table[np.where(used, follow, 0)]
-    return follow.reshape(rows, size), much.reshape(rows, size)
+        return f'follows joint "{unknown[0]}", which its skeleton lacks'
+    table = np.array([number_of.get(name, 0) for name in listed] or [0])
+    joint_indices = table[np.where(used, joint_indices, 0)]
+    return joint_indices.reshape(rows, size), weight_values.reshape(rows, size)
 
 
 def _blend_shapes(prim: Any, n_points: int, notes: list[str]) -> list[dict[str, Any]]:
@@ -233,7 +238,7 @@ def _blend_shapes(prim: Any, n_points: int, notes: list[str]) -> list[dict[str, 
     if len(listed) != len(paths):
         notes.append(
             f"mesh {prim.GetPath()} names {len(listed)} blend shapes for {len(paths)} targets;"
-            f" left out"
+            f" ignored"
         )
         return []
     shapes = []
@@ -241,14 +246,14 @@ def _blend_shapes(prim: Any, n_points: int, notes: list[str]) -> list[dict[str, 
         shape = UsdSkel.BlendShape(prim.GetStage().GetPrimAtPath(path))
         data = _blend_shape(shape, n_points) if shape else None
         if data is None:
-            notes.append(f"blend shape {path} does not fit mesh {prim.GetPath()}; left out")
+            notes.append(f"blend shape {path} does not fit mesh {prim.GetPath()}; ignored")
         else:
             shapes.append({"name": str(name), "path": str(path), **data})
     return shapes
 
 
 def _blend_shape(shape: Any, n_points: int) -> dict[str, Any] | None:
-    """Return points, weights and offsets at each: the shape itself first, then in-betweens."""
+    """Return points, weights and offsets at each weight: the shape first, then in-betweens."""
     moved = first_value(shape.GetPrim(), "pointIndices", np.int64)
     points = np.arange(n_points) if moved is None or not len(moved) else moved
     if len(points) and not (points.min() >= 0 and points.max() < n_points):
@@ -258,7 +263,7 @@ def _blend_shape(shape: Any, n_points: int) -> dict[str, Any] | None:
         weight = between.GetWeight()
         if weight is not None and weight not in (0.0, 1.0):
             levels.append((float(weight), as_array(between.GetOffsets(), np.float64, 3)))
-    # A shape that moves normals only has no offsets.
+    # A shape that only changes normals has no offsets.
     whole = [(w, np.zeros((len(points), 3)) if o is None or not len(o) else o) for w, o in levels]
     if any(len(o) != len(points) or not np.isfinite(o).all() for _, o in whole):
         return None
@@ -270,7 +275,7 @@ def _blend_shape(shape: Any, n_points: int) -> dict[str, Any] | None:
 
 
 def skeleton_data(prim: Any) -> dict[str, Any]:
-    """Return joint paths, bind and rest transforms (of columns), and the bound animation."""
+    """Return joint paths, bind and rest transforms (column vectors), and the bound animation."""
     joints = prim.GetAttribute("joints").Get()
     source = _inherited_target(prim, "skel:animationSource")
     animated = bool(source) and source.IsA(UsdSkel.Animation)
@@ -290,10 +295,7 @@ def _matrices(prim: Any, name: str) -> np.ndarray | None:
 
 
 def timed_transforms(prim: Any) -> list[Any]:
-    """Return prim and ancestors whose own transforms have several samples in time, topmost first.
-
-    Whether these differ is another question.
-    """
+    """Return a prim and its ancestors with several samples of their transform, topmost first."""
     holders = [holder for holder in _upwards(prim) if holder.IsA(UsdGeom.Xformable)]
     timed = [each for each in holders if len(UsdGeom.Xformable(each).GetTimeSamples()) > 1]
     return timed[::-1]

@@ -27,9 +27,9 @@ import numpy as np
 
 from supple.errors import FormatError, SuppleError
 
-#: Names of the files in a folder that both processes know; the last has what USD printed.
-REQUEST, ANSWER, SAID = "request.npz", "answer.npz", "said.txt"
-#: Seconds after its last request at which a server ends itself.
+#: Names of the files in the common folder; the last has the output of USD.
+REQUEST, ANSWER, LOG = "request.npz", "answer.npz", "said.txt"
+#: Seconds without a request after which a server ends.
 IDLE = 30.0
 
 ARRAY = "array:"
@@ -60,7 +60,7 @@ def _without_arrays(value: Any, arrays: dict[str, np.ndarray]) -> Any:
     if isinstance(value, (list, tuple)):
         return [_without_arrays(item, arrays) for item in value]
     if isinstance(value, str):
-        return "text:" + value  # so that no text of a file reads as an array
+        return "text:" + value  # so that no text is read as an array
     return value
 
 
@@ -74,16 +74,16 @@ def _with_arrays(value: Any, arrays: Any) -> Any:
     return value
 
 
-#: Seconds for a small file; large ones get more.
+#: Time limit of a small file in seconds; large ones get more.
 LONGEST_READ = 60.0
 BYTES_PER_SECOND = 1e6
-#: Memory for a small file: USD itself takes a few hundred megabytes of addresses.
+#: Memory limit of a small file: USD itself takes a few hundred megabytes of addresses.
 LEAST_MEMORY = 3 * 2**30
 MEMORY_PER_BYTE = 30
 
 SEARCH_PATH = "PXR_AR_DEFAULT_SEARCH_PATH"
 
-# Packages without their __init__: the process needs none of what those import.
+# Packages without their __init__, whose imports the process does not need.
 BOOTSTRAP = """
 import importlib, sys, types
 for name in ("supple", "supple.formats"):
@@ -101,13 +101,13 @@ class Child:
     Attributes
     ----------
     module : str
-        With the function ``main(folder, memory)``, which answers the request in the folder.
+        Module with the function ``main(folder, memory)``, which answers the request in the folder.
     does : str
-        For messages: what it does with USD.
+        Verb for messages.
     too_long : str
-        For messages: the end of "takes USD more than 60 s".
+        End of the message "takes USD more than 60 s".
     slowness : float
-        Multiple of the seconds that reading as many bytes may take.
+        Multiple of the time limit of reading as many bytes.
     """
 
     module: str
@@ -125,15 +125,15 @@ WRITING = Child("supple.formats.usd.write.write_child", "writes", "; simplify it
 
 
 def check_library(name: str) -> None:
-    """Refuse a file, of this name, when the library for USD is not installed."""
+    """Raise SuppleError for a file of this name if the library for USD is not installed."""
     if find_spec("pxr") is None:
         raise SuppleError(f"{name}: USD files need an extra; run pip install 'supple[usd]'")
 
 
 def read_stage(path: Path, without: Sequence[str] = ()) -> dict[str, Any]:
-    """Return the content of a file as `read_child` sends it; "notes" says what is wrong with it.
+    """Return the content of a file from `read_child`; "notes" lists its mistakes.
 
-    Of a layer that Supple wrote with one of the records in `without` there is its "record" alone.
+    For a layer of Supple with one of the records in `without`, only its "record" is returned.
     """
     check_library(path.name)
     size = path.stat().st_size
@@ -145,25 +145,25 @@ def read_stage(path: Path, without: Sequence[str] = ()) -> dict[str, Any]:
 def run_child(
     child: Child, name: str, folder: Path, request: dict[str, Any], work: int
 ) -> dict[str, Any]:
-    """Have a process of its own answer a request.
+    """Send a request to a child process and return the answer.
 
     Parameters
     ----------
     child : Child
-        Which process.
+        Kind of process.
     name : str
-        Of the file, for messages.
+        Name of the file, for messages.
     folder : Path
-        The caller's own; the request, the answer and files that belong to them lie there.
+        Folder of the request, the answer and their files.
     request : dict
-        As `transport.send` takes it.
+        As for `send`.
     work : int
-        Bytes that pass through the process; time and memory are allowed accordingly.
+        Bytes that the process handles; limits of time and memory depend on it.
 
     Raises
     ------
     FormatError
-        When the process cannot start, takes too long, dies, or says that it cannot do it.
+        When the process cannot start, takes too long, dies, or answers with an error.
     """
     send(folder / REQUEST, request)
     answer = folder / ANSWER
@@ -171,7 +171,7 @@ def run_child(
     allowed = LONGEST_READ + child.slowness * work / BYTES_PER_SECOND
     memory = LEAST_MEMORY + MEMORY_PER_BYTE * work
     try:
-        code, said = _served(child.module, folder, memory, allowed)
+        code, output = _served(child.module, folder, memory, allowed)
     except TimeoutError:
         raise FormatError(f"{name}: takes USD more than {allowed:.0f} s{child.too_long}") from None
     except OSError as error:
@@ -179,7 +179,7 @@ def run_child(
             f"{name}: the process that {child.does} USD cannot start ({error})"
         ) from error
     if not answer.exists() or code != 0:
-        raise FormatError(f"{name}: {_cause_of_death(code, said)}")
+        raise FormatError(f"{name}: {_cause_of_death(code, output)}")
     result: dict[str, Any] = receive(answer)
     if "error" in result:
         raise FormatError(f"{name}: {result['error']}")
@@ -192,7 +192,7 @@ class _Server:
     def __init__(self) -> None:
         package = Path(__file__).resolve().parents[2]
         places = [str(package), f"{READING.module},{WRITING.module}"]
-        # Isolated: nothing is imported from the folder somebody happens to work in.
+        # Isolated: nothing is imported from the working directory.
         self.process = subprocess.Popen(
             [sys.executable, "-I", "-c", BOOTSTRAP, *places, *filter(os.path.isabs, sys.path)],
             stdin=subprocess.PIPE,
@@ -207,17 +207,15 @@ class _Server:
 
     @property
     def ready(self) -> bool:
-        """True while it lives, is ours, not our parent's, and will not end itself in a moment."""
-        ours = self.owner == os.getpid() and monotonic() < self.used + IDLE / 2
-        return ours and not self.late and self.process.poll() is None
+        """Whether it runs, belongs to this process, and is not about to end."""
+        usable = self.owner == os.getpid() and monotonic() < self.used + IDLE / 2
+        return usable and not self.late and self.process.poll() is None
 
     def ask(self, request: dict[str, Any], seconds: float) -> int:
         """Return the exit code of the process that answered: a fork's, or the server's own.
 
-        Raises
-        ------
-        TimeoutError
-            After so many seconds; fork and server have ended then, as after any exception.
+        Raises TimeoutError after so many seconds; fork and server have ended then, as after any
+        exception.
         """
         assert self.process.stdin is not None
         assert self.process.stdout is not None
@@ -232,7 +230,7 @@ class _Server:
             raise
         finally:
             timer.cancel()
-        if answer and not answer.strip().lstrip("-").isdigit():  # not its own words
+        if answer and not answer.strip().lstrip("-").isdigit():  # output of a library
             self._give_up()
             raise OSError(f"the process that reads USD answered {answer[:80]!r}")
         code = int(answer) if answer else self.process.wait()
@@ -242,7 +240,7 @@ class _Server:
         return code
 
     def said(self) -> str:
-        """Return what a server that has ended printed."""
+        """Return the output of a server that has ended."""
         assert self.process.stderr is not None
         return "" if self.process.poll() is None else self.process.stderr.read()
 
@@ -258,7 +256,7 @@ class _Server:
                 os.killpg(self.process.pid, signal.SIGKILL)  # its fork too
 
     def end(self) -> None:
-        """End it, unless it is our parent's, and let go of it."""
+        """Kill it, unless it belongs to the parent process, and close its pipes."""
         if self.owner == os.getpid():
             self._kill()
             self.process.wait()
@@ -268,27 +266,27 @@ class _Server:
                 pipe.close()
 
 
-#: Servers that wait for a request; each serves one thread at a time.
+#: Idle servers; each serves one thread at a time.
 _idle: list[_Server] = []
 
 
 def _served(module: str, folder: Path, memory: int, seconds: float) -> tuple[int, str]:
-    """Have a process answer the request in a folder; return its exit code and what it printed."""
+    """Send the request in a folder to a server; return its exit code and output."""
     server = None
     while server is None and _idle:
         try:
             server = _idle.pop()
-        except IndexError:  # another thread was quicker
+        except IndexError:  # taken by another thread
             break
         if not server.ready:
             server.end()
             server = None
     server = server or _Server()
     try:
-        asked = {"module": module, "folder": str(folder.absolute()), "memory": memory}
-        code = server.ask(asked, seconds)
-        said = folder / SAID
-        return code, (said.read_text(errors="replace") if said.exists() else server.said())
+        message = {"module": module, "folder": str(folder.absolute()), "memory": memory}
+        code = server.ask(message, seconds)
+        log = folder / LOG
+        return code, (log.read_text(errors="replace") if log.exists() else server.said())
     finally:
         if server.ready:
             _idle.append(server)
@@ -298,27 +296,27 @@ def _served(module: str, folder: Path, memory: int, seconds: float) -> tuple[int
 
 @atexit.register
 def end_servers() -> None:
-    """End the processes that wait for further USD files."""
+    """End the idle servers."""
     while _idle:
         _idle.pop().end()
 
 
 def _environment() -> dict[str, str]:
     # No search path: files come from the file's own folder. One thread: its memory can be
-    # limited, it can fork, and what it finds comes in one order.
-    ours = {key: value for key, value in os.environ.items() if key != SEARCH_PATH}
-    return {**ours, "PXR_WORK_THREAD_LIMIT": "1", "OPENBLAS_NUM_THREADS": "1"}
+    # limited, it can fork, and the order of results is fixed.
+    inherited = {key: value for key, value in os.environ.items() if key != SEARCH_PATH}
+    return {**inherited, "PXR_WORK_THREAD_LIMIT": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
 def _cause_of_death(code: int, printed: str) -> str:
-    said = printed.strip().splitlines()
+    lines = printed.strip().splitlines()
     if code < 0:
-        known = -code in {entry.value for entry in signal.Signals}
-        ended = signal.Signals(-code).name if known else f"signal {-code}"
+        is_signal = -code in {entry.value for entry in signal.Signals}
+        ended = signal.Signals(-code).name if is_signal else f"signal {-code}"
         return f"is damaged or nested too deeply: USD crashed on it ({ended}); save it again"
     last = (
-        "".join(c if c.isprintable() else "?" for c in said[-1])[:200]
-        if said
+        "".join(c if c.isprintable() else "?" for c in lines[-1])[:200]
+        if lines
         else "no reason given"
     )
     return f"cannot be read ({last})"

@@ -1,10 +1,14 @@
-"""VegaFEM's ``.cub`` files: the internal force of a reduced StVK body as cubic polynomials.
+"""Reduced bodies of VegaFEM: forces as cubic polynomials (``.cub``), and modes (``.U``).
 
-Four little-endian int32, the number of coordinates r and the numbers of linear, quadratic and
-cubic monomials of them, r, r(r + 1)/2 and r(r + 1)(r + 2)/6; then float64 coefficients, all
-linear ones, all quadratic, all cubic. Within each, the first component of the force comes first
-with all its monomials, in lexicographic order: q_i, q_i q_j with i ≤ j, q_i q_j q_k with
-i ≤ j ≤ k. A coefficient belongs to the whole monomial: that of q₀q₁ counts once, not for q₁q₀.
+A ``.cub`` file has four little-endian int32: the number of coordinates r and the numbers of linear,
+quadratic and cubic monomials, r, r(r + 1)/2 and r(r + 1)(r + 2)/6; then float64 coefficients, all
+linear ones, all quadratic, all cubic. Within each, the components of the force follow each other,
+each with all its monomials in lexicographic order: q_i, q_i q_j with i ≤ j, q_i q_j q_k with i ≤ j
+≤ k. A coefficient belongs to the whole monomial: that of q₀q₁ includes q₁q₀.
+
+A modal matrix has int32 rows and columns, then the columns one by one, in float64, or in float32 in
+files for rendering (``.float``); the size of the file distinguishes them. Rows are 3v + c for
+component c of vertex v, so a matrix of r columns is a basis (n, 3, r).
 """
 
 from __future__ import annotations
@@ -24,18 +28,18 @@ from supple.formats.file_bytes import read_bytes, reading
 from supple.formats.registry import MODAL_MATRIX_SUFFIXES
 from supple.saving import write_chunks
 
-# How far a tangent may be from symmetric, as a part of its size, and still come from an energy.
+# Largest asymmetry of a tangent that derives from an energy, relative to its size.
 _ASYMMETRY = 1e-6
-# Rows of tangent coefficients made at once.
+# Rows of tangent coefficients computed at once.
 _ROWS = 128
 _CUB_HEADER = 16
 
 
 class CubicForce:
-    """f(q) = L q + Q (q_i q_j)_{i≤j} + C (q_i q_j q_k)_{i≤j≤k}: rows are components.
+    """Force f(q) = L q + Q (q_i q_j)_{i≤j} + C (q_i q_j q_k)_{i≤j≤k}; rows are components.
 
-    The internal force of a StVK body in a basis, as VegaFEM stores it. It is the gradient of
-    energy, so it stands on the left of the equation of motion.
+    The internal force of a StVK body in a basis, as VegaFEM stores it: the gradient of the energy,
+    on the left of the equation of motion.
 
     Parameters
     ----------
@@ -54,11 +58,11 @@ class CubicForce:
     """
 
     def __init__(self, linear: ArrayLike, quadratic: ArrayLike, cubic: ArrayLike) -> None:
-        given = numbers("linear terms", linear)
-        r = len(given) if given.ndim else 0
+        matrix = numbers("linear terms", linear)
+        r = len(matrix) if matrix.ndim else 0
         if r == 0:
             raise SuppleError("linear terms must be a matrix (r, r) with r at least 1")
-        self.linear = checked_array("linear terms", given, (r, r))
+        self.linear = checked_array("linear terms", matrix, (r, r))
         self.quadratic = checked_array("quadratic terms", quadratic, (r, r * (r + 1) // 2))
         self.cubic = checked_array("cubic terms", cubic, (r, r * (r + 1) * (r + 2) // 6))
 
@@ -79,12 +83,12 @@ class CubicForce:
         return _triples(self.r)
 
     def force(self, q: ArrayLike) -> Floats:
-        """f(q), (r,)."""
+        """Return f(q), (r,)."""
         linear, quadratic, cubic = self._terms(q)
         return linear + quadratic + cubic
 
     def energy(self, q: ArrayLike) -> float:
-        """W(q) with ∂W/∂q = f, by Euler's theorem; it must be the gradient of one."""
+        """Return W(q) with ∂W/∂q = f, by Euler's theorem; f must be a gradient."""
         linear, quadratic, cubic = self._terms(q)
         return float(np.asarray(q, np.float64) @ (linear / 2 + quadratic / 3 + cubic / 4))
 
@@ -94,7 +98,7 @@ class CubicForce:
         return self.linear @ q, self.quadratic @ (q[i] * q[j]), self.cubic @ (q[a] * q[b] * q[c])
 
     def stiffness(self, q: ArrayLike) -> Floats:
-        """∂f/∂q, (r, r); row a is the gradient of component a."""
+        """Return ∂f/∂q, (r, r); row a is the gradient of component a."""
         q = checked_array("coordinates", q, (self.r,))
         (i, j), (a, b, c) = self._pairs, self._triples
         squares = _derivatives((i, j), (q[j], q[i]), self.r)
@@ -102,44 +106,42 @@ class CubicForce:
         return self.linear + (squares.T @ self.quadratic.T).T + (cubes.T @ self.cubic.T).T
 
     def tangent_coefficients(self) -> Floats:
-        """∂f/∂q as polynomials, (r(r + 1)/2, 1 + r + r(r + 1)/2).
+        """Return ∂f/∂q as polynomials, (r(r + 1)/2, 1 + r + r(r + 1)/2).
 
         Rows are entries (a, b), a ≤ b, of the tangent; columns the monomials 1, q_i, and q_i q_j
-        with i ≤ j; both in lexicographic order.
-
-        Raises
-        ------
-        SuppleError
-            If the tangent is not symmetric, that is, the force has no energy.
+        with i ≤ j; both in lexicographic order. Raises SuppleError if the tangent is not symmetric:
+        the force has no energy.
         """
         a, b = self._pairs
         table = np.empty((len(a), 1 + self.r + len(a)))
-        starts = np.array([0, 1, 1 + self.r])  # of the parts, whose sizes may differ much
-        largest, apart = np.zeros(3), np.zeros(3)
+        starts = np.array([0, 1, 1 + self.r])  # of the parts, whose magnitudes differ
+        largest, asymmetry = np.zeros(3), np.zeros(3)
         for first in range(0, len(a), _ROWS):
             rows = slice(first, first + _ROWS)
             table[rows] = self._tangent_rows(a[rows], b[rows])
-            below = self._tangent_rows(b[rows], a[rows])
-            for sizes, block in ((largest, table[rows]), (apart, table[rows] - below)):
+            transposed = self._tangent_rows(b[rows], a[rows])
+            for sizes, block in ((largest, table[rows]), (asymmetry, table[rows] - transposed)):
                 columns = np.abs(block).max(axis=0)
                 np.maximum(sizes, np.maximum.reduceat(columns, starts), out=sizes)
-            table[rows] = (table[rows] + below) / 2
-        if (apart > _ASYMMETRY * largest).any():
-            raise SuppleError("the force is not the gradient of an energy: no symmetric tangent")
+            table[rows] = (table[rows] + transposed) / 2
+        if (asymmetry > _ASYMMETRY * largest).any():
+            raise SuppleError(
+                "the force is not the gradient of an energy: its tangent is not symmetric"
+            )
         return table
 
     def _tangent_rows(self, row: Ints, column: Ints) -> Floats:
         """Return coefficients of ∂f_row/∂q_column."""
         row, column = row[:, None], column[:, None]
-        every, (i, j) = np.arange(self.r), self._pairs
-        pair = _pair_number(column, every, self.r)
+        indices, (i, j) = np.arange(self.r), self._pairs
+        pair = _pair_number(column, indices, self.r)
         triple = _triple_number(column, i, j, self.r)
-        often = 1 + (column == i).astype(np.int64) + (column == j)
+        multiplicity = 1 + (column == i).astype(np.int64) + (column == j)
         return np.hstack(
             [
                 self.linear[row, column],
-                self.quadratic[row, pair] * (1 + (column == every)),
-                self.cubic[row, triple] * often,
+                self.quadratic[row, pair] * (1 + (column == indices)),
+                self.cubic[row, triple] * multiplicity,
             ]
         )
 
@@ -152,19 +154,21 @@ class CubicForce:
         table = checked_array("tangent coefficients", table, (r * (r + 1) // 2, 1 + r + entries))
         if r == 0:
             raise SuppleError("tangent coefficients must have at least one row")
-        every = np.arange(r)[:, None]
+        indices = np.arange(r)[:, None]
         i, j = np.triu_indices(r)
         a, b, c = _triples(r)
-        # Each coefficient of f_l can be read from ∂f_l/∂q of any of its coordinates: the first.
-        linear = table[_pair_number(every, np.arange(r), r), 0]
-        quadratic = table[_pair_number(every, i, r), 1 + j] / (1 + (i == j))
+        # A coefficient of f_l is read from ∂f_l/∂q of the first of its coordinates.
+        linear = table[_pair_number(indices, np.arange(r), r), 0]
+        quadratic = table[_pair_number(indices, i, r), 1 + j] / (1 + (i == j))
         pair = 1 + r + _pair_number(b, c, r)
-        cubic = table[_pair_number(every, a, r), pair] / (1 + (a == b).astype(np.int64) + (a == c))
+        cubic = table[_pair_number(indices, a, r), pair] / (
+            1 + (a == b).astype(np.int64) + (a == c)
+        )
         return cls(linear, quadratic, cubic)
 
 
 def _derivatives(indices: tuple[Ints, ...], values: tuple[Floats, ...], r: int) -> sp.csr_array:
-    """Return ∂(monomial)/∂q, a row for each monomial; entries at one place add up."""
+    """Return ∂(monomial)/∂q, a row per monomial; duplicate entries are summed."""
     rows = np.tile(np.arange(len(indices[0])), len(indices))
     shape = (len(indices[0]), r)
     entries = sp.coo_array((np.concatenate(values), (rows, np.concatenate(indices))), shape)
@@ -174,48 +178,47 @@ def _derivatives(indices: tuple[Ints, ...], values: tuple[Floats, ...], r: int) 
 def _triples(r: int) -> tuple[Ints, Ints, Ints]:
     """Return all i ≤ j ≤ k below r in lexicographic order."""
     first, second = np.triu_indices(r)
-    often = r - second
-    ends = np.cumsum(often)
-    third = np.arange(ends[-1]) - np.repeat(ends - often, often) + np.repeat(second, often)
-    return np.repeat(first, often), np.repeat(second, often), third
+    repeats = r - second
+    ends = np.cumsum(repeats)
+    third = np.arange(ends[-1]) - np.repeat(ends - repeats, repeats) + np.repeat(second, repeats)
+    return np.repeat(first, repeats), np.repeat(second, repeats), third
 
 
 def _pair_number(i: Ints, j: Ints, r: int | Ints) -> Ints:
-    """Return the place of (i, j), in any order, among the pairs."""
+    """Return the index of (i, j), in any order, among the pairs."""
     low, high = np.minimum(i, j), np.maximum(i, j)
     return low * r - low * (low - 1) // 2 + high - low
 
 
 def _triple_number(i: Ints, j: Ints, k: Ints, r: int) -> Ints:
-    """Return the place of (i, j, k), in any order, among the triples."""
+    """Return the index of (i, j, k), in any order, among the triples."""
     low, high = np.minimum(np.minimum(i, j), k), np.maximum(np.maximum(i, j), k)
     middle = i + j + k - low - high
-    left = r - low  # all that begin with less come before
+    left = r - low  # triples with a smaller first index are before
     before = (r * (r + 1) * (r + 2) - left * (left + 1) * (left + 2)) // 6
     return before + _pair_number(middle - low, high - low, left)
 
 
-# The file.
+# ``.cub`` files.
 
 
 def read_cub(path: str | Path) -> CubicForce:
     """Read a VegaFEM file of cubic polynomials.
 
-    Raises
-    ------
-    FormatError
-        When its sizes do not fit each other or the file, or a coefficient is not finite.
+    Raises FormatError when its sizes are inconsistent, or a coefficient is not finite.
     """
     path = checked_path("a .cub file", path)
     data = read_bytes(path, (".cub",))
     with reading(path.name):
         r = _checked_size(path.name, data)
         if r == 0:
-            raise FormatError(f"{path.name}: has no coordinates (r = 0); nothing can move")
+            raise FormatError(f"{path.name}: has no coordinates (r = 0); create it with modes")
         values = np.frombuffer(data, "<f8", offset=_CUB_HEADER).astype(np.float64)
         if not np.isfinite(values).all():
             bad = int(np.argmin(np.isfinite(values)))
-            raise FormatError(f"{path.name}: coefficient {bad} is not finite; make the file again")
+            raise FormatError(
+                f"{path.name}: coefficient {bad} is not finite; create the file again"
+            )
         ends = np.cumsum([r * count for count in _counts(r)])
         parts = (part.reshape(r, -1) for part in np.split(values, ends[:-1]))
         return CubicForce(*parts)
@@ -223,13 +226,13 @@ def read_cub(path: str | Path) -> CubicForce:
 
 def _checked_size(name: str, data: bytes) -> int:
     if len(data) < _CUB_HEADER:
-        raise FormatError(f"{name}: has {len(data)} bytes, fewer than the head of a .cub file")
+        raise FormatError(f"{name}: has {len(data)} bytes, fewer than the header of a .cub file")
     r, *declared = (int(number) for number in np.frombuffer(data, "<i4", 4))
     if r < 0 or declared != list(_counts(r)):
-        said = ", ".join(map(str, (r, *declared)))
+        sizes = ", ".join(map(str, (r, *declared)))
         raise FormatError(
-            f"{name}: declares the sizes {said}, which are not those of r coordinates"
-            f" (r, r, r(r+1)/2, r(r+1)(r+2)/6); it is damaged or something else"
+            f"{name}: declares the sizes {sizes}, which are not those of r coordinates"
+            f" (r, r, r(r+1)/2, r(r+1)(r+2)/6); it is damaged or not a .cub file"
         )
     expected = _CUB_HEADER + 8 * r * sum(_counts(r))
     if len(data) != expected:
@@ -245,15 +248,15 @@ def _counts(r: int) -> tuple[int, int, int]:
 
 
 def write_cub(path: str | Path, force: CubicForce) -> None:
-    """Write a VegaFEM file of cubic polynomials; the file is whole or not there.
+    """Write a VegaFEM file of cubic polynomials; no file is left half written.
 
-    What was read from a file is written as the same bytes.
+    A force that was read from a file is written as the same bytes.
     """
     path = checked_path("a .cub file", path)
     if path.suffix.lower() != ".cub":
-        raise FormatError(f'{path.name}: "{path.suffix}" is not read back; name it .cub')
+        raise FormatError(f'{path.name}: "{path.suffix}" cannot be read back; use .cub')
     if not isinstance(force, CubicForce):
-        raise FormatError(f"{path.name}: holds a CubicForce, not {shown(force)}")
+        raise FormatError(f"{path.name}: expected a CubicForce, not {shown(force)}")
     counts = _counts(force.r)
     if 8 * force.r * counts[2] > 2**31:
         raise FormatError(f"{path.name}: coefficients of r = {force.r} need more than 2 GiB")
@@ -271,16 +274,13 @@ _MODES_HEADER = 8
 def read_modal_matrix(path: str | Path) -> NDArray[np.float32] | NDArray[np.float64]:
     """Read modes, (n, 3, r), in the precision of the file.
 
-    Raises
-    ------
-    FormatError
-        When its size does not fit the file, or it has an entry that is not finite.
+    Raises FormatError when the size is inconsistent, or an entry is not finite.
     """
     path = checked_path("a modal matrix", path)
     data = read_bytes(path, MODAL_MATRIX_SUFFIXES)
     with reading(path.name):
         rows, columns, kind = _checked_head(path.name, data)
-        # Columns lie one after the other: their transpose is what the file has.
+        # The file stores columns one after the other.
         matrix = np.frombuffer(data, kind, offset=_MODES_HEADER).reshape(columns, rows).T
         if not np.isfinite(matrix).all():
             mode, row = np.argwhere(~np.isfinite(matrix.T))[0]
@@ -291,7 +291,7 @@ def read_modal_matrix(path: str | Path) -> NDArray[np.float32] | NDArray[np.floa
 
 def _checked_head(name: str, data: bytes) -> tuple[int, int, np.dtype]:
     if len(data) < _MODES_HEADER:
-        raise FormatError(f"{name}: has {len(data)} bytes, fewer than the head of a matrix")
+        raise FormatError(f"{name}: has {len(data)} bytes, fewer than the header of a matrix")
     rows, columns = (int(number) for number in np.frombuffer(data, "<i4", 2))
     if rows < 1 or columns < 1:
         raise FormatError(f"{name}: declares {rows} rows and {columns} columns; it is damaged")
@@ -304,27 +304,27 @@ def _checked_head(name: str, data: bytes) -> tuple[int, int, np.dtype]:
             f" {len(data)} bytes; it is damaged or cut off"
         )
     if rows % 3:
-        raise FormatError(f"{name}: has {rows} rows, which are not three for each vertex")
+        raise FormatError(f"{name}: has {rows} rows, not three per vertex")
     return rows, columns, kind
 
 
 def write_modal_matrix(path: str | Path, basis: ArrayLike) -> None:
-    """Write modes (n, 3, r) or (3n, r); the file is whole or not there.
+    """Write modes (n, 3, r) or (3n, r); no file is left half written.
 
-    A name that ends in ``.float`` gets float32, any other float64.
+    Names that end in ``.float`` get float32, others float64.
     """
     path = checked_path("a modal matrix", path)
     if path.suffix.lower() not in MODAL_MATRIX_SUFFIXES:
-        raise FormatError(f'{path.name}: "{path.suffix}" is not read back; use .U or .float')
-    given = numbers("modes", basis)
-    if given.ndim == 3 and given.shape[1] == 3:
-        given = given.reshape(-1, given.shape[2])
-    if given.ndim != 2 or given.size == 0 or len(given) % 3:
-        raise FormatError(f"{path.name}: modes have shape {given.shape}, not (n, 3, r) or (3n, r)")
+        raise FormatError(f'{path.name}: "{path.suffix}" cannot be read back; use .U or .float')
+    modes = numbers("modes", basis)
+    if modes.ndim == 3 and modes.shape[1] == 3:
+        modes = modes.reshape(-1, modes.shape[2])
+    if modes.ndim != 2 or modes.size == 0 or len(modes) % 3:
+        raise FormatError(f"{path.name}: modes have shape {modes.shape}, not (n, 3, r) or (3n, r)")
     kind = np.dtype("<f4" if path.suffix.lower() == ".float" else "<f8")
     with np.errstate(over="ignore"):
-        columns = np.ascontiguousarray(given.T, kind)
+        columns = np.ascontiguousarray(modes.T, kind)
     if not np.isfinite(columns).all():
         raise FormatError(f"{path.name}: modes are not finite numbers of {kind.itemsize} bytes")
-    head = np.array(given.shape, "<i4").tobytes()
+    head = np.array(modes.shape, "<i4").tobytes()
     write_chunks(path, [head, columns.tobytes()])

@@ -1,8 +1,8 @@
-"""Reduced models that VegaFEM made, to be stepped here; and ours, to be stepped there.
+"""Reduced models of VegaFEM, read for simulation here and written for simulation there.
 
-VegaFEM's simulator of reduced bodies reads a ``.cub`` of forces, a modal matrix and the surface
-that it moves. It takes the reduced mass for the identity, as its modes are mass-normalised, and
-multiplies forces by the square of a ``frequencyScaling``.
+VegaFEM's simulator of reduced bodies reads a ``.cub`` of forces, a modal matrix and the surface to
+deform. It assumes that the reduced mass is the identity, as its modes are mass-normalised, and
+multiplies forces by the square of ``frequencyScaling``.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
 from supple.saving import write_whole
 
-#: How far a mass may be from the identity that VegaFEM takes it for.
+#: Largest deviation of the reduced mass from the identity, which VegaFEM assumes.
 _NORMAL = 1e-6
 
 
@@ -47,27 +47,27 @@ def read_vega(
     mass: ArrayLike | None = None,
     frequency_scaling: float = 1.0,
 ) -> CubicModel:
-    """Read a reduced body of VegaFEM's, for `StvkSimulator`.
+    """Read a reduced body of VegaFEM, for `StvkSimulator`.
 
     Parameters
     ----------
     cub
-        Its ``.cub`` file, or what `read_cub` made of one.
+        Its ``.cub`` file, or the result of `read_cub`.
     modes
-        Its modal matrix (``.U``, ``.URendering.float``), or (n, 3, r): how the vertices of `mesh`
-        move. Without both the model has no surface; reduced forces step it all the same.
+        Its modal matrix (``.U``, ``.URendering.float``), or (n, 3, r): displacements of the
+        vertices of `mesh`. Without both the model has no surface, but can still be simulated.
     mesh
-        What the modes move: a surface (``.obj`` and others), or a ``.veg``, whose boundary is
-        seen and whose densities give gravity something to pull at.
+        Mesh of the modes: a surface (``.obj`` and others), or a ``.veg``, whose boundary is shown
+        and whose densities define gravity.
     mass
-        (r, r) UᵀMU; by default the identity, as VegaFEM has it.
+        (r, r) UᵀMU; by default the identity, as in VegaFEM.
     frequency_scaling
-        As in VegaFEM's configurations: frequencies are multiplied by it, forces by its square.
+        As in configurations of VegaFEM: factor of frequencies; forces have its square.
 
     Raises
     ------
     FormatError
-        When a file is damaged, or files do not belong together.
+        When a file is damaged, or the files do not fit each other.
 
     Examples
     --------
@@ -81,26 +81,27 @@ def read_vega(
         raise SuppleError(f"frequency_scaling must be a positive number, not {frequency_scaling}")
     if (modes is None) != (mesh is None):
         raise FormatError(
-            f"{name}: modes and mesh must be given together, as the modes move the mesh; "
-            "or neither, for a model without surface"
+            f"{name}: give modes and mesh together, or neither for a model without surface"
         )
     tangent = _tangent(name, force) * scaling**2
     if modes is None or mesh is None:
         return CubicModel(tangent, mass)
-    seen = _Seen.of(mesh)
-    basis = _shapes(name, modes, seen.n_vertices, force.r)
-    masses = seen.masses
+    mesh_surface = _MeshSurface.of(mesh)
+    basis = _shapes(name, modes, mesh_surface.n_vertices, force.r)
+    vertex_masses = mesh_surface.masses
     return CubicModel(
         tangent,
         mass,
-        surface=seen.surface,
-        surface_basis=basis[seen.vertices],
-        axis_weights=None if masses is None else np.einsum("v,vkr->kr", masses, basis),
+        surface=mesh_surface.surface,
+        surface_basis=basis[mesh_surface.vertices],
+        axis_weights=None
+        if vertex_masses is None
+        else np.einsum("v,vkr->kr", vertex_masses, basis),
     )
 
 
 def _named_force(cub: str | Path | CubicForce) -> tuple[str, CubicForce]:
-    """Return a force, and the word for it in errors."""
+    """Return a force, and its name in errors."""
     if isinstance(cub, CubicForce):
         return "the force", cub
     path = checked_path("a .cub file or CubicForce", cub)
@@ -108,10 +109,9 @@ def _named_force(cub: str | Path | CubicForce) -> tuple[str, CubicForce]:
 
 
 def _tangent(name: str, force: CubicForce) -> Floats:
-    if force.r > MOST_MODES:  # whose tangent would take long, and much room
+    if force.r > MOST_MODES:  # the tangent would take too long, and too much memory
         raise FormatError(
-            f"{name}: has {force.r} coordinates, and at most {MOST_MODES} can be stepped; "
-            "make it of fewer modes"
+            f"{name}: has {force.r} coordinates, more than {MOST_MODES}; use fewer modes"
         )
     try:
         return force.tangent_coefficients()
@@ -119,8 +119,8 @@ def _tangent(name: str, force: CubicForce) -> Floats:
         raise FormatError(f"{name}: {error}") from error
 
 
-class _Seen(NamedTuple):
-    """The surface of a mesh, which of its vertices that has, and what each weighs if known."""
+class _MeshSurface(NamedTuple):
+    """Surface of a mesh, its vertices, and vertex masses if available."""
 
     surface: SurfaceMesh
     vertices: NDArray[np.int64]
@@ -128,9 +128,9 @@ class _Seen(NamedTuple):
     masses: Floats | None
 
     @classmethod
-    def of(cls, mesh: str | Path | SurfaceMesh) -> _Seen:
+    def of(cls, mesh: str | Path | SurfaceMesh) -> _MeshSurface:
         if not isinstance(mesh, SurfaceMesh):
-            path = checked_path("a mesh that is no SurfaceMesh", mesh)
+            path = checked_path("the path of a mesh", mesh)
             if path.suffix.lower() == ".veg":
                 return cls._of_body(_veg_body(path))
             mesh = read_surface(path)
@@ -138,7 +138,7 @@ class _Seen(NamedTuple):
         return cls(mesh, np.arange(count), count, None)
 
     @classmethod
-    def _of_body(cls, body: ElasticBody | HexBody) -> _Seen:
+    def _of_body(cls, body: ElasticBody | HexBody) -> _MeshSurface:
         surface, vertices = body.mesh.surface()
         return cls(surface, vertices, len(body.mesh.vertices), body.vertex_masses())
 
@@ -152,47 +152,47 @@ def _veg_body(path: Path) -> ElasticBody | HexBody:
 
 
 def _shapes(name: str, modes: str | Path | ArrayLike, n_vertices: int, r: int) -> Floats:
-    """Return modes (n, 3, r), if they belong to the mesh and to the force."""
-    told = "modes"
+    """Return modes (n, 3, r); FormatError if they do not fit mesh and force."""
+    label = "modes"
     if isinstance(modes, str | Path):
-        told, given = Path(modes).name, np.asarray(read_modal_matrix(modes), np.float64)
+        label, values = Path(modes).name, np.asarray(read_modal_matrix(modes), np.float64)
     else:
-        given = numbers("modes", modes)
-    if given.ndim == 2 and given.shape[0] == 3 * n_vertices:
-        given = given.reshape(n_vertices, 3, -1)
-    if given.shape != (n_vertices, 3, r):
+        values = numbers("modes", modes)
+    if values.ndim == 2 and values.shape[0] == 3 * n_vertices:
+        values = values.reshape(n_vertices, 3, -1)
+    if values.shape != (n_vertices, 3, r):
         raise FormatError(
-            f"{told}: has shape {given.shape}, but the mesh has {n_vertices} vertices and {name} "
-            f"{r} coordinates; they do not belong together"
+            f"{label}: has shape {values.shape}, but the mesh has {n_vertices} vertices and {name} "
+            f"{r} coordinates; use files of one model"
         )
-    return checked_array("modes", given, given.shape)
+    return checked_array("modes", values, values.shape)
 
 
 def write_vega(path: str | Path, model: StvkModel | CubicModel) -> list[Path]:
-    """Write a model for VegaFEM's simulator of reduced bodies; each file is whole or not there.
+    """Write a model for VegaFEM's simulator of reduced bodies; no file is left half written.
 
-    Beside ``A.cub``, the modes of a mesh go to ``A.U``; those of the surface, if there is one, to
+    The modes of a mesh go to ``A.U`` beside ``A.cub``; those of the surface, if there is one, to
     ``A.URendering.float``, and the surface to ``A.obj``.
 
     Returns
     -------
     list of Path
-        What was written.
+        The written files.
 
     Raises
     ------
     SuppleError
-        If the reduced mass is not the identity, which VegaFEM takes it for.
+        If the reduced mass is not the identity, which VegaFEM assumes.
     """
     path = checked_path("a .cub file", path)
     if path.suffix.lower() != ".cub":
-        raise FormatError(f"{path.name}: forces are written to a .cub file; name it so")
+        raise FormatError(f"{path.name}: forces are written to a .cub file; use that suffix")
     if not isinstance(model, StvkModel | CubicModel):
-        raise FormatError(f"{path.name}: holds a StvkModel or CubicModel, not {shown(model)}")
+        raise FormatError(f"{path.name}: expected a StvkModel or CubicModel, not {shown(model)}")
     if np.abs(model.mass - np.eye(model.modes)).max() > _NORMAL:
         raise FormatError(
-            f"{path.name}: VegaFEM takes the reduced mass for the identity, which this one is not;"
-            " make the model of mass-orthonormal modes (supple.reduction.mass_pca)"
+            f"{path.name}: the reduced mass is not the identity, which VegaFEM assumes; build the"
+            " model with mass-orthonormal modes (supple.reduction.mass_pca)"
         )
     written = [path]
     write_cub(path, CubicForce.of_tangent(model.tangent))
@@ -207,17 +207,17 @@ def write_vega(path: str | Path, model: StvkModel | CubicModel) -> list[Path]:
 
 
 def _obj(surface: SurfaceMesh) -> bytes:
-    """Return a Wavefront file of vertices and triangles, coordinates to the last bit."""
+    """Return a Wavefront file of vertices and triangles, with all digits of the coordinates."""
     vertices = "".join("v {!r} {!r} {!r}\n".format(*row) for row in surface.vertices.tolist())
     corners = (surface.triangles + 1).tolist()
     return (vertices + "".join("f {} {} {}\n".format(*row) for row in corners)).encode()
 
 
-# Materials of a ``.veg`` file, element by element.
+# Materials of a ``.veg`` file by element.
 
 
 def veg_material_groups(veg: VegFile[TetMesh] | VegFile[HexMesh]) -> NDArray[np.int64]:
-    """Return the number of each element's material in ``veg.materials``; −1 for none."""
+    """Return the index of each element's material in ``veg.materials``; −1 for none."""
     mesh = veg.mesh
     count = len(mesh.tets if isinstance(mesh, TetMesh) else mesh.hexes)
     number = {name: i for i, name in enumerate(veg.materials)}
@@ -230,21 +230,18 @@ def veg_material_groups(veg: VegFile[TetMesh] | VegFile[HexMesh]) -> NDArray[np.
 def veg_material(veg: VegFile[TetMesh] | VegFile[HexMesh], kind: str = "stvk") -> Material:
     """Return a `Material` with the file's density, Young's modulus and Poisson's ratio by element.
 
-    Raises
-    ------
-    FormatError
-        If an element has no material, or one of another kind than ENU.
+    Raises FormatError if an element has no material, or one of another kind than ENU.
     """
     groups = veg_material_groups(veg)
     if (groups < 0).any():
         bad = int((groups < 0).argmax())
-        raise FormatError(f"element {bad} of the mesh is in no region; give it a material")
+        raise FormatError(f"element {bad} of the mesh is in no region; assign a material to it")
     listed = list(veg.materials.items())
     rows = np.zeros((len(listed), 3))
     for group in np.unique(groups):
         name, material = listed[group]
         if material.kind != "ENU":
-            raise FormatError(f'material "{name}" is {material.kind}; only ENU can be used')
+            raise FormatError(f'material "{name}" is {material.kind}; only ENU is supported')
         rows[group] = material.parameters
     density, young, poisson = rows[groups].T
     return Material(kind, young=young, poisson=poisson, density=density)

@@ -26,7 +26,7 @@ from supple.rig.skeleton.joints import Skeleton, unique_names
 
 WIDTHS = {"translation": 3, "rotation": 4, "scale": 3}
 NODE_POINTER = re.compile(r"/nodes/(\d{1,9})/(translation|rotation|scale|weights)")
-# Keys that differ from rest by less, as part of it, hold a node there: float32.
+# Relative difference from rest below which a node does not move: float32.
 HELD = 1e-6
 FLOAT, NORMALISED = 5126, (5120, 5121, 5122, 5123)
 
@@ -45,7 +45,7 @@ class Channel:
     values: Floats
 
     def at(self, times: Floats) -> Floats:
-        """Return values at times, (k, c); held before the first key and after the last."""
+        """Return values at times, (k, c); constant before the first key and after the last."""
         if self.path == "weights":
             items, values = np.arange(self.values.shape[-1]), self.values[..., None]
             return Track(self.path, items, self.interpolation, self.times, values).at(times)[..., 0]
@@ -57,56 +57,60 @@ class Channel:
 def read_channels(
     document: Document, accessors: Accessors, index: int, n_targets: dict[int, int]
 ) -> list[Channel]:
-    """Return an animation's channels that move nodes; `n_targets` counts nodes' morph targets."""
+    """Return an animation's channels that move nodes; `n_targets` has nodes' numbers of morph
+    targets.
+    """
     animation, notes = document.part("animations")[index], document.notes
-    what = document.label("animation", index)
+    label = document.label("animation", index)
     channels: dict[tuple[int, str], Channel] = {}
     keys: dict[tuple[int, ...], Any] = {}
-    for number, described in enumerate(animation["channels"]):
-        if "sampler" not in described or described["sampler"] >= len(animation["samplers"]):
-            missing = "sampler" not in described
+    for number, channel_json in enumerate(animation["channels"]):
+        if "sampler" not in channel_json or channel_json["sampler"] >= len(animation["samplers"]):
+            missing = "sampler" not in channel_json
             code = "UNDEFINED_PROPERTY" if missing else "UNRESOLVED_REFERENCE"
-            notes.fail(code, f"{what}, channel {number} has no sampler; save it again")
-        target = _target(document, f"{what}, channel {number}", described["target"])
+            notes.fail(code, f"{label}, channel {number} has no sampler; save it again")
+        target = _target(document, f"{label}, channel {number}", channel_json["target"])
         if target is None:
             continue
         if target in channels:
-            message = f"{what} moves the {target[1]} of node {target[0]} twice"
-            notes.warn("ANIMATION_DUPLICATE_TARGETS", f"{message}; the first counts")
+            message = f"{label} moves the {target[1]} of node {target[0]} twice"
+            notes.warn("ANIMATION_DUPLICATE_TARGETS", f"{message}; the first is used")
             continue
         if "matrix" in document.part("nodes")[target[0]] and target[1] != "weights":
-            message = f"{what} moves node {target[0]}, which has a matrix"
-            notes.warn("ANIMATION_CHANNEL_TARGET_NODE_MATRIX", f"{message}; its parts are moved")
-        sampler = animation["samplers"][described["sampler"]]
-        channel = _channel(document, accessors, what, sampler, target, n_targets, keys)
+            message = f"{label} moves node {target[0]}, which has a matrix"
+            notes.warn(
+                "ANIMATION_CHANNEL_TARGET_NODE_MATRIX", f"{message}; its components are animated"
+            )
+        sampler = animation["samplers"][channel_json["sampler"]]
+        channel = _channel(document, accessors, label, sampler, target, n_targets, keys)
         if channel is not None:
             channels[target] = channel
     return list(channels.values())
 
 
-def _target(document: Document, what: str, target: dict[str, Any]) -> tuple[int, str] | None:
+def _target(document: Document, label: str, target: dict[str, Any]) -> tuple[int, str] | None:
     notes, path = document.notes, target["path"]
     extension = target.get("extensions", {}).get(POINTER)
     if path == "pointer" and isinstance(extension, dict):
         if "node" in target:
             code = "KHR_ANIMATION_POINTER_ANIMATION_CHANNEL_TARGET_NODE"
-            notes.warn(code, f"{what} names a node beside a pointer; the pointer counts")
+            notes.warn(code, f"{label} has a node and a pointer; the pointer is used")
         pointer = extension.get("pointer")
         if not isinstance(pointer, str):
-            notes.warn("UNDEFINED_PROPERTY", f"{what} is to follow a pointer and has none; ignored")
+            notes.warn("UNDEFINED_PROPERTY", f"{label} has no pointer; ignored")
             return None
         match = NODE_POINTER.fullmatch(pointer)
         if match is None:
             return None  # moves a material, a light, a camera
         if int(match[1]) >= len(document.part("nodes")):
-            notes.fail("UNRESOLVED_REFERENCE", f"{what} points to {pointer}, which is not there")
+            notes.fail("UNRESOLVED_REFERENCE", f"{label} points to {pointer}, which does not exist")
         return int(match[1]), match[2]
     if extension is not None:
         code = "KHR_ANIMATION_POINTER_ANIMATION_CHANNEL_TARGET_PATH"
-        notes.warn(code, f"{what} has a pointer and another path; ignored")
+        notes.warn(code, f"{label} has a pointer and a different path; ignored")
         return None
     if path not in (*WIDTHS, "weights"):
-        notes.warn("VALUE_NOT_IN_LIST", f"{what} moves an unknown property; ignored")
+        notes.warn("VALUE_NOT_IN_LIST", f"{label} moves an unknown property; ignored")
         return None
     return (target["node"], path) if "node" in target else None
 
@@ -114,7 +118,7 @@ def _target(document: Document, what: str, target: dict[str, Any]) -> tuple[int,
 def _channel(
     document: Document,
     accessors: Accessors,
-    what: str,
+    label: str,
     sampler: dict[str, Any],
     target: tuple[int, str],
     n_targets: dict[int, int],
@@ -126,80 +130,78 @@ def _channel(
     width = WIDTHS.get(path, n_targets.get(node, 0))
     if width == 0:
         code = "ANIMATION_CHANNEL_TARGET_NODE_WEIGHTS_NO_MORPHS"
-        notes.warn(
-            code, f"{what} moves weights of node {node}, which has no morph targets; ignored"
-        )
+        notes.warn(code, f"{label} moves weights of node {node} without morph targets; ignored")
         return None
-    _check_format(document, accessors, what, sampler, path)
-    times, kept = _times(document, accessors, what, sampler["input"], keys)
+    _check_format(document, accessors, label, sampler, path)
+    times, used_keys = _times(document, accessors, label, sampler["input"], keys)
     parts = 3 if interpolation == "CUBICSPLINE" else 1
-    n_keys, found = accessors.count(sampler["input"]), accessors.count(sampler["output"])
+    n_keys, n_values = accessors.count(sampler["input"]), accessors.count(sampler["output"])
     per_key = parts * (width if path == "weights" else 1)
-    if found != n_keys * per_key:
+    if n_values != n_keys * per_key:
         code = "ANIMATION_SAMPLER_OUTPUT_ACCESSOR_INVALID_COUNT"
-        notes.fail(code, f"{what} has {found} values for {n_keys} keys of {per_key}")
+        notes.fail(code, f"{label} has {n_values} values, not {n_keys} keys of {per_key}")
     if parts == 3 and n_keys < 2:
         code = "ANIMATION_SAMPLER_INPUT_ACCESSOR_TOO_FEW_ELEMENTS"
-        notes.warn(code, f"{what} has a spline of one key; held")
+        notes.warn(code, f"{label} has a spline of one key; it is constant")
     values = accessors.floats(sampler["output"]).reshape(n_keys, parts, width)
     middle = values[:, 1] if parts == 3 else values[:, 0]
     if path == "rotation" and (np.abs(np.linalg.norm(middle, axis=1) - 1) > 5e-3).any():
         code = "ACCESSOR_ANIMATION_SAMPLER_OUTPUT_NON_NORMALIZED_QUATERNION"
-        notes.warn(code, f"{what} has rotations that are not of unit length; made unit")
-    return Channel(node, path, interpolation, times, (values if parts == 3 else middle)[kept])
+        notes.warn(code, f"{label} has rotations that are not of unit length; normalised")
+    return Channel(node, path, interpolation, times, (values if parts == 3 else middle)[used_keys])
 
 
 def _check_format(
-    document: Document, accessors: Accessors, what: str, sampler: dict[str, Any], path: str
+    document: Document, accessors: Accessors, label: str, sampler: dict[str, Any], path: str
 ) -> None:
     kind, component, _ = accessors.describe(sampler["input"])
     if (kind, component) != ("SCALAR", FLOAT):
         code = "ANIMATION_SAMPLER_INPUT_ACCESSOR_INVALID_FORMAT"
         document.notes.fail(
-            code, f"{what}: its times are of type {kind}, component type {component}"
+            code, f"{label}: its times are of type {kind}, component type {component}"
         )
     if not accessors.has_bounds(sampler["input"]):
         code = "ANIMATION_SAMPLER_INPUT_ACCESSOR_WITHOUT_BOUNDS"
-        document.notes.warn(code, f"{what}: its times declare no bounds; not needed here")
+        document.notes.warn(code, f"{label}: its times declare no bounds; ignored")
     kind, component, _ = accessors.describe(sampler["output"])
-    wanted = {"rotation": "VEC4", "weights": "SCALAR"}.get(path, "VEC3")
-    if kind != wanted or component not in (FLOAT, *NORMALISED):
+    expected = {"rotation": "VEC4", "weights": "SCALAR"}.get(path, "VEC3")
+    if kind != expected or component not in (FLOAT, *NORMALISED):
         code = "ANIMATION_SAMPLER_OUTPUT_ACCESSOR_INVALID_FORMAT"
-        document.notes.fail(code, f"{what}: values of a {path} are of type {kind}; save it again")
+        document.notes.fail(code, f"{label}: values of a {path} are of type {kind}; save it again")
 
 
 def _times(
     document: Document,
     accessors: Accessors,
-    what: str,
+    label: str,
     index: int,
     keys: dict[tuple[int, ...], Any],
 ) -> tuple[Floats, NDArray[np.int64]]:
-    """Return increasing key times, and which keys have them; read once for all channels."""
+    """Return increasing key times and the indices of their keys; read once for all channels."""
     if (index,) not in keys:
         times = accessors.floats(index)[:, 0]
         if times.min() < 0:
             code = "ACCESSOR_ANIMATION_INPUT_NEGATIVE"
-            document.notes.warn(code, f"{what} begins at {times.min():.4g} s, before zero")
+            document.notes.warn(code, f"{label} begins at {times.min():.4g} s, before zero; kept")
         highest = np.maximum.accumulate(times)
-        kept = np.flatnonzero(np.concatenate([[True], times[1:] >= highest[:-1]]))
+        used = np.flatnonzero(np.concatenate([[True], times[1:] >= highest[:-1]]))
         has_data = "bufferView" in document.part("accessors")[index]
-        code, when = "ACCESSOR_ANIMATION_INPUT_NON_INCREASING", times[kept]
-        if len(kept) < len(times) and has_data:
-            document.notes.warn(code, f"{what} has keys that do not follow in time; left out")
-        if (np.diff(when) == 0).any():
+        code, key_times = "ACCESSOR_ANIMATION_INPUT_NON_INCREASING", times[used]
+        if len(used) < len(times) and has_data:
+            document.notes.warn(code, f"{label} has keys that go back in time; ignored")
+        if (np.diff(key_times) == 0).any():
             if has_data:
-                document.notes.warn(code, f"{what} has keys at the same time; it jumps there")
-            when, chosen = _jumping_times(when)
-            kept = kept[chosen]
-        keys[(index,)] = (when, kept)
+                document.notes.warn(code, f"{label} has several keys at one time; it jumps there")
+            key_times, chosen = _jumping_times(key_times)
+            used = used[chosen]
+        keys[(index,)] = (key_times, used)
     return keys[(index,)]
 
 
 def _jumping_times(times: Floats) -> tuple[Floats, NDArray[np.int64]]:
-    """Return increasing times, with the first of two equal ones just before the second.
+    """Return increasing times: the first of several equal ones is moved just before the last.
 
-    Of more equal ones the first and the last are kept: nothing plays the others.
+    Keys between these two are never played and are dropped.
     """
     first = np.concatenate([[True], np.diff(times) > 0])
     last = np.concatenate([first[1:], [True]])
@@ -209,7 +211,7 @@ def _jumping_times(times: Floats) -> tuple[Floats, NDArray[np.int64]]:
 
 
 def moving_nodes(forest: NodeForest, animations: Sequence[Sequence[Channel]]) -> set[int]:
-    """Return nodes that any animation moves, turns or scales away from rest."""
+    """Return the nodes that any animation moves away from rest."""
     rests = {
         "translation": forest.translations,
         "rotation": forest.rotations,
@@ -222,12 +224,12 @@ def moving_nodes(forest: NodeForest, animations: Sequence[Sequence[Channel]]) ->
         rest = rests[channel.path][channel.node]
         spline = channel.values.ndim == 3
         values = channel.values[:, 1] if spline else channel.values
-        if channel.path == "rotation":  # of either sign
+        if channel.path == "rotation":  # q and -q are the same rotation
             values = np.where(values @ rest[:, None] < 0, -values, values)
-        most = HELD * max(1.0, float(np.abs(rest).max()))
-        # Tangents swing a node even between equal keys.
-        swings = spline and np.abs(channel.values[:, [0, 2]]).max() > most
-        if swings or np.abs(values - rest).max() > most:
+        tolerance = HELD * max(1.0, float(np.abs(rest).max()))
+        # Tangents move a node even between equal keys.
+        has_slope = spline and np.abs(channel.values[:, [0, 2]]).max() > tolerance
+        if has_slope or np.abs(values - rest).max() > tolerance:
             moving.add(channel.node)
     return moving
 
@@ -236,15 +238,15 @@ def moving_nodes(forest: NodeForest, animations: Sequence[Sequence[Channel]]) ->
 
 
 Clips = dict[str, tuple[int, list[Channel]]]
-# Keys of different channels nearer than this are one.
+# Keys of different channels nearer than this are merged, in seconds.
 SAME_TIME = 1e-5
-# Numbers of one clip while it is read: 1.6 GB.
+# Most numbers of a clip while it is read: 1.6 GB.
 MOST_NUMBERS = 200_000_000
 
 
 @dataclass
 class ClipReader:
-    """Channels of nodes as tracks of joints and shape weights, in metres."""
+    """Conversion of channels of nodes to tracks of joints and shape weights, in metres."""
 
     frames: JointFrames
     shapes_of_node: dict[int, range]
@@ -252,20 +254,20 @@ class ClipReader:
     n_copies: int = 0
 
     def tracks(self, channels: Sequence[Channel]) -> tuple[Track, ...]:
-        """Return the tracks of a clip's channels; those with the same times in one."""
+        """Return the tracks of a clip's channels; channels with the same times share a track."""
         joint_of = {int(node): joint for joint, node in enumerate(self.frames.nodes)}
         groups: dict[tuple[str, str, int], list[tuple[int, Channel]]] = {}
-        found = []
+        tracks = []
         for channel in channels:
             if channel.path == "weights":
                 shapes = self.shapes_of_node.get(channel.node)
                 if shapes is not None:
                     items, values = np.arange(shapes.start, shapes.stop), channel.values[..., None]
                     kind = channel.interpolation
-                    found.append(Track("weights", items, kind, channel.times, values))
+                    tracks.append(Track("weights", items, kind, channel.times, values))
             elif channel.node in joint_of:
-                alike = channel.path, channel.interpolation, id(channel.times)
-                groups.setdefault(alike, []).append((joint_of[channel.node], channel))
+                key = channel.path, channel.interpolation, id(channel.times)
+                groups.setdefault(key, []).append((joint_of[channel.node], channel))
         for (path, interpolation, _), members in groups.items():
             joints = np.array([joint for joint, _ in members])
             values = np.stack([channel.values for _, channel in members], axis=-2)
@@ -275,13 +277,13 @@ class ClipReader:
                 values = slopes
             else:
                 values = self.frames.track_values(path, joints, values)
-            found.append(Track(path, joints, interpolation, members[0][1].times, values))
-        return tuple(found)
+            tracks.append(Track(path, joints, interpolation, members[0][1].times, values))
+        return tuple(tracks)
 
 
 @dataclass(frozen=True, eq=False)
 class GltfClip:
-    """A clip as the file has it, to be evaluated at any time exactly."""
+    """A clip with the file's interpolation, evaluated exactly at any time."""
 
     name: str
     animation: int
@@ -291,21 +293,21 @@ class GltfClip:
     tracks: MotionTracks
 
     def sample(self, times: ArrayLike) -> tuple[Floats, Floats]:
-        """Return poses (t, s) and roots (t, 4, 4), interpolated as glTF says; held outside."""
-        when = np.atleast_1d(np.asarray(times, dtype=np.float64))
-        if when.ndim != 1 or not np.isfinite(when).all():
+        """Return poses (t, s) and roots (t, 4, 4), interpolated as in glTF; constant outside."""
+        seconds = np.atleast_1d(np.asarray(times, dtype=np.float64))
+        if seconds.ndim != 1 or not np.isfinite(seconds).all():
             raise SuppleError(f'clip "{self.name}": times must be a list of finite seconds')
-        return self.tracks.sample(when)
+        return self.tracks.sample(seconds)
 
     def motion(self) -> Motion:
-        """Return the clip as a motion with a key wherever a channel has one."""
+        """Return the clip as a motion with a key at every key of a channel."""
         times = distinct_times([channel.times for channel in self.channels], SAME_TIME)
         poses, roots = self.sample(times)
         return Motion(times, poses, roots, self.name, tracks=self.tracks)
 
 
 def _compared_times(channels: Sequence[Channel]) -> Floats:
-    """Return all keys of a clip, and times between where a spline may leave their range."""
+    """Return all key times of a clip, and times between keys of splines."""
     parts = [channel.times for channel in channels]
     for channel in channels:
         if channel.interpolation == "CUBICSPLINE" and len(channel.times) > 1:
@@ -314,7 +316,7 @@ def _compared_times(channels: Sequence[Channel]) -> Floats:
     return np.unique(np.concatenate(parts))
 
 
-# All clips of a file: those that move the character, and the pose vector they need.
+# All clips of a file that move the character, and their pose vector.
 
 
 def read_clips(document: Document, moves: list[list[Channel]], reader: ClipReader) -> Clips:
@@ -324,35 +326,38 @@ def read_clips(document: Document, moves: list[list[Channel]], reader: ClipReade
     """
     notes = document.notes
     n_targets = {node: len(shapes) for node, shapes in reader.shapes_of_node.items()}
-    mine = set(reader.frames.nodes.tolist())
-    width = 10 * (len(mine) + reader.n_copies) + len(reader.rest_weights)
-    found, names, total = [], [], 0
+    joint_nodes = set(reader.frames.nodes.tolist())
+    width = 10 * (len(joint_nodes) + reader.n_copies) + len(reader.rest_weights)
+    selected, names, total = [], [], 0
     for index, animation in enumerate(document.part("animations")):
-        what = document.label("animation", index)
+        label = document.label("animation", index)
         channels = [
             channel
             for channel in moves[index]
-            if channel.node in (n_targets if channel.path == "weights" else mine)
+            if channel.node in (n_targets if channel.path == "weights" else joint_nodes)
         ]
         if not channels:
-            notes.warn("ANIMATION_MOVES_NOTHING", f"{what} moves nothing shown; left out")
+            notes.warn("ANIMATION_MOVES_NOTHING", f"{label} moves nothing that is shown; ignored")
             continue
         total += len(_compared_times(channels)) * width
         if total > MOST_NUMBERS:
-            notes.fail("TOO_LARGE", f"{what}: its keys on {len(mine)} joints take too much memory")
-        found.append((index, channels))
+            notes.fail(
+                "TOO_LARGE",
+                f"{label}: its keys on {len(joint_nodes)} joints take too much memory; split it",
+            )
+        selected.append((index, channels))
         names.append(str(animation.get("name") or f"clip_{index}"))
-    return dict(zip(unique_names(names), found, strict=True))
+    return dict(zip(unique_names(names), selected, strict=True))
 
 
 def _rest_points(skeleton: Skeleton, body: Body) -> Floats:
-    """Return the surface at rest, (n, 3): a file may bind it anywhere."""
+    """Return the surface at rest, (n, 3); the bound positions of a file may be anywhere."""
     matrices = skeleton.rest_world() @ body.inverse_bind
     placed = np.zeros_like(body.points)
     for slot in range(body.joints.shape[1]):
         joints = body.joints[:, slot]
-        there = np.einsum("nij,nj->ni", matrices[joints, :3, :3], body.points)
-        placed += body.weights[:, slot, None] * (there + matrices[joints, :3, 3])
+        rotated = np.einsum("nij,nj->ni", matrices[joints, :3, :3], body.points)
+        placed += body.weights[:, slot, None] * (rotated + matrices[joints, :3, 3])
     return placed
 
 
@@ -363,7 +368,7 @@ def pose_clips(
     body: Body | None,
     size: float,
 ) -> tuple[JointPose, dict[str, GltfClip]]:
-    """Return a pose vector that all clips can be told in, and the clips; `size` in metres."""
+    """Return a pose vector for all clips, and the clips; `size` is in metres."""
     weight = np.zeros(skeleton.n_joints)
     shape_reach = np.zeros(len(reader.rest_weights))
     reach = joint_reach(skeleton)
@@ -375,14 +380,16 @@ def pose_clips(
     space = TrackSpace(
         JointPose(skeleton), None, np.zeros(3), reader.rest_weights, reach, shape_reach, size
     )
-    plain = [MotionTracks.of_file(space, reader.tracks(channels)) for _, channels in clips.values()]
+    file_tracks = [
+        MotionTracks.of_file(space, reader.tracks(channels)) for _, channels in clips.values()
+    ]
     samples = [
         tracks.local_transforms(_compared_times(channels))
-        for tracks, (_, channels) in zip(plain, clips.values(), strict=True)
+        for tracks, (_, channels) in zip(file_tracks, clips.values(), strict=True)
     ]
     policy = RootPolicy.chosen(skeleton, samples, weight, size)
-    calm = [policy.split(local)[0] for local in samples]
-    joint_pose = pose_of_motions(skeleton, calm, size)
+    rest_locals = [policy.split(local)[0] for local in samples]
+    joint_pose = pose_of_motions(skeleton, rest_locals, size)
     space = replace(space, joint_pose=joint_pose, split=policy)
     return joint_pose, {
         name: GltfClip(
@@ -393,5 +400,5 @@ def pose_clips(
             float(max(channel.times[-1] for channel in channels)),
             replace(tracks, space=space),
         )
-        for tracks, (name, (index, channels)) in zip(plain, clips.items(), strict=True)
+        for tracks, (name, (index, channels)) in zip(file_tracks, clips.items(), strict=True)
     }

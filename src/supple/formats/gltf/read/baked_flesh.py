@@ -1,7 +1,7 @@
-"""Flesh that Supple has baked into a glTF file, taken off as the file is read.
+"""Flesh that Supple has baked into a glTF file, removed as the file is read.
 
-A baked file keeps what it was before. Where another program has saved it since, that is lost; then
-shapes are known by a mark in the extras of their meshes, which has their names.
+A baked file contains its original. If another program has saved the file, the original is lost;
+shapes are then identified by names in the extras of their meshes.
 """
 
 from __future__ import annotations
@@ -21,66 +21,66 @@ from supple.formats.gltf.kept_original import shown_record, stages_before, witho
 from supple.formats.gltf.read.animation import NODE_POINTER
 from supple.formats.registry import FLESH
 
-#: Code of what is noted.
+#: Code of the notes.
 CODE = "SUPPLE_FLESH"
 #: Name of the first of a motion's shapes, as `target_names` gives it.
 FIRST = re.compile(r"(?P<motion>.* )?soft 1(?P<again> \(\d+\))?")
-#: Extensions that know morph targets by their numbers.
+#: Extensions that refer to morph targets by number.
 NUMBERED = ("VRM", "VRMC_vrm")
 
 
-def taken_off(path: Path, data: bytes, notes: Notes, curves: bool, flesh: bool) -> bytes:
-    """Return a file without what Supple has added, but for curves or flesh that stay."""
+def without_additions(path: Path, data: bytes, notes: Notes, curves: bool, flesh: bool) -> bytes:
+    """Return a file without what Supple has added, except for curves or flesh that are kept."""
     if not curves:
         data = without_added(path.name, data)
     return data if flesh else _without_flesh(path, data, notes)
 
 
 def _without_flesh(path: Path, data: bytes, notes: Notes) -> bytes:
-    """Return a file without flesh that Supple has baked into it; itself where it has none.
+    """Return a file without flesh that Supple has baked; the file itself if it has none.
 
-    Notes are made of flesh that was taken off, and of such that cannot be.
+    Notes are made of flesh that was removed, or cannot be.
     """
     if FLESH.encode() not in data:
         _warn_of_names(data, notes)
         return data
-    shown = shown_record(path.name, data)
+    latest = shown_record(path.name, data)
     try:
         added, before = next(stages_before(path.name, data), ("", data))
     except FormatError:
         added, before = "", data
     if added == FLESH:
-        notes.warn(CODE, "has flesh that Supple baked; it is read as it was before")
-        return _without_flesh(path, before, Notes(path.name))  # which may have been baked, too
+        notes.warn(CODE, "has flesh that Supple baked; the original is read")
+        return _without_flesh(path, before, Notes(path.name))  # which may be baked as well
     if any(FLESH in _extras(mesh) for mesh in _meshes(data, path.name)):
         try:
             before = _Marked(path, data).removed()
         except (_LostError, LookupError, ValueError):
-            pass  # what is wrong with the file is told as it is read
+            pass  # reading reports the mistake
         else:
             what = "has flesh that Supple baked, and was changed since"
-            notes.warn(CODE, f"{what}; shapes are taken off by their names")
+            notes.warn(CODE, f"{what}; shapes are removed by their names")
             return before
-    elif shown is None or shown[0] != FLESH:
+    elif latest is None or latest[0] != FLESH:
         return data
-    what = "has flesh that Supple baked, which cannot be told apart any more"
-    notes.warn(CODE, f"{what}; baking adds to it, take the original")
+    what = "has flesh that Supple baked, which can no longer be separated"
+    notes.warn(CODE, f"{what}; baking adds to it, use the original")
     return data
 
 
 def _warn_of_names(data: bytes, notes: Notes) -> None:
-    """Warn of shapes without a mark that have names as Supple gives them."""
+    """Warn of shapes that are named as Supple names them, without a mark."""
     if b'soft 1"' not in data and b"soft 1 (" not in data:
         return
     names = (name for mesh in _meshes(data, notes.name) for name in _names(mesh))
     first = next((name for name in names if FIRST.fullmatch(name)), None)
     if first is not None:
-        what = f"has shapes such as {quoted(first)}, as Supple bakes them, without a mark"
-        notes.warn(CODE, f"{what}; baking adds to them, take the original")
+        what = f"has shapes such as {quoted(first)}, named as Supple does, without a mark"
+        notes.warn(CODE, f"{what}; baking adds to them, use the original")
 
 
 def _meshes(data: bytes, name: str) -> list[Any]:
-    """Return the meshes of a file that has not been checked."""
+    """Return the meshes of an unchecked file."""
     meshes = open_container(data, Notes(name)).json.get("meshes")
     return meshes if isinstance(meshes, list) else []
 
@@ -96,11 +96,11 @@ def _names(mesh: Any) -> list[str]:
 
 
 class _LostError(Exception):
-    """Shapes cannot be found by their mark."""
+    """Shapes cannot be identified by their mark."""
 
 
 class _Marked:
-    """A file while shapes are taken off that its meshes have marks of."""
+    """A file while marked shapes are removed from its meshes."""
 
     def __init__(self, path: Path, data: bytes) -> None:
         self.path = path
@@ -108,14 +108,14 @@ class _Marked:
         self.file: GltfFile = added_to(path, path, data)[1]
         used = self.file.json.get("extensionsUsed", [])
         self.numbered = any(name in used for name in NUMBERED)
-        #: Targets that stay, by mesh that has marked ones.
+        #: Remaining targets of meshes with marked ones.
         self.kept: dict[int, list[int]] = {}
 
     def removed(self) -> bytes:
-        """Return the file without them, and without animations that Supple added."""
+        """Return the file without marked shapes and animations that Supple added."""
         for index, mesh in enumerate(self.file.part("meshes")):
             if FLESH in _extras(mesh):
-                self.kept[index] = self._take_off(mesh)
+                self.kept[index] = self._remove_targets(mesh)
         node_kept = {}
         for index, node in enumerate(self.file.part("nodes")):
             if node.get("mesh") in self.kept:
@@ -131,8 +131,8 @@ class _Marked:
             _extras(holder).pop(FLESH, None)
         return self.file.whole(self.path)
 
-    def _take_off(self, mesh: dict[str, Any]) -> list[int]:
-        """Take marked targets from a mesh; return which stay."""
+    def _remove_targets(self, mesh: dict[str, Any]) -> list[int]:
+        """Remove marked targets from a mesh; return the indices of the others."""
         extras, names = mesh["extras"], _names(mesh)
         mark = extras.pop(FLESH)
         count = max(len(primitive.get("targets", [])) for primitive in mesh["primitives"])
@@ -140,7 +140,7 @@ class _Marked:
             raise _LostError
         kept = [k for k, name in enumerate(names) if name not in mark]
         if self.numbered and kept != list(range(len(kept))):
-            raise _LostError  # expressions would move others
+            raise _LostError  # expressions would move the wrong ones
         for owner in (mesh, *mesh["primitives"]):
             if "targetNames" in _extras(owner):
                 _keep_items(owner["extras"], "targetNames", kept)
@@ -152,7 +152,7 @@ class _Marked:
         return kept
 
     def _narrow(self, animation: dict[str, Any], kept: dict[int, list[int]]) -> None:
-        """Leave weights of targets that stay in an animation's channels, and other channels."""
+        """Remove weights of removed targets from an animation's channels."""
         channels = []
         for channel in animation["channels"]:
             node, path = channel_target(channel)
@@ -176,7 +176,7 @@ class _Marked:
 
 
 def _keep_items(owner: dict[str, Any], name: str, kept: list[int]) -> None:
-    """Leave some items of a list, and no list without any."""
+    """Keep some items of a list; remove the list if none is left."""
     if name in owner:
         owner[name] = [owner[name][k] for k in kept if k < len(owner[name])]
         if not owner[name]:
@@ -184,7 +184,7 @@ def _keep_items(owner: dict[str, Any], name: str, kept: list[int]) -> None:
 
 
 def channel_target(channel: dict[str, Any]) -> tuple[int | None, str]:
-    """Return node and path that a channel moves, by a pointer or not."""
+    """Return the node and path that a channel moves, with or without a pointer."""
     target = channel["target"]
     pointer = target.get("extensions", {}).get(POINTER)
     text = pointer.get("pointer") if isinstance(pointer, dict) else None

@@ -26,7 +26,7 @@ from supple.formats.gltf.read.animation import (
     read_channels,
     read_clips,
 )
-from supple.formats.gltf.read.baked_flesh import taken_off
+from supple.formats.gltf.read.baked_flesh import without_additions
 from supple.formats.gltf.read.materials import Materials
 from supple.formats.gltf.read.nodes import NodeForest, read_nodes
 from supple.formats.gltf.read.primitives import (
@@ -48,13 +48,13 @@ from supple.rig.skeleton.joint_pose import JointPose
 from supple.rig.skeleton.joints import unique_names
 from supple.rig.skeleton.skinning import SkinnedRig
 
-# Numbers read of all meshes wherever they are shown: a gigabyte.
+# Most numbers of all instances of meshes: a gigabyte.
 MOST_NUMBERS = 150_000_000
 MOST_INSTANCES = 10_000
 MOST_JOINTS = 50_000
-# Beyond, squares of distances overflow.
+# Largest size; squares of larger distances overflow.
 LARGEST_EXTENT = 1e100
-# No character is taller in metres, and few smaller in centimetres.
+# Height above which a file is in centimetres: no character is taller in metres.
 TALLEST = 30.0
 
 
@@ -68,20 +68,20 @@ class GltfSource:
     primitives : tuple of GltfPrimitive
         For each primitive shown by a node, the surface vertex of each of its vertices.
     joint_nodes : (J,) int array
-        The node of each joint of the skeleton, -1 for the one of meshes that nothing moves,
-        the last. Copies of joints (for skins bound elsewhere) have the node of their joint.
+        The node of each joint of the skeleton, -1 for the last one, of meshes that nothing moves.
+        Copies of joints (for skins bound elsewhere) have the node of their joint.
     joint_pose : JointPose
-        How the joints make the first part of a pose; morph weights follow. None without joints.
+        Layout of the first part of a pose; morph weights follow. None without joints.
     clips : dict of str to GltfClip
-        The clips with the file's own interpolation.
+        The clips with the file's interpolation.
     shapes : tuple of (int, int)
         Node and morph target of each blend shape.
     mesh_names : tuple of str
-        Of all meshes in the file.
+        Names of all meshes in the file.
     extensions_used : frozenset of str
-        Extensions that it declares.
+        Extensions that the file declares.
     curves, flesh : bool
-        Whether what Supple has added to the file is in it, as for `load_gltf`.
+        Whether additions of Supple were kept, as for `load_gltf`.
     """
 
     path: Path
@@ -96,11 +96,13 @@ class GltfSource:
     flesh: bool = True
 
     def read(self) -> bytes:
-        """Return the bytes of the file as it is now, without what was left out of it."""
+        """Return the present bytes of the file, without the additions that were left out."""
         data = read_bytes(self.path, GLTF_SUFFIXES)
-        with warnings.catch_warnings():  # told when it was loaded
+        with warnings.catch_warnings():  # given when it was loaded
             warnings.simplefilter("ignore", SuppleWarning)
-            return taken_off(self.path, data, Notes(self.path.name), self.curves, self.flesh)
+            return without_additions(
+                self.path, data, Notes(self.path.name), self.curves, self.flesh
+            )
 
 
 def load_gltf(
@@ -115,41 +117,35 @@ def load_gltf(
     Parameters
     ----------
     path : str or Path
-        A ``.glb``, ``.gltf`` or ``.vrm`` file; buffers are opened beside it and below only.
+        A ``.glb``, ``.gltf`` or ``.vrm`` file; buffers are opened only beside it and below.
     metres_per_unit : float, optional
-        Length of its unit; by default metres, as glTF has it, but centimetres for a file taller
-        than 30 units.
-    curves : bool
-        Whether curves that Supple has added to the file are in it; without, the file is read as it
-        was before.
-    flesh : bool
-        Whether flesh that Supple has baked into the file is in it, as blend shapes; by default it
-        is taken off, and a warning says so.
+        Length of its unit; by default metres, as in glTF, or centimetres for a file taller than 30
+        units.
+    curves, flesh : bool
+        As for `supple.load`.
 
     Returns
     -------
     Character
-        Everything the scene shows as one surface: skinned meshes, and rigid ones as vertices
-        that follow their node. The skeleton has all nodes that matter. Vertices that the file
-        has several times, at seams, are welded; ``source`` maps them back. A file without a
-        mesh gives a character without surface and rig.
+        All meshes of the scene as one surface: skinned meshes, and rigid ones as vertices that
+        follow their node. Repeated vertices at seams are welded; ``source`` maps them back. A file
+        without mesh gives a character without surface and rig.
 
     Raises
     ------
     FormatError
-        When the file is damaged or wants an extension Supple does not have; the message
-        begins with the file's name.
+        When the file is damaged or requires an unsupported extension.
 
     Warns
     -----
     SuppleWarning
-        For each kind of mistake that could be lived with, also in ``warnings``.
+        For each kind of mistake that does not prevent reading; also in ``warnings``.
     """
     data = read_bytes(path, GLTF_SUFFIXES)
     path = Path(path)
     notes = Notes(path.name)
     with reading(path.name):
-        data = taken_off(path, data, notes, curves, flesh)
+        data = without_additions(path, data, notes, curves, flesh)
     return read_gltf(path, data, metres_per_unit, notes, curves=curves, flesh=flesh)
 
 
@@ -162,12 +158,12 @@ def read_gltf(
     curves: bool = True,
     flesh: bool = True,
 ) -> Character:
-    """Read a character from the bytes of a glTF file, as `load_gltf` does from the file at path.
+    """Read a character from the bytes of a glTF file, as `load_gltf` does from the file at `path`.
 
-    What Supple added is in it; `curves` and `flesh` say what was taken out of the file before.
+    Additions of Supple are kept; `curves` and `flesh` tell which ones had been removed.
     """
     notes = notes or Notes(path.name)
-    # Numbers near the end of their range overflow; what comes of it is checked.
+    # Numbers near the end of their range overflow; the results are checked.
     quiet = np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore")
     with _named(path.name), reading(path.name), quiet:
         try:
@@ -180,7 +176,7 @@ def read_gltf(
 
 @contextmanager
 def _named(name: str) -> Iterator[None]:
-    """Put the file's name before errors of code that does not know the file."""
+    """Prefix errors with the file's name."""
     try:
         yield
     except SuppleError as error:
@@ -190,9 +186,9 @@ def _named(name: str) -> Iterator[None]:
 
 
 class _Loader:
-    """Steps of loading, and the results that they hand to each other."""
+    """Steps of loading and their results."""
 
-    #: Whether curves and flesh of Supple's were left in the file.
+    #: Whether curves and flesh of Supple were kept in the file.
     added = (True, True)
 
     def __init__(self, document: Document) -> None:
@@ -214,13 +210,13 @@ class _Loader:
         self.nodes, self.names = self._joints()
         self.frames = JointFrames(self.forest, self.nodes, self.names, 1.0)
 
-    def character(self, told: float | None) -> Character:
+    def character(self, metres_per_unit: float | None) -> Character:
         if not self.instances:
             self.notes.warn("NO_MESH", "has no mesh; only its joints and motions can be used")
-        metres, size = self._units(told)
-        self.frames = JointFrames(self.forest, self.nodes, self.names, metres)
-        body = self._body(size * metres) if self.instances else None
-        joint_pose, clips = self._clips(body, size * metres)
+        unit, size = self._units(metres_per_unit)
+        self.frames = JointFrames(self.forest, self.nodes, self.names, unit)
+        body = self._body(size * unit) if self.instances else None
+        joint_pose, clips = self._clips(body, size * unit)
         motions = {name: clip.motion() for name, clip in clips.items()}
         rig = self._rig(joint_pose, body) if joint_pose and body else None
         surface = SurfaceMesh(rig(rig.rest_pose), body.triangles) if rig and body else None
@@ -229,22 +225,32 @@ class _Loader:
         source = self._source(body, joint_pose, clips)
         name = self.document.path.stem
         labels, painted = (self._labels(body), self._painted(body)) if body else ({}, {})
-        said, look = self.notes.messages(), body.appearance if body else None
-        return Character(name, surface, rig, motions, source, metres, said, labels, painted, look)
+        messages, appearance = self.notes.messages(), body.appearance if body else None
+        return Character(
+            name, surface, rig, motions, source, unit, messages, labels, painted, appearance
+        )
 
     def _labels(self, body: Body) -> dict[str, NDArray[np.int64]]:
-        """Surface vertices by the names of their materials, meshes and nodes."""
+        """Return surface vertices by the names of their materials, meshes and nodes."""
         parts: dict[str, list[NDArray[np.int64]]] = {}
         names = {"material": "materials", "mesh": "meshes", "node": "nodes"}
         tables = {kind: self.document.part(plural) for kind, plural in names.items()}
-        for each in body.primitives:
-            material = tables["mesh"][each.mesh]["primitives"][each.primitive].get("material", -1)
-            for kind, index in (("material", material), ("mesh", each.mesh), ("node", each.node)):
+        for primitive in body.primitives:
+            material = tables["mesh"][primitive.mesh]["primitives"][primitive.primitive].get(
+                "material", -1
+            )
+            for kind, index in (
+                ("material", material),
+                ("mesh", primitive.mesh),
+                ("node", primitive.node),
+            ):
                 entry = tables[kind][index] if 0 <= index < len(tables[kind]) else None
-                name = entry.get("name") if isinstance(entry, dict) else None  # or it is told of
+                name = entry.get("name") if isinstance(entry, dict) else None  # reported elsewhere
                 if name:
-                    parts.setdefault(f"{kind}:{name}", []).append(each.welded[each.welded >= 0])
-        return {name: np.unique(np.concatenate(own)) for name, own in parts.items()}
+                    parts.setdefault(f"{kind}:{name}", []).append(
+                        primitive.welded[primitive.welded >= 0]
+                    )
+        return {name: np.unique(np.concatenate(vertices)) for name, vertices in parts.items()}
 
     def _painted(self, body: Body) -> dict[str, NDArray[np.float64]]:
         maps = PaintedMaps(len(body.points), partial(self.notes.warn, "PAINTED_MAP"))
@@ -291,7 +297,7 @@ class _Loader:
         )
 
     def _joints(self) -> tuple[NDArray[np.int64], list[str]]:
-        """Return the nodes that are joints and their names, and hang rigid meshes on them."""
+        """Return the nodes that are joints and their names; attach rigid meshes to them."""
         listed: set[int] = set()
         for skin in self.skins.values():
             listed.update(skin.joints.tolist())
@@ -303,45 +309,45 @@ class _Loader:
         shown = {instance.node for instance in rigid}
         count = len(self.forest.with_ancestors([*listed, *shown]))
         if count > MOST_JOINTS:
-            self.notes.fail("TOO_LARGE", f"has {count:,} nodes that move it; simplify it")
+            self.notes.fail("TOO_LARGE", f"has {count:,} animated nodes; simplify it")
         moving = moving_nodes(self.forest, self.channels)
         order = joint_nodes(self.forest, listed, shown, moving)
         nodes = self.document.part("nodes")
         names = [str(nodes[node].get("name") or f"node_{node}") for node in order]
         joint_of = {int(node): joint for joint, node in enumerate(order)}
-        hung = self.forest.hung(joint_of, shown)
+        attached = self.forest.nearest_above(joint_of, shown)
         for instance in rigid:
-            nearest, instance.offset = hung[instance.node]
+            nearest, instance.offset = attached[instance.node]
             instance.joint = joint_of.get(nearest, len(order))
         if any(instance.joint == len(order) for instance in rigid):
             order = np.append(order, self.forest.add(1))
             names.append(WORLD)
         return order, names
 
-    def _units(self, told: float | None) -> tuple[float, float]:
-        """Return metres in a unit, as told or found, and the character's size in units."""
+    def _units(self, metres_per_unit: float | None) -> tuple[float, float]:
+        """Return metres per unit, given or guessed, and the character's size in units."""
         if not self.instances:
-            return told or 1.0, 1.0
+            return metres_per_unit or 1.0, 1.0
         assembler = Assembler(self.document, self.frames, self.skins, 1.0)
         low, high = np.full(3, np.inf), np.full(3, -np.inf)
         for instance in self.instances:
             for data in instance.primitives.values():
-                places = assembler.rest_positions(instance, data)[np.unique(data.triangles)]
+                positions = assembler.rest_positions(instance, data)[np.unique(data.triangles)]
                 low, high = (
-                    np.minimum(low, places.min(axis=0)),
-                    np.maximum(high, places.max(axis=0)),
+                    np.minimum(low, positions.min(axis=0)),
+                    np.maximum(high, positions.max(axis=0)),
                 )
         extent = high - low
         if not np.abs(extent).max(initial=0.0) < LARGEST_EXTENT:  # nan too
-            self.notes.fail("TOO_LARGE", "its rest pose is too large; its transforms are damaged")
+            self.notes.fail("TOO_LARGE", "its rest pose is too large; check its transforms")
         size = float(np.linalg.norm(extent))
-        if told is not None:
-            return told, size
+        if metres_per_unit is not None:
+            return metres_per_unit, size
         metres = 0.01 if extent[1] > TALLEST else 1.0
         if metres < 1:
             self.notes.warn(
                 "CENTIMETRES",
-                f"is {extent[1]:.4g} units tall, which cannot be metres; read as centimetres,"
+                f"is {extent[1]:.4g} units tall, too much for metres; read as centimetres,"
                 f" {extent[1] * metres:.3g} m",
             )
         return metres, size
@@ -351,8 +357,8 @@ class _Loader:
         if not self.shapes:
             return rig
         names = [self._shape_name(node, target) for node, target in self.shapes]
-        taken = [parameter.name for parameter in rig.parameters]
-        unique = unique_names([*taken, *names])[len(taken) :]
+        used = [parameter.name for parameter in rig.parameters]
+        unique = unique_names([*used, *names])[len(used) :]
         return BlendShapeRig(rig, body.deltas, unique, rest=self.rest_weights)
 
     def _shape_name(self, node: int, target: int) -> str:
@@ -364,23 +370,23 @@ class _Loader:
         return f"shape_{target}"
 
 
-# Meshes that a file shows, and the nodes that show them.
+# Meshes in the scene, and their nodes.
 
 
 def _find_instances(document: Document, forest: NodeForest) -> list[Instance]:
-    """Return nodes of the scene with a mesh; if there are none, all such nodes, or bare meshes.
+    """Return the scene's nodes with a mesh; without any, all such nodes, or the meshes alone.
 
-    Meshes that no node shows get a node each, at the end of the forest.
+    Meshes without a node get one each, at the end of the forest.
     """
     nodes, notes = document.part("nodes"), document.notes
     shown = [k for k, node in enumerate(nodes) if "mesh" in node and forest.in_scene[k]]
     if not shown:
         shown = [k for k, node in enumerate(nodes) if "mesh" in node]
         if shown:
-            notes.warn("UNUSED_OBJECT", "its scene shows no mesh; all nodes are taken")
+            notes.warn("UNUSED_OBJECT", "its scene has no mesh; all nodes are used")
     if shown or not document.part("meshes"):
         return [Instance(k, -1, nodes[k]["mesh"], nodes[k].get("skin"), {}) for k in shown]
-    notes.warn("UNUSED_OBJECT", "no node shows its meshes; each is taken as it is")
+    notes.warn("UNUSED_OBJECT", "no node has its meshes; each is used as it is")
     instances = []
     for mesh, described in enumerate(document.part("meshes")):
         nodes.append({"mesh": mesh, "name": described.get("name") or f"mesh_{mesh}"})
@@ -392,13 +398,13 @@ def _find_instances(document: Document, forest: NodeForest) -> list[Instance]:
 def _read_meshes(
     document: Document, accessors: Accessors, instances: list[Instance]
 ) -> tuple[NDArray[np.float64], list[tuple[int, int]]]:
-    """Fill in the instances' primitives; rest weights of all morph targets, and whose they are."""
+    """Read the instances' primitives; return rest weights of all morph targets, and their nodes."""
     if len(instances) > MOST_INSTANCES:
-        what = f"shows meshes in {len(instances):,} places"
+        what = f"has {len(instances):,} instances of meshes"
         document.notes.fail("TOO_LARGE", f"{what}; join them")
     total = sum(expanded_size(document, accessors, i.mesh) for i in instances)
     if total > MOST_NUMBERS:
-        document.notes.fail("TOO_LARGE", f"its nodes show meshes of {total:,} numbers; simplify it")
+        document.notes.fail("TOO_LARGE", f"its meshes have {total:,} numbers; simplify it")
     read: dict[int, dict[int, PrimitiveData]] = {}
     materials = Materials(document)
     weights: list[float] = []
@@ -418,14 +424,14 @@ def _read_meshes(
 def _read_mesh(
     document: Document, accessors: Accessors, materials: Materials, mesh: int
 ) -> dict[int, PrimitiveData]:
-    described = document.part("meshes")[mesh]["primitives"]
-    counts = {len(primitive.get("targets", [])) for primitive in described}
+    primitives = document.part("meshes")[mesh]["primitives"]
+    counts = {len(primitive.get("targets", [])) for primitive in primitives}
     if len(counts) > 1:
         what = f"{document.label('mesh', mesh)} has primitives with {min(counts)} to {max(counts)}"
         code = "MESH_PRIMITIVES_UNEQUAL_TARGETS_COUNT"
-        document.notes.warn(code, f"{what} morph targets; those that lack are no change")
+        document.notes.warn(code, f"{what} morph targets; missing ones are zero")
     read = {
-        k: read_primitive(document, accessors, materials, mesh, k) for k in range(len(described))
+        k: read_primitive(document, accessors, materials, mesh, k) for k in range(len(primitives))
     }
     return {number: data for number, data in read.items() if data is not None}
 
@@ -434,9 +440,9 @@ def _rest_weights(
     document: Document, instance: Instance, default: list[float], count: int
 ) -> list[float]:
     node = document.part("nodes")[instance.node]
-    given = node.get("weights", default)
-    if given and len(given) != count:
+    weights = node.get("weights", default)
+    if weights and len(weights) != count:
         code = "NODE_WEIGHTS_INVALID" if "weights" in node else "MESH_INVALID_WEIGHTS_COUNT"
-        what = f"{document.label('node', instance.node)} has {len(given)} weights"
+        what = f"{document.label('node', instance.node)} has {len(weights)} weights"
         document.notes.warn(code, f"{what} for {count} morph targets; cut or filled with zeros")
-    return [float(w) for w in [*given, *[0.0] * count][:count]]
+    return [float(w) for w in [*weights, *[0.0] * count][:count]]

@@ -1,6 +1,6 @@
-"""Materials of a glTF file: base colours and the pictures laid over them, all else left alone.
+"""Materials of a glTF file: base colours and their textures.
 
-Nothing about looks is worth refusing a file for: what is wrong is noted, and a simpler colour used.
+Mistakes in materials never prevent reading: a warning is given, and the base colour is used.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ WEBP = "EXT_texture_webp"
 WRAPS: dict[Any, Wrap] = {10497: "repeat", 33071: "clamp", 33648: "mirror"}
 NEAREST = 9728
 ALPHAS: dict[Any, Alpha] = {"OPAQUE": "opaque", "MASK": "mask", "BLEND": "blend"}
-#: Bytes of all pictures together.
+#: Most bytes of all images together.
 MOST_IN_ALL = 4 * MOST_BYTES
 
 
 @dataclass(frozen=True, eq=False)
 class GltfMaterial:
-    """A material, and where its texture lies.
+    """A material, and the coordinates of its texture.
 
     Attributes
     ----------
@@ -38,27 +38,27 @@ class GltfMaterial:
     uv_set : int
         Number of the coordinates, ``TEXCOORD_n``; -1 without texture.
     to_uv : (2, 3) array
-        From these to the texture's, an affine map.
+        Affine map from these to the texture's coordinates.
     """
 
     material: SurfaceMaterial = field(default_factory=SurfaceMaterial)
     uv_set: int = -1
     to_uv: Floats = field(default_factory=lambda: np.eye(2, 3))
 
-    def placed(self, uv: Floats) -> Singles | None:
-        """Return coordinates on the texture for those of the file, (n, 2); None if too large."""
+    def texture_coordinates(self, uv: Floats) -> Singles | None:
+        """Return coordinates on the texture, (n, 2), from those of the file; None if too large."""
         with np.errstate(all="ignore"):
             moved = (uv @ self.to_uv[:, :2].T + self.to_uv[:, 2]).astype(np.float32)
         return moved if (np.abs(moved) < 1e6).all() else None
 
 
 class Materials:
-    """Materials of a document, each read when a primitive first asks for it."""
+    """Materials of a document, each read when it is first used."""
 
     def __init__(self, document: Document) -> None:
         self._document, self._notes = document, document.notes
         self._read: dict[int | None, GltfMaterial] = {None: GltfMaterial()}
-        self._pictures: dict[int, bytes | None] = {}
+        self._images: dict[int, bytes | None] = {}
         self._textures: dict[int, Texture | None] = {}
         self._bytes = 0
 
@@ -95,7 +95,7 @@ class Materials:
     def _texture(self, index: Any) -> Texture | None:
         textures = self._document.part("textures")
         if not _is_index(index, len(textures)):
-            self._lost(f"texture {quoted(index)}", "is not in the file")
+            self._lost(f"texture {quoted(index)}", "does not exist")
             return None
         if index not in self._textures:
             self._textures[index] = self._new_texture(index, _mapping(textures[index]))
@@ -106,40 +106,40 @@ class Materials:
         sources = [each["source"] for each in (described, webp) if "source" in each]
         images = self._document.part("images")
         if not sources or not _is_index(sources[0], len(images)):
-            self._lost(f"texture {index}", "has no picture of a kind that is read")
+            self._lost(f"texture {index}", "has no image of a supported kind")
             return None
         image = sources[0]
-        if image not in self._pictures:
-            self._pictures[image] = self._picture(image, _mapping(images[image]))
-        data = self._pictures[image]
+        if image not in self._images:
+            self._images[image] = self._image(image, _mapping(images[image]))
+        data = self._images[image]
         if data is None:
             return None
         sampler = described.get("sampler")
         samplers = self._document.part("samplers")
-        told = _mapping(samplers[sampler]) if _is_index(sampler, len(samplers)) else {}  # type: ignore[index]
-        across, down = (WRAPS.get(_key(told.get(f"wrap{way}")), "repeat") for way in "ST")
-        name = f"{self._notes.name}: picture {image}"
-        texture = Texture(name, data, (across, down), told.get("magFilter") != NEAREST)
+        sampler_json = _mapping(samplers[sampler]) if _is_index(sampler, len(samplers)) else {}  # type: ignore[index]
+        across, down = (WRAPS.get(_key(sampler_json.get(f"wrap{axis}")), "repeat") for axis in "ST")
+        name = f"{self._notes.name}: image {image}"
+        texture = Texture(name, data, (across, down), sampler_json.get("magFilter") != NEAREST)
         try:
             texture.check()
         except FormatError as error:
-            self._lost(f"picture {image}", str(error))
+            self._lost(f"image {image}", str(error))
             return None
         return texture
 
-    def _picture(self, index: int, described: dict[str, Any]) -> bytes | None:
-        """Return the bytes of a picture: in the file, or beside it; None, with a note, if lost."""
+    def _image(self, index: int, described: dict[str, Any]) -> bytes | None:
+        """Return the bytes of an image, in the file or beside it; None, with a note, if lost."""
         try:
             data = self._bytes_of(described)
         except FormatError as error:
-            self._lost(f"picture {index}", str(error))
+            self._lost(f"image {index}", str(error))
             return None
         except (OSError, ValueError, RuntimeError) as error:
-            self._lost(f"picture {index}", f"cannot be opened ({error})")
+            self._lost(f"image {index}", f"cannot be opened ({error})")
             return None
         self._bytes += len(data)
         if self._bytes > MOST_IN_ALL:
-            self._lost(f"picture {index}", f"comes after {MOST_IN_ALL >> 20} MiB of others")
+            self._lost(f"image {index}", f"comes after {MOST_IN_ALL >> 20} MiB of others")
             return None
         return data
 
@@ -148,10 +148,10 @@ class Materials:
         if view is not None:
             views = self._document.part("bufferViews")
             if not _is_index(view, len(views)):
-                raise FormatError(f"lies in buffer view {quoted(view)}, which there is not")
+                raise FormatError(f"is in buffer view {quoted(view)}, which does not exist")
             place, buffers = views[view], self._document.buffers
             if not buffers.present(place["buffer"]):
-                raise FormatError("lies in a buffer without data")
+                raise FormatError("is in a buffer without data")
             start = place.get("byteOffset", 0)
             if place["byteLength"] > MOST_BYTES:
                 raise FormatError("is too large")
@@ -165,15 +165,15 @@ class Materials:
             raise FormatError(f"is {quoted(uri)}; only files beside the glTF file are opened")
         file = file_below(self._document.path.parent, uri)
         if file is None:
-            raise FormatError(f"is {quoted(uri)}, which leads out of its folder")
+            raise FormatError(f"is {quoted(uri)}, outside its folder")
         if not file.is_file():
-            raise FormatError(f"is {quoted(uri)}, and there is no such file beside it")
+            raise FormatError(f"is {quoted(uri)}, which does not exist")
         if file.stat().st_size > MOST_BYTES:
             raise FormatError(f"is {quoted(uri)}, which is too large")
         return file.read_bytes()
 
     def _lost(self, what: str, why: str) -> None:
-        self._notes.warn("IMAGE_NOT_SHOWN", f"{what} {why}; the base colour is shown")
+        self._notes.warn("IMAGE_NOT_SHOWN", f"{what} {why}; the base colour is used")
 
 
 def _mapping(value: Any) -> dict[str, Any]:
@@ -181,7 +181,7 @@ def _mapping(value: Any) -> dict[str, Any]:
 
 
 def _key(value: Any) -> Any:
-    """Return a value that may be looked up, None for lists and the like."""
+    """Return a value that can be a dictionary key, None for lists and the like."""
     return value if isinstance(value, (str, int)) else None
 
 
@@ -190,9 +190,9 @@ def _is_index(value: Any, count: int) -> bool:
 
 
 def _numbers(values: Any, count: int, usual: float) -> list[float]:
-    """Return so many finite numbers, the usual one in place of what is none."""
-    given = values if isinstance(values, list) and len(values) == count else [usual] * count
-    return list(_finite(given, usual))
+    """Return `count` finite numbers; `usual` in place of invalid ones."""
+    listed = values if isinstance(values, list) and len(values) == count else [usual] * count
+    return list(_finite(listed, usual))
 
 
 def _finite(values: list[Any], usual: float) -> Iterator[float]:
@@ -207,10 +207,10 @@ def _finite(values: list[Any], usual: float) -> Iterator[float]:
 def _affine(transform: dict[str, Any]) -> Floats:
     """Return translation · rotation · scale of KHR_texture_transform, (2, 3).
 
-    Turning is counterclockwise as seen, and v points down.
+    The rotation is counterclockwise, with v downwards.
     """
     offset, scale = _numbers(transform.get("offset"), 2, 0.0), transform.get("scale")
-    (turn,) = _numbers([transform.get("rotation", 0.0)], 1, 0.0)
-    c, s = math.cos(turn), math.sin(turn)
+    (angle,) = _numbers([transform.get("rotation", 0.0)], 1, 0.0)
+    c, s = math.cos(angle), math.sin(angle)
     linear = np.array([[c, s], [-s, c]]) * _numbers(scale, 2, 1.0)
     return np.column_stack([linear, offset])

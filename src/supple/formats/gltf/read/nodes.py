@@ -1,4 +1,4 @@
-"""The nodes of a glTF file as a forest with local transforms."""
+"""Nodes of a glTF file as a forest with local transforms."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from supple.formats.gltf.document import Document
 from supple.maths.rotations import to_matrix
 from supple.maths.transforms import FLAT, decompose
 
-# How far columns of a matrix may be from orthogonal before it is called sheared: float32.
+# Deviation from orthogonal columns above which a matrix is sheared: float32.
 SHEAR = 1e-3
 
 
 @dataclass
 class NodeForest:
-    """Parents (-1 for none), places among siblings, and local transforms of all nodes."""
+    """Parents (-1 for none), positions among siblings, and local transforms of all nodes."""
 
     parents: NDArray[np.int64]
     places: NDArray[np.int64]
@@ -31,7 +31,7 @@ class NodeForest:
     in_scene: NDArray[np.bool_]
 
     def add(self, count: int) -> range:
-        """Append nodes without parents that do not move what hangs on them; their numbers."""
+        """Append nodes without parents and with identity transforms; return their numbers."""
         first = len(self.parents)
         self.parents = np.concatenate([self.parents, np.full(count, -1)])
         self.places = np.concatenate([self.places, np.zeros(count, np.int64)])
@@ -48,23 +48,27 @@ class NodeForest:
         matrix[:3, 3] = self.translations[node]
         return matrix
 
-    def hung(self, on: Container[int], nodes: Iterable[int]) -> dict[int, tuple[int, Floats]]:
-        """Hang nodes, and all above them, on the nearest at or above each that is in `on`.
+    def nearest_above(
+        self, on: Container[int], nodes: Iterable[int]
+    ) -> dict[int, tuple[int, Floats]]:
+        """Find the nearest node in `on` at or above each node, and above its ancestors.
 
         Returns
         -------
         dict
-            By node the one it hangs on, -1 for none, and its rest transform (4, 4) in the space of
-            that; -1, the parent of roots, hangs on none.
+            By node the nearest one, -1 for none, and the rest transform (4, 4) relative to it. The
+            key -1 is the parent of roots.
         """
-        found: dict[int, tuple[int, Floats]] = {-1: (-1, np.eye(4))}
+        nearest: dict[int, tuple[int, Floats]] = {-1: (-1, np.eye(4))}
         for node in self.with_ancestors(nodes).tolist():
-            above, place = found[int(self.parents[node])]
-            found[node] = (node, np.eye(4)) if node in on else (above, place @ self.local(node))
-        return found
+            ancestor, transform = nearest[int(self.parents[node])]
+            nearest[node] = (
+                (node, np.eye(4)) if node in on else (ancestor, transform @ self.local(node))
+            )
+        return nearest
 
     def with_ancestors(self, nodes: Iterable[int]) -> NDArray[np.int64]:
-        """Return nodes and all above them, parents first, families together."""
+        """Return nodes and their ancestors, parents first, subtrees together."""
         needed: set[int] = set()
         for start in nodes:
             node = start
@@ -83,7 +87,7 @@ class NodeForest:
 
 
 def read_nodes(document: Document) -> NodeForest:
-    """Return the forest, if it is one: no node is its own ancestor."""
+    """Return the forest; FormatError if a node is its own ancestor."""
     nodes, notes = document.part("nodes"), document.notes
     parents, places = _parents(nodes, notes)
     count = len(nodes)
@@ -106,7 +110,7 @@ def read_nodes(document: Document) -> NodeForest:
 def _parents(
     nodes: list[dict[str, Any]], notes: Notes
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the parent of each node, and which of its parent's children it is."""
+    """Return the parent of each node, and its position among the children."""
     parents = np.full(len(nodes), -1, dtype=np.int64)
     places = np.zeros(len(nodes), dtype=np.int64)
     for index, node in enumerate(nodes):
@@ -115,16 +119,16 @@ def _parents(
                 notes.fail("NODE_LOOP", f"node {index} is its own child")
             if parents[child] >= 0:
                 what = f"node {child} is a child of {parents[child]} and {index}"
-                notes.warn("NODE_PARENT_OVERRIDE", f"{what}; the first counts")
+                notes.warn("NODE_PARENT_OVERRIDE", f"{what}; the first is used")
             else:
                 parents[child], places[child] = index, place
-    # Following all parents at once, each as often as there are nodes, ends above the roots.
+    # Pointer doubling: after as many steps as nodes, all are above the roots.
     above, steps = parents.copy(), 1
     while steps <= len(nodes) and (above >= 0).any():
         above = np.where(above >= 0, above[above], -1)
         steps *= 2
     if (above >= 0).any():
-        notes.fail("NODE_LOOP", f"node {int(np.argmax(above >= 0))} hangs on a loop of nodes")
+        notes.fail("NODE_LOOP", f"node {int(np.argmax(above >= 0))} is below a loop of nodes")
     return parents, places
 
 
@@ -139,7 +143,7 @@ def _in_scene(document: Document, parents: NDArray[np.int64]) -> NDArray[np.bool
     for node in scenes[document.json.get("scene", 0)].get("nodes", []):
         if parents[node] >= 0:
             what = f"node {node} is in the scene and below node {parents[node]}"
-            document.notes.warn("SCENE_NON_ROOT_NODE", f"{what}; its parent still moves it")
+            document.notes.warn("SCENE_NON_ROOT_NODE", f"{what}; it follows its parent")
         stack = [node]
         while stack:
             below = stack.pop()
@@ -156,18 +160,18 @@ def _check_dependencies(index: int, node: dict[str, Any], notes: Notes) -> None:
 
 
 def _transform(index: int, node: dict[str, Any], notes: Notes) -> tuple[Any, Any, Any]:
-    given = {"translation", "rotation", "scale"} & node.keys()
+    components = {"translation", "rotation", "scale"} & node.keys()
     if "matrix" in node:
-        if given:
+        if components:
             notes.warn(
-                "NODE_MATRIX_TRS", f"node {index} has a matrix and parts of one; matrix taken"
+                "NODE_MATRIX_TRS", f"node {index} has a matrix and components; the matrix is used"
             )
         return _decomposed(index, np.array(node["matrix"], np.float64).reshape(4, 4).T, notes)
     rotation = np.array(node.get("rotation", (0, 0, 0, 1)), np.float64)
     length = np.linalg.norm(rotation)
     if abs(length - 1) > 1e-3:
         notes.warn(
-            "ROTATION_NON_UNIT", f"rotation of node {index} has length {length:.3g}; made unit"
+            "ROTATION_NON_UNIT", f"rotation of node {index} has length {length:.3g}; normalised"
         )
     rotation = rotation / length if 1e-12 < length < np.inf else np.array([0.0, 0, 0, 1])
     return node.get("translation", (0, 0, 0)), rotation, node.get("scale", (1, 1, 1))
@@ -178,7 +182,7 @@ def _decomposed(index: int, matrix: Floats, notes: Notes) -> tuple[Floats, Float
     nearest, shear = decompose(matrix)
     sheared = shear > SHEAR or (np.abs(nearest.scales) < FLAT).any()
     if sheared or not np.allclose(matrix[3], (0, 0, 0, 1), atol=SHEAR):
-        what = f"the matrix of node {index} is sheared, or flattens"
+        what = f"the matrix of node {index} is sheared or singular"
         notes.warn(
             "NODE_MATRIX_NON_TRS", f"{what}; the nearest translation, rotation, scale is used"
         )

@@ -1,4 +1,4 @@
-"""The primitives of glTF meshes as plain arrays."""
+"""Primitives of glTF meshes as arrays."""
 
 from __future__ import annotations
 
@@ -20,19 +20,18 @@ ATTRIBUTE = re.compile(r"POSITION|NORMAL|TANGENT|(TEXCOORD|COLOR|JOINTS|WEIGHTS)
 BYTE, UBYTE, SHORT, USHORT, UINT, FLOAT = 5120, 5121, 5122, 5123, 5125, 5126
 TRIANGLES, STRIP, FAN = 4, 5, 6
 MODES = ("points", "lines", "line loops", "line strips")
-# Sums of weights within this of one are rounding of 8-bit weights.
+# Deviation of a sum of weights from one that is rounding of 8-bit weights.
 WEIGHT_ROUNDING = 1e-2
 
 
 @dataclass
 class PrimitiveData:
-    """A primitive as the file has it, with its triangles listed one by one.
+    """A primitive of the file, with its triangles listed one by one.
 
-    `joints` index the joints of the node's skin; both they and `weights` are None where the
-    primitive has none. `targets` are displacements, (b, n, 3); `painted` has values (n,) of
-    maps by name: see `supple.formats.painted_maps`. `material` is None
-    where the file names none; `uv` (n, 2) are coordinates on its texture, `tints` (n, 4) painted
-    colours.
+    `joints` index the joints of the node's skin; they and `weights` are None where the primitive
+    has none. `targets` are displacements, (b, n, 3); `painted` has values (n,) of maps by name: see
+    `supple.formats.painted_maps`. `material` is None where the file has none; `uv` (n, 2) are
+    coordinates on its texture, `tints` (n, 4) vertex colours.
     """
 
     positions: Floats
@@ -50,40 +49,40 @@ def read_primitive(
     document: Document, accessors: Accessors, materials: Materials, mesh: int, number: int
 ) -> PrimitiveData | None:
     """Read a primitive; None, with a warning, if it has no surface."""
-    described = document.part("meshes")[mesh]["primitives"][number]
+    primitive = document.part("meshes")[mesh]["primitives"][number]
     notes = document.notes
-    what = f"{document.label('mesh', mesh)}, primitive {number}"
-    if "POSITION" not in described["attributes"]:
-        notes.warn("MESH_PRIMITIVE_NO_POSITION", f"{what} has no positions; left out")
+    label = f"{document.label('mesh', mesh)}, primitive {number}"
+    if "POSITION" not in primitive["attributes"]:
+        notes.warn("MESH_PRIMITIVE_NO_POSITION", f"{label} has no positions; ignored")
         return None
     count = _check_counts(document, accessors, mesh, number)
-    reader = _Reader(document, accessors, described, count)
-    joints, weights = _influences(reader, what)
-    mode = described.get("mode", TRIANGLES)
+    reader = _Reader(document, accessors, primitive, count)
+    joints, weights = _influences(reader, label)
+    mode = primitive.get("mode", TRIANGLES)
     if mode < TRIANGLES:
-        notes.warn("MESH_PRIMITIVE_NO_SURFACE", f"{what} is made of {MODES[mode]}; left out")
+        notes.warn("MESH_PRIMITIVE_NO_SURFACE", f"{label} consists of {MODES[mode]}; ignored")
         return None
     positions = reader.floats("POSITION")
-    triangles = _triangles(reader, mode, what)
+    triangles = _triangles(reader, mode, label)
     if len(triangles) == 0:
-        notes.warn("MESH_PRIMITIVE_NO_SURFACE", f"{what} has no triangle; left out")
+        notes.warn("MESH_PRIMITIVE_NO_SURFACE", f"{label} has no triangle; ignored")
         return None
-    material = materials[described["material"]] if "material" in described else None
+    material = materials[primitive["material"]] if "material" in primitive else None
     return PrimitiveData(
         positions,
         triangles,
-        _targets(reader, what),
+        _targets(reader, label),
         joints,
         weights,
         _painted(reader),
         material,
-        None if material is None else _coordinates(reader, material, what),
-        _tints(reader, what),
+        None if material is None else _coordinates(reader, material, label),
+        _tints(reader, label),
     )
 
 
 def _check_counts(document: Document, accessors: Accessors, mesh: int, number: int) -> int:
-    """Return the number of vertices of a primitive; its other attributes must have as many."""
+    """Return the number of vertices of a primitive; other attributes must have as many."""
     primitive = document.part("meshes")[mesh]["primitives"][number]
     attributes = primitive["attributes"]
     count = accessors.count(attributes["POSITION"])
@@ -96,12 +95,12 @@ def _check_counts(document: Document, accessors: Accessors, mesh: int, number: i
             )
             if name.startswith(("JOINTS_", "WEIGHTS_")):
                 document.notes.fail(code, f"{what}; save it again")
-            document.notes.warn(code, f"{what}; not used here")
+            document.notes.warn(code, f"{what}; ignored")
     return count
 
 
 def expanded_size(document: Document, accessors: Accessors, mesh: int) -> int:
-    """Return how many numbers reading a mesh once takes, to be summed before it is read."""
+    """Return how many numbers a mesh has, before it is read."""
     total = 0
     for primitive in document.part("meshes")[mesh]["primitives"]:
         used = [a for name, a in primitive["attributes"].items() if name != "_"]
@@ -114,7 +113,7 @@ def expanded_size(document: Document, accessors: Accessors, mesh: int) -> int:
 
 
 class _Reader:
-    """Attributes of one primitive, decoded when they are compressed."""
+    """Attributes of one primitive, decoded if they are compressed."""
 
     def __init__(
         self, document: Document, accessors: Accessors, primitive: dict[str, Any], count: int
@@ -146,8 +145,8 @@ class _Reader:
             values = np.maximum(values / np.iinfo(COMPONENTS[component]).max, -1.0)
         return values
 
-    def looks(self, name: str, what: str) -> Floats | None:
-        """Return an attribute that only looks depend on; None, perhaps with a note, if unfit."""
+    def optional_floats(self, name: str, what: str) -> Floats | None:
+        """Return an attribute of the appearance; None, with a note, if it is invalid."""
         accessor = self.attributes.get(name)
         if accessor is None or self.accessors.count(accessor) != self.count:
             return None
@@ -158,25 +157,25 @@ class _Reader:
         if normalized and component in COMPONENTS and COMPONENTS[component].kind in "iu":
             values = np.maximum(values / np.iinfo(COMPONENTS[component]).max, -1.0)
         if not np.isfinite(values).all():
-            message = f"{what} has {name} that are not finite; its base colour is shown"
+            message = f"{what} has {name} that are not finite; its base colour is used"
             self.document.notes.warn("ACCESSOR_INVALID_FLOAT", message)
             return None
         return values
 
 
 def _coordinates(reader: _Reader, material: GltfMaterial, what: str) -> Singles | None:
-    """Return coordinates on the material's texture, (n, 2), if it has one and they are there."""
+    """Return coordinates on the material's texture, (n, 2), if there are any."""
     if material.uv_set < 0:
         return None
-    values = reader.looks(f"TEXCOORD_{material.uv_set}", what)
+    values = reader.optional_floats(f"TEXCOORD_{material.uv_set}", what)
     if values is None or values.shape[1] != 2:
         return None
-    return material.placed(values)
+    return material.texture_coordinates(values)
 
 
 def _tints(reader: _Reader, what: str) -> Singles | None:
-    """Return painted colours, (n, 4), 0 to 1."""
-    values = reader.looks("COLOR_0", what)
+    """Return vertex colours, (n, 4), 0 to 1."""
+    values = reader.optional_floats("COLOR_0", what)
     if values is None or values.shape[1] not in (3, 4):
         return None
     opaque = np.ones((len(values), 4 - values.shape[1]))
@@ -184,7 +183,7 @@ def _tints(reader: _Reader, what: str) -> Singles | None:
 
 
 def _influences(reader: _Reader, what: str) -> tuple[Ints | None, Floats | None]:
-    """Return joints and weights of all sets side by side; weights ≥ 0, not yet of sum 1."""
+    """Return joints and weights of all sets side by side; weights ≥ 0, not normalised."""
     notes = reader.document.notes
     joints, weights = [], []
     for number in range(len(reader.attributes)):
@@ -194,35 +193,34 @@ def _influences(reader: _Reader, what: str) -> tuple[Ints | None, Floats | None]
             break
         if not all(present):
             notes.warn(
-                "MESH_PRIMITIVE_JOINTS_WEIGHTS_MISMATCH", f"{what} lacks {names[present[0]]}"
+                "MESH_PRIMITIVE_JOINTS_WEIGHTS_MISMATCH",
+                f"{what} lacks {names[present[0]]}; ignored",
             )
             break
         joint, weight = reader.raw(names[0]), reader.floats(names[1])
         if joint.shape[1] != 4 or weight.shape[1] != 4 or joint.dtype.kind not in "iu":
             code = "MESH_PRIMITIVE_ATTRIBUTES_ACCESSOR_INVALID_FORMAT"
-            notes.fail(code, f"{what}: its {names[0]} or {names[1]} are not four to a vertex")
+            notes.fail(code, f"{what}: its {names[0]} or {names[1]} are not four per vertex")
         joints.append(joint.astype(np.int64))
         weights.append(weight)
     if not joints:
         return None, None
     joint, weight = np.hstack(joints), np.hstack(weights)
     if (weight < 0).any():
-        notes.warn("ACCESSOR_WEIGHTS_NEGATIVE", f"{what} has negative weights; taken as zero")
+        notes.warn("ACCESSOR_WEIGHTS_NEGATIVE", f"{what} has negative weights; set to zero")
         weight = np.maximum(weight, 0)
     sums = weight.sum(axis=1)
     wrong = (np.abs(sums - 1) > WEIGHT_ROUNDING) & (sums > 0)
     if wrong.any():
         worst = float(sums[wrong][np.argmax(np.abs(sums[wrong] - 1))])
-        message = (
-            f"{what} has {int(wrong.sum())} vertices whose weights sum to as much as {worst:.4g}"
-        )
-        notes.warn("ACCESSOR_WEIGHTS_NON_NORMALIZED", f"{message}; divided by their sum")
+        message = f"{what} has {int(wrong.sum())} vertices whose weights sum to up to {worst:.4g}"
+        notes.warn("ACCESSOR_WEIGHTS_NON_NORMALIZED", f"{message}; normalised")
     return joint, weight
 
 
 def _painted(reader: _Reader) -> dict[str, Floats]:
-    """Return maps by name: ``_SUPPLE_RIGID`` and others, numbers or colours, whose mean counts."""
-    found = {}
+    """Return maps by name: ``_SUPPLE_RIGID`` and others, numbers or mean values of colours."""
+    maps = {}
     for attribute in reader.attributes:
         name = attribute.lower().removeprefix("_supple_")
         if attribute.lower() == f"_supple_{name}" and name in PAINTED:
@@ -230,8 +228,8 @@ def _painted(reader: _Reader) -> dict[str, Floats]:
             values = reader.raw(attribute).astype(np.float64)
             if normalized and COMPONENTS[component].kind in "iu":
                 values /= np.iinfo(COMPONENTS[component]).max
-            found[name] = values[:, :3].mean(axis=1)  # what is fourth is opacity
-    return found
+            maps[name] = values[:, :3].mean(axis=1)  # the fourth value is opacity
+    return maps
 
 
 def _targets(reader: _Reader, what: str) -> Floats:
@@ -242,9 +240,9 @@ def _targets(reader: _Reader, what: str) -> Floats:
             continue
         if reader.accessors.count(target["POSITION"]) != reader.count:
             code = "MESH_PRIMITIVE_MORPH_TARGET_INVALID_ATTRIBUTE_COUNT"
-            found = reader.accessors.count(target["POSITION"])
+            n_vertices = reader.accessors.count(target["POSITION"])
             reader.document.notes.fail(
-                code, f"{what}: morph target {number} has {found} vertices of {reader.count}"
+                code, f"{what}: morph target {number} has {n_vertices} vertices, not {reader.count}"
             )
         result[number] = reader.accessors.floats(target["POSITION"])
     return result
@@ -254,24 +252,23 @@ def _triangles(reader: _Reader, mode: int, what: str) -> Ints:
     notes = reader.document.notes
     corners = _corners(reader, what)
     if reader.corners is not None:
-        mode = TRIANGLES  # the decoder has taken strips apart
+        mode = TRIANGLES  # strips are decoded as triangles
     if mode == TRIANGLES:
         if len(corners) % 3:
             code = "MESH_PRIMITIVE_INCOMPATIBLE_MODE"
-            notes.warn(
-                code, f"{what} has {len(corners)} corners, not a multiple of 3; the rest is cut"
-            )
+            message = f"{what} has {len(corners)} corners, not a multiple of 3; the rest is ignored"
+            notes.warn(code, message)
         return corners[: len(corners) // 3 * 3].reshape(-1, 3)
     if len(corners) < 3:
         return np.empty((0, 3), dtype=np.int64)
     if mode == STRIP:
         triangles = np.stack([corners[:-2], corners[1:-1], corners[2:]], axis=1)
-        # Every second triangle of a strip runs the other way round.
+        # Every second triangle of a strip has the opposite orientation.
         triangles[1::2] = triangles[1::2][:, [1, 0, 2]]
     else:
         first = np.full(len(corners) - 2, corners[0])
         triangles = np.stack([corners[1:-1], corners[2:], first], axis=1)
-    # Strips are joined by triangles that are none.
+    # Strips are joined by degenerate triangles.
     a, b, c = triangles.T
     return triangles[(a != b) & (b != c) & (c != a)]
 
@@ -287,22 +284,20 @@ def _corners(reader: _Reader, what: str) -> Ints:
         restart = np.iinfo(raw.dtype).max
         if (raw == restart).any():
             code = "ACCESSOR_INDEX_PRIMITIVE_RESTART"
-            notes.fail(
-                code, f"{what} has the index {restart}, which glTF keeps free; save it again"
-            )
+            notes.fail(code, f"{what} has the index {restart}, which glTF reserves; save it again")
         corners = raw.astype(np.int64)
     if len(corners) and not (corners.min() >= 0 and corners.max() < reader.count):
         bad = int(corners.max())
-        message = f"{what} refers to vertex {bad}, and has {reader.count}"
+        message = f"{what} refers to vertex {bad} of {reader.count}"
         notes.fail("ACCESSOR_INDEX_OOB", f"{message}; it is damaged")
     return corners
 
 
-# Mistakes that can be read over, found before reading.
+# Mistakes that do not prevent reading.
 
 
 def check_primitives(document: Document, accessors: Accessors) -> None:
-    """Note what is wrong with all primitives, whether or not a node shows them."""
+    """Note the mistakes of all primitives, used or not."""
     _PrimitiveChecks(document, accessors).run()
 
 
@@ -329,10 +324,12 @@ class _PrimitiveChecks:
     def attribute(self, place: str, name: str, accessor: int) -> None:
         kind, component, _ = self.accessors.describe(accessor)
         if not ATTRIBUTE.fullmatch(name):
-            self.notes.warn("MESH_PRIMITIVE_INVALID_ATTRIBUTE", f"{place} is no attribute; ignored")
+            self.notes.warn(
+                "MESH_PRIMITIVE_INVALID_ATTRIBUTE", f"{place} is not an attribute; ignored"
+            )
         if component == UINT:
             code = "MESH_PRIMITIVE_ATTRIBUTES_ACCESSOR_UNSIGNED_INT"
-            self.notes.warn(code, f"{place} has 32-bit integers, which attributes may not have")
+            self.notes.warn(code, f"{place} has 32-bit integers, which glTF forbids; read anyway")
         if name == "POSITION":
             self.position(place, accessor, kind, component)
         if name.startswith("COLOR_") and component == FLOAT:
@@ -345,11 +342,11 @@ class _PrimitiveChecks:
             code = "MESH_PRIMITIVE_ATTRIBUTES_ACCESSOR_INVALID_FORMAT"
             message = f"{place} is of type {kind}, component type {component}"
             if kind != "VEC3":
-                self.notes.fail(code, f"{message}; positions are vectors of 3")
-            self.notes.warn(code, f"{message}; that needs {QUANTIZATION}; read all the same")
+                self.notes.fail(code, f"{message}; positions must be VEC3")
+            self.notes.warn(code, f"{message}, which requires {QUANTIZATION}; read anyway")
         if not self.accessors.has_bounds(accessor):
             code = "MESH_PRIMITIVE_POSITION_ACCESSOR_WITHOUT_BOUNDS"
-            self.notes.warn(code, f"{place} declares no bounds; they are not needed here")
+            self.notes.warn(code, f"{place} declares no bounds; ignored")
 
     def colour(self, place: str, accessor: int) -> None:
         described = self.document.part("accessors")[accessor]
@@ -359,9 +356,7 @@ class _PrimitiveChecks:
             return
         values = self.accessors.raw(accessor)
         if not ((values >= 0) & (values <= 1)).all():
-            self.notes.warn(
-                "ACCESSOR_NON_CLAMPED", f"{place} has colours outside 0 to 1; cut to these"
-            )
+            self.notes.warn("ACCESSOR_NON_CLAMPED", f"{place} has colours outside 0 to 1; clamped")
 
     def layout(self, place: str, accessor: int) -> None:
         described = self.document.part("accessors")[accessor]
@@ -372,7 +367,7 @@ class _PrimitiveChecks:
         self.use(place, index, "attributes")
         if described.get("byteOffset", 0) % 4:
             code = "MESH_PRIMITIVE_ACCESSOR_UNALIGNED"
-            self.notes.warn(code, f"{place} does not begin at a multiple of 4 bytes; read as it is")
+            self.notes.warn(code, f"{place} does not begin at a multiple of 4 bytes; read anyway")
         if "byteStride" in view:
             return
         if self.strideless.setdefault(index, accessor) != accessor:
@@ -383,15 +378,17 @@ class _PrimitiveChecks:
         if self.use_of_view.setdefault(view, use) != use:
             code = "BUFFER_VIEW_TARGET_OVERRIDE"
             self.notes.warn(
-                code, f"{place} uses a buffer view of {self.use_of_view[view]}; read as it is"
+                code, f"{place} uses a buffer view of {self.use_of_view[view]}; read anyway"
             )
 
     def target(self, place: str, name: str, accessor: int, primitive: dict[str, Any]) -> None:
         if not ATTRIBUTE.fullmatch(name):
-            self.notes.warn("MESH_PRIMITIVE_INVALID_ATTRIBUTE", f"{place} is no attribute; ignored")
+            self.notes.warn(
+                "MESH_PRIMITIVE_INVALID_ATTRIBUTE", f"{place} is not an attribute; ignored"
+            )
         elif name not in primitive["attributes"]:
             code = "MESH_PRIMITIVE_MORPH_TARGET_NO_BASE_ACCESSOR"
-            self.notes.warn(code, f"{place} changes what the primitive does not have; ignored")
+            self.notes.warn(code, f"{place} has no base attribute; ignored")
         if name == "POSITION":
             kind, component, _ = self.accessors.describe(accessor)
             self.position(place, accessor, kind, component)
@@ -406,14 +403,14 @@ class _PrimitiveChecks:
             self.use(place, view, "indices")
             if "byteStride" in self.document.part("bufferViews")[view]:
                 code = "MESH_PRIMITIVE_INDICES_ACCESSOR_WITH_BYTESTRIDE"
-                self.notes.warn(code, f"{place} has a stride, which indices may not have; followed")
+                self.notes.warn(code, f"{place} has a stride, which indices must not have; used")
 
     def material(self, place: str, primitive: dict[str, Any]) -> None:
         material = self.document.part("materials")[primitive["material"]]
         for number in _texture_coordinates(material, 8):
             if f"TEXCOORD_{number}" not in primitive["attributes"]:
-                what = f"{place} has no TEXCOORD_{number}, which its material wants"
-                self.notes.warn("MESH_PRIMITIVE_TOO_FEW_TEXCOORDS", f"{what}; looks only")
+                what = f"{place} has no TEXCOORD_{number}, which its material needs"
+                self.notes.warn("MESH_PRIMITIVE_TOO_FEW_TEXCOORDS", f"{what}; ignored")
 
 
 def _texture_coordinates(material: Any, depth: int) -> Iterator[int]:

@@ -1,4 +1,4 @@
-"""Meshes, skins and nodes put together: one body of vertices that follow joints."""
+"""Meshes, skins and nodes as one body of vertices that follow joints."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from supple.formats.welding import padded, weld
 from supple.maths.transforms import scaling
 from supple.mesh.appearance import Appearance, SurfaceMaterial
 
-# Numbers of all morph targets on all vertices: 1.6 GB.
+# Most numbers of all morph targets on all vertices: 1.6 GB.
 MOST_DELTAS = 200_000_000
 
 
 @dataclass
 class Instance:
-    """A mesh where a node shows it: the joint of the node, and a skin if it has one.
+    """A mesh at a node, with its skin if it has one.
 
-    Without a skin it follows `joint`, in whose node's space it stands at `offset`, (4, 4).
-    `shapes` are the places of its morph targets among all of the character's. An `unshown` mesh
-    has a node that is not in the file.
+    Without a skin it follows `joint`, at the rest transform `offset`, (4, 4), in the space of the
+    joint's node. `shapes` are the indices of its morph targets among all of the character's. An
+    `unshown` mesh has a node that is not in the file.
     """
 
     node: int
@@ -45,10 +45,9 @@ class GltfPrimitive:
     Attributes
     ----------
     node, mesh, primitive : int
-        Indices in the file; node is -1 for a mesh that no node shows.
+        Indices in the file; node is -1 for a mesh without a node.
     welded : (n,) int array
-        The surface vertex of each vertex of the primitive, -1 for one that no triangle of it
-        uses. Primitives that share their positions complete each other.
+        Surface vertex of each vertex of the primitive, -1 for one that none of its triangles uses.
     to_bind : (4, 4) array
         From the primitive's coordinates to the rig's space of bound positions, in metres.
     """
@@ -62,7 +61,7 @@ class GltfPrimitive:
 
 @dataclass
 class Body:
-    """All vertices, welded, as a skinned rig wants them."""
+    """All welded vertices, as a skinned rig takes them."""
 
     points: Floats
     joints: Ints
@@ -95,7 +94,7 @@ class Assembler:
         self._count = 0
 
     def add(self, instances: list[Instance]) -> None:
-        """Bind all instances; skins first, so that rigid parts follow their spaces."""
+        """Bind all instances, those with skins first, so that rigid parts use the same space."""
         for index in dict.fromkeys(i.skin for i in instances if i.skin is not None):
             self._bind_skin(index, [i for i in instances if i.skin == index])
         for instance in instances:
@@ -109,40 +108,42 @@ class Assembler:
         low, high = np.full(3, np.inf), np.full(3, -np.inf)
         for instance in instances:
             for data in instance.primitives.values():
-                local, much = self.influences(instance, data)
-                used[local[much > 0]] = True
+                joint_indices, weights = self.influences(instance, data)
+                used[joint_indices[weights > 0]] = True
                 low = np.minimum(low, data.positions.min(axis=0))
                 high = np.maximum(high, data.positions.max(axis=0))
-        serving = joints.copy()
-        move = np.eye(4)
+        used_joints = joints.copy()
+        to_common = np.eye(4)
         if used.any():
             corners = _corners(low, high)
-            move, serving[used] = self.binding.bind(joints[used], skin.inverse_bind[used], corners)
-        self._moves[index] = move, serving
+            to_common, used_joints[used] = self.binding.bind(
+                joints[used], skin.inverse_bind[used], corners
+            )
+        self._moves[index] = to_common, used_joints
 
     def influences(self, instance: Instance, data: PrimitiveData) -> tuple[Ints, Floats]:
-        """Return joints of the skin and weights of sum 1, (n, k); joint 0 if no weight."""
+        """Return joints of the skin and normalised weights, (n, k); joint 0 without weight."""
         assert instance.skin is not None
         notes, count = self.document.notes, len(self.skins[instance.skin].joints)
-        what = self.document.label("mesh", instance.mesh)
+        label = self.document.label("mesh", instance.mesh)
         if data.joints is None or data.weights is None:
             code = "NODE_SKINNED_MESH_WITHOUT_JOINTS"
-            notes.warn(code, f"{what} has a skin and no weights; it follows the first joint")
+            notes.warn(code, f"{label} has a skin but no weights; it follows the first joint")
             return np.zeros((len(data.positions), 1), np.int64), np.ones((len(data.positions), 1))
         joints = np.where(data.weights > 0, data.joints, 0)
         if joints.max() >= count:
             code = "ACCESSOR_JOINTS_INDEX_OOB"
-            notes.fail(code, f"{what} follows joint {joints.max()} of a skin that has {count}")
+            notes.fail(code, f"{label} follows joint {joints.max()} of a skin with {count} joints")
         sums = data.weights.sum(axis=1, keepdims=True)
         weights = np.divide(data.weights, sums, out=np.zeros_like(data.weights), where=sums > 0)
-        bare = sums[:, 0] == 0
-        if bare.any():
+        unweighted = sums[:, 0] == 0
+        if unweighted.any():
             name = self.document.label("node", int(self.skins[instance.skin].joints[0]))
             message = (
-                f"{what} has {int(bare.sum())} vertices without any weight; they follow {name}"
+                f"{label} has {int(unweighted.sum())} vertices without weights; they follow {name}"
             )
             notes.warn("ACCESSOR_WEIGHTS_NON_NORMALIZED", message)
-            weights[bare, 0] = 1
+            weights[unweighted, 0] = 1
         return joints, weights
 
     def rest_positions(self, instance: Instance, data: PrimitiveData) -> Floats:
@@ -154,89 +155,95 @@ class Assembler:
         joints, weights = self.influences(instance, data)
         skin = self.skins[instance.skin]
         nodes = np.array([self.joint_of[int(node)] for node in skin.joints])
-        own = skin.inverse_bind * self.frames.sizes[nodes][:, None, None]
-        own[:, 3] = (0, 0, 0, 1)
-        matrices = self.frames.rest_world[nodes] @ own
+        inverse_bind = skin.inverse_bind * self.frames.sizes[nodes][:, None, None]
+        inverse_bind[:, 3] = (0, 0, 0, 1)
+        matrices = self.frames.rest_world[nodes] @ inverse_bind
         result = np.zeros((len(joints), 3))
         for joint, weight in zip(joints.T, weights.T, strict=True):
             chosen = matrices[joint]
-            place = np.einsum("nij,nj->ni", chosen[:, :3, :3], data.positions) + chosen[:, :3, 3]
-            result += weight[:, None] * place
+            position = np.einsum("nij,nj->ni", chosen[:, :3, :3], data.positions) + chosen[:, :3, 3]
+            result += weight[:, None] * position
         return result
 
     def _add_primitive(self, instance: Instance, number: int, data: PrimitiveData) -> None:
         n = len(data.positions)
         used = np.zeros(n, dtype=bool)
         used[data.triangles] = True
-        kept = np.flatnonzero(used)
-        new = np.full(n, -1, dtype=np.int64)
-        new[kept] = self._count + np.arange(len(kept))
+        used_vertices = np.flatnonzero(used)
+        new_index = np.full(n, -1, dtype=np.int64)
+        new_index[used_vertices] = self._count + np.arange(len(used_vertices))
         if instance.skin is None:
             corners = _corners(data.positions.min(axis=0), data.positions.max(axis=0))
-            place = instance.offset[None]
-            move, serving = self.binding.bind(np.array([instance.joint]), place, corners)
+            offset = instance.offset[None]
+            to_common, used_joints = self.binding.bind(np.array([instance.joint]), offset, corners)
             joints, weights = np.zeros((n, 1), np.int64), np.ones((n, 1))
             first = instance.joint
         else:
-            move, serving = self._moves[instance.skin]
+            to_common, used_joints = self._moves[instance.skin]
             joints, weights = self.influences(instance, data)
-            first = self.joint_of[int(self.skins[instance.skin].joints[joints[kept[0], 0]])]
-        self._points.append(moved(move, data.positions[kept]))
-        rows = np.repeat(new[kept], joints.shape[1])
-        self._rows.append((rows, serving[joints[kept]].ravel(), weights[kept].ravel()))
+            first = self.joint_of[
+                int(self.skins[instance.skin].joints[joints[used_vertices[0], 0]])
+            ]
+        self._points.append(moved(to_common, data.positions[used_vertices]))
+        rows = np.repeat(new_index[used_vertices], joints.shape[1])
+        self._rows.append(
+            (rows, used_joints[joints[used_vertices]].ravel(), weights[used_vertices].ravel())
+        )
         if len(data.targets):
-            linear = move.copy()
+            linear = to_common.copy()
             linear[:3, 3] = 0
             self._deltas.append(
-                (instance.shapes, np.stack([moved(linear, d[kept]) for d in data.targets]))
+                (instance.shapes, np.stack([moved(linear, d[used_vertices]) for d in data.targets]))
             )
         else:
-            self._deltas.append((range(0), np.empty((0, len(kept), 3))))
-        triangles = new[data.triangles]
-        placed = np.linalg.det(self.frames.rest_world[first][:3, :3]) * self._handedness(instance)
-        way = slice(None, None, -1 if placed < 0 else 1)
-        self._triangles.append(triangles[:, way])
-        self._looks.append((data, data.triangles[:, way]))
-        self._parts.append((instance, number, new, move, self._count))
-        self._count += len(kept)
+            self._deltas.append((range(0), np.empty((0, len(used_vertices), 3))))
+        triangles = new_index[data.triangles]
+        handedness = np.linalg.det(self.frames.rest_world[first][:3, :3]) * self._handedness(
+            instance
+        )
+        orientation = slice(None, None, -1 if handedness < 0 else 1)
+        self._triangles.append(triangles[:, orientation])
+        self._looks.append((data, data.triangles[:, orientation]))
+        self._parts.append((instance, number, new_index, to_common, self._count))
+        self._count += len(used_vertices)
 
     def _handedness(self, instance: Instance) -> float:
-        """Return the sign of the volume that binding leaves a mesh with, in its joint's frame."""
+        """Return the sign of the mesh's volume in its joint's frame after binding."""
         if instance.skin is None:
-            own = np.linalg.det(instance.offset[:3, :3])
-            return float(np.sign(own * self.frames.sizes[instance.joint]))
+            determinant = np.linalg.det(instance.offset[:3, :3])
+            return float(np.sign(determinant * self.frames.sizes[instance.joint]))
         skin = self.skins[instance.skin]
         joint = self.joint_of[int(skin.joints[0])]
-        own = np.linalg.det(skin.inverse_bind[0][:3, :3])
-        return float(np.sign(own * self.frames.sizes[joint]))
+        determinant = np.linalg.det(skin.inverse_bind[0][:3, :3])
+        return float(np.sign(determinant * self.frames.sizes[joint]))
 
     def body(self, n_shapes: int) -> Body:
-        """Weld all that was added; there must be something."""
+        """Weld all instances; there must be one."""
         points = np.concatenate(self._points)
         if n_shapes * self._count * 3 > MOST_DELTAS:
             what = f"has {n_shapes} morph targets on {self._count:,} vertices"
             self.document.notes.fail("TOO_LARGE", f"{what}; simplify it")
         deltas = np.zeros((n_shapes, self._count, 3))
-        at = 0
+        start = 0
         for shapes, values in self._deltas:
-            end = at + values.shape[1]
+            end = start + values.shape[1]
             if len(values):
-                deltas[shapes.start : shapes.start + len(values), at:end] = values
-            at = end
+                deltas[shapes.start : shapes.start + len(values), start:end] = values
+            start = end
         inverse_bind = self.binding.inverse_bind()
         weights = self._weights(len(inverse_bind))
         welded = weld(points, weights, deltas, self.size)
         first = np.unique(welded, return_index=True)[1]
-        joints, much = padded(weights[first])
+        joints, used_weights = padded(weights[first])
         parts = []
         for instance, number, new, move, _ in self._parts:
-            own = np.where(new >= 0, welded[np.maximum(new, 0)], -1)
+            surface_vertices = np.where(new >= 0, welded[np.maximum(new, 0)], -1)
             node = -1 if instance.unshown else instance.node
-            parts.append(GltfPrimitive(node, instance.mesh, number, own, move))
+            parts.append(GltfPrimitive(node, instance.mesh, number, surface_vertices, move))
         return Body(
             points[first],
             joints,
-            much,
+            used_weights,
             np.ascontiguousarray(deltas[:, first]),
             welded[np.concatenate(self._triangles)],
             inverse_bind,
@@ -248,14 +255,14 @@ class Assembler:
 
     def _weights(self, n_joints: int) -> csr_array:
         rows, joints, values = (np.concatenate(part) for part in zip(*self._rows, strict=True))
-        kept = values > 0
+        positive = values > 0
         weights = coo_array(
-            (values[kept], (rows[kept], joints[kept])), (self._count, n_joints)
+            (values[positive], (rows[positive], joints[positive])), (self._count, n_joints)
         ).tocsr()
         weights.sum_duplicates()
-        if weights.nnz < kept.sum():
+        if weights.nnz < positive.sum():
             message = (
-                f"has {int(kept.sum()) - weights.nnz} vertices that follow a joint twice; added up"
+                f"has {int(positive.sum()) - weights.nnz} vertices that list a joint twice; summed"
             )
             self.document.notes.warn("ACCESSOR_JOINTS_INDEX_DUPLICATE", message)
         weights.sort_indices()
@@ -263,17 +270,19 @@ class Assembler:
 
 
 def _appearance(looks: list[tuple[PrimitiveData, Ints]]) -> Appearance | None:
-    """Return colours of all triangles; None for a file that says nothing about them."""
+    """Return colours of all triangles; None for a file without any."""
     if all(data.material is None and data.tints is None for data, _ in looks):
         return None
-    made: dict[tuple[int, bool], SurfaceMaterial] = {}
+    materials: dict[tuple[int, bool], SurfaceMaterial] = {}
     for data, _ in looks:
-        own = SurfaceMaterial() if data.material is None else data.material.material
-        # Without coordinates a texture has no place.
-        made.setdefault(_kind(data), own if data.uv is not None else replace(own, texture=None))
-    number = {kind: k for k, kind in enumerate(made)}
+        material = SurfaceMaterial() if data.material is None else data.material.material
+        # A texture needs coordinates.
+        materials.setdefault(
+            _kind(data), material if data.uv is not None else replace(material, texture=None)
+        )
+    number = {kind: k for k, kind in enumerate(materials)}
     counts = [len(corners) for _, corners in looks]
-    which = np.repeat([number[_kind(data)] for data, _ in looks], counts)
+    indices = np.repeat([number[_kind(data)] for data, _ in looks], counts)
     uv, tints = None, None
     if any(data.uv is not None for data, _ in looks):
         none = np.zeros((1, 2), np.float32)
@@ -281,7 +290,7 @@ def _appearance(looks: list[tuple[PrimitiveData, Ints]]) -> Appearance | None:
     if any(data.tints is not None for data, _ in looks):
         white = np.ones((1, 4), np.float32)
         tints = np.concatenate([white[0 * c] if d.tints is None else d.tints[c] for d, c in looks])
-    return Appearance(tuple(made.values()), which.astype(np.int64), uv, tints)
+    return Appearance(tuple(materials.values()), indices.astype(np.int64), uv, tints)
 
 
 def _kind(data: PrimitiveData) -> tuple[int, bool]:
@@ -289,7 +298,7 @@ def _kind(data: PrimitiveData) -> tuple[int, bool]:
 
 
 def moved(matrix: Floats, points: Floats) -> Floats:
-    """Apply an affine transform to points; equal points get equal bits."""
+    """Apply an affine transform to points; equal points give equal bits."""
     x, y, z = points.T
     rows = [m[0] * x + m[1] * y + m[2] * z + m[3] for m in matrix[:3]]
     return np.stack(rows, axis=1)

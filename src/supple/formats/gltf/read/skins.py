@@ -1,4 +1,4 @@
-"""Skins: nodes that are joints, and their places when the mesh was bound to them."""
+"""Skins: nodes that are joints, and their inverse bind matrices."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from supple.formats.gltf.read.nodes import NodeForest
 from supple.maths.rotations import from_matrix, inverse, multiply, rotate
 from supple.rig.skeleton.joints import Skeleton, unique_names
 
-# Skins times nodes beyond which their hierarchy is not looked into: it decides nothing.
+# Most skins times nodes for which the hierarchy is checked; the check only gives warnings.
 MOST_STEPS = 20_000_000
-# Scales that differ by less are one, within float32.
+# Relative difference of equal scales: float32.
 UNIFORM = 1e-6
-# How far, as a part of the character's size, a vertex may be off before one joint becomes two.
+# Largest error of a vertex, as a fraction of the size, before a joint is copied.
 SAME_BINDING = 1e-6
 MOST_COPIES = 2000
 
@@ -48,7 +48,7 @@ def read_skins(
             skins[index] = Skin(joints, matrices)
             if not forest.in_scene[joints].any():
                 what = f"the joints of {document.label('skin', index)} are not in the scene"
-                document.notes.warn("NODE_SKIN_NO_SCENE", f"{what}; taken all the same")
+                document.notes.warn("NODE_SKIN_NO_SCENE", f"{what}; used anyway")
     return skins
 
 
@@ -56,32 +56,34 @@ def _inverse_bind(
     document: Document, accessors: Accessors, index: int, count: int, used: bool
 ) -> Floats:
     accessor = document.part("skins")[index].get("inverseBindMatrices")
-    none = np.broadcast_to(np.eye(4), (count, 4, 4))
+    identities = np.broadcast_to(np.eye(4), (count, 4, 4))
     if accessor is None:
-        return none
-    notes, what = document.notes, document.label("skin", index)
-    described = document.part("accessors")[accessor]
-    if (described["type"], described["componentType"]) != ("MAT4", 5126):
+        return identities
+    notes, label = document.notes, document.label("skin", index)
+    accessor_json = document.part("accessors")[accessor]
+    if (accessor_json["type"], accessor_json["componentType"]) != ("MAT4", 5126):
         notes.fail(
-            "SKIN_IBM_INVALID_FORMAT", f"{what}: its inverse bind matrices are not of floats"
+            "SKIN_IBM_INVALID_FORMAT", f"{label}: its inverse bind matrices are not of floats"
         )
-    if described["count"] < count:
-        number = described["count"]
+    if accessor_json["count"] < count:
+        number = accessor_json["count"]
         code = "INVALID_IBM_ACCESSOR_COUNT"
-        notes.fail(code, f"{what} has {number} inverse bind matrices for {count} joints")
-    view = described.get("bufferView")
+        notes.fail(code, f"{label} has {number} inverse bind matrices for {count} joints")
+    view = accessor_json.get("bufferView")
     if view is not None:
-        described_view = document.part("bufferViews")[view]
-        if "byteStride" in described_view:
+        view_json = document.part("bufferViews")[view]
+        if "byteStride" in view_json:
             code = "SKIN_IBM_ACCESSOR_WITH_BYTESTRIDE"
-            notes.warn(code, f"{what}: its inverse bind matrices have a stride; followed")
-        if not used and not document.buffers.present(described_view["buffer"]):
-            return none
+            notes.warn(code, f"{label}: its inverse bind matrices have a stride; used")
+        if not used and not document.buffers.present(view_json["buffer"]):
+            return identities
     # Stored column by column.
     matrices = accessors.floats(accessor)[:count].reshape(-1, 4, 4).transpose(0, 2, 1).copy()
     if view is not None and not np.allclose(matrices[:, 3], (0, 0, 0, 1), atol=1e-5):
         code = "ACCESSOR_INVALID_IBM"
-        notes.warn(code, f"{what}: inverse bind matrices are not affine; their last row is ignored")
+        notes.warn(
+            code, f"{label}: inverse bind matrices are not affine; their last row is ignored"
+        )
     matrices[:, 3] = (0, 0, 0, 1)
     return matrices
 
@@ -99,7 +101,7 @@ def _check_hierarchy(
             seen.add(node)
             children.setdefault(int(forest.parents[node]), set()).add(node)
             node = int(forest.parents[node])
-    # Down from the root, as long as all joints are below or at one node.
+    # Descend from the root while all joints are at or below one node.
     common: list[int] = []
     below = children[-1]
     bones = set(joints.tolist())
@@ -109,31 +111,31 @@ def _check_hierarchy(
     what = document.label("skin", index)
     if not common:
         code = "SKIN_NO_COMMON_ROOT"
-        document.notes.warn(code, f"the joints of {what} hang on no common node; used as they are")
+        document.notes.warn(code, f"the joints of {what} have no common root; used as they are")
     skeleton = document.part("skins")[index].get("skeleton")
     if skeleton is not None and skeleton not in common:
         code = "SKIN_SKELETON_INVALID"
-        message = f"{what} names node {skeleton} as the one above its joints, which it is not"
-        document.notes.warn(code, f"{message}; not needed here")
+        message = f"{what} names node {skeleton} as the root of its joints, which it is not"
+        document.notes.warn(code, f"{message}; ignored")
 
 
-# From nodes and skins to one skeleton in metres with one inverse bind matrix a joint.
+# One skeleton in metres, with one inverse bind matrix per joint.
 
 
 class JointFrames:
-    """The nodes of a character as joints whose lengths are metres.
+    """Nodes of a character as joints with lengths in metres.
 
-    Nodes between a joint and the joint above it, which are no joints, never move: their transforms
-    are part of the joint's own (`_Fold`). Uniform rest scales (an armature 100 times too large,
-    centimetres) are taken out of the joints and multiplied into what hangs on them: a joint's
-    frame is the node's up to the factor in `sizes`. That leaves the surface where it was, makes
-    offsets metres wherever they are, and keeps transforms rigid where they can be.
+    Nodes between a joint and its parent joint are constant: their transforms are part of the
+    joint's (`_Fold`). Uniform rest scales (an armature 100 times too large, centimetres) are
+    removed from the joints and applied to everything attached to them: a joint's frame is the
+    node's up to the factor in `sizes`. The surface is unchanged, offsets are in metres, and
+    transforms are rigid where possible.
 
     Parameters
     ----------
     forest : NodeForest
     nodes : (j,) int array
-        The nodes to take, parents first. What is left out above one of them is scaled evenly.
+        The nodes that are joints, parents first. Other nodes above them have uniform scales.
     names : sequence of str
     metres_per_unit : float
     """
@@ -143,14 +145,14 @@ class JointFrames:
     ) -> None:
         self.nodes, self.names = nodes, names
         joint_of = {int(node): joint for joint, node in enumerate(nodes)}
-        hung = forest.hung(joint_of, joint_of)
-        above = [hung[int(parent)] for parent in forest.parents[nodes]]
-        self.parents = np.array([joint_of.get(node, -1) for node, _ in above], dtype=np.int64)
-        self._fold = _Fold.of([place for _, place in above])
+        nearest = forest.nearest_above(joint_of, joint_of)
+        parents = [nearest[int(parent)] for parent in forest.parents[nodes]]
+        self.parents = np.array([joint_of.get(node, -1) for node, _ in parents], dtype=np.int64)
+        self._fold = _Fold.of([transform for _, transform in parents])
         scales = forest.scales[nodes]
         spread = np.abs(scales - scales[:, :1]).max(axis=1, initial=0)
-        alike = (spread <= UNIFORM * np.abs(scales[:, 0])) & (np.abs(scales[:, 0]) > 1e-9)
-        self.own_sizes = np.where(alike, scales[:, 0], 1.0)
+        uniform = (spread <= UNIFORM * np.abs(scales[:, 0])) & (np.abs(scales[:, 0]) > 1e-9)
+        self.own_sizes = np.where(uniform, scales[:, 0], 1.0)
         self.parent_sizes = np.empty(len(nodes))
         self.sizes = np.empty(len(nodes))
         for joint, parent in enumerate(self.parents):
@@ -166,49 +168,65 @@ class JointFrames:
         self, translations: Floats, rotations: Floats, scales: Floats
     ) -> tuple[Floats, Floats, Floats]:
         """Convert local transforms of the nodes, (…, j, 3 or 4), to those of the joints."""
-        moved, turned = self._fold.folded(translations, rotations)
-        return moved * self.parent_sizes[:, None], turned, scales / self.own_sizes[:, None]
+        scaled_translations, new_rotations = self._fold.folded(translations, rotations)
+        return (
+            scaled_translations * self.parent_sizes[:, None],
+            new_rotations,
+            scales / self.own_sizes[:, None],
+        )
 
     def track_values(self, path: str, joints: Ints, values: Floats, slopes: bool = False) -> Floats:
         """Convert values of one property of some nodes, (…, k, c), to those of their joints.
 
-        `slopes` are differences of values, as tangents are.
+        With `slopes`, values are differences, such as tangents.
         """
         if path == "scale":
             return values / self.own_sizes[joints, None]
-        turns, moves = np.tile([0.0, 0, 0, 1], (len(self.nodes), 1)), np.zeros((len(self.nodes), 3))
-        turns[self._fold.joints], moves[self._fold.joints] = self._fold.turns, self._fold.moves
+        rotations, translations = (
+            np.tile([0.0, 0, 0, 1], (len(self.nodes), 1)),
+            np.zeros((len(self.nodes), 3)),
+        )
+        rotations[self._fold.joints], translations[self._fold.joints] = (
+            self._fold.rotations,
+            self._fold.translations,
+        )
         if path == "rotation":
-            return multiply(turns[joints], values)
-        moved = rotate(turns[joints], values * self._fold.scales[joints, None])
-        moved = moved if slopes else moved + moves[joints]
-        return moved * self.parent_sizes[joints, None]
+            return multiply(rotations[joints], values)
+        converted = rotate(rotations[joints], values * self._fold.scales[joints, None])
+        converted = converted if slopes else converted + translations[joints]
+        return converted * self.parent_sizes[joints, None]
 
     def in_units(
         self, translations: Floats, rotations: Floats, scales: Floats
     ) -> tuple[Floats, Floats, Floats]:
         """Convert local transforms of the joints, (…, j, 3 or 4), to those of the nodes."""
-        moved, turned = self._fold.unfolded(translations / self.parent_sizes[:, None], rotations)
-        return moved, turned, scales * self.own_sizes[:, None]
+        node_translations, node_rotations = self._fold.unfolded(
+            translations / self.parent_sizes[:, None], rotations
+        )
+        return node_translations, node_rotations, scales * self.own_sizes[:, None]
 
     def skeleton(self, copies: Ints | None = None) -> Skeleton:
-        """Return the joints, followed by copies: joints that sit on others and never move there."""
-        moved, turned, sized = self.rest
+        """Return the joints followed by copies: children of joints with constant identity
+        transforms.
+        """
+        translations, rotations, scales = self.rest
         parents, names = self.parents, list(self.names)
         if copies is not None and len(copies):
             parents = np.concatenate([parents, copies])
             names += [f"{self.names[joint]}.bound" for joint in copies]
-            moved, turned, sized = self.extended(len(copies), moved, turned, sized)
-        return Skeleton(unique_names(names), parents, moved, turned, sized)
+            translations, rotations, scales = self.extended(
+                len(copies), translations, rotations, scales
+            )
+        return Skeleton(unique_names(names), parents, translations, rotations, scales)
 
     @staticmethod
     def extended(
         count: int, translations: Floats, rotations: Floats, scales: Floats
     ) -> tuple[Floats, Floats, Floats]:
-        """Append identity transforms for so many copies of joints to local transforms."""
-        still = (np.zeros(3), np.array([0.0, 0.0, 0.0, 1.0]), np.ones(3))
+        """Append identity transforms of `count` copies of joints to local transforms."""
+        identity = (np.zeros(3), np.array([0.0, 0.0, 0.0, 1.0]), np.ones(3))
         parts = []
-        for values, rest in zip((translations, rotations, scales), still, strict=True):
+        for values, rest in zip((translations, rotations, scales), identity, strict=True):
             shape = (*values.shape[:-2], count, len(rest))
             parts.append(np.concatenate([values, np.broadcast_to(rest, shape)], axis=-2))
         return parts[0], parts[1], parts[2]
@@ -216,56 +234,58 @@ class JointFrames:
 
 @dataclass
 class _Fold:
-    """Transforms of nodes that are no joints, as part of the joints below: similarities.
+    """Similarity transforms of nodes that are not joints, as part of the joints below.
 
     Attributes
     ----------
     joints : (k,) int array
-        Those that have such nodes above them.
-    moves, turns : (k, 3), (k, 4) arrays
-        Of the similarity above each of them.
+        Joints with such nodes above them.
+    translations, rotations : (k, 3), (k, 4) arrays
+        Translation and rotation of the similarity above each.
     scales : (j,) array
-        Its scale, of all joints; 1 for none.
+        Scales of all joints; 1 without such nodes.
     """
 
     joints: Ints
-    moves: Floats
-    turns: Floats
+    translations: Floats
+    rotations: Floats
     scales: Floats
 
     @classmethod
-    def of(cls, places: list[Floats]) -> _Fold:
-        """Take similarities (4, 4), one above each joint, apart."""
-        matrices = np.array(places).reshape(-1, 4, 4)
+    def of(cls, transforms: list[Floats]) -> _Fold:
+        """Decompose similarities (4, 4), one above each joint."""
+        matrices = np.array(transforms).reshape(-1, 4, 4)
         joints = np.flatnonzero((matrices != np.eye(4)).any(axis=(1, 2)))
         scales = np.ones(len(matrices))
         scales[joints] = np.cbrt(np.linalg.det(matrices[joints, :3, :3]))
-        sound = np.isfinite(matrices).all() and (scales > 1e-30).all() and (scales < 1e30).all()
-        if not sound:
-            raise FormatError("its nodes are moved or scaled beyond all measure; save it again")
-        turns = from_matrix(matrices[joints, :3, :3] / scales[joints, None, None])
-        return cls(joints, matrices[joints, :3, 3], turns, scales)
+        valid = np.isfinite(matrices).all() and (scales > 1e-30).all() and (scales < 1e30).all()
+        if not valid:
+            raise FormatError(
+                "its nodes have transforms that are too large or not finite; save it again"
+            )
+        rotations = from_matrix(matrices[joints, :3, :3] / scales[joints, None, None])
+        return cls(joints, matrices[joints, :3, 3], rotations, scales)
 
     def folded(self, translations: Floats, rotations: Floats) -> tuple[Floats, Floats]:
-        """Return transforms of nodes, (…, j, 3 or 4), as transforms of joints."""
+        """Convert transforms of nodes, (…, j, 3 or 4), to transforms of joints."""
         if not len(self.joints):
             return translations, rotations
-        moved, turned, rows = translations.copy(), rotations.copy(), self.joints
-        longer = translations[..., rows, :] * self.scales[rows, None]
-        moved[..., rows, :] = rotate(self.turns, longer) + self.moves
-        turned[..., rows, :] = multiply(self.turns, rotations[..., rows, :])
-        return moved, turned
+        new_translations, new_rotations, rows = translations.copy(), rotations.copy(), self.joints
+        scaled = translations[..., rows, :] * self.scales[rows, None]
+        new_translations[..., rows, :] = rotate(self.rotations, scaled) + self.translations
+        new_rotations[..., rows, :] = multiply(self.rotations, rotations[..., rows, :])
+        return new_translations, new_rotations
 
     def unfolded(self, translations: Floats, rotations: Floats) -> tuple[Floats, Floats]:
-        """Return transforms of joints, (…, j, 3 or 4), as transforms of nodes."""
+        """Convert transforms of joints, (…, j, 3 or 4), to transforms of nodes."""
         if not len(self.joints):
             return translations, rotations
-        moved, turned, rows = translations.copy(), rotations.copy(), self.joints
-        back = inverse(self.turns)
-        there = rotate(back, translations[..., rows, :] - self.moves)
-        moved[..., rows, :] = there / self.scales[rows, None]
-        turned[..., rows, :] = multiply(back, rotations[..., rows, :])
-        return moved, turned
+        new_translations, new_rotations, rows = translations.copy(), rotations.copy(), self.joints
+        inverse_rotations = inverse(self.rotations)
+        rotated = rotate(inverse_rotations, translations[..., rows, :] - self.translations)
+        new_translations[..., rows, :] = rotated / self.scales[rows, None]
+        new_rotations[..., rows, :] = multiply(inverse_rotations, rotations[..., rows, :])
+        return new_translations, new_rotations
 
 
 def joint_nodes(
@@ -278,27 +298,27 @@ def joint_nodes(
     forest
         All nodes.
     listed
-        The joints of skins.
+        Joints of skins.
     shown
-        Nodes of meshes without a skin; those below no other joint are none.
+        Nodes of meshes without a skin; they are joints only below another joint.
     moving
         Nodes that a clip moves.
     """
-    everything = forest.with_ancestors([*listed, *shown]).tolist()
-    kept = {node for node in everything if node in listed or node in moving}
-    below: set[int] = set()
-    for node in everything:
-        if int(forest.parents[node]) in below or int(forest.parents[node]) in kept:
-            below.add(node)
-    kept |= below & set(shown)
-    above: set[int] = set()
-    for node in reversed(everything):
-        # What scales unevenly cannot be a part of what it scales.
-        if node in above and not _is_even(forest.scales[node]):
-            kept.add(node)
-        if node in kept or node in above:
-            above.add(int(forest.parents[node]))
-    return np.array([node for node in everything if node in kept], dtype=np.int64)
+    nodes = forest.with_ancestors([*listed, *shown]).tolist()
+    joints = {node for node in nodes if node in listed or node in moving}
+    below_joint: set[int] = set()
+    for node in nodes:
+        if int(forest.parents[node]) in below_joint or int(forest.parents[node]) in joints:
+            below_joint.add(node)
+    joints |= below_joint & set(shown)
+    above_joint: set[int] = set()
+    for node in reversed(nodes):
+        # A non-uniform scale cannot be part of the joint below.
+        if node in above_joint and not _is_even(forest.scales[node]):
+            joints.add(node)
+        if node in joints or node in above_joint:
+            above_joint.add(int(forest.parents[node]))
+    return np.array([node for node in nodes if node in joints], dtype=np.int64)
 
 
 def _is_even(scale: Floats) -> bool:
@@ -306,11 +326,11 @@ def _is_even(scale: Floats) -> bool:
 
 
 class Binding:
-    """One inverse bind matrix for each joint, though every skin has its own.
+    """One inverse bind matrix per joint for all skins.
 
-    A skin S with matrices B_j is bound in a space of its own. When X exists with B_j = C_j X
-    for all its joints, its vertices are moved by X, and C_j serves all skins. Where it does
-    not, a copy of the joint takes the other matrix.
+    A skin with matrices B_j is bound in its own space. If there is an X with B_j = C_j X for all
+    its joints, its vertices are transformed by X, and C_j is valid for all skins. Otherwise a copy
+    of the joint takes the other matrix.
     """
 
     def __init__(self, frames: JointFrames, size: float) -> None:
@@ -321,7 +341,7 @@ class Binding:
 
     @property
     def copies(self) -> Ints:
-        """The joint that each copy sits on."""
+        """Joint of each copy."""
         return np.array(self._copies, dtype=np.int64)
 
     def inverse_bind(self) -> Floats:
@@ -329,79 +349,90 @@ class Binding:
         rest = self._frames.rest_world
         result = np.empty((len(rest) + len(self._copies), 4, 4))
         for joint, world in enumerate(rest):
-            found = self._matrices.get(joint)
-            result[joint] = found if found is not None else _inverse(world, np.eye(4))
-        for copy, matrix in (pair for pairs in self._copied.values() for pair in pairs):
-            result[copy] = matrix
+            matrix = self._matrices.get(joint)
+            result[joint] = matrix if matrix is not None else _inverse(world, np.eye(4))
+        for copy, copied in (pair for pairs in self._copied.values() for pair in pairs):
+            result[copy] = copied
         return result
 
     def bind(self, joints: Ints, matrices: Floats, corners: Floats) -> tuple[Floats, Ints]:
-        """Move a skin into the common space.
+        """Transform a skin into the common space.
 
         Parameters
         ----------
         joints : (k,) int array
-            The joints that have weight in it.
+            Joints with weight in the skin.
         matrices : (k, 4, 4) array
             Its inverse bind matrices, in the file's units.
         corners : (8, 3) array
-            Of the box around its vertices, to see what a difference matters.
+            Corners of the box around its vertices, to measure differences.
 
         Returns
         -------
         (4, 4) array
-            From the skin's space to the common one: X.
+            X: from the skin's space to the common one.
         (k,) int array
-            The joint, or the copy of it, that serves each.
+            Joint, or copy of it, to use for each.
         """
-        own = matrices * self._frames.sizes[joints][:, None, None]
-        own[:, 3] = (0, 0, 0, 1)
-        move = self._common_space(joints, own)
-        back = np.linalg.inv(move)
-        serving = joints.copy()
+        skin_matrices = matrices * self._frames.sizes[joints][:, None, None]
+        skin_matrices[:, 3] = (0, 0, 0, 1)
+        to_common = self._common_space(joints, skin_matrices)
+        from_common = np.linalg.inv(to_common)
+        used_joints = joints.copy()
         for number, joint in enumerate(joints.tolist()):
-            wanted = own[number] @ back
+            common_matrix = skin_matrices[number] @ from_common
             if joint not in self._matrices:
-                self._matrices[joint] = wanted
-            elif not self._agree(joint, self._matrices[joint] @ move, own[number], corners):
-                serving[number] = self._copy(joint, wanted, move, own[number], corners)
-        return move, serving
+                self._matrices[joint] = common_matrix
+            elif not self._agree(
+                joint, self._matrices[joint] @ to_common, skin_matrices[number], corners
+            ):
+                used_joints[number] = self._copy(
+                    joint, common_matrix, to_common, skin_matrices[number], corners
+                )
+        return to_common, used_joints
 
-    def _common_space(self, joints: Ints, own: Floats) -> Floats:
-        for joint, matrix in zip(joints.tolist(), own, strict=True):
+    def _common_space(self, joints: Ints, skin_matrices: Floats) -> Floats:
+        for joint, matrix in zip(joints.tolist(), skin_matrices, strict=True):
             if joint in self._matrices:
-                known = _inverse(self._matrices[joint], None)
-                if known is not None and _inverse(known @ matrix, None) is not None:
-                    return known @ matrix
-        # None is known: let the bound shape lie where its topmost joint rests.
+                inverse_bind = _inverse(self._matrices[joint], None)
+                if inverse_bind is not None and _inverse(inverse_bind @ matrix, None) is not None:
+                    return inverse_bind @ matrix
+        # No matrix yet: place the bound shape at the rest pose of the topmost joint.
         for number in np.argsort(joints):
-            move = self._frames.rest_world[joints[number]] @ own[number]
+            move = self._frames.rest_world[joints[number]] @ skin_matrices[number]
             if _inverse(move, None) is not None:
                 return move
         return np.eye(4)
 
     def _agree(self, joint: int, one: Floats, other: Floats, corners: Floats) -> bool:
         difference = self._frames.rest_world[joint][:3, :3] @ (one - other)[:3]
-        off = np.abs(corners @ difference[:, :3].T + difference[:, 3]).max()
-        return bool(off <= SAME_BINDING * self._size)
+        error = np.abs(corners @ difference[:, :3].T + difference[:, 3]).max()
+        return bool(error <= SAME_BINDING * self._size)
 
-    def _copy(self, joint: int, wanted: Floats, move: Floats, own: Floats, corners: Floats) -> int:
+    def _copy(
+        self,
+        joint: int,
+        common_matrix: Floats,
+        to_common: Floats,
+        skin_matrix: Floats,
+        corners: Floats,
+    ) -> int:
         pairs = self._copied.setdefault(joint, [])
         for copy, matrix in pairs:
-            if self._agree(joint, matrix @ move, own, corners):
+            if self._agree(joint, matrix @ to_common, skin_matrix, corners):
                 return copy
         if len(self._copies) == MOST_COPIES:
             raise FormatError(
-                f"more than {MOST_COPIES} joints are bound in several ways; simplify it"
+                f"more than {MOST_COPIES} joints have several bind matrices; simplify it"
             )
         self._copies.append(joint)
         copy = len(self._frames.nodes) + len(self._copies) - 1
-        pairs.append((copy, wanted))
+        pairs.append((copy, common_matrix))
         return copy
 
 
 def _inverse(matrix: Floats, otherwise: Floats | None) -> Floats | None:
-    """Return the inverse, or `otherwise` if the matrix flattens space."""
+    """Return the inverse, or `otherwise` if the matrix is singular."""
     sizes = np.linalg.svd(matrix[:3, :3], compute_uv=False)
     if not sizes[-1] > 1e-9 * sizes[0]:
         return otherwise

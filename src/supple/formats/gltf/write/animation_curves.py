@@ -1,4 +1,4 @@
-"""Free curves in glTF: the character's own file, with new keys on free channels alone."""
+"""Free curves in glTF: the character's own file, with new keys on free channels only."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from supple.formats.gltf.write.animations import (
 )
 from supple.formats.gltf.write.morph_targets import unused_names
 from supple.formats.gltf.write.source_file import loaded_again
-from supple.formats.gltf.write.vrm_extension import give_way, warn_of_springs
+from supple.formats.gltf.write.vrm_extension import overlapping_springs, warn_of_springs
 from supple.maths.key_reduction import KeyKind, Keys
 from supple.maths.rotations import continuous, from_matrix, inverse, multiply, rotate
 from supple.rig.baked_motion import BakedMotion
@@ -63,48 +63,48 @@ def write_gltf_curves(
     path
         A ``.glb`` or ``.gltf``; it may be the character's own file.
     curves
-        Of a character that was loaded from glTF.
+        Curves of a character that was loaded from glTF.
     keys, error
-        ``"every"`` frame a key, or as few keys as keep the skin within an error, as part of the
-        size, with lines (``"linear"``) or cubic splines (``"spline"``) between them.
+        ``"every"`` frame a key, or as few keys as keep the skin within an error, as a fraction of
+        the size, joined by lines (``"linear"``) or cubic splines (``"spline"``).
     additive
-        Leave the clip alone, and add one that has only what physics adds, around the rest pose.
+        Leave the clip unchanged, and add one with only the motion that physics adds, around rest.
     drop_springs
-        Of a VRM: take out springs that move the same joints, which are warned of otherwise.
+        For a VRM: remove springs that move the same joints; otherwise a warning names them.
 
     Returns
     -------
     dict
-        ``animation`` and whether it is ``new``, ``channels`` written, ``n_keys`` of
-        ``n_samples``, the ``error`` reached, as the file is read again, how far it is from the
-        simulation, ``simulation_error``, and ``bytes``.
+        ``animation`` and whether it is ``new``, ``channels`` written, ``n_keys`` of ``n_samples``,
+        the ``error`` reached when the file is read again, its distance from the simulation,
+        ``simulation_error``, and ``bytes``.
 
     Notes
     -----
-    Free channels of the clip get new samplers; where one of a mesh's weights is free all are
-    written, those that are not as they were. Everything else stays as it is, and what the file was
-    is kept in it: `supple.formats.remove_curves` gives it back to the byte. A motion that the file
-    has not becomes a new animation.
+    Free channels of the clip get new samplers; if one of a mesh's weights is free, all are
+    written. Everything else is unchanged, and the original is stored in the file:
+    `supple.formats.remove_curves` restores it to the byte. A motion that the file lacks becomes a
+    new animation.
     """
     path = Path(path)
     check_gltf_name(path)
     if not isinstance(curves.character.source, GltfSource):
-        what = f"{path.name}: curves are written into the glTF file a character came from"
-        raise FormatError(f"{what}, and {curves.character.name} came from none; use .csv or .json")
-    kind, within = checked_keys(keys), checked_error(error)
+        what = f"{path.name}: {curves.character.name} was not loaded from glTF"
+        raise FormatError(f"{what}, so its curves cannot be saved there; use .csv or .json")
+    kind, tolerance = checked_keys(keys), checked_error(error)
     writer = _CurveWriter(path, curves, kind, additive)
-    whole, reached = within_error(curves, within, kind, partial(writer.made, drop_springs))
+    whole, reached = within_error(curves, tolerance, kind, partial(writer.made, drop_springs))
     write_whole(path, whole)
     if not drop_springs:
         warn_of_springs(path.name, writer.springs)
-    if reached > 1.02 * within and kind != "every":
-        warn(f"{path.name}: keys are {reached:.2%} of the size from the curves, not {within:.2%}")
+    if reached > 1.02 * tolerance and kind != "every":
+        warn(f"{path.name}: keys miss the curves by {reached:.2%} of the size, not {tolerance:.2%}")
     return {**writer.figures, "error": reached, "bytes": len(whole)}
 
 
 @dataclass(frozen=True, eq=False)
 class _NodeTrack:
-    """Values of one property of a node; `free` says which of a mesh's weights are new."""
+    """Values of one property of a node; `free` marks the weights of a mesh that are new."""
 
     node: int
     track: ValueTrack
@@ -113,27 +113,27 @@ class _NodeTrack:
 
 
 class _CurveWriter:
-    """Character's own file while it gains curves, as often as keys are chosen."""
+    """The character's own file while curves are added, once per choice of keys."""
 
     def __init__(self, path: Path, curves: FreeCurves, kind: KeyKind, additive: bool) -> None:
         self.path, self.curves, self.kind, self.additive = path, curves, kind, additive
         self.character: Character = curves.character
-        given: GltfSource = self.character.source
-        data = given.read()
-        with warnings.catch_warnings():  # told when it was loaded
+        source: GltfSource = self.character.source
+        data = source.read()
+        with warnings.catch_warnings():  # given when it was loaded
             warnings.simplefilter("ignore", SuppleWarning)
-            self.data = without_added(given.path.name, data)
+            self.data = without_added(source.path.name, data)
         try:
-            self.loaded = loaded_again(self.character, given, curves=False)
+            self.loaded = loaded_again(self.character, source, curves=False)
         except FormatError as error:
             if self.data is data:
                 raise
             raise FormatError(
-                f"{given.path.name}: has curves already; load it with curves=False to replace them"
+                f"{source.path.name}: already has curves; load it with curves=False to replace them"
             ) from error
         self.source: GltfSource = self.loaded.source
-        with reading(given.path.name):
-            self.document = Document(given.path, self.data, Notes(given.path.name))
+        with reading(source.path.name):
+            self.document = Document(source.path, self.data, Notes(source.path.name))
         self._check_parameters()
         self.when = curves.times.astype(np.float32).astype(np.float64)
         self.clip = self._clip()
@@ -141,39 +141,46 @@ class _CurveWriter:
         self.springs: list[str] = []
 
     def _check_parameters(self) -> None:
-        own = [each.name for each in self.loaded.rig.parameters]
-        if own != [each.name for each in self.character.rig.parameters]:
-            other = next((name for name in self.curves.free if name not in own), "")
-            what = f'"{other}" is no channel of' if other else "the rig is another than that of"
+        names = [each.name for each in self.loaded.rig.parameters]
+        if names != [each.name for each in self.character.rig.parameters]:
+            missing = next((name for name in self.curves.free if name not in names), "")
+            what = f'"{missing}" is not a channel of' if missing else "the rig differs from that of"
             raise FormatError(f"{self.path.name}: {what} the file; use .csv or .json")
 
     def _clip(self) -> GltfClip | None:
-        """Return the file's clip that the motion is, None if it is no clip."""
+        """Return the file's clip that equals the motion, None if there is none."""
         clip = self.source.clips.get(self.curves.name)
         if clip is None:
             return None
         rate = self.curves.rate or 30.0
-        alone = BakedMotion(
+        baked = BakedMotion(
             self.character, self.curves.motion, np.empty((0, 0, 3), np.float32), rate
         )
         inside = self.when[0] >= clip.start - 1.5 / rate and self.when[-1] <= clip.end + 1.5 / rate
-        return clip if inside and plays(clip.sample, self.loaded.rig, alone) else None
+        return clip if inside and plays(clip.sample, self.loaded.rig, baked) else None
 
     def made(self, drop_springs: bool, metres: float) -> tuple[bytes, float]:
-        """Return the file with keys that are each within so many metres, and the error together."""
+        """Return the file with keys within so many metres per channel, and its total error."""
         base, file = added_to(self.path, self.source.path, self.data)
         animation, new = self._animation(file)
         times, count, samples = Times(file), 0, 0
-        for each in self.tracks:
-            free_node(file, self.forest, each.node)
-            keys = self._keys(each, metres)
-            play_sampler(animation, each.node, each.track.path, _sampler(file, times, each, keys))
-            count, samples = count + len(keys), samples + len(each.track.times)
+        for node_track in self.tracks:
+            free_node(file, self.forest, node_track.node)
+            keys = self._keys(node_track, metres)
+            play_sampler(
+                animation,
+                node_track.node,
+                node_track.track.path,
+                _sampler(file, times, node_track, keys),
+            )
+            count, samples = count + len(keys), samples + len(node_track.track.times)
         if not self.tracks:
             raise FormatError(f"{self.path.name}: no free parameter is a channel of the file")
         if new:
             file.add("animations", animation)
-        self.springs = give_way(file, {each.node for each in self.tracks}, drop_springs)
+        self.springs = overlapping_springs(
+            file, {node_track.node for node_track in self.tracks}, drop_springs
+        )
         self.figures = {
             "animation": str(animation.get("name") or self.curves.name),
             "new": new,
@@ -187,25 +194,29 @@ class _CurveWriter:
         whole = file.whole(self.path)
         return whole, self._measured(whole, len(file.part("animations")) - 1, new)
 
-    def _keys(self, each: _NodeTrack, metres: float) -> Keys:
-        if each.track.path != "weights":
-            return each.track.keys(metres, self.kind, self.curves)
+    def _keys(self, node_track: _NodeTrack, metres: float) -> Keys:
+        if node_track.track.path != "weights":
+            return node_track.track.keys(metres, self.kind, self.curves)
         kind = self.kind
-        if kind == "spline" and each.old is not None and each.old.interpolation != "CUBICSPLINE":
-            kind = "linear" if _varies(each) else kind  # lines of others stay lines
-        return each.track.bounded_keys(metres, kind, self.curves)
+        if (
+            kind == "spline"
+            and node_track.old is not None
+            and node_track.old.interpolation != "CUBICSPLINE"
+        ):
+            kind = "linear" if _varies(node_track) else kind  # other weights stay linear
+        return node_track.track.bounded_keys(metres, kind, self.curves)
 
     def _animation(self, file: GltfFile) -> tuple[dict[str, Any], bool]:
-        """Return the animation that is changed, or a new one."""
+        """Return the animation to change, and whether it is new."""
         if self.clip is not None and not self.additive:
             return file.part("animations")[self.clip.animation], False
-        wanted = self.curves.name or "curves"
+        name = self.curves.name or "curves"
         if self.additive:
-            wanted = f"{wanted}_additive"
-        taken = [str(each.get("name")) for each in file.part("animations")]
-        return {"name": unused_names([wanted], taken)[0], "channels": [], "samplers": []}, True
+            name = f"{name}_additive"
+        names = [str(each.get("name")) for each in file.part("animations")]
+        return {"name": unused_names([name], names)[0], "channels": [], "samplers": []}, True
 
-    # Values that are written: what the file plays, and what is added to it.
+    # Values to write: those of the file plus those that curves add.
 
     @cached_property
     def node_motion(self) -> NodeMotion:
@@ -216,11 +227,11 @@ class _CurveWriter:
         return self.node_motion.forest
 
     @cached_property
-    def wanted(self) -> tuple[Floats, Floats]:
-        """Poses (t, s) and roots of the frames, with what is added to what the file plays."""
+    def target_motion(self) -> tuple[Floats, Floats]:
+        """Poses (t, s) and roots at the frames: those of the file with the curves added."""
         if self.additive:
-            over = self.curves.additive()
-            return over.poses, over.roots
+            additive_motion = self.curves.additive()
+            return additive_motion.poses, additive_motion.roots
         if self.clip is None:
             return self.node_motion.playable(self.curves.poses), self.curves.roots
         poses, roots = self.clip.sample(self.when)
@@ -235,66 +246,68 @@ class _CurveWriter:
         return [*self._joint_tracks(times, base), *self._weight_tracks(times, base)]
 
     def _whole_times(self, clip: GltfClip) -> Floats:
-        """Return frames, times of jumps, and beyond a part of a clip those of the file's keys."""
+        """Return times of frames and jumps, and of keys outside the baked part of a clip."""
         nodes = {int(self.source.joint_nodes[joint.joint]) for joint in self.curves.joints}
         nodes |= {self.source.shapes[k][0] for k in self._free_shapes()}
         parts = [self.when]
         for channel in clip.channels:
             if channel.node not in nodes:
                 continue
-            own = channel.times
+            times = channel.times
             if channel.interpolation == "STEP":
-                ahead = np.nextafter(own[1:].astype(np.float32), np.float32(-np.inf))
-                own = np.union1d(own, ahead.astype(np.float64))
-            elif channel.interpolation == "CUBICSPLINE" and len(own) > 1:
-                count = 1 + int((own[-1] - own[0]) * max(self.curves.rate, 30.0))
-                own = np.union1d(own, np.linspace(own[0], own[-1], count))
-            own = own.astype(np.float32).astype(np.float64)
+                before_jump = np.nextafter(times[1:].astype(np.float32), np.float32(-np.inf))
+                times = np.union1d(times, before_jump.astype(np.float64))
+            elif channel.interpolation == "CUBICSPLINE" and len(times) > 1:
+                count = 1 + int((times[-1] - times[0]) * max(self.curves.rate, 30.0))
+                times = np.union1d(times, np.linspace(times[0], times[-1], count))
+            times = times.astype(np.float32).astype(np.float64)
             jumps = channel.interpolation == "STEP"
-            parts.append(own[(own < self.when[0]) | (own > self.when[-1]) | jumps])
+            parts.append(times[(times < self.when[0]) | (times > self.when[-1]) | jumps])
         return np.unique(np.concatenate(parts))
 
     def _spread(self, times: Floats, added: Floats, nothing: ArrayLike) -> Floats:
-        """Return what is added at all times, (t, c): lines between frames, nothing beyond them.
+        """Return what is added at all times, (t, c): linear between frames, `nothing` outside.
 
         Four columns are quaternions.
         """
-        whole = np.empty((len(times), added.shape[1]))
-        whole[:] = nothing
+        spread = np.empty((len(times), added.shape[1]))
+        spread[:] = nothing
         inside = (times >= self.when[0]) & (times <= self.when[-1])
-        near = continuous(added) if added.shape[1] == 4 else added
-        for number, column in enumerate(near.T):
-            whole[inside, number] = np.interp(times[inside], self.when, column)
+        columns = continuous(added) if added.shape[1] == 4 else added
+        for number, column in enumerate(columns.T):
+            spread[inside, number] = np.interp(times[inside], self.when, column)
         if added.shape[1] == 4:
-            whole /= np.linalg.norm(whole, axis=1, keepdims=True)
-        return whole
+            spread /= np.linalg.norm(spread, axis=1, keepdims=True)
+        return spread
 
     def _joint_tracks(self, times: Floats, clip: GltfClip | None) -> Iterator[_NodeTrack]:
         frames = self.node_motion.frames
         rest = tuple(np.repeat(part[None], len(times), axis=0) for part in frames.rest)
         count = len(frames.nodes)
         local = rest if clip is None else clip.tracks.local_transforms(times)
-        moves, turns, scales = (part[:, :count].copy() for part in local)
-        found: list[tuple[FreeJoint, str, Ints]] = []
+        translations, rotations, scales = (part[:, :count].copy() for part in local)
+        free_channels: list[tuple[FreeJoint, str, Ints]] = []
         for joint in self.curves.joints:
             k = joint.joint
             if k >= count or self.source.joint_nodes[k] < 0:
-                raise FormatError(f'{self.path.name}: "{joint.name}" is no node that can be moved')
+                raise FormatError(
+                    f'{self.path.name}: "{joint.name}" is not a node that can be animated'
+                )
             if joint.turn is not None:
                 added = self._spread(times, self.curves.turned(joint), (0.0, 0.0, 0.0, 1.0))
-                turns[:, k] = multiply(turns[:, k], added)
-                found.append((joint, "rotation", joint.turn))
+                rotations[:, k] = multiply(rotations[:, k], added)
+                free_channels.append((joint, "rotation", joint.turn))
             if joint.move is not None:
-                moves[:, k] += self._spread(times, self._moved(joint, clip, local), 0.0)
-                found.append((joint, "translation", joint.move))
+                translations[:, k] += self._spread(times, self._moved(joint, clip, local), 0.0)
+                free_channels.append((joint, "translation", joint.move))
             if joint.scale is not None:
                 off = self.curves.poses[:, joint.scale] - self.curves.keyed[:, joint.scale]
                 scales[:, k] *= self._spread(times, np.exp(off), 1.0)
-                found.append((joint, "scale", joint.scale))
+                free_channels.append((joint, "scale", joint.scale))
         kinds = ("translation", "rotation", "scale")
-        tables = dict(zip(kinds, frames.in_units(moves, turns, scales), strict=True))
-        for joint, path, places in found:
-            values, reach = tables[path][:, joint.joint], track_reach(self.curves, places)
+        tables = dict(zip(kinds, frames.in_units(translations, rotations, scales), strict=True))
+        for joint, path, columns in free_channels:
+            values, reach = tables[path][:, joint.joint], track_reach(self.curves, columns)
             if path == "rotation":
                 values = continuous(values) if len(values) > 1 else values
             elif path == "translation":
@@ -303,64 +316,65 @@ class _CurveWriter:
             yield _NodeTrack(node, ValueTrack(path, times, values, reach))  # type: ignore[arg-type]
 
     def _moved(self, joint: FreeJoint, clip: GltfClip | None, local: Any) -> Floats:
-        """Return offsets (t, 3) of a joint in its parent's frame, as the file has it.
+        """Return offsets (t, 3) of a joint in its parent's frame in the file.
 
-        A pose is told without the root's motion: where that is in the joint itself, they turn.
+        Poses exclude the root's motion; where that is part of the joint itself, offsets are rotated
+        by it.
         """
-        off = self.curves.poses[:, joint.move] - self.curves.keyed[:, joint.move]
+        offsets = self.curves.poses[:, joint.move] - self.curves.keyed[:, joint.move]
         split = None if clip is None else clip.tracks.space.split
         if split is None or split.joint < 0 or joint.joint not in split.tops:
-            return off
-        turn = from_matrix(self.curves.roots[:, :3, :3])
+            return offsets
+        rotation = from_matrix(self.curves.roots[:, :3, :3])
         parent = int(split.skeleton.parents[joint.joint])
         if parent >= 0:
             linear = split.skeleton.rest_world()[parent, :3, :3]
             frame = from_matrix(linear / np.cbrt(np.linalg.det(linear)))
-            turn = multiply(multiply(inverse(frame), turn), frame)
-        return rotate(turn, off)
+            rotation = multiply(multiply(inverse(frame), rotation), frame)
+        return rotate(rotation, offsets)
 
     def _new_tracks(self) -> Iterator[_NodeTrack]:
-        """Yield all that a motion moves which the file has not."""
+        """Yield all tracks of a motion that the file does not have."""
         reach = np.full(1, self.character.surface.size)
-        for node, path, values in self.node_motion.tracks(*self.wanted):
+        for node, path, values in self.node_motion.tracks(*self.target_motion):
             metres = reach if path == "rotation" else reach / max(self.character.surface.size, 1e-9)
             yield _NodeTrack(node, ValueTrack(path, self.when, values, metres))  # type: ignore[arg-type]
 
     def _free_shapes(self) -> list[int]:
-        """Return which of the file's shapes are free."""
+        """Return the indices of the file's shapes that are free."""
         first = len(self.loaded.rig.parameters) - len(self.source.shapes)
         return [int(column) - first for column in self.curves.columns if column >= first]
 
     def _weight_tracks(self, times: Floats, clip: GltfClip | None) -> Iterator[_NodeTrack]:
         shapes, free = self.source.shapes, set(self._free_shapes())
         first = len(self.loaded.rig.parameters) - len(shapes)
-        whole = self.clip is None and not self.additive  # with all that a new motion keys
+        whole = self.clip is None and not self.additive  # with all keys of a new motion
         rest = self.loaded.rig.rest_pose[first:]
         for node in dict.fromkeys(owner for owner, _ in shapes):
-            mine = np.array([k for k, (owner, _) in enumerate(shapes) if owner == node])
-            new = np.array([k in free for k in mine])
+            of_node = np.array([k for k, (owner, _) in enumerate(shapes) if owner == node])
+            new = np.array([k in free for k in of_node])
             if whole:
-                new |= (self.curves.poses[:, first + mine] != rest[mine]).any(axis=0)
+                new |= (self.curves.poses[:, first + of_node] != rest[of_node]).any(axis=0)
             if not new.any():
                 continue
             old = None
-            base = np.repeat(rest[None, mine], len(times), axis=0)
+            base = np.repeat(rest[None, of_node], len(times), axis=0)
             if clip is not None:
-                found = [c for c in clip.channels if (c.node, c.path) == (node, "weights")]
-                old = found[0] if found else None
+                matches = [c for c in clip.channels if (c.node, c.path) == (node, "weights")]
+                old = matches[0] if matches else None
                 base = base if old is None else old.at(times)
-            columns = first + mine[new]
-            under = rest[mine[new]] if whole else self.curves.keyed[:, columns]
-            added = self.curves.poses[:, columns] - under
+            columns = first + of_node[new]
+            base_values = rest[of_node[new]] if whole else self.curves.keyed[:, columns]
+            added = self.curves.poses[:, columns] - base_values
             values = base[:, new] + self._spread(times, added, 0.0)
             played = self.curves.poses[:, columns]
             if not self.additive and played.min() >= -1e-6 and played.max() <= 1 + 1e-6:
                 values = np.clip(values, 0, 1)
             reach = track_reach(self.curves, columns)
-            held = old or Channel(node, "weights", "LINEAR", times[:1], rest[None, mine])
-            yield _NodeTrack(node, ValueTrack("weights", times, values, reach), held, new)
+            channel = old or Channel(node, "weights", "LINEAR", times[:1], rest[None, of_node])
+            yield _NodeTrack(node, ValueTrack("weights", times, values, reach), channel, new)
 
-    # The error, as the file is read again.
+    # Error when the file is read again.
 
     def _measured(self, whole: bytes, last: int, new: bool) -> float:
         with warnings.catch_warnings():
@@ -368,74 +382,85 @@ class _CurveWriter:
             try:
                 again = read_gltf(self.path, whole, self.character.metres_per_unit)
             except SuppleError as error:
-                raise FormatError(f"{self.path.name}: cannot be read again ({error})") from error
+                raise FormatError(f"{self.path.name}: cannot be read back ({error})") from error
         number = last if new or self.clip is None else self.clip.animation
         clip = next((c for c in again.source.clips.values() if c.animation == number), None)
-        poses, roots = self.wanted
-        found = (poses, roots) if clip is None else clip.sample(self.when)
-        size, off, simulated = self.character.surface.size, 0.0, 0.0
+        poses, roots = self.target_motion
+        played = (poses, roots) if clip is None else clip.sample(self.when)
+        size, largest, simulation_error = self.character.surface.size, 0.0, 0.0
         for k in range(len(self.when)):
             goal = _placed(self.loaded, poses[k], roots[k])
-            there = _placed(again if clip is not None else self.loaded, found[0][k], found[1][k])
-            off = max(off, float(np.linalg.norm(there - goal, axis=1).max()))
+            positions = _placed(
+                again if clip is not None else self.loaded, played[0][k], played[1][k]
+            )
+            largest = max(largest, float(np.linalg.norm(positions - goal, axis=1).max()))
             if not self.additive:
                 skin = self.curves.skin(k)
-                simulated = max(simulated, float(np.linalg.norm(there - skin, axis=1).max()))
-        self.figures["simulation_error"] = simulated / size
-        return off / size
+                simulation_error = max(
+                    simulation_error, float(np.linalg.norm(positions - skin, axis=1).max())
+                )
+        self.figures["simulation_error"] = simulation_error / size
+        return largest / size
 
 
 def _placed(character: Character, pose: Floats, root: Floats) -> Floats:
     return character.rig(pose) @ root[:3, :3].T + root[:3, 3]
 
 
-def _varies(each: _NodeTrack) -> bool:
-    """Return whether a mesh has weights that are not free and that the file moves."""
-    assert each.old is not None
-    assert each.free is not None
-    others = each.old.values[..., ~each.free]
+def _varies(node_track: _NodeTrack) -> bool:
+    """Return whether the file animates other weights of the mesh."""
+    assert node_track.old is not None
+    assert node_track.free is not None
+    others = node_track.old.values[..., ~node_track.free]
     return bool(others.size) and bool(np.ptp(others, axis=0).any() or others.ndim == 3)
 
 
-def _sampler(file: GltfFile, times: Times, each: _NodeTrack, keys: Keys) -> dict[str, Any]:
-    """Return keys as a sampler of an animation, of weights with those that are not free."""
-    when, values, tangents = keys.times, keys.values, keys.tangents
-    coming = leaving = tangents
-    if each.track.path == "weights" and each.free is not None and each.old is not None:
-        when, values, coming, leaving = _all_weights(each, keys)
+def _sampler(file: GltfFile, times: Times, node_track: _NodeTrack, keys: Keys) -> dict[str, Any]:
+    """Return keys as a sampler of an animation; of weights, all weights of the mesh."""
+    times_of_keys, values, tangents = keys.times, keys.values, keys.tangents
+    in_tangents = out_tangents = tangents
+    if (
+        node_track.track.path == "weights"
+        and node_track.free is not None
+        and node_track.old is not None
+    ):
+        times_of_keys, values, in_tangents, out_tangents = _all_weights(node_track, keys)
     stored = values.astype(np.float32)
-    if coming is not None and leaving is not None:
-        stored = np.stack([coming, values, leaving], axis=1).astype(np.float32)
-    if each.track.path == "weights":
+    if in_tangents is not None and out_tangents is not None:
+        stored = np.stack([in_tangents, values, out_tangents], axis=1).astype(np.float32)
+    if node_track.track.path == "weights":
         stored = stored.reshape(-1, 1)
     return {
-        "input": times.accessor(when),
+        "input": times.accessor(times_of_keys),
         "output": file.accessor(stored.reshape(-1, stored.shape[-1])),
-        "interpolation": "LINEAR" if coming is None else "CUBICSPLINE",
+        "interpolation": "LINEAR" if in_tangents is None else "CUBICSPLINE",
     }
 
 
 def _all_weights(
-    each: _NodeTrack, keys: Keys
+    node_track: _NodeTrack, keys: Keys
 ) -> tuple[Floats, Floats, Floats | None, Floats | None]:
-    """Return times, and values (k, b) of all weights of a mesh, with tangents of splines."""
-    old, free = each.old, each.free
+    """Return times, values (k, b) of all weights of a mesh, and tangents of splines."""
+    old, free = node_track.old, node_track.free
     assert old is not None
     assert free is not None
-    when = keys.times
+    times = keys.times
     spline = keys.tangents is not None
-    if _varies(each):
-        when = np.union1d(when, old.times)
+    if _varies(node_track):
+        times = np.union1d(times, old.times)
         spline = spline or (old.interpolation == "CUBICSPLINE" and len(old.times) > 1)
-        if old.interpolation == "STEP":  # a jump between two keys that no time lies between
-            ahead = np.nextafter(old.times[1:].astype(np.float32), np.float32(-np.inf))
-            when = np.union1d(when, ahead.astype(np.float64))
-    values = old.at(when).astype(np.float64)
-    values[:, free] = keys.at(when)
+        if old.interpolation == "STEP":  # a jump: two keys at adjacent float32 times
+            before_jump = np.nextafter(old.times[1:].astype(np.float32), np.float32(-np.inf))
+            times = np.union1d(times, before_jump.astype(np.float64))
+    values = old.at(times).astype(np.float64)
+    values[:, free] = keys.at(times)
     if not spline:
-        return when, values, None, None
-    coming, leaving = np.zeros_like(values), np.zeros_like(values)
-    if _varies(each) and old.interpolation == "CUBICSPLINE":
-        coming, leaving = (part.copy() for part in spline_tangents(old, when))
-    coming[:, free], leaving[:, free] = keys.slope(when, "left"), keys.slope(when, "right")
-    return when, values, coming, leaving
+        return times, values, None, None
+    in_tangents, out_tangents = np.zeros_like(values), np.zeros_like(values)
+    if _varies(node_track) and old.interpolation == "CUBICSPLINE":
+        in_tangents, out_tangents = (part.copy() for part in spline_tangents(old, times))
+    in_tangents[:, free], out_tangents[:, free] = (
+        keys.slope(times, "left"),
+        keys.slope(times, "right"),
+    )
+    return times, values, in_tangents, out_tangents

@@ -20,7 +20,7 @@ from supple.formats.gltf.read.skins import JointFrames
 from supple.maths.rotations import continuous, from_matrix, multiply, rotate, to_matrix
 from supple.maths.transforms import decompose, scaling
 
-#: Seconds in which new weights come and go where only a part of the clip was baked.
+#: Seconds over which new weights fade in and out at the ends of a baked part of a clip.
 FADE = 0.25
 
 
@@ -34,10 +34,10 @@ class Track:
 
 
 def faded(track: Track, start: float, end: float, gap: float) -> Track:
-    """Fade the track of a part of a clip from `start` to `end` to zero around the part.
+    """Fade a track to zero outside the baked part of a clip from `start` to `end`.
 
-    Beyond the part the file plays the rig alone. Weights fall to zero within `FADE` seconds, or
-    sooner where the clip ends sooner; keys up to `gap` seconds from the clip's ends need none.
+    Weights reach zero within `FADE` seconds, or at the clip's end if that is sooner; keys within
+    `gap` seconds of the clip's ends need no fade.
     """
     times, values = track.times, track.values
     nothing = np.zeros((1, values.shape[1]))
@@ -51,47 +51,49 @@ def faded(track: Track, start: float, end: float, gap: float) -> Track:
 
 
 def _stored(time: float) -> float:
-    """Round a time to float32, as the file has it: keys that become one there are one here."""
+    """Round a time to float32, as in the file."""
     return float(np.float32(time))
 
 
 def joined(old: Channel, new: Track) -> Track:
-    """Return one track that plays both: the old weights first, then the new."""
+    """Return one track of both: the old weights first, then the new."""
     if old.interpolation == "CUBICSPLINE" and len(old.times) > 1:
         return _joined_splines(old, new)
     times = np.union1d(old.times, new.times)
     if old.interpolation == "STEP":
-        # A jump between two keys that no time lies between.
-        ahead = np.nextafter(old.times[1:].astype(np.float32), np.float32(-np.inf))
-        times = np.union1d(times, ahead.astype(np.float64))
+        # A jump: two keys at adjacent float32 times.
+        before_jump = np.nextafter(old.times[1:].astype(np.float32), np.float32(-np.inf))
+        times = np.union1d(times, before_jump.astype(np.float64))
     return Track(times, np.hstack([old.at(times), _lines(new, times)]))
 
 
 def _lines(track: Track, times: Floats) -> Floats:
-    lines = np.empty((len(times), track.values.shape[1]))  # which may be none
+    lines = np.empty((len(times), track.values.shape[1]))  # b may be 0
     for number, column in enumerate(track.values.T):
         lines[:, number] = np.interp(times, track.times, column)
     return lines
 
 
 def _joined_splines(old: Channel, new: Track) -> Track:
-    """Join keys of both; lines between keys are splines whose tangents are their slopes."""
+    """Join the keys of both; linear segments become splines whose tangents are their slopes."""
     times = np.union1d(old.times, new.times)
     gaps = np.diff(times)[:, None]
     lines = _lines(new, times)
     slopes = np.diff(lines, axis=0) / gaps
     nothing = np.zeros((1, lines.shape[1]))
-    ours = np.stack([np.vstack([nothing, slopes]), lines, np.vstack([slopes, nothing])], axis=1)
-    coming, leaving = spline_tangents(old, times)
-    theirs = np.stack([coming, old.at(times), leaving], axis=1)
-    return Track(times, np.concatenate([theirs, ours], axis=2), "CUBICSPLINE")
+    new_values = np.stack(
+        [np.vstack([nothing, slopes]), lines, np.vstack([slopes, nothing])], axis=1
+    )
+    in_tangents, out_tangents = spline_tangents(old, times)
+    old_values = np.stack([in_tangents, old.at(times), out_tangents], axis=1)
+    return Track(times, np.concatenate([old_values, new_values], axis=2), "CUBICSPLINE")
 
 
 def spline_tangents(spline: Channel, times: Floats) -> tuple[Floats, Floats]:
-    """Return derivatives of a spline as it comes to each time, and as it leaves it."""
+    """Return derivatives of a spline from the left and from the right at each time."""
     keys, values = spline.times, spline.values
     inside = (times > keys[0]) & (times < keys[-1])
-    found = []
+    slopes = []
     for side in ("left", "right"):
         before = np.clip(np.searchsorted(keys, times, side=side) - 1, 0, len(keys) - 2)
         gap = (keys[before + 1] - keys[before])[:, None]
@@ -103,25 +105,25 @@ def spline_tangents(spline: Channel, times: Floats) -> tuple[Floats, Floats]:
             + (3 * u**2 - 4 * u + 1) * leaving
             + (3 * u**2 - 2 * u) * coming
         )
-        # Held before the first key and after the last.
+        # Constant before the first key and after the last.
         reached = inside | (times == (keys[-1] if side == "left" else keys[0]))
-        found.append(np.where(reached[:, None], slope, 0.0))
-    return found[0], found[1]
+        slopes.append(np.where(reached[:, None], slope, 0.0))
+    return slopes[0], slopes[1]
 
 
 class Times:
-    """Accessors of key times, one for all tracks that have the same."""
+    """Accessors of key times, shared by tracks with the same times."""
 
     def __init__(self, file: GltfFile) -> None:
         self._file = file
-        self._known: dict[bytes, int] = {}
+        self._indices: dict[bytes, int] = {}
 
     def accessor(self, times: NDArray[np.floating]) -> int:
-        """Return the accessor of the times, a new one if no track had them."""
+        """Return the accessor of the times, a new one if there is none yet."""
         keys = np.ascontiguousarray(times, dtype=np.float32)
-        if keys.tobytes() not in self._known:
-            self._known[keys.tobytes()] = self._file.accessor(keys[:, None], bounds=True)
-        return self._known[keys.tobytes()]
+        if keys.tobytes() not in self._indices:
+            self._indices[keys.tobytes()] = self._file.accessor(keys[:, None], bounds=True)
+        return self._indices[keys.tobytes()]
 
 
 def play_weights(
@@ -133,17 +135,17 @@ def play_weights(
     old: Channel | None,
     rest: list[float],
 ) -> None:
-    """Let an animation move the new weights of a node.
+    """Animate the new weights of a node.
 
-    `old` is the channel that moves the node's weights already, if one does; `rest` has the weights
-    of the targets that the node had before.
+    `old` is the channel that already animates the node's weights, if any; `rest` has the weights of
+    the node's previous targets.
     """
     if old is None:
-        held = np.broadcast_to(np.asarray(rest, np.float64), (len(track.times), len(rest)))
-        whole = Track(track.times, np.hstack([held, track.values]))
+        constant = np.broadcast_to(np.asarray(rest, np.float64), (len(track.times), len(rest)))
+        track_of_all = Track(track.times, np.hstack([constant, track.values]))
     else:
-        whole = joined(old, track)
-    play_sampler(animation, node, "weights", _weights_sampler(file, times, whole))
+        track_of_all = joined(old, track)
+    play_sampler(animation, node, "weights", _weights_sampler(file, times, track_of_all))
 
 
 def widen_weights(
@@ -153,10 +155,10 @@ def widen_weights(
     gained: dict[int, int],
     played: set[int],
 ) -> None:
-    """Give weights channels of nodes that gained targets as many zeros, and nothing else.
+    """Append zeros for new targets to weights channels of nodes, and nothing else.
 
-    Channels of nodes in `played` have been replaced; all but the first for the same node, which
-    no viewer plays, have not.
+    Channels of nodes in `played` have been replaced, except for duplicates of the first, which no
+    viewer plays.
     """
     seen: set[int] = set()
     for channel in animation["channels"]:
@@ -187,7 +189,7 @@ def _weights_sampler(file: GltfFile, times: Times, track: Track) -> dict[str, An
 
 
 def play_sampler(animation: dict[str, Any], node: int, path: str, sampler: dict[str, Any]) -> None:
-    """Let a sampler move a property of a node, in place of what moves it in an animation."""
+    """Animate a property of a node by a sampler, in place of the present one."""
     channel = next((c for c in animation["channels"] if channel_target(c) == (node, path)), None)
     if channel is not None:
         _set_sampler(animation, channel, sampler)
@@ -200,7 +202,7 @@ def play_sampler(animation: dict[str, Any], node: int, path: str, sampler: dict[
 def _set_sampler(
     animation: dict[str, Any], channel: dict[str, Any], sampler: dict[str, Any]
 ) -> None:
-    """Give a channel another sampler, in the old one's place unless other channels use that."""
+    """Set a channel's sampler, in place of the old one unless other channels use that."""
     place = channel["sampler"]
     if sum(other["sampler"] == place for other in animation["channels"]) == 1:
         animation["samplers"][place] = sampler
@@ -210,7 +212,7 @@ def _set_sampler(
 
 
 def _weights_node(channel: dict[str, Any]) -> int | None:
-    """Return the node whose weights a channel moves, None for other channels."""
+    """Return the node whose weights a channel animates, None for other channels."""
     node, path = channel_target(channel)
     return node if path == "weights" else None
 
@@ -218,7 +220,7 @@ def _weights_node(channel: dict[str, Any]) -> int | None:
 # Motions that the file does not have, as animations of its nodes.
 
 
-#: Nodes that leave their rest by less than this are not animated: rounding of their file.
+#: Nodes that differ from rest by less than this are not animated: rounding of the file.
 STILL = 1e-7
 
 
@@ -228,9 +230,9 @@ class NodeMotion:
     Parameters
     ----------
     document
-        The file, as it was.
+        The original file.
     source
-        Which node is which joint.
+        Nodes of the joints.
     metres_per_unit
         Of the character.
     """
@@ -239,63 +241,65 @@ class NodeMotion:
         assert source.joint_pose is not None
         self.forest = read_nodes(document)
         self.joint_pose = source.joint_pose
-        # Joints that are copies of others come last, and before them the one that has no node.
+        # Copies of joints are last, after the joint without a node.
         nodes = source.joint_nodes[: len(np.unique(source.joint_nodes))]
         self.nodes, self.count = nodes[nodes >= 0], len(nodes)
         names = [str(node) for node in self.nodes]
         self.frames = JointFrames(self.forest, self.nodes, names, metres_per_unit)
         self.metres_per_unit = metres_per_unit
         self.still = self._still_nodes(document, source)
-        hung = self.forest.hung(self.still, self.nodes.tolist())
-        carried = np.array([hung[node][0] >= 0 for node in self.nodes.tolist()], dtype=bool)
-        self.tops = np.flatnonzero((self.frames.parents < 0) & ~carried)
+        nearest = self.forest.nearest_above(self.still, self.nodes.tolist())
+        follows = np.array([nearest[node][0] >= 0 for node in self.nodes.tolist()], dtype=bool)
+        self.tops = np.flatnonzero((self.frames.parents < 0) & ~follows)
 
     def _still_nodes(self, document: Document, source: GltfSource) -> set[int]:
         """Return the topmost nodes of meshes that follow no joint."""
-        shown, parents = document.part("nodes"), self.forest.parents
-        rigid = {p.node for p in source.primitives if p.node >= 0 and "skin" not in shown[p.node]}
-        hung = self.forest.hung(set(self.nodes.tolist()), rigid)
-        found = {node for node in rigid if hung[node][0] < 0}
-        above = self.forest.hung(found, found)
-        return {node for node in found if above[int(parents[node])][0] < 0}
+        nodes, parents = document.part("nodes"), self.forest.parents
+        rigid = {p.node for p in source.primitives if p.node >= 0 and "skin" not in nodes[p.node]}
+        nearest = self.forest.nearest_above(set(self.nodes.tolist()), rigid)
+        unattached = {node for node in rigid if nearest[node][0] < 0}
+        above = self.forest.nearest_above(unattached, unattached)
+        return {node for node in unattached if above[int(parents[node])][0] < 0}
 
     def playable(self, poses: Floats) -> Floats:
-        """Return poses without motion that no node can play: copies of joints that move."""
+        """Return poses without the motion of copied joints, which no node can play."""
         played = poses.copy()
-        turns = 3 * self.count, 3 * self.joint_pose.skeleton.n_joints
-        played[:, turns[0] : turns[1]] = 0
+        columns = 3 * self.count, 3 * self.joint_pose.skeleton.n_joints
+        played[:, columns[0] : columns[1]] = 0
         return played
 
     def locals(self, poses: Floats, roots: Floats) -> dict[str, Floats]:
         """Return translations, rotations, scales of nodes, (t, J, 3 or 4), in the file's units."""
-        moves, turns, scales = (part[:, : len(self.nodes)].copy() for part in self._unpacked(poses))
-        turn = continuous(from_matrix(roots[:, :3, :3]))
+        translations, rotations, scales = (
+            part[:, : len(self.nodes)].copy() for part in self._unpacked(poses)
+        )
+        root_rotation = continuous(from_matrix(roots[:, :3, :3]))
         for top in self.tops:
-            moves[:, top] = rotate(turn, moves[:, top]) + roots[:, :3, 3]
-            turns[:, top] = multiply(turn, turns[:, top])
-        parts = self.frames.in_units(moves, turns, scales)
+            translations[:, top] = rotate(root_rotation, translations[:, top]) + roots[:, :3, 3]
+            rotations[:, top] = multiply(root_rotation, rotations[:, top])
+        parts = self.frames.in_units(translations, rotations, scales)
         return dict(zip(("translation", "rotation", "scale"), parts, strict=True))
 
     def _unpacked(self, poses: Floats) -> tuple[Floats, Floats, Floats]:
         return self.joint_pose.unpack(poses[:, : self.joint_pose.n_parameters])
 
     def _carried(self, node: int, poses: Floats, roots: Floats) -> dict[str, Floats]:
-        """Return how a node goes that follows no joint with a node: L becomes P⁻¹ G P L.
+        """Return transforms of a node that follows no joint with a node: L becomes P⁻¹ G P L.
 
-        G is the root's motion, with that of the joint it does follow.
+        G is the root's motion with that of the joint it follows.
         """
-        moves, turns, _ = (part[:, len(self.nodes)] for part in self._unpacked(poses))
-        own = np.tile(np.eye(4), (len(poses), 1, 1))
-        own[:, :3, :3], own[:, :3, 3] = to_matrix(turns), moves
+        translations, rotations, _ = (part[:, len(self.nodes)] for part in self._unpacked(poses))
+        joint_motion = np.tile(np.eye(4), (len(poses), 1, 1))
+        joint_motion[:, :3, :3], joint_motion[:, :3, 3] = to_matrix(rotations), translations
         parent = int(self.forest.parents[node])
-        above = self.forest.hung((), [node])[parent][1]
+        above = self.forest.nearest_above((), [node])[parent][1]
         metres = scaling(self.metres_per_unit)
-        goes = np.linalg.inv(metres) @ roots @ own @ metres
-        parts, _ = decompose(np.linalg.inv(above) @ goes @ above @ self.forest.local(node))
+        motion = np.linalg.inv(metres) @ roots @ joint_motion @ metres
+        parts, _ = decompose(np.linalg.inv(above) @ motion @ above @ self.forest.local(node))
         return {"translation": parts.translations, "rotation": parts.rotations}
 
     def tracks(self, poses: Floats, roots: Floats) -> list[tuple[int, str, Floats]]:
-        """Return node, path and values (t, c) of everything that leaves its rest."""
+        """Return node, path and values (t, c) of everything that moves."""
         rests = {
             "translation": self.forest.translations,
             "rotation": self.forest.rotations,
@@ -309,15 +313,15 @@ class NodeMotion:
         for node in sorted(self.still):
             moved = self._carried(node, poses, roots)
             tracks += [(node, path, keys) for path, keys in moved.items()]
-        found = []
+        moving = []
         for node, path, values in tracks:
             keys, rest = values, rests[path][node]
             if path == "rotation":
                 keys = continuous(keys)
                 keys = -keys if keys[0] @ rest < 0 else keys
             if np.abs(keys - rest).max() > STILL * max(1.0, float(np.abs(rest).max())):
-                found.append((node, path, keys))
-        return found
+                moving.append((node, path, keys))
+        return moving
 
     def animate(
         self,
@@ -328,7 +332,7 @@ class NodeMotion:
         poses: Floats,
         roots: Floats,
     ) -> None:
-        """Add channels for every node that leaves its rest."""
+        """Add channels for every node that moves."""
         for node, path, keys in self.tracks(poses, roots):
             free_node(file, self.forest, node)
             sampler = {
@@ -343,10 +347,10 @@ class NodeMotion:
 
 
 def free_node(file: GltfFile, forest: NodeForest, node: int) -> None:
-    """Replace a node's matrix, which cannot be animated, by its parts."""
-    described = file.part("nodes")[node]
-    if "matrix" in described:
-        del described["matrix"]
-        described["translation"] = forest.translations[node].tolist()
-        described["rotation"] = forest.rotations[node].tolist()
-        described["scale"] = forest.scales[node].tolist()
+    """Replace a node's matrix, which cannot be animated, by its components."""
+    node_json = file.part("nodes")[node]
+    if "matrix" in node_json:
+        del node_json["matrix"]
+        node_json["translation"] = forest.translations[node].tolist()
+        node_json["rotation"] = forest.rotations[node].tolist()
+        node_json["scale"] = forest.scales[node].tolist()

@@ -1,4 +1,4 @@
-"""Baked motions as glTF: the character's own file with the motion in it, or a new file."""
+"""Baked motions as glTF: the character's own file with the motions added, or a new file."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ from supple.formats.gltf.write.morph_targets import (
     ShapedNodes,
     add_targets,
     fit_groups,
-    forget_draco,
     normal_targets,
     own_mesh,
     played_names,
+    remove_draco,
     target_names,
     unpack_draco,
     unused_names,
 )
 from supple.formats.gltf.write.new_file import new_scene, new_skin
 from supple.formats.gltf.write.source_file import FleshedFile, loaded_again
-from supple.formats.gltf.write.vrm_extension import give_way, warn_of_springs
+from supple.formats.gltf.write.vrm_extension import overlapping_springs, warn_of_springs
 from supple.formats.morph_fit import Progress
 from supple.formats.smpl.load_body import BodySource
 from supple.rig.baked_motion import BakedMotion
@@ -69,73 +69,71 @@ def write_gltf(
     path
         A ``.glb``, or a ``.gltf`` with everything in one file.
     baked
-        One motion, or several of one character. A character that was loaded from a glTF file gets
-        that file back, with the motions in it; a body model becomes a new file with joints and a
-        skin; any other one of a mesh alone, with all its motion in morph targets.
+        One motion, or several of one character. A character from glTF gets a copy of its file; a
+        body model a new file with joints and a skin; any other character a new file with a mesh,
+        and all motion in morph targets.
     error
-        How far any vertex may be from its simulated place at any frame, as part of the size.
+        Largest distance of any vertex from its simulated place, as a fraction of the size.
     normals
-        Whether normals get morph targets, too; without, they turn with the joints only. In a new
-        file they always do: no joint turns them.
+        Whether normals get morph targets as well; otherwise they rotate with the joints only. New
+        files without joints always have them.
     drop_springs
-        Of a VRM: take out springs that would move joints under this flesh, which are warned of
-        otherwise.
+        For a VRM: remove springs that move joints below this flesh; otherwise a warning names them.
     progress
-        Called with the part done, 0 to 1, and what is being done.
+        Called with the fraction done, 0 to 1, and the name of the step.
 
     Returns
     -------
     dict
         ``n_shapes`` added (the most of any mesh), ``error`` reached, ``bytes`` written,
-        ``animation`` (``animations`` of several) and whether one is ``new``. Of the character's
+        ``animation`` (``animations`` for several) and whether one is ``new``. For the character's
         own file also ``meshes`` with shapes, ``draco`` primitives that were decompressed, and
-        ``springs`` of a VRM under the flesh.
+        ``springs`` of a VRM below the flesh.
 
     Notes
     -----
-    The character's file keeps everything it has, and what it was is kept in it:
-    `supple.formats.remove_flesh` gives it back to the byte. Meshes gain morph targets, which all
+    The character's file keeps all its content, and the original is stored in it:
+    `supple.formats.remove_flesh` restores it to the byte. Meshes gain morph targets, which all
     motions share, and each clip gains weights for them at the baked frames. Offsets are relative to
-    what the file itself plays at those times, with its own interpolation. A part of a clip fades in
-    and out within a quarter of a second. A motion the file does not have, or has otherwise, becomes
-    a new animation.
+    the file's own animation at those times. A part of a clip fades in and out within a quarter of
+    a second. A motion that the file does not have becomes a new animation.
 
     Raises
     ------
     FormatError
-        If the character's file is no longer what was loaded, or the target cannot be written.
+        If the character's file has changed since it was loaded, or the target cannot be written.
     """
     path = Path(path)
     check_gltf_name(path)
     bakes = [baked] if isinstance(baked, BakedMotion) else list(baked)
-    source, tell = bakes[0].character.source, progress or (lambda part, what: None)
+    source, report = bakes[0].character.source, progress or (lambda part, what: None)
     if not isinstance(source, GltfSource):
         core = skinned_core(bakes[0].character.rig) if isinstance(source, BodySource) else None
         if core is not None and core.rig.method == "linear":
-            file, figures = new_skin(bakes, core, error, tell)
+            file, figures = new_skin(bakes, core, error, report)
         else:
-            file, figures = new_scene(bakes, error, tell)
+            file, figures = new_scene(bakes, error, report)
         size = _write_file(path, file)
         if figures["error"] > error:
             missed = f"{figures['n_shapes']} shapes miss the simulation by {figures['error']:.2%}"
             warn(f"{path.name}: {missed} of the size")
         return {**figures, "bytes": size}
-    writer = _Writer(bakes, source, error, tell)
+    writer = _Writer(bakes, source, error, report)
     writer.write(normals)
     writer.clear_springs(path.name, drop_springs)
-    tell(1.0, "writing the file")
+    report(1.0, "writing the file")
     dropped = drop_springs and bool(writer.springs)
     size = _write_file(path, writer.fleshed.keep_original(writer.animations, dropped))
     return {**writer.figures(), "bytes": size}
 
 
 def holds_several(character: Character, options: Mapping[str, Any]) -> bool:
-    """Return whether a file holds several motions of this character: glTF always does."""
+    """Return whether a file holds several motions of this character: True for glTF."""
     return True
 
 
 def _write_file(path: Path, file: GltfFile) -> int:
-    """Write the file as its suffix says, and return the number of bytes."""
+    """Write the file in the format of its suffix, and return the number of bytes."""
     whole = file.whole(path)
     write_whole(path, whole)
     return len(whole)
@@ -143,7 +141,7 @@ def _write_file(path: Path, file: GltfFile) -> int:
 
 @dataclass
 class _Played:
-    """A baked motion as the file plays it.
+    """A baked motion and the file's own animation at its frames.
 
     Attributes
     ----------
@@ -152,11 +150,11 @@ class _Played:
     rows
         Its frames among those of all motions.
     when
-        Times of its frames as the file has them: float32.
+        Times of its frames in the file: float32.
     clip
-        The file's clip that it is, None if it is no clip.
+        The file's clip that equals it, None if there is none.
     poses, roots
-        What the file plays by itself at the frames.
+        The file's own animation at the frames.
     """
 
     baked: BakedMotion
@@ -168,7 +166,7 @@ class _Played:
 
 
 class _Writer:
-    """The character's own file while it gains motions."""
+    """The character's own file while motions are added."""
 
     def __init__(
         self, bakes: Sequence[BakedMotion], source: GltfSource, error: float, progress: Progress
@@ -197,7 +195,7 @@ class _Writer:
         starts = np.cumsum([0, *(baked.n_frames for baked in self.bakes)])
         for baked, (first, last) in zip(self.bakes, pairwise(starts), strict=True):
             self.played.append(self._as_played(baked, slice(first, last)))
-        alone = len(self.bakes) == 1  # whose frames need no copy
+        alone = len(self.bakes) == 1  # no copy of the frames
         frames = self.bakes[0].frames if alone else np.concatenate([b.frames for b in self.bakes])
         poses = np.concatenate([played.poses for played in self.played])
         roots = np.concatenate([played.roots for played in self.played])
@@ -212,12 +210,12 @@ class _Writer:
             for node in fit.nodes:
                 before[node] = self._add_targets(fit, node, turned)
         if self.decoded:
-            forget_draco(self.file)
+            remove_draco(self.file)
         self._animate(shaped, before)
         reached = max(fit.reached for fit in self.fits)
         if reached > self.error:
             what = f"{self.source.path.name}: morph targets miss the simulation by {reached:.2%}"
-            warn(f"{what} of the size where joints flatten the skin, more than {self.error:.2%}")
+            warn(f"{what} of the size (limit {self.error:.2%}), where joints flatten the skin")
 
     def figures(self) -> dict[str, Any]:
         return {
@@ -231,17 +229,19 @@ class _Writer:
         }
 
     def clear_springs(self, name: str, drop: bool) -> None:
-        """Warn of springs of a VRM that move what has flesh now, or drop them."""
+        """Remove springs of a VRM that move joints below the flesh, or warn of them."""
         flesh = np.zeros(self.loaded.rig.n_vertices)
         for fit in self.fits:
-            far = np.ptp(fit.weights, axis=0) if len(fit.weights) else np.zeros(len(fit.shapes))
-            reach = np.tensordot(far, np.linalg.norm(fit.shapes, axis=2), axes=1)
+            ranges = np.ptp(fit.weights, axis=0) if len(fit.weights) else np.zeros(len(fit.shapes))
+            reach = np.tensordot(ranges, np.linalg.norm(fit.shapes, axis=2), axes=1)
             flesh[fit.vertices] = reach > self.error * self.character.surface.size
-        moved: set[int] = set()
+        below_flesh: set[int] = set()
         for rig in skinned_rigs(self.loaded.rig):
-            carried = rig.weight_matrix().T @ flesh
-            moved.update(self.source.joint_nodes[: len(carried)][carried > 0].tolist())
-        self.springs = give_way(self.file, moved, drop)
+            flesh_weight = rig.weight_matrix().T @ flesh
+            below_flesh.update(
+                self.source.joint_nodes[: len(flesh_weight)][flesh_weight > 0].tolist()
+            )
+        self.springs = overlapping_springs(self.file, below_flesh, drop)
         if not drop:
             warn_of_springs(name, self.springs)
 
@@ -255,11 +255,11 @@ class _Writer:
         return _Played(baked, rows, when, clip, poses, roots)
 
     def _clip(self, baked: BakedMotion, when: Floats) -> GltfClip | None:
-        """Return the file's clip that the motion is, None if it is no clip."""
+        """Return the file's clip that equals the motion, None if there is none."""
         clip = self.source.clips.get(baked.motion.name)
         if clip is None:
             return None
-        # A motion that goes on after the clip's end is another, even if it has its name.
+        # A motion that is longer than the clip of its name is a different one.
         gap = 1.5 / baked.rate
         inside = when[0] >= clip.start - gap and when[-1] <= clip.end + gap
         return clip if inside and plays(clip.sample, self.loaded.rig, baked) else None
@@ -267,17 +267,17 @@ class _Writer:
     def _normals(
         self, shaped: list[ShapedNodes], frames: Singles, poses: Floats, roots: Floats
     ) -> dict[int, Singles]:
-        """Return targets of normals by place in the source's list, for primitives with normals."""
+        """Return morph targets of normals by index of primitive, for primitives with normals."""
         fit_of = {node: fit for fit in shaped for node in fit.nodes}
-        places, parts = [], []
+        indices, parts = [], []
         for index, primitive in enumerate(self.source.primitives):
-            own = self._file_normals(primitive.mesh, primitive.primitive)
-            if primitive.node in fit_of and own is not None:
-                places.append(index)
-                parts.append((fit_of[primitive.node], primitive, own))
+            normals = self._file_normals(primitive.mesh, primitive.primitive)
+            if primitive.node in fit_of and normals is not None:
+                indices.append(index)
+                parts.append((fit_of[primitive.node], primitive, normals))
         triangles = self.character.surface.triangles
-        found = normal_targets(frames, triangles, self.loaded.rig, poses, roots, parts)
-        return dict(zip(places, found, strict=True))
+        targets = normal_targets(frames, triangles, self.loaded.rig, poses, roots, parts)
+        return dict(zip(indices, targets, strict=True))
 
     def _file_normals(self, mesh: int, number: int) -> Floats | None:
         primitive = self.document.part("meshes")[mesh]["primitives"][number]
@@ -291,45 +291,45 @@ class _Writer:
         return self.accessors.floats(primitive["attributes"]["NORMAL"])
 
     def _add_targets(self, fit: ShapedNodes, node: int, turned: dict[int, Singles]) -> int:
-        """Add targets to a node's mesh, and return how many it had."""
+        """Add targets to a node's mesh, and return its previous number of targets."""
         shared = self.file.part("meshes")[self.file.part("nodes")[node]["mesh"]]
         self.decoded += unpack_draco(self.file, self.document, self.accessors, shared)
         mesh = own_mesh(self.file, node)
         new = {}
         for index, primitive in enumerate(self.source.primitives):
             if primitive.node == node:
-                back = np.linalg.inv(primitive.to_bind[:3, :3])
+                from_bind = np.linalg.inv(primitive.to_bind[:3, :3])
                 shapes = fit.of_vertices(primitive.welded).astype(np.float64)
-                # Summed the same way for every vertex: welded ones get the same bits.
-                own = sum(shapes[:, :, k, None] * back[:, k] for k in range(3))
+                # The same order of summation for every vertex: welded ones get the same bits.
+                offsets = sum(shapes[:, :, k, None] * from_bind[:, k] for k in range(3))
                 new[primitive.primitive] = NewTargets(
-                    np.asarray(own, np.float32), turned.get(index)
+                    np.asarray(offsets, np.float32), turned.get(index)
                 )
         names = target_names(self.bakes, len(fit.shapes))
         before = add_targets(self.file, mesh, new, names)
-        described = self.file.part("nodes")[node]
-        if "weights" in described:
-            given = [*described["weights"], *[0.0] * before][:before]
-            described["weights"] = [*given, *[0.0] * len(names)]
+        node_json = self.file.part("nodes")[node]
+        if "weights" in node_json:
+            weights = [*node_json["weights"], *[0.0] * before][:before]
+            node_json["weights"] = [*weights, *[0.0] * len(names)]
         return before
 
     def _animate(self, shaped: list[ShapedNodes], before: dict[int, int]) -> None:
-        """Let each motion's clip, or a new animation, move the new weights."""
+        """Animate the new weights in each motion's clip, or in a new animation."""
         times = Times(self.file)
-        moved: dict[int, set[int]] = {}
+        replaced: dict[int, set[int]] = {}
         for played in self.played:
             tracks = self._tracks(played, shaped)
             self._play(played, tracks, before, times)
             if played.clip is not None:
-                moved[played.clip.animation] = set(tracks)
+                replaced[played.clip.animation] = set(tracks)
         gained = {node: len(fit.shapes) for fit in shaped for node in fit.nodes}
         for number, other in enumerate(self.file.part("animations")):
             if number < len(self.document.part("animations")):
-                own = moved.get(number, set())
-                widen_weights(self.file, self.accessors, other, gained, own)
+                nodes = replaced.get(number, set())
+                widen_weights(self.file, self.accessors, other, gained, nodes)
 
     def _tracks(self, played: _Played, shaped: list[ShapedNodes]) -> dict[int, Track]:
-        """Return what moves the new weights of each node."""
+        """Return the tracks of the new weights of each node."""
         tracks: dict[int, Track] = {}
         for fit in shaped:
             track = Track(played.when, fit.weights[played.rows].astype(np.float64))
@@ -349,7 +349,7 @@ class _Writer:
         else:
             animation = self._new_animation(played.baked.motion.name or "soft")
             if played.baked.motion.name in self.source.clips:
-                what = f'its clip "{played.baked.motion.name}" plays another motion than was baked'
+                what = f'its clip "{played.baked.motion.name}" differs from the baked motion'
                 added = animation["name"]
                 warn(f'{self.source.path.name}: {what}, which becomes a new clip "{added}"')
             self.motion.animate(self.file, times, animation, when, played.poses, played.roots)
@@ -361,28 +361,28 @@ class _Writer:
         if clip is None and animation["channels"]:
             self.file.add("animations", animation)
 
-    def _new_animation(self, wanted: str) -> dict[str, Any]:
-        taken = [*(str(a.get("name")) for a in self.file.part("animations")), *self.animations]
-        name = unused_names([wanted], taken)[0]
+    def _new_animation(self, motion_name: str) -> dict[str, Any]:
+        names = [*(str(a.get("name")) for a in self.file.part("animations")), *self.animations]
+        name = unused_names([motion_name], names)[0]
         self.animations.append(name)
         return {"name": name, "channels": [], "samplers": []}
 
     def _old_weights(self, played: _Played) -> dict[int, Channel]:
-        """Return channels, by node, that move weights of targets which the file had before."""
+        """Return channels, by node, that animate weights of the file's own targets."""
         if played.clip is not None:
             return {c.node: c for c in played.clip.channels if c.path == "weights"}
         shapes, poses = self.source.shapes, played.poses
         values = poses[:, poses.shape[1] - len(shapes) :]
         rest = self.loaded.rig.rest_pose[poses.shape[1] - len(shapes) :]
-        found = {}
+        channels = {}
         for node in dict.fromkeys(node for node, _ in shapes):
-            mine = [k for k, (owner, _) in enumerate(shapes) if owner == node]
-            if (values[:, mine] != rest[mine]).any():
-                found[node] = Channel(node, "weights", "LINEAR", played.when, values[:, mine])
-        return found
+            of_node = [k for k, (owner, _) in enumerate(shapes) if owner == node]
+            if (values[:, of_node] != rest[of_node]).any():
+                channels[node] = Channel(node, "weights", "LINEAR", played.when, values[:, of_node])
+        return channels
 
     def _rest_weights(self, node: int, before: int) -> list[float]:
-        described = self.file.part("nodes")[node]
-        mesh = self.file.part("meshes")[described["mesh"]]
-        given = described.get("weights", mesh.get("weights", []))
-        return [*given, *[0.0] * before][:before]
+        node_json = self.file.part("nodes")[node]
+        mesh = self.file.part("meshes")[node_json["mesh"]]
+        weights = node_json.get("weights", mesh.get("weights", []))
+        return [*weights, *[0.0] * before][:before]

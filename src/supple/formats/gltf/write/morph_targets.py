@@ -19,7 +19,7 @@ from supple.formats.gltf.gltf_file import CORNERS, VERTICES, GltfFile
 from supple.formats.gltf.read.gltf import GltfSource
 from supple.formats.gltf.read.skinned_body import GltfPrimitive
 from supple.formats.gltf.write.vrm_extension import copy_binds
-from supple.formats.morph_fit import MOST_KEPT, Progress, fit_morphs, unit_weights
+from supple.formats.morph_fit import MOST_STORED, Progress, fit_morphs, unit_weights
 from supple.formats.registry import FLESH
 from supple.formats.vertex_normals import VertexNormals
 from supple.rig.baked_motion import BakedMotion
@@ -35,14 +35,14 @@ from supple.rig.protocol import Rig
 
 @dataclass
 class NewTargets:
-    """Offsets (b, n, 3) that a primitive gains, in its own space; of normals too if wanted."""
+    """Offsets (b, n, 3) of a primitive's new targets, in its own space; of normals if needed."""
 
     positions: Singles
     normals: Singles | None = None
 
 
 def own_mesh(file: GltfFile, node: int) -> dict[str, Any]:
-    """Return the mesh of a node alone: a copy of the same data if other nodes show it, too."""
+    """Return the mesh of a node; a copy if other nodes have the same mesh."""
     nodes = file.part("nodes")
     index = nodes[node]["mesh"]
     if any(other.get("mesh") == index for k, other in enumerate(nodes) if k != node):
@@ -55,29 +55,25 @@ def own_mesh(file: GltfFile, node: int) -> dict[str, Any]:
 def add_targets(
     file: GltfFile, mesh: dict[str, Any], new: dict[int, NewTargets], names: list[str]
 ) -> int:
-    """Add targets to a mesh, by primitive; primitives that have none of them get zeros.
-
-    Returns
-    -------
-    int
-        How many targets the mesh had before.
+    """Add targets to a mesh, by primitive, with zeros for primitives without; return how many it
+    had.
     """
     primitives = mesh["primitives"]
     before = max(len(primitive.get("targets", [])) for primitive in primitives)
     for number, primitive in enumerate(primitives):
         if "POSITION" not in primitive["attributes"]:
-            continue  # shows nothing
+            continue  # has no surface
         _Targets(file, primitive).add(before, new.get(number), len(names))
-    given = [*mesh.get("weights", []), *[0.0] * before][:before]
-    mesh["weights"] = [*given, *[0.0] * len(names)]
+    weights = [*mesh.get("weights", []), *[0.0] * before][:before]
+    mesh["weights"] = [*weights, *[0.0] * len(names)]
     _name_targets(mesh, before, names)
     return before
 
 
 class _Targets:
-    """The targets of one primitive, all with the same attributes.
+    """Targets of one primitive, all with the same attributes.
 
-    Some viewers take a missing attribute of a target for the primitive's own, not for no change.
+    Some viewers replace a missing attribute of a target by the primitive's own, not by zero.
     """
 
     def __init__(self, file: GltfFile, primitive: dict[str, Any]) -> None:
@@ -118,38 +114,38 @@ class _Targets:
 
 
 def _name_targets(mesh: dict[str, Any], before: int, names: list[str]) -> None:
-    for owner in (mesh, *mesh["primitives"]):  # VRM 0.x has names of primitives, others of meshes
+    for owner in (mesh, *mesh["primitives"]):  # VRM 0.x names targets in primitives
         extras = owner.setdefault("extras", {}) if owner is mesh else owner.get("extras")
         if not isinstance(extras, dict) or (owner is not mesh and "targetNames" not in extras):
-            continue  # somebody's own; there is no room for names
+            continue  # in use by another program
         extras["targetNames"] = _with_names(extras.get("targetNames"), before, names)
-        if owner is mesh:  # by which they are known where the record is lost
+        if owner is mesh:  # identifies them if the record is lost
             extras[FLESH] = extras["targetNames"][before:]
 
 
 def _with_names(old: Any, before: int, names: list[str]) -> list[str]:
-    known = [name for name in old if isinstance(name, str)] if isinstance(old, list) else []
-    known += [f"target_{k}" for k in range(len(known), before)]
-    return [*known[:before], *unused_names(names, known)]
+    old_names = [name for name in old if isinstance(name, str)] if isinstance(old, list) else []
+    old_names += [f"target_{k}" for k in range(len(old_names), before)]
+    return [*old_names[:before], *unused_names(names, old_names)]
 
 
 def target_names(bakes: Sequence[BakedMotion], count: int) -> list[str]:
-    """Return names of so many targets that play these motions."""
+    """Return names of `count` targets that play these motions."""
     name = bakes[0].motion.name if len(bakes) == 1 else ""
     return [f"{name} soft {number + 1}".strip() for number in range(count)]
 
 
 def played_names(names: list[str]) -> dict[str, Any]:
-    """Return the figure that names the animations which play baked motions."""
+    """Return the figure with the names of the animations of baked motions."""
     return {"animation": names[0]} if len(names) == 1 else {"animations": names}
 
 
-def unused_names(names: list[str], taken: list[str]) -> list[str]:
-    """Return the names, with a number behind those that are taken."""
+def unused_names(names: list[str], used: list[str]) -> list[str]:
+    """Return the names, with a number appended to those that are in use."""
     result: list[str] = []
     for name in names:
         candidate, number = name, 2
-        while candidate in taken or candidate in result:
+        while candidate in used or candidate in result:
             candidate, number = f"{name} ({number})", number + 1
         result.append(candidate)
     return result
@@ -158,7 +154,7 @@ def unused_names(names: list[str], taken: list[str]) -> list[str]:
 def unpack_draco(
     file: GltfFile, document: Document, accessors: Accessors, mesh: dict[str, Any]
 ) -> int:
-    """Write compressed primitives of a mesh plainly: vertices of a target follow their order."""
+    """Decompress a mesh's primitives, as targets follow the order of vertices; return how many."""
     count = 0
     for primitive in mesh["primitives"]:
         if DRACO not in primitive.get("extensions", {}):
@@ -173,7 +169,7 @@ def unpack_draco(
         else:
             file.part("accessors")[primitive["indices"]]["count"] = len(corners)
             _give_data(file, primitive["indices"], corners[:, None], CORNERS)
-        primitive.pop("mode", None)  # decoded as triangles, whatever it was
+        primitive.pop("mode", None)  # decoded as triangles
         del primitive["extensions"][DRACO]
         if not primitive["extensions"]:
             del primitive["extensions"]
@@ -182,26 +178,26 @@ def unpack_draco(
 
 
 def _give_data(file: GltfFile, index: int, values: NDArray[Any], target: int) -> None:
-    """Give bytes to an accessor that had none of its own."""
-    described = file.part("accessors")[index]
-    data = np.ascontiguousarray(values, COMPONENTS[described["componentType"]])
+    """Give an accessor new data."""
+    accessor = file.part("accessors")[index]
+    data = np.ascontiguousarray(values, COMPONENTS[accessor["componentType"]])
     width = -(-data.shape[1] * data.itemsize // 4) * 4
     more: dict[str, Any] = {"target": target}
     if target == VERTICES and width != data.shape[1] * data.itemsize:
-        # Vertex attributes begin at multiples of four.
-        wide = np.zeros((len(data), width), np.uint8)
-        wide[:, : data.shape[1] * data.itemsize] = data.view(np.uint8).reshape(len(data), -1)
-        described["bufferView"] = file.view(wide.tobytes(), byteStride=width, **more)
+        # Vertex attributes are aligned to four bytes.
+        padded_rows = np.zeros((len(data), width), np.uint8)
+        padded_rows[:, : data.shape[1] * data.itemsize] = data.view(np.uint8).reshape(len(data), -1)
+        accessor["bufferView"] = file.view(padded_rows.tobytes(), byteStride=width, **more)
     else:
-        described["bufferView"] = file.view(data.tobytes(), **more)
-    described.pop("byteOffset", None)
-    for key, found in (("min", data.min(axis=0)), ("max", data.max(axis=0))):
-        if key in described:  # compression moved them a little
-            described[key] = found.tolist()
+        accessor["bufferView"] = file.view(data.tobytes(), **more)
+    accessor.pop("byteOffset", None)
+    for key, bound in (("min", data.min(axis=0)), ("max", data.max(axis=0))):
+        if key in accessor:  # compression changes them slightly
+            accessor[key] = bound.tolist()
 
 
-def forget_draco(file: GltfFile) -> None:
-    """Take the extension out of the lists where nothing uses it any more."""
+def remove_draco(file: GltfFile) -> None:
+    """Remove the extension from the file's lists if nothing uses it."""
     for mesh in file.part("meshes"):
         if any(DRACO in p.get("extensions", {}) for p in mesh["primitives"]):
             return
@@ -216,26 +212,26 @@ def forget_draco(file: GltfFile) -> None:
 # Baked frames as offsets before skinning.
 
 
-#: What a vertex may miss for the sake of a small offset, as part of the allowed error.
-GIVEN_UP = 0.25
+#: Error that is accepted to keep offsets small, as a fraction of the allowed error.
+REGULARISATION_ERROR = 0.25
 
 
 @dataclass
 class ShapedNodes:
-    """Nodes that are played with the same weights, and their shapes.
+    """Nodes that share weights, and their shapes.
 
     Attributes
     ----------
     nodes
         In the file.
     vertices
-        (m,) those of the surface that they show.
+        (m,) surface vertices of the nodes.
     shapes
         (b, m, 3) in the space of bound positions, metres.
     weights
         (t, b) over the baked frames.
     reached
-        Largest error, as part of the size.
+        Largest error, as a fraction of the size.
     """
 
     nodes: tuple[int, ...]
@@ -263,33 +259,33 @@ def fit_groups(
 ) -> list[ShapedNodes]:
     """Fit shapes and weights to each group of nodes that share vertices.
 
-    `rig` and `source` are the file's, `poses` and `roots` what it plays by itself at the frames,
-    (t, n, 3), of one motion or of several. `error` is a part of the size.
+    `rig` and `source` are the file's, `poses` and `roots` its own animation at the frames, (t, n,
+    3), of one or several motions. `error` is a fraction of the size.
     """
-    given_up = GIVEN_UP * error * size
-    offsets, moves, kept = offsets_of_frames(frames, rig, poses, roots, given_up, progress)
+    tolerance = REGULARISATION_ERROR * error * size
+    offsets, moves, matrices = offsets_of_frames(frames, rig, poses, roots, tolerance, progress)
     groups = _groups(source)
-    found = []
+    fits = []
     for number, (nodes, vertices) in enumerate(groups):
-        some = slice(None) if len(vertices) == rig.n_vertices else vertices
+        columns = slice(None) if len(vertices) == rig.n_vertices else vertices
         begin, share = 0.4 + 0.6 * number / len(groups), 0.6 / len(groups)
         shapes, weights, reached = fit_morphs(
-            offsets[:, some],
-            OffsetMatrices(rig, poses, vertices) if kept is None else kept[:, some],
+            offsets[:, columns],
+            OffsetMatrices(rig, poses, vertices) if matrices is None else matrices[:, columns],
             size,
             error,
-            moves=moves[:, some],
+            moves=moves[:, columns],
             progress=_within(progress, begin, share),
         )
         shapes, weights = unit_weights(shapes, weights)
-        found.append(ShapedNodes(nodes, vertices, shapes, weights, reached))
-    return found
+        fits.append(ShapedNodes(nodes, vertices, shapes, weights, reached))
+    return fits
 
 
 def in_root_space(points: Singles, root: Floats) -> Floats:
-    """Return points (n, 3) of a baked frame without the root's motion, (4, 4)."""
-    there: Floats = (points.astype(np.float64) - root[:3, 3]) @ root[:3, :3]
-    return there
+    """Return points (n, 3) of a baked frame relative to the root, (4, 4)."""
+    local: Floats = (points.astype(np.float64) - root[:3, 3]) @ root[:3, :3]
+    return local
 
 
 def _within(progress: Progress, begin: float, share: float) -> Progress:
@@ -304,48 +300,48 @@ def offsets_of_frames(
     tolerance: float,
     progress: Progress,
 ) -> tuple[Singles, Singles, Singles | None]:
-    """Return offsets before skinning, the moves they are to make after it, and the matrices.
+    """Return offsets before skinning, their displacements after it, and the matrices.
 
-    The matrices are None where all of them would take too much memory.
+    The matrices are None if all of them would take too much memory.
     """
     offsets, moves = np.empty_like(frames), np.empty_like(frames)
     shape = (*frames.shape, 3)
-    kept = np.empty(shape, np.float32) if np.prod(shape) <= MOST_KEPT else None
+    all_matrices = np.empty(shape, np.float32) if np.prod(shape) <= MOST_STORED else None
     stretch = largest_stretch(rig, OffsetMatrices(rig, poses))
     for frame, (pose, root) in enumerate(zip(poses, roots, strict=True)):
-        wanted = in_root_space(frames[frame], root)
+        target = in_root_space(frames[frame], root)
         present = rig(pose)
         matrices = offset_matrices(rig, pose)
         offsets[frame] = offsets_before_skinning(
             rig,
             pose,
-            wanted,
+            target,
             present=present,
             matrices=matrices,
             tolerance=tolerance,
             stretch=stretch,
         )
-        moves[frame] = wanted - present
-        if kept is not None:
-            kept[frame] = matrices
+        moves[frame] = target - present
+        if all_matrices is not None:
+            all_matrices[frame] = matrices
         progress(0.4 * (frame + 1) / len(poses), "undoing the skinning")
-    return offsets, moves, kept
+    return offsets, moves, all_matrices
 
 
 def _groups(source: GltfSource) -> list[tuple[tuple[int, ...], Ints]]:
-    """Group nodes whose meshes meet in vertices: they must move alike or a seam would open."""
+    """Group nodes whose meshes share vertices: they must move alike, or seams would open."""
     nodes = sorted({primitive.node for primitive in source.primitives})
     number = {node: k for k, node in enumerate(nodes)}
-    shown: list[list[Ints]] = [[] for _ in nodes]
+    vertices_of: list[list[Ints]] = [[] for _ in nodes]
     for primitive in source.primitives:
         used = primitive.welded[primitive.welded >= 0]
-        shown[number[primitive.node]].append(used)
-    sets = [np.unique(np.concatenate(parts)) for parts in shown]
+        vertices_of[number[primitive.node]].append(used)
+    sets = [np.unique(np.concatenate(parts)) for parts in vertices_of]
     rows = np.repeat(np.arange(len(nodes)), [len(s) for s in sets])
     columns = np.concatenate(sets)
     shape = (len(nodes), int(columns.max()) + 1)
-    meets = coo_array((np.ones(len(rows)), (rows, columns)), shape).tocsr()
-    count, label = connected_components(meets @ meets.T, directed=False)
+    incidence = coo_array((np.ones(len(rows)), (rows, columns)), shape).tocsr()
+    count, label = connected_components(incidence @ incidence.T, directed=False)
     groups = []
     for group in range(count):
         members = np.flatnonzero(label == group)
@@ -354,16 +350,16 @@ def _groups(source: GltfSource) -> list[tuple[tuple[int, ...], Ints]]:
     return groups
 
 
-# Normals of a deformed skin as morph targets: offsets of normals before skinning.
+# Normals as morph targets: offsets of normals before skinning.
 
 
 def _turned(vectors: Floats, start: Floats, end: Floats) -> Floats:
-    """Turn vectors as one unit vector is turned into another, the shorter way."""
+    """Rotate vectors by the smallest rotation from one unit vector to another."""
     axis = np.cross(start, end)
     cosine = np.einsum("ni,ni->n", start, end)
     once = np.cross(axis, vectors)
     twice = np.cross(axis, once)
-    # Opposite normals have no shorter way; hardly turned is better than not a number.
+    # Opposite normals have no smallest rotation; the bound keeps the result finite.
     return vectors + once + twice / np.maximum(1 + cosine, 1e-2)[:, None]
 
 
@@ -375,27 +371,29 @@ def normal_targets(
     roots: Floats,
     parts: list[tuple[ShapedNodes, GltfPrimitive, Floats]],
 ) -> list[Singles]:
-    """Return targets (b, n, 3) of normals, for each of several primitives.
+    """Return targets (b, n, 3) of normals for each of several primitives.
 
-    `poses` and `roots` are what the file itself plays at the baked frames; `parts` have the fit
-    that a primitive takes part in, the primitive, and its normals, (n, 3).
+    `poses` and `roots` are the file's own animation at the baked frames; `parts` has the fit of a
+    primitive, the primitive, and its normals, (n, 3).
 
-    A normal of the file is turned as the skin around it is, from where the rig has it to where it
-    was simulated; so edges that were sharp stay so.
+    A normal is rotated like the skin around it, from the rig's surface to the simulated one, so
+    that sharp edges stay sharp.
     """
     normals_of = VertexNormals(triangles, rig.n_vertices)
     onto = [np.linalg.pinv(fit.weights.astype(np.float64)) for fit, _, _ in parts]
-    sums = [np.zeros((len(p), len(own), 3)) for p, (_, _, own) in zip(onto, parts, strict=True)]
+    sums = [
+        np.zeros((len(p), len(normals), 3)) for p, (_, _, normals) in zip(onto, parts, strict=True)
+    ]
     for frame, (pose, root) in enumerate(zip(poses, roots, strict=True)):
-        there = in_root_space(frames[frame], root)
-        before, after = normals_of(rig(pose)), normals_of(there)
+        simulated = in_root_space(frames[frame], root)
+        before, after = normals_of(rig(pose)), normals_of(simulated)
         matrices = offset_matrices(rig, pose)
-        for number, (_, primitive, own) in enumerate(parts):
-            seen = primitive.welded >= 0
-            welded = primitive.welded[seen]
+        for number, (_, primitive, normals) in enumerate(parts):
+            used = primitive.welded >= 0
+            welded = primitive.welded[used]
             blended = matrices[welded] @ primitive.to_bind[:3, :3]
-            posed = np.einsum("nij,nj->ni", blended, own[seen])
+            posed = np.einsum("nij,nj->ni", blended, normals[used])
             change = _turned(posed, before[welded], after[welded]) - posed
             offsets = undone(blended, change, np.inf)
-            sums[number][:, seen] += onto[number][:, frame, None, None] * offsets
+            sums[number][:, used] += onto[number][:, frame, None, None] * offsets
     return [total.astype(np.float32) for total in sums]

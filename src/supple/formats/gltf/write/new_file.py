@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from supple.arrays import Singles
 from supple.formats.gltf.gltf_file import CORNERS, VERTICES, GltfFile
 from supple.formats.gltf.write.morph_targets import (
-    GIVEN_UP,
+    REGULARISATION_ERROR,
     in_root_space,
     offsets_of_frames,
     played_names,
@@ -29,24 +29,21 @@ from supple.rig.inverse_skinning import OffsetMatrices
 from supple.rig.skeleton.skinning import SkinnedCore, SkinnedRig
 
 SKIN_COLOUR = [0.78, 0.58, 0.5, 1.0]
-#: Parts of the size, or of a turn, below which a root stays where it is.
+#: Fraction of the size, or angle, below which a root does not move.
 STILL = 1e-7
 
 
 def new_scene(
     bakes: Sequence[BakedMotion], error: float, progress: Progress
 ) -> tuple[GltfFile, dict[str, Any]]:
-    """Make a glTF file of baked motions alone, of any character with any rig.
+    """Make a glTF file of baked motions, for any character with any rig.
 
-    One node has the skin in its rest pose. The root's motion moves the node; all other motion,
-    the rig's and the flesh's, is in morph targets, the same for all motions. Normals always get
-    targets, too: no joint turns them.
+    One node has the skin in its rest pose. The root's motion moves the node; all other motion is in
+    morph targets, which all motions share. Normals have targets as well, since no joint rotates
+    them.
 
-    Returns
-    -------
-    GltfFile
-    dict
-        ``n_shapes``, ``error`` reached, ``animation`` or ``animations``, ``new``: True.
+    Returns the file, and ``n_shapes``, ``error`` reached, ``animation`` or ``animations``, ``new``:
+    True.
     """
     character = bakes[0].character
     surface = character.surface
@@ -122,12 +119,12 @@ def _mesh_scene(
 def _plain_material() -> dict[str, Any]:
     """Return a material of plain skin."""
     surface = {"baseColorFactor": SKIN_COLOUR, "metallicFactor": 0.0, "roughnessFactor": 0.6}
-    # Skins may be open, and thin things show both sides.
+    # Skins may be open, and thin parts are visible from both sides.
     return {"name": "skin", "pbrMetallicRoughness": surface, "doubleSided": True}
 
 
 def _root_tracks(baked: BakedMotion) -> dict[str, NDArray[np.floating]]:
-    """Return the root's translation and rotation over the frames, as far as it moves."""
+    """Return the root's translation and rotation over the frames, if it moves."""
     roots = baked.motion.roots
     size = baked.character.surface.size
     tracks: dict[str, NDArray[np.floating]] = {}
@@ -141,45 +138,29 @@ def _root_tracks(baked: BakedMotion) -> dict[str, NDArray[np.floating]]:
 # Body models: joints, a skin, and morph targets before skinning.
 
 
-#: Joints and weights of a vertex come in sets of four.
+#: Joints and weights of a vertex are stored in sets of four.
 SET = 4
 
 
 def new_skin(
     bakes: Sequence[BakedMotion], core: SkinnedCore, error: float, progress: Progress
 ) -> tuple[GltfFile, dict[str, Any]]:
-    """Make a glTF file of baked motions, of a character over a linearly skinned rig.
+    """Make a glTF file of baked motions, for a character with a linearly skinned rig inside.
 
-    A node above the joints has the root's motion, joints their own, and morph targets the rest.
-
-    Parameters
-    ----------
-    bakes
-        Motions of one character.
-    core
-        The skinned rig inside of its rig.
-    error
-        Distance that any vertex may be from its simulated place, as a part of the size.
-    progress
-        Called with the part done, 0 to 1, and what is being done.
-
-    Returns
-    -------
-    GltfFile
-    dict
-        As for `new_scene`.
+    A node above the joints has the root's motion, joints their own, and morph targets the rest:
+    pose blend shapes and flesh, fitted before skinning. Returns as `new_scene`.
     """
     character, skin = bakes[0].character, core.rig
     size = character.surface.size
     poses = np.concatenate([baked.motion.poses[:, core.entries] for baked in bakes])
     roots = np.concatenate([baked.motion.roots for baked in bakes])
     frames = np.concatenate([baked.frames for baked in bakes])
-    offsets, moves, kept = offsets_of_frames(
-        frames, skin, poses, roots, GIVEN_UP * error * size, progress
+    offsets, moves, matrices = offsets_of_frames(
+        frames, skin, poses, roots, REGULARISATION_ERROR * error * size, progress
     )
     shapes, weights, reached = fit_morphs(
         offsets,
-        OffsetMatrices(skin, poses) if kept is None else kept,
+        OffsetMatrices(skin, poses) if matrices is None else matrices,
         size,
         error,
         moves=moves,
@@ -202,7 +183,7 @@ def new_skin(
 def _skin_scene(
     character: Character, skin: SkinnedRig, shapes: Singles, names: list[str]
 ) -> tuple[GltfFile, int]:
-    """Return a file with the character at rest, and the number of the node that shows it.
+    """Return a file with the character at rest, and the index of the mesh's node.
 
     Node 0 is the root, node 1 + j is joint j.
     """
@@ -231,8 +212,8 @@ def _skin_scene(
         "joints": list(range(1, 1 + skeleton.n_joints)),
         "skeleton": 0,
     }
-    shown = {"name": label, "mesh": file.add("meshes", mesh), "skin": file.add("skins", bound)}
-    number = file.add("nodes", shown)
+    mesh_node = {"name": label, "mesh": file.add("meshes", mesh), "skin": file.add("skins", bound)}
+    number = file.add("nodes", mesh_node)
     file.json["scene"] = file.add("scenes", {"name": label, "nodes": [0, number]})
     return file, number
 
@@ -253,9 +234,9 @@ def _primitive(
     joints[:, : skin.joints.shape[1]] = np.where(skin.weights > 0, skin.joints, 0)
     weights[:, : skin.joints.shape[1]] = skin.weights
     for number in range(sets):
-        some = slice(SET * number, SET * (number + 1))
-        attributes[f"JOINTS_{number}"] = file.accessor(joints[:, some], target=VERTICES)
-        attributes[f"WEIGHTS_{number}"] = file.accessor(weights[:, some], target=VERTICES)
+        columns = slice(SET * number, SET * (number + 1))
+        attributes[f"JOINTS_{number}"] = file.accessor(joints[:, columns], target=VERTICES)
+        attributes[f"WEIGHTS_{number}"] = file.accessor(weights[:, columns], target=VERTICES)
     corners = triangles.astype(np.uint16 if count < 65535 else np.uint32)
     primitive: dict[str, Any] = {
         "attributes": attributes,
@@ -269,15 +250,15 @@ def _primitive(
 
 
 def _joint_tracks(skin: SkinnedRig, poses: np.ndarray) -> list[tuple[int, str, np.ndarray]]:
-    """Return node, path and values of what joints do; those that keep still have none."""
+    """Return node, path and values of joints that move."""
     skeleton = skin.skeleton
     local = skin.joint_pose.unpack(poses)
     rest = (skeleton.translations, skeleton.rotations, skeleton.scales)
-    found = []
-    for path, values, calm in zip(("translation", "rotation", "scale"), local, rest, strict=True):
-        for joint in np.flatnonzero(np.abs(values - calm).max(axis=(0, 2)) > 0):
-            found.append((1 + int(joint), path, values[:, joint]))
-    return found
+    tracks = []
+    for path, values, still in zip(("translation", "rotation", "scale"), local, rest, strict=True):
+        for joint in np.flatnonzero(np.abs(values - still).max(axis=(0, 2)) > 0):
+            tracks.append((1 + int(joint), path, values[:, joint]))
+    return tracks
 
 
 def _animate(

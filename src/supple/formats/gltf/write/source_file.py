@@ -33,15 +33,10 @@ from supple.saving import write_whole
 
 
 def loaded_again(character: Character, source: GltfSource, *, curves: bool = True) -> Character:
-    """Load a character's file again: it must still be what was loaded.
+    """Load a character's file again; it must not have changed.
 
-    Its rig is the file's own, whatever has been put around the one that was moved. Without
-    `curves`, those that were added to the file are left out.
-
-    Raises
-    ------
-    FormatError
-        If the file is gone, is damaged, or holds another character than was loaded.
+    The rig is that of the file, without wrappers. Without `curves`, those that were added to the
+    file are left out. Raises FormatError if the file is missing, damaged or changed.
     """
     name = source.path.name
     try:
@@ -52,32 +47,34 @@ def loaded_again(character: Character, source: GltfSource, *, curves: bool = Tru
                 data = without_added(name, data)
             again = read_gltf(source.path, data, character.metres_per_unit)
     except SuppleError as error:
-        raise FormatError(f"{error}; it was sound when it was loaded, leave it there") from error
+        raise FormatError(f"{error}; it was valid when it was loaded, restore it") from error
     if not _same(character, source, again):
         raise FormatError(f"{name}: has changed since it was loaded; load it again")
     if any(primitive.node < 0 for primitive in source.primitives):
-        raise FormatError(f"{name}: no node shows its mesh, so no animation can move it; add one")
+        raise FormatError(f"{name}: its mesh has no node, so nothing can animate it; add a node")
     return again
 
 
 def _same(character: Character, source: GltfSource, again: Character) -> bool:
-    now = again.source
-    if not again.has_mesh or len(source.primitives) != len(now.primitives):
+    other_source = again.source
+    if not again.has_mesh or len(source.primitives) != len(other_source.primitives):
         return False
-    pairs: list[tuple[Any, Any]] = [(source.joint_nodes, now.joint_nodes)]
-    for one, other in zip(source.primitives, now.primitives, strict=True):
+    pairs: list[tuple[Any, Any]] = [(source.joint_nodes, other_source.joint_nodes)]
+    for one, other in zip(source.primitives, other_source.primitives, strict=True):
         if (one.node, one.mesh, one.primitive) != (other.node, other.mesh, other.primitive):
             return False
         pairs += [(one.welded, other.welded), (one.to_bind, other.to_bind)]
-    if source.clips.keys() != now.clips.keys():
+    if source.clips.keys() != other_source.clips.keys():
         return False
     for name, clip in source.clips.items():
-        if len(clip.channels) != len(now.clips[name].channels):
+        if len(clip.channels) != len(other_source.clips[name].channels):
             return False
-        for mine, its in zip(clip.channels, now.clips[name].channels, strict=True):
-            if _kind(mine) != _kind(its):
+        for channel, other_channel in zip(
+            clip.channels, other_source.clips[name].channels, strict=True
+        ):
+            if _kind(channel) != _kind(other_channel):
                 return False
-            pairs += [(mine.times, its.times), (mine.values, its.values)]
+            pairs += [(channel.times, other_channel.times), (channel.values, other_channel.values)]
     if isinstance(character.rig, SkinnedRig | BlendShapeRig):
         pairs += zip(_skin(character.rig), _skin(again.rig), strict=False)
     return all(np.array_equal(one, other) for one, other in pairs)
@@ -88,7 +85,7 @@ def _kind(channel: Channel) -> tuple[int, str, str]:
 
 
 def _skin(rig: Any) -> list[Any]:
-    """Return the arrays that a skinned rig is made of."""
+    """Return the arrays of a skinned rig."""
     parts: list[Any] = []
     while isinstance(rig, BlendShapeRig):
         parts.append(rig.deltas)
@@ -102,12 +99,12 @@ def _skin(rig: Any) -> list[Any]:
 
 
 class FleshedFile:
-    """A character's own file while it gains flesh.
+    """A character's own file while flesh is added.
 
     Attributes
     ----------
     file
-        The file, open, with everything it needs inside.
+        The file, open, with all its data inside.
     """
 
     def __init__(self, source: GltfSource, data: bytes) -> None:
@@ -115,28 +112,28 @@ class FleshedFile:
         self.file = open_to_add(source.path, data)
         if self._outer is not None:
             data = self.file.glb()
-            with warnings.catch_warnings():  # told of just now
+            with warnings.catch_warnings():  # given just before
                 warnings.simplefilter("ignore", SuppleWarning)
                 self.file = open_to_add(source.path, data)
         self._data = data
         self._length, self._animations = len(self.file.binary), len(self.file.part("animations"))
 
     def keep_original(self, animations: list[str], changed: bool) -> GltfFile:
-        """Mark what was added, and keep the original; return the file.
+        """Mark the additions and store the original; return the file.
 
-        `animations` are the names of those that play flesh. A file to which nothing was added, and
-        that was not `changed` otherwise, gets no record.
+        `animations` are the names of those that play flesh. A file without additions that was not
+        `changed` otherwise gets no record.
         """
         if changed or len(self.file.binary) > self._length:
             for animation in self.file.part("animations")[self._animations :]:
                 animation.setdefault("extras", {})[FLESH] = True
-            told = {"animations": animations}
-            keep_original(self.file, self._data, told, FLESH, self._outer)
+            details = {"animations": animations}
+            keep_original(self.file, self._data, details, FLESH, self._outer)
         return self.file
 
 
 def _outer(source: GltfSource, data: bytes) -> bytes | None:
-    """Return the file that needs others which a character came from; None where it needs none."""
+    """Return the file with separate files that a character came from, None if it needs none."""
     name = source.path.name
     if not source.flesh:
         whole = read_bytes(source.path, GLTF_SUFFIXES)
@@ -152,33 +149,21 @@ def _flesh_is_last(name: str, data: bytes) -> bool:
         return False
 
 
-# Files without what was added to them.
+# Removal of additions.
 
 
 def holds_gltf_flesh(path: Path) -> bool:
-    """Return whether a file has flesh of Supple's, and what it was before."""
+    """Return whether a file has flesh of Supple and its original."""
     return path.is_file() and _flesh_is_last(path.name, read_bytes(path, GLTF_SUFFIXES))
 
 
 def remove_gltf_curves(path: str | Path, source: str | Path) -> dict[str, Any]:
-    """Write a file as it was before curves were added to it, to the byte.
-
-    Raises
-    ------
-    FormatError
-        If it has none.
-    """
+    """Write a file as it was before curves were added, to the byte; FormatError without curves."""
     return _removed(Path(path), Path(source), CURVES)
 
 
 def remove_gltf_flesh(path: str | Path, source: str | Path) -> dict[str, Any]:
-    """Write a file as it was before flesh was baked into it, to the byte.
-
-    Raises
-    ------
-    FormatError
-        If it has none.
-    """
+    """Write a file as it was before flesh was baked, to the byte; FormatError without flesh."""
     return _removed(Path(path), Path(source), FLESH)
 
 
@@ -189,23 +174,23 @@ def _removed(path: Path, source: Path, added: str) -> dict[str, Any]:
         if last == added:
             break
         other = "flesh" if added == CURVES else "curves"
-        warn(f"{name}: what was added after the {what}, {other}, is taken out, too")
+        warn(f"{name}: {other}, added after the {what}, removed as well")
         data = before
     else:
         marked = FLESH.encode() in data and added == FLESH and shown_record(name, data) is None
-        lost = ", and what it was before is not in it; take the original" if marked else ""
-        raise FormatError(f"{name}: has no {what} of Supple's to remove{lost}")
-    found = [kept_file(name, data), before]
+        lost = ", and does not contain its original; use that" if marked else ""
+        raise FormatError(f"{name}: has no {what} from Supple to remove{lost}")
+    originals = [kept_file(name, data), before]
     text = path.suffix.lower() == ".gltf"
-    fitting = [each for each in found if each is not None and (each[:4] != MAGIC) == text]
-    if not fitting:
+    matching = [each for each in originals if each is not None and (each[:4] != MAGIC) == text]
+    if not matching:
         kind = source.suffix.lower() if before[:4] == MAGIC else ".gltf"
-        raise FormatError(f"{path.name}: the file was a {kind}; give it that name")
-    original = fitting[0]
+        raise FormatError(f"{path.name}: the original is a {kind}; use that suffix")
+    original = matching[0]
     for uri in outside_files(open_container(original, Notes(name)).json):
         beside = file_below(path.parent, uri)
         if beside is None or not beside.is_file():
-            warn(f"{path.name}: needs {quoted(uri)}, which is not there; put it beside this file")
+            warn(f"{path.name}: needs {quoted(uri)}, which is missing; put it beside this file")
             break
     write_whole(path, original)
     return {"bytes": len(original)}

@@ -1,7 +1,7 @@
-"""VRM's extensions in a glTF file that is added to: what refers to meshes, and springs.
+"""VRM extensions in a glTF file that is extended: references to meshes, and springs.
 
-All that VRM says stays as it is, and its indices stay right, since things are only ever added at
-the end of lists. A reader of VRM moves joints by springs, though, after the clip and over it.
+The data of VRM stay unchanged and their indices valid, since items are only appended to lists. But
+readers of VRM move joints by springs after the clip.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ IS_VRM = (VRM_0, "VRMC_vrm")
 
 
 def check_vrm_target(path: Path, character: Character, motions: Sequence[str] = ()) -> None:
-    """Refuse to call a file .vrm that no reader of VRM would take."""
+    """Raise FormatError for a .vrm target of a character that is not a VRM."""
     used: frozenset[str] = getattr(character.source, "extensions_used", frozenset())
     if path.suffix.lower() == ".vrm" and not used.intersection(IS_VRM):
-        raise FormatError(f"{path.name}: {character.name} is no VRM; use .glb")
+        raise FormatError(f"{path.name}: {character.name} is not a VRM; use .glb")
 
 
 def _extension(file: GltfFile, name: str) -> dict[str, Any]:
-    """Return an extension of the whole file; an empty one where there is none, or no sound one."""
-    found = file.json.get("extensions", {})
-    found = found.get(name) if isinstance(found, dict) else None
-    return found if isinstance(found, dict) else {}
+    """Return an extension of the file; an empty one if it is missing or invalid."""
+    extensions = file.json.get("extensions", {})
+    extension = extensions.get(name) if isinstance(extensions, dict) else None
+    return extension if isinstance(extension, dict) else {}
 
 
 def _dicts(owner: Any, *names: str) -> list[dict[str, Any]]:
-    """Return the objects of a list that lies under these names."""
+    """Return the objects of the list at these names."""
     for name in names:
         owner = owner.get(name) if isinstance(owner, dict) else None
     return [each for each in owner if isinstance(each, dict)] if isinstance(owner, list) else []
 
 
 def copy_binds(file: GltfFile, mesh: int, new: int) -> None:
-    """Let expressions of VRM 0.x that move a mesh move its copy, too; VRM 1.0 has nodes."""
+    """Make expressions of VRM 0.x that move a mesh move its copy, too; VRM 1.0 has nodes."""
     vrm = _extension(file, VRM_0)
     groups = _dicts(vrm, "blendShapeMaster", "blendShapeGroups")
     first_person = vrm.get("firstPerson")
@@ -56,9 +56,9 @@ def copy_binds(file: GltfFile, mesh: int, new: int) -> None:
 
 @dataclass(frozen=True)
 class _Spring:
-    """A chain of joints that a reader of VRM swings, and its place in the file.
+    """A chain of joints that a reader of VRM moves, and its place in the file.
 
-    `owner` is the list that has it: a spring of VRM 1.0, or a first bone of a group of 0.x.
+    `owner` is the list that contains it: springs of VRM 1.0, or first bones of a group of 0.x.
     """
 
     name: str
@@ -72,8 +72,8 @@ def _springs(file: GltfFile) -> Iterator[_Spring]:
     label = {k: str(node.get("name") or f"node {k}") for k, node in enumerate(nodes)}
     extension = _extension(file, SPRINGS_1)
     for spring in _dicts(extension, "springs"):
-        named = [joint.get("node") for joint in _dicts(spring, "joints")]
-        chain = [node for node in named if isinstance(node, int) and node in label]
+        nodes_of_chain = [joint.get("node") for joint in _dicts(spring, "joints")]
+        chain = [node for node in nodes_of_chain if isinstance(node, int) and node in label]
         if chain:
             name = str(spring.get("name") or label[chain[0]])
             yield _Spring(name, _below(nodes, chain[0]), extension["springs"], spring)
@@ -85,43 +85,28 @@ def _springs(file: GltfFile) -> Iterator[_Spring]:
 
 
 def _below(nodes: list[dict[str, Any]], first: int) -> set[int]:
-    """Return a node and all below it, which a spring carries along."""
-    found, waiting = set(), [first]
-    while waiting:
-        node = waiting.pop()
-        if node not in found:
-            found.add(node)
-            waiting += nodes[node].get("children", [])
-    return found
+    """Return a node and all nodes below it."""
+    nodes_below, stack = set(), [first]
+    while stack:
+        node = stack.pop()
+        if node not in nodes_below:
+            nodes_below.add(node)
+            stack += nodes[node].get("children", [])
+    return nodes_below
 
 
-def give_way(file: GltfFile, moved: Set[int], drop: bool) -> list[str]:
-    """Find springs that would move what was written for some joints, and drop them if asked to.
-
-    Parameters
-    ----------
-    file
-        With springs of VRM 0.x or 1.0, or none.
-    moved
-        Nodes of the joints.
-    drop
-        Whether those springs, and no others, are taken out.
-
-    Returns
-    -------
-    list of str
-        The names of those springs.
-    """
-    over = [spring for spring in _springs(file) if spring.nodes & moved]
+def overlapping_springs(file: GltfFile, moved: Set[int], drop: bool) -> list[str]:
+    """Return the names of springs that move any of the nodes `moved`; remove them if `drop`."""
+    springs = [spring for spring in _springs(file) if spring.nodes & moved]
     if drop:
-        for spring in over:
+        for spring in springs:
             spring.owner[:] = [each for each in spring.owner if each != spring.entry]
-        _forget(file, [spring.owner for spring in over if not spring.owner])
-    return [spring.name for spring in over]
+        _remove_empty(file, [spring.owner for spring in springs if not spring.owner])
+    return [spring.name for spring in springs]
 
 
 def warn_of_springs(name: str, springs: Sequence[str]) -> None:
-    """Warn of springs, if any, that are left in a file of some name over what was written."""
+    """Warn of springs that are left in the file and override the written motion."""
     if springs:
         listed = ", ".join(f'"{each}"' for each in springs[:4]) + (" …" if springs[4:] else "")
         what = (
@@ -129,18 +114,20 @@ def warn_of_springs(name: str, springs: Sequence[str]) -> None:
             if springs[1:]
             else f"the spring {listed} of VRM moves"
         )
-        warn(f"{name}: {what} joints over what was written for them; see --drop-springs")
+        warn(f"{name}: {what} joints and override their written motion; see --drop-springs")
 
 
-def _forget(file: GltfFile, emptied: list[list[Any]]) -> None:
-    """Take out lists that have become empty, which the schemas do not allow."""
+def _remove_empty(file: GltfFile, empty_lists: list[list[Any]]) -> None:
+    """Remove lists that have become empty, which the schemas forbid."""
 
-    def left(owner: Any, name: str) -> bool:
-        return not isinstance(owner, dict) or all(owner.get(name) is not each for each in emptied)
+    def keeps(owner: Any, name: str) -> bool:
+        return not isinstance(owner, dict) or all(
+            owner.get(name) is not each for each in empty_lists
+        )
 
     extension = _extension(file, SPRINGS_1)
-    if not left(extension, "springs"):
+    if not keeps(extension, "springs"):
         del extension["springs"]
     secondary = _extension(file, VRM_0).get("secondaryAnimation")
     if isinstance(secondary, dict) and isinstance(secondary.get("boneGroups"), list):
-        secondary["boneGroups"][:] = [g for g in secondary["boneGroups"] if left(g, "bones")]
+        secondary["boneGroups"][:] = [g for g in secondary["boneGroups"] if keeps(g, "bones")]

@@ -1,4 +1,4 @@
-"""All that moves in a stage as one tree of joints: skeletons, and transforms meshes ride on."""
+"""Moving parts of a stage as one tree of joints: skeletons, and transforms that carry meshes."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from supple.rig.motion.root_policy import WORLD
 from supple.rig.skeleton.joints import Skeleton, unique_names
 
 PARTS = ("translations", "rotations", "scales")
-#: How far columns may be from orthogonal before a transform is called sheared: float32.
+#: Deviation from orthogonal columns above which a transform is sheared: float32.
 SHEAR = 1e-5
-#: What leaves its rest by less, as part of it, is held there: float32.
+#: Relative difference from rest below which a transform is constant: float32.
 HELD = 1e-6
 
 
@@ -33,23 +33,23 @@ class Branch:
     Attributes
     ----------
     number : int
-        Its frame's among the frames of the stage; skeletons come first and in their order.
+        Index of its frame in the stage; skeletons are first, in their order.
     first : int
-        Its first joint; a transform's only one.
+        Its first joint; the only one of a transform.
     order : (j,) ints
-        Joints of the file's list in the order of the tree, empty for a transform.
+        Joints of the file's list in tree order, empty for a transform.
     joints : list of str
-        The file's list.
+        Joints in the file's order.
     rest : LocalTransforms
-        What the file calls rest, in the order of the tree, in the skeleton's space in metres.
+        The file's rest pose in tree order, in the skeleton's space in metres.
     unit : float
         Metres per unit in the skeleton's space.
     carrier : int
-        The joint that moves as the frame does, -1 when the frame is still.
+        The joint that moves like the frame, -1 if the frame is constant.
     folded : bool
-        Whether the top joints' transforms contain the frame's.
+        Whether the transforms of root joints contain that of the frame.
     above : int
-        The number of the frame it is carried by, -1 for none.
+        Index of the frame that carries it, -1 for none.
     """
 
     number: int
@@ -65,12 +65,12 @@ class Branch:
 
 @dataclass
 class JointForest:
-    """The whole tree and its branches; `static` is the joint of what never moves, or -1.
+    """The tree and its branches; `static` is the joint of parts that never move, or -1.
 
-    `hung` has for each transform of the stage the nearest one at or above it that moves, -1 for
-    none, and its rest transform (4, 4) in the space of that. `carrying` has the nearest that moves
-    and is never scaled to nothing: joints hang on that. `holders` has the joints, by path, of what
-    meshes without a skin hang on.
+    `attached` has, for each transform of the stage, the nearest moving one at or above it, or -1,
+    and its rest transform (4, 4) relative to that. `carrying` has the nearest moving transform that
+    is never scaled to zero; joints are attached to that. `holders` has the joints, by path, that
+    carry meshes without a skin.
     """
 
     names: list[str] = field(default_factory=list)
@@ -79,14 +79,14 @@ class JointForest:
     inverse_bind: list[Floats] = field(default_factory=list)
     branches: list[Branch] = field(default_factory=list)
     moving: dict[int, Branch] = field(default_factory=dict)
-    hung: dict[int, tuple[int, Floats]] = field(default_factory=lambda: {-1: (-1, np.eye(4))})
+    attached: dict[int, tuple[int, Floats]] = field(default_factory=lambda: {-1: (-1, np.eye(4))})
     carrying: dict[int, int] = field(default_factory=lambda: {-1: -1})
     holders: dict[str, int] = field(default_factory=dict)
     static: int = -1
     notes: list[str] = field(default_factory=list)
 
     def add(self, name: str, parent: int, rest: LocalTransforms, inverse_bind: Floats) -> int:
-        """Append a joint."""
+        """Append a joint and return its index."""
         self.names.append(name)
         self.parents.append(parent)
         self.rest.append(rest)
@@ -94,7 +94,7 @@ class JointForest:
         return len(self.names) - 1
 
     def world(self, number: int, frames: Floats, to_supple: Floats) -> Floats:
-        """Return the joint of a transform that moves in the world, from its frames (…, 4, 4)."""
+        """Return world transforms of a moving transform's joint, from its frames (…, 4, 4)."""
         joint: Floats = to_supple @ frames @ scaling(1 / self.moving[number].unit)
         return joint
 
@@ -108,40 +108,40 @@ class JointForest:
 
 
 def read_joints(stage: dict[str, Any], to_supple: Floats) -> JointForest:
-    """Return the tree of all that moves, with a joint for the still parts if there are any."""
+    """Return the tree of all moving parts, with one joint for the constant parts if any."""
     forest = JointForest()
     count = len(stage["skeletons"])
     for number in range(count, len(stage["frames"])):
         _add_transform(forest, number, stage, to_supple)
     followed = {mesh["skin"]["skeleton"] for mesh in stage["meshes"] if mesh["skin"] is not None}
     for number, skeleton in enumerate(stage["skeletons"]):
-        # Others drive blend shapes only.
+        # Other skeletons only drive blend shapes.
         if skeleton["path"] in followed:
             _add_skeleton(forest, number, skeleton, stage, to_supple)
     rigid = [mesh for mesh in stage["meshes"] if mesh["skin"] is None]
     for mesh in rigid:
-        if forest.hung[mesh["frame"]][0] >= 0:
+        if forest.attached[mesh["frame"]][0] >= 0:
             _add_holder(forest, mesh, stage)
-    if any(forest.hung[mesh["frame"]][0] < 0 for mesh in rigid):
+    if any(forest.attached[mesh["frame"]][0] < 0 for mesh in rigid):
         still, _ = decompose(np.eye(4))
         forest.static = forest.add(WORLD, -1, still, np.eye(4))
     return forest
 
 
 def _add_holder(forest: JointForest, mesh: dict[str, Any], stage: dict[str, Any]) -> None:
-    """Add the joint of what a mesh without a skin hangs on, below the transform that moves it."""
-    number, place = forest.hung[mesh["frame"]]
+    """Add the joint that carries a mesh without a skin, below the transform that moves it."""
+    number, transform = forest.attached[mesh["frame"]]
     holder, moving = mesh["holder"], forest.moving[number]
     if holder in forest.holders:
         return
-    matrix = scaling(moving.unit) @ place @ mesh["place"]
+    matrix = scaling(moving.unit) @ transform @ mesh["place"]
     unit = uniform_scale(matrix)
     if unit is None or holder == stage["frames"][number]:
         forest.holders[holder] = moving.first
         return
     matrix = matrix @ scaling(1 / unit)
     local, _ = decompose(matrix)
-    # Its mesh is told in the space of what moves it.
+    # The mesh is given in the space of the moving transform.
     joint = forest.add(holder.rpartition("/")[2], moving.first, local, np.linalg.inv(matrix))
     forest.holders[holder] = joint
 
@@ -149,47 +149,47 @@ def _add_holder(forest: JointForest, mesh: dict[str, Any], stage: dict[str, Any]
 def _add_transform(
     forest: JointForest, number: int, stage: dict[str, Any], to_supple: Floats
 ) -> None:
-    """Add the joint of a transform that moves; one that does not is part of what it carries."""
+    """Add the joint of a moving transform; a constant one becomes part of what it carries."""
     above = forest.carrying[int(stage["above"][number])]
     if not _moves(stage, number, above):
-        forest.hung[number] = above, _relative(stage["rest_frames"], number, above)
+        forest.attached[number] = above, _relative(stage["rest_frames"], number, above)
         forest.carrying[number] = above
         return
-    forest.hung[number] = number, np.eye(4)
+    forest.attached[number] = number, np.eye(4)
     forest.carrying[number] = above if _is_flat(stage, number) else number
-    place = to_supple @ stage["rest_frames"][number]
-    unit = uniform_scale(place) or _to_supple_unit(to_supple)
-    joint, parent = place @ scaling(1 / unit), -1
+    world = to_supple @ stage["rest_frames"][number]
+    unit = uniform_scale(world) or _to_supple_unit(to_supple)
+    joint, parent = world @ scaling(1 / unit), -1
     if above >= 0:
         parent = forest.moving[above].first
         base = forest.world(above, stage["rest_frames"][above], to_supple)
         joint = np.linalg.solve(base, joint)
     local, _ = decompose(joint)
     first = forest.add(stage["frames"][number].rpartition("/")[2], parent, local, np.eye(4))
-    nothing = np.empty(0, np.int64)
-    branch = Branch(number, first, nothing, [], local, unit, first, False, above)
+    no_joints = np.empty(0, np.int64)
+    branch = Branch(number, first, no_joints, [], local, unit, first, False, above)
     forest.branches.append(branch)
     forest.moving[number] = branch
 
 
 def _is_flat(stage: dict[str, Any], number: int) -> bool:
-    """Return whether a frame is ever scaled to nothing: nothing can be told in its space then."""
-    everywhen = [stage["rest_frames"], *(clip["frames"] for clip in stage["clips"])]
-    return any((np.abs(np.linalg.det(each[number])) < 1e-30).any() for each in everywhen)
+    """Return whether a frame is ever scaled to zero, so that nothing can be relative to it."""
+    all_frames = [stage["rest_frames"], *(clip["frames"] for clip in stage["clips"])]
+    return any((np.abs(np.linalg.det(each[number])) < 1e-30).any() for each in all_frames)
 
 
 def _relative(frames: Floats, number: int, above: int) -> Floats:
-    """Return a frame, (…, 4, 4) at some times, in the space of another; of -1 the world."""
-    own: Floats = frames[number]
-    return own if above < 0 else np.linalg.solve(frames[above], own)
+    """Return a frame, (…, 4, 4), relative to another; -1 is the world."""
+    transforms: Floats = frames[number]
+    return transforms if above < 0 else np.linalg.solve(frames[above], transforms)
 
 
 def _moves(stage: dict[str, Any], number: int, above: int) -> bool:
-    """Return whether a frame leaves its rest in the space of another."""
+    """Return whether a frame moves relative to another."""
     rest = _relative(stage["rest_frames"], number, above)
-    most = HELD * np.abs(rest).max()
+    tolerance = HELD * np.abs(rest).max()
     return any(
-        np.abs(_relative(clip["frames"], number, above) - rest).max(initial=0) > most
+        np.abs(_relative(clip["frames"], number, above) - rest).max(initial=0) > tolerance
         for clip in stage["clips"]
     )
 
@@ -206,41 +206,43 @@ def _add_skeleton(
     order, parents = _tree(path, joints)
     bind, rest = _checked_transforms(forest, data, parents)
     above = forest.carrying[int(stage["above"][number])]
-    place = to_supple @ stage["rest_frames"][number]
-    rider = -1
+    transform = to_supple @ stage["rest_frames"][number]
+    carrying_joint = -1
     if above >= 0:
-        rider = forest.moving[above].first
-        place = np.linalg.solve(forest.world(above, stage["rest_frames"][above], to_supple), place)
-    unit = uniform_scale(place)
+        carrying_joint = forest.moving[above].first
+        transform = np.linalg.solve(
+            forest.world(above, stage["rest_frames"][above], to_supple), transform
+        )
+    unit = uniform_scale(transform)
     moves = _moves(stage, number, above)
     folded = unit is not None and not moves
     unit = unit or _to_supple_unit(to_supple)
-    frame = place @ scaling(1 / unit)
+    frame = transform @ scaling(1 / unit)
     bind, rest = (scaling(unit) @ m @ scaling(1 / unit) for m in (bind, rest))
     neutral = _neutral_pose(forest, path, bind, rest, parents, frame if folded else np.eye(4))
-    top = rider
+    parent_joint = carrying_joint
     if not folded:
-        top = _add_carrier(forest, path.rpartition("/")[2], frame, moves, rider)
+        parent_joint = _add_carrier(forest, path.rpartition("/")[2], frame, moves, carrying_joint)
     first = len(forest.names)
     inverse = np.linalg.inv(bind)
     for row, old in enumerate(order):
-        parent = top if parents[row] < 0 else first + parents[row]
+        parent = parent_joint if parents[row] < 0 else first + parents[row]
         local = LocalTransforms(*(getattr(neutral, p)[row] for p in PARTS))
         forest.add(joints[old].rpartition("/")[2], parent, local, inverse[row])
     fallback, _ = decompose(rest)
-    carrier = top if moves else -1
+    carrier = parent_joint if moves else -1
     branch = Branch(number, first, order, joints, fallback, unit, carrier, folded, above)
     forest.branches.append(branch)
 
 
 def _add_carrier(forest: JointForest, name: str, frame: Floats, moves: bool, parent: int) -> int:
-    """Add the joint that carries a skeleton which moves as a whole or is scaled unevenly."""
-    whole, shear = decompose(frame)
+    """Add the joint of a skeleton that moves as a whole or has a non-uniform scale."""
+    rigid, shear = decompose(frame)
     if moves or shear < SHEAR:
         if shear >= SHEAR:
-            forest.notes.append(f"skeleton {name} is sheared while it moves; the shear is lost")
-        return forest.add(name, parent, whole, np.eye(4))
-    # A = U Σ Vᵀ: two joints express any transform.
+            forest.notes.append(f"skeleton {name} is sheared while it moves; the shear is ignored")
+        return forest.add(name, parent, rigid, np.eye(4))
+    # A = U Σ Vᵀ: two joints represent any transform.
     left, sizes, right = np.linalg.svd(frame[:3, :3])
     sign = np.linalg.det(left), np.linalg.det(right)
     left[:, 2] *= sign[0]
@@ -248,19 +250,19 @@ def _add_carrier(forest: JointForest, name: str, frame: Floats, moves: bool, par
     sizes[2] *= sign[0] * sign[1]
     outer, inner = np.eye(4), np.eye(4)
     outer[:3, :3], outer[:3, 3], inner[:3, :3] = left * sizes, frame[:3, 3], right
-    turn = np.eye(4)
-    turn[:3, :3] = left
-    turned, _ = decompose(turn)
-    stretch = LocalTransforms(frame[:3, 3].copy(), turned.rotations, sizes)
-    first = forest.add(name, parent, stretch, np.eye(4))
+    rotation = np.eye(4)
+    rotation[:3, :3] = left
+    outer_parts, _ = decompose(rotation)
+    first_part = LocalTransforms(frame[:3, 3].copy(), outer_parts.rotations, sizes)
+    first = forest.add(name, parent, first_part, np.eye(4))
     return forest.add(f"{name}_stretch", first, decompose(inner)[0], np.eye(4))
 
 
 def _tree(path: str, joints: list[str]) -> tuple[Ints, Ints]:
-    """Return an order with parents first and families together, and each joint's parent in it."""
+    """Return an order with parents first and subtrees together, and each joint's parent in it."""
     if len(set(joints)) < len(joints):
-        twice = next(joint for joint in joints if joints.count(joint) > 1)
-        raise FormatError(f'skeleton {path} lists joint "{twice[:60]}" twice')
+        duplicate = next(joint for joint in joints if joints.count(joint) > 1)
+        raise FormatError(f'skeleton {path} lists joint "{duplicate[:60]}" twice')
     number = {joint: k for k, joint in enumerate(joints)}
     children: dict[int, list[int]] = {}
     for k in range(len(joints) - 1, -1, -1):
@@ -270,10 +272,10 @@ def _tree(path: str, joints: list[str]) -> tuple[Ints, Ints]:
         children.setdefault(number.get(above, -1), []).append(k)
     order: list[int] = []
     parents: list[int] = []
-    waiting = [(k, -1) for k in children.get(-1, [])]
-    while waiting:
-        k, parent = waiting.pop()
-        waiting += [(child, len(order)) for child in children.get(k, [])]
+    stack = [(k, -1) for k in children.get(-1, [])]
+    while stack:
+        k, parent = stack.pop()
+        stack += [(child, len(order)) for child in children.get(k, [])]
         order.append(k)
         parents.append(parent)
     return np.array(order), np.array(parents)
@@ -282,26 +284,30 @@ def _tree(path: str, joints: list[str]) -> tuple[Ints, Ints]:
 def _checked_transforms(
     forest: JointForest, data: dict[str, Any], parents: Ints
 ) -> tuple[Floats, Floats]:
-    """Return world bind and local rest transforms in tree order; one can stand for the other."""
+    """Return world bind and local rest transforms in tree order; each can replace the other."""
     order, _ = _tree(data["path"], data["joints"])
-    good: dict[str, Floats | None] = {}
-    for what in ("bind", "rest"):
-        matrices = data[what]
+    valid: dict[str, Floats | None] = {}
+    for key in ("bind", "rest"):
+        matrices = data[key]
         fits = matrices is not None and len(matrices) == len(order) and np.isfinite(matrices).all()
-        good[what] = matrices[order] if fits else None
-    bind, rest = good["bind"], good["rest"]
+        valid[key] = matrices[order] if fits else None
+    bind, rest = valid["bind"], valid["rest"]
     if bind is None and rest is None:
-        raise FormatError(f"skeleton {data['path']} has neither bind nor rest transforms that fit")
+        raise FormatError(f"skeleton {data['path']} has neither valid bind nor rest transforms")
     if bind is None:
         assert rest is not None
-        forest.notes.append(f"skeleton {data['path']} has no bind transforms; rest is used")
+        forest.notes.append(
+            f"skeleton {data['path']} has no bind transforms; rest transforms are used"
+        )
         bind = _world(rest, parents)
     if (np.abs(np.linalg.det(bind[:, :3, :3])) < 1e-30).any():
         joint = data["joints"][order[int(np.argmin(np.abs(np.linalg.det(bind))))]]
-        raise FormatError(f'skeleton {data["path"]}: joint "{joint}" is bound at scale zero')
+        raise FormatError(f'skeleton {data["path"]}: joint "{joint}" has bind scale zero')
     if rest is None:
         if data["rest"] is not None or data["animation"] is None:
-            forest.notes.append(f"skeleton {data['path']} has no rest transforms; bind is used")
+            forest.notes.append(
+                f"skeleton {data['path']} has no rest transforms; bind transforms are used"
+            )
         rest = relative_to_parents(bind, parents)
     return bind, rest
 
@@ -317,16 +323,16 @@ def _world(local: Floats, parents: Ints) -> Floats:
 def _neutral_pose(
     forest: JointForest, path: str, bind: Floats, rest: Floats, parents: Ints, frame: Floats
 ) -> LocalTransforms:
-    """Return local transforms of the pose the surface was modelled in, placed in the stage.
+    """Return local transforms of the pose in which the surface was modelled, placed in the stage.
 
-    That is the bind pose: what a file calls rest may be any pose, a crouch at the first frame.
+    This is the bind pose; the rest pose of a file may be any pose, such as the first frame.
     """
     local, shear = decompose(_placed(relative_to_parents(bind, parents), parents, frame))
     if shear.max() < SHEAR:
         return local
     local, shear = decompose(_placed(rest, parents, frame))
     if shear.max() >= SHEAR:
-        forest.notes.append(f"skeleton {path} has sheared joints; the shear is lost at rest")
+        forest.notes.append(f"skeleton {path} has sheared joints; the shear is ignored at rest")
     return local
 
 

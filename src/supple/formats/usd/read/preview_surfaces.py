@@ -1,6 +1,6 @@
-"""Colours of meshes in a stage: preview surfaces, their pictures, display colours (in the child).
+"""Colours of meshes in a stage: preview surfaces, textures, display colours (in the child).
 
-Nothing about looks is worth refusing a file for: what is wrong is noted, and a simpler colour used.
+Mistakes in materials never prevent reading: a warning is given, and a simpler colour is used.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import numpy as np
 from supple.formats.usd.layers import Ar, Tf, Usd, UsdGeom, UsdShade, located, shown
 from supple.formats.usd.prims import as_array
 
-#: Bytes of all pictures together.
+#: Most bytes of all images together.
 MOST_BYTES = 512 * 2**20
-#: Preview surfaces are so grey where nothing else is said.
+#: Default colour of preview surfaces.
 GREY = 0.18
 WRAPS = {"clamp": "clamp", "black": "clamp", "mirror": "mirror"}
 PREVIEW, TEXTURE, PLACE = "UsdPreviewSurface", "UsdUVTexture", "UsdTransform2d"
@@ -25,14 +25,14 @@ DISPLAY = "displayColor"
 
 
 class Looks:
-    """Materials and pictures of a stage, each read once.
+    """Materials and images of a stage, each read once.
 
     Attributes
     ----------
     materials
-        Name, colour (of four), texture, alpha mode and cutoff of each. A texture has the number
-        of its picture, how it wraps, the primvar of its coordinates and a map (2, 3) from these,
-        and what its colours are multiplied by, in place of the material's own.
+        Name, colour (of four), texture, alpha mode and cutoff of each. A texture has the index of
+        its image, its wrap modes, the primvar of its coordinates and a map (2, 3) from these, and
+        the factor of its colours, in place of the material's own.
     pictures
         Name and bytes of each.
     """
@@ -46,32 +46,32 @@ class Looks:
         self._bytes = 0
 
     def of(self, prim: Any, mesh: dict[str, Any]) -> dict[str, Any]:
-        """Return a material of each face (-1: none), coordinates and colours of each corner."""
-        which = np.full(len(mesh["counts"]), self._bound(prim))
+        """Return a material per face (-1: none), and coordinates and colours per corner."""
+        face_materials = np.full(len(mesh["counts"]), self._bound(prim))
         for subset in UsdShade.MaterialBindingAPI(prim).GetMaterialBindSubsets():
             faces = as_array(subset.GetIndicesAttr().Get(), np.int64)
             if faces is not None:
-                faces = faces[(faces >= 0) & (faces < len(which))]
-                which[faces] = self._bound(subset.GetPrim())
-        look: dict[str, Any] = {"materials": which, "uv": None, "colours": None}
-        for number in np.unique(which):
+                faces = faces[(faces >= 0) & (faces < len(face_materials))]
+                face_materials[faces] = self._bound(subset.GetPrim())
+        look: dict[str, Any] = {"materials": face_materials, "uv": None, "colours": None}
+        for number in np.unique(face_materials):
             material = self.materials[number] if number >= 0 else None
-            corners = np.repeat(which == number, mesh["counts"])
+            corners = np.repeat(face_materials == number, mesh["counts"])
             texture = material["texture"] if material else None
             if texture is not None:
                 uv = self._primvar(prim, texture["primvar"], 2, mesh)
                 if uv is not None:
                     self._fill(look, "uv", uv, corners, 0.0)
                 else:
-                    which[which == number] = self._plain(int(number))
-            # What has no colour of its own, or has lost it, shows the one for display.
-            painted = material["painted"] if material else DISPLAY
-            if painted:
-                colours = self._primvar(prim, painted, 3, mesh)
+                    face_materials[face_materials == number] = self._plain(int(number))
+            # Without a colour, or with a lost texture, the display colour is used.
+            colour_primvar = material["painted"] if material else DISPLAY
+            if colour_primvar:
+                colours = self._primvar(prim, colour_primvar, 3, mesh)
                 opacity = self._primvar(prim, "displayOpacity", None, mesh)
                 if colours is not None:
-                    through = np.ones(len(colours)) if opacity is None else opacity
-                    rgba = np.column_stack([colours, through])
+                    alpha = np.ones(len(colours)) if opacity is None else opacity
+                    rgba = np.column_stack([colours, alpha])
                     self._fill(look, "colours", rgba, corners, 1.0)
         return look
 
@@ -84,7 +84,9 @@ class Looks:
         look[name][corners] = values[corners]
 
     def _plain(self, number: int) -> int:
-        """Return a material like this one without its texture: the mesh has no coordinates."""
+        """Return the number of a copy of a material without texture, for a mesh without
+        coordinates.
+        """
         key = f"plain {number}"
         if key not in self._numbers:
             self._numbers[key] = len(self.materials)
@@ -101,17 +103,17 @@ class Looks:
         counts, corners = mesh["counts"], mesh["corners"]
         values = as_array(primvar.ComputeFlattened(Usd.TimeCode.EarliestTime()), np.float32, width)
         kind = primvar.GetInterpolation()
-        wanted = {
+        expected = {
             "constant": 1,
             "uniform": len(counts),
             "vertex": len(mesh["points"]),
             "varying": len(mesh["points"]),
             "faceVarying": len(corners),
         }.get(kind)
-        if values is None or len(values) != wanted or not (np.abs(values) < 1e6).all():
+        if values is None or len(values) != expected or not (np.abs(values) < 1e6).all():
             if values is None or len(values):
                 path = prim.GetPath()
-                self._notes.append(f"mesh {path} has primvar {name} that does not fit; left out")
+                self._notes.append(f"mesh {path} has an invalid primvar {name}; ignored")
             return None
         if kind == "constant":
             return np.repeat(values, len(corners), axis=0)
@@ -120,7 +122,7 @@ class Looks:
         return values if kind == "faceVarying" else values[corners]
 
     def _bound(self, prim: Any) -> int:
-        """Return the number of the material that a prim is bound to, -1 without one."""
+        """Return the number of the material of a prim, -1 without one."""
         try:
             material = UsdShade.MaterialBindingAPI(prim).ComputeBoundMaterial()[0]
         except Tf.ErrorException:
@@ -135,7 +137,7 @@ class Looks:
         return self._numbers[path]
 
     def _material(self, material: Any) -> dict[str, Any] | None:
-        """Describe a preview surface; None for other shaders: display colours stand for them."""
+        """Describe a preview surface; None for other shaders, where display colours are used."""
         shader = material.ComputeSurfaceSource()[0]
         if not shader or shader.GetIdAttr().Get() != PREVIEW:
             return None
@@ -148,27 +150,31 @@ class Looks:
                 painted, colour = DISPLAY, [1.0, 1.0, 1.0]
         elif source is not None and source.GetIdAttr().Get() in READERS:
             painted, colour = _text(_value(source, "varname")[0]), [1.0, 1.0, 1.0]
-        opacity, through = _value(shader, "opacity")
+        opacity, opacity_source = _value(shader, "opacity")
         cutoff = _numbers([_value(shader, "opacityThreshold")[0]], 1, 0.0)[0]
         alpha = _numbers([opacity], 1, 1.0)[0]
-        cut = through is not None and source is not None and through.GetPath() == source.GetPath()
+        shares_texture = (
+            opacity_source is not None
+            and source is not None
+            and opacity_source.GetPath() == source.GetPath()
+        )
         mode = "mask" if cutoff > 0 else "blend"
         return {
             "name": material.GetPrim().GetName(),
             "colour": [min(max(each, 0.0), 1.0) for each in (*colour, alpha)],
             "texture": texture,
             "painted": painted,
-            "alpha": mode if alpha < 1 or (cut and texture is not None) else "opaque",
+            "alpha": mode if alpha < 1 or (shares_texture and texture is not None) else "opaque",
             "cutoff": cutoff,
         }
 
     def _texture(self, shader: Any) -> dict[str, Any] | None:
         attribute = shader.GetInput("file")
-        found = UsdShade.Utils.GetValueProducingAttributes(attribute) if attribute else []
-        picture = self._picture(found[0]) if found else None
+        attributes = UsdShade.Utils.GetValueProducingAttributes(attribute) if attribute else []
+        picture = self._picture(attributes[0]) if attributes else None
         if picture is None:
             return None
-        wraps = [WRAPS.get(_text(_value(shader, f"wrap{way}")[0]), "repeat") for way in "ST"]
+        wraps = [WRAPS.get(_text(_value(shader, f"wrap{axis}")[0]), "repeat") for axis in "ST"]
         to_st, name = np.eye(2, 3), "st"
         _, reader = _value(shader, "st")
         if reader is not None and reader.GetIdAttr().Get() == PLACE:
@@ -186,24 +192,24 @@ class Looks:
         }
 
     def _picture(self, attribute: Any) -> int | None:
-        """Return the number of the picture that an attribute names; None, with a note, if lost."""
+        """Return the number of the image that an attribute names; None, with a note, if lost."""
         asset = attribute.Get(Usd.TimeCode.EarliestTime())
         authored = [spec for spec in attribute.GetPropertyStack() if spec.layer]
         name = getattr(asset, "path", "")
         if not name or not authored:
             return None
-        why, where = located(authored[0].layer, name, self._folder)
-        if where in self._files:
-            return self._files[where]
+        reason, path = located(authored[0].layer, name, self._folder)
+        if path in self._files:
+            return self._files[path]
         data = b""
-        if where:
-            why, data = self._bytes_of(where)
-        if why:
-            self._notes.append(f'picture "{shown(name)}" {why}; a plain colour is shown')
+        if path:
+            reason, data = self._bytes_of(path)
+        if reason:
+            self._notes.append(f'image "{shown(name)}" {reason}; a plain colour is used')
             return None
-        self._files[where] = len(self.pictures)
+        self._files[path] = len(self.pictures)
         self.pictures.append({"name": shown(name), "data": np.frombuffer(data, np.uint8)})
-        return self._files[where]
+        return self._files[path]
 
     def _bytes_of(self, where: str) -> tuple[str, bytes]:
         resolver = Ar.GetResolver()
@@ -221,28 +227,28 @@ class Looks:
 
 
 def _value(shader: Any, name: str) -> tuple[Any, Any]:
-    """Return an input's value, None if it has none, and the shader it comes from, if any does."""
-    given = shader.GetInput(name)
-    if not given:
+    """Return an input's value or None, and the shader that it comes from or None."""
+    shader_input = shader.GetInput(name)
+    if not shader_input:
         return None, None
-    own = given.GetAttr().Get(Usd.TimeCode.EarliestTime())
-    found = UsdShade.Utils.GetValueProducingAttributes(given)
-    if not found:
-        return own, None
-    if found[0].GetName().startswith("outputs:"):
-        source = UsdShade.Shader(found[0].GetPrim())
-        return own, source if source else None
-    return found[0].Get(Usd.TimeCode.EarliestTime()), None
+    constant = shader_input.GetAttr().Get(Usd.TimeCode.EarliestTime())
+    attributes = UsdShade.Utils.GetValueProducingAttributes(shader_input)
+    if not attributes:
+        return constant, None
+    if attributes[0].GetName().startswith("outputs:"):
+        source = UsdShade.Shader(attributes[0].GetPrim())
+        return constant, source if source else None
+    return attributes[0].Get(Usd.TimeCode.EarliestTime()), None
 
 
 def _numbers(value: Any, count: int, usual: float) -> list[float]:
-    """Return so many finite numbers, the usual one in place of what is none."""
+    """Return `count` finite numbers; `usual` in place of invalid ones."""
     try:
-        given = [float(each) for each in value]
+        numbers = [float(each) for each in value]
     except (TypeError, ValueError):
-        given = []
-    given = given if len(given) == count else [usual] * count
-    return [each if math.isfinite(each) else usual for each in given]
+        numbers = []
+    numbers = numbers if len(numbers) == count else [usual] * count
+    return [each if math.isfinite(each) else usual for each in numbers]
 
 
 def _text(value: Any) -> str:
@@ -251,8 +257,8 @@ def _text(value: Any) -> str:
 
 def _affine(shader: Any) -> np.ndarray:
     """Return translation · rotation · scale of a UsdTransform2d, (2, 3)."""
-    (turn,) = _numbers([_value(shader, "rotation")[0]], 1, 0.0)
+    (angle,) = _numbers([_value(shader, "rotation")[0]], 1, 0.0)
     scale = _numbers(_value(shader, "scale")[0], 2, 1.0)
-    move = _numbers(_value(shader, "translation")[0], 2, 0.0)
-    c, s = math.cos(math.radians(turn)), math.sin(math.radians(turn))
-    return np.column_stack([np.array([[c, -s], [s, c]]) * scale, move])
+    translation = _numbers(_value(shader, "translation")[0], 2, 0.0)
+    c, s = math.cos(math.radians(angle)), math.sin(math.radians(angle))
+    return np.column_stack([np.array([[c, -s], [s, c]]) * scale, translation])

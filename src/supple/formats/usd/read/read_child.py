@@ -1,4 +1,4 @@
-"""The process that reads USD: a stage in, plain arrays out."""
+"""The process that reads USD: a stage in, arrays out."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from supple.formats.usd.read.preview_surfaces import Looks
 CHANNELS = (("translations", 3), ("rotations", 4), ("scales", 3))
 DEFAULT_RATE = 24.0
 DEFAULT_UNIT = 0.01
-#: Seconds: keys nearer than this are one.
+#: Keys nearer than this, in seconds, are merged.
 SAME_TIME = 1e-5
-#: Seconds: keys at least this dense are samples of a smooth motion.
+#: Keys at most this far apart, in seconds, are samples of a smooth motion.
 SAMPLED_GAP = 0.11
 LINE_RATE = 30.0
 MOST_KEYS = 100_000
 MOST_POINTS = 50_000_000
-#: Numbers that a clip's samples may take, counted before they are read.
+#: Most numbers of a clip's samples, checked before they are read.
 MOST_NUMBERS = 200_000_000
 
 
@@ -49,12 +49,12 @@ def _read(request: dict[str, Any], folder: Path, notes: list[str]) -> dict[str, 
     if not meshes:
         raise Refused(_nothing_to_read(notes))
     used = {mesh["driver"] for mesh in meshes}
-    kept = [skeleton for path, skeleton in skeletons.items() if path in used]
+    used_skeletons = [skeleton for path, skeleton in skeletons.items() if path in used]
     looks = Looks(Path(request["path"]).parent.resolve(), notes)
     for mesh in meshes:
         mesh["look"] = looks.of(stage.GetPrimAtPath(mesh["path"]), mesh)
     clock = _Clock(stage, notes)
-    frames = _Frames([stage.GetPrimAtPath(skeleton["path"]) for skeleton in kept])
+    frames = _Frames([stage.GetPrimAtPath(skeleton["path"]) for skeleton in used_skeletons])
     for mesh in meshes:
         _place(stage, mesh, frames)
     unit, unit_note = _unit(stage)
@@ -64,10 +64,10 @@ def _read(request: dict[str, Any], folder: Path, notes: list[str]) -> dict[str, 
         "unit_note": unit_note,
         "rate": clock.rate,
         "meshes": meshes,
-        "skeletons": kept,
+        "skeletons": used_skeletons,
         "frames": [str(prim.GetPath()) for prim in frames.prims],
         "above": np.array(frames.above, dtype=np.int64),
-        "clips": _clips(stage, prims, kept, frames.prims, clock, notes),
+        "clips": _clips(stage, prims, used_skeletons, frames.prims, clock, notes),
         "held": stage.GetInterpolationType() == Usd.InterpolationTypeHeld,
         "rest_frames": _at_first(frames.prims),
         "materials": looks.materials,
@@ -81,13 +81,13 @@ def _nothing_to_read(notes: list[str]) -> str:
 
 
 def _meshes(prims: list[Any], skeletons: dict[str, Any], notes: list[str]) -> list[dict[str, Any]]:
-    meshes, other, hidden, n_points = [], [], [], 0
+    meshes, not_meshes, hidden, n_points = [], [], [], 0
     for prim in prims:
         if not prim.IsA(UsdGeom.Gprim):
             continue
         image = UsdGeom.Imageable(prim)
         if not prim.IsA(UsdGeom.Mesh):
-            other.append(f"{prim.GetPath()} ({prim.GetTypeName()})")
+            not_meshes.append(f"{prim.GetPath()} ({prim.GetTypeName()})")
         elif (
             image.ComputePurpose() in ("guide", "proxy")
             or image.ComputeVisibility(Usd.TimeCode.EarliestTime()) == "invisible"
@@ -99,67 +99,67 @@ def _meshes(prims: list[Any], skeletons: dict[str, Any], notes: list[str]) -> li
             n_points += len(mesh["points"]) if mesh else 0
         if n_points > MOST_POINTS:
             raise Refused(f"holds more than {MOST_POINTS:,} points; simplify it")
-    for what, paths in [("no mesh", other), ("hidden", hidden)]:
+    for what, paths in [("not a mesh", not_meshes), ("hidden", hidden)]:
         if paths:
-            number = f"{len(paths)} shapes are" if len(paths) > 1 else "1 shape is"
-            notes.append(f"{number} {what} (first {paths[0]}); left out")
+            number = f"{len(paths)} prims are" if len(paths) > 1 else "1 prim is"
+            notes.append(f"{number} {what} (first {paths[0]}); ignored")
     return meshes
 
 
 class _Frames:
-    """Prims whose places in the world are sampled: skeletons, and what may move them or meshes.
+    """Prims whose world transforms are sampled: skeletons, and transforms that move them or meshes.
 
     Attributes
     ----------
     prims
-        Skeletons first; then transforms with samples in time, each after those above it.
+        Skeletons first; then transforms with time samples, each after those above it.
     above
-        For each the nearest such transform above it, of a skeleton at or above it; -1 for none.
+        For each the nearest such transform above it (for a skeleton at or above it); -1 for none.
     """
 
     def __init__(self, skeletons: list[Any]) -> None:
         self.prims = list(skeletons)
         self.above = [-1] * len(skeletons)
-        self._known: dict[str, int] = {}
+        self._indices: dict[str, int] = {}
         for number, prim in enumerate(skeletons):
             self.above[number] = self.nearest(prim)
 
     def nearest(self, prim: Any) -> int:
-        """Return the number of the nearest transform at or above a prim, -1 for none."""
+        """Return the index of the nearest transform at or above a prim, -1 for none."""
         last = -1
         for holder in timed_transforms(prim):
             path = str(holder.GetPath())
-            if path not in self._known:
-                self._known[path] = len(self.prims)
+            if path not in self._indices:
+                self._indices[path] = len(self.prims)
                 self.prims.append(holder)
                 self.above.append(last)
-            last = self._known[path]
+            last = self._indices[path]
         return last
 
 
 def _place(stage: Any, mesh: dict[str, Any], frames: _Frames) -> None:
-    """Set the frame that a mesh without a skin rides on, after the skeletons', and its offset."""
+    """Set the frame that carries a mesh without a skin, and the mesh's transform relative to it."""
     if mesh["skin"] is not None:
         return
     prim = stage.GetPrimAtPath(mesh["path"])
-    own = _at_first([prim])[0]
-    rides = frames.nearest(prim)
-    mesh["frame"], mesh["offset"] = -1, own
-    base = _at_first([frames.prims[rides]])[0] if rides >= 0 else np.zeros((4, 4))
-    if abs(np.linalg.det(base)) > 1e-30:  # else it is scaled to nothing at first, and stays
-        mesh["frame"], mesh["offset"] = rides, np.linalg.solve(base, own)
-        holder = _holder(prim, frames.prims[rides])
+    world = _at_first([prim])[0]
+    carrier = frames.nearest(prim)
+    mesh["frame"], mesh["offset"] = -1, world
+    base = _at_first([frames.prims[carrier]])[0] if carrier >= 0 else np.zeros((4, 4))
+    if abs(np.linalg.det(base)) > 1e-30:  # otherwise its first scale is zero, and it is constant
+        mesh["frame"], mesh["offset"] = carrier, np.linalg.solve(base, world)
+        holder = _holder(prim, frames.prims[carrier])
         place = np.linalg.solve(base, _at_first([holder])[0])
         mesh["holder"], mesh["place"] = str(holder.GetPath()), place
 
 
-def _holder(prim: Any, rides: Any) -> Any:
-    """Return the transform that a mesh hangs on, at or below the one it rides on."""
+def _holder(prim: Any, carrier: Any) -> Any:
+    """Return the transform of a mesh's group, at or below the one that carries it."""
     parent = prim.GetParent()
     group = (
-        bool(parent) and parent.IsA(UsdGeom.Xform) and parent.GetPath().HasPrefix(rides.GetPath())
+        bool(parent) and parent.IsA(UsdGeom.Xform) and parent.GetPath().HasPrefix(carrier.GetPath())
     )
-    return parent if group and prim != rides else prim
+    return parent if group and prim != carrier else prim
 
 
 def _at_first(prims: list[Any]) -> np.ndarray:
@@ -176,20 +176,20 @@ def _clips(
     clock: _Clock,
     notes: list[str],
 ) -> list[dict[str, Any]]:
-    """Sample the stage's own motion; then, for a single skeleton, animations not bound to it."""
+    """Sample the stage's own motion and, for a single skeleton, animations not bound to it."""
     bound = [skeleton["animation"] for skeleton in skeletons]
     moving = set().union(*(_transform_times(prim) for prim in frames))
-    plans = [bound] if any(bound) or moving else []
+    all_paths = [bound] if any(bound) or moving else []
     if len(skeletons) == 1:
         joints = set(skeletons[0]["joints"])
         for prim in prims:
-            free = prim.IsA(UsdSkel.Animation) and str(prim.GetPath()) not in bound
-            if free and joints & {str(j) for j in prim.GetAttribute("joints").Get() or []}:
-                plans.append([str(prim.GetPath())])
+            unbound = prim.IsA(UsdSkel.Animation) and str(prim.GetPath()) not in bound
+            if unbound and joints & {str(j) for j in prim.GetAttribute("joints").Get() or []}:
+                all_paths.append([str(prim.GetPath())])
     clips: list[dict[str, Any]] = []
     budget = MOST_NUMBERS
-    for plan in plans:
-        animations = [stage.GetPrimAtPath(path) if path else None for path in plan]
+    for animation_paths in all_paths:
+        animations = [stage.GetPrimAtPath(path) if path else None for path in animation_paths]
         keys = moving.union(*(_animation_times(prim) for prim in animations if prim))
         times = clock.within(keys)
         n_joints = sum(len(skeleton["joints"]) for skeleton in skeletons)
@@ -197,10 +197,10 @@ def _clips(
         if budget < 0:
             raise Refused(f"holds more than {MOST_NUMBERS:,} numbers of animation; shorten it")
         sampled = [_sample_animation(prim, times, notes) if prim else None for prim in animations]
-        named = sorted({path for path in plan if path})
+        paths = sorted({path for path in animation_paths if path})
         clips.append(
             {
-                "name": named[0].rpartition("/")[2] if len(named) == 1 else "",
+                "name": paths[0].rpartition("/")[2] if len(paths) == 1 else "",
                 "times": times,
                 "animations": sampled,
                 "frames": _sample_frames(frames, times),
@@ -218,20 +218,20 @@ def _up_axis(stage: Any, notes: list[str]) -> str:
 
 
 def _unit(stage: Any) -> tuple[float, str]:
-    """Return metres per unit, and a note for people where the file does not say it."""
+    """Return metres per unit, and a note if the file does not define it."""
     if not UsdGeom.StageHasAuthoredMetersPerUnit(stage):
-        return DEFAULT_UNIT, "does not say its unit; centimetres are used, as USD does"
+        return DEFAULT_UNIT, "does not define its unit; centimetres are used, the default of USD"
     unit = float(UsdGeom.GetStageMetersPerUnit(stage))
     if not (np.isfinite(unit) and 1e-9 < unit < 1e9):
         return DEFAULT_UNIT, f"has {unit:g} metres per unit; centimetres are used"
     return unit, ""
 
 
-# Animations and transforms of a stage, at the times that it has keys for.
+# Animations and transforms of a stage, at the times of its keys.
 
 
 class _Clock:
-    """Time codes of the stage: which count, and how many make a second."""
+    """Time codes of the stage: their range, and their number per second."""
 
     def __init__(self, stage: Any, notes: list[str]) -> None:
         self.rate = float(stage.GetTimeCodesPerSecond())
@@ -258,7 +258,7 @@ class _Clock:
         return self._filled(keys[np.diff(keys, prepend=-np.inf) > SAME_TIME * self.rate])
 
     def _filled(self, keys: np.ndarray) -> np.ndarray:
-        """Add times between distant keys: USD goes from key to key in straight lines."""
+        """Add times between distant keys, since USD interpolates linearly."""
         gaps = np.diff(keys)
         step = max(1.0, self.rate / LINE_RATE)
         wide = gaps > SAMPLED_GAP * self.rate
@@ -272,24 +272,24 @@ class _Clock:
 
 
 def _animation_times(prim: Any) -> set[float]:
-    """Return time codes at which any channel of a SkelAnimation has a value."""
+    """Return time codes of all channels of a SkelAnimation."""
     names = [*(name for name, _ in CHANNELS), "blendShapeWeights"]
     return {time for name in names for time in prim.GetAttribute(name).GetTimeSamples()}
 
 
 def _transform_times(prim: Any) -> set[float]:
-    """Return time codes at which the transform of the prim, or of one above, has a value."""
+    """Return time codes of the transforms of a prim and its ancestors."""
     times: set[float] = set()
     while prim and not prim.IsPseudoRoot():
         if prim.IsA(UsdGeom.Xformable):
-            own = UsdGeom.Xformable(prim).GetTimeSamples()
-            times.update(own if len(own) > 1 else ())
+            samples = UsdGeom.Xformable(prim).GetTimeSamples()
+            times.update(samples if len(samples) > 1 else ())
         prim = prim.GetParent()
     return times
 
 
 def _sample_animation(prim: Any, times: np.ndarray, notes: list[str]) -> dict[str, Any]:
-    """Sample joint transforms (t, a, …) and blend weights (t, b), or None for each."""
+    """Sample joint transforms (t, a, …) and blend weights (t, b); None for missing ones."""
     joints = [str(joint) for joint in prim.GetAttribute("joints").Get() or []]
     shapes = [str(shape) for shape in prim.GetAttribute("blendShapes").Get() or []]
     data: dict[str, Any] = {"path": str(prim.GetPath()), "joints": joints, "shapes": shapes}
@@ -307,27 +307,27 @@ def _channel(
         return None
     if not attribute or not attribute.HasAuthoredValue():
         if width is not None:
-            notes.append(f"animation {prim.GetPath()} has no {name}; those of rest are used")
+            notes.append(f"animation {prim.GetPath()} has no {name}; rest values are used")
         return None
     rows = [as_array(attribute.Get(float(time)), np.float64, width) for time in times]
     wrong = [i for i, row in enumerate(rows) if row is None or len(row) != count]
     if wrong:
         row = rows[wrong[0]]
-        found = "none" if row is None else len(row)
+        n_values = "none" if row is None else len(row)
         notes.append(
-            f"animation {prim.GetPath()} has {found} {name} at time code {times[wrong[0]]:g}"
-            f" for {count}; those of rest are used"
+            f"animation {prim.GetPath()} has {n_values} {name} at time code {times[wrong[0]]:g}"
+            f", not {count}; rest values are used"
         )
         return None
     stacked = np.stack(rows)  # type: ignore[arg-type]
     if not np.isfinite(stacked).all():
-        notes.append(f"animation {prim.GetPath()} has {name} that are not finite; left out")
+        notes.append(f"animation {prim.GetPath()} has {name} that are not finite; ignored")
         return None
     return stacked
 
 
 def _sample_frames(prims: list[Any], times: np.ndarray) -> np.ndarray:
-    """Sample world transforms of the prims, (p, t, 4, 4), in the stage's units; columns."""
+    """Sample world transforms of the prims, (p, t, 4, 4), in the stage's units, column vectors."""
     frames = np.empty((len(prims), len(times), 4, 4))
     for k, time in enumerate(times):
         cache = UsdGeom.XformCache(Usd.TimeCode(float(time)))

@@ -1,4 +1,4 @@
-"""The meshes of a stage as one welded surface, with its influences and blend shapes."""
+"""Meshes of a stage as one welded surface, with influences and blend shapes."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from supple.maths.transforms import scaling
 from supple.mesh.topology import counted, fan_triangles
 from supple.rig.skeleton.joints import unique_names
 
-#: Sums of weights within this of one are rounding.
+#: Deviation of a sum of weights from one that is rounding.
 WEIGHT_ROUNDING = 1e-2
-#: Cutting ears off costs the square of the corners; beyond these, polygons become fans.
+#: Ear clipping is quadratic in the corners; larger polygons, and more of them, become fans.
 MOST_CORNERS = 256
 MOST_POLYGONS = 20_000
-#: Bytes of all displacements of all shapes.
+#: Most bytes of all displacements of all shapes.
 MOST_BYTES = 2 * 2**30
 
 
 @dataclass
 class BlendShapes:
-    """Shapes of all meshes; those of one name, driven by one skeleton's animation, are one.
+    """Shapes of all meshes; shapes of one name and one skeleton's animation are merged.
 
-    An in-between is a shape of its own, ``smile@0.5``: a rig is linear in its blend weights.
-    A motion sets the two shapes next to the animated weight, which is what USD does.
+    An in-between is a separate shape, ``smile@0.5``, since a rig is linear in its weights. A motion
+    sets the two shapes next to the animated weight, as USD does.
     """
 
     keys: list[tuple[str | None, str, tuple[float, ...]]] = field(default_factory=list)
     moved: list[tuple[int, int, Ints, Floats]] = field(default_factory=list)
 
     def add(self, mesh: dict[str, Any], first_vertex: int, linear: Floats) -> None:
-        """Take the shapes of a mesh whose points begin at `first_vertex`."""
+        """Add the shapes of a mesh whose points begin at `first_vertex`."""
         for shape in mesh["shapes"]:
             order = np.argsort(shape["weights"])
             key = (mesh["driver"], shape["name"], tuple(float(w) for w in shape["weights"][order]))
@@ -64,8 +64,8 @@ class BlendShapes:
         counts = [len(weights) for _, _, weights in self.keys]
         if sum(counts) * n_vertices * 24 > MOST_BYTES:
             raise FormatError(
-                f"has {sum(counts)} blend shapes of {n_vertices} points, more than memory is given"
-                f" for; leave some out"
+                f"has {sum(counts)} blend shapes of {n_vertices} points, too many for memory;"
+                f" remove some"
             )
         starts = np.cumsum([0, *counts])
         deltas = np.zeros((sum(counts), n_vertices, 3))
@@ -90,8 +90,8 @@ class BlendShapes:
 class SkinnedSurface:
     """Bound positions (n, 3), triangles, influences (n, k) and shapes (b, n, 3) of all meshes.
 
-    `welded` has, for each mesh, the vertex of each of its points; -1 for points of no face.
-    `corners` has, for each mesh, which of all corners of its faces its triangles have, (m, 3).
+    For each mesh, `welded` has the vertex of each point, -1 for points of no face, and `corners`
+    the corners of the file's faces of each triangle, (m, 3).
     """
 
     vertices: Floats
@@ -117,7 +117,7 @@ class _Part:
 
 
 def read_meshes(stage: dict[str, Any], forest: JointForest, to_supple: Floats) -> SkinnedSurface:
-    """Join all meshes; vertices at one place that move alike become one."""
+    """Merge all meshes; vertices at the same position that move alike become one."""
     by_number = {branch.number: branch for branch in forest.branches}
     number_of = {skeleton["path"]: i for i, skeleton in enumerate(stage["skeletons"])}
     shapes, parts, first = BlendShapes(), [], 0
@@ -136,14 +136,14 @@ def read_meshes(stage: dict[str, Any], forest: JointForest, to_supple: Floats) -
 def _rigid_part(
     mesh: dict[str, Any], forest: JointForest, by_number: dict[int, Branch], to_supple: Floats
 ) -> tuple[_Part, Floats]:
-    number, place = forest.hung[mesh["frame"]]
+    number, transform = forest.attached[mesh["frame"]]
     branch = by_number[number] if number >= 0 else None
     base = to_supple if branch is None else scaling(branch.unit)
-    to_metres = base @ place @ mesh["offset"]
+    to_metres = base @ transform @ mesh["offset"]
     joint = forest.static if branch is None else forest.holders[mesh["holder"]]
     n = len(mesh["points"])
     joints, weights = np.full((n, 1), joint), np.ones((n, 1))
-    # A mirrored transform turns its faces inside out.
+    # A mirrored transform inverts the faces.
     return _part(mesh, to_metres, joints, weights, False), to_metres
 
 
@@ -156,8 +156,8 @@ def _skinned_part(
     row_of[branch.order] = np.arange(len(branch.order))
     joints = branch.first + row_of[skin["joints"]]
     weights = _checked_weights(mesh["path"], skin["weights"], forest)
-    idle = ~(weights.sum(axis=1) > 0)
-    joints[idle, 0], weights[idle, 0] = branch.first, 1.0
+    unweighted = ~(weights.sum(axis=1) > 0)
+    joints[unweighted, 0], weights[unweighted, 0] = branch.first, 1.0
     n = len(mesh["points"])
     joints, weights = (np.broadcast_to(a, (n, a.shape[1])) for a in (joints, weights))
     return _part(mesh, to_metres, joints, weights, skin["dual"]), to_metres
@@ -166,7 +166,7 @@ def _skinned_part(
 def _checked_weights(path: str, weights: Floats, forest: JointForest) -> Floats:
     total = np.maximum(weights, 0).sum(axis=1)
     checks = [
-        ((weights < 0).any(axis=1), "negative joint weights", "they count as zero"),
+        ((weights < 0).any(axis=1), "negative joint weights", "set to zero"),
         (total <= 0, "no joint weights", "they follow the first joint"),
         (
             (total > 0) & (np.abs(total - 1) > WEIGHT_ROUNDING),
@@ -189,16 +189,20 @@ def _part(
 ) -> _Part:
     vertices = mesh["points"] @ to_metres[:3, :3].T + to_metres[:3, 3]
     counts = mesh["counts"]
-    keep = np.ones(len(counts), dtype=bool)
-    keep[mesh["holes"][(mesh["holes"] >= 0) & (mesh["holes"] < len(counts))]] = False
-    kept = np.flatnonzero(np.repeat(keep, counts))
-    cut = _triangulate(mesh["points"][mesh["corners"][kept]], counts[keep], np.arange(len(kept)))
-    corners = kept[cut]
+    is_face = np.ones(len(counts), dtype=bool)
+    is_face[mesh["holes"][(mesh["holes"] >= 0) & (mesh["holes"] < len(counts))]] = False
+    corner_indices = np.flatnonzero(np.repeat(is_face, counts))
+    local_triangles = _triangulate(
+        mesh["points"][mesh["corners"][corner_indices]],
+        counts[is_face],
+        np.arange(len(corner_indices)),
+    )
+    corners = corner_indices[local_triangles]
     if mesh["left_handed"] != (np.linalg.det(to_metres[:3, :3]) < 0):
         corners = corners[:, ::-1]
     triangles = mesh["corners"][corners]
-    several = bool(((weights > 0).sum(axis=1) > 1).any())
-    return _Part(mesh["path"], vertices, triangles, joints, weights, dual and several, corners)
+    blended = bool(((weights > 0).sum(axis=1) > 1).any())
+    return _Part(mesh["path"], vertices, triangles, joints, weights, dual and blended, corners)
 
 
 def _welded(parts: list[_Part], shapes: BlendShapes, forest: JointForest) -> SkinnedSurface:
@@ -214,22 +218,22 @@ def _welded(parts: list[_Part], shapes: BlendShapes, forest: JointForest) -> Ski
         raise MeshError("has no face of three corners or more")
     used = np.zeros(len(vertices), dtype=bool)
     used[triangles] = True
-    kept = np.flatnonzero(used)
-    influences = _sparse(joints[kept], weights[kept], len(forest.names))
-    deltas = shapes.deltas(len(vertices))[:, kept]
-    size = float(np.linalg.norm(np.ptp(vertices[kept], axis=0)))
-    new = np.full(len(vertices), -1)
-    new[kept] = weld(vertices[kept], influences, deltas, size)
-    first = np.unique(new[kept], return_index=True)[1]
+    used_vertices = np.flatnonzero(used)
+    influences = _sparse(joints[used_vertices], weights[used_vertices], len(forest.names))
+    deltas = shapes.deltas(len(vertices))[:, used_vertices]
+    size = float(np.linalg.norm(np.ptp(vertices[used_vertices], axis=0)))
+    new_index = np.full(len(vertices), -1)
+    new_index[used_vertices] = weld(vertices[used_vertices], influences, deltas, size)
+    first = np.unique(new_index[used_vertices], return_index=True)[1]
     joints, weights = padded(influences[first])
     return SkinnedSurface(
-        vertices[kept[first]],
-        new[triangles],
+        vertices[used_vertices[first]],
+        new_index[triangles],
         joints,
         weights,
         np.ascontiguousarray(deltas[:, first]),
         shapes,
-        [new[a:b] for a, b in pairwise(starts)],
+        [new_index[a:b] for a, b in pairwise(starts)],
         _one_method(parts, forest),
         [part.corners for part in parts],
     )
@@ -248,21 +252,20 @@ def _sparse(joints: Ints, weights: Floats, n_joints: int) -> csr_array:
 
 
 def _one_method(parts: list[_Part], forest: JointForest) -> bool:
-    """Return whether dual quaternions are used: if meshes differ, the way of most points."""
-    several = [part for part in parts if ((part.weights > 0).sum(axis=1) > 1).any()]
-    dual = sum(len(part.vertices) for part in several if part.dual)
-    linear = sum(len(part.vertices) for part in several if not part.dual)
+    """Return whether dual quaternions are used; if meshes differ, the method of most points."""
+    blended = [part for part in parts if ((part.weights > 0).sum(axis=1) > 1).any()]
+    dual = sum(len(part.vertices) for part in blended if part.dual)
+    linear = sum(len(part.vertices) for part in blended if not part.dual)
     if dual and linear:
-        chosen = "dual quaternions" if dual > linear else "linear blending"
-        forest.notes.append(f"its meshes are skinned in two ways; {chosen} are used for all")
+        chosen = "dual quaternion" if dual > linear else "linear blending"
+        forest.notes.append(f"its meshes use two skinning methods; {chosen} is used for all")
     return dual > linear
 
 
 def _level_weights(value: Floats, levels: Floats) -> Floats:
-    """Return how much of each level's shape, (t, l), a blend weight stands for.
+    """Return the weight of each level's shape, (t, l), for a blend weight.
 
-    Linear between neighbouring levels, of which zero, no displacement, is one; beyond the
-    outermost the last straight piece goes on.
+    Linear between neighbouring levels, with no displacement at zero, and extrapolated linearly.
 
     >>> _level_weights(np.array([0.25, 0.75]), np.array([0.5, 1.0]))
     array([[0.5, 0. ],
@@ -278,37 +281,38 @@ def _level_weights(value: Floats, levels: Floats) -> Floats:
     return weights[:, np.searchsorted(nodes, levels)]
 
 
-# Polygons cut into triangles, hollow ones too.
+# Triangulation of polygons, also concave ones.
 
 
 def _triangulate(points: Floats, counts: Ints, corners: Ints) -> Ints:
-    """Cut polygons into triangles, (m, 3), in the polygons' order, with their orientation.
+    """Triangulate polygons, (m, 3), in the polygons' order, with their orientation.
 
-    Where a polygon turns the other way at one corner it is a fan from there, which lies inside:
-    a line through that corner cuts it into two convex parts. With several such corners ears
-    are cut off.
+    A polygon with one reflex corner is a fan from that corner, which lies inside. Several reflex
+    corners require ear clipping.
     """
     starts = np.cumsum(counts) - counts
     polygon = np.repeat(np.arange(len(counts)), counts)
-    place = np.arange(len(corners)) - starts[polygon]
-    before = starts[polygon] + (place - 1) % np.maximum(counts[polygon], 1)
-    after = starts[polygon] + (place + 1) % np.maximum(counts[polygon], 1)
-    here = points[corners]
-    # Newell's normal: sum of the cross products of neighbours, seen from the first corner.
-    base = here[starts[polygon]] if len(corners) else here
+    index_in_polygon = np.arange(len(corners)) - starts[polygon]
+    before = starts[polygon] + (index_in_polygon - 1) % np.maximum(counts[polygon], 1)
+    after = starts[polygon] + (index_in_polygon + 1) % np.maximum(counts[polygon], 1)
+    positions = points[corners]
+    # Newell's normal: sum of cross products of neighbours, relative to the first corner.
+    base = positions[starts[polygon]] if len(corners) else positions
     normals = np.zeros((len(counts), 3))
-    np.add.at(normals, polygon, np.cross(here - base, here[after] - base))
-    turns = np.cross(here - here[before], here[after] - here)
-    along = np.einsum("ij,ij->i", turns, normals[polygon])
+    np.add.at(normals, polygon, np.cross(positions - base, positions[after] - base))
+    crosses = np.cross(positions - positions[before], positions[after] - positions)
+    along = np.einsum("ij,ij->i", crosses, normals[polygon])
     size = np.einsum("ij,ij->i", normals, normals)[polygon]
-    hollow = (along < -1e-9 * size) & (counts[polygon] > 3)
-    n_hollow = np.bincount(polygon, hollow, minlength=len(counts)).astype(np.int64)
+    reflex = (along < -1e-9 * size) & (counts[polygon] > 3)
+    n_reflex = np.bincount(polygon, reflex, minlength=len(counts)).astype(np.int64)
     shift = np.zeros(len(counts), dtype=np.int64)
-    shift[polygon[hollow]] = place[hollow]
-    shift[n_hollow != 1] = 0
-    turned = corners[starts[polygon] + (place + shift[polygon]) % np.maximum(counts[polygon], 1)]
-    triangles = fan_triangles(counts, turned)
-    difficult = np.flatnonzero((n_hollow > 1) & (counts <= MOST_CORNERS))[:MOST_POLYGONS]
+    shift[polygon[reflex]] = index_in_polygon[reflex]
+    shift[n_reflex != 1] = 0
+    rotated_corners = corners[
+        starts[polygon] + (index_in_polygon + shift[polygon]) % np.maximum(counts[polygon], 1)
+    ]
+    triangles = fan_triangles(counts, rotated_corners)
+    difficult = np.flatnonzero((n_reflex > 1) & (counts <= MOST_CORNERS))[:MOST_POLYGONS]
     ends = np.cumsum(np.maximum(counts - 2, 0))
     for i in difficult:
         ring = corners[starts[i] : starts[i] + counts[i]]
@@ -318,33 +322,37 @@ def _triangulate(points: Floats, counts: Ints, corners: Ints) -> Ints:
 
 
 def _cut_ears(ring: Floats, normal: Floats) -> Ints:
-    """Cut one polygon into triangles; if it has no ear left (it crosses itself) any corner goes."""
+    """Triangulate one polygon by ear clipping; without an ear (it intersects itself), any corner is
+    cut.
+    """
     axis = int(np.argmax(np.abs(normal)))
     flat = np.delete(ring, axis, axis=1) * [1.0, 1.0 if normal[axis] > 0 else -1.0]
     if axis == 1:
         flat = flat * [1.0, -1.0]
-    left = list(range(len(ring)))
+    remaining = list(range(len(ring)))
     triangles = []
-    while len(left) > 3:
-        ear = next((k for k in range(len(left)) if _is_ear(flat, left, k)), 0)
-        triangles.append([left[ear - 1], left[ear], left[(ear + 1) % len(left)]])
-        del left[ear]
-    return np.array([*triangles, left], dtype=np.int64)
+    while len(remaining) > 3:
+        ear = next((k for k in range(len(remaining)) if _is_ear(flat, remaining, k)), 0)
+        triangles.append(
+            [remaining[ear - 1], remaining[ear], remaining[(ear + 1) % len(remaining)]]
+        )
+        del remaining[ear]
+    return np.array([*triangles, remaining], dtype=np.int64)
 
 
-def _is_ear(flat: Floats, left: list[int], k: int) -> bool:
-    a, b, c = flat[left[k - 1]], flat[left[k]], flat[left[(k + 1) % len(left)]]
-    if _turn(a, b, c) <= 0:
+def _is_ear(flat: Floats, remaining: list[int], k: int) -> bool:
+    a, b, c = flat[remaining[k - 1]], flat[remaining[k]], flat[remaining[(k + 1) % len(remaining)]]
+    if _signed_area(a, b, c) <= 0:
         return False
-    rest = flat[left]
-    sides = [_turn(a, b, rest), _turn(b, c, rest), _turn(c, a, rest)]
+    rest = flat[remaining]
+    sides = [_signed_area(a, b, rest), _signed_area(b, c, rest), _signed_area(c, a, rest)]
     inside = (sides[0] >= 0) & (sides[1] >= 0) & (sides[2] >= 0)
-    inside[[k - 1, k, (k + 1) % len(left)]] = False
-    # A corner that is there twice (a bridge to a hole) does not stand in the way.
+    inside[[k - 1, k, (k + 1) % len(remaining)]] = False
+    # A repeated corner (a bridge to a hole) is not inside.
     at_corner = (rest[:, None] == np.stack([a, b, c])).all(axis=2).any(axis=1)
     return not (inside & ~at_corner).any()
 
 
-def _turn(a: Floats, b: Floats, c: Floats) -> Floats:
+def _signed_area(a: Floats, b: Floats, c: Floats) -> Floats:
     """Return twice the signed area of the triangle; `c` may be many points."""
     return (b[0] - a[0]) * (c[..., 1] - a[1]) - (b[1] - a[1]) * (c[..., 0] - a[0])

@@ -1,4 +1,4 @@
-"""USD characters: .usd, .usda, .usdc, .usdz, with UsdSkel."""
+"""Characters from USD: .usd, .usda, .usdc, .usdz, with UsdSkel."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from supple.rig.skeleton.joint_pose import JointPose
 from supple.rig.skeleton.joints import Skeleton, unique_names
 from supple.rig.skeleton.skinning import SkinnedRig
 
-#: Quaternions nearer to unit length than this are rounded ones.
+#: Deviation from unit length of a quaternion that is rounding.
 ROUNDED = 1e-3
 #: Names of shapes that Supple bakes.
 BAKED = re.compile(r"supple_soft\d*_\d{3,}")
@@ -47,7 +47,7 @@ class UsdMesh:
     Attributes
     ----------
     path : str
-        Of the prim in the stage.
+        Path of the prim in the stage.
     welded : (n,) int array
         The surface vertex of each of its points, -1 for a point of no face.
     """
@@ -67,10 +67,10 @@ class UsdSource:
     from_stage : (4, 4) array
         From the stage's world space to Supple's: metres, +Y up.
     time_codes : dict of arrays
-        For each motion the time codes of its keys.
+        Time codes of the keys of each motion.
     time_codes_per_second : float
     without : tuple of str
-        Records of what Supple added to the package `path`, where the original inside is meant.
+        Records of additions to the package `path`, if the character is the original inside.
     """
 
     path: Path
@@ -93,40 +93,38 @@ def load_usd(
     Parameters
     ----------
     path : str or Path
-        A ``.usd``, ``.usda``, ``.usdc`` or ``.usdz`` file. All its meshes become one surface in
-        metres, +Y up, in the pose they were bound in. Those without a skin follow the
-        transforms they stand under.
+        A ``.usd``, ``.usda``, ``.usdc`` or ``.usdz`` file. All meshes become one surface in metres,
+        +Y up, in the bind pose. Meshes without a skin follow the transforms above them.
     metres_per_unit : float, optional
         Length of its unit, in place of the stage's ``metersPerUnit``.
     curves : bool
-        Whether curves are in it where it is a layer of Supple's with curves; without, the file
-        below is read.
+        Whether to read a layer of Supple with curves; otherwise the file below it is read.
     flesh : bool
-        Whether flesh is in it where it is a layer of Supple's with flesh, as blend shapes; by
-        default the file below is read, and a warning says so.
+        Whether to read a layer of Supple with flesh, as blend shapes; by default the file below is
+        read, with a warning.
 
     Returns
     -------
     Character
-        Its `source` is a `UsdSource`. What the stage plays is the first of its motions; with
-        one skeleton, animations that are not bound to it are further ones. An in-between of
-        a blend shape is a parameter of its own, ``smile@0.5``.
+        Its `source` is a `UsdSource`. The first motion is that of the stage; with one skeleton,
+        animations that are not bound to it follow. An in-between of a blend shape is a separate
+        parameter, ``smile@0.5``.
 
     Raises
     ------
     SuppleError
-        When there is no character in the file, or no USD library: it comes with the extra
-        ``supple[usd]``. Files outside the file's folder are not read.
+        When the file has no character, or the extra ``supple[usd]`` is not installed. Files outside
+        the file's folder are not read.
 
     Warns
     -----
     SuppleWarning
-        Of everything that is wrong with the file or left out.
+        For each mistake in the file, and each part that is ignored.
     """
     path = Path(path)
     _check_file(path)
     without = tuple(name for name, kept in ((CURVES, curves), (FLESH, flesh)) if not kept)
-    # What overflows is not finite, and refused or told of.
+    # Numbers that overflow are not finite; they are errors or warnings.
     with LayersBelow(path) as below, reading(path.name), np.errstate(all="ignore"):
         notes = []
         while "record" in (stage := read_stage(below.path, without)):
@@ -148,13 +146,13 @@ def load_usd(
 
 
 def _lasting_flesh(name: str, stage: dict[str, Any]) -> list[str]:
-    """Return a note of shapes with names as Supple gives them."""
+    """Return a note of shapes that are named as Supple names them."""
     shapes = (shape["name"] for mesh in stage["meshes"] for shape in mesh["shapes"])
     first = next((shape for shape in shapes if BAKED.fullmatch(shape)), None)
     if first is None:
         return []
     what = f'has shapes such as "{first}", which Supple baked, without a record'
-    return [f"{name}: {what}; baking adds to them, take the original"]
+    return [f"{name}: {what}; baking adds to them, use the original"]
 
 
 def _check_file(path: Path) -> None:
@@ -169,13 +167,13 @@ def _check_file(path: Path) -> None:
     except (OSError, ValueError) as error:
         raise FormatError(f"{name}: cannot be opened ({error})") from error
     if size > LARGEST_FILE:
-        raise FormatError(f"{name}: has {size / 2**30:.1f} GiB, which is more than is read")
+        raise FormatError(f"{name}: has {size / 2**30:.1f} GiB, more than can be read; simplify it")
 
 
 def staged_character(
     path: Path, stage: dict[str, Any], metres_per_unit: float | None = None
 ) -> Character:
-    """Make the character of a stage that has been read."""
+    """Make a character from a stage that has been read."""
     unit = stage["unit"] if metres_per_unit is None else metres_per_unit
     to_supple = _upright(stage["up"], unit)
     try:
@@ -184,7 +182,7 @@ def staged_character(
         rig, motions, codes = _rigged(path.stem, stage, forest, surface, to_supple)
         mesh = SurfaceMesh(rig(rig.rest_pose), surface.triangles)
     except SuppleError as error:
-        # Errors of the rig do not know the file.
+        # Errors of the rig do not name the file.
         raise type(error)(f"{path.name}: {error}") from error
     meshes = [
         UsdMesh(data["path"], welded)
@@ -214,10 +212,12 @@ def staged_character(
 
 def _upright(axis: str, unit: float) -> Floats:
     """Return the transform (4, 4) from the stage's space to metres with +Y up."""
-    turn = scaling(unit)
+    transform = scaling(unit)
     if axis == "Z":
-        turn = turn @ np.array([[1.0, 0, 0, 0], [0, 0, 1, 0], [0, -1, 0, 0], [0, 0, 0, 1]])
-    return turn
+        transform = transform @ np.array(
+            [[1.0, 0, 0, 0], [0, 0, 1, 0], [0, -1, 0, 0], [0, 0, 0, 1]]
+        )
+    return transform
 
 
 def _rigged(
@@ -249,12 +249,12 @@ def _rigged(
 def _with_shapes(skin: SkinnedRig, surface: SkinnedSurface) -> Rig:
     if not len(surface.deltas):
         return skin
-    taken = [parameter.name for parameter in skin.parameters]
-    names = unique_names([*taken, *surface.shapes.names()])[len(taken) :]
+    used = [parameter.name for parameter in skin.parameters]
+    names = unique_names([*used, *surface.shapes.names()])[len(used) :]
     return BlendShapeRig(skin, surface.deltas, names)
 
 
-# Clips of the stage as motions.
+# Motions of the stage's clips.
 
 
 def _read_motions(
@@ -267,7 +267,7 @@ def _read_motions(
     to_supple: Floats,
     stem: str,
 ) -> tuple[JointPose, dict[str, Motion], dict[str, Floats]]:
-    """Return a pose vector that all clips fit in, the motions, and time codes of their keys."""
+    """Return a pose vector for all clips, the motions, and the time codes of their keys."""
     clips = stage["clips"]
     samples = [_clip_locals(forest, skeleton, clip, to_supple) for clip in clips]
     policy = RootPolicy.chosen(skeleton, samples, weight, size)
@@ -293,12 +293,14 @@ def _read_motions(
 def _tracks(
     space: TrackSpace, times: Floats, local: Locals, weights: Floats, held: bool
 ) -> MotionTracks:
-    """Return tracks of what leaves its rest: linear between samples, or held, as the stage says."""
+    """Return tracks of all that moves: linear between samples, or constant, as in the stage."""
     kind, rest = "STEP" if held else "LINEAR", space.skeleton
-    still = rest.translations, rest.rotations, rest.scales
+    rest_parts = rest.translations, rest.rotations, rest.scales
     tracks = []
-    for path, values, calm in zip(("translation", "rotation", "scale"), local, still, strict=True):
-        moving = np.flatnonzero((values != calm).any(axis=(0, 2)))
+    for path, values, rest_values in zip(
+        ("translation", "rotation", "scale"), local, rest_parts, strict=True
+    ):
+        moving = np.flatnonzero((values != rest_values).any(axis=(0, 2)))
         if len(moving):
             tracks.append(Track(path, moving, kind, times, values[:, moving]))
     if weights.shape[1]:
@@ -307,11 +309,11 @@ def _tracks(
     return MotionTracks.of_file(space, tracks)
 
 
-def _free_name(name: str, taken: dict[str, Motion]) -> str:
-    number, free = 2, name
-    while free in taken:
-        free, number = f"{name}_{number}", number + 1
-    return free
+def _free_name(name: str, used: dict[str, Motion]) -> str:
+    number, unused = 2, name
+    while unused in used:
+        unused, number = f"{name}_{number}", number + 1
+    return unused
 
 
 def _shape_weights(stage: dict[str, Any], clip: dict[str, Any], shapes: BlendShapes) -> Floats:
@@ -336,12 +338,12 @@ def _clip_locals(
         if len(branch.order):
             animation = clip["animations"][branch.number]
             rows = slice(branch.first, branch.first + len(branch.order))
-            own = _branch_locals(forest, branch, animation, count)
+            branch_local = _branch_locals(forest, branch, animation, count)
             if branch.folded:
-                inner = range(rows.start, rows.stop)
-                tops = np.array([forest.parents[joint] not in inner for joint in inner])
-                _fold(own, tops, frames)
-            for table, part in zip(local, own, strict=True):
+                joints = range(rows.start, rows.stop)
+                is_root = np.array([forest.parents[joint] not in joints for joint in joints])
+                _fold(branch_local, is_root, frames)
+            for table, part in zip(local, branch_local, strict=True):
                 table[:, rows] = part
     _same_signs(forest, skeleton, local[2])
     return local  # type: ignore[return-value]
@@ -350,7 +352,9 @@ def _clip_locals(
 def _move(forest: JointForest, local: tuple[Floats, ...], joint: int, frames: Floats) -> None:
     parts, shear = decompose(frames)
     if shear.max(initial=0) >= SHEAR:
-        forest.notes.append(f"{forest.names[joint]} is sheared as it moves; the shear is lost")
+        forest.notes.append(
+            f"{forest.names[joint]} is sheared while it moves; the shear is ignored"
+        )
     local[0][:, joint] = parts.translations
     local[1][:, joint] = parts.rotations
     local[2][:, joint] = parts.scales
@@ -359,7 +363,7 @@ def _move(forest: JointForest, local: tuple[Floats, ...], joint: int, frames: Fl
 def _branch_locals(
     forest: JointForest, branch: Branch, animation: dict[str, Any] | None, count: int
 ) -> Locals:
-    """Return the file's rest transforms, replaced for the joints that are animated."""
+    """Return the file's rest transforms, replaced for animated joints."""
     rest = branch.rest.copies(count)
     tables = {
         "translations": rest.translations,
@@ -368,18 +372,18 @@ def _branch_locals(
     }
     if animation is not None:
         row_of = {branch.joints[old]: row for row, old in enumerate(branch.order)}
-        known = [column for column, joint in enumerate(animation["joints"]) if joint in row_of]
-        if len(known) < len(animation["joints"]):
-            lost = len(animation["joints"]) - len(known)
+        columns = [column for column, joint in enumerate(animation["joints"]) if joint in row_of]
+        if len(columns) < len(animation["joints"]):
+            n_unknown = len(animation["joints"]) - len(columns)
             forest.notes.append(
-                f"animation {animation['path']} moves {lost} joints its skeleton has not; left out"
+                f"animation {animation['path']} has {n_unknown} unknown joints; ignored"
             )
-        rows = [row_of[animation["joints"][column]] for column in known]
+        rows = [row_of[animation["joints"][column]] for column in columns]
         for name, table in tables.items():
             values = animation[name]
             if values is not None:
                 factor = branch.unit if name == "translations" else 1.0
-                table[:, rows] = values[:, known] * factor
+                table[:, rows] = values[:, columns] * factor
         _make_unit(forest, tables["rotations"])
     return tables["translations"], tables["rotations"], tables["scales"]
 
@@ -387,15 +391,18 @@ def _branch_locals(
 def _make_unit(forest: JointForest, rotations: Floats) -> None:
     """Replace the file's quaternions by unit ones.
 
-    USD makes a matrix of the numbers (v, w) as they are: with v rounded to four digits it turns
-    by the angle atan2(2 w |v|, 1 - 2 |v|²) and shrinks a little. The angle is kept.
+    USD converts (v, w) to a matrix without normalisation: with v rounded to four digits it rotates
+    by the angle atan2(2 w |v|, 1 - 2 |v|²) and scales slightly. The angle is kept.
     """
     lengths = np.linalg.norm(rotations, axis=-1)
-    none = lengths < 1e-12
-    rotations[none] = (0.0, 0.0, 0.0, 1.0)
-    far = (np.abs(lengths - 1) > ROUNDED) & ~none
-    rotations[far] /= lengths[far][:, None]
-    for wrong, what in [(none, "zero quaternions; none is used"), (far, "not unit; made so")]:
+    zero = lengths < 1e-12
+    rotations[zero] = (0.0, 0.0, 0.0, 1.0)
+    not_unit = (np.abs(lengths - 1) > ROUNDED) & ~zero
+    rotations[not_unit] /= lengths[not_unit][:, None]
+    for wrong, what in [
+        (zero, "zero; the identity is used"),
+        (not_unit, "not of unit length; normalised"),
+    ]:
         if wrong.any():
             forest.notes.append(f"{int(wrong.sum())} joint rotations are {what}")
     sine = np.linalg.norm(rotations[..., :3], axis=-1)
@@ -405,21 +412,19 @@ def _make_unit(forest: JointForest, rotations: Floats) -> None:
     rotations[..., 3] = np.cos(half)
 
 
-def _fold(local: Locals, tops: NDArray[np.bool_], frames: Floats) -> None:
-    """Put the frame, which is rigid, into the transforms of the topmost joints."""
-    turn = Rotation.from_matrix(frames[:, :3, :3])
-    for row in np.flatnonzero(tops):
-        local[0][:, row] = turn.apply(local[0][:, row]) + frames[:, :3, 3]
-        local[1][:, row] = (turn * Rotation.from_quat(local[1][:, row])).as_quat()
+def _fold(local: Locals, is_root: NDArray[np.bool_], frames: Floats) -> None:
+    """Apply the rigid frame to the transforms of the root joints."""
+    rotation = Rotation.from_matrix(frames[:, :3, :3])
+    for row in np.flatnonzero(is_root):
+        local[0][:, row] = rotation.apply(local[0][:, row]) + frames[:, :3, 3]
+        local[1][:, row] = (rotation * Rotation.from_quat(local[1][:, row])).as_quat()
 
 
 def _same_signs(forest: JointForest, skeleton: Skeleton, scales: Floats) -> None:
-    """Keep scales from changing sign: a pose has logarithms of scales."""
+    """Keep scales from changing sign, since a pose has logarithms of scales."""
     least = 1e-6 * np.abs(skeleton.scales)
     wrong = scales * np.sign(skeleton.scales) < least
     if wrong.any():
         joint = skeleton.names[int(np.argmax(wrong.any(axis=(0, 2))))]
-        forest.notes.append(
-            f'joint "{joint}" is scaled to nothing or mirrored; almost nothing is used'
-        )
+        forest.notes.append(f'joint "{joint}" is scaled to zero or mirrored; a tiny scale is used')
         scales[wrong] = (np.sign(skeleton.scales) * least)[np.nonzero(wrong)[1:]]

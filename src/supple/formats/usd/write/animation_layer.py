@@ -23,8 +23,8 @@ from supple.maths.transforms import scaling
 from supple.rig.free_curves import FreeCurves, FreeJoint
 from supple.rig.skeleton.skinning import skinned_core
 
-#: Channels and what changes nothing.
-STILL = {"translations": (0.0,) * 3, "rotations": (0.0, 0.0, 0.0, 1.0), "scales": (1.0,) * 3}
+#: Channels and their neutral values.
+NEUTRAL = {"translations": (0.0,) * 3, "rotations": (0.0, 0.0, 0.0, 1.0), "scales": (1.0,) * 3}
 
 
 def write_usd_curves(
@@ -35,44 +35,45 @@ def write_usd_curves(
     error: float = 0.0005,
     additive: bool = False,
 ) -> dict[str, Any]:
-    """Write curves as a layer over the character's own USD file, which is not touched.
+    """Write curves as a layer over the character's own USD file, which is unchanged.
 
     Parameters
     ----------
     path
         A ``.usd``, ``.usda``, ``.usdc`` or ``.usdz`` (with the original inside).
     curves
-        Of a character that was loaded from USD.
+        Curves of a character that was loaded from USD.
     keys, error
-        ``"every"`` frame a key, or ``"linear"``: the file's own and as few more as keep each
-        channel within an error, as part of the size; one list of codes has all joints.
+        ``"every"`` frame a key, or ``"linear"``: the file's own keys and as few more as keep each
+        channel within an error, as a fraction of the size; all joints share one list of time codes.
     additive
-        Leave the animation alone, and add one that is not played and has only what physics adds.
+        Leave the animation unchanged, and add one that is not played, with only what physics adds.
 
     Returns
     -------
     dict
         ``animation``, whether it is ``new``, ``channels``, ``n_keys`` of ``n_samples``, ``bytes``
-        and the ``error``: the farthest of any point from the simulation, as UsdSkel plays it.
+        and the ``error``: the largest distance of any point from the simulation, as UsdSkel plays
+        it.
     """
     path = Path(path)
     check_library(path.name)
     if not isinstance(curves.character.source, UsdSource):
         raise FormatError(
-            f"{path.name}: curves are written over the USD file a character came from, and "
-            f"{curves.character.name} came from none; use .csv or .json"
+            f"{path.name}: {curves.character.name} was not loaded from USD, so its curves cannot be"
+            " saved there; use .csv or .json"
         )
     if checked_keys(keys) == "spline":
-        raise FormatError(f"{path.name}: USD has no splines of joints; use linear keys, or every")
-    within = checked_error(error)
+        raise FormatError(f"{path.name}: USD has no splines for joints; use keys linear or every")
+    tolerance = checked_error(error)
     with (
         opened_original(path, curves.character.source) as original,
         tempfile.TemporaryDirectory(prefix="supple-usd-") as folder,
     ):
         layer = _CurveLayer(path, curves, original, Path(folder), keys, additive)
-        answer, reached = within_error(curves, within, keys, layer.made)
-        made = Path(folder) / f"layer.{layer_format(path)}"
-        size = deliver(path, made, layer.plan.source_path, answer["files"])
+        answer, reached = within_error(curves, tolerance, keys, layer.made)
+        layer_file = Path(folder) / f"layer.{layer_format(path)}"
+        size = deliver(path, layer_file, layer.plan.source_path, answer["files"])
     for note in layer.plan.notes:
         warn(note)
     counts = {name: int(answer[name]) for name in ("channels", "n_keys", "n_samples")}
@@ -81,7 +82,7 @@ def write_usd_curves(
 
 
 class _CurveLayer:
-    """A layer with curves while it is made, as often as keys are chosen."""
+    """A layer with curves, written once per choice of keys."""
 
     def __init__(
         self,
@@ -98,7 +99,7 @@ class _CurveLayer:
         self.plan = LayerPlan(path, [baked], original)
         np.save(folder / "frames.npy", baked.frames)
         self.clip = self.plan.clips[0]
-        self.new = self.clip.known is None
+        self.new = self.clip.clip_codes is None
         self.name = self.clip.name or "curves"
         self.forest: JointForest = read_joints(self.plan.stage, self.plan.source.from_stage)
         surface = read_meshes(self.plan.stage, self.forest, self.plan.source.from_stage)
@@ -111,13 +112,13 @@ class _CurveLayer:
             raise FormatError(f"{path.name}: no free parameter is a channel of the file")
 
     def made(self, metres: float) -> tuple[dict[str, Any], float]:
-        """Write the layer with keys that are each within so many metres; return its error."""
+        """Write the layer with keys within so many metres per channel; return answer and error."""
         plan = self.plan
         meshes = [{**mesh, "cached": False} for mesh in plan.meshes]
-        least = 1e-3 * self.curves.character.surface.size
+        least_reach = 1e-3 * self.curves.character.surface.size
         edits = []
         for edit in self._edits:
-            reach = {name: np.maximum(each, least) for name, each in edit["reach"].items()}
+            reach = {name: np.maximum(each, least_reach) for name, each in edit["reach"].items()}
             tolerances = {name: metres / each for name, each in reach.items()}
             edits.append({**edit, "reach": None, "tolerances": tolerances})
         request = {
@@ -136,11 +137,11 @@ class _CurveLayer:
         return answer, float(answer["error_metres"]) / self.curves.character.surface.size
 
     def _edit(self, number: int, skeleton: str) -> dict[str, Any]:
-        """Return what a skeleton's animation gains: joints and shapes."""
+        """Return the changes of a skeleton's animation: joints and shapes."""
         branch = next((b for b in self.forest.branches if b.number == number), None)
         edit: dict[str, Any] = {"number": number, "skeleton": skeleton, "joints": []}
-        edit |= {"reach": {name: np.empty(0) for name in STILL}}
-        edit |= {name: np.empty((self.curves.n_frames, 0, len(s))) for name, s in STILL.items()}
+        edit |= {"reach": {name: np.empty(0) for name in NEUTRAL}}
+        edit |= {name: np.empty((self.curves.n_frames, 0, len(s))) for name, s in NEUTRAL.items()}
         if branch is not None and len(branch.order):
             whole = self.new and not self.additive
             edit |= self._all_joints(branch) if whole else self._free_joints(branch)
@@ -154,25 +155,27 @@ class _CurveLayer:
     def _free_joints(self, branch: Branch) -> dict[str, Any]:
         """Return what is added to the free joints of a skeleton, at the frames."""
         last = branch.first + len(branch.order)
-        mine = [j for j in self.curves.joints if branch.first <= j.joint < last]
-        added: dict[str, list[Floats]] = {name: [] for name in STILL}
-        reach: dict[str, list[float]] = {name: [] for name in STILL}
-        for joint in mine:
+        joints = [j for j in self.curves.joints if branch.first <= j.joint < last]
+        added: dict[str, list[Floats]] = {name: [] for name in NEUTRAL}
+        reach: dict[str, list[float]] = {name: [] for name in NEUTRAL}
+        for joint in joints:
             parts = {"translations": joint.move, "rotations": joint.turn, "scales": joint.scale}
-            for name, places in parts.items():
-                far = 0.0 if places is None else float(track_reach(self.curves, places).max())
-                value = np.tile(STILL[name], (self.curves.n_frames, 1))
-                if places is not None:
+            for name, columns in parts.items():
+                largest_reach = (
+                    0.0 if columns is None else float(track_reach(self.curves, columns).max())
+                )
+                value = np.tile(NEUTRAL[name], (self.curves.n_frames, 1))
+                if columns is not None:
                     value = self._added(name, joint, branch)
                 added[name].append(value)
-                reach[name].append(far * (branch.unit if name == "translations" else 1.0))
+                reach[name].append(largest_reach * (branch.unit if name == "translations" else 1.0))
         return {
-            "joints": [self._token(branch, joint.joint) for joint in mine],
+            "joints": [self._token(branch, joint.joint) for joint in joints],
             "reach": {name: np.array(each) for name, each in reach.items()},
             **{
                 name: np.stack(each, axis=1)
                 if each
-                else np.empty((self.curves.n_frames, 0, len(STILL[name])))
+                else np.empty((self.curves.n_frames, 0, len(NEUTRAL[name])))
                 for name, each in added.items()
             },
         }
@@ -180,44 +183,46 @@ class _CurveLayer:
     def _added(self, name: str, joint: FreeJoint, branch: Branch) -> Floats:
         if name == "rotations":
             return self.curves.turned(joint)
-        places = joint.move if name == "translations" else joint.scale
-        assert places is not None
-        off = self.curves.poses[:, places] - self.curves.keyed[:, places]
+        columns = joint.move if name == "translations" else joint.scale
+        assert columns is not None
+        difference = self.curves.poses[:, columns] - self.curves.keyed[:, columns]
         if name == "scales":
-            return np.exp(off)
-        if self.forest.parents[joint.joint] < 0 and np.abs(off).max() > 0:
+            return np.exp(difference)
+        if self.forest.parents[joint.joint] < 0 and np.abs(difference).max() > 0:
             raise FormatError(
-                f'{self.path.name}: "{joint.name}" is a topmost joint, whose offsets are the'
-                " root's in USD; leave them out of free"
+                f'{self.path.name}: the offset of root joint "{joint.name}" is root motion in USD;'
+                " exclude it from free"
             )
-        return off / branch.unit
+        return difference / branch.unit
 
     def _all_joints(self, branch: Branch) -> dict[str, Any]:
-        """Return transforms of all joints of a skeleton, of a motion that the file has not."""
+        """Return transforms of all joints of a skeleton, for a motion that is not in the file."""
         core = skinned_core(self.curves.character.rig)
         if core is None or not branch.folded or branch.above >= 0:
             raise FormatError(
-                f'{self.path.name}: motion "{self.name}" is not in the file, whose skeleton moves '
-                "as a whole; use .csv or .json"
+                f'{self.path.name}: motion "{self.name}" is not in the file, whose skeleton moves'
+                " as a whole; use .csv or .json"
             )
         poses = self.curves.poses[:, core.entries]
-        moves, turns, scales = (part.copy() for part in core.rig.joint_pose.unpack(poses))
+        translations, rotations, scales = (
+            part.copy() for part in core.rig.joint_pose.unpack(poses)
+        )
         frame = self.plan.source.from_stage @ self.plan.stage["rest_frames"][branch.number]
         frame = frame @ scaling(1 / branch.unit)
-        back = inverse(from_matrix(frame[:3, :3]))
+        frame_inverse = inverse(from_matrix(frame[:3, :3]))
         root = continuous(from_matrix(self.curves.roots[:, :3, :3]))
         rows = range(branch.first, branch.first + len(branch.order))
         for joint in rows:
             if self.forest.parents[joint] < 0:
-                place = rotate(root, moves[:, joint]) + self.curves.roots[:, :3, 3]
-                moves[:, joint] = rotate(back, place - frame[:3, 3])
-                turns[:, joint] = multiply(back, multiply(root, turns[:, joint]))
+                position = rotate(root, translations[:, joint]) + self.curves.roots[:, :3, 3]
+                translations[:, joint] = rotate(frame_inverse, position - frame[:3, 3])
+                rotations[:, joint] = multiply(frame_inverse, multiply(root, rotations[:, joint]))
         size = self.curves.character.surface.size
         reach = {"translations": branch.unit, "rotations": size, "scales": size}
         return {
             "joints": [self._token(branch, joint) for joint in rows],
-            "translations": moves[:, rows] / branch.unit,
-            "rotations": turns[:, rows],
+            "translations": translations[:, rows] / branch.unit,
+            "rotations": rotations[:, rows],
             "scales": scales[:, rows],
             "reach": {name: np.full(len(rows), each) for name, each in reach.items()},
         }
@@ -227,19 +232,19 @@ class _CurveLayer:
         curves = self.curves
         first = len(curves.character.rig.parameters) - sum(len(k[2]) for k in self.shapes.keys)
         free = {int(column) - first for column in curves.columns}
-        names, columns, at = [], [], 0
+        names, columns, start = [], [], 0
         for driver, name, levels in self.shapes.keys:
-            own = range(at, at + len(levels))
-            at += len(levels)
-            if driver != skeleton or not free & set(own):
+            indices = range(start, start + len(levels))
+            start += len(levels)
+            if driver != skeleton or not free & set(indices):
                 continue
             if len(levels) > 1:
                 raise FormatError(
-                    f'{self.path.name}: shape "{name}" has in-betweens, whose weights are not'
-                    " free; leave it out of free"
+                    f'{self.path.name}: shape "{name}" has in-betweens, which cannot be free;'
+                    " exclude it from free"
                 )
             names.append(name)
-            columns.append(first + own[0])
+            columns.append(first + indices[0])
         added = (curves.poses - curves.keyed)[:, columns]
         if self.new and not self.additive:
             added = curves.poses[:, columns]

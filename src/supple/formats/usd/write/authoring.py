@@ -1,4 +1,4 @@
-"""Blend shapes, their weights and point caches, as opinions of a layer (in the writing process)."""
+"""Blend shapes, their weights and point caches, written to a layer (in the writing process)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from supple.formats.usd.prims import as_array, first_value
 
 
 def define_animations(stage: Any, skeletons: list[dict[str, Any]], name: str) -> None:
-    """Make animations that hold skeletons at rest where none is asked for; enter them in those."""
+    """Define rest animations for skeletons without one, and enter their paths."""
     for skeleton in skeletons:
         if skeleton["animation"] is None:
             path = _free_path(stage.GetPrimAtPath(skeleton["path"]), name)
@@ -20,7 +20,7 @@ def define_animations(stage: Any, skeletons: list[dict[str, Any]], name: str) ->
 
 
 def bind_animations(stage: Any, skeletons: list[dict[str, Any]]) -> None:
-    """Make every skeleton play the animation that is asked for."""
+    """Bind every skeleton to its requested animation."""
     for skeleton in skeletons:
         prim = stage.GetPrimAtPath(skeleton["path"])
         binding = UsdSkel.BindingAPI(prim)
@@ -31,24 +31,24 @@ def bind_animations(stage: Any, skeletons: list[dict[str, Any]]) -> None:
 
 
 def _free_path(prim: Any, name: str) -> Any:
-    """Return the path of a child of the prim that is not there yet."""
-    kept = _identifier(name)
-    path, number = prim.GetPath().AppendChild(kept), 2
+    """Return the path of a new child of the prim."""
+    identifier = _identifier(name)
+    path, number = prim.GetPath().AppendChild(identifier), 2
     while prim.GetStage().GetPrimAtPath(path):
-        path, number = prim.GetPath().AppendChild(f"{kept}_{number}"), number + 1
+        path, number = prim.GetPath().AppendChild(f"{identifier}_{number}"), number + 1
     return path
 
 
 def _identifier(name: str) -> str:
-    """Return a name that a prim can have: letters, digits and underscores, no digit first."""
-    kept = "".join(c if c.isascii() and c.isalnum() else "_" for c in name)
-    return kept if kept and not kept[0].isdigit() else f"_{kept}"
+    """Return a valid prim name: letters, digits and underscores, no digit first."""
+    identifier = "".join(c if c.isascii() and c.isalnum() else "_" for c in name)
+    return identifier if identifier and not identifier[0].isdigit() else f"_{identifier}"
 
 
 def add_shapes(
     prim: Any, names: list[str], offsets: np.ndarray, normals: np.ndarray | None
 ) -> None:
-    """Give a mesh more blend shapes, below it; those it has stay. Offsets are (b, n, 3)."""
+    """Add blend shapes, below the mesh, to those it has; offsets are (b, n, 3)."""
     moved = np.flatnonzero(np.any(offsets != 0, axis=(0, 2)))
     if not len(moved):
         return
@@ -56,17 +56,17 @@ def add_shapes(
     listed = list(binding.GetBlendShapesAttr().Get() or [])
     targets = list(binding.GetBlendShapeTargetsRel().GetTargets())
     if len(listed) != len(targets):
-        listed, targets = [], []  # USD leaves such out as well
+        listed, targets = [], []  # USD ignores such lists as well
     for name, shape in zip(names, range(len(names)), strict=True):
         path = _free_path(prim, name)
-        made = UsdSkel.BlendShape.Define(prim.GetStage(), path)
+        blend_shape = UsdSkel.BlendShape.Define(prim.GetStage(), path)
         rows = moved if len(moved) < offsets.shape[1] else slice(None)
-        made.CreateOffsetsAttr(_vectors(offsets[shape][rows]))
-        made.CreateNormalOffsetsAttr(
+        blend_shape.CreateOffsetsAttr(_vectors(offsets[shape][rows]))
+        blend_shape.CreateNormalOffsetsAttr(
             _vectors(normals[shape][rows]) if normals is not None else Vt.Vec3fArray()
         )
         if len(moved) < offsets.shape[1]:
-            made.CreatePointIndicesAttr(Vt.IntArray.FromNumpy(moved.astype(np.int32)))
+            blend_shape.CreatePointIndicesAttr(Vt.IntArray.FromNumpy(moved.astype(np.int32)))
         listed.append(name)
         targets.append(path)
     binding.CreateBlendShapesAttr(Vt.TokenArray(listed))
@@ -74,13 +74,17 @@ def add_shapes(
 
 
 def add_weights(prim: Any, names: list[str], codes: np.ndarray, weights: np.ndarray) -> None:
-    """Give an animation more blend weights, (t, b), at these time codes; those it has stay."""
+    """Add blend weights, (t, b), at these time codes, to those that an animation has."""
     animation = UsdSkel.Animation(prim)
     listed = [str(name) for name in animation.GetBlendShapesAttr().Get() or []]
-    own = animation.GetBlendShapeWeightsAttr()
-    keys = np.unique(np.concatenate([codes, np.array(own.GetTimeSamples() if own else [], float)]))
-    # Read before anything is written: what is written hides it.
-    before = [_weights(own, float(key), len(listed)) for key in keys]
+    old_attribute = animation.GetBlendShapeWeightsAttr()
+    keys = np.unique(
+        np.concatenate(
+            [codes, np.array(old_attribute.GetTimeSamples() if old_attribute else [], float)]
+        )
+    )
+    # Read before anything is written, since new values hide the old ones.
+    before = [_weights(old_attribute, float(key), len(listed)) for key in keys]
     animation.CreateBlendShapesAttr(Vt.TokenArray([*listed, *names]))
     attribute = animation.CreateBlendShapeWeightsAttr()
     columns = np.stack([np.interp(keys, codes, column) for column in weights.T], axis=1)
@@ -101,11 +105,11 @@ def cache_points(
     inward: np.ndarray,
     around: dict[float, np.ndarray],
 ) -> None:
-    """Give a mesh its points at every time code, and switch its skinning off.
+    """Write a mesh's points at every time code, and switch its skinning off.
 
-    `surface` has frames (t, n̄, 3) in our world, the vertex of each point, and normals or None;
-    `inward` leads from our world to the stage's. Points of no face stay where they are. `around`
-    has points in the stage's world at further time codes, where the rig alone plays.
+    `surface` has frames (t, n̄, 3) in Supple's world, the vertex of each point, and normals or
+    None; `inward` transforms Supple's world to the stage's. Points of no face stay in place.
+    `around` has points in the stage's world at further time codes, where the rig alone plays.
     """
     mesh, welded = UsdGeom.Mesh(prim), surface["welded"]
     rest = first_value(prim, "points", np.float64, 3)
@@ -113,7 +117,7 @@ def cache_points(
     used = welded >= 0
     _switch_skinning_off(prim)
     for name in ("velocities", "accelerations", "normals", "primvars:normals"):
-        # They belong to the shape at rest, or to points that are no longer there.
+        # They belong to the rest shape.
         if prim.GetAttribute(name).HasAuthoredValue():
             prim.GetAttribute(name).Block()
     for code, world in around.items():
@@ -131,7 +135,7 @@ def cache_points(
         mesh.GetPointsAttr().Set(_vectors(points), float(code))
         mesh.GetExtentAttr().Set(_extent(points[used]), float(code))
         if surface["normals"] is not None:
-            # Normals go by the transposed inverse.
+            # Normals transform by the inverse transpose.
             turned = surface["normals"][k][np.maximum(welded, 0)] @ np.linalg.inv(local[:3, :3])
             mesh.GetNormalsAttr().Set(_vectors(_unit(turned)), float(code))
     if surface["normals"] is not None:
@@ -144,15 +148,15 @@ def _world_to_local(prim: Any, code: float) -> np.ndarray:
 
 
 def _smooth_normals(mesh: Any, points: np.ndarray, welded: np.ndarray) -> np.ndarray:
-    """Return unit normals (n, 3) of points, by the area of the faces around each vertex."""
+    """Return unit normals (n, 3) of points, weighted by the area of adjacent faces."""
     counts = np.array(mesh.GetFaceVertexCountsAttr().Get(Usd.TimeCode.EarliestTime()))
     corners = np.array(mesh.GetFaceVertexIndicesAttr().Get(Usd.TimeCode.EarliestTime()))
     first = np.cumsum(counts) - counts
-    following = np.arange(len(corners)) + 1
-    following[first + counts - 1] = first
-    here, there = points[corners].astype(np.float64), points[corners[following]]
-    # Twice a polygon's area is the sum of cross products around it.
-    areas = np.add.reduceat(np.cross(here, there), first, axis=0)
+    next_corner = np.arange(len(corners)) + 1
+    next_corner[first + counts - 1] = first
+    starts, ends = points[corners].astype(np.float64), points[corners[next_corner]]
+    # The sum of cross products around a polygon is twice its area vector.
+    areas = np.add.reduceat(np.cross(starts, ends), first, axis=0)
     total = np.zeros((int(welded.max(initial=0)) + 1, 3))
     np.add.at(total, np.maximum(welded[corners], 0), np.repeat(areas, counts, axis=0))
     sign = -1.0 if mesh.GetOrientationAttr().Get() == UsdGeom.Tokens.leftHanded else 1.0
@@ -160,7 +164,7 @@ def _smooth_normals(mesh: Any, points: np.ndarray, welded: np.ndarray) -> np.nda
 
 
 def _switch_skinning_off(prim: Any) -> None:
-    """Take skeleton, joints and shapes from a prim, whatever the prims above it say."""
+    """Remove skeleton, joints and shapes from a prim, whether its own or inherited."""
     binding = UsdSkel.BindingAPI(prim)
     if not prim.HasAPI(UsdSkel.BindingAPI):
         binding = UsdSkel.BindingAPI.Apply(prim)
@@ -175,7 +179,7 @@ def _switch_skinning_off(prim: Any) -> None:
 def new_stage(
     stage: Any, request: dict[str, Any], frames: np.ndarray, normals: np.ndarray | None
 ) -> None:
-    """Define one mesh with its points over time, metres, +Y up."""
+    """Define one mesh with its points over time, in metres, +Y up."""
     UsdGeom.SetStageUpAxis(stage, "Y")
     UsdGeom.SetStageMetersPerUnit(stage, 1.0)
     stage.SetTimeCodesPerSecond(request["rate"])

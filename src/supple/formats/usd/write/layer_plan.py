@@ -1,4 +1,4 @@
-"""The layer that a baked motion becomes, planned: meshes, skeletons and time codes of the stage."""
+"""Plan of the layer for a baked motion: meshes, skeletons and time codes of the stage."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
 from supple.rig.motion.frame_counts import whole_steps
 
-#: Time codes around a baked part of a clip; of longer clips only the keys.
+#: Most time codes around a baked part of a clip; longer clips have only their keys.
 MOST_AROUND = 10_000
 
 
 def check_layer_target(path: Path, character: Character, motions: Sequence[str] = ()) -> None:
-    """Refuse to write over a file that the character's own USD file needs, if it has one.
+    """Raise FormatError for a target that the character's own USD file needs.
 
     A layer over that file would then be a layer over itself.
     """
@@ -40,15 +40,15 @@ def check_layer_target(path: Path, character: Character, motions: Sequence[str] 
 
 @contextmanager
 def opened_original(path: Path, source: UsdSource) -> Iterator[Path]:
-    """Give the file that a layer is written over; one inside a package is there for the while."""
+    """Yield the file below the new layer; one inside a package is extracted for the context."""
     if source.without and path.suffix.lower() != ".usdz":
         raise FormatError(
-            f"{path.name}: {source.path.name} has the original inside; write a .usdz, or take it "
-            "out with supple bake --remove"
+            f"{path.name}: {source.path.name} has the original inside; write a .usdz, or run "
+            "supple bake --remove first"
         )
     if not source.path.is_file():
         raise FormatError(
-            f"{path.name}: {source.path.name}, which it is a layer over, is gone; load it again"
+            f"{path.name}: {source.path.name}, the file below it, is missing; load it again"
         )
     with file_before(source.path, source.without) as original:
         yield Path(os.path.abspath(original))
@@ -62,42 +62,42 @@ def _check_needed_files(path: Path, source: Path) -> None:
     for file in [original, *map(Path, answer["files"])]:
         same = os.path.realpath(path) == os.path.realpath(file)
         if same or (path.exists() and file.exists() and path.samefile(file)):
-            whose = f"{source.name} needs it" if file != original else "it is what is baked"
-            raise FormatError(f"{path.name}: cannot be written over, {whose}; choose another name")
+            reason = f"{source.name} needs it" if file != original else "it is the original"
+            raise FormatError(f"{path.name}: cannot be replaced, as {reason}; use another name")
 
 
 @dataclass
 class ClipPlan:
-    """A baked motion as the stage plays it.
+    """A baked motion on the stage.
 
     Attributes
     ----------
     name
-        The motion's.
+        Name of the motion.
     rows
         Its frames among those of all motions.
     codes
         Time codes of its frames.
-    known
-        Time codes of the file's clip that it is, None if it is no clip.
+    clip_codes
+        Time codes of the file's clip that equals it, None if there is none.
     skeletons
-        Path of each skeleton, and of the animation that plays the motion on it, None for none.
+        Path of each skeleton, and of its animation for the motion, None for none.
     """
 
     name: str
     rows: slice
     codes: Floats
-    known: Floats | None
+    clip_codes: Floats | None
     skeletons: list[dict[str, Any]]
 
     @property
     def range(self) -> Floats:
-        """First and last time code of the motion, and of its clip."""
-        known = self.codes if self.known is None else self.known
-        return np.array([min(known[0], self.codes[0]), max(known[-1], self.codes[-1])])
+        """First and last time code of the motion and of its clip."""
+        codes = self.codes if self.clip_codes is None else self.clip_codes
+        return np.array([min(codes[0], self.codes[0]), max(codes[-1], self.codes[-1])])
 
     def request(self) -> dict[str, Any]:
-        """Return the fields by which the writing process knows it."""
+        """Return the fields for the writing process."""
         return {
             "codes": self.codes,
             "rows": np.array([self.rows.start, self.rows.stop]),
@@ -109,45 +109,44 @@ class ClipPlan:
         return float(self.codes[1] - self.codes[0]) if len(self.codes) > 1 else 1.0
 
     def around(self) -> Floats:
-        """Return time codes of the clip before and after the baked part, as dense as in it."""
-        if self.known is None:
+        """Return time codes of the clip outside the baked part, with the same spacing."""
+        if self.clip_codes is None:
             return np.zeros(0)
-        gap, whole = self._gap(), self.range
+        gap, code_range = self._gap(), self.range
         first, last = self.codes[0] - 0.5 * gap, self.codes[-1] + 0.5 * gap
-        parts = [self.known]
-        if whole[1] - whole[0] <= MOST_AROUND * gap:
-            steps = np.arange(1, whole_steps(whole[0], whole[1], 1 / gap) + 1)
+        parts = [self.clip_codes]
+        if code_range[1] - code_range[0] <= MOST_AROUND * gap:
+            steps = np.arange(1, whole_steps(code_range[0], code_range[1], 1 / gap) + 1)
             parts += [self.codes[0] - gap * steps, self.codes[-1] + gap * steps]
         codes = np.unique(np.round(np.concatenate(parts), 6))
-        inside = (codes >= whole[0]) & (codes <= whole[1])
+        inside = (codes >= code_range[0]) & (codes <= code_range[1])
         return codes[inside & ((codes < first) | (codes > last))]
 
     def faded(self, weights: NDArray[np.float32]) -> tuple[Floats, NDArray[np.float32]]:
-        """Add a weight of zero a frame before and after the keys, where the clip goes on there."""
-        known, gap = self.known, self._gap()
+        """Add a weight of zero one frame before and after the keys, if the clip continues there."""
+        clip_codes, gap = self.clip_codes, self._gap()
         keys, values = self.codes, weights
         nothing = np.zeros((1, weights.shape[1]), np.float32)
-        if known is not None and known[0] < keys[0] - 0.5 * gap:
+        if clip_codes is not None and clip_codes[0] < keys[0] - 0.5 * gap:
             keys, values = np.r_[keys[0] - gap, keys], np.vstack([nothing, values])
-        if known is not None and known[-1] > keys[-1] + 0.5 * gap:
+        if clip_codes is not None and clip_codes[-1] > keys[-1] + 0.5 * gap:
             keys, values = np.r_[keys, keys[-1] + gap], np.vstack([values, nothing])
         return keys, values
 
 
 class LayerPlan:
-    """Meshes of the stage, and the motions that a layer over it plays.
+    """Meshes of the stage, and the motions of the layer over it.
 
-    The stage is read once more: its file, `original`, may have changed since the character was
-    loaded.
+    The stage is read again, since its file, `original`, may have changed.
 
     Attributes
     ----------
     clips
         A plan for each motion.
     shown
-        The one that the stage plays by itself: the only motion, or of several the file's own.
+        Index of the clip that the stage plays: the only one, or of several the file's own.
     stage
-        The stage, as `read_stage` has it.
+        The stage, as `read_stage` returns it.
     """
 
     def __init__(self, path: Path, bakes: Sequence[BakedMotion], original: Path) -> None:
@@ -157,14 +156,14 @@ class LayerPlan:
         self.source, self.source_path = source, original
         self.notes: list[str] = []
         if path.exists() and path.samefile(self.source_path):
-            raise FormatError(f"{path.name}: is the character's own file; choose another name")
+            raise FormatError(f"{path.name}: is the character's own file; use another name")
         self.stage = stage = read_stage(self.source_path)
         self._check(path, stage)
         _check_needed_files(path, self.source_path)
         self.n_vertices = len(self.character.surface.vertices)
         self.clips = self._clips(bakes, stage)
-        first = next(iter(source.time_codes), None)  # that is what the stage plays
-        names = [clip.name if clip.known is not None else None for clip in self.clips]
+        first = next(iter(source.time_codes), None)  # the one that the stage plays
+        names = [clip.name if clip.clip_codes is not None else None for clip in self.clips]
         self.shown = names.index(first) if first in names else 0
         self.meshes = self._meshes()
         self.sublayer = self._sublayer(path)
@@ -172,17 +171,17 @@ class LayerPlan:
         self.work = self.source_path.stat().st_size + sum(baked.frames.nbytes for baked in bakes)
 
     def _check(self, path: Path, stage: dict[str, Any]) -> None:
-        found = [(mesh["path"], len(mesh["points"])) for mesh in stage["meshes"]]
-        if found != [(mesh.path, len(mesh.welded)) for mesh in self.source.meshes]:
+        meshes = [(mesh["path"], len(mesh["points"])) for mesh in stage["meshes"]]
+        if meshes != [(mesh.path, len(mesh.welded)) for mesh in self.source.meshes]:
             raise FormatError(
-                f"{path.name}: {self.source.path.name} has other meshes than when it was loaded;"
-                f" load it again"
+                f"{path.name}: the meshes of {self.source.path.name} changed after loading; load it"
+                f" again"
             )
         times = [clip["times"] for clip in stage["clips"]]
-        known = list(self.source.time_codes.values())
-        if len(times) != len(known) or not all(map(np.array_equal, times, known)):
+        loaded_times = list(self.source.time_codes.values())
+        if len(times) != len(loaded_times) or not all(map(np.array_equal, times, loaded_times)):
             raise FormatError(
-                f"{path.name}: {self.source.path.name} has other motions than when it was loaded;"
+                f"{path.name}: the motions of {self.source.path.name} changed after loading;"
                 f" load it again"
             )
 
@@ -191,19 +190,19 @@ class LayerPlan:
             warnings.simplefilter("ignore", SuppleWarning)
             unit = self.character.metres_per_unit
             character = staged_character(self.source_path, stage, unit)
-        plans, begin = [], 0
+        plans, first_row = [], 0
         for baked in bakes:
-            name, known = baked.motion.name, self._known(baked, character)
-            first = float(known[0]) if known is not None else 0.0
-            # Keys of the file are round numbers, and those that fall on them should be as well.
+            name, clip_codes = baked.motion.name, self._clip_codes(baked, character)
+            first = float(clip_codes[0]) if clip_codes is not None else 0.0
+            # Rounded, so that keys coincide with those of the file.
             codes = np.round(first + baked.times * self.source.time_codes_per_second, 6)
-            rows = slice(begin, begin := begin + baked.n_frames)
-            skeletons = self._skeletons(stage, name if known is not None else None)
-            plans.append(ClipPlan(name, rows, codes, known, skeletons))
+            rows = slice(first_row, first_row := first_row + baked.n_frames)
+            skeletons = self._skeletons(stage, name if clip_codes is not None else None)
+            plans.append(ClipPlan(name, rows, codes, clip_codes, skeletons))
         return plans
 
-    def _known(self, baked: BakedMotion, character: Character) -> Floats | None:
-        """Return the time codes of the file's clip that the motion is, None if it is no clip."""
+    def _clip_codes(self, baked: BakedMotion, character: Character) -> Floats | None:
+        """Return the time codes of the file's clip that equals the motion, None without one."""
         name = baked.motion.name
         clip, codes = character.motions.get(name), self.source.time_codes.get(name)
         if clip is None or codes is None:
@@ -213,18 +212,18 @@ class LayerPlan:
         return codes if same else None
 
     def _skeletons(self, stage: dict[str, Any], name: str | None) -> list[dict[str, Any]]:
-        """Return each skeleton with the animation that plays a clip of the file, None for none."""
+        """Return each skeleton with its animation of a clip of the file, None for none."""
         names = list(self.source.time_codes)
         clip = stage["clips"][names.index(name)] if name is not None else None
-        found = []
+        skeletons = []
         for number, skeleton in enumerate(stage["skeletons"]):
             animation = clip["animations"][number] if clip is not None else None
             played = None if animation is None else animation["path"]
-            found.append({"path": skeleton["path"], "animation": played})
-        return found
+            skeletons.append({"path": skeleton["path"], "animation": played})
+        return skeletons
 
     def _meshes(self) -> list[dict[str, Any]]:
-        """Return each mesh with the first point of every vertex: the others go where it goes."""
+        """Return each mesh with the first point of every vertex that no earlier mesh has."""
         meshes, seen = [], np.zeros(self.n_vertices, dtype=bool)
         for mesh in self.source.meshes:
             vertices, rows = np.unique(mesh.welded, return_index=True)
@@ -243,7 +242,7 @@ class LayerPlan:
         return meshes
 
     def _sublayer(self, path: Path) -> str:
-        """Return the path of the original as the layer names it."""
+        """Return the path of the original for the layer."""
         if path.suffix.lower() == ".usdz":
             return root_entry(self.source_path)
         folder = Path(os.path.realpath(path.parent))
@@ -254,19 +253,19 @@ class LayerPlan:
             relative = str(original)
         if not original.is_relative_to(folder):
             self.notes.append(
-                f"{path.name}: refers to {relative}, outside its folder; Supple reads it only from"
-                f" there: write it beside that file, or as .usdz"
+                f"{path.name}: refers to {relative}, outside its folder, where Supple cannot read"
+                f" it back; write it beside that file, or as .usdz"
             )
             return Path(relative).as_posix()
         return f"./{Path(relative).as_posix()}"
 
     def record(self) -> dict[str, str]:
-        """Return what the layer says of the original."""
+        """Return the layer's record of the original."""
         inside = package_record(self.source_path) if self.package else {}
         return {"original": self.sublayer, **inside}
 
     def request(self, action: str) -> dict[str, Any]:
-        """Return the fields that every request to the writing process has."""
+        """Return the fields of every request to the writing process."""
         return {
             "action": action,
             "path": str(self.source_path),
@@ -285,7 +284,7 @@ class LayerPlan:
         weights: NDArray[np.float32],
         normals: bool,
     ) -> dict[str, Any]:
-        """Return the request for the layer itself; `weights` are those of all frames, (t, b)."""
+        """Return the request for the layer; `weights` are those of all frames, (t, b)."""
         meshes = [
             {**mesh, "cached": whole} for mesh, whole in zip(self.meshes, cached, strict=True)
         ]

@@ -26,13 +26,13 @@ from supple.rig.character import Character
 from supple.rig.inverse_skinning import largest_stretch, offsets_before_skinning
 from supple.saving import write_chunks
 
-#: Names of the shapes that are added.
+#: Names of new shapes.
 NAME = "supple_soft_{:03d}"
 
 
 @dataclass
 class FittedShapes:
-    """Names of the shapes, their weights (t, b), and which meshes take none."""
+    """Names of the shapes, their weights (t, b), and which meshes get a cache instead."""
 
     names: list[str]
     weights: Singles
@@ -40,32 +40,32 @@ class FittedShapes:
 
 
 def fitted_shapes(
-    plan: LayerPlan, frames: Singles, folder: Path, error: float, normals: bool, tell: Progress
+    plan: LayerPlan, frames: Singles, folder: Path, error: float, normals: bool, report: Progress
 ) -> FittedShapes:
-    """Fit shapes to what the stage lacks at the frames of all motions.
+    """Fit shapes to the difference between the stage and the frames of all motions.
 
-    Those of each mesh go to a file in the folder.
+    The shapes of each mesh are saved in the folder.
     """
     character = plan.character
-    # The survey passes matrices too: four times the frames.
+    # The survey also returns matrices: four times the frames.
     answer = run_child(WRITING, character.name, folder, plan.request("survey"), 4 * plan.work)
     present = np.load(folder / "present.npy", mmap_mode="r", allow_pickle=False)
     matrices = np.load(folder / "matrices.npy", mmap_mode="r", allow_pickle=False)
-    shaped = np.zeros(plan.n_vertices, dtype=bool)
+    has_shapes = np.zeros(plan.n_vertices, dtype=bool)
     for mesh, takes in zip(plan.meshes, answer["takes_shapes"], strict=True):
-        shaped[mesh["vertices"]] |= takes
+        has_shapes[mesh["vertices"]] |= takes
     cached = [not takes for takes in answer["takes_shapes"]]
-    if not shaped.any():
+    if not has_shapes.any():
         return FittedShapes([], np.zeros((len(frames), 0), np.float32), cached)
-    rows = np.flatnonzero(shaped)
+    rows = np.flatnonzero(has_shapes)
     offsets = _offsets(character, frames, present, matrices, rows, error)
     shapes, weights, _ = fit_morphs(
         offsets,
         _Part(matrices, rows),
         character.surface.size,
-        error * 0.98,  # room for rounding between here and there
+        error * 0.98,  # room for rounding
         moves=_Moves(frames, present, rows),
-        progress=lambda part, what: tell(0.1 + 0.6 * part, what),
+        progress=lambda part, what: report(0.1 + 0.6 * part, what),
     )
     turned = None
     if normals and len(shapes):
@@ -76,10 +76,10 @@ def fitted_shapes(
 
 def _names(character: Character, count: int) -> list[str]:
     """Return names that no shape of the character has."""
-    taken = {parameter.name for parameter in character.rig.parameters}
-    pattern, again = NAME, 2
-    while any(pattern.format(k) in taken for k in range(count)):
-        pattern, again = f"supple_soft{again}_{{:03d}}", again + 1
+    used = {parameter.name for parameter in character.rig.parameters}
+    pattern, number = NAME, 2
+    while any(pattern.format(k) in used for k in range(count)):
+        pattern, number = f"supple_soft{number}_{{:03d}}", number + 1
     return [pattern.format(k) for k in range(count)]
 
 
@@ -92,30 +92,30 @@ def _offsets(
     error: float,
 ) -> Singles:
     rig = character.rig
-    allowed = 0.25 * error * character.surface.size
+    tolerance = 0.25 * error * character.surface.size
     offsets = np.empty((len(frames), len(rows), 3), np.float32)
-    slopes = np.tile(np.eye(3), (rig.n_vertices, 1, 1))
+    all_matrices = np.tile(np.eye(3), (rig.n_vertices, 1, 1))
     stretch = largest_stretch(rig, matrices)
     for k, frame in enumerate(frames):
-        # Vertices that take no shapes are where they are wanted, as far as shapes go.
-        wanted, now = frame.astype(np.float64), frame.astype(np.float64)
-        now[rows], slopes[rows] = present[k][rows], matrices[k][rows]
-        if not np.isfinite(slopes).all():
+        # Vertices without shapes are at their targets.
+        target, present_positions = frame.astype(np.float64), frame.astype(np.float64)
+        present_positions[rows], all_matrices[rows] = present[k][rows], matrices[k][rows]
+        if not np.isfinite(all_matrices).all():
             raise FormatError(f"{character.name}: its joints at frame {k} are not finite")
         offsets[k] = offsets_before_skinning(
             rig,
             rig.rest_pose,
-            wanted,
-            present=now,
-            matrices=slopes,
-            tolerance=allowed,
+            target,
+            present=present_positions,
+            matrices=all_matrices,
+            tolerance=tolerance,
             stretch=stretch,
         )[rows]
     return offsets
 
 
 class _Part(Sequence[Any]):
-    """Some vertices' matrices, frame by frame."""
+    """Matrices of some vertices, frame by frame."""
 
     def __init__(self, tables: Singles, rows: Ints) -> None:
         self._tables, self._rows = tables, rows
@@ -132,7 +132,7 @@ class _Part(Sequence[Any]):
 
 
 class _Moves(Sequence[Any]):
-    """Wanted moves of some vertices from where the stage has them, frame by frame."""
+    """Displacements of some vertices from the stage to their targets, frame by frame."""
 
     def __init__(self, frames: Singles, present: Singles, rows: Ints) -> None:
         self._frames, self._present, self._rows = frames, present, rows
@@ -145,8 +145,8 @@ class _Moves(Sequence[Any]):
     @overload
     def __getitem__(self, index: slice) -> Any: ...
     def __getitem__(self, index: int | slice) -> Any:
-        wanted = self._frames[index][..., self._rows, :].astype(np.float64)
-        return wanted - self._present[index][..., self._rows, :]
+        target = self._frames[index][..., self._rows, :].astype(np.float64)
+        return target - self._present[index][..., self._rows, :]
 
 
 def _save(
@@ -155,17 +155,17 @@ def _save(
     folder: Path,
     rows: Ints,
     shapes: Singles,
-    turned: Singles | None,
+    normal_shapes: Singles | None,
 ) -> None:
-    """Save each mesh's own offsets, (b, n, 3); welded points get the same, seams stay closed."""
-    place = np.full(plan.n_vertices + 1, len(rows))
-    place[rows] = np.arange(len(rows))
+    """Save each mesh's offsets, (b, n, 3); welded points get equal ones, so seams stay closed."""
+    row_of = np.full(plan.n_vertices + 1, len(rows))
+    row_of[rows] = np.arange(len(rows))
     for number, (mesh, bound) in enumerate(zip(plan.meshes, bounds, strict=True)):
-        points = place[mesh["welded"]]  # -1, a point of no face, is the last: no vertex
-        even = bound / np.cbrt(abs(np.linalg.det(bound)))
+        points = row_of[mesh["welded"]]  # -1, a point of no face, selects the zero row
+        unit_bound = bound / np.cbrt(abs(np.linalg.det(bound)))
         _save_rows(folder / f"shapes{number}.npy", shapes, points, np.linalg.inv(bound).T)
-        if turned is not None:
-            _save_rows(folder / f"normals{number}.npy", turned, points, even)
+        if normal_shapes is not None:
+            _save_rows(folder / f"normals{number}.npy", normal_shapes, points, unit_bound)
 
 
 def _save_rows(file: Path, shapes: Singles, points: Ints, matrix: Any) -> None:
@@ -177,7 +177,7 @@ def _save_rows(file: Path, shapes: Singles, points: Ints, matrix: Any) -> None:
 
 
 def baked_normals(baked: BakedMotion) -> Singles:
-    """Return unit normals (t, n̄, 3) in the world, each the mean of its faces' by their areas."""
+    """Return unit normals (t, n̄, 3) in the world, weighted by the areas of the faces."""
     normals_of = _normals_of(baked.character)
     return np.stack([normals_of(frame.astype(np.float64)) for frame in baked.frames]).astype(
         np.float32
@@ -192,24 +192,26 @@ def _normal_shapes(
     rows: Ints,
     weights: Singles,
 ) -> Singles:
-    """Return offsets (b, n, 3) of bound normals that go with the shapes' weights, (t, b).
+    """Return offsets (b, n, 3) of bound normals for the shapes' weights, (t, b).
 
-    What is wanted is the difference between the frame's normals and those of the surface as the
-    stage has it, both brought back before skinning: n → Mᵀ n. So edges that are hard stay hard.
+    The goal is the difference between the normals of the frame and of the stage's surface, both
+    transformed back before skinning: n → Mᵀ n. So hard edges stay hard.
     """
     normals_of = _normals_of(character)
-    wanted = np.empty((len(frames), 3 * len(rows)), np.float32)
+    targets = np.empty((len(frames), 3 * len(rows)), np.float32)
     for k, frame in enumerate(frames):
-        then = frame.astype(np.float64)
-        now = then.copy()
-        now[rows] = present[k][rows]
-        turned = [
+        simulated = frame.astype(np.float64)
+        present_positions = simulated.copy()
+        present_positions[rows] = present[k][rows]
+        unskinned = [
             _unit(np.einsum("nji,nj->ni", matrices[k][rows], normals_of(points)[rows]))
-            for points in (then, now)
+            for points in (simulated, present_positions)
         ]
-        wanted[k] = (turned[0] - turned[1]).ravel()
-    found = np.linalg.lstsq(weights.astype(np.float64), wanted.astype(np.float64), rcond=1e-6)[0]
-    return found.reshape(weights.shape[1], len(rows), 3).astype(np.float32)
+        targets[k] = (unskinned[0] - unskinned[1]).ravel()
+    solution = np.linalg.lstsq(weights.astype(np.float64), targets.astype(np.float64), rcond=1e-6)[
+        0
+    ]
+    return solution.reshape(weights.shape[1], len(rows), 3).astype(np.float32)
 
 
 def _normals_of(character: Character) -> VertexNormals:
@@ -226,7 +228,7 @@ def _unit(vectors: Floats) -> Floats:
 
 
 POINTS = ("blend-shapes", "cache")
-#: What is over the error by less than this is rounding.
+#: Factor above the error that is rounding.
 ROUNDING = 1.02
 
 
@@ -244,68 +246,67 @@ def write_usd(
     Parameters
     ----------
     path : str or Path
-        Where to. A character that came from USD gets a layer over its file: nothing in that is
-        touched or copied, the layer names it by a relative path. A ``.usdz`` has it, and all it
-        needs, inside. Any other character becomes a stage with one mesh and its points over time.
+        Target. A character from USD gets a layer with a relative path to its file, which is not
+        changed. A ``.usdz`` contains the file and all it needs. Any other character becomes a stage
+        with one mesh and its points over time.
     baked : BakedMotion or sequence of those
-        What to write. Several, of a character that came from USD, become blend shapes that its
-        animations share; the stage goes on playing the animation it played.
+        One motion, or several of a character from USD, whose animations then share blend shapes;
+        the stage plays the same animation as before.
     error : float
-        How far any point may be from its place at any frame, as part of the character's size.
+        Largest distance of any point from its simulated place, as a fraction of the size.
     points : {"blend-shapes", "cache"}
-        Blend shapes on the meshes, with weights in the animation that the stage plays, before
-        skinning; or points at every frame, with skinning switched off. Meshes without a skeleton
-        get the latter in any case.
+        Blend shapes before skinning, with weights in the stage's animation; or points at every
+        frame, with skinning switched off. Meshes without a skeleton always get a cache.
     normals : bool
-        Whether normals follow: as normal offsets of blend shapes, or over time. Without, caches
-        leave the file's normals out, which do not fit them, and renderers make their own.
+        Whether normals are written: as normal offsets of blend shapes, or over time. Otherwise
+        caches have no normals, and renderers compute them.
     progress : callable, optional
-        Called with the part done, 0 to 1, and what is being done.
+        Called with the fraction done, 0 to 1, and the name of the step.
 
     Returns
     -------
     dict
-        n_shapes, n_frames, bytes, error: the largest distance of any point at any frame from
-        where it was wanted, as UsdSkel evaluates the result, as part of the size.
+        n_shapes, n_frames, bytes, error: the largest distance of any point from its simulated
+        place, as UsdSkel evaluates the result, as a fraction of the size.
 
     Raises
     ------
     SuppleError
-        When the character's file is gone or has changed, or the target cannot be written.
+        When the character's file is missing or has changed, or the target cannot be written.
 
     Warns
     -----
     SuppleWarning
-        When the error is not reached, or the layer's path leads out of its folder.
+        When the error is not reached, or the layer refers to a file outside its folder.
     """
     path = Path(path)
     if path.suffix.lower() not in USD_SUFFIXES:
-        known = ", ".join(USD_SUFFIXES)
-        raise FormatError(f'{path.name}: "{path.suffix}" is not USD; use {known}')
+        suffixes = ", ".join(USD_SUFFIXES)
+        raise FormatError(f'{path.name}: "{path.suffix}" is not USD; use {suffixes}')
     if points not in POINTS:
-        raise SuppleError(f'{path.name}: points as "{points}"; use one of {", ".join(POINTS)}')
+        raise SuppleError(f'{path.name}: points cannot be "{points}"; use {" or ".join(POINTS)}')
     check_library(path.name)
     if not path.parent.is_dir():
-        raise FormatError(f"{path.name}: cannot be written to {path.parent} (no such folder)")
+        raise FormatError(f"{path.name}: there is no folder {path.parent}; create it first")
     bakes = [baked] if isinstance(baked, BakedMotion) else list(baked)
     for each in bakes:
         checked_frames(path, each)
-    tell = progress or (lambda part, what: None)
+    report = progress or (lambda part, what: None)
     try:
         with tempfile.TemporaryDirectory(prefix="supple-usd-") as folder:
             source, work = bakes[0].character.source, Path(folder)
             if not isinstance(source, UsdSource):
-                return _write_stage(path, bakes[0], work, normals, tell)
+                return _write_stage(path, bakes[0], work, normals, report)
             with opened_original(path, source) as original:
                 plan = LayerPlan(path, bakes, original)
-                return _write_layer(plan, path, bakes, work, error, points, normals, tell)
+                return _write_layer(plan, path, bakes, work, error, points, normals, report)
     except OSError as problem:
         why = (problem.strerror or str(problem)).lower()
         raise FormatError(f"{path.name}: cannot be written ({why})") from problem
 
 
 def holds_several(character: Character, options: Mapping[str, Any]) -> bool:
-    """Return whether a file holds several motions: blend shapes over a USD character do."""
+    """Return whether a file holds several motions: only blend shapes over a USD character do."""
     shapes = options.get("points", POINTS[0]) == POINTS[0]
     return shapes and isinstance(character.source, UsdSource)
 
@@ -318,7 +319,7 @@ def _write_layer(
     error: float,
     points: str,
     normals: bool,
-    tell: Progress,
+    report: Progress,
 ) -> dict[str, Any]:
     parts = [np.asarray(baked.frames, np.float32) for baked in bakes]
     frames = parts[0] if len(parts) == 1 else np.concatenate(parts)
@@ -326,23 +327,23 @@ def _write_layer(
     shapes, weights = [], np.zeros((len(frames), 0), np.float32)
     cached = [True] * len(plan.meshes)
     if points == "blend-shapes":
-        tell(0.02, "evaluating the stage")
-        shaped = fitted_shapes(plan, frames, folder, error, normals, tell)
-        cached, shapes, weights = shaped.cached, shaped.names, shaped.weights
+        report(0.02, "evaluating the stage")
+        fit = fitted_shapes(plan, frames, folder, error, normals, report)
+        cached, shapes, weights = fit.cached, fit.names, fit.weights
     if normals and any(cached):
         np.save(folder / "normals.npy", baked_normals(bakes[plan.shown]))
-    tell(0.7, "writing the layer")
+    report(0.7, "writing the layer")
     request = plan.author_request(layer_format(path), cached, shapes, weights, normals)
     answer = run_child(WRITING, path.name, folder, request, plan.work)
     layer = folder / f"layer.{layer_format(path)}"
     size = deliver(path, layer, plan.source_path, answer["files"])
     reached = answer["error_metres"] / plan.character.surface.size
     if reached > ROUNDING * error:
-        missed = f"is off by {reached:.2%} of the size, not {error:.2%}"
+        missed = f"misses the simulation by {reached:.2%} of the size, not {error:.2%}"
         warn(f"{path.name}: {missed}; {_advice(points)}")
     if len(bakes) > 1 and any(cached):
-        alone, name = counted(sum(cached), "mesh", "meshes"), plan.clips[plan.shown].name
-        warn(f'{path.name}: {alone} without a skeleton can play one motion, "{name}"')
+        meshes, name = counted(sum(cached), "mesh", "meshes"), plan.clips[plan.shown].name
+        warn(f'{path.name}: {meshes} without a skeleton can have only one motion, "{name}"')
     for note in plan.notes:
         warn(note)
     figures = {"n_shapes": len(shapes), "n_frames": len(frames), "error": reached, "bytes": size}
@@ -352,23 +353,23 @@ def _write_layer(
 def _advice(points: str) -> str:
     if points == "cache":
         return "its transforms flatten a mesh"
-    return "use points as a cache, or a larger error"
+    return "use a point cache, or a larger error"
 
 
 def layer_format(path: Path) -> str:
-    """Return the format in which a layer for this path is exported."""
+    """Return the format of a layer for this path."""
     return "usda" if path.suffix.lower() == ".usda" else "usdc"
 
 
 def _write_stage(
-    path: Path, baked: BakedMotion, folder: Path, normals: bool, tell: Progress
+    path: Path, baked: BakedMotion, folder: Path, normals: bool, report: Progress
 ) -> dict[str, Any]:
-    """Write a stage of its own, for characters from elsewhere."""
+    """Write a new stage, for characters from other formats."""
     surface = baked.character.surface
     np.save(folder / "frames.npy", np.asarray(baked.frames, np.float32))
     if normals:
         np.save(folder / "normals.npy", baked_normals(baked))
-    tell(0.2, "writing the stage")
+    report(0.2, "writing the stage")
     request = {
         "action": "new",
         "path": None,
@@ -385,7 +386,7 @@ def _write_stage(
 
 
 def deliver(path: Path, layer: Path, original: Path | None, files: list[str]) -> int:
-    """Put the layer where it belongs, alone or in a package, and return the number of bytes."""
+    """Copy the layer to its path, alone or in a package, and return the number of bytes."""
     if not layer.is_file():
         raise FormatError(f"{path.name}: USD wrote no layer; the disk may be full")
     if path.suffix.lower() == ".usdz":

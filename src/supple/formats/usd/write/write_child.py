@@ -1,10 +1,9 @@
-"""The process that writes over USD: evaluates a stage, and lays a layer over it.
+"""The process that writes USD: evaluates a stage, and writes a layer over it.
 
-It answers six requests. "files": what the stage is made of. "record": what a layer
-of Supple's is over. "survey": where the points of meshes
-are at given time codes, and how offsets would move them. "author": the layer, with blend shapes and
-point caches in it, and how far the stage it makes is from what was wanted. "curves": a layer with
-new values of animations, and the same. "new": a stage of its own.
+It answers six requests. "files": the files of the stage. "record": the record of a layer of Supple.
+"survey": positions of the points of meshes at time codes, and the effect of offsets. "author": a
+layer with blend shapes and point caches, and its error. "curves": a layer with new values of
+animations, and its error. "new": a new stage.
 """
 
 from __future__ import annotations
@@ -40,9 +39,9 @@ from supple.formats.usd.write.authoring import (
     new_stage,
 )
 
-#: Files that are listed; nobody has more.
+#: Most files that are listed.
 MOST = 100_000
-#: Fields that a layer has of its own, not of the stage: they are not taken over.
+#: Fields of a layer itself, which are not copied.
 OWN_KEYS = {"subLayers", "subLayerOffsets", "owner", "sessionOwner", "hasOwnedSubLayers"}
 
 
@@ -66,8 +65,8 @@ def _answer(request: dict[str, Any], folder: Path, notes: list[str]) -> dict[str
 def _opened(
     request: dict[str, Any], clip: dict[str, Any], *, bound: bool = True
 ) -> tuple[Any, Any]:
-    """Return the layer to write, over the file's, and the stage of both; `bound` plays the clip."""
-    # Taken out in memory, as for reading: what lies outside the file's folder.
+    """Return the new layer over the file's, and the stage of both; `bound` plays the clip."""
+    # As for reading, references outside the file's folder are removed in memory.
     root = open_stage(Path(request["path"]), []).GetRootLayer()
     layer = Sdf.Layer.CreateAnonymous(".usda")
     for key in sorted(root.pseudoRoot.ListInfoKeys()):
@@ -83,11 +82,11 @@ def _opened(
 
 
 def _make_editable(stage: Any, request: dict[str, Any]) -> None:
-    """Turn instances that hold the character into ordinary prims: instances share their parts."""
-    wanted = [mesh["path"] for mesh in request["meshes"]]
+    """Turn instances of the character into ordinary prims, since instances share their parts."""
+    paths = [mesh["path"] for mesh in request["meshes"]]
     for skeleton in (each for clip in request["clips"] for each in clip["skeletons"]):
-        wanted += [path for path in (skeleton["path"], skeleton["animation"]) if path]
-    for path in wanted:
+        paths += [path for path in (skeleton["path"], skeleton["animation"]) if path]
+    for path in paths:
         prim = stage.GetPrimAtPath(path)
         while prim and prim.IsInstanceProxy():
             outer = prim
@@ -98,7 +97,7 @@ def _make_editable(stage: Any, request: dict[str, Any]) -> None:
             outer.SetInstanceable(False)
             prim = stage.GetPrimAtPath(path)
         if not prim:
-            raise Refused(f"has no {path} any more; load it again")
+            raise Refused(f"no longer has {path}; load it again")
 
 
 def _survey(request: dict[str, Any], folder: Path) -> dict[str, Any]:
@@ -108,16 +107,16 @@ def _survey(request: dict[str, Any], folder: Path) -> dict[str, Any]:
     unit = np.cbrt(abs(np.linalg.det(request["from_stage"][:3, :3])))
     for clip in request["clips"]:
         _, stage = _opened(request, clip)
-        played = _played_meshes(stage, [mesh["path"] for mesh in request["meshes"]])
-        for mesh, asked in zip(played, request["meshes"], strict=True):
-            _check_points(mesh, asked)
-        bounds = [unit * mesh.bound if mesh.takes_shapes else np.eye(3) for mesh in played]
+        meshes = _played_meshes(stage, [mesh["path"] for mesh in request["meshes"]])
+        for mesh, requested in zip(meshes, request["meshes"], strict=True):
+            _check_points(mesh, requested)
+        bounds = [unit * mesh.bound if mesh.takes_shapes else np.eye(3) for mesh in meshes]
         rows = slice(*clip["rows"])
-        _survey_clip(request, clip, played, bounds, present[rows], matrices[rows])
+        _survey_clip(request, clip, meshes, bounds, present[rows], matrices[rows])
     present.flush()
     matrices.flush()
     return {
-        "takes_shapes": [mesh.takes_shapes for mesh in played],
+        "takes_shapes": [mesh.takes_shapes for mesh in meshes],
         "bounds": bounds,
     }
 
@@ -125,16 +124,16 @@ def _survey(request: dict[str, Any], folder: Path) -> dict[str, Any]:
 def _survey_clip(
     request: dict[str, Any],
     clip: dict[str, Any],
-    played: list[_PlayedMesh],
+    meshes: list[_PlayedMesh],
     bounds: list[np.ndarray],
     present: np.ndarray,
     matrices: np.ndarray,
 ) -> None:
-    """Fill in where points are at the frames of a clip, and how offsets would move them."""
+    """Compute positions at the frames of a clip, and matrices of the effect of offsets."""
     outward = request["from_stage"]
     for k, code in enumerate(clip["codes"]):
-        for mesh, asked, bound in zip(played, request["meshes"], bounds, strict=True):
-            rows, vertices = asked["rows"], asked["vertices"]
+        for mesh, requested, bound in zip(meshes, request["meshes"], bounds, strict=True):
+            rows, vertices = requested["rows"], requested["vertices"]
             if not len(rows) or not mesh.takes_shapes:
                 continue
             placed, moved = mesh.probed(mesh.points(float(code)), float(code))
@@ -142,10 +141,10 @@ def _survey_clip(
             matrices[k, vertices] = outward[:3, :3] @ moved[rows] @ np.linalg.inv(bound)
 
 
-def _check_points(mesh: _PlayedMesh, asked: dict[str, Any]) -> None:
-    found, wanted, path = len(mesh.points(0.0)), asked["n_points"], asked["path"]
-    if found != wanted:
-        raise Refused(f"has {found} points in {path}, not {wanted} any more; load it again")
+def _check_points(mesh: _PlayedMesh, requested: dict[str, Any]) -> None:
+    n_points, expected, path = len(mesh.points(0.0)), requested["n_points"], requested["path"]
+    if n_points != expected:
+        raise Refused(f"has {n_points} points in {path}, no longer {expected}; load it again")
 
 
 def _author(request: dict[str, Any], folder: Path) -> dict[str, Any]:
@@ -179,7 +178,9 @@ def _curves(request: dict[str, Any], folder: Path) -> dict[str, Any]:
     clip = request["clips"][0]
     layer, stage = _opened(request, clip, bound=request["new"] and not request["additive"])
     figures = author_curves(stage, request)
-    if request["new"] or stage.HasAuthoredTimeCodeRange():  # a part of a clip is no range
+    if (
+        request["new"] or stage.HasAuthoredTimeCodeRange()
+    ):  # a part of a clip does not set the range
         _widen_range(stage, clip["codes"])
     _mark(layer, CURVES, request)
     measured = request if not request["additive"] else {**request, "clips": []}
@@ -191,22 +192,24 @@ def _record(request: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def _mark(layer: Any, added: str, request: dict[str, Any]) -> None:
-    """Record what was added, and to what; records of the file below are its own."""
-    kept = {name: told for name, told in dict(layer.customLayerData).items() if name not in ADDED}
-    layer.customLayerData = {**kept, added: request["record"]}
+    """Record what was added, and to what; records of the file below are not copied."""
+    other_data = {
+        name: value for name, value in dict(layer.customLayerData).items() if name not in ADDED
+    }
+    layer.customLayerData = {**other_data, added: request["record"]}
 
 
 def _points_around(stage: Any, request: dict[str, Any]) -> list[dict[float, np.ndarray]]:
-    """Return points of cached meshes as the rig alone moves them, at codes not baked.
+    """Return points of cached meshes as the rig alone moves them, at codes outside the bake.
 
-    In the stage's world, before anything is written: a cache holds its last points for ever.
+    In the stage's world, before anything is written: a cache is constant after its last points.
     """
-    played = _played_meshes(stage, [mesh["path"] for mesh in request["meshes"]])
-    found: list[dict[float, np.ndarray]] = []
-    for mesh, asked in zip(played, request["meshes"], strict=True):
-        codes = request["around"].tolist() if asked["cached"] else []
-        found.append({code: mesh.placed(mesh.points(code), code) for code in codes})
-    return found
+    meshes = _played_meshes(stage, [mesh["path"] for mesh in request["meshes"]])
+    points: list[dict[float, np.ndarray]] = []
+    for mesh, requested in zip(meshes, request["meshes"], strict=True):
+        codes = request["around"].tolist() if requested["cached"] else []
+        points.append({code: mesh.placed(mesh.points(code), code) for code in codes})
+    return points
 
 
 def _made(file: Path, shape: tuple[int, ...]) -> Any:
@@ -214,12 +217,12 @@ def _made(file: Path, shape: tuple[int, ...]) -> Any:
 
 
 def _stored(file: Path) -> Any:
-    """Map an array that was left in the folder into memory; None where there is none."""
+    """Map an array in the folder into memory; None without a file."""
     return np.load(file, mmap_mode="r", allow_pickle=False) if file.exists() else None
 
 
-def _widen_range(stage: Any, played: np.ndarray) -> None:
-    first, last = float(played[0]), float(played[-1])
+def _widen_range(stage: Any, codes: np.ndarray) -> None:
+    first, last = float(codes[0]), float(codes[-1])
     if stage.HasAuthoredTimeCodeRange():
         first = min(first, stage.GetStartTimeCode())
         last = max(last, stage.GetEndTimeCode())
@@ -232,47 +235,47 @@ def _widen_range(stage: Any, played: np.ndarray) -> None:
 def _finished(
     layer: Any, stage: Any, request: dict[str, Any], frames: np.ndarray, folder: Path
 ) -> dict[str, Any]:
-    """Measure, then write the layer with the path to the original that it is to have."""
-    found = [_largest_error(stage, request, k, frames) for k in range(len(request["clips"]))]
-    error = max(found, default=0.0)
+    """Measure the error, then write the layer with its path to the original."""
+    errors = [_largest_error(stage, request, k, frames) for k in range(len(request["clips"]))]
+    error = max(errors, default=0.0)
     layer.subLayerPaths[0] = request["sublayer"]
     layer.Export(str(folder / f"layer.{request['format']}"))
     return {"error_metres": error, "files": _dependencies(request) if request["package"] else []}
 
 
 def _largest_error(stage: Any, request: dict[str, Any], number: int, frames: np.ndarray) -> float:
-    """Return the largest distance of points from their goals, metres, as UsdSkel plays a clip."""
+    """Return the largest distance of points from their goals in metres, as UsdSkel plays a clip."""
     clip, outward, largest = request["clips"][number], request["from_stage"], 0.0
     with Usd.EditContext(stage, stage.GetSessionLayer()):
         bind_animations(stage, clip["skeletons"])
-        asked_of = [m for m in request["meshes"] if number == request["shown"] or not m["cached"]]
-        played = _played_meshes(stage, [mesh["path"] for mesh in asked_of])
+        requests = [m for m in request["meshes"] if number == request["shown"] or not m["cached"]]
+        meshes = _played_meshes(stage, [mesh["path"] for mesh in requests])
         for k, code in enumerate(clip["codes"]):
-            for mesh, asked in zip(played, asked_of, strict=True):
-                rows = np.flatnonzero(asked["welded"] >= 0)
+            for mesh, requested in zip(meshes, requests, strict=True):
+                rows = np.flatnonzero(requested["welded"] >= 0)
                 placed = mesh.placed(mesh.points(float(code)), float(code))[rows]
-                wanted = frames[clip["rows"][0] + k, asked["welded"][rows]]
-                off = placed @ outward[:3, :3].T + outward[:3, 3] - wanted
-                largest = max(largest, float(np.linalg.norm(off, axis=1).max(initial=0.0)))
+                goal = frames[clip["rows"][0] + k, requested["welded"][rows]]
+                difference = placed @ outward[:3, :3].T + outward[:3, 3] - goal
+                largest = max(largest, float(np.linalg.norm(difference, axis=1).max(initial=0.0)))
     stage.GetSessionLayer().Clear()
     return largest
 
 
 def _dependencies(request: dict[str, Any]) -> list[str]:
     """Return the files that the original needs, itself first; all in its folder or below."""
-    own = Path(request["path"])
-    layers, assets, _ = UsdUtils.ComputeAllDependencies(Sdf.AssetPath(str(own)))
-    found = [own]
+    original = Path(request["path"])
+    layers, assets, _ = UsdUtils.ComputeAllDependencies(Sdf.AssetPath(str(original)))
+    files = [original]
     for name in [*(layer.realPath for layer in layers), *assets]:
         outer = Ar.SplitPackageRelativePathOuter(str(name))[0]
-        file = _as_named(Path(os.path.abspath(outer)), own.parent) if outer else None
-        if file is not None and file not in found and file.is_file():
-            found.append(file)
-    return [str(found[0]), *sorted(str(file) for file in found[1:])]
+        file = _as_named(Path(os.path.abspath(outer)), original.parent) if outer else None
+        if file is not None and file not in files and file.is_file():
+            files.append(file)
+    return [str(files[0]), *sorted(str(file) for file in files[1:])]
 
 
 def _as_named(file: Path, folder: Path) -> Path | None:
-    """Return the file below the folder by the name that layers call it, even a link's."""
+    """Return the file below the folder by the name that layers use, even of a link."""
     real = folder.resolve()
     if not file.resolve().is_relative_to(real):
         return None
@@ -287,27 +290,27 @@ def _files(request: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def _needed_files(path: Path) -> list[str]:
-    """Return all files that a file names, and that those name: layers, clips, pictures.
+    """Return all files that a file refers to, directly or not: layers, clips, images.
 
-    Whether they are there or not. Only what lies in the file's folder, or below it, is opened.
+    They may be missing. Only files in the folder, or below it, are opened.
     """
     folder = path.parent.resolve()
-    waiting, seen = [str(path)], {str(path)}
-    found: dict[str, None] = {}
-    while waiting and len(seen) < MOST:
-        layer = _opened_package(waiting.pop())
+    stack, seen = [str(path)], {str(path)}
+    files: dict[str, None] = {}
+    while stack and len(seen) < MOST:
+        layer = _opened_package(stack.pop())
         for asset in _named(layer):
-            where = Sdf.ComputeAssetPathRelativeToLayer(layer, asset)
-            if where in seen:
+            path_of_asset = Sdf.ComputeAssetPathRelativeToLayer(layer, asset)
+            if path_of_asset in seen:
                 continue
-            seen.add(where)
-            # A bare name that is not beside the layer stays one; it would be looked for there.
-            own = Path(Ar.SplitPackageRelativePathOuter(layer.realPath)[0])
-            file = own.parent / Ar.SplitPackageRelativePathOuter(where)[0]
-            found[str(file)] = None
+            seen.add(path_of_asset)
+            # A bare name that is not beside the layer stays relative to it.
+            layer_file = Path(Ar.SplitPackageRelativePathOuter(layer.realPath)[0])
+            file = layer_file.parent / Ar.SplitPackageRelativePathOuter(path_of_asset)[0]
+            files[str(file)] = None
             if file.suffix.lower() in USD_SUFFIXES and file.resolve().is_relative_to(folder):
-                waiting.append(where)
-    return list(found)
+                stack.append(path_of_asset)
+    return list(files)
 
 
 def _opened_package(name: str) -> Any:
@@ -332,7 +335,7 @@ def _new(request: dict[str, Any], folder: Path) -> dict[str, Any]:
     return {}
 
 
-# Meshes of a stage as UsdSkel itself evaluates them.
+# Meshes of a stage as UsdSkel evaluates them.
 
 
 class _PlayedMesh:
@@ -343,12 +346,11 @@ class _PlayedMesh:
     prim
         The mesh.
     skeleton
-        The skeleton that moves it or whose animation weighs its blend shapes; None without.
+        The skeleton that moves it, or whose animation weights its blend shapes; None without.
     skinned : bool
         Whether it follows joints; otherwise it follows its own transform.
     bound : (3, 3) array
-        From its points to the space it is bound in, in which points of meshes that were welded
-        coincide.
+        From its points to its bind space, in which points of welded meshes coincide.
     """
 
     def __init__(self, prim: Any, skeleton: Any, query: Any, skin: Any) -> None:
@@ -361,14 +363,14 @@ class _PlayedMesh:
             self._offset_lists = self._shapes.ComputeSubShapePointOffsets()
         first = Usd.TimeCode.EarliestTime()
         if self.skinned:
-            whole = np.array(skin.GetGeomBindTransform(first)).T
+            transform = np.array(skin.GetGeomBindTransform(first)).T
         else:
-            whole = np.array(UsdGeom.XformCache(first).GetLocalToWorldTransform(prim)).T
-        self.bound = whole[:3, :3]
+            transform = np.array(UsdGeom.XformCache(first).GetLocalToWorldTransform(prim)).T
+        self.bound = transform[:3, :3]
 
     @property
     def takes_shapes(self) -> bool:
-        """True if blend shapes can be added: it has a skeleton and is not flattened."""
+        """Whether blend shapes can be added: it has a skeleton and is not flattened."""
         sizes = np.linalg.svd(self.bound, compute_uv=False)
         return bool(self._skin) and bool(sizes[-1] > 1e-6 * sizes[0] > 0)
 
@@ -389,7 +391,7 @@ class _PlayedMesh:
         return np.array(deformed)
 
     def placed(self, points: np.ndarray, code: float) -> np.ndarray:
-        """Return the places of points in the stage's world, (n, 3)."""
+        """Return positions of points in the stage's world, (n, 3)."""
         cache = UsdGeom.XformCache(Usd.TimeCode(code))
         if not self.skinned:
             return _moved(points, cache.GetLocalToWorldTransform(self.prim))
@@ -399,38 +401,38 @@ class _PlayedMesh:
         return _moved(np.array(skinned), cache.GetLocalToWorldTransform(self._query.GetPrim()))
 
     def probed(self, points: np.ndarray, code: float) -> tuple[np.ndarray, np.ndarray]:
-        """Return the places of points, and the matrices (n, 3, 3) by which offsets move them.
+        """Return positions of points, and matrices (n, 3, 3) of the effect of offsets.
 
-        A skinned point is an affine function of its place, whatever the way of skinning.
+        A skinned point is an affine function of its bound position for every skinning method.
         """
         placed = self.placed(points, code)
         step = max(float(np.ptp(points, axis=0).max(initial=0.0)), 1e-6)
         columns = []
         for axis in range(3):
-            ahead = points.copy()
-            ahead[:, axis] += step
-            moved = (ahead - points)[:, axis : axis + 1].astype(np.float64)
-            columns.append((self.placed(ahead, code) - placed) / moved)
+            shifted = points.copy()
+            shifted[:, axis] += step
+            moved = (shifted - points)[:, axis : axis + 1].astype(np.float64)
+            columns.append((self.placed(shifted, code) - placed) / moved)
         return placed, np.stack(columns, axis=2)
 
 
 def _played_meshes(stage: Any, paths: list[str]) -> list[_PlayedMesh]:
     """Return the meshes with the skeletons and shapes that UsdSkel binds to them."""
-    cache, found = UsdSkel.Cache(), {}
-    everything = Usd.TraverseInstanceProxies()
-    for prim in Usd.PrimRange(stage.GetPseudoRoot(), everything):
+    cache, bindings = UsdSkel.Cache(), {}
+    traversal = Usd.TraverseInstanceProxies()
+    for prim in Usd.PrimRange(stage.GetPseudoRoot(), traversal):
         if not prim.IsA(UsdSkel.Root):
             continue
         root = UsdSkel.Root(prim)
-        cache.Populate(root, everything)
-        for binding in cache.ComputeSkelBindings(root, everything):
+        cache.Populate(root, traversal)
+        for binding in cache.ComputeSkelBindings(root, traversal):
             skeleton = binding.GetSkeleton()
             query = cache.GetSkelQuery(skeleton)
             for skin in binding.GetSkinningTargets():
                 if query:
-                    found[str(skin.GetPrim().GetPath())] = (skeleton.GetPrim(), query, skin)
+                    bindings[str(skin.GetPrim().GetPath())] = (skeleton.GetPrim(), query, skin)
     nothing = (None, None, None)
-    return [_PlayedMesh(stage.GetPrimAtPath(path), *found.get(path, nothing)) for path in paths]
+    return [_PlayedMesh(stage.GetPrimAtPath(path), *bindings.get(path, nothing)) for path in paths]
 
 
 def _moved(points: np.ndarray, matrix: Any) -> np.ndarray:
