@@ -113,7 +113,7 @@ def test_names_that_do_not_fit_are_refused_in_a_line(two_clips, tmp_path):
     with pytest.raises(FormatError, match=r"soft\.usdz has the original inside; write a"):
         supple.save(tmp_path / "more.usda", with_flesh(inside))
     two_clips.unlink()
-    with pytest.raises(FormatError, match=r"two\.usda, is not beside it"):
+    with pytest.raises(FormatError, match=r"two\.usda, the file below it, is not beside it"):
         supple.load(layer)
     loaded(package)  # which has it
 
