@@ -196,7 +196,7 @@ def test_a_floor_at_a_height_is_touched(capsys):
         (["x", "-o", "model"], "model: a model file ends in .supple"),
         (["x", "-o", "model.glb"], "model.glb: a model file ends in .supple"),
         (["x", "-o", "nowhere/x.supple"], "there is no folder nowhere"),
-        (["x", "--poses", "banana"], '"banana" is no frame of a motion; write it like "flap:0"'),
+        (["x", "--poses", "banana"], '"banana" is not a frame of a motion; write it like "flap:0"'),
         (["x", "--poses", "flop:3"], 'no motion "flop"; did you mean "flap"'),
         (["x", "--poses", "0"], "0 poses; at least 1"),
         (["x", "--poses"], "--poses needs a number, auto, or frames"),

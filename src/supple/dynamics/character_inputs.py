@@ -1,4 +1,4 @@
-"""Inputs of a character's simulator at every step: poses, roots, forces; checked quickly."""
+"""Inputs of a character's simulator at every step: fast checks of poses, roots and forces."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from supple.rig.motion.motion_names import one_name
 from supple.rig.poses.pose_weights import LARGEST_SCALED
 from supple.rig.protocol import LARGEST_VALUE, Rig, checked_pose
 
-#: A pose (s,), or a root (4, 4); None for the usual one.
+#: A pose (s,), or a root (4, 4); None for the default.
 Given = ArrayLike | None
 #: Pose and root one step earlier.
 Before = tuple[ArrayLike, ArrayLike | None]
-#: Forces (3,) in N by vertices that they act on.
+#: Forces (3,) in N by the vertices on which they act.
 Forces = Mapping[int, ArrayLike]
 
-#: All frames of a run take no more memory than this.
+#: Largest memory in bytes of all frames of a run.
 LARGEST_RUN = 4 * 2**30
 
 
 def checked_vertex(vertex: Any, n_vertices: int, whose: str) -> int:
-    """Return the number of a vertex that a force acts on; `whose` is "the skin", say."""
+    """Return the checked index of a vertex; `whose` names the mesh, such as "the skin"."""
     whole = isinstance(vertex, int | np.integer) and not isinstance(vertex, bool)
     if not (whole and 0 <= vertex < n_vertices):
         named = str(vertex) if whole else shown(vertex, 40)
         raise SuppleError(
-            f"force on vertex {named}, which is not there; {whose} has vertices "
+            f"force on vertex {named}, which does not exist; {whose} has vertices "
             f"0 to {n_vertices - 1}"
         )
     return int(vertex)
@@ -49,7 +49,7 @@ def vertex_forces(forces: Forces, n_vertices: int, whose: str = "the skin") -> t
     Raises
     ------
     SuppleError
-        For a vertex that is not there or a force that is none.
+        For an index out of range, or a force that is not three finite numbers.
     """
     if not isinstance(forces, Mapping):
         raise SuppleError(f"forces must be a mapping of vertices of {whose} to forces (3,)")
@@ -59,7 +59,7 @@ def vertex_forces(forces: Forces, n_vertices: int, whose: str = "the skin") -> t
 
 
 def checked_frames(out: Singles | None, shape: tuple[int, ...]) -> Singles:
-    """Return the float32 array to write positions to: `out` if it fits, or a new one."""
+    """Return the float32 array for positions: `out` if it fits, or a new one."""
     if out is None:
         return np.empty(shape, np.float32)
     fits = isinstance(out, np.ndarray) and out.shape == shape and out.dtype == np.float32
@@ -91,7 +91,7 @@ def checked_factors(values: ArrayLike, n_tets: int) -> Floats:
 
 
 class SteppedCharacter(Protocol):
-    """Model of a character, as far as inputs depend on it."""
+    """Parts of a character's model on which inputs depend."""
 
     @property
     def rig(self) -> Rig:
@@ -103,15 +103,15 @@ class SteppedCharacter(Protocol):
 
 
 class CharacterInputs:
-    """Checks of poses, roots and forces for a model; what passes is contiguous float64.
+    """Checks of poses, roots and forces for a model; results are contiguous float64 arrays.
 
     Parameters
     ----------
     model
-        Model that they are for.
+        Model of the character.
     scales
-        (s,) sizes of the parameters among the model's poses, where it has poses: entries that
-        are too far from any are refused.
+        (s,) scales of the parameters among the model's poses, if it has poses; entries that are
+        too far from all of them are refused.
     """
 
     def __init__(self, model: SteppedCharacter, scales: Floats | None = None) -> None:
@@ -120,31 +120,31 @@ class CharacterInputs:
         self._scales = np.ones(len(self._parameters)) if scales is None else np.abs(scales)
         self._skin = len(model.surface.vertices)
 
-    def pose(self, pose: Given, usual: Floats) -> Floats:
-        """Return a pose (s,); the usual one for None."""
+    def pose(self, pose: Given, default: Floats) -> Floats:
+        """Return a pose (s,); the default for None."""
         if pose is None:
-            return usual
+            return default
         if isinstance(pose, np.ndarray) and pose.dtype == np.float64:
-            own = _own(pose)
-            if own.shape == self._scales.shape and _usable(own, self._scales):
-                return own
+            values = _writable(pose)
+            if values.shape == self._scales.shape and _usable(values, self._scales):
+                return values
         values = checked_pose(self._parameters, pose)
         if not _usable(values, self._scales):
             raise SuppleError("pose: one of its entries is too far from any pose")
-        return _own(values)
+        return _writable(values)
 
-    def root(self, root: Given, usual: Floats | None) -> Floats:
-        """Return a root (4, 4); the usual one for None, the identity without."""
-        if root is None and usual is not None:
-            return usual
+    def root(self, root: Given, default: Floats | None) -> Floats:
+        """Return a root (4, 4); for None the default, or the identity without one."""
+        if root is None and default is not None:
+            return default
         if isinstance(root, np.ndarray) and root.dtype == np.float64 and root.shape == (4, 4):
-            own = _own(root)
-            if _rigid(own):
-                return own
+            values = _writable(root)
+            if _rigid(values):
+                return values
         return checked_root(root)
 
     def earlier(self, before: Any, pose: Floats, root: Floats) -> tuple[Floats, Floats]:
-        """Return pose and root of an earlier step; those given for None."""
+        """Return pose and root of an earlier step; `pose` and `root` replace None."""
         if not isinstance(before, tuple | list) or len(before) != 2:
             raise SuppleError("before must be a pose and a root, such as (pose, None)")
         return self.pose(before[0], pose), self.root(before[1], root)
@@ -152,22 +152,26 @@ class CharacterInputs:
     def start(
         self, pose: Given, root: Given, before: Before | None
     ) -> tuple[Floats, Floats, tuple[Floats, Floats] | None]:
-        """Return pose, root and what came before of a reset; at rest in the rest pose for None."""
-        there, place = self.pose(pose, self._rest_pose), self.root(root, None)
-        return there, place, None if before is None else self.earlier(before, there, place)
+        """Return pose, root, and pose and root one step earlier (or None), for a reset."""
+        start_pose, start_root = self.pose(pose, self._rest_pose), self.root(root, None)
+        return (
+            start_pose,
+            start_root,
+            None if before is None else self.earlier(before, start_pose, start_root),
+        )
 
     def forces(self, forces: Forces) -> tuple[Ints, Floats]:
         """Return skin vertices (k,) and forces (k, 3)."""
         return vertex_forces(forces, self._skin)
 
     def skin(self, out: Singles | None) -> Singles:
-        """Return the array to write the skin to, (n̄, 3) float32."""
+        """Return the array for the skin, (n̄, 3) float32."""
         return checked_frames(out, (self._skin, 3))
 
-    def motion(self, motion: Motion | str, known: Mapping[str, Motion]) -> Motion:
-        """Return a motion of this rig, or the known one that a name means (`matching_names`)."""
+    def motion(self, motion: Motion | str, motions: Mapping[str, Motion]) -> Motion:
+        """Return a motion of this rig, or the one of `motions` with this name."""
         if isinstance(motion, str):
-            motion = known[one_name(known, motion, "the model")]
+            motion = motions[one_name(motions, motion, "the model")]
         if not isinstance(motion, Motion):
             raise SuppleError(f"a run needs a Motion, not {type(motion).__name__}")
         if motion.poses.shape[1] != len(self._scales):
@@ -176,7 +180,7 @@ class CharacterInputs:
         return motion
 
     def frames(self, out: Singles | None, count: int) -> Singles:
-        """Return the array to write the skin of all frames to, (t, n̄, 3) float32."""
+        """Return the array for the skins of all frames, (t, n̄, 3) float32."""
         shape = (count, self._skin, 3)
         if out is None and 4 * math.prod(shape) > LARGEST_RUN:
             raise SuppleError(
@@ -186,8 +190,8 @@ class CharacterInputs:
         return checked_frames(out, shape)
 
 
-def _own(array: Floats) -> Floats:
-    """Return an array as loops are compiled for, writable and contiguous; a copy if it is not."""
+def _writable(array: Floats) -> Floats:
+    """Return a writable, contiguous array, which kernels are compiled for; a copy if needed."""
     if array.flags.writeable and array.flags.c_contiguous:
         return array
     return array.copy()
@@ -195,7 +199,7 @@ def _own(array: Floats) -> Floats:
 
 @compiled_brief
 def _usable(pose: Floats, scales: Floats) -> bool:
-    """Return whether all entries are finite, and so near that squares of scaled ones are."""
+    """Return whether all entries, and the squares of scaled ones, are finite."""
     for k in range(len(pose)):
         if not (abs(pose[k]) <= LARGEST_VALUE and abs(pose[k]) * scales[k] <= LARGEST_SCALED):
             return False
@@ -204,7 +208,7 @@ def _usable(pose: Floats, scales: Floats) -> bool:
 
 @compiled_brief
 def _rigid(root: Floats) -> bool:
-    """Return whether a root is rigid to rounding, and needs no further check."""
+    """Return whether a root is rigid to rounding."""
     if not (root[3, 0] == 0 and root[3, 1] == 0 and root[3, 2] == 0 and root[3, 3] == 1):
         return False
     for i in range(3):

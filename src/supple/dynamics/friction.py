@@ -1,4 +1,4 @@
-"""Coulomb's friction, lagged: forces and stiffness at contacts whose pressure is known."""
+"""Lagged Coulomb friction: forces and stiffness at contacts with the last step's pressure."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from supple.checks import checked_number
 from supple.compiled.jit import compiled_fused_inline
 from supple.errors import SuppleError
 
-#: Speed in m/s below which friction is viscous. What sticks creeps: at a pull of half the cone by
-#: half of this. Ten times less, and one Newton step no longer finds the force (METHOD §12).
+#: Speed in m/s below which friction is viscous. Sticking contacts creep: under half the largest
+#: friction force at half of this speed. With a tenth of it one Newton step misses the force.
 STICKING = 0.01
 
 
 @compiled_fused_inline
 def friction_weight(mu, normal_force, slip_speed):  # type: ignore[no-untyped-def]
-    """μ λ / max(|v|, ε) in N s/m: force for a velocity along the surface.
+    """Return μ λ / max(|v|, ε) in N s/m: friction force for a unit of tangential velocity.
 
-    The derivative of the force μ λ v/|v| is w (I − v vᵀ/|v|²); with w alone Newton's matrix stays
-    positive definite, and a step that slips more than it was thought to is braked by more than μ λ,
-    one that slips less by less.
+    The derivative of the force μ λ v/|v| is w (I − v vᵀ/|v|²). With w alone Newton's matrix stays
+    positive definite; the force is above μ λ in a step that slips more than expected, and below in
+    one that slips less.
     """
     return mu * max(normal_force, 0.0) / max(slip_speed, STICKING)
 
 
 @compiled_fused_inline
 def friction_force(mu, normal_force, vx, vy, vz, p, q, r):  # type: ignore[no-untyped-def]
-    """Return the force −w (I − n nᵀ) v on what moves with v past a surface of normal n, and w.
+    """Return the force −w (I − n nᵀ) v at a velocity v relative to a surface of normal n, and w.
 
-    The stiffness by velocities is w (I − n nᵀ).
+    The derivative by the velocity is −w (I − n nᵀ).
     """
     along = vx * p + vy * q + vz * r
     x, y, z = vx - along * p, vy - along * q, vz - along * r

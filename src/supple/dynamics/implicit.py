@@ -20,8 +20,8 @@ from supple.errors import SolverError
 from supple.linalg.cholesky import SparseCholesky
 from supple.linalg.sparse import PrincipalSubmatrix
 
-#: A factorised matrix serves the next iteration of a step, too, while each leaves at most this part
-#: of the change before it.
+#: A factorised matrix is reused in the next iteration of a step while changes shrink at least by
+#: this factor.
 SHRINKS = 0.25
 
 
@@ -41,8 +41,8 @@ class StepReport:
     time
         Seconds since the reset, at the end of the step.
     limits
-        Names of the limits that acted: of characters ``"rest"``, ``"acceleration"`` and
-        ``"teleport"``, as pose-space has them.
+        Names of the limits that acted, for characters ``"rest"``, ``"acceleration"`` and
+        ``"teleport"``; see `PoseSpaceStep`.
     """
 
     iterations: int = 0
@@ -60,7 +60,7 @@ class StepReport:
 
     @contextmanager
     def timed(self, part: str) -> Iterator[None]:
-        """Add the time spent inside to a part."""
+        """Add the time spent in the context to a part."""
         began = perf_counter()
         try:
             yield
@@ -70,7 +70,7 @@ class StepReport:
 
 @dataclass
 class StageProblem:
-    """M (w − v) + τ (D w + f(Φ + u + τw) − f_ext) = 0, to be solved for the velocity w.
+    """Equation M (w − v) + τ (D w + f(Φ + u + τw) − f_ext) = 0 for the velocity w.
 
     The left side is the gradient of `potential`, because D = αM + βK is taken at the state
     the step starts from: ½(w−v)ᵀM(w−v) + ½τ wᵀDw + W − f_extᵀ(u + τw).
@@ -88,24 +88,24 @@ class StageProblem:
     damping: sp.csr_array | None = None
 
     def positions(self, w: Floats) -> Floats:
-        """Φ + u + τw."""
+        """Return Φ + u + τw."""
         return self.rest + self.u + self.tau * w
 
     def damp(self, w: Floats) -> Floats:
-        """D w."""
+        """Return D w."""
         force = self.alpha * (self.mass @ w.reshape(-1))
         if self.damping is not None:
             force += self.damping @ w.reshape(-1)
         return force.reshape(w.shape)
 
     def gradient(self, w: Floats) -> Floats:
-        """M (w − v) + τ (D w + f − f_ext), (n, 3)."""
+        """Return M (w − v) + τ (D w + f − f_ext), (n, 3)."""
         inertia = (self.mass @ (w - self.v).reshape(-1)).reshape(w.shape)
         force = self.body.force(self.positions(w), self.rest)
         return inertia + self.tau * (self.damp(w) + force - self.external)
 
     def potential(self, w: Floats) -> float:
-        """½(w−v)ᵀM(w−v) + ½τ wᵀDw + W − f_extᵀ(u + τw), which the step minimises."""
+        """Return ½(w−v)ᵀM(w−v) + ½τ wᵀDw + W − f_extᵀ(u + τw), which the step minimises."""
         change = (w - self.v).reshape(-1)
         return (
             0.5 * float(change @ (self.mass @ change))
@@ -115,24 +115,24 @@ class StageProblem:
         )
 
     def potential_along(self, w: Floats, change: Floats, length: float) -> float:
-        """Evaluate `potential` some way along a change; inf or nan where it overflows."""
+        """Return `potential` at w + length · change; inf or nan where it overflows."""
         with np.errstate(over="ignore", invalid="ignore"):
             return self.potential(w + length * change)
 
 
 class ImplicitSolver:
-    """Newton's method on the free unknowns, with one symbolic factorisation for good.
+    """Newton's method on the free unknowns, with one symbolic factorisation for all steps.
 
     Parameters
     ----------
     body, mass
-        Body that moves, and its mass matrix (3n, 3n).
+        Body and its mass matrix (3n, 3n).
     free
         Unknowns that may change.
     alpha, beta
         Rayleigh damping.
     newton, tolerance
-        Most iterations, and the largest movement of a vertex, in m, that ends them.
+        Largest number of iterations; they end when no vertex moves by more than the tolerance, m.
     psd
         Project element stiffness always, not only when the system is not positive definite.
     """
@@ -152,14 +152,14 @@ class ImplicitSolver:
         self.body, self.mass, self.free = body, mass, free
         self.alpha, self.beta = alpha, beta
         self.newton, self.tolerance, self.psd = newton, tolerance, psd
-        self._matrix = body.pattern.zeros()  # its own: simulators in threads may share a body
+        self._matrix = body.pattern.zeros()  # not the body's: threads may share it
         self._mass_values = _values_in(self._matrix, mass)
-        self._values, self._term = np.empty((2, self._matrix.nnz))  # the step allocates little
+        self._values, self._term = np.empty((2, self._matrix.nnz))  # reused
         self._part = PrincipalSubmatrix(self._matrix, free)
         self._cholesky = SparseCholesky(self._part.pattern, block=3)
 
     def solve(self, problem: StageProblem, start: Floats, report: StepReport) -> Floats:
-        """Solve for the velocity at the end of the stage; Newton begins at velocity `start`.
+        """Return the velocity at the end of the stage; Newton's method begins at velocity `start`.
 
         A factorised matrix is kept for the next iteration while changes shrink to a quarter.
         """
@@ -169,7 +169,7 @@ class ImplicitSolver:
             how = anew, iteration == 0
             change, length, energy = self._iterate(problem, w, energy, how, report)
             report.converged = self._is_small(problem, change)
-            # Changes that small may drown in the rounding of the energy: then we are there.
+            # Where changes are below the rounding of the energy, the iteration has converged.
             if length == 0.0 and not report.converged:
                 raise SolverError(
                     "no step lowers the energy any more; use a smaller dt, or smaller forces"
@@ -193,17 +193,18 @@ class ImplicitSolver:
         how: tuple[bool, bool],
         report: StepReport,
     ) -> tuple[Floats, float, float | None]:
-        """Return Newton's change of velocity, how much of it to take, and the energy there.
+        """Return Newton's change of velocity, the step length along it, and the energy there.
 
-        `how` says whether the matrix is made anew, and whether `_set_damping` made one here. One
-        that is kept, exact, or not definite gives way to the next: exact, then projected.
+        `how` are two flags: whether the matrix is assembled anew, and whether `_set_damping` has
+        assembled it at w. A kept matrix that gives no descent is replaced by the exact one, and
+        that by a projected one.
         """
-        anew, here = how
+        anew, assembled = how
         with report.timed("assembly"):
             gradient = problem.gradient(w)
         change, made = np.zeros_like(w), (True,) if self.psd else (False, True)
         for psd in made if anew else (None, *made):
-            if psd is not None and not self._factorise(problem, w, psd, here, report):
+            if psd is not None and not self._factorise(problem, w, psd, assembled, report):
                 continue
             with report.timed("solve"):
                 change = self._scattered(self._cholesky.solve(-gradient.reshape(-1)[self.free]))
@@ -212,13 +213,13 @@ class ImplicitSolver:
             with report.timed("assembly"):
                 energy = problem.potential(w) if energy is None else energy
                 along = partial(problem.potential_along, w, change)
-                length, found = line_search(along, energy, float(np.vdot(gradient, change)))
+                length, energy_there = line_search(along, energy, float(np.vdot(gradient, change)))
             if length > 0:
-                return change, length, found
+                return change, length, energy_there
         return change, 0.0, energy
 
     def acceleration(self, problem: StageProblem) -> Floats:
-        """M⁻¹ (f_ext − f − Dv) at the displacement and velocity the problem starts from."""
+        """Return M⁻¹ (f_ext − f − Dv) at the start of the stage."""
         x = problem.rest + problem.u
         self._set_damping(problem, x, StepReport())
         force = problem.external - self.body.force(x, problem.rest) - problem.damp(problem.v)
@@ -226,19 +227,19 @@ class ImplicitSolver:
         return self._scattered(self._cholesky.solve(force.reshape(-1)[self.free]))
 
     def _set_damping(self, problem: StageProblem, x: Floats, report: StepReport) -> None:
-        if self.beta > 0:  # projected: damping must never feed energy in
+        if self.beta > 0:  # projected, so that damping never adds energy
             with report.timed("assembly"):
                 stiffness = self.body.stiffness(x, problem.rest, psd=True, out=self._matrix)
                 problem.damping = self.beta * stiffness
 
     def _factorise(
-        self, problem: StageProblem, w: Floats, psd: bool, here: bool, report: StepReport
+        self, problem: StageProblem, w: Floats, psd: bool, assembled: bool, report: StepReport
     ) -> bool:
-        """Factorise the system at a velocity; False if that needs projection to be definite."""
+        """Factorise the system at a velocity; return False if it is not positive definite."""
         with report.timed("assembly"):
-            system = self._system(problem, w, psd, here)
+            system = self._system(problem, w, psd, assembled)
         if not np.isfinite(system).all():
-            raise SolverError("forces have grown beyond all numbers; use a smaller dt")
+            raise SolverError("forces are not finite any more; use a smaller dt")
         with report.timed("factorise"):
             try:
                 self._cholesky.factorise(system)
@@ -251,11 +252,11 @@ class ImplicitSolver:
                 return False
         return True
 
-    def _system(self, problem: StageProblem, w: Floats, psd: bool, here: bool) -> Floats:
-        """M + τD + τ²K among the free unknowns: the values of its entries."""
+    def _system(self, problem: StageProblem, w: Floats, psd: bool, assembled: bool) -> Floats:
+        """Return the values of M + τD + τ²K among the free unknowns."""
         stiffness = self._matrix
-        # Damping has just been made of the projected stiffness at the same place.
-        if not (here and self.newton > 1 and problem.damping is not None):
+        # `_set_damping` has just assembled the projected stiffness at the same positions.
+        if not (assembled and self.newton > 1 and problem.damping is not None):
             x = problem.positions(w)
             stiffness = self.body.stiffness(x, problem.rest, psd=psd, out=self._matrix)
         values, term = self._values, self._term
@@ -266,14 +267,14 @@ class ImplicitSolver:
         return self._part.take(values)
 
     def _scattered(self, free_values: Floats) -> Floats:
-        """Return a field over all vertices, (n, 3), zero where nothing is free."""
+        """Return a field (n, 3) with these values at the free unknowns, zero elsewhere."""
         field = np.zeros(3 * self.body.n_vertices)
         field[self.free] = free_values
         return field.reshape(-1, 3)
 
 
 def _values_in(pattern: sp.csr_array, matrix: sp.csr_array) -> Floats:
-    """Return values of `matrix` at the entries of `pattern`, which has all of its own."""
+    """Return the values of `matrix` at the entries of `pattern`, a superset of its own."""
 
     def keys(a: sp.csr_array) -> NDArray[np.int64]:
         rows = np.repeat(np.arange(a.shape[0], dtype=np.int64), np.diff(a.indptr))

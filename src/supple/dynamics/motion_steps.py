@@ -16,29 +16,29 @@ from supple.rig.skin_transfer import SkinTransfer
 
 
 class PoseTrack:
-    """Path from each given pose and root to the next, for sub-steps on it.
+    """Smooth path through the poses and roots of a simulator's steps, for sub-steps.
 
-    A cubic from one to the next, whose slope at both ends is the second-order one-sided
-    difference of the last three given: so slopes agree where cubics meet, nothing waits for the
-    next pose, and accelerations have no spikes at the given poses, as they would with straight
-    lines. A root's rotation goes that way as a rotation vector from the last one given, which is
-    smooth about a steady axis and nearly so about a slowly changing one.
+    The path is a cubic from one pose to the next. Its slope at both ends is the second-order
+    one-sided difference of the last three poses: slopes agree where cubics meet, the next pose is
+    not needed, and accelerations have no spikes at the poses, as on straight lines. A root's
+    rotation is interpolated as a rotation vector from the last one, which is smooth about a steady
+    axis and nearly so about a slowly changing one.
 
     Parameters
     ----------
     pose, root
-        (s,), (4, 4): where it begins, at rest.
+        (s,) and (4, 4) start of the path, at rest.
     """
 
     def __init__(self, pose: Floats, root: Floats) -> None:
         self._pose, self._root = pose.copy(), root.copy()
-        self._turn = from_matrix(root[:3, :3])
+        self._quaternion = from_matrix(root[:3, :3])
         self._moved = np.zeros(len(pose) + 6)
         self._slope = np.zeros(len(pose) + 6)
 
     @classmethod
     def moving(cls, pose: Floats, root: Floats, next_pose: Floats, next_root: Floats) -> PoseTrack:
-        """Return a track at the second pose and root, come there steadily from the first."""
+        """Return a track at the second pose and root, with the velocity from the first."""
         track = cls(pose, root)
         for _ in track.towards(next_pose, next_root, 1):
             pass
@@ -47,68 +47,68 @@ class PoseTrack:
 
     @classmethod
     def resumed(cls, pose: Floats, root: Floats, slopes: Floats) -> PoseTrack:
-        """Return a track at a pose and root that goes on as the one whose `slopes` these are."""
+        """Return a track at a pose and root with the `slopes` of another."""
         track = cls(pose, root)
         track._moved, track._slope = slopes.copy()
         return track
 
     @property
     def slopes(self) -> Floats:
-        """The last way, and the slope at its end, (2, s + 6): how it goes on from where it is."""
+        """(2, s + 6) displacement of the last step, and slope at its end."""
         return np.stack([self._moved, self._slope])
 
     def towards(self, pose: Floats, root: Floats, count: int) -> Iterator[tuple[Floats, Floats]]:
-        """Yield pose and root at `count` sub-steps, the last one those given, and move on there."""
-        turn, rotated = self._turn, np.zeros(3)
+        """Yield pose and root at `count` sub-steps, and advance the track to the given ones."""
+        quaternion, rotated = self._quaternion, np.zeros(3)
         if not np.array_equal(root[:3, :3], self._root[:3, :3]):
-            turn = from_matrix(root[:3, :3])
-            rotated = logarithm(multiply(inverse(self._turn), turn))
+            quaternion = from_matrix(root[:3, :3])
+            rotated = logarithm(multiply(inverse(self._quaternion), quaternion))
         moved = np.concatenate([pose - self._pose, root[:3, 3] - self._root[:3, 3], rotated])
         slope = 1.5 * moved - 0.5 * self._moved
-        start = self._pose, self._root, self._turn, self._slope
-        self._pose, self._root, self._turn = pose.copy(), root.copy(), turn
+        start = self._pose, self._root, self._quaternion, self._slope
+        self._pose, self._root, self._quaternion = pose.copy(), root.copy(), quaternion
         self._moved, self._slope = moved, slope
         for part in np.arange(1, count) / count:
-            yield _on_the_way(part, *start, moved, slope)
+            yield _interpolated(part, *start, moved, slope)
         yield self._pose, self._root
 
     def fork(self) -> PoseTrack:
-        """Return another track at the same place, that goes its own way."""
+        """Return an independent copy."""
         other = PoseTrack.__new__(PoseTrack)
         other.__dict__.update(self.__dict__)  # arrays are replaced, never changed
         return other
 
 
-def _on_the_way(
+def _interpolated(
     part: float,
     pose: Floats,
     root: Floats,
-    turn: Floats,
+    quaternion: Floats,
     first_slope: Floats,
     moved: Floats,
     last_slope: Floats,
 ) -> tuple[Floats, Floats]:
-    """Evaluate Hermite's cubic from 0 to `moved`."""
+    """Evaluate Hermite's cubic from 0 to `moved` at a part of the step, 0 to 1."""
     square, cube = part**2, part**3
-    way = (3 * square - 2 * cube) * moved
-    way += (cube - 2 * square + part) * first_slope + (cube - square) * last_slope
+    displacement = (3 * square - 2 * cube) * moved
+    displacement += (cube - 2 * square + part) * first_slope + (cube - square) * last_slope
     count = len(pose)
-    there = np.eye(4)
-    there[:3, :3] = to_matrix(multiply(turn, exponential(way[count + 3 :])))
-    there[:3, 3] = root[:3, 3] + way[count : count + 3]
-    return pose + way[:count], there
+    placed = np.eye(4)
+    placed[:3, :3] = to_matrix(multiply(quaternion, exponential(displacement[count + 3 :])))
+    placed[:3, 3] = root[:3, 3] + displacement[count : count + 3]
+    return pose + displacement[:count], placed
 
 
 def pose_before(motion: Motion, index: int) -> tuple[Floats, Floats] | None:
-    """Return pose and root one gap before a key, were the motion as fast as from it to the next.
+    """Return pose and root one step before a key, extrapolated from it and the next.
 
     None where the motion or its shot ends with that key.
     """
     if index + 1 >= motion.n_frames or index + 1 in motion.cuts:
         return None
-    (here, ahead), root = motion.roots[index : index + 2], np.eye(4)
-    root[:3, :3] = here[:3, :3] @ ahead[:3, :3].T @ here[:3, :3]
-    root[:3, 3] = 2 * here[:3, 3] - ahead[:3, 3]
+    (root_now, next_root), root = motion.roots[index : index + 2], np.eye(4)
+    root[:3, :3] = root_now[:3, :3] @ next_root[:3, :3].T @ root_now[:3, :3]
+    root[:3, 3] = 2 * root_now[:3, 3] - next_root[:3, 3]
     return 2 * motion.poses[index] - motion.poses[index + 1], root
 
 
@@ -119,12 +119,12 @@ class MotionSteps:
     Attributes
     ----------
     motion
-        Motion with a key at each step, smooth between jumps and cuts; flesh is stepped by it. Its
-        cuts are steps at which flesh begins anew.
+        Motion with a key at each step, smooth between jumps and cuts, which drives the flesh. At
+        its cuts the flesh is reset.
     shown
-        The file's own motion at each step, which the skin is shown at; None where `motion` is.
+        Motion of the file at each step, at which the skin is shown; None if it is `motion`.
     jumps
-        Steps at which the motion jumps: flesh is carried over, and feels nothing.
+        Steps at which the motion jumps; the flesh is teleported there.
     """
 
     motion: Motion
@@ -133,26 +133,26 @@ class MotionSteps:
 
     @classmethod
     def of(cls, even: Motion, motion: Motion) -> MotionSteps:
-        """Return a smooth motion, sampled at each step, with the own motion at the same times."""
+        """Combine a smooth motion, sampled at each step, with the file's motion at these times."""
         if motion.tracks is None:
             return cls(even)
         poses, roots = motion.at(even.times)
         shown = Motion(even.times, poses, roots, motion.name, even.cuts)
-        # Keys of files are rounded: a step that misses one by less is at it.
+        # Keys of files are rounded to float32: a step within the rounding is at the key.
         rounded = SINGLE * np.maximum(1.0, np.abs(motion.jumps))
         steps = np.searchsorted(even.times, motion.jumps - rounded)
         jumps = frozenset(int(step) for step in steps if 0 < step < len(even.times))
         return cls(even, shown, jumps - {*even.cuts})
 
     def before(self, step: int) -> tuple[Floats, Floats] | None:
-        """Return pose and root a step earlier, as fast as from this step to the next.
+        """Return pose and root a step earlier, extrapolated from this step and the next.
 
         None where the motion ends or jumps at the next step.
         """
         return None if step + 1 in self.jumps else pose_before(self.motion, step)
 
     def show(self, transfer: SkinTransfer, step: int, skin: Singles) -> None:
-        """Move a skin (n̄, 3) in the world, in place, to the file's own pose at a step."""
+        """Transfer a skin (n̄, 3) in the world, in place, to the file's pose at a step."""
         if self.shown is not None:
             smooth, shown = self.motion, self.shown
             stepped = smooth.poses[step], smooth.roots[step]
@@ -167,9 +167,9 @@ def motion_steps(motion: Motion, dt: float) -> MotionSteps:
 
 
 def even_motion(motion: Motion, first: float, last: float, count: int, rate: float) -> Motion:
-    """Return `count` samples of a part of a motion at an even rate, as `Motion.resample` has them.
+    """Return `count` samples of a part of a motion at an even rate, as `Motion.resample` does.
 
-    They have no tracks: nothing is asked between them.
+    The samples have no tracks, because nothing is evaluated between them.
     """
     if count * 8 * (motion.poses.shape[1] + 16) > LARGEST_MOTION:
         raise SuppleError(f"{motion!r} is too long to be played; choose a part of it")

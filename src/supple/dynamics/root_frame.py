@@ -1,4 +1,4 @@
-"""Root of a character: the rigid transform from the frame its rig lives in to the world."""
+"""Root of a character: the rigid transform from its rig's frame to the world."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ GRAVITY_MODES = ("relative", "absolute", "none")
 def checked_root(root: ArrayLike | None) -> Floats:
     """Return a copy of a root transform (4, 4), rigid to rounding; the identity for None.
 
-    A rotation of a file's precision is made exact, as `supple.rig.Motion` does.
+    A rotation in float32 precision is made exact, as `supple.rig.Motion` does.
 
     Raises
     ------
     SuppleError
-        If it is not finite, not a rotation and a translation, or farther away than anything is.
+        If it is not finite, not a rotation and a translation, or too far away.
 
     Examples
     --------
@@ -43,27 +43,27 @@ def checked_root(root: ArrayLike | None) -> Floats:
     far = float(np.abs(checked[:3, 3]).max())
     if far > LARGEST_VALUE:
         raise SuppleError(f"root: it is {far:.3g} m away; use at most {LARGEST_VALUE:.0e}")
-    turn = checked[:3, :3]
-    # Huge entries would overflow in the products below, and are no rotation either way.
+    rotation = checked[:3, :3]
+    # Huge entries, which no rotation has, would overflow in the products below.
     error = np.inf
     if np.abs(checked[:, :3]).max() < 2:
-        error = np.abs(turn @ turn.T - np.eye(3)).max()
+        error = np.abs(rotation @ rotation.T - np.eye(3)).max()
         error = max(error, np.abs(checked[3] - [0, 0, 0, 1]).max())
-    if not error <= RIGID or np.linalg.det(turn) < 0:
+    if not error <= RIGID or np.linalg.det(rotation) < 0:
         raise SuppleError("root is not a rotation and a translation; keep scale in the pose")
     if error > 1e-12:
-        checked[:3, :3] = to_matrix(from_matrix(turn))
+        checked[:3, :3] = to_matrix(from_matrix(rotation))
         checked[3] = [0, 0, 0, 1]
     return checked
 
 
 def to_world(root: Floats, points: Floats) -> Floats:
-    """R x + t of points (n, 3) in the root's frame."""
+    """Return R x + t of points (n, 3) in the root's frame."""
     return points @ root[:3, :3].T + root[:3, 3]
 
 
 def checked_gravity_mode(mode: str) -> str:
-    """Return a mode that is one of `GRAVITY_MODES`."""
+    """Return the mode if it is one of `GRAVITY_MODES`; an error otherwise."""
     if mode not in GRAVITY_MODES:
         raise SuppleError(f"no gravity mode {mode!r}; there are {', '.join(GRAVITY_MODES)}")
     return mode
@@ -72,8 +72,8 @@ def checked_gravity_mode(mode: str) -> str:
 def acting_gravity(mode: str, gravity: Floats, root: Floats) -> Floats:
     """Return the acceleration (3,), in the world, with which gravity acts on the displacement.
 
-    A sculpted shape already sags, so ``"relative"`` gravity is only what the root's turn
-    changes: g − R g. ``"absolute"`` is g, ``"none"`` nothing. Rᵀ of it acts in the root's frame.
+    A sculpted shape already sags, so that ``"relative"`` gravity is only the change by the root's
+    rotation, g − R g. ``"absolute"`` is g, ``"none"`` is zero.
     """
     if mode == "relative":
         return gravity - root[:3, :3] @ gravity

@@ -21,6 +21,10 @@ from supple.mesh.hex_shapes import gauss_points, shape_functions, shape_gradient
 from supple.mesh.hexes import HexMesh
 from supple.mesh.tets import TetMesh
 
+#: Part of its volume in the mesh below which engines leave out a tet of the rest shape: the pose is
+#: far from any that was trained, and forces of a flat tet have no bound.
+LEAST_REST_VOLUME = 0.01
+
 #: Fewer chunks are not worth another thread.
 _CHUNKS_PER_THREAD = 8
 # ρ N_a N_b det(∂X/∂ξ) is of fourth degree along an axis: three points integrate it exactly.

@@ -76,7 +76,7 @@ def test_too_many_requested_poses_are_reported():
     arm = jointed_arm()
     ends = motion_of(arm.motions["Swing"].poses[[0, 11]], "Ends")
     two = Character("two", arm.surface, arm.rig, {"Ends": ends})
-    with pytest.warns(SuppleWarning, match="9 poses asked for, and the motions have 2 poses"):
+    with pytest.warns(SuppleWarning, match="9 poses requested, but the motions have 2 poses"):
         model = build(two, **arm_options(poses=9))
     assert model.pose_names == ("neutral", "Ends:1")
 

@@ -67,15 +67,15 @@ def test_frames_of_motions_are_poses() -> None:
         ("Xyz:3", 'no motion "Xyz"; there are Run, Take: 2'),
         ("Run:61", 'motion "Run" has no frame 61; they are 0 to 60'),
         ("Run:-1", "no frame -1"),
-        ("Run", '"Run" is no frame of a motion; write it like "Run:0"'),
-        ("Run:" + "9" * 30, "is no frame of a motion"),
-        ("", "is no frame of a motion"),
+        ("Run", '"Run" is not a frame of a motion; write it like "Run:0"'),
+        ("Run:" + "9" * 30, "is not a frame of a motion"),
+        ("", "is not a frame of a motion"),
         (("Run", 1.5), 'frames of motion "Run" must be whole numbers'),
         (("Run", True), "must be whole numbers"),
         (("Run", "3"), "must be whole numbers"),
         ((["Run"], 3), "no motion"),
-        (("Run", 3, 4), "is no frame of a motion"),
-        (None, "None is no frame of a motion"),
+        (("Run", 3, 4), "is not a frame of a motion"),
+        (None, "None is not a frame of a motion"),
     ],
 )
 def test_a_frame_that_is_not_there_is_named(reference: object, message: str) -> None:
@@ -113,7 +113,7 @@ def test_one_pose_is_the_neutral_one() -> None:
 
 def test_fewer_poses_than_requested_are_reported() -> None:
     still = _character({"Still": np.tile(REST, (9, 1))})
-    with pytest.warns(SuppleWarning, match="4 poses asked for, and the motions have 1 pose"):
+    with pytest.warns(SuppleWarning, match="4 poses requested, but the motions have 1 pose"):
         poses, _ = resolve_poses(still, 4)
     np.testing.assert_array_equal(poses, [REST])
     assert len(resolve_poses(still, "auto")[0]) == 1  # nobody asked for a number
@@ -195,7 +195,7 @@ def test_poses_that_differ_at_one_vertex_are_not_the_same() -> None:
         (object(), "poses must be a number"),
         ([], "rows of 3 numbers"),
         ({}, "rows of 3 numbers; 1 is the neutral pose alone"),
-        ("autp", '"autp" is no frame of a motion'),
+        ("autp", '"autp" is not a frame of a motion'),
         ([[1.0, 2.0]], r'pose "pose 0": pose of shape \(2,\); the rig has 3 parameters'),
         ([[1.0, 2.0, 3.0], [1.0]], "poses must be a number"),
         ([[1.0, 2.0, np.nan]], 'pose "pose 0": "idle" is not finite'),
@@ -203,7 +203,7 @@ def test_poses_that_differ_at_one_vertex_are_not_the_same() -> None:
         ({"a": "Run:3"}, 'pose "a": a pose must be numbers'),
         ({"a": [1e300, 0, 0]}, 'pose "a": "turn" is 1e'),
         (np.zeros((2, 2, 3)), "rows of 3 numbers"),
-        (["Run:3", 4], "4 is no frame of a motion"),
+        (["Run:3", 4], "4 is not a frame of a motion"),
     ],
 )
 def test_bad_poses_are_named(poses: object, message: str) -> None:

@@ -1,6 +1,6 @@
-"""The flesh of a character, fitted: tets that follow its rig, and their material at the poses.
+"""Flesh of a character: tets fitted to its rig, and their material at the poses.
 
-Every build begins with it; `supple.engines.full` ends with it.
+This is the first stage of a pose-space build, and the whole build of an unreduced model.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from supple.rig.tets.tet_body import TetBody
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FleshOptions:
-    """Options of a build that say what flesh is; `build` documents them. Checked when made.
+    """Options of the flesh, checked; `supple.engines.pose_space.build` documents them.
 
     Raises
     ------
     SuppleError
-        If one of them cannot be; it names the option.
+        For an invalid option; the message names it.
     """
 
     poses: Poses
@@ -52,24 +52,24 @@ class FleshOptions:
         if self.material is not None:
             _check_material(self.material)
         if not (isinstance(self.tets, TetMesh) or is_whole(self.tets)):
-            raise SuppleError(f"tets is {shown(self.tets)}; give how many to make, or a TetMesh")
+            raise SuppleError(f"tets is {shown(self.tets)}; give a number of tets, or a TetMesh")
         checked_number("bone_radius", self.bone_radius)
         check_positive("most_poses", self.most_poses)
         if "gamma" in self.fitting:
             checked_number("gamma", self.fitting["gamma"])
         if not is_whole(self.fitting.get("most_added", 0)):
-            given = shown(self.fitting["most_added"])
-            raise SuppleError(f"most_added is {given}; give a whole number")
+            shown_value = shown(self.fitting["most_added"])
+            raise SuppleError(f"most_added is {shown_value}; give a whole number")
 
     @property
     def adaptive(self) -> bool:
-        """True if poses are added where they are too few."""
+        """True if poses are added where interpolation is too coarse."""
         return isinstance(self.poses, str) and self.poses == "auto"
 
 
 @dataclass(frozen=True, eq=False)
 class FittedFlesh:
-    """Tets of a character, fitted at poses, and what they are made of there.
+    """Tets of a character, fitted at poses, and their materials there.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ class FittedFlesh:
     poses, names
         (m, s) poses, the neutral one first, and their names.
     materials
-        Material at each of them.
+        Material at each pose.
     """
 
     body: TetBody
@@ -90,7 +90,7 @@ class FittedFlesh:
     def of(cls, character: Character, options: FleshOptions, log: BuildLog) -> FittedFlesh:
         """Fill a character with tets and fit them at its poses."""
         rows, names = resolve_poses(character, options.poses)
-        if options.adaptive:  # the farthest come first
+        if options.adaptive:  # ordered by distance, the farthest first
             rows, names = rows[: options.most_poses], names[: options.most_poses]
         with log.stage("tets"):
             body = character.fit_tet_body(
@@ -113,22 +113,22 @@ class FittedFlesh:
         return cls(body, rows, tuple(names), materials)
 
     def pose_weights(self) -> PoseWeights:
-        """Return weights of the poses, in the measure that the tets were fitted with."""
+        """Return weights of the poses, with the scales of the tets' fit."""
         fitted = self.body.tet_rig.pose_weights
         return PoseWeights(self.poses, fitted.scales, kind=fitted.kind, names=self.names)
 
 
 def check_character(character: Character) -> None:
-    """Refuse what is no character with a mesh and a rig that fits its motions."""
+    """Raise an error unless this is a character with a mesh and a rig that fits its motions."""
     if not isinstance(character, Character):
         raise SuppleError(f"build needs a Character, not {shown(character)}; see supple.load")
-    _ = character.surface, character.rig  # which say that there is no mesh
-    wanted = len(character.rig.parameters)
+    _ = character.surface, character.rig  # these raise an error without a mesh
+    count = len(character.rig.parameters)
     for name, motion in character.motions.items():
-        if motion.poses.shape[1] != wanted:
+        if motion.poses.shape[1] != count:
             raise SuppleError(
                 f'{character.name}: poses of motion "{name}" have {motion.poses.shape[1]} '
-                f"entries, and the rig {counted(wanted, 'parameter')}; retarget it to this rig"
+                f"entries, and the rig {counted(count, 'parameter')}; retarget it to this rig"
             )
 
 
@@ -141,11 +141,11 @@ def _check_material(material: Material) -> None:
 
 
 def check_positive(name: str, value: Any) -> None:
-    """Refuse an option that is no positive whole number."""
+    """Raise an error unless an option is a positive whole number."""
     if not is_whole(value) or value < 1:
         raise SuppleError(f"{name} is {shown(value)}; give a positive whole number")
 
 
 def is_whole(value: Any) -> bool:
-    """Return whether a value is a whole number, and no truth value."""
+    """Return whether a value is an integer, but not a bool."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)

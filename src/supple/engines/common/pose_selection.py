@@ -1,4 +1,4 @@
-"""The poses at which a character is reduced: given, taken from motions, or chosen from them."""
+"""Selection of the poses at which a character is reduced: as numbers, frames, or automatic."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from supple.rig.protocol import Rig, checked_pose
 FrameReference = str | tuple[str, int]
 Poses = int | str | ArrayLike | Mapping[str, ArrayLike] | Sequence[FrameReference]
 
-#: Number of poses that ``"auto"`` begins with, the neutral one among them.
+#: Number of poses with which ``"auto"`` begins, the neutral one included.
 AUTO_POSES = 4
-#: Name of the neutral pose when nobody named it; the second if the first is taken.
+#: Default names of the neutral pose; the second is used if a pose has the first.
 NEUTRAL, REST = "neutral", "rest pose"
-#: Frames looked at, a second of motion.
+#: Sampled frames per second of motion.
 RATE = 12.0
-#: Shapes nearer than this part of the body's size are the same.
+#: Largest distance of equal shapes, as a part of the body's size.
 SAME = 1e-6
-#: End of the error for frames of a character without motions.
+#: Last part of the error for frames of a character without motions.
 _WITHOUT = "it has none: give poses as numbers"
-#: Vertices that tell most poses apart; all are asked where these do not.
+#: Number of vertices that are compared first; all are where these agree.
 _VERTICES = 200
 
 
@@ -41,39 +41,38 @@ def resolve_poses(character: Character, poses: Poses) -> tuple[Floats, tuple[str
     Parameters
     ----------
     character
-        Its rig says what a pose is; its motions have the frames.
+        Character with a rig and motions.
     poses
-        - a number: so many in all, the neutral one and others from the motions that are far
-          from it and from each other (`supple.rig.farthest_poses`);
-        - ``"auto"``: `AUTO_POSES`, to begin with;
+        - a number: number of poses, the neutral one and others from the motions that are far from
+          it and from each other (`supple.rig.farthest_poses`);
+        - ``"auto"``: `AUTO_POSES`;
         - (m, s) numbers, or a mapping from names to (s,) numbers;
-        - frames of motions: ``"Run:12"`` or ``("Run", 12)``; `Character.motion` has the rules
-          for names.
+        - frames of motions: ``"Run:12"`` or ``("Run", 12)``; `Character.motion` documents names.
 
-        The neutral pose is put first, and added where it is not given.
+        The neutral pose becomes the first, and is added if it is missing.
 
     Raises
     ------
     SuppleError
-        If two poses give the same shape, or a pose or frame is none of this character's.
+        If two poses give the same shape, or a pose or frame does not exist.
 
     Warns
     -----
     SuppleWarning
-        If fewer poses differ than were asked for.
+        If the motions have fewer different poses than requested.
     """
     if isinstance(poses, str) and poses == "auto":
         return _chosen(character, AUTO_POSES)
     if isinstance(poses, Integral) and not isinstance(poses, bool):
-        found = _chosen(character, int(poses))
-        if len(found[0]) < poses:
+        chosen = _chosen(character, int(poses))
+        if len(chosen[0]) < poses:
             warn(
-                f"{character.name}: {poses} poses asked for, and the motions have "
-                f"{counted(len(found[0]), 'pose')} that differ, the neutral one included; "
+                f"{character.name}: {poses} poses requested, but the motions have "
+                f"{counted(len(chosen[0]), 'pose')} that differ, the neutral one included; "
                 "going on with those"
             )
-        return found
-    rows, names = _given(character, poses)
+        return chosen
+    rows, names = _explicit_poses(character, poses)
     return _neutral_first(character.rig, rows, names)
 
 
@@ -91,21 +90,21 @@ def poses_from_frames(
     """
     if isinstance(frames, str):
         frames = [frames]
-    found = [_frame(character, reference) for reference in frames]
-    names = tuple(f"{motion}:{frame}" for motion, frame in found)
-    rows = [_motion_poses(character, motion)[frame] for motion, frame in found]
+    references = [_frame(character, reference) for reference in frames]
+    names = tuple(f"{motion}:{frame}" for motion, frame in references)
+    rows = [_motion_poses(character, motion)[frame] for motion, frame in references]
     return np.array(rows).reshape(len(rows), len(character.rig.parameters)), names
 
 
 def mid_poses(poses: ArrayLike, parents: Sequence[int]) -> tuple[Ints, Floats]:
-    """Return poses halfway along the edges of a tree of poses, where interpolation is tried.
+    """Return poses halfway along the edges of a tree of poses.
 
     Parameters
     ----------
     poses
         (m, s).
     parents
-        (m,) the pose each is aligned to; -1 for the root.
+        (m,) parent of each pose; -1 for the root.
 
     Returns
     -------
@@ -113,20 +112,20 @@ def mid_poses(poses: ArrayLike, parents: Sequence[int]) -> tuple[Ints, Floats]:
         Parent and child.
     middles : (m - 1, s) array
     """
-    given = np.atleast_2d(numbers("poses", poses))
-    rows = checked_array("poses", given, given.shape)
+    array = np.atleast_2d(numbers("poses", poses))
+    rows = checked_array("poses", array, array.shape)
     above = np.array(checked_whole_numbers("parents of poses", parents), np.int64)
     if above.shape != (len(rows),):
         raise SuppleError(f"{len(above)} parents for {len(rows)} poses")
     children = np.flatnonzero(above >= 0)
-    own = above[children] == children
-    if own.any() or (above >= len(rows)).any() or (above < -1).any() or (above == -1).sum() != 1:
-        raise SuppleError("parents of poses are no tree; one is -1, the others are other poses")
+    loops = above[children] == children
+    if loops.any() or (above >= len(rows)).any() or (above < -1).any() or (above == -1).sum() != 1:
+        raise SuppleError("parents of poses are not a tree; use -1 once, and other poses")
     walk = above
-    for _ in range(len(rows)):  # all the way up, unless there is a circle
+    for _ in range(len(rows)):  # up to the root, unless there is a cycle
         walk = np.where(walk >= 0, above[walk], -1)
     if (walk >= 0).any():
-        raise SuppleError("parents of poses are no tree; they go round in a circle")
+        raise SuppleError("parents of poses are not a tree; they have a cycle")
     edges = np.stack([above[children], children], axis=1)
     return edges, 0.5 * (rows[edges[:, 0]] + rows[edges[:, 1]])
 
@@ -145,29 +144,29 @@ def _chosen(character: Character, count: int) -> tuple[Floats, tuple[str, ...]]:
 
 
 def _motion_poses(character: Character, name: str) -> Floats:
-    """Return poses (t, s) of a motion, which must be this rig's."""
-    poses, wanted = character.motions[name].poses, len(character.rig.parameters)
-    if poses.shape[1] != wanted:
+    """Return poses (t, s) of a motion, checked to fit the rig."""
+    poses, count = character.motions[name].poses, len(character.rig.parameters)
+    if poses.shape[1] != count:
         raise SuppleError(
             f'{character.name}: poses of motion "{name}" have {poses.shape[1]} entries, and the '
-            f"rig {wanted} parameters; retarget it to this rig"
+            f"rig {count} parameters; retarget it to this rig"
         )
     return poses
 
 
 def _sampled_keys(n_frames: int, duration: float) -> Ints:
-    """Return keys of a motion, about `RATE` a second, first and last among them."""
+    """Return keys of a motion, about `RATE` per second, first and last included."""
     count = min(n_frames, max(2, round(RATE * duration)))
     return np.unique(np.linspace(0, n_frames - 1, count).round().astype(np.int64))
 
 
-def _given(character: Character, poses: Poses) -> tuple[list[Floats], tuple[str, ...]]:
-    """Return poses as they were given, checked one by one, and their names."""
+def _explicit_poses(character: Character, poses: Poses) -> tuple[list[Floats], tuple[str, ...]]:
+    """Return explicit poses, checked, and their names."""
     if isinstance(poses, Mapping) and poses:
         names, rows = tuple(map(str, poses)), list(poses.values())
     elif _are_frames(poses):
-        found, names = poses_from_frames(character, poses)  # type: ignore[arg-type]
-        rows = list(found)
+        frames, names = poses_from_frames(character, poses)  # type: ignore[arg-type]
+        rows = list(frames)
     else:
         rows = list(_pose_rows(poses, len(character.rig.parameters)))
         names = tuple(f"pose {k}" for k in range(len(rows)))
@@ -181,14 +180,14 @@ def _given(character: Character, poses: Poses) -> tuple[list[Floats], tuple[str,
 
 
 def _pose_rows(poses: object, n_parameters: int) -> Floats:
-    """Return numbers that were given as poses, a row for each."""
-    wanted = f"a number, frames of motions, or rows of {n_parameters} numbers"
-    given = () if isinstance(poses, Mapping) else poses  # only one without entries comes here
-    array = numbers("poses", given, wanted)  # type: ignore[arg-type]
+    """Return explicit poses as rows of an array."""
+    expected = f"a number, frames of motions, or rows of {n_parameters} numbers"
+    values = () if isinstance(poses, Mapping) else poses  # an empty one
+    array = numbers("poses", values, expected)  # type: ignore[arg-type]
     if array.ndim == 1:
         array = array[:, None] if n_parameters == 1 else array[None]
     if array.ndim != 2 or array.size == 0:
-        raise SuppleError(f"poses must be {wanted}; 1 is the neutral pose alone")
+        raise SuppleError(f"poses must be {expected}; 1 is the neutral pose alone")
     return array
 
 
@@ -202,21 +201,21 @@ def _are_frames(poses: object) -> bool:
 
 
 def _frame(character: Character, reference: object) -> tuple[str, int]:
-    """Return the motion and the key that a reference means."""
+    """Return motion and key of a reference such as ``"Run:12"``."""
     match reference:
         case (motion, key):
             pass
         case str():
             parts = re.fullmatch(r"(.*):\s*(-?\d{1,18})\s*", reference, re.DOTALL)
             if parts is None:
-                known = matching_names(character.motions, reference)
-                example = reference if known else next(iter(character.motions), "Run")
+                matches = matching_names(character.motions, reference)
+                example = reference if matches else next(iter(character.motions), "Run")
                 raise SuppleError(
-                    f'"{reference}" is no frame of a motion; write it like "{example}:0"'
+                    f'"{reference}" is not a frame of a motion; write it like "{example}:0"'
                 )
             motion, key = parts[1], int(parts[2])
         case _:
-            raise SuppleError(f'{reference!r} is no frame of a motion; write it like "Run:12"')
+            raise SuppleError(f'{reference!r} is not a frame of a motion; write it like "Run:12"')
     motion = one_name(character.motions, motion, character.name, _WITHOUT)
     (frame,) = checked_whole_numbers(f'frames of motion "{motion}"', [key])  # type: ignore[list-item]
     last = character.motions[motion].n_frames - 1
@@ -230,7 +229,7 @@ def _neutral_first(
 ) -> tuple[Floats, tuple[str, ...]]:
     poses = [np.asarray(rig.rest_pose, np.float64), *rows]
     same = _same_shapes(rig, poses)
-    # Row 0 is the neutral pose, which may be among those given, once.
+    # Row 0 is the neutral pose, which may occur once among the others.
     neutral = [other for one, other in same if one == 0]
     twice = next((list(pair) for pair in same if pair[0] > 0), neutral[:2])
     if len(twice) == 2:
@@ -242,15 +241,15 @@ def _neutral_first(
 
 
 def _same_shapes(rig: Rig, poses: Sequence[Floats]) -> list[tuple[int, int]]:
-    """Return pairs of poses that put every vertex at the same place, whatever their numbers."""
+    """Return pairs of poses that place all vertices equally."""
     some = np.unique(np.linspace(0, rig.n_vertices - 1, min(rig.n_vertices, _VERTICES)).astype(int))
     shapes = np.array([rig(pose, some) for pose in poses])
     least = SAME * max(float(np.ptp(rig(rig.rest_pose), axis=0).max()), np.finfo(float).tiny)
-    found = []
+    pairs = []
     for one, shape in enumerate(shapes):
         gaps = np.abs(shapes[one + 1 :] - shape).max(axis=(1, 2), initial=0.0)
         for near in np.flatnonzero(gaps <= least):
             other = one + 1 + int(near)
             if np.abs(rig(poses[one]) - rig(poses[other])).max() <= least:
-                found.append((one, other))
-    return found
+                pairs.append((one, other))
+    return pairs

@@ -1,4 +1,4 @@
-"""Time stages of positions and coordinates: histories, and what an integrator makes of them."""
+"""Histories of positions or coordinates, and the integrator's implicit stages from them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from supple.arrays import Floats
 from supple.compiled.jit import compiled_fused
 from supple.dynamics.integrators import Integrator
 
-#: Rows of a history: the first five are its state.
+#: Rows of a history; the first five are its state.
 X, V, A, X_BEFORE, V_BEFORE, START, V_START, TARGET = range(8)
 STATE = 5
 
 
 class History:
-    """Place, velocity and acceleration of something now, and a step earlier.
+    """Positions, velocities and accelerations now, and positions and velocities a step earlier.
 
     The implicit stage of `supple.dynamics.integrators` starts at x* with v* and lasts τ; without
     forces it ends at x* + τ v*.
@@ -26,7 +26,7 @@ class History:
     Parameters
     ----------
     shape
-        Of the places.
+        Shape of the positions.
     """
 
     def __init__(self, shape: tuple[int, ...]) -> None:
@@ -37,7 +37,7 @@ class History:
         self.steps, self._h, self._kept_h, self._given_up = 0, 0.0, 0.0, 0.0
 
     def _view(self) -> None:
-        """Have names for rows; anew for a copy, whose arrays would part from them."""
+        """Make named views of the rows; again in a copy, where they would be separate arrays."""
         shaped = self._rows.reshape(8, *self._shape)
         self.x, self.v, self.a = shaped[X], shaped[V], shaped[A]
         self.x_before, self.v_before = shaped[X_BEFORE], shaped[V_BEFORE]
@@ -48,7 +48,7 @@ class History:
         self._view()
 
     def reset(self, x: Floats, v: Floats | float = 0.0) -> None:
-        """Start anew at a place and velocity."""
+        """Start anew at positions and velocities."""
         self.x[...], self.v[...], self.a[...] = x, v, 0.0
         self.steps = 0
 
@@ -64,19 +64,20 @@ class History:
         return stage.tau
 
     def give_up(self) -> None:
-        """Have the stage that was begun not count; another one may begin."""
+        """Discard the stage that was begun; another one may begin."""
         self._h = self._given_up
 
     def finish(self, x: Floats, tau: float) -> None:
-        """Take the end of the stage for now."""
+        """End the step at positions x, the end of the stage."""
         _finish(self._rows, x.reshape(-1), tau)
         self.steps += 1
 
     def restart_where_rough(self, h: float, most: float) -> bool:
-        """Forget what was before where a step of h changed velocities at a blow; tell whether.
+        """Restart the multistep history after an impact; return whether it restarted.
 
-        BDF2 goes on with the change of the step before: what has just hit the ground would fly off
-        it, higher each time. Rough is a velocity that is farther than `most` from (x − x⁻)/h.
+        BDF2 extrapolates the change of the last step: a body that has just hit the ground would
+        bounce higher each time. An impact is a velocity that differs by more than `most` from
+        (x − x⁻)/h.
         """
         mean = (self.x - self.x_before) / h
         if not self.steps or np.abs(self.v - mean).max(initial=0.0) <= most:
@@ -94,12 +95,12 @@ class History:
         self.steps, self._h = int(state["steps"][0]), float(state["steps"][1])
 
     def keep(self) -> None:
-        """Remember the state, for `restore`."""
+        """Store the state for `restore`."""
         np.copyto(self._kept, self._rows[:STATE])
         self._kept_steps, self._kept_h = self.steps, self._h
 
     def restore(self) -> None:
-        """Go back to the state that was kept."""
+        """Return to the stored state."""
         np.copyto(self._rows[:STATE], self._kept)
         self.steps, self._h = self._kept_steps, self._kept_h
 
@@ -145,7 +146,7 @@ def out_of_frame(points: Floats, root: Floats, out: Floats) -> None:
 
 @compiled_fused
 def farthest(x: Floats, key: Floats, c: Floats) -> float:
-    """Largest coordinate of x − key (n, 3); not finite if that, or any of c, is not."""
+    """Return the largest coordinate of x − key (n, 3); infinite if it or any of c is not finite."""
     most = 0.0
     for i in range(len(c)):
         if not math.isfinite(c[i]):
@@ -161,7 +162,7 @@ def farthest(x: Floats, key: Floats, c: Floats) -> float:
 
 @compiled_fused
 def write_weights(masses: Floats, gravity: Floats, out: Floats) -> None:
-    """Write forces (n, 3) of gravity (3,)."""
+    """Write the weights m g (n, 3) of vertices for gravity (3,)."""
     for v in range(len(masses)):
         for i in range(3):
             out[v, i] = masses[v] * gravity[i]

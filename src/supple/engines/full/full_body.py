@@ -1,4 +1,4 @@
-"""Unreduced simulation of an elastic body: every vertex moves on its own.
+"""Unreduced simulation of an elastic body: all vertices are unknowns.
 
 M ü + D u̇ + f(Φ + u, Φ) = f_ext − M Φ̈, with u the displacement away from the current rest
 shape Φ (xu2016 §4.2) and D = αM + βK. Fixed vertices follow the rest shape.
@@ -29,7 +29,7 @@ class FullBodySimulator:
     Parameters
     ----------
     body
-        Tets or hexahedra, and what they are made of.
+        Tets or hexahedra, and their material.
     dt
         Time step in s.
     fixed
@@ -40,10 +40,10 @@ class FullBodySimulator:
         order, and damps what the step cannot resolve); any row of
         `supple.dynamics.integrators.INTEGRATORS`.
     newton
-        Most Newton iterations per step. One is the papers' choice for real time, and no promise
-        about energy; for truth give 20, which end as soon as `tolerance` is reached.
+        Largest number of Newton iterations per step. One is the papers' choice for real time, and
+        does not bound the energy; for reference solutions use 20, which end at `tolerance`.
     tolerance
-        Newton ends when an iteration moves no vertex farther than this fraction of the
+        Newton's method ends when an iteration moves no vertex by more than this fraction of the
         body's size.
     alpha, beta
         Rayleigh damping D = αM + βK, in 1/s and s.
@@ -51,7 +51,7 @@ class FullBodySimulator:
         In m/s².
     psd
         Project element stiffness to positive semi-definite in every iteration. By default only
-        an iteration whose matrix is not positive definite does, and Newton stays quadratic.
+        iterations whose matrix is not positive definite do, so that convergence is quadratic.
     lumped
         Diagonal mass matrix, rather than the consistent one.
 
@@ -59,13 +59,13 @@ class FullBodySimulator:
     ----------
     unconverged_steps
         Steps since `reset` whose last Newton iteration still moved a vertex by more than the
-        tolerance. What is to serve as truth should have none.
+        tolerance. A reference solution should have none.
 
     Notes
     -----
-    Φ̈ is taken from the last three rest shapes, as in the papers, so with a rest shape that
-    accelerates all integrators are of first order; with one that rests, Newmark, midpoint and
-    BDF2 are of second. Simulators in several threads may share a body.
+    Φ̈ is the difference of the last three rest shapes, as in the papers: with an accelerating rest
+    shape all integrators are of first order; with one at rest, Newmark, midpoint and BDF2 are of
+    second order. Simulators in several threads may share a body.
 
     Examples
     --------
@@ -147,16 +147,16 @@ class FullBodySimulator:
         positions: ArrayLike | None = None,
         velocities: ArrayLike | None = None,
     ) -> None:
-        """Start anew: by default in the rest shape, moving as it does.
+        """Start anew, by default in the rest shape with its velocity.
 
         Parameters
         ----------
         rest
             Current rest shape, (n, 3); by default the mesh.
         rest_before
-            Rest shape one step earlier, which tells how fast it moves; by default it does not.
+            Rest shape one step earlier, which gives its velocity; by default it rests.
         positions, velocities
-            (n, 3), of the free vertices; fixed ones follow the rest shape regardless.
+            (n, 3), used at the free vertices; fixed ones follow the rest shape.
         """
         shape = self.body.rest.shape
         now = checked_array("rest shape", self.body.rest if rest is None else rest, shape).copy()
@@ -171,7 +171,7 @@ class FullBodySimulator:
         a = np.zeros(shape)
         if self._method.uses_acceleration:
             a = self._solver.acceleration(self._problem(u, v, self._h, now, self._external(None)))
-        # Only now, when nothing can fail any more, does the state change.
+        # The state changes only here, after everything that can fail.
         self.rest, self._rest_before = now, before.copy()
         self._u, self._v, self._a = u, v, a
         self._before: tuple[Floats, Floats] | None = None
@@ -179,7 +179,7 @@ class FullBodySimulator:
 
     @property
     def integrator(self) -> str:
-        """Name of the row of `INTEGRATORS` that makes the steps."""
+        """Name of the integrator, a row of `INTEGRATORS`."""
         return self._method.name
 
     @property
@@ -194,7 +194,7 @@ class FullBodySimulator:
 
     @property
     def accelerations(self) -> Floats:
-        """Latest accelerations relative to the rest shape, (n, 3), which Newmark builds on."""
+        """Latest accelerations relative to the rest shape, (n, 3)."""
         return self._a.copy()
 
     def step(self, rest: ArrayLike | None = None, forces: Forces | None = None) -> StepReport:
@@ -210,7 +210,7 @@ class FullBodySimulator:
         Raises
         ------
         SolverError
-            When the state would no longer be finite; it is then left as it was.
+            When the state would no longer be finite; it is then unchanged.
         """
         shape = self.body.rest.shape
         new_rest = self.rest if rest is None else checked_array("rest shape", rest, shape).copy()
@@ -218,16 +218,16 @@ class FullBodySimulator:
         return self._advance(new_rest, self._external(forces), moved)
 
     def _advance(self, new_rest: Floats, external: Floats, moved: Floats) -> StepReport:
-        """Make one step of `_h`; `moved` is h²Φ̈, whichever way it was found."""
+        """Make one step of `_h`; `moved` is h²Φ̈."""
         external = external - (self.mass @ moved.reshape(-1)).reshape(moved.shape) / self._h**2
         stage_rest = self._in_step(self.rest, new_rest)
         report = StepReport()
 
         def stage(u: Floats, v: Floats, tau: float) -> tuple[Floats, Floats]:
             problem = self._problem(u, v, tau, stage_rest, external)
-            # Starting where nothing has moved makes a single iteration the papers' step:
+            # A start at the last positions makes a single iteration the papers' step:
             # (M + hD + h²K) v⁺ = M v + h (f_ext − f).
-            # Several find the same solution from anywhere, and sooner from a good guess.
+            # Several iterations need fewer from an extrapolated velocity.
             guess = (self._u - u) / tau if self._solver.newton == 1 else self._v + tau * self._a
             velocity = self._solver.solve(problem, guess, report)
             return u + tau * velocity, velocity
@@ -248,7 +248,7 @@ class FullBodySimulator:
         return report
 
     def energies(self) -> dict[str, float]:
-        """Kinetic, elastic and gravitational energy, and their sum, in J."""
+        """Return kinetic, elastic and gravitational energy, and their sum, in J."""
         velocities, positions = self.velocities.reshape(-1), self.positions
         parts = {
             "kinetic": 0.5 * float(velocities @ (self.mass @ velocities)),
@@ -258,7 +258,7 @@ class FullBodySimulator:
         return parts | {"total": sum(parts.values())}
 
     def momentum(self) -> tuple[Floats, Floats]:
-        """Linear momentum, and angular momentum about the origin."""
+        """Return linear momentum, and angular momentum about the origin."""
         momenta = (self.mass @ self.velocities.reshape(-1)).reshape(-1, 3)
         return momenta.sum(axis=0), np.cross(self.positions, momenta).sum(axis=0)
 
@@ -268,8 +268,8 @@ class FullBodySimulator:
         return StageProblem(self.body, self.mass, self._solver.alpha, u, v, tau, rest, external)
 
     def _weight(self) -> Floats:
-        everywhere = np.tile(self.gravity, self.body.n_vertices)
-        return (self.mass @ everywhere).reshape(-1, 3)
+        accelerations = np.tile(self.gravity, self.body.n_vertices)
+        return (self.mass @ accelerations).reshape(-1, 3)
 
     def _external(self, forces: Forces | None) -> Floats:
         external = self._weight()
@@ -282,14 +282,14 @@ class FullBodySimulator:
         return external + checked_array("forces", forces, external.shape)
 
     def _in_step(self, start: Floats, end: Floats) -> Floats:
-        """Return a field at the part of the step at which the integrator takes it."""
+        """Return a field at the time within the step at which the integrator evaluates it."""
         part = self._method.forces_at
         return end if part == 1 else (1 - part) * start + part * end
 
     def _only_free(self, field: Floats) -> Floats:
-        kept = np.zeros(field.size)
-        kept[self._free] = field.reshape(-1)[self._free]
-        return kept.reshape(field.shape)
+        values = np.zeros(field.size)
+        values[self._free] = field.reshape(-1)[self._free]
+        return values.reshape(field.shape)
 
 
 def _checked_step(dt: float) -> float:

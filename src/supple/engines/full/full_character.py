@@ -1,4 +1,4 @@
-"""Unreduced simulation of a character: the truth that reduced engines are compared with."""
+"""Unreduced simulation of a character: the reference for reduced engines."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from supple.dynamics.character_inputs import (
 from supple.dynamics.implicit import StepReport
 from supple.dynamics.motion_steps import MotionSteps, PoseTrack, motion_steps
 from supple.dynamics.root_frame import acting_gravity, checked_gravity_mode, to_world
-from supple.elastic.body import ElasticBody
+from supple.elastic.body import LEAST_REST_VOLUME, ElasticBody
 from supple.elastic.material import Material
 from supple.engines.common.flesh_fields import FleshFields
 from supple.engines.common.simulator import CharacterSimulator, Loads
@@ -35,9 +35,6 @@ from supple.rig.motion.motion import Motion
 from supple.rig.skin_transfer import SkinTransfer
 
 MOST_SUBSTEPS = 10_000
-#: Tets that a pose flattens to this part of their volume, or turns inside out, are left out, as in
-#: pose-space's step: the rig puts them there, and forces of a flat tet have no bound.
-FLATTEST = 0.01
 #: Arrays of the state, (s,), (4, 4) and (n, 3).
 _STATE = ("pose", "root", "rest", "_rest_before", "_u", "_v", "_a")
 
@@ -46,35 +43,35 @@ class FullCharacterSimulator(FullBodySimulator, CharacterSimulator):
     """Simulator of all tets of a character; `supple.FullSimulator` makes one of a model.
 
     M ü + D u̇ + f(x + u, x) = f_ext − M ẍ in the world, with x = R Φ(p) + t the rest shape that
-    rig and root give, and the skin at R Φ̄(p) + t + A u (xu2016 §4). Materials follow the pose
-    (xu2016 eq. 36), and what bones hold follows the rig. Tets that a pose flattens are left out
-    there, which `limits` of a step call ``"rest"``.
+    of rig and root, and the skin at R Φ̄(p) + t + A u (xu2016 §4). Materials follow the pose
+    (xu2016 eq. 36), and fixed vertices follow the rig. Tets that a pose flattens are left out;
+    `limits` of the step then has ``"rest"``.
 
     Parameters
     ----------
     model
-        Skin, tets, rigs and material: a `FullModel`, or a `PoseSpaceModel`, of which the
-        reduction is not used.
+        Skin, tets, rigs and material: a `FullModel`, or a `PoseSpaceModel`, whose reduction is
+        ignored.
     dt
         Seconds from one pose to the next.
     substeps
-        Steps of time in between. `run` takes the motion at them; `step` goes there on a smooth
-        way through the last poses, see `supple.dynamics.motion_steps`.
+        Time steps in between. `run` evaluates the motion at them; `step` interpolates the last
+        poses smoothly, see `supple.dynamics.motion_steps`.
     integrator, newton, tolerance, psd, lumped
         As for `FullBodySimulator`.
     alpha, beta
         Rayleigh damping D = αM + βK, in 1/s and s.
     gravity, gravity_mode
-        In m/s². ``"relative"``: only what the root's turn changes acts, g − R g, because the
+        In m/s². ``"relative"``: only the change by the root's rotation acts, g − R g, because the
         sculpted shape already sags; ``"absolute"`` or ``"none"``.
     acceleration_limit
-        In m/s², as for pose-space: no vertex of the rest shape is taken to accelerate more, and
-        where all do on average, it was put elsewhere and none does. By default there is none.
+        In m/s². Accelerations of the rest shape are cut to this limit. If their root mean square
+        exceeds it, the step counts as a cut in the animation and none acts. Infinite by default.
 
     Attributes
     ----------
     pose, root
-        Where the character is, (s,) and (4, 4).
+        Last pose (s,) and root (4, 4).
     unconverged_steps
         Sub-steps since `reset` whose last Newton iteration moved a vertex by more than the
         tolerance.
@@ -115,15 +112,15 @@ class FullCharacterSimulator(FullBodySimulator, CharacterSimulator):
         if not self._acceleration_limit > 0:
             raise SuppleError(f"acceleration_limit is {acceleration_limit}; use a positive number")
         self._factors: Floats | None = None
-        # Pose, root and rest shape that were looked ahead to: the next step goes there.
+        # Pose, root and rest shape of the next step, if it was evaluated in advance.
         self._seen: tuple[Floats, Floats, Floats] | None = None
         self._painted = np.ndim(model.young) == 2 or np.ndim(model.poisson) == 2
         self._inputs = CharacterInputs(model, model.pose_weights.scales)
         self._spread = model.embedding.T.tocsr()
-        # `reset`, which the base calls, finds the character here.
+        # The base's constructor calls `reset`, which needs these.
         self.pose, self.root = model.rig.rest_pose.copy(), np.eye(4)
         body = ElasticBody(model.mesh, model.material())
-        body.leave_out(FLATTEST)
+        body.leave_out(LEAST_REST_VOLUME)
         super().__init__(
             body,
             dt,
@@ -153,7 +150,7 @@ class FullCharacterSimulator(FullBodySimulator, CharacterSimulator):
         *,
         keep_flesh: bool,
     ) -> None:
-        kept = (self.root, self._u, self._v) if keep_flesh else None
+        flesh = (self.root, self._u, self._v) if keep_flesh else None
         self.pose, self.root = pose.copy(), root.copy()
         self._follow_material(self.pose)
         rest, earlier = self._shape(self.pose, self.root), None
@@ -162,10 +159,10 @@ class FullCharacterSimulator(FullBodySimulator, CharacterSimulator):
             self._track = PoseTrack.moving(*before, self.pose, self.root)
             earlier = rest - (rest - self._shape(*before)) / self.substeps
         FullBodySimulator.reset(self, rest=rest, rest_before=earlier)
-        if kept is not None:
-            last_root, u, v = kept
-            turn = self.root[:3, :3] @ last_root[:3, :3].T
-            self._u, self._v = u @ turn.T, v @ turn.T
+        if flesh is not None:
+            last_root, u, v = flesh
+            rotation = self.root[:3, :3] @ last_root[:3, :3].T
+            self._u, self._v = u @ rotation.T, v @ rotation.T
 
     def step(  # type: ignore[override]
         self,
@@ -180,18 +177,18 @@ class FullCharacterSimulator(FullBodySimulator, CharacterSimulator):
         Parameters
         ----------
         pose, root
-            At the end of the step; by default they stay.
+            Pose and root at the end of the step; by default the last ones.
         forces
-            In N, in the world: a mapping of vertices of the skin to forces (3,). They act
-            during the whole step, on the tets that carry these vertices.
+            Mapping of skin vertices to forces (3,) in N in the world. They act during the whole
+            step, on the tets in which these vertices are embedded.
         ahead
-            Pose and root one `dt` later, where they are known: Φ̈ is then taken from the rest
-            shapes around the end of the step, as `run` does if `centred`. Without sub-steps only.
+            Pose and root one `dt` later, if known: Φ̈ is then the central difference at the end of
+            the step, as `run` computes it if `centred`. Without sub-steps only.
 
         Raises
         ------
         SuppleError
-            For anything that cannot be; the state is then left as it was.
+            For invalid inputs; the state is then unchanged.
         """
         with self._undone_on_failure():
             target = self._inputs.pose(pose, self.pose)
@@ -234,7 +231,7 @@ class FullCharacterSimulator(FullBodySimulator, CharacterSimulator):
 
     @property
     def local_stiffness(self) -> Floats | None:
-        """Factors on the stiffness of each tet, (T,), or None, to be set between steps."""
+        """Factors on the stiffness of each tet, (T,), or None; to be set between steps."""
         return None if self._factors is None else self._factors.copy()
 
     @local_stiffness.setter
@@ -245,16 +242,16 @@ class FullCharacterSimulator(FullBodySimulator, CharacterSimulator):
 
     @property
     def obstacles(self) -> tuple[Obstacle, ...]:
-        """Nothing: the unreduced simulation has no contact."""
+        """Empty: the unreduced simulation has no contact."""
         return ()
 
     @obstacles.setter
     def obstacles(self, obstacles: Sequence[Obstacle]) -> None:
         if obstacles:
-            raise SuppleError("the engine full knows no obstacles; pose-space does")
+            raise SuppleError("the engine full has no contact with obstacles; use pose-space")
 
     def surface(self, out: Singles | None = None) -> Singles:
-        """R Φ̄(p) + t + A u: the skin in the world, (n̄, 3) float32. `out` is overwritten."""
+        """Return the skin in the world, R Φ̄(p) + t + A u, (n̄, 3) float32: a new array, or `out`."""
         target = self._inputs.skin(out)
         moved = to_world(self.root, self.model.rig(self.pose)) + self.model.embedding @ self._u
         target[...] = moved
@@ -289,31 +286,31 @@ class FullCharacterSimulator(FullBodySimulator, CharacterSimulator):
         centred: bool = False,
         progress: PartDone | None = None,
     ) -> Singles:
-        """Play a motion from its start, moving as it does, and return the skin at every `dt`.
+        """Step through a motion from its first pose on, and return the skin at every `dt`.
 
         Parameters
         ----------
         motion
-            Motion, or the name of one of the model's. It is evaluated at the sub-steps; cuts begin
-            anew.
+            Motion, or the name of one of the model's. It is evaluated at the sub-steps; at cuts the
+            flesh is reset.
         out
             (t, n̄, 3) float32 to write to, for t frames.
         centred
-            Take Φ̈ from the rest shapes around each sub-step, the next one included, rather than
-            from the last three. A live simulation cannot, but it makes `"bdf2"` and `"newmark"`
-            of second order for a rig that moves.
+            Compute Φ̈ by central differences at each sub-step, rather than from the last three rest
+            shapes. This needs the next pose, and makes `"bdf2"` and `"newmark"` of second order
+            for a moving rig.
         progress
-            Called with the part done, 0 to 1.
+            Called with the completed part, 0 to 1.
 
         Returns
         -------
         (t, n̄, 3) float32
-            The first at the motion's first pose.
+            Skins, the first at the first pose of the motion.
 
         Raises
         ------
         SuppleError
-            If a step cannot be; the simulator is then as it was before.
+            If a step fails; the simulator is then unchanged.
         """
         steps = motion_steps(self._inputs.motion(motion, self.model.motions), self._h)
         transfer = SkinTransfer(self.model.rig, self.model.surface.triangles)
@@ -331,7 +328,7 @@ class FullCharacterSimulator(FullBodySimulator, CharacterSimulator):
         return frames
 
     def _play(self, steps: MotionSteps, index: int, centred: bool) -> None:
-        """Go to a sub-step of a motion; the first begins anew."""
+        """Advance to a sub-step of a motion; reset at the first one and at cuts."""
         fine = steps.motion
         pose, root = fine.poses[index], fine.roots[index]
         last = index + 1 == fine.n_frames or index + 1 in {*fine.cuts, *steps.jumps}
@@ -340,7 +337,7 @@ class FullCharacterSimulator(FullBodySimulator, CharacterSimulator):
             time, unconverged = (0.0, 0) if index == 0 else (self.time, self.unconverged_steps)
             (self.teleport if jumps else self.reset)(pose, root)
             if not last:
-                # As fast as from here on.
+                # The velocity of the next step.
                 ahead = self._look(fine.poses[index + 1], fine.roots[index + 1])
                 self._rest_before = 2 * self.rest - ahead
             self.time, self.unconverged_steps = time, unconverged
@@ -375,15 +372,15 @@ class FullCharacterSimulator(FullBodySimulator, CharacterSimulator):
             report.seconds[part] += seconds
 
     def _shape(self, pose: Floats, root: Floats) -> Floats:
-        """R Φ(p) + t of the tets."""
+        """Return the rest shape of the tets in the world, R Φ(p) + t."""
         if self._seen is not None:
-            there, place, seen = self._seen
-            if np.array_equal(pose, there) and np.array_equal(root, place):
+            seen_pose, seen_root, seen = self._seen
+            if np.array_equal(pose, seen_pose) and np.array_equal(root, seen_root):
                 return seen
         return np.ascontiguousarray(to_world(root, self.model.tet_rig(pose)))
 
     def _limited(self, moved: Floats) -> tuple[Floats, tuple[str, ...]]:
-        """Return h²Φ̈ within the acceleration limit, and names of what acted."""
+        """Return h²Φ̈ within the acceleration limit, and names of limits that acted."""
         most = self._acceleration_limit * self._h**2
         lengths = np.linalg.norm(moved, axis=1)
         if not lengths.max() > most:
@@ -393,7 +390,7 @@ class FullCharacterSimulator(FullBodySimulator, CharacterSimulator):
         return moved * np.minimum(1.0, most / np.maximum(lengths, most))[:, None], ("acceleration",)
 
     def _look(self, pose: Floats, root: Floats) -> Floats:
-        """R Φ(p) + t at the next step, kept until then."""
+        """Return the rest shape at the next step, and store it for that step."""
         self._seen = pose.copy(), root.copy(), self._shape(pose, root)
         return self._seen[2]
 
@@ -414,7 +411,7 @@ class FullCharacterSimulator(FullBodySimulator, CharacterSimulator):
         return (self.mass @ np.tile(acting, self.body.n_vertices)).reshape(-1, 3)
 
     def _skin_load(self, loads: Loads | None) -> Floats:
-        """Aᵀ f: forces on the skin as forces on the tets that carry it, (n, 3)."""
+        """Return Aᵀ f, forces (n, 3) on tet vertices equivalent to forces f on the skin."""
         if loads is None:
             return np.zeros_like(self.body.rest)
         forces = np.zeros(self.model.surface.vertices.shape)
@@ -424,7 +421,7 @@ class FullCharacterSimulator(FullBodySimulator, CharacterSimulator):
 
     @contextmanager
     def _undone_on_failure(self) -> Iterator[None]:
-        """Undo all changes on an error: arrays of the state are replaced, never written to."""
+        """Restore all attributes on an error; arrays of the state are never written in place."""
         state = self.__dict__.copy()
         material = state["body"].material if "body" in state else None
         try:

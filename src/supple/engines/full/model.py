@@ -1,4 +1,4 @@
-"""The unreduced model: a character's skin, tets, rigs and material; and how it is built."""
+"""The unreduced model of a character: skin, tets, rigs and material; and its build."""
 
 from __future__ import annotations
 
@@ -29,10 +29,7 @@ from supple.rig.tets.fitting import GAMMA
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class FullModel(FleshFields):
-    """Flesh of a character without a reduction: a `PoseSpaceModel` has the same and more.
-
-    Its fields are those of `FleshFields`; it is built in the time that tets and their fit take.
-    """
+    """Unreduced model of a character, with the fields of `FleshFields`."""
 
     engine: ClassVar[str] = "full"
 
@@ -50,24 +47,24 @@ class FullModel(FleshFields):
         pose_weights: PoseWeights,
         **fields: Any,
     ) -> FullModel:
-        """Make a model of the results of a build's stages, as `PoseSpaceModel.make` does.
+        """Make a model from the results of a build, as `PoseSpaceModel.make` does.
 
         Parameters
         ----------
         rig, tet_rig
-            Rigs of the skin and the tets. They are stored and restored, so that they are as a
-            file would hold them.
+            Rigs of the skin and the tets. They are written and read, so that the model equals one
+            from a file.
         embedding
-            (n̄, n) sparse.
+            (n̄, n) sparse matrix.
         material
-            One, or one for each pose.
+            One material, or one for each pose.
         pose_weights
             Poses, the neutral one first.
         **fields
-            The others, as `FleshFields` has them.
+            Other fields of `FleshFields`.
         """
-        own = {"rig": rig, "tet_rig": tet_rig, "embedding": embedding, "material": material}
-        return cls(**built_flesh(**own, pose_weights=pose_weights, **fields))
+        parts = {"rig": rig, "tet_rig": tet_rig, "embedding": embedding, "material": material}
+        return cls(**built_flesh(**parts, pose_weights=pose_weights, **fields))
 
     @property
     def figures(self) -> dict[str, int]:
@@ -91,14 +88,14 @@ def build(
     most_added: int = 24,
     log: BuildLog | None = None,
 ) -> FullModel:
-    """Fill a character with tets that follow its rig, as a pose-space build does, and end there.
+    """Fill a character with tets and fit them to its rig, as a pose-space build does.
 
     Parameters
     ----------
     character
         A surface, its rig and its motions; see `supple.load`.
     poses, most_poses
-        Poses that tets are fitted at, and how many ``"auto"`` chooses from the motions.
+        Poses at which tets are fitted, and how many ``"auto"`` chooses from the motions.
     material, young, poisson, tets, bones, bone_radius, log
         As for pose-space: `supple.engines.pose_space.build`.
     variant, gamma, most_added
@@ -116,7 +113,7 @@ def build(
         most_poses=most_poses,
         fitting={"variant": variant, "gamma": gamma, "most_added": most_added},
     )
-    with single_threaded():  # the same bits on every machine, as all builds
+    with single_threaded():  # the same bits on every machine
         flesh = FittedFlesh.of(character, options, BuildLog() if log is None else log)
     body = flesh.body
     return FullModel.make(

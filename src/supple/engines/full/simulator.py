@@ -1,4 +1,4 @@
-"""The public name of the unreduced engine, for bodies and for characters."""
+"""`FullSimulator`: the unreduced engine, for bodies and for characters."""
 
 from __future__ import annotations
 
@@ -10,20 +10,19 @@ from supple.engines.full.full_body import FullBodySimulator
 from supple.engines.full.full_character import FullCharacterSimulator
 
 
-class FullSimulator(metaclass=ABCMeta):  # noqa: B024 -- others are registered with it
-    """Make the unreduced simulator that fits: of a body, or of a character's model.
+class FullSimulator(metaclass=ABCMeta):  # noqa: B024 -- classes are registered with it
+    """Factory of unreduced simulators, of a body or of a character's model.
 
     Parameters
     ----------
     body, model
-        An `ElasticBody` or `HexBody`, which gives a `FullBodySimulator`; or a `FullModel` or
-        `PoseSpaceModel`, which gives a `FullCharacterSimulator`: it takes poses and gives the
-        skin.
+        An `ElasticBody` or `HexBody` for a `FullBodySimulator`, or a `FullModel` or
+        `PoseSpaceModel` for a `FullCharacterSimulator`, which takes poses and returns the skin.
     dt
         Seconds of a step.
     **options
-        Of the class that is made: ``integrator``, ``newton``, ``alpha``, ``beta``, ``gravity``
-        and more.
+        Options of that class: ``integrator``, ``newton``, ``alpha``, ``beta``, ``gravity`` and
+        others.
 
     Returns
     -------
@@ -39,16 +38,16 @@ class FullSimulator(metaclass=ABCMeta):  # noqa: B024 -- others are registered w
     ('FullBodySimulator', True)
     """
 
-    def __new__(cls, *given: Any, **options: Any) -> Any:
-        """Make an object of the class that fits the first argument."""
-        first = given[0] if given else options.get("model")
-        made = FullCharacterSimulator if isinstance(first, FleshFields) else FullBodySimulator
-        return made(*given, **options)
+    def __new__(cls, *arguments: Any, **options: Any) -> Any:
+        """Make an object of the class that the first argument requires."""
+        first = arguments[0] if arguments else options.get("model")
+        simulator = FullCharacterSimulator if isinstance(first, FleshFields) else FullBodySimulator
+        return simulator(*arguments, **options)
 
     if TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """Let type checkers know that the object has more than this class."""
+            """Declare to type checkers that objects have more attributes than this class."""
 
 
 FullSimulator.register(FullBodySimulator)

@@ -1,7 +1,7 @@
-"""Blending at a pose: weights of the stored poses, and sums of their tables by these.
+"""Blending at a pose: weights of the stored poses, and weighted sums of their tables.
 
-All tables have a row for each pose, so that one loop, streaming through memory once, serves
-bases, rotations, mass and corrections alike (xu2016 eq. 14 to 16).
+All tables have a row for each pose, so that one loop, which streams through memory once, serves
+bases, rotations, mass and corrections (xu2016 eq. 14 to 16).
 """
 
 from __future__ import annotations
@@ -20,55 +20,55 @@ from supple.engines.pose_space.rest_shape_rotations import FrameTables, turn_fur
 from supple.rig.poses.pose_weights import evaluate_weights
 from supple.rig.tets.vertex_frames import CANCELLED
 
-#: A chunk of the sum stays in the first-level cache while rows stream past it.
+#: Entries of a sum that stay in the first-level cache while rows stream by.
 CHUNK = 2048
-#: Rows that count less than this change nothing that float32 could hold.
+#: Weight below which a row is skipped: it changes nothing in float32.
 NEGLIGIBLE = 1e-7
 
 
 class PoseTables(NamedTuple):
-    """Tables of the poses, read only: their weights, frames at cubature vertices, reduced mass."""
+    """Tables of the poses, read only: weights, frames at cubature vertices, reduced mass."""
 
     scales: Floats
     scaled_poses: Floats
     matrix: Floats
     constant: Floats
-    """Of `supple.rig.poses.pose_weights.PoseWeights`."""
-    turns: Singles
+    """Fields of `supple.rig.poses.pose_weights.PoseWeights`."""
+    quaternions: Singles
     """(m, 4k) quaternions at the k cubature vertices, or (m, 0) in the world."""
     products: Singles
-    """(m(m+1)/2, r(r+1)/2) of `PoseSpaceModel.mass_products`."""
+    """(m(m+1)/2, r(r+1)/2) `PoseSpaceModel.mass_products`."""
     corrections: Singles
     """(m + pairs, r(r+1)/2) ΔK of poses and pairs of poses."""
     ends: Ints
-    """(pairs, 2) the poses of each pair."""
+    """(pairs, 2) poses of each pair."""
 
 
 class Blend(NamedTuple):
     """Tables at the current pose, and scratch arrays of the blending."""
 
     weights: Floats
-    """(m,) of the poses."""
+    """(m,) weights of the poses."""
     distances: Floats
     """(m,) scratch of the weights."""
     shares: Singles
-    """(m,) the weights in float32."""
+    """(m,) weights in float32."""
     pairs: Singles
     """(m(m+1)/2,) w_i w_j."""
     corrections: Singles
-    """(m + pairs,) shares of the stiffness corrections."""
+    """(m + pairs,) weights of the stiffness corrections."""
     active: Ints
-    """Rows of a table whose share is not negligible."""
+    """Rows of a table whose weight is not negligible."""
     factors: Singles
     """(m · widest,) scratch of blended blocks."""
-    turns: Singles
+    quaternions: Singles
     """(4k,) blended quaternions of the cubature's vertices."""
     frames: Singles
     """(k, 9) their rotation matrices, row by row; identities in the world."""
-    tet_turns: Singles
-    """(4t,) blended quaternions of the tets that frames follow."""
+    tet_quaternions: Singles
+    """(4t,) blended quaternions of the tets whose rotations frames follow."""
     further: Singles
-    """(t, 4) quaternions by which these tets turned beyond the blend."""
+    """(t, 4) quaternions of the rotations of these tets relative to the blend."""
     matrix: Floats
     quaternion: Floats
     """(3, 3) and (4,) scratch of one tet's rotation."""
@@ -80,7 +80,7 @@ class Blend(NamedTuple):
     correction: Singles
     """(r(r+1)/2,) packed M̂ and ΔK."""
     column_scale: Floats
-    """(r,) ϒ, which gives the blended columns unit mass-norm (xu2016 eq. 15)."""
+    """(r,) ϒ, which normalises the blended columns by mass (xu2016 eq. 15)."""
 
     @classmethod
     def of(
@@ -104,9 +104,9 @@ class Blend(NamedTuple):
             corrections=np.zeros(len(poses.corrections), np.float32),
             active=np.zeros(rows, np.int64),
             factors=np.zeros(m * widest, np.float32),
-            turns=np.zeros(poses.turns.shape[1], np.float32),
+            quaternions=np.zeros(poses.quaternions.shape[1], np.float32),
             frames=np.tile(np.eye(3, dtype=np.float32).reshape(9), (n_vertices, 1)),
-            tet_turns=np.zeros(follow.turns.shape[1], np.float32),
+            tet_quaternions=np.zeros(follow.quaternions.shape[1], np.float32),
             further=np.zeros((len(follow.corners), 4), np.float32),
             matrix=np.zeros((3, 3)),
             quaternion=np.zeros(4),
@@ -128,7 +128,7 @@ def blend_frames(
     points: Floats,
     blend: Blend,
 ) -> None:
-    """Weigh the poses at a pose (s,), and turn frames of the cubature's vertices there.
+    """Compute the weights of the poses and the frames of the cubature's vertices at a pose (s,).
 
     `points` (k, 3) are their rest positions at the pose; weights below `negligible` fade out.
     """
@@ -146,15 +146,17 @@ def blend_frames(
     fade_out(weights, negligible)
     for i in range(len(weights)):
         shares[i] = weights[i]
-    if len(blend.turns) == 0:
+    if len(blend.quaternions) == 0:
         return
-    blend_rows(tables.turns, shares, blend.active, blend.turns)
+    blend_rows(tables.quaternions, shares, blend.active, blend.quaternions)
     if len(follow.corners):
-        blend_rows(follow.turns, shares, blend.active, blend.tet_turns)
-        turn_rest(follow, points, blend.tet_turns, blend.matrix, blend.quaternion, blend.further)
-        turn_further(blend.further, follow.near, follow.near_shares, blend.turns)
-    replace_cancelled(tables.turns, weights, blend.turns)
-    frames_of(blend.turns, blend.frames)
+        blend_rows(follow.quaternions, shares, blend.active, blend.tet_quaternions)
+        turn_rest(
+            follow, points, blend.tet_quaternions, blend.matrix, blend.quaternion, blend.further
+        )
+        turn_further(blend.further, follow.near, follow.near_shares, blend.quaternions)
+    replace_cancelled(tables.quaternions, weights, blend.quaternions)
+    frames_of(blend.quaternions, blend.frames)
 
 
 @compiled_fused
@@ -184,7 +186,7 @@ def blend_bases(elastic: ElasticTables, inertial: InertialTables, blend: Blend) 
 
 @compiled_fused
 def blend_mass(tables: PoseTables, blend: Blend) -> None:
-    """Blend the reduced mass and ΔK by the poses' weights; take ϒ from the mass."""
+    """Blend the reduced mass and ΔK by the poses' weights; compute ϒ from the mass."""
     weights = blend.weights
     _pair_shares(weights, blend.pairs)
     blend_rows(tables.products, blend.pairs, blend.active, blend.mass)
@@ -193,9 +195,9 @@ def blend_mass(tables: PoseTables, blend: Blend) -> None:
         blend_rows(tables.corrections, blend.corrections, blend.active, blend.correction)
     n, at = len(blend.column_scale), 0
     for i in range(n):
-        # Column norms of the blend (xu2016 eq. 15); a column that cancels is left as it is.
-        own = blend.mass[at]
-        blend.column_scale[i] = 1 / math.sqrt(own) if own > 1e-12 else 1.0
+        # Column norms of the blend (xu2016 eq. 15); a column that vanishes is not scaled.
+        squared_norm = blend.mass[at]
+        blend.column_scale[i] = 1 / math.sqrt(squared_norm) if squared_norm > 1e-12 else 1.0
         at += n - i
 
 
@@ -234,7 +236,7 @@ def blend_rows(table: Singles, shares: Singles, active: Ints, out: Singles) -> N
 
 @compiled_fused
 def list_active(shares: Singles, active: Ints) -> int:
-    """Write indices of the shares that count to `active`; return how many there are."""
+    """Write the indices of shares that are not negligible to `active`; return their number."""
     count = 0
     for i in range(len(shares)):
         if abs(shares[i]) > NEGLIGIBLE:
@@ -252,11 +254,11 @@ def blend_blocks(  # type: ignore[no-untyped-def]
     Parameters
     ----------
     basis, steps
-        (m, …) blocks of steps, and (m, Σ width) lengths of a step.
+        (m, …) blocks of integer steps, and (m, Σ width) lengths of a step.
     width, start
-        Of `RegionGroups`.
+        Fields of `RegionGroups`.
     shares
-        (m,) of the poses.
+        (m,) weights of the poses.
     active, factors
         (m,) and (m · widest,) scratch.
     out
@@ -267,9 +269,9 @@ def blend_blocks(  # type: ignore[no-untyped-def]
     for group in range(len(width)):
         columns = width[group]
         for k in range(count):
-            own, share = steps[active[k], at : at + columns], shares[active[k]]
+            lengths, share = steps[active[k], at : at + columns], shares[active[k]]
             for j in range(columns):
-                factors[k * columns + j] = share * own[j]
+                factors[k * columns + j] = share * lengths[j]
         at += columns
         begin, end = start[group], start[group + 1]
         most = max(CHUNK // columns, 1) * columns
@@ -284,19 +286,19 @@ def blend_blocks(  # type: ignore[no-untyped-def]
 def _blend_chunk(table, length, active, count, factors, first, rows, columns, out):  # type: ignore[no-untyped-def]
     k = 0
     while k < count:
-        more, own = k > 0, k * columns
+        more, offset = k > 0, k * columns
         a = active[k] * length
         if count - k >= 4:
             b, c, d = active[k + 1] * length, active[k + 2] * length, active[k + 3] * length
             four = (a, b, c, d)
-            add_four_scaled(table, four, factors, own, first, rows, columns, more, out)
+            add_four_scaled(table, four, factors, offset, first, rows, columns, more, out)
             k += 4
         elif count - k >= 2:
             two = (a, active[k + 1] * length)
-            add_two_scaled(table, two, factors, own, first, rows, columns, more, out)
+            add_two_scaled(table, two, factors, offset, first, rows, columns, more, out)
             k += 2
         else:
-            add_one_scaled(table, (a,), factors, own, first, rows, columns, more, out)
+            add_one_scaled(table, (a,), factors, offset, first, rows, columns, more, out)
             k += 1
 
 
@@ -320,13 +322,13 @@ def _add_four(p, q, r, s, a, b, c, d, out):  # type: ignore[no-untyped-def]
 
 @compiled_fused
 def fade_out(weights: Floats, negligible: float) -> None:
-    """Let weights below `negligible` fade to nothing at a quarter of it; the sum stays 1.
+    """Fade weights below `negligible` to zero at a quarter of it; the sum stays 1.
 
-    Far poses count a little nearly everywhere, and cost as much as near ones.
+    Far poses have small weights nearly everywhere, and cost as much as near ones.
     """
     if not negligible > 0:
         return
-    # The largest is at least 1/m: it must stay whole, or nothing might be left.
+    # The largest weight is at least 1/m and must not fade, or all might.
     negligible = min(negligible, 0.5 / len(weights))
     total = 0.0
     for i in range(len(weights)):
@@ -339,7 +341,7 @@ def fade_out(weights: Floats, negligible: float) -> None:
 
 @compiled_fused
 def _pair_shares(weights: Floats, out: Singles) -> None:
-    """Write w_i w_j of the pairs i ≤ j, by which products of bases are summed (eq. 16)."""
+    """Write the weights w_i w_j of the pairs i ≤ j, for sums of mass products (eq. 16)."""
     at = 0
     for i in range(len(weights)):
         for j in range(i, len(weights)):
@@ -349,7 +351,7 @@ def _pair_shares(weights: Floats, out: Singles) -> None:
 
 @compiled_fused
 def _correction_shares(weights: Floats, ends: Ints, out: Singles) -> None:
-    """Write the share of each stored ΔK: w_i of poses, 4 w_i w_j of pairs.
+    """Write the weight of each stored ΔK: w_i of poses, 4 w_i w_j of pairs.
 
     See `supple.reduction.cubature.accuracy.blended_correction`.
     """
@@ -361,10 +363,10 @@ def _correction_shares(weights: Floats, ends: Ints, out: Singles) -> None:
 
 
 @compiled_fused
-def replace_cancelled(table: Singles, weights: Floats, turns: Singles) -> None:
-    """Take the rotation of the pose that counts most where blended quaternions (4k,) cancel.
+def replace_cancelled(table: Singles, weights: Floats, quats: Singles) -> None:
+    """Replace blended quaternions (4k,) that cancel by those of the pose with the largest weight.
 
-    `table` (m, 4k) has those of the poses.
+    `table` (m, 4k) has the quaternions of the poses.
     """
     total, strongest = 0.0, 0
     for pose in range(len(weights)):
@@ -372,24 +374,24 @@ def replace_cancelled(table: Singles, weights: Floats, turns: Singles) -> None:
         if abs(weights[pose]) > abs(weights[strongest]):
             strongest = pose
     least, cancelled = np.float32((CANCELLED * total) ** 2), 0
-    for k in range(len(turns) // 4):
-        x, y, z, w = turns[4 * k], turns[4 * k + 1], turns[4 * k + 2], turns[4 * k + 3]
+    for k in range(len(quats) // 4):
+        x, y, z, w = quats[4 * k], quats[4 * k + 1], quats[4 * k + 2], quats[4 * k + 3]
         cancelled += not x * x + y * y + z * z + w * w > least
     if cancelled == 0:
         return
-    for k in range(len(turns) // 4):
-        x, y, z, w = turns[4 * k], turns[4 * k + 1], turns[4 * k + 2], turns[4 * k + 3]
+    for k in range(len(quats) // 4):
+        x, y, z, w = quats[4 * k], quats[4 * k + 1], quats[4 * k + 2], quats[4 * k + 3]
         if not x * x + y * y + z * z + w * w > least:
             for i in range(4 * k, 4 * k + 4):
-                turns[i] = table[strongest, i]
+                quats[i] = table[strongest, i]
 
 
 @compiled_fused
-def frames_of(turns: Singles, out: Singles) -> None:
-    """Write rotation matrices (k, 9), row by row, of quaternions (4k,) of any length but 0."""
+def frames_of(quats: Singles, out: Singles) -> None:
+    """Write rotation matrices (k, 9), row by row, of quaternions (4k,) of any length above 0."""
     one, two = np.float32(1), np.float32(2)
     for k in range(len(out)):
-        x, y, z, w = turns[4 * k], turns[4 * k + 1], turns[4 * k + 2], turns[4 * k + 3]
+        x, y, z, w = quats[4 * k], quats[4 * k + 1], quats[4 * k + 2], quats[4 * k + 3]
         s = two / (x * x + y * y + z * z + w * w)
         out[k, 0], out[k, 1], out[k, 2] = (
             one - s * (y * y + z * z),

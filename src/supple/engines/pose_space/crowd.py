@@ -1,4 +1,4 @@
-"""Many characters of one model, stepped in one call on all cores."""
+"""Crowd of characters with one model, stepped in one call on all cores."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from supple.engines.pose_space.stepper import Stepper
 from supple.errors import SuppleError
 from supple.mesh.obstacles import checked_obstacles
 
-#: All states together take no more memory than this.
+#: Largest memory in bytes of all states.
 LARGEST_CROWD = 4 * 2**30
-#: Characters stepped in one compiled call: threads then seldom wait for Python's lock.
+#: Characters in one compiled call, so that threads seldom wait for Python's lock.
 BATCH = 8
 
 
 class Crowd(Copyable):
-    """Simulator of n characters that share a model; each has a pose and a state of its own.
+    """Simulator of n characters with one model; each has a pose and a state.
 
-    A character moves as it would alone in a `PoseSpaceSimulator`, to the bit, whatever the threads.
+    Results are those of a `PoseSpaceSimulator` for each, to the bit, for any number of threads.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class Crowd(Copyable):
     dt
         Seconds from one pose to the next.
     threads
-        Number of threads; by default that of the cores.
+        Number of threads; by default the number of cores.
     obstacles, frames, **options
         As for `PoseSpaceSimulator`.
 
@@ -82,10 +82,10 @@ class Crowd(Copyable):
             raise SuppleError(f"a crowd of {self.n}; give 1 to {LARGEST_CROWD // each:,}")
         self.options = StepOptions(dt=dt, **options)
         usual = (os.cpu_count() or 1) if threads is None else threads
-        (wanted,) = checked_whole_numbers("threads", [usual])
-        if not 1 <= wanted <= 1024:
-            raise SuppleError(f"{wanted} threads; give 1 to 1024")
-        count = min(wanted, self.n)
+        (requested,) = checked_whole_numbers("threads", [usual])
+        if not 1 <= requested <= 1024:
+            raise SuppleError(f"{requested} threads; give 1 to 1024")
+        count = min(requested, self.n)
         ends = np.linspace(0, self.n, count + 1).round().astype(int)
         self._shares = [range(a, b) for a, b in pairwise(ends)]
         self._obstacles = checked_obstacles(obstacles)
@@ -125,11 +125,11 @@ class Crowd(Copyable):
             (n, s) or (s,) for all, by default the rest pose; (n, 4, 4) or (4, 4).
         """
         now = self._poses(poses, self.model.rig.rest_pose)
-        here = self._roots(roots, np.eye(4))
+        places = self._roots(roots, np.eye(4))
 
         def begin(stepper: Stepper, members: range) -> None:
             (i,) = members
-            stepper.begin(self._states[i], now[i], here[i], None)
+            stepper.begin(self._states[i], now[i], places[i], None)
 
         self._all(begin)
 
@@ -148,17 +148,17 @@ class Crowd(Copyable):
         poses, roots
             (n, s) and (n, 4, 4) at the end of the step, or one for all; by default they stay.
         forces
-            Numbers of characters, and forces on them as `PoseSpaceSimulator.step` takes them.
+            Mapping of indices of characters to forces as for `PoseSpaceSimulator.step`.
         surfaces
             (n, n̄, 3) float32 to write the skins to.
 
         Returns
         -------
         tuple
-            For each character the names of the limits that acted; see `PoseSpaceStep`.
+            Names of the limits that acted for each character; see `PoseSpaceStep`.
         """
         now = self._poses(poses, None)
-        here = self._roots(roots, None)
+        places = self._roots(roots, None)
         if forces is not None and not isinstance(forces, Mapping):
             raise SuppleError("forces must be a mapping of characters to forces on their skins")
         acting = {self._member(i): self._inputs.forces(f) for i, f in (forces or {}).items()}
@@ -167,7 +167,9 @@ class Crowd(Copyable):
         def step(stepper: Stepper, members: range) -> None:
             states = [self._states[i] for i in members]
             poses = [state.pose for state in states] if now is None else [now[i] for i in members]
-            roots = [state.root for state in states] if here is None else [here[i] for i in members]
+            roots = (
+                [state.root for state in states] if places is None else [places[i] for i in members]
+            )
             if pushed:
                 for i, state, pose, root in zip(members, states, poses, roots, strict=True):
                     stepper.step(state, pose, root, acting.get(i))
@@ -198,7 +200,7 @@ class Crowd(Copyable):
         return target
 
     def _all(self, act: Callable[[Stepper, range], None], batch: int = 1) -> None:
-        """Let each thread act on its share, `batch` at a time; an error there is raised here."""
+        """Call `act` in all threads, each for its share, `batch` at a time; reraise errors."""
 
         def work(k: int) -> None:
             stepper, share = self._steppers[k], self._shares[k]
@@ -215,14 +217,14 @@ class Crowd(Copyable):
             work(0)
         else:
             working = [self._pool.submit(work, k) for k in range(len(self._steppers))]
-            wait(working)  # all of them, lest one still works when the caller hears of a failure
+            wait(working)  # for all, so that none still works when an error is raised
             for each in working:
                 each.result()
 
     def _member(self, i: int) -> int:
         (member,) = checked_whole_numbers("character of a crowd", [i])
         if not 0 <= member < self.n:
-            raise SuppleError(f"character {member} is not there; the crowd has 0 to {self.n - 1}")
+            raise SuppleError(f"character {member} does not exist; the crowd has 0 to {self.n - 1}")
         return member
 
     def _poses(self, poses: ArrayLike | None, usual: Floats | None) -> Any:

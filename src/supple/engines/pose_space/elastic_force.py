@@ -22,6 +22,7 @@ from supple.compiled.simd import (
     matrix_times_rows,
     rows_times_vector,
 )
+from supple.elastic.body import LEAST_REST_VOLUME
 from supple.elastic.densities.dispatch import (
     is_isotropic,
     resists_inversion,
@@ -33,9 +34,6 @@ from supple.maths.svd import project_psd
 
 #: Rows of G whose products are summed at once: a dozen tets', which stay in the cache.
 MOST_ROWS = 9 * 12
-#: A rest tet that keeps less than this part of its neutral volume is left out: the pose is far
-#: from any that was trained, and forces of a flat tet have no bound.
-FLATTEST = 0.01
 #: Of its volume at rest, what a tet keeps where it begins to be taken for linear, and where it is
 #: so entirely: strain that knows of no reflection hardly resists there.
 SQUEEZED, FLAT = 0.4, 0.2
@@ -77,8 +75,8 @@ class ElasticScratch(NamedTuple):
     rows: Singles
     images: Singles
     """(`MOST_ROWS` · w,) rows of G, and V ∂P/∂F times these."""
-    turns: Singles
-    """(48,) for each corner its rotation, and ∇N of its shape function."""
+    corner_frames: Singles
+    """(48,) rotation of each corner, and ∇N of its shape function."""
     pull: Singles
     factors: Singles
     """(9,) and (81,) V P and V ∂P/∂F in float32."""
@@ -106,7 +104,7 @@ class ElasticScratch(NamedTuple):
             product=np.zeros(widest * widest, np.float32),
             rows=np.zeros(most, np.float32),
             images=np.zeros(most, np.float32),
-            turns=np.zeros(48, np.float32),
+            corner_frames=np.zeros(48, np.float32),
             pull=np.zeros(9, np.float32),
             factors=np.zeros(81, np.float32),
             deformation=np.zeros((3, 3)),
@@ -208,14 +206,14 @@ def _tet_rows(  # type: ignore[no-untyped-def]
     share = 0.0
     for pose in range(len(weights)):
         share += weights[pose] * tables.weights[pose, tet]
-    g, flattest = scratch.gradients, FLATTEST * tables.volumes[tet]
+    g, flattest = scratch.gradients, LEAST_REST_VOLUME * tables.volumes[tet]
     volume = _rest_gradients(points, tables.corners, tet, flattest, g)
     if volume == 0:
         return -1.0
     if not share > 0:
         return 0.0
-    _tet_turns(frames, tables.corners, tet, g, scratch.turns)
-    gradient_rows(basis, start, width, scratch.turns, scratch.rows, at)
+    _write_corner_frames(frames, tables.corners, tet, g, scratch.corner_frames)
+    gradient_rows(basis, start, width, scratch.corner_frames, scratch.rows, at)
     rows_times_vector(scratch.rows, at, width, scratch.z, scratch.deformation.reshape(9))
     for i in range(3):
         scratch.deformation[i, i] += 1.0
@@ -246,7 +244,7 @@ def _rest_gradients(points: Floats, corners: Ints, tet: int, flattest: float, g:
 
 
 @compiled_fused
-def _tet_turns(frames, corners, tet, g, out):  # type: ignore[no-untyped-def]
+def _write_corner_frames(frames, corners, tet, g, out):  # type: ignore[no-untyped-def]
     """Write the rotation and ∇N of each corner to `out` (48,), as `gradient_rows` takes them."""
     for k in range(3):
         g[0, k] = -(g[1, k] + g[2, k] + g[3, k])

@@ -1,10 +1,10 @@
-"""Frames that follow the flesh: rotations of the rest shape itself, between poses too.
+"""Frames that follow the rotations of the rest shape, also between poses.
 
-Blending the poses' rotations says how vertices turn along one joint's way, but not where several
-joints turn at once: in a mix of four poses it is off by tens of degrees, and a basis turned wrongly
-locks. Vertices that a step places anyway tell more: some cubature tets' own rotations A(p) from the
-neutral pose (polar decomposition), beside the same blend of theirs, B(p). Vertices near them are
-turned by A Bᵀ on top of their own blend, which is nothing at the poses themselves.
+Blended rotations of the poses are right where one joint rotates, but in a mix of four poses they
+are off by tens of degrees, and a wrongly rotated basis locks. The rest shape itself is known at the
+cubature's vertices: polar decomposition gives the rotations A(p) of some cubature tets from the
+neutral pose, and blending gives theirs, B(p). Blended frames of vertices near these tets are
+multiplied by A Bᵀ, which is the identity at the poses.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from supple.compiled.simd_rows import multiply_quaternion_rows
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.rig.skeleton.skinning_kernels import to_quaternion
 
-#: Tets whose rotations are taken at most, spread over the body.
+#: Largest number of tets whose rotations are computed, spread over the body.
 MOST_TETS = 96
-#: Number of them that turn a vertex.
+#: Number of tets that influence a vertex.
 NEIGHBOURS = 4
-#: Tets that keep less than this part of their volume have no rotation to speak of.
-FLATTEST = 0.05
+#: Part of its volume below which the rotation of a tet is ignored.
+LEAST_FRAME_VOLUME = 0.05
 
 
 class FrameTables(NamedTuple):
@@ -37,21 +37,21 @@ class FrameTables(NamedTuple):
     """(t, 4) rows of the cubature's vertices."""
     inverses: Floats
     """(t, 3, 3) inverses of the tets' edges at the neutral pose, as columns."""
-    turns: Singles
-    """(m, 4t) their rotations at the poses, with signs like those of the vertices'."""
+    quaternions: Singles
+    """(m, 4t) quaternions of the tets at the poses, with the signs of the vertices' ones."""
     near: NDArray[np.int32]
     near_shares: Singles
-    """(k, 4) tets that turn each of the cubature's vertices, and their shares."""
+    """(k, 4) tets that influence each of the cubature's vertices, and their weights."""
     carrier_near: NDArray[np.int32]
     carrier_shares: Singles
-    """(b, 4) the same for the vertices that carry the skin."""
+    """(b, 4) the same for the carriers of the skin."""
 
 
 def no_frame_tables(n_poses: int) -> FrameTables:
-    """Return tables of no tets: frames are the blended ones."""
+    """Return tables without tets: frames are then blended only."""
     none = np.zeros((0, 4), np.int32), np.zeros((0, 4), np.float32)
-    turns = np.zeros((n_poses, 0), np.float32)
-    return FrameTables(np.zeros((0, 4), np.int64), np.zeros((0, 3, 3)), turns, *none, *none)
+    quaternions = np.zeros((n_poses, 0), np.float32)
+    return FrameTables(np.zeros((0, 4), np.int64), np.zeros((0, 3, 3)), quaternions, *none, *none)
 
 
 def frame_tables(
@@ -59,7 +59,8 @@ def frame_tables(
 ) -> FrameTables:
     """Choose tets of a model and tabulate their rotations at its poses.
 
-    `corners` (c, 4) are rows of the cubature's `vertices` (k,); `carriers` (b,) carry the skin.
+    `corners` (c, 4) are rows of the cubature's `vertices` (k,); `carriers` (b,) are tet
+    vertices in which the skin is embedded.
     """
     chosen = spread_out(model.mesh.vertices[vertices][corners].mean(axis=1), MOST_TETS)
     corners = corners[chosen]
@@ -67,26 +68,26 @@ def frame_tables(
     inverses: Floats = np.linalg.inv(_edges(neutral[corners])).astype(np.float64)
     rows = np.searchsorted(model.rotation_vertices, vertices[corners])
     rows = np.minimum(rows, len(model.rotation_vertices) - 1)
-    known = model.rotation_vertices[rows] == vertices[corners]
-    turns, matrix = np.zeros((model.n_poses, len(corners), 4)), np.empty((3, 3))
+    matched = model.rotation_vertices[rows] == vertices[corners]
+    quaternions, matrix = np.zeros((model.n_poses, len(corners), 4)), np.empty((3, 3))
     sound = np.ones(len(corners), bool)
     for i, pose in enumerate(model.poses):
         points = model.tet_rig(pose, vertices)
         for t in range(len(corners)):
-            sound[t] &= _rotation_of(points, corners, inverses, t, matrix, turns[i, t])
-        alike = (model.rotations[i, rows] * known[..., None]).sum(axis=1)  # type: ignore[index]
-        turns[i][(turns[i] * alike).sum(axis=1) < 0] *= -1
+            sound[t] &= _rotation_of(points, corners, inverses, t, matrix, quaternions[i, t])
+        alike = (model.rotations[i, rows] * matched[..., None]).sum(axis=1)  # type: ignore[index]
+        quaternions[i][(quaternions[i] * alike).sum(axis=1) < 0] *= -1
     if not sound.any():
         return no_frame_tables(model.n_poses)
     corners, inverses = corners[sound], np.ascontiguousarray(inverses[sound])
-    flat = np.ascontiguousarray(turns[:, sound].reshape(model.n_poses, -1), np.float32)
+    flat = np.ascontiguousarray(quaternions[:, sound].reshape(model.n_poses, -1), np.float32)
     near = _neighbours(model, vertices[corners], vertices)
     carried = _neighbours(model, vertices[corners], carriers)
     return FrameTables(np.ascontiguousarray(corners), inverses, flat, *near, *carried)
 
 
 def spread_out(points: Floats, most: int) -> Ints:
-    """Return indices of points (k, 3) far from each other, each the farthest from those before."""
+    """Return indices of points (k, 3) by farthest-point sampling."""
     if len(points) <= most:
         return np.arange(len(points))
     chosen = [int(np.argmin(points.sum(axis=1)))]
@@ -100,10 +101,9 @@ def spread_out(points: Floats, most: int) -> Ints:
 def _neighbours(
     model: PoseSpaceModel, tets: NDArray, targets: NDArray
 ) -> tuple[NDArray[np.int32], Singles]:
-    """Return those of the `tets` (t, 4) that turn each of the vertices `targets`, and their shares.
+    """Return the `tets` (t, 4) that influence each of the vertices `targets`, and their weights.
 
-    Nearest in the poses together: what is near in all of them moves alike, whereas a hand at
-    the hip is far from it in another pose.
+    Distances are summed over the poses: a hand at the hip is far from it in another pose.
     """
     shapes = [model.tet_rig(pose) for pose in model.poses]
     middles = np.concatenate([x[tets].mean(axis=1) for x in shapes], axis=1)
@@ -127,7 +127,7 @@ def _edges(corners: Floats) -> Floats:
 def _rotation_of(
     points: Floats, corners: Ints, inverses: Floats, t: int, m: Floats, out: Floats
 ) -> bool:
-    """Write the quaternion of a tet's rotation from the neutral pose; return False if it has none.
+    """Write the quaternion of a tet's rotation from the neutral pose; return whether it has one.
 
     `m` (3, 3) is scratch.
     """
@@ -145,7 +145,7 @@ def _rotation_of(
 
 @compiled_fused
 def _polar(m: Floats) -> bool:
-    """Replace a matrix by the rotation nearest to it, by Newton's iteration (Higham 1986)."""
+    """Replace a matrix by the nearest rotation, by Newton's iteration (Higham 1986)."""
     for iteration in range(12):
         c00 = m[1, 1] * m[2, 2] - m[1, 2] * m[2, 1]
         c01 = m[1, 2] * m[2, 0] - m[1, 0] * m[2, 2]
@@ -157,7 +157,7 @@ def _polar(m: Floats) -> bool:
         c21 = m[0, 2] * m[1, 0] - m[0, 0] * m[1, 2]
         c22 = m[0, 0] * m[1, 1] - m[0, 1] * m[1, 0]
         volume = m[0, 0] * c00 + m[0, 1] * c01 + m[0, 2] * c02
-        if not (volume > FLATTEST if iteration == 0 else volume > 0):
+        if not (volume > LEAST_FRAME_VOLUME if iteration == 0 else volume > 0):
             return False
         half = 0.5 / volume
         change = 0.0
@@ -170,7 +170,7 @@ def _polar(m: Floats) -> bool:
         change = max(change, _halve(m, 2, 0, c20 * half))
         change = max(change, _halve(m, 2, 1, c21 * half))
         change = max(change, _halve(m, 2, 2, c22 * half))
-        if change < 1e-5:  # the next, quadratically, is below float32's rounding
+        if change < 1e-5:  # the next change, by quadratic convergence, is below float32's rounding
             return True
     return True
 
@@ -188,24 +188,24 @@ def turn_rest(
     points: Floats,
     blend: Singles,
     matrix: Floats,
-    own: Floats,
+    rotation: Floats,
     out: Singles,
 ) -> None:
-    """Write A Bᵀ, (t, 4): the turn of each tet beyond the blend (4t,) of its rotations.
+    """Write A Bᵀ, (t, 4): the rotation of each tet relative to its blended one (4t,).
 
-    `matrix` (3, 3) and `own` (4,) are scratch.
+    `matrix` (3, 3) and `rotation` (4,) are scratch.
     """
     for t in range(len(tables.corners)):
         x, y, z, w = blend[4 * t], blend[4 * t + 1], blend[4 * t + 2], blend[4 * t + 3]
         squared = x * x + y * y + z * z + w * w
-        known = squared > 1e-12 and _rotation_of(
-            points, tables.corners, tables.inverses, t, matrix, own
+        rotates = squared > 1e-12 and _rotation_of(
+            points, tables.corners, tables.inverses, t, matrix, rotation
         )
-        if not known:
+        if not rotates:
             out[t, 0], out[t, 1], out[t, 2], out[t, 3] = 0.0, 0.0, 0.0, 1.0
             continue
         scale = 1 / math.sqrt(squared)
-        a, b, c, d = own[0], own[1], own[2], own[3]
+        a, b, c, d = rotation[0], rotation[1], rotation[2], rotation[3]
         if a * x + b * y + c * z + d * w < 0:
             scale = -scale
         x, y, z, w = -x * scale, -y * scale, -z * scale, w * scale
@@ -217,16 +217,16 @@ def turn_rest(
 
 @compiled_fused
 def turn_further(
-    further: Singles, neighbours: NDArray[np.int32], shares: Singles, turns: Singles
+    further: Singles, neighbours: NDArray[np.int32], shares: Singles, quaternions: Singles
 ) -> None:
-    """Turn blended quaternions (4k,) by the further turns (t, 4) of their neighbours, in place.
+    """Multiply blended quaternions (4k,) by weighted sums of `further` (t, 4), in place.
 
-    Quaternions need not be of unit length, before or after.
+    Quaternions may have any length, before and after.
     """
     multiply_quaternion_rows(
         further.reshape(further.size),
         neighbours.reshape(neighbours.size),
         shares.reshape(shares.size),
-        turns,
+        quaternions,
         len(neighbours),
     )

@@ -1,4 +1,4 @@
-"""The reduced simulator: poses in, moving skin out, well within a millisecond (xu2016 §4 to §8)."""
+"""Simulator of pose-space models: takes poses, returns the moving skin (xu2016 §4 to §8)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from supple.mesh.obstacles import Obstacle, checked_obstacles
 
 
 def limit_names(bits: int) -> tuple[str, ...]:
-    """Return names of the limits that acted in a step, given as bits."""
+    """Return the names of the limits whose bits are set."""
     if bits == 0:
         return ()
     return tuple(name for bit, name in enumerate(LIMIT_NAMES) if bits >> bit & 1)
@@ -39,20 +39,20 @@ class PoseSpaceStep:
     time
         Seconds since the reset.
     limits
-        Names of the limits that acted, none in a healthy step. ``"acceleration"``: the rest
-        shape's was cut; ``"teleport"``: it was put elsewhere, so that no inertia acts;
-        ``"stiffness"``: the tangent was not positive definite, and the tets' were made so;
-        ``"rest"``: the pose flattens cubature tets, which were left out; ``"inversion"``:
-        cubature tets are squeezed flat or inside out, and are led back;
-        ``"displacement"``: cut to the longest allowed; ``"reset"``: the state was lost and
-        begins anew.
+        Names of the limits that acted, none in a healthy step. ``"acceleration"``: accelerations
+        of the rest shape were cut; ``"teleport"``: the rest shape jumped, so that no inertia acts;
+        ``"stiffness"``: the tangent was not positive definite, and the tets' stiffness was
+        projected; ``"rest"``: the pose flattens cubature tets, which were left out;
+        ``"inversion"``: cubature tets are nearly flat or inverted, and linear forces restore them;
+        ``"displacement"``: displacements were cut to the limit; ``"reset"``: the state was not
+        finite and was reset.
     core, dynamics
-        Seconds that the step took: placing the cubature's vertices and blending the bases;
-        forces, stiffness and solving.
+        Seconds of the step: for placing the cubature's vertices and blending the bases, and for
+        forces, stiffness and the solution.
     contacts
-        Skin vertices that obstacles pushed, counted for each obstacle.
+        Number of contacts between skin vertices and obstacles.
     contact_force
-        Of all obstacles on the skin, with friction, in N in the world.
+        Force of all obstacles on the skin, with friction, in N in the world.
     """
 
     time: float
@@ -77,9 +77,8 @@ class PoseSpaceSimulator(ContactSimulator):
     """Simulator of a character's soft tissue in its pose-space subspace.
 
     M̃ q̈ + D̃ q̇ + f̃(q) = f̃_ext + f̃_inert (xu2016 eq. 5 to 9) in the basis U(p) that is blended at
-    every pose; q is kept as it is when the basis changes. Nothing is allocated in a step but the
-    small report it returns, and the same inputs give the same bits. A copy, also one from a
-    pickle, goes on alone from where it was made.
+    every pose; q is unchanged when the basis changes. A step allocates only its small report, and
+    the same inputs give the same bits. Copies and pickles continue independently.
 
     Parameters
     ----------
@@ -88,52 +87,51 @@ class PoseSpaceSimulator(ContactSimulator):
     dt
         Seconds from one pose to the next.
     integrator
-        ``"bdf2"`` (second order, damps only what is faster than the step), ``"backward-euler"``
-        (the paper's: damps on its own, the more the longer the step) or ``"newmark"`` (second
-        order, keeps energy).
+        ``"bdf2"`` (second order, damps only motion faster than the step), ``"backward-euler"``
+        (the paper's; its damping grows with the step), ``"newmark"`` (second order, keeps energy),
+        or another row of `supple.dynamics.INTEGRATORS`.
     iterations
         Newton iterations of a step; one is the papers' choice for real time.
     substeps
-        Steps of time between two poses, in which the pose's inertia stays the same.
+        Time steps between two poses, with the same inertial forces.
     alpha, beta
         Rayleigh damping D = αM + βK, in 1/s and s.
     gravity, gravity_mode
-        (3,) in m/s². ``"relative"``: the sculpted shape sags already, so that only what the
-        root's turn changes acts; ``"absolute"``; ``"none"``.
+        (3,) in m/s². ``"relative"``: the sculpted shape already sags, so that only the change by
+        the root's rotation acts; ``"absolute"``; ``"none"``.
     obstacles
-        Solid things in the world that the skin is pushed out of: `supple.Plane`, `Sphere`,
-        `Capsule`, `Box`, `Convex`, `Solid`, a `RigidObject`, or anything that knows distances.
-        The attribute `obstacles` may be set between steps.
+        Solid obstacles in the world: `supple.Plane`, `Sphere`, `Capsule`, `Box`, `Convex`, `Solid`,
+        a `RigidObject`, or any object with the method `distances`. The attribute `obstacles` may be
+        set between steps.
     obstacle_stiffness
-        Pressure with which an obstacle answers a depth, in Pa/m. By default the body sinks in
-        a thousandth of its size where a hundredth of its skin carries its weight and as much
-        again as Young's modulus; stiffer is as stable.
+        Pressure of an obstacle per depth, in Pa/m. By default the sum of two terms: the body sinks
+        in by a thousandth of its size where a hundredth of its skin bears its weight, and likewise
+        for a pressure of Young's modulus. Any larger value is stable.
     friction
-        Coefficient of Coulomb's friction on obstacles; 0 lets skin glide. Objects
-        (`supple.RigidObject`) drag along what they press.
+        Coefficient of Coulomb friction on obstacles. Moving objects (`supple.RigidObject`) drag the
+        skin.
     acceleration_limit
-        In m/s²: no vertex of the moving rest shape is taken to accelerate more, and where all do
-        on average, it is taken for a cut in the animation.
+        In m/s². Accelerations of the rest shape are cut to this limit. If their root mean square
+        exceeds it, the step counts as a cut in the animation.
     displacement_limit
-        Largest distance of flesh from where the rig has it, as a part of the body's size.
-        Cubature vertices never go farther; no vertex of the skin goes twice as far.
+        Largest displacement of flesh from the rig's positions, as a part of the body's size. It
+        holds for cubature vertices; the skin stays within twice the limit.
     look_ahead
-        Steps by which accelerations of the rest shape are carried on. Three poses tell how it
-        accelerated a step ago: by default 1 for backward Euler, Newmark's method and sub-steps,
-        which then lag less, and 0 for BDF2, whose own differences tell how it accelerates now.
+        Steps by which accelerations of the rest shape are extrapolated. Differences of three poses
+        lag by a step: by default 1 for backward Euler, Newmark's method and sub-steps, and 0 for
+        BDF2, whose differences do not lag.
     transport
-        Let flesh keep its momentum while the basis turns under it (Coriolis and centrifugal
-        forces); without, as in the paper, it is carried around. Newmark's method and sub-steps do
-        without.
+        Add Coriolis and centrifugal forces of the changing basis, so that flesh keeps its momentum.
+        The paper omits them, and so do Newmark's method and sub-steps.
     frames
-        Turning of bases between poses: ``"followed"`` as the rest shape itself turns there,
+        Rotation of bases between poses: ``"followed"`` as the rest shape rotates there,
         ``"blended"`` by the poses' weights alone.
     negligible_weight
-        Poses whose weight is below this fade out of the blend, smoothly, which saves their cost;
-        0 keeps all.
+        Weight below which poses fade smoothly out of the blend, which saves their cost; 0 keeps
+        all.
     stiffness
-        Factor on the model's stiffness, 0.001 to 1000. Poses and cubature are the model's, so
-        that far from 1 another build is more exact.
+        Factor on the model's stiffness, 0.001 to 1000. Far from 1 a model built with that stiffness
+        is more accurate.
 
     Examples
     --------
@@ -220,9 +218,9 @@ class PoseSpaceSimulator(ContactSimulator):
 
     @property
     def local_stiffness(self) -> Floats | None:
-        """Factors on the stiffness of each tet, (T,), or None; they may change as flesh moves.
+        """Factors on the stiffness of each tet, (T,), or None; to be set between steps.
 
-        Poses, modes and cubature are the model's: another build is more exact.
+        A model built with these stiffnesses is more accurate.
         """
         return None if self._factors is None else self._factors.copy()
 
@@ -235,7 +233,7 @@ class PoseSpaceSimulator(ContactSimulator):
 
     @property
     def gravity_mode(self) -> str:
-        """Kind of gravity, as in the parameters; it may change as the flesh moves."""
+        """Kind of gravity, as in the parameters; to be set between steps."""
         return self.options.gravity_mode
 
     @gravity_mode.setter
@@ -262,7 +260,7 @@ class PoseSpaceSimulator(ContactSimulator):
 
     @property
     def q(self) -> Floats:
-        """Reduced coordinates, (r,); setting them starts a free motion from there."""
+        """Reduced coordinates, (r,); setting them restarts the multistep history."""
         return self._state.q.copy()
 
     @q.setter
@@ -285,7 +283,7 @@ class PoseSpaceSimulator(ContactSimulator):
 
     @property
     def surface_seconds(self) -> float:
-        """Seconds that the last call of `surface` took."""
+        """Duration of the last call of `surface`, in s."""
         return self._stepper.timing.surface
 
     def _start(
@@ -302,7 +300,7 @@ class PoseSpaceSimulator(ContactSimulator):
             self.q, self.velocity = q, velocity
 
     def advance(self, pose: Floats, root: Floats, loads: Loads | None) -> PoseSpaceStep:
-        """Advance the state by `dt` to a pose and root that are checked; return a report."""
+        """Advance the state by `dt` to a checked pose and root; return a report."""
         state, timing = self._state, self._stepper.timing
         limits = self._stepper.step(state, pose, root, loads)
         x, y, z = state.contact.force.tolist()

@@ -1,8 +1,8 @@
-"""The skin: displacements of the vertices that carry it, added to the rig (xu2016 §4.2).
+"""The skin: displacements of its carriers, added to the rig (xu2016 §4.2).
 
-u = R(p) Σ w_i Ũ_i (ϒ q), column by column over all vertices of a region at once: U(p) is never
-formed. Columns are read as they are stored, in 16 bits, which halves the memory that streams by.
-Forces on the skin go the same way back.
+Carriers are the tet vertices in which the skin is embedded. u = R(p) Σ w_i Ũ_i (ϒ q) is summed
+column by column over all vertices of a region, and U(p) is never formed. Columns are read in their
+stored 16 bits, which halves the memory traffic. Forces on the skin use the transposed operations.
 """
 
 from __future__ import annotations
@@ -20,68 +20,68 @@ from supple.compiled.simd_rows import add_carried_rows, rotate_rows, transform_r
 from supple.engines.pose_space.blend import Blend, blend_rows, frames_of, replace_cancelled
 from supple.engines.pose_space.rest_shape_rotations import FrameTables, turn_further
 
-#: Stages of the skin's displacement: sums of columns in frames, their turns, and the skin's own.
-DISPLACE, TURN, CARRY = 1, 2, 4
-SKIN = DISPLACE | TURN | CARRY
+#: Stages: displacements of carriers in frames, their rotation, and the interpolation on the skin.
+DISPLACE, ROTATE, INTERPOLATE = 1, 2, 4
+SKIN = DISPLACE | ROTATE | INTERPOLATE
 NEGLIGIBLE = 1e-7
-#: Entries of a region, whole vertices, that stay in the first-level cache while columns stream by.
+#: Entries of a sum over columns that stay in the first-level cache.
 CHUNK = 3 * 2048
 
 
 class SurfaceTables(NamedTuple):
-    """Bases at the b vertices that carry the skin, and how they carry it; read only."""
+    """Bases at the b carriers, and the embedding of the skin in them; read only."""
 
     basis: NDArray
-    """Flat: for each region, pose and column entries of its vertices; int16 steps or float32."""
+    """Flat, by region, pose, column and vertex: int16 steps or float32."""
     steps: Singles
     """(m, r) length of a step of each column."""
     tops: Floats
-    """(m, r) the longest displacement of a vertex for a unit of each column."""
+    """(m, r) largest displacement of a vertex for a unit of each column."""
     start: Ints
-    """(regions + 1,) where each region begins in `basis`."""
+    """(regions + 1,) first entry of each region in `basis`."""
     column: Ints
     """(regions + 1,) first column of each region."""
     row_start: Ints
-    """(regions + 1,) where each region's vertices begin in `rows`."""
+    """(regions + 1,) first vertex of each region in `rows`."""
     rows: Ints
-    """Vertices of each region, as rows of the carrying ones."""
-    turns: Singles
-    """(m, 4b) quaternions at the b carrying vertices, or (m, 0) in the world."""
+    """Vertices of each region, as indices of carriers."""
+    quaternions: Singles
+    """(m, 4b) quaternions at the carriers, or (m, 0) in the world."""
     carriers: NDArray[np.int32]
     shares: Singles
-    """(n̄, 4) the vertices that carry each of the skin's, and their shares; b is a still one."""
+    """(n̄, 4) carriers of each skin vertex, and their weights; index b is a carrier at rest."""
 
 
 class SkinScratch(NamedTuple):
-    """Scratch arrays of the vertices that carry the skin, b of them."""
+    """Scratch arrays of the b carriers."""
 
     z: Floats
-    """(r,) reduced coordinates, stretched by ϒ."""
+    """(r,) reduced coordinates, scaled by ϒ."""
     carriers: Singles
     """(b + 1, 4) displacements; see `displace_carriers`."""
-    turns: Singles
-    """(4b,) quaternions of their frames, or none in the world."""
+    quaternions: Singles
+    """(4b,) quaternions of the carriers' frames, or empty in the world."""
     frames: Singles
-    """(b, 9) their rotation matrices for forces and contacts, or none in the world."""
+    """(b, 9) rotation matrices of the carriers for forces and contacts, or empty in the world."""
     columns: Singles
-    """(16,) those of the root."""
+    """(16,) entries of the root."""
     world: Singles
     """(4b + 4,) displacements in the world."""
     factors: Singles
     listed: Ints
-    """Columns of a region that move anything, and their factors."""
+    """Columns of a region whose displacements are visible, and their factors."""
     chunk: Singles
-    """(`CHUNK`,) a sum that stays in the cache."""
+    """(`CHUNK`,) partial sum."""
 
     @classmethod
     def of(cls, tables: SurfaceTables, n_carriers: int, in_frames: bool) -> Self:
-        """Make arrays for the tables; frames only where bases are blended in them."""
+        """Make arrays for the tables; with frames if bases are blended in them."""
         m, r = tables.steps.shape
         longest = int(np.diff(tables.column).max(initial=1))
         return cls(
             z=np.zeros(r),
             carriers=np.zeros((n_carriers + 1, 4), np.float32),
-            turns=np.zeros(tables.turns.shape[1], np.float32),
+            quaternions=np.zeros(tables.quaternions.shape[1], np.float32),
             frames=np.zeros((n_carriers if in_frames else 0, 9), np.float32),
             columns=np.zeros(16, np.float32),
             world=np.zeros(4 * n_carriers + 4, np.float32),
@@ -111,11 +111,11 @@ def displace_skin(
     root: Floats,
     skin: Singles,
 ) -> None:
-    """Add displacements of q (r,) to `skin` (n̄, 3), as the rig placed it, and move it by the root.
+    """Add displacements of q (r,) to `skin` (n̄, 3), as the rig placed it, and apply the root.
 
-    `stages` says which parts a call takes; `bound` is of `SkinWork`. Turns of the carriers are
-    found first where they are not yet (`unframed`); displacements below `unseen` are left out, and
-    none of a carrier is longer than `limit`, both in m.
+    `stages` selects parts; `bound` holds `SkinWork`. Quaternions of the carriers are computed first
+    if `unframed`. Displacements below `unseen` are skipped, and those of carriers are cut to
+    `limit`, both in m.
     """
     work: SkinWork = table_contents(bound)
     tables, blend, scratch = work.tables, work.blend, work.scratch
@@ -132,12 +132,12 @@ def displace_skin(
             scratch.chunk,
             scratch.carriers,
         )
-    if stages & TURN:
+    if stages & ROTATE:
         if unframed:
-            carrier_turns(tables, work.follow, blend, scratch.turns)
-        turn_carriers(scratch.turns, limit, scratch.carriers)
-    if stages & CARRY:
-        carry_skin(tables, scratch.carriers, root, scratch, skin)
+            carrier_quaternions(tables, work.follow, blend, scratch.quaternions)
+        rotate_carriers(scratch.quaternions, limit, scratch.carriers)
+    if stages & INTERPOLATE:
+        interpolate_skin(tables, scratch.carriers, root, scratch, skin)
 
 
 @compiled_fused
@@ -151,12 +151,10 @@ def displace_carriers(
     chunk: Singles,
     out: Singles,
 ) -> None:
-    """Write displacements in frames to `out` (b + 1, 4); the last row is that of still vertices.
+    """Write displacements in frames to `out` (b + 1, 4); the last row, at rest, is zero.
 
-    The fourth column is zero, so that a row is one load.
-
-    Columns that move no vertex by a visible amount, `least` in m, are left out: of a hundred
-    many rest most of the time.
+    The fourth column is zero, so that a row is one load. Columns that move no vertex by more than
+    `least` in m are skipped.
     """
     out[:] = 0
     m = len(weights)
@@ -192,7 +190,7 @@ def displace_carriers(
 
 @compiled_fused
 def _add_columns(whole, listed, factors, count, length, begin, total):  # type: ignore[no-untyped-def]
-    """Add columns to `total`, four at a time: the sum is read and written a quarter as often."""
+    """Add columns to `total`, four at a time, to read and write the sum less often."""
     size, k = len(total), 0
     while k + 4 <= count:
         at, bt = listed[k] * length + begin, listed[k + 1] * length + begin
@@ -214,28 +212,30 @@ def _add_columns(whole, listed, factors, count, length, begin, total):  # type: 
 
 
 @compiled_fused
-def carrier_turns(skin: SurfaceTables, follow: FrameTables, blend: Blend, turns: Singles) -> None:
-    """Write quaternions (4b,) of the vertices that carry the skin, at the pose of `blend`."""
-    blend_rows(skin.turns, blend.shares, blend.active, turns)
+def carrier_quaternions(
+    skin: SurfaceTables, follow: FrameTables, blend: Blend, quaternions: Singles
+) -> None:
+    """Write quaternions (4b,) of the carriers at the pose of `blend`."""
+    blend_rows(skin.quaternions, blend.shares, blend.active, quaternions)
     if len(follow.corners):
-        turn_further(blend.further, follow.carrier_near, follow.carrier_shares, turns)
-    replace_cancelled(skin.turns, blend.weights, turns)
+        turn_further(blend.further, follow.carrier_near, follow.carrier_shares, quaternions)
+    replace_cancelled(skin.quaternions, blend.weights, quaternions)
 
 
 @compiled_fused
 def carrier_frames(
-    skin: SurfaceTables, follow: FrameTables, blend: Blend, turns: Singles, frames: Singles
+    skin: SurfaceTables, follow: FrameTables, blend: Blend, quaternions: Singles, frames: Singles
 ) -> None:
-    """Write quaternions (4b,) and frames (b, 9) of the vertices that carry the skin."""
-    carrier_turns(skin, follow, blend, turns)
-    frames_of(turns, frames)
+    """Write quaternions (4b,) and frames (b, 9) of the carriers."""
+    carrier_quaternions(skin, follow, blend, quaternions)
+    frames_of(quaternions, frames)
 
 
 @compiled_fused
-def turn_carriers(turns: Singles, limit: float, u: Singles) -> bool:
-    """Turn displacements out of their frames, none longer than `limit`; return whether any was.
+def rotate_carriers(quaternions: Singles, limit: float, u: Singles) -> bool:
+    """Rotate displacements out of their frames and cut them to `limit`; return whether any was.
 
-    `turns` (4b,) are the frames' quaternions, or none in the world.
+    `quaternions` (4b,) are those of the frames, or empty in the world.
     """
     most, over = np.float32(limit * limit), 0
     for k in range(len(u) - 1):
@@ -243,14 +243,14 @@ def turn_carriers(turns: Singles, limit: float, u: Singles) -> bool:
         over += not squared <= most
     if over > 0:
         _shorten(limit, u)
-    if len(turns):
-        rotate_rows(turns, u.reshape(4 * len(u)), len(u) - 1)
+    if len(quaternions):
+        rotate_rows(quaternions, u.reshape(4 * len(u)), len(u) - 1)
     return over > 0
 
 
 @compiled_fused
 def _shorten(limit: float, u: Singles) -> None:
-    """Cut displacements to `limit`; those that are no numbers become none."""
+    """Cut displacements to `limit`; those that are not finite become zero."""
     for k in range(len(u) - 1):
         x, y, z = u[k, 0], u[k, 1], u[k, 2]
         squared = x * x + y * y + z * z
@@ -262,10 +262,10 @@ def _shorten(limit: float, u: Singles) -> None:
 
 
 @compiled_fused
-def carry_skin(
+def interpolate_skin(
     tables: SurfaceTables, u: Singles, root: Floats, scratch: SkinScratch, skin: Singles
 ) -> None:
-    """Add the carriers' displacements to `skin` (n̄, 3) and move it by the root."""
+    """Add the interpolated displacements of the carriers to `skin` (n̄, 3), and apply the root."""
     columns, world = scratch.columns, scratch.world
     for j in range(4):
         for i in range(3):
@@ -292,9 +292,9 @@ def add_skin_forces(
     root: Floats,
     out: Floats,
 ) -> None:
-    """Add Ũᵀ Rᵀ Aᵀ f to `out`, forces (k, 3) on skin vertices (k,) being given in the world.
+    """Add Ũᵀ Rᵀ Aᵀ f to `out`, for forces (k, 3) in the world on skin vertices (k,).
 
-    `frames` are those of the carriers, (b, 9), or none in the world.
+    `frames` are those of the carriers, (b, 9), or empty in the world.
     """
     for k in range(len(vertices)):
         f, v = forces[k], vertices[k]
@@ -324,7 +324,7 @@ def _add_carrier_force(
     z: float,
     force: Floats,
 ) -> None:
-    """Add Ũᵀ f to `force` (r,), f = (x, y, z) on one carrying vertex being seen from its frame."""
+    """Add Ũᵀ f to `force` (r,), for f = (x, y, z) on one carrier, in its frame."""
     for region in range(len(tables.start) - 1):
         rows = tables.rows[tables.row_start[region] : tables.row_start[region + 1]]
         at = np.searchsorted(rows, carrier)

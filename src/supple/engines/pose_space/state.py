@@ -1,4 +1,4 @@
-"""State that a step leaves for the next, of one body or of many in the same arrays."""
+"""State of one body, or of many in the same arrays, between two steps."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STEPS, CONTINUOUS, DISPLACED, REST_MOTION, LIMITS = range(5)
 
 
 class StateArrays(NamedTuple):
-    """Positions and motions of n bodies, a row each."""
+    """States of n bodies, a row each."""
 
     q: Floats
     v: Floats
@@ -26,12 +26,12 @@ class StateArrays(NamedTuple):
     """(n, r) reduced coordinates, velocities and accelerations."""
     q_before: Floats
     v_before: Floats
-    """(n, r) q and v a step of time before, for integrators of two steps."""
+    """(n, r) q and v one time step earlier, for two-step integrators."""
     pose: Floats
     root: Floats
-    """(n, s) and (n, 4, 4), as last given."""
+    """(n, s) and (n, 4, 4), at the last step."""
     weights: Floats
-    """(n, m) of the poses there."""
+    """(n, m) weights of the poses there."""
     rest: PointHistory
     """(n, c′, 3) inertial vertices of the rest shape in the world."""
     rest_acceleration: Floats
@@ -40,30 +40,29 @@ class StateArrays(NamedTuple):
     """(n, c′, 3) their displacements U q in the world."""
     counts: Ints
     """(n, 5) whole numbers, by column. STEPS: steps since the reset. CONTINUOUS: steps since q and
-    v last jumped. DISPLACED: whether `flesh` is known. REST_MOTION: what is
-    known of the rest shape's motion, 0 for nothing, 1 for its velocity, 2 for its acceleration
-    too. LIMITS: bits of the limits that acted in the last step; see `LIMIT_NAMES`."""
+    v last jumped. DISPLACED: whether `flesh` is valid. REST_MOTION: whether the rest shape's
+    velocity (1), or also its acceleration (2), is known. LIMITS: bits of the limits that acted in
+    the last step; see `LIMIT_NAMES`."""
 
 
 class ContactMemory:
-    """Depths of a body in obstacles at the end of a step; each state has one.
+    """Contacts of a body with obstacles at the end of a step.
 
     Attributes
     ----------
     depths
-        (o, n̄) of skin vertices in each obstacle, zero outside.
+        (o, n̄) depths of skin vertices in each obstacle, zero outside.
     kinds
         Kinds of these obstacles.
     known
-        Whether `depths` are those of the last step: not after a reset, nor where the body was
-        put elsewhere.
+        Whether `depths` are those of the last step; False after a reset and a teleport.
     count
-        Skin vertices that were pushed.
+        Number of contacts.
     force
-        (3,) of all obstacles on the skin in the last step, in N in the world.
+        (3,) force of all obstacles on the skin in the last step, in N in the world.
     loads, places
-        (o, n̄) pushes of each contact in the last step, in N, and (n̄, 3) its place in the world,
-        where there is friction.
+        (o, n̄) normal force of each contact in the last step, in N, and (n̄, 3) its position in the
+        world; empty without friction.
     """
 
     def __init__(self) -> None:
@@ -75,7 +74,7 @@ class ContactMemory:
         self.loads, self.places = np.zeros((0, 0), np.float32), np.zeros((0, 3))
 
     def fit(self, kinds: tuple[int, ...], vertices: int, rubs: bool) -> None:
-        """Have arrays for obstacles of these kinds, with friction or without."""
+        """Allocate arrays for obstacles of these kinds, with friction or without."""
         if kinds != self.kinds:
             self.kinds, self.known = kinds, False
             self.depths = np.zeros((len(kinds), vertices), np.float32)
@@ -85,7 +84,7 @@ class ContactMemory:
             self.places = np.zeros((rubbed, 3))
 
     def restore(self, state: State) -> None:
-        """Take the values of a state."""
+        """Set the values from a state."""
         for name, value in vars(self).items():
             if isinstance(value, np.ndarray):
                 setattr(self, name, state[name].copy())
@@ -119,7 +118,7 @@ class BodyState:
     def __reduce__(
         self,
     ) -> tuple[type[BodyState], tuple[ArgumentTable, int], dict[str, Any]]:
-        # A copy's rows must be views of its own arrays; copied one by one they would be arrays.
+        # Rows of a copy must be views of its arrays; a plain copy would make separate arrays.
         return BodyState, (self.bound, self.index), {"contact": self.contact}
 
     @property
@@ -145,14 +144,14 @@ class BodyState:
         return rows | contact
 
     def restore(self, state: State) -> None:
-        """Take the arrays of a state that `all_arrays` once returned."""
+        """Set the values from a state with the names of `all_arrays`."""
         for name, array in self.all_arrays().items():
             if name not in CONTACT_ARRAYS:
                 array[...] = state[name]
         self.contact.restore(state.part("contact"))
 
     def set_coordinates(self, q: Floats | None, v: Floats | None) -> None:
-        """Put the flesh elsewhere, or give it another velocity."""
+        """Set coordinates or velocities, and restart the multistep history."""
         if q is not None:
             self.q[:] = self.arrays.q_before[self.index] = q
         if v is not None:
@@ -173,7 +172,7 @@ class BodyState:
         rest, rest_before
             (c′, 3) inertial vertices of the rest shape in the world, now and a step earlier.
         dt
-            The step.
+            Seconds of a step.
         """
         arrays, i = self.arrays, self.index
         for field in (arrays.q, arrays.v, arrays.a, arrays.q_before, arrays.v_before):
@@ -188,12 +187,12 @@ class BodyState:
         self.contact.forget()
 
 
-#: Names of the contact's arrays in a state: their lengths go with the obstacles.
+#: Names of the contact arrays in a state; their lengths depend on the obstacles.
 CONTACT_ARRAYS = tuple(f"contact.{name}" for name in vars(ContactMemory()))
 
 
 def states_of(runtime: RuntimeModel, n: int) -> list[BodyState]:
-    """Make states of n bodies, in arrays that they share."""
+    """Make states of n bodies, rows of the same arrays."""
     r, c, m = runtime.n_modes, len(runtime.inertial.rows), runtime.n_poses
     rest = np.asarray(runtime.model.rig.rest_pose, np.float64)
     coordinates = ("q", "v", "a", "q_before", "v_before")

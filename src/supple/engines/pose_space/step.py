@@ -1,8 +1,7 @@
 """A step from the rig's positions to the next state, in one compiled call for one body or several.
 
-Each call from Python costs some microseconds and, where threads step a crowd, a wait for Python's
-lock, so that all parts are reached by one entry, `take_steps`; `stages` says which of them a call
-takes.
+Each call from Python costs some microseconds and, in threads, a wait for Python's lock. So all
+parts are reached by one entry, `take_steps`, and `stages` selects among them.
 """
 
 from __future__ import annotations
@@ -61,20 +60,20 @@ from supple.engines.pose_space.state import (
 )
 from supple.engines.pose_space.step_options import StepOptions
 
-#: Stages of a step, in their order: weights and frames at the pose, basis rows, and reduced mass
-#: there, which is all that depends on the pose alone (`BLEND`); forces of the moving rest shape,
-#: elastic forces and the solution, and what the next step wants to know of this one.
+#: Stages of a step in their order. `BLEND`, which depends on the pose only: weights and frames,
+#: basis rows, reduced mass. Then inertial forces, elastic forces with the solution, and the update
+#: of the histories.
 FRAMES, BASES, MASS, INERTIA, SOLVE, REMEMBER = 1, 2, 4, 8, 16, 32
 BLEND = FRAMES | BASES | MASS
 
 
-#: Part of the body's size by which velocity leads Newton's method at most. With a hundredth a bar
-#: that was shaken for ten minutes snapped over once.
+#: Largest extrapolation by velocity of the start of Newton's method, as a part of the body's size.
+#: With 0.01 a bar that was shaken for ten minutes snapped over once.
 NEAR = 0.0025
 
 
 class Targets(NamedTuple):
-    """Poses, roots and rest positions that the bodies of a batch have at the end of a step."""
+    """Poses, roots and rest positions of the bodies of a batch at the end of a step."""
 
     poses: Floats
     """(b, s)"""
@@ -96,10 +95,10 @@ class StepTables(NamedTuple):
 
     @classmethod
     def of(cls, runtime: RuntimeModel) -> StepTables:
-        """Take the tables from those of a model."""
+        """Collect the tables of a model."""
         poses = runtime.poses
-        # Read-only in a model that was built, not in one from a pickle, for which Numba would
-        # compile everything anew.
+        # These are read-only in a built model but not in an unpickled one, for which Numba would
+        # compile everything again.
         products, corrections = _read_only(poses.products), _read_only(poses.corrections)
         return cls(
             poses._replace(products=products, corrections=corrections),
@@ -173,7 +172,7 @@ class StepWork(NamedTuple):
 
 
 class StepArguments(NamedTuple):
-    """All that a thread's steps are given but states: one table, as each costs 0.4 µs a call."""
+    """Arguments of a thread's steps, without states: one table, as each costs 0.4 µs a call."""
 
     targets: Targets
     tables: StepTables
@@ -182,14 +181,14 @@ class StepArguments(NamedTuple):
 
 
 class Workspace:
-    """Arrays that a thread overwrites; each thread has one, states may be many more.
+    """Scratch arrays of a thread.
 
     Parameters
     ----------
     runtime
         Tables of the model.
     batch
-        How many bodies may be stepped in one call.
+        Largest number of bodies in one call.
     """
 
     def __init__(self, runtime: RuntimeModel, batch: int = 1) -> None:
@@ -224,14 +223,19 @@ def take_steps(
     bound: ArgumentTable,
     bound_states: ArgumentTable,
 ) -> int:
-    """Take some stages of a step of the bodies `first` to `first + count`.
+    """Run some stages of a step of the bodies `first` to `first + count`.
 
-    `bound` is of `StepArguments`; the rig has put their vertices at its `targets.points`. Returns
-    `count`; or, if the vertices of one body are not finite, its number in the batch, and none has
-    moved.
+    `bound` holds `StepArguments`, with rest positions by the rig in `targets.points`. Returns
+    `count`; or, if rest positions of a body are not finite, its index in the batch, and no state
+    changes.
     """
-    given: StepArguments = table_contents(bound)
-    targets, tables, settings, work = given.targets, given.tables, given.settings, given.work
+    arguments: StepArguments = table_contents(bound)
+    targets, tables, settings, work = (
+        arguments.targets,
+        arguments.tables,
+        arguments.settings,
+        arguments.work,
+    )
     states: StateArrays = table_contents(bound_states)
     if stages & FRAMES:
         for i in range(count):
@@ -273,7 +277,7 @@ def _set_external_forces(
     work: StepWork,
     states: StateArrays,
 ) -> None:
-    """Set external forces: of the moving rest shape, of the changing basis and of gravity."""
+    """Set external forces: inertial ones of rest shape and changing basis, and gravity."""
     blend, inertia, counts = work.blend, work.inertia, states.counts[at]
     stage = _point_stage(settings.motion, counts)
     if settings.motion.transport and counts[DISPLACED] > 0:
@@ -380,7 +384,7 @@ def _remember(
     work: StepWork,
     states: StateArrays,
 ) -> None:
-    """Keep for the next step where this one ended."""
+    """Update the histories of rest shape and flesh after a step."""
     counts, now = states.counts[at], work.inertia.now
     stage = _point_stage(settings.motion, counts)
     limits, rest, flesh = counts[LIMITS], _row(states.rest, at), _row(states.flesh, at)
@@ -395,7 +399,7 @@ def _remember(
     if counts[DISPLACED] > 0 and not lost and not limits & TELEPORT:
         _displacements(states.q[at], root, tables.inertial, work, work.inertia.carried)
         advance_history(flesh, work.inertia.carried, True, stage)
-    else:  # as if the basis had not turned
+    else:  # with the basis at this pose for all times
         _displacements(states.q[at], root, tables.inertial, work, flesh.position)
         _displacements(states.q_before[at], root, tables.inertial, work, flesh.position_before)
         _displacements(states.v[at], root, tables.inertial, work, flesh.velocity)
@@ -407,7 +411,7 @@ def _remember(
 
 @compiled_fused
 def _copy(source, to):  # type: ignore[no-untyped-def]
-    """Copy an array; assigning would make one in between, lest they overlap."""
-    given, taken = source.reshape(source.size), to.reshape(to.size)
-    for j in range(len(given)):
-        taken[j] = given[j]
+    """Copy an array without the temporary that an assignment makes."""
+    values, target = source.reshape(source.size), to.reshape(to.size)
+    for j in range(len(values)):
+        target[j] = values[j]

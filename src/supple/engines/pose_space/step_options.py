@@ -16,20 +16,20 @@ from supple.dynamics.integrators import Integrator, compiled_integrator
 from supple.dynamics.root_frame import checked_gravity_mode
 from supple.errors import SuppleError
 
-#: Integrator of the real-time step, and the one that xu2016 has.
+#: Default integrator, and that of xu2016.
 INTEGRATOR, PAPERS_INTEGRATOR = "bdf2", "backward-euler"
-#: Largest stiffness of obstacles in Pa/m; a millimetre of it stops a train.
+#: Largest stiffness of obstacles in Pa/m.
 STIFFEST = 1e12
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class StepOptions:
-    """Options of `PoseSpaceSimulator`, which documents them; checked when made.
+    """Checked options of `PoseSpaceSimulator`, which documents them.
 
     Raises
     ------
     SuppleError
-        If one of them cannot be; it names the option.
+        For an invalid option; the message names it.
     """
 
     dt: float
@@ -56,7 +56,7 @@ class StepOptions:
             raise SuppleError(f"dt is {self.dt:g} s; it must be between 1e-6 and 1")
         self._check_numbers()
         if self.obstacle_stiffness is not None:
-            self._set("obstacle_stiffness", _checked_hardness(self.obstacle_stiffness))
+            self._set("obstacle_stiffness", _checked_obstacle_stiffness(self.obstacle_stiffness))
         self._set("friction", checked_friction(self.friction))
         counts = checked_whole_numbers("iterations and substeps", [self.iterations, self.substeps])
         if not all(1 <= count <= 1000 for count in counts):
@@ -92,34 +92,34 @@ class StepOptions:
 
     @property
     def steps_ahead(self) -> float:
-        """Steps by which accelerations of the rest shape are carried on."""
+        """Steps by which accelerations of the rest shape are extrapolated."""
         if self.look_ahead is not None:
             return self.look_ahead
-        # Differences that look back two steps know the acceleration now; sub-steps have none.
+        # Two-step differences do not lag; they are not used with sub-steps.
         return 0.0 if self.method.looks_back and self.substeps == 1 else 1.0
 
     @property
     def transports(self) -> bool:
-        """True if the changing basis carries momentum."""
-        # Differences of methods that use accelerations would need the flesh's, too.
+        """True if forces of the changing basis act."""
+        # Methods that use accelerations would also need those of the flesh.
         return self.transport and not self.method.uses_acceleration and self.substeps == 1
 
     @cached_property
     def acting_gravity(self) -> Floats:
-        """Gravity in m/s², in the world, (3,); zeros where there is to be none."""
+        """Gravity in m/s², in the world, (3,); zeros for the mode ``"none"``."""
         return np.zeros(3) if self.gravity_mode == "none" else np.asarray(self.gravity)
 
     @property
     def sculpted(self) -> float:
-        """Part (1 or 0) of an unturned root's gravity that is in the sculpted shape already."""
+        """Part (1 or 0) of an unrotated root's gravity that the sculpted shape already has."""
         return float(self.gravity_mode == "relative")
 
     def longest_displacement(self, size: float) -> float:
-        """Return the longest displacement of a cubature vertex, in m, for a body of this size."""
+        """Return the largest displacement of a cubature vertex, in m, for a body of this size."""
         return self.displacement_limit * size
 
 
-def _checked_hardness(value: float) -> float:
+def _checked_obstacle_stiffness(value: float) -> float:
     stiffness = checked_number("obstacle_stiffness", value)
     if not 0 < stiffness <= STIFFEST:
         raise SuppleError(

@@ -1,4 +1,4 @@
-"""A thread's way through a step: place the rig, then the compiled stages in their order."""
+"""Stepper of one thread: places the rig, then calls the compiled stages in their order."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from supple.mesh.obstacles import Obstacle
 
 @dataclass
 class Timing:
-    """Seconds that the parts of the last step took, and the last surface."""
+    """Durations of the parts of the last step, and of the last surface, in s."""
 
     core: float = 0.0
     dynamics: float = 0.0
@@ -48,18 +48,18 @@ class Timing:
 
 
 class Stepper:
-    """Steps any state of a model; each thread has one, with its own workspace.
+    """Stepper of any state of a model; each thread has one, with a workspace.
 
     Parameters
     ----------
     runtime
-        Tables of the model, shared.
+        Tables of the model, shared by threads.
     options
-        How to step.
+        Options of the steps.
     obstacles
-        Solid things that the skin is pushed out of.
+        Obstacles of the skin.
     batch
-        How many states `step_all` takes at most.
+        Largest number of states of `step_all`.
     """
 
     def __init__(
@@ -78,11 +78,11 @@ class Stepper:
         self._skin = ArgumentTable(SkinWork(runtime.skin, runtime.frames, work.blend, work.skin))
         self._placement = runtime.placement.fork()
         self._blas = addresses()
-        #: Whether frames of the carriers are those of the blended pose.
+        #: Whether the frames of the carriers are up to date with the blended pose.
         self._framed = False
-        #: Row of the state that is worked on: the one to name if its rig fails.
+        #: Row of the current state, for error messages.
         self.busy_with = 0
-        #: State and step whose pose the placement and the blend are at.
+        #: State and step of the pose at which placement and blend are.
         self._placed: tuple[BodyState | None, int] = (None, -1)
         self.obstacles = obstacles
 
@@ -102,7 +102,7 @@ class Stepper:
 
     @property
     def obstacles(self) -> tuple[Obstacle, ...]:
-        """Solid things that the skin is pushed out of."""
+        """Obstacles of the skin."""
         return () if self._contact is None else self._contact.obstacles
 
     @obstacles.setter
@@ -120,7 +120,7 @@ class Stepper:
         self._placed = (None, -1)
 
     def begin(self, state: BodyState, pose: Floats, root: Floats, before: tuple | None) -> None:
-        """Put a state at a pose, at rest or moving as from an earlier pose and root."""
+        """Reset a state at a pose, at rest or with the velocity from an earlier pose and root."""
         self._placed = (None, -1)
         now = self._rest_in_world(state, pose, root)
         earlier = now
@@ -149,7 +149,7 @@ class Stepper:
         Parameters
         ----------
         state, pose, root
-            BodyState, (s,) and (4, 4), checked.
+            State, checked pose (s,) and root (4, 4).
         forces
             Skin vertices (k,) and forces (k, 3) on them in the world.
         """
@@ -185,12 +185,12 @@ class Stepper:
         return state.limits
 
     def step_all(self, states: list[BodyState], poses: list[Floats], roots: list[Floats]) -> None:
-        """Advance states that are neighbours in their arrays; nothing pushes them.
+        """Advance states in consecutive rows, without contacts and forces.
 
         Raises
         ------
         SuppleError
-            If a rig fails; all are then as they were.
+            If a rig fails; all states are then unchanged.
         """
         targets = self.workspace.targets
         self._placed = (None, -1)
@@ -219,7 +219,7 @@ class Stepper:
         self.timing.surface = perf_counter() - began
 
     def _displace(self, stages: int, state: BodyState, out: Singles) -> None:
-        """Take stages of the displacement of a skin that the rig has placed."""
+        """Run stages of the displacement of a skin that the rig has placed."""
         runtime = self.runtime
         displace_skin(
             stages,
@@ -243,17 +243,17 @@ class Stepper:
         self._take(BLEND, state)
 
     def _take(self, stages: int, state: BodyState, count: int = 1) -> None:
-        """Take stages of a step of `count` states, from this one on."""
+        """Run stages of a step of `count` states, from this one on."""
         taken = take_steps(stages, state.index, count, self._arguments, state.bound)
         if taken != count:
             self.busy_with = state.index + taken
-            raise SuppleError("the rig gave positions that are not finite at this pose")
+            raise SuppleError("the positions by the rig are not finite at this pose")
 
     def _frame_carriers(self) -> Singles:
-        """Return frames of the vertices that carry the skin at the blended pose, found once."""
+        """Return frames of the carriers at the blended pose, computed once."""
         runtime, skin = self.runtime, self.workspace.skin
         if runtime.in_frames and not self._framed:
             blend = self.workspace.blend
-            carrier_frames(runtime.skin, runtime.frames, blend, skin.turns, skin.frames)
+            carrier_frames(runtime.skin, runtime.frames, blend, skin.quaternions, skin.frames)
         self._framed = True
         return skin.frames

@@ -24,7 +24,7 @@ from supple.compiled.jit import compiled_fused
 from supple.engines.pose_space.elastic_force import add_elastic
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.engines.pose_space.simulator import PoseSpaceSimulator
-from supple.engines.pose_space.skin import CARRY, DISPLACE, NEGLIGIBLE, TURN
+from supple.engines.pose_space.skin import DISPLACE, INTERPOLATE, NEGLIGIBLE, ROTATE
 from supple.engines.pose_space.step import (
     BASES,
     FRAMES,
@@ -64,7 +64,7 @@ PARTS = {
     "skin": "skin carried",
 }
 _STAGES = {"frames": FRAMES, "bases": BASES, "mass": MASS, "inertia": INERTIA}
-_SKIN = {"skin_bases": DISPLACE, "skin_turns": TURN, "skin": CARRY}
+_SKIN = {"skin_bases": DISPLACE, "skin_turns": ROTATE, "skin": INTERPOLATE}
 #: Bytes of a float64, and of a float32 or int32.
 DOUBLE, SINGLE = 8, 4
 
@@ -205,7 +205,7 @@ def _work(stepper: Stepper, q: Any) -> Work:
     vertices, followed = len(runtime.vertices), len(tables.frames.corners)
     entries = _skin_entries(stepper, q)
     carriers, drawn = len(runtime.carriers), len(skin.carriers)
-    turned = carriers * (poses * 16 + 16 + 32 + 32) if len(skin.turns[0]) else 32 * carriers
+    turned = carriers * (poses * 16 + 16 + 32 + 32) if len(skin.quaternions[0]) else 32 * carriers
     return {
         "frames": (
             vertices * (poses * 16 + 36 + 32 + 24),

@@ -17,7 +17,7 @@ from supple.engines.pose_space.contact.obstacle_detection import (
 )
 from supple.engines.pose_space.contact.penalty import add_contacts
 from supple.engines.pose_space.runtime import RuntimeModel
-from supple.engines.pose_space.skin import carry_skin, displace_carriers, turn_carriers
+from supple.engines.pose_space.skin import displace_carriers, interpolate_skin, rotate_carriers
 from supple.engines.pose_space.state import ContactMemory
 from supple.engines.pose_space.step import Workspace
 from supple.engines.pose_space.step_options import StepOptions
@@ -165,7 +165,7 @@ class SkinContact:
             displace_carriers(
                 runtime.skin, blend.weights, z, 0.0, own.listed, own.factors, own.chunk, out
             )
-            turn_carriers(work.skin.turns, limit, out)
+            rotate_carriers(work.skin.quaternions, limit, out)
 
     def press(self, memory: ContactMemory, work: Workspace, blas: Ints) -> None:
         """Add penalty forces of the contacts, and their stiffness, to the system."""
@@ -223,7 +223,7 @@ class SkinContact:
         if not len(self._world):
             return
         self._world[:] = self._scratch.rest
-        carry_skin(self._runtime.skin, work.skin.carriers, root, work.skin, self._world)
+        interpolate_skin(self._runtime.skin, work.skin.carriers, root, work.skin, self._world)
         for row, obstacle in enumerate(self._seen.others):
             self._gaps[row], self._normals[row] = _distances(obstacle, self._world)
 
