@@ -12,7 +12,7 @@ from supple.elastic.densities.dispatch import (
 )
 from supple.elastic.material import Material
 from supple.errors import SuppleError
-from supple.maths.svd import project_psd, rotation_svd
+from supple.maths.small_matrices import project_psd, rotation_svd
 
 KINDS = list(MATERIALS)
 ISOTROPIC = [kind for kind in KINDS if MATERIALS[kind].isotropic]

@@ -253,7 +253,7 @@ def test_wrong_sizes_are_refused() -> None:
     matrix = random_definite(30, 60, 2)
     with pytest.raises(SolverError, match="square"):
         SparseCholesky(matrix[:10])
-    with pytest.raises(SolverError, match="blocks of 4"):
+    with pytest.raises(SolverError, match="the block size 4"):
         SparseCholesky(matrix, block=4)
     with pytest.raises(SolverError, match="not symmetric"):
         SparseCholesky(sp.triu(matrix, format="csr"))

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from supple.errors import SolverError
-from supple.linalg.conjugate_gradients import ConjugateGradients
+from supple.linalg.krylov import ConjugateGradients
 
 
 def chain(n, held):

@@ -138,7 +138,7 @@ def test_fewer_handles_may_be_requested_and_left_and_right_stay_alike(most):
 @pytest.mark.parametrize("most", [0, -1, 2.5, True, "x"])
 def test_a_bad_number_of_handles_is_an_error(most):
     surface, mesh = animal()
-    with pytest.raises(SuppleError, match="use a whole number from 1"):
+    with pytest.raises(SuppleError, match="use a positive integer"):
         handles_from_bones(skinned(surface, ANIMAL), surface, mesh, most=most)
 
 

@@ -137,7 +137,7 @@ def test_a_region_on_its_own_gives_the_same_as_the_whole_body_held_outside_it():
     expected = modal_derivatives(body, rest, whole)[unknowns]
     found = modal_derivatives(body, rest, part, vertices=inside)
     np.testing.assert_allclose(found, expected, atol=1e-8 * np.abs(expected).max())
-    with pytest.raises(SuppleError, match="say with `vertices`"):
+    with pytest.raises(SuppleError, match="pass their numbers as `vertices`"):
         modal_derivatives(body, rest, part)
 
 

@@ -29,7 +29,7 @@ from supple.engines.pose_space.alignment import align, subspace_angles
 from supple.engines.pose_space.build.pose_basis import pose_basis
 from supple.engines.pose_space.interpolation import mass_products
 from supple.errors import SolverError, SuppleError
-from supple.linalg.lanczos import lowest_eigenpairs
+from supple.linalg.krylov import lowest_eigenpairs
 from supple.mesh.boundary_contacts import find_boundary_contacts
 from supple.mesh.tets import TetMesh
 from supple.reduction.cubature import samples as samples_module
@@ -123,11 +123,11 @@ def test_negative_masses_are_named() -> None:
 def test_candidates_may_be_lists_and_must_fit() -> None:
     found = scaled_candidates([2.0, 8.0], [[1, 1]] * 3, [[1, 1, 1]] * 3)
     np.testing.assert_allclose(found[0], [1, 1 / 4, 1, 1 / 4, 1 / 16])
-    refused("three rows a vertex", scaled_candidates, [1.0], [1.0, 2.0, 3.0], [[1.0]] * 3)
+    refused("three rows per vertex", scaled_candidates, [1.0], [1.0, 2.0, 3.0], [[1.0]] * 3)
     refused("derivatives of shape", scaled_candidates, [1.0], [[1.0]] * 3, [[1.0, 1.0]] * 3)
     refused("swing", scaled_candidates, [1.0], [[1.0]] * 3, [[1.0]] * 3, np.nan)
-    refused("vectors beside have 3 rows", mass_pca, np.eye(6), [1, 1], 1, beside=np.ones((3, 1)))
-    refused("vectors beside", mass_pca, np.eye(6), [1, 1], 1, beside="none")
+    refused("existing vectors have 3 rows", mass_pca, np.eye(6), [1, 1], 1, beside=np.ones((3, 1)))
+    refused("existing vectors", mass_pca, np.eye(6), [1, 1], 1, beside="none")
 
 
 def test_spaces_of_nothing_have_no_angles() -> None:
@@ -236,8 +236,8 @@ def test_samples_without_force_and_with_infinite_force_are_distinguished() -> No
         lambda samples: force_error(*given, np.ones(10), samples),
     ):
         for scales, said in (
-            ([1, 0, 1], "sample 1 makes no elastic force"),
-            ([1, 1, 1e150], "sample 2 makes a force beyond all numbers"),
+            ([1, 0, 1], "sample 1 has no elastic force"),
+            ([1, 1, 1e150], "sample 2 has a force that is not finite"),
         ):
             refused(said, asked, q * scales)
     pose = PoseForces.of(*it.pose)
@@ -256,7 +256,9 @@ def test_a_pose_between_has_the_tets_of_the_poses() -> None:
         )
 
     middle = (it.rest, it.pose[2])
-    refused("pose 0 between has other tets", cubature, Between(body, *middle, (0, 1), [0.5, 0.5]))
+    refused(
+        "intermediate pose 0 has other tets", cubature, Between(body, *middle, (0, 1), [0.5, 0.5])
+    )
     cases: list[tuple[Any, str]] = [
         ((0, 1, 1), "3 ends"),
         ((0, 0.5), "whole numbers"),
@@ -265,7 +267,9 @@ def test_a_pose_between_has_the_tets_of_the_poses() -> None:
         ((1, 1), "between 1 and 1"),
     ]
     for ends, said in cases:
-        refused(f"pose 0 between.*{said}", cubature, Between(it.body, *middle, ends, [0.5, 0.5]))
+        refused(
+            f"intermediate pose 0.*{said}", cubature, Between(it.body, *middle, ends, [0.5, 0.5])
+        )
 
 
 def test_accelerations_that_are_not_kept_are_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,30 +12,28 @@ from supple.arrays import Floats, ShortInts
 from supple.checks import checked_array
 from supple.compiled.jit import at_most_threads
 from supple.elastic import assembly as kernels
-from supple.elastic.assembly import Elements, Partition
+from supple.elastic.assembly import BlockPattern, Elements, Partition
 from supple.elastic.material import Material
-from supple.elastic.pattern import BlockPattern
 from supple.errors import MeshError, SuppleError, warn
 from supple.mesh import topology
 from supple.mesh.hex_shapes import gauss_points, shape_functions, shape_gradients
 from supple.mesh.hexes import HexMesh
 from supple.mesh.tets import TetMesh
 
-#: Part of its volume in the mesh below which engines leave out a tet of the rest shape: the pose is
-#: far from any that was trained, and forces of a flat tet have no bound.
+#: Fraction of its volume in the mesh below which engines omit a tet of the rest shape: the pose is
+#: far from all trained poses, and forces of a flat tet are unbounded.
 LEAST_REST_VOLUME = 0.01
-
-#: Fewer chunks are not worth another thread.
+#: Chunks for which another thread is used.
 _CHUNKS_PER_THREAD = 8
 # ρ N_a N_b det(∂X/∂ξ) is of fourth degree along an axis: three points integrate it exactly.
 _MASS_ORDER = 3
 
 
 class _ElementBody:
-    """A mesh with a material: what bodies of tets and of hexahedra share.
+    """Mesh with a material: base of bodies of tets and of hexahedra.
 
-    Elements have positive volume at their integration points, whose `slopes` and `weights` are
-    those of `Elements`.
+    Elements have positive volume at their integration points; `slopes` and `weights` are as in
+    `Elements`.
     """
 
     mesh: TetMesh | HexMesh
@@ -48,9 +46,9 @@ class _ElementBody:
         weights: Floats | None = None,
     ) -> None:
         self.mesh, self.material = mesh, material
-        self.rest = mesh.vertices.copy()  # ours: nobody can change it, and Numba knows its kind
+        self.rest = mesh.vertices.copy()  # a copy, so that it cannot be changed from outside
         self._densities = material.densities(len(mesh.elements)).copy()
-        #: Vertices of no element: without mass or stiffness, they follow the rest shape.
+        #: Vertices of no element, without mass and stiffness; they follow the rest shape.
         self.loose_vertices = topology.unreferenced(mesh.elements, len(mesh.vertices))
         if len(self.loose_vertices):
             warn(
@@ -67,7 +65,7 @@ class _ElementBody:
             self._partition.colour_start,
             np.full(len(mesh.elements), -np.inf),
         )
-        #: Whether elements were left out when it was last evaluated; see `ElasticBody.leave_out`.
+        #: Whether the last evaluation omitted elements; see `ElasticBody.leave_out`.
         self.left_out = False
         self._pattern: BlockPattern | None = None
         self._slots: ShortInts | None = None
@@ -80,21 +78,23 @@ class _ElementBody:
 
     @property
     def pattern(self) -> BlockPattern:
-        """Sparsity of stiffness and consistent mass, made on first use."""
+        """Sparsity of stiffness and consistent mass, computed on first use."""
         if self._pattern is None:
             self._pattern = BlockPattern.of(self.mesh.elements, self.n_vertices)
         return self._pattern
 
     def set_material(self, material: Material) -> None:
-        """Make the body of another material of the same kind and density, as poses do.
+        """Replace the material by another of the same kind and density, as for another pose.
 
-        Mass and patterns stay. All who share the body see the change.
+        Mass and patterns stay. The change applies to all users of the body.
         """
         kind = getattr(material, "kind", None)
         if not (isinstance(material, Material) and kind == self.material.kind):
-            raise SuppleError(f"the body is {self.material.kind!r} and stays so, not {kind!r}")
+            raise SuppleError(
+                f"the body's material is {self.material.kind!r}; it cannot become {kind!r}"
+            )
         if not np.array_equal(material.densities(len(self._densities)), self._densities):
-            raise SuppleError("a material of another density is another body; make a new one")
+            raise SuppleError("the density of a body cannot change; make a new body")
         self._elements = self._elements._replace(parameters=self._ordered_parameters(material))
         self.material = material
 
@@ -125,7 +125,7 @@ class _ElementBody:
     def force(
         self, x: ArrayLike, rest: ArrayLike | None = None, out: Floats | None = None
     ) -> Floats:
-        """Return the gradient of energy ∂W/∂x, (n, 3) in N; `out`, when given, is overwritten."""
+        """Return the gradient of energy ∂W/∂x, (n, 3) in N; `out` is overwritten if passed."""
         positions = self._positions(x, rest)
         out = np.empty_like(self.rest) if out is None else self._checked_out(out, *positions)
         out[...] = 0.0
@@ -142,16 +142,15 @@ class _ElementBody:
     ) -> sp.csr_array:
         """Return the Hessian of energy ∂²W/∂x², (3n, 3n).
 
-        The pattern never changes and the values are refilled in place: the matrix returned
-        is the same object every time. Copy it to keep it, or give one of your own, as threads
-        that share a body must.
+        The pattern is constant and values are overwritten: every call returns the same object. Copy
+        it to keep it, or pass a matrix as `out`, as threads that share a body must.
 
         Parameters
         ----------
         x, rest
             As for `energy`.
         psd
-            Project ∂P/∂F to the nearest positive semi-definite matrix at each point.
+            Whether to project ∂P/∂F to the nearest positive semi-definite matrix at each point.
         out
             Matrix to fill, made by ``body.pattern.zeros()``.
         """
@@ -172,7 +171,7 @@ class _ElementBody:
     def mass(self, lumped: bool = True) -> sp.csr_array:
         """Return the mass matrix (3n, 3n) in kg: diagonal, or consistent with the shape functions.
 
-        Mass belongs to the material, so it does not follow a changing rest shape.
+        It is that of the mesh and does not depend on the rest shape.
         """
         if lumped:
             masses = np.repeat(self.vertex_masses(), 3)
@@ -212,17 +211,17 @@ class _ElementBody:
 
 
 class ElasticBody(_ElementBody):
-    """A tet mesh with a material, ready to be evaluated at any positions.
+    """Tet mesh with a material: energy, forces and stiffness at any positions.
 
-    Forces are gradients of energy, so they stand on the left of the equation of motion,
-    M a + D v + f = f_ext. Results are the same bits for any number of threads.
+    Forces are gradients of energy, so they are on the left of the equation of motion,
+    M a + D v + f = f_ext. Results do not depend on the number of threads, bit for bit.
 
     Parameters
     ----------
     mesh
         The tets at rest; none may be inverted or flat.
     material
-        What they are made of; uniform or per tet.
+        Material, uniform or per tet.
 
     Examples
     --------
@@ -239,15 +238,15 @@ class ElasticBody(_ElementBody):
     mesh: TetMesh
 
     def __init__(self, mesh: TetMesh, material: Material | None = None) -> None:
-        made_of = _checked_material(material, "neo-hookean")
+        checked = _checked_material(material, "neo-hookean")
         mesh.positive_volumes()  # refuses inverted and flat tets
-        super().__init__(mesh, made_of)
+        super().__init__(mesh, checked)
 
     def leave_out(self, part: float) -> None:
-        """Leave out tets while a rest shape has less than this part of their volume in the mesh.
+        """Omit tets whose volume in the rest shape is below this fraction of that in the mesh.
 
-        Otherwise such a shape is an error. Forces of a flat tet have no bound, and an inverted one
-        means nothing; whether there were any says `left_out`.
+        Without this, such a rest shape is an error: forces of a flat tet are unbounded, and those
+        of an inverted one are meaningless. `left_out` records whether tets were omitted.
         """
         volumes = part * self.mesh.positive_volumes()
         self._elements = self._elements._replace(flattest=volumes[self._partition.order])
@@ -259,17 +258,17 @@ class ElasticBody(_ElementBody):
 
 
 class HexBody(_ElementBody):
-    """A hex mesh with a material: the verbs of `ElasticBody`, on trilinear hexahedra.
+    """Hex mesh with a material: the methods of `ElasticBody`, on trilinear hexahedra.
 
-    Energies are integrated at Gauss points; force and stiffness are its exact derivatives.
-    Results are the same bits for any number of threads.
+    Energies are integrated at Gauss points; force and stiffness are their exact derivatives.
+    Results do not depend on the number of threads, bit for bit.
 
     Parameters
     ----------
     mesh
         The hexes at rest; none may be inverted or flat at an integration point.
     material
-        What they are made of; uniform or per hex. By default StVK.
+        Material, uniform or per hex; by default StVK.
     order
         Integration points along an axis: 2, or 3, which is exact for StVK on boxes.
 
@@ -286,9 +285,11 @@ class HexBody(_ElementBody):
     mesh: HexMesh
 
     def __init__(self, mesh: HexMesh, material: Material | None = None, *, order: int = 2) -> None:
-        made_of = _checked_material(material, "stvk")
-        if order not in (2, 3):  # with one point an axis, a cube has shapes that cost nothing
-            raise SuppleError(f"order is 2 or 3 integration points along an axis, not {order!r}")
+        checked = _checked_material(material, "stvk")
+        if order not in (2, 3):  # with one point along an axis a cube has zero-energy modes
+            raise SuppleError(
+                f"order must be 2 or 3 integration points along an axis, not {order!r}"
+            )
         self.order = int(order)
         jacobians = mesh.jacobians(self.order)
         if not (jacobians > 0).all():
@@ -298,7 +299,7 @@ class HexBody(_ElementBody):
                 f"integration point (worst: hex {worst}); use mesh.oriented() or remove them"
             )
         points, weights = gauss_points(self.order)
-        super().__init__(mesh, made_of, shape_gradients(points), weights)
+        super().__init__(mesh, checked, shape_gradients(points), weights)
 
     def __repr__(self) -> str:
         return f"HexBody({self.mesh!r}, {self.material.kind}, {self.order}³ points)"
@@ -314,11 +315,11 @@ def _checked_material(material: Material | None, default: str) -> Material:
 
 
 def _lumped_mass(mesh: TetMesh | HexMesh, density: Floats) -> Floats:
-    """∫ρ N_a, the mass of each vertex, (n,): row sums of the consistent matrix."""
+    """Return ∫ρ N_a, the mass of each vertex, (n,): row sums of the consistent matrix."""
     if isinstance(mesh, HexMesh):
         points, weights = gauss_points(_MASS_ORDER)
-        shares = weights[:, None] * shape_functions(points)
-        parts = (density[:, None] * mesh.jacobians(_MASS_ORDER)) @ shares
+        shapes = weights[:, None] * shape_functions(points)
+        parts = (density[:, None] * mesh.jacobians(_MASS_ORDER)) @ shapes
     else:
         parts = (density * mesh.volumes() / 4)[:, None]
     masses: Floats = np.zeros(len(mesh.vertices))
@@ -327,13 +328,13 @@ def _lumped_mass(mesh: TetMesh | HexMesh, density: Floats) -> Floats:
 
 
 def _consistent_mass(mesh: TetMesh | HexMesh, density: Floats) -> sp.csr_array:
-    """∫ρ N_a N_b, (3n, 3n)."""
+    """Return ∫ρ N_a N_b, (3n, 3n)."""
     if isinstance(mesh, HexMesh):
         points, weights = gauss_points(_MASS_ORDER)
         shapes = shape_functions(points)
         products = np.einsum("g,ga,gb->gab", weights, shapes, shapes).reshape(len(points), 64)
         values = ((density[:, None] * mesh.jacobians(_MASS_ORDER)) @ products).reshape(-1, 8, 8)
-    else:  # ρV/10 on an element's diagonal, ρV/20 beside it
+    else:  # ρV/10 on an element's diagonal, ρV/20 off it
         values = np.multiply.outer(density * mesh.volumes() / 20, np.ones((4, 4)) + np.eye(4))
     n = len(mesh.vertices)
     rows = np.broadcast_to(mesh.elements[:, :, None], values.shape)

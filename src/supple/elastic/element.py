@@ -1,8 +1,8 @@
-"""One tet or hexahedron: shape gradients at a point, deformation, force and stiffness.
+"""Kernels on one tet or hexahedron: shape gradients, deformation, force and stiffness.
 
-`slopes` says which it is: None for a tet, else the (g, 8, 3) derivatives of a hexahedron's shape
-functions at its integration points. It is known when a loop is compiled, so that the loops over
-corners have a fixed length and unroll.
+`slopes` is None for a tet, and for a hexahedron the (g, 8, 3) derivatives of its shape functions at
+its integration points. Its type is known at compile time, so that loops over corners have a fixed
+length and are unrolled.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def corner_count(slopes: Floats | None) -> int:
 
 @compiled_plain
 def point_count(slopes: Floats | None) -> int:
-    """Number of integration points."""
+    """Return the number of integration points."""
     if slopes is None:
         return 1
     return len(slopes)
@@ -39,7 +39,7 @@ def deformation_at(
     g: Floats,
     F: Floats,
 ) -> float:
-    """Rows of `g` ← ∇N_a at a point and F ← ∂x/∂X there; returns the volume it stands for."""
+    """Write ∇N_a at a point to rows of `g` and ∂x/∂X to F; return the point's volume."""
     if slopes is None or weights is None:
         volume = tet_gradients(rest, elements, e, g)
     else:
@@ -50,7 +50,7 @@ def deformation_at(
 
 @compiled_plain
 def tet_gradients(rest: Floats, tets: Ints, e: int, g: Floats) -> float:
-    """Rows of `g` ← gradients ∇N_a of the four shape functions; returns the signed volume."""
+    """Write gradients ∇N_a of the four shape functions to rows of `g`; return the signed volume."""
     first = tets[e, 0]
     for a in range(1, 4):
         v = tets[e, a]
@@ -66,7 +66,7 @@ def tet_gradients(rest: Floats, tets: Ints, e: int, g: Floats) -> float:
 def _hex_gradients(
     rest: Floats, hexes: Ints, e: int, slopes: Floats, point: int, g: Floats
 ) -> float:
-    """Rows of `g` ← gradients ∇N_a of a hexahedron at a point; returns det ∂X/∂ξ there."""
+    """Write gradients ∇N_a of a hexahedron at a point to rows of `g`; return det ∂X/∂ξ."""
     slope = slopes[point]
     position_gradient(rest, hexes, e, slopes, slope, g)  # ∂X/∂ξ into the first three rows
     volume = _reciprocal(g, 0)
@@ -83,9 +83,9 @@ def _hex_gradients(
 
 @compiled_plain
 def _reciprocal(g: Floats, at: int) -> float:
-    """The three rows of `g` from `at` ← their transposed inverse; returns their determinant.
+    """Replace three rows of `g` from `at` by their transposed inverse; return the determinant.
 
-    The inverse becomes zero if the determinant is not positive, which callers refuse.
+    The inverse is zero if the determinant is not positive, which callers refuse.
     """
     u, v, w = at, at + 1, at + 2
     u0, u1, u2 = g[u, 0], g[u, 1], g[u, 2]
@@ -108,7 +108,7 @@ def _reciprocal(g: Floats, at: int) -> float:
 def position_gradient(
     x: Floats, elements: Ints, e: int, slopes: Floats | None, g: Floats, F: Floats
 ) -> None:
-    """F = Σ (x_a − x_0) ⊗ g_a: differences first, so far-away bodies lose no digits."""
+    """Write F = Σ (x_a − x_0) ⊗ g_a; differences keep the digits of bodies far from the origin."""
     first = elements[e, 0]
     x0, x1, x2 = x[first, 0], x[first, 1], x[first, 2]
     f00 = f01 = f02 = f10 = f11 = f12 = f20 = f21 = f22 = 0.0
@@ -128,7 +128,7 @@ def position_gradient(
 def add_element_forces(
     volume: float, g: Floats, P: Floats, elements: Ints, e: int, slopes: Floats | None, out: Floats
 ) -> None:
-    """Add V P ∇N_a to each corner; the first gets what makes the sum vanish."""
+    """Add V P ∇N_a to each corner; the first gets minus the sum of the others."""
     p00, p01, p02 = volume * P[0, 0], volume * P[0, 1], volume * P[0, 2]
     p10, p11, p12 = volume * P[1, 0], volume * P[1, 1], volume * P[1, 2]
     p20, p21, p22 = volume * P[2, 0], volume * P[2, 1], volume * P[2, 2]
@@ -162,7 +162,7 @@ def add_point_stiffness(
                 t0 = r0[3 * k] * g0 + r0[3 * k + 1] * g1 + r0[3 * k + 2] * g2
                 t1 = r1[3 * k] * g0 + r1[3 * k + 1] * g1 + r1[3 * k + 2] * g2
                 t2 = r2[3 * k] * g0 + r2[3 * k + 1] * g1 + r2[3 * k + 2] * g2
-                # K is symmetric: of a block on the diagonal, its lower half says all.
+                # K is symmetric: of a diagonal block the lower half suffices.
                 for a in range(1, b + 1 if k <= i else b):
                     value = g[a, 0] * t0 + g[a, 1] * t1 + g[a, 2] * t2
                     if point > 0:
@@ -173,7 +173,7 @@ def add_point_stiffness(
 
 @compiled_plain
 def complete_stiffness(slopes: Floats | None, K: Floats) -> None:
-    """Fill in the rows and columns of the first corner, which make all sums vanish."""
+    """Fill the rows and columns of the first corner, so that all sums are zero."""
     n = corner_count(slopes)
     for i in range(3, 3 * n):
         for k in range(3):

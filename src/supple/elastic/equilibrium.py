@@ -1,4 +1,4 @@
-"""Static equilibrium of a body under given forces."""
+"""Static equilibrium of a body under constant forces."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from supple.linalg.sparse import PrincipalSubmatrix
 
 @dataclass(frozen=True)
 class Equilibrium:
-    """Result of Newton's method: positions, energies and the force that is left.
+    """Result of Newton's method: positions, energies and residual.
 
     Attributes
     ----------
     positions
         (n, 3).
     energies
-        Total potential at the start and after every iteration; never increasing.
+        Total potential at the start and after every iteration; not increasing.
     residual
-        Largest force left on a free vertex, in N.
+        Largest residual force on a free vertex, in N.
     converged
         Whether the residual is within tolerance.
     """
@@ -62,9 +62,9 @@ def static_equilibrium(
     body
         The body.
     start
-        Positions to start from, fixed vertices included; by default the rest shape. With
-        ``"neo-hookean"`` scrambled and inverted starts do; a badly scrambled one may end in
-        another equilibrium, a knot without inverted tets.
+        Initial positions, fixed vertices included; by default the rest shape. With
+        ``"neo-hookean"`` they may be random and inverted; the result may then be another
+        equilibrium, a knot without inverted tets.
     fixed
         Vertices that keep their start positions.
     forces
@@ -75,7 +75,7 @@ def static_equilibrium(
         Largest residual force accepted, as a fraction of the forces that elements of this
         stiffness and size exert.
     max_iterations
-        When to give up; the result then says ``converged=False``.
+        Largest number of iterations; beyond it the result has ``converged=False``.
     """
     shape = body.rest.shape
     reference = body.rest if rest is None else checked_array("rest shape", rest, shape)
@@ -89,16 +89,16 @@ def static_equilibrium(
         converged = residual <= tolerance * newton.scale
         if converged or len(energies) > max_iterations:
             break
-        moved = newton.step(x, gradient, energies[-1])
-        if moved is None:
+        result = newton.step(x, gradient, energies[-1])
+        if result is None:
             break
-        x, energy = moved
+        x, energy = result
         energies.append(energy)
     return Equilibrium(x, np.array(energies), residual, bool(converged))
 
 
 class _Newton:
-    """Projected Newton with a diagonal shift that is only as large as it has to be."""
+    """Projected Newton method with the smallest sufficient diagonal shift."""
 
     def __init__(self, body: ElasticBody | HexBody, rest: Floats, load: Floats, free: Ints) -> None:
         self.body, self.rest, self.load, self.free = body, rest, load, free
@@ -108,7 +108,7 @@ class _Newton:
         self._diagonal = _diagonal_positions(self._part.pattern)
         self._size = float(np.linalg.norm(np.ptp(rest, axis=0)))
         self._typical = float(body.stiffness(rest, rest, out=self._matrix).diagonal().mean())
-        #: Force that moves an element by its own size.
+        #: Force that displaces an element by its own size.
         self.scale = self._typical * self._size / body.n_vertices ** (1 / 3)
         self._shift = 0.0
 
@@ -119,7 +119,7 @@ class _Newton:
         return (self.body.force(x, self.rest) - self.load).reshape(-1)[self.free]
 
     def step(self, x: Floats, gradient: Floats, energy: float) -> tuple[Floats, float] | None:
-        """Return new positions and their potential, or None when no step lowers it."""
+        """Return new positions and their potential, or None if no step lowers it."""
         stiffness = self.body.stiffness(x, self.rest, psd=True, out=self._matrix)
         data = self._part.take(stiffness.data).copy()
         reach = max(self._size, float(np.ptp(x, axis=0).max()))
@@ -140,7 +140,7 @@ class _Newton:
         return None
 
     def _direction(self, data: Floats, gradient: Floats, reach: float) -> Floats | None:
-        """Solve, unless the matrix is (nearly) singular: free bodies drift off otherwise."""
+        """Return the Newton direction, or None if the matrix is nearly singular."""
         try:
             direction = self._solver.factorise(data).solve(-gradient)
         except SolverError:
@@ -154,7 +154,7 @@ def free_unknowns(body: ElasticBody | HexBody, fixed: ArrayLike) -> Ints:
     if fixed.dtype == bool and fixed.shape == (n_vertices,):
         fixed = np.flatnonzero(fixed)
     if fixed.size and not np.issubdtype(fixed.dtype, np.integer):
-        raise SuppleError("fixed must be vertex numbers, or a mask with one entry a vertex")
+        raise SuppleError("fixed must be vertex numbers, or a mask with one entry per vertex")
     if fixed.size and (fixed.min() < 0 or fixed.max() >= n_vertices):
         raise SuppleError(
             f"fixed vertex {int(fixed.max() if fixed.max() >= n_vertices else fixed.min())} "
@@ -171,18 +171,17 @@ def free_unknowns(body: ElasticBody | HexBody, fixed: ArrayLike) -> Ints:
 def line_search(
     energy_at: Callable[[float], float], energy: float, slope: float
 ) -> tuple[float, float]:
-    """Backtrack from a full step (Armijo); return (0, energy) when no step lowers the energy.
+    """Backtrack from a full step (Armijo); return (0, energy) if no step lowers the energy.
 
-    Once the decrease that Newton promises drowns in the rounding of the energy, there is
-    nothing left to compare and the full step is taken.
+    The full step is taken once the predicted decrease is below the rounding of the energy.
     """
     length = 1.0
     rounding = 1e-13 * abs(energy)
     for _ in range(40):
         trial = energy_at(length)
         if np.isfinite(trial):
-            promised = length * min(slope, 0.0)
-            if trial <= energy + 1e-4 * promised or trial - energy <= rounding >= -promised:
+            predicted = length * min(slope, 0.0)
+            if trial <= energy + 1e-4 * predicted or trial - energy <= rounding >= -predicted:
                 return length, trial
         length *= 0.5
     return 0.0, energy

@@ -17,16 +17,16 @@ from supple.errors import SuppleError
 
 @dataclass(frozen=True, eq=False)
 class Material:
-    """An elastic material; every one behaves like (E, ν) at small strain.
+    """Elastic material; each kind behaves like (E, ν) at small strain.
 
     Parameters
     ----------
     kind
-        ``"stvk"`` (Saint Venant–Kirchhoff), ``"neo-hookean"`` (the stable form, valid through
-        inversion), ``"yeoh"`` (that, stiffening as it is strained), ``"corotational"``
+        ``"stvk"`` (Saint Venant–Kirchhoff), ``"neo-hookean"`` (the stable form, defined for
+        inverted elements), ``"yeoh"`` (neo-Hookean with strain stiffening), ``"corotational"``
         (linear), ``"stvk-volume"`` (StVK shear with a volume penalty, hahn2013 eq. 2),
-        ``"orthotropic"`` (Fung-type exponential) or ``"saturating"`` (that, stiffening up to a
-        limit and right in compression; tapia2021 §4.1).
+        ``"orthotropic"`` (Fung-type exponential) or ``"saturating"`` (orthotropic with bounded
+        stiffening and correct compression; tapia2021 §4.1).
     young
         Young's modulus in Pa: a number, or one per tet. With axes: a number, three (one per
         axis), or three per tet.
@@ -41,9 +41,9 @@ class Material:
         Orthotropic and saturating only: (3, 3), or (m, 3, 3) with one per tet; the columns are the
         material's axes (fibre first) at rest.
     saturation
-        With axes only: the energy density c, in Pa, around which the exponential stiffens; by
-        default a tenth of the mean Young's modulus, of the saturating one 0.3 of it. Large values
-        give orthotropic StVK.
+        With axes only: the energy density c, in Pa, at which the exponential stiffens; by default
+        0.1 of the mean Young's modulus, for ``"saturating"`` 0.3. Large values give orthotropic
+        StVK.
 
     Examples
     --------
@@ -60,7 +60,7 @@ class Material:
     saturation: float | None = None
 
     def __post_init__(self) -> None:
-        """Check what can be checked without a mesh."""
+        """Check the constants that do not depend on a mesh."""
         checked_choice("material", self.kind, MATERIALS)
         young, poisson, density = (
             finite_numbers(name, getattr(self, name)) for name in ("young", "poisson", "density")
@@ -85,12 +85,12 @@ class Material:
 
     @property
     def code(self) -> int:
-        """Number of this material in compiled loops."""
+        """Number of this material in compiled kernels."""
         return material_number(self.kind)
 
     @property
     def isotropic(self) -> bool:
-        """True for a material that is alike in all directions."""
+        """Whether the material is isotropic."""
         return MATERIALS[self.kind].isotropic
 
     def densities(self, n_tets: int) -> Floats:
@@ -98,10 +98,10 @@ class Material:
         return per_element("density", self.density, n_tets)
 
     def element_parameters(self, n_tets: int) -> Floats:
-        """Return the constants that the material's energy density reads, one row per tet.
+        """Return the constants of the material's energy density, one row per tet.
 
-        Isotropic materials have those of their formula, such that small strains behave like
-        (E, ν); most have two, (μ, λ). The orthotropic one has nineteen, the saturating one twenty.
+        Those of isotropic materials, mostly (μ, λ), are such that small strains behave like (E, ν).
+        The orthotropic material has nineteen constants, the saturating one twenty.
         """
         density = MATERIALS[self.kind]
         if density.element_constants is not None:
@@ -131,8 +131,8 @@ def pose_parameters(
 ) -> None:
     """Write the row of `Material.element_parameters` of one tet at a pose into `out` (xu2016 §8).
 
-    Young's modulus and Poisson's ratio (m, c) are blended, and kept within what the poses have:
-    weights may be negative, moduli not. With none, (0, c), the row is that of `fixed`.
+    Young's modulus and Poisson's ratio (m, c) are blended and clamped to the range of the poses, as
+    weights may be negative. Where they are empty, (0, c), the row of `fixed` is used.
     """
     if len(young) == 0:
         for k in range(len(out)):

@@ -3,7 +3,7 @@
 SciPy exports its BLAS as C function addresses (``scipy.linalg.cython_blas``). A constant address
 in compiled code cannot be cached on disk, so kernels receive the addresses as an array and call
 through them; `fortran_call` builds that call, passing every argument by reference as Fortran
-wants.
+requires.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ POTRF, TRSM, SYRK, GEMM, GEMV, TRSV = range(6)
 
 @functools.cache
 def addresses() -> np.ndarray:
-    """Return where this process finds the routines, in the order of the constants above."""
+    """Return the addresses of the routines in this process, in the order of the constants above."""
     names = [("lapack", "dpotrf")]
     names += [("blas", name) for name in ("dtrsm", "dsyrk", "dgemm", "dgemv", "dtrsv")]
     return np.array(
@@ -54,21 +54,21 @@ _limit_saved: list[int] = []
 
 
 def _set_threads(controller: Any, count: int) -> None:
-    # threadpoolctl lets only the first Python thread that asked set OpenBLAS's pool; the lock
-    # here already keeps threads from fighting over it.
+    # threadpoolctl lets only the first calling Python thread set OpenBLAS's pool; the lock here
+    # already serialises these calls.
     setter = getattr(controller, "_real_set_num_threads", controller.set_num_threads)
     setter(count)
 
 
 @contextmanager
 def single_threaded() -> Iterator[None]:
-    """Keep BLAS to one thread inside: ours do the parallel work, in an order that is fixed.
+    """Limit BLAS to one thread inside the block; our kernels run in parallel, in a fixed order.
 
-    OpenBLAS splits a product by its thread count, which changes the rounding. The limit is the
-    library's, hence the process's; calls from several Python threads share it, and the last one
-    out restores what the first one found. Setting it costs microseconds (the search for the
-    library, milliseconds, happens once). Apple's Accelerate takes no limit: with a SciPy built
-    on it, the bits may depend on the machine's threads.
+    OpenBLAS splits a product by its thread count, which changes the rounding. The limit
+    applies to the whole process; calls from several Python threads share it, and the last one to
+    leave restores the count that the first one found. Setting it takes microseconds; the search for
+    the library takes milliseconds, once. Apple's Accelerate has no limit: with a SciPy built on it,
+    the last bits may depend on the number of threads.
     """
     global _limit_users
     with _limit_lock:
@@ -118,7 +118,7 @@ fortran_call: Any = intrinsic(_fortran_call)
 
 
 def _take_ticket(typingctx: Any, counter: Any) -> Any:
-    """Return counter[0] and add one to it, in one step that threads cannot interleave."""
+    """Return counter[0] and add one to it atomically."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         data = context.make_array(signature.args[0])(context, builder, value=args[0]).data
@@ -136,7 +136,7 @@ take_ticket: Any = intrinsic(_take_ticket)
 
 @compiled
 def potrf(blas, n, a, lda, info):  # type: ignore[no-untyped-def]
-    """Factor the lower triangle of `a` in place; info[0] > 0 names the pivot that failed."""
+    """Factor the lower triangle of `a` in place; info[0] > 0 is the pivot that failed."""
     fortran_call(blas[POTRF], (LOWER, n, a, lda, (info, 0)))
 
 
@@ -148,23 +148,23 @@ def trsm(blas, side, trans, m, n, a, lda, b, ldb):  # type: ignore[no-untyped-de
 
 @compiled
 def syrk(blas, n, k, a, lda, c, ldc):  # type: ignore[no-untyped-def]
-    """Take a aᵀ from the lower triangle of c."""
+    """Subtract a aᵀ from the lower triangle of c."""
     fortran_call(blas[SYRK], (LOWER, NO, n, k, -1.0, a, lda, 1.0, c, ldc))
 
 
 @compiled
 def gemm(blas, transa, transb, m, n, k, a, lda, b, ldb, c, ldc):  # type: ignore[no-untyped-def]
-    """Take op(a) op(b) from c."""
+    """Subtract op(a) op(b) from c."""
     fortran_call(blas[GEMM], (transa, transb, m, n, k, -1.0, a, lda, b, ldb, 1.0, c, ldc))
 
 
 @compiled
 def gemv(blas, trans, m, n, a, lda, x, y):  # type: ignore[no-untyped-def]
-    """Take op(a) x from y."""
+    """Subtract op(a) x from y."""
     fortran_call(blas[GEMV], (trans, m, n, -1.0, a, lda, x, 1, 1.0, y, 1))
 
 
 @compiled
 def trsv(blas, trans, n, a, lda, x):  # type: ignore[no-untyped-def]
-    """X ← op(a)⁻¹ x with the lower triangle a."""
+    """Solve x ← op(a)⁻¹ x with the lower triangle a."""
     fortran_call(blas[TRSV], (LOWER, trans, NO, n, a, lda, x, 1))

@@ -1,4 +1,4 @@
-"""Sparse symmetric positive definite systems: factorised once, solved often."""
+"""Sparse symmetric positive definite systems."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ RHS_AT_ONCE = 32  # bounds the memory that many right-hand sides take
 
 
 class SparseCholesky:
-    """Factor of a symmetric positive definite sparse matrix, its symbolic analysis kept.
+    """Factor of a symmetric positive definite sparse matrix, with its symbolic analysis.
 
-    The pattern is analysed once, here; `factorise` may then be called again and again for
-    matrices with that pattern, and allocates nothing large after the first time. Results are the
-    same to the bit on every run and for every number of threads.
+    The constructor analyses the pattern; `factorise` may then be called for any number of matrices
+    with that pattern, and allocates memory at the first call only. Results are the same bit for bit
+    on every run and for every number of threads.
 
     Parameters
     ----------
     pattern : sparse array, (n, n)
-        Any matrix with the entries that will be given, both triangles of them. Its values are
-        not used.
+        Matrix with the entries of all matrices to be factored, in both triangles. Its values
+        are not used.
     block : int
         Unknowns ``block * i`` to ``block * i + block - 1`` are coupled to the same others, as the
-        three coordinates of a vertex are. The analysis is then ``block²`` times cheaper, and a
-        wrong guess costs stored zeros, never correctness.
+        three coordinates of a vertex are. The analysis is then ``block²`` times cheaper. If the
+        structure differs within a block, zeros are stored and results stay correct.
     backend : {"multifrontal", "splu"}, optional
-        By default our own, "multifrontal". "splu" is SciPy's, to compare with: ten to thirty
-        times slower at tens of thousands of unknowns.
+        "multifrontal" by default. "splu" is SciPy's, for comparison: ten to thirty times slower
+        at tens of thousands of unknowns.
 
     Examples
     --------
@@ -64,17 +64,17 @@ class SparseCholesky:
 
     @property
     def nnz_factor(self) -> int:
-        """Number of entries that the factor stores."""
+        """Number of stored entries of the factor."""
         return self._numbers.nnz_factor
 
     def factorise(self, matrix: sp.csr_array | Floats) -> Self:
-        """Factor a matrix with the pattern given before.
+        """Factor a matrix with the analysed pattern.
 
         Parameters
         ----------
         matrix : sparse array or (nnz,) array
-            The matrix, or the values of its entries in the pattern's CSR order. Of entries
-            (i, j) and (j, i) one is read.
+            The matrix, or the values of its entries in the pattern's CSR order. Only one of
+            the entries (i, j) and (j, i) is read.
 
         Raises
         ------
@@ -83,7 +83,7 @@ class SparseCholesky:
             pattern. The object can be used again with another matrix.
         """
         data = self._data_of(matrix)
-        # A sum is finite only if all its terms are, and needs no memory.
+        # If the sum is finite, so are all terms; computing it needs no memory.
         if not np.isfinite(data.sum()) and not np.isfinite(data).all():
             entry = int(np.flatnonzero(~np.isfinite(data))[0])
             row = int(np.searchsorted(self._indptr, entry, side="right")) - 1
@@ -96,18 +96,18 @@ class SparseCholesky:
     def solve(self, b: ArrayLike, out: Floats | None = None) -> Floats:
         """Return x with ``matrix @ x == b``, for one right-hand side (n,) or several (n, k).
 
-        `out` may be `b` itself. Many right-hand sides at once cost far less than one by one; a
-        column's last bits may differ between the two.
+        `out` may be `b` itself. Solving for many right-hand sides at once is much cheaper than
+        one by one; the last bits of a column may differ between the two.
         """
         if not self._ready:
-            raise SolverError("nothing to solve with: factorise a matrix first")
+            raise SolverError("nothing to solve with; factorise a matrix first")
         b = np.asarray(b, dtype=np.float64)
         if b.ndim not in (1, 2) or b.shape[0] != self.n:
             raise SolverError(f"right-hand side of shape {b.shape} for {self.n} unknowns")
         if out is None:
             out = np.empty(b.shape)
         elif out.shape != b.shape or out.dtype != np.float64:
-            raise SolverError(f"out is {out.dtype} {out.shape}, and float64 {b.shape} is needed")
+            raise SolverError(f"out is {out.dtype} {out.shape}; float64 {b.shape} is needed")
         if b.ndim == 1:
             self._numbers.solve(b[:, None], out[:, None])
         else:
@@ -120,12 +120,12 @@ class SparseCholesky:
             same = matrix.shape == (self.n, self.n)
             same = same and np.array_equal(matrix.indptr, self._indptr)
             if not (same and np.array_equal(matrix.indices, self._indices)):
-                raise SolverError("the matrix has another pattern than the one analysed")
+                raise SolverError("the pattern of the matrix differs from the analysed one")
             matrix = matrix.data
         data = np.ascontiguousarray(matrix, dtype=np.float64)
         if data.shape != self._indices.shape:
             raise SolverError(f"{data.shape} values for a pattern of {len(self._indices)} entries")
-        # Numba would compile everything once more for read-only arrays.
+        # A read-only array would make Numba compile all kernels again.
         return data if data.flags.writeable else data.copy()
 
 
@@ -141,24 +141,24 @@ def _with_short_indices(pattern: sp.csr_array) -> sp.csr_array:
 def _check_pattern(pattern: sp.csr_array, block: int) -> None:
     n = pattern.shape[0]
     if pattern.shape != (n, n) or n == 0:
-        raise SolverError(f"a symmetric matrix is square, this one is {pattern.shape}")
+        raise SolverError(f"the matrix must be square, not {pattern.shape}")
     if block < 1 or n % block:
-        raise SolverError(f"{n} unknowns are not made of blocks of {block}")
+        raise SolverError(f"{n} unknowns are not a multiple of the block size {block}")
     rows = np.repeat(np.arange(n, dtype=np.int32), np.diff(pattern.indptr))
     entry = np.empty(pattern.nnz, dtype=np.int8)
-    there = sp.csr_array((entry, pattern.indices, pattern.indptr), shape=(n, n))
-    back = there.T.tocsr()
-    there = there.sorted_indices()  # a copy: the caller's arrays stay as they are
-    if not np.array_equal(there.indptr, back.indptr):
-        differs = np.diff(there.indptr) != np.diff(back.indptr)
+    matrix = sp.csr_array((entry, pattern.indices, pattern.indptr), shape=(n, n))
+    transposed = matrix.T.tocsr()
+    matrix = matrix.sorted_indices()  # a copy: the caller's arrays are not changed
+    if not np.array_equal(matrix.indptr, transposed.indptr):
+        differs = np.diff(matrix.indptr) != np.diff(transposed.indptr)
         raise SolverError(f"the pattern is not symmetric, first in row {np.argmax(differs)}")
-    differs = there.indices != back.indices
+    differs = matrix.indices != transposed.indices
     if differs.any():
         raise SolverError(f"the pattern is not symmetric, first in row {rows[np.argmax(differs)]}")
 
 
 class _Multifrontal:
-    """Our own Cholesky factorisation: see `supple.linalg.symbolic`."""
+    """Multifrontal Cholesky factorisation; see `supple.linalg.symbolic`."""
 
     def __init__(self, pattern: sp.csr_array, block: int) -> None:
         self._plan, self._sizes = analyse(pattern, block)
@@ -203,7 +203,7 @@ class _Multifrontal:
 
 
 class _SuperLU:
-    """SciPy's LU without pivoting off the diagonal, to compare with."""
+    """SciPy's LU without pivoting off the diagonal, for comparison."""
 
     def __init__(self, pattern: sp.csr_array, block: int) -> None:
         self._pattern = pattern
@@ -220,7 +220,7 @@ class _SuperLU:
                 diag_pivot_thresh=0.0,
                 options={"SymmetricMode": True},
             )
-        except RuntimeError:  # exactly singular; SuperLU does not say where
+        except RuntimeError:  # exactly singular; SuperLU does not report where
             raise SolverError("the matrix is not positive definite: it is singular") from None
         # Without row exchanges, the pivots of LU are the squares of Cholesky's.
         place = self._lu.perm_c
@@ -238,7 +238,7 @@ class _SuperLU:
 def _not_definite(row: int) -> SolverError:
     return SolverError(
         f"the matrix is not positive definite: elimination stops at row {row}; "
-        "is something left unsupported, or inverted?"
+        "check for parts that nothing supports and for inverted elements"
     )
 
 

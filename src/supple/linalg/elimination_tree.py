@@ -1,7 +1,7 @@
-"""Elimination trees and the structure of the factor: loops of the symbolic analysis.
+"""Elimination trees and the structure of the factor: kernels of the symbolic analysis.
 
 The algorithms are those of Davis, *Direct Methods for Sparse Linear Systems* (SIAM 2006),
-chapter 4. Columns are named by their place in the elimination order.
+chapter 4. Columns are numbered by their position in the elimination order.
 """
 # mypy: disallow_untyped_defs=False
 
@@ -72,10 +72,10 @@ def postorder(parent):
 
 @compiled
 def column_counts(starts, neighbours, order, position, parent):
-    """Return how many entries each column of the factor has below its diagonal.
+    """Return the number of entries of each column of the factor below its diagonal.
 
     Row i of the factor is the part of the tree between i's neighbours and i (Davis §4.2), so
-    walking it visits each entry once; on the graph of blocks that is cheap.
+    traversing it visits each entry once; on the graph of blocks that is cheap.
     """
     n = len(order)
     counts = np.zeros(n, np.int64)
@@ -125,7 +125,7 @@ def _add_row(rows, count, row, last, seen, front):
 
 @compiled
 def entries(indptr, indices, order, position, first, row_start, rows):
-    """Return for each front which of the matrix's numbers it takes, and where to.
+    """Return for each front the entries of the matrix that it contains, and their positions.
 
     Row i of a symmetric matrix is its column i, so the lower triangle's column is read from
     the row.

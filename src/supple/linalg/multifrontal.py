@@ -1,10 +1,10 @@
-"""Numerical factorisation and solution, front by front, in Numba over BLAS.
+"""Numerical factorisation and solution, front by front, by Numba kernels that call BLAS.
 
 Matrices are stored by columns. A front's columns (*panel*) are factored where they stay, in the
-factor; its update is a square in the workspace of which the lower triangle is used. Subtrees of
-the elimination tree run as parallel tasks; the fronts above them, which are large, are worked
-on one after another in parallel tiles. Tasks and tiles are the same for every number of
-threads, and each is computed by one thread in a fixed order: so are the bits.
+factor; its update is a square in the workspace, of which the lower triangle is used. Subtrees of
+the elimination tree are parallel tasks; the fronts above them, which are large, are processed
+one after another in parallel tiles. Tasks and tiles are the same for every number of threads, and
+each is computed by one thread in a fixed order, so that results are reproducible bit for bit.
 """
 
 # mypy: disallow_untyped_defs=False
@@ -32,7 +32,7 @@ from supple.linalg.blas import (
 TILE = 256
 
 
-# A pivot this far below the diagonal entry it came from is rounding: the matrix is singular.
+# Ratio of a pivot to its diagonal entry below which the matrix counts as singular.
 PIVOT_EPS = 8 * np.finfo(np.float64).eps
 
 
@@ -41,13 +41,13 @@ TASK, ASSEMBLE, PANEL_UPDATE, PANEL_SOLVE, UPDATE = range(5)
 
 @compiled
 def tiles_in(length):
-    """Return how many tiles cover a length."""
+    """Return the number of tiles that cover a length."""
     return (length + TILE - 1) // TILE
 
 
 @compiled
 def _assemble(plan, s, start, stop, data, factor, updates, diagonal):
-    """Fill columns start:stop of a front with the matrix's numbers and the children's updates."""
+    """Fill columns start:stop of a front with entries of the matrix and the children's updates."""
     front = plan.fronts[s]
     width, below = front.width, front.below
     height = width + below
@@ -80,7 +80,7 @@ def _assemble(plan, s, start, stop, data, factor, updates, diagonal):
 
 @compiled
 def _add_to(column, rows, skip, values):
-    """Add values to rows of a column that begins at row `skip` (Liu's extend-add)."""
+    """Add values to rows of a column that begins at row `skip` (extend-add, Liu 1992)."""
     for i in range(len(rows)):
         column[rows[i] - skip] += values[i]
 
@@ -119,7 +119,7 @@ def _factor_task(blas, plan, task, data, factor, updates, diagonal):
 
 @compiled
 def _update_tile(blas, front, tile, factor, updates):
-    """Take one tile of the panel's outer product from the update; tiles count a triangle."""
+    """Subtract one tile of the panel's outer product from the update; tiles form a triangle."""
     row = 0
     while tile > row:
         row += 1
@@ -139,7 +139,7 @@ def _update_tile(blas, front, tile, factor, updates):
 
 @compiled
 def _panel_tile(blas, front, step, tile, j, factor):
-    """Work on one tile of rows of the panel's columns j:j+TILE."""
+    """Process one tile of rows of the panel's columns j:j+TILE."""
     height = front.width + front.below
     w = min(TILE, front.width - j)
     i = tile * TILE + (j if step == PANEL_UPDATE else j + w)
@@ -155,9 +155,9 @@ def _panel_tile(blas, front, step, tile, j, factor):
 
 @compiled_parallel
 def _in_parallel(step, tiles, threads, s, j, blas, plan, data, factor, updates, diagonal, failed):
-    """Do the tiles of a step; each thread takes the next one when it is free.
+    """Process the tiles of a step; each thread takes the next tile when it is free.
 
-    One loop serves all steps because a parallel loop takes seconds to compile.
+    One loop serves all steps, because a parallel loop takes seconds to compile.
     """
     counter = np.zeros(1, np.int64)
     for _ in prange(min(tiles, threads)):
@@ -208,12 +208,12 @@ def factorise(blas, threads, plan, data, factor, updates, diagonal):
 
 # Solving with the factor: forward and backward through the tree.
 #
-# The right-hand sides stand in elimination order, one after another, in one array. Going up the
-# tree, what a front takes from the rows below it travels to its parent as a vector, as updates do
-# in the factorisation, so that subtrees can run at the same time and sums keep their order.
+# The right-hand sides are stored one after another in elimination order. In the forward pass a
+# front passes the products for the rows below it to its parent as a vector, as updates are passed
+# in the factorisation, so that subtrees can run in parallel and sums keep their order.
 
 
-# Fronts with fewer numbers than this are not worth waking other threads for.
+# Fronts with fewer entries are processed by one thread.
 SMALL = 50_000
 
 
@@ -222,7 +222,7 @@ FORWARD_TASK, FORWARD_ROWS, BACKWARD_COLUMNS, BACKWARD_TASK = range(4)
 
 @compiled
 def _triangle(blas, trans, front, factor, x, n, count):
-    """Solve with the square on top of a front's columns."""
+    """Solve with the triangle at the top of a front's columns."""
     corner, height = (factor, front.panel), front.width + front.below
     if count == 1:
         trsv(blas, trans, front.width, corner, height, (x, front.first))
@@ -232,7 +232,7 @@ def _triangle(blas, trans, front, factor, x, n, count):
 
 @compiled
 def _forward_begin(blas, plan, front, factor, x, n, count, vectors):
-    """Collect what the children took from a front's rows, and solve for its columns."""
+    """Add the children's vectors to a front's rows, and solve for its columns."""
     width, below = front.width, front.below
     for i in range(front.vector * count, (front.vector + below) * count):
         vectors[i] = 0.0
@@ -240,20 +240,20 @@ def _forward_begin(blas, plan, front, factor, x, n, count, vectors):
     while c >= 0:
         child = plan.fronts[c]
         for k in range(count):
-            taken = child.vector * count + k * child.below
+            offset = child.vector * count + k * child.below
             for i in range(child.below):
                 at = plan.place[child.rows + i]
                 if at < width:
-                    x[k * n + front.first + at] += vectors[taken + i]
+                    x[k * n + front.first + at] += vectors[offset + i]
                 else:
-                    vectors[front.vector * count + k * below + at - width] += vectors[taken + i]
+                    vectors[front.vector * count + k * below + at - width] += vectors[offset + i]
         c = child.sibling
     _triangle(blas, NO, front, factor, x, n, count)
 
 
 @compiled
 def _forward_rows(blas, front, start, stop, factor, x, n, count, vectors):
-    """Take the solved columns from rows start:stop below them."""
+    """Subtract the products of the solved columns from rows start:stop below them."""
     if start == stop:
         return
     height = front.width + front.below
@@ -277,21 +277,21 @@ def _backward_begin(plan, front, x, n, count, vectors):
 
 @compiled
 def _backward_columns(blas, front, start, stop, factor, x, n, count, vectors):
-    """Take the rows below from columns start:stop."""
+    """Subtract the products of the rows below from columns start:stop."""
     if front.below == 0:
         return
     below, height = front.below, front.width + front.below
     columns = (factor, front.panel + start * height + front.width)
-    known, target = (vectors, front.vector * count), (x, front.first + start)
+    solved, target = (vectors, front.vector * count), (x, front.first + start)
     if count == 1:
-        gemv(blas, YES, below, stop - start, columns, height, known, target)
+        gemv(blas, YES, below, stop - start, columns, height, solved, target)
     else:
-        gemm(blas, YES, NO, stop - start, count, below, columns, height, known, below, target, n)
+        gemm(blas, YES, NO, stop - start, count, below, columns, height, solved, below, target, n)
 
 
 @compiled_parallel
 def _solve_in_parallel(step, tiles, threads, s, blas, plan, factor, x, n, count, vectors):
-    """Do the tiles of a step; one loop for all, as in the factorisation."""
+    """Process the tiles of a step; one loop for all steps, as in the factorisation."""
     counter = np.zeros(1, np.int64)
     for _ in prange(min(tiles, threads)):
         tile = take_ticket(counter)
@@ -312,7 +312,7 @@ def _solve_in_parallel(step, tiles, threads, s, blas, plan, factor, x, n, count,
 
 @compiled
 def _task(step, blas, plan, task, factor, x, n, count, vectors):
-    """Go up or down a range of fronts."""
+    """Process a range of fronts, forward or backward."""
     first, last = plan.tasks[task, 0], plan.tasks[task, 1] - 1
     for i in range(last - first + 1):
         if step == FORWARD_TASK:

@@ -10,13 +10,13 @@ from scipy.optimize import nnls
 
 from supple.arrays import Bools, Floats, Ints
 
-#: Added to the diagonal, relative to it: columns may be copies of each other.
+#: Added to the diagonal, relative to it, as columns may be copies of each other.
 _RIDGE = 1e-11
-#: And before it is inverted: numbers that are taken from each other must keep some digits.
+#: The same before a matrix is inverted, so that differences keep some digits.
 _DISTINCT = 1e-7
-#: Columns that are looked at for each that goes.
+#: Candidate columns for each one that is removed.
 _SPARE = 3
-#: Exchanges of whole sets that may fail to improve before single ones are made.
+#: Exchanges of whole sets that may fail to improve before single entries are exchanged.
 _PATIENCE = 3
 _MOST_EXCHANGES = 500
 #: Rounds over all poses of a joint fit, and the relative change that ends them.
@@ -35,7 +35,7 @@ def nonnegative_fit(gram: Floats, right: Floats, start: Bools | None = None) -> 
     gram, right
         AᵀA (c, c) and Aᵀb (c,).
     start
-        (c,) weights believed positive, from a similar problem.
+        (c,) mask of weights that are positive in a similar problem.
 
     Examples
     --------
@@ -59,12 +59,12 @@ def nonnegative_fit(gram: Floats, right: Floats, start: Bools | None = None) -> 
             fewest, patience = count, _PATIENCE
         elif patience > 0:
             patience -= 1
-        else:  # single exchanges end for certain
+        else:  # single exchanges terminate
             wrong[: np.flatnonzero(wrong)[-1]] = False
         free ^= wrong
     lower = np.tril(_factor(G))
     halfway = scipy.linalg.solve_triangular(lower, h, lower=True)
-    solved, _ = nnls(lower.T, halfway, maxiter=100 * len(h))  # 3 c, the usual, were too few once
+    solved, _ = nnls(lower.T, halfway, maxiter=100 * len(h))  # the default, 3 c, can be too few
     return np.asarray(solved * scale)
 
 
@@ -75,7 +75,7 @@ def joint_fit(
     start: Floats | None = None,
     change: float = _CHANGE,
 ) -> Floats:
-    """Fit weights v_i ≥ 0 of m poses, of which every target sees a blend.
+    """Fit weights v_i ≥ 0 of m poses, each target depending on a blend of them.
 
     Minimises Σ_k ‖A_k Σ_i s_ki v_i − b_k‖², pose by pose in turn until little changes.
 
@@ -84,11 +84,11 @@ def joint_fit(
     grams, rights
         A_kᵀA_k (c, c) and A_kᵀb_k (c,) of all targets.
     shares
-        (targets, m) s; those of the first m targets are the identity.
+        (targets, m) blending weights s; the first m rows are the identity.
     start
-        (m, c) weights of a similar problem; by default each pose's own fit.
+        (m, c) weights of a similar problem; by default each pose is fitted alone.
     change
-        Relative change of a round over all poses that ends them.
+        Relative change of a sweep over all poses at which the fit ends.
 
     Returns
     -------
@@ -101,17 +101,17 @@ def joint_fit(
         weights = start.copy()
     if len(grams) == m:
         return weights
-    seen = [np.flatnonzero(shares[:, i]).tolist() for i in range(m)]
-    own = [sum(shares[k, i] ** 2 * grams[k] for k in seen[i]) for i in range(m)]
-    lengths = np.sqrt(sum(np.diag(gram) for gram in grams))  # columns that are small weigh much
+    targets = [np.flatnonzero(shares[:, i]).tolist() for i in range(m)]
+    pose_grams = [sum(shares[k, i] ** 2 * grams[k] for k in targets[i]) for i in range(m)]
+    lengths = np.sqrt(sum(np.diag(gram) for gram in grams))  # small columns have large weights
     for _ in range(_SWEEPS):
         before = weights.copy()
         for i in range(m):
             right = np.zeros_like(rights[0])
-            for k in seen[i]:
+            for k in targets[i]:
                 others = shares[k] @ weights - shares[k, i] * weights[i]
                 right += shares[k, i] * (rights[k] - grams[k] @ others)
-            weights[i] = nonnegative_fit(own[i], right, weights[i] > 0)
+            weights[i] = nonnegative_fit(pose_grams[i], right, weights[i] > 0)
         moved = np.linalg.norm(lengths * (weights - before))
         if moved <= change * np.linalg.norm(lengths * weights):
             break
@@ -121,44 +121,52 @@ def joint_fit(
 def least_missed(grams: Sequence[Floats], weights: Sequence[Floats], count: int) -> Ints:
     """Choose `count` columns whose removal costs least, summed over poses; in order of removal.
 
-    A removal costs v_e² / (G⁻¹)_ee of the squared residual once the others have adapted. Columns go
-    one after another, because each that goes makes others dear: of columns that say the same, any
-    one is missed by nobody, and all together by everybody.
+    A removal adds v_e² / (G⁻¹)_ee to the squared residual once the others have been refitted.
+    Columns are removed one after another, because each removal raises the cost of others: of two
+    similar columns either can be spared, but not both.
 
     Parameters
     ----------
     grams, weights
         AᵀA (c, c) and weights (c,) of each pose; a column costs nothing where its weight is 0.
     count
-        How many to remove.
+        Number of columns to remove.
     """
     inverses = np.array([_inverse(*pair) for pair in zip(grams, weights, strict=True)])
     values = np.array(weights)
     costs = (values**2 / np.diagonal(inverses, axis1=1, axis2=2)).sum(axis=0)
-    among = np.argsort(costs, kind="stable")[: _SPARE * count]
-    inverses, values = inverses[:, among[:, None], among], values[:, among]
-    lengths = np.array([np.diag(gram)[among] for gram in grams])
-    least = 1 / np.where(lengths > 0, lengths, 1.0)  # of a column alone
-    left, gone = np.ones(len(among), bool), np.empty(count, np.int64)
+    candidates = np.argsort(costs, kind="stable")[: _SPARE * count]
+    inverses, values = inverses[:, candidates[:, None], candidates], values[:, candidates]
+    lengths = np.array([np.diag(gram)[candidates] for gram in grams])
+    least = 1 / np.where(lengths > 0, lengths, 1.0)  # of one column alone
+    remaining, removed = np.ones(len(candidates), bool), np.empty(count, np.int64)
     for k in range(count):
         sizes = np.maximum(np.diagonal(inverses, axis1=1, axis2=2), least)
-        e = int(np.argmin(np.where(left, _costs(inverses, sizes, values, least, left), np.inf)))
-        left[e], gone[k] = False, among[e]
+        e = int(
+            np.argmin(
+                np.where(remaining, _costs(inverses, sizes, values, least, remaining), np.inf)
+            )
+        )
+        remaining[e], removed[k] = False, candidates[e]
         along = inverses[:, :, e] / sizes[:, e, None]
         values -= along * values[:, e, None]
         inverses -= along[:, :, None] * inverses[:, None, e]
-    return gone
+    return removed
 
 
-def _costs(inverses: Floats, sizes: Floats, values: Floats, least: Floats, left: Bools) -> Floats:
-    """Return costs of removing each column (q,), and with it those whose weights it turns negative.
+def _costs(
+    inverses: Floats, sizes: Floats, values: Floats, least: Floats, remaining: Bools
+) -> Floats:
+    """Return the cost (q,) of removing each column and those whose weights become negative by it.
 
-    `inverses` are G⁻¹ (m, q, q) with diagonals `sizes`, nowhere below `least`.
+    `inverses` are G⁻¹ (m, q, q) with diagonals `sizes`, bounded below by `least`.
     """
     parts = inverses / sizes[:, :, None]
-    negative = np.where(left, np.minimum(values[:, None] - parts * values[:, :, None], 0.0), 0.0)
-    then = np.maximum(sizes[:, None] - parts * inverses, least[:, None])
-    return (values**2 / sizes).sum(axis=0) + (negative**2 / then).sum(axis=(0, 2))
+    negative = np.where(
+        remaining, np.minimum(values[:, None] - parts * values[:, :, None], 0.0), 0.0
+    )
+    reduced = np.maximum(sizes[:, None] - parts * inverses, least[:, None])
+    return (values**2 / sizes).sum(axis=0) + (negative**2 / reduced).sum(axis=(0, 2))
 
 
 def _inverse(gram: Floats, weights: Floats) -> Floats:
@@ -176,7 +184,7 @@ def _inverse(gram: Floats, weights: Floats) -> Floats:
 
 
 def _normalised(gram: Floats) -> tuple[Floats, Floats]:
-    """Scale a matrix to a diagonal of 1, and keep it regular; return the scales too."""
+    """Return scales, and the matrix scaled to a unit diagonal and regularised."""
     diagonal = np.diag(gram)
     scale = 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
     G = gram * scale[:, None] * scale
@@ -185,7 +193,7 @@ def _normalised(gram: Floats) -> tuple[Floats, Floats]:
 
 
 def _factor(G: Floats) -> Floats:
-    """Factor the matrix, with as little added as makes it definite; return the lower triangle."""
+    """Return the Cholesky factor of the matrix plus the smallest ridge that makes it definite."""
     ridge = _RIDGE
     while True:
         factor, failed = scipy.linalg.lapack.dpotrf(G, lower=1)

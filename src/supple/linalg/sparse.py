@@ -1,4 +1,4 @@
-"""Sparse matrices: rows and columns of free unknowns, and symmetry to the bit."""
+"""Sparse matrices: principal submatrices and exact symmetry."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from supple.arrays import Floats, Ints
 
 
 class PrincipalSubmatrix:
-    """The part of a CSR matrix that couples the unknowns `keep` with each other.
+    """Rows and columns `keep` of a CSR matrix, for many matrices of one pattern.
 
-    The positions of its values are found once; `take` is then one gather.
+    The positions of the values are computed once; `take` is then one gather.
 
     Parameters
     ----------
     pattern
-        Square CSR matrix; only its pattern counts.
+        Square CSR matrix; its values are not used.
     keep
         Unknowns to keep, ascending.
     """
@@ -39,12 +39,12 @@ class PrincipalSubmatrix:
         )
 
     def take(self, data: Floats) -> Floats:
-        """Take the values of the submatrix from all values of the matrix."""
+        """Return the values of the submatrix from all values of the matrix."""
         return data if self._everything else data[self._positions]
 
 
 def principal_submatrix(matrix: sp.csr_array, keep: Ints) -> sp.csr_array:
-    """Return the rows and columns `keep` of a square matrix, once."""
+    """Return the rows and columns `keep` of one square matrix."""
     part = PrincipalSubmatrix(matrix, keep)
     pattern = part.pattern
     return sp.csr_array(
@@ -56,8 +56,7 @@ def symmetrised(matrix: sp.csr_array) -> sp.csr_array:
     """Return (A + Aᵀ) / 2, in CSR with sorted columns.
 
     Sums and products of sparse matrices add the terms of (i, j) and of (j, i) in different orders,
-    and SciPy leaves out what comes to exactly zero: even the pattern may then have one and not
-    the other.
+    and SciPy omits entries that are exactly zero, so even the pattern may be asymmetric.
 
     Examples
     --------

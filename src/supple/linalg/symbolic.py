@@ -1,11 +1,11 @@
 """Symbolic analysis of a multifrontal Cholesky factorisation, from the pattern alone.
 
 The multifrontal method (Duff & Reid 1983; Liu, SIAM Review 34, 1992) eliminates groups of
-columns with equal structure, *supernodes*, each in a small dense matrix, its *front*. What a
-front leaves behind, its *update*, is added to its parent's front. The parents form a tree, the
-elimination tree, and separate branches do not touch each other.
+columns with equal structure, *supernodes*, each in a small dense matrix, its *front*. The Schur
+complement of a front, its *update*, is added to its parent's front. The parents form a tree, the
+elimination tree, whose branches are independent.
 
-Everything here works on the graph of *blocks* (one node per mesh vertex when three unknowns
+The analysis works on the graph of *blocks* (one node per mesh vertex when three unknowns
 belong to a vertex), which is nine times smaller than the matrix.
 """
 
@@ -21,11 +21,11 @@ from scipy.sparse.csgraph import connected_components, dijkstra
 from supple.arrays import Floats, Ints, ShortInts
 from supple.linalg import elimination_tree as trees
 
-# Subtrees that cost at most this share of the whole run as one task each. The split must not
-# depend on the number of threads, because it decides the order of additions.
+# Subtrees with at most this share of all operations are one task each. The split must not depend
+# on the number of threads, because it determines the order of additions.
 TASK_SHARE = 1 / 16
-TASK_FLOPS = 2e7  # and smaller tasks than this, about a millisecond, are not worth handing out
-LEAF = 40  # nodes that are not worth cutting further
+TASK_FLOPS = 2e7  # smaller tasks, below about a millisecond, are merged
+LEAF = 40  # largest part that is not divided further
 
 
 FRONT = np.dtype(
@@ -49,14 +49,14 @@ FRONT = np.dtype(
 
 
 class Plan(NamedTuple):
-    """The symbolic factor: where each number goes. Fronts are numbered children first."""
+    """Symbolic factor: positions of all entries. Fronts are numbered children first."""
 
     fronts: NDArray[np.void]  # of type FRONT
     order: Ints  # the original row that is eliminated i-th
     rows: ShortInts  # below each front's columns
     place: ShortInts  # of each of `rows` in the parent's front
-    entry_from: ShortInts  # which of the matrix's numbers
-    entry_to: ShortInts  # goes where in the front's columns
+    entry_from: ShortInts  # entry of the matrix
+    entry_to: ShortInts  # its position in the front's columns
     tasks: Ints  # (tasks, 2): ranges of fronts that are independent of each other
     top: Ints  # fronts above the tasks, in order
 
@@ -70,7 +70,7 @@ class Sizes(NamedTuple):
 
 
 def block_adjacency(pattern: sp.csr_array, block: int) -> sp.csr_array:
-    """Return which blocks of `block` unknowns are coupled, without the diagonal."""
+    """Return the adjacency matrix of blocks of `block` unknowns, without the diagonal."""
     nodes = pattern.shape[0] // block
     rows = np.repeat(np.arange(pattern.shape[0]) // block, np.diff(pattern.indptr))
     columns = pattern.indices // block
@@ -87,7 +87,7 @@ def analyse(pattern: sp.csr_array, block: int) -> tuple[Plan, Sizes]:
     starts, neighbours = adjacency.indptr.astype(np.int64), adjacency.indices.astype(np.int64)
     order = _nested_dissection(adjacency)
 
-    # Reorder so that children stand right before their parents, then group columns.
+    # Reorder so that children directly precede their parents, then group columns.
     tree = trees.elimination_tree(starts, neighbours, order, _inverse(order))
     order = order[trees.postorder(tree)]
     position = _inverse(order)
@@ -104,8 +104,8 @@ def analyse(pattern: sp.csr_array, block: int) -> tuple[Plan, Sizes]:
 def _order_by_group(order: Ints, parent: Ints, group: Ints, counts: Ints) -> tuple[Ints, ...]:
     """Make each supernode's columns contiguous, and number supernodes children first.
 
-    `group` names, for each column, the last column of its supernode. Returns the new order, where
-    each supernode begins, its parent, and how many rows it has below its columns.
+    `group` has for each column the last column of its supernode. Returns the new order, the first
+    column of each supernode, its parent, and its number of rows below its columns.
     """
     last, label = np.unique(group, return_inverse=True)
     above = parent[last]
@@ -119,7 +119,7 @@ def _order_by_group(order: Ints, parent: Ints, group: Ints, counts: Ints) -> tup
 
 
 def _sort_rows(first: Ints, parent: Ints, row_start: Ints, rows: Ints) -> tuple[Ints, Ints]:
-    """Sort each front's rows, and find them in its parent's front, its columns counted first."""
+    """Sort each front's rows, and return their positions in the parent's front, columns first."""
     n = first[-1]
     front = np.repeat(np.arange(len(parent)), np.diff(row_start))
     keys = np.sort(front * n + rows)
@@ -143,7 +143,7 @@ def _expand(
     rows: Ints,
     place: Ints,
 ) -> tuple[Plan, Sizes]:
-    """Go from blocks to unknowns, and lay out the memory."""
+    """Expand blocks to unknowns, and lay out the memory."""
     within = np.arange(block)
     order = (order[:, None] * block + within).ravel()
     rows = (rows[:, None] * block + within).ravel()
@@ -180,7 +180,7 @@ def _expand(
 
 
 def _starts(sizes: Ints) -> Ints:
-    """Return where runs of the given sizes begin, and where the last one ends."""
+    """Return the start of each run of the given sizes, and the end of the last."""
     return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
 
 
@@ -190,15 +190,15 @@ def _inverse(order: Ints) -> Ints:
     return inverse
 
 
-# Columns that share a front, fronts that run at the same time, and places of updates. These
-# loops go over fronts, of which there are a few thousand, so they are plain Python.
+# Supernodes, parallel tasks and the layout of updates. These loops are plain Python, as there are
+# only a few thousand fronts.
 
 
 def _supernodes(parent: Ints, counts: Ints, block: int) -> Ints:
     """Return for each column the last column of its supernode.
 
     Columns that follow each other with the same structure share a front (fundamental
-    supernodes); then children are merged into parents where few zeros are stored for it
+    supernodes); then children are merged into parents where that stores few zeros
     (relaxed amalgamation, Ashcraft & Grimes 1989).
 
     Parameters
@@ -219,13 +219,13 @@ def _supernodes(parent: Ints, counts: Ints, block: int) -> Ints:
 
 
 def _merge_into_parents(parent: Ints, widths: Ints, counts: Ints, block: int) -> Ints:
-    """Return for each supernode the one it ends up in."""
+    """Return for each supernode the one that it is merged into."""
     into = list(range(len(parent)))
     width, below, above = widths.tolist(), counts.tolist(), parent.tolist()
     zeros = [0] * len(into)
     children: list[list[int]] = [[] for _ in into]
     for s in into.copy():
-        # Children come before parents, so those of `s` have taken in their own already.
+        # Children precede parents, so the children of `s` have been merged with theirs.
         for c in children[s]:
             together = width[c] + width[s]
             size = _stored(together, below[s])
@@ -245,10 +245,10 @@ def _stored(width: int, below: int) -> int:
 
 
 def _worth_merging(width: int, share: float) -> bool:
-    """Decide whether a front of `width` unknowns may hold this share of stored zeros.
+    """Return whether a front of `width` unknowns may have this share of stored zeros.
 
-    Dense kernels are slow on few columns, so narrow fronts may waste more. The limits were
-    found by timing tet elasticity.
+    Dense kernels are slow on few columns, so narrow fronts may have more zeros. The limits were
+    measured on tet elasticity.
     """
     return (
         share < 0.02
@@ -259,7 +259,7 @@ def _worth_merging(width: int, share: float) -> bool:
 
 
 def _split_into_tasks(parent: Ints, flops: Floats, share: float, least: float) -> tuple[Ints, Ints]:
-    """Cut the tree into ranges of whole subtrees that may run at the same time, and the rest.
+    """Divide the tree into ranges of whole subtrees that can run in parallel, and the rest.
 
     A range costs at most `share` of the whole or `least`, whichever is more.
     """
@@ -285,14 +285,14 @@ def _split_into_tasks(parent: Ints, flops: Floats, share: float, least: float) -
 
 
 def _place_updates(parent: Ints, sizes: Ints, tasks: Ints) -> tuple[Ints, int]:
-    """Place the updates in one array, so that a finished front's room is used again.
+    """Place the updates in one array, reusing the memory of fronts that are finished.
 
-    A front frees its children's updates once it has added them to its own. With two stacks, one
-    for even depths and one for odd, the children are always on top of one stack while the
-    front's own update goes on the other, so nothing is ever moved. Each task has its own pair,
-    and so have the fronts above the tasks.
+    A front frees its children's updates once it has added them to its own. With one stack for even
+    depths and one for odd, the children are always on top of one stack while the front's own update
+    is pushed on the other, so no update is moved. Each task has its own pair of stacks, and so have
+    the fronts above the tasks.
 
-    Returns where each update begins, and the length of the array.
+    Returns the start of each update, and the length of the array.
     """
     owner = np.full(len(parent), len(tasks))
     for task, (start, stop) in enumerate(tasks):
@@ -303,31 +303,33 @@ def _place_updates(parent: Ints, sizes: Ints, tasks: Ints) -> tuple[Ints, int]:
         depth[s] = depth[above[s]] + 1 if above[s] >= 0 else 0
     level = [[0, 0] for _ in range(len(tasks) + 1)]
     peak = [[0, 0] for _ in range(len(tasks) + 1)]
-    where = [0] * len(above)
+    starts = [0] * len(above)
     children_start: dict[int, int] = {}
     for s, size in enumerate(sizes.tolist()):
         side, stack, most = depth[s] % 2, level[owners[s]], peak[owners[s]]
         stack[1 - side] = children_start.get(s, stack[1 - side])
-        where[s] = stack[side]
+        starts[s] = stack[side]
         stack[side] += size
         most[side] = max(most[side], stack[side])
         if above[s] >= 0 and owners[above[s]] == owners[s]:
-            children_start.setdefault(above[s], where[s])
+            children_start.setdefault(above[s], starts[s])
     peaks = np.array(peak).ravel()
     base = np.cumsum(peaks) - peaks
-    return np.array(where, dtype=np.int64) + base[2 * owner + np.array(depth) % 2], int(peaks.sum())
+    return np.array(starts, dtype=np.int64) + base[2 * owner + np.array(depth) % 2], int(
+        peaks.sum()
+    )
 
 
-# Nested dissection: an order to eliminate a graph's nodes in, so that little fills in.
+# Nested dissection: an elimination order with little fill-in.
 #
-# A *separator* cuts the graph in two; both sides are eliminated before it, each in the same way
-# (George 1973), so that nothing fills in between them.
+# A *separator* divides the graph in two; both sides are eliminated before it, each in the same way
+# (George 1973), so that there is no fill-in between them.
 
 
 def _nested_dissection(adjacency: sp.csr_array) -> Ints:
-    """Return METIS' order of a symmetric graph (no diagonal), the same on every run.
+    """Return METIS' order of a symmetric graph without diagonal, the same on every run.
 
-    Without pymetis, which has no wheel for every system, it is `level_dissection`'s.
+    Without pymetis, which has no wheels for some systems, `level_dissection` is used.
     """
     if adjacency.nnz == 0:
         return np.arange(adjacency.shape[0], dtype=np.int64)
@@ -342,7 +344,7 @@ def _nested_dissection(adjacency: sp.csr_array) -> Ints:
 
 
 def level_dissection(adjacency: sp.csr_array) -> Ints:
-    """Return the order whose separators are middle levels of distance from a far end.
+    """Return the order whose separators are the middle levels of distance from a peripheral node.
 
     George & Liu's automatic nested dissection (1978).
     """
@@ -366,9 +368,9 @@ def level_dissection(adjacency: sp.csr_array) -> Ints:
 
 
 def _cut(graph: sp.csr_array) -> NDArray[np.int8]:
-    """Return −1 and 1 for the two sides of a connected graph, 0 for what separates them."""
+    """Return −1 and 1 for the two sides of a connected graph, 0 for the separator."""
     start = 0
-    for _ in range(2):  # the node farthest from the farthest is near the graph's end
+    for _ in range(2):  # the node farthest from the farthest is nearly peripheral
         start = int(np.argmax(dijkstra(graph, indices=start, unweighted=True)))
     level = dijkstra(graph, indices=start, unweighted=True).astype(np.int64)
     if level.max() < 2:
@@ -376,6 +378,6 @@ def _cut(graph: sp.csr_array) -> NDArray[np.int8]:
     middle = int(np.searchsorted(np.cumsum(np.bincount(level)), len(level) / 2))
     middle = min(max(middle, 1), int(level.max()) - 1)
     side = np.sign(level - middle).astype(np.int8)
-    # What lies on the middle level without a neighbour above belongs below.
+    # Nodes of the middle level without a neighbour above belong to the lower side.
     side[(side == 0) & (graph @ (side > 0).astype(np.int64) == 0)] = -1
     return side

@@ -1,4 +1,4 @@
-"""The small dense system of a step: upper triangles, row by row, in float64."""
+"""Small dense symmetric matrices as upper triangles: sums, products, Cholesky factorisation."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def packed_times(packed: Singles, x: Floats, out: Floats) -> None:
 
 @compiled_sums
 def symmetric_times(upper: Floats, x: Floats, out: Floats) -> None:
-    """Add a symmetric matrix, of which the upper triangle is given, times x to `out`."""
+    """Add a symmetric matrix, stored as its upper triangle, times x to `out`."""
     n = len(x)
     for i in range(n):
         row, tail, target = upper[i, i:n], x[i:n], out[i:n]
@@ -61,10 +61,10 @@ def symmetric_times(upper: Floats, x: Floats, out: Floats) -> None:
 
 
 def padded_identity(n: int) -> Floats:
-    """Return an identity matrix of n rows, padded as `cholesky` wants it.
+    """Return an identity matrix of n rows with the padding that `cholesky` needs.
 
-    Rows and columns are filled up to a multiple of eight with the identity's, which stay what
-    they are, and a row's end may be worked on for eight columns more.
+    Rows and columns are extended to a multiple of eight by those of the identity, and each row
+    has eight more columns, which kernels may overwrite.
     """
     size = -(-n // LANES) * LANES
     return np.eye(size, size + LANES)
@@ -72,10 +72,10 @@ def padded_identity(n: int) -> Floats:
 
 @compiled_fused
 def cholesky(a: Floats) -> bool:
-    """A = UᵀU in place, upper triangle; False where A is not positive definite.
+    """Factor A = UᵀU in place, upper triangle; return False if A is not positive definite.
 
-    `a` is made by `padded_identity`. Four rows at a time: all that those above take from them,
-    then themselves.
+    `a` has the padding of `padded_identity`. Four rows at a time: first the products with the rows
+    above are subtracted, then the four rows are factored.
     """
     n, stride = a.shape
     flat = a.reshape(n * stride)
@@ -95,22 +95,22 @@ def cholesky(a: Floats) -> bool:
 
 @compiled_fused
 def cholesky_of_blocks(a: Floats, filled: Bools, listed: Ints) -> bool:
-    """A = UᵀU in place, as `cholesky` does, of blocks of eight rows and columns that are filled.
+    """Factor A = UᵀU in place, as `cholesky` does, skipping blocks of 8 × 8 that are zero.
 
     Parameters
     ----------
     a
-        Made by `padded_identity`; the diagonal gets the *inverse* of that of U. Blocks that are not
-        filled count as zero, whatever they hold.
+        Padded as by `padded_identity`; its diagonal becomes the *inverse* of that of U. Blocks that
+        are not filled count as zero, whatever their entries.
     filled
-        (n / 8, n / 8) whether the block of columns i and rows k ≤ i is filled; those that become so
+        (n / 8, n / 8) whether the block of columns i and rows k ≤ i is filled; blocks that fill in
         are marked.
     listed
-        (n / 4,) work.
+        (n / 4,) scratch.
 
     Returns
     -------
-    False where A is not positive definite.
+    Whether A is positive definite.
     """
     n, stride = a.shape
     flat = a.reshape(n * stride)
@@ -147,7 +147,7 @@ def cholesky_of_blocks(a: Floats, filled: Bools, listed: Ints) -> bool:
 
 @compiled_fused
 def _factorise_block(a: Floats) -> bool:
-    """A = UᵀU of a block on the diagonal, which gets inverses there."""
+    """Factor a block on the diagonal, A = UᵀU, and invert the diagonal of U."""
     for k in range(LANES):
         for i in range(k):
             for j in range(k, LANES):
@@ -163,7 +163,7 @@ def _factorise_block(a: Floats) -> bool:
 
 @compiled_sums
 def solve_by_blocks(u: Floats, filled: Bools, x: Floats) -> None:
-    """X ← (UᵀU)⁻¹ x, with U by `cholesky_of_blocks`."""
+    """Solve x ← (UᵀU)⁻¹ x with the U of `cholesky_of_blocks`."""
     blocks = len(x) // LANES
     for b in range(blocks):
         first = LANES * b
@@ -202,7 +202,7 @@ def _subtract(row, factor, out):  # type: ignore[no-untyped-def]
 
 @compiled_sums
 def solve(u: Floats, x: Floats) -> None:
-    """X ← (UᵀU)⁻¹ x."""
+    """Solve x ← (UᵀU)⁻¹ x."""
     n = len(x)
     for i in range(n):
         x[i] /= u[i, i]

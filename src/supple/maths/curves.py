@@ -1,4 +1,4 @@
-"""C² curves through keys, and keys made smoother."""
+"""C² curves through keys, and smoothing of keys."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from scipy.linalg import solveh_banded
 from supple.arrays import Floats
 from supple.errors import SuppleError
 
-#: A gap this many times longer than the one beside it gets keys of its own.
+#: Largest ratio of neighbouring gaps; keys are inserted into longer gaps.
 LARGEST_RATIO = 4.0
 
 
 class Curve:
-    """A C² cubic spline through keys, each component for itself.
+    """C² cubic spline through keys, component by component.
 
     Parameters
     ----------
     times : (t,) array
         Strictly increasing.
     values : (t, …) array
-        Exact at their times.
+        Keys, which the curve interpolates.
 
     Notes
     -----
-    Between two of evenly spaced keys the curve leaves the keys' range by at most ¾ D, D the
-    largest difference of neighbouring keys: its slopes solve m₋ + 4m + m₊ = 3(Δ₋ + Δ₊)/h, so
-    |m| ≤ 3D/h, and the slopes' part of a cubic on [0, h] is at most |m| h/4. At a single step
-    it is 0.11 D. With uneven keys no such bound holds (two keys a millisecond apart throw the
-    next second out of the window), so a gap more than four times as long as a neighbour is
-    divided with keys on the straight line.
+    Between evenly spaced keys the curve exceeds the range of the keys by at most ¾ D, where D is
+    the largest difference of neighbouring keys: its slopes solve m₋ + 4m + m₊ = 3(Δ₋ + Δ₊)/h, so
+    |m| ≤ 3D/h, and the contribution of the slopes on [0, h] is at most |m| h/4. At a single
+    step it is 0.11 D. For uneven keys there is no such bound (two keys a millisecond apart make the
+    next second overshoot arbitrarily), so a gap more than four times as long as a neighbour is
+    divided by keys on the straight line.
     """
 
     def __init__(self, times: ArrayLike, values: ArrayLike) -> None:
@@ -44,7 +44,9 @@ class Curve:
             dense = graded_times(self.times)
             if len(dense) > len(keys):
                 keys = _on_the_line(self.times, keys, dense)
-            from scipy.interpolate import CubicSpline  # late: not needed to say what is in a file
+            from scipy.interpolate import (
+                CubicSpline,  # a late import: `supple info` does not need it
+            )
 
             self._spline = CubicSpline(dense, keys)
 
@@ -58,7 +60,7 @@ class Curve:
 
 
 def graded_times(times: Floats, ratio: float = LARGEST_RATIO) -> Floats:
-    """Add times until no gap is `ratio` times as long as one beside it.
+    """Insert times until no gap is more than `ratio` times as long as a neighbouring one.
 
     >>> graded_times(np.array([0.0, 1.0, 17.0]))
     array([ 0.,  1.,  5.,  9., 17.])
@@ -86,7 +88,7 @@ def _on_the_line(times: Floats, keys: Floats, at: Floats) -> Floats:
 
 
 def smoothed(times: ArrayLike, values: ArrayLike, period: float) -> Floats:
-    """Smooth keys: motion faster than `period` is damped.
+    """Smooth keys, damping oscillations faster than `period`.
 
     Parameters
     ----------
@@ -95,13 +97,13 @@ def smoothed(times: ArrayLike, values: ArrayLike, period: float) -> Floats:
     values : (t, …) array
         The keys.
     period : float
-        Seconds. An oscillation of this period is halved, one of half of it is left with 1/17,
-        one of twice of it keeps 16/17; straight motion is untouched.
+        Seconds. The gain is 1/2 for oscillations of this period, 1/17 for half the period and 16/17
+        for twice the period; linear motion is unchanged.
 
     Notes
     -----
-    The keys of the natural smoothing spline, min ∫|f − y|² + λ∫|f″|² with λ = (period/2π)⁴,
-    whose gain at the angular frequency ω is 1/(1 + λω⁴); by Reinsch's banded system.
+    Values of the natural smoothing spline, min ∫|f − y|² + λ∫|f″|² with λ = (period/2π)⁴, whose
+    gain at the angular frequency ω is 1/(1 + λω⁴); by Reinsch's banded system.
     """
     t = np.asarray(times, dtype=np.float64)
     y = np.asarray(values, dtype=np.float64)
@@ -114,7 +116,7 @@ def smoothed(times: ArrayLike, values: ArrayLike, period: float) -> Floats:
     weights = np.empty(len(t))
     weights[0], weights[-1] = gaps[0], gaps[-1]
     weights[1:-1] = 0.5 * (gaps[:-1] + gaps[1:])
-    # Column i of Q takes the jump of the slope at key i + 1; f″ there is γ.
+    # Column i of Q gives the jump of the slope at key i + 1; f″ there is γ.
     q0, q2 = 1 / gaps[:-1], 1 / gaps[1:]
     q1 = -q0 - q2
     strength = (period / (2 * np.pi)) ** 4

@@ -1,4 +1,4 @@
-"""Keys of sampled curves: as few as keep every sample within a tolerance, on lines or splines."""
+"""Key reduction: few keys whose linear or spline interpolation is near all samples of a curve."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from supple.maths.rotations import continuous, slerp
 
 #: Interpolation between keys; "every" keeps all samples, with lines between them.
 KeyKind = Literal["linear", "spline", "every"]
-#: Differences that float32 files do not keep, as part of the values: nobody asks for less.
+#: Smallest relative tolerance: files store float32.
 ROUNDING = 1e-7
 
 
 @dataclass(frozen=True, eq=False)
 class Keys:
-    """Keys of one curve of c components, and what lies between them.
+    """Keys of one curve of c components, with linear or cubic interpolation.
 
     Attributes
     ----------
     times
         (k,) seconds.
     values
-        (k, c); unit quaternions (x, y, z, w) of a rotation, each near to the one before.
+        (k, c); unit quaternions (x, y, z, w) of a rotation, each near its predecessor.
     tangents
-        (k, c) derivatives a second, for cubic Hermite splines; None for lines.
+        (k, c) derivatives per second, for cubic Hermite splines; None for linear interpolation.
     rotation
-        Whether values are quaternions: between two of them lies the shortest turn, and a spline is
-        made unit, as glTF has it.
+        Whether values are quaternions: interpolation is by slerp, and values of a spline are
+        normalised, as in glTF.
     """
 
     times: Floats
@@ -48,7 +48,7 @@ class Keys:
         return len(self.times)
 
     def at(self, times: ArrayLike) -> Floats:
-        """Return values (t, c); held before the first key and after the last."""
+        """Return values (t, c); constant before the first key and after the last."""
         where = np.clip(np.asarray(times, np.float64), self.times[0], self.times[-1])
         if len(self.times) == 1:
             return np.repeat(self.values, len(where), axis=0)
@@ -56,30 +56,27 @@ class Keys:
         return _between(self, before, before + 1, where)
 
     def slope(self, times: ArrayLike, side: Literal["left", "right"] = "right") -> Floats:
-        """Return derivatives (t, c) of the components as the curve comes to a time, or leaves it.
-
-        Zero outside of the keys.
-        """
+        """Return one-sided derivatives (t, c) of the components; zero outside of the keys."""
         where = np.asarray(times, np.float64)
-        found = np.zeros((len(where), self.values.shape[1]))
+        slopes = np.zeros((len(where), self.values.shape[1]))
         inside = (where >= self.times[0]) & (where <= self.times[-1])
         if len(self) == 1 or not inside.any():
-            return found
+            return slopes
         at = where[inside]
         a = np.clip(np.searchsorted(self.times, at, side=side) - 1, 0, len(self) - 2)
         gap = np.diff(self.times)[a][:, None]
         rise = (self.values[a + 1] - self.values[a]) / gap
         if self.tangents is None:
-            found[inside] = rise
-            return found
+            slopes[inside] = rise
+            return slopes
         u = (at - self.times[a])[:, None] / gap
         leaving, arriving = self.tangents[a], self.tangents[a + 1]
-        found[inside] = (
+        slopes[inside] = (
             6 * u * (1 - u) * rise
             + (3 * u**2 - 4 * u + 1) * leaving
             + (3 * u**2 - 2 * u) * arriving
         )
-        return found
+        return slopes
 
 
 def reduced_keys(
@@ -92,7 +89,7 @@ def reduced_keys(
     closed: bool = False,
     kept: Iterable[int] = (),
 ) -> Keys:
-    """Choose keys among samples, so that what lies between is within a tolerance of all others.
+    """Choose keys among samples whose interpolation is within a tolerance of all samples.
 
     Parameters
     ----------
@@ -101,17 +98,17 @@ def reduced_keys(
     values
         (t, c) samples; unit quaternions where `rotation`.
     tolerance
-        How far any sample may be from the curve: a number, or (c,) for each component; of a
+        Largest distance of a sample from the curve: a number, or (c,) per component; for a
         rotation an angle in radians.
     kind
-        ``"linear"``; ``"spline"`` for cubic Hermite splines with the slopes of the samples' own
-        C² spline; ``"every"`` for all samples.
+        ``"linear"``; ``"spline"`` for cubic Hermite splines with the slopes of the C² spline
+        through the samples; ``"every"`` for all samples.
     rotation
         Whether values are rotations, see `Keys`.
     closed
-        Whether the end leads into the start: slopes of splines then do, too.
+        Whether the curve is periodic; slopes of splines then are, too.
     kept
-        Samples that stay keys. Two that follow each other are a cut, which slopes do not see.
+        Samples that must be keys. Two consecutive ones are a cut; each side has its own spline.
 
     Examples
     --------
@@ -125,7 +122,7 @@ def reduced_keys(
     if t.ndim != 1 or x.ndim != 2 or len(t) != len(x) or not len(t):
         raise SuppleError(f"samples of shape {x.shape} for times of shape {t.shape}")
     if not (np.isfinite(t).all() and np.isfinite(x).all() and (np.diff(t) > 0).all()):
-        raise SuppleError("samples of a curve must be finite, at times that increase")
+        raise SuppleError("samples of a curve must be finite, and times must increase")
     x = continuous(x) if rotation and len(x) > 1 else x
     within = np.asarray(tolerance, np.float64)
     if not (np.isfinite(within).all() and (within >= 0).all()):
@@ -147,35 +144,35 @@ def _slopes(times: Floats, values: Floats, fixed: list[int], closed: bool) -> Fl
     cuts = [k for k in fixed if k - 1 in fixed and 1 < k < len(times) - 1]
     ends = [0, *cuts, len(times)]
     for first, last in itertools.pairwise(ends):
-        own, count = slice(first, last), last - first
+        part, count = slice(first, last), last - first
         if count < 2:
             continue
-        around = closed and not cuts and np.allclose(values[0], values[-1], rtol=0, atol=1e-9)
-        keys = values[own].copy()
-        if around and count > 2:
+        periodic = closed and not cuts and np.allclose(values[0], values[-1], rtol=0, atol=1e-9)
+        keys = values[part].copy()
+        if periodic and count > 2:
             keys[-1] = keys[0]
-        ends_how = "periodic" if around and count > 2 else "not-a-knot"
-        slopes[own] = CubicSpline(times[own], keys, bc_type=ends_how)(times[own], 1)
+        boundary = "periodic" if periodic and count > 2 else "not-a-knot"
+        slopes[part] = CubicSpline(times[part], keys, bc_type=boundary)(times[part], 1)
     return slopes
 
 
 def _between(keys: Keys, a: ArrayLike, b: ArrayLike, where: Floats) -> Floats:
-    """Return the curve at times (t,), each between keys a and b of it."""
+    """Return the curve at times (t,), interpolated between keys a and b."""
     a, b = np.asarray(a), np.asarray(b)
     gap = (keys.times[b] - keys.times[a])[..., None]
     u = (where - keys.times[a])[:, None] / gap
     start, end = keys.values[a], keys.values[b]
     if keys.tangents is not None:
-        found = (
+        values = (
             (2 * u**3 - 3 * u**2 + 1) * start
             + gap * (u**3 - 2 * u**2 + u) * keys.tangents[a]
             + (3 * u**2 - 2 * u**3) * end
             + gap * (u**3 - u**2) * keys.tangents[b]
         )
         if keys.rotation:
-            lengths = np.linalg.norm(found, axis=1, keepdims=True)
-            found = found / np.maximum(lengths, 1e-12)
-        return found
+            lengths = np.linalg.norm(values, axis=1, keepdims=True)
+            values = values / np.maximum(lengths, 1e-12)
+        return values
     if keys.rotation:
         ones = np.ones((len(where), 1))
         return slerp(start * ones, end * ones, u[:, 0])
@@ -183,20 +180,20 @@ def _between(keys: Keys, a: ArrayLike, b: ArrayLike, where: Floats) -> Floats:
 
 
 def _errors(whole: Keys, a: int, b: int, limit: Floats) -> Floats:
-    """Return how far each sample between keys a and b is from the curve, in tolerances."""
+    """Return distances of the samples between keys a and b from the curve, in tolerances."""
     inside = np.arange(a + 1, b)
-    found = _between(whole, a, b, whole.times[inside])
+    values = _between(whole, a, b, whole.times[inside])
     if whole.rotation:
         # |p ∓ q| = 2 sin(θ/4) of the angle θ between two rotations; accurate where θ is small.
-        near = np.where(np.sum(found * whole.values[inside], axis=1, keepdims=True) < 0, -1, 1)
-        chord = np.linalg.norm(near * found - whole.values[inside], axis=1)
+        near = np.where(np.sum(values * whole.values[inside], axis=1, keepdims=True) < 0, -1, 1)
+        chord = np.linalg.norm(near * values - whole.values[inside], axis=1)
         return 4 * np.arcsin(np.minimum(0.5 * chord, 1.0)) / np.maximum(limit, 1e-300)
-    off = np.abs(found - whole.values[inside]) / np.maximum(limit, 1e-300)
+    off = np.abs(values - whole.values[inside]) / np.maximum(limit, 1e-300)
     return np.asarray(off.max(axis=1, initial=0.0))
 
 
 def _divided(whole: Keys, fixed: list[int], limit: Floats) -> list[int]:
-    """Divide at the worst sample until none is too far: Douglas and Peucker's way."""
+    """Divide at the worst sample until all are within the limit (Douglas and Peucker)."""
     chosen, waiting = set(fixed), list(itertools.pairwise(fixed))
     while waiting:
         a, b = waiting.pop()
@@ -211,25 +208,25 @@ def _divided(whole: Keys, fixed: list[int], limit: Floats) -> list[int]:
 
 
 def _thinned(whole: Keys, chosen: list[int], fixed: set[int], limit: Floats) -> list[int]:
-    """Take out keys that are not needed, those that matter least first."""
+    """Remove unnecessary keys, those with the smallest error first."""
     before = dict(zip(chosen[1:], chosen[:-1], strict=True))
     after = dict(itertools.pairwise(chosen))
 
     def cost(key: int) -> float:
         return float(_errors(whole, before[key], after[key], limit).max(initial=0.0))
 
-    known = {key: cost(key) for key in chosen if key not in fixed}
-    heap = [(much, key) for key, much in known.items()]
+    costs = {key: cost(key) for key in chosen if key not in fixed}
+    heap = [(value, key) for key, value in costs.items()]
     heapq.heapify(heap)
     while heap and heap[0][0] <= 1:
-        much, key = heapq.heappop(heap)
-        if known.get(key) != much:
+        value, key = heapq.heappop(heap)
+        if costs.get(key) != value:
             continue
         a, b = before.pop(key), after.pop(key)
-        del known[key]
+        del costs[key]
         after[a], before[b] = b, a
         for other in (a, b):
-            if other in known:
-                known[other] = cost(other)
-                heapq.heappush(heap, (known[other], other))
-    return sorted(fixed | known.keys())
+            if other in costs:
+                costs[other] = cost(other)
+                heapq.heappush(heap, (costs[other], other))
+    return sorted(fixed | costs.keys())

@@ -1,7 +1,7 @@
-"""Rotations of points from polynomials alone, in either precision, for loops that vectorise.
+"""Sine, arc tangent and rotations by polynomials, for kernels that vectorise.
 
-`kind` is the number type that is computed in, np.float64 or np.float32; all numbers given are of
-that type. Which series is taken is known when a loop is compiled.
+`kind` is the type of all numbers, np.float64 or np.float32. The series is chosen when a kernel is
+compiled.
 """
 
 from __future__ import annotations
@@ -14,31 +14,31 @@ import numpy as np
 from supple.arrays import Floats
 from supple.compiled.jit import compiled_fused
 
-#: The largest angle of which sine and versine are short series in float64.
+#: Largest angle for which sine and versine are short Taylor series in float64.
 FAINT = 0.02
 
-#: Single precision finds the axis of a turn to a few of its roundings unless the tangent is
-#: turned nearly around: cosines of its angles to where it was, and to neighbours, are at least
+#: Single precision gives a rotation axis to a few roundings unless the tangent is nearly reversed:
+#: the cosines of its angles to its rest direction and to neighbours are at least
 LEAST_COSINE, LEAST_STRAIGHT = -0.5, 0.5
-#: and it keeps at least this part of its length; squares are well within the range of numbers.
+#: and it keeps at least this fraction of its length; its square is between these bounds.
 LEAST_PART, SMALLEST, LARGEST = 0.25, 1e-8, 1e8
 
 
 @compiled_fused
 def is_single(kind: Any) -> bool:
-    """Tell whether a type of numbers is float32; compilers know."""
+    """Return whether a number type is float32; evaluated at compile time."""
     return kind(1.0) + kind(1e-10) == kind(1.0)
 
 
 @compiled_fused
 def sine_and_versine(angle: Any, kind: Any) -> tuple[Any, Any]:
-    """Return sine and versine, 1 − cos, of an angle: from those of its quarter, doubled twice."""
+    """Return sine and versine, 1 − cos, of an angle, by doubling those of its quarter twice."""
     one, two = kind(1.0), kind(2.0)
     quarter = kind(0.25) * angle
-    # Influences above 1 can turn a point farther than half around.
+    # Influences above 1 can rotate a point by more than π.
     quarter -= kind(math.pi / 2) * np.rint(quarter * kind(2 / math.pi))
     z = quarter * quarter
-    # Summed in pairs: what waits for each other in a row takes longer than what it computes.
+    # Sums in pairs have shorter dependency chains than Horner's scheme.
     zz = z * z
     if is_single(kind):
         odd = kind(-0.166666507) + kind(0.00833197858) * z + kind(-0.000194956279) * zz
@@ -60,7 +60,7 @@ def sine_and_versine(angle: Any, kind: Any) -> tuple[Any, Any]:
 
 @compiled_fused
 def faint_sine_and_versine(angle: Any, kind: Any) -> tuple[Any, Any]:
-    """Return sine and versine of an angle up to `FAINT`, by Taylor."""
+    """Return sine and versine of an angle up to `FAINT`, by Taylor series."""
     z = angle * angle
     sine = angle + angle * z * (kind(-1 / 6) + kind(1 / 120) * z)
     return sine, z * (kind(0.5) + z * (kind(-1 / 24) + kind(1 / 720) * z))
@@ -72,7 +72,7 @@ def arc(opposite: Any, adjacent: Any, size: Any, kind: Any) -> tuple[Any, Any]:
 
     `opposite` > 0, and `size` is the hypotenuse.
     """
-    # Half of the angle to the nearer side of the adjacent's line has a tangent in [0, 1].
+    # Half the angle to the nearer direction of the adjacent side has a tangent in [0, 1].
     below = size + abs(adjacent)
     steep = opposite > kind(0.41421356237309503) * below
     top = opposite - below if steep else opposite
@@ -103,7 +103,7 @@ def arc(opposite: Any, adjacent: Any, size: Any, kind: Any) -> tuple[Any, Any]:
 def shortest_turn(
     tx: Any, ty: Any, tz: Any, dx: Any, dy: Any, dz: Any
 ) -> tuple[Any, Any, Any, Any, Any]:
-    """Return t × (t + d), t · (t + d) and |t × (t + d)|²: the shortest rotation from t to t + d."""
+    """Return t × (t + d), t · (t + d) and |t × (t + d)|² of the smallest rotation of t to t + d."""
     cx, cy, cz = ty * dz - tz * dy, tz * dx - tx * dz, tx * dy - ty * dx
     inner = (tx * tx + ty * ty + tz * tz) + (tx * dx + ty * dy + tz * dz)
     return cx, cy, cz, inner, cx * cx + cy * cy + cz * cz
@@ -111,10 +111,10 @@ def shortest_turn(
 
 @compiled_fused
 def turns_little(rest: Floats, shift: Floats) -> bool:
-    """Tell whether single precision will do for the tangents of a cubic that is shifted.
+    """Return whether single precision suffices for the tangents of a displaced cubic.
 
-    Tangents t and e = t + d are quadratic in the place: any is between three vectors, which are
-    compared here with each other.
+    Tangents t and e = t + d are quadratic along the cubic: each is a convex combination of three
+    vectors, which are compared here.
     """
     longest, shortest, most = 0.0, np.inf, 0.0
     for i in range(3):
@@ -140,7 +140,7 @@ def turns_little(rest: Floats, shift: Floats) -> bool:
 
 @compiled_fused
 def _tangent(cubic: Floats, i: int) -> tuple[float, float, float]:
-    """Return the i-th of the three vectors between which a cubic's derivative on [0, 1] is."""
+    """Return the i-th of three vectors whose hull contains a cubic's derivative on [0, 1]."""
     a, b = 1.0 * min(i, 1), 1.0 * max(i - 1, 0)
     # p₁, p₁ + p₂ and p₁ + 2 p₂ + 3 p₃ of the powers p.
     return (

@@ -1,7 +1,6 @@
-"""Rotations as unit quaternions (x, y, z, w) and rotation vectors, for the compiled loops.
+"""Kernels on single unit quaternions (x, y, z, w) and rotation vectors.
 
-SciPy's `Rotation` does the same for whole arrays; a rig evaluation of tens of microseconds
-cannot afford its constructors.
+`supple.maths.rotations` has functions of whole arrays.
 """
 
 from __future__ import annotations
@@ -11,15 +10,15 @@ import math
 from supple.arrays import Floats
 from supple.compiled.jit import compiled
 
-#: Sine of the half angle below which the axis is noise, also of float32 input.
+#: Sine of the half angle below which the axis is rounding noise, for float32 input too.
 AXIS_IS_NOISE = 1e-6
-#: Squares of numbers from the inverse of this up to it neither overflow nor vanish.
+#: Squares of numbers between this and its inverse neither overflow nor underflow.
 LARGEST_SQUARED = 1e150
 
 
 @compiled
 def multiply(a: Floats, b: Floats, out: Floats) -> None:
-    """Write the quaternion of "first b, then a"; `out` may be neither."""
+    """Write the quaternion product a b, which rotates by b first; `out` must be another array."""
     out[0] = a[3] * b[0] + a[0] * b[3] + a[1] * b[2] - a[2] * b[1]
     out[1] = a[3] * b[1] - a[0] * b[2] + a[1] * b[3] + a[2] * b[0]
     out[2] = a[3] * b[2] + a[0] * b[1] - a[1] * b[0] + a[2] * b[3]
@@ -38,7 +37,7 @@ def exponential(vector: Floats, out: Floats) -> None:
         out[0], out[1], out[2], out[3] = sine * x, sine * y, sine * z, math.cos(half)
         return
     angle = math.sqrt(vector[0] ** 2 + vector[1] ** 2 + vector[2] ** 2)
-    # sin(a/2)/a; its series is exact to the last digit where the quotient is not.
+    # sin(a/2)/a; for small angles the series is exact to the last digit and the quotient is not.
     ratio = 0.5 - angle * angle / 48 if angle < 1e-4 else math.sin(0.5 * angle) / angle
     for axis in range(3):
         out[axis] = ratio * vector[axis]
@@ -49,14 +48,14 @@ def exponential(vector: Floats, out: Floats) -> None:
 def logarithm_near(quaternion: Floats, near: Floats, out: Floats) -> None:
     """Write the rotation vector of a unit quaternion that is nearest to `near`.
 
-    With `near` zero it is the usual one, of length π at most.
+    With `near` zero its length is at most π.
     """
     x, y, z, w = quaternion
     sine = math.sqrt(x * x + y * y + z * z)
     length = math.sqrt(near[0] ** 2 + near[1] ** 2 + near[2] ** 2)
     angle = 2 * math.atan2(sine, w)
     if sine < AXIS_IS_NOISE and length > math.pi:
-        # Full turns: every axis is right, so keep the one we turned around.
+        # Full turns: any axis will do, so the axis of `near` is kept.
         turns = round(length / (2 * math.pi))
         for axis in range(3):
             out[axis] = 2 * math.pi * turns * near[axis] / length
@@ -73,7 +72,7 @@ def logarithm_near(quaternion: Floats, near: Floats, out: Floats) -> None:
 
 @compiled
 def to_matrix(quaternion: Floats, out: Floats) -> None:
-    """Write the rotation matrix; the quaternion need not be unit, and a zero one is no rotation."""
+    """Write the rotation matrix of a quaternion of any length; zero gives the identity."""
     x, y, z, w = quaternion
     largest = max(max(abs(x), abs(y)), max(abs(z), abs(w)))
     if largest > LARGEST_SQUARED or 0 < largest < 1 / LARGEST_SQUARED:

@@ -1,6 +1,6 @@
-"""Rotations of whole arrays: unit quaternions (x, y, z, w), and curves through them.
+"""Rotations as arrays of unit quaternions (x, y, z, w), and curves through them.
 
-`supple.maths.quaternions` has the same for one rotation inside compiled loops.
+`supple.maths.quaternions` has kernels for single rotations.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from supple.arrays import Floats
 from supple.errors import SuppleError
 from supple.maths.curves import graded_times
 
-#: Keys further apart than this get others between them on the shortest way, so that the
-#: spline's fixed-point iteration converges: measured, it does up to 2 rad.
+#: Largest angle in radians between keys of a spline, whose fixed-point iteration then converges;
+#: keys on the shortest arc are inserted between keys that are farther apart.
 LARGEST_STEP = 2.0
 
 
 def multiply(a: ArrayLike, b: ArrayLike) -> Floats:
-    """Multiply quaternions, "first b, then a", broadcast over leading axes."""
+    """Return the products a b of quaternions, which rotate by b first; leading axes broadcast."""
     ax, ay, az, aw = np.moveaxis(np.asarray(a, dtype=np.float64), -1, 0)
     bx, by, bz, bw = np.moveaxis(np.asarray(b, dtype=np.float64), -1, 0)
     return np.stack(
@@ -77,7 +77,7 @@ def nearest_vectors(vectors: ArrayLike, near: ArrayLike) -> Floats:
     angle = np.linalg.norm(v, axis=-1, keepdims=True)
     length = np.linalg.norm(other, axis=-1, keepdims=True)
     none = angle < 1e-9
-    # No rotation is any number of turns about every axis: about that of `near`.
+    # The identity is any number of full turns about any axis: use the axis of `near`.
     axis = np.where(none, other / np.maximum(length, 1e-300), v / np.maximum(angle, 1e-300))
     along = np.sum(axis * other, axis=-1, keepdims=True)
     turns = 2 * np.pi * np.round((along - angle) / (2 * np.pi))
@@ -85,9 +85,9 @@ def nearest_vectors(vectors: ArrayLike, near: ArrayLike) -> Floats:
 
 
 def slerp(a: ArrayLike, b: ArrayLike, fraction: ArrayLike) -> Floats:
-    """Interpolate unit quaternions (…, 4) the shorter way round, at constant speed.
+    """Interpolate unit quaternions (…, 4) along the shorter arc, at constant speed.
 
-    `fraction` (…) is the part of the way from `a` to `b`.
+    `fraction` (…) is 0 at `a` and 1 at `b`.
     """
     start, end = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
     u = np.asarray(fraction, dtype=np.float64)[..., None]
@@ -105,13 +105,13 @@ def slerp(a: ArrayLike, b: ArrayLike, fraction: ArrayLike) -> Floats:
 
 
 def between(a: ArrayLike, b: ArrayLike) -> Floats:
-    """Return the smallest rotations, as quaternions, that turn directions `a` into `b`, (…, 3)."""
+    """Return quaternions of the smallest rotations from directions `a` to `b`, (…, 3)."""
     u = np.asarray(a, dtype=np.float64)
     v = np.asarray(b, dtype=np.float64)
     cross, dot = np.cross(u, v), np.sum(u * v, axis=-1, keepdims=True)
     lengths = np.linalg.norm(u, axis=-1, keepdims=True) * np.linalg.norm(v, axis=-1, keepdims=True)
     q = np.concatenate([cross, lengths + dot], axis=-1)
-    # Opposite directions: half a turn about any axis across them.
+    # Opposite directions: half a turn about any perpendicular axis.
     across = np.cross(u, np.eye(3)[np.argmin(np.abs(u), axis=-1)])
     opposite = np.linalg.norm(q, axis=-1, keepdims=True) <= 1e-12 * lengths
     q = np.where(opposite, np.concatenate([across, np.zeros_like(dot)], axis=-1), q)
@@ -132,30 +132,30 @@ def from_matrix(matrices: ArrayLike) -> Floats:
 
 
 def continuous(quaternions: ArrayLike) -> Floats:
-    """Choose signs of quaternions (t, …, 4) such that each is near the one before."""
+    """Choose signs of quaternions (t, …, 4) such that each is near its predecessor."""
     q = np.array(quaternions, dtype=np.float64)
-    turned = np.sum(q[1:] * q[:-1], axis=-1) < 0
-    # A sign flips when an odd number of neighbours before it did.
-    q[1:][np.cumsum(turned, axis=0) % 2 == 1] *= -1
+    flips = np.sum(q[1:] * q[:-1], axis=-1) < 0
+    # A sign is reversed after an odd number of flips.
+    q[1:][np.cumsum(flips, axis=0) % 2 == 1] *= -1
     return q
 
 
 class RotationCurve:
-    """A C² curve on the sphere of rotations through keys.
+    """C² curve of rotations through keys.
 
     Parameters
     ----------
     times : (t,) array
         Strictly increasing.
     quaternions : (t, 4) array
-        Unit keys; between two the curve goes the shorter way.
+        Unit keys; the curve takes the shorter arc between two.
 
     Notes
     -----
-    SciPy's `RotationSpline` has continuous angular velocity and acceleration, but holds the
-    end velocities at those of the first and last step, as if the acceleration stopped there.
-    Two keys continued beyond each end move that fault out of sight. Keys more than 2 rad
-    apart, or beside a gap more than four times longer, get others on the shortest way between.
+    SciPy's `RotationSpline` has continuous angular velocity and acceleration, but its end
+    velocities are those of the first and last step, as if the acceleration were zero there. Two
+    extrapolated keys beyond each end move that error out of the range. Keys are inserted on the
+    shortest arc where keys are more than 2 rad apart or next to a gap more than four times longer.
     """
 
     def __init__(self, times: ArrayLike, quaternions: ArrayLike) -> None:
@@ -168,8 +168,8 @@ class RotationCurve:
         self._spline = None
         if len(keys) > 1:
             dense = _in_small_steps(graded_times(self.times), self.times, keys)
-            filled = _on_the_way(self.times, keys, dense)
-            self._spline = RotationSpline(*_continued(dense, filled))
+            filled = _on_arc(self.times, keys, dense)
+            self._spline = RotationSpline(*_extrapolated(dense, filled))
 
     def __call__(self, times: ArrayLike) -> Floats:
         """Return unit quaternions (…, 4) at these times."""
@@ -179,11 +179,11 @@ class RotationCurve:
         return self._spline(where.ravel()).as_quat().reshape(*where.shape, 4)
 
     def velocity(self, times: ArrayLike) -> Floats:
-        """Return angular velocities (…, 3) in the turning frame, rad/s."""
+        """Return angular velocities (…, 3) in the rotating frame, rad/s."""
         return self._derivative(times, 1)
 
     def acceleration(self, times: ArrayLike) -> Floats:
-        """Return angular accelerations (…, 3) in the turning frame, rad/s²."""
+        """Return angular accelerations (…, 3) in the rotating frame, rad/s²."""
         return self._derivative(times, 2)
 
     def _derivative(self, times: ArrayLike, order: int) -> Floats:
@@ -193,17 +193,17 @@ class RotationCurve:
         return self._spline(where.ravel(), order).reshape(*where.shape, 3)
 
 
-def _on_the_way(times: Floats, keys: Floats, at: Floats) -> Floats:
-    """Return keys at the times `at`; where there is none, on the shortest way between two."""
+def _on_arc(times: Floats, keys: Floats, at: Floats) -> Floats:
+    """Return rotations at the times `at`, on the shortest arc between two keys."""
     before = np.clip(np.searchsorted(times, at, side="right") - 1, 0, len(times) - 2)
     part = ((at - times[before]) / np.diff(times)[before])[:, None]
-    # Not by `slerp`: it rounds otherwise, and keys that are given keep their bits.
+    # Not by `slerp`, whose rounding would change keys at their own times.
     step = logarithm(multiply(inverse(keys[before]), keys[before + 1]))
     return multiply(keys[before], exponential(part * step))
 
 
 def _in_small_steps(dense: Floats, times: Floats, keys: Floats) -> Floats:
-    filled = _on_the_way(times, keys, dense)
+    filled = _on_arc(times, keys, dense)
     angles = np.linalg.norm(logarithm(multiply(inverse(filled[:-1]), filled[1:])), axis=1)
     pieces = np.maximum(1, np.ceil(angles / LARGEST_STEP)).astype(int)
     starts = np.repeat(dense[:-1], pieces)
@@ -212,7 +212,7 @@ def _in_small_steps(dense: Floats, times: Floats, keys: Floats) -> Floats:
     return np.append(starts + part * np.repeat(np.diff(dense), pieces), dense[-1])
 
 
-def _continued(times: Floats, keys: Floats) -> tuple[Floats, Rotation]:
+def _extrapolated(times: Floats, keys: Floats) -> tuple[Floats, Rotation]:
     """Return times and rotations with two more keys before the first and after the last."""
     for _ in range(2):
         first, last = _next_key(times[::-1], keys[::-1]), _next_key(times, keys)
@@ -222,7 +222,7 @@ def _continued(times: Floats, keys: Floats) -> tuple[Floats, Rotation]:
 
 
 def _next_key(times: Floats, keys: Floats) -> tuple[float, Floats]:
-    """Return the key after the last one, if the angular acceleration stayed as it is."""
+    """Return the key after the last one at constant angular acceleration."""
     ends, near = keys[-3:], times[-3:]
     gaps = np.diff(near)
     rates = logarithm(multiply(inverse(ends[:-1]), ends[1:])) / gaps[:, None]

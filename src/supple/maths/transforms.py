@@ -1,4 +1,4 @@
-"""Affine transforms (4, 4) of whole arrays, taken apart: translation · rotation · scale."""
+"""Arrays of affine transforms (4, 4), decomposed into translation, rotation and scale."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from supple.arrays import Floats, Ints
 from supple.maths.rotations import from_matrix
 
-#: How far from orthogonal the columns of a similarity may be: rounding of float32.
+#: Deviation from orthogonality of a similarity's columns: float32 rounding.
 ORTHOGONAL = 1e-5
 #: Columns shorter than this have no direction.
 FLAT = 1e-30
@@ -35,7 +35,7 @@ def scaling(factor: float) -> Floats:
 
 
 def uniform_scale(matrix: Floats) -> float | None:
-    """Return the factor of a similarity without a mirror, (4, 4); None for other transforms."""
+    """Return the factor of a similarity (4, 4) without reflection; None for other transforms."""
     linear = matrix[:3, :3]
     determinant = np.linalg.det(linear)
     if not (np.isfinite(determinant) and determinant > 0):
@@ -46,26 +46,26 @@ def uniform_scale(matrix: Floats) -> float | None:
 
 
 def decompose(matrices: Floats) -> tuple[LocalTransforms, Floats]:
-    """Take transforms (…, 4, 4) apart, M ≈ T R S, and measure how sheared each is, (…).
+    """Decompose transforms (…, 4, 4), M ≈ T R S; return them and the shear (…) of each.
 
-    Mirrors become a negative x scale. Of a sheared transform the nearest rotation is taken. The
-    shear is max |QᵀQ - I| with Q the columns made unit; columns without length do not count.
+    A reflection becomes a negative x scale. A sheared transform gets the nearest rotation. The
+    shear is max |QᵀQ - I| with Q the normalised columns; columns of length zero do not count.
     """
     linear = matrices[..., :3, :3]
     scales = np.linalg.norm(linear, axis=-2)
     scales[..., 0] *= np.where(np.linalg.det(linear) < 0, -1, 1)
     flat = np.abs(scales) < FLAT
-    turns = np.where(flat[..., None, :], 0.0, linear / np.where(flat, 1, scales)[..., None, :])
-    square = np.swapaxes(turns, -1, -2) @ turns
+    columns = np.where(flat[..., None, :], 0.0, linear / np.where(flat, 1, scales)[..., None, :])
+    square = np.swapaxes(columns, -1, -2) @ columns
     shear = np.abs(square - np.eye(3) * ~flat[..., None]).max(axis=(-1, -2))
-    left, _, right = np.linalg.svd(turns)
+    left, _, right = np.linalg.svd(columns)
     left[..., :, 2] *= np.linalg.det(left @ right)[..., None]
-    places = matrices[..., :3, 3].copy()
-    return LocalTransforms(places, from_matrix(left @ right), scales), shear
+    translations = matrices[..., :3, 3].copy()
+    return LocalTransforms(translations, from_matrix(left @ right), scales), shear
 
 
 def relative_to_parents(world: Floats, parents: Ints) -> Floats:
-    """Return local transforms (…, J, 4, 4) of those in the world; parents (J,), -1 for none."""
+    """Return local transforms (…, J, 4, 4) of world transforms; parents (J,) are -1 for roots."""
     local = world.copy()
     child = parents >= 0
     local[..., child, :, :] = np.linalg.solve(

@@ -8,12 +8,12 @@ from time import perf_counter
 
 
 class BuildLog:
-    """Collection of the stages of a build; subclasses show them.
+    """Stages of a build and their times; subclasses display them.
 
     Attributes
     ----------
     stages
-        Seconds by name of stage, in the order they began. A stage entered again adds up.
+        Seconds by name of stage, in the order of their start. Repeated stages add up.
 
     Examples
     --------
@@ -29,7 +29,7 @@ class BuildLog:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Count the time spent inside as this stage's."""
+        """Measure the time of the block as this stage's."""
         self.stages.setdefault(name, 0.0)
         self.began(name)
         start = perf_counter()
@@ -41,14 +41,14 @@ class BuildLog:
 
     @property
     def seconds(self) -> float:
-        """Time of all stages together."""
+        """Total time of all stages."""
         return sum(self.stages.values())
 
     def tell(self, part: float, what: str) -> None:
-        """Say how much of the current stage is done, 0 to 1, and what is being done."""
+        """Report the fraction of the current stage that is done, and the current work."""
 
     def began(self, name: str) -> None:
-        """Called when a stage begins."""
+        """Handle the start of a stage."""
 
     def ended(self, name: str) -> None:
-        """Called when a stage ends, well or not."""
+        """Handle the end of a stage, after an error too."""

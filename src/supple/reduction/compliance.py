@@ -1,4 +1,4 @@
-"""Compliance of a body that fixed vertices and constraints hold: one factorisation, re-used."""
+"""Compliance of a body with fixed vertices and constraints, from one factorisation."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from scipy.sparse.csgraph import connected_components
 from supple.arrays import Bools, Floats, Ints
 from supple.errors import SolverError, SuppleError
 from supple.linalg.cholesky import SparseCholesky
-from supple.linalg.lanczos import lowest_eigenpairs
+from supple.linalg.krylov import lowest_eigenpairs
 from supple.linalg.sparse import symmetrised
 from supple.reduction.null_space import NullSpace, null_space
 
-#: A motion that costs less than this part of what moving single vertices does costs nothing.
+#: Relative energy of a motion, compared with those of single vertices, that counts as zero.
 NO_RESISTANCE = 1e-12
 
 
 class LoosePieceError(SuppleError):
-    """Part of a body moves without resistance; `vertices` are its own."""
+    """Part of a body moves without resistance; `vertices` are those of the part."""
 
     def __init__(self, vertices: Ints, message: str | None = None) -> None:
         self.vertices = vertices
@@ -30,17 +30,17 @@ class LoosePieceError(SuppleError):
         )
 
     def __reduce__(self) -> tuple[type[LoosePieceError], tuple[Ints, str]]:
-        """Pickle both arguments: processes hand errors over, and would pass the message alone."""
+        """Pickle both arguments: by default an exception is pickled with its message alone."""
         return type(self), (self.vertices, str(self))
 
 
 class Compliance:
-    """Z (ZᵀKZ)⁻¹ Zᵀ: the displacement that constraints allow under forces (xu2016 eq. 27–28).
+    """Z (ZᵀKZ)⁻¹ Zᵀ: displacement under forces, subject to constraints (xu2016 eq. 27–28).
 
-    A body that nothing holds has rigid motions R, KR = 0. Forces are then brought to balance by
-    inertial ones, b − MRRᵀb, and displacements keep RᵀMu = 0 (the pseudo-inverse of K in the
-    metric of M): supports at as many unknowns as there are rigid motions make K definite, and
-    feel no forces that balance.
+    A free body has rigid motions R, KR = 0. Its forces are then balanced by inertial ones,
+    b − MRRᵀb, and displacements satisfy RᵀMu = 0 (the pseudo-inverse of K in the inner product of
+    M). Supports at as many unknowns as there are rigid motions make K definite; balanced forces
+    cause no reaction there.
 
     Parameters
     ----------
@@ -49,22 +49,22 @@ class Compliance:
     inertia
         (n,) vertex masses, times W′² if displacements are weighted.
     space
-        What is allowed; by default everything. Vertices without stiffness stay where they are.
+        Allowed displacements; by default all. Vertices without stiffness do not move.
 
     Attributes
     ----------
     stiffness, inertia
-        ZᵀKZ and ZᵀMZ, in blocks of three with unused places (see `NullSpace.slots`) that have no
-        mass and are held.
+        ZᵀKZ and ZᵀMZ, in blocks of three with unused unknowns (see `NullSpace.slots`), which have
+        no mass and are fixed.
     unused
-        Which places these are.
+        Mask of these unknowns.
     rigid
         (3k, c) R, RᵀMR = I; usually c = 0.
 
     Raises
     ------
     LoosePieceError
-        If part of the body is held by nothing while others are, or several parts are.
+        If one of several parts of the body is not held.
     """
 
     def __init__(
@@ -103,16 +103,16 @@ class Compliance:
 
     @property
     def n_unknowns(self) -> int:
-        """Number of independent displacements, rigid ones not counted."""
+        """Number of independent displacements without rigid motions."""
         return int((~self.unused).sum()) - self.rigid.shape[1]
 
     @property
     def nnz_factor(self) -> int:
-        """Number of entries that the factor stores."""
+        """Number of stored entries of the factor."""
         return self._cholesky.nnz_factor
 
     def solve(self, forces: Floats) -> Floats:
-        """(ZᵀKZ)⁻¹ b of generalised forces (3k, m), balanced if the body is free."""
+        """Return (ZᵀKZ)⁻¹ b of generalised forces (3k, m); those of a free body are balanced."""
         if not self.rigid.shape[1]:
             return self._cholesky.solve(forces)
         balanced = forces - self._rigid_momenta @ (self.rigid.T @ forces)
@@ -124,15 +124,15 @@ class Compliance:
         return self.displacement(self.solve(self._transposed @ forces))
 
     def displacement(self, reduced: Floats) -> Floats:
-        """Z y, (3n, m)."""
+        """Return Z y, (3n, m)."""
         return self._spread @ reduced
 
     def allowed_part(self, forces: Floats) -> Floats:
-        """Zᵀ f: the part of forces (3n, m) that constraints and supports do not take."""
+        """Return Zᵀ f, the part of forces (3n, m) that constraints and supports do not carry."""
         return self._transposed @ forces
 
     def mechanism(self) -> LoosePieceError:
-        """Make the error that names vertices which move without resistance though held."""
+        """Return an error with the vertices of a part that is held and moves without resistance."""
         _, motion = self._shifted_modes(1)
         moved = np.linalg.norm(self.displacement(motion).reshape(-1, 3), axis=1)
         vertices = np.flatnonzero(moved > 0.1 * moved.max())
@@ -150,14 +150,14 @@ class Compliance:
         self._cholesky.factorise(matrix)
 
     def _shifted_modes(self, count: int) -> tuple[Floats, Floats]:
-        """Find the lowest λ of K, as parts of a shift that is small beside others, and vectors."""
+        """Return the lowest λ of K relative to a small shift, and their vectors."""
         heavy = self.inertia.diagonal()
         shift = 0.01 * self.typical_eigenvalue * (len(heavy) / 3) ** (-2 / 3)
         try:
             self._factorise(shift * heavy)
         except SolverError:
             raise SolverError(
-                "the stiffness has negative eigenvalues; is the rest shape inverted, or loaded?"
+                "the stiffness has negative eigenvalues; check for inverted tets in the rest shape"
             ) from None
         mass = sp.csr_array(sp.diags_array(heavy))
         values, vectors = lowest_eigenpairs(self._cholesky.solve, mass, count)
@@ -171,7 +171,7 @@ class Compliance:
         self._rigid_momenta = self.inertia @ self.rigid
 
     def _supports(self) -> Floats:
-        """Mark as many unknowns as there are rigid motions, which their supports prevent."""
+        """Return a mask of unknowns whose supports prevent all rigid motions."""
         chosen = scipy.linalg.qr(self.rigid.T, mode="r", pivoting=True)[1]
         supports = np.zeros(len(self.rigid))
         supports[chosen[: self.rigid.shape[1]]] = 1.0
@@ -182,20 +182,20 @@ def _check_masses(masses: Floats, unused: Bools, space: NullSpace) -> None:
     bad = np.flatnonzero(~unused & ~(masses > 0))
     if len(bad):
         raise SuppleError(
-            f"vertex {space.vertices[bad[0] // 3]} may move, and has no mass or no weight; "
-            "hold it, or give it some"
+            f"vertex {space.vertices[bad[0] // 3]} can move but has no mass or weight; "
+            "fix it, or assign some"
         )
 
 
 def _projected(transposed: sp.csr_array, matrix: sp.csr_array) -> sp.csr_array:
-    """ZᵀAZ, symmetric to the bit."""
+    """Return ZᵀAZ, exactly symmetric."""
     return symmetrised(sp.csr_array(transposed @ matrix @ transposed.T))
 
 
 def _unheld_pieces(stiffness: sp.csr_array, vertices: Ints) -> tuple[list[Ints], list[Ints]]:
-    """Find all pieces that tets join, and those of them that move without resistance."""
+    """Return the connected pieces, and those that move without resistance."""
     n = stiffness.shape[0] // 3
-    # Three rows read as one, columns by vertex: repeated entries do not matter here.
+    # Three rows form one, with columns by vertex; repeated entries do no harm.
     graph = sp.csr_array(
         (np.ones(stiffness.nnz, np.int8), stiffness.indices // 3, stiffness.indptr[::3]),
         shape=(n, n),
@@ -217,27 +217,26 @@ def inertial_displacements(
 ) -> Floats:
     """Return static displacements under accelerations of the whole region, (3k, 6).
 
-    Inertial forces −Ma are what drives soft tissue (xu2016 §4.2), and those of a body that is
-    carried along are nearly those of a rigid motion: three accelerations along the axes and
-    three about them. W Z (ZᵀKZ)⁻¹ Zᵀ W M a holds what all modes together answer to such a force
-    at low frequency; few of the lowest modes hold little of it.
+    Inertial forces −Ma drive soft tissue (xu2016 §4.2), and in a moving body they are nearly those
+    of a rigid motion: three accelerations along the axes and three about them.
+    W Z (ZᵀKZ)⁻¹ Zᵀ W M a is the response of all modes together to such a force at low frequency,
+    to which the lowest modes contribute little.
 
     Parameters
     ----------
     held
-        The region, and what holds it.
+        Compliance of the region.
     places
-        (k, 3) its vertices at rest.
+        (k, 3) vertices of the region at rest.
     mass
-        (k,) of the vertices.
+        (k,) vertex masses.
     weights
-        (k,) W′ of the region; 1 without.
+        (k,) W′ of the region; 1 by default.
 
     Returns
     -------
     (3k, 6) array
-        For 1 m/s², at the farthest vertex where it turns. Zero for a body that nothing holds and
-        that is moved along: it follows.
+        For 1 m/s², in the rotations at the farthest vertex. Zero for translations of a free body.
     """
     arms = places - np.average(places, axis=0, weights=mass)
     fields = np.zeros((len(places), 3, 6))

@@ -1,4 +1,4 @@
-"""Constraints that contacts impose, as rows of a matrix: C u = 0."""
+"""Linear constraints C u = 0 of contacts."""
 
 from __future__ import annotations
 
@@ -15,38 +15,38 @@ from supple.mesh.boundary_contacts import BoundaryContacts
 
 ContactKind = Literal["two-sided", "one-sided", "fixed"]
 
-# A corner with a smaller part of the touched point than this is not touched.
+# Smallest barycentric weight of a corner that counts as in contact.
 _PART = 1e-6
 
 
 def contact_constraints(
     contacts: BoundaryContacts, n_vertices: int, *, kind: ContactKind = "two-sided"
 ) -> sp.csr_array:
-    """Return C of the constraints C u = 0 that keep contacts as they are (xu2016 §6).
+    """Return C of the constraints C u = 0 that preserve contacts (xu2016 §6).
 
     Parameters
     ----------
     contacts
-        At one pose.
+        Contacts at one pose.
     n_vertices
-        Of the tet mesh.
+        Number of vertices of the tet mesh.
     kind
-        ``"two-sided"``: N · (u_a - Σ β u_b) = 0, a vertex neither enters the triangle it
-        touches nor leaves it, but both sides move together and slide; each pair of touching
-        patches is counted once, see `one_way`. ``"one-sided"``: Nᵀ S u = 0, every vertex in
-        contact slides in its plane of contact. ``"fixed"``: S u = 0, it does not move. Obstacles
-        do not move, so their contacts are one-sided where others are two-sided.
+        ``"two-sided"``: N · (u_a - Σ β u_b) = 0, a vertex neither penetrates its triangle nor
+        separates from it, but both sides move together and slide; each pair of patches in contact
+        counts once, see `one_way`. ``"one-sided"``: Nᵀ S u = 0, every vertex in contact slides in
+        its contact plane. ``"fixed"``: S u = 0, vertices in contact do not move. Obstacles are
+        static, so their contacts are one-sided where others are two-sided.
 
     Returns
     -------
     csr_array, (rows, 3 n_vertices)
-        In world coordinates at the pose; unknown 3 v + axis is vertex v's. Rows have length 1
-        and follow the order of the contacts. Some may still depend on others.
+        In world coordinates at the pose; unknowns 3 v to 3 v + 2 are those of vertex v. Rows have
+        length 1 and the order of the contacts. They may be linearly dependent.
 
     Raises
     ------
     SuppleError
-        If there is no such kind, or a vertex is not there.
+        If the kind is unknown, or a vertex does not exist.
     """
     if kind not in get_args(ContactKind):
         raise SuppleError(f'no kind "{kind}" of contact; use {", ".join(get_args(ContactKind))}')
@@ -54,8 +54,8 @@ def contact_constraints(
     if last >= n_vertices:
         raise SuppleError(f"a contact has vertex {last}, but there are {n_vertices} vertices")
     if kind == "fixed":
-        held = 3 * np.unique(contacts.vertices)[:, None] + np.arange(3)
-        return _rows(np.ones((held.size, 1)), held.reshape(-1, 1), n_vertices)
+        unknowns = 3 * np.unique(contacts.vertices)[:, None] + np.arange(3)
+        return _rows(np.ones((unknowns.size, 1)), unknowns.reshape(-1, 1), n_vertices)
     if kind == "two-sided":
         contacts = contacts[one_way(contacts)]
         vertices = np.column_stack([contacts.vertices, contacts.others])
@@ -71,7 +71,7 @@ def contact_constraints(
 
 
 def _rows(values: Floats, columns: Ints, n_vertices: int) -> sp.csr_array:
-    """Make rows of as many values each; the same column twice in a row adds up, zeros go."""
+    """Return a matrix of rows of equal length; repeated columns add up, zeros are removed."""
     rows = np.repeat(np.arange(len(values)), values.shape[1])
     shape = len(values), 3 * n_vertices
     matrix = sp.csr_array((values.ravel(), (rows, columns.ravel())), shape)
@@ -81,34 +81,35 @@ def _rows(values: Floats, columns: Ints, n_vertices: int) -> sp.csr_array:
 
 
 def one_way(contacts: BoundaryContacts) -> Ints:
-    """Choose contacts that count each pair of touching patches once, ascending.
+    """Choose contacts that count each pair of patches in contact once, ascending.
 
-    Where patches touch, vertices of both are found. If both kinds were kept, each side would
-    have to be what the other interpolates to: only linear motions of the patches are left,
-    and flesh that touches would be stiff. So patches are gone through, first those that most
-    vertices touch, and a vertex is left out when a triangle of its own is touched already: the
+    Contacts are found from the vertices of both patches. With all of them each side would have to
+    interpolate the other, which leaves only linear motions of the patches and makes flesh in
+    contact stiff. So patches are processed in the order of their number of contacts, and the
+    contact of a vertex is dropped if a contact on one of the vertex's own triangles is kept: the
     finer side keeps its contacts.
 
     Returns
     -------
     (k,) int array
-        Numbers of contacts, those with obstacles included.
+        Numbers of contacts, including those with obstacles.
     """
-    own = np.flatnonzero(contacts.obstacles < 0)
+    internal = np.flatnonzero(contacts.obstacles < 0)
     vertices, compact = np.unique(
-        np.column_stack([contacts.vertices[own], contacts.others[own]]), return_inverse=True
+        np.column_stack([contacts.vertices[internal], contacts.others[internal]]),
+        return_inverse=True,
     )
     compact = compact.reshape(-1, 4)
-    patch = _patches(compact, len(vertices))[compact[:, 1]]  # the touched one
-    sizes = np.bincount(patch)[patch] if len(own) else patch
+    patch = _patches(compact, len(vertices))[compact[:, 1]]  # of the triangle
+    sizes = np.bincount(patch)[patch] if len(internal) else patch
     order = np.lexsort([compact[:, 0], patch, -sizes])
-    touched = np.where(contacts.barycentric[own] > _PART, compact[:, 1:], -1)
-    kept = own[_untouched(order, compact[:, 0].copy(), touched, len(vertices))]
-    return np.union1d(kept, np.flatnonzero(contacts.obstacles >= 0))
+    touched = np.where(contacts.barycentric[internal] > _PART, compact[:, 1:], -1)
+    chosen = internal[_untouched(order, compact[:, 0].copy(), touched, len(vertices))]
+    return np.union1d(chosen, np.flatnonzero(contacts.obstacles >= 0))
 
 
 def _patches(compact: Ints, count: int) -> Ints:
-    """Label vertices by patch: corners of one touched triangle are in one."""
+    """Label vertices by patch; the corners of a triangle in contact are in one patch."""
     ends = compact[:, [1, 1]].ravel(), compact[:, [2, 3]].ravel()
     graph = sp.coo_array((np.ones(len(ends[0]), bool), ends), (count, count))
     return connected_components(graph, directed=False)[1].astype(np.int64)
@@ -116,7 +117,7 @@ def _patches(compact: Ints, count: int) -> Ints:
 
 @compiled
 def _untouched(order: Ints, vertices: Ints, touched: Ints, count: int) -> Bools:
-    """Mark contacts to keep: in this order, none whose vertex an earlier one touches."""
+    """Mark contacts to keep, in this order: their vertex is on no triangle of an earlier one."""
     kept = np.zeros(len(vertices), np.bool_)
     taken = np.zeros(count, np.bool_)
     for i in order:

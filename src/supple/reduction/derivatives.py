@@ -16,12 +16,12 @@ from supple.elastic.element import tet_gradients
 from supple.errors import MeshError, SuppleError
 from supple.reduction.modes import Modes
 
-#: Entries of the right-hand sides, 0.5 GB.
+#: Most entries of the right-hand sides: 0.5 GB.
 _MOST_ENTRIES = 62_500_000
-#: And of those solved for at once, 16 MB: a solution takes several times its own room.
+#: Entries of the right-hand sides of one solve, 16 MB, which needs several times that memory.
 _BLOCK_ENTRIES = 2_000_000
-#: Strain at which the stiffness of materials other than StVK is differenced: the error of the
-#: difference is about its square, that of rounding 1e-16 divided by it.
+#: Strain of the finite differences of materials other than StVK: their error is about its square,
+#: and the rounding error 1e-16 divided by it.
 _STRAIN = 1e-5
 
 
@@ -33,44 +33,44 @@ def modal_derivatives(
     tets: ArrayLike | None = None,
     vertices: ArrayLike | None = None,
 ) -> Floats:
-    """ψ_ij = W Z z_ij with (ZᵀKZ) z_ij = −Zᵀ((H : φ_i) Z y_j), i ≤ j (xu2016 eq. 28, 33–35).
+    """Compute modal derivatives ψ_ij = W Z z_ij, i ≤ j (xu2016 eq. 28, 33–35).
 
-    They are the second derivatives of where the body comes to rest under loads that modes resist
-    (barbic2005 eq. 13–14). A body that nothing holds is balanced by inertial forces, and the
-    derivatives have no rigid part.
+    (ZᵀKZ) z_ij = −Zᵀ((H : φ_i) Z y_j). They are second derivatives of the equilibrium under loads
+    in the directions of modes (barbic2005 eq. 13–14). A free body is balanced by inertial forces,
+    and its derivatives have no rigid part.
 
     Parameters
     ----------
     body, rest
         The body and (n, 3) its rest shape at the pose.
     modes
-        From `linear_modes` at that pose; they carry its constraints, weights and factorisation.
+        Modes of `linear_modes` at that pose, with constraints, weights and factorisation.
     tets
         Tets that the modes deform; by default all that touch `vertices`.
     vertices
-        (k,) the body's vertices that the modes' rows belong to, ascending; by default all.
+        (k,) vertices of the modes' rows, ascending; by default all.
 
     Returns
     -------
     (3k, c(c + 1)/2) array
         Columns (0, 0), (0, 1), …, (0, c − 1), (1, 1), …
     """
-    listed = np.arange(body.n_vertices)
+    rows = np.arange(body.n_vertices)
     if vertices is not None:
-        listed = checked_indices("vertex", vertices, body.n_vertices)
-        if (np.diff(listed) <= 0).any():
+        rows = checked_indices("vertex", vertices, body.n_vertices)
+        if (np.diff(rows) <= 0).any():
             raise SuppleError("vertices must be ascending, as the modes' rows are")
-    if modes.vectors.shape[0] != 3 * len(listed):
+    if modes.vectors.shape[0] != 3 * len(rows):
         raise SuppleError(
-            f"modes with {modes.vectors.shape[0]} rows for {len(listed)} vertices; "
-            "say with `vertices` which they belong to"
+            f"modes with {modes.vectors.shape[0]} rows for {len(rows)} vertices; "
+            "pass their numbers as `vertices`"
         )
-    forces = second_forces(body, rest, listed, modes.vectors, modes.unweighted, tets=tets)
-    return _bent(modes, np.negative(forces, out=forces))
+    forces = second_forces(body, rest, rows, modes.vectors, modes.unweighted, tets=tets)
+    return _displacements(modes, np.negative(forces, out=forces))
 
 
-def _bent(modes: Modes, forces: Floats) -> Floats:
-    """W Z (ZᵀKZ)⁻¹ Zᵀ of forces, in their place, some columns at a time."""
+def _displacements(modes: Modes, forces: Floats) -> Floats:
+    """Replace forces by W Z (ZᵀKZ)⁻¹ Zᵀ of them, a few columns at a time."""
     stretch = None if modes.weights is None else np.repeat(modes.weights, 3)[:, None]
     step = max(1, _BLOCK_ENTRIES // max(1, len(forces)))
     for first in range(0, forces.shape[1], step):
@@ -89,18 +89,18 @@ def second_forces(
     *,
     tets: ArrayLike | None = None,
 ) -> Floats:
-    """(H : a_i) b_j for i ≤ j, (3k, pairs) in N: second derivatives of the internal force at rest.
+    """Compute second derivatives (H : a_i) b_j of the internal force, i ≤ j, (3k, pairs) in N.
 
     Parameters
     ----------
     body, rest
-        The body and (n, 3) its rest shape, which is where it is.
+        The body and (n, 3) its rest shape, at which derivatives are taken.
     vertices
         (k,) vertices that move, ascending.
     first, second
         (3k, r) displacements a_i and b_j.
     tets
-        Tets to look at; by default all that touch `vertices`.
+        Tets to sum over; by default all that touch `vertices`.
     """
     shape = checked_array("rest shape", rest, body.rest.shape)
     r = first.shape[1]
@@ -137,28 +137,28 @@ def second_forces(
 def _tets_around(
     body: ElasticBody, vertices: Ints, tets: ArrayLike | None
 ) -> tuple[Ints, Ints, Ints]:
-    """Find the tets that touch `vertices`: corners, renumbered; their numbers; all their vertices.
+    """Return tets that touch `vertices`: renumbered corners, numbers of tets, all their vertices.
 
-    `vertices` come first, then those beside them, which do not move.
+    `vertices` come first, then their neighbours, which do not move.
     """
     moves = np.zeros(body.n_vertices, bool)
     moves[vertices] = True
     touching = moves[body.mesh.tets].any(axis=1)
     if tets is not None:
-        wanted = np.zeros(body.n_tets, bool)
-        wanted[checked_indices("tet", tets, body.n_tets)] = True
-        touching &= wanted
+        selected = np.zeros(body.n_tets, bool)
+        selected[checked_indices("tet", tets, body.n_tets)] = True
+        touching &= selected
     chosen = np.flatnonzero(touching)
     corners = np.asarray(body.mesh.tets[chosen], np.int64)
-    beside = np.setdiff1d(corners, vertices)
-    around = np.concatenate([vertices, beside])
+    neighbours = np.setdiff1d(corners, vertices)
+    around = np.concatenate([vertices, neighbours])
     number = np.full(body.n_vertices, -1)
     number[around] = np.arange(len(around))
     return number[corners], chosen, around
 
 
 def _on_vertices(u: Floats, k: int, n_around: int) -> Floats:
-    """Return displacements (3k, r) as (n, 3, r), zero on the vertices beside."""
+    """Return displacements (3k, r) as (n, 3, r), zero at the neighbours."""
     padded = np.zeros((n_around, 3, u.shape[1]))
     padded[:k] = u.reshape(k, 3, -1)
     return padded
@@ -179,7 +179,7 @@ def _add_second_forces(
     second: Floats,
     out: Floats,
 ) -> float:
-    """Add (H : a_i) b_j for i ≤ j to `out` (n, 3, pairs); returns the smallest rest volume.
+    """Add (H : a_i) b_j for i ≤ j to `out` (n, 3, pairs); return the smallest rest volume.
 
     `first` and `second` are (n, 3, r): displacements a_i and b_j. Column (i, j) of `out` is
     number i·r − i(i − 1)/2 + j − i.
@@ -209,7 +209,7 @@ def _add_second_forces(
 
 @compiled
 def _displacement_gradients(u: Floats, tet: Ints, g: Floats, G: Floats) -> None:
-    """∂u/∂X of all columns, (3, 3, r): differences first, so far-away bodies lose no digits."""
+    """Write ∂u/∂X of all columns, (3, 3, r); differences keep the digits of distant bodies."""
     for c in range(3):
         u0, u1, u2, u3 = u[tet[0], c], u[tet[1], c], u[tet[2], c], u[tet[3], c]
         for d in range(3):
@@ -223,10 +223,9 @@ def _displacement_gradients(u: Floats, tet: Ints, g: Floats, G: Floats) -> None:
 def _second_derivative(
     kind: int, A: Floats, i: int, p: Floats, F: Floats, H: Floats, scratch: Floats
 ) -> bool:
-    """H[0] (9×9) ← ∂²P/∂F² : A_i at F = I; False if A_i is zero.
+    """Write ∂²P/∂F² : A_i at F = I to H[0] (9, 9); return False if A_i is zero.
 
-    Half the difference of ∂P/∂F at I ± hA_i, divided by h. That is exact for StVK, whose ∂P/∂F is
-    quadratic, at any h.
+    By central differences of ∂P/∂F at I ± hA_i, which are exact for StVK, whose ∂P/∂F is quadratic.
     """
     size = 0.0
     for c in range(3):
@@ -251,7 +250,7 @@ def _second_derivative(
 
 @compiled
 def _times_gradients(H: Floats, B: Floats, i: int, P: Floats) -> None:
-    """P_j = H B_j for j ≥ i."""
+    """Write P_j = H B_j for j ≥ i."""
     b0, b1, b2 = B[0, 0, i:], B[0, 1, i:], B[0, 2, i:]
     b3, b4, b5 = B[1, 0, i:], B[1, 1, i:], B[1, 2, i:]
     b6, b7, b8 = B[2, 0, i:], B[2, 1, i:], B[2, 2, i:]
@@ -259,7 +258,7 @@ def _times_gradients(H: Floats, B: Floats, i: int, P: Floats) -> None:
         h0, h1, h2, h3, h4 = H[m, 0], H[m, 1], H[m, 2], H[m, 3], H[m, 4]
         h5, h6, h7, h8 = H[m, 5], H[m, 6], H[m, 7], H[m, 8]
         row = P[m // 3, m % 3, i:]
-        # Views from i on, not indices from i on: this becomes vector instructions.
+        # Views from i on, instead of indices from i on, so that the loop is vectorised.
         for j in range(len(row)):
             row[j] = (
                 (h0 * b0[j] + h1 * b1[j] + h2 * b2[j])

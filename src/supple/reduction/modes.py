@@ -1,4 +1,4 @@
-"""Linear vibration modes of a body at a pose, under constraints and localised."""
+"""Linear vibration modes of a body at a pose, with constraints and region weights."""
 
 from __future__ import annotations
 
@@ -13,22 +13,21 @@ from supple.arrays import Floats, Ints
 from supple.checks import checked_array, checked_count, checked_masses
 from supple.errors import SolverError, SuppleError
 from supple.linalg.blas import single_threaded
-from supple.linalg.lanczos import TOLERANCE, lowest_eigenpairs
+from supple.linalg.krylov import EIGEN_TOLERANCE, lowest_eigenpairs, with_fixed_signs
 from supple.reduction.compliance import NO_RESISTANCE, Compliance
 from supple.reduction.null_space import NullSpace
-from supple.reduction.signs import with_fixed_signs
 
-#: Up to so many unknowns a dense eigensolver is as quick.
+#: Number of unknowns up to which a dense eigensolver is used.
 _DENSE = 300
-#: And where so large a part of all modes is wanted, quicker; if there is room for it.
+#: It is also used, up to this number of unknowns, for more than this fraction of all modes.
 _DENSE_PART, _DENSE_MOST = 0.2, 3000
-#: How far rows and columns of the stiffness may differ, as a part of their size.
+#: Relative asymmetry of the stiffness that is accepted.
 _ASYMMETRY = 1e-7
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Modes:
-    """The lowest modes, by eigenvalue.
+    """Lowest modes in the order of eigenvalues.
 
     Attributes
     ----------
@@ -39,11 +38,11 @@ class Modes:
     unweighted
         (3n, c) Z y; the same array without weights.
     residuals
-        (c,) ‖Zᵀ(K Zy − λ WMW Zy)‖ as a part of ‖Zᵀ λ WMW Zy‖.
+        (c,) ‖Zᵀ(K Zy − λ WMW Zy)‖ / ‖Zᵀ λ WMW Zy‖.
     weights
         (n,) W′, or None if all are 1.
     compliance
-        The factorisation they come from, for the derivatives.
+        Factorisation, which modal derivatives need.
     """
 
     eigenvalues: Floats
@@ -66,11 +65,11 @@ def linear_modes(
     null_space: NullSpace | None = None,
     weights: ArrayLike | None = None,
     factor: Compliance | None = None,
-    tolerance: float = TOLERANCE,
+    tolerance: float = EIGEN_TOLERANCE,
 ) -> Modes:
-    """Find the lowest `count` modes (ZᵀKZ) y = λ (ZᵀWMWZ) y, φ = W Z y (xu2016 eq. 10, 27, 34).
+    """Compute the lowest `count` modes (ZᵀKZ) y = λ (ZᵀWMWZ) y, φ = W Z y (xu2016 eq. 10, 27, 34).
 
-    Rigid motions of a body that nothing holds are left out (barbic2005 appendix D).
+    Rigid motions of a free body are excluded (barbic2005 appendix D).
 
     Parameters
     ----------
@@ -79,21 +78,21 @@ def linear_modes(
     mass
         (n,) lumped masses; unknowns 3v to 3v + 2 belong to vertex v.
     count
-        How many.
+        Number of modes.
     null_space
-        What constraints and fixed vertices allow; by default everything. With weights, that of
-        the weighted constraints CW.
+        Null space of constraints and fixed vertices; by default there are none. With weights, that
+        of the weighted constraints CW.
     weights
-        (n,) W′ of a region, positive where something may move; by default 1.
+        (n,) W′ of a region, positive at vertices that move; by default 1.
     factor
-        Compliance made before from the same matrices, to save the factorisation.
+        Compliance of the same matrices, to avoid another factorisation.
     tolerance
-        Error of a vector, as a part of it, before it is solved with once more.
+        Relative error of a vector before the final solve.
 
     Raises
     ------
     SuppleError
-        If there are not so many modes, or part of the body is held by nothing.
+        If there are fewer modes, or a part of the body is not compliance.
     """
     masses = _checked_masses(mass, stiffness)
     stiffness = sp.csr_array(stiffness)
@@ -104,22 +103,24 @@ def linear_modes(
             f"a null space of {null_space.matrix.shape[0]} unknowns for a stiffness of "
             f"{stiffness.shape[0]}"
         )
-    held = Compliance(stiffness, inertia, null_space) if factor is None else factor
+    compliance = Compliance(stiffness, inertia, null_space) if factor is None else factor
     count = checked_count("the number of modes", count)
-    if count > held.n_unknowns:
+    if count > compliance.n_unknowns:
         raise SuppleError(
-            f"{count} modes asked for, and there are {held.n_unknowns}; ask for fewer, "
-            "use a finer mesh, or constrain less"
+            f"{count} modes requested, but there are {compliance.n_unknowns}; request fewer, "
+            "use a finer mesh or fewer constraints"
         )
-    eigenvalues, reduced = _lowest(held, count, tolerance)
-    if eigenvalues[0] < NO_RESISTANCE * held.typical_eigenvalue:
-        raise held.mechanism()
-    unweighted = with_fixed_signs(held.displacement(reduced))
+    eigenvalues, reduced = _lowest(compliance, count, tolerance)
+    if eigenvalues[0] < NO_RESISTANCE * compliance.typical_eigenvalue:
+        raise compliance.mechanism()
+    unweighted = with_fixed_signs(compliance.displacement(reduced))
     vectors = unweighted if stretch is None else np.repeat(stretch, 3)[:, None] * unweighted
     pull = np.repeat(inertia, 3)[:, None] * unweighted * eigenvalues
-    wrong = held.allowed_part(stiffness @ unweighted - pull)
-    residuals = np.linalg.norm(wrong, axis=0) / np.linalg.norm(held.allowed_part(pull), axis=0)
-    return Modes(eigenvalues, vectors, unweighted, residuals, stretch, held)
+    wrong = compliance.allowed_part(stiffness @ unweighted - pull)
+    residuals = np.linalg.norm(wrong, axis=0) / np.linalg.norm(
+        compliance.allowed_part(pull), axis=0
+    )
+    return Modes(eigenvalues, vectors, unweighted, residuals, stretch, compliance)
 
 
 def checked_weights(weights: ArrayLike | None, n_vertices: int) -> Floats | None:
@@ -156,36 +157,38 @@ def _check_symmetric(stiffness: sp.csr_array) -> None:
         raise SuppleError(f"the stiffness is not symmetric in row {row}; fill both triangles")
 
 
-def _lowest(held: Compliance, count: int, tolerance: float) -> tuple[Floats, Floats]:
-    used = np.flatnonzero(~held.unused)
-    part_wanted = count > _DENSE_PART * len(used) and len(used) <= _DENSE_MOST
-    if len(used) > _DENSE and not part_wanted:
-        return lowest_eigenpairs(held.solve, held.inertia, count, tolerance)
+def _lowest(compliance: Compliance, count: int, tolerance: float) -> tuple[Floats, Floats]:
+    used = np.flatnonzero(~compliance.unused)
+    many = count > _DENSE_PART * len(used) and len(used) <= _DENSE_MOST
+    if len(used) > _DENSE and not many:
+        return lowest_eigenpairs(compliance.solve, compliance.inertia, count, tolerance)
     with single_threaded():
         try:
-            eigenvalues, vectors = _dense(held, used, count)
+            eigenvalues, vectors = _dense(compliance, used, count)
         except (np.linalg.LinAlgError, ValueError):
             raise SolverError(
-                "the modes could not be found; is the stiffness symmetric and positive, and are "
-                "masses of a like size?"
+                "the modes could not be computed; check that the stiffness is symmetric and "
+                "positive definite and that masses are of similar size"
             ) from None
-    reduced = np.zeros((len(held.unused), count))
+    reduced = np.zeros((len(compliance.unused), count))
     reduced[used] = vectors
     return eigenvalues, reduced
 
 
-def _dense(held: Compliance, used: Ints, count: int) -> tuple[Floats, Floats]:
-    stiff, heavy = (part[used][:, used].toarray() for part in (held.stiffness, held.inertia))
-    first = held.rigid.shape[1]
+def _dense(compliance: Compliance, used: Ints, count: int) -> tuple[Floats, Floats]:
+    stiff, heavy = (
+        part[used][:, used].toarray() for part in (compliance.stiffness, compliance.inertia)
+    )
+    first = compliance.rigid.shape[1]
     if first:
         some = [first, first + count - 1]
         values, vectors = scipy.linalg.eigh(stiff, heavy, subset_by_index=some)
         return values, vectors
-    # M y = θ K y: small weights make M nearly singular, and K never is.
+    # M y = θ K y, as small weights make M nearly singular, but not K.
     some = [len(used) - count, len(used) - 1]
     inverse, vectors = scipy.linalg.eigh(heavy, stiff, subset_by_index=some)
-    found = int((inverse > 1e-13 * inverse[-1]).sum())
-    if found < count:
-        raise SolverError(f"only {found} of {count} modes stand out from rounding; ask for fewer")
+    accurate = int((inverse > 1e-13 * inverse[-1]).sum())
+    if accurate < count:
+        raise SolverError(f"only {accurate} of {count} modes exceed rounding; request fewer")
     inverse, vectors = inverse[::-1], vectors[:, ::-1]
     return 1 / inverse, vectors / np.sqrt(inverse)

@@ -1,9 +1,9 @@
-"""Motions of a body that is shaken: what flesh does when it is thrown about, for bases and forces.
+"""Snapshots of a body under random accelerations, for bases and cubature.
 
-Modes and their derivatives tell how a body moves a little. Flesh that is thrown about bulges and
-stiffens, and in a basis of theirs it is too stiff. So the whole body is simulated, at each pose for
-a few periods, under accelerations that no motion of a character has a part in: its displacements
-are what a basis should hold, and its forces what reduced forces should be.
+Modes and their derivatives describe small motions. In large motions flesh bulges and stiffens, and
+in a basis of modes and derivatives it is too stiff. So the whole body is simulated at each pose,
+for a few periods, under random accelerations that do not depend on any motion of the character: a
+basis should represent its displacements, and reduced forces should match its forces.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ from supple.linalg.sparse import principal_submatrix
 from supple.reduction.compliance import Compliance, LoosePieceError
 from supple.reduction.regions.region import Region
 
-#: Steps of a shaking, and in each period of the flesh: eleven periods. Shapes half as far apart in
-#: time are more alike: of the fox's walk a hundred then held 0.79, where these hold 0.84.
+#: Number of steps, and steps per period of the flesh: eleven periods. Snapshots half as far apart
+#: are less diverse: for the fox's walk a hundred of them represent 0.79, and these 0.84.
 STEPS, STEPS_A_PERIOD = 90, 8
-#: Keys of the random accelerations in a period: slower and faster than the flesh swings.
+#: Keys of the random accelerations per period: slower and faster than the flesh oscillates.
 KEYS_A_PERIOD = 3
-#: Where the flesh would rest under these accelerations, at the median farthest, as a part of the
-#: body's size; in motion it comes three times as far. Real characters' do so in wild motion.
+#: Median over time of the largest static displacement under these accelerations, relative to the
+#: body's size; in motion it is three times as large, as for characters in violent motion.
 REACH = 0.015
-#: Part of critical damping, which ends what the start of a shaking excites.
+#: Fraction of critical damping, which damps the initial transient.
 DAMPING = 0.1
-#: Newton iterations of a step at most, and the change, as a part of the body's size, that ends
-#: them. With one the bull flew apart, and was shaken half as much.
+#: Most Newton iterations of a step, and the change, relative to the body's size, that ends them.
+#: With one iteration the bull diverged, and its accelerations were halved.
 NEWTON, _NEAR = 3, 1e-4
-#: How often accelerations are halved if flesh comes farther than this part of the body's size.
+#: Most halvings of the accelerations, and the displacement, relative to the size, that causes one.
 _HALVINGS, _FARTHEST = 3, 0.3
-#: Fields that move the flesh by less than this part of what others do are made of rounding.
+#: Relative displacement below which a field is a rounding error.
 _STILL = 1e-9
 
 
 class Shaking(NamedTuple):
-    """Displacements of a body that was shaken, and its elastic forces there, (n, 3, t) each.
+    """Displacements and elastic forces of a body under random accelerations, (n, 3, t) each.
 
-    In single precision: a build keeps those of all poses.
+    In single precision, as a build stores those of all poses.
     """
 
     displacements: Singles
@@ -62,45 +62,45 @@ def shake(
     seed: int,
     steps: int = STEPS,
 ) -> Shaking | None:
-    """Simulate the body under random accelerations, none of its surroundings moving.
+    """Simulate the body under random accelerations.
 
-    They are affine in place, so that limbs may be thrown apart as well as along, and those of a
-    rig whose parameters are accelerated, so that a tail may be thrown about by itself; of random
-    numbers with splines between. All lengths and times are the body's own: its size, and the
-    period by which it sways under its weight.
+    Accelerations are affine in position, so that limbs are accelerated together and apart, and
+    those of the rig's parameters, so that a tail is accelerated alone. Their amplitudes are splines
+    of random numbers. Lengths are relative to the body's size, and times to its period under its
+    own weight.
 
     Parameters
     ----------
     body, rest
-        Body and (n, 3) its rest shape at a pose.
+        The body, and (n, 3) its rest shape at a pose.
     region
         Vertices that may move.
     moves
         (n, 3, k) ∂Φ/∂p of the rig there, in any units.
     seed
-        The same gives the same bits.
+        The same seed gives the same result, bit for bit.
     steps
-        How many displacements, t.
+        Number t of displacements.
 
     Returns
     -------
-    None where nothing holds the body, or it cannot be simulated.
+    Shaking, or None if the body is free or cannot be simulated.
     """
     with single_threaded(), at_most_threads(1):
         try:
-            stage = _Stage(body, rest, region, moves)
+            excitation = _Excitation(body, rest, region, moves)
         except (LoosePieceError, SolverError):
             return None
         for halved in range(_HALVINGS + 1):
             try:
-                return stage.played(np.random.default_rng([seed, 3]), steps, 0.5**halved)
+                return excitation.simulate(np.random.default_rng([seed, 3]), steps, 0.5**halved)
             except SolverError:
                 continue
     return None
 
 
-class _Stage:
-    """The body, the fields by which it is accelerated, and where it would rest under them."""
+class _Excitation:
+    """Body with the acceleration fields and its static displacements under them."""
 
     def __init__(
         self, body: ElasticBody, rest: Floats, region: Region, moves: Singles | None
@@ -110,35 +110,35 @@ class _Stage:
         self.masses = np.repeat(masses, 3)
         fields = _affine_fields(rest[region.vertices], masses[region.vertices])
         if moves is not None and moves.size:
-            thrown = moves[region.vertices].reshape(len(self.free), -1).astype(np.float64)
-            reach = _farthest(thrown)
-            fields = np.hstack([fields, thrown[:, reach > 0] / reach[reach > 0]])
+            rig_fields = moves[region.vertices].reshape(len(self.free), -1).astype(np.float64)
+            reach = _farthest(rig_fields)
+            fields = np.hstack([fields, rig_fields[:, reach > 0] / reach[reach > 0]])
         inner = principal_submatrix(body.stiffness(rest, rest), self.free)
         compliance = Compliance(inner, masses[region.vertices])
         if compliance.rigid.shape[1]:
             raise LoosePieceError(region.vertices)
         weight = self.masses[self.free][:, None]
-        given_way = compliance(weight * fields)
-        fallen = given_way[:, :3]
-        # Rayleigh's quotient of the shapes under its own weight: what all of the flesh does, not
-        # what its softest tip does.
-        work = float((fallen * weight * fields[:, :3]).sum())
-        self.pitch = np.sqrt(work / float((weight * fallen**2).sum()))
-        # Halfway between fields that are as strong as each other, of which stiff parts of the body
-        # would hardly take notice, and fields that bring flesh as far as each other.
-        far = _farthest(given_way)
+        static = compliance(weight * fields)
+        sagging = static[:, :3]
+        # Rayleigh's quotient of the shapes under its own weight: an average over all flesh, not
+        # the frequency of its softest tip.
+        work = float((sagging * weight * fields[:, :3]).sum())
+        self.frequency = np.sqrt(work / float((weight * sagging**2).sum()))
+        # A compromise between fields of equal strength, to which stiff parts would hardly respond,
+        # and fields of equal displacement.
+        far = _farthest(static)
         moving = far > _STILL * far.max()
         self.fields = fields[:, moving] / np.sqrt(far[moving])
-        self.given_way = given_way[:, moving] / np.sqrt(far[moving])
+        self.static = static[:, moving] / np.sqrt(far[moving])
 
-    def played(self, random: np.random.Generator, steps: int, part: float) -> Shaking:
+    def simulate(self, random: np.random.Generator, steps: int, part: float) -> Shaking:
         body, n = self.body, len(self.rest)
-        h = 2 * np.pi / self.pitch / STEPS_A_PERIOD
+        h = 2 * np.pi / self.frequency / STEPS_A_PERIOD
         times = np.arange(steps) / STEPS_A_PERIOD
         keys = np.arange(-1, int(times[-1] * KEYS_A_PERIOD) + 3) / KEYS_A_PERIOD
         drawn = random.standard_normal((len(keys), self.fields.shape[1]))
         amounts = CubicSpline(keys, drawn)(times)
-        far = float(np.median(_farthest(self.given_way @ amounts.T)))
+        far = float(np.median(_farthest(self.static @ amounts.T)))
         amounts *= part * REACH * body.mesh.size / far
         mass = body.mass()
         solver = ImplicitSolver(
@@ -146,7 +146,7 @@ class _Stage:
             mass,
             self.free,
             alpha=0.0,
-            beta=2 * DAMPING / self.pitch,
+            beta=2 * DAMPING / self.frequency,
             newton=NEWTON,
             tolerance=_NEAR * body.mesh.size,
             psd=False,
@@ -158,28 +158,28 @@ class _Stage:
             w = solver.solve(problem, at.v + tau * at.a, StepReport())
             return u + tau * w, w
 
-        found = Shaking(*np.empty((2, n, 3, steps), np.float32))
+        snapshots = Shaking(*np.empty((2, n, 3, steps), np.float32))
         at = StepStart(*np.zeros((3, n, 3)))
         for k, amount in enumerate(amounts):
             external.reshape(-1)[self.free] = -self.masses[self.free] * (self.fields @ amount)
             u, v, a = method.step(stage, at, h)
             if not np.abs(u).max() < _FARTHEST * body.mesh.size:
-                raise SolverError("the shaken body flies apart")
+                raise SolverError("the simulation of the body diverges")
             at = StepStart(u, v, a, (at.u, at.v))
-            found.displacements[:, :, k] = u
-            found.forces[:, :, k] = body.force(self.rest + u, self.rest)
-        return found
+            snapshots.displacements[:, :, k] = u
+            snapshots.forces[:, :, k] = body.force(self.rest + u, self.rest)
+        return snapshots
 
 
 def _farthest(fields: Floats) -> Floats:
-    """Return the length of the longest vector in each of some fields (3n, k)."""
+    """Return the length of the longest vector in each of the fields (3n, k)."""
     return np.linalg.norm(fields.reshape(-1, 3, fields.shape[1]), axis=1).max(axis=0)
 
 
-def _affine_fields(places: Floats, masses: Floats) -> Floats:
-    """Return accelerations (3k, 12): along each axis, and growing along each from the middle."""
-    middle = masses @ places / masses.sum()
-    away = places - middle
+def _affine_fields(positions: Floats, masses: Floats) -> Floats:
+    """Return accelerations (3k, 12): uniform along each axis, and linear in each coordinate."""
+    middle = masses @ positions / masses.sum()
+    away = positions - middle
     away /= max(float(np.abs(away).max()), np.finfo(float).tiny)
-    one = np.ones((len(places), 1))
+    one = np.ones((len(positions), 1))
     return np.kron(np.hstack([one, away]), np.eye(3))

@@ -1,4 +1,4 @@
-"""Workers that compute poses: threads, or any executor that is given."""
+"""Workers that compute poses: threads, or any executor."""
 
 from __future__ import annotations
 
@@ -22,34 +22,34 @@ Result = TypeVar("Result")
 
 
 class Workers:
-    """An executor that tells how far it is, and stops at the first error.
+    """Executor that reports progress and stops at the first error.
 
     Parameters
     ----------
     executor
-        Any of `concurrent.futures`' kind: threads, processes, a cluster's. By default threads, as
-        many as compiled loops have, which is the cores this process may use: the work is in
-        compiled code that lets others run, and they need no second copy of anything.
+        Any `concurrent.futures.Executor`: threads, processes, or a cluster's. By default as many
+        threads as parallel kernels use: the work is in compiled code without the GIL, and threads
+        share memory.
     """
 
     def __init__(self, executor: Executor | None = None) -> None:
-        self._given = executor
-        self._own: ThreadPoolExecutor | None = None
+        self._executor = executor
+        self._threads: ThreadPoolExecutor | None = None
 
     def __enter__(self) -> Workers:
-        if self._given is None:
-            self._own = ThreadPoolExecutor(numba.get_num_threads(), "supple")
+        if self._executor is None:
+            self._threads = ThreadPoolExecutor(numba.get_num_threads(), "supple")
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._own is not None:
-            self._own.shutdown(cancel_futures=True)
-            self._own = None
+        if self._threads is not None:
+            self._threads.shutdown(cancel_futures=True)
+            self._threads = None
 
     @property
     def threads(self) -> ThreadPoolExecutor | None:
-        """Threads for work that had better not be sent to other processes, or None."""
-        return self._own
+        """Threads, for work that should not be sent to other processes; None with an executor."""
+        return self._threads
 
     def map(
         self,
@@ -57,15 +57,15 @@ class Workers:
         tasks: Sequence[Task],
         done: Callable[[int, int], None] = lambda task, count: None,
     ) -> list[Result]:
-        """Return results in the order of the tasks; tell `done` which is ready, and how many are.
+        """Return results in the order of tasks; call `done` with each task's index and the count.
 
-        Of several tasks that fail, the first in the list is raised, and only once none is
-        running: an executor that was given is its owner's again.
+        Of several errors the first in the order of tasks is raised, once no task is running, so
+        that the caller can use its executor again.
 
         Raises
         ------
         SuppleError
-            If the executor takes no tasks, or its processes end.
+            If the executor accepts no tasks, or its processes have died.
         """
         futures: dict[Future[Result], int] = {}
         try:
@@ -78,7 +78,7 @@ class Workers:
         return [future.result() for future in futures]
 
     def _submit(self, function: Callable[[Task], Result], task: Task) -> Future[Result]:
-        executor = self._own if self._given is None else self._given
+        executor = self._threads if self._executor is None else self._executor
         if executor is None:
             raise RuntimeError("Workers are used in a with statement")
         try:
@@ -86,11 +86,13 @@ class Workers:
         except BrokenExecutor as error:
             raise _broken(error) from error
         except RuntimeError as error:
-            raise SuppleError(f"the executor takes no tasks ({error}); give one in use") from error
+            raise SuppleError(
+                f"the executor accepts no tasks ({error}); pass one that is not shut down"
+            ) from error
 
 
 def _finish(futures: dict[Future[Result], int], done: Callable[[int, int], None]) -> None:
-    """Wait for all, or raise the first in the list that fails, whichever failed first in time."""
+    """Wait for all tasks, or raise the error of the first failed task in their order."""
     for count, future in enumerate(as_completed(futures), 1):
         if future.exception() is not None:
             break
@@ -105,8 +107,8 @@ def _finish(futures: dict[Future[Result], int], done: Callable[[int, int], None]
 
 
 def _broken(error: BaseException) -> SuppleError:
-    words = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+    reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
     return SuppleError(
-        f"the executor broke: {words}; start its processes afresh, with "
+        f"the executor broke: {reason}; start its processes with "
         'ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn"))'
     )

@@ -152,7 +152,7 @@ def test_cubature_counts_are_looked_at_before_anything_is_computed(name, count):
 )
 def test_more_cubature_than_there_is_costs_no_more_than_all_of_it(name, things):
     tracemalloc.start()
-    with pytest.warns(SuppleWarning, match=f"1000000 cubature {things} asked for"):
+    with pytest.warns(SuppleWarning, match=f"1000000 cubature {things} requested"):
         model = build(bending_bar(), **bar_options(poses=1) | {name: 1_000_000})
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
@@ -253,7 +253,7 @@ def test_a_body_far_too_small_for_its_regions_or_modes_is_an_error():
     rig = Bend(surface.vertices, (0, MIDDLE, MIDDLE), (1, 0, 0), (0, 0, 1), low=0, high=1)
     cube = Character("cube", surface, rig)
     refused("12 ways; ask for fewer", cube, tets=mesh, bones=held_end(mesh), poses=1, modes=13)
-    with pytest.warns(SuppleWarning, match="cubature tets asked for"):
+    with pytest.warns(SuppleWarning, match="cubature tets requested"):
         model = build(
             cube,
             **bar_options(tets=mesh, bones=held_end(mesh), poses=1, modes=3, inertial_cubature=2),

@@ -167,9 +167,9 @@ def test_a_broken_pool_of_processes_is_reported():
 def test_an_executor_that_is_closed_says_so():
     pool = ThreadPoolExecutor(1)
     pool.shutdown()
-    with pytest.raises(SuppleError, match=r"the executor takes no tasks .*shutdown"):
+    with pytest.raises(SuppleError, match=r"the executor accepts no tasks .*shutdown"):
         Workers(pool).map(abs, [1])
-    with pytest.raises(SuppleError, match="the executor takes no tasks"):
+    with pytest.raises(SuppleError, match="the executor accepts no tasks"):
         build(small_bar(), **small_options(executor=pool))
 
 

@@ -252,7 +252,7 @@ def test_invalid_bases_are_refused_in_one_line():
     frames = np.tile(body.rest, (3, 1, 1))
     cases = [
         (lambda: mode_basis(body, 0, fixed=fixed), "positive whole number"),
-        (lambda: mode_basis(body, 10**6, fixed=fixed), "modes asked for"),
+        (lambda: mode_basis(body, 10**6, fixed=fixed), "modes requested"),
         (lambda: mode_basis(body, 2, fixed=[n]), f"fixed vertex {n} is not there"),
         (lambda: mode_basis(body, 2, fixed=range(n)), "every vertex is fixed"),
         (lambda: derivative_basis(body, 10, fixed=fixed, linear=3), "start from more linear"),

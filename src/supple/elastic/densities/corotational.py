@@ -7,8 +7,7 @@ import math
 from supple.arrays import Floats
 from supple.compiled.jit import compiled_fused, compiled_fused_inline
 from supple.elastic.densities.density import Density
-from supple.maths.small_matrices import times_transposed
-from supple.maths.svd import rotation_svd
+from supple.maths.small_matrices import rotation_svd, times_transposed
 
 #: Smallest σᵢ + σⱼ for which the rotation of a corotational element is differentiated.
 _SMALLEST_SUM = 1e-6

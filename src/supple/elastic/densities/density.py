@@ -2,7 +2,7 @@
 
 `F` is the 3×3 deformation gradient. A material's file in this folder has its formulas as compiled
 functions that allocate nothing, and one `Density` made of them; a row of the table in
-`supple.elastic.densities.dispatch` makes it known to all loops over elements.
+`supple.elastic.densities.dispatch` makes it available to all kernels.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from supple.errors import SuppleError
 
 @dataclass(frozen=True, eq=False)
 class Density:
-    """Elastic energy density of a material, and what follows from it.
+    """Elastic energy density of a material, and its derivatives.
 
-    Functions get `F`, a row `p` of the element's constants and `scratch`, (6, 3, 3) float64 to
-    work in, and write their results into the caller's arrays.
+    Functions take `F`, a row `p` of the element's constants and `scratch`, (6, 3, 3) float64, and
+    write their results to output arrays.
 
     Parameters
     ----------
     name
-        The `kind` of a `Material`, as model files spell it.
+        The `kind` of a `Material`, also in model files.
     energy
         Compiled ``energy(F, p, scratch)``: returns Ψ(F) in J/m³, zero at rest.
     stress
@@ -38,19 +38,20 @@ class Density:
         (3i+j, 3k+l) is ∂P_ij/∂F_kl.
     stress_and_derivative
         Compiled ``stress_and_derivative(F, p, P, H, scratch)``: both at once, where that is
-        quicker; by default one after the other.
+        faster; by default one after the other.
     constants
-        For materials that are alike in all directions: a formula ``constants(mu, lam)`` that
-        returns a tuple of the element's constants, from Lamé's parameters of small strain. It is
-        not compiled: arrays of all elements go through it, and loops compile it for one.
+        For isotropic materials: a formula ``constants(mu, lam)`` that returns a tuple of the
+        element's constants from Lamé's parameters of small strain. It is a plain function: it is
+        called with arrays of all elements, and kernels compile it for one.
     element_constants
         For other materials: ``element_constants(n_elements, young=, poisson=, shear=, axes=,
         saturation=)`` returns an array with a row of constants for each element.
     resists_inversion
-        Elements that are turned inside out are pushed back. Steps lead those of other materials
-        back themselves.
+        Whether inverted elements are pushed back by their forces. For other materials the step
+        does that.
     quartic
-        Ψ is a polynomial of degree four in F, so that central differences of ∂P/∂F are exact.
+        Whether Ψ is a polynomial of degree four in F, so that central differences of ∂P/∂F are
+        exact.
     """
 
     name: str
@@ -70,7 +71,7 @@ class Density:
 
     @property
     def isotropic(self) -> bool:
-        """True for a material that is alike in all directions."""
+        """Whether the material is isotropic."""
         return self.constants is not None
 
 
@@ -106,5 +107,5 @@ def per_element(name: str, value: ArrayLike, n_elements: int, shape: Sequence[in
         return np.ascontiguousarray(np.broadcast_to(array, full))
     except ValueError:
         raise SuppleError(
-            f"{name} has shape {array.shape}; give one value or an array of shape {full}"
+            f"{name} has shape {array.shape}; use one value or an array of shape {full}"
         ) from None

@@ -1,8 +1,8 @@
-"""The table of materials, and functions of all of them that loops over elements call by number.
+"""Table of materials, and functions of all materials that kernels call by number.
 
-A material that belongs to Supple is a file in this folder and a row in `_BUILT_IN`. A program adds
-its own by `register_material`. Loops contain the code of the built-in ones, and call registered
-ones by address: nothing is compiled again for them, and compiled code on disk serves all programs.
+A built-in material is a file in this folder and a row in `_BUILT_IN`. A program adds its own by
+`register_material`. Kernels contain the code of built-in materials, and call registered ones by
+address, so that kernels need not be compiled again for them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from supple.elastic.densities.stvk_volume import STVK_VOLUME
 from supple.elastic.densities.yeoh import YEOH
 from supple.errors import SuppleError
 
-#: One row a material. Loops know a material by its place here, files by its name.
+#: One row per material. Kernels identify a material by its position here, files by its name.
 _BUILT_IN: tuple[Density, ...] = (
     STVK,
     NEO_HOOKEAN,
@@ -36,7 +36,7 @@ _BUILT_IN: tuple[Density, ...] = (
     SATURATING,
 )
 
-#: Columns of the function table; a material's row there has its number.
+#: Columns of the function table, which has a row for each material.
 _ENERGY, _STRESS, _DERIVATIVE, _BOTH, _CONSTANTS, _ISOTROPIC, _RESISTS, _QUARTIC = range(8)
 
 _materials: dict[str, Density] = {}
@@ -45,7 +45,7 @@ MATERIALS = MappingProxyType(_materials)
 
 
 def material_number(name: str) -> int:
-    """Return the number by which compiled loops know a material."""
+    """Return the number of a material in compiled kernels."""
     return list(MATERIALS).index(name)
 
 
@@ -61,12 +61,12 @@ for _density in _BUILT_IN:
     _enter(_density)
 
 
-# Functions that loops call. Each is a chain of comparisons, written from the table, so that a
-# loop contains what the built-in materials compute and calls nothing by address for them.
+# Functions that kernels call. Each is a chain of comparisons, generated from the table, so that a
+# kernel contains the code of the built-in materials.
 
 
 def _functions() -> dict[str, Any]:
-    """Name the functions of the built-in materials, each with an underscore and its number."""
+    """Return the functions of the built-in materials by name and number, such as "energy_0"."""
     names: dict[str, Any] = {}
     for number, density in enumerate(_BUILT_IN):
         names[f"energy_{number}"] = density.energy
@@ -82,7 +82,7 @@ _names = _functions() | {"__name__": __name__, "call_entry": call_entry}
 
 
 def _chain(signature: str, cases: Sequence[str], otherwise: str) -> Any:
-    """Compile a function that runs the case of the material whose number is `kind`."""
+    """Compile a function that executes the case of the material number `kind`."""
     lines = [f"def {signature}:"]
     for number, case in enumerate(cases):
         lines += [f"    if kind == {number}:", f"        {case}"]
@@ -98,11 +98,11 @@ def _both_case(number: int, density: Density) -> str:
 
 
 def _constants_case(number: int, density: Density) -> str:
-    if density.constants is None:  # nothing blends them
+    if density.constants is None:  # they are not blended
         return "return"
     count = len(density.constants(1.0, 1.0))
-    places = ", ".join(f"out[{k}]" for k in range(count))
-    return f"{places} = constants_{number}(mu, lam); return"
+    targets = ", ".join(f"out[{k}]" for k in range(count))
+    return f"{targets} = constants_{number}(mu, lam); return"
 
 
 _rows = range(len(_BUILT_IN))
@@ -125,7 +125,8 @@ stress_derivative = _chain(
     [f"return derivative_{n}(F, p, H, scratch)" for n in _rows],
     f"call_entry(kind, {_DERIVATIVE}, (F, p, len(p), H, scratch))",
 )
-#: ``stress_and_derivative(kind, F, p, P, H, scratch)``: both, which is quicker where they share.
+#: ``stress_and_derivative(kind, F, p, P, H, scratch)``: both, which is faster where they share
+#: terms.
 stress_and_derivative = _chain(
     "stress_and_derivative(kind, F, p, P, H, scratch)",
     [_both_case(n, density) for n, density in enumerate(_BUILT_IN)],
@@ -141,34 +142,34 @@ set_constants = _chain(
 
 @compiled_fused
 def is_isotropic(kind: int) -> bool:
-    """Tell whether the material is alike in all directions."""
+    """Return whether the material is isotropic."""
     return entry(kind, _ISOTROPIC) != 0
 
 
 @compiled_fused
 def resists_inversion(kind: int) -> bool:
-    """Tell whether the material pushes back elements that are turned inside out."""
+    """Return whether the material's forces push inverted elements back."""
     return entry(kind, _RESISTS) != 0
 
 
 @compiled_fused
 def is_quartic(kind: int) -> bool:
-    """Tell whether Ψ is a polynomial of degree four in F."""
+    """Return whether Ψ is a polynomial of degree four in F."""
     return entry(kind, _QUARTIC) != 0
 
 
-# Materials of programs.
+# Materials that programs register.
 
-#: Functions that C code could call, kept: the table has nothing but their addresses.
+#: C functions, stored here because the table has only their addresses.
 _entry_points: list[Any] = []
 _NUMBERS = types.CPointer(types.float64)
 
 
 def register_material(density: Density) -> None:
-    """Add a material; from then on ``Material(density.name)`` is one, in this process.
+    """Add a material, for this process; ``Material(density.name)`` then uses it.
 
-    Registering takes a second, in which its functions are compiled. Processes that share the work
-    of a build know the materials that modules they import register.
+    Registration takes a second, as functions are compiled. Worker processes of a build have the
+    materials that their imported modules register.
 
     Raises
     ------
@@ -176,9 +177,9 @@ def register_material(density: Density) -> None:
         If there is a material of that name, or no room for more.
     """
     if density.name in MATERIALS:
-        raise SuppleError(f"there is a material {density.name!r} already; choose another name")
+        raise SuppleError(f"a material {density.name!r} exists already; choose another name")
     if len(MATERIALS) == len(FUNCTION_TABLE):
-        raise SuppleError(f"there are {len(MATERIALS)} materials, and there is no room for more")
+        raise SuppleError(f"there are {len(MATERIALS)} materials; no more can be registered")
     row = FUNCTION_TABLE[len(MATERIALS)]
     for column, function in enumerate(_compiled_for_calls(density)):
         _entry_points.append(function)

@@ -19,7 +19,7 @@ _EXPONENT_LIMIT = 8.0
 
 @compiled_fused
 def _exponential_less_one(x: float, order: int = 0) -> float:
-    """exp(x) − 1, or its first or second derivative; quadratic beyond the limit."""
+    """Return exp(x) − 1, or its first or second derivative; quadratic beyond the limit."""
     if x <= _EXPONENT_LIMIT:
         return math.expm1(x) if order == 0 else math.exp(x)
     top, beyond = math.exp(_EXPONENT_LIMIT), x - _EXPONENT_LIMIT
@@ -30,7 +30,7 @@ def _exponential_less_one(x: float, order: int = 0) -> float:
 
 @compiled_fused
 def fung_exponent(E: Floats, p: Floats, local: Floats, T: Floats) -> float:
-    """Q, with T = C : E in the material's axes; `local` is scratch."""
+    """Return Q, and write T = C : E in the material's axes; `local` is scratch."""
     A = p[10:19].reshape(3, 3)
     for i in range(3):  # local ← E A
         for j in range(3):
@@ -51,7 +51,7 @@ def fung_exponent(E: Floats, p: Floats, local: Floats, T: Floats) -> float:
 
 @compiled_fused
 def _apply_stiffness(p: Floats, E: Floats, T: Floats) -> None:
-    """T = C : E for symmetric E, both in the material's axes."""
+    """Write T = C : E for symmetric E, both in the material's axes."""
     T[0, 0] = p[0] * E[0, 0] + p[5] * E[1, 1] + p[4] * E[2, 2]
     T[1, 1] = p[5] * E[0, 0] + p[1] * E[1, 1] + p[3] * E[2, 2]
     T[2, 2] = p[4] * E[0, 0] + p[3] * E[1, 1] + p[2] * E[2, 2]
@@ -62,7 +62,7 @@ def _apply_stiffness(p: Floats, E: Floats, T: Floats) -> None:
 
 @compiled_fused
 def _rotate_out(p: Floats, T: Floats, work: Floats, S: Floats) -> None:
-    """S = A T Aᵀ: from the material's axes to the body's."""
+    """Write S = A T Aᵀ, from the material's axes to the body's."""
     A = p[10:19].reshape(3, 3)
     times(A, T, work)
     times_transposed(work, A, S)
@@ -78,7 +78,7 @@ def _energy(F: Floats, p: Floats, scratch: Floats) -> float:
 
 @compiled_fused_inline
 def fung_stress(F: Floats, p: Floats, growth: float, P: Floats, scratch: Floats) -> None:
-    """P = F A (growth T) Aᵀ with T, in the material's axes, in scratch[2]."""
+    """Write P = F A (growth T) Aᵀ; T, in the material's axes, is in scratch[2]."""
     S = scratch[3]
     _rotate_out(p, scratch[2], scratch[1], S)
     for i in range(3):
@@ -91,7 +91,7 @@ def fung_stress(F: Floats, p: Floats, growth: float, P: Floats, scratch: Floats)
 def fung_derivative(
     F: Floats, p: Floats, growth: float, bend: float, H: Floats, scratch: Floats
 ) -> None:
-    """DP = dF S + F dS, dS = g′ C:dE + (2/c) g″ (C:E)(C:E : dE), column by column.
+    """Write ∂P/∂F column by column: dP = dF S + F dS, dS = g′ C:dE + (2/c) g″ (C:E)(C:E : dE).
 
     T = C:E is in scratch[2], `growth` is g′ and `bend` (2/c) g″.
     """
@@ -158,11 +158,11 @@ def fung_constants(
     if not (saturation > 0).all():
         raise SuppleError(f"saturation must be positive, not {saturation.min():g} Pa")
     axes = per_element("axes", np.eye(3) if axes is None else axes, n_tets, (3, 3))
-    near = np.clip(axes, -2.0, 2.0)  # no unit columns either, and nothing overflows
+    near = np.clip(axes, -2.0, 2.0)  # avoids overflow; clipped columns are not unit either
     if not np.allclose(np.swapaxes(near, 1, 2) @ near, np.eye(3), atol=1e-6):
         raise SuppleError("the columns of axes must be orthonormal")
 
-    # Compliance of the normal strains: 1/Eᵢ on the diagonal, −νᵢⱼ/Eᵢ beside it (i < j).
+    # Compliance of the normal strains: 1/Eᵢ on the diagonal, −νᵢⱼ/Eᵢ off it (i < j).
     compliance = np.zeros((n_tets, 3, 3))
     compliance[:, range(3), range(3)] = 1 / young
     for (i, j), nu in zip(((1, 2), (0, 2), (0, 1)), poisson.T, strict=True):
@@ -172,7 +172,7 @@ def fung_constants(
     if not (lowest > 0).all():
         raise SuppleError(
             f"the orthotropic constants of tet {int(lowest.argmin())} describe no stable "
-            "material; lower Poisson's ratios or bring the moduli closer together"
+            "material; use lower Poisson's ratios or moduli that differ less"
         )
     normal = stiffness[:, [0, 1, 2, 1, 0, 0], [0, 1, 2, 2, 2, 1]]
     return np.hstack([normal, shear, saturation[:, None], axes.reshape(n_tets, 9)])

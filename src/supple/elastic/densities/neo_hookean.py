@@ -1,6 +1,6 @@
 """Stable neo-Hookean: Ψ = ½ μ (I − 3) − ½ μ log((I + 1)/4) + ½ λ (J − α)², α = 1 + ¾ μ/λ.
 
-Smith et al. 2018, eq. 14, with I = F:F and J = det F; the value at rest is taken off.
+Smith et al. 2018, eq. 14, with I = F:F and J = det F; the value at rest is subtracted.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def add_volume_derivative(
             for k in range(3):
                 for l in range(3):
                     row[3 * k + l] += scaled * cofactor[k, l]
-    # ∂cof_ij/∂F_kl = ε_ikm ε_jln F_mn: six non-zeros a row pair.
+    # ∂cof_ij/∂F_kl = ε_ikm ε_jln F_mn: six non-zeros per pair of rows.
     for i in range(3):
         for j in range(3):
             i1, i2, j1, j2 = (i + 1) % 3, (i + 2) % 3, (j + 1) % 3, (j + 2) % 3
@@ -41,7 +41,7 @@ def _energy(F: Floats, p: Floats, scratch: Floats) -> float:
     mu, lam = p[0], p[1]
     growth = squared_norm(F) - 3.0
     volume = determinant(F) - 1.0
-    # ½λ(J − α)² − ½λ(1 − α)² = ½λ(J − 1)² − ¾μ(J − 1): no large numbers that cancel.
+    # ½λ(J − α)² − ½λ(1 − α)² = ½λ(J − 1)² − ¾μ(J − 1): without cancellation of large numbers.
     return (
         0.5 * mu * (growth - math.log1p(0.25 * growth)) + 0.5 * lam * volume**2 - 0.75 * mu * volume
     )

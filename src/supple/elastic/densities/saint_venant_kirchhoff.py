@@ -18,12 +18,12 @@ def squared_strain(E: Floats) -> float:
     return squared
 
 
-# Stress and derivative together are written without branches: the innermost loops of every step.
+# Stress and derivative together have no branches: they are the innermost loops of every step.
 
 
 @compiled_fused
 def green_stress(F: Floats, mu: float, lam: float, S: Floats, P: Floats) -> None:
-    """P = F S, and the second stress S = 2 μ E + λ tr(E) I."""
+    """Write the second Piola–Kirchhoff stress S = 2 μ E + λ tr(E) I, and P = F S."""
     for i in range(3):
         for j in range(3):
             S[i, j] = F[0, i] * F[0, j] + F[1, i] * F[1, j] + F[2, i] * F[2, j]
@@ -40,7 +40,7 @@ def green_stress(F: Floats, mu: float, lam: float, S: Floats, P: Floats) -> None
 
 @compiled_fused
 def green_derivative(F: Floats, mu: float, lam: float, S: Floats, B: Floats, H: Floats) -> None:
-    """∂P/∂F into the 9×9 `H`, with S from `green_stress`; `B` (3, 3) is scratch.
+    """Write ∂P/∂F to `H` (9, 9), with S from `green_stress`; `B` (3, 3) is scratch.
 
     ∂P_ij/∂F_kl = λ F_ij F_kl + μ F_il F_kj + μ δ_jl (F Fᵀ)_ik + δ_ik S_jl.
     """

@@ -1,11 +1,11 @@
-"""Flesh with axes that stiffens up to a limit: Ψ = c/2 h(Q) + κ/2 (J − 1)², Q = E : C : E / c.
+"""Orthotropic with bounded stiffening: Ψ = c/2 h(Q) + κ/2 (J − 1)², Q = E : C : E / c.
 
-The material of tapia2021 §4.1, made right in compression. Green strain softens where flesh is
-crushed, and with all of the stiffness in it reverses (Fung's at a tenth of the length, by 12 MPa
-for Q ≤ 8): most of what keeps the volume is in κ instead, and C has Poisson's ratio of 0.3. From
-ν = 0.45 on pressure grows down to a tenth of the volume, and never reverses below. Q saturates:
-h(Q) = Q + s (Q − s ln(1 + Q/s)) is exp Q − 1 to second order, but h′ = 1 + s Q/(s + Q) never grows
-beyond 1 + s = e², so that one Newton iteration a step is enough.
+The material of tapia2021 §4.1, corrected in compression. Green strain softens under compression,
+and with all of the stiffness in it the force reverses (Fung's at a tenth of the length, by 12 MPa
+for Q ≤ 8). Here most of the bulk modulus is in κ instead, and C has a Poisson's ratio of 0.3. From
+ν = 0.45 on, pressure grows down to a tenth of the volume, and does not reverse below. Stiffening is
+bounded: h(Q) = Q + s (Q − s ln(1 + Q/s)) equals exp Q − 1 to second order, but h′ = 1 + s Q/(s + Q)
+is below 1 + s = e², so that one Newton iteration per step suffices.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from supple.elastic.densities.fung import (
 from supple.elastic.densities.neo_hookean import add_volume_derivative
 from supple.maths.small_matrices import cofactors, determinant, green_strain
 
-#: s: the stiffness grows to 1 + s times that at rest.
+#: s: the stiffness is at most 1 + s times that at rest.
 SATURATION = math.exp(2.0) - 1.0
-#: Poisson's ratio of C, and how much lower it is at least than that of the material.
+#: Poisson's ratio of C, and its least difference from that of the material.
 _POISSON, _LOWER = 0.3, 0.15
 #: c, in mean Young's moduli.
 _SCALE = 0.3
@@ -73,20 +73,20 @@ def _element_constants(
     axes: ArrayLike | None,
     saturation: ArrayLike | None,
 ) -> Floats:
-    """Return (n_tets, 20) constants of `fung_constants`, and κ.
+    """Return (n_tets, 20) constants: those of `fung_constants`, and κ.
 
-    C has the shear moduli of the material, and κ the rest of its bulk modulus. Where all axes are
-    alike, small strains behave like (E, ν).
+    C has the shear moduli of the material, and κ the rest of its bulk modulus. With equal axes,
+    small strains behave like (E, ν).
     """
     young = per_element("young", young, n_tets, (3,))
     poisson = per_element("poisson", poisson, n_tets, (3,))
-    given = {"shear": shear, "axes": axes}
+    others = {"shear": shear, "axes": axes}
     c = _SCALE * young.mean(axis=1) if saturation is None else saturation
-    whole = fung_constants(n_tets, young=young, poisson=poisson, saturation=c, **given)
+    whole = fung_constants(n_tets, young=young, poisson=poisson, saturation=c, **others)
     lower = np.minimum(_POISSON, poisson - _LOWER)
     softer = young * ((1 + lower) / (1 + poisson)).mean(axis=1, keepdims=True)
-    given["shear"] = whole[:, 6:9]
-    part = fung_constants(n_tets, young=softer, poisson=lower, saturation=c, **given)
+    others["shear"] = whole[:, 6:9]
+    part = fung_constants(n_tets, young=softer, poisson=lower, saturation=c, **others)
     bulk = (whole - part)[:, :6] @ np.array([1.0, 1, 1, 2, 2, 2]) / 9
     return np.hstack([part, np.maximum(bulk, 0.0)[:, None]])
 

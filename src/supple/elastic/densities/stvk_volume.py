@@ -48,7 +48,7 @@ def _stress_derivative(F: Floats, p: Floats, H: Floats, scratch: Floats) -> None
 
 
 def _constants(mu: Floats, lam: Floats) -> tuple[Floats, Floats]:
-    return 2 * mu, lam  # hahn2013 writes ½μ‖E‖² where StVK has μ‖E‖²
+    return 2 * mu, lam  # hahn2013 has ½μ‖E‖² where StVK has μ‖E‖²
 
 
 STVK_VOLUME = Density("stvk-volume", _energy, _stress, _stress_derivative, constants=_constants)

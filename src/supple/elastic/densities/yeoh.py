@@ -1,9 +1,9 @@
-"""Flesh that stiffens as it is strained: Ψ = stable neo-Hookean + ½ c g²/(1 + g).
+"""Neo-Hookean with strain stiffening: Ψ = stable neo-Hookean + ½ c g²/(1 + g).
 
-Yeoh's second term (1993), ½ c (I − 3)², with two changes. It begins where I = F:F is 3 + δ,
-g = max(I − 3 − δ, 0), so that small strains know nothing of it. And it stiffens by c at most: as a
-polynomial of degree four it threw flesh about (7 % of a rat's size in one frame) where a pose
-flattens tets. It is convex in F: with the change of volume taken off, g = I − 3 − 2(J − 1), a
+Yeoh's second term (1993), ½ c (I − 3)², with two changes. It begins at I = F:F = 3 + δ,
+g = max(I − 3 − δ, 0), so that small strains are not affected. And its stiffness is at most c: as a
+polynomial of degree four it made flesh jump (by 7 % of a rat's size in one frame) where a pose
+flattens tets. It is convex in F; with the change of volume subtracted, g = I − 3 − 2(J − 1), a
 sixth of the steps of one character had an indefinite tangent. In simple shear by γ, g = γ² − δ.
 """
 
@@ -17,7 +17,7 @@ from supple.elastic.densities.density import Density
 from supple.elastic.densities.neo_hookean import add_volume_derivative
 from supple.maths.small_matrices import cofactors, determinant, squared_norm
 
-#: c/μ, and δ. Soft tissue has some times its first modulus at a strain of one half, here six times.
+#: c/μ, and δ. At a strain of one half the modulus is six times that at rest, as of soft tissue.
 STIFFENING, STRAINED = 7.0, 0.05
 
 

@@ -14,7 +14,7 @@ from supple.arrays import Floats, Ints
 from supple.checks import checked_array, numbers
 from supple.errors import SolverError, SuppleError
 from supple.linalg.blas import single_threaded
-from supple.reduction.signs import column_signs
+from supple.linalg.krylov import column_signs
 from supple.rig.poses.pose_tree import PoseTree
 from supple.rig.tets.vertex_frames import unrotate_basis
 

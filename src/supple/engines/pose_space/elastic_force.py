@@ -30,7 +30,7 @@ from supple.elastic.densities.dispatch import (
     stress_derivative,
 )
 from supple.elastic.material import pose_parameters
-from supple.maths.svd import project_psd
+from supple.maths.small_matrices import project_psd
 
 #: Rows of G whose products are summed at once: a dozen tets', which stay in the cache.
 MOST_ROWS = 9 * 12

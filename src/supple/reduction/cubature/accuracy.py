@@ -1,4 +1,4 @@
-"""Error of given cubature tets at a pose, and their weights there (xu2016 eq. 19)."""
+"""Errors and weights of cubature tets at a pose (xu2016 eq. 19)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def fit_weights(
     tets: ArrayLike,
     samples: ArrayLike,
 ) -> tuple[Floats, float]:
-    """Fit weights v ≥ 0, (c,), of given tets at one pose; also their error (xu2016 eq. 19).
+    """Fit weights v ≥ 0, (c,), of tets at one pose; return them and their error (xu2016 eq. 19).
 
     v minimises ‖A v − b‖ with the rows of A, U_eᵀ f_e(q), and b, f̃(q), divided by ‖f̃(q)‖ sample
     by sample (eq. 17–18). Parameters are those of `force_error`.
@@ -36,7 +36,7 @@ def fit_weights(
     Raises
     ------
     SuppleError
-        If a sample makes no force, or one beyond all numbers.
+        If a sample has no force, or one that is not finite.
     """
     pose = PoseForces.of(body, rest, basis, regions)
     chosen = PoseForces.of(body, rest, basis, regions, tets=tets).tets
@@ -60,7 +60,7 @@ def force_error(
 ) -> float:
     """Return the error of cubature at any pose: the root mean square of ‖Δf̃‖/‖f̃‖ over samples.
 
-    f̃(q) = Σ U_eᵀ f_e over all tets, and Δf̃ is what the few miss of it, Σ v_e U_eᵀ f_e + ΔK q − f̃:
+    f̃(q) = Σ U_eᵀ f_e over all tets, and Δf̃ is the error Σ v_e U_eᵀ f_e + ΔK q − f̃ of cubature:
     with rows divided by ‖f̃‖ as in xu2016 eq. 18, that is ‖A v − b‖ / ‖b‖ of eq. 17 and 19.
 
     Parameters
@@ -68,17 +68,17 @@ def force_error(
     body, rest, basis, regions
         The pose: material, rest shape (n, 3), localised basis.
     tets, weights
-        (c,) cubature tets and their weights there.
+        (c,) cubature tets and their weights at the pose.
     samples
         (r, t) reduced displacements, such as `force_samples` draws.
     correction
-        ΔK (r, r) there, such as the blend of those at the poses (see `blended_correction`); None
-        for the paper's cubature (eq. 21).
+        ΔK (r, r) at the pose, such as that of `blended_correction`; None for the paper's cubature
+        (eq. 21).
 
     Raises
     ------
     SuppleError
-        If a sample makes no force, or one beyond all numbers.
+        If a sample has no force, or one that is not finite.
     """
     pose = PoseForces.of(body, rest, basis, regions)
     chosen = PoseForces.of(body, rest, basis, regions, tets=tets)
@@ -110,10 +110,10 @@ def normal_equations(
     total: Floats | None = None,
     beside: Floats | None = None,
 ) -> tuple[Floats, Floats]:
-    """AᵀA (c, c) and Aᵀb (c,) of eq. 19, summed over chunks of samples.
+    """Return AᵀA (c, c) and Aᵀb (c,) of eq. 19, summed over chunks of samples.
 
-    `total` (r, t) are the forces of all tets at q, if known already, and rows are divided by the
-    norms of those `beside`, by default the same.
+    `total` (r, t) are the forces of all tets at q, computed by default. Rows are divided by the
+    norms of `beside`, by default of the same forces.
     """
     chosen = pose.only(tets)
     total = pose.reduced(q) if total is None else total
@@ -137,13 +137,13 @@ def cubature_error(
     correction: Floats | None,
     total: Floats | None = None,
 ) -> float:
-    """Return the relative error at samples q; `total` as for `normal_equations`."""
+    """Return the relative error at samples q; `total` is as for `normal_equations`."""
     exact = pose.reduced(q) if total is None else total
     return _relative(exact, _cubature(pose.only(tets), q, weights, correction))
 
 
 def _cubature(chosen: PoseForces, q: Floats, weights: Floats, correction: Floats | None) -> Floats:
-    """Σ v_e U_eᵀ f_e + ΔK q, (r, t)."""
+    """Return Σ v_e U_eᵀ f_e + ΔK q, (r, t)."""
     forces = chosen.reduced(q, weights)
     return forces if correction is None else forces + correction @ q
 
@@ -153,7 +153,7 @@ def _relative(exact: Floats, approximate: Floats) -> float:
     return float(np.sqrt(((np.linalg.norm(approximate - exact, axis=0) / norms) ** 2).mean()))
 
 
-# The part of the reduced stiffness that cubature misses, at any pose.
+# Corrections of the reduced stiffness at any pose.
 
 
 Ends = Sequence[tuple[int, int]]
@@ -162,7 +162,7 @@ Ends = Sequence[tuple[int, int]]
 def correction_weights(shares: ArrayLike, ends: Ends) -> Floats:
     """Return the weight of each stored correction at a pose, (m + k,).
 
-    Those of the m poses count as the poses do, and those of the k pairs of poses 4 w_i w_j: 1
+    Those of the m poses have the weights of the poses, and those of the k pairs 4 w_i w_j: 1
     halfway between the two, 0 at every pose.
 
     Parameters
@@ -180,44 +180,44 @@ def correction_weights(shares: ArrayLike, ends: Ends) -> Floats:
 def blended_correction(
     corrections: Floats, ends: Ends, shares: ArrayLike, scales: ArrayLike | None = None
 ) -> Floats:
-    """ΔK (r, r) at a pose: the stored corrections, (m + k, r, r), weighted and scaled.
+    """Return ΔK (r, r) at a pose: the stored corrections (m + k, r, r), weighted and scaled.
 
     Parameters
     ----------
     corrections, ends
-        Of the poses, then of pairs of them.
+        Corrections of the poses, then of pairs of them.
     shares
         (m,) weights of the poses.
     scales
-        (r,) ϒ, by which interpolation stretches the columns of the basis (xu2016 eq. 15).
+        (r,) ϒ, by which interpolation scales the columns of the basis (xu2016 eq. 15).
     """
     blend = np.tensordot(correction_weights(shares, ends), corrections, 1)
     if scales is None:
         return blend
-    stretched = checked_array("scales", scales, blend.shape[:1])
-    return stretched[:, None] * blend * stretched
+    factors = checked_array("scales", scales, blend.shape[:1])
+    return factors[:, None] * blend * factors
 
 
 def midway_corrections(
-    wanted: Sequence[Floats], own: Floats, ends: Ends, shares: Sequence[Floats]
+    targets: Sequence[Floats], at_poses: Floats, ends: Ends, shares: Sequence[Floats]
 ) -> Floats:
-    """Return (k, r, r) that pairs of poses add, so that ΔK is right at poses between them.
+    """Return corrections (k, r, r) of pairs, such that ΔK is exact at intermediate poses.
 
     Parameters
     ----------
-    wanted
-        k matrices ΔK / ϒϒᵀ at poses between.
-    own
-        (m, r, r) of the poses.
+    targets
+        k matrices ΔK / ϒϒᵀ at intermediate poses.
+    at_poses
+        (m, r, r) corrections of the poses.
     ends, shares
-        The pair that each lies between, and (m,) weights there.
+        The pair of poses of each intermediate pose, and (m,) weights there.
     """
-    if len(wanted) == 0:
-        return np.empty((0, *own.shape[1:]))
-    m = len(own)
-    left = np.array(
-        [matrix - np.tensordot(w, own, 1) for matrix, w in zip(wanted, shares, strict=True)]
+    if len(targets) == 0:
+        return np.empty((0, *at_poses.shape[1:]))
+    m = len(at_poses)
+    remainders = np.array(
+        [matrix - np.tensordot(w, at_poses, 1) for matrix, w in zip(targets, shares, strict=True)]
     )
-    # Beside its own pair's, others' corrections reach a pose between too.
+    # Corrections of other pairs have weights at an intermediate pose, too.
     reach = np.array([correction_weights(w, ends)[m:] for w in shares])
-    return np.tensordot(np.linalg.pinv(reach, rcond=1e-3), left, 1)
+    return np.tensordot(np.linalg.pinv(reach, rcond=1e-3), remainders, 1)

@@ -1,11 +1,11 @@
-"""Forces of a body as a basis sees them, what the basis cannot hold following at rest.
+"""Reduced forces with static condensation of the displacements that a basis cannot represent.
 
-A body that may only move in a basis is stiffer than it is. With u = U q + c, where c is what else
-flesh does at the same q = (UᵀMU)⁻¹UᵀMu, the force at q is that at u, not at U q; and loads act on
-c, too. Shapes V = K⁻¹MU (UᵀMK⁻¹MU)⁻¹ UᵀMU, the least energy of all with q each a unit, see to
-both: Vᵀ(Mü + f(u)) = Vᵀ(load) has the mass VᵀMU = UᵀMU, and for small u the force VᵀKu = VᵀKV q
-whatever c is, so that q comes to rest where the whole body has it. Inertia and gravity are seen so;
-pushes and contacts on the skin are seen by U, which is how it moves there.
+A body restricted to a basis is too stiff. With u = U q + c, where c is the displacement outside of
+the basis at the same q = (UᵀMU)⁻¹UᵀMu, the force at q is that at u, not at U q, and loads act on c,
+too. The shapes V = K⁻¹MU (UᵀMK⁻¹MU)⁻¹ UᵀMU, which have the least energy at each unit q, account for
+both: Vᵀ(Mü + f(u)) = Vᵀ(load) has the mass VᵀMU = UᵀMU, and for small u the force VᵀKu = VᵀKV q for
+any c, so that the equilibrium q is that of the whole body. Inertia and gravity are projected by V;
+external forces and contacts on the skin are projected by U, by which the skin moves.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from supple.reduction.shaking import Shaking
 
 
 class MotionForces(NamedTuple):
-    """Motion of the whole body as a basis sees it.
+    """Motion of the whole body, projected to a basis.
 
     Attributes
     ----------
     q, forces
-        (r, t) coordinates nearest by mass to its displacements, and its forces Vᵀf there.
+        (r, t) mass projection of its displacements, and its forces Vᵀf.
     stiffness
         (r, r) VᵀKV at rest.
     held
-        (r, r) the same where contacts hold the body, which they do not while it is shaken.
+        (r, r) the same with contacts, which the simulated motion does not have.
     shapes
-        (k, 3, r) V there: what loads are seen by.
+        (k, 3, r) V with contacts, by which loads are projected.
     """
 
     q: Floats
@@ -53,19 +53,19 @@ def motion_forces(
     shaking: Shaking,
     allowed: NullSpace | None = None,
 ) -> MotionForces:
-    """See a motion in a basis (k, 3, r) of a region; `allowed` is what contacts leave of it."""
+    """Project a motion to a basis (k, 3, r) of a region; `allowed` has the contacts' null space."""
     rows = len(region.vertices)
     columns = basis.reshape(3 * rows, -1)
-    weighed = np.repeat(body.vertex_masses()[region.vertices], 3)[:, None] * columns
+    weighted = np.repeat(body.vertex_masses()[region.vertices], 3)[:, None] * columns
     moved, forces = (
         each[region.vertices].reshape(3 * rows, -1).astype(np.float64) for each in shaking
     )
-    q = np.asarray(np.linalg.solve(columns.T @ weighed, weighed.T @ moved), np.float64)
+    q = np.asarray(np.linalg.solve(columns.T @ weighted, weighted.T @ moved), np.float64)
     shapes, free = condensed_shapes(body, rest, basis, region)
-    seen, held = shapes.reshape(columns.shape).T @ forces, free
+    projected, held = shapes.reshape(columns.shape).T @ forces, free
     if allowed is not None and allowed.rank:
         shapes, held = condensed_shapes(body, rest, basis, region, allowed)
-    return MotionForces(q, seen, free, held, shapes)
+    return MotionForces(q, projected, free, held, shapes)
 
 
 def condensed_shapes(
@@ -75,19 +75,19 @@ def condensed_shapes(
     region: Region,
     allowed: NullSpace | None = None,
 ) -> tuple[Floats, Floats]:
-    """V (k, 3, r) and VᵀKV = G (UᵀM K⁻¹ MU)⁻¹ G (r, r) with G = UᵀMU, the least energy at q.
+    """Return V (k, 3, r) and VᵀKV = G (UᵀM K⁻¹ MU)⁻¹ G (r, r) with G = UᵀMU.
 
-    For modes these are U and UᵀKU; where U holds a motion in part only, the energy is less. K⁻¹
-    keeps to what is `allowed`, by default everything.
+    For modes these are U and UᵀKU; for other bases the energy is less than with U. K⁻¹ is
+    restricted to `allowed` displacements, by default all.
     """
     stiffness = body.stiffness(rest, rest, out=body.pattern.zeros())  # threads may share the body
     masses = body.vertex_masses()[region.vertices]
     columns = basis.reshape(3 * len(masses), -1)
-    weighed = np.repeat(masses, 3)[:, None] * columns
-    gram = columns.T @ weighed
+    weighted = np.repeat(masses, 3)[:, None] * columns
+    gram = columns.T @ weighted
     inner = principal_submatrix(stiffness, region.unknowns)
-    answers = Compliance(inner, masses, allowed)(weighed)
-    given_way = weighed.T @ answers
-    share = np.linalg.solve((given_way + given_way.T) / 2, gram)
+    static = Compliance(inner, masses, allowed)(weighted)
+    flexibility = weighted.T @ static
+    share = np.linalg.solve((flexibility + flexibility.T) / 2, gram)
     condensed = gram @ share
-    return (answers @ share).reshape(basis.shape), (condensed + condensed.T) / 2
+    return (static @ share).reshape(basis.shape), (condensed + condensed.T) / 2

@@ -1,4 +1,4 @@
-"""Elastic cubature: a few weighted tets whose forces stand for all (xu2016 §5.3)."""
+"""Elastic cubature: a few weighted tets that approximate the reduced force (xu2016 §5.3)."""
 
 from __future__ import annotations
 
@@ -42,25 +42,25 @@ from supple.reduction.regions.region import Region
 LocalBasis = Sequence[Floats]
 Progress = Callable[[float, str], None]
 
-#: Mixtures of samples for each weight and column that tets are chosen with, and at least so many.
+#: Mixtures of samples per weight and column for choosing tets, and their least number.
 _MIXTURES_PER_WEIGHT = 8
 _LEAST_MIXTURES = 20
 
 
 @dataclass(frozen=True, eq=False)
 class Between:
-    """A pose between the poses, where blended weights should serve too.
+    """Intermediate pose, at which blended weights must be accurate too.
 
     Attributes
     ----------
     body, rest, basis
-        Its material, rest shape (n, 3) and the localised basis that is interpolated there.
+        Its material, rest shape (n, 3) and interpolated localised basis.
     ends
-        The two poses.
+        The two poses that it is between.
     shares
         (m,) weights of the poses.
     scales
-        (r,) by which interpolation stretched the columns; for blends of corrections.
+        (r,) factors by which interpolation scaled the columns; for blended corrections.
     """
 
     body: ElasticBody
@@ -73,7 +73,7 @@ class Between:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ElasticCubature:
-    """Tets and their weights at every pose.
+    """Cubature tets and their weights at every pose.
 
     Attributes
     ----------
@@ -82,17 +82,17 @@ class ElasticCubature:
     weights
         (m, c) v_i ≥ 0 (xu2016 eq. 19); between poses they are blended and clamped at 0 (eq. 20).
     corrections
-        (m + k, r, r) ΔK = K̃ − Σ v_e U_eᵀ K_e U_e at rest, by which cubature misses the exact
-        reduced stiffness: forces are Σ v_e U_eᵀ f_e + ΔK q, and stiffnesses have ΔK added. Of each
-        pose, then of each pair of `ends`; see `blended_correction`. None for the paper's forces,
+        (m + k, r, r) ΔK = K̃ − Σ v_e U_eᵀ K_e U_e at rest, the error of the reduced stiffness:
+        forces are Σ v_e U_eᵀ f_e + ΔK q, and ΔK is added to stiffnesses. For each pose, then for
+        each pair of `ends`; see `blended_correction`. None for the paper's forces,
         Σ v_e U_eᵀ f_e (eq. 21).
     ends
-        k pairs of poses, those of the poses between.
+        k pairs of poses, one for each intermediate pose.
     train_errors, held_out_errors
-        (m,) relative error ‖Av − b‖ / ‖b‖ of each pose, with every sample's rows divided by the
-        norm of its force (eq. 18); on the samples of the fit, and on fresh ones.
+        (m,) relative error ‖Av − b‖ / ‖b‖ of each pose, with the rows of every sample divided by
+        the norm of its force (eq. 18); on the samples of the fit, and on fresh ones.
     between_errors
-        (k,) of blended weights and corrections at the poses between, on fresh samples.
+        (k,) errors of blended weights and corrections at intermediate poses, on fresh samples.
     """
 
     tets: Ints
@@ -110,7 +110,7 @@ class ElasticCubature:
 
     @property
     def held_out_error(self) -> float:
-        """Relative error over all poses, on samples that were not used."""
+        """Relative error over all poses, on samples that were not fitted."""
         return float(np.sqrt((self.held_out_errors**2).mean()))
 
     def __repr__(self) -> str:
@@ -138,40 +138,41 @@ def elastic_cubature(
     """Choose cubature tets and fit their weights at every pose (xu2016 eq. 17–19).
 
     Tets are chosen by a thresholding pursuit (see `supple.reduction.cubature.selection`) on random
-    mixtures of the samples' forces, which embed them in fewer numbers. Weights are then fitted to
-    all samples.
+    mixtures of the samples' forces, a random projection to fewer numbers. Weights are then fitted
+    to all samples.
 
     Parameters
     ----------
     bodies
-        The body, or one for each pose when materials change with it; all of one mesh.
+        The body, or one for each pose if materials differ; all of one mesh.
     rests
         m rest shapes (n, 3).
     bases
         m localised bases: for each region an array (k, 3, r).
     regions
-        Where they live.
+        Regions of the bases.
     count
-        How many tets. Fewer are used when fewer make a force.
+        Number of tets. Fewer are used if fewer have a force.
     between
-        Poses between those, to be served by blended weights. An interpolated basis can be stiff in
-        ways that no pose shows, and cubature that never saw it is wrong by tens of percent.
+        Intermediate poses, at which blended weights must be accurate. An interpolated basis can be
+        stiff in directions in which no pose is, and cubature that is not trained there has errors
+        of tens of percent.
     linear
-        ``"cubature"``: the paper's, Σ v_e U_eᵀ f_e. ``"exact"``: weights are fitted to what forces
-        are beyond their linear part, and a correction ΔK makes that exact at every pose: with the
-        same tets errors were 2 to 7 times smaller on the published characters.
+        ``"cubature"``: the paper's, Σ v_e U_eᵀ f_e. ``"exact"``: weights are fitted to the
+        nonlinear part of forces, and a correction ΔK makes the linear part exact at every pose:
+        with the same tets, errors were 2 to 7 times smaller for the published characters.
     samples, amplitude
-        How many for each pose, by default enough for the number of weights; and the largest
-        displacement of a typical one, as a part of the body's size.
+        Number of samples per pose, by default enough for the number of weights; and the largest
+        displacement of a typical one, relative to the body's size.
     stiffnesses
-        Reduced stiffnesses (r, r) at rest, if known already.
+        Reduced stiffnesses (r, r) at rest; computed by default.
     motions
-        Motions of the whole body at the poses, then at those between, to fit to in place of random
-        samples: what the basis cannot hold gives way in their forces.
+        Motions of the whole body at the poses, then at intermediate poses, that replace random
+        samples: their forces account for displacements outside of the basis.
     seed
-        The same seed gives the same bits, whatever the number of threads.
+        The same seed gives the same result, bit for bit, for any number of threads.
     threads, progress
-        Threads to fit poses beside each other; called with the part done, and what is being done.
+        Threads that fit poses in parallel; function of the fraction done and a description.
     """
     count = checked_count("the number of cubature tets", count)
     checked_count("the seed", seed, 0)
@@ -188,15 +189,15 @@ def elastic_cubature(
             training = motion_training(poses, motions)
         else:
             training = drawn_training(poses, checked_stiffnesses(poses, m, stiffnesses), options)
-        found = _trained(training, blends, linear == "exact", count, options)
-    options.tell(1.0, f"{len(found.tets)} cubature tets")
-    return found
+        cubature = _trained(training, blends, linear == "exact", count, options)
+    options.tell(1.0, f"{len(cubature.tets)} cubature tets")
+    return cubature
 
 
 def _trained(
     training: Training, blends: _Blends, linear: bool, count: int, options: TrainingOptions
 ) -> ElasticCubature:
-    """Choose tets, fit their weights and see what they miss; `linear` is left to corrections."""
+    """Choose tets, fit weights, measure errors; with `linear`, corrections have the linear part."""
     exact, m = training.stiffnesses if linear else None, blends.shares.shape[1]
     tets, totals = _choose_tets(training, exact, count, blends.shares, options)
     options.tell(0.8, "fitting cubature weights")
@@ -213,9 +214,9 @@ def _trained(
 
 @dataclass(frozen=True, eq=False)
 class _Blends:
-    """Weights of the m poses at all m + k poses, those between included.
+    """Weights of the m poses at all m + k poses, including intermediate ones.
 
-    `shares` (m + k, m); `ends` are the two poses of each pose between; `scales` (r,) of each.
+    `shares` (m + k, m); `ends` are the two poses of each intermediate pose; `scales` (r,) of each.
     """
 
     shares: Floats
@@ -223,7 +224,7 @@ class _Blends:
     scales: list[Floats]
 
     def corrections(self, stored: Floats | None) -> list[Floats | None]:
-        """Blend the stored corrections at each of the m + k poses; None where none are stored."""
+        """Return the blended correction at each of the m + k poses; None if there are none."""
         if stored is None:
             return [None] * len(self.shares)
         return [
@@ -241,7 +242,7 @@ def _choose_tets(
 ) -> tuple[Ints, list[Floats]]:
     """Choose the tets; also return the forces (r, t) of all samples at every pose (eq. 17–18).
 
-    `exact` are the reduced stiffnesses if cubature leaves the linear part to corrections.
+    `exact` are the reduced stiffnesses if corrections have the linear part.
     """
     poses, tell = training.poses, options.tell
     mixtures = max(_LEAST_MIXTURES, -(-_MIXTURES_PER_WEIGHT * count // poses[0].rank))
@@ -256,7 +257,7 @@ def _choose_tets(
     )
     if count > problem.norms.shape[1]:
         warn(
-            f"{count} cubature tets asked for and only {problem.norms.shape[1]} touch a "
+            f"{count} cubature tets requested, but only {problem.norms.shape[1]} touch a "
             "region; all are used"
         )
     tell(0.5, "choosing cubature tets")
@@ -271,14 +272,14 @@ def _fit_poses(
     totals: list[Floats],
     shares: Floats,
 ) -> Floats:
-    """Fit weights (m, c) of the poses, which serve at those between too (eq. 19)."""
+    """Fit weights (m, c) of the poses, which are blended at intermediate poses (eq. 19)."""
     grams, rights = [], []
     for i, pose in enumerate(training.poses):
         stiffness = None if exact is None else exact[i]
         gram, right = normal_equations(pose, tets, training.drawn[i], stiffness, totals[i])
         if training.totals is not None and stiffness is not None:
-            # Weights that say little of the linear part leave it all to corrections, which are
-            # blended between poses: a man who hardly moves was then off by 0.8, not 0.2.
+            # Weights that ignore the linear part leave it to corrections, which are less accurate
+            # between poses: the error of a man who hardly moves was then 0.8 instead of 0.2.
             linear = stiffness @ training.drawn[i]
             more = normal_equations(
                 pose.of_part(LINEAR), tets, training.drawn[i], None, linear, totals[i]
@@ -296,7 +297,7 @@ def _missed_stiffness(
     blended: Floats,
     blends: _Blends,
 ) -> Floats | None:
-    """Return (m + k, r, r) what weights miss of the exact stiffnesses; None without those."""
+    """Return the error (m + k, r, r) of the stiffnesses of cubature; None if `exact` is None."""
     if exact is None:
         return None
     shares, scales = blends.shares, blends.scales
@@ -305,8 +306,9 @@ def _missed_stiffness(
         for i, pose in enumerate(training.poses)
     ]
     m = shares.shape[1]
-    own = np.array(missed[:m])
-    return np.concatenate([own, midway_corrections(missed[m:], own, blends.ends, list(shares[m:]))])
+    at_poses, rows = np.array(missed[:m]), list(shares[m:])
+    between = midway_corrections(missed[m:], at_poses, blends.ends, rows)
+    return np.concatenate([at_poses, between])
 
 
 def _errors(
@@ -317,7 +319,7 @@ def _errors(
     deltas: Sequence[Floats | None],
     options: TrainingOptions,
 ) -> Floats:
-    """Return relative errors (2, m + k) of all poses: on the samples of the fit, and on fresh."""
+    """Return relative errors (2, m + k) at all poses, on samples of the fit and fresh ones."""
     errors = np.empty((2, len(training.poses)))
     for i, pose in enumerate(training.poses):
         weights, delta = blended[i], deltas[i]
@@ -340,7 +342,9 @@ def _checked_poses(
     m = len(rests)
     listed = [bodies] * m if isinstance(bodies, ElasticBody) else list(bodies)
     if m == 0 or len(listed) != m or len(bases) != m:
-        raise SuppleError(f"{len(listed)} bodies, {m} rest shapes and {len(bases)} bases; one each")
+        raise SuppleError(
+            f"{len(listed)} bodies, {m} rest shapes and {len(bases)} bases; give one each per pose"
+        )
     poses = [
         PoseForces.of(listed[i], rests[i], bases[i], regions, name=f"pose {i}") for i in range(m)
     ]
@@ -356,26 +360,26 @@ def _checked_between(
     between: Sequence[Between], poses: Sequence[PoseForces], regions: Sequence[Region]
 ) -> list[PoseForces]:
     middles = []
-    for k, given in enumerate(between):
-        name = f"pose {k} between"
-        middle = PoseForces.of(given.body, given.rest, given.basis, regions, name=name)
+    for k, pose in enumerate(between):
+        name = f"intermediate pose {k}"
+        middle = PoseForces.of(pose.body, pose.rest, pose.basis, regions, name=name)
         if [a.shape for a in middle.basis] != [a.shape for a in poses[0].basis]:
             raise SuppleError(f"{name} has other numbers of columns than pose 0")
         if not np.array_equal(middle.body.mesh.tets, poses[0].body.mesh.tets):
             raise SuppleError(f"the body of {name} has other tets than that of pose 0")
-        ends = checked_whole_numbers(f"ends of {name}", given.ends)
+        ends = checked_whole_numbers(f"ends of {name}", pose.ends)
         if len(ends) != 2:
-            raise SuppleError(f"{name} has {len(ends)} ends; give two of the poses")
+            raise SuppleError(f"{name} has {len(ends)} ends; use two of the poses")
         first, second = ends
         if first == second or not 0 <= min(first, second) <= max(first, second) < len(poses):
-            raise SuppleError(f"{name} is between {first} and {second}; give two of the poses")
+            raise SuppleError(f"{name} is between {first} and {second}; use two of the poses")
         middles.append(middle)
     return middles
 
 
 def _checked_blends(between: Sequence[Between], m: int, rank: int) -> _Blends:
-    """Check shares and scales of the poses between; the first m poses are themselves."""
+    """Return checked weights and scales of all poses; those of the first m are the identity."""
     shares = np.vstack([np.eye(m), *(checked_array("shares", b.shares, (m,)) for b in between)])
-    given = [np.ones(rank) if b.scales is None else b.scales for b in between]
-    scales = [np.ones(rank)] * m + [checked_array("scales", each, (rank,)) for each in given]
+    middle = [np.ones(rank) if b.scales is None else b.scales for b in between]
+    scales = [np.ones(rank)] * m + [checked_array("scales", each, (rank,)) for each in middle]
     return _Blends(shares, tuple(b.ends for b in between), scales)

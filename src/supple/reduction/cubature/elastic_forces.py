@@ -1,4 +1,4 @@
-"""Reduced elastic forces of many samples at one pose: all tets', or a weighted few's."""
+"""Reduced elastic forces of many samples at one pose, of all tets or a weighted few."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from supple.reduction.cubature.force_kernels import (
 from supple.reduction.cubature.samples import checked_basis, dense_basis, displacements, projected
 from supple.reduction.regions.region import Region
 
-#: Element forces held at once, in bytes.
+#: Memory of the element forces of one chunk, in bytes.
 _CHUNK_BYTES = 64_000_000
 
 
@@ -36,11 +36,11 @@ class ForceBatch:
     Attributes
     ----------
     samples
-        Which columns of the q asked for.
+        Columns of q.
     elements
-        (e, 9, t) forces of the tets, without their first corners'.
+        (e, 9, t) forces of the tets, without those of first corners.
     total
-        (r, t) their sum, projected.
+        (r, t) projected sum.
     """
 
     samples: slice
@@ -50,17 +50,17 @@ class ForceBatch:
 
 @dataclass(frozen=True, eq=False)
 class PoseForces:
-    """A pose as cubature sees it, restricted to some tets.
+    """Elastic forces of some tets at one pose.
 
     Attributes
     ----------
     body, rest, basis, regions
         Material and mesh, rest shape (n, 3), localised basis.
     tets
-        (e,) which tets are evaluated: by default all that touch a region, as the others' forces
-        project to zero.
+        (e,) tets to evaluate: by default all that touch a region, as forces of others project to
+        zero.
     part
-        WHOLE, LINEAR or REMAINDER: which part of the elements' forces is meant.
+        Part of the elements' forces: WHOLE, LINEAR or REMAINDER.
     """
 
     body: ElasticBody
@@ -81,7 +81,7 @@ class PoseForces:
         tets: ArrayLike | None = None,
         name: str = "this pose",
     ) -> PoseForces:
-        """Check the parts of a pose and put them together."""
+        """Return a pose with checked fields."""
         if not isinstance(body, ElasticBody):
             raise SuppleError(f"{name} needs an ElasticBody, not {type(body).__name__}")
         rest = checked_array(f"rest shape of {name}", rest, body.rest.shape)
@@ -114,7 +114,7 @@ class PoseForces:
         return replace(self, part=part)
 
     def batches(self, q: Floats, weights: Floats | None = None) -> Iterator[ForceBatch]:
-        """Compute forces at reduced displacements q (r, t), a few samples at a time."""
+        """Yield forces at reduced displacements q (r, t), a few samples at a time."""
         corners = self.corners
         parameters = self.body.material.element_parameters(self.body.n_tets)[self.tets]
         around = _around_vertices(corners, self.body.n_vertices)
@@ -143,48 +143,48 @@ class PoseForces:
             yield ForceBatch(chunk, elements, projected(self.basis, self.regions, at_vertices))
 
     def reduced(self, q: Floats, weights: Floats | None = None) -> Floats:
-        """f̃ (r, t) of the tets, weighted (xu2016 eq. 21)."""
+        """Return the weighted force f̃ (r, t) of the tets (xu2016 eq. 21)."""
         return np.concatenate([batch.total for batch in self.batches(q, weights)], axis=1)
 
     def stiffness(self, weights: Floats | None = None) -> Floats:
-        """K̃ (r, r) at rest of the tets, weighted (xu2016 eq. 22)."""
+        """Return the weighted stiffness K̃ (r, r) of the tets at rest (xu2016 eq. 22)."""
         reduced = self.of_part(LINEAR).reduced(np.eye(self.rank), weights)
         return (reduced + reduced.T) / 2
 
 
 def force_norms(total: Floats, first: int = 0, where: str = "") -> Floats:
-    """‖f̃‖ (t,) of samples' forces (r, t), which rows are divided by (xu2016 eq. 18).
+    """Return ‖f̃‖ (t,) of samples' forces (r, t), by which rows are divided (xu2016 eq. 18).
 
-    `first` is the number of the first sample, and `where` stands before it in errors.
+    `first` is the number of the first sample, and `where` precedes it in error messages.
     """
     norms = np.linalg.norm(total, axis=0)
     wrong = ~(np.isfinite(norms) & (norms > 0))
     if wrong.any():
         bad = int(np.argmax(wrong))
-        what = "makes no elastic force" if norms[bad] == 0 else "makes a force beyond all numbers"
+        what = "has no elastic force" if norms[bad] == 0 else "has a force that is not finite"
         advice = "larger" if norms[bad] == 0 else "smaller"
-        raise SuppleError(f"{where}sample {first + bad} {what}; draw {advice} ones")
+        raise SuppleError(f"{where}sample {first + bad} {what}; use {advice} samples")
     return norms
 
 
 def _checked_tets(tets: ArrayLike, n_tets: int) -> Ints:
     listed = checked_indices("cubature tet", tets, n_tets)
     if len(listed) == 0:
-        raise SuppleError("there are no cubature tets; give some")
+        raise SuppleError("there are no cubature tets")
     return listed
 
 
 def _around_vertices(corners: Ints, n_vertices: int) -> tuple[Ints, Ints]:
-    """List the tets around each vertex, as 4e + corner, and where its run starts (n + 1,)."""
+    """Return starts (n + 1,) and a list of the tets around each vertex, as 4e + corner."""
     flat = corners.ravel()
     order = np.argsort(flat, kind="stable")
     return np.searchsorted(flat[order], np.arange(n_vertices + 1)), order
 
 
-# Elastic forces as columns for cubature to choose from, never all formed at once.
+# Elastic forces as columns for cubature, which are not all formed at once.
 
 
-#: Mixed forces of all poses held at once, in bytes; fewer mixtures are made of large meshes.
+#: Largest memory of the mixed forces of all poses, in bytes; large meshes have fewer mixtures.
 _MOST_BYTES = 700_000_000
 
 
@@ -194,14 +194,16 @@ def reduced_columns(
     corners: Ints,
     forces: NDArray,
 ) -> Floats:
-    """U_eᵀ f_e of tets with these corners (c, 4), as (c, r·t): columns of eq. 17."""
+    """Return U_eᵀ f_e of tets with these corners (c, 4), as (c, r·t): columns of eq. 17."""
     n_vertices = int(max(corners.max(), *(region.vertices[-1] for region in regions))) + 1
     parts = []
     row = np.full(n_vertices, -1)
     for array, region in zip(basis, regions, strict=True):
         row[:] = -1
         row[region.vertices] = np.arange(len(region.vertices))
-        padded = np.concatenate([array, np.zeros_like(array[:1])])  # row −1: outside, at rest
+        padded = np.concatenate(
+            [array, np.zeros_like(array[:1])]
+        )  # row −1 is outside of the region
         at = padded[row[corners]]
         edges = (at[:, 1:] - at[:, :1]).reshape(len(corners), 9, -1)
         parts.append(np.matmul(edges.transpose(0, 2, 1), forces))
@@ -209,25 +211,25 @@ def reduced_columns(
 
 
 class ElasticProblem:
-    """Normalised element forces at all poses, mixed (eq. 18), as a `CubatureProblem`.
+    """Mixtures of normalised element forces at all poses (eq. 18), as a `CubatureProblem`.
 
-    A mixture is the sum of all samples with random signs. Being linear in the forces, it keeps
-    every sum of columns, and a few dozen mixtures keep their lengths to some percent; so tets
-    are chosen on what all samples say, at the cost of few. Stored in single precision: 1e-7 is
-    far below the errors of a percent that cubature makes.
+    A mixture is the sum of all samples with random signs. It is linear in the forces, so it
+    preserves every sum of columns, and a few dozen mixtures preserve their lengths to a few
+    percent; so tets are chosen on all samples at the cost of a few. Forces are in single precision:
+    1e-7 is far below the errors of cubature, about a percent.
 
     Parameters
     ----------
     poses, samples
         The poses and the reduced displacements (r, t) at each.
     mixtures
-        How many to make for each pose; fewer where memory would pass 0.7 GB.
+        Number of mixtures per pose; fewer if they need more than 0.7 GB.
     seed
-        Of the signs.
+        Seed of the signs.
     stiffnesses
-        (r, r) at rest, when columns are what is left of forces without their linear part.
+        (r, r) at rest, if columns are forces without their linear part.
     totals
-        (r, t) forces that the tets' should sum up to, if those are not their own at the samples.
+        (r, t) target forces, if they are not the sums of the tets' forces at the samples.
     """
 
     def __init__(
@@ -246,15 +248,15 @@ class ElasticProblem:
         self._mixtures = max(2, min(mixtures, fitting))
         self.targets: list[Floats] = []
         self.forces: list[Singles] = []
-        #: Forces of all samples (r, t), linear part and all.
+        #: Forces of all samples (r, t), including the linear part.
         self.totals: list[Floats] = []
         self.norms = np.empty((len(poses), len(self.places)))
         for i, (pose, q) in enumerate(zip(poses, samples, strict=True)):
             tell(0.5 * i / len(poses), f"elastic forces of pose {i}")
             linear = None if stiffnesses is None else stiffnesses[i] @ q
             random = np.random.default_rng([seed, i, 2])
-            given = None if totals is None else totals[i]
-            forces, target, total = self._mixed(pose, q, linear, given, random, i)
+            sums = None if totals is None else totals[i]
+            forces, target, total = self._mixed(pose, q, linear, sums, random, i)
             with taking_turns():
                 element_norms(forces, self._basis(i), self.places, self.norms[i])
             self.forces.append(forces)
@@ -262,40 +264,40 @@ class ElasticProblem:
             self.totals.append(total)
 
     def _basis(self, pose: int) -> Singles:
-        """Return the basis (n, 3, r) of one pose; all would take more room than the forces."""
-        here = self.poses[pose]
-        return dense_basis(here.basis, here.regions, here.body.n_vertices, np.float32)
+        """Return the basis (n, 3, r) of one pose; all would need more memory than the forces."""
+        at = self.poses[pose]
+        return dense_basis(at.basis, at.regions, at.body.n_vertices, np.float32)
 
     def _mixed(
         self,
         pose: PoseForces,
         q: Floats,
         linear: Floats | None,
-        given: Floats | None,
+        sums: Floats | None,
         random: np.random.Generator,
         i: int,
     ) -> tuple[Singles, Floats, Floats]:
-        """Return mixtures' forces (e, 9, t′), their sums (r, t′), and all samples' (r, t)."""
+        """Return forces (e, 9, t′) and sums (r, t′) of mixtures, and sums (r, t) of all samples."""
         signs = random.choice([-1.0, 1.0], (q.shape[1], self._mixtures))
         signs /= np.sqrt(self._mixtures)
         forces = np.zeros((9 * len(pose.tets), self._mixtures), np.float32)
         target = np.zeros((pose.rank, self._mixtures))
         whole = np.empty(q.shape)
         for batch in pose.of_part(WHOLE if linear is None else REMAINDER).batches(q):
-            left = batch.total
-            if given is not None:
-                left = given[:, batch.samples]
-                left = left if linear is None else left - linear[:, batch.samples]
-            total = left if linear is None else left + linear[:, batch.samples]
+            remainder = batch.total
+            if sums is not None:
+                remainder = sums[:, batch.samples]
+                remainder = remainder if linear is None else remainder - linear[:, batch.samples]
+            total = remainder if linear is None else remainder + linear[:, batch.samples]
             whole[:, batch.samples] = total
             norms = force_norms(total, batch.samples.start, f"pose {i}: ")
             mixing = signs[batch.samples] / norms[:, None]
-            target += left @ mixing
+            target += remainder @ mixing
             forces += batch.elements.reshape(len(forces), -1) @ mixing
         return forces.reshape(len(pose.tets), 9, -1), target, whole
 
     def correlations(self, pose: int, residual: Floats) -> Floats:
-        """A_iᵀ ρ: the field U ρ, dotted with every tet's forces at its corners."""
+        """Return A_iᵀ ρ: inner products of the field U ρ with every tet's corner forces."""
         basis = self._basis(pose)
         n, _, r = basis.shape
         field = basis.reshape(3 * n, r) @ residual.astype(np.float32)
@@ -305,8 +307,6 @@ class ElasticProblem:
         return dots
 
     def columns(self, pose: int, chosen: Ints) -> Floats:
-        """U_eᵀ f_e of the chosen tets, (c, r·t′)."""
-        here = self.poses[pose]
-        return reduced_columns(
-            here.basis, here.regions, self.places[chosen], self.forces[pose][chosen]
-        )
+        """Return U_eᵀ f_e of the chosen tets, (c, r·t′)."""
+        at = self.poses[pose]
+        return reduced_columns(at.basis, at.regions, self.places[chosen], self.forces[pose][chosen])

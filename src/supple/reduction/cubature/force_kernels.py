@@ -1,9 +1,9 @@
-"""Element loops of elastic cubature: forces of many samples at once, in Numba.
+"""Kernels of elastic cubature: element forces of many samples at once.
 
-Samples are the last, contiguous axis everywhere: displacements are (n, 3, t), element forces
-(e, 9, t). A tet's force is stored without its first corner's, which is minus the sum of the
-others; row 3a + i is axis i of corner a + 1. Every loop writes to places that depend on its own
-index only, so results are the same bits for any number of threads.
+Samples are the last, contiguous axis: displacements are (n, 3, t), element forces (e, 9, t). The
+force of a tet's first corner is minus the sum of the others and is not stored; row 3a + i is axis i
+of corner a + 1. Every loop writes to separate entries, so that results do not depend on the number
+of threads.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from supple.arrays import Floats, Ints, Singles
 from supple.compiled.jit import compiled, compiled_parallel
 from supple.elastic.densities.dispatch import stress, stress_derivative
 
-#: Which part of a force is meant.
+#: Parts of a force.
 WHOLE, LINEAR, REMAINDER = range(3)
-#: Tets that one task takes: enough to hide what starting it costs.
+#: Tets per task: enough to hide the cost of starting it.
 _CHUNK = 64
 DETERMINANT_CHUNK = 512
 
 
 @compiled
 def _edge_inverse(rest: Floats, tet: Ints, inverse: Floats) -> float:
-    """`inverse` ← of the matrix whose rows are the edges from corner 0; returns the volume."""
+    """Write the inverse of the matrix whose rows are the edges from corner 0; return the volume."""
     e = np.empty((3, 3))
     for a in range(3):
         for i in range(3):
@@ -46,7 +46,7 @@ def _edge_inverse(rest: Floats, tet: Ints, inverse: Floats) -> float:
 def _displacement_gradient(
     displacements: Floats, tet: Ints, inverse: Floats, t: int, D: Floats
 ) -> None:
-    """D = ∂u/∂X of sample t. F − I, not F: small displacements keep their digits."""
+    """Write D = ∂u/∂X = F − I of sample t; small displacements keep their digits."""
     first = displacements[tet[0]]
     for i in range(3):
         origin = first[i, t]
@@ -80,8 +80,8 @@ def element_forces(
 ) -> float:
     """Write forces ∂W_e/∂x of `tets` at rest + each displacement to `out` (e, 9, t).
 
-    `part`: WHOLE; LINEAR, only K_e(0) u; or REMAINDER, f_e without that. Returns the smallest rest
-    volume.
+    `part` is WHOLE; LINEAR, K_e(0) u; or REMAINDER, f_e without the linear part. Returns the
+    smallest rest volume.
     """
     smallest = np.inf
     for chunk in prange((len(tets) + _CHUNK - 1) // _CHUNK):
@@ -115,7 +115,7 @@ def element_forces(
 
 @compiled_parallel
 def smallest_determinants(rest: Floats, displacements: Floats, tets: Ints, out: Floats) -> None:
-    """`out` (chunks, t) ← the smallest det F of each chunk of `DETERMINANT_CHUNK` tets."""
+    """Write the smallest det F of each chunk of `DETERMINANT_CHUNK` tets to `out` (chunks, t)."""
     samples = displacements.shape[2]
     for chunk in prange(len(out)):
         inverse, D = np.empty((3, 3)), np.empty((3, 3))
@@ -142,20 +142,20 @@ def _determinant(F: Floats) -> float:
 
 @compiled_parallel
 def gather_at_vertices(forces: Floats, start: Ints, corners: Ints, out: Floats) -> None:
-    """`out` (n, 3, t) ← element forces summed at each vertex.
+    """Write the sum of element forces at each vertex to `out` (n, 3, t).
 
     `corners[start[v]:start[v + 1]]` lists 4e + corner of the tets around vertex v.
     """
     axes, samples = out.shape[1], forces.shape[2]
     for v in prange(len(start) - 1):
-        mine = out[v]
+        sums = out[v]
         for i in range(axes):
             for t in range(samples):
-                mine[i, t] = 0.0
+                sums[i, t] = 0.0
         for k in range(start[v], start[v + 1]):
             f, corner = forces[corners[k] // 4], corners[k] % 4
             for i in range(axes):
-                row = mine[i]
+                row = sums[i]
                 if corner == 0:
                     x, y, z = f[i], f[3 + i], f[6 + i]
                     for t in range(samples):
@@ -168,7 +168,7 @@ def gather_at_vertices(forces: Floats, start: Ints, corners: Ints, out: Floats) 
 
 @compiled_parallel
 def element_dots(forces: Singles, y: Singles, tets: Ints, out: Floats) -> None:
-    """`out` (e,) ← each tet's forces, dotted with the field y (n, 3, t) at its corners."""
+    """Write the inner product of each tet's forces with the field y (n, 3, t) to `out` (e,)."""
     samples = forces.shape[2]
     for chunk in prange((len(tets) + _CHUNK - 1) // _CHUNK):
         for e in range(_CHUNK * chunk, min(_CHUNK * chunk + _CHUNK, len(tets))):
@@ -178,7 +178,7 @@ def element_dots(forces: Singles, y: Singles, tets: Ints, out: Floats) -> None:
                 other = y[tets[e, a + 1]]
                 for i in range(3):
                     f, p, q = forces[e, 3 * a + i], other[i], first[i]
-                    # Four running sums vectorise where one would wait for itself.
+                    # Four partial sums are vectorised; one would be a dependency chain.
                     s0 = s1 = s2 = s3 = np.float32(0.0)
                     whole = samples - samples % 4
                     for t in range(0, whole, 4):
@@ -194,8 +194,8 @@ def element_dots(forces: Singles, y: Singles, tets: Ints, out: Floats) -> None:
 
 @compiled_parallel
 def element_norms(forces: Singles, basis: Singles, tets: Ints, out: Floats) -> None:
-    """`out` (e,) ← Σ over samples of ‖U_eᵀ f_e‖², the columns' squared norms."""
-    # Nine, but not for the compiler: it would unroll the loops over pairs, which takes it 20 s.
+    """Write the squared norms Σ ‖U_eᵀ f_e‖² of the columns, summed over samples, to `out` (e,)."""
+    # Nine is not a constant here: the compiler would unroll the loops over pairs, which takes 20 s.
     nine, samples, columns = forces.shape[1], forces.shape[2], basis.shape[2]
     for chunk in prange((len(tets) + _CHUNK - 1) // _CHUNK):
         D, B = np.empty((9, columns), np.float32), np.empty((9, 9))

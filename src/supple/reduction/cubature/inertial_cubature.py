@@ -1,4 +1,4 @@
-"""Inertial cubature: a few weighted vertices whose accelerations stand for all (xu2016 §5.4)."""
+"""Inertial cubature: a few weighted vertices that approximate inertia (xu2016 §5.4)."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ from supple.rig.protocol import Rig
 
 LocalBasis = Sequence[Floats]
 Progress = Callable[[float, str], None]
-#: Samples of each kind, the rig's and the root's, for each pose: at least so many, and so many
-#: for each of the rig's parameters.
+#: Samples of each kind, the rig's and the root's, per pose: their least number, and the number per
+#: parameter of the rig.
 _LEAST_SAMPLES = 60
 _SAMPLES_PER_PARAMETER = 1.25
-#: Sampled positions of one pose held at once, in bytes.
+#: Largest memory of the sampled positions of one pose, in bytes.
 _MOST_BYTES = 150_000_000
-#: And of all poses; beyond, they are drawn once more, the same, when weights are fitted.
+#: The same for all poses; beyond it, samples are drawn again when weights are fitted.
 _MOST_KEPT_BYTES = 200_000_000
-#: Mixtures of samples for each weight and column that vertices are chosen with.
+#: Mixtures of samples per weight and column for choosing vertices, and their least number.
 _MIXTURES_PER_WEIGHT = 12
 _LEAST_MIXTURES = 40
 #: Normalised forces (n, 3, t) and their projected sums (r, t).
@@ -49,25 +49,25 @@ Forces = tuple[Singles, Floats]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class InertialCubature:
-    """Vertices and what their inertial forces count: f̃ = Σ (v_s U_s + C_s)ᵀ m_s a_s.
+    """Cubature vertices and weights of their inertial forces: f̃ = Σ (v_s U_s + C_s)ᵀ m_s a_s.
 
     Attributes
     ----------
     vertices
         (c,) ascending; the same at all poses.
     weights
-        (m, c) v ≥ 0 (xu2016 eq. 23); between poses they are blended like those of elastic
+        (m, c) v ≥ 0 (xu2016 eq. 23); between poses they are blended as in elastic
         cubature.
     corrections
-        (m, c, 3, r) C, what must be added to the basis rows so that training accelerations
-        come out right, zero where a column's region does not reach; between poses they are
-        rotated and blended like the basis. None for the paper's cubature.
+        (m, c, 3, r) C, corrections of the basis rows that fit training accelerations, zero outside
+        of a column's region; between poses they are rotated and blended like the basis. None for
+        the paper's cubature.
     train_errors, held_out_errors
-        (m,) relative errors of accelerations that come from the rig, on the samples of the fit
-        and on fresh ones; every sample's rows are divided by the norm of its force (eq. 25).
+        (m,) relative errors of accelerations by the rig, on the samples of the fit and on fresh
+        ones; the rows of every sample are divided by the norm of its force (eq. 25).
     root_errors
-        (m,) likewise of accelerations of the whole body: uniform (gravity too), angular,
-        centrifugal and Coriolis; on fresh samples.
+        (m,) relative errors of accelerations of the whole body (uniform, angular, centrifugal and
+        Coriolis) on fresh samples.
     """
 
     vertices: Ints
@@ -115,37 +115,38 @@ def inertial_cubature(
 ) -> InertialCubature:
     """Choose cubature vertices and fit their weights at every pose (xu2016 eq. 23–25).
 
-    Accelerations of two kinds are trained on: those of small random changes of the pose, read
-    as consecutive frames, and those of a body that moves as a whole, which at run time come
-    from the root's motion and from gravity. Weights are separate for each pose, as for elastic
-    forces; the paper has one set for all.
+    Training samples are accelerations of two kinds: those of random small changes of the pose,
+    taken as consecutive frames, and those of the whole body, which at run time result from the
+    root's motion and gravity. Weights are separate for each pose, as for elastic forces; the paper
+    has one set for all.
 
     Parameters
     ----------
     rig
         Φ: rest shapes of the tets, (n, 3) at any pose.
     poses
-        (m, s) the poses that have bases.
+        (m, s) poses of the bases.
     bases, regions
         m localised bases.
     mass
         (n,) lumped masses.
     count
-        How many vertices. Fewer are used when the regions have fewer.
+        Number of vertices. Fewer are used if the regions have fewer.
     shapes
-        m localised bases V of the same sizes, if loads are seen by others than `bases`: f̃ = VᵀMa.
+        m localised bases V of the same sizes that loads are projected by, f̃ = VᵀMa; by default
+        `bases`.
     corrected
-        Also fit corrections of the basis rows at the chosen vertices. A weight scales one
-        vertex' whole contribution and cannot make all r sums right; a correction has as many
-        numbers as the rows, costs nothing at run time and leaves a small part of the error.
+        Whether to fit corrections of the basis rows at the chosen vertices. A weight scales the
+        whole contribution of a vertex and cannot fit all r sums; a correction has as many numbers
+        as the rows, costs nothing at run time and removes most of the error.
     samples
-        Of each kind, for each pose; by default enough for the rig's parameters.
+        Number of samples of each kind per pose; by default enough for the rig's parameters.
     seed
-        The same seed gives the same bits, whatever the number of threads.
+        The same seed gives the same result, bit for bit, for any number of threads.
     threads
-        Threads to work on poses beside each other; the rig is then called from several.
+        Threads that process poses in parallel; the rig is then called from several threads.
     progress
-        Called with the part done, 0 to 1, and what is being done.
+        Function of the fraction done and a description.
     """
     tell = progress or (lambda part, what: None)
     count = checked_count("the number of cubature vertices", count)
@@ -156,7 +157,7 @@ def inertial_cubature(
         mixed = _mixed_samples(draws, samples, count, threads, tell)
         tell(0.5, "choosing cubature vertices")
         vertices = _choose(draws, mixed, count, threads)
-        drawn = [own.drawn for own in mixed]
+        drawn = [each.drawn for each in mixed]
         del mixed
         fits = _fits(draws, drawn, samples, vertices, corrected, threads, tell)
     tell(1.0, f"{len(vertices)} cubature vertices")
@@ -169,22 +170,22 @@ def inertial_cubature(
 def _mixed_samples(
     draws: Sequence[_Draw], samples: int, count: int, threads: Executor | None, tell: Progress
 ) -> list[_Mixed]:
-    """Draw and mix the samples of every pose, enough to choose `count` vertices."""
+    """Draw and mix samples of every pose, enough to choose `count` vertices."""
     n, m = draws[0].rig.n_vertices, len(draws)
     rank = sum(array.shape[2] for array in draws[0].basis)
-    # No more than there are samples of both kinds, whatever count is asked for.
-    wanted = min(2 * samples, -(-_MIXTURES_PER_WEIGHT * count // rank))
-    mixtures = max(_LEAST_MIXTURES, wanted)
+    # At most the number of samples of both kinds.
+    target = min(2 * samples, -(-_MIXTURES_PER_WEIGHT * count // rank))
+    mixtures = max(_LEAST_MIXTURES, target)
     keep = 24 * n * samples * m <= _MOST_KEPT_BYTES
 
     def mixed(draw: _Draw) -> _Mixed:
         return _mixed_forces(draw, samples, mixtures, keep)
 
-    found = []
-    for i, own in enumerate((map if threads is None else threads.map)(mixed, draws)):
+    mixtures_of_poses = []
+    for i, result in enumerate((map if threads is None else threads.map)(mixed, draws)):
         tell(0.5 * (i + 1) / m, f"accelerations of {i + 1} poses")
-        found.append(own)
-    return found
+        mixtures_of_poses.append(result)
+    return mixtures_of_poses
 
 
 def _fits(
@@ -196,7 +197,7 @@ def _fits(
     threads: Executor | None,
     tell: Progress,
 ) -> list[tuple[Floats, Floats, list[float]]]:
-    """Fit every pose to its samples, drawn once more where they were not kept."""
+    """Fit every pose to its samples, which are drawn again if they were not stored."""
 
     def fitted(i: int) -> tuple[Floats, Floats, list[float]]:
         return _fit_pose(draws[i], drawn[i] or draws[i].forces(samples), vertices, corrected)
@@ -222,20 +223,20 @@ def inertial_error(
 
     The root mean square over samples of ‖Σ_s (v_s U_s + C_s)ᵀ m_s a_s − f̃‖ / ‖f̃‖, with
     f̃ = UᵀMa of all vertices (xu2016 eq. 23, rows divided by ‖f̃‖ as in eq. 25). Samples without
-    force ask nothing.
+    force do not count.
 
     Parameters
     ----------
     basis, regions
         The localised basis at the pose: for each region an array (k, 3, r).
     mass
-        (n,) of all vertices.
+        (n,) masses of all vertices.
     vertices, weights
-        (c,) cubature vertices, each once, and their weights there.
+        (c,) distinct cubature vertices, and their weights at the pose.
     accelerations
         (n, 3, t).
     corrections
-        (c, 3, r) C there; None for the paper's cubature.
+        (c, 3, r) C at the pose; None for the paper's cubature.
     """
     mass = checked_masses(mass, np.size(mass))
     shape = np.shape(accelerations)
@@ -245,7 +246,7 @@ def inertial_error(
     checked = checked_basis("basis", basis, regions, len(mass))
     chosen = checked_indices("cubature vertex", vertices, len(mass))
     if len(np.unique(chosen)) < len(chosen):
-        raise SuppleError("a cubature vertex is listed twice; add up its weights")
+        raise SuppleError("a cubature vertex is listed twice; add its weights")
     v = checked_array("cubature weights", weights, chosen.shape)
     blocks = v[:, None, None] * rows_of(checked, regions, chosen)
     if corrections is not None:
@@ -257,9 +258,9 @@ def inertial_error(
 
 @dataclass(frozen=True)
 class _Draw:
-    """Source of the samples of one pose: its rig, masses and basis, and its random numbers.
+    """Source of the samples of one pose: its rig, masses, basis and random numbers.
 
-    Loads are seen by `shapes`, and rows of the `basis` are weighed to see them so.
+    Loads are projected by `shapes`, which weighted rows of `basis` approximate.
     """
 
     rig: Rig
@@ -272,11 +273,11 @@ class _Draw:
     index: int
 
     def forces(self, count: int, *fresh: int) -> tuple[Forces, Forces]:
-        """Draw normalised forces m_s a_s and their sums: of the rig's motion, of the root's."""
+        """Draw normalised forces m_s a_s and their sums, of the rig's and of the root's motion."""
         random = np.random.default_rng([self.seed, self.index, *fresh])
-        own, velocities = pose_accelerations(self.rig, self.pose, count, random)
+        relative, velocities = pose_accelerations(self.rig, self.pose, count, random)
         whole = root_accelerations(self.rig(self.pose), velocities, random)
-        return self._normalised(own), self._normalised(whole)
+        return self._normalised(relative), self._normalised(whole)
 
     def _normalised(self, accelerations: Floats) -> Forces:
         accelerations *= self.mass[:, None, None]
@@ -285,11 +286,11 @@ class _Draw:
 
 
 class _Mixed(NamedTuple):
-    """Both kinds of forces of one pose, mixed: candidates' (k, 3, t′) and their sum (r, t′)."""
+    """Mixed forces of one pose, (k, 3, t′) of the candidates, and their sums (r, t′)."""
 
     forces: Floats
     target: Floats
-    #: The forces themselves, where there is room for those of all poses.
+    #: The forces themselves, if those of all poses fit in memory.
     drawn: tuple[Forces, Forces] | None
 
 
@@ -299,9 +300,9 @@ def _mixed_forces(draw: _Draw, samples: int, mixtures: int, keep: bool) -> _Mixe
     inside = candidates(draw.regions)
     forces = np.zeros((3 * len(inside), mixtures))
     target = np.zeros((len(kinds[0][1]), mixtures))
-    for own, sums in kinds:
+    for force, sums in kinds:
         signs = random.choice([-1.0, 1.0], (sums.shape[1], mixtures)) / np.sqrt(mixtures)
-        forces += own[inside].reshape(-1, len(signs)) @ signs.astype(np.float32)
+        forces += force[inside].reshape(-1, len(signs)) @ signs.astype(np.float32)
         target += sums @ signs
     return _Mixed(forces.reshape(-1, 3, mixtures), target, kinds if keep else None)
 
@@ -309,7 +310,7 @@ def _mixed_forces(draw: _Draw, samples: int, mixtures: int, keep: bool) -> _Mixe
 def _fit_pose(
     draw: _Draw, drawn: tuple[Forces, Forces], vertices: Ints, corrected: bool
 ) -> tuple[Floats, Floats, list[float]]:
-    """Fit weights (c,) and corrections (c, 3, r) at one pose; errors (train, fresh, root)."""
+    """Return weights (c,), corrections (c, 3, r) and errors (train, fresh, root) at one pose."""
     rows = rows_of(draw.basis, draw.regions, vertices)
     forces = np.concatenate([kind[0][vertices] for kind in drawn], axis=2).astype(np.float64)
     target = np.concatenate([kind[1] for kind in drawn], axis=1)
@@ -328,7 +329,7 @@ def _fit_pose(
 
 
 def _relative_error(target: Floats, sums: Floats) -> float:
-    """Return the root mean square of the error over samples with force; targets are normalised."""
+    """Return the root mean square error over samples with force; targets are normalised."""
     samples = max(1, int((target != 0).any(axis=0).sum()))
     return float(np.linalg.norm(sums - target) / np.sqrt(samples))
 
@@ -346,12 +347,17 @@ def _checked_draws(
     masses = checked_masses(mass, n)
     rows = checked_array("poses", poses, (m, len(rig.parameters)))
     checked = [checked_basis(f"basis of pose {i}", b, regions, n) for i, b in enumerate(bases)]
-    seen = [checked_basis(f"shapes of pose {i}", b, regions, n) for i, b in enumerate(shapes)]
-    if len(seen) != m:
-        raise SuppleError(f"{len(seen)} bases of shapes for {m} poses")
-    if m == 0 or any([a.shape for a in b] != [a.shape for a in checked[0]] for b in checked + seen):
-        raise SuppleError("inertial cubature needs one basis a pose, with columns alike")
-    return [_Draw(rig, rows[i], masses, checked[i], seen[i], regions, seed, i) for i in range(m)]
+    projections = [
+        checked_basis(f"shapes of pose {i}", b, regions, n) for i, b in enumerate(shapes)
+    ]
+    if len(projections) != m:
+        raise SuppleError(f"{len(projections)} bases of shapes for {m} poses")
+    every = checked + projections
+    if m == 0 or any([a.shape for a in b] != [a.shape for a in checked[0]] for b in every):
+        raise SuppleError("inertial cubature needs one basis per pose, all of equal shapes")
+    return [
+        _Draw(rig, rows[i], masses, checked[i], projections[i], regions, seed, i) for i in range(m)
+    ]
 
 
 def _choose(
@@ -361,19 +367,19 @@ def _choose(
     problem = InertialProblem(
         [draw.basis for draw in draws],
         draws[0].regions,
-        [own.forces for own in mixed],
-        [own.target for own in mixed],
+        [each.forces for each in mixed],
+        [each.target for each in mixed],
     )
     if count > len(problem.vertices):
-        warn(f"{count} cubature vertices asked for; all {len(problem.vertices)} are used")
+        warn(f"{count} cubature vertices requested; all {len(problem.vertices)} are used")
     return problem.vertices[pursue(problem, count, threads=threads)]
 
 
 def _sample_count(samples: int | None, rig: Rig) -> int:
     if samples is not None:
         return checked_count("the number of samples", samples)
-    wanted = max(_LEAST_SAMPLES, round(_SAMPLES_PER_PARAMETER * len(rig.parameters)))
-    return min(wanted, max(20, _MOST_BYTES // (24 * rig.n_vertices)))
+    target = max(_LEAST_SAMPLES, round(_SAMPLES_PER_PARAMETER * len(rig.parameters)))
+    return min(target, max(20, _MOST_BYTES // (24 * rig.n_vertices)))
 
 
 def _mean(errors: Floats) -> float:

@@ -1,4 +1,4 @@
-"""Inertial forces of vertices: accelerations to train with, columns to choose from, fits.
+"""Inertial forces of vertices: training accelerations, columns for cubature, fits.
 
 Accelerations are those of the rig, and those of the body as a whole (xu2016 §5.4).
 """
@@ -21,18 +21,17 @@ from supple.rig.protocol import Rig
 ANGLE = np.deg2rad(1.0)
 SHIFT = 1e-3
 HUMAN = 1.7
-# Step of a pure number by which it is seen how far it moves the body.
+# Step of a dimensionless parameter with which its displacement is measured.
 _PROBE = 1e-3
-#: What keeps corrections small, relative to the trace of the samples' Gram matrix: the sum of
-#: their squared singular values.
+#: Ridge of the fit of corrections, relative to the trace of the samples' Gram matrix.
 _RIDGE = 1e-7
 
 
 def perturbation_sizes(rig: Rig, pose: Floats) -> Floats:
     """Return the largest change of each parameter, (s,), in training accelerations.
 
-    1° for rotations, 1 mm for translations of a human-sized character, scaled with the body;
-    pure numbers change as much as moves some vertex that far.
+    1° for rotations, 1 mm for translations of a character of human size, scaled with the body;
+    dimensionless parameters change such that the largest displacement is the same.
     """
     start = rig(pose)
     shift = SHIFT * float(np.linalg.norm(np.ptp(start, axis=0))) / HUMAN
@@ -53,9 +52,9 @@ def perturbation_sizes(rig: Rig, pose: Floats) -> Floats:
 def pose_accelerations(
     rig: Rig, pose: Floats, count: int, random: np.random.Generator
 ) -> tuple[Floats, Floats]:
-    """Return second and first differences (n, 3, count) of random poses in a row (eq. 24).
+    """Return second and first differences (n, 3, count) of consecutive random poses (eq. 24).
 
-    A frame lasts a unit of time: what follows is normalised sample by sample.
+    Frames are a unit of time apart, as samples are normalised later.
     """
     sizes = perturbation_sizes(rig, pose)
     changes = random.uniform(-1.0, 1.0, (count + 2, len(sizes))) * sizes
@@ -69,8 +68,8 @@ def pose_accelerations(
 def root_accelerations(rest: Floats, velocities: Floats, random: np.random.Generator) -> Floats:
     """Draw accelerations (n, 3, t) in the frame of a moving root: b + α×x + ω×(ω×x) + 2ω×v.
 
-    One for each of the rig's velocities (n, 3, t). Uniform, angular and centrifugal parts are
-    alike in size on average; Coriolis' is an eighth of them, as v of a whole body is small.
+    One for each of the rig's velocities (n, 3, t). Uniform, angular and centrifugal parts have
+    equal sizes on average; the Coriolis part is an eighth of them, as v of a whole body is small.
     """
     middle = (rest.min(axis=0) + rest.max(axis=0)) / 2
     arm = (rest - middle) / max(float(np.linalg.norm(np.ptp(rest, axis=0))) / 2, 1e-300)
@@ -89,7 +88,7 @@ def normalised(
 ) -> tuple[Floats, Floats]:
     """Divide forces (n, 3, t) and their sum (r, t) by its norm, sample by sample (eq. 25).
 
-    A sample without force (a rig without parameters) becomes zero and asks nothing.
+    A sample without force (of a rig without parameters) becomes zero.
     """
     total = projected(basis, regions, forces)
     norms = np.linalg.norm(total, axis=0)
@@ -98,14 +97,14 @@ def normalised(
 
 
 def candidates(regions: Sequence[Region]) -> Ints:
-    """Return the vertices in any region (k,), ascending: forces of others project to zero."""
+    """Return the vertices (k,) in any region, ascending; forces of others project to zero."""
     return np.unique(np.concatenate([region.vertices for region in regions]))
 
 
 class InertialProblem:
-    """A `CubatureProblem` of normalised forces (k, 3, t) with their sums (r, t) at each pose.
+    """`CubatureProblem` of normalised forces (k, 3, t) with their sums (r, t) at each pose.
 
-    The forces are those of `vertices`, the candidates: all that are in a region, `candidates`.
+    The forces are those of `vertices`, all vertices in a region.
     """
 
     def __init__(
@@ -128,13 +127,13 @@ class InertialProblem:
             self.norms[i] = (squares * mixed).sum(axis=(1, 2))
 
     def correlations(self, pose: int, residual: Floats) -> Floats:
-        """A_iᵀ ρ, (k,)."""
+        """Return A_iᵀ ρ, (k,)."""
         basis = self.bases[pose]
         field = basis.reshape(-1, basis.shape[2]) @ residual
         return (self.forces[pose] * field.reshape(self.forces[pose].shape)).sum(axis=(1, 2))
 
     def columns(self, pose: int, chosen: Ints) -> Floats:
-        """U_sᵀ f_s of the chosen vertices, (c, r·t)."""
+        """Return U_sᵀ f_s of the chosen vertices, (c, r·t)."""
         basis = self.bases[pose][chosen].transpose(0, 2, 1)
         return np.matmul(basis, self.forces[pose][chosen]).reshape(len(chosen), -1)
 
@@ -144,16 +143,16 @@ def rows_of(basis: tuple[Floats, ...], regions: Sequence[Region], vertices: Ints
     rows = np.zeros((len(vertices), 3, sum(array.shape[2] for array in basis)))
     column = 0
     for array, region in zip(basis, regions, strict=True):
-        _, here, there = np.intersect1d(
+        _, rows_at, basis_at = np.intersect1d(
             vertices, region.vertices, assume_unique=True, return_indices=True
         )
-        rows[here, :, column : column + array.shape[2]] = array[there]
+        rows[rows_at, :, column : column + array.shape[2]] = array[basis_at]
         column += array.shape[2]
     return rows
 
 
 def summed(blocks: Floats, forces: Floats) -> Floats:
-    """Σ_s B_sᵀ f_s of blocks (c, 3, r) and forces (c, 3, t), as (r, t)."""
+    """Return Σ_s B_sᵀ f_s of blocks (c, 3, r) and forces (c, 3, t), as (r, t)."""
     return blocks.reshape(-1, blocks.shape[2]).T @ forces.reshape(-1, forces.shape[2])
 
 
@@ -170,22 +169,22 @@ def fit_vertices(rows: Floats, forces: Floats, target: Floats) -> Floats:
 
 
 def correction(rows: Floats, widths: Sequence[int], forces: Floats, residual: Floats) -> Floats:
-    """Fit blocks (c, 3, r) to what weights leave of the samples, region by region.
+    """Fit blocks (c, 3, r) to the residual of weights, region by region.
 
     Ridge regression from the forces of the chosen vertices in a region to the residual of its
-    columns; zero where a column's region does not reach.
+    columns; zero outside of a column's region.
     """
     blocks = np.zeros_like(rows)
     column = 0
     for width in widths:
-        mine = slice(column, column + width)
-        inside = np.flatnonzero((rows[:, :, mine] != 0).any(axis=(1, 2)))
+        part = slice(column, column + width)
+        inside = np.flatnonzero((rows[:, :, part] != 0).any(axis=(1, 2)))
         column += width
         if len(inside) == 0:
             continue
         X = forces[inside].reshape(3 * len(inside), -1)
         gram = X @ X.T
         gram[np.diag_indices_from(gram)] += max(_RIDGE * np.trace(gram), 1e-300)
-        fitted = scipy.linalg.solve(gram, X @ residual[mine].T, assume_a="pos")
-        blocks[inside, :, mine] = fitted.reshape(len(inside), 3, width)
+        fitted = scipy.linalg.solve(gram, X @ residual[part].T, assume_a="pos")
+        blocks[inside, :, part] = fitted.reshape(len(inside), 3, width)
     return blocks

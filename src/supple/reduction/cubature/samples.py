@@ -1,4 +1,4 @@
-"""Random reduced displacements to train and test cubature with, and the bases they live in."""
+"""Random reduced displacements for training and testing cubature, and localised bases."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from supple.reduction.regions.region import Region, reduced_stiffness
 
 LocalBasis = Sequence[Floats]
 
-#: Largest displacement of a typical sample, as a part of the character's size.
+#: Largest displacement of a typical sample, relative to the character's size.
 AMPLITUDE = 0.05
-#: Samples that squeeze a tet below this part of its volume are halved until they do not.
+#: Samples are halved until no tet has less than this fraction of its volume.
 SMALLEST_DETERMINANT = 0.05
 _MOST_HALVINGS = 10
-#: Directions softer than this part of the stiffest make no force and get no displacement.
+#: Relative stiffness below which a direction gets no displacement.
 _RIGID = 1e-10
-#: Displacements (n, 3, t) held at once, 40 MB; samples beyond that follow in chunks.
+#: Entries of displacements (n, 3, t) of one chunk of samples, 40 MB.
 _CHUNK_ENTRIES = 5_000_000
 
 
 def checked_basis(
     what: str, basis: LocalBasis, regions: Sequence[Region], n_vertices: int
 ) -> tuple[Floats, ...]:
-    """Check that a basis has an array (k, 3, r) for each region, finite, with a column at least."""
+    """Check that a basis has a finite array (k, 3, r) for each region, and a column."""
     if len(regions) == 0:
-        raise SuppleError("no regions; a basis of the whole body has one, Region.whole")
+        raise SuppleError("there are no regions; use Region.whole for a basis of the whole body")
     if len(basis) != len(regions):
         raise SuppleError(f"{what}: arrays for {len(basis)} regions; there are {len(regions)}")
     checked = []
@@ -62,7 +62,7 @@ def dense_basis(
 def displacements(
     basis: LocalBasis, regions: Sequence[Region], n_vertices: int, q: Floats
 ) -> Floats:
-    """U q of each column of q (r, t), as (n, 3, t)."""
+    """Return U q of each column of q (r, t), as (n, 3, t)."""
     moved = np.zeros((n_vertices, 3, q.shape[1]))
     column = 0
     for array, region in zip(basis, regions, strict=True):
@@ -74,7 +74,7 @@ def displacements(
 
 
 def projected(basis: LocalBasis, regions: Sequence[Region], forces: Floats) -> Floats:
-    """Uᵀ f of each column of the forces (n, 3, t), as (r, t)."""
+    """Return Uᵀ f of each column of the forces (n, 3, t), as (r, t)."""
     parts = []
     for array, region in zip(basis, regions, strict=True):
         k, _, r = array.shape
@@ -85,7 +85,7 @@ def projected(basis: LocalBasis, regions: Sequence[Region], forces: Floats) -> F
 def rest_stiffness(
     body: ElasticBody, rest: ArrayLike, basis: LocalBasis, regions: Sequence[Region]
 ) -> Floats:
-    """K̃ = UᵀKU of a body at rest in a localised basis, (r, r), exactly symmetric."""
+    """Return UᵀKU of a body at rest in a localised basis, (r, r), exactly symmetric."""
     rest = checked_array("rest shape", rest, body.rest.shape)
     basis = checked_basis("basis", basis, regions, body.n_vertices)
     K = body.stiffness(rest, rest=rest, out=body.pattern.zeros())  # threads may share the body
@@ -104,32 +104,34 @@ def force_samples(
     stiffness: ArrayLike | None = None,
     seed: int | np.random.Generator = 0,
 ) -> Floats:
-    """Draw random reduced displacements q, (r, count), a sample a column (xu2016 §5.3).
+    """Draw random reduced displacements q, (r, count), one sample per column (xu2016 §5.3).
 
-    In each region, Gaussian in the basis where its reduced stiffness is diagonal, with a
-    standard deviation proportional to 1/λ of the direction. All are scaled by one number so
-    that the median over samples of the largest displacement of a vertex is `amplitude` times
-    the diagonal of the body's bounding box; then a sample that squeezes a tet below
-    `SMALLEST_DETERMINANT` of its volume, or inverts it, is halved until it does not.
+    In each region they are Gaussian in the basis in which its reduced stiffness is diagonal, with a
+    standard deviation proportional to 1/λ of the direction. They are scaled by one number such
+    that the median over samples of the largest displacement of a vertex is `amplitude` times the
+    diagonal of the body's bounding box. A sample that compresses a tet below
+    `SMALLEST_DETERMINANT` of its volume is then halved until it does not.
 
     Parameters
     ----------
     body, rest, basis, regions
         A pose: its material, rest shape (n, 3) and localised basis.
     count
-        How many.
+        Number of samples.
     amplitude
-        Of a typical sample, as a part of the body's size.
+        Largest displacement of a typical sample, relative to the body's size.
     stiffness
-        The reduced stiffness at rest (r, r), if it is known already.
+        Reduced stiffness at rest (r, r); computed by default.
     seed
-        A number, or a generator to draw from.
+        Integer, or random generator.
     """
     rest = checked_array("rest shape", rest, body.rest.shape)
     basis = checked_basis("basis", basis, regions, body.n_vertices)
     count = checked_count("the number of samples", count)
     if not checked_number("amplitude", amplitude) > 0:
-        raise SuppleError(f"amplitude {amplitude}; it must be positive, a part of the body's size")
+        raise SuppleError(
+            f"amplitude {amplitude}; it must be a positive fraction of the body's size"
+        )
     random = _generator(seed)
     widths = [array.shape[2] for array in basis]
     if stiffness is None:
@@ -145,10 +147,10 @@ def force_samples(
     farthest = [np.linalg.norm(moved(chunk), axis=1).max(axis=0) for chunk in chunks]
     largest = float(np.median(np.concatenate(farthest)))
     if not largest > 0:
-        raise SuppleError("the basis moves nothing, or makes no force; leave out such columns")
+        raise SuppleError("the basis has no displacement or no force; remove such columns")
     scale = amplitude * float(np.linalg.norm(np.ptp(body.rest, axis=0))) / largest
     if not np.isfinite(scale):
-        raise SuppleError(f"amplitude {amplitude:g} is out of all proportion to the basis")
+        raise SuppleError(f"amplitude {amplitude:g} is too large or too small for the basis")
     factors = [_harmless(body, rest, moved(chunk) * scale) for chunk in chunks]
     return q * scale * np.concatenate(factors)
 
@@ -167,19 +169,19 @@ def _gaussian(
     stiffest = np.abs(np.diag(stiffness)).max(initial=0.0)
     column = 0
     for width in widths:
-        mine = slice(column, column + width)
-        values, vectors = np.linalg.eigh(stiffness[mine, mine])
-        # An eigenvector's sign is the library's choice; ours must not depend on it.
+        part = slice(column, column + width)
+        values, vectors = np.linalg.eigh(stiffness[part, part])
+        # Results must not depend on the signs of eigenvectors, which vary between libraries.
         signs = np.sign(vectors[np.abs(vectors).argmax(axis=0), np.arange(width)])
         compliance = np.where(values > _RIGID * stiffest, 1 / np.maximum(values, 1e-300), 0.0)
         normal = random.standard_normal((width, count))
-        q[mine] = (vectors * signs) @ (compliance[:, None] * normal)
+        q[part] = (vectors * signs) @ (compliance[:, None] * normal)
         column += width
     return q
 
 
 def _harmless(body: ElasticBody, rest: Floats, moved: Floats) -> Floats:
-    """Return powers of ½, (t,), that keep each sample from inverting tets."""
+    """Return powers of ½, (t,), with which no sample inverts a tet."""
     factors = np.ones(moved.shape[2])
     tets = np.require(body.mesh.tets, np.int64, ["C", "W"])
     worst = np.empty((-(-len(tets) // DETERMINANT_CHUNK), len(factors)))

@@ -1,19 +1,19 @@
-"""Cubature: few columns, the same for every pose, whose non-negative sum is the sum of all.
+"""Choice of cubature columns: few, equal at all poses, whose weighted sum approximates a target.
 
 A thresholding pursuit. As in Hard Thresholding Pursuit (xu2016 §5.3, after von Tycowicz et al.
-2013), columns come in by their correlation with what is left, all weights are fitted again, and
-the least useful go. Three things differ from the textbook: weights are separate for each pose
-from the start, as they will be at run time (eq. 19); more columns than wanted come in before
-any goes; and those go first whose removal costs least once the others have adapted, instead of
-those with small weights. On the published characters the surplus and the exchange left between a
-half and a tenth of the training error that columns let in once, and never dropped, had.
+2013), columns are added by their correlation with the residual, all weights are fitted again, and
+the least useful columns are removed. There are three differences: weights are separate for each
+pose from the start, as at run time (eq. 19); a surplus of columns is added before any is removed;
+and those are removed first whose removal costs least after refitting, instead of those with small
+weights. For the published characters, surplus and exchange reduced the training error to between a
+half and a tenth.
 
-Columns go one after another, each counted as missed before the next goes: tets of a region with one
-column of the basis span two numbers, and all of them used to go at once, as none alone was missed.
-Targets between poses see blends of the poses' weights: columns come in, are fitted and go by what
-that does to all targets. Chosen as if every target had weights of its own, they served each and no
-blend. On a rat with columns shared unevenly, 60, 90, 120 and 180 tets left 0.035, 0.024, 0.043 and
-0.074 of fresh samples' forces; now 0.031, 0.017, 0.013 and 0.005.
+Columns are removed one after another, with the costs updated after each: tets of a region with one
+basis column span two numbers, and none of them alone would be missed. Targets between poses depend
+on blends of the poses' weights: columns are added, fitted and removed by their effect on all
+targets. Chosen as if every target had separate weights, they were accurate at each target but not
+for blends: on a rat with unevenly distributed columns, 60, 90, 120 and 180 tets left 0.035, 0.024,
+0.043 and 0.074 of fresh samples' forces; now 0.031, 0.017, 0.013 and 0.005.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ from supple.arrays import Bools, Floats, Ints
 from supple.compiled.jit import compiled
 from supple.linalg.nnls import joint_fit, least_missed, nonnegative_fit
 
-#: Columns beyond the wanted number that come in before the first are dropped, as a part of it;
-#: and in each later round of exchange.
+#: Surplus of columns that are added before columns are removed, relative to the final number; the
+#: same in each later round of exchange; and the number of rounds.
 SURPLUS = 1.0
 EXCHANGE = 0.5
 ROUNDS = 2
-#: Part of the wanted number that comes in, and of those there that goes, between two fits.
+#: Fraction of the final number that is added, and of all columns that is removed, between two fits.
 _BATCH = 1 / 6
 _DROP = 0.1
-#: Relative change of blended weights that ends a fit while columns are still chosen.
+#: Relative change of blended weights that ends a fit during the choice of columns.
 _CHANGE = 0.03
 
 
 class CubatureProblem(Protocol):
-    """Columns to choose from and what they should add up to, pose by pose."""
+    """Columns to choose from and target sums, pose by pose."""
 
     @property
     def targets(self) -> Sequence[Floats]:
-        """b_i for each pose, any shape."""
+        """b_i of each pose, of any shape."""
 
     @property
     def norms(self) -> Floats:
@@ -53,27 +53,27 @@ class CubatureProblem(Protocol):
 
     @property
     def places(self) -> Ints:
-        """(e, k) labels; columns that share one come in together only if nothing else is left."""
+        """(e, k) labels; columns with a common label are added together only as a last resort."""
 
     def correlations(self, pose: int, residual: Floats) -> Floats:
-        """A_iᵀ ρ, (e,)."""
+        """Return A_iᵀ ρ, (e,)."""
 
     def columns(self, pose: int, chosen: Ints) -> Floats:
-        """Return the chosen columns (c, rows), each flat like its target."""
+        """Return the chosen columns (c, rows), flattened like the target."""
 
 
 class Support:
-    """The columns in use: their entries, Gram matrices and weights for every target.
+    """Chosen columns with their entries, Gram matrices and weights for every target.
 
     Parameters
     ----------
     problem
         Columns and targets.
     threads
-        Work on targets beside each other.
+        Threads that process targets in parallel.
     shares
-        (targets, m) parts of the weights of m poses that each target sees, the identity for the
-        first m; by default every target has weights of its own.
+        (targets, m) blending weights of m poses at each target, the identity for the first m; by
+        default every target has separate weights.
     """
 
     def __init__(
@@ -92,11 +92,11 @@ class Support:
         self.grams = [np.empty((0, 0)) for _ in targets]
         self.rights = [np.empty(0) for _ in targets]
         self.weights = [np.empty(0) for _ in targets]
-        #: (m, c) weights of the poses, where targets see blends of them.
-        self._own = np.empty((0 if self._shares is None else self._shares.shape[1], 0))
+        #: (m, c) weights of the poses, if targets depend on blends of them.
+        self._pose_weights = np.empty((0 if self._shares is None else self._shares.shape[1], 0))
 
     def add(self, new: Ints) -> None:
-        """Let more columns in, and fit."""
+        """Add columns, and fit."""
 
         def at_pose(i: int) -> None:
             columns = self.problem.columns(i, new)
@@ -105,7 +105,7 @@ class Support:
             target = self.problem.targets[i].ravel()
             self.rights[i] = np.append(self.rights[i], columns @ target)
             self.columns[i] = np.vstack([self.columns[i], columns])
-            # Newcomers are believed useful: their correlation with the residual is positive.
+            # New columns start as positive, as their correlation with the residual is.
             self._fit(i, np.append(self.weights[i] > 0, np.ones(len(new), bool)))
 
         self._at_poses(at_pose)
@@ -113,7 +113,7 @@ class Support:
         self._fit_blends(added=len(new))
 
     def keep(self, which: Ints) -> None:
-        """Drop all columns but these, given by their place in `chosen`, and fit."""
+        """Remove all columns but these positions in `chosen`, and fit."""
 
         def at_pose(i: int) -> None:
             self.grams[i] = self.grams[i][np.ix_(which, which)]
@@ -126,22 +126,22 @@ class Support:
         self._fit_blends(kept=which)
 
     def residual(self, pose: int) -> Floats:
-        """Return the part of the target that the columns leave."""
+        """Return the residual at a pose."""
         target = self.problem.targets[pose]
         return target - (self.weights[pose] @ self.columns[pose]).reshape(target.shape)
 
     def squared_error(self) -> float:
-        """Sum over poses of the squared residuals."""
+        """Return the sum of squared residuals over all poses."""
         return float(sum((self.residual(i) ** 2).sum() for i in range(len(self.grams))))
 
     def gains(self) -> Floats:
-        """Return (e,) by how much each column alone would lower the squared residuals.
+        """Return (e,) the decrease of squared residuals by each column alone.
 
-        Weights of a pose count for every target that sees them: what helps one may harm others.
+        Weights of a pose affect every target that depends on them, and may increase some residuals.
         """
         norms = self.problem.norms
-        found = [self.problem.correlations(i, self.residual(i)) for i in range(len(self.grams))]
-        slopes = np.array(found)
+        poses = range(len(self.grams))
+        slopes = np.array([self.problem.correlations(i, self.residual(i)) for i in poses])
         if self._shares is not None:
             slopes, norms = self._shares.T @ slopes, (self._shares**2).T @ norms
         floors = 1e-6 * norms.max(axis=1, keepdims=True)
@@ -149,14 +149,14 @@ class Support:
         return np.where(norms > 0, gains, 0.0).sum(axis=0)
 
     def least_missed(self, count: int) -> Ints:
-        """Return places in `chosen` of columns whose removal costs least."""
+        """Return positions in `chosen` of columns whose removal costs least."""
         if self._shares is None:
             return least_missed(self.grams, self.weights, count)
-        own = [
+        grams = [
             sum(share**2 * gram for share, gram in zip(shares, self.grams, strict=True) if share)
             for shares in self._shares.T
         ]
-        return least_missed(own, list(self._own), count)
+        return least_missed(grams, list(self._pose_weights), count)
 
     def _at_poses(self, work: Callable[[int], None]) -> None:
         for _ in self._each(work, range(len(self.grams))):
@@ -167,13 +167,13 @@ class Support:
             self.weights[i] = nonnegative_fit(self.grams[i], self.rights[i], positive)
 
     def _fit_blends(self, added: int = 0, kept: Ints | slice = slice(None)) -> None:
-        """Fit weights of all poses together, beginning with those of the last fit."""
+        """Fit weights of all poses together, starting from the last fit."""
         if self._shares is None:
             return
-        start = np.pad(self._own[:, kept], ((0, 0), (0, added)))
-        known = start if start.any() else None
-        self._own = joint_fit(self.grams, self.rights, self._shares, known, _CHANGE)
-        self.weights = list(np.maximum(self._shares @ self._own, 0.0))
+        start = np.pad(self._pose_weights[:, kept], ((0, 0), (0, added)))
+        initial = start if start.any() else None
+        self._pose_weights = joint_fit(self.grams, self.rights, self._shares, initial, _CHANGE)
+        self.weights = list(np.maximum(self._shares @ self._pose_weights, 0.0))
 
 
 def pursue(
@@ -186,10 +186,10 @@ def pursue(
     threads: Executor | None = None,
     shares: Floats | None = None,
 ) -> Ints:
-    """Choose at most `count` columns, ascending, that fit the targets of all poses well.
+    """Choose at most `count` columns, ascending, that fit the targets of all poses.
 
-    Columns that are zero at every pose are never chosen, so there may be fewer. Poses are worked
-    on beside each other if there are `threads`; targets see weights as `shares` say (`Support`).
+    Columns that are zero at every pose are not chosen, so there may be fewer. `threads` process
+    poses in parallel; `shares` are the blending weights of targets, see `Support`.
     """
     usable = int((problem.norms > 0).any(axis=0).sum())
     count = min(count, usable)
@@ -208,7 +208,7 @@ def pursue(
 
 
 def _grow(support: Support, size: int, count: int) -> None:
-    """Let columns in that correlate with the residual, batch by batch."""
+    """Add columns that correlate with the residual, batch by batch."""
     problem = support.problem
     batch = max(1, round(_BATCH * count))
     while len(support.chosen) < size:
@@ -217,18 +217,18 @@ def _grow(support: Support, size: int, count: int) -> None:
         score[(problem.norms <= 0).all(axis=0)] = -1.0
         order = np.argsort(-score, kind="stable")
         order = order[score[order] >= 0]
-        wanted = min(batch, size - len(support.chosen))
-        support.add(_spread(order, problem.places, int(problem.places.max()) + 1, wanted))
+        needed = min(batch, size - len(support.chosen))
+        support.add(_spread(order, problem.places, int(problem.places.max()) + 1, needed))
 
 
 @compiled
-def _spread(order: Ints, places: Ints, n_places: int, wanted: int) -> Ints:
-    """Take the first of `order` that share no place, then the first that do."""
-    taken, chosen = np.zeros(n_places, np.bool_), np.empty(wanted, np.int64)
+def _spread(order: Ints, places: Ints, n_places: int, count: int) -> Ints:
+    """Return the first of `order` without common labels, then the first of the others."""
+    taken, chosen = np.zeros(n_places, np.bool_), np.empty(count, np.int64)
     skipped = np.ones(len(order), np.bool_)
-    found = 0
+    done = 0
     for k in range(len(order)):
-        if found == wanted:
+        if done == count:
             break
         free = True
         for place in places[order[k]]:
@@ -236,21 +236,21 @@ def _spread(order: Ints, places: Ints, n_places: int, wanted: int) -> Ints:
         if free:
             for place in places[order[k]]:
                 taken[place] = True
-            chosen[found] = order[k]
+            chosen[done] = order[k]
             skipped[k] = False
-            found += 1
+            done += 1
     for k in range(len(order)):
-        if found == wanted:
+        if done == count:
             break
         if skipped[k]:
-            chosen[found] = order[k]
-            found += 1
-    return chosen[:found]
+            chosen[done] = order[k]
+            done += 1
+    return chosen[:done]
 
 
 def _shrink(support: Support, count: int) -> None:
-    """Drop the columns that are missed least, a part at a time, fitting the others again."""
+    """Remove the columns whose removal costs least, a few at a time, refitting the others."""
     while len(support.chosen) > count:
-        here = len(support.chosen)
-        drop = min(here - count, max(1, round(_DROP * here)))
-        support.keep(np.delete(np.arange(here), support.least_missed(drop)))
+        size = len(support.chosen)
+        drop = min(size - count, max(1, round(_DROP * size)))
+        support.keep(np.delete(np.arange(size), support.least_missed(drop)))

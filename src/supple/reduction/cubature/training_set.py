@@ -1,4 +1,4 @@
-"""Samples of reduced displacements that elastic cubature is fitted to, and the forces there."""
+"""Training samples of elastic cubature: reduced displacements and their forces."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from supple.reduction.cubature.samples import force_samples, rest_stiffness
 
 Progress = Callable[[float, str], None]
 
-#: Samples for each weight and column, and at least so many: what keeps the error on fresh
-#: samples below 1.5 times the training error on the published characters.
+#: Samples per weight and column, and their least number, such that the error on fresh samples is
+#: below 1.5 times the training error for the published characters.
 _SAMPLES_PER_WEIGHT = 22
 _LEAST_SAMPLES = 60
 _MOST_SAMPLES = 400
-#: Forces below this part of the largest are those of a body that hardly moves yet.
+#: Relative force below which samples are ignored: those of a body that hardly moves yet.
 _LEAST_FORCE = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
 class TrainingOptions:
-    """Number and size of the samples of a pose, and who computes."""
+    """Number and size of the samples of a pose, and how they are computed."""
 
     samples: int
     amplitude: float
@@ -39,11 +39,11 @@ class TrainingOptions:
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """Poses, then those between, with samples (r, t) and the reduced stiffness (r, r) of each.
+    """Poses, then intermediate poses, with samples (r, t) and reduced stiffness (r, r) of each.
 
-    `held` are stiffnesses that corrections make up to: with contacts, which samples may be without.
-    `totals` are forces (r, t) there if they are not those of the samples' own displacements, and
-    `fresh` other samples with such forces.
+    `held` are the stiffnesses that corrections complete: with contacts, which samples may lack.
+    `totals` are forces (r, t) of the samples where they are not those of their displacements, and
+    `fresh` are other samples with such forces.
     """
 
     poses: list[PoseForces]
@@ -57,7 +57,7 @@ class Training:
 def drawn_training(
     poses: list[PoseForces], stiffnesses: list[Floats], options: TrainingOptions
 ) -> Training:
-    """Draw samples at each pose by its reduced stiffness."""
+    """Return random samples at each pose, drawn by its reduced stiffness."""
     options.tell(0.0, "sampling elastic forces")
     drawn = [
         draw(pose, stiffnesses[i], options.samples, options, i) for i, pose in enumerate(poses)
@@ -66,11 +66,11 @@ def drawn_training(
 
 
 def motion_training(poses: list[PoseForces], motions: Sequence[MotionForces]) -> Training:
-    """Take motions as samples; the last third of each is kept for errors on fresh ones."""
+    """Return motions as samples; the last third of each measures errors on fresh samples."""
     drawn, totals, fresh = [], [], []
     for motion in motions:
         lengths = np.linalg.norm(motion.forces, axis=0)
-        real = lengths > _LEAST_FORCE * lengths.max()  # the start of a shaking, from rest
+        real = lengths > _LEAST_FORCE * lengths.max()  # excludes the start from rest
         q, total = motion.q[:, real], motion.forces[:, real]
         end = -(-2 * q.shape[1] // 3)
         drawn.append(np.ascontiguousarray(q[:, :end]))
@@ -83,7 +83,7 @@ def motion_training(poses: list[PoseForces], motions: Sequence[MotionForces]) ->
 def draw(
     pose: PoseForces, stiffness: Floats, count: int, options: TrainingOptions, *which: int
 ) -> Floats:
-    """Draw samples (r, count) of a pose, with a stream of random numbers of its own."""
+    """Draw samples (r, count) of a pose, with a separate stream of random numbers."""
     return force_samples(
         pose.body,
         pose.rest,
@@ -103,12 +103,14 @@ def sample_count(samples: int | None, count: int, rank: int) -> int:
 
 
 def checked_stiffnesses(
-    poses: list[PoseForces], m: int, given: Sequence[Floats] | None
+    poses: list[PoseForces], m: int, stiffnesses: Sequence[Floats] | None
 ) -> list[Floats]:
-    """Check the stiffnesses given for the first m poses; compute those of the others."""
-    if given is not None and len(given) != m:
-        raise SuppleError(f"{len(given)} stiffnesses for {m} poses")
+    """Return checked stiffnesses of the first m poses, and computed ones of the others."""
+    if stiffnesses is not None and len(stiffnesses) != m:
+        raise SuppleError(f"{len(stiffnesses)} stiffnesses for {m} poses")
     shape = (poses[0].rank, poses[0].rank)
-    known = [checked_array(f"stiffness of pose {i}", K, shape) for i, K in enumerate(given or ())]
-    others = poses[len(known) :]
-    return known + [rest_stiffness(p.body, p.rest, p.basis, p.regions) for p in others]
+    checked = [
+        checked_array(f"stiffness of pose {i}", K, shape) for i, K in enumerate(stiffnesses or ())
+    ]
+    others = poses[len(checked) :]
+    return checked + [rest_stiffness(p.body, p.rest, p.basis, p.regions) for p in others]

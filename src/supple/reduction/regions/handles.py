@@ -1,4 +1,4 @@
-"""Handles: the middles of the regions of a body."""
+"""Handles: points or segments at the centres of regions."""
 
 from __future__ import annotations
 
@@ -20,32 +20,31 @@ from supple.rig.skeleton.skinning import skinned_rigs
 from supple.rig.tets.bones import Bones
 from supple.rig.tets.surface_samples import typical_edge
 
-# A handle no part of which is inside may be this far outside, in parts of the body's size or in
-# edges of its tets, whichever is more.
+# Largest distance of a handle outside of the body, relative to the body's size or in edges of its
+# tets, whichever is larger.
 _FAR = 0.05
 _FAR_EDGES = 2.0
-# Rounding of barycentric coordinates: a segment along a face is in the tets on both sides.
+# Rounding error of barycentric coordinates: a segment in a face is in the tets on both sides.
 _TOUCH = 1e-9
-# However fine the tets, a segment is tried at no more points than this.
+# Most points of a segment that are located.
 _MOST_POINTS = 10_000
-# A limb has a handle if it has this part of the vertices that move.
+# A limb has a handle if it has this fraction of the vertices that move.
 _LEAST_MOVING = 0.01
-# The part of a limb's path its handle takes: a limb begins inside of the trunk, and ends where
-# nothing needs to be held.
+# Range of a limb's path that its handle covers: a limb begins inside of the trunk.
 _LIMB_PART = (0.3, 0.75)
 _TRUNK_PART = (0.1, 0.9)
 
 
 @dataclass(frozen=True, eq=False)
 class Handle:
-    """Place where a region's weight is 1 in the rest shape: a point (1, 3) or a segment (2, 3).
+    """Point (1, 3) or segment (2, 3) of the rest shape at which a region's weight is 1.
 
     Attributes
     ----------
     name
-        The region's.
+        Name of the region.
     points
-        One or two places, in metres.
+        One or two points, in metres.
     """
 
     name: str
@@ -64,34 +63,34 @@ class Handle:
 
 
 def handle_vertices(mesh: TetMesh, handles: Sequence[Handle]) -> tuple[Ints, ...]:
-    """Find the vertices of the tets that each handle passes through.
+    """Return the vertices of the tets that each handle passes through.
 
-    A vertex that two handles want belongs to the first of them. A handle outside of the body
-    takes the nearest tets.
+    A vertex of two handles belongs to the first of them. A handle outside of the body has the
+    vertices of the nearest tet.
 
     Raises
     ------
     SuppleError
-        If a handle is far outside, or others have all of its vertices.
+        If a handle is far outside, or all of its vertices belong to others.
     """
-    taken = np.full(len(mesh.vertices), -1)
-    found = []
+    handle_of = np.full(len(mesh.vertices), -1)
+    lists = []
     for index, handle in enumerate(handles):
-        wanted = np.unique(mesh.tets[_tets_along(mesh, handle)])
-        own = wanted[taken[wanted] < 0]
-        if len(own) == 0:
-            other = handles[int(taken[wanted[0]])].name
+        crossed = np.unique(mesh.tets[_tets_along(mesh, handle)])
+        vertices = crossed[handle_of[crossed] < 0]
+        if len(vertices) == 0:
+            other = handles[int(handle_of[crossed[0]])].name
             raise SuppleError(
                 f'handle "{handle.name}" is in the same tets as "{other}"; '
                 "move them apart, drop one, or use more tets"
             )
-        taken[own] = index
-        found.append(own)
-    return tuple(found)
+        handle_of[vertices] = index
+        lists.append(vertices)
+    return tuple(lists)
 
 
 def _along(mesh: TetMesh, points: Floats) -> Floats:
-    """Return places from the first to the last point, a quarter of an edge apart."""
+    """Return points from the first to the last, a quarter of an edge apart."""
     length = float(np.linalg.norm(points[-1] - points[0]))
     count = int(min(np.ceil(length / (0.25 * typical_edge(mesh))) + 1, _MOST_POINTS))
     return points[0] + np.linspace(0, 1, count)[:, None] * (points[-1] - points[0])
@@ -111,12 +110,12 @@ def _tets_along(mesh: TetMesh, handle: Handle) -> Ints:
 
 
 def _crossed(mesh: TetMesh, start: Floats, end: Floats) -> Ints:
-    """Find the tets that a segment passes through: barycentric coordinates are linear."""
+    """Return the tets that a segment passes through, by its linear barycentric coordinates."""
     corners = mesh.vertices[mesh.tets]
     low, high = np.minimum(start, end), np.maximum(start, end)
-    there = (corners.min(axis=1) <= high).all(axis=1) & (corners.max(axis=1) >= low).all(axis=1)
-    there[mesh.degenerate_tets()] = False
-    tets = np.flatnonzero(there)
+    near = (corners.min(axis=1) <= high).all(axis=1) & (corners.max(axis=1) >= low).all(axis=1)
+    near[mesh.degenerate_tets()] = False
+    tets = np.flatnonzero(near)
     sides = (corners[tets, 1:] - corners[tets, :1]).transpose(0, 2, 1)
     ends = np.stack([start - corners[tets, 0], end - corners[tets, 0]], axis=2)
     inner = np.linalg.solve(sides, ends)
@@ -131,7 +130,7 @@ def _crossed(mesh: TetMesh, start: Floats, end: Floats) -> Ints:
 
 
 def checked_fixed(fixed: ArrayLike | None, n_vertices: int) -> Ints:
-    """Check vertex numbers; return them ascending and each once, none if None."""
+    """Return checked vertex numbers, ascending and without repetitions; empty if None."""
     if fixed is None:
         return np.empty(0, np.int64)
     listed = np.asarray(fixed)
@@ -152,7 +151,7 @@ def handles_from_bones(
     fixed: ArrayLike | None = None,
     most: int = MOST_LIMBS,
 ) -> tuple[Handle, ...]:
-    """Find a handle for the trunk and for each limb, from the rig's skeleton.
+    """Return a handle for the trunk and for each limb of the rig's skeleton.
 
     Handles are where the weights W of regions are 1; elsewhere W minimise ∫ |ΔW|², bounded and
     adding up to 1 (xu2016 §7, see `handle_weights`). In the paper an artist places them.
@@ -172,14 +171,14 @@ def handles_from_bones(
     Returns
     -------
     tuple of Handle
-        The trunk first. Each is called after the joint that carries most of its flesh.
+        The trunk first. Each has the name of the joint with most of its flesh.
 
     See Also
     --------
     supple.reduction.regions.limbs.limbs_of : how joints are grouped.
     """
     if isinstance(most, bool) or not isinstance(most, (int, np.integer)) or most < 1:
-        raise SuppleError(f"at most {most!r} handles; use a whole number from 1")
+        raise SuppleError(f"at most {most!r} handles; use a positive integer")
     skinned = skinned_rigs(rig)
     if len(skinned) != 1 or not Bones.of_rig(skinned[0]).names:
         return ()
@@ -193,7 +192,7 @@ def handles_from_bones(
             continue
         handle = Handle(limb.name, _inside(mesh, limb))
         vertices = np.unique(mesh.tets[_tets_along(mesh, handle)])
-        # Limbs too small for the tets stay with their neighbour.
+        # Limbs that are small compared with the tets join their neighbour.
         if free[vertices].any():
             free[vertices] = False
             handles.append(handle)
@@ -201,7 +200,7 @@ def handles_from_bones(
 
 
 def _inside(mesh: TetMesh, limb: Limb) -> Floats:
-    """Find a point or segment in the flesh of a limb: along its path, a bone, or its middle."""
+    """Return a point or segment in the flesh of a limb: on its path, a bone, or its centre."""
     part = _LIMB_PART if limb.is_end else _TRUNK_PART
     path = limb.path[locate(limb.path, mesh).distance == 0]
     steps = np.linalg.norm(np.diff(path, axis=0), axis=1)
@@ -218,8 +217,8 @@ def _inside(mesh: TetMesh, limb: Limb) -> Floats:
 
 
 def _between(path: Floats, part: tuple[float, float]) -> Floats:
-    """Return two places on a path, at these parts of its length."""
+    """Return two points of a path, at these fractions of its length."""
     steps = np.linalg.norm(np.diff(path, axis=0), axis=1)
     along = np.concatenate([[0.0], np.cumsum(steps)])
-    places = np.array(part) * along[-1]
-    return np.column_stack([np.interp(places, along, path[:, axis]) for axis in range(3)])
+    lengths = np.array(part) * along[-1]
+    return np.column_stack([np.interp(lengths, along, path[:, axis]) for axis in range(3)])

@@ -1,4 +1,4 @@
-"""Limbs of a skeleton: joints grouped by its branches and by the flesh they carry."""
+"""Limbs of a skeleton: joints grouped by branches of the skeleton and by their flesh."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from supple.rig.tets.surface_samples import SurfaceSamples
 Contact = dict[int, dict[int, float]]
 
 
-# A branch of the skeleton is a limb if it carries this part of the flesh,
+# A branch of the skeleton is a limb if it has this fraction of the flesh,
 _HEAVY = 0.04
 
 
-# or this part, as far out from its joint as that part of the body's size: a tail.
+# or, as a tail, this fraction and this length relative to the body's size.
 _LIGHT, _LONG = 0.005, 0.15
 
 
-# What following two joints counts, against being between them.
+# Weight of flesh that follows two joints, relative to tets between them.
 _FOLLOWING = 1e-3
 
 
-#: A small branch stays with what it hangs from if it touches that so much, of what it could.
+#: A small branch joins its parent if its contact with it is this fraction of its largest contact.
 HANGS = 0.1
 
 
 class CarriedFlesh:
-    """Flesh that each joint carries. Joint J, beyond the last, is the parent of all roots."""
+    """Flesh of each joint. Joint J, beyond the last, is the parent of all roots."""
 
     def __init__(self, rig: SkinnedRig, surface: SurfaceMesh, mesh: TetMesh) -> None:
         count = rig.skeleton.n_joints
@@ -56,7 +56,7 @@ class CarriedFlesh:
         self.size = mesh.size
 
     def branches(self) -> Bools:
-        """Mark joints, (J + 1,), that have a limb's worth of flesh at and below them."""
+        """Return a mask (J + 1,) of joints that have a limb's flesh at and below them."""
         below, reach = self.part.copy(), np.zeros(self.n + 1)
         at = self.joint_of
         points = self.points
@@ -66,42 +66,42 @@ class CarriedFlesh:
             at, points = up[up < self.n], points[up < self.n]
         for joint in range(self.n - 1, -1, -1):
             below[self.parents[joint]] += below[joint]
-        matters = (below >= _HEAVY) | ((below >= _LIGHT) & (reach >= _LONG * self.size))
-        matters[self.n] = True
+        limb_joints = (below >= _HEAVY) | ((below >= _LIGHT) & (reach >= _LONG * self.size))
+        limb_joints[self.n] = True
         for joint in range(self.n - 1, -1, -1):
-            matters[self.parents[joint]] |= matters[joint]
-        return matters
+            limb_joints[self.parents[joint]] |= limb_joints[joint]
+        return limb_joints
 
-    def owners(self, matters: Bools) -> Ints:
-        """Return the joint that matters whose flesh each joint's goes with, (J + 1,).
+    def owners(self, limb_joints: Bools) -> Ints:
+        """Return for each joint the joint of a limb that its flesh is assigned to, (J + 1,).
 
-        Small branches go where they touch most, which is not always what they hang from: feet
-        led by inverse kinematics hang from the root.
+        Small branches are assigned to the joint of largest contact, which is not always the parent:
+        feet driven by inverse kinematics are children of the root.
         """
         owner = np.arange(self.n + 1)
         for joint in range(self.n):
             parent = self.parents[joint]
-            if not matters[joint] and not matters[parent]:
+            if not limb_joints[joint] and not limb_joints[parent]:
                 owner[joint] = owner[parent]
         contact = self.contact(owner)
         part = np.bincount(owner, self.part, self.n + 1)
-        small = np.flatnonzero(~matters & (owner == np.arange(self.n + 1)))
-        goes_to = np.arange(self.n + 1)
+        small = np.flatnonzero(~limb_joints & (owner == np.arange(self.n + 1)))
+        assigned = np.arange(self.n + 1)
         for branch in small[np.argsort(part[small], kind="stable")].tolist():
-            stem = _last(goes_to, int(self.parents[branch]))
+            stem = _last(assigned, int(self.parents[branch]))
             touched = contact.get(branch, {})
             nearest = max(touched, key=lambda joint: (touched[joint], -joint), default=stem)
             if touched.get(stem, 0.0) >= HANGS * touched.get(nearest, 0.0):
                 nearest = stem
-            goes_to[branch] = nearest
+            assigned[branch] = nearest
             _rename(contact, branch, nearest)
-        return np.array([_last(goes_to, joint) for joint in owner.tolist()])
+        return np.array([_last(assigned, joint) for joint in owner.tolist()])
 
     def contact(self, owner: Ints) -> Contact:
-        """Measure how much flesh of one joint touches that of another.
+        """Measure the contact of the flesh of each two joints.
 
-        The volume of tets between them counts, and a little what follows both: joints too small
-        for the tets have no vertex of their own.
+        It is the volume of tets between them, plus a little of the volume that follows both, as
+        joints that are small compared with the tets may have no vertex.
         """
         corners = owner[self.joint_of][self.tets]
         rows, columns = np.repeat(corners, 4, axis=1).ravel(), np.tile(corners, 4).ravel()
@@ -122,18 +122,18 @@ class CarriedFlesh:
         return contact
 
 
-def _last(goes_to: Ints, joint: int) -> int:
-    """Follow a trail to its end, and make it shorter."""
+def _last(assigned: Ints, joint: int) -> int:
+    """Return the end of a chain of assignments, and shorten the chain."""
     end = joint
-    while goes_to[end] != end:
-        end = int(goes_to[end])
-    while goes_to[joint] != end:
-        goes_to[joint], joint = end, int(goes_to[joint])
+    while assigned[end] != end:
+        end = int(assigned[end])
+    while assigned[joint] != end:
+        assigned[joint], joint = end, int(assigned[joint])
     return end
 
 
 def _rename(contact: Contact, old: int, new: int) -> None:
-    """Make everything that touched `old` touch `new`."""
+    """Replace contacts with `old` by contacts with `new`."""
     for other, volume in contact.pop(old, {}).items():
         contact[other].pop(old)
         if other != new:
@@ -142,46 +142,46 @@ def _rename(contact: Contact, old: int, new: int) -> None:
                 row[second] = row.get(second, 0.0) + volume
 
 
-#: As many limbs as a four-legged animal with a tail has, and its trunk and head.
+#: Limbs of a four-legged animal with a tail, its trunk and head among them.
 MOST_LIMBS = 8
 
 
-# What is between branchings is part of the trunk unless it carries this part of the flesh.
+# A chain between branchings is part of the trunk unless it has this fraction of the flesh.
 _TRUNK = 0.10
 
 
-# Joints with less than this part of the flesh (roots on the floor) are not on a limb's path.
+# Joints with a smaller fraction of the flesh (roots on the floor) are not on a limb's path.
 _NOTHING = 0.002
 
 
 _LEAST_TRUNK = 0.02
 
 
-# Limbs of one joint whose flesh differs by less than this are merged together or not at all.
+# Limbs of one joint whose flesh differs by less than this are merged all or none.
 _ALIKE = 0.2
 
 
 @dataclass(frozen=True, eq=False)
 class Limb:
-    """A group of joints.
+    """Group of joints.
 
     Attributes
     ----------
     name
-        Of the joint with most of the flesh.
+        Name of the joint with most of the flesh.
     joints
-        Names of all its joints, the skeleton's order.
+        Names of all its joints, in the skeleton's order.
     path
-        (p, 3) places of its joints from the trunk outward, without side branches; the last is
-        the middle of the last joint's flesh if nothing follows.
+        (p, 3) positions of its joints from the trunk outward, without side branches; at the end of
+        a limb also the centre of the last joint's flesh.
     vertices
         Tet vertices that follow its joints more than others.
     middle
-        (3,) of its flesh.
+        (3,) centre of its flesh.
     part
-        Of the body's volume, 0 to 1.
+        Fraction of the body's volume.
     is_end
-        Whether no other limb follows.
+        Whether it has no child limb.
     """
 
     name: str
@@ -202,7 +202,7 @@ class _Chain:
     merged: list[_Chain] = field(default_factory=list)
 
     def all_joints(self) -> list[int]:
-        """List the joints of the chain, and of chains that became part of it."""
+        """Return the joints of the chain and of chains merged into it."""
         return self.path + [joint for chain in self.merged for joint in chain.all_joints()]
 
 
@@ -212,9 +212,9 @@ def limbs_of(
     """Group a skeleton's joints into a trunk and limbs.
 
     Joints between two branchings are one limb. A branch with little flesh (a finger, a jaw) is
-    part of what it touches, unless it is long (a tail); the root and the chain of joints
-    that goes on to further branchings (hips and spine) are the trunk. If there are more than
-    `most`, the lightest become part of what they grow from, like ones together.
+    part of the limb that it touches, unless it is long (a tail); the root and the chain of joints
+    that leads to further branchings (hips and spine) are the trunk. If there are more than `most`,
+    the lightest are merged with their parents, equal ones together.
 
     Parameters
     ----------
@@ -223,7 +223,7 @@ def limbs_of(
     surface, mesh
         The skin and the tets inside, at the rig's rest pose.
     most
-        How many limbs at most, the trunk among them.
+        Largest number of limbs, including the trunk.
 
     Returns
     -------
@@ -231,9 +231,9 @@ def limbs_of(
         The trunk first, then in the order of the skeleton.
     """
     flesh = CarriedFlesh(rig, surface, mesh)
-    matters = flesh.branches()
-    chains = _chains(flesh, matters)
-    owner = flesh.owners(matters)
+    limb_joints = flesh.branches()
+    chains = _chains(flesh, limb_joints)
+    owner = flesh.owners(limb_joints)
     part = np.bincount(owner, flesh.part, flesh.n + 1).astype(np.float64)
     _merge_trunk(chains, part)
     _merge_lightest(chains, part, flesh.contact(owner), most)
@@ -241,11 +241,11 @@ def limbs_of(
     return tuple(limb for limb in limbs if limb is not None)
 
 
-def _chains(flesh: CarriedFlesh, matters: Bools) -> list[_Chain]:
-    children = np.bincount(flesh.parents[:-1][matters[:-1]], minlength=flesh.n + 1)
+def _chains(flesh: CarriedFlesh, limb_joints: Bools) -> list[_Chain]:
+    children = np.bincount(flesh.parents[:-1][limb_joints[:-1]], minlength=flesh.n + 1)
     root = _Chain(None, [flesh.n])
     chains, chain_of = [root], {flesh.n: root}
-    for joint in np.flatnonzero(matters[:-1]):
+    for joint in np.flatnonzero(limb_joints[:-1]):
         parent = int(flesh.parents[joint])
         chain = chain_of[parent]
         if children[parent] > 1:
@@ -273,7 +273,7 @@ def _merge(chains: list[_Chain], chain: _Chain, into: _Chain) -> None:
 
 
 def _merge_trunk(chains: list[_Chain], part: Floats) -> None:
-    """Continue the root into the heaviest branch that branches again, and into light links."""
+    """Merge the root with the heaviest branch that branches again, and with light chains."""
     root = chains[0]
     inner = [chain for chain in _children(chains, root) if _children(chains, chain)]
     if inner:
@@ -297,7 +297,7 @@ def _merge_lightest(chains: list[_Chain], part: Floats, contact: Contact, most: 
 
 
 def _touched(chains: list[_Chain], chain: _Chain, contact: Contact) -> _Chain:
-    """Return the chain that one hangs from, or if they do not touch, the one it touches most."""
+    """Return the parent of a chain or, if they hardly touch, the chain of largest contact."""
     touched: dict[int, float] = {}
     for joint in chain.all_joints():
         for other, volume in contact.get(joint, {}).items():
@@ -307,7 +307,7 @@ def _touched(chains: list[_Chain], chain: _Chain, contact: Contact) -> _Chain:
         return sum(touched.get(joint, 0.0) for joint in other.all_joints())
 
     nearest = max((other for other in chains if other is not chain), key=shared)
-    assert chain.parent is not None  # only the root has none, and it is never merged
+    assert chain.parent is not None  # only the root has none, and it is not merged
     return chain.parent if shared(chain.parent) >= HANGS * shared(nearest) else nearest
 
 
@@ -319,10 +319,12 @@ def _limb(
     owner: Ints,
     part: Floats,
 ) -> Limb | None:
-    own = np.isin(owner[:-1], chain.all_joints())
-    vertices = np.flatnonzero(own[flesh.joint_of])
-    # A root from which all limbs grow, flesh and all, is not one.
-    if len(vertices) == 0 or (chain.parent is None and flesh.part[:-1][own].sum() < _LEAST_TRUNK):
+    members = np.isin(owner[:-1], chain.all_joints())
+    vertices = np.flatnonzero(members[flesh.joint_of])
+    # A root whose flesh all belongs to its limbs is not a limb.
+    if len(vertices) == 0 or (
+        chain.parent is None and flesh.part[:-1][members].sum() < _LEAST_TRUNK
+    ):
         return None
     is_end = len(chains) > 1 and not _children(chains, chain)
     path = [joint for joint in chain.path if joint < flesh.n]
@@ -334,12 +336,12 @@ def _limb(
     middle = _middle(flesh, vertices)
     names = rig.skeleton.names
     return Limb(
-        names[int(np.argmax(np.where(own, flesh.part[:-1], -1.0)))],
-        tuple(names[joint] for joint in np.flatnonzero(own)),
+        names[int(np.argmax(np.where(members, flesh.part[:-1], -1.0)))],
+        tuple(names[joint] for joint in np.flatnonzero(members)),
         np.array(places or [middle]).reshape(-1, 3),
         vertices,
         middle,
-        float(flesh.part[:-1][own].sum()),
+        float(flesh.part[:-1][members].sum()),
         is_end,
     )
 

@@ -1,4 +1,4 @@
-"""A part of the body that has basis vectors of its own, and its reduced stiffness."""
+"""Regions: parts of a body with separate basis vectors."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from supple.errors import SuppleError
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Region:
-    """Part of a body that a localised basis moves (xu2016 §7).
+    """Part of a body with a localised basis (xu2016 §7).
 
     Attributes
     ----------
     name
-        Usually that of its handle.
+        Usually the name of its handle.
     vertices
         (k,) tet vertices that may move, ascending: weight positive, not fixed.
     weights
@@ -47,32 +47,32 @@ class Region:
 
     @classmethod
     def whole(cls, n_vertices: int, fixed: Ints | None = None, name: str = "body") -> Region:
-        """Make a region of all vertices but the fixed ones, with weight 1."""
+        """Return a region of all vertices but the fixed ones, with weight 1."""
         count = checked_count("the number of vertices", n_vertices)
-        held = checked_indices("fixed vertex", () if fixed is None else fixed, count)
-        vertices = np.setdiff1d(np.arange(count), held)
+        excluded = checked_indices("fixed vertex", () if fixed is None else fixed, count)
+        vertices = np.setdiff1d(np.arange(count), excluded)
         return cls(name, vertices, np.ones(len(vertices)))
 
     @property
     def unknowns(self) -> Ints:
-        """(3k,) rows of a 3n vector that belong to its vertices."""
+        """(3k,) rows of its vertices in a 3n vector."""
         return (3 * self.vertices[:, None] + np.arange(3)).ravel()
 
 
 def reduced_stiffness(stiffness: sp.csr_array, basis: Floats) -> Floats:
-    """K̃ = UᵀKU of a stiffness (u, u) and basis columns (u, r): (r, r), exactly symmetric."""
+    """Return UᵀKU of a stiffness (u, u) and basis columns (u, r), exactly symmetric."""
     product = basis.T @ (stiffness @ basis)
     return (product + product.T) / 2
 
 
 def _numbers(name: str, vertices: ArrayLike) -> Ints:
-    """Copy vertex numbers; refuse 0.5 and True, which would become 0 and 1 without a word."""
+    """Copy vertex numbers; refuse 0.5 and True, which would silently become 0 and 1."""
     try:
-        given = np.asarray(vertices)
+        listed = np.asarray(vertices)
     except ValueError:  # rows of different lengths
-        given = np.empty((0, 0))
-    if given.ndim == 1 and len(given) == 0:
+        listed = np.empty((0, 0))
+    if listed.ndim == 1 and len(listed) == 0:
         raise SuppleError(f'region "{name}" has no vertices; move or drop its handle')
-    if given.ndim != 1 or given.dtype.kind not in "iu":
+    if listed.ndim != 1 or listed.dtype.kind not in "iu":
         raise SuppleError(f'vertices of region "{name}" must be a list of whole numbers')
-    return given.astype(np.int64)
+    return listed.astype(np.int64)

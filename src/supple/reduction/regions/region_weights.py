@@ -1,4 +1,4 @@
-"""Regions: overlapping parts of a body, each with basis vectors of its own."""
+"""Overlapping regions of a body around handles, and their weights."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from supple.mesh.topology import row_keys, unreferenced
 from supple.reduction.regions.handles import Handle, checked_fixed, handle_vertices
 from supple.reduction.regions.region import Region
 
-#: η and κ of xu2016 §7, where they are 0.1 and 1/2. Regions that reach a little farther store a
-#: fifth more and hold twice as much of what the gorilla's and the bear's flesh does when shaken.
+#: η and κ of xu2016 §7, where they are 0.1 and 1/2. These regions are larger, store a fifth more
+#: and represent twice as much of the gorilla's and the bear's motion under random accelerations.
 THRESHOLD = 0.03
 EXPONENT = 0.25
 
@@ -26,7 +26,7 @@ EXPONENT = 0.25
 def region_weights(
     weights: ArrayLike, threshold: float = THRESHOLD, exponent: float = EXPONENT
 ) -> Floats:
-    """Cut weights off below a threshold and let them decay to zero there (xu2016 §7).
+    """Remap weights so that they decay to zero at a threshold (xu2016 §7).
 
     W′ = ((W − η) / (1 − η))^κ where W > η, and exactly 0 elsewhere.
 
@@ -37,7 +37,7 @@ def region_weights(
     threshold : float
         η, from 0 to below 1.
     exponent : float
-        κ, positive; the larger, the more a region is confined to its handle.
+        κ, positive; a larger one confines a region more to its handle.
 
     Examples
     --------
@@ -45,8 +45,7 @@ def region_weights(
     array([0. , 0. , 0.5, 1. ])
     """
     eta, kappa = _checked_remap(threshold, exponent)
-    given = np.asarray(weights)
-    values = checked_array("weights", weights, given.shape)
+    values = checked_array("weights", weights, np.shape(weights))
     if values.size and not (values.min() >= 0 and values.max() <= 1):
         raise SuppleError("weights must be from 0 to 1")
     return (np.maximum(values - eta, 0.0) / (1 - eta)) ** kappa
@@ -63,18 +62,18 @@ def _checked_remap(threshold: float, exponent: float) -> tuple[float, float]:
 
 
 def covering_threshold(weights: Floats, threshold: float = THRESHOLD) -> float:
-    """Return the threshold, lowered if some vertex would be in no region otherwise.
+    """Return the threshold, lowered if otherwise some vertex were in no region.
 
     Flesh in no region cannot move. Weights of d handles add up to 1, so the largest at a vertex
-    is at least 1/d: below 5 handles a threshold of 0.1 always stands. Where it does not, it is
-    half of the least of the vertices' largest weights.
+    is at least 1/d: up to 5 handles a threshold of 0.1 is not lowered. Otherwise it is
+    at most half of the smallest of the vertices' largest weights.
 
     Parameters
     ----------
     weights : (k, d) array
         W of the vertices that must be covered.
     threshold : float
-        η as wanted.
+        Desired η.
     """
     if len(weights) == 0:
         return threshold
@@ -84,7 +83,7 @@ def covering_threshold(weights: Floats, threshold: float = THRESHOLD) -> float:
 def handle_weights(mesh: TetMesh, handles: Sequence[Handle]) -> Floats:
     """Compute bounded biharmonic weights W, (n, d), of handles (xu2016 §7).
 
-    A handle holds the vertices of the tets it passes through; see `handle_vertices`.
+    A handle has the vertices of the tets that it passes through; see `handle_vertices`.
     """
     return biharmonic_weights(mesh, handle_vertices(mesh, _checked_handles(handles)))
 
@@ -112,21 +111,20 @@ def regions_of(
 ) -> tuple[Region, ...]:
     """Make regions around handles (xu2016 §7).
 
-    Every vertex that can move is in at least one; for that the threshold may be lowered, see
-    `covering_threshold`.
+    Every vertex that can move is in at least one region; see `covering_threshold`.
 
     Parameters
     ----------
     mesh : TetMesh
         The tets, of n vertices.
     handles : sequence of Handle
-        One for each region. None, or one: the whole body is the region.
+        One for each region. With one or none the whole body is the region.
     fixed : (f,) int array, optional
-        Vertices that do not move; they are in no region. Neither are vertices of no tet.
+        Vertices that do not move. They and vertices of no tet are in no region.
     threshold, exponent : float
         η and κ; see `region_weights`.
     weights : (n, d) array, optional
-        W, if known already; otherwise `handle_weights`.
+        W; by default that of `handle_weights`.
 
     Raises
     ------
@@ -137,12 +135,12 @@ def regions_of(
     n = len(mesh.vertices)
     eta, kappa = _checked_remap(threshold, exponent)
     listed = _checked_handles(handles)
-    still = np.union1d(checked_fixed(fixed, n), unreferenced(mesh.tets, n))
-    free = np.setdiff1d(np.arange(n), still)
+    excluded = np.union1d(checked_fixed(fixed, n), unreferenced(mesh.tets, n))
+    free = np.setdiff1d(np.arange(n), excluded)
     if len(free) == 0:
         raise SuppleError("every vertex is fixed; free some, or use more tets")
     if len(listed) < 2:
-        return (Region.whole(n, still, *(handle.name for handle in listed)),)
+        return (Region.whole(n, excluded, *(handle.name for handle in listed)),)
     if weights is None:
         weights = handle_weights(mesh, listed)
     rows = checked_array("weights", weights, (n, len(listed)))[free]
@@ -157,7 +155,7 @@ def _region(name: str, free: Ints, weights: Floats) -> Region:
     inside = weights > 0
     if not inside.any():
         raise SuppleError(
-            f'region "{name}" has no vertices that can move: bones hold all of them; '
+            f'region "{name}" has no vertices that can move: all are fixed to bones; '
             "move or drop its handle, lower the threshold, or use more tets"
         )
     return Region(name, free[inside], weights[inside])
@@ -167,11 +165,11 @@ class BorderJump(NamedTuple):
     """Jump of a region's weight to zero at its border."""
 
     largest: float
-    """The largest W′ at a vertex with a neighbour outside: what a jump looks like."""
+    """Largest W′ at a vertex with a neighbour outside of the region."""
     allowed: float
-    """What the mesh allows at that vertex: a slope's rise over the edge, remapped."""
+    """Bound at that vertex: the remapped rise of W along the edge."""
     excess: float
-    """The largest difference of the two at any edge; 0 if none is above what is allowed."""
+    """Largest excess over the bound at any edge; 0 if there is none."""
     edges: int
     """Number of edges across the border."""
 
@@ -185,12 +183,12 @@ def border_jump(
     threshold: float = THRESHOLD,
     exponent: float = EXPONENT,
 ) -> BorderJump:
-    """Compare a region's weights at its border with the ones a continuous function may have.
+    """Compare a region's weights at its border with the bound of a continuous function.
 
-    W′ falls to zero like the κ-th power of the distance, steeply for κ = ½, so that the last
-    vertex inside may have a sizeable weight, and more so on a coarse mesh. On an edge of length
-    ℓ that leaves the region, W′ ≤ (ℓ |∇W| / (1 − η))^κ, with W's steepest slope in the tets of
-    that edge: more than that is a jump.
+    W′ decays like the κ-th power of the distance, steeply for κ = ½, so that the last vertex inside
+    may have a large weight, above all on a coarse mesh. On an edge of length ℓ across the border,
+    W′ ≤ (ℓ |∇W| / (1 − η))^κ, with W's steepest slope in the tets of that edge; a larger W′ is a
+    jump.
 
     Parameters
     ----------
@@ -199,9 +197,9 @@ def border_jump(
     weights : (n,) array
         W of the region's handle.
     fixed : (f,) int array, optional
-        Edges to these are no border: what is fixed does not move, whatever its weight.
+        Fixed vertices; edges to them do not count, as they do not move.
     threshold, exponent : float
-        η and κ that the region was made with.
+        η and κ of the region.
     """
     n = len(mesh.vertices)
     eta, kappa = _checked_remap(threshold, exponent)
@@ -212,8 +210,8 @@ def border_jump(
     remapped[region.vertices] = region.weights
     ends, slope = _edges_with_slopes(mesh, smooth)
     inside = remapped[ends] > 0
-    held = np.isin(ends, checked_fixed(fixed, n)).any(axis=1)
-    border = (inside[:, 0] != inside[:, 1]) & ~held
+    at_fixed = np.isin(ends, checked_fixed(fixed, n)).any(axis=1)
+    border = (inside[:, 0] != inside[:, 1]) & ~at_fixed
     if not border.any():
         return BorderJump(0.0, 0.0, 0.0, 0)
     ends, slope = ends[border], slope[border]
@@ -241,15 +239,15 @@ def _edges_with_slopes(mesh: TetMesh, values: Floats) -> tuple[Ints, Floats]:
 def stored_fraction(
     regions: Sequence[Region], modes_per_region: Sequence[int], n_vertices: int
 ) -> float:
-    """Return the part of a dense basis' entries that a localised one of as many columns stores.
+    """Return the fraction of a dense basis' entries that a localised basis stores.
 
     Parameters
     ----------
     regions, modes_per_region
-        The regions, and how many columns each has.
+        The regions, and their numbers of columns.
     n_vertices
-        Rows of the dense basis over 3: those that can move for a fair comparison, since no
-        dense basis need store what is fixed either.
+        Rows of the dense basis over 3: the vertices that can move, as a dense basis need not store
+        fixed ones either.
 
     Examples
     --------
@@ -259,7 +257,7 @@ def stored_fraction(
     """
     counts = checked_whole_numbers("modes of regions", modes_per_region)
     if len(counts) != len(regions):
-        raise SuppleError(f"modes of {len(counts)} regions are given, and there are {len(regions)}")
+        raise SuppleError(f"numbers of modes for {len(counts)} regions; there are {len(regions)}")
     if min(counts, default=0) < 0 or sum(counts) == 0 or n_vertices < 1:
         raise SuppleError("a basis needs at least one column and one vertex")
     stored = sum(len(region.vertices) * r for region, r in zip(regions, counts, strict=True))

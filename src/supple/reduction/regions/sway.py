@@ -16,23 +16,22 @@ from supple.reduction.regions.region import Region
 
 
 def region_sways(body: ElasticBody, rest: Floats, regions: Sequence[Region]) -> Floats:
-    """√Σ m|u|² of each region, u being where flesh rests under 1 m/s² along each axis.
+    """Return √Σ m|u|² of each region, with u the static displacement under 1 m/s² along each axis.
 
-    That is what a region's part of a motion will be, whatever the motion: measured against
-    converged simulations of a bull, a rat and a husky, shares by these sways are right within 0.04
-    of the whole.
+    It estimates the region's share of any motion: compared with converged simulations of a bull, a
+    rat and a husky, these shares are within 0.04 of the whole.
 
     Parameters
     ----------
     body, rest
         The body, and (n, 3) its rest shape.
     regions
-        Where regions overlap, each has its weight's part.
+        Where regions overlap, each counts by its weight.
 
     Returns
     -------
     (k,) array
-        Of the largest, to three digits. All alike where nothing holds the body, which then follows.
+        Relative to the largest, to three digits. All equal for a free body.
     """
     moving = np.unique(np.concatenate([region.vertices for region in regions]))
     unknowns = (3 * moving[:, None] + np.arange(3)).reshape(-1)
@@ -40,16 +39,16 @@ def region_sways(body: ElasticBody, rest: Floats, regions: Sequence[Region]) -> 
     inner = principal_submatrix(stiffness, unknowns)
     along = np.tile(np.eye(3), (len(moving), 1)) * np.repeat(masses, 3)[:, None]
     try:
-        with single_threaded(), at_most_threads(1):  # the same bits on every machine
+        with single_threaded(), at_most_threads(1):  # reproducible on every machine
             moved = Compliance(inner, masses)(along)
-    except LoosePieceError:  # of which the basis of a region tells where
+    except LoosePieceError:  # computing the basis of a region reports where
         return np.ones(len(regions))
-    swung = masses * (moved.reshape(len(moving), -1) ** 2).sum(axis=1)
+    squares = masses * (moved.reshape(len(moving), -1) ** 2).sum(axis=1)
     weights = np.zeros((len(regions), len(moving)))
     for row, region in zip(weights, regions, strict=True):
         row[np.searchsorted(moving, region.vertices)] = region.weights
-    sways = np.sqrt((weights / weights.sum(axis=0)) @ swung)
+    sways = np.sqrt((weights / weights.sum(axis=0)) @ squares)
     if not sways.min() > 0:
         return np.ones(len(regions))
-    # Left and right are alike but for rounding, which is not to decide between them.
+    # Left and right differ by rounding only, which must not decide between them.
     return np.round(sways / sways.max(), 3) + 1e-3

@@ -13,13 +13,13 @@ from numpy.typing import ArrayLike
 from supple.arrays import Floats, Ints
 from supple.checks import checked_array
 from supple.compiled.jit import compiled
+from supple.elastic.assembly import BlockPattern
 from supple.elastic.body import ElasticBody
 from supple.elastic.equilibrium import line_search
 from supple.elastic.material import Material
-from supple.elastic.pattern import BlockPattern
 from supple.errors import SuppleError
 from supple.linalg.cholesky import SparseCholesky
-from supple.linalg.conjugate_gradients import ConjugateGradients
+from supple.linalg.krylov import ConjugateGradients
 from supple.mesh.tets import TetMesh
 from supple.rig.tets.surface_samples import SurfaceSamples, typical_edge
 

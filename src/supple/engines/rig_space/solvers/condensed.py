@@ -10,7 +10,7 @@ import scipy.linalg
 
 from supple.arrays import Floats, Ints
 from supple.compiled.argument_tables import ArgumentTable
-from supple.elastic.pattern import BlockPattern
+from supple.elastic.assembly import BlockPattern
 from supple.engines.rig_space.model import RigSpaceModel
 from supple.engines.rig_space.solvers.bounded_change import BoundedSystem
 from supple.engines.rig_space.solvers.column_spans import column_spans, padded_columns, padded_width

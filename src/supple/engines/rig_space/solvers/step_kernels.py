@@ -33,7 +33,7 @@ from supple.engines.rig_space.solvers.column_spans import (
     row_products,
     write_turned_rows,
 )
-from supple.maths.svd import project_psd
+from supple.maths.small_matrices import project_psd
 
 #: Tets that keep less of their volume at a key pose are measured from rest instead.
 FLATTENED = 0.05

@@ -21,7 +21,7 @@ from supple.engines.soft_skeleton.flesh.invariant_flesh import (
     add_invariant_terms,
     has_invariants,
 )
-from supple.maths.svd import project_psd
+from supple.maths.small_matrices import project_psd
 from supple.mesh.laplacian import hat_gradients
 from supple.mesh.tets import TetMesh
 

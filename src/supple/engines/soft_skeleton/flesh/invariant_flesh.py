@@ -17,8 +17,13 @@ from supple.compiled.jit import compiled, compiled_fused, compiled_fused_inline
 from supple.elastic.densities.dispatch import material_number
 from supple.elastic.densities.neo_hookean import NEO_HOOKEAN
 from supple.elastic.densities.yeoh import STRAINED, YEOH
-from supple.maths.small_matrices import cofactors, determinant, squared_norm
-from supple.maths.svd import jacobi_eigen, rotation_svd
+from supple.maths.small_matrices import (
+    cofactors,
+    determinant,
+    jacobi_eigen,
+    rotation_svd,
+    squared_norm,
+)
 
 #: Fraction of its mean that is added to the diagonal of ∂P/∂F before projection.
 FIRMER = 0.01
