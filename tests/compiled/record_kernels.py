@@ -42,8 +42,8 @@ JOBS = {
 RECORDER = """
 import sys
 from supple.compiled.kernel_dispatcher import KernelDispatcher
-from supple.compiled.listed_kernels import line_of
-from supple.compiled.type_text import place_of, thing_at
+from supple.compiled.listed_kernels import kernel_line
+from supple.compiled.listed_kernels import place_of, thing_at
 plain = KernelDispatcher.add_overload
 
 def add_overload(self, cres):
@@ -66,7 +66,7 @@ finally:
     with open(out, "a") as file:
         for dispatcher, args, place in lines:
             try:
-                file.write(line_of(dispatcher.files.entry_size(args) / 1e5, [job], place, args))
+                file.write(kernel_line(dispatcher.files.entry_size(args) / 1e5, [job], place, args))
                 file.write("\\n")
             except ValueError as error:
                 print(place, error)

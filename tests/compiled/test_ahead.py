@@ -22,12 +22,11 @@ from numba.core import types
 from supple.cli.main import main
 from supple.compiled import ahead
 from supple.compiled.ahead import compiling_beside
-from supple.compiled.argument_tables import ArgumentTable
-from supple.compiled.code_files import _is_ours, kernel_folders
+from supple.compiled.code_files import _is_trusted, kernel_folders
 from supple.compiled.kernel_dispatcher import KernelDispatcher
-from supple.compiled.listed_kernels import Kernel, jobs, kernels_for, line_of
+from supple.compiled.listed_kernels import Kernel, jobs, kernel_line, kernels_for, parsed, spelled
 from supple.compiled.shipped_code import X86_64_V3, can_run
-from supple.compiled.type_text import parsed, spelled
+from supple.compiled.tables import ArgumentTable
 from supple.dynamics.integrators import StepStart
 from supple.errors import SuppleError
 
@@ -152,9 +151,9 @@ def test_workers_beside_a_command_go_on_until_it_ends(tmp_path, monkeypatch):
 def test_code_that_others_could_write_is_not_run(tmp_path):
     (tmp_path / "code.nbc").write_bytes(b"")
     (tmp_path / "code.nbc").chmod(0o644)
-    assert _is_ours(tmp_path / "code.nbc")
+    assert _is_trusted(tmp_path / "code.nbc")
     (tmp_path / "code.nbc").chmod(0o646)
-    assert not _is_ours(tmp_path / "code.nbc")
+    assert not _is_trusted(tmp_path / "code.nbc")
 
 
 SHIPPED = """
@@ -231,17 +230,17 @@ def test_types_can_be_read_back():
 
 def test_argument_types_without_a_text_form_are_refused():
     with pytest.raises(ValueError, match="no text"):
-        line_of(1.0, ["it"], "here:there", (types.literal(3),))
+        kernel_line(1.0, ["it"], "here:there", (types.literal(3),))
 
 
 @pytest.mark.parametrize("kernel", kernels_for(), ids=lambda each: each.place)
 def test_the_list_is_up_to_date(kernel):
     """If not: python tests/compiled/record_kernels.py."""
-    found = kernel.found()
-    assert found is not None
-    dispatcher, args = found
+    resolved = kernel.resolve()
+    assert resolved is not None
+    dispatcher, args = resolved
     assert isinstance(dispatcher, KernelDispatcher)
-    assert line_of(kernel.weight, kernel.jobs, kernel.place, args).endswith(kernel.arguments)
+    assert kernel_line(kernel.weight, kernel.jobs, kernel.place, args).endswith(kernel.arguments)
 
 
 def test_a_mark_says_that_nothing_is_missing(tmp_path, monkeypatch):

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from supple.compiled.source_stamp import source_stamp
+from supple.compiled.code_files import source_stamp
 from supple.engines.pose_space.elastic_force import add_elastic
 from supple.engines.pose_space.step import take_steps
 
@@ -224,7 +224,7 @@ def test_a_step_is_as_old_as_its_innermost_kernel(monkeypatch):
 
 def test_a_stamp_is_the_same_in_every_process():
     program = (
-        "from supple.compiled.source_stamp import source_stamp\n"
+        "from supple.compiled.code_files import source_stamp\n"
         "from supple.engines.pose_space.step import take_steps\n"
         "print(source_stamp(take_steps))"
     )

@@ -241,7 +241,7 @@ def test_samples_without_force_and_with_infinite_force_are_distinguished() -> No
         ):
             refused(said, asked, q * scales)
     pose = PoseForces.of(*it.pose)
-    refused("pose 0: sample 2 makes no", ElasticProblem, [pose], [q * [1, 1, 0]], 4, 0)
+    refused("pose 0: sample 2 has no", ElasticProblem, [pose], [q * [1, 1, 0]], 4, 0)
 
 
 def test_a_pose_between_has_the_tets_of_the_poses() -> None:

@@ -1,8 +1,8 @@
-"""Compiling beforehand, in other processes: all cores at once, each function once.
+"""Compilation ahead of time in parallel processes, each function once.
 
-Workers share the work through the files they write: whoever finds a function compiled goes on, and
-whoever finds another at it takes the next. A process that needs one meanwhile takes it from the
-disk, waits for who compiles it, or compiles it itself. So workers may be killed at any time.
+Workers coordinate through the files that they write: a worker skips functions that are compiled or
+that another worker is compiling. A process that needs a function meanwhile reads it from disk,
+waits for the worker that compiles it, or compiles it itself. So workers may be killed at any time.
 
 ``python -m supple.compiled.ahead JOB`` is a worker; it ends when its standard input does.
 """
@@ -19,43 +19,43 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from supple.compiled.code_files import compiler_told, kernel_folders
+from supple.compiled.code_files import compiler_settings, kernel_folders
 from supple.compiled.listed_kernels import Kernel, jobs, kernels_for
 from supple.compiled.shipped_code import shipped_folder, shipped_target
 from supple.user_cache import code_hash
 
 ALL = "all"
-#: Seconds between two looks at what others compile, and without news until it is compiled here too.
+#: Seconds between two checks of other workers, and without progress until a worker stops waiting.
 _PAUSE, _PATIENCE = 0.1, 60.0
 
 
 def compile_missing(job: str, tell: Callable[[Kernel], None]) -> None:
-    """Compile what a job needs and nobody has compiled or is compiling.
+    """Compile the functions of a job that no process has compiled or is compiling.
 
     Parameters
     ----------
     job
         One of `jobs()`, or "all".
     tell
-        Called with each kernel once it is there.
+        Called with each kernel when it is compiled.
     """
     waiting, missing, patience = kernels_for(None if job == ALL else job), 0, _PATIENCE
     while waiting:
         later = []
         for kernel in waiting:
-            found = kernel.found()
-            if found is not None and not found[0].files.has_entry(found[1]):
-                dispatcher, args = found
+            resolved = kernel.resolve()
+            if resolved is not None and not resolved[0].files.has_entry(resolved[1]):
+                dispatcher, args = resolved
                 if patience > 0 and dispatcher.files.is_busy(args):
                     later.append(kernel)
                     continue
-                with suppress(Exception):  # whoever calls it is told
+                with suppress(Exception):  # the first call will report the error
                     dispatcher.compile(args)
-                if not dispatcher.files.has_entry(args):  # it could not be written, say
+                if not dispatcher.files.has_entry(args):  # for instance it could not be written
                     missing += 1
                     continue
             tell(kernel)
-        # Somebody who is busy with one for ever may have been stopped.
+        # A worker that makes no progress may have been stopped.
         patience = _PATIENCE if len(later) < len(waiting) else patience - _PAUSE
         waiting = later
         if later:
@@ -65,7 +65,7 @@ def compile_missing(job: str, tell: Callable[[Kernel], None]) -> None:
 
 
 def is_complete(job: str) -> bool:
-    """Tell whether all of a job has been compiled from this source, for this processor."""
+    """Return whether a job is completely compiled, from this source and for this processor."""
     target = shipped_target()
     if target is not None and (shipped_folder() / _mark(job, target)).is_file():
         return True
@@ -73,15 +73,15 @@ def is_complete(job: str) -> bool:
 
 
 def mark_shipped(folder: Path) -> None:
-    """Say in a folder to be shipped that all of every job is there."""
+    """Mark all jobs as complete in a folder of the package."""
     for job in (ALL, *jobs()):
         (folder / _mark(job)).touch()
 
 
 def _mark(job: str, target: tuple[str, ...] | None = None) -> str:
-    listed = tuple(f"{each.place} {each.arguments}" for each in kernels_for())
-    told = repr((code_hash(("",)), compiler_told(target), listed))
-    return f"complete-{job}-{hashlib.sha256(told.encode()).hexdigest()[:16]}"
+    kernels = tuple(f"{each.place} {each.arguments}" for each in kernels_for())
+    key = repr((code_hash(("",)), compiler_settings(target), kernels))
+    return f"complete-{job}-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
 
 
 def _marks(job: str) -> list[Path]:
@@ -101,10 +101,10 @@ def _mark_complete(job: str) -> None:
 
 @contextmanager
 def workers(job: str, count: int) -> Iterator[list[subprocess.Popen]]:
-    """Compile in so many processes, which end with this one or with the block."""
+    """Start `count` processes that compile a job; they end with this process or the block."""
     command = [sys.executable, "-m", "supple.compiled.ahead", job]
-    # Code does not depend on these; a worker needs no threads.
-    one = {name: "1" for name in ("NUMBA_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
+    # A worker needs no threads; code does not depend on these settings.
+    single = {name: "1" for name in ("NUMBA_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
     with ExitStack() as running:
         started = []
         for _ in range(count):
@@ -114,10 +114,10 @@ def workers(job: str, count: int) -> Iterator[list[subprocess.Popen]]:
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.DEVNULL,
-                    env=os.environ | one,
+                    env=os.environ | single,
                     text=True,
                 )
-            except OSError:  # no memory, say: it is compiled when it is called
+            except OSError:  # for instance no memory; functions are compiled when called
                 break
             running.callback(process.wait)
             running.callback(process.kill)
@@ -127,14 +127,14 @@ def workers(job: str, count: int) -> Iterator[list[subprocess.Popen]]:
 
 @contextmanager
 def compiling_beside(job: str) -> Iterator[bool]:
-    """Compile what is missing for a job while the block runs; gives whether anything is."""
+    """Compile a job in the background while the block runs; yield whether anything is missing."""
     if is_complete(job):
         yield False
         return
-    # This process compiles, too: what it calls first.
+    # This process compiles the functions that it calls, too.
     count = max(1, min(8, (os.cpu_count() or 2) - 1))
     with workers(job, count) as started:
-        for process in started:  # who would wait for a reader; its input stays open, or it ends
+        for process in started:  # reads its output, so that it does not block
             assert process.stdout is not None
             threading.Thread(target=process.stdout.read, daemon=True).start()
         yield True
@@ -146,15 +146,15 @@ def _work(job: str) -> None:
         os._exit(0)
 
     threading.Thread(target=end_with_parent, daemon=True).start()
-    told = threading.Lock()
+    lock = threading.Lock()
 
     def tell(kernel: Kernel) -> None:
-        with told, suppress(OSError):
+        with lock, suppress(OSError):
             print(kernel.place, kernel.arguments, flush=True)
 
     compile_missing(job, tell)
     sys.stdout.flush()
-    os._exit(0)  # nothing is to be taken down, and LLVM takes its time
+    os._exit(0)  # skips LLVM's slow shutdown
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""Decorators that compile hot loops: kept on disk, without the GIL, IEEE division.
+"""Decorators that compile functions with Numba: cached on disk, without the GIL, IEEE division.
 
-Import `compiled` for functions on one element and `compiled_parallel` for loops over all;
-`compiled_plain`, `compiled_fused` and `compiled_sums` for the innermost ones, which may not make
-arrays, and the `_inline` kinds for parts of those.
+`compiled` is for functions of one element and `compiled_parallel` for parallel loops;
+`compiled_plain`, `compiled_fused` and `compiled_sums` are for innermost loops, which may not
+allocate arrays, and the `_inline` variants for functions inlined into those.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-# Threads that wait must sleep: spinning ones cost milliseconds a loop as soon as anything else
-# runs on the machine (measured: 12 against 410 ms for a small factorisation). Read by the
-# OpenMP library when it loads, hence before the import.
+# Waiting threads must sleep: spinning ones cost milliseconds per loop as soon as anything else runs
+# on the machine (measured: 410 instead of 12 ms for a small factorisation). The OpenMP library
+# reads this when it is loaded, hence before the import.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import numba
@@ -26,13 +26,13 @@ from numba.core.options import DefaultOptions
 from supple.compiled.kernel_dispatcher import KernelDispatcher
 from supple.errors import SuppleError
 
-# TBB, Numba's first choice, costs 200 µs a loop; its own workqueue needs nothing installed.
+# TBB, Numba's first choice, costs 200 µs per loop; the workqueue is always available.
 if "NUMBA_THREADING_LAYER_PRIORITY" not in os.environ:
     numba.config.THREADING_LAYER_PRIORITY = ["omp", "workqueue", "tbb"]  # type: ignore[attr-defined]
 
 
-# A function that says nothing of these takes them from whoever calls it first, so that its code
-# would depend on the order of calls.
+# A function without these options would inherit them from its first caller, so that its code would
+# depend on the order of calls.
 _ALWAYS: dict[str, Any] = {"nopython": True, "boundscheck": None, "fastmath": False} | {
     name: value
     for name, value in (("_nrt", True), ("forceinline", False))
@@ -41,7 +41,7 @@ _ALWAYS: dict[str, Any] = {"nopython": True, "boundscheck": None, "fastmath": Fa
 
 
 def _compiler(**options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Return a decorator that compiles with these options, and keeps what it compiled."""
+    """Return a decorator that compiles with these options and caches the result."""
     if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
         raise SuppleError("Supple needs Numba's compiler; unset NUMBA_DISABLE_JIT")
 
@@ -51,27 +51,26 @@ def _compiler(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     return decorated
 
 
-# The numpy error model returns inf where Python would raise, which a loop running in
-# several threads cannot do; callers check that results are finite.
+# The numpy error model returns inf where Python would raise an exception, which parallel loops
+# cannot do; callers check that results are finite.
 compiled = _compiler(nogil=True, error_model="numpy")
-# For a few microseconds of work Python's lock is kept: threads of a crowd would spend longer on
-# handing it over.
+# A few microseconds of work hold the GIL: releasing it would cost threads of a crowd more time.
 compiled_brief = _compiler(error_model="numpy")
-# Functions that make no arrays need not count who refers to one, which Numba does at every slice
-# and every call (measured: half the time of a step's small loops).
+# Functions that allocate no arrays need no reference counting, which Numba does at every slice and
+# call (measured: half the time of a step's small loops).
 _counting: dict[str, Any] = {"_nrt": False} if hasattr(DefaultOptions, "_nrt") else {}
 compiled_plain = _compiler(nogil=True, error_model="numpy", **_counting)
-# A product and a sum may be one instruction, rounded once: quicker, and never less exact.
+# A product and a sum may be one instruction with one rounding: faster, and never less exact.
 compiled_fused = _compiler(nogil=True, error_model="numpy", fastmath={"contract"}, **_counting)
-# Parts of a larger function that are put into their callers whatever their size: passing a handful
-# of arrays costs as much as a small energy density (measured: a third of a loop over tets).
+# Functions that are inlined whatever their size: passing a few arrays costs as much as a small
+# energy density (measured: a third of a loop over tets).
 _inlined: dict[str, Any] = {"forceinline": True} if hasattr(DefaultOptions, "forceinline") else {}
 compiled_plain_inline = _compiler(nogil=True, error_model="numpy", **_counting, **_inlined)
 compiled_fused_inline = _compiler(
     nogil=True, error_model="numpy", fastmath={"contract"}, **_counting, **_inlined
 )
-# Sums may be taken in another order, so that loops over them vectorise: the same bits on the same
-# machine, not on all.
+# Sums may be reordered, so that their loops are vectorised; results are then reproducible on one
+# processor, but may differ between processors.
 compiled_sums = _compiler(
     nogil=True, error_model="numpy", fastmath={"reassoc", "contract"}, **_counting
 )
@@ -79,10 +78,10 @@ compiled_parallel = _compiler(nogil=True, error_model="numpy", parallel=True)
 
 
 class _WithoutCollector(event.Listener):
-    """Listener that stops the search for garbage while something compiles.
+    """Listener that disables garbage collection during compilation.
 
-    Compiling makes objects by the million that live until it ends, and searching them again and
-    again is a tenth of its time, more where more is loaded.
+    Compilation allocates millions of objects that live until its end; collections take a tenth of
+    its time or more.
     """
 
     def __init__(self) -> None:
@@ -101,41 +100,41 @@ class _WithoutCollector(event.Listener):
             gc.enable()
 
 
-# Numba tells of one compilation at a time, and of those inside it: its lock is held.
+# Events are serial or nested, as Numba's lock is held.
 event.register("numba:compile", _WithoutCollector())
 
 
 @contextmanager
 def at_most_threads(count: int) -> Iterator[None]:
-    """Run compiled loops inside on no more threads than `count`, which must be positive.
+    """Limit parallel loops in the block to `count` threads, which must be positive.
 
-    Small loops are quicker alone: threads wait for each other at the end of every loop, and
-    on a busy machine that wait is a slice of somebody else's time.
+    Small loops are faster on one thread: threads wait for each other at the end of every loop, and
+    on a busy machine that wait is a time slice of another process.
     """
     before = numba.get_num_threads()
     numba.set_num_threads(min(count, before))
     try:
-        with taking_turns():
+        with serialised_loops():
             yield
     finally:
         numba.set_num_threads(before)
 
 
-_turn = threading.RLock()
+_loop_lock = threading.RLock()
 
 
 @contextmanager
-def taking_turns() -> Iterator[None]:
-    """Let one Python thread at a time run parallel loops, where Numba can take no more.
+def serialised_loops() -> Iterator[None]:
+    """Serialise parallel loops of several Python threads where Numba requires it.
 
-    Its workqueue, used when there is no OpenMP library, ends the process otherwise.
+    Its workqueue, which is used without an OpenMP library, otherwise aborts the process.
     """
     try:
-        several = numba.threading_layer() != "workqueue"
-    except ValueError:  # nothing has run in parallel yet
-        several = False
-    if several:
+        concurrent = numba.threading_layer() != "workqueue"
+    except ValueError:  # no parallel loop has run yet
+        concurrent = False
+    if concurrent:
         yield
     else:
-        with _turn:
+        with _loop_lock:
             yield

@@ -1,6 +1,6 @@
-"""Functions that are compiled when first called: as parts of each other, as entries from Python.
+"""Dispatchers of functions that are compiled at their first call.
 
-See `kernel_library` for what these are. Both are kept on disk, see `code_files`.
+`kernel_library` describes parts and entries; `code_files` stores them on disk.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from numba.core.registry import CPUDispatcher
 from numba.core.runtime import rtsys
 from numba.core.targetconfig import ConfigStack
 
-from supple.compiled.code_files import ENTRY, PART, CodeFiles, KeptEntry, KeptPart
-from supple.compiled.kernel_library import KernelLibrary, making_parts
+from supple.compiled.code_files import ENTRY, PART, CodeFiles, StoredEntry, StoredPart
+from supple.compiled.kernel_library import KernelLibrary, kernel_libraries
 
 
 @dataclass(eq=False)
 class _Part:
-    """Compiled part: what Numba calls it by, and what it says of it."""
+    """Compiled part with Numba's description of it."""
 
     signature: Any
     fndesc: Any
@@ -39,12 +39,12 @@ class _Part:
 class _PartPipeline(compiler.Compiler):
     """Numba's pipeline, with options that functions of Numba's library do not inherit.
 
-    Numba compiles a library function once, with the options of its first caller, and keeps it for
+    Numba compiles a library function once, with the options of its first caller, and reuses it for
     all later callers. An inherited ``fastmath`` would make results depend on the order of calls.
     """
 
     def define_pipelines(self) -> Any:
-        # Overloads take their options from the stack, subroutines from the target context.
+        # Options of overloads come from the stack, those of subroutines from the target context.
         inherited = ConfigStack().top()
         inherited.fastmath, inherited.forceinline = FastMathOptions(False), False
         context = self.state.targetctx
@@ -54,14 +54,14 @@ class _PartPipeline(compiler.Compiler):
 
 
 class _PartCompiler(_FunctionCompiler):
-    """Compiler that makes no wrappers, and no machine code."""
+    """Compiler without wrappers and machine code."""
 
     def _customize_flags(self, flags: Any) -> Any:
         flags.no_cpython_wrapper = flags.no_cfunc_wrapper = flags.no_compile = True
         return flags
 
     def flags(self) -> Any:
-        """Return what the options say."""
+        """Return the flags of the options."""
         flags = compiler.Flags()
         self.targetdescr.options.parse_as_flags(flags, self.targetoptions)
         return flags
@@ -73,12 +73,12 @@ class KernelDispatcher(CPUDispatcher):
     Parameters
     ----------
     function
-        A function that Numba can compile without Python's help.
+        Function that Numba can compile in nopython mode.
     **options
-        Those of `numba.njit`.
+        Options of `numba.njit`.
     """
 
-    # Of Numba's class, which does not say so.
+    # Attributes of Numba's class, which has no annotations.
     _can_compile: bool
     _cache_hits: Any
     _cache_misses: Any
@@ -93,7 +93,7 @@ class KernelDispatcher(CPUDispatcher):
         self._parts: dict[tuple[Any, ...], _Part] = {}
         self.files = CodeFiles(self)
 
-    # What other compiled functions see
+    # Interface for other compiled functions
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
         pysig, folded = self._compiler.fold_argument_types(args, kws)
@@ -109,13 +109,13 @@ class KernelDispatcher(CPUDispatcher):
         return self._parts[tuple(args)]
 
     def part(self, args: tuple[Any, ...]) -> _Part:
-        """Return the part for these types of arguments, compiled if need be."""
+        """Return the part for these types of arguments; compile it if necessary."""
         with global_compiler_lock:
             if args not in self._parts:
                 with self._compiling_counter:
                     part = self._loaded_part(args)
                     if part is None:
-                        with self.files.alone(args, PART):
+                        with self.files.exclusive(args, PART):
                             part = self._loaded_part(args) or self._compiled_part(args)
                 self._parts[args] = part
                 self.targetctx.insert_user_function(part, part.fndesc, [part.library])
@@ -123,13 +123,13 @@ class KernelDispatcher(CPUDispatcher):
 
     def _loaded_part(self, args: tuple[Any, ...]) -> _Part | None:
         self.targetctx.refresh()
-        kept = self.files.load_part(args)
-        if kept is None:
+        part = self.files.load_part(args)
+        if part is None:
             return None
-        for prepare in kept.unit.reload:
+        for prepare in part.unit.reload:
             prepare()
-        library = KernelLibrary.of_unit(self.targetctx.codegen(), kept.unit)
-        return _Part(kept.signature, kept.fndesc, kept.environment, library, kept.annotation)
+        library = KernelLibrary.of_unit(self.targetctx.codegen(), part.unit)
+        return _Part(part.signature, part.fndesc, part.environment, library, part.annotation)
 
     def _compiled_part(self, args: tuple[Any, ...]) -> _Part:
         name = self.files.name(args)
@@ -142,38 +142,41 @@ class KernelDispatcher(CPUDispatcher):
                 ) from None
             library = cres.library
             library.unit_name, library.home = name, self.py_func.__module__
-            cres.fndesc.typemap = cres.fndesc.calltypes = None  # large, and for lowering only
+            cres.fndesc.typemap = cres.fndesc.calltypes = (
+                None  # large, and needed for lowering only
+            )
             part = _Part(
                 cres.signature, cres.fndesc, cres.environment, library, str(cres.type_annotation)
             )
-            unit = library.unit  # finishes it
+            unit = library.unit  # finalizes the library
         if not library.has_dynamic_globals:
             self.files.save_part(
-                args, KeptPart(unit, part.signature, part.fndesc, part.environment, part.annotation)
+                args,
+                StoredPart(unit, part.signature, part.fndesc, part.environment, part.annotation),
             )
         return part
 
     @contextmanager
     def _compiling(self, args: tuple[Any, ...], name: str) -> Iterator[None]:
-        """Make parts inside, with names of functions that no other process gives to others."""
+        """Compile parts inside the block, with function names that are unique among processes."""
         self._cache_misses[args] += 1
-        told = {"dispatcher": self, "args": args, "return_type": None}
+        data = {"dispatcher": self, "args": args, "return_type": None}
         first = int(hashlib.sha256(name.encode()).hexdigest()[:12], 16) * 1000
         identity = bytecode.FunctionIdentity
         before, identity._unique_ids = identity._unique_ids, itertools.count(first)
         try:
             with (
-                making_parts(self.targetctx.codegen()),
-                event.trigger_event("numba:compile", data=told),
+                kernel_libraries(self.targetctx.codegen()),
+                event.trigger_event("numba:compile", data=data),
             ):
                 yield
         finally:
             identity._unique_ids = before
 
-    # What Python sees
+    # Interface for Python
 
     def compile(self, sig: Any) -> Any:
-        """Return the entry for these types of arguments, compiled if need be."""
+        """Return the entry for these types of arguments; compile it if necessary."""
         with global_compiler_lock:
             if not self._can_compile:
                 raise RuntimeError("compilation disabled")
@@ -181,26 +184,26 @@ class KernelDispatcher(CPUDispatcher):
             if args not in self.overloads:
                 entry = self._loaded_entry(args)
                 if entry is None:
-                    with self.files.alone(args, ENTRY):
+                    with self.files.exclusive(args, ENTRY):
                         entry = self._loaded_entry(args) or self._compiled_entry(args)
                 self.add_overload(entry)
             return self.overloads[args].entry_point
 
     def _loaded_entry(self, args: tuple[Any, ...]) -> Any:
-        kept = self.files.load_entry(args)
-        if kept is None:
+        entry = self.files.load_entry(args)
+        if entry is None:
             return None
-        # Importing all that Numba can compile takes 0.2 s, and machine code hardly needs any of it.
+        # Loading all of Numba's overloads takes 0.2 s, and most entries need none of them.
         rtsys.initialize(self.targetctx)
-        if any(binding.address_of_symbol(each) is None for each in kept.needs):
+        if any(binding.address_of_symbol(each) is None for each in entry.needs):
             self.targetctx.refresh()
-        for prepare in kept.reload:
+        for prepare in entry.reload:
             prepare()
         codegen = self.targetctx.codegen()
-        library = KernelLibrary.of_object(codegen, kept.name, kept.code, kept.symbols)
-        library.set_environments(kept.environments)
+        library = KernelLibrary.of_object(codegen, entry.name, entry.code, entry.symbols)
+        library.set_environments(entry.environments)
         self._cache_hits[args] += 1
-        part = _Part(kept.signature, kept.fndesc, kept.environment, library, kept.annotation)
+        part = _Part(entry.signature, entry.fndesc, entry.environment, library, entry.annotation)
         return self._result(part, library)
 
     def _compiled_entry(self, args: tuple[Any, ...]) -> Any:
@@ -220,7 +223,7 @@ class KernelDispatcher(CPUDispatcher):
             code, symbols, needs = library.machine_code()
             self.files.save_entry(
                 args,
-                KeptEntry(
+                StoredEntry(
                     name,
                     code,
                     symbols,
@@ -236,7 +239,7 @@ class KernelDispatcher(CPUDispatcher):
         return result
 
     def _result(self, part: _Part, library: KernelLibrary) -> Any:
-        """Return what Numba keeps of an entry; machine code is made here where there is none."""
+        """Return Numba's compile result of an entry; machine code is generated if there is none."""
         return compiler.compile_result(
             typing_context=self.typingctx,
             target_context=self.targetctx,

@@ -1,13 +1,14 @@
-"""Compiled code of one function, made into machine code once: with all that it calls.
+"""Libraries of compiled code: parts of functions, and entries that link parts to machine code.
 
-Numba optimises every function with all that it calls and makes machine code of it, though most are
-called by other compiled functions only, which contain them. Here a function is a *part*: its own
-code, lightly optimised. Where Python calls one, an *entry* is made: its part and those of all that
-it calls, directly or not, are put together, optimised and made into machine code, once.
+Numba optimises every function together with all functions that it calls and generates machine code,
+though most are called by other compiled functions only, which contain them. Here a function is a
+*part*: its own code, lightly optimised. For a function that Python calls, an *entry* is generated:
+its part and those of all functions that it calls, directly or not, are linked, optimised and
+compiled to machine code, once.
 
-Whatever is not the entry is internal to it, so that copies of a function in several entries never
-stand for each other; and parts are put together from their bytes, whether they have just been
-compiled or were read from the disk. So both give the same machine code.
+All other functions are internal to an entry, so that copies in several entries are independent.
+Parts are linked from their bitcode, whether they have just been compiled or were read from disk, so
+that both give the same machine code.
 """
 
 from __future__ import annotations
@@ -29,22 +30,22 @@ _HELPER = "__excinfo_unwrap"
 _UNRESOLVED = ".numba.unresolved$"
 
 
-class KnownObjects:
-    """Objects that the code of a function knows by their numbers: Numba's environment of it.
+class EnvironmentObjects:
+    """Python objects that the code of a function refers to by number: Numba's environment.
 
-    Its wrapper adds some to those of the function, so that whoever comes later has more of them.
+    A wrapper adds objects to those of the function, so later environments have more of them.
     """
 
     def __init__(self, environment: Any) -> None:
         self.environment = environment
 
     def __reduce__(self) -> Any:
-        return _known_objects, (self.environment, list(self.environment.consts))
+        return _environment_objects, (self.environment, list(self.environment.consts))
 
 
-def _known_objects(environment: Any, objects: list[Any]) -> KnownObjects:
+def _environment_objects(environment: Any, objects: list[Any]) -> EnvironmentObjects:
     environment.consts.extend(objects[len(environment.consts) :])
-    return KnownObjects(environment)
+    return EnvironmentObjects(environment)
 
 
 @dataclass(eq=False)
@@ -54,17 +55,17 @@ class Unit:
     Attributes
     ----------
     name
-        Name that tells all it was compiled from; empty for one that lives inside others only.
+        Name of its file; empty for a unit that is contained in others only.
     home
         Module of the function.
     bitcode
-        LLVM's.
+        LLVM bitcode.
     calls
         Units of the functions that it calls.
     counted
-        Whether it calls Numba's counting of references.
+        Whether it uses Numba's reference counting.
     environments
-        Objects that its code knows by number.
+        Python objects that its code refers to by number.
     reload
         Functions to call before its code runs.
     """
@@ -74,33 +75,33 @@ class Unit:
     bitcode: bytes
     calls: tuple[Unit, ...]
     counted: bool
-    environments: tuple[KnownObjects, ...]
+    environments: tuple[EnvironmentObjects, ...]
     reload: tuple[Any, ...] = ()
 
     def closure(self) -> list[Unit]:
-        """List this unit and all that it calls, directly or not, each once."""
-        found = {self.name: self}
+        """Return this unit and all that it calls, directly or not, each once."""
+        units = {self.name: self}
         waiting = [self]
-        for unit in waiting:  # which grows
+        for unit in waiting:  # grows during the loop
             for called in unit.calls:
-                if called.name not in found:
-                    found[called.name] = called
+                if called.name not in units:
+                    units[called.name] = called
                     waiting.append(called)
-        return list(found.values())
+        return list(units.values())
 
 
 @dataclass
 class _Linked:
-    """Module that is put together."""
+    """Module into which libraries are linked."""
 
     module: Any
-    #: Functions that others may call.
+    #: Functions that are visible outside.
     open: set[str]
     calls: dict[str, Unit] = field(default_factory=dict)
     counted: bool = False
 
     def link(self, library: Any) -> None:
-        """Put in the code of a library, or note that it is to be put in."""
+        """Link the code of a library, or record that it must be linked later."""
         if library is rtsys.library:
             self.counted = True
         elif isinstance(library, KernelLibrary):
@@ -115,19 +116,19 @@ class _Linked:
             self.module.link_in(library._get_module_for_linking(), preserve=True)
 
     def close(self) -> None:
-        """Make internal what others may not call."""
-        wanted = {
+        """Make all functions internal that are not visible outside."""
+        unresolved = {
             each.name.removeprefix(_UNRESOLVED)
             for each in self.module.global_variables
             if each.name.startswith(_UNRESOLVED)
         }
         for function in self.module.functions:
-            if not function.is_declaration and function.name not in self.open | wanted:
+            if not function.is_declaration and function.name not in self.open | unresolved:
                 function.linkage = "internal"
 
 
 class _LateEnvironments:
-    """Codegen of a library, which sets no environments of code that is not there yet."""
+    """Codegen of a library that skips environments until machine code exists."""
 
     def __init__(self, library: KernelLibrary) -> None:
         self._library = library
@@ -142,12 +143,12 @@ class _LateEnvironments:
 
 
 class KernelLibrary(JITCodeLibrary):
-    """Library of Numba's that becomes machine code when its address is asked for."""
+    """Numba library that generates machine code when its address is requested."""
 
     def __init__(self, codegen: Any, name: str) -> None:
         super().__init__(codegen, name)
         self.emitted = False
-        #: What tells all that it was compiled from, and its module; parts have these.
+        #: Name of the unit's file and its module; parts have these.
         self.unit_name = self.home = ""
         self._unit: Unit | None = None
         self._own: set[str] = set()
@@ -169,7 +170,7 @@ class KernelLibrary(JITCodeLibrary):
         return bool(self._dynamic_globals)
 
     def finalize(self) -> None:
-        """Put in the code of nameless libraries that it calls, and write it as bytes."""
+        """Link the nameless libraries that it calls, and store its bitcode."""
         require_global_compiler_lock()
         self._raise_if_finalized()
         module = self._final_module
@@ -194,7 +195,7 @@ class KernelLibrary(JITCodeLibrary):
 
     @classmethod
     def of_unit(cls, codegen: Any, unit: Unit) -> KernelLibrary:
-        """Return a library of what was read from the disk."""
+        """Return the library of a unit from disk."""
         library = cls(codegen, unit.name)
         library.unit_name, library.home = unit.name, unit.home
         library._final_module = binding.parse_bitcode(unit.bitcode)
@@ -205,7 +206,7 @@ class KernelLibrary(JITCodeLibrary):
 
     @classmethod
     def of_object(cls, codegen: Any, name: str, code: bytes, symbols: set[str]) -> KernelLibrary:
-        """Return a library of machine code that was read from the disk."""
+        """Return the library of machine code from disk."""
         library = cls(codegen, name)
         library.enable_object_caching()
         library._set_compiled_object(code)
@@ -215,7 +216,7 @@ class KernelLibrary(JITCodeLibrary):
         return library
 
     def machine_code(self) -> tuple[bytes, set[str], tuple[str, ...]]:
-        """Return the machine code of an entry, the names it is known by, and those it calls."""
+        """Return the machine code of an entry, the symbols it defines, and those it needs."""
         calls = (each.name for each in self._final_module.functions if each.is_declaration)
         needs = sorted(name for name in calls if not name.startswith("llvm."))
         return self._get_compiled_object(), self._own, tuple(needs)
@@ -229,7 +230,7 @@ class KernelLibrary(JITCodeLibrary):
         return int(super().get_pointer_to_function(name))
 
     def _get_module_for_linking(self) -> Any:
-        """Return all code, for a library of Numba's own kind."""
+        """Return all code, for linking into one of Numba's own libraries."""
         if self._shared_module is None:
             module = self._whole()
             for name in self._own:
@@ -238,7 +239,7 @@ class KernelLibrary(JITCodeLibrary):
         return self._shared_module
 
     def _whole(self) -> Any:
-        """Put the code of this library and of all that it calls together."""
+        """Link this library with all units that it calls."""
         unit = self.unit
         linked = _Linked(binding.parse_bitcode(unit.bitcode), self._own)
         closure = unit.closure()
@@ -250,7 +251,7 @@ class KernelLibrary(JITCodeLibrary):
         return linked.module
 
     def _emit(self) -> None:
-        """Make machine code."""
+        """Generate machine code."""
         module = self._whole()
         module.name = self._final_module.name
         self._final_module = module
@@ -261,19 +262,19 @@ class KernelLibrary(JITCodeLibrary):
         self._finalize_final_module()
         self.set_environments(self.environments())
 
-    def environments(self) -> tuple[KnownObjects, ...]:
-        """List the objects that machine code knows."""
+    def environments(self) -> tuple[EnvironmentObjects, ...]:
+        """Return the objects that machine code refers to."""
         return tuple(_environments(self._final_module))
 
-    def set_environments(self, environments: tuple[KnownObjects, ...]) -> None:
-        """Tell machine code where they are."""
+    def set_environments(self, environments: tuple[EnvironmentObjects, ...]) -> None:
+        """Set the addresses of environments in machine code."""
         codegen: Any = self._codegen
         for each in environments:
             codegen.set_env(each.environment.env_name, each.environment)
 
 
 def _opened(module: Any) -> set[str]:
-    """Return the names of functions that others may call: not of helpers that everyone has."""
+    """Return the names of functions visible outside, without Numba's common helpers."""
     return {
         each.name
         for each in module.functions
@@ -281,17 +282,17 @@ def _opened(module: Any) -> set[str]:
     }
 
 
-def _environments(module: Any) -> Iterator[KnownObjects]:
+def _environments(module: Any) -> Iterator[EnvironmentObjects]:
     for each in module.global_variables:
         if each.name.startswith(_ENVIRONMENT):
-            found = lookup_environment(each.name)
-            if found is not None and found.can_cache():
-                yield KnownObjects(found)
+            environment = lookup_environment(each.name)
+            if environment is not None and environment.can_cache():
+                yield EnvironmentObjects(environment)
 
 
 @contextmanager
-def making_parts(codegen: Any) -> Iterator[None]:
-    """Let Numba make libraries of our kind inside, of whatever it compiles; its lock is held."""
+def kernel_libraries(codegen: Any) -> Iterator[None]:
+    """Use `KernelLibrary` for everything that Numba compiles in the block; its lock is held."""
     require_global_compiler_lock()
     before = codegen._library_class
     codegen._library_class = KernelLibrary

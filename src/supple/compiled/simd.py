@@ -1,11 +1,11 @@
-"""Products of small matrices and rows, eight columns at a time, in vector instructions.
+"""Products of small matrices and rows by vector instructions, eight columns at a time.
 
-Steps combine rows of a tet's basis, and sum products of them, again and again. Rows have few
-columns, for which a compiler's loops are scalar (measured: five to ten times slower) and
-a library's matrix product spends its time on preparing (three to four times).
+Steps combine rows of tets' bases and sum their products. Rows have few columns, for which compilers
+generate scalar loops (measured: five to ten times slower) and the overhead of a BLAS product
+dominates (three to four times slower).
 
-Arrays are flat, contiguous and of float32 but where it is said; widths are multiples of `LANES`,
-and nothing is checked.
+Arrays are flat, contiguous and of float32 unless noted; widths are multiples of `LANES`. Arguments
+are not checked.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-#: Columns that are worked on together.
+#: Columns per vector.
 LANES = 8
 WORD = ir.IntType(64)
 ZERO = ir.Constant(WORD, 0)
@@ -27,11 +27,10 @@ _BITS = {ir.FloatType(): 32, ir.DoubleType(): 64, ir.IntType(16): 16}
 
 
 class VectorCode:
-    """Writer of vector instructions on the arrays that a function was given.
+    """Generator of vector instructions on the arguments of a function.
 
-    Numba's compiler unrolls vector loops for long rows; rows of 16 or 24 columns it leaves to
-    scalar code. These are the few instructions that kernels on such rows are made of, for any
-    processor: one with narrower registers takes several for each.
+    LLVM vectorises loops over long rows, but generates scalar code for rows of 16 or 24 columns.
+    These instructions work on any processor; one with narrower registers executes several for each.
     """
 
     def __init__(self, context: Any, builder: Any, kinds: Any, args: Any) -> None:
@@ -44,7 +43,7 @@ class VectorCode:
         ]
 
     def at(self, base: Any, *steps: Any) -> Any:
-        """Add products (pairs) or whole numbers to a base."""
+        """Return a base plus products (pairs) or integers."""
         for step in steps:
             if isinstance(step, tuple):
                 one, other = (ir.Constant(WORD, s) if isinstance(s, int) else s for s in step)
@@ -68,17 +67,17 @@ class VectorCode:
         return self.builder.bitcast(self.builder.gep(data, [at]), kind.as_pointer())
 
     def spread(self, data: Any, at: Any) -> Any:
-        """Load one number, eight times."""
+        """Load one number and repeat it eight times."""
         return self.repeated(self.builder.load(self.builder.gep(data, [at])))
 
     def repeated(self, one: Any, lanes: int = LANES) -> Any:
-        """Repeat a number that is loaded already, eight times or `lanes` times."""
+        """Return a vector that repeats a loaded number, eight or `lanes` times."""
         none = ir.Constant(ir.VectorType(one.type, lanes), ir.Undefined)
         first = self.builder.insert_element(none, one, ir.Constant(_INDEX, 0))
         return self.builder.shuffle_vector(first, none, _order([0] * lanes))
 
     def multiply_add(self, a: Any, b: Any, c: Any) -> Any:
-        """Return a b + c, rounded once where the processor can; a b without c."""
+        """Return a b + c, fused if the processor can; a b if c is None."""
         if c is None:
             return self.builder.fmul(a, b)
         name = f"llvm.fmuladd.v{a.type.count}f{_BITS[a.type.element]}"
@@ -92,14 +91,14 @@ class VectorCode:
         return self.count(begin, end, LANES)
 
     def count(self, begin: Any, end: Any, step: int = 1) -> Any:
-        """Loop over whole numbers."""
+        """Loop over integers."""
         return cgutils.for_range_slice(self.builder, begin, end, ir.Constant(WORD, step), WORD)
 
     def total(self, lanes: Any) -> Any:
-        """Sum eight numbers, always in the same order."""
+        """Return the sum of eight numbers, in a fixed order."""
         for half in (4, 2, 1):
-            turned = _order([(i + half) % LANES for i in range(LANES)])
-            lanes = self.builder.fadd(lanes, self.builder.shuffle_vector(lanes, lanes, turned))
+            rotated = _order([(i + half) % LANES for i in range(LANES)])
+            lanes = self.builder.fadd(lanes, self.builder.shuffle_vector(lanes, lanes, rotated))
         return self.builder.extract_element(lanes, ir.Constant(_INDEX, 0))
 
 
@@ -108,7 +107,7 @@ def _order(places: list[int]) -> ir.Constant:
 
 
 def vector_kernel(write: Callable[[VectorCode], None], kinds: tuple[Any, ...]) -> Any:
-    """Return the signature and the code generator of a Numba intrinsic that `write` writes."""
+    """Return the signature and the code generator of a Numba intrinsic; `write` emits its code."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         write(VectorCode(context, builder, signature.args, args))
@@ -118,55 +117,55 @@ def vector_kernel(write: Callable[[VectorCode], None], kinds: tuple[Any, ...]) -
 
 
 def _gradient_rows(
-    typing: Any, basis: Any, start: Any, width: Any, turns: Any, out: Any, at: Any
+    typing: Any, basis: Any, start: Any, width: Any, frames: Any, out: Any, at: Any
 ) -> Any:
     """Write nine rows of G at `out[at]` from basis rows (12) of a tet's corners at `basis[start]`.
 
-    `turns` (48,) has for each corner its rotation, row by row, and the gradient of its shape
+    `frames` (48,) has for each corner its rotation, row by row, and the gradient of its shape
     function: G_(3i+k) = Σ_corners ∇N_k (R u)_i.
     """
 
     def write(code: VectorCode) -> None:
-        basis, start, width, turns, out, at = code.args
+        basis, start, width, frames, out, at = code.args
         with code.columns(ZERO, width) as (column, _):
             rows: list[Any] = [None] * 9
             for corner in range(4):
-                own = [
+                corner_rows = [
                     code.load(basis, code.at(start, column, (width, 3 * corner + i)))
                     for i in range(3)
                 ]
-                turned = []
+                rotated = []
                 for i in range(3):
                     value = None
                     for j in range(3):
-                        factor = code.spread(turns, code.at(ZERO, 12 * corner + 3 * i + j))
-                        value = code.multiply_add(factor, own[j], value)
-                    turned.append(value)
+                        factor = code.spread(frames, code.at(ZERO, 12 * corner + 3 * i + j))
+                        value = code.multiply_add(factor, corner_rows[j], value)
+                    rotated.append(value)
                 for k in range(3):
-                    slope = code.spread(turns, code.at(ZERO, 12 * corner + 9 + k))
+                    slope = code.spread(frames, code.at(ZERO, 12 * corner + 9 + k))
                     for i in range(3):
-                        rows[3 * i + k] = code.multiply_add(slope, turned[i], rows[3 * i + k])
+                        rows[3 * i + k] = code.multiply_add(slope, rotated[i], rows[3 * i + k])
             for i, row in enumerate(rows):
                 code.store(row, out, code.at(at, column, (width, i)))
 
-    return vector_kernel(write, (basis, start, width, turns, out, at))
+    return vector_kernel(write, (basis, start, width, frames, out, at))
 
 
 gradient_rows: Any = intrinsic(_gradient_rows)
 
 
 def _rows_times_vector(typing: Any, rows: Any, at: Any, width: Any, z: Any, out: Any) -> Any:
-    """Multiply nine rows at `rows[at]` by z; the products go to `out` (9,), of float64."""
+    """Write products of the nine rows at `rows[at]` with z to `out` (9,), of float64."""
 
     def write(code: VectorCode) -> None:
         rows, at, width, z, out = code.args
         builder, zeros = code.builder, ir.Constant(_SINGLES, [0.0] * LANES)
         sums = [cgutils.alloca_once_value(builder, zeros) for _ in range(9)]
         with code.columns(ZERO, width) as (column, _):
-            own = code.load(z, column)
+            factor = code.load(z, column)
             for i in range(9):
                 row = code.load(rows, code.at(at, column, (width, i)))
-                builder.store(code.multiply_add(row, own, builder.load(sums[i])), sums[i])
+                builder.store(code.multiply_add(row, factor, builder.load(sums[i])), sums[i])
         for i in range(9):
             total = builder.fpext(code.total(builder.load(sums[i])), ir.DoubleType())
             builder.store(total, builder.gep(out, [ir.Constant(WORD, i)]))
@@ -178,17 +177,17 @@ rows_times_vector: Any = intrinsic(_rows_times_vector)
 
 
 def _matrix_times_rows(typing: Any, matrix: Any, rows: Any, at: Any, width: Any, out: Any) -> Any:
-    """Multiply a matrix (9, 9), flat, by the nine rows at `rows[at]`, into those at `out[at]`."""
+    """Write a matrix (9, 9) times the nine rows at `rows[at]` to the rows at `out[at]`."""
 
     def write(code: VectorCode) -> None:
         matrix, rows, at, width, out = code.args
         with code.columns(ZERO, width) as (column, _):
-            own = [code.load(rows, code.at(at, column, (width, i))) for i in range(9)]
+            columns = [code.load(rows, code.at(at, column, (width, i))) for i in range(9)]
             for i in range(9):
                 value = None
                 for j in range(9):
                     factor = code.spread(matrix, ir.Constant(WORD, 9 * i + j))
-                    value = code.multiply_add(factor, own[j], value)
+                    value = code.multiply_add(factor, columns[j], value)
                 code.store(value, out, code.at(at, column, (width, i)))
 
     return vector_kernel(write, (matrix, rows, at, width, out))
@@ -218,9 +217,9 @@ add_weighted_rows: Any = intrinsic(_add_weighted_rows)
 
 
 def _add_outer_products(typing: Any, a: Any, b: Any, count: Any, width: Any, out: Any) -> Any:
-    """Add Σ a_k b_kᵀ over `count` rows to `out` (width, width), where it is symmetric.
+    """Add the symmetric sum Σ a_k b_kᵀ over `count` rows to `out` (width, width).
 
-    Blocks of 8 × 8 below the diagonal are left out.
+    Blocks of 8 × 8 below the diagonal are skipped.
     """
 
     def write(code: VectorCode) -> None:
@@ -249,9 +248,9 @@ add_outer_products: Any = intrinsic(_add_outer_products)
 
 
 def _subtract_products(typing: Any, a: Any, stride: Any, row: Any, end: Any) -> Any:
-    """Take Σ a_kᵀ a_k over the rows k < `row` from four rows of `a`, from column `row` to `end`.
+    """Subtract Σ a_kᵀ a_k over rows k < `row` from four rows of `a`, in columns `row` to `end`.
 
-    Of float64, `stride` to a row; columns up to a whole eight are worked on.
+    `a` is of float64 with `stride` numbers per row; columns up to a multiple of eight change.
     """
 
     def write(code: VectorCode) -> None:
@@ -281,9 +280,9 @@ subtract_products: Any = intrinsic(_subtract_products)
 def _subtract_blocks(
     typing: Any, a: Any, stride: Any, row: Any, column: Any, listed: Any, count: Any
 ) -> Any:
-    """Take Σ a_kᵀ a_k from four rows and eight columns of `a`, over eight rows from each listed on.
+    """Subtract Σ a_kᵀ a_k from four rows and eight columns of `a`, over blocks of eight rows k.
 
-    Of float64, `stride` to a row; `listed` has `count` first rows.
+    `a` is of float64 with `stride` numbers per row; `listed` has the first rows of `count` blocks.
     """
 
     def write(code: VectorCode) -> None:
@@ -309,9 +308,9 @@ subtract_blocks: Any = intrinsic(_subtract_blocks)
 
 
 def _solve_block(typing: Any, a: Any, stride: Any, row: Any, column: Any) -> Any:
-    """X ← U⁻ᵀ X of eight rows and columns of `a`, with U the block on the diagonal of these rows.
+    """Solve X ← U⁻ᵀ X for eight rows and columns of `a`, with U the diagonal block of these rows.
 
-    Of float64, `stride` to a row; the diagonal of U has its inverses.
+    `a` is of float64 with `stride` numbers per row; the diagonal of U is stored inverted.
     """
 
     def write(code: VectorCode) -> None:
@@ -336,7 +335,7 @@ solve_block: Any = intrinsic(_solve_block)
 
 
 def _add_scaled_rows(count: int) -> Any:
-    """Return an intrinsic that sums rows of `count` tables, each column times a factor."""
+    """Return an intrinsic that sums rows of `count` tables, each column scaled by a factor."""
 
     def typed(
         typing: Any,
@@ -350,9 +349,9 @@ def _add_scaled_rows(count: int) -> Any:
         more: Any,
         out: Any,
     ) -> Any:
-        """Write Σ f_k t_k to `rows` rows of `out[at]` or, if there is `more`, add it to them.
+        """Write Σ f_k t_k to `rows` rows at `out[at]`, or add it to them if `more`.
 
-        Rows t_k, of int16 or float32, begin at `table[places[k] + at]`, `places` being a tuple, and
+        Rows t_k, of int16 or float32, begin at `table[places[k] + at]` with a tuple `places`, and
         their factors (width,) at `factors[own + k width]`.
         """
 
@@ -386,7 +385,7 @@ add_one_scaled: Any = _add_scaled_rows(1)
 def _add_three_rows(
     typing: Any, rows: Any, at: Any, width: Any, a: Any, b: Any, c: Any, out: Any
 ) -> Any:
-    """Add three rows at `rows[at]`, times a, b and c, to `out` (width,)."""
+    """Add the three rows at `rows[at]`, scaled by a, b and c, to `out` (width,)."""
 
     def write(code: VectorCode) -> None:
         rows, at, width, *factors, out = code.args
@@ -394,8 +393,8 @@ def _add_three_rows(
         with code.columns(ZERO, width) as (column, _):
             total = code.load(out, column)
             for i, factor in enumerate(spread):
-                own = code.load(rows, code.at(at, column, (width, i)))
-                total = code.multiply_add(factor, own, total)
+                row = code.load(rows, code.at(at, column, (width, i)))
+                total = code.multiply_add(factor, row, total)
             code.store(total, out, column)
 
     return vector_kernel(write, (rows, at, width, a, b, c, out))

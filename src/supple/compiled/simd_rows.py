@@ -1,8 +1,7 @@
-"""Vector instructions on rows of four float32: quaternions, and points with a zero behind them.
+"""Vector instructions on rows of four float32: quaternions, and points padded by a zero.
 
-A row is one register. Loops over vertices that take their numbers one by one are several times
-slower, and compilers leave them so where rows are gathered. Arrays are flat and contiguous, and
-nothing is checked.
+A row is one register. Scalar loops over vertices are several times slower, and compilers do not
+vectorise loops that gather rows. Arrays are flat and contiguous; arguments are not checked.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _INDEX = ir.IntType(32)
 
 
 class _RowCode:
-    """Writer of instructions on rows, beside those of `VectorCode`."""
+    """Generator of instructions on rows, in addition to `VectorCode`."""
 
     def __init__(self, code: VectorCode) -> None:
         self.code, self.builder, self.args = code, code.builder, code.args
@@ -37,7 +36,7 @@ class _RowCode:
         self.store(value, data, self.code.at(ZERO, (row, _FOUR)))
 
     def lanes(self, row: Any, *places: int) -> Any:
-        """Return a row of these entries of another."""
+        """Return a row of these entries of a row."""
         order = ir.Constant(ir.VectorType(_INDEX, _FOUR), list(places))
         return self.builder.shuffle_vector(row, row, order)
 
@@ -48,77 +47,77 @@ class _RowCode:
         return self.builder.fsub(a, b)
 
     def one(self, data: Any, at: Any) -> Any:
-        """Load a number, four times."""
+        """Load a number and repeat it four times."""
         return self.code.repeated(self.builder.load(self.builder.gep(data, [at])), _FOUR)
 
     def cross(self, a: Any, b: Any) -> Any:
-        """Return a × b; the fourth entry is that of a b − a b."""
+        """Return a × b; the fourth entry is a₃ b₃ − a₃ b₃."""
         left = self.times(self.lanes(a, 1, 2, 0, 3), self.lanes(b, 2, 0, 1, 3))
         return self.minus(left, self.times(self.lanes(a, 2, 0, 1, 3), self.lanes(b, 1, 2, 0, 3)))
 
     def weighted(self, table: Any, near: Any, shares: Any, row: Any) -> Any:
-        """Return Σ of the four rows of `table` that `near` lists for a row, times its shares."""
+        """Return the sum of the four rows of `table` listed in `near`, weighted by `shares`."""
         total, first = None, self.code.at(ZERO, (row, _FOUR))
         for k in range(_FOUR):
             at = self.code.at(first, k)
             which = self.builder.load(self.builder.gep(near, [at]))
-            own = self.load(table, self.builder.sext(which, WORD))
-            total = self.times(self.one(shares, at), own, total)
+            entry = self.load(table, self.builder.sext(which, WORD))
+            total = self.times(self.one(shares, at), entry, total)
         return total
 
 
 def _multiply_quaternion_rows(
-    typing: Any, table: Any, near: Any, shares: Any, turns: Any, count: Any
+    typing: Any, table: Any, near: Any, shares: Any, quaternions: Any, count: Any
 ) -> Any:
-    """Multiply each of `count` quaternions `turns` by Σ of four rows of a table, in place.
+    """Multiply each of `count` quaternions by a weighted sum of four rows of a table, in place.
 
-    `near` (count, 4), int32, lists the rows, `shares` (count, 4) what each counts.
+    `near` (count, 4), int32, lists the rows, and `shares` (count, 4) are their weights.
     """
 
     def write(code: VectorCode) -> None:
         rows = _RowCode(code)
-        table, near, shares, turns, count = code.args
+        table, near, shares, quaternions, count = code.args
         signs = ir.Constant(_ROW, [1.0, 1.0, 1.0, -1.0])
         with code.count(ZERO, count) as (k, _):
-            f, q = rows.weighted(table, near, shares, k), rows.load(turns, k)
-            own = rows.times(rows.lanes(f, 0, 1, 2, 0), rows.lanes(q, 3, 3, 3, 0))
-            own = rows.times(rows.lanes(f, 1, 2, 0, 1), rows.lanes(q, 2, 0, 1, 1), own)
+            f, q = rows.weighted(table, near, shares, k), rows.load(quaternions, k)
+            mixed = rows.times(rows.lanes(f, 0, 1, 2, 0), rows.lanes(q, 3, 3, 3, 0))
+            mixed = rows.times(rows.lanes(f, 1, 2, 0, 1), rows.lanes(q, 2, 0, 1, 1), mixed)
             rest = rows.times(rows.lanes(f, 2, 0, 1, 2), rows.lanes(q, 1, 2, 0, 2))
             whole = rows.minus(rows.times(rows.lanes(f, 3, 3, 3, 3), q), rest)
-            rows.store_row(rows.times(own, signs, whole), turns, k)
+            rows.store_row(rows.times(mixed, signs, whole), quaternions, k)
 
-    return vector_kernel(write, (table, near, shares, turns, count))
+    return vector_kernel(write, (table, near, shares, quaternions, count))
 
 
 multiply_quaternion_rows: Any = intrinsic(_multiply_quaternion_rows)
 
 
-def _rotate_rows(typing: Any, turns: Any, points: Any, count: Any) -> Any:
-    """Rotate `count` points by quaternions of any length but 0, in place; fourth entries are 0."""
+def _rotate_rows(typing: Any, quaternions: Any, points: Any, count: Any) -> Any:
+    """Rotate `count` points by non-zero quaternions, in place; fourth entries are 0."""
 
     def write(code: VectorCode) -> None:
         rows = _RowCode(code)
-        turns, points, count = code.args
+        quaternions, points, count = code.args
         two = ir.Constant(_ROW, [2.0] * _FOUR)
         with code.count(ZERO, count) as (k, _):
-            q, u = rows.load(turns, k), rows.load(points, k)
+            q, u = rows.load(quaternions, k), rows.load(points, k)
             squares = rows.times(q, q)
             squares = code.builder.fadd(squares, rows.lanes(squares, 1, 0, 3, 2))
             squares = code.builder.fadd(squares, rows.lanes(squares, 2, 3, 0, 1))
             # R u = u + 2 (w t + q × t) / |q|² with t = q × u.
             t = rows.cross(q, u)
-            turned = rows.times(rows.lanes(q, 3, 3, 3, 3), t, rows.cross(q, t))
+            rotated = rows.times(rows.lanes(q, 3, 3, 3, 3), t, rows.cross(q, t))
             double = code.builder.fdiv(two, squares)
-            rows.store_row(rows.times(double, turned, u), points, k)
+            rows.store_row(rows.times(double, rotated, u), points, k)
 
-    return vector_kernel(write, (turns, points, count))
+    return vector_kernel(write, (quaternions, points, count))
 
 
 rotate_rows: Any = intrinsic(_rotate_rows)
 
 
 def _transform_rows(typing: Any, columns: Any, points: Any, out: Any, count: Any) -> Any:
-    """Write a matrix times `count` points; `columns` (3, 4) are its columns, with zeros below."""
+    """Write a matrix times `count` points; `columns` (3, 4) are its columns, padded by zeros."""
 
     def write(code: VectorCode) -> None:
         rows = _RowCode(code)
@@ -139,7 +138,7 @@ transform_rows: Any = intrinsic(_transform_rows)
 def _add_carried_rows(
     typing: Any, table: Any, near: Any, shares: Any, columns: Any, skin: Any, count: Any
 ) -> Any:
-    """Move `count` points (count, 3), and add Σ of four rows of a table to each; in place.
+    """Transform `count` points (count, 3), and add weighted rows of a table to each; in place.
 
     `columns` (4, 4) are those of a transform, the last its translation; `near` and `shares` are as
     for `multiply_quaternion_rows`.
@@ -151,15 +150,15 @@ def _add_carried_rows(
         matrix = [rows.load(columns, ir.Constant(WORD, i)) for i in range(4)]
 
         def moved(k: Any, x: Any) -> Any:
-            """Return the row of a point, whose first coordinate is known."""
+            """Return the row of a point whose first coordinate is x."""
             at = code.at(ZERO, (k, 3))
             total = rows.times(matrix[0], x, matrix[3])
             total = rows.times(matrix[1], rows.one(skin, code.at(at, 1)), total)
             total = rows.times(matrix[2], rows.one(skin, code.at(at, 2)), total)
             return builder.fadd(total, rows.weighted(table, near, shares, k))
 
-        # A row is stored at once: its fourth entry falls on the next point's first coordinate,
-        # which is read before.
+        # A row of four is stored at once. It overwrites the next point's first coordinate, which is
+        # therefore read before.
         with builder.if_then(builder.icmp_signed(">", count, ZERO)):
             ahead = cgutils.alloca_once_value(builder, rows.one(skin, ZERO))
             last = builder.sub(count, ir.Constant(WORD, 1))

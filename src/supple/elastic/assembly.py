@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from numba import prange
 
 from supple.arrays import Floats, Ints, ShortInts
-from supple.compiled.jit import compiled_parallel, taking_turns
+from supple.compiled.jit import compiled_parallel, serialised_loops
 from supple.elastic.densities.dispatch import (
     energy_density,
     is_isotropic,
@@ -244,7 +244,7 @@ class BlockPattern:
     def slots(self, elements: Ints) -> ShortInts:
         """Return positions of corner b among corner a's neighbours, (m, c²), in column c·a + b."""
         out = np.empty((len(elements), elements.shape[1] ** 2), np.int32)
-        with taking_turns():
+        with serialised_loops():
             _find_slots(self.start, self.neighbours, elements, out)
         return out
 
@@ -255,7 +255,7 @@ class BlockPattern:
         if indptr[-1] < np.iinfo(np.int32).max:
             indptr = indptr.astype(np.int32)  # SciPy requires index arrays of one type
         indices = np.empty(indptr[-1], indptr.dtype)
-        with taking_turns():
+        with serialised_loops():
             _fill_columns(self.start, self.neighbours, indices)
         matrix = sp.csr_array((np.zeros(indptr[-1]), indices, indptr), shape=(3 * n, 3 * n))
         matrix.has_sorted_indices = matrix.has_canonical_format = True

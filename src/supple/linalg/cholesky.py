@@ -11,7 +11,7 @@ import scipy.sparse.linalg as spla
 from numpy.typing import ArrayLike
 
 from supple.arrays import Floats
-from supple.compiled.jit import taking_turns
+from supple.compiled.jit import serialised_loops
 from supple.errors import SolverError
 from supple.linalg import blas as fortran
 from supple.linalg.multifrontal import PIVOT_EPS, factorise, solve
@@ -170,7 +170,7 @@ class _Multifrontal:
             self._factor = np.empty(self._sizes.factor)
             self._updates = np.empty(self._sizes.updates)
             self._diagonal = np.empty(len(self._plan.order))
-        with fortran.single_threaded(), taking_turns():
+        with fortran.single_threaded(), serialised_loops():
             bad = factorise(
                 fortran.addresses(),
                 numba.get_num_threads(),
@@ -189,7 +189,7 @@ class _Multifrontal:
             some = slice(start, min(start + RHS_AT_ONCE, b.shape[1]))
             x = np.ascontiguousarray(b[plan.order, some].T)
             vectors = np.empty(self._sizes.vectors * len(x))
-            with fortran.single_threaded(), taking_turns():
+            with fortran.single_threaded(), serialised_loops():
                 solve(
                     fortran.addresses(),
                     numba.get_num_threads(),

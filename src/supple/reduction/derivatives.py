@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from supple.arrays import Floats, Ints
 from supple.checks import checked_array, checked_indices
-from supple.compiled.jit import compiled, compiled_parallel, taking_turns
+from supple.compiled.jit import compiled, compiled_parallel, serialised_loops
 from supple.elastic.assembly import Partition
 from supple.elastic.body import ElasticBody
 from supple.elastic.densities.dispatch import is_quartic, stress_derivative
@@ -115,7 +115,7 @@ def second_forces(
         local = np.ascontiguousarray(shape[around])
         partition = Partition.of(local, corners)
         parameters = body.material.element_parameters(body.n_tets)[chosen]
-        with taking_turns():
+        with serialised_loops():
             smallest = _add_second_forces(
                 body.material.code,
                 local,

@@ -307,5 +307,5 @@ def test_vectors_beside_must_fit():
     body, rest, K, mass, region, _ = two_alike()
     wrong: list[Any] = [np.zeros((5, 2)), np.full((rest.size, 2), np.nan), 3.0, "x"]
     for beside in wrong:
-        with pytest.raises(SuppleError, match="existing vectors"):
+        with pytest.raises(SuppleError, match="vectors beside"):
             pose_basis(body, rest, K, mass, region, 12, beside=beside)

@@ -13,7 +13,7 @@ import pytest
 from helpers.build_samples import WIDTH, bar_options, bending_bar
 from helpers.dense_step import DenseStep
 from supple import PoseSpaceModel, build
-from supple.compiled.argument_tables import ArgumentTable
+from supple.compiled.tables import ArgumentTable
 from supple.engines.pose_space.contact.obstacle_detection import into_root
 from supple.engines.pose_space.contact.skin_contact import HARDEST, SETTLING, usual_stiffness
 from supple.engines.pose_space.simulator import PoseSpaceSimulator

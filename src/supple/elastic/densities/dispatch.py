@@ -13,8 +13,8 @@ from typing import Any
 
 from numba import carray, cfunc, njit, types
 
-from supple.compiled.function_table import FUNCTION_TABLE, call_entry, entry
 from supple.compiled.jit import compiled_fused
+from supple.compiled.tables import FUNCTION_TABLE, call_entry, entry
 from supple.elastic.densities.corotational import COROTATIONAL
 from supple.elastic.densities.density import Density
 from supple.elastic.densities.fung import ORTHOTROPIC

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from supple.arrays import Floats, Ints
 from supple.checks import checked_array, numbers
-from supple.compiled.jit import compiled_parallel, taking_turns
+from supple.compiled.jit import compiled_parallel, serialised_loops
 from supple.dynamics.implicit import StepReport
 from supple.elastic.body import ElasticBody
 from supple.elastic.equilibrium import line_search
@@ -91,7 +91,7 @@ class Subspace:
     def projected(self) -> Floats:
         """UᵀKU of what was assembled last, (r, r), symmetric."""
         pattern = self.body.pattern
-        with taking_turns():
+        with serialised_loops():
             block_product(
                 pattern.start, pattern.neighbours, self._matrix.data, self.basis, self._product
             )

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple.arrays import Floats, Ints, Singles
-from supple.compiled.argument_tables import ArgumentTable, table_contents
 from supple.compiled.jit import compiled, compiled_fused
 from supple.compiled.simd_rows import add_carried_rows, rotate_rows, transform_rows
+from supple.compiled.tables import ArgumentTable, table_contents
 from supple.engines.pose_space.blend import Blend, blend_rows, frames_of, replace_cancelled
 from supple.engines.pose_space.rest_shape_rotations import FrameTables, turn_further
 

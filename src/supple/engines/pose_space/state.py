@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple.arrays import Floats, Ints
-from supple.compiled.argument_tables import ArgumentTable
+from supple.compiled.tables import ArgumentTable
 from supple.engines.common.state import State
 from supple.engines.pose_space.inertia import PointHistory
 from supple.engines.pose_space.runtime import RuntimeModel

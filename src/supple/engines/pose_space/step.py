@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from supple.arrays import Floats, Ints, Singles
-from supple.compiled.argument_tables import ArgumentTable, table_contents
 from supple.compiled.jit import compiled_fused
+from supple.compiled.tables import ArgumentTable, table_contents
 from supple.dynamics.integrators import INTEGRATORS, Integrator, StageCoefficients
 from supple.engines.pose_space.blend import (
     Blend,

@@ -9,7 +9,7 @@ from time import perf_counter
 import numpy as np
 
 from supple.arrays import Floats, Ints, Singles
-from supple.compiled.argument_tables import ArgumentTable
+from supple.compiled.tables import ArgumentTable
 from supple.engines.pose_space.contact.skin_contact import SkinContact
 from supple.engines.pose_space.newton import DISPLACEMENT, RESET, TELEPORT
 from supple.engines.pose_space.runtime import RuntimeModel

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from supple.arrays import Floats, Singles
 from supple.checks import checked_array, checked_count, numbers, shown
-from supple.compiled.argument_tables import ArgumentTable
+from supple.compiled.tables import ArgumentTable
 from supple.dynamics.character_inputs import checked_frames
 from supple.engines.stvk.body_simulator import (
     BodySimulator,

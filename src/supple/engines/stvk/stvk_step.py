@@ -23,9 +23,9 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from supple.arrays import Floats, Ints
-from supple.compiled.argument_tables import ArgumentTable, table_contents
 from supple.compiled.jit import compiled_fused, compiled_sums
 from supple.compiled.simd import LANES, WORD, VectorCode, vector_kernel
+from supple.compiled.tables import ArgumentTable, table_contents
 from supple.linalg.upper_triangle import cholesky, solve
 
 #: Rows of a block of coefficients.

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from supple.arrays import Floats, Ints
-from supple.compiled.argument_tables import ArgumentTable, table_contents
 from supple.compiled.jit import compiled_fused
+from supple.compiled.tables import ArgumentTable, table_contents
 from supple.engines.pose_space.elastic_force import add_elastic
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.engines.pose_space.simulator import PoseSpaceSimulator

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from supple.arrays import Floats, Ints, Singles
 from supple.checks import checked_array, checked_indices
-from supple.compiled.jit import taking_turns
+from supple.compiled.jit import serialised_loops
 from supple.elastic.body import ElasticBody
 from supple.errors import MeshError, SuppleError
 from supple.reduction.cubature.force_kernels import (
@@ -123,7 +123,7 @@ class PoseForces:
             chunk = slice(first, min(first + step, q.shape[1]))
             moved = displacements(self.basis, self.regions, self.body.n_vertices, q[:, chunk])
             elements = np.empty((len(corners), 9, moved.shape[2]))
-            with taking_turns():
+            with serialised_loops():
                 volume = element_forces(
                     self.body.material.code,
                     self.rest,
@@ -138,7 +138,7 @@ class PoseForces:
             if weights is not None:
                 elements *= weights[:, None, None]
             at_vertices = np.empty_like(moved)
-            with taking_turns():
+            with serialised_loops():
                 gather_at_vertices(elements, *around, at_vertices)
             yield ForceBatch(chunk, elements, projected(self.basis, self.regions, at_vertices))
 
@@ -257,7 +257,7 @@ class ElasticProblem:
             random = np.random.default_rng([seed, i, 2])
             sums = None if totals is None else totals[i]
             forces, target, total = self._mixed(pose, q, linear, sums, random, i)
-            with taking_turns():
+            with serialised_loops():
                 element_norms(forces, self._basis(i), self.places, self.norms[i])
             self.forces.append(forces)
             self.targets.append(target)
@@ -302,7 +302,7 @@ class ElasticProblem:
         n, _, r = basis.shape
         field = basis.reshape(3 * n, r) @ residual.astype(np.float32)
         dots = np.empty(len(self.places))
-        with taking_turns():
+        with serialised_loops():
             element_dots(self.forces[pose], field.reshape(n, 3, -1), self.places, dots)
         return dots
 

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from supple.arrays import Floats
 from supple.checks import checked_array, checked_count, checked_number
-from supple.compiled.jit import taking_turns
+from supple.compiled.jit import serialised_loops
 from supple.elastic.body import ElasticBody
 from supple.errors import SuppleError
 from supple.reduction.cubature.force_kernels import DETERMINANT_CHUNK, smallest_determinants
@@ -186,7 +186,7 @@ def _harmless(body: ElasticBody, rest: Floats, moved: Floats) -> Floats:
     tets = np.require(body.mesh.tets, np.int64, ["C", "W"])
     worst = np.empty((-(-len(tets) // DETERMINANT_CHUNK), len(factors)))
     for _ in range(_MOST_HALVINGS):
-        with taking_turns():
+        with serialised_loops():
             smallest_determinants(rest, np.ascontiguousarray(moved * factors), tets, worst)
         bad = worst.min(axis=0) < SMALLEST_DETERMINANT
         if not bad.any():

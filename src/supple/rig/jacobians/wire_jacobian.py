@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from supple.arrays import Floats, Ints
-from supple.compiled.argument_tables import ArgumentTable, table_contents
 from supple.compiled.jit import compiled_fused, compiled_fused_inline
+from supple.compiled.tables import ArgumentTable, table_contents
 from supple.rig.deformers.wire import UNMOVED, Wire
 from supple.rig.placement.placement import Positions
 

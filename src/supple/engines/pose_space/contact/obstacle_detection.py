@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from supple.arrays import Floats, Singles
-from supple.compiled.argument_tables import ArgumentTable, table_contents
 from supple.compiled.jit import compiled_fused, compiled_plain
+from supple.compiled.tables import ArgumentTable, table_contents
 from supple.dynamics.rigid_object import RigidObject
 from supple.engines.pose_space.contact.contact_tables import ContactScratch, ContactTables
 from supple.mesh.obstacles import CAPSULE, OTHER, PLANE, Obstacle, plain_numbers

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.linalg
 
 from supple.arrays import Floats, Ints
-from supple.compiled.argument_tables import ArgumentTable
+from supple.compiled.tables import ArgumentTable
 from supple.elastic.assembly import BlockPattern
 from supple.engines.rig_space.model import RigSpaceModel
 from supple.engines.rig_space.solvers.bounded_change import BoundedSystem

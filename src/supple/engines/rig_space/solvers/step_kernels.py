@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from supple.arrays import Floats, Ints, ShortInts, Singles
-from supple.compiled.argument_tables import ArgumentTable, table_contents
 from supple.compiled.jit import compiled_fused, compiled_sums
+from supple.compiled.tables import ArgumentTable, table_contents
 from supple.elastic.densities.dispatch import (
     energy_density,
     is_isotropic,

@@ -24,8 +24,8 @@ import math
 from typing import NamedTuple
 
 from supple.arrays import Floats, Ints
-from supple.compiled.argument_tables import ArgumentTable, table_contents
 from supple.compiled.jit import compiled_fused, compiled_sums
+from supple.compiled.tables import ArgumentTable, table_contents
 from supple.engines.stvk.free.turning import (
     ANGULAR,
     CENTRE,

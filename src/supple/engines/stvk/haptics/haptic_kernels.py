@@ -17,8 +17,8 @@ from __future__ import annotations
 import math
 
 from supple.arrays import Floats
-from supple.compiled.argument_tables import table_contents
 from supple.compiled.jit import compiled_fused, compiled_sums
+from supple.compiled.tables import table_contents
 from supple.engines.stvk.haptics.sphere_tree import DIRECTION, move, touching
 from supple.engines.stvk.stvk_step import ACCELERATION, POSITION, VELOCITY, advance
 

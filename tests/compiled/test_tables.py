@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from numba.core.errors import TypingError
 
-from supple.compiled.argument_tables import ArgumentTable, table_contents
 from supple.compiled.jit import compiled_fused
+from supple.compiled.tables import ArgumentTable, table_contents
 
 
 @compiled_fused
