@@ -119,7 +119,7 @@ class SpringSimulator:
         target[...] = to_world(self.root, self.model.rig(self.parameters))
         return target
 
-    def carry(self, pose=None, root=None, *, before=None) -> None:
+    def teleport(self, pose=None, root=None, *, before=None) -> None:
         off, v = self.x - self.pose[self._columns], self.v
         own = self.v - 0  # velocities of the parameters stay as they are
         self.reset(pose, root, before=before)

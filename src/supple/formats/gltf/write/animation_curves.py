@@ -35,6 +35,7 @@ from supple.formats.gltf.write.animations import (
     free_node,
     play_sampler,
     spline_tangents,
+    with_jumps,
 )
 from supple.formats.gltf.write.morph_targets import unused_names
 from supple.formats.gltf.write.source_file import loaded_again
@@ -164,23 +165,18 @@ class _CurveWriter:
         base, file = added_to(self.path, self.source.path, self.data)
         animation, new = self._animation(file)
         times, count, samples = Times(file), 0, 0
-        for node_track in self.tracks:
-            free_node(file, self.forest, node_track.node)
-            keys = self._keys(node_track, metres)
-            play_sampler(
-                animation,
-                node_track.node,
-                node_track.track.path,
-                _sampler(file, times, node_track, keys),
-            )
-            count, samples = count + len(keys), samples + len(node_track.track.times)
+        for entry in self.tracks:
+            free_node(file, self.forest, entry.node)
+            keys = self._keys(entry, metres)
+            sampler = _sampler(file, times, entry, keys)
+            play_sampler(animation, entry.node, entry.track.path, sampler)
+            count, samples = count + len(keys), samples + len(entry.track.times)
         if not self.tracks:
             raise FormatError(f"{self.path.name}: no free parameter is a channel of the file")
         if new:
             file.add("animations", animation)
-        self.springs = overlapping_springs(
-            file, {node_track.node for node_track in self.tracks}, drop_springs
-        )
+        nodes = {entry.node for entry in self.tracks}
+        self.springs = overlapping_springs(file, nodes, drop_springs)
         self.figures = {
             "animation": str(animation.get("name") or self.curves.name),
             "new": new,
@@ -194,17 +190,13 @@ class _CurveWriter:
         whole = file.whole(self.path)
         return whole, self._measured(whole, len(file.part("animations")) - 1, new)
 
-    def _keys(self, node_track: _NodeTrack, metres: float) -> Keys:
-        if node_track.track.path != "weights":
-            return node_track.track.keys(metres, self.kind, self.curves)
-        kind = self.kind
-        if (
-            kind == "spline"
-            and node_track.old is not None
-            and node_track.old.interpolation != "CUBICSPLINE"
-        ):
-            kind = "linear" if _varies(node_track) else kind  # other weights stay linear
-        return node_track.track.bounded_keys(metres, kind, self.curves)
+    def _keys(self, entry: _NodeTrack, metres: float) -> Keys:
+        if entry.track.path != "weights":
+            return entry.track.keys(metres, self.kind, self.curves)
+        kind, old = self.kind, entry.old
+        if kind == "spline" and old is not None and old.interpolation != "CUBICSPLINE":
+            kind = "linear" if _varies(entry) else kind  # other weights stay linear
+        return entry.track.bounded_keys(metres, kind, self.curves)
 
     def _animation(self, file: GltfFile) -> tuple[dict[str, Any], bool]:
         """Return the animation to change, and whether it is new."""
@@ -255,8 +247,7 @@ class _CurveWriter:
                 continue
             times = channel.times
             if channel.interpolation == "STEP":
-                before_jump = np.nextafter(times[1:].astype(np.float32), np.float32(-np.inf))
-                times = np.union1d(times, before_jump.astype(np.float64))
+                times = with_jumps(times, times)
             elif channel.interpolation == "CUBICSPLINE" and len(times) > 1:
                 count = 1 + int((times[-1] - times[0]) * max(self.curves.rate, 30.0))
                 times = np.union1d(times, np.linspace(times[0], times[-1], count))
@@ -290,9 +281,7 @@ class _CurveWriter:
         for joint in self.curves.joints:
             k = joint.joint
             if k >= count or self.source.joint_nodes[k] < 0:
-                raise FormatError(
-                    f'{self.path.name}: "{joint.name}" is not a node that can be animated'
-                )
+                raise FormatError(f'{self.path.name}: "{joint.name}" is not a node of the file')
             if joint.turn is not None:
                 added = self._spread(times, self.curves.turned(joint), (0.0, 0.0, 0.0, 1.0))
                 rotations[:, k] = multiply(rotations[:, k], added)
@@ -387,18 +376,16 @@ class _CurveWriter:
         clip = next((c for c in again.source.clips.values() if c.animation == number), None)
         poses, roots = self.target_motion
         played = (poses, roots) if clip is None else clip.sample(self.when)
+        reread = self.loaded if clip is None else again
         size, largest, simulation_error = self.character.surface.size, 0.0, 0.0
         for k in range(len(self.when)):
             goal = _placed(self.loaded, poses[k], roots[k])
-            positions = _placed(
-                again if clip is not None else self.loaded, played[0][k], played[1][k]
-            )
+            positions = _placed(reread, played[0][k], played[1][k])
             largest = max(largest, float(np.linalg.norm(positions - goal, axis=1).max()))
             if not self.additive:
                 skin = self.curves.skin(k)
-                simulation_error = max(
-                    simulation_error, float(np.linalg.norm(positions - skin, axis=1).max())
-                )
+                distance = float(np.linalg.norm(positions - skin, axis=1).max())
+                simulation_error = max(simulation_error, distance)
         self.figures["simulation_error"] = simulation_error / size
         return largest / size
 
@@ -407,28 +394,24 @@ def _placed(character: Character, pose: Floats, root: Floats) -> Floats:
     return character.rig(pose) @ root[:3, :3].T + root[:3, 3]
 
 
-def _varies(node_track: _NodeTrack) -> bool:
+def _varies(entry: _NodeTrack) -> bool:
     """Return whether the file animates other weights of the mesh."""
-    assert node_track.old is not None
-    assert node_track.free is not None
-    others = node_track.old.values[..., ~node_track.free]
+    assert entry.old is not None
+    assert entry.free is not None
+    others = entry.old.values[..., ~entry.free]
     return bool(others.size) and bool(np.ptp(others, axis=0).any() or others.ndim == 3)
 
 
-def _sampler(file: GltfFile, times: Times, node_track: _NodeTrack, keys: Keys) -> dict[str, Any]:
+def _sampler(file: GltfFile, times: Times, entry: _NodeTrack, keys: Keys) -> dict[str, Any]:
     """Return keys as a sampler of an animation; of weights, all weights of the mesh."""
     times_of_keys, values, tangents = keys.times, keys.values, keys.tangents
     in_tangents = out_tangents = tangents
-    if (
-        node_track.track.path == "weights"
-        and node_track.free is not None
-        and node_track.old is not None
-    ):
-        times_of_keys, values, in_tangents, out_tangents = _all_weights(node_track, keys)
+    if entry.free is not None and entry.old is not None:  # of weights only
+        times_of_keys, values, in_tangents, out_tangents = _all_weights(entry, keys)
     stored = values.astype(np.float32)
     if in_tangents is not None and out_tangents is not None:
         stored = np.stack([in_tangents, values, out_tangents], axis=1).astype(np.float32)
-    if node_track.track.path == "weights":
+    if entry.track.path == "weights":
         stored = stored.reshape(-1, 1)
     return {
         "input": times.accessor(times_of_keys),
@@ -438,29 +421,26 @@ def _sampler(file: GltfFile, times: Times, node_track: _NodeTrack, keys: Keys) -
 
 
 def _all_weights(
-    node_track: _NodeTrack, keys: Keys
+    entry: _NodeTrack, keys: Keys
 ) -> tuple[Floats, Floats, Floats | None, Floats | None]:
     """Return times, values (k, b) of all weights of a mesh, and tangents of splines."""
-    old, free = node_track.old, node_track.free
+    old, free = entry.old, entry.free
     assert old is not None
     assert free is not None
     times = keys.times
     spline = keys.tangents is not None
-    if _varies(node_track):
+    if _varies(entry):
         times = np.union1d(times, old.times)
         spline = spline or (old.interpolation == "CUBICSPLINE" and len(old.times) > 1)
-        if old.interpolation == "STEP":  # a jump: two keys at adjacent float32 times
-            before_jump = np.nextafter(old.times[1:].astype(np.float32), np.float32(-np.inf))
-            times = np.union1d(times, before_jump.astype(np.float64))
+        if old.interpolation == "STEP":
+            times = with_jumps(times, old.times)
     values = old.at(times).astype(np.float64)
     values[:, free] = keys.at(times)
     if not spline:
         return times, values, None, None
     in_tangents, out_tangents = np.zeros_like(values), np.zeros_like(values)
-    if _varies(node_track) and old.interpolation == "CUBICSPLINE":
+    if _varies(entry) and old.interpolation == "CUBICSPLINE":
         in_tangents, out_tangents = (part.copy() for part in spline_tangents(old, times))
-    in_tangents[:, free], out_tangents[:, free] = (
-        keys.slope(times, "left"),
-        keys.slope(times, "right"),
-    )
+    in_tangents[:, free] = keys.slope(times, "left")
+    out_tangents[:, free] = keys.slope(times, "right")
     return times, values, in_tangents, out_tangents

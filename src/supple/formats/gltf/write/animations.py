@@ -61,10 +61,14 @@ def joined(old: Channel, new: Track) -> Track:
         return _joined_splines(old, new)
     times = np.union1d(old.times, new.times)
     if old.interpolation == "STEP":
-        # A jump: two keys at adjacent float32 times.
-        before_jump = np.nextafter(old.times[1:].astype(np.float32), np.float32(-np.inf))
-        times = np.union1d(times, before_jump.astype(np.float64))
+        times = with_jumps(times, old.times)
     return Track(times, np.hstack([old.at(times), _lines(new, times)]))
+
+
+def with_jumps(times: Floats, steps: Floats) -> Floats:
+    """Return times and, before each step but the first, the adjacent float32 time."""
+    before = np.nextafter(steps[1:].astype(np.float32), np.float32(-np.inf))
+    return np.union1d(times, before.astype(np.float64))
 
 
 def _lines(track: Track, times: Floats) -> Floats:
