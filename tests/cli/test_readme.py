@@ -22,7 +22,7 @@ from supple.anatomy.joint_stiffness import stiffness_factors
 from supple.cli.main import app, main
 from supple.engines.common.model_file import stored_fields
 from supple.engines.engine import ENGINES
-from supple.rig.stored.rigs import GIVEN, KINDS
+from supple.rig.stored_rigs import GIVEN, KINDS
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Examples of extending.md are programs of their own: tests/test_extending.py runs them.
@@ -226,7 +226,7 @@ def test_every_array_of_a_model_file_is_described(folder):
     for field in (*header, "same"):
         assert f"| `{field}` |" in text, field
     kinds = {part["kind"] for part in header["rigs"]["parts"]}
-    for kind in {GIVEN, *kinds, *(kind.name for kind in KINDS)}:
+    for kind in {GIVEN, *kinds, *KINDS}:
         assert re.search(rf"^\| (?:\w+, )?{kind}(?:, \w+)? \|", text, re.M), kind
 
 

@@ -26,7 +26,7 @@ from supple.formats.save import save
 from supple.formats.vertex_normals import VertexNormals
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
-from supple.rig.inverse_skinning import undone
+from supple.rig.inverse_skinning import inverted_moves
 from supple.rig.motion.motion import Motion
 
 REAL = ("q_Rat", "Fox", "CesiumMan", "RiggedFigure", "mh_arm_flex", "q_Whale", "q_Puffer")
@@ -590,7 +590,7 @@ def test_joints_scaled_to_zero_give_no_spikes_and_losses_are_reported(tmp_path):
     for time in np.linspace(0, 1, 101):  # between frames, too
         off = after.positions(0, float(time))[0, 0] - before.positions(0, float(time))[0, 0]
         assert np.abs(off).max() < 0.1 * baked.character.surface.size
-    none = undone(np.zeros((2, 3, 3)), np.ones((2, 3)), 0.0)
+    none = inverted_moves(np.zeros((2, 3, 3)), np.ones((2, 3)), 0.0)
     assert np.array_equal(none, np.zeros((2, 3)))
 
 

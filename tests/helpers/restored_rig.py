@@ -8,7 +8,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from supple.rig.protocol import Rig
-from supple.rig.stored.rigs import restored_rigs
+from supple.rig.stored_rigs import restored_rigs
 
 
 def restored_rig(

@@ -178,11 +178,11 @@ def test_where_the_direct_fit_fails_the_surface_is_followed_from_the_neutral_pos
         asked.append(part)
         return bent(surface.vertices, 2.5 * part)
 
-    assert len(fitter.fit(target, bent(mesh.vertices, 2.5), way=way).inverted) == len(asked) == 0
+    assert len(fitter.fit(target, bent(mesh.vertices, 2.5), path=way).inverted) == len(asked) == 0
     monkeypatch.setattr(fitting._Run, "directly", lambda self, x: x)
     tangled = mesh.vertices * [1, -1, 1]
     for between in (way, None):
-        fit = fitter.fit(target, tangled, way=between)
+        fit = fitter.fit(target, tangled, path=between)
         assert len(fit.inverted_before) == len(mesh.tets)
         assert len(fit.inverted) == 0
         assert np.abs(fit.positions - calm.positions).max() < 0.02 * fitter.edge

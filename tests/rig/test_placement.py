@@ -26,9 +26,9 @@ from supple.rig.skeleton.joint_pose import JointPose, PartialJointPose
 from supple.rig.skeleton.joints import Skeleton
 from supple.rig.skeleton.skin_placement import BlockPlacement, SkinnedPlacement
 from supple.rig.skeleton.skinning import SkinnedRig
-from supple.rig.stored.rigs import stored_rig
-from supple.rig.tets.carried_weights import CarriedPlacement, CarriedRig
+from supple.rig.stored_rigs import stored_rig
 from supple.rig.tets.shepard import ShepardRig
+from supple.rig.tets.skinned_tets import SkinnedTetPlacement, SkinnedTetRig
 from supple.rig.tets.surface_samples import SurfaceSamples
 from supple.rig.tets.tet_rig import TetRig, start_rig
 from supple.scenes.modelling.solids import polygonise, tapered_limb
@@ -236,12 +236,12 @@ def test_tets_that_are_skinned_themselves_are_the_rigs(method, kind):
         rig = BlendShapeRig(rig, deltas, "ab")  # type: ignore[arg-type]
     if "corrected" in kind:
         rig = sculpted(rig)
-    carried = CarriedRig(rig, surface.vertices, mesh, SurfaceSamples.of(surface, mesh))
+    carried = SkinnedTetRig(rig, surface.vertices, mesh, SurfaceSamples.of(surface, mesh))
     some = np.random.default_rng(0).integers(0, carried.n_vertices, 90)
     pose = random_pose(rig)
     for vertices in (None, some):
         made = assert_same(carried, pose, vertices)
-        assert isinstance(made, CarriedPlacement) == ("shape" in kind)
+        assert isinstance(made, SkinnedTetPlacement) == ("shape" in kind)
         assert_same(tet_rig(rig), pose, vertices)
         assert_same(tet_rig(rig), rig.rest_pose, vertices)
 
@@ -270,7 +270,7 @@ def test_tets_that_follow_surface_vertices_are_the_rigs():
 def test_rigs_restored_from_a_file_are_placed_alike(method):
     rig = tet_rig(sculpted(limb_rig(method)))
     restored = restored_rig(*stored_rig(rig))
-    assert type(restored.start).__name__ == "RestoredCarriedRig"  # type: ignore[attr-defined]
+    assert type(restored.start).__name__ == "SkinnedTetRig"  # type: ignore[attr-defined]
     assert not isinstance(assert_same(restored, random_pose(rig)), CalledPlacement)
 
 

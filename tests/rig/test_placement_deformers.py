@@ -27,7 +27,7 @@ from supple.rig.deformers.wire import Wire, WiresPlacement, nearest_parameters
 from supple.rig.placement.placement import CalledPlacement, DeformingPlacement, placement
 from supple.rig.protocol import FunctionRig
 from supple.rig.tets.character_placement import CharacterPlacement
-from supple.rig.tets.corotated_corrections import TurnedPlacement
+from supple.rig.tets.corotated_corrections import CorotatedPlacement
 from supple.rig.tets.shepard import ShepardRig
 from supple.rig.tets.tet_rig import TetRig, fit_tet_rig
 
@@ -303,12 +303,12 @@ def test_tets_and_surface_of_a_character_are_those_of_its_rigs(name):
 def test_shepard_tets_share_the_surface_and_need_only_a_part_of_it():
     rig, tet_rig, some = characters()["a few of the bar"]
     character = CharacterPlacement(rig, tet_rig, some)
-    assert isinstance(character._tets, TurnedPlacement)
-    assert character._start is not None
-    assert 0 < len(character._start.needed) < 0.8 * rig.n_vertices
+    assert isinstance(character._tets, CorotatedPlacement)
+    assert character._shared is not None
+    assert 0 < len(character._shared.needed) < 0.8 * rig.n_vertices
     whole = CharacterPlacement(rig, tet_rig, None)
-    assert whole._start is not None
-    assert len(whole._start.needed) == rig.n_vertices
+    assert whole._shared is not None
+    assert len(whole._shared.needed) == rig.n_vertices
     assert whole._rest is None
 
 

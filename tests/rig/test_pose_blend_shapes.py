@@ -11,13 +11,12 @@ from helpers.restored_rig import restored_rig
 from supple.errors import SuppleError
 from supple.rig.deformers.pose_blend_shapes import PoseBlendShapeRig
 from supple.rig.inverse_skinning import offsets_before_skinning
-from supple.rig.jacobians.differences import DifferencedJacobian
-from supple.rig.jacobians.rig_jacobian import rig_jacobian
+from supple.rig.jacobian import DifferencedJacobian, rig_jacobian
 from supple.rig.placement.placement import placement
 from supple.rig.protocol import Deformer
 from supple.rig.skeleton.joint_pose import PartialJointPose
 from supple.rig.skeleton.skinning import SkinnedRig, skinned_core
-from supple.rig.stored.rigs import stored_rig
+from supple.rig.stored_rigs import stored_rig
 from supple.rig.tets.rig_transfer import rig_on_tets
 from supple.rig.tets.tet_rig import fit_tet_rig
 

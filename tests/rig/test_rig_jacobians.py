@@ -14,8 +14,7 @@ from supple.rig.deformers.blend_shapes import BlendShapeRig
 from supple.rig.deformers.chain import RigChain
 from supple.rig.deformers.pose_space_deformation import PoseSpaceDeformation
 from supple.rig.deformers.wire import Wire
-from supple.rig.jacobians.differences import DifferencedJacobian
-from supple.rig.jacobians.rig_jacobian import rig_jacobian
+from supple.rig.jacobian import DifferencedJacobian, rig_jacobian
 from supple.rig.protocol import Rig
 from supple.rig.skeleton.joint_pose import JointPose
 from supple.rig.skeleton.joints import Skeleton

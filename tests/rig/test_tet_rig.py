@@ -22,9 +22,9 @@ from supple.rig.skeleton.inverse_kinematics import InverseKinematics
 from supple.rig.skeleton.joint_pose import JointPose
 from supple.rig.skeleton.joints import Skeleton
 from supple.rig.skeleton.skinning import SkinnedRig, skinned_core
-from supple.rig.tets.carried_weights import CarriedRig, harmonic_extension
 from supple.rig.tets.fitting import volume_ratios
 from supple.rig.tets.shepard import ShepardRig, shepard_matrix
+from supple.rig.tets.skinned_tets import SkinnedTetRig, harmonic_extension
 from supple.rig.tets.surface_samples import SurfaceSamples
 from supple.rig.tets.tet_body import fit_tet_body, with_poses_between
 from supple.rig.tets.tet_rig import fit_tet_rig, start_rig
@@ -130,7 +130,7 @@ def test_carried_tets_turn_rigidly_when_the_whole_arm_does(method):
     rig = skinned(surface, 0.4, method)
     pose = np.zeros(6)
     pose[:3] = [0.3, -1.0, 2.0]
-    moved = CarriedRig(rig, surface.vertices, mesh, samples)(pose)
+    moved = SkinnedTetRig(rig, surface.vertices, mesh, samples)(pose)
     np.testing.assert_allclose(volume_ratios(mesh, moved), 1, atol=1e-9)
     before, after = (x[mesh.tets[:, 0]] - x[mesh.tets[:, 1]] for x in (mesh.vertices, moved))
     np.testing.assert_allclose(
@@ -153,7 +153,7 @@ def test_extended_values_keep_constants_and_agree_with_the_surface_where_not_smo
 
 def test_carried_weights_are_a_partition_of_unity():
     surface, rig, mesh, samples = arm()
-    carried = CarriedRig(rig, surface.vertices, mesh, samples).skinned
+    carried = SkinnedTetRig(rig, surface.vertices, mesh, samples).skinned
     assert carried.weights.min() >= 0
     np.testing.assert_allclose(carried.weights.sum(axis=1), 1)
 
@@ -167,7 +167,7 @@ def test_tets_that_the_surface_does_not_touch_follow_the_nearest_of_it():
     )
     samples = SurfaceSamples.of(surface, apart)
     samples.of_tets[:, -4:] *= 0  # those at the limb's tip are extrapolated from it
-    follows = CarriedRig(rig, surface.vertices, apart, samples).skinned
+    follows = SkinnedTetRig(rig, surface.vertices, apart, samples).skinned
     np.testing.assert_allclose(follows.weight_matrix().toarray()[-4:, 1], 1)
 
 
@@ -188,9 +188,9 @@ def test_deformers_after_skinning_are_transferred_too():
     assert core is not None
     assert core.rig is rig
     start = start_rig(chain, surface, mesh, "auto", samples)
-    assert isinstance(start, CarriedRig)
+    assert isinstance(start, SkinnedTetRig)
     pose = np.append(bent(40), 0.8)
-    plain = CarriedRig(rig, surface.vertices, mesh, samples)
+    plain = SkinnedTetRig(rig, surface.vertices, mesh, samples)
     # Bending about z leaves a shift along z alone, so every tet vertex gets it whole.
     added = start(pose) - plain(bent(40))
     np.testing.assert_allclose(added, np.tile([0, 0, 0.04], (len(added), 1)), atol=1e-14)
@@ -313,7 +313,7 @@ def test_a_pose_that_tets_hardly_follow_is_warned_about():
         [Parameter("flatten", "1")],
         rig.n_vertices,
     )
-    with pytest.warns(SuppleWarning, match='pose "flat": tets follow the surface to'):
+    with pytest.warns(SuppleWarning, match='pose "flat": tets are off the surface by'):
         fit_tet_rig(flat, surface, mesh, [[1.0]], names=["flat"])
 
 
@@ -336,7 +336,7 @@ def test_impossible_requests_are_errors(change, words):
 def test_a_surface_that_is_not_at_rest_is_an_error():
     surface, rig, mesh, _ = arm()
     moved = SurfaceMesh(surface.vertices + 0.1, surface.triangles)
-    with pytest.raises(SuppleError, match="away from where the rig has it at rest"):
+    with pytest.raises(SuppleError, match="away from the rig's rest positions"):
         fit_tet_rig(rig, moved, mesh, [bent(20)])
 
 

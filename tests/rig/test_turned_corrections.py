@@ -14,11 +14,11 @@ from supple.mesh.tets import TetMesh
 from supple.rig.deformers.bend import Bend
 from supple.rig.poses.pose_weights import PoseWeights
 from supple.rig.protocol import FunctionRig
-from supple.rig.stored.rigs import stored_rig
-from supple.rig.tets.carried_weights import CarriedRig
+from supple.rig.stored_rigs import stored_rig
 from supple.rig.tets.corotated_corrections import CorotatedCorrections
 from supple.rig.tets.fitting import volume_ratios
 from supple.rig.tets.shepard import ShepardRig
+from supple.rig.tets.skinned_tets import SkinnedTetRig
 from supple.rig.tets.tet_body import with_poses_between
 from supple.rig.tets.tet_rig import TetRig, fit_tet_rig
 from supple.rig.tets.vertex_frames import blended_rotations
@@ -186,8 +186,8 @@ def test_rotations_that_do_not_fit_are_refused(fitted):
     weights = PoseWeights(np.array([[0, 0], [1, 0], [0, 1.0]]))
     with pytest.raises(SuppleError, match="2 numbers a pose"):
         TetRig(fitted.mesh, fitted.start, weights, fitted.corrections, rotations=fitted.rotations)
-    carried = object.__new__(CarriedRig)
-    with pytest.raises(SuppleError, match="carried rig on tets have no rotations"):
+    carried = object.__new__(SkinnedTetRig)
+    with pytest.raises(SuppleError, match="skinned tets have no rotations"):
         TetRig(
             fitted.mesh,
             carried,

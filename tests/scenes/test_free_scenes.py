@@ -17,8 +17,7 @@ from supple.engines.rig_space.simulator import RigSpaceSimulator
 from supple.mesh.filling.tetrahedralise import tetrahedralise
 from supple.mesh.surface import SurfaceMesh, vertex_normals
 from supple.mesh.tets import TetMesh
-from supple.rig.jacobians.differences import DifferencedJacobian
-from supple.rig.jacobians.rig_jacobian import rig_jacobian
+from supple.rig.jacobian import DifferencedJacobian, rig_jacobian
 from supple.rig.tets.rig_transfer import rig_on_tets
 from supple.scenes.characters.character_scene import PAPERS, Scene, scene
 

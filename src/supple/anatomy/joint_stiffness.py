@@ -15,8 +15,7 @@ from supple.arrays import Floats
 from supple.checks import checked_array, checked_number
 from supple.errors import SuppleError
 from supple.rig.character import Character
-from supple.rig.protocol import Rig
-from supple.rig.skeleton.skinning import SkinnedRig
+from supple.rig.skeleton.skinning import skinned_rigs
 
 Stiffness = Mapping[str, Any] | ArrayLike
 
@@ -63,9 +62,10 @@ def stiffness_factors(character: Character, stiffness: Stiffness) -> Floats:
 
 
 def _by_joints(character: Character, wanted: Mapping[str, Any], usual: float) -> Floats:
-    skinned = _skinned(character.rig)
-    if skinned is None:
+    skins = skinned_rigs(character.rig)
+    if not skins:
         raise SuppleError(f"{character.name}: has no joints; give stiffness by vertices instead")
+    skinned = skins[-1]
     names = skinned.skeleton.names
     logarithms = np.full(len(names), np.log(usual))
     for pattern, value in wanted.items():
@@ -76,18 +76,6 @@ def _by_joints(character: Character, wanted: Mapping[str, Any], usual: float) ->
             raise SuppleError(f'{character.name}: no joint "{pattern}"; {hint}')
         logarithms[fits] = np.log(_factor(f'joint "{pattern}"', value))
     return np.exp(skinned.weight_matrix() @ logarithms)
-
-
-def _skinned(rig: Rig) -> SkinnedRig | None:
-    """Return the skinned rig that a rig is, or is made from."""
-    inside: list[Any] = [rig]
-    while inside:
-        one = inside.pop()
-        if isinstance(one, SkinnedRig):
-            return one
-        inside += [part for part in (getattr(one, "base", None),) if part is not None]
-        inside += list(getattr(one, "rigs", ()))
-    return None
 
 
 def _mapping(what: str, value: Any) -> Mapping[str, Any]:

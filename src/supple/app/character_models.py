@@ -38,7 +38,7 @@ from supple.playback.bake_model import (
 )
 from supple.reduction.build_log import BuildLog
 from supple.rig.character import Character
-from supple.rig.stored.rigs import GIVEN, stored_rig
+from supple.rig.stored_rigs import GIVEN, stored_rig
 from supple.scenes.characters.character_scene import scene
 from supple.user_cache import Cached, cached, cached_file, content_hash, model_cache
 

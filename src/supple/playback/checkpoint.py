@@ -16,7 +16,7 @@ from supple.engines.common.flesh_fields import FLESH_SCHEMA, FleshFields
 from supple.engines.common.model_file import stored_fields
 from supple.engines.pose_space.model.fields import ModelFields
 from supple.rig.motion.motion import Motion
-from supple.rig.stored.rigs import GIVEN
+from supple.rig.stored_rigs import GIVEN
 from supple.user_cache import cached_file, content_hash, keep, running_cache
 
 Arrays = dict[str, NDArray]

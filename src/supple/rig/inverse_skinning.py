@@ -1,12 +1,12 @@
-"""Skinning undone: where a vertex must be bound for a pose to bring it to a wanted place.
+"""Inverse skinning: offsets of bound positions whose skinned result is a given surface.
 
-Files play soft tissue as shapes added to the bound positions, before skinning. A skinned vertex is
-an affine function of its bound position, x = M b + t, with one 3 × 3 matrix for each vertex and
-pose; an offset d of the bound position moves it by M d. Where joints twist against each other the
-blended M flattens (the candy wrapper), and an exact offset along a flattened direction would be
-huge: right at this frame, and a spike between frames and in the next. The same holds where a joint
-is scaled to almost nothing. There the offset is kept small instead, and some of the wanted movement
-is given up.
+Files play soft tissue as shapes that are added to the bound positions, before skinning. A skinned
+vertex is an affine function of its bound position, x = M b + t, with one 3 × 3 matrix for each
+vertex and pose. An offset d of the bound position moves it by M d. Where joints twist against each
+other the blended M is nearly singular (the candy wrapper), and the exact offset along a flattened
+direction would be huge: right at this frame, and a spike between frames. The same holds where a
+joint is scaled to almost zero. There the offset is kept small, and a part of the displacement is
+lost.
 """
 
 from __future__ import annotations
@@ -20,19 +20,17 @@ from numpy.typing import ArrayLike, NDArray
 from supple.arrays import Floats
 from supple.checks import checked_array
 from supple.errors import SuppleError
-from supple.rig.deformers.blend_shapes import BlendShapeRig
-from supple.rig.deformers.pose_blend_shapes import PoseBlendShapeRig
-from supple.rig.protocol import Deformer, Rig, checked_pose
-from supple.rig.skeleton.skinning import SkinnedRig
+from supple.rig.protocol import Deformer, Rig, checked_pose, optional_method
 
-#: Directions that a matrix shrinks to less than this part of the vertex's usual stretch are taken
-#: back only partly; each is tried in turn where what is given up matters.
+#: Singular values below this part of the vertex's usual stretch are inverted only in part; the
+#: next floor is tried where the loss exceeds the tolerance.
 FLOORS = (0.2, 0.05, 0.0125)
-#: Iterations, and the change as part of the size that ends them, for rigs that are not affine.
+#: Most iterations for rigs that are not affine, and the residual that ends them, relative to the
+#: size.
 MOST_ITERATIONS, SETTLED = 8, 1e-7
-#: Part of the size by which points are moved to see how a rig that is not affine moves them.
+#: Step of differences for rigs that are not affine, relative to the size.
 PROBE = 1e-5
-#: A stretch below this is none: its square must not be zero.
+#: Lower bound of a stretch, so that its square is not zero.
 NOTHING = 1e-30
 
 
@@ -42,8 +40,8 @@ def offset_matrices(rig: Rig, pose: ArrayLike) -> Floats:
     Parameters
     ----------
     rig
-        Exact for skinned rigs, with or without (pose) blend shapes; by differences for others that
-        move given points.
+        Exact for rigs with a method ``offset_matrices``, such as skinned ones, below any (pose)
+        blend shapes; by central differences for others that move given points.
     pose
         (s,)
 
@@ -57,11 +55,10 @@ def offset_matrices(rig: Rig, pose: ArrayLike) -> Floats:
         If the rig has no bound positions: a function of the pose alone.
     """
     base, points, values = without_shapes(rig, pose)
-    if isinstance(base, SkinnedRig):
-        if base.method == "linear":
-            return _blended(base, base.skin_matrices(values)[:, :3, :3].reshape(-1, 9))
-        return _differences(base, points, values, 1.0)
-    return _differences(base, points, values, PROBE * _extent(points))
+    exact = optional_method(base, "offset_matrices")
+    if exact is not None:
+        return exact(points, values)
+    return differenced_matrices(base, points, values, PROBE * _extent(points))
 
 
 def offsets_before_skinning(
@@ -74,29 +71,29 @@ def offsets_before_skinning(
     tolerance: float | None = None,
     stretch: ArrayLike | None = None,
 ) -> Floats:
-    """Find offsets of the bound positions whose skinned result is as wanted.
+    """Compute offsets of the bound positions whose skinned result is a given surface.
 
     Parameters
     ----------
     rig, pose
         As for `offset_matrices`.
     wanted
-        (n, 3) positions in the rig's space, without the root's motion.
+        (n, 3) positions of the surface in the rig's space, without root motion.
     present
-        (n, 3) what the rig gives at the pose, where it is known already.
+        (n, 3) positions of the rig at the pose; computed if None.
     matrices
-        (n, 3, 3) `offset_matrices` at the pose, where they are known already.
+        (n, 3, 3) `offset_matrices` at the pose; computed if None.
     tolerance
-        Metres that a vertex may miss where its matrix is nearly singular, before larger offsets
-        are taken; a thousandth of the size without.
+        Largest error of a vertex, in metres, where its matrix is nearly singular; larger errors
+        allow larger offsets. By default a thousandth of the size.
     stretch
-        (n,) how much matrices stretch each vertex where they do not shrink it, such as
-        `largest_stretch` of a motion; that of the rest pose without.
+        (n,) usual stretch of each vertex, such as `largest_stretch` of a motion; by default that
+        of the rest pose.
 
     Returns
     -------
     (n, 3) array
-        In the space of bound positions, metres.
+        In the space of bound positions, in metres.
     """
     count = rig.n_vertices
     goal = checked_array("wanted positions", wanted, (count, 3))
@@ -109,27 +106,27 @@ def offsets_before_skinning(
         usual = np.maximum(_stretch(offset_matrices(rig, rig.rest_pose)), _stretch(slopes))
     else:
         usual = np.asarray(stretch, np.float64)
-    offsets = undone(slopes, goal - now, allowed, usual)
-    if isinstance(base, SkinnedRig):
+    offsets = inverted_moves(slopes, goal - now, allowed, usual)
+    if optional_method(base, "offset_matrices") is not None:
         return offsets
     for _ in range(MOST_ITERATIONS):
-        left = goal - base.deform(points + offsets, values)
-        if not np.abs(left).max() > SETTLED * size:
+        residual = goal - base.deform(points + offsets, values)
+        if not np.abs(residual).max() > SETTLED * size:
             break
-        slopes = _differences(base, points + offsets, values, PROBE * size)
-        offsets = offsets + undone(slopes, left, allowed, usual)
+        slopes = differenced_matrices(base, points + offsets, values, PROBE * size)
+        offsets = offsets + inverted_moves(slopes, residual, allowed, usual)
     return offsets
 
 
 def largest_stretch(rig: Rig, matrices: Iterable[NDArray[np.floating]]) -> Floats:
-    """Return the largest stretch of vertices, (n,), at rest and by the matrices of a motion.
+    """Return the largest stretch of each vertex, (n,), at rest and over a motion.
 
     Parameters
     ----------
     rig
-        Whose rest it is.
+        The rig.
     matrices
-        (n, 3, 3) each.
+        `offset_matrices` (n, 3, 3) of each frame.
     """
     largest = _stretch(offset_matrices(rig, rig.rest_pose))
     for frame in matrices:
@@ -138,9 +135,9 @@ def largest_stretch(rig: Rig, matrices: Iterable[NDArray[np.floating]]) -> Float
 
 
 class OffsetMatrices(Sequence[Floats]):
-    """The matrices of a whole motion, (t, n, 3, 3), made one pose at a time.
+    """Sequence of the offset matrices (n, 3, 3) of a motion, each computed when it is read.
 
-    All of them together would be three times the motion's positions.
+    Together they would take three times the memory of the motion's positions.
     """
 
     def __init__(self, rig: Rig, poses: ArrayLike, vertices: NDArray[np.int64] | None = None):
@@ -157,12 +154,16 @@ class OffsetMatrices(Sequence[Floats]):
     def __getitem__(self, index: int | slice) -> Floats | OffsetMatrices:
         if isinstance(index, slice):
             return OffsetMatrices(self._rig, self._poses[index], self._vertices)
-        found = offset_matrices(self._rig, self._poses[index])
-        return found if self._vertices is None else found[self._vertices]
+        matrices = offset_matrices(self._rig, self._poses[index])
+        return matrices if self._vertices is None else matrices[self._vertices]
 
 
 def without_shapes(rig: Rig, pose: ArrayLike) -> tuple[Deformer, Floats, Floats]:
-    """Return the rig below blend shapes, the points that they give it, and its part of the pose."""
+    """Return the rig below blend shapes, the points displaced by these, and its part of the pose.
+
+    Rigs that only displace the points of their base have a method
+    ``without_shapes(points, pose)``, which returns the same three for one level.
+    """
     values = checked_pose(rig.parameters, pose)
     if not isinstance(rig, Deformer):
         raise SuppleError(
@@ -171,24 +172,13 @@ def without_shapes(rig: Rig, pose: ArrayLike) -> tuple[Deformer, Floats, Floats]
         )
     base: Deformer = rig
     points = np.asarray(base.rest_points, np.float64)
-    while isinstance(base, (BlendShapeRig, PoseBlendShapeRig)):
-        if isinstance(base, PoseBlendShapeRig):
-            points, base = base.shaped(points, values), base.base
-            continue
-        split = len(base.base.parameters)
-        points = base.shaped(points, values[split:])
-        base, values = base.base, values[:split]
+    while (peel := optional_method(base, "without_shapes")) is not None:
+        base, points, values = peel(points, values)
     return base, points, values
 
 
-def _blended(rig: SkinnedRig, matrices: Floats) -> Floats:
-    total = rig.weights[:, :1] * matrices[rig.joints[:, 0]]
-    for slot in range(1, rig.joints.shape[1]):
-        total += rig.weights[:, slot : slot + 1] * matrices[rig.joints[:, slot]]
-    return total.reshape(-1, 3, 3)
-
-
-def _differences(rig: Deformer, points: Floats, pose: Floats, step: float) -> Floats:
+def differenced_matrices(rig: Deformer, points: Floats, pose: Floats, step: float) -> Floats:
+    """Return ∂x/∂X (n, 3, 3) of a deformer at `points` X (n, 3) by central differences."""
     columns = []
     for axis in range(3):
         ahead, behind = points.copy(), points.copy()
@@ -198,33 +188,33 @@ def _differences(rig: Deformer, points: Floats, pose: Floats, step: float) -> Fl
     return np.stack(columns, axis=2)
 
 
-def undone(
+def inverted_moves(
     matrices: Floats, moves: Floats, allowed: float, stretch: Floats | None = None
 ) -> Floats:
-    """Find offsets d with M d near the moves; small where M is nearly singular, or nearly nothing.
+    """Compute offsets d with M d near `moves`; small where M is nearly singular or nearly zero.
 
-    Beside a `stretch`, (n,), that is; without one, M is measured by itself.
+    Both are relative to `stretch`, (n,); by default to the stretch of M itself.
     """
     usual = _stretch(matrices) if stretch is None else stretch
-    # Rows of the adjugate, which needs no decomposition: most matrices are far from singular.
+    # Rows of the adjugate: most matrices are far from singular and need no decomposition.
     rows = np.cross(matrices[:, :, [1, 2, 0]], matrices[:, :, [2, 0, 1]], axis=1)
     determinants = np.einsum("ni,ni->n", matrices[:, :, 0], rows[:, :, 0])
-    # Bounds the least singular value from below, so the floor changes nothing above.
+    # A lower bound of the smallest singular value: above the floor, M is simply inverted.
     sound = usual * np.linalg.norm(rows, axis=(1, 2)) * FLOORS[0] < np.abs(determinants)
     offsets = np.empty_like(moves)
     inverse = rows[sound] / determinants[sound, None, None]
     offsets[sound] = np.einsum("nij,ni->nj", inverse, moves[sound])
     if not sound.all():
-        offsets[~sound] = _small_undone(matrices[~sound], moves[~sound], allowed, usual[~sound])
+        offsets[~sound] = _damped_offsets(matrices[~sound], moves[~sound], allowed, usual[~sound])
     return offsets
 
 
-def _small_undone(matrices: Floats, moves: Floats, allowed: float, usual: Floats) -> Floats:
-    """Find offsets where inverting might make them large.
+def _damped_offsets(matrices: Floats, moves: Floats, allowed: float, usual: Floats) -> Floats:
+    """Compute offsets where plain inversion might make them large.
 
-    A singular value s is inverted as s / max(s, f)² with a floor f relative to the usual: 1 / s
-    above it, and below it falling to nothing, so that an offset does not jump where a direction is
-    turned over.
+    A singular value s is inverted as s / max(s, f)² with a floor f relative to the usual stretch:
+    1 / s above the floor, and falling to zero below it, so that offsets stay continuous where a
+    direction flips.
     """
     left, sizes, right = np.linalg.svd(matrices)
     along = np.einsum("nji,nj->ni", left, moves)

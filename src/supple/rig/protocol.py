@@ -1,4 +1,4 @@
-"""The rig protocol: a black box from a pose to positions of a surface's vertices, all or some."""
+"""The rig protocol: a function from a pose to positions of a surface's vertices, all or some."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ import inspect
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from supple.arrays import Floats, Ints
+from supple.arrays import Floats, Ints, ShortInts
 from supple.checks import checked_array, numbers, owned_array
 from supple.errors import SuppleError
 
 UNITS = ("rad", "m", "1")
-#: Far beyond any pose, and far from where squares and sums overflow.
+#: Largest value of a parameter: beyond any real pose, and squares do not overflow.
 LARGEST_VALUE = 1e9
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """One number of a pose.
+    """Parameter of a rig: one number of a pose.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ class Parameter:
     unit : {"rad", "m", "1"}
         Radians, metres, or a pure number.
     rest : float
-        Its value in the rest pose.
+        Value in the rest pose.
     """
 
     name: str
@@ -42,16 +42,33 @@ class Parameter:
         if self.unit not in UNITS:
             raise SuppleError(f'parameter "{self.name}": unit "{self.unit}"; use rad, m or 1')
         if not np.isfinite(self.rest):
-            raise SuppleError(f'parameter "{self.name}": its rest value is not finite')
+            raise SuppleError(f'parameter "{self.name}": the rest value is not finite')
 
 
 @runtime_checkable
 class Rig(Protocol):
-    """Anything that places a surface's vertices for a pose."""
+    """Anything that places a surface's vertices for a pose.
+
+    A class may have further methods, which are looked up by name (`optional_method`):
+
+    ``placement(vertices, *, single=False) -> Placement``
+        Evaluation without allocation. Without it the rig is called.
+    ``jacobian(entries, vertices) -> Jacobian | None``
+        Analytic derivative. Without it, or for None, central differences are used.
+    ``on_tets(transfer) -> Rig | None``
+        The same rig for the vertices of tets; see `TetTransfer`. Without it tet vertices follow
+        the nearest surface vertices.
+    ``offset_matrices(points, pose) -> (n, 3, 3) array``
+        ∂x/∂X of a deformer whose positions are affine in its points, for inverse skinning.
+        Without it matrices are differenced, and offsets found by iteration.
+    ``stored_fields``, a tuple of declared fields, and the class method ``restored(**fields)``
+        Storage in model files, with a row in `supple.rig.stored_rigs.KINDS`. Without them a model
+        file needs the rig again when it is read.
+    """
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """The meaning of each number of a pose."""
+        """Name, unit and rest value of each number of a pose."""
 
     @property
     def n_vertices(self) -> int:
@@ -67,23 +84,67 @@ class Rig(Protocol):
 
 @runtime_checkable
 class Deformer(Rig, Protocol):
-    """A rig that moves given points, so that another rig can stand before it."""
+    """A rig that moves given points, so that it can follow another rig in a chain."""
 
     @property
     def rest_points(self) -> Floats:
-        """The points it moves when called without any, (n, 3)."""
+        """Points that a call without points moves, (n, 3)."""
 
     def deform(
         self, points: ArrayLike, pose: ArrayLike, vertices: ArrayLike | None = None
     ) -> Floats:
-        """Return positions (k, 3) of the vertices were they at `points` (k, 3) in the rest pose.
+        """Return positions (k, 3) of the vertices if they start at `points` (k, 3).
 
-        Row i of `points` is vertex i, or vertex ``vertices[i]``: what a deformer knows about a
-        vertex (its weights, its place along a curve) stays with the vertex.
+        Row i of `points` is vertex i, or vertex ``vertices[i]``. Data of a vertex, such as weights
+        or its parameter along a curve, do not change with its point.
         """
 
 
-_one_at_a_time = threading.RLock()
+class TetTransfer(Protocol):
+    """Extension of values on a surface to the tets that fill it; argument of ``on_tets``."""
+
+    @property
+    def vertices(self) -> Floats:
+        """Tet vertices (n, 3) at the rest pose."""
+
+    def extended(self, values: Floats) -> Floats:
+        """Extend values (n̄, c) of the surface's vertices smoothly to the tet vertices (n, c)."""
+
+    def extended_displacements(self, deltas: Floats) -> Floats:
+        """Extend sets of displacements (…, n̄, 3) to (…, n, 3); faint ones become zero."""
+
+    def influences(self, skin: Any) -> tuple[ShortInts, Floats]:
+        """Extend the weights of a `SkinnedRig`; return joints (n, k) and weights (n, k)."""
+
+    def rig(self, rig: Rig) -> Rig | None:
+        """Transfer another rig of the same surface, such as a base or a link; None if it cannot."""
+
+
+def optional_method(rig: Rig, name: str) -> Callable[..., Any] | None:
+    """Return an optional method of a rig, or None; see `Rig`.
+
+    An inherited method does not count where a subclass replaces ``__call__`` or another method: it
+    might describe the positions of the base class.
+    """
+    levels = type(rig).__mro__
+    for k, level in enumerate(levels):
+        if name in vars(level):
+            return getattr(rig, name)
+        if any(_is_replaced(method, levels[k + 1 :]) for method in vars(level)):
+            return None
+    return None
+
+
+def _is_replaced(name: str, bases: Sequence[type]) -> bool:
+    """Return whether a base class has a method of this name that is not abstract."""
+    if name.startswith("__") and name != "__call__":
+        return False
+    attributes = [vars(base)[name] for base in bases if name in vars(base)]
+    methods = [one for one in attributes if callable(one) or isinstance(one, property)]
+    return any(not getattr(method, "__isabstractmethod__", False) for method in methods)
+
+
+_function_lock = threading.RLock()
 
 
 class FunctionRig:
@@ -118,13 +179,12 @@ class FunctionRig:
         self._takes_vertices = _takes_second_argument(function)
 
     def __call__(self, pose: ArrayLike, vertices: ArrayLike | None = None) -> Floats:
-        """Return positions of all vertices or of the listed ones; errors inside are named."""
+        """Return positions of all vertices or of the listed ones."""
         values = checked_pose(self.parameters, pose)
         subset = checked_subset(vertices, self.n_vertices)
         try:
-            # Copies: what the author's function does to them must not reach the caller. One at a
-            # time: nobody told the author that several threads might ask.
-            with _one_at_a_time:
+            # The function may modify its arguments and need not be thread-safe.
+            with _function_lock:
                 if self._takes_vertices:
                     result = self.function(values.copy(), None if subset is None else subset.copy())
                 else:
@@ -150,16 +210,16 @@ def _takes_second_argument(function: Callable[..., ArrayLike]) -> bool:
         signature.bind(None, None)
     except TypeError:
         return False
-    # A default of the author's own (a captured constant, say) is not a list of vertices.
-    named = list(signature.parameters.values())
-    return (
-        len(named) < 2 or named[1].name == "vertices" or named[1].default is inspect.Parameter.empty
-    )
+    # A second parameter with a default, such as a captured constant, is not a list of vertices.
+    parameters = list(signature.parameters.values())
+    if len(parameters) < 2 or parameters[1].name == "vertices":
+        return True
+    return parameters[1].default is inspect.Parameter.empty
 
 
 def checked_deformer(what: str, rig: Rig) -> Deformer:
     """Check that a rig can move given points; `what` names it in the message."""
-    # A chain or a correction can move points only if what it stands on can: ask for them.
+    # `rest_points` of a chain or a correction raises an error if its base cannot move points.
     if not isinstance(rig, Deformer) or rig.rest_points is None:
         raise SuppleError(f"{what}, a {type(rig).__name__}, cannot move given points")
     return rig
@@ -167,13 +227,13 @@ def checked_deformer(what: str, rig: Rig) -> Deformer:
 
 def checked_parameters(parameters: Sequence[Parameter]) -> tuple[Parameter, ...]:
     """Check that names are unique, and return the parameters as a tuple."""
-    seen: set[str] = set()
+    names: set[str] = set()
     for parameter in parameters:
         if not isinstance(parameter, Parameter):
             raise SuppleError(f"{parameter!r} is no rig parameter; use supple.rig.Parameter")
-        if parameter.name in seen:
+        if parameter.name in names:
             raise SuppleError(f'two rig parameters are called "{parameter.name}"; rename one')
-        seen.add(parameter.name)
+        names.add(parameter.name)
     return tuple(parameters)
 
 
@@ -206,7 +266,7 @@ def checked_subset(vertices: ArrayLike | None, n_vertices: int) -> Ints | None:
     listed = np.asarray(vertices)
     if listed.ndim != 1 or (listed.size and listed.dtype.kind not in "iu"):
         raise SuppleError("a subset of vertices must be a list of indices")
-    # Writable, though nobody writes: Numba would compile once more for what is not.
+    # Writable: for read-only arrays Numba would compile kernels again.
     subset = np.require(listed, np.int64, ["C", "W"])
     if subset.size and not (subset.min() >= 0 and subset.max() < n_vertices):
         bad = int(subset[(subset < 0) | (subset >= n_vertices)][0])
@@ -215,15 +275,15 @@ def checked_subset(vertices: ArrayLike | None, n_vertices: int) -> Ints | None:
 
 
 def checked_cloud(what: str, points: ArrayLike) -> Floats:
-    """Check that there is at least one point, (n, 3), finite; return a copy that a rig may keep."""
+    """Check that there is at least one point, (n, 3), finite; return a copy."""
     array = numbers(what, points, "numbers of shape (n, 3)")
     if array.ndim != 2 or array.shape[1] != 3:
         raise SuppleError(f"{what}: shape {array.shape}; expected (n, 3)")
     if len(array) == 0:
-        raise SuppleError(f"{what}: there is none, and at least one is needed")
+        raise SuppleError(f"{what}: empty; at least one point is needed")
     return owned_array(what, array, array.shape)
 
 
 def checked_points(points: ArrayLike, subset: Ints | None, n_vertices: int) -> Floats:
-    """Check that there is one point for each listed vertex, or for each of all."""
+    """Check that there is one point for each listed vertex, or for every vertex."""
     return checked_array("points", points, (n_vertices if subset is None else len(subset), 3))

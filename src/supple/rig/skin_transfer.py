@@ -1,4 +1,4 @@
-"""Transfer of flesh between poses of a rig: its offset from the rig's skin goes along."""
+"""Transfer of a deformed skin between poses of a rig: bound offsets stay the same."""
 
 from __future__ import annotations
 
@@ -10,22 +10,21 @@ from scipy.sparse import coo_array, csr_array
 from supple.arrays import Floats, Ints, Singles
 from supple.compiled.jit import compiled
 from supple.rig.inverse_skinning import offset_matrices, without_shapes
-from supple.rig.protocol import Deformer, Rig
-from supple.rig.skeleton.skinning import SkinnedRig
+from supple.rig.protocol import Deformer, Rig, optional_method
 
-#: Directions that skinning shrinks to less than this part of the whole are hardly undone.
+#: Singular values below this part of the mean are hardly inverted.
 FLOOR = 0.05
-#: Added to squares of stretches: skin of a joint that is scaled to nothing has numbers, too.
+#: Added to squared stretches, so that joints scaled to zero give finite results.
 LEAST = 1e-12
 
 
 class SkinTransfer:
-    """Moves a deformed skin from where one pose has it to where another has it.
+    """Function that moves a deformed skin from one pose of its rig to another.
 
     A skinned vertex is an affine function of its bound position, x = M b + t. Flesh offsets it by
     u = M d; at another pose the same d moves it by M′ d, so that u becomes u + (M′ − M) d. Where M
-    is nearly singular d is kept small. Rigs without bound positions turn u with the surface around
-    the vertex.
+    is nearly singular d is kept small. For rigs without bound positions u rotates with the surface
+    around the vertex.
 
     Parameters
     ----------
@@ -47,10 +46,12 @@ class SkinTransfer:
         if isinstance(self._rig, Deformer):
             base, points, values = without_shapes(self._rig, pose)
             _, new_points, new_values = without_shapes(self._rig, new_pose)
-            if isinstance(base, SkinnedRig) and base.method == "linear":
-                matrices, new_matrices = map(base.skin_matrices, (values, new_values))
-                tables = (base.joints, base.weights, points, new_points)
-                _transfer(skin, *tables, matrices, new_matrices, root, new_root)
+            blend = optional_method(base, "linear_blend")
+            now = None if blend is None else blend(values)
+            if blend is not None and now is not None:
+                joints, weights, matrices = now
+                frames = (matrices, blend(new_values).matrices, root, new_root)
+                _transfer(skin, joints, weights, points, new_points, *frames)
                 return
         self._transfer_by_matrices(skin, pose, root, new_pose, new_root)
 
@@ -67,7 +68,7 @@ class SkinTransfer:
             bound = np.linalg.solve(squared + floor[:, None, None] * np.eye(3), pulled)
             offsets += ((second - first) @ bound)[:, :, 0]
         else:
-            offsets = np.einsum("nij,nj->ni", self._turns(before, after), offsets)
+            offsets = np.einsum("nij,nj->ni", self._rotations(before, after), offsets)
         skin[...] = (after + offsets) @ new_root[:3, :3].T + new_root[:3, 3]
 
     @cached_property
@@ -80,17 +81,17 @@ class SkinTransfer:
         entries = (np.ones(len(start)), (start, np.arange(len(start))))
         return coo_array(entries, shape).tocsr(), start, end
 
-    def _turns(self, before: Floats, after: Floats) -> Floats:
+    def _rotations(self, before: Floats, after: Floats) -> Floats:
         """Return rotations (n̄, 3, 3) of the surface around each vertex."""
         total, start, end = self._edges
         one, two = (points[end] - points[start] for points in (before, after))
         outer = (two[:, :, None] * one[:, None, :]).reshape(-1, 9)
         left, sizes, right = np.linalg.svd((total @ outer).reshape(-1, 3, 3))
         left[:, :, 2] *= np.sign(np.linalg.det(left @ right))[:, None]
-        turns = left @ right
-        # Around an edge or a point alone there is no rotation to be seen.
-        turns[~(sizes[:, 1] > 1e-9 * np.maximum(sizes[:, 0], 1e-300))] = np.eye(3)
-        return turns
+        rotations = left @ right
+        # A single edge or point determines no rotation.
+        rotations[~(sizes[:, 1] > 1e-9 * np.maximum(sizes[:, 0], 1e-300))] = np.eye(3)
+        return rotations
 
 
 @compiled
@@ -107,7 +108,7 @@ def _transfer(
 ) -> None:
     """Move skin from skinning matrices (J, 4, 4) to new ones; see `SkinTransfer`."""
     first, second = np.empty((3, 4)), np.empty((3, 4))
-    offset, pulled, bound, there = np.empty(3), np.empty(3), np.empty(3), np.empty(3)
+    offset, pulled, bound, moved = np.empty(3), np.empty(3), np.empty(3), np.empty(3)
     for vertex in range(len(skin)):
         first[:], second[:] = 0.0, 0.0
         for slot in range(joints.shape[1]):
@@ -148,11 +149,11 @@ def _transfer(
             for j in range(3):
                 x += second[i, j] * new_points[vertex, j]
                 x += (second[i, j] - first[i, j]) * bound[j]
-            there[i] = x
+            moved[i] = x
         for i in range(3):
             skin[vertex, i] = (
-                new_root[i, 0] * there[0]
-                + new_root[i, 1] * there[1]
-                + new_root[i, 2] * there[2]
+                new_root[i, 0] * moved[0]
+                + new_root[i, 1] * moved[1]
+                + new_root[i, 2] * moved[2]
                 + new_root[i, 3]
             )

@@ -21,13 +21,13 @@ from supple.errors import MeshError, SuppleError
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
 from supple.rig.motion.motion import Motion
+from supple.rig.motion.stored_motions import Motions
 from supple.rig.poses.pose_weights import PoseWeights
 from supple.rig.protocol import Rig
 from supple.rig.stored.field_reader import INDEX, SINGLE, Field, Values
-from supple.rig.stored.motions import Motions
 from supple.rig.stored.packed_arrays import rounded
-from supple.rig.stored.rigs import restored_rigs, stored_rigs
 from supple.rig.stored.schema import Array, Group, Value
+from supple.rig.stored_rigs import restored_rigs, stored_rigs
 
 Ints = NDArray[np.int32]
 

@@ -22,8 +22,8 @@ from supple.errors import FormatError, SuppleError
 from supple.mesh.surface import SurfaceMesh
 from supple.rig.protocol import Rig
 from supple.rig.stored.field_reader import INDEX, SINGLE, Field, FieldReader, FieldWriter, Values
-from supple.rig.stored.rigs import check_same_rig, restored_rigs, stored_rigs
 from supple.rig.stored.schema import Array, Group, packed_array
+from supple.rig.stored_rigs import check_same_rig, restored_rigs, stored_rigs
 from supple.saving import write_whole
 from supple.tensors import checked_json, packed_tensors, unpacked_tensors
 

@@ -14,7 +14,7 @@ from supple.anatomy.part_names import joint_name_role
 from supple.arrays import Bools, Floats, Ints
 from supple.errors import SuppleError, warn
 from supple.rig.character import Character
-from supple.rig.jacobians.rig_jacobian import rig_jacobian
+from supple.rig.jacobian import rig_jacobian
 from supple.rig.protocol import Parameter, Rig
 from supple.rig.skeleton.skinning import SkinnedCore, skinned_core
 

@@ -21,9 +21,9 @@ from supple.errors import FormatError
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
 from supple.rig.motion.motion import Motion
+from supple.rig.motion.stored_motions import Motions
 from supple.rig.protocol import Parameter, Rig
 from supple.rig.stored.field_reader import DOUBLE, INDEX, SINGLE, Field, Values
-from supple.rig.stored.motions import Motions
 from supple.rig.stored.schema import Array, Group, Size, Value
 
 #: Bounds in files; larger ones are infinite.

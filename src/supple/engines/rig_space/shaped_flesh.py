@@ -13,7 +13,7 @@ from supple.arrays import Ints
 from supple.engines.rig_space.flesh_rig import affine_entries
 from supple.engines.rig_space.free_parameters import free_entries
 from supple.rig.character import Character
-from supple.rig.jacobians.rig_jacobian import rig_jacobian
+from supple.rig.jacobian import rig_jacobian
 from supple.rig.protocol import Rig
 from supple.rig.skeleton.skinning import skinned_rigs
 

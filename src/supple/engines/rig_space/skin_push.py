@@ -12,8 +12,7 @@ from supple.dynamics.friction import friction_weights
 from supple.dynamics.rigid_object import RigidObject
 from supple.engines.rig_space.model import RigSpaceModel
 from supple.mesh.obstacles import Obstacle
-from supple.rig.jacobians.differences import Jacobian
-from supple.rig.jacobians.rig_jacobian import rig_jacobian
+from supple.rig.jacobian import Jacobian, rig_jacobian
 from supple.rig.placement.placement import placement
 
 #: Obstacles press so many times harder on a metre of depth than flesh on a metre of the body.

@@ -11,7 +11,7 @@ from supple.engines.rig_space.flesh_rig import FleshRig
 from supple.mesh.embedding import embed_parts
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
-from supple.rig.jacobians.rig_jacobian import rig_jacobian
+from supple.rig.jacobian import rig_jacobian
 from supple.rig.protocol import Rig
 from supple.rig.tets.surface_samples import typical_edge
 

@@ -19,6 +19,7 @@ from supple.engines.soft_skeleton.flesh.residual_flexibility import along_normal
 from supple.errors import FormatError
 from supple.mesh.surface import SurfaceMesh
 from supple.rig.motion.motion import Motion
+from supple.rig.motion.stored_motions import Motions
 from supple.rig.protocol import Rig
 from supple.rig.stored.field_reader import (
     DOUBLE,
@@ -29,7 +30,6 @@ from supple.rig.stored.field_reader import (
     FieldWriter,
     Values,
 )
-from supple.rig.stored.motions import Motions
 from supple.rig.stored.packed_arrays import narrowed, rounded
 from supple.rig.stored.schema import Array, SparseRows, Value
 

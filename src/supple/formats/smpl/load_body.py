@@ -15,7 +15,7 @@ from supple.formats.smpl.body_model import BodyModel, read_body_model
 from supple.formats.smpl.body_motion import MotionFile, read_body_motion
 from supple.mesh.surface import SurfaceMesh
 from supple.rig.character import Character
-from supple.rig.deformers.pose_blend_shapes import PoseBlendShapeRig
+from supple.rig.skeleton.skinning import skinned_rigs
 
 #: Most edges of a hole that is closed; the cost is quadratic.
 LONGEST_RIM = 2_000
@@ -134,7 +134,7 @@ def body_character(
     if mirror_shapes:
         body = body.mirrored_shapes()
     rig = body.rig(betas, expression)
-    skin = rig.base if isinstance(rig, PoseBlendShapeRig) else rig
+    (skin,) = skinned_rigs(rig)
     triangles = body.triangles
     if closed:
         triangles = np.vstack([triangles, hole_triangles(skin.vertices, triangles)])

@@ -11,7 +11,7 @@ from supple.arrays import Bools, Floats, Ints
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
 from supple.rig.skeleton.skinning import SkinnedRig
-from supple.rig.tets.carried_weights import carried_influences
+from supple.rig.tets.skinned_tets import extended_influences
 from supple.rig.tets.surface_samples import SurfaceSamples
 
 Contact = dict[int, dict[int, float]]
@@ -38,7 +38,7 @@ class CarriedFlesh:
 
     def __init__(self, rig: SkinnedRig, surface: SurfaceMesh, mesh: TetMesh) -> None:
         count = rig.skeleton.n_joints
-        joints, weights = carried_influences(rig, mesh, SurfaceSamples.of(surface, mesh))
+        joints, weights = extended_influences(rig, mesh, SurfaceSamples.of(surface, mesh))
         quarters = np.repeat(mesh.volumes() / (4 * mesh.volumes().sum()), 4)
         volumes = np.bincount(mesh.tets.ravel(), quarters, len(joints)).astype(np.float64)
         carried = (weights * volumes[:, None]).ravel()

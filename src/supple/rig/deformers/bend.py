@@ -1,8 +1,9 @@
-"""Bends: an axis becomes an arc."""
+"""Bend deformer: an axis becomes an arc."""
 
 from __future__ import annotations
 
 import math
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,21 +16,24 @@ from supple.rig.deformers.point_deformer import (
     LARGEST_ANGLE,
     PointDeformer,
     PointPlacement,
+    axis_fields,
     checked_bounds,
     checked_frame,
 )
 from supple.rig.placement.placement import Positions
-from supple.rig.protocol import Parameter
+from supple.rig.protocol import Parameter, TetTransfer
+from supple.rig.stored.field_reader import DOUBLE, Field
+from supple.rig.stored.schema import Array, keep_bits
 
-#: Curvatures times lengths below this bend nothing that float64 could hold.
+#: Curvature times length below which float64 shows no bend.
 STRAIGHT = 1e-30
 
 
 class Bend(PointDeformer):
     """A rig that bends points so that an axis becomes an arc of its own length.
 
-    One parameter, "<name>.angle": how far the axis turns between its bounds, in radians. Beyond
-    the bounds points are carried along rigidly. The origin, or the bound nearest to it, stays.
+    One parameter, "<name>.angle": rotation of the axis between its bounds, in radians. Beyond
+    the bounds points move rigidly. The origin, or the bound nearest to it, stays fixed.
 
     Parameters
     ----------
@@ -38,7 +42,7 @@ class Bend(PointDeformer):
     origin, axis : (3,) arrays
         The line that is bent.
     direction : (3,) array
-        Where the upper part of the axis goes with a positive angle.
+        Direction towards which a positive angle bends the upper part of the axis.
     low, high : float
         Ends of the bent part, in metres along the axis from the origin.
 
@@ -77,17 +81,33 @@ class Bend(PointDeformer):
         """Return a placement of the listed vertices, or of all; see `Placement`."""
         return BendPlacement(self, vertices)
 
+    def on_tets(self, transfer: TetTransfer) -> Bend:
+        """Return the same bend of the tet vertices."""
+        return self.with_rest_points(transfer.vertices)
+
+    stored_fields: ClassVar[tuple[Field, ...]] = (
+        Array("frame", DOUBLE, (3, 3)),
+        *axis_fields(),
+    )
+
+    @classmethod
+    def restored(cls, points: Floats, origin: Floats, frame: Floats, **values: Any) -> Bend:
+        """Make the rig from its stored fields."""
+        rig = cls(points, origin, frame[1], frame[0], **values)
+        keep_bits("its frame", rig.frame, frame)
+        return rig
+
 
 class BendPlacement(PointPlacement[Bend]):
-    """Placement of bent vertices, with their coordinates in the bend's frame at hand."""
+    """Placement of bent vertices, with precomputed coordinates in the bend's frame."""
 
     def __init__(self, rig: Bend, vertices: Ints | None = None) -> None:
         super().__init__(rig, vertices)
         x, y, z = rig.frame @ (self._rest - rig.origin).T
         bent = np.clip(y, rig.low, rig.high)
-        held = min(max(0.0, rig.low), rig.high)
-        self._local = np.column_stack([bent - held, x, y - bent]).ravel()
-        still = rig.origin + z[:, None] * rig.frame[2] + held * rig.frame[1]
+        fixed = min(max(0.0, rig.low), rig.high)
+        self._local = np.column_stack([bent - fixed, x, y - bent]).ravel()
+        still = rig.origin + z[:, None] * rig.frame[2] + fixed * rig.frame[1]
         self._still = np.ascontiguousarray(still).ravel()
 
     def place(self, pose: Floats, out: Positions) -> None:
@@ -110,7 +130,7 @@ class BendPlacement(PointPlacement[Bend]):
 def _bend_local(
     local: Floats, still: Floats, frame: Floats, curvature: float, out: Positions
 ) -> None:
-    """Write positions from (length of arc, x, length beyond the arc) and a part that stays."""
+    """Write positions from arc length, x and length beyond the arc, and a fixed part."""
     fx, fy, fz = frame[0, 0], frame[0, 1], frame[0, 2]
     gx, gy, gz = frame[1, 0], frame[1, 1], frame[1, 2]
     radius = 1.0 / curvature
@@ -134,21 +154,21 @@ def _bend_points(
     high: float,
     out: Positions,
 ) -> None:
-    held = min(max(0.0, low), high)
+    fixed = min(max(0.0, low), high)
     for i in range(len(points)):
         dx, dy, dz = points[i, 0] - origin[0], points[i, 1] - origin[1], points[i, 2] - origin[2]
         x = frame[0, 0] * dx + frame[0, 1] * dy + frame[0, 2] * dz
         y = frame[1, 0] * dx + frame[1, 1] * dy + frame[1, 2] * dz
         z = frame[2, 0] * dx + frame[2, 1] * dy + frame[2, 2] * dz
         along = min(max(y, low), high)
-        length = along - held
+        length = along - fixed
         half = 0.5 * curvature * length
-        # The chord of an arc: its length times sin(half)/half, turned by half of the angle.
+        # The chord of an arc: its length times sin(half)/half, rotated by half of the angle.
         ratio = 1 - half * half / 6 if abs(half) < 1e-4 else math.sin(half) / half
         chord = length * ratio
         cosine, sine = math.cos(2 * half), math.sin(2 * half)
         beyond = y - along
         bent_x = chord * math.sin(half) + cosine * x + sine * beyond
-        bent_y = held + chord * math.cos(half) - sine * x + cosine * beyond
+        bent_y = fixed + chord * math.cos(half) - sine * x + cosine * beyond
         for k in range(3):
             out[i, k] = origin[k] + bent_x * frame[0, k] + bent_y * frame[1, k] + z * frame[2, k]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from itertools import product
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,19 +13,38 @@ from supple.arrays import Floats, Ints
 from supple.checks import owned_array
 from supple.compiled.jit import compiled
 from supple.errors import SuppleError
-from supple.rig.deformers.point_deformer import PointDeformer, PointPlacement
+from supple.rig.deformers.point_deformer import (
+    PointDeformer,
+    PointPlacement,
+    name_field,
+    points_field,
+)
 from supple.rig.placement.placement import Forkable, Positions, writable
-from supple.rig.protocol import Parameter
+from supple.rig.protocol import Parameter, TetTransfer
+from supple.rig.stored.field_reader import DOUBLE, INDEX, Field, FieldReader, Values
+from supple.rig.stored.schema import PARAMETER_COST, Array
 
-#: Bernstein polynomials of a higher degree hardly follow their control points.
+#: Bernstein polynomials of higher degree hardly follow their control points.
 MOST_PER_AXIS = 32
 
 
+class _Divisions(Array):
+    """Stored numbers of control points along each axis."""
+
+    def read(self, reader: FieldReader) -> Values:
+        """Read the numbers; count the parameters against the budget."""
+        values = super().read(reader)
+        if reader.budget is not None:
+            count = 3 * math.prod(values["divisions"].tolist())
+            reader.budget.take("its parameters", PARAMETER_COST * count)
+        return values
+
+
 class Lattice(PointDeformer):
-    """A box whose control points pull the points inside, by Bernstein polynomials.
+    """A rig whose points follow the control points of a box, by Bernstein polynomials.
 
     Three parameters for each control point, "<name>.i.j.k.tx" and so on: its offset in metres.
-    A point outside the box moves like the nearest point of the box, so nothing tears.
+    A point outside the box moves like the nearest point of the box, continuously.
 
     Parameters
     ----------
@@ -32,7 +53,7 @@ class Lattice(PointDeformer):
     divisions : three ints
         Control points along x, y and z, 2 to 32 each.
     low, high : (3,) arrays, optional
-        Corners of the box; without them the bounding box of the points.
+        Corners of the box; by default those of the points' bounding box.
 
     Examples
     --------
@@ -69,7 +90,7 @@ class Lattice(PointDeformer):
         self.high = owned_array(f"{name}: high corner", corners[1] if high is None else high, (3,))
         if not (self.high > self.low).all():
             flat = "xyz"[int(np.argmin(self.high - self.low))]
-            raise SuppleError(f"{name}: its box has no extent along {flat}; give low and high")
+            raise SuppleError(f"{name}: the box has no extent along {flat}; give low and high")
 
     def _move(self, points: Floats, pose: Floats, subset: Ints | None) -> Floats:
         out = np.empty_like(points)
@@ -81,9 +102,28 @@ class Lattice(PointDeformer):
         """Return a placement of the listed vertices, or of all; see `Placement`."""
         return LatticePlacement(self, vertices)
 
+    def on_tets(self, transfer: TetTransfer) -> Lattice:
+        """Return the same lattice of the tet vertices."""
+        return self.with_rest_points(transfer.vertices)
+
+    stored_fields: ClassVar[tuple[Field, ...]] = (
+        _Divisions("divisions", INDEX, (3,)),
+        points_field(),
+        Array("low", DOUBLE, (3,)),
+        Array("high", DOUBLE, (3,)),
+        name_field(4),
+    )
+
+    @classmethod
+    def restored(
+        cls, points: Floats, divisions: Ints, low: Floats, high: Floats, name: str
+    ) -> Lattice:
+        """Make the rig from its stored fields."""
+        return cls(points, divisions, low=low, high=high, name=name)  # type: ignore[arg-type]
+
 
 class LatticePlacement(Forkable, PointPlacement[Lattice]):
-    """Placement of vertices in a lattice, with their Bernstein polynomials at hand."""
+    """Placement of vertices in a lattice, with precomputed Bernstein polynomials."""
 
     def __init__(self, rig: Lattice, vertices: Ints | None = None) -> None:
         super().__init__(rig, vertices)
@@ -156,7 +196,7 @@ def _pull_points(
 
 @compiled
 def _bernstein(part: float, out: Floats) -> None:
-    """Write all Bernstein polynomials of degree len(out) - 1, raised degree by degree."""
+    """Write all Bernstein polynomials of degree len(out) - 1, by recursion over the degree."""
     out[0] = 1.0
     for degree in range(1, len(out)):
         out[degree] = part * out[degree - 1]

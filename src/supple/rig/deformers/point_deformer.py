@@ -1,11 +1,12 @@
 """Base classes of deformers that move points, and of their placements.
 
-Their loops are compiled and treat a point without looking at others, so that a subset has the
-same bits; array functions choose other instructions for other lengths and strides.
+Compiled kernels move each point independently of the others, so that a subset has the same bits.
+NumPy functions use other instructions for other lengths and strides.
 """
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, Generic, Self, TypeVar
@@ -26,13 +27,15 @@ from supple.rig.protocol import (
     checked_subset,
     rest_values,
 )
+from supple.rig.stored.field_reader import DOUBLE, SINGLE, Field
+from supple.rig.stored.schema import Array, Value
 
-#: Beyond some turns polynomials of an angle lose digits; library functions do not.
+#: Largest angle, in radians, for polynomial sines, which lose digits with many revolutions.
 LARGEST_ANGLE = 100.0
 
 
 class PointDeformer(ABC):
-    """Base of rigs over rest points; a subclass moves points in `_move`."""
+    """Base class of rigs that move rest points; a subclass implements `_move`."""
 
     def __init__(self, points: ArrayLike, parameters: Sequence[Parameter]) -> None:
         self.rest_points = checked_cloud("rest points", points)
@@ -57,21 +60,34 @@ class PointDeformer(ABC):
     def deform(
         self, points: ArrayLike, pose: ArrayLike, vertices: ArrayLike | None = None
     ) -> Floats:
-        """Return positions of the vertices were they at `points` at rest; see `Deformer`."""
+        """Return positions of the vertices if they start at `points`; see `Deformer`."""
         subset = checked_subset(vertices, self.n_vertices)
-        given = checked_points(points, subset, self.n_vertices)
-        return self._move(given, checked_pose(self.parameters, pose), subset)
+        start = checked_points(points, subset, self.n_vertices)
+        return self._move(start, checked_pose(self.parameters, pose), subset)
+
+    def with_rest_points(self, points: Floats) -> Self:
+        """Return a copy that moves other rest points (m, 3).
+
+        Only for deformers whose formula depends on the point alone.
+        """
+        twin = copy.copy(self)
+        twin.rest_points = points.copy()
+        return twin
+
+    def name(self, endings: int) -> str:
+        """Return the first parameter's name without its last `endings` parts."""
+        return self.parameters[0].name.rsplit(".", endings)[0]
 
     @abstractmethod
     def _move(self, points: Floats, pose: Floats, subset: Ints | None) -> Floats:
-        """Return where the formula takes these points; `subset` says which vertices they are."""
+        """Return the moved points; `subset` holds their vertex indices, None for all vertices."""
 
 
 RigType = TypeVar("RigType", bound=PointDeformer)
 
 
 class PointPlacement(ABC, Generic[RigType]):
-    """Base of placements of a `PointDeformer`.
+    """Base class of placements of a `PointDeformer`.
 
     Parameters
     ----------
@@ -84,7 +100,7 @@ class PointPlacement(ABC, Generic[RigType]):
     def __init__(self, rig: RigType, vertices: Ints | None = None) -> None:
         self._rig = rig
         points = rig.rest_points
-        # A copy: for read-only arrays compiled loops would be compiled anew.
+        # A copy: for read-only arrays Numba would compile kernels again.
         self._rest = np.array(points if vertices is None else points[vertices], order="C")
 
     @property
@@ -101,24 +117,40 @@ class PointPlacement(ABC, Generic[RigType]):
         """Move vertices from `points` (k, 3); `out` may be `points`."""
 
     def fork(self) -> Self:
-        """Return the placement itself: nothing is kept between calls."""
+        """Return the placement itself, which has no state."""
         return self
+
+
+def name_field(endings: int) -> Value:
+    """Return the stored field of a deformer's name; see `PointDeformer.name`."""
+    return Value("name", "text", lambda rig: rig.name(endings))
+
+
+def points_field(type_: str = SINGLE) -> Array:
+    """Return the stored field of the rest points."""
+    return Array("points", type_, ("points", 3), "rest_points", attribute="points")
+
+
+def axis_fields() -> tuple[Field, ...]:
+    """Return the stored fields of a deformer along a bounded axis, but for the axis."""
+    bounds = (Value("low", "number"), Value("high", "number"))
+    return (points_field(), Array("origin", DOUBLE, (3,)), *bounds, name_field(1))
 
 
 def checked_frame(what: str, axis: ArrayLike, direction: ArrayLike | None = None) -> Floats:
     """Return rows x, y, z of a right-handed frame: y along `axis`, x nearest to `direction`.
 
-    Without a direction x is any: the coordinate axis least along y decides.
+    The default direction is the coordinate axis with the smallest component along y.
     """
     y = without_overflow(checked_array(f"{what}: axis", axis, (3,)))
     if not np.linalg.norm(y) > 0:
-        raise SuppleError(f"{what}: its axis has no length")
+        raise SuppleError(f"{what}: the axis has no length")
     y = y / np.linalg.norm(y)
-    wanted: Any = np.eye(3)[np.argmin(np.abs(y))] if direction is None else direction
-    x = without_overflow(checked_array(f"{what}: direction", wanted, (3,)))
+    guide: Any = np.eye(3)[np.argmin(np.abs(y))] if direction is None else direction
+    x = without_overflow(checked_array(f"{what}: direction", guide, (3,)))
     across = x - (x @ y) * y
     if not np.linalg.norm(across) > 1e-9 * np.linalg.norm(x):
-        raise SuppleError(f"{what}: its direction is along its axis; turn one of them")
+        raise SuppleError(f"{what}: the direction is along the axis; rotate one of them")
     x = across / np.linalg.norm(across)
     return np.stack([x, y, np.cross(x, y)])
 

@@ -6,7 +6,7 @@ rotation of joint j relative to its rest and nine displacements Δ_j of every ve
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,38 +16,42 @@ from supple.checks import owned_array
 from supple.compiled.jit import compiled, compiled_plain
 from supple.errors import SuppleError
 from supple.maths.quaternions import exponential, to_matrix
+from supple.rig.deformers.blend_shapes import DisplacingPlacement, DisplacingRig, apply_frames
+from supple.rig.jacobian import Jacobian, LinkJacobian, analytic_jacobian
 from supple.rig.placement.placement import (
     DeformingPlacement,
-    Forkable,
     Placement,
     Positions,
     placement,
     writable,
 )
-from supple.rig.protocol import checked_points, checked_pose, checked_subset
+from supple.rig.protocol import TetTransfer
+from supple.rig.skeleton.skin_jacobian import right_jacobian_column
 from supple.rig.skeleton.skinning import SkinnedRig
+from supple.rig.stored.field_reader import INDEX, Field
+from supple.rig.stored.schema import Array, PackedRows, PartOf, vertex_count
 
 #: Entries of R − 1 of each joint.
 FEATURES = 9
-#: Joints turned less than this move nothing: R − 1 would be lost in rounding.
+#: Joints with entries of R − 1 up to this displace nothing: they would be lost in rounding.
 NEGLIGIBLE = 1e-14
-#: Vertices taken at a time: their sums stay in the nearest cache.
+#: Vertices of a block, whose sums stay in the nearest cache.
 BLOCK = 256
-#: Displacements below this part of the body do not show in single precision.
+#: Displacements below this part of the size do not show in single precision.
 INVISIBLE = 1e-9
 
 
-class PoseBlendShapeRig:
+class PoseBlendShapeRig(DisplacingRig):
     """A skinned rig whose bound positions are displaced by the rotations of its joints.
 
     Parameters
     ----------
     base : SkinnedRig
-        Moves the displaced points; it has the pose, which stays as it is.
+        Moves the displaced points; its parameters are this rig's.
     deltas : (d, 9, n, 3) array
         Displacement of every vertex for each entry of R_j − 1, row by row, of d joints.
     joints : (d,) ints
-        The joints that displace; each of them once.
+        Indices of the d joints, without repetition.
 
     Examples
     --------
@@ -56,11 +60,13 @@ class PoseBlendShapeRig:
     >>> bind = np.linalg.inv(arm.rest_world())
     >>> skin = SkinnedRig(JointPose(arm), [[0.5, 0.1, 0]], [[0]], [[1.0]], bind)
     >>> deltas = np.zeros((1, 9, 1, 3))
-    >>> deltas[0, 0, 0, 1] = -0.1  # bulges as the elbow turns: R_xx − 1 = −1 at a right angle
+    >>> deltas[0, 0, 0, 1] = -0.1  # bulges as the elbow bends: R_xx − 1 = −1 at a right angle
     >>> rig = PoseBlendShapeRig(skin, deltas, [1])
     >>> rig([0, 0, 0, 0, 0, np.pi / 2]).round(3)
     array([[0.5, 0.2, 0. ]])
     """
+
+    base: SkinnedRig
 
     def __init__(self, base: SkinnedRig, deltas: ArrayLike, joints: ArrayLike) -> None:
         if not isinstance(base, SkinnedRig):
@@ -72,35 +78,23 @@ class PoseBlendShapeRig:
         self.deltas = owned_array("pose blend shapes", deltas, shape)
         self.parameters = base.parameters
         self.rest_pose = base.rest_pose
-        #: Places of the joints' rotation vectors in the pose, (d, 3); -1 for locked channels.
+        #: Indices of the joints' rotation vectors in the pose, (d, 3); -1 for locked channels.
         self.entries: Ints = np.ascontiguousarray(base.joint_pose.entries()[self.joints, :3])
         self._whole: _Table | None = None
 
     def __repr__(self) -> str:
         return f"PoseBlendShapeRig({len(self.joints)} joints on {self.base!r})"
 
-    @property
-    def n_vertices(self) -> int:
-        """Number of vertices."""
-        return self.base.n_vertices
-
-    @property
-    def rest_points(self) -> Floats:
-        """Bound positions of the skin, to which displacements are added."""
-        return self.base.rest_points
-
-    def __call__(self, pose: ArrayLike, vertices: ArrayLike | None = None) -> Floats:
-        """Return positions of all vertices or of the listed ones."""
-        subset = checked_subset(vertices, self.n_vertices)
-        points = self.rest_points if subset is None else self.rest_points[subset]
-        return self._run(points, pose, subset)
-
-    def deform(
-        self, points: ArrayLike, pose: ArrayLike, vertices: ArrayLike | None = None
-    ) -> Floats:
-        """Return positions of the vertices were they bound at `points`; see `Deformer`."""
-        subset = checked_subset(vertices, self.n_vertices)
-        return self._run(checked_points(points, subset, self.n_vertices), pose, subset)
+    def shaped(self, points: Floats, pose: Floats, subset: Ints | None = None) -> Floats:
+        """Return `points` plus the displacements of the vertices at a pose."""
+        values, out = writable(pose), points.copy()
+        if subset is not None:
+            _add_listed(values, self.entries, self.deltas, subset, out)
+            return out
+        if self._whole is None:
+            self._whole = _table(self.deltas, self.entries, _size(self.rest_points), False)
+        _add_posed(values, *self._whole, np.empty((len(self.joints), FEATURES)), _block(), out)
+        return out
 
     def placement(self, vertices: Ints | None = None, *, single: bool = False) -> Placement:
         """Return a placement of the listed vertices, or of all; see `Placement`."""
@@ -108,34 +102,42 @@ class PoseBlendShapeRig:
         assert isinstance(base, DeformingPlacement)
         rows = slice(None) if vertices is None else vertices
         table = _table(self.deltas[:, :, rows], self.entries, _size(self.rest_points), single)
-        return PoseBlendPlacement(base, self.rest_points[rows], table)
+        return PoseBlendPlacement(base, self.rest_points[rows], table, len(self.parameters))
 
-    def by_turns(self) -> TurnDisplacements:
-        """Return the displacements by turns of the joints, for whoever has these and no pose."""
+    def rotation_displacements(self) -> RotationDisplacements:
+        """Return the displacements as a function of the joints' rotations, without a pose."""
         table = _table(self.deltas, self.entries, _size(self.rest_points), False)
-        return TurnDisplacements(table)
+        return RotationDisplacements(table)
 
-    def _run(self, points: Floats, pose: ArrayLike, subset: Ints | None) -> Floats:
-        values = checked_pose(self.parameters, pose)
-        return self.base.deform(self.shaped(points, values, subset), values, subset)
+    def jacobian(self, entries: Ints, vertices: Ints | None = None) -> Jacobian | None:
+        """Return the analytic Jacobian on a linear skin; None for dual quaternions."""
+        skin = analytic_jacobian(self.base, entries, vertices)
+        if not isinstance(skin, LinkJacobian):
+            return None
+        return _PoseBlendJacobian(self, skin, entries, vertices)
 
-    def shaped(self, points: Floats, pose: Floats, subset: Ints | None = None) -> Floats:
-        """Add the displacements of the vertices at a pose to `points`."""
-        own, out = writable(pose), points.copy()
-        if subset is not None:
-            _add_listed(own, self.entries, self.deltas, subset, out)
-            return out
-        if self._whole is None:
-            self._whole = _table(self.deltas, self.entries, _size(self.rest_points), False)
-        _add_posed(own, *self._whole, np.empty((len(self.joints), FEATURES)), _block(), out)
-        return out
+    def on_tets(self, transfer: TetTransfer) -> PoseBlendShapeRig:
+        """Return the rig of the tet vertices, with displacements extended from the surface."""
+        base = self.base.on_tets(transfer)
+        return PoseBlendShapeRig(base, transfer.extended_displacements(self.deltas), self.joints)
+
+    stored_fields: ClassVar[tuple[Field, ...]] = (
+        PartOf("base", SkinnedRig, vertex_count),
+        Array("joints", INDEX, ("joints",)),
+        PackedRows("deltas", ("joints", FEATURES, "n", 3)),
+    )
+
+    @classmethod
+    def restored(cls, base: SkinnedRig, joints: Ints, deltas: Floats) -> PoseBlendShapeRig:
+        """Make the rig from its stored fields."""
+        return cls(base, deltas, joints)
 
 
 class _Table(NamedTuple):
-    """Displacements by joint: only the vertices that a joint displaces are listed."""
+    """Displacements by joint, of those vertices only that the joint displaces."""
 
     entries: Ints
-    """(d, 3) places of rotation vectors in the pose."""
+    """(d, 3) indices of rotation vectors in the pose."""
     starts: Ints
     """(d + 1,) first entry of each joint in `moved`, and the end of the last."""
     moved: ShortInts
@@ -149,57 +151,96 @@ def _table(deltas: Floats, entries: Ints, size: float, single: bool) -> _Table:
     least = INVISIBLE * size if single else 0.0
     touched = np.asarray((np.abs(deltas) > least).any(axis=(1, 3)))
     listed = [np.flatnonzero(row).astype(np.int32) for row in touched]
-    pieces = [deltas[j][:, own].ravel() for j, own in enumerate(listed)]
+    pieces = [deltas[j][:, vertices].ravel() for j, vertices in enumerate(listed)]
     rows = np.concatenate([np.empty(0), *pieces])
     half = rows.astype(np.float32)
-    # Half as much to read where single precision is all there is, as in most files.
-    kept: NDArray[np.floating] = half if single or np.array_equal(half, rows) else rows
-    starts = np.concatenate([[0], np.cumsum([len(own) for own in listed])]).astype(np.int64)
-    return _Table(entries, starts, np.concatenate([np.empty(0, np.int32), *listed]), kept)
+    # Most files hold single precision; float32 tables halve the memory to read.
+    table: NDArray[np.floating] = half if single or np.array_equal(half, rows) else rows
+    counts = [len(vertices) for vertices in listed]
+    starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    return _Table(entries, starts, np.concatenate([np.empty(0, np.int32), *listed]), table)
 
 
-class PoseBlendPlacement(Forkable):
-    """Placement of pose blend shapes: displaced points, moved by the skin behind.
+class PoseBlendPlacement(DisplacingPlacement):
+    """Placement of pose blend shapes.
 
     Parameters
     ----------
-    base
-        Placement of the skin.
-    points
-        (k, 3) bound positions.
+    base, points, split
+        As for `DisplacingPlacement`.
     table
         Displacements of these vertices.
     """
 
-    _forked = ("_base",)
-
-    def __init__(self, base: DeformingPlacement, points: Floats, table: _Table) -> None:
-        self._base, self._points, self._table = base, np.ascontiguousarray(points), table
-        self._allocate()
+    def __init__(self, base: DeformingPlacement, points: Floats, table: _Table, split: int) -> None:
+        self._table = table
+        super().__init__(base, points, split)
 
     def _allocate(self) -> None:
-        self._shaped, self._block = np.empty((self.n_points, 3)), _block()
+        super()._allocate()
+        self._block = _block()
         self._features = np.empty((len(self._table.entries), FEATURES))
 
-    @property
-    def n_points(self) -> int:
-        """Number of vertices placed."""
-        return self._base.n_points
-
-    def place(self, pose: Floats, out: Positions) -> None:
-        """Write the positions (k, 3) at a pose."""
-        self.deform(self._points, pose, out)
-
-    def deform(self, points: Floats, pose: Floats, out: Positions) -> None:
-        """Displace and move vertices from `points` (k, 3)."""
-        own = writable(pose)
+    def _displace(self, points: Floats, pose: Floats) -> None:
         np.copyto(self._shaped, points)
-        _add_posed(own, *self._table, self._features, self._block, self._shaped)
-        self._base.deform(self._shaped, own, out)
+        _add_posed(pose, *self._table, self._features, self._block, self._shaped)
 
 
-class TurnDisplacements:
-    """Displacements of pose blend shapes by turns of their joints.
+class _PoseBlendJacobian:
+    """Jacobian of the skin at the displaced points, plus A Δ_j vec(∂R_j/∂p)."""
+
+    affine = False
+
+    def __init__(
+        self, rig: PoseBlendShapeRig, skin: LinkJacobian, entries: Ints, vertices: Ints | None
+    ) -> None:
+        rows = slice(None) if vertices is None else vertices
+        self._rig, self._skin, self._vertices = rig, skin, vertices
+        self._points = np.ascontiguousarray(rig.rest_points[rows])
+        self._frames = np.empty((len(self._points), 3, 3))
+        channels = {int(at): (j, a) for (j, a), at in np.ndenumerate(rig.entries) if at >= 0}
+        #: Columns of the Jacobian whose parameter rotates a joint with displacements.
+        self._columns = np.array([k for k, e in enumerate(entries) if int(e) in channels], np.int64)
+        rotating = [channels[int(entries[k])] for k in self._columns]
+        self._rotating = np.array(rotating, np.int64).reshape(-1, 2)
+        self._deltas = [
+            np.ascontiguousarray(rig.deltas[j][:, rows].reshape(9, -1).T) for j, _ in rotating
+        ]
+        self._slopes = np.empty((len(rotating), 9))
+        self._moves = np.empty((len(self._points), 3, len(rotating)))
+        self._skinned_moves = np.empty_like(self._moves)
+
+    def evaluate(self, pose: Floats, out: Floats) -> None:
+        """Write ∂x/∂p (m, 3, k) at a pose."""
+        shaped = self._rig.shaped(self._points, pose, self._vertices)
+        self._skin.evaluate_points(shaped, pose, out)
+        if not len(self._columns):
+            return
+        _rotation_slopes(pose, self._rig.entries, self._rotating, self._slopes)
+        for column, (deltas, slope) in enumerate(zip(self._deltas, self._slopes, strict=True)):
+            self._moves[:, :, column] = (deltas @ slope).reshape(-1, 3)
+        self._skin.write_slopes(shaped, pose, self._frames)
+        apply_frames(self._frames, self._moves, self._skinned_moves)
+        out[:, :, self._columns] += self._skinned_moves
+
+
+@compiled
+def _rotation_slopes(pose: Floats, entries: Ints, rotating: Ints, out: Floats) -> None:
+    """Write vec(∂R_j/∂ω_a) (k, 9) of joints and axes (k, 2): R [J(ω) e_a]ₓ."""
+    vector, q, none = np.empty(3), np.empty(4), np.array([0.0, 0.0, 0.0, 1.0])
+    matrix, generator = np.empty((3, 3)), np.zeros((3, 3))
+    for k in range(len(rotating)):
+        joint, axis = rotating[k]
+        for i in range(3):
+            vector[i] = pose[entries[joint, i]] if entries[joint, i] >= 0 else 0.0
+        exponential(vector, q)
+        to_matrix(q, matrix)
+        right_jacobian_column(q, none, axis, generator)
+        out[k] = (matrix @ generator).ravel()
+
+
+class RotationDisplacements:
+    """Displacements of pose blend shapes as a function of their joints' rotations.
 
     Parameters
     ----------
@@ -239,12 +280,12 @@ def _size(points: Floats) -> float:
 @compiled
 def rotation_features(pose: Floats, entries: Ints, joint: int, out: Floats) -> float:
     """Write vec(R − 1) (9,) of one joint at a pose, and return its largest entry."""
-    vector, turn, matrix = np.zeros(3), np.empty(4), np.empty((3, 3))
+    vector, quaternion, matrix = np.zeros(3), np.empty(4), np.empty((3, 3))
     for axis in range(3):
         if entries[joint, axis] >= 0:
             vector[axis] = pose[entries[joint, axis]]
-    exponential(vector, turn)
-    to_matrix(turn, matrix)
+    exponential(vector, quaternion)
+    to_matrix(quaternion, matrix)
     largest = 0.0
     for i in range(3):
         for k in range(3):
@@ -298,7 +339,7 @@ def _add_displacements(
 
 @compiled
 def _add_listed(pose: Floats, entries: Ints, deltas: Floats, listed: Ints, out: Floats) -> None:
-    """Add Σ_j Δ_j vec(R_j − 1) of the listed vertices to `out` (k, 3), to the same bits."""
+    """Add Σ_j Δ_j vec(R_j − 1) of the listed vertices to `out` (k, 3), with the same bits."""
     features = np.empty(9)
     for joint in range(len(entries)):
         if rotation_features(pose, entries, joint, features) <= NEGLIGIBLE:
@@ -313,7 +354,7 @@ def _add_listed(pose: Floats, entries: Ints, deltas: Floats, listed: Ints, out: 
 
 @compiled_plain
 def _add_three(much: Floats, rows: Positions, start: int, stride: int, out: Floats) -> None:
-    """Add three rows, each times its number."""
+    """Add three rows of a table, each times its factor."""
     a, b, c, count = much[0], much[1], much[2], len(out)
     first = rows[start : start + count]
     second = rows[start + stride : start + stride + count]

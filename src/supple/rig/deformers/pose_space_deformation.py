@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,6 +12,7 @@ from supple.arrays import Floats, Ints
 from supple.checks import owned_array
 from supple.errors import SuppleError
 from supple.rig.deformers.blend_shapes import add_weighted
+from supple.rig.jacobian import rig_jacobian
 from supple.rig.placement.placement import CalledPlacement, Placement, placement
 from supple.rig.placement.pose_corrections import (
     PoseCorrections,
@@ -18,9 +20,17 @@ from supple.rig.placement.pose_corrections import (
     corrected_placement,
 )
 from supple.rig.poses.pose_weights import PoseWeights, parameter_scales
-from supple.rig.protocol import Deformer, Rig, checked_deformer, checked_pose, checked_subset
-from supple.rig.skeleton.skin_placement import skinned_placement
-from supple.rig.skeleton.skinning import SkinnedRig
+from supple.rig.protocol import (
+    Deformer,
+    Rig,
+    TetTransfer,
+    checked_deformer,
+    checked_pose,
+    checked_subset,
+    optional_method,
+)
+from supple.rig.stored.field_reader import Field
+from supple.rig.stored.schema import PackedRows, PartOf, vertex_count
 
 NO_SUBSET = np.empty(0, dtype=np.int64)
 
@@ -31,16 +41,16 @@ class PoseSpaceDeformation:
     Parameters
     ----------
     base : Rig
-        What is corrected; its parameters are this rig's.
+        The corrected rig; its parameters are this rig's.
     poses : (m, s) array
-        Where corrections were sculpted, all different. List the poses at which nothing is to be
-        corrected, such as the rest pose, too, with a correction of zero.
+        Example poses, all different. Poses without a correction, such as the rest pose, need a
+        correction of zero.
     corrections : (m, n, 3) array
         Added to the base's positions at each pose.
     scales : (s,) array or PoseWeights, optional
-        The pose metric, or weights already made; without it `parameter_scales` of the base.
+        The pose metric, or pose weights; by default `parameter_scales` of the base.
     names : sequence of str, optional
-        Of the poses, for messages.
+        Names of the poses, for messages.
     """
 
     def __init__(
@@ -99,7 +109,7 @@ class PoseSpaceDeformation:
     def deform(
         self, points: ArrayLike, pose: ArrayLike, vertices: ArrayLike | None = None
     ) -> Floats:
-        """Return positions of the vertices were they at `points`; the base must allow it."""
+        """Return positions of the vertices if they start at `points`; the base must allow it."""
         values = checked_pose(self.parameters, pose)
         subset = checked_subset(vertices, self.n_vertices)
         moved = self._deformer().deform(points, values, subset)
@@ -111,10 +121,43 @@ class PoseSpaceDeformation:
         if base is self:
             return CalledPlacement(self, vertices)
         count = self.n_vertices if vertices is None else len(vertices)
+        merged = optional_method(base, "corrected_placement")
+        if merged is not None:
+            return merged(vertices, sets, single=single)
         corrections = combined_corrections(count, sets)
-        if type(base) is SkinnedRig:
-            return skinned_placement(base, vertices, corrections, single=single)
         return corrected_placement(placement(base, vertices, single=single), corrections, single)
+
+    def pose_corrections(self, vertices: Ints | None = None) -> PoseCorrections:
+        """Return the corrections of the listed vertices, or of all."""
+        rows = slice(None) if vertices is None else vertices
+        return PoseCorrections(self.pose_weights, self.corrections[:, rows])
+
+    def jacobian(self, entries: Ints, vertices: Ints | None = None) -> CorrectedJacobian:
+        """Return the Jacobian, analytic in the corrections."""
+        return CorrectedJacobian(self, entries, vertices)
+
+    def on_tets(self, transfer: TetTransfer) -> PoseSpaceDeformation | None:
+        """Return the rig of the tet vertices, with corrections extended from the surface."""
+        base = transfer.rig(self.base)
+        if base is None:
+            return None
+        flat = self.corrections.transpose(1, 0, 2).reshape(self.n_vertices, -1)
+        extended = transfer.extended(flat).reshape(len(transfer.vertices), -1, 3)
+        deltas = np.ascontiguousarray(extended.transpose(1, 0, 2))
+        return PoseSpaceDeformation(base, self.poses, deltas, self.pose_weights)
+
+    stored_fields: ClassVar[tuple[Field, ...]] = (
+        PartOf("base", Rig, vertex_count),
+        PartOf("pose_weights", PoseWeights, lambda weights: {"poses": weights.n_poses}),
+        PackedRows("corrections", ("poses", "n", 3)),
+    )
+
+    @classmethod
+    def restored(
+        cls, base: Rig, pose_weights: PoseWeights, corrections: Floats
+    ) -> PoseSpaceDeformation:
+        """Make the rig from its stored fields."""
+        return cls(base, pose_weights.poses, corrections, pose_weights)
 
     def _deformer(self) -> Deformer:
         return checked_deformer("the corrected rig", self.base)
@@ -127,9 +170,27 @@ class PoseSpaceDeformation:
 
 
 def split_corrections(rig: Rig, vertices: Ints | None) -> tuple[Rig, list[PoseCorrections]]:
-    """Return the rig below a pile of pose-space deformations, and their corrections of vertices."""
-    rows, found = slice(None) if vertices is None else vertices, []
-    while type(rig) is PoseSpaceDeformation:  # a subclass may do something else
-        found.append(PoseCorrections(rig.pose_weights, rig.corrections[:, rows]))
-        rig = rig.base
-    return rig, found
+    """Return the rig below nested pose-space deformations, and their corrections of vertices."""
+    sets = []
+    while (corrections := optional_method(rig, "pose_corrections")) is not None:
+        sets.append(corrections(vertices))
+        rig = rig.base  # type: ignore[attr-defined]
+    return rig, sets
+
+
+class CorrectedJacobian:
+    """Jacobian of the base plus Σ δ_i ∂w_i/∂p."""
+
+    affine = False
+
+    def __init__(self, rig: PoseSpaceDeformation, entries: Ints, vertices: Ints | None) -> None:
+        rows = slice(None) if vertices is None else vertices
+        self._inner = rig_jacobian(rig.base, entries, vertices)
+        self._weights, self._entries = rig.pose_weights, entries
+        self._deltas = np.ascontiguousarray(rig.corrections[:, rows].reshape(len(rig.poses), -1).T)
+
+    def evaluate(self, pose: Floats, out: Floats) -> None:
+        """Write ∂x/∂p (m, 3, k) at a pose."""
+        self._inner.evaluate(pose, out)
+        slopes = self._weights.slopes(pose, self._entries)
+        out += (self._deltas @ slopes).reshape(out.shape)

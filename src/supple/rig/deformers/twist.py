@@ -1,8 +1,9 @@
-"""Twists: points turn about an axis, by an angle that changes along it."""
+"""Twist deformer: points rotate about an axis, by an angle that changes along it."""
 
 from __future__ import annotations
 
 import math
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,25 +16,28 @@ from supple.rig.deformers.point_deformer import (
     LARGEST_ANGLE,
     PointDeformer,
     PointPlacement,
+    axis_fields,
     checked_bounds,
     checked_frame,
 )
 from supple.rig.placement.placement import Positions
-from supple.rig.protocol import Parameter
+from supple.rig.protocol import Parameter, TetTransfer
+from supple.rig.stored.field_reader import DOUBLE, Field
+from supple.rig.stored.schema import Array, keep_bits
 
 
 class Twist(PointDeformer):
-    """A rig that turns points about an axis, by an angle that changes along it.
+    """A rig that rotates points about an axis, by an angle that changes along it.
 
     Two parameters, "<name>.start" and "<name>.end": the angles at and below the low bound, and at
-    and above the high one, in radians; between them it changes evenly.
+    and above the high one, in radians. Between the bounds the angle changes linearly.
 
     Parameters
     ----------
     points : (n, 3) array
         Rest points.
     origin, axis : (3,) arrays
-        The line about which points turn, by the right-hand rule.
+        Axis of rotation, by the right-hand rule.
     low, high : float
         Ends of the twisted part, in metres along the axis from the origin.
 
@@ -69,9 +73,25 @@ class Twist(PointDeformer):
         """Return a placement of the listed vertices, or of all; see `Placement`."""
         return TwistPlacement(self, vertices)
 
+    def on_tets(self, transfer: TetTransfer) -> Twist:
+        """Return the same twist of the tet vertices."""
+        return self.with_rest_points(transfer.vertices)
+
+    stored_fields: ClassVar[tuple[Field, ...]] = (
+        Array("axis", DOUBLE, (3,)),
+        *axis_fields(),
+    )
+
+    @classmethod
+    def restored(cls, points: Floats, origin: Floats, axis: Floats, **values: Any) -> Twist:
+        """Make the rig from its stored fields."""
+        rig = cls(points, origin, axis, **values)
+        keep_bits("its axis", rig.axis, axis)
+        return rig
+
 
 class TwistPlacement(PointPlacement[Twist]):
-    """Placement of twisted vertices, with their places along the axis at hand."""
+    """Placement of twisted vertices, with precomputed positions along the axis."""
 
     def __init__(self, rig: Twist, vertices: Ints | None = None) -> None:
         super().__init__(rig, vertices)
@@ -132,8 +152,8 @@ def _twist_points(
         part = min(max((along - low) / (high - low), 0.0), 1.0)
         angle = start + part * (end - start)
         cosine, sine = math.cos(angle), math.sin(angle)
-        # Rodrigues: the part along the axis stays, the rest turns.
-        kept = (1 - cosine) * along
-        out[i, 0] = origin[0] + cosine * dx + sine * (ay * dz - az * dy) + kept * ax
-        out[i, 1] = origin[1] + cosine * dy + sine * (az * dx - ax * dz) + kept * ay
-        out[i, 2] = origin[2] + cosine * dz + sine * (ax * dy - ay * dx) + kept * az
+        # Rodrigues' formula: the component along the axis stays.
+        fixed = (1 - cosine) * along
+        out[i, 0] = origin[0] + cosine * dx + sine * (ay * dz - az * dy) + fixed * ax
+        out[i, 1] = origin[1] + cosine * dy + sine * (az * dx - ax * dz) + fixed * ay
+        out[i, 2] = origin[2] + cosine * dz + sine * (ax * dy - ay * dx) + fixed * az

@@ -1,11 +1,11 @@
-"""Wires: points that follow a curve, and the placement of points that follow several."""
+"""Wire deformer: points follow a curve; placements move points by several wires."""
 
 from __future__ import annotations
 
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,7 +17,8 @@ from supple.checks import owned_array
 from supple.compiled.jit import compiled
 from supple.errors import SuppleError
 from supple.maths.point_rotations import FAINT
-from supple.rig.deformers.point_deformer import PointDeformer
+from supple.rig.deformers.point_deformer import PointDeformer, name_field, points_field
+from supple.rig.deformers.wire_jacobian import WireJacobian
 from supple.rig.deformers.wire_kernels import (
     AT_ONE_PLACE,
     BLOCK,
@@ -27,21 +28,22 @@ from supple.rig.deformers.wire_kernels import (
     SCRATCH,
     SHIFTS,
     STRIDE,
+    UNMOVED,
     follow_wires,
     shift_pieces,
 )
 from supple.rig.placement.placement import Forkable, Positions, writable
-from supple.rig.protocol import Parameter, checked_cloud
+from supple.rig.protocol import Parameter, TetTransfer, checked_cloud
+from supple.rig.stored.field_reader import DOUBLE, Field
+from supple.rig.stored.schema import PARAMETER_COST, Array, Cost, PackedRows, Value
 
 NO_VERTICES = np.empty(0, dtype=np.int64)
-#: The piece of vertices without influence.
-UNMOVED = -1
-#: A search for the nearest place stops this near to an end of the curve where that is nearest.
+#: Curve parameters this near to 0 or 1 count as the end: a search stops this near to it.
 END = 1e-10
-#: Samples of a curve's span from which the nearest place is searched, and golden sections that
-#: shrink a bracket of two samples to rounding of the parameter.
+#: Samples of a curve's span that bracket the nearest point, and golden sections that shrink the
+#: bracket to rounding.
 SAMPLES_PER_SPAN, SECTIONS = 32, 60
-#: Influences too small to show in single precision.
+#: Influence below which single precision shows no motion.
 INVISIBLE = 1e-8
 
 
@@ -49,23 +51,22 @@ class Wire(PointDeformer):
     """A rig whose points near a cubic B-spline follow it as its control points move.
 
     Three parameters for each control point, "<name>.<i>.tx" and so on: its offset in metres.
-    Each point keeps the place on the rest curve that is nearest to its rest position. It moves
-    with that place and turns with the curve's tangent, by the shortest rotation, both scaled by
-    its influence.
+    Each point is bound to the nearest point of the rest curve. It moves with that point and
+    rotates with the curve's tangent, by the shortest rotation, both scaled by its influence.
 
     Parameters
     ----------
     points : (n, 3) array
         Rest points.
     control_points : (c, 3) array
-        The rest curve, at least 2; it begins and ends at the outer ones.
+        Control points of the rest curve, at least 2; the curve ends at the outer ones.
     dropoff : float
-        Distance from the rest curve at which the influence has faded to 0, in metres; the fading
-        is (1 - (r/dropoff)²)².
+        Distance from the rest curve at which the influence is 0, in metres. Nearer it is
+        (1 - (r/dropoff)²)².
     turning : float
-        Part of the tangent's rotation that points follow, 0 to 1.
+        Fraction of the tangent's rotation that points follow, 0 to 1.
     influence : (n,) array, optional
-        Influences in place of those by distance.
+        Influences that replace those by distance.
 
     Examples
     --------
@@ -109,11 +110,10 @@ class Wire(PointDeformer):
         self._last: dict[bool, tuple[Ints, WiresPlacement]] = {}
 
     def _cut(self, where: Floats) -> None:
-        """Cut the curve into polynomials, and find on which of them, and where, each vertex stands.
+        """Split the curve into polynomial pieces; store each vertex's piece and parameter in it.
 
-        Piece 0 is the beginning of the curve and the last one its end, at which most vertices
-        of a limb's wire are that belong to other limbs: there all turn about one axis. Those
-        between are the spans.
+        The first and the last piece are the end points of the curve, to which most vertices of
+        other limbs are bound: all of these rotate about one axis. The others are the spans.
         """
         count, degree = len(self.control_points), self.degree
         spans = count - degree
@@ -124,8 +124,7 @@ class Wire(PointDeformer):
         begins, ends = where < END, where > 1 - END
         self.pieces[begins], self.pieces[ends] = 0, spans + 1
         self.places[begins], self.places[ends] = 0.0, 1.0
-        # Rows: powers of the place within a span, by Taylor at its beginning; columns: its
-        # control points.
+        # Rows: powers of the parameter within a span (Taylor series); columns: control points.
         self.first_control = np.clip(np.arange(spans + 2) - 1, 0, spans - 1)
         self.powers = np.zeros((spans + 2, 4, 4))
         marks = knots(count, degree)
@@ -142,11 +141,11 @@ class Wire(PointDeformer):
         return out
 
     def _placing(self, subset: Ints | None) -> WiresPlacement:
-        """Return a placement of these vertices; that of all and the last one of some are kept."""
-        last = self._last.get(subset is None)  # once: another thread may put its own there
+        """Return a placement of these vertices; that of all and the last of some are cached."""
+        last = self._last.get(subset is None)  # read once: another thread may replace it
         if last is None or (subset is not None and not np.array_equal(last[0], subset)):
-            kept = NO_VERTICES if subset is None else subset.copy()
-            last = self._last[subset is None] = (kept, self.placement(subset))
+            key = NO_VERTICES if subset is None else subset.copy()
+            last = self._last[subset is None] = (key, self.placement(subset))
         return last[1].fork()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -155,6 +154,50 @@ class Wire(PointDeformer):
     def placement(self, vertices: Ints | None = None, *, single: bool = False) -> WiresPlacement:
         """Return a placement of the listed vertices, or of all; see `Placement`."""
         return WiresPlacement([self], vertices, single=single)
+
+    @staticmethod
+    def joint_placement(
+        rigs: Sequence[Wire], vertices: Ints | None = None, *, single: bool = False
+    ) -> WiresPlacement:
+        """Return one placement of consecutive wires of a chain."""
+        return WiresPlacement(rigs, vertices, single=single)
+
+    def jacobian(self, entries: Ints, vertices: Ints | None = None) -> WireJacobian:
+        """Return the analytic Jacobian."""
+        return WireJacobian(self, entries, vertices)
+
+    def on_tets(self, transfer: TetTransfer) -> Wire:
+        """Return the same wire of the tet vertices, with influences extended from the surface."""
+        influence = transfer.extended(self.influence[:, None])[:, 0]
+        influence = np.clip(influence, 0.0, self.influence.max(initial=0.0))
+        return Wire(
+            transfer.vertices,
+            self.control_points,
+            turning=self.turning,
+            influence=influence,
+            name=self.name(2),
+        )
+
+    stored_fields: ClassVar[tuple[Field, ...]] = (
+        # Double precision: rounding might change the nearest point of the curve.
+        points_field(DOUBLE),
+        Array("control_points", DOUBLE, ("controls", 3)),
+        Cost("its parameters", lambda sizes: 3 * PARAMETER_COST * sizes["controls"]),
+        Cost(  # the curve's basis is a table of points and control points
+            "a wire's basis",
+            lambda sizes: 3 * (sizes["points"] + sizes["controls"]) * sizes["controls"],
+        ),
+        PackedRows("influence", ("points", 1), lambda rig: rig.influence[:, None]),
+        name_field(2),
+        Value("turning", "number"),
+    )
+
+    @classmethod
+    def restored(
+        cls, points: Floats, control_points: Floats, influence: Floats, **values: Any
+    ) -> Wire:
+        """Make the rig from its stored fields."""
+        return cls(points, control_points, influence=influence[:, 0], **values)
 
 
 def knots(count: int, degree: int) -> Floats:

@@ -29,6 +29,8 @@ from supple.maths.point_rotations import (
 )
 from supple.rig.placement.placement import Positions
 
+#: The piece of vertices without influence.
+UNMOVED = -1
 #: Kinds of runs: all points at one place of the curve; there, and none turns by more than
 #: `FAINT`; spread along the curve, turning in part; fully.
 AT_ONE_PLACE, FAINTLY, PARTLY, FULLY = 0, 1, 2, 3

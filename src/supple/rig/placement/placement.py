@@ -1,6 +1,6 @@
-"""Placements: the same vertices of a rig, evaluated pose after pose without allocating.
+"""Placements: evaluation of fixed vertices of a rig, pose after pose, without allocation.
 
-They are the rig's part of a simulation step.
+A simulation step evaluates rigs through them.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 from supple.arrays import Floats, Ints
 from supple.checks import checked_array
 from supple.errors import SuppleError
-from supple.rig.protocol import Rig, checked_subset
+from supple.rig.protocol import Rig, checked_subset, optional_method
 
-#: Positions are written as float64 or float32, whichever the array given has.
+#: Positions are written as float64 or float32, as the output array has it.
 Positions = NDArray[np.floating[Any]]
 
 
@@ -23,14 +23,13 @@ Positions = NDArray[np.floating[Any]]
 class Placement(Protocol):
     """A fixed list of a rig's vertices, placed for one pose after another.
 
-    Tables are gathered when it is made, so placing checks nothing and allocates nothing. The pose
-    must have been checked (`checked_pose`). One thread at a time may place; make a `fork` for each
-    other one.
+    Tables are made in advance, so that `place` neither checks nor allocates. The pose must have
+    been checked (`checked_pose`). Only one thread may use a placement; others use a `fork`.
     """
 
     @property
     def n_points(self) -> int:
-        """Number k of vertices placed; one listed twice counts twice."""
+        """Number k of vertices placed; repeated ones count each time."""
 
     def place(self, pose: Floats, out: Positions) -> None:
         """Write the positions of the vertices at a pose.
@@ -40,8 +39,8 @@ class Placement(Protocol):
         pose
             (s,) contiguous float64, finite.
         out
-            (k, 3) float64 or float32, C-contiguous: overwritten. The same numbers as a call of the
-            rig gives, to rounding.
+            (k, 3) float64 or float32, C-contiguous, overwritten. Equal to a call of the rig up to
+            rounding.
         """
 
     def fork(self) -> Placement:
@@ -60,10 +59,10 @@ class DeformingPlacement(Placement, Protocol):
 
 
 class Forkable:
-    """Base of what shares tables between threads, each with scratch memory of its own.
+    """Base class of objects whose copies share tables and have separate scratch memory.
 
-    A subclass allocates its scratch memory in `_allocate`, which it also calls at the end of its
-    constructor, and lists in `_forked` the attributes that are forked along with it.
+    A subclass allocates its scratch memory in `_allocate`, which its constructor calls at the end,
+    and lists in `_forked` the attributes that are forked along with it.
     """
 
     _forked: ClassVar[tuple[str, ...]] = ()
@@ -72,7 +71,7 @@ class Forkable:
         """Allocate the scratch memory."""
 
     def fork(self) -> Self:
-        """Return a twin that shares the tables and has its own scratch memory."""
+        """Return a copy that shares the tables and has its own scratch memory."""
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__)
         for name in self._forked:
@@ -84,19 +83,19 @@ class Forkable:
 def placement(rig: Rig, vertices: ArrayLike | None = None, *, single: bool = False) -> Placement:
     """Return a placement of all vertices of a rig, or of the listed ones.
 
-    Rigs that know how have a method ``placement(vertices, *, single=False)``, with the vertices
-    None or int64 indices already checked. Others are black boxes and are called; so are rigs
-    whose class inherits that method and replaces ``__call__``.
+    Rigs with a method ``placement(vertices, *, single=False)`` make it; vertices are None or
+    checked int64 indices. All others are called; so are rigs whose class inherits that method and
+    replaces ``__call__``.
 
     Parameters
     ----------
     rig
         Any rig.
     vertices
-        Indices in any order, also repeated ones; all vertices without.
+        Indices in any order, with or without repetition; None for all.
     single
-        Single precision is enough: for surfaces that are drawn, not for second differences in
-        time. Rigs may then work with float32 tables, or ignore it.
+        Whether single precision is enough, as for surfaces that are drawn but not differenced in
+        time. Rigs may then use float32 tables.
 
     Examples
     --------
@@ -108,31 +107,21 @@ def placement(rig: Rig, vertices: ArrayLike | None = None, *, single: bool = Fal
     array([[ 0.,  2., -1.]])
     """
     if not isinstance(rig, Rig):
-        raise SuppleError(f"a {type(rig).__name__} is no rig and places nothing")
+        raise SuppleError(f"a {type(rig).__name__} is no rig")
     subset = checked_subset(vertices, rig.n_vertices)
-    if not places_itself(rig):
+    make = optional_method(rig, "placement")
+    if make is None:
         return CalledPlacement(rig, subset)
-    make = rig.placement  # type: ignore[attr-defined]
     return make(subset, single=True) if single else make(subset)
 
 
-def places_itself(rig: Rig) -> bool:
-    """Tell whether a rig's method `placement` places vertices as its ``__call__`` does."""
-    for level in type(rig).__mro__:
-        if "placement" in vars(level):
-            return True
-        if "__call__" in vars(level):
-            return False
-    return False
-
-
 def writable(pose: Floats) -> Floats:
-    """Return `pose`, or a copy of a read-only one: for those Numba compiles loops once more."""
+    """Return `pose`, or a copy if it is read-only: Numba would compile kernels again for that."""
     return pose if pose.flags.writeable else pose.copy()
 
 
 class CalledPlacement:
-    """Placement of a black box: the rig is called, and its result copied.
+    """Placement that calls the rig and copies the result, for rigs without a placement.
 
     Parameters
     ----------
@@ -153,8 +142,8 @@ class CalledPlacement:
         return self._n_points
 
     def place(self, pose: Floats, out: Positions) -> None:
-        """Write the positions (k, 3) at a pose; an error inside the rig names the rig."""
-        # A copy of the pose: what a stranger's rig does to it must not reach the caller.
+        """Write the positions (k, 3) at a pose."""
+        # Copies, as the rig may modify its arguments.
         listed = None if self.vertices is None else self.vertices.copy()
         try:
             result = self.rig(pose.copy(), listed)
@@ -166,5 +155,5 @@ class CalledPlacement:
         out[:] = checked_array("the rig's positions", result, (self._n_points, 3))
 
     def fork(self) -> CalledPlacement:
-        """Return an equal one: nothing is kept between calls."""
+        """Return an equal placement, without state."""
         return CalledPlacement(self.rig, self.vertices)

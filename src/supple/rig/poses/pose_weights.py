@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from supple.arrays import Floats
+from supple.arrays import Floats, Ints
 from supple.checks import checked_array, numbers, owned_array
 from supple.compiled.jit import compiled
 from supple.errors import SuppleError
 from supple.rig.protocol import LARGEST_VALUE, Rig, checked_pose
+from supple.rig.stored.field_reader import DOUBLE, Field
+from supple.rig.stored.schema import Array, Cost, Value
 
 KINDS = ("normalised", "affine")
 #: Radians beyond which a rotation vector turns far.
@@ -160,6 +163,53 @@ class PoseWeights:
         return out
 
     __call__ = weights
+
+    def slopes(self, pose: Floats, entries: Ints) -> Floats:
+        """Return ∂w/∂p (m, k) with respect to the parameters `entries` (k,).
+
+        w = (C d + c) / Σ with d_j = ‖p − p_j‖ in the pose metric. The slope of d_j at p_j, where it
+        has a kink, counts as zero.
+        """
+        if (self.scales < 0).any():
+            return self._differences(pose, entries)
+        away = pose * self.scales - self.scaled_poses
+        distances = np.sqrt((away**2).sum(axis=1))
+        safe = np.where(distances > 0, distances, 1.0)
+        slopes = away[:, entries] * self.scales[entries] / safe[:, None]
+        slopes[distances == 0] = 0.0
+        raw, change = self.matrix @ distances + self.constant, self.matrix @ slopes
+        if not self.normalise:
+            return np.asarray(change)
+        total = raw.sum()
+        return np.asarray((change - np.outer(raw / total, change.sum(axis=0))) / total)
+
+    def _differences(self, pose: Floats, entries: Ints) -> Floats:
+        """Return ∂w/∂p (m, k) by central differences, for metrics with large rotations."""
+        slopes, step = np.empty((self.n_poses, len(entries))), 1e-6
+        for column, entry in enumerate(entries):
+            ahead, behind = pose.copy(), pose.copy()
+            ahead[entry] += step
+            behind[entry] -= step
+            slopes[:, column] = (self(ahead) - self(behind)) / (2 * step)
+        return slopes
+
+    stored_fields: ClassVar[tuple[Field, ...]] = (
+        Array("poses", DOUBLE, ("poses", "parameters")),
+        Cost(
+            "distances between example poses",
+            lambda sizes: sizes["poses"] ** 2 * sizes["parameters"],
+        ),
+        Array("scales", DOUBLE, ("parameters",)),
+        Value("kind", "text"),
+        Value("names", "texts", lambda weights: [str(name) for name in weights.names]),
+    )
+
+    @classmethod
+    def restored(
+        cls, poses: Floats, scales: Floats, kind: str, names: Sequence[str]
+    ) -> PoseWeights:
+        """Make the weights from their stored fields."""
+        return cls(poses, scales, kind=kind, names=names)
 
 
 def _wrong_scale(scales: Floats) -> int:

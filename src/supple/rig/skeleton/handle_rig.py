@@ -1,8 +1,9 @@
-"""A rig driven by a handle: inverse kinematics as a parameterisation."""
+"""Rig driven by a handle: inverse kinematics as a parameterisation."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,13 +12,15 @@ from supple.arrays import Floats
 from supple.errors import SuppleError
 from supple.rig.protocol import Parameter, Rig, checked_parameters, checked_pose, rest_values
 from supple.rig.skeleton.inverse_kinematics import InverseKinematics
+from supple.rig.stored.field_reader import Field
+from supple.rig.stored.schema import PartOf, Value
 
 
 class HandleRig:
-    """A skinned rig whose pose is a handle's place, and some of the rig's own parameters.
+    """A skinned rig whose pose is a handle's position and some parameters of its base.
 
-    Parameters are "<name>.x", "<name>.y", "<name>.z", the handle in metres in the rig's space,
-    at rest at the chain's end; then the extra ones, as the rig has them. Each evaluation solves
+    Parameters are "<name>.x", "<name>.y", "<name>.z", the position of the handle in metres in the
+    rig's space, at rest at the chain's end; then the extra ones of the base. Each evaluation solves
     from the rest pose, so that the surface is a function of the pose and not of its history.
 
     Parameters
@@ -27,11 +30,11 @@ class HandleRig:
         shapes or corrections over one.
     chain : InverseKinematics
     extra : sequence of str
-        Parameters of `base` that stay in the artist's hand, such as the twist of the fore arm.
-        The chain is solved around them.
+        Parameters of `base` that remain parameters, such as the twist of the fore arm. The chain
+        is solved with their values.
     softness : float
-        Part of the chain's reach over which it yields before it is stretched. A chain that
-        straightens at once snaps: its pose changes like a square root. 0 for that.
+        Part of the chain's reach over which it yields before it is stretched. With 0 a chain snaps
+        when it straightens: its pose changes like a square root.
 
     Examples
     --------
@@ -54,19 +57,21 @@ class HandleRig:
         softness: float = 0.02,
         name: str = "handle",
     ) -> None:
-        own = chain.joint_pose.parameters
-        if base.parameters[: len(own)] != own:
+        of_joints = chain.joint_pose.parameters
+        if base.parameters[: len(of_joints)] != of_joints:
             raise SuppleError("the rig's parameters do not begin with those of the joint chain")
         if not 0 <= softness < 1:
             raise SuppleError(f"softness {softness}; it must be 0 or a part of 1")
         self.base, self.chain, self.softness = base, chain, float(softness)
-        known = {parameter.name: k for k, parameter in enumerate(base.parameters)}
-        for wanted in extra:
-            if wanted not in known:
-                raise SuppleError(f'the rig has no parameter "{wanted}" to keep beside the handle')
-        self._extra = np.array([known[wanted] for wanted in extra], dtype=np.int64)
-        self._n_joint_parameters = len(own)
-        rest = np.asarray(base.rest_pose)[: len(own)]
+        indices = {parameter.name: k for k, parameter in enumerate(base.parameters)}
+        for extra_name in extra:
+            if extra_name not in indices:
+                raise SuppleError(
+                    f'the rig has no parameter "{extra_name}" to keep beside the handle'
+                )
+        self._extra = np.array([indices[extra_name] for extra_name in extra], dtype=np.int64)
+        self._n_joint_parameters = len(of_joints)
+        rest = np.asarray(base.rest_pose)[: len(of_joints)]
         end = chain.end(rest)
         top, reach = chain.span(rest, held=self._extra)
         if softness and np.linalg.norm(end - top) > (1 - softness) * reach:
@@ -91,12 +96,12 @@ class HandleRig:
         return self.base.n_vertices
 
     def base_pose(self, pose: ArrayLike) -> Floats:
-        """Solve for the base rig's pose at this handle."""
+        """Return the base's pose at a handle position, by inverse kinematics."""
         values = checked_pose(self.parameters, pose)
         whole = np.array(self.base.rest_pose, dtype=np.float64)
         whole[self._extra] = values[3:]
         joints = self._n_joint_parameters
-        # The extra ones may move the chain and change its reach: it softens as it is posed here.
+        # Extra parameters may move the chain and change its reach; softness applies to that reach.
         whole[:joints] = self.chain.solve(
             values[:3], pose=whole[:joints], held=self._extra, softness=self.softness
         ).pose
@@ -105,3 +110,16 @@ class HandleRig:
     def __call__(self, pose: ArrayLike, vertices: ArrayLike | None = None) -> Floats:
         """Return positions of all vertices or of the listed ones."""
         return self.base(self.base_pose(pose), vertices)
+
+    stored_fields: ClassVar[tuple[Field, ...]] = (
+        PartOf("base", Rig),
+        PartOf("chain", InverseKinematics),
+        Value("extra", "texts", lambda rig: [parameter.name for parameter in rig.parameters[3:]]),
+        Value("softness", "number"),
+        Value("name", "text", lambda rig: rig.parameters[0].name.removesuffix(".x")),
+    )
+
+    @classmethod
+    def restored(cls, **fields: Any) -> HandleRig:
+        """Make the rig from its stored fields."""
+        return cls(**fields)

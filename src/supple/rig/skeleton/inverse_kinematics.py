@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,6 +15,8 @@ from supple.errors import SuppleError
 from supple.rig.skeleton.chain_kinematics import chain_span
 from supple.rig.skeleton.chain_solver import solve_chain
 from supple.rig.skeleton.joint_pose import JointPose
+from supple.rig.stored.field_reader import DOUBLE, Field
+from supple.rig.stored.schema import Array, PartOf, Value
 
 REACHED = 1e-4
 
@@ -233,6 +236,38 @@ class InverseKinematics:
         whole = np.zeros(3 * len(self.joints))
         whole[self._rotations] = values
         return whole
+
+    stored_fields: ClassVar[tuple[Field, ...]] = (
+        PartOf("joint_pose", JointPose),
+        Value("top", "number", lambda chain: int(chain.joints[0])),
+        Value("tip", "number", lambda chain: int(chain.joints[-1])),
+        Array("low", DOUBLE, ("chain", 3), lambda chain: chain._limits(chain.low, -np.pi)),
+        Array("high", DOUBLE, ("chain", 3), lambda chain: chain._limits(chain.high, np.pi)),
+        Array("offset", DOUBLE, (3,)),
+    )
+
+    def _limits(self, limits: Floats, unlimited: float) -> Floats:
+        """Return limits (joints, 3); rotations that are not in the pose have `unlimited`."""
+        entries = np.full(3 * len(self.joints), unlimited)
+        entries[self._rotations] = limits
+        return entries.reshape(-1, 3)
+
+    @classmethod
+    def restored(
+        cls,
+        joint_pose: JointPose,
+        top: float,
+        tip: float,
+        low: Floats,
+        high: Floats,
+        offset: Floats,
+    ) -> InverseKinematics:
+        """Make the solver from its stored fields."""
+        joints = joint_pose.skeleton.path(int(top), int(tip))
+        limits: Mapping[str | int, Any] = {
+            int(joint): (low[k], high[k]) for k, joint in zip(range(len(low)), joints, strict=True)
+        }
+        return cls(joint_pose, int(top), int(tip), offset=offset, limits=limits)
 
 
 def _drawn_in(target: Floats, top: Floats, reach: float, softness: float) -> Floats:

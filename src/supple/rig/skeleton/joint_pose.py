@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,6 +17,8 @@ from supple.errors import SuppleError
 from supple.maths.quaternions import exponential, logarithm_near, multiply
 from supple.rig.protocol import Parameter, checked_parameters
 from supple.rig.skeleton.joints import Skeleton, compose_world
+from supple.rig.stored.field_reader import INDEX, Field
+from supple.rig.stored.schema import Array, PartOf, Value
 
 #: Part of the skeleton's size, or of a scale, that `pack` may lose silently: file precision.
 NEGLIGIBLE = 1e-4
@@ -229,6 +232,17 @@ class JointPose:
         """Return all channels of poses (…, s) in rows, and the leading axes."""
         return self._rows(pose)
 
+    stored_fields: ClassVar[tuple[Field, ...]] = (
+        PartOf("skeleton", Skeleton),
+        Array("translating", INDEX, (None,)),
+        Array("scaling", INDEX, (None,)),
+    )
+
+    @classmethod
+    def restored(cls, **fields: Any) -> JointPose:
+        """Make the pose space from its stored fields."""
+        return cls(**fields)
+
 
 class PartialJointPose(JointPose):
     """The pose vector of a skeleton of which only some channels are free, as riggers lock them.
@@ -286,6 +300,12 @@ class PartialJointPose(JointPose):
         channels = np.zeros((len(rows), self._n_channels))
         channels[:, self._free] = rows
         return channels, leading
+
+    stored_fields: ClassVar[tuple[Field, ...]] = (
+        PartOf("skeleton", Skeleton),
+        Value("free", "texts", lambda pose: [parameter.name for parameter in pose.parameters]),
+        Array("translating", INDEX, (None,)),
+    )
 
 
 def _sorted_joints(skeleton: Skeleton, joints: Iterable[str | int]) -> Ints:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,6 +21,8 @@ from supple.checks import (
 from supple.compiled.jit import compiled
 from supple.errors import SuppleError
 from supple.maths.quaternions import to_matrix
+from supple.rig.stored.field_reader import DOUBLE, INDEX, Field
+from supple.rig.stored.schema import PARAMETER_COST, Array, Cost, Value, keep_bits
 
 
 class Skeleton:
@@ -184,6 +187,22 @@ class Skeleton:
         hint = ", ".join(f'"{lowered[match]}"' for match in near)
         advice = f"near: {hint}" if hint else f'the first is "{self.names[0]}"'
         raise SuppleError(f'no joint "{name}"; {advice}')
+
+    stored_fields: ClassVar[tuple[Field, ...]] = (
+        Value("names", "texts", size="joints"),
+        Cost("its parameters", lambda sizes: 9 * PARAMETER_COST * sizes["joints"]),
+        Array("rotations", DOUBLE, ("joints", 4)),
+        Array("parents", INDEX, ("joints",), shift=1),
+        Array("translations", DOUBLE, ("joints", 3)),
+        Array("scales", DOUBLE, ("joints", 3)),
+    )
+
+    @classmethod
+    def restored(cls, rotations: Floats, **fields: Any) -> Skeleton:
+        """Make the skeleton from its stored fields."""
+        skeleton = cls(rotations=rotations, **fields)
+        keep_bits("a rotation", skeleton.rotations, rotations)
+        return skeleton
 
     def path(self, top: str | int, tip: str | int) -> Ints:
         """Return the joints from `top` down to `tip`, both included."""

@@ -1,12 +1,13 @@
 """Skinned rigs: linear blend and dual quaternion skinning over a skeleton.
 
-Other rigs (blend shapes, corrections, chains) are often built on one: `skinned_core` and
-`skinned_rigs` find it.
+`skinned_core` and `skinned_rigs` return the skinned rigs below other rigs, such as blend shapes,
+corrections and chains.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,10 +16,14 @@ from scipy.sparse import csr_array
 from supple.arrays import Floats, Ints, ShortInts
 from supple.checks import checked_array, owned_array
 from supple.errors import SuppleError
+from supple.rig.inverse_skinning import differenced_matrices
+from supple.rig.jacobian import Jacobian
 from supple.rig.placement.placement import Placement
+from supple.rig.placement.pose_corrections import PoseCorrections, combined_corrections
 from supple.rig.protocol import (
     Parameter,
     Rig,
+    TetTransfer,
     checked_cloud,
     checked_points,
     checked_pose,
@@ -27,6 +32,7 @@ from supple.rig.protocol import (
 )
 from supple.rig.skeleton.joint_pose import JointPose
 from supple.rig.skeleton.joints import Skeleton
+from supple.rig.skeleton.skin_jacobian import SkinJacobian
 from supple.rig.skeleton.skin_placement import skinned_placement
 from supple.rig.skeleton.skinning_kernels import (
     dual_quaternions,
@@ -35,9 +41,22 @@ from supple.rig.skeleton.skinning_kernels import (
     skin_linear,
     turn_over,
 )
+from supple.rig.stored.field_reader import DOUBLE, SINGLE, Field
+from supple.rig.stored.schema import Array, PartOf, Value, Weights
 
 METHODS = ("linear", "dual-quaternion")
 NO_SUBSET = np.empty(0, dtype=np.int64)
+
+
+class LinearBlend(NamedTuple):
+    """Linear blend skinning of a pose."""
+
+    joints: ShortInts
+    """(n, k)."""
+    weights: Floats
+    """(n, k)."""
+    matrices: Floats
+    """(J, 4, 4) from bound to posed."""
 
 
 class SkinnedRig:
@@ -46,20 +65,20 @@ class SkinnedRig:
     Parameters
     ----------
     joint_pose : JointPose
-        What the pose vector means.
+        Meaning of the pose vector.
     vertices : (n, 3) array
-        Positions when the skeleton was bound, in metres.
+        Positions in the bind pose, in metres.
     joints : (n, k) int array
-        Joints each vertex follows.
+        Joints of each vertex.
     weights : (n, k) array
-        How much, not negative; normalised to sum 1.
+        Their weights, not negative; normalised to sum 1.
     inverse_bind : (J, 4, 4) array
-        From the bound surface's space to each joint's.
+        Transforms from the space of `vertices` to that of each joint.
     method : {"linear", "dual-quaternion"}
         Dual quaternions keep the volume of twisted joints. Joint scale and shear are blended
         linearly first and the rigid parts after, as UsdSkel does, so that a scaled joint scales.
     unweighted_joint : str or int, optional
-        The joint that vertices without any weight follow; without it they are an error.
+        Joint of vertices without any weight; by default they are an error.
 
     Notes
     -----
@@ -98,7 +117,7 @@ class SkinnedRig:
 
     @property
     def skeleton(self) -> Skeleton:
-        """The joints."""
+        """Skeleton of the joints."""
         return self.joint_pose.skeleton
 
     @property
@@ -108,13 +127,13 @@ class SkinnedRig:
 
     @property
     def rest_points(self) -> Floats:
-        """The bound positions, which `deform` replaces."""
+        """Bound positions, which `deform` replaces."""
         return self.vertices
 
     def __call__(
         self, pose: ArrayLike, vertices: ArrayLike | None = None, *, out: Floats | None = None
     ) -> Floats:
-        """Return positions of all vertices or of the listed ones, written to `out` where given."""
+        """Return positions of all vertices or of the listed ones, in `out` unless it is None."""
         subset = checked_subset(vertices, self.n_vertices)
         rows = NO_SUBSET if subset is None else subset
         count = self.n_vertices if subset is None else len(subset)
@@ -128,11 +147,11 @@ class SkinnedRig:
         *,
         out: Floats | None = None,
     ) -> Floats:
-        """Return positions of the vertices had they been bound at `points`."""
+        """Return positions of the vertices if they are bound at `points`."""
         subset = checked_subset(vertices, self.n_vertices)
-        given = checked_points(points, subset, self.n_vertices)
+        bound = checked_points(points, subset, self.n_vertices)
         rows = NO_SUBSET if subset is None else subset
-        return self._run(given, NO_SUBSET, rows, pose, len(given), out)
+        return self._run(bound, NO_SUBSET, rows, pose, len(bound), out)
 
     def with_influences(
         self, points: ArrayLike, joints: ArrayLike, weights: ArrayLike
@@ -140,19 +159,77 @@ class SkinnedRig:
         """Return a rig of the same skeleton on other points (m, 3) with influences (m, k)."""
         return SkinnedRig(self.joint_pose, points, joints, weights, self.inverse_bind, self.method)
 
+    def bound_at_rest(self, points: ArrayLike, joints: ArrayLike, weights: ArrayLike) -> SkinnedRig:
+        """Return a rig of the same skeleton whose vertices are at `points` in the rest pose.
+
+        Files often bind a skeleton in another pose than its rest pose.
+        """
+        guess = self.with_influences(points, joints, weights)
+        return self.with_influences(_bound_positions(guess), joints, weights)
+
     def placement(self, vertices: Ints | None = None, *, single: bool = False) -> Placement:
         """Return a placement of the listed vertices, or of all; see `Placement`."""
         return skinned_placement(self, vertices, single=single)
 
+    def corrected_placement(
+        self, vertices: Ints | None, sets: Sequence[PoseCorrections], *, single: bool = False
+    ) -> Placement:
+        """Return a placement that adds corrections of the listed vertices, or of all."""
+        count = self.n_vertices if vertices is None else len(vertices)
+        sums = combined_corrections(count, sets)
+        return skinned_placement(self, vertices, sums, single=single)
+
+    def jacobian(self, entries: Ints, vertices: Ints | None = None) -> Jacobian | None:
+        """Return the analytic Jacobian of linear skinning; None for dual quaternions."""
+        return SkinJacobian(self, entries, vertices) if self.method == "linear" else None
+
+    def on_tets(self, transfer: TetTransfer) -> SkinnedRig:
+        """Return the skinned rig of the tet vertices, with weights extended from the surface."""
+        return self.bound_at_rest(transfer.vertices, *transfer.influences(self))
+
+    def linear_blend(self, pose: ArrayLike) -> LinearBlend | None:
+        """Return joints, weights and matrices at a pose; None for dual quaternions."""
+        if self.method != "linear":
+            return None
+        return LinearBlend(self.joints, self.weights, self.skin_matrices(pose))
+
+    def offset_matrices(self, points: Floats, pose: Floats) -> Floats:
+        """Return ∂x/∂X (n, 3, 3) of vertices bound at `points`, by which offsets move them."""
+        blend = self.linear_blend(pose)
+        if blend is None:
+            return differenced_matrices(self, points, pose, 1.0)
+        linear = blend.matrices[:, :3, :3].reshape(-1, 9)
+        total = self.weights[:, :1] * linear[self.joints[:, 0]]
+        for slot in range(1, self.joints.shape[1]):
+            total += self.weights[:, slot : slot + 1] * linear[self.joints[:, slot]]
+        return total.reshape(-1, 3, 3)
+
+    stored_fields: ClassVar[tuple[Field, ...]] = (
+        PartOf("joint_pose", JointPose, lambda pose: {"joints": pose.skeleton.n_joints}),
+        Array("vertices", SINGLE, ("n", 3)),
+        Weights("influence", "n", "joints", lambda rig: rig.weight_matrix()),
+        Array("inverse_bind", DOUBLE, ("joints", 4, 4)),
+        Value("method", "text"),
+    )
+
+    @classmethod
+    def restored(cls, influence: csr_array, **fields: Any) -> SkinnedRig:
+        """Make the rig from its stored fields."""
+        counts = np.diff(influence.indptr)
+        used = np.arange(counts.max()) < counts[:, None]
+        joints, weights = np.zeros(used.shape, np.int32), np.zeros(used.shape)
+        joints[used], weights[used] = influence.indices, influence.data
+        return cls(joints=joints, weights=weights, **fields)
+
     def skin_matrices(self, pose: ArrayLike) -> Floats:
-        """Return transforms (J, 4, 4) from bound to posed, of vertices that follow one joint."""
+        """Return each joint's transform (J, 4, 4) from bound to posed positions."""
         world = self.joint_pose.matrices(checked_pose(self.parameters, pose))
         matrices = np.empty_like(world)
         multiply_all(world, self.inverse_bind, matrices)
         return matrices
 
     def weight_matrix(self) -> csr_array:
-        """Return the weights as a sparse (n, J) CSR array; those of a joint listed twice add up."""
+        """Return the weights as a CSR array (n, J); entries of a joint listed twice are summed."""
         n, k = self.joints.shape
         ends = np.arange(0, n * k + 1, k)
         entries = (self.weights.reshape(-1).copy(), self.joints.reshape(-1).copy(), ends)
@@ -176,7 +253,7 @@ class SkinnedRig:
             return result
         influences = (points, point_rows, self.joints, self.weights, rows)
         if self.method == "linear":
-            # Columns of the transforms as rows of four: one vector instruction each.
+            # The kernel reads columns of the transforms as contiguous rows of four.
             turn_over(matrices)
             skin_linear(*influences, matrices, result)
         else:
@@ -206,7 +283,7 @@ def checked_influences(
     if follow.ndim != 2 or follow.shape[0] != count or follow.shape[1] == 0:
         raise SuppleError(f"influences of shape {follow.shape}; expected ({count}, k)")
     if follow.dtype.kind not in "iu":
-        raise SuppleError("the joints that vertices follow must be indices")
+        raise SuppleError("joints of skinned vertices must be indices")
     much = checked_array("skinning weights", weights, follow.shape)
     if (much < 0).any():
         raise SuppleError(
@@ -218,7 +295,7 @@ def checked_influences(
         vertex, slot = np.argwhere(outside)[0]
         which = f"vertex {vertex} follows joint {follow[vertex, slot]}"
         raise SuppleError(f"{which}; the skeleton has {skeleton.n_joints}")
-    # What has no weight may name any joint; it must not be looked up.
+    # Entries without weight may hold any index, which must not be looked up.
     follow = np.where(used, follow, 0)
     idle = ~used.any(axis=1)
     if idle.any():
@@ -228,15 +305,15 @@ def checked_influences(
         follow[idle, 0] = unweighted_joint
         much = much.copy()
         much[idle, 0] = 1
-    # Divided by the largest first: sums of huge or tiny weights must not overflow or vanish.
-    # Rows that are normalised already keep their bits.
+    # Divided by the largest first, so that sums neither overflow nor vanish.
+    # Normalised rows keep their bits.
     even = much / much.max(axis=1, keepdims=True)
     even = even / even.sum(axis=1, keepdims=True)
     done = np.isclose(even, much, rtol=1e-15 * much.shape[1], atol=0).all(axis=1, keepdims=True)
     much = np.where(done, much, even)
     order = np.argsort(-much, axis=1, kind="stable")
     follow, much = (np.take_along_axis(table, order, axis=1) for table in (follow, much))
-    # Columns that hold only zeros cost as much as others.
+    # Columns of zeros are removed: they cost as much as others.
     most = int(np.count_nonzero(much, axis=1).max())
     return (
         np.ascontiguousarray(follow[:, :most], dtype=np.int32),
@@ -244,20 +321,36 @@ def checked_influences(
     )
 
 
+def _bound_positions(rig: SkinnedRig) -> Floats:
+    """Return bound positions (n, 3) that the rest pose moves to the rig's vertices."""
+    goal, bound = rig.vertices, rig.vertices
+    matrices = np.einsum(
+        "vk,vkij->vij", rig.weights, rig.skin_matrices(rig.rest_pose)[rig.joints, :3, :3]
+    )
+    sound = np.abs(np.linalg.det(matrices)) > 1e-6 * np.abs(matrices).max(axis=(1, 2)) ** 3
+    matrices[~sound] = np.eye(3)
+    for _ in range(4):  # one iteration is enough where skinning is linear
+        missing = goal - rig.deform(bound, rig.rest_pose)
+        if np.abs(missing).max(initial=0.0) <= 1e-12 * np.abs(goal).max(initial=1.0):
+            break
+        bound = bound + np.linalg.solve(matrices, missing[:, :, None])[:, :, 0]
+    return bound
+
+
 class SkinnedCore(NamedTuple):
-    """The skinned rig inside of a chain of rigs."""
+    """The only skinned rig below another rig."""
 
     rig: SkinnedRig
     entries: slice
-    """Place of its parameters in the chain's pose."""
+    """Range of its parameters in the pose of the other rig."""
 
 
 def skinned_core(rig: Rig) -> SkinnedCore | None:
-    """Return the skinned rig that a chain of rigs is built on, if there is one and only one.
+    """Return the skinned rig below a rig if there is exactly one, else None.
 
-    Blend shapes and pose-space corrections list the parameters of their `base` first; the
-    `rigs` of a chain have theirs one after another. A rig that poses its base otherwise, as a
-    handle does, has none: its pose is not the skeleton's.
+    Blend shapes and pose-space corrections begin with the parameters of their `base`; the pose of
+    a chain is that of its `rigs`, one after another. Rigs with other parameters, such as handles,
+    have no core.
     """
     if isinstance(rig, SkinnedRig):
         return SkinnedCore(rig, slice(0, len(rig.parameters)))
@@ -265,18 +358,18 @@ def skinned_core(rig: Rig) -> SkinnedCore | None:
     if isinstance(base, Rig):
         first = tuple(rig.parameters[: len(base.parameters)])
         return skinned_core(base) if first == tuple(base.parameters) else None
-    found, at = [], 0
+    cores, start = [], 0
     for link in getattr(rig, "rigs", ()):
         inner = skinned_core(link)
         if inner is not None:
-            where = slice(at + inner.entries.start, at + inner.entries.stop)
-            found.append(SkinnedCore(inner.rig, where))
-        at += len(link.parameters)
-    return found[0] if len(found) == 1 else None
+            entries = slice(start + inner.entries.start, start + inner.entries.stop)
+            cores.append(SkinnedCore(inner.rig, entries))
+        start += len(link.parameters)
+    return cores[0] if len(cores) == 1 else None
 
 
 def skinned_rigs(rig: Rig) -> list[SkinnedRig]:
-    """List the skinned rigs that a rig is built on, however it poses them."""
+    """Return all skinned rigs below a rig, in their order, whatever their parameters."""
     if isinstance(rig, SkinnedRig):
         return [rig]
     base = getattr(rig, "base", None)

@@ -281,16 +281,6 @@ class PartOf(Field):
         return {self.name: part}
 
 
-@dataclass(frozen=True)
-class Kind:
-    """Kind of part: its name in files, its class, its fields, and a function of these."""
-
-    name: str
-    type: type
-    fields: tuple[Field, ...]
-    make: Callable[..., Any]
-
-
 #: Numbers that a parameter counts as: it is an object.
 PARAMETER_COST = 32
 
@@ -309,6 +299,11 @@ class Cost(Field):
         if reader.budget is not None:
             reader.budget.take(self.name, self.numbers(reader.sizes))
         return {}
+
+
+def vertex_count(rig: Any) -> dict[str, int]:
+    """Return the number of a rig's vertices as the length "n"."""
+    return {"n": rig.n_vertices}
 
 
 def keep_bits(what: str, vectors: Floats, stored: Floats) -> None:

@@ -1,4 +1,4 @@
-"""Corrections that turn with the flesh: the rig on the tets between example poses."""
+"""Corotated corrections: corrections of the rig on tets that rotate with the flesh."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from supple.rig.placement.placement import Forkable, Positions, writable
 from supple.rig.placement.pose_corrections import NEGLIGIBLE_WEIGHT
 from supple.rig.poses.pose_tree import alignment_tree
 from supple.rig.poses.pose_weights import PoseWeights, evaluate_weights
-from supple.rig.protocol import checked_pose, checked_subset
+from supple.rig.protocol import Rig, checked_pose, checked_subset
 from supple.rig.tets.shepard import ShepardPlacement, ShepardRig, follow_surface
 from supple.rig.tets.vertex_frames import CANCELLED, IDENTITY, pose_rotations
 
 NO_SUBSET = np.empty(0, dtype=np.int64)
-#: Quaternions this far from a length of 1, or farther, are none.
+#: Largest deviation of a squared quaternion length from 1.
 UNIT = 1e-3
 
 
 class CorotatedCorrections:
-    """Shepard's interpolation with corrections in frames that turn from pose to pose.
+    """Shepard interpolation with corrections in frames that rotate from pose to pose.
 
-    Φ(p) = S Φ̄(p) + R(p) (o + Σ w_i(p) d_i): the surface's positions, interpolated, and what they
-    leave of a vertex's own, o = X − S X̄ at the neutral pose. That part turns with the limb. Added
-    up without turning, the corrections of a limb bent to both sides cancel it halfway, and swell
-    or crush the tets there. With no rotation at all this is the plain sum start(p) + Σ w_i d_i.
+    Φ(p) = S Φ̄(p) + R(p) (o + Σ w_i(p) d_i): the interpolated surface positions, and the offset
+    o = X − S X̄ of a vertex at the neutral pose, which rotates with the limb. Without rotation the
+    corrections of a limb bent to both sides would cancel halfway, and swell or crush the tets
+    there. With R = 1 this is the plain sum start(p) + Σ w_i d_i.
 
     Parameters
     ----------
     start
-        Where tet vertices go before correction.
+        Rig on the tets before correction.
     weights
-        Of the example poses, the neutral one first.
+        Weights of the example poses, the neutral one first.
     corrections
-        (m, n, 3) d, as the neutral pose's frames see them; zero for that pose.
+        (m, n, 3) d in the frames of the neutral pose; zero for that pose.
     rotations
         (m, n, 4) R from the neutral pose to each, unit quaternions (x, y, z, w) with consistent
         signs; see `pose_rotations`.
@@ -69,7 +69,7 @@ class CorotatedCorrections:
     def of(
         cls, mesh: TetMesh, start: ShepardRig, weights: PoseWeights, away: ArrayLike
     ) -> CorotatedCorrections:
-        """Make corrections with which tets are `away` (m, n, 3) from their start at example poses.
+        """Make corrections from displacements (m, n, 3) of the tets at the example poses.
 
         Parameters
         ----------
@@ -78,20 +78,20 @@ class CorotatedCorrections:
         start, weights
             As above.
         away
-            δ_i = fitted − start in the world; zero for the neutral pose.
+            δ_i = fitted − start in world coordinates; zero for the neutral pose.
         """
         shape = (weights.n_poses, *mesh.vertices.shape)
         deltas = checked_array("pose corrections", away, shape)
         shapes = [start(pose) + delta for pose, delta in zip(weights.poses, deltas, strict=True)]
         parents = alignment_tree(weights.distances(), weights.poses)
         rotations = pose_rotations(mesh, [mesh.vertices, *shapes[1:]], parents)
-        rotations[0] = IDENTITY  # but for rounding it is
+        rotations[0] = IDENTITY  # exactly, without rounding
         offsets = start.offsets
         corrections = rotate(inverse(rotations), offsets + deltas) - offsets
         return cls(start, weights, corrections, rotations)
 
     def in_world(self) -> Floats:
-        """Return the distances δ (m, n, 3) of the tets from their start at the example poses."""
+        """Return the displacements δ (m, n, 3) from the start at the example poses."""
         return rotate(self.rotations, self._offsets + self.corrections) - self._offsets
 
     def __call__(self, pose: ArrayLike, vertices: ArrayLike | None = None) -> Floats:
@@ -101,16 +101,22 @@ class CorotatedCorrections:
         out = np.array(self.start(values, subset), np.float64, order="C")
         rows = NO_SUBSET if subset is None else subset
         weights = self.pose_weights.weights(values)
-        _add_turned(self._offsets, self.corrections, self.rotations, weights, rows, out)
+        _add_corotated(self._offsets, self.corrections, self.rotations, weights, rows, out)
         return out
 
-    def placement(self, vertices: Ints | None = None, *, single: bool = False) -> TurnedPlacement:
+    def placement(
+        self, vertices: Ints | None = None, *, single: bool = False
+    ) -> CorotatedPlacement:
         """Return a placement of the listed tet vertices, or of all; see `Placement`."""
-        return TurnedPlacement(self, vertices)
+        return CorotatedPlacement(self, vertices)
+
+    def shared_placement(self, rig: Rig, vertices: Ints | None) -> CorotatedPlacement | None:
+        """Return a placement that shares surface positions with `rig`; None for another rig."""
+        return CorotatedPlacement(self, vertices, share=True) if self.start.rig is rig else None
 
 
-class TurnedPlacement(Forkable):
-    """Placement of tet vertices that follow the surface, with corrections that turn with them.
+class CorotatedPlacement(Forkable):
+    """Placement of tet vertices that follow the surface, with corotated corrections.
 
     Parameters
     ----------
@@ -118,12 +124,13 @@ class TurnedPlacement(Forkable):
         As for `ShepardPlacement`.
     """
 
-    _forked = ("start",)
+    _forked = ("surface",)
 
     def __init__(
         self, rig: CorotatedCorrections, vertices: Ints | None = None, share: bool = False
     ) -> None:
-        self.start = ShepardPlacement(rig.start, vertices, share)
+        #: Placement that evaluates the surface.
+        self.surface = ShepardPlacement(rig.start, vertices, share)
         weights = rig.pose_weights
         self._weighing = (
             weights.scales,
@@ -138,14 +145,14 @@ class TurnedPlacement(Forkable):
             rig.corrections[:, listed].reshape(poses, -1),
             rig.rotations[:, listed].reshape(poses, -1),
         )
-        # Half as much to read where single precision is all there is, as in a stored model.
+        # Models from files hold single precision; float32 tables halve the memory to read.
         exact = all(np.array_equal(each.astype(np.float32), each) for each in tables)
         kind = np.float32 if exact else np.float64
         self._tables = tuple(np.ascontiguousarray(each, kind) for each in tables)
         self._allocate()
 
     def _allocate(self) -> None:
-        poses, count = len(self._tables[0]), self.start.n_points
+        poses, count = len(self._tables[0]), self.surface.n_points
         self._scratch = (
             np.empty(poses),
             np.empty(poses),
@@ -156,19 +163,19 @@ class TurnedPlacement(Forkable):
     @property
     def n_points(self) -> int:
         """Number of tet vertices placed."""
-        return self.start.n_points
+        return self.surface.n_points
 
     def place(self, pose: Floats, out: Positions) -> None:
         """Write the positions (k, 3) of the tet vertices at a pose."""
-        start, own = self.start, writable(pose)
-        start.place_surface(own)
-        _follow_turned(
-            own,
+        surface, values = self.surface, writable(pose)
+        surface.place_surface(values)
+        _follow_corotated(
+            values,
             self._weighing,
-            start.positions,
-            start.neighbours,
-            start.shares,
-            start.offsets,
+            surface.positions,
+            surface.neighbours,
+            surface.shares,
+            surface.offsets,
             self._tables,
             self._scratch,
             out,
@@ -176,7 +183,7 @@ class TurnedPlacement(Forkable):
 
 
 @compiled
-def _add_turned(
+def _add_corotated(
     offsets: Floats,
     corrections: Floats,
     rotations: Floats,
@@ -186,7 +193,7 @@ def _add_turned(
 ) -> None:
     """Add R (o + Σ w d) − o to `out` for the listed vertices, or for all; R from Σ w q.
 
-    Where the blend of rotations cancels, that of the pose that counts most is taken.
+    Where the blend of rotations cancels, the rotation of the strongest pose replaces it.
     """
     everything = len(rows) == 0
     total, strongest = 0.0, 0
@@ -199,22 +206,22 @@ def _add_turned(
         cx, cy, cz = 0.0, 0.0, 0.0
         qx, qy, qz, qw = 0.0, 0.0, 0.0, 0.0
         for pose in range(len(weights)):
-            weight, correction, turn = weights[pose], corrections[pose, row], rotations[pose, row]
+            weight, correction, q = weights[pose], corrections[pose, row], rotations[pose, row]
             cx += weight * correction[0]
             cy += weight * correction[1]
             cz += weight * correction[2]
-            qx += weight * turn[0]
-            qy += weight * turn[1]
-            qz += weight * turn[2]
-            qw += weight * turn[3]
+            qx += weight * q[0]
+            qy += weight * q[1]
+            qz += weight * q[2]
+            qw += weight * q[3]
         size = math.sqrt(qx * qx + qy * qy + qz * qz + qw * qw)
         if not size > CANCELLED * total:
-            turn = rotations[strongest, row]
-            qx, qy, qz, qw = turn[0], turn[1], turn[2], turn[3]
+            q = rotations[strongest, row]
+            qx, qy, qz, qw = q[0], q[1], q[2], q[3]
             size = math.sqrt(qx * qx + qy * qy + qz * qz + qw * qw)
         qx, qy, qz, qw = qx / size, qy / size, qz / size, qw / size
         x, y, z = offsets[row, 0] + cx, offsets[row, 1] + cy, offsets[row, 2] + cz
-        # R v = v + w t + q × t with t = 2 q × v, and v − o is Σ w d, free of rounding.
+        # R v = v + w t + q × t with t = 2 q × v; v − o = Σ w d is added without cancellation.
         tx, ty, tz = 2 * (qy * z - qz * y), 2 * (qz * x - qx * z), 2 * (qx * y - qy * x)
         out[i, 0] += cx + (qw * tx + (qy * tz - qz * ty))
         out[i, 1] += cy + (qw * ty + (qz * tx - qx * tz))
@@ -222,7 +229,7 @@ def _add_turned(
 
 
 @compiled_fused
-def _follow_turned(
+def _follow_corotated(
     pose: Floats,
     weighing: tuple,
     positions: Floats,
@@ -234,7 +241,7 @@ def _follow_turned(
     out: Positions,
 ) -> None:
     scales, poses, matrix, constant, normalise = weighing
-    distances, weights, moved, turns = scratch
+    distances, weights, moved, quaternions = scratch
     corrections, rotations = tables
     evaluate_weights(pose, scales, poses, matrix, constant, normalise, distances, weights)
     total, strongest = 0.0, 0
@@ -243,25 +250,26 @@ def _follow_turned(
         if abs(weights[i]) > abs(weights[strongest]):
             strongest = i
     _blend(corrections, weights, moved)
-    _blend(rotations, weights, turns)
-    _replace_cancelled(rotations[strongest], (CANCELLED * total) ** 2, turns)
-    _turn(turns, offsets.reshape(-1), moved)
+    _blend(rotations, weights, quaternions)
+    _replace_cancelled(rotations[strongest], (CANCELLED * total) ** 2, quaternions)
+    _rotate(quaternions, offsets.reshape(-1), moved)
     follow_surface(positions, neighbours, shares, moved.reshape(offsets.shape), out)
 
 
 @compiled_fused
-def _replace_cancelled(strongest: Positions, least: float, turns: Floats) -> None:
-    """Take the rotation of the pose that counts most where the blend of rotations cancels."""
-    for i in range(len(turns) // 4):
-        x, y, z, w = turns[4 * i], turns[4 * i + 1], turns[4 * i + 2], turns[4 * i + 3]
+def _replace_cancelled(strongest: Positions, least: float, quaternions: Floats) -> None:
+    """Replace blends of rotations that cancel by the rotation of the strongest pose."""
+    for i in range(len(quaternions) // 4):
+        x, y = quaternions[4 * i], quaternions[4 * i + 1]
+        z, w = quaternions[4 * i + 2], quaternions[4 * i + 3]
         if not x * x + y * y + z * z + w * w > least:
             for k in range(4 * i, 4 * i + 4):
-                turns[k] = strongest[k]
+                quaternions[k] = strongest[k]
 
 
 @compiled_fused
 def _blend(table: Positions, weights: Floats, out: Floats) -> None:
-    """Write Σ w t into `out`, without poses that do not count."""
+    """Write Σ w t into `out`, without poses of negligible weight."""
     out[:] = 0.0
     for pose in range(len(weights)):
         weight = weights[pose]
@@ -273,10 +281,11 @@ def _blend(table: Positions, weights: Floats, out: Floats) -> None:
 
 
 @compiled_fused
-def _turn(turns: Floats, offsets: Floats, moved: Floats) -> None:
-    """Replace d in `moved` by R (o + d); the quaternions `turns` are not of unit length."""
+def _rotate(quaternions: Floats, offsets: Floats, moved: Floats) -> None:
+    """Replace d in `moved` by R (o + d); the quaternions need not have unit length."""
     for i in range(len(moved) // 3):
-        qx, qy, qz, qw = turns[4 * i], turns[4 * i + 1], turns[4 * i + 2], turns[4 * i + 3]
+        qx, qy = quaternions[4 * i], quaternions[4 * i + 1]
+        qz, qw = quaternions[4 * i + 2], quaternions[4 * i + 3]
         # R v = v + (w t + q × t) with t = 2 q × v / |q|².
         double = 2.0 / (qx * qx + qy * qy + qz * qz + qw * qw)
         x, y, z = (

@@ -131,20 +131,20 @@ class PoseFitter:
         target: ArrayLike,
         start: ArrayLike,
         *,
-        way: Callable[[float], ArrayLike] | None = None,
+        path: Callable[[float], ArrayLike] | None = None,
         max_iterations: int = 60,
     ) -> PoseFit:
         """Fit to surface positions `target` (n̄, 3), starting from tet positions `start` (n, 3).
 
         If tets are inverted then, their guard is strengthened and the fit done again. If that
-        does not help, the surface is followed from the neutral pose along `way`, because tets
+        does not help, the surface is followed from the neutral pose along `path`, because tets
         are more easily kept sound than made so; and then with γ raised.
 
         Parameters
         ----------
         target, start
             As above.
-        way
+        path
             Surfaces between: (n̄, 3) for a part of the way from neutral, 0, to `target`, 1. By
             default the straight line.
         max_iterations
@@ -158,7 +158,7 @@ class PoseFitter:
         for _ in range(MOST_RISES + 1):
             if not len(self._inverted(x)):
                 break
-            followed = run.along(way, gamma)
+            followed = run.along(path, gamma)
             if followed is not None:
                 x = followed
                 break
@@ -239,12 +239,12 @@ class _Run:
                 break
         return x
 
-    def along(self, way: Callable[[float], ArrayLike] | None, gamma: float) -> Floats | None:
+    def along(self, path: Callable[[float], ArrayLike] | None, gamma: float) -> Floats | None:
         """Fit step by step from the neutral pose to the goal; None if tets get inverted."""
         body, x = self.fitter._elastic(gamma), self.fitter.mesh.vertices
         step, power = 1, 0
         while step <= STEPS:
-            goal = self._between(way, step / STEPS)
+            goal = self._between(path, step / STEPS)
             y = self._fitted(body, STRONGER**power * GUARD, goal, x)
             if not len(self.fitter._inverted(y)):
                 step, x = step + 1, y
@@ -254,15 +254,15 @@ class _Run:
                 power += 1
         return x
 
-    def _between(self, way: Callable[[float], ArrayLike] | None, part: float) -> Floats:
+    def _between(self, path: Callable[[float], ArrayLike] | None, part: float) -> Floats:
         samples = self.fitter.samples
         if part == 1:
             return self.goal
-        if way is None:
+        if path is None:
             neutral = samples.of_tets @ self.fitter.mesh.vertices
             return neutral + part * (self.goal - neutral)
         shape = (samples.of_surface.shape[1], 3)
-        return samples.of_surface @ checked_array("surface on the way", way(part), shape)
+        return samples.of_surface @ checked_array("surface on the way", path(part), shape)
 
     def _fitted(self, body: ElasticBody, guard: float, goal: Floats, x: Floats) -> Floats:
         stiffness = guard * self.fitter.edge

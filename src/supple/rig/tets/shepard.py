@@ -1,22 +1,26 @@
-"""Shepard's interpolation: tet vertices follow their nearest surface vertices."""
+"""Shepard interpolation: tet vertices follow their nearest surface vertices."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial import cKDTree
 
-from supple.arrays import Floats, Ints
+from supple.arrays import Floats, Ints, ShortInts
 from supple.checks import checked_array
 from supple.compiled.jit import compiled
 from supple.errors import SuppleError
+from supple.rig.jacobian import rig_jacobian
 from supple.rig.placement.placement import Forkable, Placement, Positions, placement
 from supple.rig.protocol import Parameter, Rig, checked_subset
+from supple.rig.stored.field_reader import SINGLE, Field
+from supple.rig.stored.schema import Array, PartOf, Weights
 
-#: With a larger part of the surface needed it costs no more to place all of it.
+#: If more than this part of the surface is needed, all of it is placed at about the same cost.
 NEARLY_ALL = 0.8
 
 
@@ -26,30 +30,30 @@ def shepard_matrix(points: ArrayLike, surface: ArrayLike, neighbours: int = 4) -
     Parameters
     ----------
     points
-        (n, 3) where to interpolate.
+        (n, 3) points of interpolation.
     surface
-        (n̄, 3) where values are known.
+        (n̄, 3) vertices with values.
     neighbours
-        How many known values each point averages; the paper has 4.
+        Number of vertices that each point averages; 4 in the paper.
 
     Returns
     -------
     (n, n̄) csr_array
-        Rows add up to 1. A point that lies on a surface vertex takes that vertex's value.
+        Rows sum to 1. A point on a surface vertex takes the value of that vertex.
 
     Examples
     --------
     >>> shepard_matrix([[1.0, 0, 0]], [[0, 0, 0], [3.0, 0, 0]], neighbours=2).toarray().round(3)
     array([[0.667, 0.333]])
     """
-    where, known = np.asarray(points, np.float64), np.asarray(surface, np.float64)
-    if neighbours < 1 or len(known) == 0:
+    targets, sources = np.asarray(points, np.float64), np.asarray(surface, np.float64)
+    if neighbours < 1 or len(sources) == 0:
         raise SuppleError(
             "Shepard's interpolation needs a surface vertex and one neighbour at least"
         )
-    count = min(neighbours, len(known))
-    distance, nearest = cKDTree(known).query(where, k=range(1, count + 1))
-    # Relative to the nearest, so that no distance, however small, overflows.
+    count = min(neighbours, len(sources))
+    distance, nearest = cKDTree(sources).query(targets, k=range(1, count + 1))
+    # Relative to the nearest, so that small distances do not overflow.
     closest = distance[:, :1]
     weights = np.divide(closest, distance, out=np.zeros_like(distance), where=distance > 0)
     weights[:, 0] = 1.0
@@ -58,7 +62,8 @@ def shepard_matrix(points: ArrayLike, surface: ArrayLike, neighbours: int = 4) -
     weights /= weights.sum(axis=1, keepdims=True)
     starts = np.arange(0, weights.size + 1, count)
     matrix = sp.csr_array(
-        (weights.ravel(), nearest.astype(np.int32).ravel(), starts), shape=(len(where), len(known))
+        (weights.ravel(), nearest.astype(np.int32).ravel(), starts),
+        shape=(len(targets), len(sources)),
     )
     matrix.eliminate_zeros()
     matrix.sort_indices()
@@ -66,47 +71,68 @@ def shepard_matrix(points: ArrayLike, surface: ArrayLike, neighbours: int = 4) -
 
 
 class NeededRows:
-    """Rows of a matrix, and only the columns that they touch.
-
-    The last selection is remembered: a step asks for the same few vertices every time.
-    """
+    """Rows of a sparse matrix with only the columns that they use; the last result is cached."""
 
     def __init__(self, matrix: sp.csr_array) -> None:
         self.matrix = matrix
         self._last: tuple[Ints | None, Ints, sp.csr_array] | None = None
 
     def of(self, subset: Ints | None) -> tuple[Ints, sp.csr_array]:
-        """Return the columns that rows `subset` (None: all) touch, and the rows with only those."""
-        last = self._last  # once: another thread may put its own there
+        """Return the columns that rows `subset` (None: all) use, and the rows with only those."""
+        last = self._last  # read once: another thread may replace it
         if last is not None and _same_subset(last[0], subset):
             return last[1:]
         rows = self.matrix if subset is None else self.matrix[subset]
         touched, local = np.unique(rows.indices, return_inverse=True)
         shape = (rows.shape[0], len(touched))
         narrow = sp.csr_array((rows.data, local.astype(np.int32), rows.indptr), shape=shape)
-        kept = None if subset is None else subset.copy()
+        key = None if subset is None else subset.copy()
         touched = touched.astype(np.int64)
         touched.flags.writeable = False
-        self._last = (kept, touched, narrow)
+        self._last = (key, touched, narrow)
         return touched, narrow
+
+    def arrays(self, subset: Ints | None) -> tuple[Ints, tuple[ShortInts, ShortInts, Floats]]:
+        """Return the used columns, and the CSR arrays of the rows with only those."""
+        columns, rows = self.of(subset)
+        return columns, (rows.indptr.astype(np.int32), rows.indices.astype(np.int32), rows.data)
+
+
+def sorted_rows(matrix: sp.csr_array) -> NeededRows:
+    """Return stored Shepard weights, with columns in ascending order."""
+    matrix.sort_indices()
+    return NeededRows(matrix)
 
 
 def _same_subset(a: Ints | None, b: Ints | None) -> bool:
     return (a is None) == (b is None) and (a is None or np.array_equal(a, b))  # type: ignore[arg-type]
 
 
+#: Stored fields of a `SurfaceFollower`.
+FOLLOWER_FIELDS = (
+    PartOf("rig", Rig, lambda rig: {"surface": rig.n_vertices}),
+    Array("surface_vertices", SINGLE, ("surface", 3)),
+    Array("tet_vertices", SINGLE, ("n", 3)),
+)
+
+
 class SurfaceFollower(ABC):
-    """Base of a surface's rig on tet vertices, before corrections: they follow the surface.
+    """Base class of a surface's rig on tet vertices, without fitted corrections.
 
     Parameters
     ----------
     rig
         The rig of the surface.
     surface_vertices
-        (n̄, 3) X̄, where the rig has them in its rest pose.
+        (n̄, 3) X̄, positions in the rig's rest pose.
     tet_vertices
         (n, 3) X, at the same pose.
     """
+
+    #: Whether it can be stored over a surface's rig that cannot.
+    stored_over_any_rig: ClassVar[bool] = True
+    #: Whether flesh inside rotates with the limb. Otherwise corrections are corotated.
+    rotates: ClassVar[bool] = False
 
     def __init__(self, rig: Rig, surface_vertices: ArrayLike, tet_vertices: ArrayLike) -> None:
         self.rig = rig
@@ -131,6 +157,14 @@ class SurfaceFollower(ABC):
         """Rest pose of the surface's rig."""
         return self.rig.rest_pose
 
+    @classmethod
+    def _restored(cls, rig: Rig, surface_vertices: Floats, tet_vertices: Floats) -> Self:
+        """Make a rig of stored vertices, without weights."""
+        restored = object.__new__(cls)
+        restored.rig = rig
+        restored.surface_vertices, restored.tet_vertices = surface_vertices, tet_vertices
+        return restored
+
     @abstractmethod
     def needed_surface_vertices(self, vertices: ArrayLike | None = None) -> Ints:
         """Return the surface vertices at which the rig is evaluated for these tet vertices."""
@@ -147,19 +181,15 @@ class SurfaceFollower(ABC):
 class ShepardRig(SurfaceFollower):
     """A surface's rig on tet vertices, which follow their nearest surface vertices.
 
-    Φ(p) = X + S (Φ̄(p) − X̄) with S the Shepard weights at the neutral pose. A subset of tet
-    vertices needs the rig on the surface vertices they touch only.
+    Φ(p) = X + S (Φ̄(p) − X̄) with S the Shepard weights at the neutral pose. For a subset of tet
+    vertices the rig is evaluated only on the surface vertices that they follow.
 
     Parameters
     ----------
-    rig
-        The rig of the surface: a black box.
-    surface_vertices
-        (n̄, 3) X̄, where the rig has them in its rest pose.
-    tet_vertices
-        (n, 3) X, at the same pose.
+    rig, surface_vertices, tet_vertices
+        As for `SurfaceFollower`; any rig.
     neighbours
-        How many surface vertices a tet vertex follows.
+        Number of surface vertices that a tet vertex follows.
     """
 
     def __init__(
@@ -175,7 +205,7 @@ class ShepardRig(SurfaceFollower):
 
     @property
     def matrix(self) -> sp.csr_array:
-        """Shepard's weights S, (n, n̄)."""
+        """Shepard weights S, (n, n̄)."""
         return self._rows.matrix
 
     @property
@@ -198,6 +228,42 @@ class ShepardRig(SurfaceFollower):
         """Return a placement of the listed tet vertices, or of all; see `Placement`."""
         return ShepardPlacement(self, vertices)
 
+    def shared_placement(self, rig: Rig, vertices: Ints | None) -> ShepardPlacement | None:
+        """Return a placement that shares surface positions with `rig`; None for another rig."""
+        return ShepardPlacement(self, vertices, share=True) if self.rig is rig else None
+
+    def jacobian(self, entries: Ints, vertices: Ints | None = None) -> ShepardJacobian:
+        """Return the Jacobian, interpolated from that of the surface."""
+        return ShepardJacobian(self, entries, vertices)
+
+    stored_fields: ClassVar[tuple[Field, ...]] = (
+        *FOLLOWER_FIELDS,
+        Weights("shepard", "n", "surface", "matrix"),
+    )
+
+    @classmethod
+    def restored(cls, shepard: sp.csr_array, **fields: Any) -> ShepardRig:
+        """Make the rig from its stored fields."""
+        rig = cls._restored(**fields)
+        rig._rows = sorted_rows(shepard)
+        return rig
+
+
+class ShepardJacobian:
+    """Jacobian S ∂Φ̄/∂p of tet vertices that follow their nearest surface vertices."""
+
+    def __init__(self, rig: ShepardRig, entries: Ints, vertices: Ints | None) -> None:
+        needed, self._rows = rig._rows.arrays(vertices)
+        self._inner = rig_jacobian(rig.rig, entries, needed.copy())
+        self.affine = self._inner.affine
+        self._surface = np.empty((len(needed), 3, len(entries)))
+
+    def evaluate(self, pose: Floats, out: Floats) -> None:
+        """Write ∂Φ/∂p (m, 3, k)."""
+        self._inner.evaluate(pose, self._surface)
+        out[...] = 0.0
+        add_rows(*self._rows, self._surface, out)
+
 
 class ShepardPlacement(Forkable):
     """Placement of tet vertices that follow the surface: Φ(p) = o + S Φ̄(p) with o = X − S X̄.
@@ -209,7 +275,7 @@ class ShepardPlacement(Forkable):
     vertices
         Indices of tet vertices; None for all.
     share
-        The surface is going to be drawn too: all of it is placed if nearly all is needed.
+        Whether the surface is drawn too; all of it is then placed if nearly all is needed.
 
     Attributes
     ----------
@@ -226,12 +292,12 @@ class ShepardPlacement(Forkable):
         whole = len(touched) == rig.rig.n_vertices
         if share and len(touched) > NEARLY_ALL * rig.rig.n_vertices:
             whole = True
-        # A copy: for read-only arrays compiled loops would be compiled anew.
+        # A copy: for read-only arrays Numba would compile kernels again.
         self.needed = np.arange(rig.rig.n_vertices) if whole else touched.copy()
         listed = slice(None) if vertices is None else vertices
         count = len(rig.tet_vertices[listed])
         self.offsets = rig.tet_vertices[listed] - rows @ rig.surface_vertices[touched]
-        # As many neighbours for all, for loops of the same length: those that lack have weight 0.
+        # The same number of neighbours for all vertices, padded with weight 0.
         width = int(np.diff(rows.indptr).max(initial=0))
         self.neighbours = np.zeros((count, width), dtype=np.uint32)
         self.shares = np.zeros((count, width))
@@ -249,6 +315,11 @@ class ShepardPlacement(Forkable):
     def n_points(self) -> int:
         """Number of tet vertices placed."""
         return len(self.offsets)
+
+    @property
+    def surface(self) -> ShepardPlacement:
+        """The placement that evaluates the surface: itself."""
+        return self
 
     def place_surface(self, pose: Floats) -> None:
         """Set `positions` to those of the needed surface vertices at a pose."""
@@ -268,7 +339,7 @@ def follow_surface(
     offsets: Floats,
     out: Positions,
 ) -> None:
-    """Write o + S Φ̄ from the surface's positions Φ̄, neighbours and shares of S, offsets o."""
+    """Write o + S Φ̄ from surface positions Φ̄, offsets o, and columns and values of S."""
     for i in range(len(offsets)):
         x, y, z = offsets[i, 0], offsets[i, 1], offsets[i, 2]
         for k in range(shares.shape[1]):
@@ -277,3 +348,16 @@ def follow_surface(
             y += share * positions[near, 1]
             z += share * positions[near, 2]
         out[i, 0], out[i, 1], out[i, 2] = x, y, z
+
+
+@compiled
+def add_rows(
+    starts: ShortInts, columns: ShortInts, shares: Floats, values: Floats, out: Floats
+) -> None:
+    """Add a sparse matrix times `values` (n, 3, k) to `out` (m, 3, k)."""
+    for v in range(len(out)):
+        for entry in range(starts[v], starts[v + 1]):
+            row, share = values[columns[entry]], shares[entry]
+            for i in range(3):
+                for k in range(out.shape[2]):
+                    out[v, i, k] += share * row[i, k]

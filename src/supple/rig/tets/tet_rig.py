@@ -1,9 +1,9 @@
-"""The rig on the tets: Φ(p), the current rest shape (xu2016 §4.1)."""
+"""Rig on the tets: Φ(p), the rest shape at a pose (xu2016 §4.1)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,53 +15,57 @@ from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
 from supple.mesh.topology import counted
 from supple.rig.deformers.pose_space_deformation import PoseSpaceDeformation
-from supple.rig.placement.placement import Placement, placement, places_itself
+from supple.rig.jacobian import Jacobian, rig_jacobian
+from supple.rig.placement.placement import Placement, placement
 from supple.rig.placement.pose_corrections import (
     PoseCorrections,
     combined_corrections,
     corrected_placement,
 )
 from supple.rig.poses.pose_weights import PoseWeights, parameter_scales, turning_scales
-from supple.rig.protocol import Parameter, Rig
+from supple.rig.protocol import Parameter, Rig, optional_method
 from supple.rig.skeleton.skinning import skinned_core
-from supple.rig.tets.carried_weights import CarriedRig
+from supple.rig.stored.field_reader import SINGLE, Field
+from supple.rig.stored.schema import Array, PackedRows, PartOf
 from supple.rig.tets.corotated_corrections import CorotatedCorrections
 from supple.rig.tets.fitting import GAMMA, PoseFit, PoseFitter, volume_ratios
 from supple.rig.tets.shepard import ShepardRig, SurfaceFollower
+from supple.rig.tets.skinned_tets import SkinnedTetRig
 from supple.rig.tets.surface_samples import SurfaceSamples
+from supple.rig.tets.vertex_frames import IDENTITY
 
 Variant = Literal["auto", "carried", "shepard"]
 VARIANTS = ("auto", "carried", "shepard")
 Progress = Callable[[float, str], None]
 
-#: Tets that follow the surface no better than this, as a part of its size, are worth a warning.
+#: Distance of tets and surface, relative to its size, above which a fit gives a warning.
 POOR_FIT = 0.02
-#: Poses nearer to the neutral one than this part of the farthest are the neutral one.
+#: Poses nearer to the neutral one than this part of the farthest count as neutral.
 SAME_POSE = 1e-8
 
 
 class TetRig:
     """A rig of tet vertices: a first guess that follows the surface, and fitted corrections.
 
-    Φ(p) = start(p) + Σ w_i(p) δ_i, the weights being those of pose-space deformation and
+    Φ(p) = start(p) + Σ w_i(p) δ_i with the weights of pose-space deformation and
     δ_i = fitted − start at pose i. At the neutral pose it is the mesh. Over a Shepard start
-    corrections turn with the flesh; see `CorotatedCorrections`. A carried start turns it already.
+    corrections rotate with the flesh; see `CorotatedCorrections`. Skinned tets rotate already.
 
     Parameters
     ----------
     mesh
         The tets at the neutral pose.
     start
-        Where tet vertices go before correction; see `start_rig`.
+        Rig on the tets before correction; see `start_rig`.
     weights
-        Of the example poses, the neutral one first.
+        Weights of the example poses, the neutral one first.
     corrections
-        (m, n, 3) δ, in the neutral pose's frames if there are rotations; that of the neutral
-        pose is zero.
+        (m, n, 3) δ, in the frames of the neutral pose if there are rotations; zero for the neutral
+        pose.
     fits
-        How each but the neutral pose was fitted.
+        Fits of all poses but the neutral one.
     rotations
-        (m, n, 4) of the vertices from the neutral pose to each, for a Shepard start only.
+        (m, n, 4) vertex rotations from the neutral pose to each, for a Shepard start only.
     """
 
     def __init__(
@@ -75,13 +79,13 @@ class TetRig:
         rotations: ArrayLike | None = None,
     ) -> None:
         self.mesh, self.start, self.fits = mesh, start, tuple(fits)
-        self._corrected: PoseSpaceDeformation | CorotatedCorrections
+        self._corotated: CorotatedCorrections | None = None
         if rotations is None:
-            self._corrected = PoseSpaceDeformation(start, weights.poses, corrections, weights)
-        elif isinstance(start, ShepardRig):
-            self._corrected = CorotatedCorrections(start, weights, corrections, rotations)
+            self._summed = PoseSpaceDeformation(start, weights.poses, corrections, weights)
+        elif start.rotates:
+            raise SuppleError("corrections of skinned tets have no rotations")
         else:
-            raise SuppleError("corrections of a carried rig on tets have no rotations")
+            self._corotated = CorotatedCorrections(start, weights, corrections, rotations)  # type: ignore[arg-type]
 
     @classmethod
     def fitted(
@@ -92,19 +96,24 @@ class TetRig:
         away: ArrayLike,
         fits: Sequence[PoseFit] = (),
     ) -> TetRig:
-        """Make the rig that is `away` (m, n, 3) from its start at the example poses.
+        """Make the rig from displacements `away` (m, n, 3) of the tets at the example poses.
 
         Parameters
         ----------
         mesh, start, weights, fits
             As above.
         away
-            δ in the world; that of the neutral pose is zero.
+            δ in world coordinates; zero for the neutral pose.
         """
-        if not isinstance(start, ShepardRig) or weights.n_poses == 1:
+        if start.rotates or weights.n_poses == 1:
             return cls(mesh, start, weights, away, fits)
-        turned = CorotatedCorrections.of(mesh, start, weights, away)
-        return cls(mesh, start, weights, turned.corrections, fits, rotations=turned.rotations)
+        corotated = CorotatedCorrections.of(mesh, start, weights, away)  # type: ignore[arg-type]
+        tables = corotated.corrections, corotated.rotations
+        return cls(mesh, start, weights, tables[0], fits, rotations=tables[1])
+
+    @property
+    def _corrected(self) -> PoseSpaceDeformation | CorotatedCorrections:
+        return self._summed if self._corotated is None else self._corotated
 
     def __repr__(self) -> str:
         return f"TetRig({counted(self.n_vertices, 'vertex', 'vertices')}, {len(self.poses)} poses)"
@@ -141,21 +150,17 @@ class TetRig:
 
     @property
     def corrections(self) -> Floats:
-        """δ, (m, n, 3); in the neutral pose's frames where there are `rotations`."""
+        """Corrections δ, (m, n, 3), in the frames of the neutral pose if there are `rotations`."""
         return self._corrected.corrections
 
     @property
     def rotations(self) -> Floats | None:
         """Vertex rotations (m, n, 4) from the neutral pose to each, or None."""
-        corrected = self._corrected
-        return corrected.rotations if isinstance(corrected, CorotatedCorrections) else None
+        return None if self._corotated is None else self._corotated.rotations
 
     def away(self) -> Floats:
-        """Return displacements (m, n, 3) from start to tets at the example poses, in the world."""
-        corrected = self._corrected
-        if isinstance(corrected, CorotatedCorrections):
-            return corrected.in_world()
-        return corrected.corrections
+        """Return displacements (m, n, 3) from the start at the example poses, in the world."""
+        return self.corrections if self._corotated is None else self._corotated.in_world()
 
     def needed_surface_vertices(self, vertices: ArrayLike | None = None) -> Ints:
         """Return the surface vertices at which the rig is evaluated to place these tet vertices."""
@@ -167,24 +172,73 @@ class TetRig:
 
     def placement(self, vertices: Ints | None = None, *, single: bool = False) -> Placement:
         """Return a placement of the listed tet vertices, or of all; see `Placement`."""
-        if isinstance(self._corrected, CorotatedCorrections):
-            return self._corrected.placement(vertices, single=single)
-        own = self.corrections if vertices is None else self.corrections[:, vertices]
-        more = PoseCorrections(self.pose_weights, own)
-        if isinstance(self.start, CarriedRig) and places_itself(self.start):
-            return self.start.corrected_placement(vertices, [more], single=single)
+        if self._corotated is not None:
+            return self._corotated.placement(vertices, single=single)
+        deltas = self.corrections if vertices is None else self.corrections[:, vertices]
+        sets = [PoseCorrections(self.pose_weights, deltas)]
+        merged = optional_method(self.start, "corrected_placement")
+        if merged is not None:
+            return merged(vertices, sets, single=single)
         base = placement(self.start, vertices, single=single)
-        return corrected_placement(base, combined_corrections(base.n_points, [more]), single)
+        return corrected_placement(base, combined_corrections(base.n_points, sets), single)
+
+    def shared_placement(self, rig: Rig, vertices: Ints | None) -> Placement | None:
+        """Return a placement that shares surface positions with `rig`; None if it cannot."""
+        share = optional_method(self.start, "shared_placement")
+        if share is None:
+            return None
+        if self._corotated is not None:
+            return self._corotated.shared_placement(rig, vertices)
+        return None if np.any(self.corrections) else share(rig, vertices)
+
+    def jacobian(self, entries: Ints, vertices: Ints | None = None) -> Jacobian | None:
+        """Return the Jacobian of the start; None if there are corrections."""
+        return None if np.any(self.corrections) else rig_jacobian(self.start, entries, vertices)
+
+    #: Whether it can be stored over a surface's rig that cannot.
+    stored_over_any_rig: ClassVar[bool] = True
+    stored_fields: ClassVar[tuple[Field, ...]] = (
+        PartOf("mesh", TetMesh, lambda mesh: {"n": len(mesh.vertices)}),
+        PartOf("start", Rig),
+        PartOf("pose_weights", PoseWeights, lambda weights: {"poses": weights.n_poses}),
+        PackedRows("corrections", ("poses", "n", 3)),
+        Array(  # none for the neutral pose
+            "rotations",
+            SINGLE,
+            (lambda sizes: sizes["poses"] - 1, "n", 4),
+            lambda rig: None if rig.rotations is None else rig.rotations[1:],
+            optional=True,
+        ),
+    )
+
+    @classmethod
+    def restored(
+        cls,
+        mesh: TetMesh,
+        start: Rig,
+        pose_weights: PoseWeights,
+        corrections: Floats,
+        rotations: Floats | None,
+    ) -> TetRig:
+        """Make the rig from its stored fields."""
+        if not isinstance(start, SurfaceFollower):
+            raise SuppleError(f"its start is a {type(start).__name__}, which is not a rig on tets")
+        count = len(mesh.vertices)
+        if start.n_vertices != count:
+            raise SuppleError(f"{start.n_vertices:,} vertices, and its mesh has {count:,}")
+        if rotations is not None:
+            rotations = np.concatenate([np.tile(IDENTITY, (1, count, 1)), rotations])
+        return cls(mesh, start, pose_weights, corrections, rotations=rotations)
 
     def inversions(self, poses: ArrayLike, least: float = 0.0) -> list[Ints]:
-        """Return the tets inverted at each of the poses (k, s), between the example poses say.
+        """Return the inverted tets at each of the poses (k, s).
 
         Parameters
         ----------
         poses
-            Where to look.
+            For example between the example poses.
         least
-            Tets that keep this part of their volume, or less, count too.
+            Tets with at most this part of their volume count as inverted.
         """
         rows = checked_array("poses", poses, (len(np.atleast_2d(poses)), len(self.parameters)))
         return [np.flatnonzero(volume_ratios(self.mesh, self(pose)) <= least) for pose in rows]
@@ -202,20 +256,20 @@ def start_rig(
     Parameters
     ----------
     rig, surface, mesh
-        The surface's rig, and surface and tets where it has them in its rest pose.
+        The surface's rig, and the surface and the tets in its rest pose.
     variant
-        ``"carried"``: tet vertices have skinning weights of their own, extended from the
-        surface's. ``"shepard"``: they follow displacements of the nearest surface vertices,
-        whatever the rig is. ``"auto"``: carried where the rig has weights, as bending then
-        inverts far fewer tets.
+        ``"carried"``: tet vertices have skinning weights, extended from the surface's.
+        ``"shepard"``: they follow displacements of the nearest surface vertices, for any rig.
+        ``"auto"``: the first for rigs with skinning weights, as bending then inverts far fewer
+        tets.
     samples
-        Of the surface in these tets, if there are any already.
+        Samples of the surface in these tets; computed if None.
     """
     if variant not in VARIANTS:
         raise SuppleError(f'no variant "{variant}" of a rig on tets; use {", ".join(VARIANTS)}')
     if variant == "shepard" or (variant == "auto" and skinned_core(rig) is None):
         return ShepardRig(rig, surface.vertices, mesh.vertices)
-    return CarriedRig(rig, surface.vertices, mesh, samples or SurfaceSamples.of(surface, mesh))
+    return SkinnedTetRig(rig, surface.vertices, mesh, samples or SurfaceSamples.of(surface, mesh))
 
 
 def fit_tet_rig(
@@ -237,27 +291,27 @@ def fit_tet_rig(
     rig
         The surface's rig.
     surface, mesh
-        Surface and tets, where the rig has the surface in its rest pose.
+        Surface and tets in the rig's rest pose.
     poses
-        (m, s) example poses, all different; the neutral one is added if it is not among them.
+        (m, s) example poses, all different; the neutral one is added if it is missing.
     names
-        Of the poses, for messages.
+        Names of the poses, for messages.
     variant
-        How tet vertices follow the surface before fitting; see `start_rig`.
+        Rig on the tets before fitting; see `start_rig`.
     gamma
-        What elasticity counts in a fit; see `PoseFitter`.
+        Weight of elasticity in a fit; see `PoseFitter`.
     scales
-        (s,) metric of the pose space; by default how far the parameters move the surface.
+        (s,) metric of the pose space; by default the parameters' displacement of the surface.
     progress
-        Called with the part done, 0 to 1, and what is being done.
+        Called with the completed fraction, 0 to 1, and a description.
 
     Raises
     ------
     SuppleError
         If tets stay inverted at a pose; it names the pose and the place.
     """
-    tell = progress or (lambda part, what: None)
-    tell(0.0, "carrying the rig to the tets")
+    report = progress or (lambda part, what: None)
+    report(0.0, "transferring the rig to the tets")
     check_rest(rig, surface)
     weights = example_weights(rig, surface, poses, names, scales)
     samples = SurfaceSamples.of(surface, mesh)
@@ -267,22 +321,22 @@ def fit_tet_rig(
     fits: list[PoseFit] = []
     for i in range(1, weights.n_poses):
         assert fitter is not None
-        tell((i - 1) / (weights.n_poses - 1), f'fitting pose "{weights.names[i]}"')
+        report((i - 1) / (weights.n_poses - 1), f'fitting pose "{weights.names[i]}"')
         fit, away[i] = fit_pose(fitter, start, surface, weights.poses[i], weights.names[i])
         fits.append(fit)
-    tell(1.0, f"{counted(len(fits), 'pose')} fitted")
+    report(1.0, f"{counted(len(fits), 'pose')} fitted")
     return TetRig.fitted(mesh, start, weights, away, fits)
 
 
 def check_rest(rig: Rig, surface: SurfaceMesh) -> None:
-    """Refuse a surface that is not where the rig has it at rest."""
+    """Raise an error if the surface differs from the rig's rest positions."""
     if rig.n_vertices != len(surface.vertices):
         counts = f"{rig.n_vertices} vertices, and the surface {len(surface.vertices)}"
         raise SuppleError(f"the rig has {counts}; they must be the same ones")
     apart = float(np.abs(rig(rig.rest_pose) - surface.vertices).max())
     if apart > 1e-4 * surface.size:
         raise SuppleError(
-            f"the surface is {apart:.3g} m away from where the rig has it at rest; use that"
+            f"the surface is {apart:.3g} m away from the rig's rest positions; use these"
         )
 
 
@@ -293,22 +347,22 @@ def example_weights(
     names: Sequence[str] | None,
     scales: ArrayLike | None,
 ) -> PoseWeights:
-    """Return weights of the neutral pose and of those given that differ from it."""
+    """Return weights of the neutral pose and of the example poses that differ from it."""
     count, width = len(np.asarray(poses, dtype=object)), len(rig.parameters)
-    given = np.asarray(poses, np.float64).reshape(-1, width) if count == 0 else poses
-    given = checked_array("poses", given, (count, width))
-    called = [str(i) for i in range(count)] if names is None else [str(name) for name in names]
-    if len(called) != count:
-        raise SuppleError(f"{len(called)} names for {count} poses")
+    examples = np.asarray(poses, np.float64).reshape(-1, width) if count == 0 else poses
+    examples = checked_array("poses", examples, (count, width))
+    labels = [str(i) for i in range(count)] if names is None else [str(name) for name in names]
+    if len(labels) != count:
+        raise SuppleError(f"{len(labels)} names for {count} poses")
     if scales is None:
         areas = surface.vertex_areas()
         masses = areas if areas.sum() > 0 else np.ones_like(areas)
-        scales = turning_scales(rig, parameter_scales(rig, masses=masses), given)
+        scales = turning_scales(rig, parameter_scales(rig, masses=masses), examples)
     metric = checked_array("pose scales", scales, (width,))
-    far = np.linalg.norm((given - rig.rest_pose) * metric, axis=1)
+    far = np.linalg.norm((examples - rig.rest_pose) * metric, axis=1)
     other = np.flatnonzero(far > SAME_POSE * max(far.max(initial=0.0), np.finfo(float).tiny))
-    rows = np.vstack([rig.rest_pose[None], given[other]])
-    return PoseWeights(rows, metric, names=["neutral", *(called[i] for i in other)])
+    rows = np.vstack([rig.rest_pose[None], examples[other]])
+    return PoseWeights(rows, metric, names=["neutral", *(labels[i] for i in other)])
 
 
 def fit_pose(
@@ -328,17 +382,17 @@ def fit_pose(
     first = start(pose)
     rest = start.rest_pose
     fit = fitter.fit(
-        start.rig(pose), first, way=lambda part: start.rig(rest + part * (pose - rest))
+        start.rig(pose), first, path=lambda part: start.rig(rest + part * (pose - rest))
     )
     if len(fit.inverted):
-        raise SuppleError(_refusal(name, fitter.mesh, fit.inverted, start.rig))
+        raise SuppleError(_inversion_message(name, fitter.mesh, fit.inverted, start.rig))
     if fit.surface_error > POOR_FIT * surface.size:
         part = 100 * fit.surface_error / surface.size
-        warn(f'pose "{name}": tets follow the surface to {part:.1f} % of its size')
+        warn(f'pose "{name}": tets are off the surface by {part:.1f} % of its size')
     return fit, fit.positions - first
 
 
-def _refusal(pose: str, mesh: TetMesh, inverted: Ints, rig: Rig) -> str:
+def _inversion_message(pose: str, mesh: TetMesh, inverted: Ints, rig: Rig) -> str:
     middle = mesh.vertices[mesh.tets[inverted]].mean(axis=(0, 1))
     core = skinned_core(rig)
     if core is None:

@@ -146,6 +146,6 @@ class IKHandles:
 def _skinned(rig: Rig) -> SkinnedRig | None:
     """Return the skinned rig at the base of a rig, or None."""
     inside: Any = rig
-    while inside is not None and not isinstance(inside, SkinnedRig):
+    while inside is not None and not hasattr(inside, "joint_pose"):
         inside = getattr(inside, "base", None)
     return inside

@@ -19,7 +19,7 @@ from supple.errors import SuppleError
 from supple.linalg.blas import single_threaded
 from supple.reduction.cubature.condensed_forces import MotionForces, motion_forces
 from supple.reduction.shaking import STEPS, Shaking, shake
-from supple.rig.jacobians.differences import DifferencedJacobian
+from supple.rig.jacobian import DifferencedJacobian
 from supple.rig.protocol import Rig
 
 #: Parameters of a rig that are accelerated, and numbers that their fields have, at most.

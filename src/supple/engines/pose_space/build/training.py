@@ -22,7 +22,7 @@ from supple.reduction.cubature.samples import force_samples
 from supple.reduction.regions.region import Region
 from supple.reduction.regions.region_weights import stored_fraction
 from supple.rig.protocol import Rig
-from supple.rig.stored.rigs import GIVEN, stored_rigs
+from supple.rig.stored_rigs import GIVEN, stored_rigs
 from supple.rig.tets.vertex_frames import unrotate_basis
 
 #: Samples of forces at poses that cubature is tried at.

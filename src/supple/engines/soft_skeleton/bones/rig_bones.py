@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,9 +18,9 @@ from supple.maths.rotations import to_matrix
 from supple.maths.small_matrices import cofactors, determinant, times, times_transposed
 from supple.rig.deformers.pose_blend_shapes import FEATURES, PoseBlendShapeRig
 from supple.rig.placement.placement import placement
-from supple.rig.protocol import Rig
+from supple.rig.protocol import Rig, optional_method
 from supple.rig.skeleton.joint_pose import JointPose, PartialJointPose
-from supple.rig.skeleton.skinning import SkinnedRig, skinned_core
+from supple.rig.skeleton.skinning import skinned_core
 
 #: Tolerance of RᵀR = 1 for a rotation.
 RIGID = 1e-13
@@ -71,6 +72,11 @@ class RigBones:
         self._entries = core.rig.joint_pose.entries()[self.joint_indices]
         self.rest_pose: Floats = np.asarray(rig.rest_pose, np.float64)
         self._rest_inverse = np.swapaxes(to_matrix(skeleton.rotations[self.joint_indices]), 1, 2)
+
+    @property
+    def is_plain_skin(self) -> bool:
+        """Whether the rig is linear skinning alone."""
+        return self._core.rig is self._rig
 
     def rotations(self, pose: Floats) -> tuple[Floats, Floats, Floats]:
         """Return rotations (K, 3, 3) at a pose, the position of the first joint, and slides.
@@ -128,8 +134,9 @@ class RigBones:
 
     def shaped(self) -> PoseBlendShapeRig | None:
         """Return the rig if it is pose blend shapes on linear skinning, else None."""
-        rig, pose = self._rig, self._core.rig.joint_pose
-        if type(rig) is not PoseBlendShapeRig or rig.base is not self._core.rig:
+        rig: Any = self._rig
+        pose = self._core.rig.joint_pose
+        if optional_method(rig, "rotation_displacements") is None or rig.base is not self._core.rig:
             return None
         rigid = np.abs(pose.skeleton.scales - 1).max() < 1e-12 and not len(pose.scaling)
         free = (self._entries[:, :3] >= 0).all() and np.isin(
@@ -161,7 +168,7 @@ def skin_correction(
     rig: Rig, bones: RigBones, tables: PointTables
 ) -> SkinCorrection | ShapedSkin | None:
     """Return the correction of a rig beside linear skinning; None for none."""
-    if isinstance(rig, SkinnedRig):
+    if bones.is_plain_skin:
         return None
     shaped = bones.shaped()
     if shaped is not None:
@@ -179,7 +186,7 @@ class ShapedSkin:
     """
 
     def __init__(self, rig: PoseBlendShapeRig, bones: RigBones, tables: PointTables) -> None:
-        self._shapes, self._frames = rig.by_turns(), bones.local_frames(rig.joints)
+        self._shapes, self._frames = rig.rotation_displacements(), bones.local_frames(rig.joints)
         self._features = np.empty((len(rig.joints), FEATURES))
         self._first = rig.rest_points - tables.rest
 

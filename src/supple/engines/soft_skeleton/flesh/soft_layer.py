@@ -23,7 +23,7 @@ from supple.mesh.tets import TetMesh
 from supple.rig.character import Character
 from supple.rig.skeleton.skinning import skinned_core
 from supple.rig.tets.bone_meshes import BoneMeshes, meet_bones
-from supple.rig.tets.carried_weights import carried_influences
+from supple.rig.tets.skinned_tets import extended_influences
 from supple.rig.tets.surface_samples import SurfaceSamples
 
 #: Smallest Young's modulus in Pa of flesh that bears loads.
@@ -159,7 +159,7 @@ def _tet_weights(character: Character, bones: RigBones, mesh: TetMesh) -> sp.csr
     core = skinned_core(character.rig)
     assert core is not None
     samples = SurfaceSamples.of(character.surface, mesh)
-    joints, values = carried_influences(core.rig, mesh, samples)
+    joints, values = extended_influences(core.rig, mesh, samples)
     n, count = joints.shape
     total = core.rig.skeleton.n_joints
     rows = np.repeat(np.arange(n), count)

@@ -25,10 +25,10 @@ from supple.formats.vertex_normals import VertexNormals
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.inverse_skinning import (
     OffsetMatrices,
+    inverted_moves,
     largest_stretch,
     offset_matrices,
     offsets_before_skinning,
-    undone,
 )
 from supple.rig.protocol import Rig
 
@@ -394,6 +394,6 @@ def normal_targets(
             blended = matrices[welded] @ primitive.to_bind[:3, :3]
             posed = np.einsum("nij,nj->ni", blended, normals[used])
             change = _turned(posed, before[welded], after[welded]) - posed
-            offsets = undone(blended, change, np.inf)
+            offsets = inverted_moves(blended, change, np.inf)
             sums[number][:, used] += onto[number][:, frame, None, None] * offsets
     return [total.astype(np.float32) for total in sums]

@@ -27,8 +27,8 @@ from supple.formats.gltf.read.animation import Channel
 from supple.formats.gltf.read.gltf import GltfSource, read_gltf
 from supple.formats.registry import CURVES, FLESH, GLTF_SUFFIXES
 from supple.rig.character import Character
-from supple.rig.deformers.blend_shapes import BlendShapeRig
-from supple.rig.skeleton.skinning import SkinnedRig
+from supple.rig.protocol import optional_method
+from supple.rig.skeleton.skinning import skinned_core
 from supple.saving import write_whole
 
 
@@ -75,8 +75,7 @@ def _same(character: Character, source: GltfSource, again: Character) -> bool:
             if _kind(channel) != _kind(other_channel):
                 return False
             pairs += [(channel.times, other_channel.times), (channel.values, other_channel.values)]
-    if isinstance(character.rig, SkinnedRig | BlendShapeRig):
-        pairs += zip(_skin(character.rig), _skin(again.rig), strict=False)
+    pairs += zip(_skin(character.rig), _skin(again.rig), strict=False)
     return all(np.array_equal(one, other) for one, other in pairs)
 
 
@@ -87,10 +86,11 @@ def _kind(channel: Channel) -> tuple[int, str, str]:
 def _skin(rig: Any) -> list[Any]:
     """Return the arrays of a skinned rig."""
     parts: list[Any] = []
-    while isinstance(rig, BlendShapeRig):
+    while optional_method(rig, "without_shapes") is not None:
         parts.append(rig.deltas)
         rig = rig.base
-    if isinstance(rig, SkinnedRig):
+    core = skinned_core(rig)
+    if core is not None and core.rig is rig:
         parts += [rig.vertices, rig.joints, rig.weights, rig.inverse_bind]
     return parts
 

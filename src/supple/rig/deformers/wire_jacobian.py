@@ -1,40 +1,60 @@
-"""Derivative of a wire by the offsets of its control points."""
+"""Derivative of a wire with respect to the offsets of its control points."""
 
 from __future__ import annotations
 
 import math
+from typing import Protocol
 
 import numpy as np
 
-from supple.arrays import Floats, Ints
+from supple.arrays import Floats, Ints, ShortInts
 from supple.compiled.jit import compiled_fused, compiled_fused_inline
 from supple.compiled.tables import ArgumentTable, table_contents
-from supple.rig.deformers.wire import UNMOVED, Wire
+from supple.rig.deformers.wire_kernels import UNMOVED
 from supple.rig.placement.placement import Positions
+from supple.rig.protocol import Parameter
 
-#: Sines below this are series.
+#: Below this sine or angle, series are used.
 SMALL = 1e-4
 
 
+class WireTables(Protocol):
+    """Data of a `Wire` that its Jacobian reads."""
+
+    parameters: tuple[Parameter, ...]
+    rest_points: Floats
+    control_points: Floats
+    influence: Floats
+    turning: float
+    pieces: ShortInts
+    """(n,) polynomial piece of each vertex, or `UNMOVED`."""
+    places: Floats
+    """(n,) parameter of each vertex in its piece."""
+    powers: Floats
+    """(g, 4, 4) polynomials of the pieces."""
+    first_control: Ints
+    """(g,) first control point of each piece."""
+
+
 class WireJacobian:
-    """Jacobian of a wire: a point moves with its place on the curve and turns with the tangent.
+    """Jacobian of a wire: a point moves with its curve point and rotates with the tangent.
 
     x = x₀ + w s(u) + (R − 1)(x₀ − c(u)), with R the rotation by ρ = η θ n from the rest tangent t
-    towards e = t + s′(u), shortened by the point's influence; s and s′ are linear in the offsets.
+    towards e = t + s′(u), scaled by the point's influence; s and s′ are linear in the offsets.
 
     Parameters
     ----------
     wire
         The wire.
     entries
-        (k,) places of the parameters in its pose.
+        (k,) indices of the parameters in its pose.
     vertices
         Indices of the vertices; None for all.
     """
 
     affine, straight = False, True
 
-    def __init__(self, wire: Wire, entries: Ints, vertices: Ints | None = None) -> None:
+    def __init__(self, wire: WireTables, entries: Ints, vertices: Ints | None = None) -> None:
         rows = slice(None) if vertices is None else vertices
         columns = np.full(len(wire.parameters), -1, np.int64)
         columns[entries] = np.arange(len(entries))
@@ -71,40 +91,40 @@ class WireJacobian:
         _wire_rows(self._points, pose, self._table, out)
 
     def evaluate_points(self, points: Floats, pose: Floats, out: Floats) -> None:
-        """Write ∂x/∂p (m, 3, k) for vertices that are at `points` (m, 3) before."""
+        """Write ∂x/∂p (m, 3, k) of vertices that start at `points` (m, 3)."""
         _wire_rows(points, pose, self._table, out)
 
     def write_slopes(self, points: Floats, pose: Floats, out: Positions) -> None:
-        """Write R (m, 3, 3), by which points turn wherever they are."""
-        _wire_turns(pose, self._table, out)
+        """Write the rotations R = ∂x/∂X (m, 3, 3), which do not depend on the points."""
+        _wire_rotations(pose, self._table, out)
 
 
 @compiled_fused
 def _wire_rows(points: Floats, pose: Floats, table: ArgumentTable, out: Floats) -> None:
-    """Write the columns of every vertex: none of those that the wire does not move."""
-    moved, values, acting, turning, columns, turn = table_contents(table)
+    """Write the columns of all vertices; zero for those that the wire does not move."""
+    moved, values, acting, turning, columns, slopes = table_contents(table)
     for v in range(len(out)):
         for i in range(3):
             for k in range(out.shape[2]):
                 out[v, i, k] = 0.0
     for row in range(len(moved)):
-        v, own = moved[row], values[row]
-        a = (points[v, 0] - own[8], points[v, 1] - own[9], points[v, 2] - own[10])
-        t, e = _tangents(own, acting[row], pose)
-        _turn_derivative(a, t, e, own[14] * turning, turn)
+        v, data = moved[row], values[row]
+        a = (points[v, 0] - data[8], points[v, 1] - data[9], points[v, 2] - data[10])
+        t, e = _tangents(data, acting[row], pose)
+        _rotation_derivative(a, t, e, data[14] * turning, slopes)
         for k in range(4):
-            value, slope = own[k], own[4 + k]
+            value, slope = data[k], data[4 + k]
             for c in range(3):
                 column = columns[acting[row, k] + c]
                 if column >= 0:
-                    out[v, 0, column] += turn[0, c] * slope
-                    out[v, 1, column] += turn[1, c] * slope
-                    out[v, 2, column] += turn[2, c] * slope
+                    out[v, 0, column] += slopes[0, c] * slope
+                    out[v, 1, column] += slopes[1, c] * slope
+                    out[v, 2, column] += slopes[2, c] * slope
                     out[v, c, column] += value
 
 
 @compiled_fused
-def _wire_turns(pose: Floats, table: ArgumentTable, out: Positions) -> None:
+def _wire_rotations(pose: Floats, table: ArgumentTable, out: Positions) -> None:
     """Write the rotation of every vertex."""
     moved, values, acting, turning, _, _ = table_contents(table)
     for v in range(len(out)):
@@ -112,13 +132,13 @@ def _wire_turns(pose: Floats, table: ArgumentTable, out: Positions) -> None:
             for j in range(3):
                 out[v, i, j] = 1.0 if i == j else 0.0
     for row in range(len(moved)):
-        own = values[row]
-        t, e = _tangents(own, acting[row], pose)
+        data = values[row]
+        t, e = _tangents(data, acting[row], pose)
         c, q = _cross(t, e), _dot(t, e)
         s2 = _dot(c, c)
         if s2 + q * q == 0.0 or (s2 == 0.0 and q < 0):
             continue
-        much = own[14] * turning * _angle_over_sine(s2, q)[0]
+        much = data[14] * turning * _angle_over_sine(s2, q)[0]
         rho = (much * c[0], much * c[1], much * c[2])
         one, _, sine = _rotation_factors(_dot(rho, rho))
         for j in range(3):
@@ -131,13 +151,13 @@ def _wire_turns(pose: Floats, table: ArgumentTable, out: Positions) -> None:
 
 @compiled_fused_inline
 def _tangents(
-    own: Floats, acting: Ints, pose: Floats
+    data: Floats, acting: Ints, pose: Floats
 ) -> tuple[tuple[float, float, float], tuple[float, float, float]]:
-    """Return the tangent t of the curve at rest and e where it is now."""
-    t = (own[11], own[12], own[13])
+    """Return the tangent of the curve at rest, t, and at the pose, e."""
+    t = (data[11], data[12], data[13])
     x, y, z = t
     for k in range(4):
-        at, slope = acting[k], own[4 + k]
+        at, slope = acting[k], data[4 + k]
         x, y, z = x + slope * pose[at], y + slope * pose[at + 1], z + slope * pose[at + 2]
     return t, (x, y, z)
 
@@ -175,7 +195,7 @@ def _angle_over_sine(s2: float, q: float) -> tuple[float, float]:
 
 
 @compiled_fused_inline
-def _turn_derivative(
+def _rotation_derivative(
     a: tuple[float, float, float],
     t: tuple[float, float, float],
     e: tuple[float, float, float],
@@ -185,7 +205,7 @@ def _turn_derivative(
     """∂(R a)/∂e of the rotation R by ρ = part · θ n from t towards e: (J(ρ) ∂ρ/∂e) × R a."""
     c, q = _cross(t, e), _dot(t, e)
     s2 = _dot(c, c)
-    if s2 + q * q == 0.0 or (s2 == 0.0 and q < 0):  # no tangent, or no axis to turn about
+    if s2 + q * q == 0.0 or (s2 == 0.0 and q < 0):  # no tangent, or no axis of rotation
         out[:] = 0.0
         return
     g, bend = _angle_over_sine(s2, q)

@@ -1,4 +1,4 @@
-"""Derivative of linear blend skinning by the channels of its joints."""
+"""Derivative of linear blend skinning with respect to the channels of its joints."""
 
 from __future__ import annotations
 
@@ -7,49 +7,51 @@ import numpy as np
 from supple.arrays import Floats, Ints, ShortInts
 from supple.compiled.jit import compiled, compiled_fused
 from supple.rig.placement.placement import Positions
-from supple.rig.skeleton.skinning import SkinnedRig
+from supple.rig.skeleton.skin_placement import Skin
 from supple.rig.skeleton.skinning_kernels import multiply_all
 
 ROTATION, TRANSLATION, SCALE = range(3)
-#: Angles below this are series.
+#: Below this angle, series are used.
 SMALL = 1e-4
 
 
 class SkinJacobian:
-    """Jacobian of a linearly skinned surface by channels of its joints.
+    """Jacobian of a linearly skinned surface with respect to channels of its joints.
 
-    Turning joint j by dω moves what hangs on it by L [J(ω) dω]ₓ L⁻¹ (x − o): with L the linear
-    part of its world rotation and o its place. A vertex hangs on j with the weights of all joints
-    at and below j.
+    Rotating joint j by dω moves the vertices below it by L [J(ω) dω]ₓ L⁻¹ (x − o), with L the
+    linear part of its world rotation and o its position. Vertices count with the weights of joint
+    j and of all joints below it.
 
     Parameters
     ----------
     rig
-        Skinned linearly.
+        A skin with linear blending.
     entries
-        (k,) places of the parameters in its pose.
+        (k,) indices of the parameters in its pose.
     vertices
         Indices of the vertices; None for all.
     """
 
     affine, straight = False, True
 
-    def __init__(self, rig: SkinnedRig, entries: Ints, vertices: Ints | None = None) -> None:
+    def __init__(self, rig: Skin, entries: Ints, vertices: Ints | None = None) -> None:
         rows = slice(None) if vertices is None else vertices
-        self._rig = rig
+        self._joint_pose, self._inverse_bind = rig.joint_pose, rig.inverse_bind
         self._points = np.ascontiguousarray(rig.vertices[rows])
         self._joints = np.ascontiguousarray(rig.joints[rows])
         self._weights = np.ascontiguousarray(rig.weights[rows])
-        skeleton, places = rig.skeleton, rig.joint_pose.entries()
-        found = {int(at): (j, c) for j, row in enumerate(places) for c, at in enumerate(row)}
-        self._moved = np.array([found[int(entry)][0] for entry in entries], np.int64)
-        self._channel = np.array([found[int(entry)][1] for entry in entries], np.int64)
+        skeleton, table = rig.joint_pose.skeleton, rig.joint_pose.entries()
+        channels = {int(at): (j, c) for j, row in enumerate(table) for c, at in enumerate(row)}
+        self._moved = np.array([channels[int(entry)][0] for entry in entries], np.int64)
+        self._channel = np.array([channels[int(entry)][1] for entry in entries], np.int64)
         below = np.eye(skeleton.n_joints, dtype=bool)
         for joint, parent in enumerate(skeleton.parents):
-            if parent >= 0:  # parents stand before their children
+            if parent >= 0:  # parents precede their children
                 below[:, joint] |= below[:, parent]
         self._parents = np.asarray(skeleton.parents, np.int64)
-        self._starts, self._columns = _hanging(self._joints, self._weights, below[self._moved])
+        self._starts, self._columns = _moving_parameters(
+            self._joints, self._weights, below[self._moved]
+        )
         self._below = np.ascontiguousarray(below[self._moved])
         count = len(self._moved)
         self._linear, self._origin = np.empty((count, 3, 3)), np.empty((count, 3))
@@ -67,7 +69,7 @@ class SkinJacobian:
         _generators(
             world,
             *locals_,
-            self._rig.skeleton.rotations,
+            self._joint_pose.skeleton.rotations,
             self._parents,
             self._moved,
             self._channel,
@@ -90,19 +92,18 @@ class SkinJacobian:
         )
 
     def write_slopes(self, points: Floats, pose: Floats, out: Positions) -> None:
-        """Write A (m, 3, 3), the blend of joints' linear parts by which points move."""
-        blend_frames(self._joints, self._weights, self._rig.skin_matrices(pose), out)
+        """Write ∂x/∂X (m, 3, 3), the blend of the joints' linear parts."""
+        blend_frames(self._joints, self._weights, self.transforms(pose)[0], out)
 
     def transforms(self, pose: Floats) -> tuple[Floats, Floats, tuple[Floats, Floats, Floats]]:
         """Return skinning matrices, world matrices (J, 4, 4), and local transforms at a pose."""
-        joint_pose = self._rig.joint_pose
-        world = joint_pose.matrices(pose)
-        multiply_all(world, self._rig.inverse_bind, self._matrices)
-        return self._matrices, world, joint_pose.unpack(pose)
+        world = self._joint_pose.matrices(pose)
+        multiply_all(world, self._inverse_bind, self._matrices)
+        return self._matrices, world, self._joint_pose.unpack(pose)
 
 
-def _hanging(joints: ShortInts, weights: Floats, below: np.ndarray) -> tuple[Ints, Ints]:
-    """Return starts (m + 1,) and columns: the parameters that move each vertex."""
+def _moving_parameters(joints: ShortInts, weights: Floats, below: np.ndarray) -> tuple[Ints, Ints]:
+    """Return the parameters that move each vertex, as starts (m + 1,) and columns."""
     touched = np.zeros((len(joints), len(below)), bool)
     for slot in range(joints.shape[1]):
         touched |= below[:, joints[:, slot]].T & (weights[:, slot] > 0)[:, None]
@@ -124,7 +125,7 @@ def _generators(
     linear: Floats,
     origin: Floats,
 ) -> None:
-    """Write D (k, 3, 3) and o (k, 3): a channel moves what hangs on its joint by D (x − o).
+    """Write D (k, 3, 3) and o (k, 3): a channel moves vertices below its joint by D (x − o).
 
     For a translation the first column of D is the movement itself.
     """
@@ -138,14 +139,14 @@ def _generators(
             linear[i] = 0.0
             linear[i, :, 0] = above[:, axis]
             continue
-        # World rotation without the joint's own scale, and its inverse.
-        turn = world[joint, :3, :3] / scales[joint]
+        # World rotation without the scale of the joint itself.
+        rotation = world[joint, :3, :3] / scales[joint]
         generator[:] = 0.0
         if kind == SCALE:
             generator[axis, axis] = 1.0
         else:
             right_jacobian_column(rotations[joint], rest[joint], axis, generator)
-        linear[i] = turn @ generator @ np.linalg.inv(turn)
+        linear[i] = rotation @ generator @ np.linalg.inv(rotation)
 
 
 @compiled
@@ -188,7 +189,7 @@ def _skin_rows(
     part: Floats,
     out: Floats,
 ) -> None:
-    """Write the columns of each vertex that hangs on a joint which moves; `part` is scratch."""
+    """Write the columns of each vertex below a moving joint; `part` is scratch memory."""
     slots = joints.shape[1]
     for v in range(len(points)):
         if starts[v] == starts[v + 1]:

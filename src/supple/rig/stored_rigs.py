@@ -9,35 +9,45 @@ weights to multiples of 2⁻²⁴ that add up to 1; poses, skeletons and curves 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from supple.errors import SuppleError
+from supple.mesh.tets import TetMesh
+from supple.rig.deformers.bend import Bend
+from supple.rig.deformers.blend_shapes import BlendShapeRig
+from supple.rig.deformers.chain import RigChain
+from supple.rig.deformers.free_form import Lattice
+from supple.rig.deformers.pose_blend_shapes import PoseBlendShapeRig
+from supple.rig.deformers.pose_space_deformation import PoseSpaceDeformation
+from supple.rig.deformers.twist import Twist
+from supple.rig.deformers.wire import Wire
+from supple.rig.poses.pose_weights import PoseWeights
 from supple.rig.protocol import Parameter, Rig, checked_parameters
-from supple.rig.stored.deformer_parts import DEFORMERS
-from supple.rig.stored.field_reader import DOUBLE, FieldReader, FieldWriter
-from supple.rig.stored.packed_arrays import UnpackingBudget
-from supple.rig.stored.schema import Array, Kind, Value
-from supple.rig.stored.skeleton_parts import SKELETONS
-from supple.rig.stored.tet_parts import TET_RIGS, RestoredCarriedRig, RestoredShepardRig
-from supple.rig.tets.carried_weights import CarriedRig
+from supple.rig.skeleton.handle_rig import HandleRig
+from supple.rig.skeleton.inverse_kinematics import InverseKinematics
+from supple.rig.skeleton.joint_pose import JointPose, PartialJointPose
+from supple.rig.skeleton.joints import Skeleton
+from supple.rig.skeleton.skinning import SkinnedRig
+from supple.rig.stored.field_reader import (
+    DOUBLE,
+    INDEX,
+    SINGLE,
+    Field,
+    FieldReader,
+    FieldWriter,
+    Values,
+)
+from supple.rig.stored.packed_arrays import UnpackingBudget, narrowed
+from supple.rig.stored.schema import Array, Value
 from supple.rig.tets.shepard import ShepardRig
+from supple.rig.tets.skinned_tets import SkinnedTetRig
 from supple.rig.tets.tet_rig import TetRig
 
 Arrays = dict[str, NDArray]
 Header = dict[str, Any]
-
-KINDS: tuple[Kind, ...] = (*SKELETONS, *DEFORMERS, *TET_RIGS)
-_BY_TYPE = {kind.type: kind for kind in KINDS}
-_BY_TYPE |= {
-    RestoredShepardRig: _BY_TYPE[ShepardRig],
-    RestoredCarriedRig: _BY_TYPE[CarriedRig],
-}
-_BY_NAME = {kind.name: kind for kind in KINDS}
-#: Rigs on a surface's rig. They can be stored even where the surface's rig cannot.
-_ON_TETS = (ShepardRig, CarriedRig, TetRig)
 
 #: Kind of a rig that the caller must pass to the reader.
 GIVEN = "given"
@@ -49,14 +59,71 @@ DEEPEST = 100
 LARGEST_NUMBER = 1e15
 
 
+class _Sets(Field):
+    """Named sets of tets."""
+
+    def write(self, owner: TetMesh, writer: FieldWriter) -> None:
+        """Write names, sorted, and an array for each."""
+        names = writer.values[self.name] = sorted(owner.sets)
+        writer.arrays |= {f"set_{k}": narrowed(owner.sets[name]) for k, name in enumerate(names)}
+
+    def read(self, reader: FieldReader) -> Values:
+        """Read the sets by name."""
+        names = reader.texts(self.name)
+        if tuple(sorted(set(names))) != names:
+            raise reader.fail("its sets are not sorted by name")
+        return {
+            "sets": {name: reader.array(f"set_{k}", INDEX, (None,)) for k, name in enumerate(names)}
+        }
+
+
+class _StoredTetMesh(TetMesh):
+    """Declared fields of a `TetMesh`, whose package is below that of stored fields."""
+
+    stored_fields: ClassVar[tuple[Field, ...]] = (
+        Array("vertices", SINGLE, ("n", 3)),
+        Array("tets", INDEX, ("tets", 4)),
+        _Sets("sets"),
+    )
+
+    @staticmethod
+    def restored(**fields: Any) -> TetMesh:
+        return TetMesh(**fields)
+
+
+#: Classes of parts by the names of their kinds in files. Each has a tuple `stored_fields` and a
+#: function `restored` of these fields, by their names.
+KINDS: dict[str, Any] = {
+    "skeleton": Skeleton,
+    "joint pose": JointPose,
+    "partial joint pose": PartialJointPose,
+    "pose weights": PoseWeights,
+    "skinned": SkinnedRig,
+    "inverse kinematics": InverseKinematics,
+    "handle": HandleRig,
+    "bend": Bend,
+    "twist": Twist,
+    "wire": Wire,
+    "lattice": Lattice,
+    "blend shapes": BlendShapeRig,
+    "pose blend shapes": PoseBlendShapeRig,
+    "corrections": PoseSpaceDeformation,
+    "chain": RigChain,
+    "tet mesh": _StoredTetMesh,
+    "shepard": ShepardRig,
+    "carried": SkinnedTetRig,
+    "tet rig": TetRig,
+}
+
+
 def stored_rig(rig: Rig) -> tuple[Header, Arrays]:
     """Return a rig as a header that JSON can carry, and arrays.
 
     Parameters
     ----------
     rig
-        Any rig. Of a class that is not Supple's only the parameters and the number of vertices
-        are stored, and `restored_rigs` must be given the rig again.
+        Any rig. Of a class that is not in `KINDS` only the parameters and the number of vertices
+        are stored, and `restored_rigs` needs the rig again.
 
     Returns
     -------
@@ -86,7 +153,17 @@ def stored_rigs(roots: Mapping[str, Any]) -> tuple[Header, Arrays]:
 
 
 class _Unknown(Exception):
-    """A part is of a class that cannot be stored."""
+    """Error of a part whose class cannot be stored."""
+
+
+def _kind(part: Any) -> tuple[str, tuple[Field, ...]]:
+    """Return the kind of a part and its declared fields; a subclass is of no kind."""
+    if type(part) is TetMesh:
+        return "tet mesh", _StoredTetMesh.stored_fields
+    for name, type_ in KINDS.items():
+        if type(part) is type_:
+            return name, type_.stored_fields
+    raise _Unknown
 
 
 class _Writer:
@@ -120,12 +197,10 @@ class _Writer:
         return self._append(part, kind, fields)
 
     def _fields(self, part: Any) -> tuple[str, FieldWriter]:
-        kind = _BY_TYPE.get(type(part))
-        if kind is None:
-            raise _Unknown
+        name, fields = _kind(part)
         # A surface's rig is stored completely or not at all, as the caller can only pass all of it.
-        store = self.add if isinstance(part, _ON_TETS) else self._add_known
-        return kind.name, FieldWriter(store, "_").write(kind.fields, part)
+        over_any = getattr(part, "stored_over_any_rig", False)
+        return name, FieldWriter(self.add if over_any else self._add_known, "_").write(fields, part)
 
     def _add_known(self, part: Any) -> int:
         number = self.add(part)
@@ -241,17 +316,17 @@ def _restored(
     )
     if entry["kind"] == GIVEN:
         part: Any = _checked_given(reader, rig)
-    elif entry["kind"] in _BY_NAME:
-        part = _restored_known(reader, _BY_NAME[entry["kind"]])
+    elif entry["kind"] in KINDS:
+        part = _restored_known(reader, KINDS[entry["kind"]])
     else:
         raise reader.fail("its kind is not known; a newer version of Supple may know it")
     reader.finish()
     return part
 
 
-def _restored_known(reader: FieldReader, kind: Kind) -> Any:
+def _restored_known(reader: FieldReader, type_: Any) -> Any:
     try:
-        return kind.make(**reader.read(kind.fields))
+        return type_.restored(**reader.read(type_.stored_fields))
     except SuppleError as error:
         message = str(error)
         named = message if message.startswith(reader.what) else f"{reader.what}: {message}"

@@ -1,0 +1,160 @@
+"""Jacobians of rigs: the protocols, and central differences for rigs without an analytic one."""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from supple.arrays import Floats, Ints
+from supple.rig.placement.placement import DeformingPlacement, Positions, placement
+from supple.rig.protocol import Rig, optional_method
+
+#: Step of central differences; their relative error is of order 1e-10.
+STEP = 1e-5
+
+
+@runtime_checkable
+class Jacobian(Protocol):
+    """Derivative ∂Φ/∂p of some vertices of a rig with respect to some of its parameters."""
+
+    @property
+    def affine(self) -> bool:
+        """True if it does not depend on these parameters, whatever the others are."""
+
+    def evaluate(self, pose: Floats, out: Floats) -> None:
+        """Write the derivative at a checked pose (s,) into `out` (m, 3, k)."""
+
+
+@runtime_checkable
+class LinkJacobian(Protocol):
+    """Derivatives of a rig that moves given points, as one link of a `RigChain`."""
+
+    @property
+    def affine(self) -> bool:
+        """True if ∂x/∂p does not depend on these parameters, whatever the others are."""
+
+    @property
+    def straight(self) -> bool:
+        """True if positions are affine in the points, so that slopes do not depend on these."""
+
+    def evaluate_points(self, points: Floats, pose: Floats, out: Floats) -> None:
+        """Write ∂x/∂p (m, 3, k) of vertices that start at `points` (m, 3)."""
+
+    def write_slopes(self, points: Floats, pose: Floats, out: Positions) -> None:
+        """Write ∂x/∂X (m, 3, 3) at `points` X (m, 3)."""
+
+
+def rig_jacobian(
+    rig: Rig, entries: Ints, vertices: Ints | None = None, *, differences: bool = False
+) -> Jacobian:
+    """Return the Jacobian of a rig's vertices with respect to some of its parameters.
+
+    Parameters
+    ----------
+    rig
+        Rigs with a method ``jacobian(entries, vertices)`` return an analytic one from it, or None.
+        All others are differenced; in a chain, each link separately.
+    entries
+        (k,) indices of the parameters in the pose.
+    vertices
+        Indices of vertices (m,); None for all.
+    differences
+        Always use differences: two placements for each parameter.
+
+    Examples
+    --------
+    >>> from supple.rig import Wire
+    >>> wire = Wire([[0.5, 0, 0]], [[0, 0, 0], [1, 0, 0]], dropoff=1)
+    >>> out = np.empty((1, 3, 2))
+    >>> rig_jacobian(wire, np.array([2, 5])).evaluate(np.zeros(6), out)
+    >>> out[0, 2]
+    array([0.5, 0.5])
+    """
+    entries = np.asarray(entries, np.int64)
+    analytic = None if differences else analytic_jacobian(rig, entries, vertices)
+    return DifferencedJacobian(rig, entries, vertices) if analytic is None else analytic
+
+
+def analytic_jacobian(rig: Rig, entries: Ints, vertices: Ints | None = None) -> Jacobian | None:
+    """Return the Jacobian that the rig itself provides; None if there is none."""
+    make = optional_method(rig, "jacobian")
+    return None if make is None else make(entries, vertices)
+
+
+class DifferencedJacobian:
+    """Jacobian by central differences: two placements for each parameter.
+
+    Parameters
+    ----------
+    rig
+        Any rig.
+    entries
+        (k,) indices of the parameters in the pose.
+    vertices
+        Indices of the vertices; None for all.
+    """
+
+    affine = False
+
+    def __init__(self, rig: Rig, entries: Ints, vertices: Ints | None = None) -> None:
+        self._placement = placement(rig, vertices)
+        self._entries = np.asarray(entries, np.int64)
+        self._pose = np.array(rig.rest_pose, np.float64)
+        self._ahead, self._behind = np.empty((2, self._placement.n_points, 3))
+
+    def evaluate(self, pose: Floats, out: Floats) -> None:
+        """Write the differences (m, 3, k) at a pose."""
+        moved = self._pose
+        moved[:] = pose
+        for column, entry in enumerate(self._entries):
+            value = moved[entry]
+            moved[entry] = value + STEP
+            self._placement.place(moved, self._ahead)
+            moved[entry] = value - STEP
+            self._placement.place(moved, self._behind)
+            moved[entry] = value
+            np.subtract(self._ahead, self._behind, out=self._ahead)
+            np.multiply(self._ahead, 0.5 / STEP, out=out[:, :, column])
+
+
+class DifferencedLink:
+    """Derivatives of any rig that moves points, by central differences.
+
+    All points move at the same time: slopes take six placements for any number of points.
+
+    Parameters
+    ----------
+    placed
+        Placement of the rig.
+    entries
+        (k,) indices of the parameters in its pose.
+    """
+
+    affine = straight = False
+
+    def __init__(self, placed: DeformingPlacement, entries: Ints) -> None:
+        self._placed, self._entries = placed, entries
+        self._points, self._ahead, self._behind = np.empty((3, placed.n_points, 3))
+
+    def evaluate_points(self, points: Floats, pose: Floats, out: Floats) -> None:
+        """Write ∂x/∂p (m, 3, k)."""
+        moved = pose.copy()
+        for column, entry in enumerate(self._entries):
+            for step, target in ((STEP, self._ahead), (-STEP, self._behind)):
+                moved[entry] = pose[entry] + step
+                self._placed.deform(points, moved, target)
+            moved[entry] = pose[entry]
+            np.subtract(self._ahead, self._behind, out=self._ahead)
+            np.multiply(self._ahead, 0.5 / STEP, out=out[:, :, column])
+
+    def write_slopes(self, points: Floats, pose: Floats, out: Positions) -> None:
+        """Write ∂x/∂X (m, 3, 3)."""
+        length = STEP * max(float(np.ptp(points, axis=0).max(initial=0.0)), 1e-9)
+        for axis in range(3):
+            for step, target in ((length, self._ahead), (-length, self._behind)):
+                np.copyto(self._points, points)
+                self._points[:, axis] += step
+                self._placed.deform(self._points, pose, target)
+            np.subtract(self._ahead, self._behind, out=self._ahead)
+            np.multiply(self._ahead, 0.5 / length, out=out[:, :, axis])

@@ -1,1 +1,0 @@
-"""Derivatives of rigs by their parameters."""
