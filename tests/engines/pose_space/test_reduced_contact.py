@@ -394,8 +394,8 @@ def up(points):
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (lambda p: (np.full(len(p), np.nan), up(p)), "no number"),
-        (lambda p: (np.full(len(p), -np.inf), up(p)), "no number"),
+        (lambda p: (np.full(len(p), np.nan), up(p)), "not a number"),
+        (lambda p: (np.full(len(p), -np.inf), up(p)), "not a number"),
         (lambda p: (np.full(len(p), -1.0), 2 * up(p)), "length 1"),
         (lambda p: (np.full(len(p), -1.0), np.nan * up(p)), "length 1"),
         (lambda p: (np.zeros(3), up(p)), "expected"),

@@ -1,9 +1,9 @@
 """Reduced elastic forces and stiffness from cubature (xu2016 eq. 21 and 22).
 
-Every cubature tet has a block of basis rows, 12 by the columns of the regions that reach it.
-Its displacement gradient is G z with G = B R Ũ (9 rows), its force Gᵀ vec(V P), its stiffness
-Gᵀ (V ∂P/∂F) G; v is the cubature weight. Stiffness of tets that meet the same regions is one
-matrix product, which is what makes it quick.
+Every cubature tet has a block of basis rows, 12 by the columns of the regions that reach it. Its
+displacement gradient is G z with G = B R Ũ (9 rows), its force Gᵀ vec(V P), its stiffness
+Gᵀ (V ∂P/∂F) G, with V its volume times its cubature weight. The stiffness of all tets with the same
+regions is one matrix product, for speed.
 """
 
 from __future__ import annotations
@@ -32,33 +32,33 @@ from supple.elastic.densities.dispatch import (
 from supple.elastic.material import pose_parameters
 from supple.maths.small_matrices import project_psd
 
-#: Rows of G whose products are summed at once: a dozen tets', which stay in the cache.
+#: Rows of G in one product: those of a dozen tets, which stay in the cache.
 MOST_ROWS = 9 * 12
-#: Of its volume at rest, what a tet keeps where it begins to be taken for linear, and where it is
-#: so entirely: strain that knows of no reflection hardly resists there.
+#: Parts of its rest volume at which a tet's forces begin to blend to linear ones, and at which they
+#: are linear: Green strain hardly resists inversion.
 SQUEEZED, FLAT = 0.4, 0.2
 
 
 class ElasticTables(NamedTuple):
-    """Elastic cubature, read only; its tets are ordered by the regions that reach them."""
+    """Elastic cubature, read only; tets are ordered by the regions that reach them."""
 
     basis: NDArray
-    """(m, …) blocks of 12 rows a tet, in steps of int16 or in float32."""
+    """(m, …) blocks of 12 rows a tet, as int16 steps or float32."""
     steps: Singles
     """(m, Σ width) lengths of a step."""
     first: Ints
     width: Ints
     start: Ints
     columns: Ints
-    """Of `RegionGroups`."""
+    """Fields of `RegionGroups`."""
     corners: Ints
     """(c, 4) rows of the cubature's vertices."""
     weights: Floats
-    """(m, c)"""
+    """(m, c) cubature weights at the poses."""
     volumes: Floats
-    """(c,) at the neutral pose."""
+    """(c,) volumes at the neutral pose."""
     parameters: Floats
-    """(c, …) of the material, where it is the same at all poses."""
+    """(c, …) parameters of a material that is the same at all poses."""
     young: Floats
     poisson: Floats
     """(m, c) where the material changes with the pose, else (0, c)."""
@@ -68,13 +68,13 @@ class ElasticScratch(NamedTuple):
     """Scratch arrays of the loop over cubature tets: one group's columns, one product's rows."""
 
     z: Singles
-    """(w,) the group's reduced coordinates, stretched by ϒ; w is the widest group's width."""
+    """(w,) reduced coordinates of the group, scaled by ϒ; w is the width of the widest group."""
     force: Floats
     product: Singles
-    """(w,) and (w · w,) the group's force and stiffness."""
+    """(w,) and (w · w,) force and stiffness of the group."""
     rows: Singles
     images: Singles
-    """(`MOST_ROWS` · w,) rows of G, and V ∂P/∂F times these."""
+    """(`MOST_ROWS` · w,) rows of G, and of V ∂P/∂F G."""
     corner_frames: Singles
     """(48,) rotation of each corner, and ∇N of its shape function."""
     pull: Singles
@@ -87,9 +87,9 @@ class ElasticScratch(NamedTuple):
     """(3, 3) F and P, (4, 3) ∇N and (9, 9) ∂P/∂F."""
     projection: Floats
     material: Floats
-    """(2, 9, 9) and (6, 3, 3), of the projection and of the material."""
+    """(2, 9, 9) and (6, 3, 3) scratch of the projection and of the material."""
     parameters: Floats
-    """Of the tet's material."""
+    """Parameters of the tet's material."""
     ends: Ints
     """(w, 2) runs of consecutive columns."""
 
@@ -137,17 +137,17 @@ def add_elastic(
     Parameters
     ----------
     tables, kind
-        Cubature, and code of its material.
+        Cubature, and number of its material.
     projected
         Make the stiffness of every tet positive semi-definite.
     weights
-        (m,) of the poses.
+        (m,) weights of the poses.
     points, frames
         (k, 3) rest positions and (k, 9) rotations of the cubature's vertices.
     basis
         Blended blocks.
     z
-        (r,) reduced coordinates, stretched by ϒ.
+        (r,) reduced coordinates, scaled by ϒ.
     scratch
         Overwritten.
     stiffness, force
@@ -156,7 +156,7 @@ def add_elastic(
     Returns
     -------
     left_out, squeezed
-        Numbers of tets that the pose flattens, and that are squeezed flat or inside out.
+        Numbers of tets that the pose flattens, and that are nearly flat or inverted.
     """
     left_out, squeezed = 0, 0
     for group in range(len(tables.width)):
@@ -201,7 +201,7 @@ def _tet_rows(  # type: ignore[no-untyped-def]
 ):
     """Write rows of G to `scratch.rows[at:]`, and F; return weight times volume.
 
-    0 where the weight is none, −1 where the tet is flat.
+    Returns 0 if the weight is not positive, −1 if the tet is flat at rest.
     """
     share = 0.0
     for pose in range(len(weights)):
@@ -222,7 +222,7 @@ def _tet_rows(  # type: ignore[no-untyped-def]
 
 @compiled_fused
 def _rest_gradients(points: Floats, corners: Ints, tet: int, flattest: float, g: Floats) -> float:
-    """Write ∇N of corners 1 to 3 to rows of `g` (4, 3); return the volume, 0 where it is flat."""
+    """Write ∇N of corners 1 to 3 to rows of `g` (4, 3); return the volume, 0 for a flat tet."""
     a, b, c, d = corners[tet, 0], corners[tet, 1], corners[tet, 2], corners[tet, 3]
     ox, oy, oz = points[a, 0], points[a, 1], points[a, 2]
     e00, e01, e02 = points[b, 0] - ox, points[b, 1] - oy, points[b, 2] - oz
@@ -245,7 +245,7 @@ def _rest_gradients(points: Floats, corners: Ints, tet: int, flattest: float, g:
 
 @compiled_fused
 def _write_corner_frames(frames, corners, tet, g, out):  # type: ignore[no-untyped-def]
-    """Write the rotation and ∇N of each corner to `out` (48,), as `gradient_rows` takes them."""
+    """Write rotation and ∇N of each corner to `out` (48,), for `gradient_rows`."""
     for k in range(3):
         g[0, k] = -(g[1, k] + g[2, k] + g[3, k])
     for a in range(4):
@@ -258,7 +258,7 @@ def _write_corner_frames(frames, corners, tet, g, out):  # type: ignore[no-untyp
 
 @compiled_fused
 def _add_tet(kind, projected, scale, width, at, scratch):  # type: ignore[no-untyped-def]
-    """Add a tet's force to its group's and write V ∂P/∂F G; return whether it is squeezed."""
+    """Add a tet's force to that of the group, write V ∂P/∂F G; return whether it is squeezed."""
     F, P, H, parameters = (
         scratch.deformation,
         scratch.stress,
@@ -269,13 +269,13 @@ def _add_tet(kind, projected, scale, width, at, scratch):  # type: ignore[no-unt
     if projected:
         project_psd(F, is_isotropic(kind), H, scratch.projection)
     squeezed = False
-    # Others do not resist being turned inside out, and may rest so for ever.
+    # These materials do not resist inversion, and a tet could stay inverted.
     if not resists_inversion(kind):
-        kept = _volume_kept(F)
-        if kept < SQUEEZED:
+        ratio = _volume_ratio(F)
+        if ratio < SQUEEZED:
             squeezed = True
-            part = min((SQUEEZED - kept) / (SQUEEZED - FLAT), 1.0)
-            _lead_back(kind, F, part, parameters, scratch)
+            part = min((SQUEEZED - ratio) / (SQUEEZED - FLAT), 1.0)
+            _blend_with_linear(kind, F, part, parameters, scratch)
     for i in range(9):
         scratch.pull[i] = scale * P[i // 3, i % 3]
         for j in range(9):
@@ -286,7 +286,7 @@ def _add_tet(kind, projected, scale, width, at, scratch):  # type: ignore[no-unt
 
 
 @compiled_fused
-def _volume_kept(F):  # type: ignore[no-untyped-def]
+def _volume_ratio(F):  # type: ignore[no-untyped-def]
     """Return det F."""
     return (
         F[0, 0] * (F[1, 1] * F[2, 2] - F[1, 2] * F[2, 1])
@@ -296,31 +296,31 @@ def _volume_kept(F):  # type: ignore[no-untyped-def]
 
 
 @compiled_fused
-def _lead_back(kind, F, part, parameters, scratch):  # type: ignore[no-untyped-def]
-    """Replace a part of the stress and its derivative by the linear ones, ∂P/∂F(I) : (F − I)."""
-    P, H, linear, kept = (
+def _blend_with_linear(kind, F, part, parameters, scratch):  # type: ignore[no-untyped-def]
+    """Blend stress and derivative with the linear ones, ∂P/∂F(I) : (F − I)."""
+    P, H, linear, rows = (
         scratch.stress,
         scratch.derivative,
         scratch.projection[0],
         scratch.projection[1],
     )
     for i in range(9):
-        kept[0, i] = P[i // 3, i % 3]
-        kept[1, i] = F[i // 3, i % 3] - (1.0 if i % 4 == 0 else 0.0)
+        rows[0, i] = P[i // 3, i % 3]
+        rows[1, i] = F[i // 3, i % 3] - (1.0 if i % 4 == 0 else 0.0)
     P[:] = 0.0
     P[0, 0], P[1, 1], P[2, 2] = 1.0, 1.0, 1.0
     stress_derivative(kind, P, parameters, linear, scratch.material)
     for i in range(9):
         total = 0.0
         for j in range(9):
-            total += linear[i, j] * kept[1, j]
+            total += linear[i, j] * rows[1, j]
             H[i, j] += part * (linear[i, j] - H[i, j])
-        P[i // 3, i % 3] = kept[0, i] + part * (total - kept[0, i])
+        P[i // 3, i % 3] = rows[0, i] + part * (total - rows[0, i])
 
 
 @compiled_fused
 def _scatter(columns, width, product, local, ends, stiffness, force):  # type: ignore[no-untyped-def]
-    """Add a group's block to the whole, run by run of consecutive columns."""
+    """Add a group's block to the whole system, by runs of consecutive columns."""
     count, used = 0, 0
     while used < width and columns[used] >= 0:  # padding comes last
         begin = used
@@ -335,7 +335,7 @@ def _scatter(columns, width, product, local, ends, stiffness, force):  # type: i
         for b in range(a, count):
             at, size = columns[ends[b, 0]], ends[b, 1] - ends[b, 0]
             for i in range(ends[a, 0], ends[a, 1]):
-                # Of a run with itself the lower triangle comes along; nobody reads it.
+                # The lower triangle of a run with itself is added, too, but not read.
                 target = stiffness[columns[i], at : at + size]
                 start = i * width + ends[b, 0]
                 part = product[start : start + size]

@@ -1,4 +1,4 @@
-"""Accelerations of the moving rest shape, and the reduced force they make (xu2016 eq. 23)."""
+"""Accelerations of the moving rest shape, and their reduced force (xu2016 eq. 23)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from supple.compiled.simd import add_three_rows
 from supple.dynamics.integrators import StageCoefficients
 
 NEGLIGIBLE = 1e-7
-#: Accelerations below this, in m/s², are what differences of equal numbers leave.
+#: Accelerations in m/s² below which transport is rounding of differences.
 ROUNDING = 1e-8
 #: Verdicts of `_accelerations`.
 CALM, LIMITED, JUMPED = 0, 1, 2
@@ -26,14 +26,14 @@ class InertialTables(NamedTuple):
     basis: Singles
     """(m, …) blocks of 3 weighted rows a vertex, corrections included (xu2016 eq. 23)."""
     plain: NDArray
-    """(m, …) blocks of 3 rows as they are stored: how these vertices move."""
+    """(m, …) blocks of 3 basis rows a vertex, as they are stored."""
     steps: Singles
-    """(m, Σ width) lengths of their steps."""
+    """(m, Σ width) lengths of integer steps of `plain`."""
     first: Ints
     width: Ints
     start: Ints
     columns: Ints
-    """Of `RegionGroups`."""
+    """Fields of `RegionGroups`."""
     rows: Ints
     """(c′,) rows of the cubature's vertices."""
     masses: Floats
@@ -91,9 +91,9 @@ class InertialScratch(NamedTuple):
     now: Floats
     """(c′, 3) positions in the world."""
     felt: Floats
-    """(c′, 3) accelerations seen from the root, less gravity."""
+    """(c′, 3) accelerations less gravity, in the root's frame."""
     carried: Floats
-    """(c′, 3) accelerations that the changing basis gives the flesh."""
+    """(c′, 3) accelerations of the flesh by the changing basis."""
     local: Floats
     row: Singles
     """As wide as the widest block."""
@@ -114,7 +114,7 @@ class InertialScratch(NamedTuple):
 
 @compiled_fused
 def all_finite(points: Floats) -> bool:
-    """Return whether all positions (k, 3) that a rig gave are numbers."""
+    """Return whether all positions (k, 3) are finite."""
     for k in range(len(points)):
         if not math.isfinite(points[k, 0] + points[k, 1] + points[k, 2]):
             return False
@@ -136,7 +136,7 @@ def inertial_force(
     scratch: InertialScratch,
     force: Floats,
 ) -> int:
-    """Set `force` to the reduced force of the moving rest shape and of gravity; return a verdict.
+    """Set `force` to the reduced inertial force and gravity; return `CALM`, `LIMITED` or `JUMPED`.
 
     Parameters
     ----------
@@ -201,25 +201,25 @@ def _accelerations(
     now: Floats,
     out: Floats,
 ) -> int:
-    """Write accelerations of inertial vertices in the world, (c′, 3); return a verdict on them.
+    """Write accelerations of inertial vertices in the world, (c′, 3); return a verdict.
 
-    Positions in the world go to `now`; `rest` is how they were and moved. No vertex gets more than
-    `limit`. Where all together get more, the body was moved elsewhere rather than accelerated:
-    then none does.
+    `now` receives positions in the world; `rest` is their history. Accelerations are cut to `limit`
+    (`LIMITED`). If their root mean square exceeds it, the body was teleported, and all are zero
+    (`JUMPED`).
     """
     squared = 0.0
     verdict = CALM
     rate = 1 / (stage.tau * stage.tau)
     for s in range(len(rows)):
         x, y, z = points[rows[s], 0], points[rows[s], 1], points[rows[s], 2]
-        own = 0.0
+        square = 0.0
         for i in range(3):
             now[s, i] = root[i, 0] * x + root[i, 1] * y + root[i, 2] * z + root[i, 3]
             out[s, i] = (now[s, i] - _end_without_forces(rest, s, i, stage)) * rate
-            own += out[s, i] * out[s, i]
-        squared += own
-        if not own <= limit * limit:
-            part = limit / math.sqrt(own)
+            square += out[s, i] * out[s, i]
+        squared += square
+        if not square <= limit * limit:
+            part = limit / math.sqrt(square)
             verdict = LIMITED
             for i in range(3):
                 out[s, i] *= part
@@ -239,15 +239,15 @@ def _add_inertial_force(
     row: Singles,
     force: Floats,
 ) -> None:
-    """Add −Σ (R Σ w_i B_i)ᵀ m a to `force`, accelerations (c′, 3) being seen from the root.
+    """Add −Σ (R Σ w_i B_i)ᵀ m a to `force`, for accelerations (c′, 3) in the root's frame.
 
-    A vertex's sum over the poses is of float32, that over vertices of float64. `local` and `row`,
-    as wide as the widest block, are scratch.
+    Sums over the poses are of float32, those over vertices of float64. `local` and `row`, as wide
+    as the widest block, are scratch.
     """
     length, basis = tables.basis.shape[1], tables.basis.reshape(tables.basis.size)
     for group in range(len(tables.width)):
         width = tables.width[group]
-        columns, total, own = tables.columns[group], local[:width], row[:width]
+        columns, total, vertex_row = tables.columns[group], local[:width], row[:width]
         total[:] = 0
         first, last = tables.first[group], tables.first[group + 1]
         for s in range(first, last):
@@ -257,7 +257,7 @@ def _add_inertial_force(
             b = m * (f[1] * x + f[4] * y + f[7] * z)
             c = m * (f[2] * x + f[5] * y + f[8] * z)
             start = tables.start[group] + 3 * width * (s - first)
-            own[:] = 0
+            vertex_row[:] = 0
             for pose in range(len(weights)):
                 w = weights[pose]
                 if abs(w) < NEGLIGIBLE:
@@ -265,7 +265,7 @@ def _add_inertial_force(
                 x, y, z = np.float32(w * a), np.float32(w * b), np.float32(w * c)
                 add_three_rows(basis, pose * length + start, width, x, y, z, row)
             for j in range(width):
-                total[j] += own[j]
+                total[j] += vertex_row[j]
         for j in range(width):
             if columns[j] >= 0:
                 force[columns[j]] -= total[j]
@@ -314,24 +314,24 @@ def _along(basis, start, width, z):  # type: ignore[no-untyped-def]
 def transport_acceleration(
     ahead: Floats, flesh: PointHistory, stage: PointStage, limit: float, out: Floats
 ) -> None:
-    """Write accelerations (c′, 3) of flesh whose coordinates go on evenly while the basis turns.
+    """Write accelerations (c′, 3) of the flesh by the changing basis, for unaccelerated q.
 
-    u = U(p) q moves with U too: ü = U q̈ + 2 U̇ q̇ + Ü q. The papers leave the last two out, which
-    are Coriolis' and centrifugal forces and what changing columns add. An implicit stage of τ makes
-    accelerations (q⁺ − q*)/τ² of coordinates that would be at q* without forces, and should make
-    (U⁺q⁺ − u*)/τ² of displacements: they differ by (U⁺q* − u*)/τ², `ahead` being U⁺q*. None is
-    longer than `limit`, and what is but rounding is nothing: a body that rests is to feel none.
+    u = U(p) q has ü = U q̈ + 2 U̇ q̇ + Ü q. The papers omit the last two terms: Coriolis and
+    centrifugal forces, and those of changing columns. An implicit stage of τ has accelerations
+    (q⁺ − q*)/τ² of coordinates, with q* their end without forces, but (U⁺q⁺ − u*)/τ² of
+    displacements: they differ by (U⁺q* − u*)/τ², where `ahead` is U⁺q*. They are cut to `limit`,
+    and rounding becomes zero, so that a body at rest stays at rest.
     """
     rate = 1 / (stage.tau * stage.tau)
     for s in range(len(out)):
-        own = 0.0
+        square = 0.0
         for i in range(3):
             out[s, i] = (ahead[s, i] - _end_without_forces(flesh, s, i, stage)) * rate
-            own += out[s, i] * out[s, i]
-        if own < ROUNDING * ROUNDING:
+            square += out[s, i] * out[s, i]
+        if square < ROUNDING * ROUNDING:
             out[s, 0], out[s, 1], out[s, 2] = 0.0, 0.0, 0.0
-        if not own <= limit * limit:
-            part = limit / math.sqrt(own) if own < math.inf else 0.0
+        if not square <= limit * limit:
+            part = limit / math.sqrt(square) if square < math.inf else 0.0
             for i in range(3):
                 out[s, i] = part * out[s, i] if part > 0 else 0.0
 

@@ -1,6 +1,6 @@
 """Newton's method on the reduced equation of motion, from forces at a pose to new coordinates.
 
-In stretched coordinates z = ϒq bases need no scaling: (M̂ + τD̂ + τ²K̂) y = M̂ ϒv* + τ f̂, v⁺ = y/ϒ.
+In scaled coordinates z = ϒq bases need no scaling: (M̂ + τD̂ + τ²K̂) y = M̂ ϒv* + τ f̂, v⁺ = y/ϒ.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from supple.linalg.upper_triangle import (
     symmetric_times,
 )
 
-#: Limits that may act in a step; a bit each, in this order.
+#: Names of the limits of a step, in the order of their bits.
 LIMIT_NAMES = (
     "acceleration",
     "teleport",
@@ -37,7 +37,7 @@ LIMIT_NAMES = (
 )
 ACCELERATION, TELEPORT, STIFFNESS, REST, DISPLACEMENT, RESET, INVERSION = 1, 2, 4, 8, 16, 32, 64
 
-#: Times the longest displacement: q of more is brought nearer before its displacements are taken.
+#: Factor on the displacement limit above which q is scaled down before displacements are computed.
 FARTHEST = 1e6
 
 
@@ -47,9 +47,9 @@ class System(NamedTuple):
     stiffness: Floats
     """(r, r) K̂, upper triangle."""
     matrix: Floats
-    """M̂ + τD̂ + τ²K̂, padded as `cholesky` wants it."""
+    """M̂ + τD̂ + τ²K̂, padded for `cholesky`."""
     force: Floats
-    """(r,) elastic."""
+    """(r,) elastic forces."""
     external: Floats
     """(r,) all other forces."""
     right: Floats
@@ -57,18 +57,18 @@ class System(NamedTuple):
     work: Floats
     """(r,) scratch."""
     z: Floats
-    """(r,) ϒq where forces are linearised."""
+    """(r,) ϒq at which forces are linearised."""
     iterate: Floats
-    """(r,) q at the end of the stage, as the iterations have it."""
+    """(r,) current iterate of q at the end of the stage."""
     start_q: Floats
     start_v: Floats
-    """(r,) q and v from which the integrator's stage starts."""
+    """(r,) q and v at the start of the integrator's stage."""
     peaks: Floats
     """(r,) largest displacement of a vertex for a unit of each column."""
     contact: Floats
     """(r, r) stiffness of contacts, upper triangle."""
     pressing: Ints
-    """(1,) number of contacts that push."""
+    """(1,) number of active contacts."""
 
     @classmethod
     def of(cls, peaks: Floats) -> Self:
@@ -120,10 +120,10 @@ class Coordinates(NamedTuple):
 
 @compiled_fused
 def _seconds_ahead(v: Floats, peaks: Floats, h: float, near: float) -> float:
-    """Return for how long velocity may lead Newton's method: a step, or as far as `near`.
+    """Return the seconds by which the start of Newton's method is extrapolated: at most a step.
 
-    With one iteration from where velocity leads, a rat's attack is off by 0.29 rather than 0.35
-    from where the step begins: as far as with three iterations.
+    No vertex moves by more than `near`. From the extrapolated start one iteration leaves an error
+    of 0.29 in a rat's attack, as three iterations do, rather than 0.35.
     """
     farthest = 0.0
     for i in range(len(v)):
@@ -200,7 +200,7 @@ def _newton(
             z[i] = column_scale[i] * iterate[i]
         stiffness, force = system.stiffness, system.force
         for i in range(n):
-            stiffness[i, i:n] = 0  # nobody reads below the diagonal
+            stiffness[i, i:n] = 0  # entries below the diagonal are not read
             force[i] = 0
         left_out, squeezed = add_elastic(
             elastic,
@@ -220,9 +220,8 @@ def _newton(
         if squeezed > 0:
             flags |= INVERSION
         matrix, right, work = system.matrix, system.right, system.work
-        # ΔK makes up for what these tets miss: without some of them it is another body's, and far
-        # from the poses it may be indefinite. Beside tets that were made definite it still threw
-        # flesh about.
+        # ΔK corrects the cubature's stiffness. It does not fit where tets are left out, may be
+        # indefinite far from the poses, and was unstable beside projected tets.
         trust = max(1 - 10 * left_out / len(elastic.corners), 0.0) if attempt < 1 else 0.0
         if trust > 0:
             for i in range(n):
@@ -249,21 +248,21 @@ def _newton(
                 iterate[i] = system.start_q[i] + tau * right[i] / column_scale[i]
             return flags
         flags |= STIFFNESS
-    return flags | RESET  # nothing helps: numbers that are not finite
+    return flags | RESET  # the projected system fails only if it is not finite
 
 
 @compiled_fused
 def _add_contact(system: System, column_scale: Floats, tau: float) -> None:
     """Add contacts, linear in z, to the system; `external` has their force at z = 0.
 
-    They take no part in the damping βK, which knows of velocities in the rig's frame only: it
-    would hold flesh back from giving way to a rig that presses it. Theirs is in their force.
+    The damping βK excludes them: it acts on velocities relative to the rig, and would resist flesh
+    that a moving rig presses against an obstacle. Contact forces include their own damping.
     """
     matrix, right, work, n = system.matrix, system.right, system.work, len(system.right)
     for i in range(n):
-        row, own = matrix[i, i:n], system.contact[i, i:n]
+        row, contact = matrix[i, i:n], system.contact[i, i:n]
         for j in range(len(row)):
-            row[j] += tau * tau * own[j]
+            row[j] += tau * tau * contact[j]
         work[i] = -column_scale[i] * system.start_q[i]
     symmetric_times(system.contact, work, right)
 
@@ -278,7 +277,7 @@ def _limit(
     blend: Blend,
     scratch: ElasticScratch,
 ) -> int:
-    """Keep displacements of the cubature's vertices within `limit`; start anew if lost."""
+    """Cut displacements of the cubature's vertices to `limit`; reset the state if it is lost."""
     q, v, a, q_before, v_before = state
     total, bound, n = 0.0, 0.0, len(q)
     for i in range(n):
@@ -294,7 +293,7 @@ def _limit(
         return RESET
     if bound <= limit:
         return 0
-    if bound > FARTHEST * limit:  # beyond what float32 could tell: first come nearer
+    if bound > FARTHEST * limit:  # too large for float32
         for i in range(n):
             q[i] *= FARTHEST * limit / bound
     longest = math.sqrt(_longest(elastic, blend, scratch, q))
@@ -310,7 +309,7 @@ def _limit(
 
 @compiled_fused
 def _longest(elastic: ElasticTables, blend: Blend, scratch: ElasticScratch, q: Floats) -> float:
-    """Return the square of the longest displacement among the corners of cubature tets."""
+    """Return the square of the largest displacement of a cubature tet's corner."""
     longest = 0.0
     for group in range(len(elastic.width)):
         width, columns = elastic.width[group], elastic.columns[group]

@@ -1,4 +1,8 @@
-"""A pose-space model laid out for stepping: read-only tables that all its simulators share."""
+"""Read-only tables of a pose-space model for the kernels, shared by all its simulators.
+
+Bases stay in the int16 steps of the model, which halves the memory traffic. Lengths of steps are
+powers of two, so that blends are those of float32 bases.
+"""
 
 from __future__ import annotations
 
@@ -28,18 +32,18 @@ from supple.rig.tets.character_placement import CharacterPlacement
 
 
 class RegionGroups(NamedTuple):
-    """Groups of points (tets, vertices) that the same regions reach, so that rows are dense blocks.
+    """Groups of points (tets or vertices) with the same regions, whose basis rows are dense blocks.
 
     Attributes
     ----------
     first
-        (g + 1,) group k has the points first[k] to first[k + 1] of the new order.
+        (g + 1,) first point of each group in the new order.
     width
-        (g,) columns of its block, padded.
+        (g,) columns of each block, padded.
     start
-        (g + 1,) where its block begins in the flat array of all blocks.
+        (g + 1,) first entry of each block in the flat array of all blocks.
     columns
-        (g, widest) columns of the basis that the block's are; −1 for padding.
+        (g, widest) basis columns of each block; −1 for padding.
     """
 
     first: Ints
@@ -51,7 +55,7 @@ class RegionGroups(NamedTuple):
 def group_by_regions(
     met: NDArray[np.bool_], columns: Sequence[slice], rows: int
 ) -> tuple[Ints, RegionGroups]:
-    """Order points so that those that meet the same regions stand together.
+    """Group points by the regions that reach them.
 
     Parameters
     ----------
@@ -65,20 +69,20 @@ def group_by_regions(
     Returns
     -------
     order, groups
-        (k,) the points in the new order, and where the groups begin. Points that nothing reaches
-        come last, in no group.
+        (k,) points in the new order, and the groups. Points without a region are last, in no
+        group.
     """
     patterns, of_point = np.unique(met, axis=0, return_inverse=True)
-    kept = [p for p in range(len(patterns)) if patterns[p].any()]
-    members = [np.flatnonzero(of_point.reshape(-1) == p) for p in kept]
+    used = [p for p in range(len(patterns)) if patterns[p].any()]
+    members = [np.flatnonzero(of_point.reshape(-1) == p) for p in used]
     listed = [
         np.concatenate(
             [np.arange(c.start, c.stop) for c, on in zip(columns, patterns[p], strict=True) if on]
         )
-        for p in kept
+        for p in used
     ]
     width = np.array([-(-len(each) // LANES) * LANES for each in listed], np.int64)
-    table = np.full((len(kept), int(width.max(initial=0))), -1, np.int64)
+    table = np.full((len(used), int(width.max(initial=0))), -1, np.int64)
     for row, each in zip(table, listed, strict=True):
         row[: len(each)] = each
     counts = np.array([len(each) for each in members], np.int64)
@@ -103,27 +107,27 @@ def basis_blocks(groups: RegionGroups, dense: NDArray) -> NDArray:
 
 
 def block_columns(groups: RegionGroups, values: NDArray) -> Singles:
-    """Return values of columns (m, r) as the groups have them, (m, Σ width); 0 for padding."""
+    """Return values of columns (m, r) in the order of the groups, (m, Σ width); 0 for padding."""
     listed = [row[:width] for row, width in zip(groups.columns, groups.width, strict=True)]
     columns = np.concatenate([np.zeros(0, np.int64), *listed])
     return np.where(columns >= 0, values[:, columns], 0).astype(np.float32)
 
 
-#: Displacements smaller than this part of the size are not drawn: some thousandths of a mm.
+#: Part of the body's size below which displacements of the skin are skipped: micrometres.
 UNSEEN = 2e-6
 
 Frames = Literal["followed", "blended"]
 
 
 class RuntimeModel:
-    """Tables of a model for compiled loops, read only.
+    """Tables of a model for the kernels, read only.
 
     Parameters
     ----------
     model
         Model to be stepped.
     frames
-        Frames between poses: ``"followed"`` turn as the rest shape does, ``"blended"`` by the
+        Frames between poses: ``"followed"`` rotate as the rest shape does, ``"blended"`` by the
         weights alone; see `supple.engines.pose_space.rest_shape_rotations`.
 
     Attributes
@@ -131,18 +135,18 @@ class RuntimeModel:
     poses, elastic, inertial, frames, skin
         Tables for the kernels.
     placement
-        The rig, for these vertices; each thread forks it.
+        Placement of these vertices by the rig; each thread forks it.
     vertices
-        (k,) tet vertices of the cubature, elastic and inertial: all that a step places.
+        (k,) tet vertices of the elastic and inertial cubature, which a step places.
     carriers
-        (b,) tet vertices that carry the skin and that a basis moves.
+        (b,) tet vertices in which the skin is embedded and that a basis moves.
     size, unseen
-        The body's size, in metres, and a displacement that nobody sees.
+        Size of the body, and the largest invisible displacement, in m.
     tops, peaks
         (m, r) and (r,) largest displacement of a vertex for a unit of each column, at each of the
         poses, and at any.
     spread
-        ArgumentTable on a skin vertex's displacement, for a unit of its carriers'.
+        Bound of a skin vertex's displacement for carriers that move by 1.
     """
 
     #: Row of `supple.engines.ENGINES` that steps it.
@@ -163,7 +167,7 @@ class RuntimeModel:
         ]
         for place, listed in zip(self._places, model.basis_vertices, strict=True):
             place[listed] = np.arange(len(listed))
-        # Vertices that a basis moves and that carry the skin; others are cubature's alone.
+        # Vertices that a basis moves and in which the skin is embedded.
         bearing = model.embedding_vertices[model.embedding_weights != 0]
         self.carriers = np.intersect1d(model.rotation_vertices, bearing)
         squares = [(basis.astype(np.float64) ** 2).sum(axis=2) for basis in model.bases]
@@ -174,7 +178,7 @@ class RuntimeModel:
         self.elastic = self._elastic_tables(corners)
         self.inertial = self._inertial_tables()
         self.skin = self._surface_tables()
-        # Skin outside of the tets has negative shares, and may go farther than its carriers.
+        # Skin outside of the tets has negative weights, and may move farther than its carriers.
         self.spread = float(np.abs(self.skin.shares).sum(axis=1).max(initial=1.0))
         self.normalise = bool(model.pose_weights.normalise)
         self.placement = CharacterPlacement(model.rig, model.tet_rig, self.vertices)
@@ -188,7 +192,7 @@ class RuntimeModel:
     def of(
         cls, model: PoseSpaceModel | RuntimeModel, *, frames: Frames = "followed"
     ) -> RuntimeModel:
-        """Return tables of a model; tables are returned as they are, if they have such frames."""
+        """Return the tables of a model; tables with the same frames are returned unchanged."""
         if isinstance(model, RuntimeModel):
             if frames != model.turning:
                 raise SuppleError(f'these tables have frames "{model.turning}", not "{frames}"')
@@ -220,7 +224,7 @@ class RuntimeModel:
             out[:, inside, :, columns] = basis[:, at[inside]]
         return out
 
-    def _turns(self, vertices: NDArray) -> Singles:
+    def _vertex_quaternions(self, vertices: NDArray) -> Singles:
         """Return quaternions (m, 4k) of tet vertices; the identity where no basis is."""
         model = self.model
         if model.rotations is None:
@@ -229,8 +233,8 @@ class RuntimeModel:
         out[..., 3] = 1
         at = np.searchsorted(model.rotation_vertices, vertices)
         at = np.minimum(at, len(model.rotation_vertices) - 1)
-        known = model.rotation_vertices[at] == vertices
-        out[:, known] = model.rotations[:, at[known]]
+        matched = model.rotation_vertices[at] == vertices
+        out[:, matched] = model.rotations[:, at[matched]]
         return out.reshape(self.n_poses, -1)
 
     def _pose_tables(self) -> PoseTables:
@@ -244,7 +248,7 @@ class RuntimeModel:
             weights.scaled_poses,
             weights.matrix,
             weights.constant,
-            self._turns(self.vertices),
+            self._vertex_quaternions(self.vertices),
             model.mass_products,
             corrections,
             model.correction_ends.astype(np.int64).reshape(-1, 2),
@@ -312,14 +316,14 @@ class RuntimeModel:
 
     def _surface_tables(self) -> SurfaceTables:
         model = self.model
-        # A vertex that no region reaches stands still; the last row, which stays zero, is theirs.
+        # Vertices without a region use the last row, which stays zero.
         carrying = self.carriers
         lookup = np.full(len(model.mesh.vertices), len(carrying), np.int64)
         lookup[carrying] = np.arange(len(carrying))
         blocks, listed = [], []
-        for own, stored in zip(model.basis_vertices, self._stored, strict=True):
-            used = np.isin(own, carrying)
-            listed.append(own[used])
+        for vertices, stored in zip(model.basis_vertices, self._stored, strict=True):
+            used = np.isin(vertices, carrying)
+            listed.append(vertices[used])
             columns_first = stored[:, used].transpose(0, 3, 1, 2)  # (m, r, k, 3)
             blocks.append(np.ascontiguousarray(columns_first).reshape(-1))
         starts = [0, *np.cumsum([len(block) for block in blocks])]
@@ -335,14 +339,14 @@ class RuntimeModel:
             np.array(columns, np.int64),
             np.array(counts, np.int64),
             np.concatenate([lookup[each] for each in listed]),
-            self._turns(carrying),
+            self._vertex_quaternions(carrying),
             lookup[model.embedding_vertices].astype(np.int32),
             shares.astype(np.float32),
         )
 
 
 def _stored_bases(model: PoseSpaceModel) -> tuple[list[NDArray], Singles]:
-    """Return bases as they are stored, int16 steps or float32, and lengths of a step, (m, r)."""
+    """Return bases as int16 steps or float32, as stored, and lengths of a step, (m, r)."""
     if model.basis_bits != 16:
         return list(model.bases), np.ones((model.n_poses, model.n_modes), np.float32)
     packed = [packed_basis(basis) for basis in model.bases]
@@ -350,28 +354,30 @@ def _stored_bases(model: PoseSpaceModel) -> tuple[list[NDArray], Singles]:
     return [steps for steps, _ in packed], np.ldexp(np.float32(1), exponents).astype(np.float32)
 
 
-# Stiffness that changes from place to place, without another build.
+# Local stiffness without another build.
 
 
 def stiffened(runtime: RuntimeModel, factors: Floats) -> RuntimeModel:
-    """Return tables of the same model with tets so many times as stiff.
+    """Return tables of the same model with other stiffnesses of tets.
 
     Parameters
     ----------
     runtime
-        Tables of the model as it was built; they stay as they are.
+        Tables of the model; they are not changed.
     factors
-        (T,) what Young's modulus of each tet is multiplied by.
+        (T,) factors on Young's modulus of each tet.
 
     Notes
     -----
-    Cubature tets get their own factors. ΔK, which makes up for what they miss, is stretched to
-    S ΔK S with sᵢ² = K̂ᵢᵢ with factors / K̂ᵢᵢ without: a mode's correction goes with its
-    stiffness. Modes and cubature are those of the build; another build is more exact.
+    Cubature tets use their factors. The correction ΔK is scaled to S ΔK S, with sᵢ² the ratio of
+    K̂ᵢᵢ with factors to K̂ᵢᵢ without. Modes and cubature are those of the model; a model built with
+    these stiffnesses is more accurate.
     """
     model = runtime.model
     if not MATERIALS[model.material_kind].isotropic:
-        raise SuppleError(f"{model.material_kind} flesh cannot be changed from place to place")
+        raise SuppleError(
+            f"{model.material_kind} flesh has no local stiffness; use an isotropic material"
+        )
     material, tets = model.material(0), _cubature_tets(runtime)
     stiffer = replace(material, young=factors * np.asarray(material.young))
     parameters = stiffer.element_parameters(len(model.mesh.tets))[tets]
@@ -382,28 +388,28 @@ def stiffened(runtime: RuntimeModel, factors: Floats) -> RuntimeModel:
     )
     corrections = runtime.poses.corrections
     if len(corrections):
-        stretched = _stretched(corrections, runtime, factors[tets], tets)
-        tables.poses = runtime.poses._replace(corrections=stretched)
+        scaled = _scaled_corrections(corrections, runtime, factors[tets], tets)
+        tables.poses = runtime.poses._replace(corrections=scaled)
     return tables
 
 
 def _cubature_tets(runtime: RuntimeModel) -> np.ndarray:
-    """(c,) tets of the mesh in the order of the elastic tables."""
+    """Return the tets (c,) of the mesh in the order of the elastic tables."""
     model = runtime.model
     corners = runtime.vertices[runtime.elastic.corners]
     place = {tuple(model.mesh.tets[tet]): tet for tet in model.elastic_tets.tolist()}
     return np.array([place[tuple(each)] for each in corners], np.int64)
 
 
-def _stretched(
+def _scaled_corrections(
     corrections: Singles, runtime: RuntimeModel, factors: Floats, tets: np.ndarray
 ) -> Singles:
-    """S ΔK S of all poses and pairs of poses."""
+    """Return S ΔK S of all poses and pairs of poses."""
     energies = _mode_energies(runtime, tets)
     before, after = energies.sum(axis=1), (energies * factors[:, None]).sum(axis=1)
-    known = before > 0
-    squares = np.divide(after, before, out=np.ones_like(before), where=known)
-    scales = np.sqrt(np.where(known, squares, 1.0))  # (m, r)
+    positive = before > 0
+    squares = np.divide(after, before, out=np.ones_like(before), where=positive)
+    scales = np.sqrt(np.where(positive, squares, 1.0))  # (m, r)
     ends = runtime.poses.ends
     rows = np.concatenate([scales, 0.5 * (scales[ends[:, 0]] + scales[ends[:, 1]])])
     i, j = np.triu_indices(runtime.n_modes)
@@ -411,12 +417,12 @@ def _stretched(
 
 
 def _mode_energies(runtime: RuntimeModel, tets: np.ndarray) -> Floats:
-    """(m, c, r) elastic energy of a unit of each mode in each cubature tet, at small strains."""
+    """Return energies (m, c, r) of a unit of each mode in each cubature tet, at small strain."""
     model = runtime.model
     gradients = hat_gradients(model.mesh)[tets]
     basis = runtime.basis_rows(model.mesh.tets[tets].ravel())
     basis = basis.reshape(runtime.n_poses, len(tets), 4, 3, runtime.n_modes)
-    found = np.empty((runtime.n_poses, len(tets), runtime.n_modes))
+    energies = np.empty((runtime.n_poses, len(tets), runtime.n_modes))
     young, poisson = (
         np.broadcast_to(value, (len(model.mesh.tets),))[tets]
         for value in (model.material(0).young, model.material(0).poisson)
@@ -429,5 +435,5 @@ def _mode_energies(runtime: RuntimeModel, tets: np.ndarray) -> Floats:
         squares = 2 * shear[:, None] * (strain**2).sum(axis=(1, 2))
         spread = volume[:, None] * np.einsum("ciir->cr", strain) ** 2
         weights = runtime.elastic.weights[pose] * runtime.elastic.volumes
-        found[pose] = weights[:, None] * (squares + spread)
-    return found
+        energies[pose] = weights[:, None] * (squares + spread)
+    return energies

@@ -13,51 +13,51 @@ from supple.engines.pose_space.runtime import RuntimeModel, group_by_regions
 
 Shorts = NDArray[np.int32]
 
-#: Multiplications of one matrix product, at most: larger ones OpenBLAS would give to threads.
+#: Largest number of multiplications of a matrix product; OpenBLAS uses threads for larger ones.
 MOST_PRODUCTS = 200_000
 
 
 class ContactTables(NamedTuple):
-    """Ways from contacts on the skin to the reduced coordinates, read only.
+    """Tables for the rows of contacts in reduced coordinates, read only.
 
     Skin vertices whose carriers meet the same regions form a group: their rows have the same
     columns, and their stiffness is one matrix product.
     """
 
     vertices: Ints
-    """(k,) skin vertices that some basis moves, group by group."""
+    """(k,) skin vertices that a basis moves, group by group."""
     first: Ints
-    """(g + 1,) where each group begins in `vertices`."""
+    """(g + 1,) first vertex of each group in `vertices`."""
     width: Ints
-    """(g,) columns of its rows, padded."""
+    """(g,) columns of the rows of each group, padded."""
     columns: Ints
-    """(g, widest) columns of the basis that these are; −1 for padding."""
+    """(g, widest) basis columns of each group; −1 for padding."""
     met: NDArray[np.bool_]
-    """(g, regions) the regions that reach a group."""
+    """(g, regions) whether a region reaches a group."""
     basis: NDArray
-    """Flat: for each region, pose and carrier three rows of the region's columns."""
+    """Flat, by region, pose and carrier: three rows of the region's columns."""
     start: Ints
-    """(regions + 1,) where each region begins in `basis`."""
+    """(regions + 1,) first entry of each region in `basis`."""
     column: Ints
     """(regions + 1,) first column of each region."""
     places: Shorts
-    """(regions, b + 1) a carrier's number among the vertices of each region, or −1."""
+    """(regions, b + 1) index of a carrier among the vertices of each region, or −1."""
     sizes: Ints
-    """(regions,) vertices of each region."""
+    """(regions,) number of vertices of each region."""
     steps: Singles
     """(m, r) length of a step of each column."""
     carriers: Shorts
     shares: Singles
     """(n̄, 4) as in `SurfaceTables`."""
     areas: Floats
-    """(n̄,) of the skin around each vertex, in m²."""
+    """(n̄,) area of the skin around each vertex, in m²."""
 
 
 class ContactScratch(NamedTuple):
-    """Scratch arrays, and contacts found in the last step; c is the most there can be."""
+    """Scratch arrays, and contacts of the last step; c is their largest possible number."""
 
     rest: Singles
-    """(n̄, 3) skin that the rig alone gives, in the root's frame."""
+    """(n̄, 3) undeformed skin in the root's frame."""
     near: NDArray[np.bool_]
     """(n̄,) whether a vertex may be inside an obstacle."""
     group: Shorts
@@ -65,41 +65,41 @@ class ContactScratch(NamedTuple):
     obstacle: Shorts
     """(c,) group, skin vertex and obstacle of each contact."""
     depth: Singles
-    """(c,) in the obstacle, if the flesh goes on its own; negative outside."""
+    """(c,) depth for flesh that keeps its velocity; negative outside."""
     still: Singles
-    """(c,) depth if the flesh does not move."""
+    """(c,) depth for flesh that does not move."""
     place: Singles
     normal: Singles
-    """(c, 3) position of each contact and its way out of the obstacle, in the root's frame."""
+    """(c, 3) position and outward normal of each contact, in the root's frame."""
     target: Singles
-    """(c,) depth at which a contact pushes no more, or −1 where it does not push."""
+    """(c,) depth at which the contact force vanishes, or −1 for an inactive contact."""
     slip: Singles
     grip: Singles
-    """(c, 3) way along the obstacle in this step, if the flesh goes on its own, and (c,) the force
-    of friction for a metre more of it, in N/m; without friction there are none."""
+    """(c, 3) tangential displacement in this step for flesh that keeps its velocity, and (c,)
+    stiffness of friction in N/m; empty without friction."""
     slots: Shorts
-    """(b + 1,) a carrier's number among the touched ones, or −1."""
+    """(b + 1,) index of a carrier among the touched ones, or −1."""
     touched: Shorts
     """(b + 1,) touched carriers."""
     used: Shorts
-    """(1,) how many carriers are touched."""
+    """(1,) number of touched carriers."""
     rows: Singles
     """(b · 3 · r,) blended basis rows of touched carriers, in their frames."""
     factors: Singles
     """(m, r) weights of the poses times lengths of steps."""
     moved: Singles
-    """(b, 3) how far touched carriers went since contacts were looked for."""
+    """(b, 3) displacements of touched carriers since the detection of contacts."""
     going: Singles
-    """(b + 1, 4) how far carriers would go in the step on their own."""
+    """(b + 1, 4) displacements of carriers in the step at constant velocity."""
     lines: Floats
     product: Floats
     """Rows c of some contacts of a group, and Σ s c cᵀ."""
     z: Floats
-    """(r,) coordinates at which contacts were looked for, stretched by ϒ."""
+    """(r,) coordinates at the detection of contacts, scaled by ϒ."""
 
     @classmethod
     def of(cls, tables: ContactTables, obstacles: int, modes: int, rubs: bool) -> Self:
-        """Make arrays for as many contacts as there can be with these many obstacles."""
+        """Make arrays for all possible contacts with this number of obstacles."""
         most, carriers = obstacles * len(tables.vertices), tables.places.shape[1]
         widest = int(tables.width.max(initial=1))
         lines = max(
@@ -135,7 +135,7 @@ _known: WeakKeyDictionary[RuntimeModel, ContactTables] = WeakKeyDictionary()
 
 
 def contact_tables(runtime: RuntimeModel) -> ContactTables:
-    """Return tables of a model, made when first asked for: only who has obstacles needs them."""
+    """Return the contact tables of a model, computed at the first call."""
     if runtime not in _known:
         _known[runtime] = _made(runtime)
     return _known[runtime]
@@ -172,5 +172,5 @@ def _made(runtime: RuntimeModel) -> ContactTables:
         steps=skin.steps,
         carriers=skin.carriers,
         shares=skin.shares,
-        areas=np.where(areas > 0, areas, areas.mean()),  # the mean for loose vertices
+        areas=np.where(areas > 0, areas, areas.mean()),  # unreferenced vertices have the mean
     )

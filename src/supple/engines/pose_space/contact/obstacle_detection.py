@@ -1,8 +1,9 @@
-"""Detection of skin vertices inside obstacles, and their depths after a step; compiled."""
+"""Obstacles in the root's frame, skin vertices inside them, and their depths after a step."""
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,25 +15,25 @@ from supple.engines.pose_space.contact.contact_tables import ContactScratch, Con
 from supple.mesh.obstacles import CAPSULE, OTHER, PLANE, Obstacle, plain_numbers
 from supple.mesh.shape_tables import PlacedShape, shape_tables, signed_distance
 
-#: Kind of obstacles that only the tables of shapes know, beside those of `plain_numbers`.
+#: Kind of obstacles in tables of shapes, in addition to those of `plain_numbers`.
 TABLED = 4
 
 
 class SeenObstacles:
-    """Obstacles of a scene, and how the root of a character sees them.
+    """Obstacles of a scene in the root's frame.
 
     Attributes
     ----------
     obstacles
         The obstacles.
     kinds
-        A number for each; obstacles of the same kinds are the same, moved.
+        A number for each; obstacles with the same numbers count as the same ones, moved.
     rows
-        (o, 8) as in `plain_numbers`, as the root sees them.
+        (o, 8) `plain_numbers` in the root's frame.
     solids
-        `ShapeTables` of the others, as the root sees them.
+        `ShapeTables` of the others in the root's frame.
     motions
-        (o, 9) velocity, spin and centre of those that move, as the root sees them.
+        (o, 9) velocity, spin and centre of moving obstacles in the root's frame.
     """
 
     def __init__(self) -> None:
@@ -41,18 +42,20 @@ class SeenObstacles:
         self._shapes: list[Obstacle | None] | None = None
 
     def set(self, obstacles: tuple[Obstacle, ...]) -> None:
-        """Have these obstacles from now on."""
+        """Replace the obstacles."""
         self.obstacles = obstacles
         self._rows = plain_numbers(obstacles)
         hidden = self._rows[:, 0] == OTHER
-        # A shape that is placed, or none that rows know: a mesh may be large, so tables are kept.
-        given = [each if only else None for each, only in zip(obstacles, hidden, strict=True)]
-        shapes = [each.shape if isinstance(each, PlacedShape) else each for each in given]
+        # Tables of placed shapes and meshes are reused, because meshes may be large.
+        others = [each if only else None for each, only in zip(obstacles, hidden, strict=True)]
+        shapes = [each.shape if isinstance(each, PlacedShape) else each for each in others]
         same = self._shapes is not None and len(shapes) == len(self._shapes)
         if not same or any(a is not b for a, b in zip(shapes, self._shapes or (), strict=True)):
-            self._world = shape_tables(given)
-            turns, shifts = self._world.rotations.copy(), self._world.translations.copy()
-            self._seen = self._world._replace(rotations=turns, translations=shifts)
+            self._world = shape_tables(others)
+            self._seen = self._world._replace(
+                rotations=self._world.rotations.copy(),
+                translations=self._world.translations.copy(),
+            )
             self.solids, self._shapes = ArgumentTable(self._seen), shapes
         self._world.rotations[:], self._world.translations[:] = np.eye(3), 0.0
         tabled = hidden & (self._world.kinds != OTHER)
@@ -74,12 +77,12 @@ class SeenObstacles:
 
     @property
     def others(self) -> tuple[Obstacle, ...]:
-        """Obstacles that only know distances."""
+        """Obstacles of other types, which only have the method `distances`."""
         kinds = self._rows[:, 0]
         return tuple(each for each, k in zip(self.obstacles, kinds, strict=True) if k == OTHER)
 
     def look(self, root: Floats) -> None:
-        """Write where obstacles are for a root (4, 4)."""
+        """Update the positions of obstacles in the frame of a root (4, 4)."""
         into_root(self._rows, root, self.rows)
         if not self._has_solids:
             return
@@ -91,17 +94,17 @@ class SeenObstacles:
             world.rotations, world.translations, root, seen.rotations, seen.translations
         )
 
-    def look_at_motions(self, root: Floats) -> None:
-        """Write how obstacles move for a root (4, 4)."""
-        turn, shift = root[:3, :3], root[:3, 3]
+    def update_motions(self, root: Floats) -> None:
+        """Update the motions of obstacles in the frame of a root (4, 4)."""
+        rotation, translation = root[:3, :3], root[:3, 3]
         for k, each in self._moving:
             out = self.motions[k]
-            out[:3], out[3:6] = each.velocity @ turn, each.spin @ turn
-            out[6:] = (each.centre - shift) @ turn
+            out[:3], out[3:6] = each.velocity @ rotation, each.spin @ rotation
+            out[6:] = (each.centre - translation) @ rotation
 
 
 @compiled_plain
-def turned_back(root, p, q, r):  # type: ignore[no-untyped-def]
+def into_root_axes(root, p, q, r):  # type: ignore[no-untyped-def]
     """Return Rᵀ (p, q, r)."""
     return (
         root[0, 0] * p + root[1, 0] * q + root[2, 0] * r,
@@ -112,30 +115,32 @@ def turned_back(root, p, q, r):  # type: ignore[no-untyped-def]
 
 @compiled_plain
 def into_root(shapes: Floats, root: Floats, out: Floats) -> None:
-    """Write obstacles (o, 8) as the root sees them."""
+    """Write obstacles (o, 8) in the root's frame."""
     s, t, u = root[0, 3], root[1, 3], root[2, 3]
     for o in range(len(shapes)):
         a, b = shapes[o], out[o]
         b[0], b[7] = a[0], a[7]
-        b[1], b[2], b[3] = turned_back(root, a[1] - s, a[2] - t, a[3] - u)
-        if a[0] == PLANE:  # a direction, not a place
+        b[1], b[2], b[3] = into_root_axes(root, a[1] - s, a[2] - t, a[3] - u)
+        if a[0] == PLANE:  # its entries are a normal
             s, t, u = 0.0, 0.0, 0.0
-        b[4], b[5], b[6] = turned_back(root, a[4] - s, a[5] - t, a[6] - u)
+        b[4], b[5], b[6] = into_root_axes(root, a[4] - s, a[5] - t, a[6] - u)
         s, t, u = root[0, 3], root[1, 3], root[2, 3]
 
 
 @compiled_plain
-def _places_into_root(turns, shifts, root, seen_turns, seen_shifts):  # type: ignore[no-untyped-def]
-    """Write turns (o, 3, 3) and shifts (o, 3) of shapes as the root sees them."""
-    for o in range(len(turns)):
+def _places_into_root(rotations, translations, root, out_rotations, out_translations):  # type: ignore[no-untyped-def]
+    """Write rotations (o, 3, 3) and translations (o, 3) of shapes in the root's frame."""
+    for o in range(len(rotations)):
         for j in range(3):
-            x, y, z = turned_back(root, turns[o, 0, j], turns[o, 1, j], turns[o, 2, j])
-            seen_turns[o, 0, j], seen_turns[o, 1, j], seen_turns[o, 2, j] = x, y, z
-        seen_shifts[o, 0], seen_shifts[o, 1], seen_shifts[o, 2] = turned_back(
+            x, y, z = into_root_axes(
+                root, rotations[o, 0, j], rotations[o, 1, j], rotations[o, 2, j]
+            )
+            out_rotations[o, 0, j], out_rotations[o, 1, j], out_rotations[o, 2, j] = x, y, z
+        out_translations[o, 0], out_translations[o, 1], out_translations[o, 2] = into_root_axes(
             root,
-            shifts[o, 0] - root[0, 3],
-            shifts[o, 1] - root[1, 3],
-            shifts[o, 2] - root[2, 3],
+            translations[o, 0] - root[0, 3],
+            translations[o, 1] - root[1, 3],
+            translations[o, 2] - root[2, 3],
         )
 
 
@@ -150,7 +155,7 @@ def predict(
     z: Floats,
     going: Floats,
 ) -> float:
-    """Write ϒ(q + v dt) and ϒ v dt, flesh going on its own; return a bound on displacements."""
+    """Write ϒ(q + v dt) and ϒ v dt; return a bound on displacements."""
     bound, total = 0.0, 0.0
     for i in range(len(q)):
         going[i] = column_scale[i] * v[i] * dt
@@ -163,7 +168,10 @@ def predict(
 
 @compiled_plain
 def mark_near(shapes: Floats, solids: ArgumentTable, bound: float, scratch: ContactScratch) -> bool:
-    """Mark skin that may be inside an obstacle, displaced by `bound` at most; return if any is."""
+    """Mark skin that may be inside an obstacle after a displacement of at most `bound`.
+
+    Returns whether any is.
+    """
     rest, near = scratch.rest, scratch.near
     near[:] = False
     any_near = False
@@ -177,7 +185,7 @@ def mark_near(shapes: Floats, solids: ArgumentTable, bound: float, scratch: Cont
             for v in range(len(near)):
                 near[v] |= rest[v, 0] * p + rest[v, 1] * q + rest[v, 2] * r < level
         else:
-            # A ball around all of it is enough for a first look.
+            # A bounding ball is enough for this test.
             reach = radius + bound
             if kind == CAPSULE:
                 reach += 0.5 * math.sqrt((p - a) ** 2 + (q - b) ** 2 + (r - c) ** 2)
@@ -195,7 +203,7 @@ def mark_near(shapes: Floats, solids: ArgumentTable, bound: float, scratch: Cont
 
 @compiled_plain
 def longest_displacement(u: Singles) -> float:
-    """Return the longest displacement of carriers (b, 3)."""
+    """Return the largest displacement of carriers (b, 3)."""
     most = np.float32(0)
     for k in range(len(u)):
         most = max(most, u[k, 0] * u[k, 0] + u[k, 1] * u[k, 1] + u[k, 2] * u[k, 2])
@@ -214,14 +222,14 @@ def list_contacts(
     normals: Floats,
     scratch: ContactScratch,
 ) -> int:
-    """List the skin vertices inside obstacles, group by group; return how many.
+    """List the skin vertices inside obstacles, group by group; return their number.
 
-    `u` (b + 1, 3) are displacements of the carriers, of which `reach` may be this step's; `shapes`
-    (o, 8) and `solids` are those of `SeenObstacles`; `gaps` (o′, n̄) and
-    `normals` (o′, n̄, 3) in the world those of obstacles that only know distances.
+    `u` (b + 1, 3) are displacements of the carriers, at most `reach` of them in this step; `shapes`
+    (o, 8) and `solids` are those of `SeenObstacles`; `gaps` (o′, n̄) and `normals` (o′, n̄, 3) in the
+    world are those of obstacles of other types.
     """
     count, going = 0, scratch.going
-    # Names of their own: taking an array out of a tuple is not free in a loop.
+    # Local names, because field access in a loop costs time.
     vertices, carriers, shares = tables.vertices, tables.carriers, tables.shares
     near, rest = scratch.near, scratch.rest
     for g in range(len(tables.width)):
@@ -235,7 +243,7 @@ def list_contacts(
             for o in range(len(shapes)):
                 if shapes[o, 0] == OTHER:
                     gap = gaps[other, v]
-                    p, q, r = turned_back(
+                    p, q, r = into_root_axes(
                         root, normals[other, v, 0], normals[other, v, 1], normals[other, v, 2]
                     )
                     other += 1
@@ -266,7 +274,7 @@ def list_contacts(
 
 @compiled_plain
 def _carried(carriers, shares, v, u):  # type: ignore[no-untyped-def]
-    """Return Σ share u of the four carriers of a skin vertex."""
+    """Return the weighted sum of u over the four carriers of a skin vertex."""
     x, y, z = np.float32(0), np.float32(0), np.float32(0)
     for corner in range(4):
         carrier, share = carriers[v, corner], shares[v, corner]
@@ -278,7 +286,7 @@ def _carried(carriers, shares, v, u):  # type: ignore[no-untyped-def]
 
 @compiled_plain
 def _gap(shapes, solids, o, x, y, z):  # type: ignore[no-untyped-def]
-    """Return the signed distance of a point to an obstacle, and the way out, a unit vector."""
+    """Return the signed distance of a point to an obstacle, and the outward unit normal."""
     kind, radius = shapes[o, 0], shapes[o, 7]
     if kind == TABLED:
         return _tabled_gap(solids, o, np.float64(x), np.float64(y), np.float64(z))
@@ -293,7 +301,7 @@ def _gap(shapes, solids, o, x, y, z):  # type: ignore[no-untyped-def]
         along = min(max(along, 0.0), 1.0)
         x, y, z = x - along * p, y - along * q, z - along * r
     length = math.sqrt(x * x + y * y + z * z)
-    if length == 0:  # every way out is as good
+    if length == 0:  # at the centre: any normal
         return -radius, 0.0, 1.0, 0.0
     return length - radius, x / length, y / length, z / length
 
@@ -305,15 +313,27 @@ def _tabled_gap(solids, o, x, y, z):  # type: ignore[no-untyped-def]
 
 @compiled_fused
 def _ball_around(solids, o):  # type: ignore[no-untyped-def]
-    """Return middle and radius of a ball around a shape, as the root sees it."""
+    """Return centre and radius of a ball around a shape, in the root's frame."""
     tables = table_contents(solids)
-    ball, turn, shift = tables.bounds[o], tables.rotations[o], tables.translations[o]
+    ball, r, t = tables.bounds[o], tables.rotations[o], tables.translations[o]
     return (
-        turn[0, 0] * ball[0] + turn[0, 1] * ball[1] + turn[0, 2] * ball[2] + shift[0],
-        turn[1, 0] * ball[0] + turn[1, 1] * ball[1] + turn[1, 2] * ball[2] + shift[1],
-        turn[2, 0] * ball[0] + turn[2, 1] * ball[1] + turn[2, 2] * ball[2] + shift[2],
+        r[0, 0] * ball[0] + r[0, 1] * ball[1] + r[0, 2] * ball[2] + t[0],
+        r[1, 0] * ball[0] + r[1, 1] * ball[1] + r[1, 2] * ball[2] + t[1],
+        r[2, 0] * ball[0] + r[2, 1] * ball[1] + r[2, 2] * ball[2] + t[2],
         ball[3],
     )
+
+
+class ContactResult(NamedTuple):
+    """Contacts at the end of a step, arrays of a `ContactMemory`."""
+
+    depths: Singles
+    """(o, n̄)"""
+    loads: Singles
+    places: Floats
+    """(o, n̄) normal forces in N and (n̄, 3) positions in the world; empty without friction."""
+    force: Floats
+    """(3,) total force on the skin, in N in the world."""
 
 
 @compiled_plain
@@ -322,24 +342,19 @@ def write_depths(
     count: int,
     shapes: Floats,
     solids: ArgumentTable,
-    hardness: float,
+    stiffness: float,
     frames: Singles,
     column_scale: Floats,
     q: Floats,
     root: Floats,
     scratch: ContactScratch,
-    depths: Singles,
-    loads: Singles,
-    places: Floats,
-    total: Floats,
+    out: ContactResult,
 ) -> None:
-    """Write depths of the contacts at the end of the step to `depths` (o, n̄).
+    """Write the contacts at the end of the step to `out`.
 
-    Obstacles that only know distances are taken for flat as far as the vertex went. Beside it the
-    force that contacts had in this step is written to `total` (3,), in N in the world; for
-    friction, each one's push to `loads` (o, n̄) and its place in the world to `places` (n̄, 3),
-    unless these are empty.
+    Obstacles of other types are linearised at the detected contact.
     """
+    depths, loads, places, total = out
     depths[:] = 0
     loads[:] = 0
     total[:] = 0
@@ -358,11 +373,11 @@ def write_depths(
         flat = scratch.depth[k] - (dx * x + dy * y + dz * z)
         depth = flat
         if scratch.target[k] >= 0:
-            load = hardness * tables.areas[v] * (flat - scratch.target[k])
+            load = stiffness * tables.areas[v] * (flat - scratch.target[k])
             fx, fy, fz = load * x, load * y, load * z
             if len(loads):
                 loads[o, v] = max(load, 0.0)
-                gx, gy, gz = _held_back(scratch, k, dx, dy, dz)
+                gx, gy, gz = _friction_force(scratch, k, dx, dy, dz)
                 fx, fy, fz = fx + gx, fy + gy, fz + gz
             for i in range(3):
                 total[i] += root[i, 0] * fx + root[i, 1] * fy + root[i, 2] * fz
@@ -376,8 +391,8 @@ def write_depths(
 
 
 @compiled_plain
-def _held_back(scratch, k, dx, dy, dz):  # type: ignore[no-untyped-def]
-    """Return the friction of a contact that went on by d since it was looked for."""
+def _friction_force(scratch, k, dx, dy, dz):  # type: ignore[no-untyped-def]
+    """Return the friction force of a contact that moved by d since its detection."""
     x, y, z = scratch.normal[k, 0], scratch.normal[k, 1], scratch.normal[k, 2]
     along = dx * x + dy * y + dz * z
     grip = scratch.grip[k]
@@ -390,7 +405,7 @@ def _held_back(scratch, k, dx, dy, dz):  # type: ignore[no-untyped-def]
 
 @compiled_plain
 def _move_touched(tables, frames, column_scale, q, scratch):  # type: ignore[no-untyped-def]
-    """Write how far touched carriers went since contacts were looked for."""
+    """Write displacements of touched carriers since the detection of contacts."""
     r, z = len(q), scratch.z
     for j in range(r):
         z[j] = column_scale[j] * q[j] - z[j]

@@ -1,15 +1,16 @@
 """Penalty forces that push skin out of obstacles, in reduced coordinates.
 
-A skin vertex x = Φ̄ + Σ share R Ũ z that an obstacle of normal n holds at some depth has one row
-of derivatives c = Σ share (Rᵀn)ᵀ Ũ. Its force is s (depth − target) along n, so that all contacts
-add Σ s (depth − target) c to the reduced force and Σ s c cᵀ to the stiffness: exactly what their
-energy ½ Σ s (depth − target)² has. Friction adds two rows a contact, along the obstacle: a damper
-of `supple.dynamics.friction` for the push that the contact had in the step before.
+The depth of a skin vertex x = Φ̄ + Σ share R Ũ z in an obstacle of normal n has one row of
+derivatives, c = Σ share (Rᵀn)ᵀ Ũ. Its force is s (depth − target) along n. So contacts add
+Σ s (depth − target) c to the reduced force and Σ s c cᵀ to the stiffness, the derivatives of their
+energy ½ Σ s (depth − target)². Friction adds two tangential rows a contact: a damper by
+`supple.dynamics.friction` with the normal force of the last step.
 """
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,11 +22,38 @@ from supple.engines.pose_space.contact.contact_tables import (
     ContactScratch,
     ContactTables,
 )
-from supple.engines.pose_space.contact.obstacle_detection import turned_back
+from supple.engines.pose_space.contact.obstacle_detection import into_root_axes
 from supple.linalg.blas import NO, YES, gemm
 from supple.linalg.upper_triangle import symmetric_times
 
 NEGLIGIBLE = 1e-7
+
+
+class PenaltySettings(NamedTuple):
+    """Numbers of the penalty forces."""
+
+    stiffness: float
+    """In Pa/m."""
+    remaining: float
+    """Part of the last depth that is the target of a step."""
+    outwards: float
+    """Largest decrease of the target depth in a step, in m."""
+    inwards: float
+    """Largest increase of the depth in a step, in m; a deeper vertex counts as initially inside."""
+
+
+class FrictionInputs(NamedTuple):
+    """Inputs of friction, from the last step."""
+
+    coefficient: float
+    dt: float
+    root: Floats
+    """(4, 4)"""
+    motions: Floats
+    """(o, 9) `SeenObstacles.motions`."""
+    loads: Singles
+    places: Floats
+    """(o, n̄) and (n̄, 3), of `ContactResult`."""
 
 
 @compiled
@@ -35,56 +63,55 @@ def add_contacts(
     weights: Floats,
     frames: Singles,
     before: Singles,
-    known: bool,
-    numbers: tuple[float, float, float, float],
-    friction: tuple[float, float, Floats, Floats, Singles, Floats],
+    valid: bool,
+    settings: PenaltySettings,
+    friction: FrictionInputs,
     blas: Ints,
     scratch: ContactScratch,
     stiffness: Floats,
     force: Floats,
 ) -> int:
-    """Write Σ s c cᵀ to the upper triangle of `stiffness`; return how many contacts push.
+    """Write Σ s c cᵀ to the upper triangle of `stiffness`; return the number of active contacts.
 
     Σ s (depth − target) c + K z, the linearised force at z = 0, is added to `force`.
 
-    `count` contacts were found. `before` (o, n̄) are depths at the end of the last step, if they
-    are `known`. `numbers` are the stiffness in Pa/m; the part of a depth that is to be left;
-    how much it may lessen at once; and how much it may grow in a step, before the rest is taken
-    for having been there. `friction` is its coefficient, the step, the root, motions (o, 9) of
-    obstacles as it sees them, and loads (o, n̄) and places (n̄, 3) that `write_depths` left.
+    `count` contacts were detected. `before` (o, n̄) are depths at the end of the last step, if they
+    are `valid`.
     """
     stiffness[:] = 0
     if count == 0:
         return 0
     _touched_rows(tables, count, weights, scratch)
-    pressing = _targets(count, before, known, numbers, scratch)
+    pressing = _targets(count, before, valid, settings, scratch)
     if pressing == 0:
         return 0
     if friction[0] > 0:
-        _write_grips(tables, count, known, numbers[0], friction, scratch)
+        _write_grips(tables, count, valid, settings.stiffness, friction, scratch)
     begin = 0
     while begin < count:
         group, end = scratch.group[begin], begin
         while end < count and scratch.group[end] == group:
             end += 1
-        _add_group(tables, group, begin, end, numbers[0], frames, blas, scratch, stiffness, force)
+        _add_group(
+            tables, group, begin, end, settings.stiffness, frames, blas, scratch, stiffness, force
+        )
         begin = end
     symmetric_times(stiffness, scratch.z, force)
     return pressing
 
 
 @compiled
-def _targets(count, before, known, numbers, scratch):  # type: ignore[no-untyped-def]
-    """Write depths that contacts may have at the end of the step; return how many are deeper."""
-    _, kept, slowest, fastest = numbers
+def _targets(count, before, valid, settings, scratch):  # type: ignore[no-untyped-def]
+    """Write target depths of contacts at the end of the step; return how many are deeper."""
+    _, remaining, slowest, fastest = settings
     pressing = 0
     for k in range(count):
-        # What flesh does on its own is not trusted to go on: it is let go only when the rig or
-        # the obstacle has taken it away.
+        # A contact is released only if rig or obstacle move it out, not by the flesh's velocity,
+        # which may change.
         depth = max(scratch.depth[k], scratch.still[k])
-        was = before[scratch.obstacle[k], scratch.vertex[k]] if known else depth
+        was = before[scratch.obstacle[k], scratch.vertex[k]] if valid else depth
         was = max(was, depth - fastest)
-        target = max(kept * was, was - slowest)
+        target = max(remaining * was, was - slowest)
         scratch.target[k] = -1.0
         if depth > target:
             scratch.target[k] = target
@@ -93,21 +120,21 @@ def _targets(count, before, known, numbers, scratch):  # type: ignore[no-untyped
 
 
 @compiled
-def _write_grips(tables, count, known, hardness, friction, scratch):  # type: ignore[no-untyped-def]
-    """Write how far contacts would slip along obstacles in the step, and what holds them."""
+def _write_grips(tables, count, valid, stiffness, friction, scratch):  # type: ignore[no-untyped-def]
+    """Write tangential displacements of contacts in the step, and stiffnesses of friction."""
     mu, h, root, motions, loads, places = friction
     for k in range(count):
         o, v = scratch.obstacle[k], scratch.vertex[k]
         scratch.grip[k] = 0.0
-        if not known or loads[o, v] <= 0 or scratch.target[k] < 0:
+        if not valid or loads[o, v] <= 0 or scratch.target[k] < 0:
             continue
-        was = turned_back(
+        was = into_root_axes(
             root,
             places[v, 0] - root[0, 3],
             places[v, 1] - root[1, 3],
             places[v, 2] - root[2, 3],
         )
-        # Where the obstacle has taken the point of it that was there.
+        # The last contact point, moved with the obstacle.
         m, (x, y, z) = motions[o], was
         a, b, c = x - m[6], y - m[7], z - m[8]
         x += h * (m[0] + m[4] * c - m[5] * b)
@@ -117,8 +144,8 @@ def _write_grips(tables, count, known, hardness, friction, scratch):  # type: ig
         p, q, r = scratch.normal[k, 0], scratch.normal[k, 1], scratch.normal[k, 2]
         along = x * p + y * q + z * r
         x, y, z = x - along * p, y - along * q, z - along * r
-        # Flesh that comes off is held by no more than it will press.
-        push = hardness * tables.areas[v] * (scratch.depth[k] - scratch.target[k])
+        # The normal force is at most that at the end of the step.
+        push = stiffness * tables.areas[v] * (scratch.depth[k] - scratch.target[k])
         speed = math.sqrt(x * x + y * y + z * z) / h
         scratch.grip[k] = friction_weight(mu, min(loads[o, v], push), speed) / h
         scratch.slip[k, 0], scratch.slip[k, 1], scratch.slip[k, 2] = x, y, z
@@ -126,7 +153,7 @@ def _write_grips(tables, count, known, hardness, friction, scratch):  # type: ig
 
 @compiled
 def _touched_rows(tables, count, weights, scratch):  # type: ignore[no-untyped-def]
-    """Blend the basis at all carriers of contacts."""
+    """Blend the basis rows of all carriers of contacts."""
     m, r = scratch.factors.shape
     for pose in range(m):
         for j in range(r):
@@ -169,7 +196,7 @@ def _add_scaled(factors, row, out):  # type: ignore[no-untyped-def]
 
 @compiled
 def _add_group(tables, group, begin, end, hardness, frames, blas, scratch, stiffness, force):  # type: ignore[no-untyped-def]
-    """Add contacts of one group: their rows, some at a time, and the products of these."""
+    """Add the contacts of one group: products of their rows, in batches."""
     width = tables.width[group]
     product = scratch.product
     product[: width * width] = 0
@@ -189,9 +216,9 @@ def _add_group(tables, group, begin, end, hardness, frames, blas, scratch, stiff
         if len(scratch.grip) == 0 or scratch.grip[k] <= 0:
             continue
         scale, slip = math.sqrt(scratch.grip[k]), scratch.slip[k]
-        for way in _along(x, y, z):
-            push = -scale * (slip[0] * way[0] + slip[1] * way[1] + slip[2] * way[2])
-            _add_line(tables, group, k, way, scale, push, frames, filled, scratch, force)
+        for tangent in _along(x, y, z):
+            push = -scale * (slip[0] * tangent[0] + slip[1] * tangent[1] + slip[2] * tangent[2])
+            _add_line(tables, group, k, tangent, scale, push, frames, filled, scratch, force)
             filled += 1
             if filled == most:
                 _subtract_products(blas, width, filled, scratch.lines, product)
@@ -209,11 +236,11 @@ def _add_group(tables, group, begin, end, hardness, frames, blas, scratch, stiff
 
 
 @compiled
-def _add_line(tables, group, k, way, scale, push, frames, place, scratch, force):  # type: ignore[no-untyped-def]
-    """Write a contact's row along a way, scaled, as line `place`; add `push` times it to forces."""
+def _add_line(tables, group, k, direction, scale, push, frames, place, scratch, force):  # type: ignore[no-untyped-def]
+    """Write a contact's row along a direction, scaled, as line `place`; add `push` times it."""
     width, columns = tables.width[group], tables.columns[group]
     line = scratch.lines[place * width : (place + 1) * width]
-    _write_line(tables, group, k, way, frames, scratch, line)
+    _write_line(tables, group, k, direction, frames, scratch, line)
     for j in range(width):
         line[j] *= scale
         if columns[j] >= 0:
@@ -223,7 +250,7 @@ def _add_line(tables, group, k, way, scale, push, frames, place, scratch, force)
 @compiled
 def _along(x, y, z):  # type: ignore[no-untyped-def]
     """Return two unit vectors at right angles to a unit vector and to each other."""
-    # By the axis that it is farthest from: no digits are lost.
+    # From the axis with the largest angle to it, for accuracy.
     if abs(x) <= abs(y) and abs(x) <= abs(z):
         p, q, r = np.float32(0), z, -y
     elif abs(y) <= abs(z):
@@ -254,10 +281,10 @@ def _subtract_products(blas, width, count, lines, product):  # type: ignore[no-u
 
 
 @compiled
-def _write_line(tables, group, k, way, frames, scratch, line):  # type: ignore[no-untyped-def]
-    """Write the row c of a contact along a way, in the columns of its group."""
+def _write_line(tables, group, k, direction, frames, scratch, line):  # type: ignore[no-untyped-def]
+    """Write the row c of a contact along a direction, in the columns of its group."""
     r, v = scratch.factors.shape[1], scratch.vertex[k]
-    x, y, z = way
+    x, y, z = direction
     line[:] = 0
     for corner in range(4):
         carrier, share = tables.carriers[v, corner], tables.shares[v, corner]

@@ -1,4 +1,4 @@
-"""Contact of the skin with obstacles: detected before a step, pushing during it, then kept."""
+"""Contact of the skin with obstacles: detection, penalty forces, and stored depths."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from supple.arrays import Floats, Ints, Singles
 from supple.checks import numbers
 from supple.engines.pose_space.contact.contact_tables import ContactScratch, contact_tables
 from supple.engines.pose_space.contact.obstacle_detection import (
+    ContactResult,
     SeenObstacles,
     list_contacts,
     longest_displacement,
@@ -15,7 +16,7 @@ from supple.engines.pose_space.contact.obstacle_detection import (
     predict,
     write_depths,
 )
-from supple.engines.pose_space.contact.penalty import add_contacts
+from supple.engines.pose_space.contact.penalty import FrictionInputs, PenaltySettings, add_contacts
 from supple.engines.pose_space.runtime import RuntimeModel
 from supple.engines.pose_space.skin import displace_carriers, interpolate_skin, rotate_carriers
 from supple.engines.pose_space.state import ContactMemory
@@ -25,31 +26,30 @@ from supple.errors import SuppleError
 from supple.mesh.obstacles import Obstacle
 from supple.rig.tets.character_placement import CharacterPlacement
 
-#: Seconds in which what is inside an obstacle comes out, and its depth's most change: sizes of
-#: the body a second outwards, and inwards where it is to be pushed out in the same step.
+#: Seconds in which skin inside an obstacle comes out; and largest changes of its depth, in sizes of
+#: the body per second, outwards, and inwards for skin that is pushed out in the same step.
 SETTLING, OUTWARDS, INWARDS = 0.05, 1.0, 5.0
-#: Part of the skin that carries the weight, and part of the size that it then sinks in.
+#: Part of the skin that bears the weight, and the depth then, as a part of the size.
 CARRYING, SINKING = 0.01, 0.001
 #: Standard gravity, in m/s².
 G = 9.80665
-#: Springs times the step squared, over the mass that skin carries on average, at most. There are
-#: fewer modes than contacts, so that harder springs make contacts fight over modes that they
-#: hardly know (a bar of 24 modes thrown about at 1/10 to 1/300 s: calm at 3·10³, at 10⁴ it now
-#: and then goes on shaking).
+#: Largest stiffness times the squared step, over the mean mass per skin vertex. There are fewer
+#: modes than contacts, and stiffer springs oscillate: a bar of 24 modes at steps of 1/10 to 1/300 s
+#: comes to rest with 3·10³, but not always with 10⁴.
 HARDEST = 3e3
-#: How far the length of a way out may be from 1.
+#: Tolerance of the length of a unit normal.
 UNIT = 1e-3
 
 
 class SkinContact:
-    """Pushes the skin of any state of a model out of obstacles; one for each thread.
+    """Contact of the skin of any state of a model with obstacles; one for each thread.
 
     Parameters
     ----------
     runtime, options
         Tables of the model, and options of the steps.
     obstacles
-        At least one, checked.
+        Checked obstacles, at least one.
     """
 
     def __init__(
@@ -60,25 +60,25 @@ class SkinContact:
         h, size = options.dt, runtime.size
         stiffness = options.obstacle_stiffness or usual_stiffness(runtime)
         mass, area = _mass_and_area(runtime)
-        # A spring, and a damper that resists changes of depth: s (depth − kept · depth before).
-        self._numbers = (
+        # A spring, and a damper of the depth: s (depth − kept · depth before).
+        self._settings = PenaltySettings(
             min(stiffness * (1 + SETTLING / h), HARDEST * mass / (area * h * h)),
             SETTLING / (h + SETTLING),
             OUTWARDS * size * h,
             INWARDS * size * h,
         )
-        #: ArgumentTable on a skin vertex's displacement, for a unit of its carriers'.
+        #: Bound of a skin vertex's displacement for carriers that move by 1.
         self._spread = 1.001 * float(np.abs(self._tables.shares).sum(axis=1).max(initial=1.0))
         self._found = 0
         self._going = np.zeros(runtime.n_modes)
-        #: Whether `rest` is the skin at the pose where the stepper is.
+        #: Whether `rest` is the skin at the pose of the stepper.
         self.placed = False
         self._seen, self._root = SeenObstacles(), np.eye(4)
         self._friction = options.friction
         self.set_obstacles(obstacles)
 
     def set_obstacles(self, obstacles: tuple[Obstacle, ...]) -> None:
-        """Have these obstacles from now on; as many of the same kinds are the same, moved."""
+        """Replace the obstacles; as many of the same kinds count as the same ones, moved."""
         kinds = self._seen.kinds
         self._seen.set(obstacles)
         if self._seen.kinds != kinds:
@@ -94,7 +94,7 @@ class SkinContact:
 
     @property
     def obstacles(self) -> tuple[Obstacle, ...]:
-        """Solid things that there are."""
+        """Obstacles of the skin."""
         return self._seen.obstacles
 
     @property
@@ -111,15 +111,15 @@ class SkinContact:
 
     @property
     def rest(self) -> Singles:
-        """Skin that the rig alone gave at the last `detect`, (n̄, 3)."""
+        """Undeformed skin at the last `detect`, (n̄, 3)."""
         return self._scratch.rest
 
     def detect(
         self, q: Floats, v: Floats, root: Floats, placement: CharacterPlacement, work: Workspace
     ) -> None:
-        """Find skin inside obstacles at the step's pose, were the flesh to go on as it does.
+        """Find skin inside obstacles at the step's pose, for flesh that keeps its velocity.
 
-        The state is read only, so that an obstacle that fails leaves it as it was.
+        The state is only read, so that it is unchanged if an obstacle raises an error.
         """
         blend, scratch, z = work.blend, self._scratch, self._scratch.z
         self._found = 0
@@ -140,7 +140,7 @@ class SkinContact:
         if not mark_near(seen.rows, seen.solids, self._spread * farthest, scratch):
             return
         self._displace(work)
-        self._ask(root, work)
+        self._evaluate_others(root, work)
         reach = self._spread * longest_displacement(scratch.going)
         farthest = self._spread * longest_displacement(work.skin.carriers)
         if mark_near(seen.rows, seen.solids, farthest + reach, scratch):
@@ -157,22 +157,22 @@ class SkinContact:
             )
 
     def _displace(self, work: Workspace) -> None:
-        """Write displacements of the carriers, and the part of them that is this step's."""
-        runtime, scratch, blend, own = self._runtime, self._scratch, work.blend, work.skin
+        """Write displacements of the carriers, and their part in this step."""
+        runtime, scratch, blend, skin = self._runtime, self._scratch, work.blend, work.skin
         limit = 2 * self._options.longest_displacement(runtime.size) / runtime.spread
         for z, out in ((scratch.z, work.skin.carriers), (self._going, scratch.going)):
-            # Displacements too small to see still decide what touches.
+            # Invisible displacements are included, because they decide on contact.
             displace_carriers(
-                runtime.skin, blend.weights, z, 0.0, own.listed, own.factors, own.chunk, out
+                runtime.skin, blend.weights, z, 0.0, skin.listed, skin.factors, skin.chunk, out
             )
             rotate_carriers(work.skin.quaternions, limit, out)
 
     def press(self, memory: ContactMemory, work: Workspace, blas: Ints) -> None:
-        """Add penalty forces of the contacts, and their stiffness, to the system."""
+        """Add penalty forces and stiffness of the contacts to the system."""
         seen, rubs = self._seen, self._friction > 0
         memory.fit(seen.kinds, len(self._tables.carriers), rubs)
         if rubs:
-            seen.look_at_motions(self._root)
+            seen.update_motions(self._root)
         system = work.system
         memory.count = system.pressing[0] = add_contacts(
             self._tables,
@@ -181,8 +181,8 @@ class SkinContact:
             work.skin.frames,
             memory.depths,
             memory.known,
-            self._numbers,
-            (
+            self._settings,
+            FrictionInputs(
                 self._friction,
                 self._options.dt,
                 self._root,
@@ -197,7 +197,7 @@ class SkinContact:
         )
 
     def remember(self, memory: ContactMemory, q: Floats, work: Workspace, lost: bool) -> None:
-        """Remember depths at the end of the step, unless the flesh was put elsewhere."""
+        """Store depths at the end of the step, unless the state was `lost`."""
         memory.known = not lost
         if lost:
             return
@@ -206,20 +206,17 @@ class SkinContact:
             self._found,
             self._seen.rows,
             self._seen.solids,
-            self._numbers[0],
+            self._settings.stiffness,
             work.skin.frames,
             work.blend.column_scale,
             q,
             self._root,
             self._scratch,
-            memory.depths,
-            memory.loads,
-            memory.places,
-            memory.force,
+            ContactResult(memory.depths, memory.loads, memory.places, memory.force),
         )
 
-    def _ask(self, root: Floats, work: Workspace) -> None:
-        """Ask obstacles that are not plain numbers for distances of the skin in the world."""
+    def _evaluate_others(self, root: Floats, work: Workspace) -> None:
+        """Evaluate distances of the skin to obstacles of other types, in the world."""
         if not len(self._world):
             return
         self._world[:] = self._scratch.rest
@@ -229,10 +226,10 @@ class SkinContact:
 
 
 def usual_stiffness(runtime: RuntimeModel) -> float:
-    """Return a pressure for a depth, in Pa/m, at which contacts look hard.
+    """Return the default pressure per depth, in Pa/m.
 
-    A thousandth of the size for a pressure as large as Young's modulus and the body's weight on
-    a hundredth of its skin together.
+    The depth is a thousandth of the size for the sum of two pressures: Young's modulus, and the
+    body's weight on a hundredth of its skin.
     """
     mass, area = _mass_and_area(runtime)
     pressure = float(np.mean(runtime.model.young)) + mass * G / (CARRYING * area)
@@ -246,9 +243,9 @@ def _mass_and_area(runtime: RuntimeModel) -> tuple[float, float]:
 
 
 def _distances(obstacle: Obstacle, points: Singles) -> tuple[Floats, Floats]:
-    """Return distances (n̄,) and normals (n̄, 3) by an obstacle of the caller's, checked.
+    """Return checked distances (n̄,) and normals (n̄, 3) by a user's obstacle.
 
-    Normals are checked only inside, where they are needed.
+    Normals are checked only inside, where they are used.
     """
     what = f"obstacle {type(obstacle).__name__}"
     try:
@@ -258,13 +255,13 @@ def _distances(obstacle: Obstacle, points: Singles) -> tuple[Floats, Floats]:
     gaps, normals = numbers(f"distances of {what}", gaps), numbers(f"normals of {what}", normals)
     if gaps.shape != points.shape[:1] or normals.shape != points.shape:
         raise SuppleError(
-            f"{what} gave distances {gaps.shape} and normals {normals.shape} for "
+            f"{what} returned distances {gaps.shape} and normals {normals.shape} for "
             f"{len(points)} points; expected {points.shape[:1]} and {points.shape}"
         )
-    if not (gaps > -np.inf).all():  # infinitely far outside is far enough
-        raise SuppleError(f"{what} gave a distance that is no number")
+    if not (gaps > -np.inf).all():  # infinite distances outside are valid
+        raise SuppleError(f"{what} returned a distance that is not a number")
     inside = gaps < 0
     lengths = np.linalg.norm(normals[inside], axis=1)
     if not (np.abs(lengths - 1) < UNIT).all():
-        raise SuppleError(f"{what} gave ways out that are not of length 1")
+        raise SuppleError(f"{what} returned normals that are not of length 1")
     return gaps, normals
