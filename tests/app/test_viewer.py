@@ -450,7 +450,7 @@ def test_the_ball_turns_with_its_handle_and_has_its_velocity(session: CharacterS
     np.testing.assert_allclose(around.object.place[:3, 3], start[:3, 3] + up(0.1), atol=1e-4)
     np.testing.assert_allclose(around.quaternion, [0.8, 0, 0.6, 0], atol=1e-4)
     np.testing.assert_allclose([around.object.velocity, around.object.spin], 0, atol=1e-3)
-    with pytest.raises(SuppleError, match="there are ball, bar"):
+    with pytest.raises(SuppleError, match="use one of ball, bar"):
         around.kind = "pyramid"
 
 
