@@ -1,4 +1,4 @@
-"""Name the array types of signatures, once for all modules."""
+"""Array types for annotations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of arguments, with errors that name them."""
+"""Checks of arguments; errors contain the argument's name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from supple.errors import SuppleError
 
 
 def shown(value: object, most: int = 60) -> str:
-    """Return the beginning of a value's repr on one line, for errors to quote."""
+    """Return the beginning of a value's repr on one line, for error messages."""
     return " ".join(repr(value).split())[:most]
 
 
@@ -24,32 +24,32 @@ def checked_path(what: str, value: Any) -> Path:
     try:
         return Path(value)
     except TypeError:
-        raise SuppleError(f"{what} must be given by its path, not {shown(value)}") from None
+        raise SuppleError(f"{what} must be a path, not {shown(value)}") from None
 
 
 def plain_array(what: str, value: ArrayLike) -> NDArray[Any]:
-    """Return `value` as an array of whatever it holds; refuse lists of different lengths."""
+    """Return `value` as an array of any type; refuse rows of different lengths."""
     try:
         return np.asarray(value)
     except (TypeError, ValueError, OverflowError):
-        raise SuppleError(f"{what} must be one list; rows of different lengths are none") from None
+        raise SuppleError(f"{what} must be an array; its rows have different lengths") from None
 
 
-def numbers(what: str, value: ArrayLike, wanted: str = "numbers") -> Floats:
-    """Return `value` as float64 of any shape, the same array if it is; refuse text and complex."""
+def numbers(what: str, value: ArrayLike, expected: str = "numbers") -> Floats:
+    """Return `value` as float64 of any shape, without a copy if possible; refuse text."""
     try:
         array = np.asarray(value)
         if array.dtype.kind not in "cUSMm":
             return np.asarray(array, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
         pass
-    raise SuppleError(f"{what} must be {wanted}")
+    raise SuppleError(f"{what} must be {expected}")
 
 
 def checked_array(what: str, value: ArrayLike, shape: tuple[int, ...]) -> Floats:
-    """Return `value` as contiguous, writable float64 of this shape, all finite.
+    """Return `value` as contiguous, writable, finite float64 of this shape.
 
-    The same array if it already is all that; Numba would compile anew for read-only ones.
+    Without a copy if possible. Read-only arrays would make Numba compile kernels again.
     """
     array = np.require(numbers(what, value, f"numbers of shape {shape}"), None, ["C", "W"])
     if array.shape != shape:
@@ -61,7 +61,7 @@ def checked_array(what: str, value: ArrayLike, shape: tuple[int, ...]) -> Floats
 
 
 def owned_array(what: str, value: ArrayLike, shape: tuple[int, ...]) -> Floats:
-    """Return a copy of a `checked_array`, to be kept: the caller may change the original."""
+    """Return a copy of a `checked_array`, which the caller cannot change."""
     return checked_array(what, value, shape).copy()
 
 
@@ -76,16 +76,16 @@ def checked_whole_numbers(what: str, values: Iterable[int]) -> tuple[int, ...]:
         listed = list(values)
     except TypeError:
         raise SuppleError(f"{what} must be a list of whole numbers") from None
-    for each in listed:
-        if isinstance(each, bool) or not isinstance(each, (int, np.integer)):
-            raise SuppleError(f"{what} must be whole numbers; {shown(each)} is none")
-    return tuple(int(each) for each in listed)
+    for number in listed:
+        if isinstance(number, bool) or not isinstance(number, (int, np.integer)):
+            raise SuppleError(f"{what} must be whole numbers, not {shown(number)}")
+    return tuple(int(number) for number in listed)
 
 
 def without_overflow(vectors: Floats) -> Floats:
     """Scale vectors along the last axis by powers of two, to a largest entry near 1.
 
-    The square of 1e200 is no number, that of 1e-200 is zero; a power of two keeps all digits.
+    Squares then neither overflow nor underflow, and scaling by powers of two is exact.
     """
     _, exponents = np.frexp(np.abs(vectors).max(axis=-1, keepdims=True, initial=0.0))
     return np.ldexp(vectors, -exponents)
@@ -94,15 +94,15 @@ def without_overflow(vectors: Floats) -> Floats:
 def checked_count(what: str, value: object, least: int = 1) -> int:
     """Return `value` as an int of at least `least`; `what` is like "the number of modes"."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        wanted = {0: "whole number, not negative", 1: "positive whole number"}.get(
+        expected = {0: "non-negative whole number", 1: "positive whole number"}.get(
             least, f"whole number of at least {least}"
         )
-        raise SuppleError(f"{what} must be a {wanted}, not {shown(value)}")
+        raise SuppleError(f"{what} must be a {expected}, not {shown(value)}")
     return int(value)
 
 
 def checked_choice(what: str, value: object, known: Iterable[str]) -> str:
-    """Return one of the known names; refuse others, with the nearest or all of them."""
+    """Return `value` if it is one of the names; an error suggests the nearest or lists all."""
     names = list(known)
     if isinstance(value, str) and value in names:
         return value
@@ -112,24 +112,24 @@ def checked_choice(what: str, value: object, known: Iterable[str]) -> str:
 
 
 def checked_indices(what: str, listed: ArrayLike, count: int) -> Ints:
-    """Return whole numbers from 0 to count − 1 in the order given; `what` is like "vertex".
+    """Return indices from 0 to count − 1 as int64; `what` is like "vertex".
 
-    Neither 1.5 nor True is one.
+    1.5 and True are refused.
     """
     try:
-        given = np.asarray(listed)
+        indices = np.asarray(listed)
     except (TypeError, ValueError):
-        given = np.empty((0, 0))
-    if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
+        indices = np.empty((0, 0))
+    if indices.ndim != 1 or (indices.size and indices.dtype.kind not in "iu"):
         raise SuppleError(f"each {what} must be given by its number, in one list")
-    if given.size and not (given.min() >= 0 and given.max() < count):
-        worst = given[(given < 0) | (given >= count)][0]
+    if indices.size and not (indices.min() >= 0 and indices.max() < count):
+        worst = indices[(indices < 0) | (indices >= count)][0]
         raise SuppleError(f"{what} {worst} is not there; there are {count}")
-    return given.astype(np.int64)
+    return indices.astype(np.int64)
 
 
 def checked_masses(mass: ArrayLike, n_vertices: int) -> Floats:
-    """Check masses of vertices (n,), none negative."""
+    """Return masses of vertices (n,); none may be negative."""
     masses = checked_array("vertex masses", mass, (n_vertices,))
     if masses.min(initial=0.0) < 0:
         raise SuppleError(f"mass of vertex {int(masses.argmin())} is negative")

@@ -1,6 +1,6 @@
 """Errors and warnings of Supple.
 
-A message says what, where and what to do, in one line:
+A message states on one line what is wrong, where, and what to do:
 ``rat.glb: mesh "Body" has 16 non-manifold edges (first at vertex 312); continuing``.
 """
 
@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import warnings
 
-#: Nobody reads on; what a file has put into a message may be without end.
+#: Longest message: texts from files may be very long.
 LONGEST_LINE = 1000
 
 
 def one_line(text: str) -> str:
-    """Return a text on one line that is safe to print: files put their words into messages.
+    """Return a text as one printable line, as messages may contain texts from files.
 
     >>> one_line(f"no joint {chr(27)}[2J")
     'no joint ?[2J'
@@ -24,28 +24,28 @@ def one_line(text: str) -> str:
 
 
 class SuppleError(Exception):
-    """Something asked of Supple cannot be done; the message says why and what to do."""
+    """Request that Supple cannot fulfil; the message states why and what to do."""
 
     def __init__(self, message: str = "") -> None:
         super().__init__(one_line(message))
 
 
 class FormatError(SuppleError):
-    """A file is not what its name says, or is damaged."""
+    """File that is damaged or of another format than its name."""
 
 
 class MeshError(SuppleError):
-    """A mesh breaks a rule that what follows depends on."""
+    """Mesh that violates a requirement."""
 
 
 class SolverError(SuppleError):
-    """A numerical solution was not found."""
+    """Failure of a numerical method."""
 
 
 class SuppleWarning(UserWarning):
-    """Something is wrong with the input, and work goes on."""
+    """Problem of the input that does not stop the work."""
 
 
 def warn(message: str) -> None:
-    """Warn with `SuppleWarning`; the command line prints it as one line."""
+    """Issue a `SuppleWarning`; the command line prints it on one line."""
     warnings.warn(one_line(message), SuppleWarning, stacklevel=3)

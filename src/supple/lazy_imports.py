@@ -1,6 +1,6 @@
-"""Names that a package passes on, imported when they are first asked for.
+"""Lazy imports of a package's public names.
 
-Whoever imports one module of a package pays for that one alone.
+Importing one module of a package then does not import the others.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ def lazy_imports(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]
     Parameters
     ----------
     package
-        Its name.
+        Name of the package.
     homes
-        For modules inside it, the names that they define, with spaces between.
+        Public names by module, separated by spaces.
     """
-    found = {name: home for home, names in homes.items() for name in names.split()}
+    modules = {name: home for home, names in homes.items() for name in names.split()}
 
     def get(name: str) -> Any:
-        if name not in found:
+        if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(import_module(f"{package}.{found[name]}"), name)
+        value = getattr(import_module(f"{package}.{modules[name]}"), name)
         setattr(sys.modules[package], name, value)
         return value
 

@@ -1,14 +1,14 @@
-"""Name the types of callbacks that hear of progress, once for all modules."""
+"""Types of progress callbacks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-#: Called with the part done, 0 to 1.
+#: Function of the fraction done.
 PartDone = Callable[[float], None]
-#: Called with the part done, 0 to 1, and what is being done, for people.
+#: Function of the fraction done and a description of the current work.
 Progress = Callable[[float, str], None]
 
 
 def unreported(part: float, what: str = "") -> None:
-    """Do nothing: the `PartDone` and the `Progress` of whoever asked for none."""
+    """Do nothing; the default `PartDone` and `Progress`."""

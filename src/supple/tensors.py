@@ -1,9 +1,9 @@
-"""Safetensors files: a short header, then arrays, written to the byte and read with suspicion.
+"""Safetensors files: reproducible writing, and reading of untrusted files.
 
-A file is eight bytes with the header's length, the header as JSON (for each array its dtype,
-shape and place; texts under "__metadata__"), and the arrays without gaps. The `safetensors`
-library reads what is written here. It is not used to write, because it puts texts in no fixed
-order, nor to read, because it believes headers of 100 MB and repeated names.
+A file has eight bytes with the header's length, the header as JSON (for each array its dtype, shape
+and offsets; texts under "__metadata__"), and the arrays without gaps. The `safetensors` library can
+read these files. It is not used here, because it writes texts in no fixed order and accepts headers
+of 100 MB and repeated names.
 """
 
 from __future__ import annotations
@@ -36,48 +36,48 @@ DTYPES: dict[str, np.dtype[Any]] = {
 _CODES = {dtype: code for code, dtype in DTYPES.items()}
 
 
-#: Texts of a model are names and figures; its arrays are not in the header.
+#: Largest header in bytes: names and figures.
 LARGEST_HEADER = 16 * 2**20
 
 
-#: Nobody writes JSON deeper than this, or numbers longer than that.
+#: Deepest nesting of JSON, and most digits of a number.
 DEEPEST, LONGEST_NUMBER = 40, 30
 
 
 MOST_TENSORS = 50_000
 
 
-#: Names are looked up, never opened; still none may look like a path or a command.
+#: Names of arrays; none may look like a path or a command.
 NAME = re.compile(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*", re.ASCII)
 
 
 def packed_tensors(tensors: Mapping[str, NDArray], texts: Mapping[str, str]) -> bytes:
-    """Return the bytes of a file; the same arrays and texts give the same bytes."""
-    # Wide types first, as the format wants, so that every array is aligned in the file.
+    """Return the bytes of a file; equal arrays and texts give equal bytes."""
+    # Wide types first, so that every array is aligned, as the format requires.
     order = sorted(tensors, key=lambda name: (-tensors[name].dtype.itemsize, name))
     header: dict[str, Any] = {"__metadata__": {name: texts[name] for name in sorted(texts)}}
     blocks, end = [], 0
     for name in order:
         array = np.ascontiguousarray(tensors[name])
-        place = [end, end + array.nbytes]
+        offsets = [end, end + array.nbytes]
         code = _CODES[array.dtype.newbyteorder("<")]
-        header[name] = {"dtype": code, "shape": list(array.shape), "data_offsets": place}
+        header[name] = {"dtype": code, "shape": list(array.shape), "data_offsets": offsets}
         blocks.append(array.astype(DTYPES[code], copy=False).tobytes())
         end += array.nbytes
     text = json.dumps(header, separators=(",", ":")).encode("ascii")
     text += b" " * (-len(text) % 8)
     if len(text) > LARGEST_HEADER:
-        raise FormatError(f"names and figures of {len(text) / 2**20:.0f} MiB are too many to write")
+        raise FormatError(f"a header of {len(text) / 2**20:.0f} MiB is too large to write")
     return b"".join([len(text).to_bytes(8, "little"), text, *blocks])
 
 
 def header_texts(path: Path) -> dict[str, str]:
-    """Read the texts of a file's header, and nothing else of it.
+    """Read the texts in a file's header, without its arrays.
 
     Raises
     ------
     FormatError
-        If it is no such file, or cannot be opened.
+        If it is not a safetensors file, or cannot be opened.
     """
     try:
         if not path.is_file():
@@ -86,12 +86,12 @@ def header_texts(path: Path) -> dict[str, str]:
         with path.open("rb") as file:
             length = int.from_bytes(file.read(8), "little")
             if length > LARGEST_HEADER:
-                raise FormatError(f"{path.name}: is no model file")
+                raise FormatError(f"{path.name}: is not a model file")
             text = file.read(length)
     except (OSError, ValueError) as error:
         raise FormatError(f"{path.name}: cannot be opened ({error})") from error
     if not text.startswith(b"{") or len(text) < length:
-        raise FormatError(f"{path.name}: is cut off, or no model file")
+        raise FormatError(f"{path.name}: is cut off, or not a model file")
     try:
         return _texts(checked_json(text, "its header"))
     except FormatError as error:
@@ -99,28 +99,28 @@ def header_texts(path: Path) -> dict[str, str]:
 
 
 def _texts(header: Any) -> dict[str, str]:
-    """Take the texts out of a header."""
+    """Remove the texts from a header; return them."""
     if not isinstance(header, dict) or len(header) > MOST_TENSORS:
-        raise FormatError("its header is no list of arrays, or far too long")
+        raise FormatError("its header is not a table of arrays, or far too long")
     texts = header.pop("__metadata__", {})
     if not isinstance(texts, dict) or not all(isinstance(text, str) for text in texts.values()):
-        raise FormatError("its header's texts are no texts")
+        raise FormatError("the metadata in its header are not texts")
     return texts
 
 
 def unpacked_tensors(data: bytes) -> tuple[Arrays, dict[str, str], memoryview]:
-    """Return arrays, texts and the block of all arrays' bytes, of which the arrays are views.
+    """Return arrays, texts and the bytes of all arrays, of which the arrays are views.
 
     Raises
     ------
     FormatError
-        If the bytes are not such a file, whole and nothing but it.
+        If the bytes are not one complete safetensors file.
     """
     if len(data) < 10 or data[8:9] != b"{":
-        raise FormatError("is no model file")
+        raise FormatError("is not a model file")
     length = int.from_bytes(data[:8], "little")
     if length > LARGEST_HEADER or 8 + length > len(data):
-        raise FormatError("is cut off, or no model file")
+        raise FormatError("is cut off, or not a model file")
     header = checked_json(data[8 : 8 + length], "its header")
     texts = _texts(header)
     block = memoryview(data)[8 + length :]
@@ -128,15 +128,13 @@ def unpacked_tensors(data: bytes) -> tuple[Arrays, dict[str, str], memoryview]:
 
 
 def _views(header: dict[str, Any], block: memoryview) -> Arrays:
-    """Return the arrays, which must fill the block in the order of the header's places."""
+    """Return the arrays, which must fill the block without gaps."""
     entries = [(*_checked_entry(name, entry), name) for name, entry in header.items()]
     arrays: Arrays = {}
     end = 0
     for start, stop, dtype, shape, name in sorted(entries, key=lambda entry: entry[:2]):
         if start != end or stop > len(block):
-            raise FormatError(
-                f'array "{name}" is not where it should be; the file is cut or edited'
-            )
+            raise FormatError(f'array "{name}" has wrong offsets; the file is cut off or edited')
         flat = np.frombuffer(block[start:stop], dtype=dtype)
         arrays[name] = flat.reshape(shape)
         end = stop
@@ -147,24 +145,24 @@ def _views(header: dict[str, Any], block: memoryview) -> Arrays:
 
 def _checked_entry(name: str, entry: Any) -> tuple[int, int, np.dtype[Any], tuple[int, ...]]:
     if len(name) > 200 or not NAME.fullmatch(name):
-        raise FormatError(f'array name "{_shown(name)}" is none that a model has')
+        raise FormatError(f'array name "{_shown(name)}" is invalid')
     if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
-        raise FormatError(f'array "{name}" has no type, shape and place')
+        raise FormatError(f'array "{name}" has no type, shape and offsets')
     dtype = DTYPES.get(entry["dtype"]) if isinstance(entry["dtype"], str) else None
     if dtype is None:
-        raise FormatError(f'array "{name}" is of a type that models do not have')
-    shape, place = entry["shape"], entry["data_offsets"]
-    for numbers in (shape, place):
-        whole = isinstance(numbers, list) and all(type(n) is int and n >= 0 for n in numbers)
-        if not whole or len(numbers) > 8:
-            raise FormatError(f'array "{name}" has a shape or place that is none')
-    if len(place) != 2 or place[1] - place[0] != math.prod(shape) * dtype.itemsize:
-        raise FormatError(f'array "{name}" does not have the bytes that its shape needs')
-    return place[0], place[1], dtype, tuple(shape)
+        raise FormatError(f'array "{name}" has an unknown type')
+    shape, offsets = entry["shape"], entry["data_offsets"]
+    for numbers in (shape, offsets):
+        valid = isinstance(numbers, list) and all(type(n) is int and n >= 0 for n in numbers)
+        if not valid or len(numbers) > 8:
+            raise FormatError(f'array "{name}" has an invalid shape or invalid offsets')
+    if len(offsets) != 2 or offsets[1] - offsets[0] != math.prod(shape) * dtype.itemsize:
+        raise FormatError(f'array "{name}" has a number of bytes that does not match its shape')
+    return offsets[0], offsets[1], dtype, tuple(shape)
 
 
 def checked_json(data: bytes | str, what: str) -> Any:
-    """Parse JSON; refuse repeated keys, NaN, endless numbers and bottomless nesting."""
+    """Parse JSON; refuse repeated keys, NaN, very long numbers and deep nesting."""
     try:
         text = data if isinstance(data, str) else data.decode("utf-8")
         _check_depth(text, what)
@@ -172,17 +170,17 @@ def checked_json(data: bytes | str, what: str) -> Any:
             text,
             object_pairs_hook=_without_repeats,
             parse_constant=_refuse,
-            parse_int=_whole,
+            parse_int=_integer,
             parse_float=_real,
         )
     except (ValueError, RecursionError) as error:
-        why = _shown(str(error))
-        raise FormatError(f"{what} is damaged ({why})") from error
+        reason = _shown(str(error))
+        raise FormatError(f"{what} is damaged ({reason})") from error
 
 
 def _check_depth(text: str, what: str) -> None:
     depth = deepest = 0
-    # Brackets inside of strings count too: names do not have so many.
+    # Brackets in strings count too; names do not have many.
     for bracket in re.finditer(r"[\[{]+|[\]}]+", text):
         run = bracket.group()
         depth += len(run) if run[0] in "[{" else -len(run)
@@ -192,17 +190,17 @@ def _check_depth(text: str, what: str) -> None:
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    table = dict(pairs)
+    if len(table) < len(pairs):
         raise ValueError("a key occurs twice")
-    return found
+    return table
 
 
 def _refuse(constant: str) -> float:
-    raise ValueError(f"{constant} is no number")
+    raise ValueError(f"{constant} is not a number")
 
 
-def _whole(digits: str) -> int:
+def _integer(digits: str) -> int:
     if len(digits) > LONGEST_NUMBER:
         raise ValueError("a number has too many digits")
     return int(digits)

@@ -1,11 +1,11 @@
-"""Results that take seconds or minutes to compute, kept in the user's cache folder.
+"""Cache of results in the user's cache folder.
 
-The folder is ``$SUPPLE_CACHE``, or else ``supple`` in the system's folder for caches. A file's name
-has a label, a hash of the options where there are any, and a hash of the code that computes the
-result, so that another version never reads it; files of other versions are removed. A file that
-cannot be read or written is no error: the result is computed again.
+The folder is ``$SUPPLE_CACHE``, or ``supple`` in the system's folder for caches. A file's name has
+a label, a hash of options and a hash of the code that computes the result, so that other versions
+do not read it; files of other versions are removed. A file that cannot be read or written is not an
+error: the result is computed again.
 
-Sculpted scenes, models of characters and of elastic bodies are kept here, each a `CacheKind`.
+Scenes and models of characters and elastic bodies are cached, each a `CacheKind`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from supple.saving import write_chunks, write_whole
 Arrays = dict[str, NDArray]
 Result = TypeVar("Result")
 
-#: No scene's arrays take more; a larger file is not ours.
+#: Largest file of a scene's arrays.
 LARGEST_FILE = 256 * 2**20
 HASH_LENGTH = 20
 #: Packages that a scene's arrays depend on.
@@ -43,7 +43,7 @@ BUILDING = (*_MODELLING, "playback", "engines", "anatomy", "reduction", "dynamic
 
 @dataclass(frozen=True)
 class CacheKind(Generic[Result]):
-    """Way to keep results of one kind.
+    """How results of one kind are stored.
 
     Attributes
     ----------
@@ -52,12 +52,12 @@ class CacheKind(Generic[Result]):
     packages
         Packages of Supple whose source the results depend on.
     read
-        ``read(path)`` returns the result, or raises if the file is not whole.
+        ``read(path)`` returns the result, or raises an exception if the file is invalid.
     write
-        ``write(path, result)`` writes the file whole or not at all.
+        ``write(path, result)`` writes the file atomically.
     most
-        Number of files that a label may have; the least recently used are removed first. None
-        for one file for each label and options.
+        Most files of a label; the least recently used are removed first. None for one file per
+        label and options.
     """
 
     suffix: str
@@ -68,7 +68,7 @@ class CacheKind(Generic[Result]):
 
 
 class Cached(NamedTuple):
-    """Result, its file (None where nothing can be kept), and whether it was there already."""
+    """Result, its file (None if it cannot be stored), and whether it came from the cache."""
 
     value: Any
     path: Path | None
@@ -76,10 +76,10 @@ class Cached(NamedTuple):
 
 
 def cache_folder() -> Path:
-    """Return the folder that results are kept in; RuntimeError where the user has no home."""
-    given = os.environ.get("SUPPLE_CACHE")
-    if given:
-        return Path(given)
+    """Return the cache folder; raise RuntimeError if the user has no home folder."""
+    override = os.environ.get("SUPPLE_CACHE")
+    if override:
+        return Path(override)
     if sys.platform == "win32":
         base = os.environ.get("LOCALAPPDATA") or "~/AppData/Local"
     elif sys.platform == "darwin":
@@ -90,12 +90,12 @@ def cache_folder() -> Path:
 
 
 def cached_file(kind: CacheKind, label: str, options: str | None = "") -> Path | None:
-    """Return the path of a result, whether or not it is there; None where nothing can be kept."""
+    """Return the path of a result, which may not exist; None if it cannot be stored."""
     if options is None:
         return None
     try:
         folder = cache_folder()
-    except RuntimeError:  # there is no home
+    except RuntimeError:  # there is no home folder
         return None
     parts = [label, options, code_hash(kind.packages)]
     return folder / f"{'-'.join(part for part in parts if part)}{kind.suffix}"
@@ -104,29 +104,28 @@ def cached_file(kind: CacheKind, label: str, options: str | None = "") -> Path |
 def cached(
     kind: CacheKind[Result], label: str, make: Callable[[], Result], options: str | None = ""
 ) -> Cached:
-    """Return a result from the cache where the same code has made it before, or else make it.
+    """Return a result from the cache, or compute and store it.
 
     Parameters
     ----------
     kind
-        How it is kept.
+        How it is stored.
     label
-        Start of the file's name.
+        Beginning of the file's name.
     make
-        Called without arguments if there is no whole file.
+        Function that computes the result.
     options
-        Hash of what was asked for, see `content_hash`; None if the result is not to be kept.
+        Hash of the options, see `content_hash`; None if the result must not be stored.
     """
     path = cached_file(kind, label, options)
     if path is not None and path.is_file():
-        # Whatever is wrong with what is there, it can be made again: a damaged file raises
-        # nearly anything, and its digest decides in the end.
+        # A damaged file may raise any exception; the result is then computed again.
         with contextlib.suppress(Exception):
-            found = kind.read(path)
+            value = kind.read(path)
             os.utime(path)
-            return Cached(found, path, True)
+            return Cached(value, path, True)
     made = make()
-    if path is not None and not _kept(kind, path, label, made):
+    if path is not None and not _stored(kind, path, label, made):
         path = None
     return Cached(made, path, False)
 
@@ -138,23 +137,23 @@ def keep(
     options: str | None = "",
     spared: Collection[Path | None] = (),
 ) -> None:
-    """Keep a result in the place that `cached` has for it; nothing where it cannot be written.
+    """Store a result where `cached` reads it, if it can be written.
 
-    Files that are `spared` count, but do not go to make room for it.
+    Files in `spared` count, but are not removed.
     """
     path = cached_file(kind, label, options)
     if path is not None:
-        _kept(kind, path, label, value, spared)
+        _stored(kind, path, label, value, spared)
 
 
-def _kept(
+def _stored(
     kind: CacheKind[Result],
     path: Path,
     label: str,
     made: Result,
     spared: Collection[Path | None] = (),
 ) -> bool:
-    """Write a result and remove what it replaces; False if it could not be written."""
+    """Write a result and remove files that it replaces; return whether it was written."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         kind.write(path, made)
@@ -166,9 +165,9 @@ def _kept(
             replaced = list(path.parent.glob(f"{key}-{'[0-9a-f]' * HASH_LENGTH}{kind.suffix}"))
         else:
             replaced = list(path.parent.glob(f"{label}-*{kind.suffix}"))
-            own = {path, *spared}
-            replaced.sort(key=lambda each: (each in own, each.stat().st_mtime), reverse=True)
-            replaced = [each for each in replaced[kind.most :] if each not in own]
+            protected = {path, *spared}
+            replaced.sort(key=lambda each: (each in protected, each.stat().st_mtime), reverse=True)
+            replaced = [each for each in replaced[kind.most :] if each not in protected]
         for other in replaced:
             if other != path:
                 other.unlink(missing_ok=True)
@@ -177,7 +176,7 @@ def _kept(
 
 @cache
 def code_hash(packages: tuple[str, ...]) -> str:
-    """Hash the source of these packages, folders inside them too, and the libraries' versions."""
+    """Hash the source of these packages and their subpackages, and versions of libraries."""
     digest = hashlib.sha256(f"numpy {np.__version__} scipy {version('scipy')} ".encode())
     root = Path(str(files("supple")))
     for package in packages:
@@ -192,7 +191,7 @@ def code_hash(packages: tuple[str, ...]) -> str:
 def content_hash(*values: Any) -> str | None:
     """Hash plain values, arrays, and mappings, lists and dataclasses of them; None for others.
 
-    What has a method ``content()`` is hashed by what that returns.
+    An object with a method ``content()`` is hashed by its result.
     """
     digest = hashlib.sha256()
     try:
@@ -234,15 +233,15 @@ def _add(digest: Any, value: Any) -> None:
 def model_cache(
     suffix: str, read: Callable[[Path], Any], most: int | None = None
 ) -> CacheKind[Any]:
-    """Return the way to keep models, which write themselves by ``save(path)``."""
+    """Return the `CacheKind` of models, which have a method ``save(path)``."""
     return CacheKind(suffix, BUILDING, read, lambda path, model: model.save(path), most)
 
 
-# Work that goes on
+# Checkpoints of running work
 
 
 def running_cache(suffix: str, most: int) -> CacheKind[Arrays]:
-    """Return the way to keep arrays of work that goes on, written without a copy of them."""
+    """Return the `CacheKind` of checkpoints: arrays, written without a copy."""
     return CacheKind(suffix, BUILDING, _read_running, _write_running, most)
 
 
@@ -260,13 +259,13 @@ def _read_running(path: Path) -> Arrays:
 
 
 def cached_arrays(name: str, make: Callable[[], Arrays]) -> Arrays:
-    """Return the arrays of a scene, from the cache where the same code has made them before."""
+    """Return the arrays of a scene, from the cache if possible."""
     arrays: Arrays = cached(_ARRAYS, name, make).value
     return arrays
 
 
 def packed(arrays: Arrays) -> bytes:
-    """Return arrays as bytes of a .npz file: the same arrays give the same bytes."""
+    """Return the bytes of an .npz file; equal arrays give equal bytes."""
     buffer = io.BytesIO()
     checks = {"digest": np.frombuffer(_digest(arrays), np.uint8)}
     np.savez(buffer, **arrays, **checks)  # type: ignore[arg-type]
@@ -274,7 +273,7 @@ def packed(arrays: Arrays) -> bytes:
 
 
 def unpacked(data: bytes) -> Arrays:
-    """Return the arrays of `packed`; ValueError when they are not as they were."""
+    """Return the arrays of `packed`; raise ValueError if they have changed."""
     return _checked(io.BytesIO(data))
 
 

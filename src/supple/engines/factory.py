@@ -73,7 +73,7 @@ def load_model(path: str | Path, **options: Any) -> Any:
             return row.model_class.load(path, **options)
     if opens == MODEL_FORMAT:
         raise FormatError(f'{path.name}: is for the engine "{named}", which is not in this version')
-    raise FormatError(f"{path.name}: is a safetensors file, but no model of Supple's")
+    raise FormatError(f"{path.name}: is a safetensors file, but not a model of Supple")
 
 
 class _AnyEngine(type):
