@@ -214,7 +214,7 @@ def test_a_model_of_a_black_box_needs_its_rig(tmp_path):
         unpacked(DATA, FunctionRig(lambda pose: np.zeros((9, 3)), rig.parameters, 9))
     assert_same(unpacked(DATA, rig), sample_model())
     moved = FunctionRig(lambda pose: rig(pose) + 1.0, rig.parameters, rig.n_vertices)
-    with pytest.raises(SuppleError, match="away from where its rig has it at rest"):
+    with pytest.raises(SuppleError, match="away from the rest pose of its rig"):
         PoseSpaceModel.load(tmp_path / "box.supple", rig=moved)
 
 
@@ -246,10 +246,10 @@ def with_entry(name: str, value: Any) -> dict[str, Any]:
 
 M = sample_model()
 WRONG: list[tuple[dict[str, Any], str]] = [
-    (with_entry("embedding_vertices", 10**6), "hangs on tet vertex 1000000"),
+    (with_entry("embedding_vertices", 10**6), "is embedded at tet vertex 1000000"),
     (with_entry("embedding_weights", np.nan), "embedding weights: not finite"),
     (with_entry("embedding_weights", 0.5), "do not add up to 1"),
-    (with_entry("fixed", 10**6), "1000000 is not there"),
+    (with_entry("fixed", 10**6), "1000000 does not exist"),
     (with_entry("fixed", M.fixed[0]), "listed twice"),
     ({"fixed": M.basis_vertices[0][:1]}, "vertices that are fixed"),
     ({"material_kind": "orthotropic"}, "cannot be of material"),
@@ -262,15 +262,15 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"interpolation": "world"}, "has no rotations"),
     ({"rotations": None}, "needs rotations"),
     ({"rotations": 2 * np.asarray(M.rotations)}, "unit quaternions"),
-    ({"rotations": np.asarray(M.rotations)[::-1]}, "neutral pose must be none"),
+    ({"rotations": np.asarray(M.rotations)[::-1]}, "neutral pose must be the identity"),
     ({"regions": ()}, "for 0 regions"),
     ({"bases": M.bases[:1]}, "each region needs one"),
     ({"bases": (M.bases[0][:2], M.bases[1])}, "expected \\(3, "),
     ({"bases": (M.bases[0] * np.nan, M.bases[1])}, 'region "near": not finite'),
-    ({"basis_vertices": M.basis_vertices[::-1]}, "basis of region .near.: 63 is not there"),
+    ({"basis_vertices": M.basis_vertices[::-1]}, "basis of region .near.: 63 does not exist"),
     (
         {"basis_vertices": (M.basis_vertices[0][::-1], M.basis_vertices[1])},
-        "some of the region's, ascending",
+        "vertices of the region, ascending",
     ),
     (
         {
@@ -283,16 +283,16 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     (with_entry("root_eigenvalues", -1), "none may be negative"),
     ({"mass_products": -M.mass_products}, "has no mass"),
     ({"mass_products": M.mass_products[:, 1:]}, "mass products: shape"),
-    (with_entry("elastic_tets", len(M.mesh.tets)), "is not there"),
+    (with_entry("elastic_tets", len(M.mesh.tets)), "does not exist"),
     (with_entry("elastic_tets", M.elastic_tets[0]), "listed twice"),
     (with_entry("elastic_weights", -1e-3), "none may be negative"),
     (with_entry("inertial_weights", np.nan), "not finite"),
     (with_entry("inertial_corrections", np.nan), "not finite"),
     (with_entry("stiffness_corrections", np.nan), "not finite"),
-    (with_entry("correction_ends", 3), "none of 3 poses"),
+    (with_entry("correction_ends", 3), "not among 3 poses"),
     ({"elastic_weights": M.elastic_weights[:2]}, "weights of the elastic cubature: shape"),
     ({"basis_bits": 8}, "bases of 8 bits"),
-    ({"parents": [-1, 2, 1]}, "goes in a circle"),
+    ({"parents": [-1, 2, 1]}, "has a cycle"),
     ({"parents": [0, 0, 0]}, "pose 0 as its only root"),
     ({"parents": [-1, -1, 0]}, "pose 0 as its only root"),
     ({"parents": [-1, 0]}, "a parent for each of 3"),
@@ -428,7 +428,7 @@ def test_a_damaged_file_says_what_is_wrong(tmp_path, data, message):
         (lambda h, t: h["regions"].append("third"), 'array "regions.2.vertices" is missing'),
         (lambda h, t: h["motions"][0].update(cuts=[0.5]), "cuts must be whole numbers"),
         (lambda h, t: h["motions"].append({}), '"key" is missing'),
-        (lambda h, t: t["parents"].__setitem__(2, 3), "goes in a circle|only root"),
+        (lambda h, t: t["parents"].__setitem__(2, 3), "has a cycle|only root"),
         (lambda h, t: t["cubature.elastic_weights"].__setitem__((0, 0), -1), "be negative"),
         (lambda h, t: t["regions.0.weights"].__setitem__(0, np.nan), "not finite"),
         (lambda h, t: t["regions.0.exponents"].__setitem__((0, 0), 3000), "steps are too small or"),

@@ -1,4 +1,4 @@
-"""Fields of a character's flesh that a simulation of all its tets reads, without a reduction."""
+"""Fields of a character's flesh for the simulation of all its tets, without a reduction."""
 
 from __future__ import annotations
 
@@ -78,11 +78,11 @@ FLESH_SCHEMA: tuple[Field, ...] = (
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class FleshFields(StoredModel):
-    """Skin, tets, rigs and material of a character: what its unreduced simulation reads.
+    """Skin, tets, rigs and material of a character, for its unreduced simulation.
 
-    `FullModel` is made of them, and `PoseSpaceModel` of these and a reduction. All are checked,
-    brought to the precision of the model file and made read-only, so that a saved and loaded
-    model is the same to the bit.
+    `FullModel` has these fields, and `PoseSpaceModel` these and a reduction. All are checked,
+    rounded to the precision of the model file and made read-only, so that a loaded model equals the
+    saved one bit for bit.
 
     Attributes
     ----------
@@ -93,9 +93,9 @@ class FleshFields(StoredModel):
     mesh, tet_rig
         Tets (n vertices, T tets) at the neutral pose, and their rig Φ(p).
     embedding_vertices, embedding_weights
-        (n̄, 4) tet vertices that carry each vertex of the skin, and their shares.
+        (n̄, 4) tet vertices that carry each vertex of the skin, and their weights.
     fixed
-        (f,) tet vertices that bones hold, ascending.
+        (f,) tet vertices that are fixed to bones, ascending.
     material_kind, young, poisson, density
         As in `Material`. Young's modulus and Poisson's ratio are numbers, (T,), or (m, T) with a
         row for each pose (xu2016 §8); the density is a number or (T,).
@@ -180,10 +180,8 @@ class FleshFields(StoredModel):
 
 
 def _body(model: FleshFields) -> Values:
-    surface, mesh = (
-        SurfaceMesh(rounded(model.surface.vertices), model.surface.triangles),
-        rounded_mesh(model.mesh),
-    )
+    surface = SurfaceMesh(rounded(model.surface.vertices), model.surface.triangles)
+    mesh = rounded_mesh(model.mesh)
     n_skin, n = len(surface.vertices), len(mesh.vertices)
     checked_rest("surface", model.rig, surface.vertices, surface.size)
     checked_rest("tets", model.tet_rig, mesh.vertices, mesh.size)
@@ -193,13 +191,13 @@ def _body(model: FleshFields) -> Values:
     if columns.shape != (n_skin, 4) or columns.dtype.kind not in "iu":
         raise SuppleError(f"embedding of shape {columns.shape}; expected ({n_skin}, 4) indices")
     if not (columns.min() >= 0 and columns.max() < n):
-        raise SuppleError(f"the surface hangs on tet vertex {columns.max()}; there are {n:,}")
+        raise SuppleError(f"the surface is embedded at tet vertex {columns.max()}; there are {n:,}")
     weights = stored_array("embedding weights", model.embedding_weights, (n_skin, 4))
     if not np.abs(weights.sum(axis=1, dtype=np.float64) - 1).max() < UNIT_TOLERANCE * max(
         1.0, float(np.abs(weights).max())
     ):
         raise SuppleError("embedding weights of a vertex do not add up to 1")
-    # The first is what the others leave of 1, so that files need not hold it.
+    # The first is 1 minus the others, so that files need not store it.
     exact = weights.copy()
     exact[:, 0] = 1 - weights[:, 1:].sum(axis=1, dtype=np.float64)
     fixed = distinct_indices("fixed vertices", model.fixed, n)
@@ -219,8 +217,8 @@ def _poses(model: FleshFields) -> Values:
     if not isinstance(weights, PoseWeights):
         raise SuppleError("the poses of a model must be PoseWeights")
     if weights.poses.shape[1] != len(model.rig.parameters):
-        wrong = f"{weights.poses.shape[1]} numbers a pose"
-        raise SuppleError(f"{wrong}; the rig has {len(model.rig.parameters)} parameters")
+        width = f"{weights.poses.shape[1]} numbers per pose"
+        raise SuppleError(f"{width}; the rig has {len(model.rig.parameters)} parameters")
     if not np.allclose(weights.poses[0], model.rig.rest_pose, rtol=1e-6, atol=1e-6):
         raise SuppleError("the first pose of a model must be the neutral one")
     return _material(model, len(model.mesh.tets), weights.n_poses)
@@ -241,7 +239,7 @@ def _material(model: FleshFields, n_tets: int, n_poses: int) -> Values:
         "poisson": scalar_or_array("Poisson's ratio", model.poisson, painted),
         "density": scalar_or_array("density", model.density, painted[:1]),
     }
-    # Its own checks; it takes any shape.
+    # Checks the values; it accepts any shape.
     Material(fields["material_kind"], fields["young"], fields["poisson"], fields["density"])
     return fields
 
@@ -257,22 +255,22 @@ def stored_array(
 
 
 def distinct_indices(what: str, value: ArrayLike, count: int) -> Ints:
-    """Return a list of different whole numbers from 0 to count − 1, read-only int32."""
-    given = np.asarray(value)
-    if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
+    """Return distinct indices from 0 to count − 1 as read-only int32."""
+    indices = np.asarray(value)
+    if indices.ndim != 1 or (indices.size and indices.dtype.kind not in "iu"):
         raise SuppleError(f"{what} must be a list of indices")
-    if given.size and not (given.min() >= 0 and given.max() < count):
-        bad = given[(given < 0) | (given >= count)][0]
-        raise SuppleError(f"{what}: {bad} is not there; there are {count:,}")
-    array = given.astype(np.int32)
+    if indices.size and not (indices.min() >= 0 and indices.max() < count):
+        bad = indices[(indices < 0) | (indices >= count)][0]
+        raise SuppleError(f"{what}: {bad} does not exist; there are {count:,}")
+    array = indices.astype(np.int32)
     if len(np.unique(array)) < len(array):
-        raise SuppleError(f"{what}: one is listed twice")
+        raise SuppleError(f"{what}: an index is listed twice")
     array.flags.writeable = False
     return array
 
 
 def rounded_mesh(mesh: TetMesh) -> TetMesh:
-    """Return the tets with vertices that float32 holds, none inverted by that; no named sets."""
+    """Return the tets with vertices rounded to float32, without sets; refuse inverted tets."""
     small = TetMesh(rounded(mesh.vertices), mesh.tets)
     volumes = small.volumes()
     if not volumes.min() > 0:
@@ -282,50 +280,49 @@ def rounded_mesh(mesh: TetMesh) -> TetMesh:
 
 
 def embedding_table(embedding: Any) -> tuple[Ints, Singles]:
-    """Return columns and values, (n̄, 4) each, of a sparse matrix with up to four entries a row.
+    """Return columns and values, (n̄, 4) each, of a sparse matrix with up to four entries per row.
 
-    The largest is first: a model keeps the first as what the others leave of 1, and of one that
-    is 0 that would leave rounding.
+    The largest is first, as a model stores the first as 1 minus the others.
     """
     matrix = sp.csr_array(embedding)
     matrix.sum_duplicates()
     counts = np.diff(matrix.indptr)
     if len(counts) == 0 or counts.max() > 4 or counts.min() < 1:
         raise SuppleError(
-            "a surface vertex must hang on one to four tet vertices; use supple.mesh.embed"
+            "a surface vertex must have one to four tet vertices; use supple.mesh.embed"
         )
-    there = np.arange(4) < counts[:, None]
+    used = np.arange(4) < counts[:, None]
     columns, values = np.zeros((len(counts), 4), np.int32), np.zeros((len(counts), 4))
-    columns[there], values[there] = matrix.indices, matrix.data
+    columns[used], values[used] = matrix.indices, matrix.data
     rows, largest = np.arange(len(counts)), values.argmax(axis=1)
     for table in (columns, values):
         table[rows, largest], table[:, 0] = table[:, 0].copy(), table[rows, largest]
-    # Empty places name a vertex that is needed anyway.
-    columns = np.where(there, columns, columns[:, :1])
+    # Unused entries repeat a vertex that is needed anyway.
+    columns = np.where(used, columns, columns[:, :1])
     return columns.astype(np.int32), rounded(values)
 
 
 def checked_motions(motions: Mapping[str, Motion], n_parameters: int) -> dict[str, Motion]:
-    """Return motions with poses that float32 holds; root transforms keep float64."""
+    """Return motions with poses rounded to float32; root transforms stay float64."""
     if len(motions) > MOST_MOTIONS:
-        raise SuppleError(f"{len(motions):,} motions; a model takes {MOST_MOTIONS:,} along")
-    found = {}
+        raise SuppleError(f"{len(motions):,} motions; a model has at most {MOST_MOTIONS:,}")
+    checked = {}
     for name, motion in motions.items():
         if motion.poses.shape[1] != n_parameters:
             width = motion.poses.shape[1]
             raise SuppleError(
-                f'motion "{name}": {width} numbers a pose; the rig has {n_parameters}'
+                f'motion "{name}": {width} numbers per pose; the rig has {n_parameters}'
             )
         poses = rounded(motion.poses)
         cuts, tracks = motion.cuts, motion.tracks
-        found[str(name)] = Motion(motion.times, poses, motion.roots, motion.name, cuts, tracks)
-    return found
+        checked[str(name)] = Motion(motion.times, poses, motion.roots, motion.name, cuts, tracks)
+    return checked
 
 
 def checked_rest(what: str, rig: Rig, vertices: NDArray, size: float) -> None:
-    """Refuse a rig that has its vertices elsewhere in the rest pose."""
+    """Refuse a rig whose rest pose differs from the mesh."""
     if not isinstance(rig, Rig):
-        raise SuppleError(f"the rig of the {what} is a {type(rig).__name__}, which is no rig")
+        raise SuppleError(f"the rig of the {what} is a {type(rig).__name__}, which is not a rig")
     if rig.n_vertices != len(vertices):
         raise SuppleError(
             f"the rig of the {what} has {rig.n_vertices:,} vertices, not {len(vertices):,}"
@@ -334,7 +331,7 @@ def checked_rest(what: str, rig: Rig, vertices: NDArray, size: float) -> None:
         apart = np.abs(np.asarray(rig(rig.rest_pose)) - vertices).max()
     if not apart <= REST_TOLERANCE * size:
         raise SuppleError(
-            f"the {what} is up to {apart:.3g} m away from where its rig has it at rest;"
+            f"the {what} is up to {apart:.3g} m away from the rest pose of its rig;"
             " they do not belong together"
         )
 
@@ -342,14 +339,14 @@ def checked_rest(what: str, rig: Rig, vertices: NDArray, size: float) -> None:
 def scalar_or_array(
     what: str, value: ArrayLike, shapes: Sequence[tuple[int, ...]]
 ) -> float | Singles:
-    """Return a number, in full precision, or a float32 array of one of the shapes."""
-    given = numbers(what, value)
-    if given.ndim == 0:
-        return float(stored_array(what, given, (), double=True))
-    if given.shape not in shapes:
-        wanted = " or ".join(str(shape) for shape in shapes)
-        raise SuppleError(f"{what}: shape {given.shape}; use a number or {wanted}")
-    return stored_array(what, given, given.shape)
+    """Return a number in double precision, or a float32 array of one of the shapes."""
+    array = numbers(what, value)
+    if array.ndim == 0:
+        return float(stored_array(what, array, (), double=True))
+    if array.shape not in shapes:
+        expected = " or ".join(str(shape) for shape in shapes)
+        raise SuppleError(f"{what}: shape {array.shape}; use a number or {expected}")
+    return stored_array(what, array, array.shape)
 
 
 def built_flesh(
@@ -362,7 +359,7 @@ def built_flesh(
     mesh: TetMesh,
     **others: Any,
 ) -> dict[str, Any]:
-    """Return the fields of a model's flesh; rigs are brought to the precision of the model file."""
+    """Return the fields of a model's flesh; rigs are rounded to the precision of the model file."""
     header, arrays = stored_rigs({"rig": rig, "tet_rig": tet_rig, "pose_weights": pose_weights})
     columns, weights = embedding_table(embedding)
     return {
@@ -378,30 +375,30 @@ def built_flesh(
 def _material_fields(
     material: Material | Sequence[Material], count: int, n_tets: int
 ) -> dict[str, Any]:
-    each = [material] if isinstance(material, Material) else list(material)
-    first = each[0]
-    if len(each) not in (1, count):
-        raise SuppleError(f"{len(each)} materials for {count} poses; give one, or one for each")
-    for other in each:
+    materials = [material] if isinstance(material, Material) else list(material)
+    first = materials[0]
+    if len(materials) not in (1, count):
+        raise SuppleError(f"{len(materials)} materials for {count} poses; use one, or one per pose")
+    for other in materials:
         same = other.kind == first.kind and np.array_equal(other.density, first.density)
         if not same:
-            raise SuppleError("materials of the poses differ in kind or density; they must not")
+            raise SuppleError("materials of the poses differ in kind or density; use the same")
     return {
         "material_kind": first.kind,
-        "young": _of_poses("young", [other.young for other in each], n_tets),
-        "poisson": _of_poses("poisson", [other.poisson for other in each], n_tets),
+        "young": _of_poses("young", [each.young for each in materials], n_tets),
+        "poisson": _of_poses("poisson", [each.poisson for each in materials], n_tets),
         "density": first.density,
     }
 
 
 def _of_poses(what: str, values: list[ArrayLike], n_tets: int) -> ArrayLike:
-    """Return a constant once if it is the same at all poses, or else a row of tets for each."""
+    """Return a constant that is equal at all poses, or an array with a row for each pose."""
     if all(np.array_equal(value, values[0]) for value in values):
         return values[0]
     try:
         return np.stack([np.broadcast_to(value, (n_tets,)) for value in values])
     except ValueError:
-        raise SuppleError(f"{what}: give one value, or one for each of {n_tets} tets") from None
+        raise SuppleError(f"{what}: use one value, or one for each of {n_tets} tets") from None
 
 
 def frozen(array: NDArray) -> NDArray:

@@ -1,4 +1,4 @@
-"""Models of characters whose free parameters physics moves."""
+"""Rig-space models: characters with free parameters that are simulated."""
 
 from __future__ import annotations
 
@@ -100,19 +100,19 @@ class RigSpaceModel(StoredModel):
     mesh, tet_rig
         Tets at rest, and Φ, the rig on them.
     held
-        Tet vertices that are bone, ascending.
+        Tet vertices fixed to bones, ascending.
     material
-        Of the flesh, constants uniform or per tet.
+        Material of the flesh, uniform or per tet.
     entries
-        (k,) places of the free parameters in the pose, ascending.
+        (k,) indices of the free parameters in the pose, ascending.
     lower, upper
         (k,) bounds of the free parameters; infinite where there are none.
     condensed
-        Interior flesh by free parameters, and its modes.
+        Interior displacements by free parameters, and interior modes.
     skin
-        (k, k) stiffness of what shapes do to the skin and the tets do not see.
+        (k, k) stiffness of skin displacements that the tets do not resolve.
     cubature
-        Tets that stand for all.
+        Cubature tets.
     """
 
     engine: ClassVar[str] = "rig-space"
@@ -139,7 +139,7 @@ class RigSpaceModel(StoredModel):
 
     @property
     def free_parameters(self) -> tuple[Parameter, ...]:
-        """Parameters that physics moves."""
+        """Parameters that are simulated."""
         return tuple(self.rig.parameters[entry] for entry in self.entries)
 
     @property
@@ -154,43 +154,43 @@ class RigSpaceModel(StoredModel):
 
     @cached_property
     def body(self) -> ElasticBody:
-        """Elasticity of the tets."""
+        """Elastic body of the tets."""
         return ElasticBody(self.mesh, self.material)
 
     @cached_property
     def interior(self) -> Ints:
-        """Tet vertices that neither surface nor bones move."""
+        """Tet vertices that follow neither the surface nor bones."""
         return interior_vertices(self.mesh, self.held)
 
     @cached_property
     def turns(self) -> VertexTurns:
-        """Rotations of the interior; fork them."""
+        """Rotations of the interior; simulators fork them."""
         return VertexTurns(self.mesh, self.interior)
 
     @cached_property
     def _columns_by_vertex(self) -> tuple[Bools, Bools]:
-        """(n, K) coordinates that move each vertex at all, and (n,) vertices moved by more."""
+        """Masks of coordinates (n, K) that displace a vertex, and of noticeable displacement (n,)."""
         rig = FleshRig(self.tet_rig, self.entries, self.held)
         rng, rest = np.random.default_rng(0), np.asarray(self.rig.rest_pose, np.float64)
-        found = np.zeros((len(self.mesh.vertices), self.condensed.corrections.shape[2]), bool)
-        much = np.zeros(len(found), bool)
-        for size in (0.0, 0.1, 0.2):  # some places have no slope at rest
+        moved = np.zeros((len(self.mesh.vertices), self.condensed.corrections.shape[2]), bool)
+        noticeably = np.zeros(len(moved), bool)
+        for size in (0.0, 0.1, 0.2):  # some derivatives are zero at rest
             rig.set_key(rest + size * rng.standard_normal(len(rest)))
             rig.move(np.zeros(len(self.entries)))
-            found[:, : len(self.entries)] |= rig.jacobian.any(axis=1)
-            much |= moved_vertices(rig.jacobian).any(axis=1)
-        found[self.interior] |= self.condensed.corrections.any(axis=1)
-        much[self.interior] |= self.condensed.corrections.any(axis=(1, 2))
-        return found, much
+            moved[:, : len(self.entries)] |= rig.jacobian.any(axis=1)
+            noticeably |= moved_vertices(rig.jacobian).any(axis=1)
+        moved[self.interior] |= self.condensed.corrections.any(axis=1)
+        noticeably[self.interior] |= self.condensed.corrections.any(axis=(1, 2))
+        return moved, noticeably
 
     @property
     def reached(self) -> Bools:
-        """(n, K) which tet vertices each coordinate moves."""
+        """(n, K) mask of tet vertices that each coordinate displaces."""
         return self._columns_by_vertex[0]
 
     @cached_property
     def moving_tets(self) -> Bools:
-        """(T,) tets of which some coordinate moves a corner, and not faintly."""
+        """(T,) mask of tets with a corner that a coordinate displaces noticeably."""
         return np.asarray(self._columns_by_vertex[1][self.mesh.tets].any(axis=1))
 
     @cached_property
@@ -199,7 +199,7 @@ class RigSpaceModel(StoredModel):
         return np.unique(self.mesh.tets[self.moving_tets])
 
     def flesh(self, vertices: Ints | None = None) -> TurnedFlesh:
-        """Return the flesh as a function of free parameters, with scratch memory of its own.
+        """Return the flesh as a function of free parameters, with separate scratch memory.
 
         Parameters
         ----------
@@ -208,14 +208,14 @@ class RigSpaceModel(StoredModel):
         """
         every = np.arange(len(self.mesh.vertices))
         listed = every if vertices is None else vertices
-        places = np.zeros(len(every), np.int64)
-        places[listed] = np.arange(len(listed))
-        held = places[np.intersect1d(self.held, listed)]
+        positions = np.zeros(len(every), np.int64)
+        positions[listed] = np.arange(len(listed))
+        held = positions[np.intersect1d(self.held, listed)]
         rig = FleshRig(self.tet_rig, self.entries, held, None if vertices is None else listed)
         inside = np.isin(self.interior, listed) & self.condensed.corrections.any(axis=(1, 2))
-        turns = VertexTurns(self.mesh, self.interior[inside]).among(places)
+        turns = VertexTurns(self.mesh, self.interior[inside]).among(positions)
         corrections = self.condensed.corrections[inside]
-        inner = places[self.interior[inside]]
+        inner = positions[self.interior[inside]]
         return TurnedFlesh(rig, turns, inner, corrections)
 
     @classmethod

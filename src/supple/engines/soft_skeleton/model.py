@@ -1,4 +1,4 @@
-"""Models of bodies that touch and are touched: bones, flesh and skin."""
+"""Soft-skeleton models: bones, flesh and skin."""
 
 from __future__ import annotations
 
@@ -176,28 +176,28 @@ class SoftSkeletonModel(StoredModel):
     name, surface, rig, motions
         The character: its skin at rest, its rig, and motions by name.
     bones, parents, joints
-        Names, parents and places (K, 3) of the bones where the skin was bound.
+        Names, parents and positions (K, 3) of the bones in the bind pose.
     material, flesh
-        Of the flesh, and tets that stand for all of it.
+        Material of the flesh, and cubature tets.
     stiffness
-        (m, m) of the flesh at rest.
+        (m, m) stiffness of the flesh at rest.
     points, masses
-        Points that stand for the mass of flesh and bone, and their masses in kg.
+        Points that represent the mass of flesh and bones, and their masses in kg.
     skin, areas, thickness
-        The skin's vertices by bones and flesh, and (n̄,) the area of each in m², and how far bone is
-        below it, in m.
+        Vertices of the skin by bones and flesh, (n̄,) their areas in m², and their distance from
+        the bone below in m.
     spread, normals, motion
-        Flexibility that handles lack, at p vertices on the outside of the flesh: (n̄, p) the skin by
-        them, their normals (p, 3) at rest, and x, y and z (p, p) of how a force of 1 N along the
-        normal of one, a column, moves them, in m.
+        Residual flexibility at p vertices on the outside of the flesh: (n̄, p) interpolation to the
+        skin, normals (p, 3) at rest, and x, y and z (p, p) of the displacements in m by a force of
+        1 N along the normal of one vertex, per column.
     inertias
-        (K,) of what hangs on each joint, about it, in kg m².
+        (K,) moments of inertia of the parts below each joint, about it, in kg m².
     handles
         (h,) vertices of the skin near the handles.
     error
-        Relative error of the cubature's forces on coordinates that were not fitted.
+        Relative error of the cubature's forces on samples that were not fitted.
     sizes
-        Numbers of ``tets`` and ``tet_vertices`` it was built with.
+        Numbers of ``tets`` and ``tet_vertices`` of the build.
     """
 
     engine: ClassVar[str] = "soft-skeleton"
@@ -245,7 +245,7 @@ class SoftSkeletonModel(StoredModel):
 
     @cached_property
     def flexibility(self) -> sp.csr_array:
-        """(p, p) flexibility along the normals that handles lack, symmetric, in m/N."""
+        """(p, p) residual flexibility along the normals, symmetric, in m/N."""
         return along_normals(self.motion, self.normals)
 
     @classmethod

@@ -39,7 +39,7 @@ from supple.progress import PartDone
 from supple.rig.stored.field_reader import DOUBLE, INT32, Field, Values
 from supple.rig.stored.schema import Array, Group
 
-#: The part of the work that makes the basis: 0.5 with 30 modes, 0.9 with 15.
+#: Fraction of the time for the basis: 0.5 with 30 modes, 0.9 with 15.
 _BASIS_DONE = 0.75
 
 
@@ -120,27 +120,27 @@ STVK_SCHEMA: tuple[Field, ...] = (
 
 @dataclass(frozen=True, eq=False, repr=False)
 class StvkModel(StoredModel, PolynomialBody):
-    """Elastic body that moves as x = X + U q, made by `build`, `from_basis` or `load`.
+    """Elastic body with displacements U q, made by `build`, `from_basis` or `load`.
 
     Attributes
     ----------
     rest
-        (n, 3) X in m.
+        (n, 3) rest positions X in m.
     basis
-        (n, 3, r) U; UᵀMU = 1 as long as densities are those it was built with.
+        (n, 3, r) U; UᵀMU = 1 for the densities of the build.
     groups
         Groups of elements that share a material, and these materials.
     parts
         (g, 2, r(r+1)/2, 1 + r + r(r+1)/2) coefficients of the tangent stiffness for λ and for
-        μ of each group; `supple.engines.stvk.coefficients` says what they multiply.
+        μ of each group; see `supple.engines.stvk.coefficients`.
     mass_parts
         (g, r, r) UᵀMU for a density of 1 kg/m³.
     weight_parts
-        (g, 3, r) UᵀM times a unit acceleration along each axis, likewise.
+        (g, 3, r) UᵀM times a unit acceleration along each axis, for a density of 1 kg/m³.
     surface, surface_basis
-        Surface X̄, and Ū (n̄, 3, r): how it moves with q.
+        Surface X̄, and its basis Ū (n̄, 3, r).
     inertia
-        Moments that a free body needs to fly (`FreeStvkSimulator`); models of old files have none.
+        Moments for free bodies (`FreeStvkSimulator`); None in models of old files.
 
     Examples
     --------
@@ -182,27 +182,27 @@ class StvkModel(StoredModel, PolynomialBody):
         order: int = 2,
         progress: PartDone | None = None,
     ) -> StvkModel:
-        """Build the model of a mesh, in a basis that suits it.
+        """Build the model of a mesh and its basis.
 
         Parameters
         ----------
         mesh
             Tets or hexahedra, none inverted.
         material
-            Of kind ``"stvk"``; uniform, or with a few different values among the elements.
+            Material of kind ``"stvk"``, uniform or with few distinct values.
         modes
             Size of the basis; cost grows with its fourth power.
         fixed
-            Vertices that do not move, or a mask. Without, the body is free: the basis has no
-            rigid motions.
+            Fixed vertices, or a mask. Without them the body is free, and the basis has no rigid
+            motions.
         basis
             ``"derivatives"`` (linear modes and their derivatives, for large motion) or
             ``"modes"`` (linear modes alone, for small).
         groups
-            (m,) whole numbers: elements whose material can later be changed together. By default
-            those of the same material.
+            (m,) numbers of groups of elements whose material can be changed together. By default
+            elements of equal material form a group.
         surface
-            Surface that is shown, carried by the mesh; by default the mesh's own boundary.
+            Surface to display, embedded in the mesh; by default the boundary of the mesh.
         order
             Integration points along each axis of a hexahedron; three are exact for boxes.
         progress
@@ -277,24 +277,24 @@ class StvkModel(StoredModel, PolynomialBody):
         """Coefficients of the tangent stiffness, (r(r+1)/2, 1 + r + r(r+1)/2)."""
         mu, lam = lame_parameters(self.groups.young, self.groups.poisson)
         total = np.zeros(self.parts.shape[2:])
-        for own, bulk, shear in zip(self.parts, lam, mu, strict=True):
-            total += bulk * own[0]
-            total += shear * own[1]
+        for part, bulk, shear in zip(self.parts, lam, mu, strict=True):
+            total += bulk * part[0]
+            total += shear * part[1]
         return total
 
     def weight(self, gravity: ArrayLike) -> Floats:
-        """UᵀM g: the reduced force of an acceleration in m/s², (r,)."""
+        """Return UᵀM g, the reduced force (r,) of an acceleration in m/s²."""
         pull = checked_array("gravity", gravity, (3,))
         return np.einsum("g,gkj,k->j", self.groups.density, self.weight_parts, pull)
 
     def positions(self, q: ArrayLike) -> Floats:
-        """X + U q, (n, 3)."""
+        """Return X + U q, (n, 3)."""
         return self.rest + self.basis @ self._reduced(q)
 
     def with_material(self, group: int = 0, **changed: Unpack[MaterialChange]) -> StvkModel:
-        """Return the body with another material for a group, as building it anew would give.
+        """Return the body with another material for a group, as of a new build in the same basis.
 
-        The basis stays, so that with another density UᵀMU is no longer the identity.
+        With another density UᵀMU is not the identity.
 
         Parameters
         ----------
@@ -306,7 +306,7 @@ class StvkModel(StoredModel, PolynomialBody):
         return replace(self, groups=self.groups.changed(group, **changed))
 
     def truncate(self, modes: int) -> StvkModel:
-        """Return the model in the first columns of its basis, as building it anew would give."""
+        """Return the model in the first columns of its basis."""
         fewer = fewer_modes(modes, self.modes)
         return replace(
             self,
@@ -330,7 +330,7 @@ class StvkModel(StoredModel, PolynomialBody):
 
 
 def _parts(progress: PartDone | None) -> tuple[PartDone | None, PartDone | None]:
-    """Return progress of making the basis, and of what follows."""
+    """Return progress functions of the basis and of the rest."""
     if progress is None:
         return None, None
     return (
@@ -339,19 +339,19 @@ def _parts(progress: PartDone | None) -> tuple[PartDone | None, PartDone | None]
     )
 
 
-# A checksum says that a file is as it was written, not who wrote it: a mass that is none would be
-# found deep in a simulator, or not at all. So a model that is read is shown to be one of a body.
+# A checksum does not prove that a model is physical. An invalid mass would cause an error deep in a
+# simulator, or none, so that models from files are checked here.
 
 
 def _check_physical(model: StvkModel) -> None:
-    """Refuse a model that no body has: of bad mass, size, shapes or inertia.
+    """Refuse a model with an impossible mass, size, basis or inertia.
 
     Raises
     ------
     FormatError
-        With one line that says which.
+        With the reason.
     """
-    with np.errstate(over="ignore", invalid="ignore"):  # what is beyond all numbers is refused
+    with np.errstate(over="ignore", invalid="ignore"):  # checks refuse overflow
         _check_shapes(model)
         _check_mass(model)
         if model.inertia is not None:
@@ -387,10 +387,10 @@ def _check_inertia(model: StvkModel, inertia: RigidIntegrals) -> None:
         raise _refused(f"has {inertia.held} of {len(model.rest)} vertices held")
     arms = inertia.first[:, :, None] * inertia.first[:, None, :]
     for number, second in enumerate(inertia.second):
-        spread = second - arms[number] / inertia.volumes[number]  # about the group's own centre
+        spread = second - arms[number] / inertia.volumes[number]  # about the centre of the group
         if not (_semidefinite(second) and _semidefinite(spread, float(np.trace(second)))):
             raise _refused(f"has second moments of group {number} that are not positive")
-    # Products of shapes are symmetric, and those along one axis add up to the mass.
+    # Products of shapes are symmetric, and their sum over the axes is the mass.
     shapes = inertia.shapes
     _check_same("products of shapes", shapes, shapes.transpose(0, 2, 1, 4, 3))
     _check_same("products of shapes", np.einsum("gaaij->gij", shapes), model.mass_parts)
@@ -399,13 +399,13 @@ def _check_inertia(model: StvkModel, inertia: RigidIntegrals) -> None:
         raise _refused("has an inertia that is not positive")
 
 
-def _check_same(what: str, mine: Floats, wanted: Floats) -> None:
-    if not np.abs(mine - wanted).max() <= _ROUNDING * np.abs(wanted).max():
+def _check_same(what: str, values: Floats, expected: Floats) -> None:
+    if not np.abs(values - expected).max() <= _ROUNDING * np.abs(expected).max():
         raise _refused(f"has {what} that contradict each other")
 
 
 def _semidefinite(matrix: Floats, size: float = 0.0, *, strict: bool = False) -> bool:
-    """Return whether a matrix is symmetric and has no negative direction, but for rounding."""
+    """Return whether a matrix is symmetric and positive semi-definite, up to rounding."""
     size = max(size, float(np.abs(matrix).max()))
     if not (np.isfinite(size) and np.abs(matrix - matrix.T).max() <= _ROUNDING * size):
         return False

@@ -1,7 +1,6 @@
-"""Arrays as files keep them: rounded, narrow, and without their zeros.
+"""Compact arrays for files: rounded, in narrow types, without zeros.
 
-Rounding is settled: what was rounded once is not changed by rounding it again, so that a file
-that is read and written has the same bytes.
+Rounding is idempotent, so that a file that is read and written again has the same bytes.
 """
 
 from __future__ import annotations
@@ -17,10 +16,10 @@ from supple.errors import SuppleError
 
 Arrays = dict[str, NDArray]
 
-#: All that is packed in a file may fill this many numbers, and as many as the file has bytes: more
-#: is no character, but a small file made to fill the memory.
+#: Most numbers that a file may unpack to, in addition to its size in bytes. A file with more was
+#: made to exhaust memory.
 LARGEST_EXPANSION = 200_000_000
-#: Weights are multiples of this, which float32 holds exactly, and add up to 1 exactly.
+#: Weights are multiples of this, which float32 represents exactly, and add up to exactly 1.
 WEIGHT_STEP = 2.0**-24
 
 
@@ -30,22 +29,22 @@ def rounded(values: ArrayLike) -> NDArray[np.float32]:
     largest = np.abs(exact).max(initial=0.0)
     if not largest < 1e30:
         raise SuppleError(f"a number as large as {largest:.3g} cannot be stored; check the units")
-    # Adding zero: the two zeros are one.
+    # Adding zero turns −0 into 0.
     return np.ascontiguousarray(exact.astype(np.float32) + np.float32(0))
 
 
 def narrowed(indices: ArrayLike) -> NDArray:
-    """Convert whole numbers, not negative, to the narrowest of uint8, uint16 and int32."""
-    whole = np.ascontiguousarray(indices)
-    largest = int(whole.max(initial=0))
-    if largest >= 2**31 or int(whole.min(initial=0)) < 0:
+    """Convert non-negative integers to the narrowest of uint8, uint16 and int32."""
+    integers = np.ascontiguousarray(indices)
+    largest = int(integers.max(initial=0))
+    if largest >= 2**31 or int(integers.min(initial=0)) < 0:
         raise SuppleError(f"index {largest:,} cannot be stored; indices are 0 to 2³¹ − 1")
     kind = np.uint8 if largest < 2**8 else np.uint16 if largest < 2**16 else np.int32
-    return whole.astype(kind)
+    return integers.astype(kind)
 
 
 class UnpackingBudget:
-    """Count of numbers that may still be unpacked from a file.
+    """Number of entries that may still be unpacked from a file.
 
     Parameters
     ----------
@@ -57,24 +56,24 @@ class UnpackingBudget:
         self.left = LARGEST_EXPANSION + stored_bytes
 
     def take(self, what: str, entries: int) -> None:
-        """Count `entries`; refuse an array that is small in a file and would fill the memory."""
+        """Subtract `entries`; refuse an array that exceeds the budget."""
         if entries > self.left:
             raise SuppleError(f"{what} would fill {entries:,} numbers; that is too large to read")
         self.left -= entries
 
 
 def packed_rows(values: ArrayLike) -> Arrays:
-    """Pack an array (…, c) as float32 without its rows of zeros: a bit a row, and the others.
+    """Pack an array (…, c) as float32 without its rows of zeros: a bit per row, and other rows.
 
-    Corrections of the neutral pose are zero, and those of a raised arm are at the feet.
+    Corrections of the neutral pose are zero, as are those of a raised arm at the feet.
     """
     small = rounded(values)
     rows = small.reshape(-1, small.shape[-1])
-    kept: NDArray[np.bool_] = np.asarray(rows.any(axis=1))
-    stored = 4 * int(kept.sum()) * rows.shape[1] + len(rows) // 8
+    nonzero: NDArray[np.bool_] = np.asarray(rows.any(axis=1))
+    stored = 4 * int(nonzero.sum()) * rows.shape[1] + len(rows) // 8
     if rows.size > max(LARGEST_EXPANSION, stored):
-        kept[:] = True  # so large and so empty that a reader would refuse it
-    return {"mask": np.packbits(kept), "rows": np.ascontiguousarray(rows[kept])}
+        nonzero[:] = True  # a reader would refuse so large and so sparse an array
+    return {"mask": np.packbits(nonzero), "rows": np.ascontiguousarray(rows[nonzero])}
 
 
 def unpacked_rows(
@@ -86,19 +85,19 @@ def unpacked_rows(
     if mask.shape != (-(-count // 8),):
         raise SuppleError(f"{what}: a mask of {mask.size} bytes for {count:,} rows")
     bits = np.unpackbits(mask)
-    kept = bits[:count].astype(bool)
-    if bits[count:].any() or rows.shape != (int(kept.sum()), shape[-1]):
-        raise SuppleError(f"{what}: {len(rows):,} rows where its mask has {int(kept.sum()):,}")
+    nonzero = bits[:count].astype(bool)
+    if bits[count:].any() or rows.shape != (int(nonzero.sum()), shape[-1]):
+        raise SuppleError(f"{what}: {len(rows):,} rows where its mask has {int(nonzero.sum()):,}")
     whole = np.zeros((count, shape[-1]))
-    whole[kept] = rows
+    whole[nonzero] = rows
     return whole.reshape(shape)
 
 
 def packed_weights(matrix: sp.csr_array) -> Arrays:
-    """Pack a matrix (n, c) whose rows are not negative and add up to 1, as float32.
+    """Pack a matrix (n, c) with non-negative rows that add up to 1, as float32.
 
-    Each row's columns, heaviest first, and its weights but the heaviest, which is what the
-    others leave of 1. So rows still add up to 1, exactly.
+    Stores the columns of each row, the largest weight first, and the other weights. The largest is
+    1 minus the others, so that rows add up to exactly 1.
     """
     rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
     steps = np.rint(matrix.data / WEIGHT_STEP).astype(np.int64)
@@ -108,9 +107,9 @@ def packed_weights(matrix: sp.csr_array) -> Arrays:
     if len(first) != matrix.shape[0]:
         raise SuppleError("a row without weights cannot be stored")
     steps[first] += round(1 / WEIGHT_STEP) - np.add.reduceat(steps, first)
-    kept = steps > 0
-    rows, columns, steps = rows[kept], columns[kept], steps[kept]
-    # What the heaviest gave away may have made another one the heaviest.
+    positive = steps > 0
+    rows, columns, steps = rows[positive], columns[positive], steps[positive]
+    # After rounding another weight may be the largest.
     order = np.lexsort((columns, -steps, rows))
     counts = np.bincount(rows, minlength=matrix.shape[0])
     others = np.diff(rows, prepend=-1) == 0
@@ -129,7 +128,7 @@ def unpacked_weights(
     n_columns: int,
     budget: UnpackingBudget,
 ) -> sp.csr_array:
-    """Unpack the matrix (n, n_columns) of `packed_weights`, the heaviest of a row first."""
+    """Unpack the matrix (n, n_columns) of `packed_weights`, the largest of a row first."""
     counts = counts.astype(np.int64)
     starts = np.concatenate([[0], np.cumsum(counts)])
     wrong = len(counts) == 0 or counts.min() < 1 or len(columns) != starts[-1]

@@ -1,9 +1,9 @@
 """Bases in sixteen bits: steps of a power of two, one for each column of each pose.
 
-Bases are most of a model. A step is at most 2⁻¹⁴ of the column's largest entry, so an entry is
-off by 3·10⁻⁵ of it at most; on a beam of 24 × 4 × 4 bricks that changes the reduced frequencies
-by 10⁻⁴ at most, where rounding to half precision changes them by 3·10⁻³. A power of two, so that
-float32 holds all steps exactly and rounding again changes nothing.
+Bases are the largest part of a model. A step is at most 2⁻¹⁴ of the column's largest entry, so the
+error of an entry is at most 3·10⁻⁵ of it; on a beam of 24 × 4 × 4 bricks that changes the reduced
+frequencies by at most 10⁻⁴, and rounding to half precision by 3·10⁻³. Steps are powers of two, so
+that float32 represents all entries exactly and rounding is idempotent.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from supple.errors import SuppleError
 
 Shorts = NDArray[np.int16]
 
-#: Powers of two between which all steps are float32 numbers.
+#: Range of exponents for which all steps are float32 numbers.
 LOWEST, HIGHEST = -126, 100
 
 
@@ -25,7 +25,7 @@ def packed_basis(basis: NDArray) -> tuple[Shorts, Shorts]:
     exact = np.asarray(basis, np.float64)
     peaks = np.abs(exact).max(axis=(1, 2), initial=0.0)
     parts, powers = np.frexp(peaks)
-    # Fifteen bits for the peak; where it would round to a sixteenth, twice the step.
+    # Fifteen bits for the peak; twice the step where it would round up to sixteen.
     exponents = powers - 15 + (np.rint(parts * 2**15) == 2**15)
     exponents = np.clip(np.where(peaks > 0, exponents, LOWEST), LOWEST, HIGHEST)
     steps = np.rint(np.ldexp(exact, -exponents[:, None, None, :]))
@@ -41,5 +41,5 @@ def unpacked_basis(what: str, steps: Shorts, exponents: Shorts) -> Singles:
 
 
 def rounded_basis(basis: NDArray) -> Singles:
-    """Return a basis as packing and unpacking leaves it."""
+    """Return a basis after packing and unpacking."""
     return unpacked_basis("basis", *packed_basis(basis))

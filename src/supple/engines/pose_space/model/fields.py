@@ -39,37 +39,36 @@ LONGEST_REPORT = 1_000_000
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class ModelFields(FleshFields):
-    """Values of a pose-space model: its flesh, and the reduction; `PoseSpaceModel` is made of them.
+    """Fields of a pose-space model: its flesh (see `FleshFields`), and the reduction.
 
-    Those of the flesh are in `FleshFields`; these are checked and kept as those are.
+    All are checked and rounded as those of the flesh.
 
     Attributes
     ----------
     interpolation
-        ``"frames"``: bases are blended in the neutral pose's frames and turned by the blended
-        rotations of the vertices. ``"world"``: as in the paper.
+        ``"frames"``: bases are blended in the neutral pose's frames and rotated by the blended
+        rotations of the vertices. ``"world"``: bases are blended as in the paper.
     regions
-        Parts of the body that have a basis each. Columns are the regions' columns one after
-        another, r in all.
+        Parts of the body, each with a basis. The r columns are those of one region after another.
     basis_vertices
-        For each region (k,) vertices of it at which its basis is stored, ascending: all that
-        carry the skin or a cubature point.
+        For each region (k,) vertices at which its basis is stored, ascending: all that carry the
+        skin or a cubature point.
     bases
         For each region (m, k, 3, r_ρ), the aligned bases U_i, in frames R_iᵀ U_i.
     rotations
-        (m, b, 4) quaternions (x, y, z, w) from the neutral pose to each, on `rotation_vertices`;
-        None in the world.
+        (m, b, 4) quaternions (x, y, z, w) from the neutral pose to each pose, at
+        `rotation_vertices`; None if interpolation is ``"world"``.
     root_eigenvalues
         (r,) λ of the neutral pose's columns.
     mass_products
         (m(m+1)/2, r(r+1)/2) terms of the reduced mass matrix (xu2016 eq. 16). A row for each
         pair of poses i ≤ j, in the order 00, 01, …, 11, 12, …: U_iᵀMU_j, plus its
-        transpose where i < j, of which the upper triangle is kept, row by row.
+        transpose where i < j, of which the upper triangle is stored, row by row.
     elastic_tets, elastic_weights
         (c,), (m, c) elastic cubature (xu2016 eq. 21), none negative.
     stiffness_corrections, correction_ends
-        (m + k, r(r+1)/2), (k, 2) ΔK, the part of the reduced stiffness at rest that this
-        cubature misses, of the poses and of pairs of poses, upper triangles row by row; see
+        (m + k, r(r+1)/2), (k, 2) ΔK, the error of this cubature in the reduced stiffness at rest,
+        at the poses and at pairs of poses, upper triangles row by row; see
         `supple.reduction.blended_correction`. None and empty for the paper's cubature.
     inertial_vertices, inertial_weights
         (c′,), (m, c′) inertial cubature (xu2016 eq. 23), none negative.
@@ -79,14 +78,14 @@ class ModelFields(FleshFields):
     parents
         (m,) the alignment tree: −1 for pose 0.
     basis_bits
-        16: `bases` are rounded to 16 bits (see `basis_rounding`), which halves the file.
-        32: to float32.
+        16: `bases` are rounded to 16 bits (see `basis_rounding`), which halves the file. 32: they
+        are rounded to float32.
     seed
         Seed of the cubature's samples.
     report
-        Figures of the build that are the same for the same seed, as JSON holds them.
+        Figures of the build, as JSON values; equal for equal seeds.
     extras
-        Arrays of other engines, called "<engine>.<name>".
+        Arrays of other engines, named "<engine>.<name>".
     """
 
     engine: ClassVar[str] = "pose-space"
@@ -118,12 +117,12 @@ class ModelFields(FleshFields):
 
 
 def _checked(model: ModelFields) -> Values:
-    """Return all fields of a reduction in the precision that files keep.
+    """Return all fields of a reduction in the precision of files.
 
     Raises
     ------
     SuppleError
-        If a shape, an index or a number is wrong, or parts do not belong together.
+        If a shape, an index or a number is wrong, or fields contradict each other.
     """
     if model.interpolation not in INTERPOLATIONS:
         raise SuppleError(f'interpolation "{model.interpolation}"; use frames or world')
@@ -188,24 +187,24 @@ def _stored_vertices(name: str, vertices: NDArray, listed: Any) -> Ints:
     what = f'vertices of the basis of region "{name}"'
     stored = distinct_indices(what, listed, int(vertices[-1]) + 1)
     if (np.diff(stored) < 0).any() or not np.isin(stored, vertices).all():
-        raise SuppleError(f"{what} must be some of the region's, ascending")
+        raise SuppleError(f"{what} must be vertices of the region, ascending")
     return stored
 
 
 def _rotations(model: ModelFields, m: int, b: int) -> NDArray[np.float32] | None:
     if model.interpolation == "world":
         if model.rotations is not None:
-            raise SuppleError("a model that is interpolated in the world has no rotations")
+            raise SuppleError("a model with interpolation 'world' has no rotations")
         return None
     if model.rotations is None:
-        raise SuppleError("a model that is interpolated in frames needs rotations")
-    turns = stored_array("vertex rotations", model.rotations, (m, b, 4))
-    lengths = np.linalg.norm(turns, axis=2)
+        raise SuppleError("a model with interpolation 'frames' needs rotations")
+    quaternions = stored_array("vertex rotations", model.rotations, (m, b, 4))
+    lengths = np.linalg.norm(quaternions, axis=2)
     if lengths.size and not np.abs(lengths - 1).max() < UNIT_TOLERANCE:
         raise SuppleError("vertex rotations must be unit quaternions")
-    if not np.allclose(turns[0], [0, 0, 0, 1], rtol=0, atol=UNIT_TOLERANCE):
-        raise SuppleError("vertex rotations of the neutral pose must be none, (0, 0, 0, 1)")
-    exact = turns.copy()
+    if not np.allclose(quaternions[0], [0, 0, 0, 1], rtol=0, atol=UNIT_TOLERANCE):
+        raise SuppleError("vertex rotations of the neutral pose must be the identity, (0, 0, 0, 1)")
+    exact = quaternions.copy()
     exact[0] = [0, 0, 0, 1]
     return frozen(exact)
 
@@ -215,34 +214,34 @@ def _products(model: ModelFields, m: int, r: int) -> NDArray[np.float32]:
         "mass products", model.mass_products, (m * (m + 1) // 2, r * (r + 1) // 2)
     )
     i, j = np.triu_indices(m)
-    own = products[np.flatnonzero(i == j)]
+    diagonal = products[np.flatnonzero(i == j)]
     row, column = np.triu_indices(r)
-    if not own[:, row == column].min() > 0:
+    if not diagonal[:, row == column].min() > 0:
         raise SuppleError("a column of a basis has no mass; build the model again")
     return products
 
 
 def _cubature(model: ModelFields, fields: Values) -> Values:
     mesh, m = model.mesh, model.n_poses
-    found: Values = {}
+    checked: Values = {}
     for kind, points, count in (
         ("elastic", "tets", len(mesh.tets)),
         ("inertial", "vertices", len(mesh.vertices)),
     ):
         what = f"{kind} cubature"
         chosen = distinct_indices(what, getattr(model, f"{kind}_{points}"), count)
-        given = getattr(model, f"{kind}_weights")
-        weights = stored_array(f"weights of the {what}", given, (m, len(chosen)))
+        weights = getattr(model, f"{kind}_weights")
+        weights = stored_array(f"weights of the {what}", weights, (m, len(chosen)))
         if weights.size and weights.min() < 0:
             raise SuppleError(f"{what}: a weight is {weights.min():.3g}; none may be negative")
-        found |= {f"{kind}_{points}": chosen, f"{kind}_weights": weights}
+        checked |= {f"{kind}_{points}": chosen, f"{kind}_weights": weights}
     r = sum(basis.shape[3] for basis in fields["bases"])
-    found |= _stiffness_corrections(model, m, r)
+    checked |= _stiffness_corrections(model, m, r)
     rows = model.inertial_corrections
     if rows is not None:
-        shape = (m, len(found["inertial_vertices"]), 3, r)
+        shape = (m, len(checked["inertial_vertices"]), 3, r)
         rows = stored_array("corrections of the inertial cubature", rows, shape)
-    return found | {"inertial_corrections": rows}
+    return checked | {"inertial_corrections": rows}
 
 
 def _stiffness_corrections(model: ModelFields, m: int, r: int) -> Values:
@@ -250,23 +249,23 @@ def _stiffness_corrections(model: ModelFields, m: int, r: int) -> Values:
     if ends.ndim != 2 or ends.shape[1] != 2 or ends.dtype.kind not in "iu":
         raise SuppleError(f"pairs of poses of shape {ends.shape}; expected (pairs, 2) numbers")
     if ends.size and not (ends.min() >= 0 and ends.max() < m and (ends[:, 0] != ends[:, 1]).all()):
-        raise SuppleError(f"a correction is for a pair of poses that is none of {m} poses'")
-    given = model.stiffness_corrections
-    if given is None and len(ends):
-        raise SuppleError("pairs of poses, and no corrections of the stiffness for them")
-    if given is not None:
+        raise SuppleError(f"a correction has a pair of poses that is not among {m} poses")
+    corrections = model.stiffness_corrections
+    if corrections is None and len(ends):
+        raise SuppleError("there are pairs of poses, but no corrections of the stiffness")
+    if corrections is not None:
         shape = (m + len(ends), r * (r + 1) // 2)
-        given = stored_array("corrections of the stiffness", given, shape)
-    return {"stiffness_corrections": given, "correction_ends": frozen(ends.astype(np.int32))}
+        corrections = stored_array("corrections of the stiffness", corrections, shape)
+    return {"stiffness_corrections": corrections, "correction_ends": frozen(ends.astype(np.int32))}
 
 
 def _check_stored(model: ModelFields, fields: Values) -> None:
-    """Refuse bases that are missing where the skin or cubature needs them: that would be silent."""
+    """Refuse a model without bases at vertices that the skin or cubature needs."""
     carrying = model.embedding_vertices[model.embedding_weights != 0]
     corners = model.mesh.tets[fields["elastic_tets"]].ravel()
-    wanted = np.concatenate([carrying, corners, fields["inertial_vertices"]])
+    needed = np.concatenate([carrying, corners, fields["inertial_vertices"]])
     for region, stored in zip(fields["regions"], fields["basis_vertices"], strict=True):
-        missing = np.setdiff1d(np.intersect1d(region.vertices, wanted), stored)
+        missing = np.setdiff1d(np.intersect1d(region.vertices, needed), stored)
         if len(missing):
             raise SuppleError(
                 f'region "{region.name}" stores no basis at vertex {missing[0]}, which carries the'
@@ -275,52 +274,52 @@ def _check_stored(model: ModelFields, fields: Values) -> None:
 
 
 def rounded_region(region: Region, n_vertices: int, fixed: Ints) -> Region:
-    """Return the region with weights that float32 holds; its vertices are there, and free."""
+    """Return the region with weights rounded to float32; refuse unknown and fixed vertices."""
     if region.vertices[-1] >= n_vertices:
         raise SuppleError(
             f'region "{region.name}" has vertex {region.vertices[-1]} of {n_vertices}'
         )
     if np.isin(region.vertices, fixed).any():
-        raise SuppleError(f'region "{region.name}" has vertices that are fixed; leave them out')
+        raise SuppleError(f'region "{region.name}" has vertices that are fixed; remove them')
     return Region(str(region.name), region.vertices, rounded(region.weights).astype(np.float64))
 
 
 def checked_tree(parents: ArrayLike, count: int) -> Ints:
-    """Return parents of an alignment tree, (count,) int32: pose 0 is its root, with −1."""
-    given = np.asarray(parents)
-    if given.shape != (count,) or given.dtype.kind not in "iu":
-        raise SuppleError(f"the alignment tree must name a parent for each of {count} poses")
-    tree = given.astype(np.int32)
+    """Return parents of an alignment tree, (count,) int32, with −1 for the root, pose 0."""
+    array = np.asarray(parents)
+    if array.shape != (count,) or array.dtype.kind not in "iu":
+        raise SuppleError(f"the alignment tree needs a parent for each of {count} poses")
+    tree = array.astype(np.int32)
     if tree[0] != -1 or (count > 1 and not (tree[1:].min() >= 0 and tree[1:].max() < count)):
         raise SuppleError("the alignment tree must have pose 0 as its only root")
     above = np.arange(count)
     for _ in range(count):
         above = np.where(above > 0, tree[above], 0)
     if above.any():
-        raise SuppleError("the alignment tree goes in a circle")
+        raise SuppleError("the alignment tree has a cycle")
     tree.flags.writeable = False
     return tree
 
 
 def checked_report(report: Mapping[str, Any]) -> dict[str, Any]:
-    """Return figures that JSON can carry, as JSON carries them."""
+    """Return figures as JSON values."""
     try:
         text = json.dumps(report, allow_nan=False, sort_keys=True)
-        found = json.loads(text)
+        figures = json.loads(text)
     except (TypeError, ValueError, RecursionError) as error:
         raise SuppleError(f"a model's report must be plain, finite figures ({error})") from error
-    if not isinstance(found, dict) or len(text) > LONGEST_REPORT:
+    if not isinstance(figures, dict) or len(text) > LONGEST_REPORT:
         raise SuppleError("a model's report must be a dict of figures, below a megabyte")
-    return found
+    return figures
 
 
 def checked_extras(extras: Mapping[str, NDArray]) -> dict[str, NDArray]:
-    """Return arrays of other engines, "<engine>.<name>": finite, of a type that files have."""
-    found = {}
+    """Return arrays of other engines by "<engine>.<name>"; refuse unknown types."""
+    checked = {}
     for name in sorted(extras):
         array = np.array(extras[name], order="C")
         if not EXTRA_NAME.fullmatch(str(name)) or len(name) > 100:
-            raise SuppleError(f'extra array "{name}"; call it <engine>.<name>, in small letters')
+            raise SuppleError(f'extra array "{name}"; name it <engine>.<name>, in lower case')
         if array.dtype not in EXTRA_TYPES:
             raise SuppleError(
                 f'extra array "{name}" is {array.dtype}; use float32, float64 or int32'
@@ -328,5 +327,5 @@ def checked_extras(extras: Mapping[str, NDArray]) -> dict[str, NDArray]:
         if not np.isfinite(array).all():
             raise SuppleError(f'extra array "{name}" is not finite everywhere')
         array.flags.writeable = False
-        found[name] = array
-    return found
+        checked[name] = array
+    return checked

@@ -1,4 +1,4 @@
-"""The pose-space model: all that a simulation needs, and what `supple build` makes."""
+"""Pose-space models, the results of `supple build`."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ Ints = NDArray[np.int32]
 class PoseSpaceModel(ModelFields):
     """Reduced models of a character at several poses, aligned so that they blend (xu2016 §5 to §8).
 
-    Its fields are those of `FleshFields` and of `ModelFields`: among them ``name``, the
-    ``surface`` with its ``rig`` and ``motions``, the tets ``mesh`` with their ``tet_rig``, the
-    poses' ``pose_weights``, and the ``report`` of the build. `make` takes results of a build's
-    stages in place of fields, and brings the rigs, too, to the precision of the model file.
+    Its fields are those of `FleshFields` and `ModelFields`: among them ``name``, the ``surface``
+    with its ``rig`` and ``motions``, the tets ``mesh`` with their ``tet_rig``, the poses'
+    ``pose_weights``, and the ``report`` of the build. `make` takes the results of a build's stages
+    instead, and also rounds the rigs to the precision of the model file.
     """
 
     def __repr__(self) -> str:
@@ -61,37 +61,37 @@ class PoseSpaceModel(ModelFields):
         mass_products: ArrayLike,
         **fields: Any,
     ) -> PoseSpaceModel:
-        """Make a model of the results of a build's stages.
+        """Make a model from the results of a build's stages.
 
         Parameters
         ----------
         rig, tet_rig
-            Rigs of the skin and the tets. They are stored and restored, so that they are as a
-            file would hold them.
+            Rigs of the skin and the tets. They are stored and restored, so that they equal those
+            of a file.
         embedding
             (n̄, n) sparse.
         material
             One, or one for each pose.
         pose_weights, regions
-            As the class has them.
+            As in the class.
         bases
-            For each pose, for each region (k_ρ, 3, r_ρ) on all its vertices; kept where they
-            carry the skin or cubature.
+            For each pose, for each region (k_ρ, 3, r_ρ) at all its vertices; stored at those that
+            carry the skin or a cubature point.
         rotations
-            (m, n, 4) of all tet vertices; None in the world.
+            (m, n, 4) of all tet vertices; None if interpolation is ``"world"``.
         mass_products
-            (m(m+1)/2, r, r), as `supple.engines.pose_space.mass_products` gives them.
+            (m(m+1)/2, r, r), as returned by `supple.engines.pose_space.mass_products`.
         **fields
-            The others, as the class has them.
+            Other fields of the class.
         """
-        own = {"rig": rig, "tet_rig": tet_rig, "embedding": embedding, "material": material}
-        own |= {"pose_weights": pose_weights, "regions": tuple(regions), "bases": bases}
-        own |= {"rotations": rotations, "mass_products": mass_products}
-        return cls(**built_fields(**own, **fields))
+        results = {"rig": rig, "tet_rig": tet_rig, "embedding": embedding, "material": material}
+        results |= {"pose_weights": pose_weights, "regions": tuple(regions), "bases": bases}
+        results |= {"rotations": rotations, "mass_products": mass_products}
+        return cls(**built_fields(**results, **fields))
 
     @property
     def n_modes(self) -> int:
-        """Columns of all regions, r."""
+        """Number of columns of all regions, r."""
         return sum(basis.shape[3] for basis in self.bases)
 
     @cached_property
@@ -128,7 +128,7 @@ class PoseSpaceModel(ModelFields):
         return matrix
 
     def interpolated_basis(self, pose: ArrayLike) -> Floats:
-        """Return U(p), (3n, r), at a pose (s,): zero where it is not stored. For analysis."""
+        """Return U(p), (3n, r), at a pose (s,), for analysis; zero at vertices without a basis."""
         where = self.rotation_vertices
         regions = [
             Region(region.name, np.searchsorted(where, vertices), np.ones(len(vertices)))
@@ -149,25 +149,25 @@ class PoseSpaceModel(ModelFields):
         return whole.reshape(-1, self.n_modes)
 
     def sizes(self) -> dict[str, int]:
-        """Return bytes that each part of the model takes in a file."""
+        """Return the bytes of each part of the model in a file."""
         return part_sizes(self)
 
 
 def _needed_vertices(region: Region, *lists: ArrayLike) -> Ints:
     """Return the region's vertices that are in one of the lists, ascending.
 
-    Bases are stored there only: at what carries the skin, and at cubature points.
+    Bases are stored only at vertices that carry the skin or a cubature point.
     """
-    wanted = np.concatenate([np.asarray(each, np.int64).ravel() for each in lists])
-    return np.intersect1d(region.vertices, wanted).astype(np.int32)
+    needed = np.concatenate([np.asarray(each, np.int64).ravel() for each in lists])
+    return np.intersect1d(region.vertices, needed).astype(np.int32)
 
 
 def packed_products(products: ArrayLike) -> Floats:
     """Return upper triangles, row by row, (…, r(r+1)/2), of symmetric matrices (…, r, r)."""
-    given = numbers("mass products", products)
-    if given.ndim < 2 or given.shape[-1] != given.shape[-2]:
-        raise SuppleError(f"mass products of shape {given.shape}; expected (pairs, r, r)")
-    return given[..., *np.triu_indices(given.shape[-1])]
+    matrices = numbers("mass products", products)
+    if matrices.ndim < 2 or matrices.shape[-1] != matrices.shape[-2]:
+        raise SuppleError(f"mass products of shape {matrices.shape}; expected (pairs, r, r)")
+    return matrices[..., *np.triu_indices(matrices.shape[-1])]
 
 
 def built_fields(
@@ -216,12 +216,12 @@ def built_fields(
 def _stored_bases(
     bases: Sequence[Sequence[ArrayLike]], regions: tuple[Region, ...], stored: tuple[Ints, ...]
 ) -> tuple[Floats, ...]:
-    """Return for each region (m, k, 3, r) the poses' bases at the vertices that are stored."""
+    """Return for each region the bases (m, k, 3, r) of all poses at the stored vertices."""
     for pose, parts in enumerate(bases):
         if len(parts) != len(regions):
             raise SuppleError(f"pose {pose} has {len(parts)} bases for {len(regions)} regions")
-    found = []
+    selected = []
     for at, (region, vertices) in enumerate(zip(regions, stored, strict=True)):
         rows = np.searchsorted(region.vertices, vertices)
-        found.append(np.stack([np.asarray(parts[at])[rows] for parts in bases]))
-    return tuple(found)
+        selected.append(np.stack([np.asarray(parts[at])[rows] for parts in bases]))
+    return tuple(selected)
