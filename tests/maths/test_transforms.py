@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from supple.maths.transforms import decompose, relative_to_parents, scaling, uniform_scale
+from supple.maths.rotations import decompose, relative_to_parents, scaling, uniform_scale
 
 
 def _composed(places: np.ndarray, turns: np.ndarray, scales: np.ndarray) -> np.ndarray:

@@ -10,10 +10,10 @@ from supple.elastic.material import Material
 from supple.engines.pose_space.build.pose_basis import pose_basis
 from supple.engines.pose_space.build.snapshot_basis import shaken_shapes
 from supple.mesh.tets import TetMesh
-from supple.reduction.cubature.condensed_forces import condensed_shapes, motion_forces
 from supple.reduction.cubature.elastic_cubature import elastic_cubature
 from supple.reduction.cubature.elastic_forces import PoseForces
 from supple.reduction.cubature.samples import rest_stiffness
+from supple.reduction.cubature.training import condensed_shapes, motion_forces
 from supple.reduction.null_space import null_space
 from supple.reduction.regions.region import Region
 from supple.reduction.shaking import Shaking, shake

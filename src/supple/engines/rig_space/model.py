@@ -169,7 +169,7 @@ class RigSpaceModel(StoredModel):
 
     @cached_property
     def _columns_by_vertex(self) -> tuple[Bools, Bools]:
-        """Masks of coordinates (n, K) that displace a vertex, and of noticeable displacement (n,)."""
+        """Masks of coordinates (n, K) that displace a vertex, and of vertices (n,) that move."""
         rig = FleshRig(self.tet_rig, self.entries, self.held)
         rng, rest = np.random.default_rng(0), np.asarray(self.rig.rest_pose, np.float64)
         moved = np.zeros((len(self.mesh.vertices), self.condensed.corrections.shape[2]), bool)

@@ -17,7 +17,7 @@ from supple.arrays import Floats, Ints
 from supple.checks import checked_number
 from supple.errors import FormatError, SuppleError, warn
 from supple.formats.file_bytes import read_text, reading
-from supple.maths.transforms import decompose, relative_to_parents
+from supple.maths.rotations import decompose, relative_to_parents
 from supple.mesh.surface import SurfaceMesh
 from supple.rig.character import Character
 from supple.rig.motion.motion import Motion

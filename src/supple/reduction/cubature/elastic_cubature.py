@@ -23,12 +23,12 @@ from supple.reduction.cubature.accuracy import (
     midway_corrections,
     normal_equations,
 )
-from supple.reduction.cubature.condensed_forces import MotionForces
 from supple.reduction.cubature.elastic_forces import ElasticProblem, PoseForces
 from supple.reduction.cubature.force_kernels import LINEAR
 from supple.reduction.cubature.samples import AMPLITUDE
 from supple.reduction.cubature.selection import pursue
-from supple.reduction.cubature.training_set import (
+from supple.reduction.cubature.training import (
+    MotionForces,
     Training,
     TrainingOptions,
     checked_stiffnesses,

@@ -39,7 +39,7 @@ from supple.reduction.build_log import BuildLog
 from supple.reduction.contact_constraints import ContactKind
 from supple.reduction.regions.handles import Handle
 from supple.reduction.regions.region import Region
-from supple.reduction.regions.sway import region_sways
+from supple.reduction.regions.region_weights import region_sways
 from supple.reduction.workers import Workers
 from supple.rig.character import Character
 from supple.rig.tets.bones import BONE_RADIUS, Bones

@@ -38,7 +38,7 @@ from supple.engines.pose_space.build.snapshot_basis import shaken_shapes
 from supple.errors import SuppleError, warn
 from supple.mesh.topology import counted
 from supple.reduction.build_log import BuildLog
-from supple.reduction.cubature.condensed_forces import MotionForces
+from supple.reduction.cubature.training import MotionForces
 from supple.reduction.shaking import Shaking
 from supple.reduction.workers import Workers
 from supple.rig.poses.pose_weights import PoseWeights

@@ -17,7 +17,7 @@ from supple.elastic.body import ElasticBody
 from supple.engines.pose_space.build.pose_basis import PoseTask, allowed_displacements
 from supple.errors import SuppleError
 from supple.linalg.blas import single_threaded
-from supple.reduction.cubature.condensed_forces import MotionForces, motion_forces
+from supple.reduction.cubature.training import MotionForces, motion_forces
 from supple.reduction.shaking import STEPS, Shaking, shake
 from supple.rig.jacobian import DifferencedJacobian
 from supple.rig.protocol import Rig

@@ -15,10 +15,10 @@ from supple.engines.pose_space.interpolation import column_scales
 from supple.engines.pose_space.model.model import PoseSpaceModel, packed_products
 from supple.errors import SuppleError
 from supple.reduction.cubature.accuracy import blended_correction, force_error
-from supple.reduction.cubature.condensed_forces import MotionForces
 from supple.reduction.cubature.elastic_cubature import Between, ElasticCubature, elastic_cubature
 from supple.reduction.cubature.inertial_cubature import InertialCubature, inertial_cubature
 from supple.reduction.cubature.samples import force_samples
+from supple.reduction.cubature.training import MotionForces
 from supple.reduction.regions.region import Region
 from supple.reduction.regions.region_weights import stored_fraction
 from supple.rig.protocol import Rig

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from supple.arrays import Floats
 from supple.formats.gltf.container import Notes
 from supple.formats.gltf.document import Document
-from supple.maths.rotations import to_matrix
-from supple.maths.transforms import FLAT, decompose
+from supple.maths.rotations import FLAT, decompose, to_matrix
 
 # Deviation from orthogonal columns above which a matrix is sheared: float32.
 SHEAR = 1e-3

@@ -12,7 +12,7 @@ from supple.formats.gltf.document import Document
 from supple.formats.gltf.read.primitives import PrimitiveData
 from supple.formats.gltf.read.skins import Binding, JointFrames, Skin
 from supple.formats.welding import padded, weld
-from supple.maths.transforms import scaling
+from supple.maths.rotations import scaling
 from supple.mesh.appearance import Appearance, SurfaceMaterial
 
 # Most numbers of all morph targets on all vertices: 1.6 GB.

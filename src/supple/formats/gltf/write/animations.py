@@ -17,8 +17,15 @@ from supple.formats.gltf.read.baked_flesh import channel_target
 from supple.formats.gltf.read.gltf import GltfSource
 from supple.formats.gltf.read.nodes import NodeForest, read_nodes
 from supple.formats.gltf.read.skins import JointFrames
-from supple.maths.rotations import continuous, from_matrix, multiply, rotate, to_matrix
-from supple.maths.transforms import decompose, scaling
+from supple.maths.rotations import (
+    continuous,
+    decompose,
+    from_matrix,
+    multiply,
+    rotate,
+    scaling,
+    to_matrix,
+)
 
 #: Seconds over which new weights fade in and out at the ends of a baked part of a clip.
 FADE = 0.25

@@ -9,7 +9,7 @@ import numpy as np
 
 from supple.arrays import Floats, Ints
 from supple.errors import FormatError
-from supple.maths.transforms import (
+from supple.maths.rotations import (
     LocalTransforms,
     decompose,
     relative_to_parents,

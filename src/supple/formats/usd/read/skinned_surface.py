@@ -14,7 +14,7 @@ from supple.arrays import Floats, Ints
 from supple.errors import FormatError, MeshError
 from supple.formats.usd.read.joint_forest import Branch, JointForest
 from supple.formats.welding import padded, weld
-from supple.maths.transforms import scaling
+from supple.maths.rotations import scaling
 from supple.mesh.topology import counted, fan_triangles
 from supple.rig.skeleton.joints import unique_names
 

@@ -21,7 +21,7 @@ from supple.formats.usd.process import read_stage
 from supple.formats.usd.read.joint_forest import SHEAR, Branch, JointForest, read_joints
 from supple.formats.usd.read.skinned_surface import BlendShapes, SkinnedSurface, read_meshes
 from supple.formats.usd.read.staged_appearance import staged_appearance
-from supple.maths.transforms import decompose, scaling
+from supple.maths.rotations import decompose, scaling
 from supple.mesh.surface import SurfaceMesh
 from supple.rig.character import Character
 from supple.rig.deformers.blend_shapes import BlendShapeRig

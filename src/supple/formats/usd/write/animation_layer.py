@@ -18,8 +18,7 @@ from supple.formats.usd.read.usd import UsdSource
 from supple.formats.usd.write.layer_plan import LayerPlan, opened_original
 from supple.formats.usd.write.usd_motion import deliver, layer_format
 from supple.maths.key_reduction import KeyKind
-from supple.maths.rotations import continuous, from_matrix, inverse, multiply, rotate
-from supple.maths.transforms import scaling
+from supple.maths.rotations import continuous, from_matrix, inverse, multiply, rotate, scaling
 from supple.rig.free_curves import FreeCurves, FreeJoint
 from supple.rig.skeleton.skinning import skinned_core
 
