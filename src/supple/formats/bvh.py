@@ -263,15 +263,10 @@ def _guessed_unit(skeleton: Skeleton, joints: NDArray[np.int64], ends: Floats) -
 
 @dataclass
 class _Hierarchy:
-    """Joints as the file lists them.
+    """Joints in the file's order.
 
-    Attributes
-    ----------
-    names, parents, offsets : lists with one entry for each joint
-    channels : list of list of str
-        Lower-case channel names of each joint, in the order of the numbers of a frame.
-    ends : list of (int, (3,) array)
-        Joint and offset of each End Site.
+    `channels` has lower-case names in the order of the numbers of a frame; `ends` has joint and
+    offset of each End Site.
     """
 
     names: list[str] = field(default_factory=list)

@@ -25,14 +25,7 @@ MOST_FRAMES, MOST_VERTICES = 400, 500
 def plays(sample: Sample, rig: Rig, baked: BakedMotion) -> bool:
     """Return whether a clip poses the rig as the baked motion does, at the baked times.
 
-    Parameters
-    ----------
-    sample
-        Function from times to the clip's poses, (t, s), and roots, (t, 4, 4).
-    rig
-        Rig of the file.
-    baked
-        Motion to compare with.
+    `sample` gives the clip's poses, (t, s), and roots, (t, 4, 4), at times; `rig` is the file's.
     """
     poses = _poses_of(rig, baked)
     count = len(baked.times)

@@ -106,22 +106,8 @@ def within_error(
 ) -> tuple[Result, float]:
     """Choose keys with smaller and smaller tolerances until the whole skin is within the error.
 
-    Parameters
-    ----------
-    curves
-        Curves to approximate.
-    error, kind
-        Largest error as a fraction of the size, and kind of keys.
-    attempt
-        Function from the tolerance of each channel, in metres, to a result and its error.
-
-
-    Returns
-    -------
-    Result
-        Last result.
-    float
-        Error of its skin, as a fraction of the size.
+    `error` is a fraction of the size. `attempt` computes, from the tolerance of each channel in
+    metres, a result and its error; the last ones are returned.
     """
     metres = error * curves.character.surface.size
     for _ in range(MOST_TRIES):

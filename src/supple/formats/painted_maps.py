@@ -16,14 +16,9 @@ UNPAINTED = {"rigid": 0.0, "flesh": 0.0, "stiffness": 1.0}
 
 
 class PaintedMaps:
-    """Maps on the vertices of a surface, collected from those of a file's meshes.
+    """Maps on the `count` vertices of a surface, collected from those of a file's meshes.
 
-    Parameters
-    ----------
-    count
-        Vertices of the surface.
-    note
-        Called with a line for each mistake; the line ends with the consequence.
+    `note` is called with a line for each mistake, which ends with the consequence.
     """
 
     def __init__(self, count: int, note: Callable[[str], object]) -> None:

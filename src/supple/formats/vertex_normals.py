@@ -12,12 +12,7 @@ from supple.arrays import Floats, Ints
 class VertexNormals:
     """Unit normals at the vertices of a deforming surface, weighted by area.
 
-    Parameters
-    ----------
-    triangles : (m, 3) int array
-    n_vertices : int
-    flat : (3,) array
-        Normal of a vertex whose triangles have no area, or that has none.
+    `flat` is the normal of a vertex whose triangles have no area, or that has none.
     """
 
     def __init__(self, triangles: Ints, n_vertices: int, flat: ArrayLike = (0.0, 1.0, 0.0)) -> None:

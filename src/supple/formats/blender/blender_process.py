@@ -33,16 +33,9 @@ SCRIPT = (
 
 @dataclass(frozen=True)
 class BlenderProgram:
-    """A program that runs Python with `bpy`.
+    """A program that runs Python with `bpy`: Blender, or the Python of an environment (`module`).
 
-    Attributes
-    ----------
-    path
-        Blender itself, or the Python of an environment.
-    module
-        Whether it is a Python.
-    origin
-        Where the setting comes from, for messages.
+    `origin` tells where the setting comes from, for messages.
     """
 
     path: Path
@@ -88,7 +81,7 @@ def environment_python(folder: Path) -> Path:
 def found_blender() -> BlenderProgram | None:
     """Return the Blender to use: the one in a variable, Supple's own, or one on the PATH.
 
-    Raises SuppleError if a variable names one that does not exist.
+    Raises SuppleError if a variable names a missing one.
     """
     if setting := os.environ.get(PROGRAM):
         program = shutil.which(setting)
@@ -130,19 +123,9 @@ SILENCE_LIMIT = 600.0
 def ask_blender(blender: BlenderProgram, name: str, request: dict[str, Any]) -> dict[str, Any]:
     """Send a request to Blender and return the answer.
 
-    Parameters
-    ----------
-    blender
-        The program.
-    name
-        Name of the file, for messages.
-    request
-        An ``action`` of the add-on's `files`, and its arguments.
-
-    Raises
-    ------
-    FormatError
-        When it cannot start, ends early, is silent for too long, or answers with a problem.
+    `name` is the file's, for messages; `request` has an ``action`` of the add-on's `files`, and its
+    arguments. Raises FormatError when Blender cannot start, ends early, is silent for too long, or
+    answers with a problem.
     """
     with tempfile.TemporaryDirectory(prefix="supple-blender-") as folder:
         request_file = Path(folder) / "request.json"

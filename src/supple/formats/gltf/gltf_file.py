@@ -166,13 +166,9 @@ def check_gltf_name(path: Path) -> None:
 def added_to(path: Path, source: Path, data: bytes) -> tuple[bytes, GltfFile]:
     """Open a file to extend it and write it to `path`, with nothing else changed.
 
-    Returns
-    -------
-    bytes
-        The file without additions: as it is, or with all buffers and images inside if they could
-        not be found from the new path, or if it changes between .glb and .gltf.
-    GltfFile
-        The same, open.
+    Returns the bytes of the file without additions, and the same file, open. The bytes are those of
+    the file, or have all buffers and images inside if these could not be found from the new path,
+    or if the file changes between .glb and .gltf.
     """
     notes = Notes(source.name)
     binary = path.suffix.lower() != ".gltf"

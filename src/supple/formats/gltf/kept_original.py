@@ -64,7 +64,7 @@ def keep_original(
     details
         Plain values for the record, for information.
     added
-        Name of the record: what was added.
+        Name of the record.
     outer
         Bytes of the file that the original was made from, if that needs other files.
     """

@@ -83,19 +83,8 @@ class VegFile(Generic[Mesh]):
 def read_veg(path: str | Path) -> VegFile[TetMesh]:
     """Read a VegaFEM mesh of tetrahedra.
 
-    Parameters
-    ----------
-    path : str or Path
-        The ``.veg`` file; included files must be in its folder or below.
-
-    Returns
-    -------
-    VegFile
-
-    Raises
-    ------
-    FormatError, MeshError
-        When the file is damaged or has hexahedra; `read_veg_hexes` reads those.
+    Included files must be in the folder of the ``.veg`` file or below. Raises FormatError or
+    MeshError when the file is damaged or has hexahedra; `read_veg_hexes` reads those.
     """
     path = Path(path)
     with reading(path.name):

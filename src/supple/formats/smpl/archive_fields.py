@@ -33,17 +33,8 @@ LONGEST_HEADER = 4096
 def read_fields(path: str | Path, names: Iterable[str]) -> dict[str, Any]:
     """Return those of the named fields that a file has: arrays, numbers, text.
 
-    Parameters
-    ----------
-    path
-        ``.npz``, ``.smpl`` or ``.pkl``. Nothing in it is executed.
-    names
-        Names of fields; all others are ignored.
-
-    Raises
-    ------
-    FormatError
-        When the file is damaged, or a named field is an array of objects.
+    `path` is an ``.npz``, ``.smpl`` or ``.pkl`` file; nothing in it is executed. Raises FormatError
+    when it is damaged, or a named field is an array of objects.
     """
     path = Path(path)
     data = read_bytes(path, (*ARCHIVES, *PICKLES))

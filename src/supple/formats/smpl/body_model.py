@@ -26,29 +26,11 @@ from supple.rig.skeleton.skinning import SkinnedRig
 from supple.saving import write_whole
 
 _BODY = [
-    "pelvis",
-    "left_hip",
-    "right_hip",
-    "spine1",
-    "left_knee",
-    "right_knee",
-    "spine2",
-    "left_ankle",
-    "right_ankle",
-    "spine3",
-    "left_foot",
-    "right_foot",
-    "neck",
-    "left_collar",
-    "right_collar",
-    "head",
-    "left_shoulder",
-    "right_shoulder",
-    "left_elbow",
-    "right_elbow",
-    "left_wrist",
+    "pelvis", "left_hip", "right_hip", "spine1", "left_knee", "right_knee", "spine2", "left_ankle",
+    "right_ankle", "spine3", "left_foot", "right_foot", "neck", "left_collar", "right_collar",
+    "head", "left_shoulder", "right_shoulder", "left_elbow", "right_elbow", "left_wrist",
     "right_wrist",
-]
+]  # fmt: skip
 #: Fingers of a hand in order: the little finger is before the ring finger.
 _FINGERS = [f"{f}{k}" for f in ("index", "middle", "pinky", "ring", "thumb") for k in (1, 2, 3)]
 _HANDS = [f"{side}_{finger}" for side in ("left", "right") for finger in _FINGERS]

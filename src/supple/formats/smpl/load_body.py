@@ -24,15 +24,7 @@ IS_MOTION = "is a motion; load its body, with this file as the motion"
 
 @dataclass(frozen=True, eq=False)
 class BodySource:
-    """The body model of a character.
-
-    Attributes
-    ----------
-    path : Path
-    body : BodyModel
-    betas, expression : (b,), (e,) arrays
-        Its shape.
-    """
+    """The body model of a character, and its shape."""
 
     path: Path
     body: BodyModel

@@ -159,13 +159,7 @@ class Instance:
 
 
 class Resolver:
-    """Conversion of records to arrays, within memory proportional to the file's size.
-
-    Parameters
-    ----------
-    file_bytes
-        Size of the file.
-    """
+    """Conversion of records to arrays, within memory proportional to the file's size."""
 
     def __init__(self, file_bytes: int) -> None:
         self._left = SPARE_BYTES + 4 * file_bytes

@@ -50,20 +50,8 @@ _MARK = _Mark()
 def read_pickle(data: bytes, name: str, fields: Iterable[str]) -> dict[str, Any]:
     """Return fields of a pickled dict: arrays, numbers, text; None for other values.
 
-    Parameters
-    ----------
-    data
-        Bytes of the file.
-    name
-        Name of the file, for messages.
-    fields
-        Keys to return; others are ignored.
-
-    Raises
-    ------
-    FormatError
-        For anything but a dict of arrays: names that no body model has, objects, arrays of objects,
-        damaged or truncated data.
+    `name` is the file's, for messages. Raises FormatError for anything but a dict of arrays: names
+    that no body model has, objects, arrays of objects, damaged or truncated data.
     """
     try:
         content = _Machine(data).run()

@@ -65,18 +65,10 @@ def _answer(module: str, folder: str, memory: int) -> NoReturn:
 
 
 def answer_request(folder: str, memory: int, answer: Answer, verb: str, participle: str) -> None:
-    """Answer the request in the folder, and end the process.
+    """Answer the request in the folder, within the memory limit in bytes, and end the process.
 
-    Parameters
-    ----------
-    folder : str
-        Folder of the request and the answer.
-    memory : int
-        Limit in bytes.
-    answer : callable
-        Computes the answer, or raises.
-    verb, participle : str
-        For messages: "read", "read", or "write", "written".
+    `answer` computes the answer, or raises; `verb` and `participle` are for messages: "read",
+    "read", or "write", "written".
     """
     place = Path(folder)
     request = receive(place / REQUEST)

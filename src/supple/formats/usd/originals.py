@@ -45,18 +45,10 @@ def layer_record(path: Path) -> dict[str, Any] | None:
 
 
 class LayersBelow:
-    """Files below layers that Supple wrote, one after another.
+    """Files below layers that Supple wrote, one after another, from `path`.
 
-    Files from inside packages are extracted to folders that exist as long as the context.
-
-    Attributes
-    ----------
-    path : Path
-        The present file.
-    inside : bool
-        Whether it was inside a package.
-    exact : bool
-        Whether it is complete, to the byte.
+    `inside` tells whether the present file was inside a package, `exact` whether it is complete to
+    the byte. Files from packages are in folders that exist as long as the context.
     """
 
     def __init__(self, path: Path) -> None:

@@ -98,16 +98,8 @@ importlib.import_module("supple.formats.usd.child").serve(sys.argv[2])
 class Child:
     """A kind of child process.
 
-    Attributes
-    ----------
-    module : str
-        Module with the function ``main(folder, memory)``, which answers the request in the folder.
-    does : str
-        Verb for messages.
-    too_long : str
-        End of the message "takes USD more than 60 s".
-    slowness : float
-        Multiple of the time limit of reading as many bytes.
+    `module` has the function ``main(folder, memory)``, which answers the request in the folder;
+    `does` and `too_long` are for messages. `slowness` is a factor of the time limit.
     """
 
     module: str
@@ -147,23 +139,9 @@ def run_child(
 ) -> dict[str, Any]:
     """Send a request to a child process and return the answer.
 
-    Parameters
-    ----------
-    child : Child
-        Kind of process.
-    name : str
-        Name of the file, for messages.
-    folder : Path
-        Folder of the request, the answer and their files.
-    request : dict
-        As for `send`.
-    work : int
-        Bytes that the process handles; limits of time and memory depend on it.
-
-    Raises
-    ------
-    FormatError
-        When the process cannot start, takes too long, dies, or answers with an error.
+    `name` is the file's, for messages. `folder` has the request, the answer and their files. `work`
+    is the number of bytes that the process handles; limits of time and memory depend on it. Raises
+    FormatError when the process cannot start, takes too long, dies, or answers with an error.
     """
     send(folder / REQUEST, request)
     answer = folder / ANSWER

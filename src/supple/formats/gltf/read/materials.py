@@ -32,13 +32,8 @@ MOST_IN_ALL = 4 * MOST_BYTES
 class GltfMaterial:
     """A material, and the coordinates of its texture.
 
-    Attributes
-    ----------
-    material : SurfaceMaterial
-    uv_set : int
-        Number of the coordinates, ``TEXCOORD_n``; -1 without texture.
-    to_uv : (2, 3) array
-        Affine map from these to the texture's coordinates.
+    `uv_set` is the number of the coordinates, ``TEXCOORD_n``, or -1 without texture; `to_uv` an
+    affine map (2, 3) from these to the texture's.
     """
 
     material: SurfaceMaterial = field(default_factory=SurfaceMaterial)

@@ -52,11 +52,8 @@ class NodeForest:
     ) -> dict[int, tuple[int, Floats]]:
         """Find the nearest node in `on` at or above each node, and above its ancestors.
 
-        Returns
-        -------
-        dict
-            By node the nearest one, -1 for none, and the rest transform (4, 4) relative to it. The
-            key -1 is the parent of roots.
+        Returns, by node, the nearest one or -1, and the rest transform (4, 4) relative to it. The
+        key -1 is the parent of roots.
         """
         nearest: dict[int, tuple[int, Floats]] = {-1: (-1, np.eye(4))}
         for node in self.with_ancestors(nodes).tolist():

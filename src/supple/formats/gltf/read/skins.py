@@ -236,14 +236,8 @@ class JointFrames:
 class _Fold:
     """Similarity transforms of nodes that are not joints, as part of the joints below.
 
-    Attributes
-    ----------
-    joints : (k,) int array
-        Joints with such nodes above them.
-    translations, rotations : (k, 3), (k, 4) arrays
-        Translation and rotation of the similarity above each.
-    scales : (j,) array
-        Scales of all joints; 1 without such nodes.
+    `joints` (k,) have such nodes above them, with `translations` (k, 3) and `rotations` (k, 4);
+    `scales` (j,) are those of all joints, 1 without such nodes.
     """
 
     joints: Ints
@@ -293,16 +287,8 @@ def joint_nodes(
 ) -> Ints:
     """Return the nodes that are joints, parents first; see `supple.rig.motion.root_policy`.
 
-    Parameters
-    ----------
-    forest
-        All nodes.
-    listed
-        Joints of skins.
-    shown
-        Nodes of meshes without a skin; they are joints only below another joint.
-    moving
-        Nodes that a clip moves.
+    `listed` are joints of skins, `shown` nodes of meshes without a skin, which are joints only
+    below another joint, and `moving` nodes that a clip moves.
     """
     nodes = forest.with_ancestors([*listed, *shown]).tolist()
     joints = {node for node in nodes if node in listed or node in moving}
@@ -369,10 +355,9 @@ class Binding:
 
         Returns
         -------
-        (4, 4) array
-            X: from the skin's space to the common one.
-        (k,) int array
-            Joint, or copy of it, to use for each.
+        (4, 4) array, (k,) int array
+            X, from the skin's space to the common one; and the joint, or copy of it, to use for
+            each.
         """
         skin_matrices = matrices * self._frames.sizes[joints][:, None, None]
         skin_matrices[:, 3] = (0, 0, 0, 1)

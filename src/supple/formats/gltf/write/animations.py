@@ -238,14 +238,7 @@ STILL = 1e-7
 class NodeMotion:
     """Poses and roots of a character as local transforms of the file's nodes.
 
-    Parameters
-    ----------
-    document
-        The original file.
-    source
-        Nodes of the joints.
-    metres_per_unit
-        Of the character.
+    `document` is the original file, `source` has the nodes of the joints.
     """
 
     def __init__(self, document: Document, source: GltfSource, metres_per_unit: float) -> None:

@@ -141,20 +141,10 @@ def _write_file(path: Path, file: GltfFile) -> int:
 
 @dataclass
 class _Played:
-    """A baked motion and the file's own animation at its frames.
+    """A baked motion, and the file's own animation at its frames: `poses` and `roots`.
 
-    Attributes
-    ----------
-    baked
-        The motion.
-    rows
-        Its frames among those of all motions.
-    when
-        Times of its frames in the file: float32.
-    clip
-        The file's clip that equals it, None if there is none.
-    poses, roots
-        The file's own animation at the frames.
+    `rows` are its frames among those of all motions, `when` their times in the file in float32, and
+    `clip` is the file's clip that equals it, if any.
     """
 
     baked: BakedMotion

@@ -220,18 +220,9 @@ REGULARISATION_ERROR = 0.25
 class ShapedNodes:
     """Nodes that share weights, and their shapes.
 
-    Attributes
-    ----------
-    nodes
-        In the file.
-    vertices
-        (m,) surface vertices of the nodes.
-    shapes
-        (b, m, 3) in the space of bound positions, metres.
-    weights
-        (t, b) over the baked frames.
-    reached
-        Largest error, as a fraction of the size.
+    `vertices` (m,) are those of the surface, `shapes` (b, m, 3) in the space of bound positions in
+    metres, `weights` (t, b) over the baked frames; `reached` is the largest error, as a fraction of
+    the size.
     """
 
     nodes: tuple[int, ...]

@@ -99,13 +99,7 @@ def _skin(rig: Any) -> list[Any]:
 
 
 class FleshedFile:
-    """A character's own file while flesh is added.
-
-    Attributes
-    ----------
-    file
-        The file, open, with all its data inside.
-    """
+    """A character's own file while flesh is added; `file` has all its data inside."""
 
     def __init__(self, source: GltfSource, data: bytes) -> None:
         self._outer = _outer(source, data)

@@ -27,14 +27,9 @@ DISPLAY = "displayColor"
 class Looks:
     """Materials and images of a stage, each read once.
 
-    Attributes
-    ----------
-    materials
-        Name, colour (of four), texture, alpha mode and cutoff of each. A texture has the index of
-        its image, its wrap modes, the primvar of its coordinates and a map (2, 3) from these, and
-        the factor of its colours, in place of the material's own.
-    pictures
-        Name and bytes of each.
+    `materials` have name, colour (of four), texture, alpha mode and cutoff. A texture has the index
+    of its image, its wrap modes, the primvar of its coordinates and a map (2, 3) from these, and
+    the factor of its colours, in place of the material's own. `pictures` have name and bytes.
     """
 
     def __init__(self, folder: Path, notes: list[str]) -> None:

@@ -109,12 +109,9 @@ def _meshes(prims: list[Any], skeletons: dict[str, Any], notes: list[str]) -> li
 class _Frames:
     """Prims whose world transforms are sampled: skeletons, and transforms that move them or meshes.
 
-    Attributes
-    ----------
-    prims
-        Skeletons first; then transforms with time samples, each after those above it.
-    above
-        For each the nearest such transform above it (for a skeleton at or above it); -1 for none.
+    `prims` has skeletons first, then transforms with time samples, each after those above it;
+    `above` the index of the nearest such transform above each (for a skeleton at or above it), or
+    -1.
     """
 
     def __init__(self, skeletons: list[Any]) -> None:

@@ -16,16 +16,8 @@ def staged_appearance(
 ) -> Appearance | None:
     """Return colours of all triangles; None for a stage without any.
 
-    Parameters
-    ----------
-    name
-        Name of the file, for messages.
-    stage
-        As `read_child` sends it.
-    corners
-        For each mesh (m, 3), the corners of the file's faces of each triangle.
-    notes
-        Gets a line for each image that cannot be used.
+    `corners` has, for each mesh (m, 3), the corners of the file's faces of each triangle. `notes`
+    gets a line for each image that cannot be used.
     """
     looks = [mesh["look"] for mesh in stage["meshes"]]
     if all((look["materials"] < 0).all() and look["colours"] is None for look in looks):

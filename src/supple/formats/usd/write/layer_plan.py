@@ -70,18 +70,9 @@ def _check_needed_files(path: Path, source: Path) -> None:
 class ClipPlan:
     """A baked motion on the stage.
 
-    Attributes
-    ----------
-    name
-        Name of the motion.
-    rows
-        Its frames among those of all motions.
-    codes
-        Time codes of its frames.
-    clip_codes
-        Time codes of the file's clip that equals it, None if there is none.
-    skeletons
-        Path of each skeleton, and of its animation for the motion, None for none.
+    `rows` are its frames among those of all motions, `codes` their time codes, `clip_codes` those
+    of the file's clip that equals the motion, if any; `skeletons` have the path of each skeleton,
+    and of its animation or None.
     """
 
     name: str
@@ -135,18 +126,10 @@ class ClipPlan:
 
 
 class LayerPlan:
-    """Meshes of the stage, and the motions of the layer over it.
+    """Meshes of the stage, and plans of the motions of the layer over it.
 
-    The stage is read again, since its file, `original`, may have changed.
-
-    Attributes
-    ----------
-    clips
-        A plan for each motion.
-    shown
-        Index of the clip that the stage plays: the only one, or of several the file's own.
-    stage
-        The stage, as `read_stage` returns it.
+    The stage is read again, since its file, `original`, may have changed. `shown` is the index of
+    the clip that the stage plays: the only one, or of several the file's own.
     """
 
     def __init__(self, path: Path, bakes: Sequence[BakedMotion], original: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, overload
@@ -61,10 +61,13 @@ def fitted_shapes(
     offsets = _offsets(character, frames, present, matrices, rows, error)
     shapes, weights, _ = fit_morphs(
         offsets,
-        _Part(matrices, rows),
+        _ByFrame(len(matrices), lambda k: matrices[k][..., rows, :, :].astype(np.float64)),
         character.surface.size,
         error * 0.98,  # room for rounding
-        moves=_Moves(frames, present, rows),
+        moves=_ByFrame(
+            len(frames),
+            lambda k: frames[k][..., rows, :].astype(np.float64) - present[k][..., rows, :],
+        ),
         progress=lambda part, what: report(0.1 + 0.6 * part, what),
     )
     turned = None
@@ -114,39 +117,21 @@ def _offsets(
     return offsets
 
 
-class _Part(Sequence[Any]):
-    """Matrices of some vertices, frame by frame."""
+class _ByFrame(Sequence[Any]):
+    """Arrays that are computed frame by frame."""
 
-    def __init__(self, tables: Singles, rows: Ints) -> None:
-        self._tables, self._rows = tables, rows
+    def __init__(self, count: int, compute: Callable[[Any], Any]) -> None:
+        self._count, self._compute = count, compute
 
     def __len__(self) -> int:
-        return len(self._tables)
+        return self._count
 
     @overload
     def __getitem__(self, index: int) -> Any: ...
     @overload
     def __getitem__(self, index: slice) -> Any: ...
     def __getitem__(self, index: int | slice) -> Any:
-        return self._tables[index][..., self._rows, :, :].astype(np.float64)
-
-
-class _Moves(Sequence[Any]):
-    """Displacements of some vertices from the stage to their targets, frame by frame."""
-
-    def __init__(self, frames: Singles, present: Singles, rows: Ints) -> None:
-        self._frames, self._present, self._rows = frames, present, rows
-
-    def __len__(self) -> int:
-        return len(self._frames)
-
-    @overload
-    def __getitem__(self, index: int) -> Any: ...
-    @overload
-    def __getitem__(self, index: slice) -> Any: ...
-    def __getitem__(self, index: int | slice) -> Any:
-        target = self._frames[index][..., self._rows, :].astype(np.float64)
-        return target - self._present[index][..., self._rows, :]
+        return self._compute(index)
 
 
 def _save(
