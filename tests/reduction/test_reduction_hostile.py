@@ -168,7 +168,9 @@ def test_a_basis_needs_a_pose_that_fits() -> None:
     it = small()
     refused("rest shape: shape", pose_basis, it.body, it.rest[:5], it.K, it.mass, it.region, 6)
     dense = it.K.toarray()
-    refused("sparse matrix of rows", pose_basis, it.body, it.rest, dense, it.mass, it.region, 6)
+    refused(
+        "sparse matrix in CSR format", pose_basis, it.body, it.rest, dense, it.mass, it.region, 6
+    )
     given = it.body, it.rest, it.K, it.mass, it.region, 6
     refused("constraints must be a matrix", pose_basis, *given, constraints="a")
     refused("row 0 has a value that is", pose_basis, *given, constraints=[[np.nan] * it.rest.size])

@@ -267,7 +267,7 @@ def failing_at(name: str, function: Callable[..., Any], times: int = 1000) -> Ca
 )
 def test_failures_between_poses_are_reported_and_do_not_end_the_build(monkeypatch, name, function):
     monkeypatch.setattr(sampled_poses, name, failing_at("between neutral and left", function))
-    words = 'halfway between poses "neutral" and "left" nothing could be compared: .*vanishes'
+    words = 'halfway between poses "neutral" and "left" the basis could not be assessed: .*vanishes'
     with pytest.warns(SuppleWarning, match=words):
         model = build(small_bar(), **small_options())
     first, second = sorted(model.report["mid_poses"], key=lambda row: row["between"])

@@ -1,6 +1,6 @@
-"""Bases as functions of the pose: Supple's, the paper's, and those that others have used.
+"""Bases as functions of the pose: Supple's, the paper's, and those of earlier methods.
 
-Each is a callable from a pose (s,) to U (3n, r), for analysis and for simulations that form it
+Each is a callable from a pose (s,) to U (3n, r), for analysis and for simulations
 on the whole mesh (`supple.engines.baselines.projected.ProjectedSimulator`).
 """
 
@@ -21,9 +21,9 @@ from supple.rig.tets.vertex_frames import blended_rotations, pose_rotations, rot
 
 
 def interpolated(poses: ReducedPoses, variant: Variant = "frames") -> OfPose:
-    """Aligned and blended: in frames, as Supple does, or in the "world", as in xu2016 §5.2."""
+    """Return the aligned and blended basis: in frames, or in the "world" as in xu2016 §5.2."""
     aligned, count = poses.aligned(variant), len(poses.mesh.vertices)
-    # (m, n, 3, r), whole: a simulation that forms U on the whole mesh should not wait for it.
+    # (m, n, 3, r) on the whole mesh, so that evaluations are fast.
     stacked = np.stack([dense_basis(each, poses.regions, count) for each in aligned.bases])
     turns = aligned.rotations
 
@@ -53,7 +53,7 @@ def _blend(
     scales: Floats,
     out: Floats,
 ) -> None:
-    """R(p) Σ wᵢ Ũᵢ ϒ, vertex by vertex; without frames R is 1."""
+    """Return R(p) Σ wᵢ Ũᵢ ϒ, vertex by vertex; R is 1 without frames."""
     for v in range(out.shape[0]):
         x, y, z = out[v, 0], out[v, 1], out[v, 2]
         x[:] = 0.0
@@ -83,7 +83,7 @@ def _blend(
 
 
 def naive(poses: ReducedPoses) -> OfPose:
-    """Blend columns as they come, the k-th softest of each pose, and normalise (xu2016 fig. 6)."""
+    """Return the normalised blend of unaligned columns, sorted by stiffness (xu2016 fig. 6)."""
     sorted_columns = np.stack([_softest_first(poses, at) for at in range(len(poses.models))])
     mass = np.repeat(poses.mass, 3)
 
@@ -96,13 +96,13 @@ def naive(poses: ReducedPoses) -> OfPose:
 
 
 def _softest_first(poses: ReducedPoses, at: int) -> Floats:
-    """Return a pose's basis, each region's columns turned to its own modes, ascending in λ."""
+    """Return a pose's basis, with the columns of each region as its modes, ascending in λ."""
     model, parts = poses.models[at], []
     for vectors, stiffness in zip(model.bases, model.stiffnesses, strict=True):
         parts.append(vectors @ np.linalg.eigh(stiffness)[1])
     count = len(poses.mesh.vertices)
     found = dense_basis(parts, poses.regions, count).reshape(3 * count, -1)
-    # Signs are a choice: the one nearer to the neutral pose's column does naive blending good.
+    # Signs nearer to the neutral pose's columns favour naive blending.
     if at > 0:
         first = _softest_first(poses, 0)
         alike = np.repeat(poses.mass, 3) @ (first * found)
@@ -111,13 +111,13 @@ def _softest_first(poses: ReducedPoses, at: int) -> Floats:
 
 
 def neutral(poses: ReducedPoses) -> OfPose:
-    """Keep the neutral pose's basis at every pose."""
+    """Return the neutral pose's basis at every pose."""
     only = poses.basis(0)
     return lambda pose: only
 
 
 def warped(poses: ReducedPoses) -> OfPose:
-    """Turn the neutral pose's basis vertex by vertex with the shape (xu2016 fig. 4a)."""
+    """Return the neutral pose's basis, rotated vertex by vertex with the shape (xu2016 fig. 4a)."""
     only = poses.basis(0).reshape(len(poses.mesh.vertices), 3, -1)
     shape = poses.models[0].rest
 
@@ -129,10 +129,10 @@ def warped(poses: ReducedPoses) -> OfPose:
 
 
 def _remembering(basis: OfPose) -> OfPose:
-    """Compute a basis once for poses that follow each other unchanged."""
+    """Return a basis that is computed once for consecutive equal poses."""
     last: dict[bytes, Floats] = {}
 
-    def known(pose: Floats) -> Floats:
+    def cached(pose: Floats) -> Floats:
         key = numbers("pose", pose).tobytes()
         if key not in last:
             found = basis(pose)
@@ -140,25 +140,25 @@ def _remembering(basis: OfPose) -> OfPose:
             last[key] = found
         return last[key]
 
-    return known
+    return cached
 
 
 def pose_independent(
     poses: ReducedPoses, count: int, *, frames: bool = True, soft_first: bool = True
 ) -> OfPose:
-    """Keep `count` vectors nearest to the bases of all poses: their mass-PCA (xu2016 fig. 14).
+    """Return `count` vectors of the mass-PCA of the bases of all poses (xu2016 fig. 14).
 
     Parameters
     ----------
     poses
-        Poses whose bases are put together.
+        Poses whose bases are combined.
     count
-        How many vectors to keep.
+        Number of vectors.
     frames
-        Put together in the neutral pose's frames, and turned to the pose with the vertices,
-        which does a constant basis good where poses turn the body; or in the world.
+        Combine bases in the neutral pose's frames, and rotate the result to the pose, which helps
+        where poses rotate the body; or in the world.
     soft_first
-        Columns count with (λ₁/λ)^½, so that the PCA keeps what moves most; or all alike.
+        Weight columns by (λ₁/λ)^½, so that the PCA keeps soft ones; or all equally.
     """
     aligned = poses.aligned("frames")
     n, turns = len(poses.mesh.vertices), aligned.rotations

@@ -1,7 +1,7 @@
-"""Subspace dynamics reassembled in full: every step forms UᵀKU, UᵀMU and Uᵀf on the whole mesh.
+"""Subspace dynamics without cubature: every step forms UᵀKU, UᵀMU and Uᵀf on the whole mesh.
 
-Hahn et al. 2014 step so, whom xu2016 §9 compares with. A step costs O(n r²). Cubature saves that
-time, and approximates this motion.
+This is the method of Hahn et al. 2014, with which xu2016 §9 compares. A step costs O(n r²);
+cubature approximates it in less time.
 """
 
 from __future__ import annotations
@@ -43,26 +43,26 @@ PARTS = ("rig", "basis", "assembly", "projection", "solve")
 
 
 class PosedSubspace:
-    """Body, basis and skin as functions of the pose: what a projected simulation moves.
+    """Body, basis and skin of a projected simulation, as functions of the pose.
 
     Parameters
     ----------
     body
-        The tets and what they are made of.
+        Tets and their material.
     rest
         Φ: from a pose (s,) to rest positions (n, 3), such as a rig.
     basis
         From a pose to U, (3n, r), zero where vertices are fixed; see `pose_bases`.
     rest_pose
-        (s,) where a simulation starts without a pose; by default the rig's own.
+        (s,) default pose of a reset; by default that of the rig.
     elastic
-        A rest shape and basis that elastic forces are evaluated in, whatever the pose; by default
-        the pose's own. With the neutral ones, and a `basis` that is the neutral one warped to the
-        pose, this is neutral-pose dynamics (Galoppo et al. 2009; xu2016 fig. 4b).
+        Rest shape and basis for elastic forces at all poses; by default those of each pose. With
+        the neutral ones, and a `basis` that is the neutral one warped to the pose, this is
+        neutral-pose dynamics (Galoppo et al. 2009; xu2016 fig. 4b).
     material
-        From a pose to what the body is made of there, if that changes (xu2016 §8).
+        From a pose to the material there, if it changes (xu2016 §8).
     surface, embedding
-        Φ̄ of the skin and (n̄, n) sparse; forces then act on the skin.
+        Φ̄ of the skin, and its embedding (n̄, n), sparse; forces then act on the skin.
     """
 
     def __init__(
@@ -81,9 +81,9 @@ class PosedSubspace:
         self._material, self._surface, self._embedding = material, surface, embedding
         first = getattr(rest, "rest_pose", None) if rest_pose is None else rest_pose
         if first is None:
-            raise SuppleError("which pose does the body rest in? Give rest_pose")
+            raise SuppleError("the rest pose is unknown; give rest_pose")
         self.rest_pose = np.array(first, np.float64)
-        #: Where elastic forces are evaluated, whatever the pose; None for the pose itself.
+        #: Subspace for elastic forces at all poses; None for that of the pose.
         self.neutral: Subspace | None = None
         if elastic is not None:
             shape = checked_array("elastic rest shape", elastic[0], body.rest.shape)
@@ -105,9 +105,9 @@ class PosedSubspace:
 
     @classmethod
     def from_model(cls, model: PoseSpaceModel, basis: OfPose) -> PosedSubspace:
-        """Return a model's flesh and skin in a basis such as those of `pose_bases`.
+        """Return a model's flesh and skin with a basis such as those of `pose_bases`.
 
-        A model stores its bases on the skin and at cubature points only, so they are made anew.
+        A model stores its bases on the skin and at cubature points only, so they are recomputed.
         """
         painted = np.ndim(model.young) == 2 or np.ndim(model.poisson) == 2
         return cls(
@@ -120,18 +120,18 @@ class PosedSubspace:
         )
 
     def make_of_material(self, pose: Floats) -> None:
-        """Exchange the body's material, if it depends on the pose."""
+        """Set the body's material at a pose, if it depends on the pose."""
         if self._material is not None:
             self.body.set_material(self._material(pose))
 
     def skin(self, pose: Floats, displacements: Floats) -> Floats:
-        """Φ̄(p) + A u, (n̄, 3), in the root's frame."""
+        """Return the skin Φ̄(p) + A u, (n̄, 3), in the root's frame."""
         if self._surface is None or self._embedding is None:
             raise SuppleError("this body has no skin; give surface and embedding")
         return self._surface(pose) + self._embedding @ displacements
 
     def load(self, forces: Forces | None) -> Floats:
-        """Return forces on the tet vertices, (n, 3), of those on the skin where there is one."""
+        """Return forces on the tet vertices, (n, 3), from those on the skin if there is one."""
         count = self.body.n_vertices if self._embedding is None else self._embedding.shape[0]
         load = np.zeros((count, 3))
         vertices, acting = vertex_forces(forces or {}, count, "the body")
@@ -151,8 +151,8 @@ class ProjectedSimulator:
     dt
         Time step in s.
     integrator, iterations, tolerance
-        As `FullBodySimulator` has them, but for ``"midpoint"``; one iteration is the papers' choice
-        for real time.
+        As for `FullBodySimulator`, without ``"midpoint"``; one iteration is the papers' choice for
+        real time.
     alpha, beta
         Rayleigh damping D = αM + βK.
     gravity, gravity_mode
@@ -161,15 +161,15 @@ class ProjectedSimulator:
     psd
         Project element stiffness to positive semi-definite for damping and the first iteration.
     carried
-        What stays when U changes: ``"coordinates"``, q itself (xu2016 §5.2), or
-        ``"projection"``, displacements and velocities projected to the new basis (Hahn et al.).
+        Transfer of the state when U changes: ``"coordinates"`` keeps q (xu2016 §5.2),
+        ``"projection"`` projects displacements and velocities to the new basis (Hahn et al.).
 
     Attributes
     ----------
     q, velocity
         (r,) reduced coordinates and their velocity.
     unconverged_steps
-        Steps since `reset` whose last iteration still moved a vertex beyond the tolerance.
+        Steps since `reset` whose last iteration moved a vertex by more than the tolerance.
 
     Examples
     --------
@@ -201,12 +201,10 @@ class ProjectedSimulator:
         psd: bool = False,
         carried: Carried = "coordinates",
     ) -> None:
-        # A rest shape in the middle of a step would need a basis there.
+        # Forces within the step would need a basis there.
         self._method = integrator_named(integrator, lambda row: row.forces_at == 1)
         if carried not in ("coordinates", "projection"):
-            raise SuppleError(
-                f"no kind of what is carried {carried!r}; there are coordinates, projection"
-            )
+            raise SuppleError(f"no transfer carried={carried!r}; use coordinates or projection")
         self._posed, self.body = posed, posed.body
         self.dt = _positive("dt", dt, 1e-12)
         self.alpha, self.beta = _positive("alpha", alpha), _positive("beta", beta)
@@ -220,7 +218,7 @@ class ProjectedSimulator:
         self.reset()
 
     def reset(self, pose: ArrayLike | None = None, root: ArrayLike | None = None) -> None:
-        """Start anew, at rest at a pose (s,) and with the root at (4, 4), rigid."""
+        """Start anew at rest, at a pose (s,) and a rigid root (4, 4)."""
         chosen = self._pose(self._posed.rest_pose if pose is None else pose)
         place = checked_root(root)
         report = _report()
@@ -241,7 +239,7 @@ class ProjectedSimulator:
 
     @property
     def displacements(self) -> Floats:
-        """U q in the root's frame, (n, 3)."""
+        """Displacements U q in the root's frame, (n, 3)."""
         return self._space.displacement(self.q)
 
     @property
@@ -250,7 +248,7 @@ class ProjectedSimulator:
         return to_world(self.root, self._space.rest + self.displacements)
 
     def surface(self) -> Floats:
-        """R(Φ̄(p) + A u) + t: the skin in the world, (n̄, 3)."""
+        """Return the skin in the world, R(Φ̄(p) + A u) + t, (n̄, 3)."""
         return to_world(self.root, self._posed.skin(self.pose, self.displacements))
 
     def step(
@@ -264,21 +262,20 @@ class ProjectedSimulator:
         Parameters
         ----------
         pose, root
-            At the end of the step; they stay as they are without.
+            Pose and root at the end of the step; by default the last ones.
         forces
-            Vertices, of the skin where there is one and else of the tets, to forces in N, in the
-            world.
+            Mapping of vertices, of the skin if there is one and else of the tets, to forces in N in
+            the world.
 
         Returns
         -------
         StepReport
-            Whose seconds are split into rig, basis, assembly, projection and solve.
+            Report, with seconds of rig, basis, assembly, projection and solve.
 
         Raises
         ------
         SuppleError
-            When something does not fit or the state would no longer be finite; it is then left
-            as it was.
+            For invalid inputs, or if the state would not be finite; it is then unchanged.
         """
         target = self.pose if pose is None else self._pose(pose)
         place = self.root if root is None else checked_root(root)
@@ -312,7 +309,7 @@ class ProjectedSimulator:
     def _advanced(
         self, load: Floats, pull: Floats, basis_before: Floats, report: StepReport
     ) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats, Floats], Floats]:
-        """Return (q, q̇) the step starts from, (q, q̇, q̈) at its end, and M̃; change nothing."""
+        """Return (q, q̇) at the start of the step, (q, q̇, q̈) at its end, and M̃."""
         space = self._space
         with report.timed("projection"):
             mass = space.mass()
@@ -336,8 +333,8 @@ class ProjectedSimulator:
         )
 
         def solve(q: Floats, v: Floats, tau: float) -> tuple[Floats, Floats]:
-            # As `FullBodySimulator` does: one iteration from where nothing has moved is the papers'
-            # step, several find the solution sooner from a guess.
+            # As in `FullBodySimulator`: one iteration from the last positions is the papers' step;
+            # several iterations need fewer from an extrapolated velocity.
             guess = begun[1] + tau * self._acceleration
             return stage.solve(q, v, tau, (begun[0] - q) / tau if self.iterations == 1 else guess)
 
@@ -357,7 +354,7 @@ class ProjectedSimulator:
         *,
         what: Literal["displacements", "positions", "surface"] = "positions",
     ) -> Floats:
-        """Reset at the first pose (and root), step through all others; (t, n, 3) of each."""
+        """Reset at the first pose and root, step through all others; return positions (t, n, 3)."""
         rows = checked_array(
             "poses", poses, (len(np.atleast_2d(poses)), len(self._posed.rest_pose))
         )
@@ -381,7 +378,7 @@ class ProjectedSimulator:
     def _reprojected(
         self, mass: Floats, basis_before: Floats, pair: tuple[Floats, Floats]
     ) -> tuple[Floats, Floats]:
-        """Return coordinates in the present basis of what another had, nearest by mass."""
+        """Return coordinates in this basis nearest, by mass, to those in another."""
         fields = (basis_before @ np.stack(pair, axis=1)).reshape(-1, 3, 2)
         right = np.stack([self._space.weigh(fields[:, :, at]) for at in (0, 1)], axis=1)
         both = _solved(mass, right)
@@ -392,7 +389,7 @@ class ProjectedSimulator:
 
 
 def _solved(mass: Floats, right: Floats) -> Floats:
-    """Solve; where columns of the basis repeat each other, for the smallest solution."""
+    """Solve; with the smallest solution if columns of the basis are dependent."""
     found = solve_definite(mass, right)
     if found is not None:
         return found

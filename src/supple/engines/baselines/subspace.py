@@ -1,4 +1,4 @@
-"""Body that moves only within a basis, evaluated on all of its tets.
+"""Elastic body restricted to a basis, evaluated on all of its tets.
 
 Energy, Uᵀf and UᵀKU at displacements u = U q away from a rest shape (xu2016 eq. 9), without
 cubature: Hahn et al. 2014 assemble these in every step, and cubature approximates them.
@@ -21,15 +21,15 @@ from supple.elastic.body import ElasticBody
 from supple.elastic.equilibrium import line_search
 from supple.errors import SolverError, SuppleError
 
-#: Added to the diagonal, as a part of its mean, where columns of a basis repeat each other.
+#: Regularisation for dependent columns: part of the mean diagonal that is added to it.
 RIDGE = 1e-10
 
 
-#: Movements of a body smaller than this part of its size may drown in its energy's rounding.
+#: Part of the size below which movements may be lost in the rounding of the energy.
 MINUTE = 1e-6
 
 
-#: Columns of a block row of K that are summed at once: nine rows of them fit the fastest cache.
+#: Columns of a block row of K in one sum: nine rows of them fit the first-level cache.
 _STRIP = 64
 
 
@@ -39,9 +39,9 @@ class Subspace:
     Parameters
     ----------
     body
-        The body. Several subspaces may share it.
+        Body, which several subspaces may share.
     rest, basis
-        (n, 3) the rest shape, and (3n, r) U; `at` exchanges both.
+        (n, 3) rest shape, and (3n, r) U; `at` replaces both.
     """
 
     def __init__(self, body: ElasticBody, rest: Floats, basis: Floats) -> None:
@@ -51,7 +51,7 @@ class Subspace:
         self.at(rest, basis)
 
     def at(self, rest: Floats, basis: Floats) -> None:
-        """Go on with another rest shape and basis; neither is copied."""
+        """Set rest shape and basis, without copies."""
         self.rest, self.basis = rest, basis
         if getattr(self, "_product", np.empty(0)).shape != basis.shape:
             self._product = np.empty(basis.shape)
@@ -62,34 +62,34 @@ class Subspace:
         return self.basis.shape[1]
 
     def displacement(self, q: Floats) -> Floats:
-        """U q, (n, 3)."""
+        """Return U q, (n, 3)."""
         return (self.basis @ q).reshape(-1, 3)
 
     def project(self, field: Floats) -> Floats:
-        """Uᵀ of a field (n, 3)."""
+        """Return Uᵀ x of a field (n, 3)."""
         return self.basis.T @ field.reshape(-1)
 
     def is_minute(self, change: Floats) -> bool:
-        """Return whether a change of q moves nothing by more than a millionth of the size."""
+        """Return whether a change of q moves no vertex by more than a millionth of the size."""
         moved = float(np.abs(self.displacement(change)).max())
         return moved <= MINUTE * self.body.mesh.size
 
     def energy(self, q: Floats) -> float:
-        """W(Φ + U q): elastic energy in J."""
+        """Return the elastic energy W(Φ + U q) in J."""
         return self.body.energy(self.rest + self.displacement(q), self.rest)
 
     def force(self, q: Floats) -> Floats:
-        """Uᵀ f(Φ + U q), (r,)."""
+        """Return Uᵀ f(Φ + U q), (r,)."""
         moved = self.rest + self.displacement(q)
         return self.project(self.body.force(moved, self.rest, out=self._force))
 
     def assemble(self, q: Floats, psd: bool = False) -> None:
-        """Fill K(Φ + U q) on the whole mesh, for `projected` to reduce."""
+        """Assemble K(Φ + U q) on the whole mesh, for `projected`."""
         moved = self.rest + self.displacement(q)
         self.body.stiffness(moved, self.rest, psd=psd, out=self._matrix)
 
     def projected(self) -> Floats:
-        """UᵀKU of what was assembled last, (r, r), symmetric."""
+        """Return UᵀKU of the assembled stiffness, (r, r), symmetric."""
         pattern = self.body.pattern
         with serialised_loops():
             block_product(
@@ -99,18 +99,18 @@ class Subspace:
         return (reduced + reduced.T) / 2
 
     def stiffness(self, q: Floats, psd: bool = False) -> Floats:
-        """UᵀKU at Φ + U q, (r, r)."""
+        """Return UᵀKU at Φ + U q, (r, r)."""
         self.assemble(q, psd)
         return self.projected()
 
     def mass(self) -> Floats:
-        """UᵀMU with lumped mass, (r, r)."""
+        """Return UᵀMU with lumped mass, (r, r)."""
         np.multiply(self.basis, np.repeat(self._masses, 3)[:, None], out=self._product)
         reduced = self.basis.T @ self._product
         return (reduced + reduced.T) / 2
 
     def weigh(self, field: Floats) -> Floats:
-        """UᵀM of a field (n, 3), (r,)."""
+        """Return UᵀM x of a field (n, 3), (r,)."""
         return self.project(field * self._masses[:, None])
 
 
@@ -118,7 +118,7 @@ class Subspace:
 def block_product(
     start: Ints, neighbours: NDArray[np.int32], values: Floats, basis: Floats, out: Floats
 ) -> None:
-    """K U, rows of three at once: K's values as `BlockPattern.zeros` orders them."""
+    """Write K U, three rows at a time; values of K are in the order of `BlockPattern.zeros`."""
     r = basis.shape[1]
     for v in prange(len(start) - 1):
         degree = start[v + 1] - start[v]
@@ -149,7 +149,7 @@ def block_product(
 
 
 def checked_subspace_basis(what: str, basis: ArrayLike, n_vertices: int) -> Floats:
-    """Return a basis (3n, r) of at least one column, finite."""
+    """Return a checked basis (3n, r): finite, with at least one column."""
     shape = numbers(what, basis).shape
     if len(shape) != 2 or shape[0] != 3 * n_vertices or not 0 < shape[1] <= shape[0]:
         raise SuppleError(f"{what} of shape {shape}; expected ({3 * n_vertices}, columns)")
@@ -157,18 +157,18 @@ def checked_subspace_basis(what: str, basis: ArrayLike, n_vertices: int) -> Floa
 
 
 def solve_definite(matrix: Floats, right: Floats) -> Floats | None:
-    """Solve with a positive definite matrix; None where it is not."""
+    """Solve with a matrix; return None if it is not positive definite."""
     try:
         factor = scipy.linalg.cho_factor(matrix, lower=True)
     except np.linalg.LinAlgError:
         return None
     except ValueError:
-        raise SolverError("forces have grown beyond all numbers; use a smaller dt") from None
+        raise SolverError("forces are not finite any more; use a smaller dt") from None
     return scipy.linalg.cho_solve(factor, right)
 
 
 def with_ridge(matrix: Floats) -> Floats:
-    """Return the matrix, made definite where columns of the basis repeat each other."""
+    """Return the matrix, regularised for dependent columns of the basis."""
     return matrix + RIDGE * float(np.trace(matrix)) / len(matrix) * np.eye(len(matrix))
 
 
@@ -183,7 +183,7 @@ class ReducedEquilibrium:
     positions
         (n, 3) Φ + U q.
     iterations, converged
-        Newton iterations, and whether the last one moved next to nothing.
+        Newton iterations, and whether they reached the tolerance.
     """
 
     q: Floats
@@ -207,18 +207,17 @@ def reduced_equilibrium(
     Parameters
     ----------
     body, basis
-        Body that is loaded, and (3n, r) the displacements it is capable of.
+        Loaded body, and basis (3n, r) of its displacements.
     forces
         (n, 3) in N.
     rest
-        Rest shape, when it is not the mesh.
+        Rest shape; by default the mesh.
     elastic
-        A rest shape and basis that the energy is evaluated in, in place of these; as
-        `ProjectedSimulator` has it.
+        Rest shape and basis for the energy, in place of these; as for `PosedSubspace`.
     tolerance
-        Newton ends when an iteration moves no vertex farther than this part of the body's size.
+        Part of the body's size; iterations end when no vertex moves by more.
     most_iterations
-        When to give up; the result then says ``converged=False``.
+        Largest number of iterations; the result then has ``converged=False``.
     """
     shape = body.rest.shape
     start = checked_array("rest shape", body.rest if rest is None else rest, shape)
@@ -263,24 +262,23 @@ def _search(space: Subspace, load: Floats, q: Floats, change: Floats, slope: flo
 
 @dataclass
 class SubspaceStage:
-    """M̃ (w − v) + τ (D̃ w + f̃(q + τw) − f̃_ext) = 0, to be solved for the velocity w.
+    """Equation M̃ (w − v) + τ (D̃ w + f̃(q + τw) − f̃_ext) = 0 for the velocity w.
 
-    As `supple.dynamics.implicit.StageProblem`, with D̃ = αM̃ + βK̃ taken where Newton starts.
+    As `supple.dynamics.implicit.StageProblem`, with D̃ = αM̃ + βK̃ at the start of Newton's method.
 
     Attributes
     ----------
     elastic, moving
-        Subspaces that elastic forces are evaluated in, and that the body moves in: one and the
-        same but for neutral-pose dynamics.
+        Subspaces of elastic forces and of the motion; they differ only in neutral-pose dynamics.
     mass, external
         (r, r) M̃, and (r,) f̃_ext.
     alpha, beta
         Rayleigh damping.
     iterations, tolerance, psd
-        Of Newton's method: most of them, the movement in m that ends them, and whether the first
-        one's stiffness, which damping is made of, is projected.
+        Largest number of Newton iterations, the movement in m that ends them, and whether the
+        stiffness of the first one, also used for damping, is projected.
     report
-        Where time and iterations are added.
+        Report that receives times and iterations.
     """
 
     elastic: Subspace
@@ -295,7 +293,7 @@ class SubspaceStage:
     report: StepReport
 
     def solve(self, q: Floats, v: Floats, tau: float, start: Floats) -> tuple[Floats, Floats]:
-        """Solve for displacement and velocity at the stage's end; Newton begins at `start`."""
+        """Return displacement and velocity at the end of the stage; Newton starts at `start`."""
         w = start
         stiffness = self._stiffness(q + tau * w, self.psd)
         damping = self.alpha * self.mass + self.beta * stiffness
@@ -325,7 +323,7 @@ class SubspaceStage:
     def _change(
         self, gradient: Floats, damping: Floats, stiffness: Floats, at: Floats, tau: float
     ) -> Floats:
-        """Return Newton's change, stiffness projected only where the system is not definite."""
+        """Return Newton's change; stiffness is projected only if the system is not definite."""
         system = self.mass + tau * damping
         with self.report.timed("solve"):
             change = solve_definite(system + tau**2 * stiffness, -gradient)
@@ -346,7 +344,7 @@ class SubspaceStage:
         damping: Floats,
         tau: float,
     ) -> float:
-        """Return how much of a change to take: so much as lowers the step's potential."""
+        """Return the length of a step along a change that lowers the potential."""
 
         def potential(length: float) -> float:
             at = w + length * change
@@ -360,7 +358,7 @@ class SubspaceStage:
         with self.report.timed("assembly"), np.errstate(over="ignore", invalid="ignore"):
             length, _ = line_search(potential, potential(0.0), float(gradient @ change))
         if length == 0.0 and self.elastic.is_minute(tau * change):
-            return 1.0  # where nothing moves, energies differ by their rounding
+            return 1.0  # energies of such small changes differ by rounding
         if length == 0.0:
             raise SolverError("no step lowers the energy any more; use a smaller dt")
         return length

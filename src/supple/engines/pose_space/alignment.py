@@ -18,33 +18,33 @@ from supple.linalg.krylov import column_signs
 from supple.rig.poses.pose_tree import PoseTree
 from supple.rig.tets.vertex_frames import unrotate_basis
 
-#: Bases are blended in the neutral pose's frames, or as vectors of the world as in the paper.
+#: Bases are blended in the neutral pose's frames, or in the world as in the paper.
 Variant = Literal["frames", "world"]
 
 VARIANTS = ("frames", "world")
-#: Stiffnesses below this part of the largest are rounding, or a rigid motion's.
+#: Part of the largest stiffness below which others are rounding or of rigid motions.
 STIFFNESS_FLOOR = 1e-10
-#: Largest error of UᵀMU = 1.
+#: Largest error of UᵀMU = I.
 ORTHONORMAL = 1e-5
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AlignedBases:
-    """Bases of one region at all poses whose columns correspond.
+    """Bases of one region at all poses, with corresponding columns.
 
     Attributes
     ----------
     bases
         (k, 3, r) for each pose: in the neutral pose's frames, or in the world.
     parents
-        (m,) the alignment tree.
+        (m,) parents in the alignment tree.
     transformations
-        (m, r, r) Q, orthogonal: the aligned basis is the given one (in frames) times Q.
+        (m, r, r) orthogonal Q: the aligned basis is the original one (in frames) times Q.
     angles
         (m, r) angles between a pose's space and its parent's, ascending, in radians; zeros for
         the root.
     eigenvalues
-        (r,) λ of the root's columns in rad²/s², ascending; ones where no stiffness was given.
+        (r,) λ of the root's columns in rad²/s², ascending; ones without stiffnesses.
     variant
         "frames" or "world".
     """
@@ -62,9 +62,9 @@ class AlignedBases:
         return f"AlignedBases({len(self.bases)} poses, {k} vertices, {r} columns, {worst:.1f}°)"
 
     def reduced(self, matrices: ArrayLike) -> Floats:
-        """Return QᵀAQ: reduced matrices A (m, r, r) of the given bases, for the aligned ones."""
-        given = checked_array("reduced matrices", matrices, self.transformations.shape)
-        return np.swapaxes(self.transformations, 1, 2) @ given @ self.transformations
+        """Return QᵀAQ: reduced matrices A (m, r, r) of the original bases, for the aligned ones."""
+        originals = checked_array("reduced matrices", matrices, self.transformations.shape)
+        return np.swapaxes(self.transformations, 1, 2) @ originals @ self.transformations
 
 
 def align(
@@ -77,34 +77,34 @@ def align(
     weighted: bool = True,
     variant: Variant = "frames",
 ) -> AlignedBases:
-    """Turn each pose's basis within its space towards its parent's (xu2016 eq. 11-13).
+    """Align each pose's basis with its parent's by a rotation of its columns (xu2016 eq. 11-13).
 
     Parameters
     ----------
     bases
         For each pose, U (k, 3, r) in the world, with UᵀMU = I; the neutral pose first.
     parents
-        (m,) the alignment tree; see `alignment_tree`.
+        (m,) parents in the alignment tree; see `alignment_tree`.
     mass
-        (k,) of the vertices.
+        (k,) masses of the vertices.
     stiffnesses
-        For each pose UᵀKU (r, r). Columns are then sorted by stiffness, and soft ones count
-        more, so that soft ones meet soft ones, and differences end up in the stiff ones.
+        For each pose UᵀKU (r, r). Columns are then sorted by stiffness and soft ones have more
+        weight, so that differences are left to the stiff ones.
     rotations
-        (m, k, 4) of the vertices: from the neutral pose to each ("frames", see
-        `pose_rotations`), or from its parent to each ("world", see `edge_rotations`). None
-        turns nothing.
+        (m, k, 4) rotations of the vertices: from the neutral pose to each ("frames", see
+        `pose_rotations`), or from its parent to each ("world", see `edge_rotations`). None for no
+        rotations.
     weighted
-        Whether soft columns count more; False is the paper's plain Procrustes problem.
+        Whether soft columns have more weight; False is the paper's Procrustes problem.
     variant
-        "frames" gives bases in the neutral pose's frames, Rᵀ U, which blend without shrinking.
-        "world" is the paper's: bases are turned to their parents for the comparison only.
+        "frames" returns bases in the neutral pose's frames, Rᵀ U, which blend without shrinking.
+        "world" is the paper's: bases are rotated to their parents for the comparison only.
 
     Notes
     -----
     With Y Σ Zᵀ = D_j (Ũ_jᵀ M Ũ_i) D_0, Q_j = Y Zᵀ, where D = diag((λ_1/λ_k)^½) of the pose
-    itself and of the root, whose columns those of the aligned parent correspond to. D = I is
-    eq. 12. Equal eigenvalues have equal weights, so which of their vectors came out is all one.
+    and of the root, to which the columns of the aligned parent correspond. D = I is eq. 12. Equal
+    eigenvalues have equal weights, so that the choice of their vectors does not matter.
     """
     tree = PoseTree.of(parents)
     if variant not in VARIANTS:
@@ -114,23 +114,26 @@ def align(
         count, (k, _, r) = len(worlds), worlds[0].shape
         turned = worlds
         if rotations is not None:
-            turns = checked_array("vertex rotations", rotations, (count, k, 4))
+            quaternions = checked_array("vertex rotations", rotations, (count, k, 4))
             turned = [
-                unrotate_basis(turn, basis) for turn, basis in zip(turns, worlds, strict=True)
+                unrotate_basis(quaternion, basis)
+                for quaternion, basis in zip(quaternions, worlds, strict=True)
             ]
         eigenvalues, transformations = _diagonalised(stiffnesses, worlds[0], count)
         weights = _softness(eigenvalues) if weighted else np.ones((count, r))
-        kept = list(turned) if variant == "frames" else list(worlds)
-        kept[0] = _mixed(kept[0], transformations[0])
+        aligned = list(turned) if variant == "frames" else list(worlds)
+        aligned[0] = _mixed(aligned[0], transformations[0])
         angles = np.zeros((count, r))
         for j in tree.order[1:]:
-            goal = kept[tree.parents[j]]
+            goal = aligned[tree.parents[j]]
             product = _mass_product(turned[j], goal, masses)
             weighed = weights[j][:, None] * (transformations[j].T @ product) * weights[0]
             transformations[j] = transformations[j] @ _orthogonal_factor(weighed, int(j))
             angles[j] = _principal_angles(turned[j], goal, product, masses)
-            kept[j] = _mixed(kept[j], transformations[j])
-    return AlignedBases(tuple(kept), tree.parents, transformations, angles, eigenvalues[0], variant)
+            aligned[j] = _mixed(aligned[j], transformations[j])
+    return AlignedBases(
+        tuple(aligned), tree.parents, transformations, angles, eigenvalues[0], variant
+    )
 
 
 def _checked_bases(
@@ -164,7 +167,7 @@ def _mixed(basis: Floats, matrix: Floats) -> Floats:
 
 
 def _principal_angles(first: Floats, second: Floats, product: Floats, mass: Floats) -> Floats:
-    """Return `subspace_angles` of bases that are orthonormal, to 1e-8; cheaper by far."""
+    """Return `subspace_angles` of orthonormal bases, to 1e-8, at lower cost."""
     away = second - _mixed(first, product)
     squared_sines = np.linalg.eigvalsh(_mass_product(away, away, mass))
     cosines = np.linalg.svd(product, compute_uv=False)
@@ -181,10 +184,10 @@ def _diagonalised(
     if len(stiffnesses) != count:
         raise SuppleError(f"{len(stiffnesses)} reduced stiffness matrices for {count} poses")
     eigenvalues, vectors = np.empty((count, r)), np.empty((count, r, r))
-    for pose, given in enumerate(stiffnesses):
-        matrix = checked_array(f"reduced stiffness of pose {pose}", given, (r, r))
+    for pose, stiffness in enumerate(stiffnesses):
+        matrix = checked_array(f"reduced stiffness of pose {pose}", stiffness, (r, r))
         eigenvalues[pose], vectors[pose] = np.linalg.eigh((matrix + matrix.T) / 2)
-    # The other poses' signs follow from these by alignment.
+    # Alignment determines the signs of the other poses.
     vectors[0] *= column_signs(root.reshape(-1, r) @ vectors[0])
     return eigenvalues, vectors
 
@@ -219,7 +222,7 @@ def subspace_angles(first: ArrayLike, second: ArrayLike, mass: ArrayLike) -> Flo
     first, second
         (k, 3, r) and (k, 3, s).
     mass
-        (k,) of the vertices.
+        (k,) masses of the vertices.
     """
     scaled = []
     masses = numbers("vertex masses", mass)
@@ -233,7 +236,7 @@ def subspace_angles(first: ArrayLike, second: ArrayLike, mass: ArrayLike) -> Flo
         rows = checked_array(f"{name} basis", rows, rows.shape)
         weighed = (rows * np.sqrt(masses)[:, None, None]).reshape(-1, rows.shape[2])
         if not weighed.any():
-            raise SuppleError(f"{name} basis moves no mass, so there is no space to compare")
+            raise SuppleError(f"{name} basis moves no mass; it spans no space to compare")
         scaled.append(weighed)
     with single_threaded():
         return scipy.linalg.subspace_angles(*scaled)[::-1].copy()

@@ -1,4 +1,4 @@
-"""Interpolation of bases between the poses they were made at (xu2016 §5.2), and its quality."""
+"""Interpolation of bases between poses (xu2016 §5.2), and its quality."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from supple.rig.tets.vertex_frames import blended_rotations, rotate_basis
 
 PoseBases = Sequence[Sequence[Floats]]
 
-#: A blended column shorter than this has cancelled; aligned ones have length 1 at every pose.
+#: Length below which a blended column has cancelled; aligned ones have length 1 at the poses.
 VANISHED = 1e-8
 
 
@@ -31,7 +31,7 @@ def mass_products(bases: PoseBases, regions: Sequence[Region], mass: ArrayLike) 
     bases
         For each pose, for each region, the aligned basis (k_ρ, 3, r_ρ).
     regions
-        Regions of the bases. Columns of two regions overlap at the vertices the regions share.
+        Regions of the bases. Columns of two regions overlap at common vertices.
     mass
         (n,) masses of all tet vertices.
 
@@ -39,14 +39,14 @@ def mass_products(bases: PoseBases, regions: Sequence[Region], mass: ArrayLike) 
     -------
     (m(m+1)/2, r, r) array
         For poses i ≤ j in the order 00, 01, …, 11, 12, …: UᵢᵀMUⱼ, plus its transpose where
-        i < j; so Σ wᵢ wⱼ of them is the mass matrix of Σ wᵢ Uᵢ. With lumped mass it is the
-        same for bases in frames, whatever rotation is put before them.
+        i < j. Their sum with weights wᵢ wⱼ is the mass matrix of Σ wᵢ Uᵢ. With lumped mass it is
+        the same for bases in frames, for any rotations.
     """
     masses = _checked_mass(mass, regions)
     _check_bases(bases, regions)
     starts, count = _column_starts(bases[0]), len(bases)
     i, j = np.triu_indices(count)
-    twice = np.where(i == j, 0.5, 1.0)[:, None, None]  # (0, 0) comes to itself and its mirror
+    twice = np.where(i == j, 0.5, 1.0)[:, None, None]  # i = j is counted twice
     products = np.zeros((len(i), starts[-1], starts[-1]))
     with single_threaded():
         for a, first in enumerate(regions):
@@ -65,7 +65,7 @@ def _region_products(
     """Return UᵢᵀMUⱼ of columns of region a at pose i and of b at pose j, (m, m, r_a, r_b)."""
     shared, at_a, at_b = np.intersect1d(first.vertices, second.vertices, True, True)
     count, r, s = len(bases), bases[0][a].shape[2], bases[0][b].shape[2]
-    # Rows are vertices and axes, columns poses and columns: one product for all of them.
+    # Rows are vertices and axes, columns are poses and basis columns: one product for all.
     left = np.stack([pose[a][at_a] for pose in bases], axis=2) * mass[shared, None, None, None]
     right = np.stack([pose[b][at_b] for pose in bases], axis=2)
     rows = 3 * len(shared)
@@ -92,7 +92,7 @@ def _check_regions(regions: Sequence[Region], n_vertices: int) -> None:
 
 def _check_bases(bases: PoseBases, regions: Sequence[Region]) -> None:
     if len(bases) == 0:
-        raise SuppleError("there are no poses to blend bases of; give at least the neutral one")
+        raise SuppleError("no poses to blend; give at least the neutral one")
     for pose, parts in enumerate(bases):
         if len(parts) != len(regions):
             raise SuppleError(f"pose {pose} has {len(parts)} bases for {len(regions)} regions")
@@ -108,18 +108,18 @@ def _column_starts(parts: Sequence[Floats]) -> list[int]:
 
 def _blended_mass(products: ArrayLike, weights: ArrayLike) -> Floats:
     """Return the mass matrix of Σ wᵢ Uᵢ before its columns are scaled."""
-    given = numbers("mass products", products)
+    array = numbers("mass products", products)
     shares = checked_array("pose weights", weights, numbers("pose weights", weights).shape[:1])
-    count, r = len(shares), given.shape[-1] if given.ndim else 0
-    pairs = checked_array("mass products", given, (count * (count + 1) // 2, r, r))
+    count, r = len(shares), array.shape[-1] if array.ndim else 0
+    pairs = checked_array("mass products", array, (count * (count + 1) // 2, r, r))
     if count == 0:
-        raise SuppleError("there are no poses to blend bases of; give at least the neutral one")
+        raise SuppleError("no poses to blend; give at least the neutral one")
     i, j = np.triu_indices(count)
     return np.tensordot(shares[i] * shares[j], pairs, 1)
 
 
 def column_scales(products: ArrayLike, weights: ArrayLike) -> Floats:
-    """Return ϒ (r,), which gives the columns of Σ wᵢ Uᵢ unit mass-norm (xu2016 eq. 15)."""
+    """Return ϒ (r,), which normalises the columns of Σ wᵢ Uᵢ by mass (xu2016 eq. 15)."""
     return _scales(_blended_mass(products, weights))
 
 
@@ -133,14 +133,14 @@ def _scales(blended: Floats) -> Floats:
 
 
 def reduced_mass(products: ArrayLike, weights: ArrayLike) -> Floats:
-    """M̃ = ϒ (Σ wᵢ wⱼ UᵢᵀMUⱼ) ϒ of the basis at these pose weights (xu2016 eq. 16), (r, r).
+    """Return M̃ = ϒ (Σ wᵢ wⱼ UᵢᵀMUⱼ) ϒ at pose weights (xu2016 eq. 16), (r, r).
 
     Parameters
     ----------
     products
         From `mass_products`.
     weights
-        (m,) of the poses. The diagonal of the result is 1.
+        (m,) weights of the poses. The diagonal of the result is 1.
     """
     blended = _blended_mass(products, weights)
     scales = _scales(blended)
@@ -157,29 +157,29 @@ def interpolated_basis(
     *,
     variant: Variant = "frames",
 ) -> Floats:
-    """U(p) = R(p) (Σ wᵢ Uᵢ) ϒ on the whole mesh (xu2016 eq. 14-16, which have R = 1).
+    """Return U(p) = R(p) (Σ wᵢ Uᵢ) ϒ on the whole mesh (xu2016 eq. 14-16, which have R = 1).
 
-    For analysis: a simulation never forms it.
+    It is for analysis; simulators do not form it.
 
     Parameters
     ----------
     bases, regions
         As for `mass_products`.
     weights
-        (m,) of the poses.
+        (m,) weights of the poses.
     rotations
         (m, n, 4) vertex rotations with consistent signs; not used in the world.
     products
-        From `mass_products`, for the columns' lengths.
+        From `mass_products`, to normalise columns.
     n_vertices
-        n, of the whole mesh.
+        Number n of vertices of the whole mesh.
     variant
-        "frames" or "world", as the bases were aligned.
+        Variant of the alignment, "frames" or "world".
 
     Returns
     -------
     (3n, r) array
-        Zero rows where no region is.
+        Rows of vertices without a region are zero.
     """
     if variant not in VARIANTS:
         raise SuppleError(f'basis variant "{variant}"; use one of {", ".join(VARIANTS)}')
@@ -190,23 +190,23 @@ def interpolated_basis(
     starts = _column_starts(bases[0])
     if len(scales) != starts[-1]:
         raise SuppleError(f"mass products of {len(scales)} columns for bases of {starts[-1]}")
-    turns = None
+    quaternions = None
     if variant == "frames":
         if rotations is None:
             raise SuppleError('bases in frames need vertex rotations; or use variant="world"')
-        turns = checked_array("vertex rotations", rotations, (len(bases), n_vertices, 4))
+        quaternions = checked_array("vertex rotations", rotations, (len(bases), n_vertices, 4))
     whole = np.zeros((n_vertices, 3, starts[-1]))
     for at, region in enumerate(regions):
         blend = sum(share * pose[at] for share, pose in zip(shares, bases, strict=True))
-        if turns is not None:
-            blend = rotate_basis(blended_rotations(turns[:, region.vertices], shares), blend)
+        if quaternions is not None:
+            blend = rotate_basis(blended_rotations(quaternions[:, region.vertices], shares), blend)
         columns = slice(starts[at], starts[at + 1])
         whole[region.vertices, :, columns] = blend * scales[columns]
     return whole.reshape(3 * n_vertices, -1)
 
 
 def reduced_frequencies(basis: ArrayLike, stiffness: sp.csr_array, mass: ArrayLike) -> Floats:
-    """Return frequencies in Hz, ascending, of a body that can only move within a basis.
+    """Return frequencies in Hz, ascending, of a body restricted to a basis.
 
     ω / 2π of UᵀKU q = ω² M̃ q: the modes of xu2016 eq. 10, restricted to u = U q with the reduced
     mass of eq. 16.
@@ -238,17 +238,17 @@ def reduced_frequencies(basis: ArrayLike, stiffness: sp.csr_array, mass: ArrayLi
 
 
 def frequency_ratios(reduced: ArrayLike, exact: ArrayLike, count: int = 6) -> Floats:
-    """Return reduced over exact frequencies, the lowest `count` of both in order; 1 is perfect.
+    """Return ratios of reduced to exact frequencies, the lowest `count` of both; 1 is perfect.
 
-    A basis can only be too stiff, so ratios are 1 or more but for rounding. Leave rigid motions
-    out of both.
+    A basis is stiffer than the body, so that ratios are at least 1 up to rounding. Exclude rigid
+    motions from both.
     """
     ours, theirs = (
         np.sort(checked_array(f"{name} frequencies", each, numbers(name, each).shape[:1]))
         for name, each in (("reduced", reduced), ("exact", exact))
     )
-    (wanted,) = checked_whole_numbers("number of frequencies", [count])
-    compared = min(wanted, len(ours), len(theirs))
+    (requested,) = checked_whole_numbers("number of frequencies", [count])
+    compared = min(requested, len(ours), len(theirs))
     if compared < 1:
         raise SuppleError("there are no frequencies to compare")
     if not theirs[0] > 0:

@@ -43,13 +43,13 @@ class AlignedPoses:
     Attributes
     ----------
     regions, variant
-        Regions of the bases; "frames" or "world", in which they are blended.
+        Regions of the bases; and "frames" or "world", in which they are blended.
     bases
         For each pose, for each region (k, 3, r): in the neutral pose's frames, or in the world.
     rotations
         (m, n, 4) vertex rotations from the neutral pose; None in the world.
     parents
-        (m,) the alignment tree; −1 for its root.
+        (m,) parents in the alignment tree; −1 for its root.
     angles
         (m, r) subspace angles between each pose and its parent, region by region; radians.
     eigenvalues
@@ -73,7 +73,7 @@ class AlignedPoses:
         return len(self.eigenvalues)
 
     def basis(self, weights: Floats, n_vertices: int) -> Floats:
-        """Return U(p), (3n, r), at a pose of these weights."""
+        """Return U(p), (3n, r), for weights of the poses."""
         return interpolated_basis(
             self.bases,
             self.regions,
@@ -85,7 +85,7 @@ class AlignedPoses:
         )
 
     def mass(self, weights: Floats) -> Floats:
-        """Return M̃(p), (r, r), at a pose of these weights."""
+        """Return M̃(p), (r, r), for weights of the poses."""
         return reduced_mass(self.products, weights)
 
     def world_bases(self, pose: int) -> tuple[Floats, ...]:
@@ -117,7 +117,7 @@ def align_poses(
     models
         Reduced models of the poses, the neutral one first.
     pose_weights
-        Weights of these poses; their metric says which poses are near.
+        Weights of these poses; their metric defines distances of poses.
     regions
         Regions of the bases.
     mass
@@ -155,8 +155,8 @@ def align_poses(
 
 #: Number of lowest frequencies that are compared.
 FREQUENCIES = 6
-#: Least eigenvalue of a mass matrix with 1 on its diagonal: below, columns say the same twice,
-#: and in the float32 of a model there would be nothing left of the difference.
+#: Least eigenvalue of a mass matrix with unit diagonal below which columns are dependent in
+#: float32.
 DISTINCT = 1e-6
 
 
@@ -167,9 +167,9 @@ class Assessment:
     Attributes
     ----------
     to_recomputed
-        Lowest frequencies over those of the recomputed basis: the price of interpolation.
+        Lowest frequencies over those of the recomputed basis: the error of interpolation.
     to_exact
-        Lowest frequencies over those of the full body: the price of reduction included.
+        Lowest frequencies over those of the full body: including the error of reduction.
     angles
         Angles between the two spaces, ascending, in radians (xu2016 fig. 10).
     """
@@ -180,7 +180,7 @@ class Assessment:
 
     @property
     def worst(self) -> float:
-        """Largest part by which interpolation changes a frequency, as a ratio of 1 or more."""
+        """Largest ratio, at least 1, by which interpolation changes a frequency."""
         return float(np.maximum(self.to_recomputed, 1 / self.to_recomputed).max())
 
 
@@ -192,16 +192,16 @@ def assess_pose(
     Parameters
     ----------
     task, model
-        The pose, and its reduced model by `reduce_pose`.
+        Task of the pose, and its reduced model by `reduce_pose`.
     aligned
         Bases of the other poses.
     weights
-        (m,) of those poses at this one.
+        (m,) weights of those poses at this one.
 
     Raises
     ------
     SuppleError
-        If there is nothing to compare: a blended column vanishes, say.
+        If bases cannot be compared, for instance because a blended column vanishes.
     """
     count = len(task.rest)
     with single_threaded(), at_most_threads(1):
@@ -227,7 +227,7 @@ def assess_pose(
 def _exact_frequencies(
     task: PoseTask, model: PoseModel, stiffness: sp.csr_array, mass: Floats
 ) -> Floats:
-    """Return frequencies of the full body, fixed where no region reaches and where it touches."""
+    """Return frequencies of the full body, fixed outside of regions and constrained by contacts."""
     free = np.unique(np.concatenate([region.vertices for region in task.regions]))
     rows = sp.csr_array((0, 3 * len(task.rest)))
     if model.contacts is not None and task.contacts is not None:
@@ -237,13 +237,13 @@ def _exact_frequencies(
         bound = null_space(rows, len(task.rest), free=free)
     factor = Compliance(stiffness, mass, bound)
     count = min(FREQUENCIES, factor.n_unknowns)
-    # A frequency's error is the square of its vector's.
+    # The error of a frequency is the square of that of its mode.
     modes = linear_modes(stiffness, mass, count, null_space=bound, factor=factor, tolerance=1e-4)
     return np.sqrt(modes.eigenvalues) / (2 * np.pi)
 
 
 def check_independent(aligned: AlignedPoses, names: Sequence[str]) -> None:
-    """Refuse regions whose columns at a pose are nearly those of other regions.
+    """Raise an error if columns of two regions are nearly dependent at a pose.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The reduced model of one pose: for each region a basis of modes and modal derivatives."""
+"""Reduced model of one pose: for each region a basis of modes and modal derivatives."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ from supple.reduction.null_space import (
 )
 from supple.reduction.regions.region import Region
 
-#: Modes for each vector of the basis; their derivatives are many more.
+#: Number of modes per basis vector; their derivatives are many more.
 _MODES_PER_VECTOR = 0.5
-#: Error of a mode before it is solved with once more: far below what a basis is stored with.
+#: Relative residual of the modes, far below the precision of stored bases.
 _TOLERANCE = 1e-5
-#: Displacement of the softest mode that a basis is made for, as a part of the body's size.
+#: Assumed displacement of the softest mode, as a part of the body's size.
 REACH = 0.05
-#: Responses smaller than this part of what a mode's own load gives are rounding: nothing holds
-#: the body, and it follows.
+#: Part of a mode's response to its own load below which other responses are rounding: a body that
+#: nothing holds follows the load.
 RIGID = 1e-9
 
 
@@ -58,15 +58,15 @@ class RegionBasis:
     Attributes
     ----------
     vectors
-        (k, 3, r) U on the region's vertices, UᵀMU = I, the most important first.
+        (k, 3, r) U on the region's vertices, UᵀMU = I, by descending singular values.
     eigenvalues
-        (r̂,) λ of the linear modes it is made from.
+        (r̂,) λ of its linear modes.
     singular_values
-        (r,) of the mass-PCA, descending.
+        (r,) singular values of the mass-PCA, descending.
     residual
         Largest relative residual of the modes.
     dropped_rows
-        Number of constraint rows that were redundant or outside.
+        Number of constraint rows that are redundant or outside of the region.
     """
 
     vectors: Floats
@@ -95,13 +95,13 @@ def pose_basis(
 ) -> RegionBasis:
     """Return `count` vectors from linear modes and modal derivatives (xu2016 §5–7, eq. 34–35).
 
-    Candidates are, beside these, the region's static responses to accelerations of the body,
-    which are what moves flesh; see `inertial_displacements`.
+    Candidates also include the region's static responses to accelerations of the body; see
+    `inertial_displacements`.
 
     Parameters
     ----------
     body, rest
-        The body and (n, 3) its rest shape at the pose.
+        Body, and its rest shape (n, 3) at the pose.
     stiffness
         (3n, 3n) K there, ``body.stiffness(rest, rest=rest)``.
     mass
@@ -116,17 +116,16 @@ def pose_basis(
         Number of modes to start from, r̂; they give r̂(r̂ + 1)/2 derivatives. By default 0.5 r,
         and enough to have r in all.
     reach
-        Displacement that the softest mode is thought to have, as a part of the body's size: the
-        larger, the more derivatives are worth beside modes. None is the paper's recipe, without
-        responses, where that depends on the units.
+        Assumed displacement of the softest mode, as a part of the body's size: the larger, the more
+        weight derivatives have. None is the paper's recipe without responses, in which the weight
+        depends on the units.
     beside
-        (3n, b) mass-orthonormal vectors of other regions: where regions overlap, the basis does
-        not repeat them.
+        (3n, b) mass-orthonormal vectors of other regions, to which the basis is made independent.
 
     Raises
     ------
     SuppleError
-        If the region does not have so many vectors, or nothing fixes a part of it.
+        If the region has fewer vectors, or nothing fixes a part of it.
     """
     masses = checked_masses(mass, body.n_vertices)
     shape = checked_array("rest shape", rest, body.rest.shape)
@@ -168,7 +167,9 @@ def _check_fit(body: ElasticBody, stiffness: sp.csr_array, region: Region) -> No
             f"and the body {body.n_vertices}"
         )
     if not sp.issparse(stiffness) or stiffness.format != "csr":
-        raise SuppleError("the stiffness must be a sparse matrix of rows, as a body makes it")
+        raise SuppleError(
+            "the stiffness must be a sparse matrix in CSR format, as body.stiffness returns it"
+        )
     if stiffness.shape != (3 * body.n_vertices,) * 2:
         raise SuppleError(f"stiffness of shape {stiffness.shape} for {body.n_vertices} vertices")
 
@@ -181,7 +182,7 @@ def _modes(
     count: int,
     linear: int,
 ) -> Modes:
-    """Return modes of the region, all that is outside being fixed."""
+    """Return modes of the region with the outside fixed."""
     inner = principal_submatrix(stiffness, region.unknowns)
     weights = region.weights
     factor = Compliance(inner, inertia * weights**2, allowed)
@@ -200,7 +201,7 @@ def _modes(
 def _candidates(
     modes: Modes, bent: Floats, places: Floats, mass: Floats, reach: float | None, size: float
 ) -> Floats:
-    """Return shapes as large as they are when the softest mode moves by `reach`."""
+    """Return candidate shapes, scaled for a displacement `reach` of the softest mode."""
     if reach is None:
         return scaled_candidates(modes.eigenvalues, modes.vectors, bent)
     if not checked_number("reach", reach) > 0:
@@ -208,9 +209,9 @@ def _candidates(
     far = reach * size
     (soft,) = largest_displacements(modes.vectors[:, :1])
     shapes = scaled_candidates(modes.eigenvalues, modes.vectors, bent, far / soft)
-    del bent  # as large as all the rest together
+    del bent  # the largest array
     given_way = inertial_displacements(modes.compliance, places, mass, modes.weights)
-    # Of all axes together, so that it does not matter how the body is turned.
+    # Over all axes together, which does not depend on the body's rotation.
     largest = float(np.sqrt((given_way.reshape(len(places), -1) ** 2).sum(axis=1).max()))
     if largest <= RIGID * soft / modes.eigenvalues[0]:
         return shapes
@@ -218,7 +219,7 @@ def _candidates(
 
 
 def _linear_modes_for(count: int) -> int:
-    """Return 0.5 r, and enough that c modes and c(c + 1)/2 derivatives are at least r."""
+    """Return the number c of modes: 0.5 r, and enough that c + c(c + 1)/2 is at least r."""
     enough = 1
     while enough + enough * (enough + 1) // 2 < count:
         enough += 1
@@ -228,15 +229,15 @@ def _linear_modes_for(count: int) -> int:
 def _weighted_rows(
     constraints: sp.csr_array | None, region: Region, n_vertices: int
 ) -> sp.csr_array | None:
-    """Return CW on the region's unknowns: the outside does not move (xu2016 §7)."""
+    """Return CW on the region's unknowns, with the outside fixed (xu2016 §7)."""
     if constraints is None:
         return None
     rows = checked_rows(constraints, n_vertices)
     inside = sp.csr_array(rows[:, region.unknowns])
-    # Rounding of a row must not constrain the region as a row of its own would.
-    there = largest_entries(inside) > UNTOUCHED * largest_entries(rows)
+    # Rows that are rounding inside of the region are dropped.
+    inner = largest_entries(inside) > UNTOUCHED * largest_entries(rows)
     weights = sp.diags_array(np.repeat(region.weights, 3))
-    return sp.csr_array(sp.diags_array(there.astype(float)) @ inside @ weights)
+    return sp.csr_array(sp.diags_array(inner.astype(float)) @ inside @ weights)
 
 
 def _check_enough(region: Region, count: int, linear: int, unknowns: int) -> None:
@@ -244,20 +245,20 @@ def _check_enough(region: Region, count: int, linear: int, unknowns: int) -> Non
     most = linear + linear * (linear + 1) // 2
     if count > most:
         raise SuppleError(
-            f"{where}: {count} basis vectors asked for, and {linear} modes with their "
+            f"{where}: {count} basis vectors requested, but {linear} modes with their "
             f"derivatives are {most}; start from more modes"
         )
     if max(count, linear) > unknowns:
         raise SuppleError(
-            f"{where}: {max(count, linear)} vectors asked for, and it can move in {unknowns} ways; "
-            "ask for fewer, use a finer mesh, or make it larger"
+            f"{where}: {max(count, linear)} vectors requested, but it has {unknowns} unknowns; "
+            "use fewer, a finer mesh, or a larger region"
         )
 
 
 def _located(
     error: LoosePieceError, body: ElasticBody, rest: Floats, region: Region
 ) -> SuppleError:
-    """Return the error with the body's own vertex numbers, tets and place."""
+    """Return the error with vertices, tets and position in the body."""
     vertices = region.vertices[error.vertices]
     tets = int(np.isin(body.mesh.tets, vertices).all(axis=1).sum())
     x, y, z = rest[vertices].mean(axis=0)
@@ -270,7 +271,7 @@ def _located(
 
 @dataclass(frozen=True, eq=False)
 class PoseTask:
-    """Input of `reduce_pose`; it can be sent to another process.
+    """Input of `reduce_pose`; it can be pickled.
 
     Attributes
     ----------
@@ -287,14 +288,14 @@ class PoseTask:
     contacts
         Kind of contact constraints, or None to ignore contact.
     obstacles
-        Things that the body may rest against.
+        Obstacles that the body may touch.
     shapes
-        (n, 3, r) columns for all poses, by `shaken_shapes`, of a body that is one region; None for
+        (n, 3, r) columns for all poses, by `shaken_shapes`, for a body with one region; None for
         modes and derivatives of this pose.
     seed, steps
-        Of how the body is shaken here, and least number of its steps.
+        Seed of the shaking at this pose, and least number of its steps.
     moves
-        (n, 3, k) what the rig can do here, by `rig_moves`: a shaken body is thrown about so, too.
+        (n, 3, k) derivatives of the rig, by `rig_moves`, along which the body is shaken, too.
     """
 
     name: str
@@ -318,7 +319,7 @@ class PoseModel:
     Attributes
     ----------
     rest
-        (n, 3) the rest shape.
+        (n, 3) rest shape.
     bases
         For each region (k, 3, r), mass-orthonormal within the region, in world space.
     stiffnesses
@@ -326,7 +327,7 @@ class PoseModel:
     contacts
         Contacts of the body with itself or obstacles; None if contact is ignored.
     constraints
-        Number of rows that constrain them.
+        Number of constraint rows.
     """
 
     rest: Floats
@@ -339,12 +340,12 @@ class PoseModel:
 def reduce_pose(task: PoseTask) -> PoseModel:
     """Compute a basis of every region at one pose: modes, derivatives and their mass-PCA.
 
-    One thread is enough for one pose: poses run beside each other.
+    It uses one thread, because poses are computed in parallel.
 
     Raises
     ------
     SuppleError
-        With the name of the pose.
+        For any failure, with the name of the pose.
     """
     try:
         return _reduced(task)
@@ -353,7 +354,7 @@ def reduce_pose(task: PoseTask) -> PoseModel:
 
 
 def _reduced(task: PoseTask) -> PoseModel:
-    with single_threaded(), at_most_threads(1):  # also where this runs in a process of its own
+    with single_threaded(), at_most_threads(1):  # also in a worker process
         body = ElasticBody(task.mesh, task.material)
         stiffness = body.stiffness(task.rest, task.rest, out=body.pattern.zeros())
         contacts, rows = _contact_rows(task)
@@ -363,8 +364,8 @@ def _reduced(task: PoseTask) -> PoseModel:
         else:
             (region,) = task.regions
             allowed = null_space(_weighted_rows(rows, region, len(masses)), len(region.vertices))
-            given = task.mesh, task.rest, task.shapes, region, masses, allowed
-            bases = (turned_shapes(*given),)
+            parts = task.mesh, task.rest, task.shapes, region, masses, allowed
+            bases = (turned_shapes(*parts),)
         stiffnesses = tuple(
             region_stiffness(stiffness, region, basis)
             for region, basis in zip(task.regions, bases, strict=True)
@@ -379,7 +380,7 @@ def _region_bases(
     masses: Floats,
     rows: sp.csr_array | None,
 ) -> tuple[Floats, ...]:
-    """Return a basis of each region in turn, without what bases before it have."""
+    """Return a basis of each region, independent of those of the regions before it."""
     root = np.repeat(np.sqrt(masses), 3)[:, None]
     bases: list[Floats] = []
     together = np.empty((3 * len(masses), 0))
@@ -396,17 +397,17 @@ def _region_bases(
         )
         bases.append(made.vectors)
         if len(bases) < len(task.regions):
-            own = np.zeros((len(root), count))
-            own[region.unknowns] = root[region.unknowns] * made.vectors.reshape(-1, count)
+            block = np.zeros((len(root), count))
+            block[region.unknowns] = root[region.unknowns] * made.vectors.reshape(-1, count)
             before = root * together
-            for _ in range(2):  # the second time for what rounding left
-                own, _ = np.linalg.qr(own - before @ (before.T @ own))
-            together = np.hstack([before, own]) / np.where(root > 0, root, 1.0)
+            for _ in range(2):  # twice, for rounding
+                block, _ = np.linalg.qr(block - before @ (before.T @ block))
+            together = np.hstack([before, block]) / np.where(root > 0, root, 1.0)
     return tuple(bases)
 
 
 def allowed_displacements(task: PoseTask) -> NullSpace:
-    """Return what contacts at a pose leave of the displacements of a body that is one region."""
+    """Return the displacements that contacts at a pose allow, for a body with one region."""
     (region,), (_, rows) = task.regions, _contact_rows(task)
     return null_space(_weighted_rows(rows, region, len(task.rest)), len(region.vertices))
 
@@ -422,5 +423,5 @@ def region_stiffness(stiffness: sp.csr_array, region: Region, basis: Floats) -> 
 def _contact_rows(task: PoseTask) -> tuple[BoundaryContacts | None, sp.csr_array | None]:
     if task.contacts is None:
         return None, None
-    found = find_boundary_contacts(task.mesh, None, task.rest, obstacles=task.obstacles)
-    return found, contact_constraints(found, len(task.rest), kind=task.contacts)
+    touching = find_boundary_contacts(task.mesh, None, task.rest, obstacles=task.obstacles)
+    return touching, contact_constraints(touching, len(task.rest), kind=task.contacts)

@@ -41,14 +41,14 @@ OfPose = Callable[[Floats], Floats]
 
 @dataclass(frozen=True, eq=False)
 class ReducedPoses:
-    """Reduced models of several poses; bases between them are a choice, see `aligned`.
+    """Reduced models of several poses, whose bases `aligned` aligns.
 
     Attributes
     ----------
     mesh, rest
-        Tets, and Φ: from a pose to their rest positions (n, 3).
+        Tets, and Φ from a pose to rest positions (n, 3).
     models, weights
-        Models of the poses, the neutral one first; and weights of these poses at any pose.
+        Models of the poses, the neutral one first; and their weights at any pose.
     regions
         Regions of the bases.
     mass
@@ -79,43 +79,41 @@ class ReducedPoses:
         recipe: dict[str, Any] | None = None,
         shaken: int = 0,
     ) -> ReducedPoses:
-        """Reduce a body at each of some poses.
+        """Reduce a body at several poses.
 
         Parameters
         ----------
         mesh, material
-            Tets, and their material, once or at each pose.
+            Tets, and their material, or materials at the poses.
         rest
             Φ, such as a rig.
         poses
             (m, s), the neutral one first, or their weights.
         modes
-            Columns in all, or of each region.
+            Number of columns in all, or of each region.
         fixed, regions
-            Vertices that do not move, and regions of the bases; without regions, the whole body
-            (global modes).
+            Fixed vertices, and regions of the bases; by default one region, the whole body.
         contacts, obstacles
-            Kind of contact constraints, None for a basis that knows of no contact, and things
-            to touch beside itself.
+            Kind of contact constraints, None to ignore contact; and obstacles.
         recipe
-            Options of `pose_basis`, for one region without contacts; a build's own without.
+            Options of `pose_basis`, for one region without contacts; by default those of a build.
         shaken
-            Number of poses, the first ones, at which the body is shaken for a basis of all, where
-            `rest` is a rig; 0 for bases of modes.
+            Number of poses, the first ones, at which the body is shaken for a common basis; `rest`
+            is then a rig. 0 for bases of modes.
         """
         weights = poses if isinstance(poses, PoseWeights) else PoseWeights(poses)
         still = np.asarray(fixed, np.int64)
         where = (Region.whole(len(mesh.vertices), still),) if regions is None else tuple(regions)
         counts = modes_per_region(modes, where)
         count = weights.n_poses
-        made_of = [material] * count if isinstance(material, Material) else list(material)
-        if len(made_of) != count:
-            raise SuppleError(f"{len(made_of)} materials for {count} poses")
+        materials = [material] * count if isinstance(material, Material) else list(material)
+        if len(materials) != count:
+            raise SuppleError(f"{len(materials)} materials for {count} poses")
         tasks = [
             PoseTask(name, mesh, each, rest(pose), where, counts, contacts, tuple(obstacles))
-            for name, pose, each in zip(weights.names, weights.poses, made_of, strict=True)
+            for name, pose, each in zip(weights.names, weights.poses, materials, strict=True)
         ]
-        mass = ElasticBody(mesh, made_of[0]).vertex_masses()
+        mass = ElasticBody(mesh, materials[0]).vertex_masses()
         if shaken:
             shapes = _shaken(tasks[:shaken], cast(Rig, rest), weights.poses[:shaken], mass)
             tasks = [replace(task, shapes=shapes) for task in tasks]
@@ -131,9 +129,9 @@ class ReducedPoses:
         poses: ArrayLike | None = None,
         contacts: ContactKind | None = "two-sided",
     ) -> ReducedPoses:
-        """Reduce a model's poses again, on all vertices; or its body at other poses (m, s).
+        """Reduce a model's poses on all vertices; or its body at other poses (m, s).
 
-        The bases are the model's own where it keeps them, if it was built with these contacts and
+        The bases equal the model's at its stored vertices, if it was built with these contacts and
         without obstacles.
         """
         weights = model.pose_weights if poses is None else PoseWeights(poses)
@@ -163,7 +161,7 @@ class ReducedPoses:
         return dense_basis(self.models[pose].bases, self.regions, count).reshape(3 * count, -1)
 
     def aligned(self, variant: Variant = "frames") -> AlignedPoses:
-        """Return the poses' bases, aligned; computed once."""
+        """Return the aligned bases of the poses; they are cached."""
         if variant not in self._aligned:
             self._aligned[variant] = align_poses(
                 self.mesh, self.models, self.weights, self.regions, self.mass, variant=variant
@@ -172,11 +170,11 @@ class ReducedPoses:
 
 
 def _shaken(tasks: Sequence[PoseTask], rig: Rig, poses: Floats, mass: Floats) -> Floats:
-    """Return the shapes (n, 3, r) of a body that is shaken as a build shakes it."""
+    """Return the shapes (n, 3, r) of the shaken body, as in a build."""
     (region,), (count,) = tasks[0].regions, tasks[0].modes
-    found = [shake_pose(task) for task in shaken_tasks(tasks, rig, poses)]
-    whole = [each for each in found if each is not None]
-    if len(whole) < len(found):
+    shakings = [shake_pose(task) for task in shaken_tasks(tasks, rig, poses)]
+    whole = [each for each in shakings if each is not None]
+    if len(whole) < len(shakings):
         raise SuppleError("the body cannot be shaken at all of these poses; use modes")
     rests = [task.rest for task in tasks]
     return shaken_shapes(tasks[0].mesh, rests, whole, region, mass, count)
@@ -195,7 +193,7 @@ def _by_recipe(task: PoseTask, recipe: dict[str, Any]) -> PoseModel:
 
 
 def model_embedding(model: PoseSpaceModel) -> sp.csr_array:
-    """Return A (n̄, n), which gives the model's skin from its tet vertices."""
+    """Return the embedding A (n̄, n) of the model's skin in its tets."""
     count, corners = model.embedding_vertices.shape
     rows = np.repeat(np.arange(count), corners)
     entries = model.embedding_weights.astype(np.float64).ravel()
@@ -205,26 +203,26 @@ def model_embedding(model: PoseSpaceModel) -> sp.csr_array:
 
 
 def stand_in_basis(model: PoseSpaceModel) -> Floats:
-    """Return a basis (3n, r) of a model's size: its own at the neutral pose where that is stored.
+    """Return a basis (3n, r) of a model's size, for timing only.
 
-    Elsewhere, in the interior, the mean of the stored rows of the same tets' vertices, so that it
-    is as dense and as smooth as the real one. To measure time with, not to simulate with.
+    Stored rows are those of the model at the neutral pose; rows in the interior are means of their
+    neighbours, so that it is as dense and as smooth as the real basis.
     """
     count = len(model.mesh.vertices)
-    found = model.interpolated_basis(model.rig.rest_pose).reshape(count, -1)
-    known = np.zeros(count, bool)
-    known[model.rotation_vertices] = True
-    known[model.fixed] = True
+    basis = model.interpolated_basis(model.rig.rest_pose).reshape(count, -1)
+    stored = np.zeros(count, bool)
+    stored[model.rotation_vertices] = True
+    stored[model.fixed] = True
     tets = model.mesh.tets
     ones = np.ones(tets.size)
     touching = sp.csr_array((ones, (tets.ravel(), np.repeat(np.arange(len(tets)), 4))))
     near = sp.csr_array(touching @ touching.T)
-    while not known.all():
-        weights = near @ known.astype(float)
-        reached = ~known & (weights > 0)
+    while not stored.all():
+        weights = near @ stored.astype(float)
+        reached = ~stored & (weights > 0)
         if not reached.any():
             break
-        rows = near[reached] @ (found * known[:, None])
-        found[reached] = rows / weights[reached, None]
-        known |= reached
-    return found.reshape(3 * count, -1)
+        rows = near[reached] @ (basis * stored[:, None])
+        basis[reached] = rows / weights[reached, None]
+        stored |= reached
+    return basis.reshape(3 * count, -1)

@@ -1,4 +1,4 @@
-"""The body that a build reduces, the same at every pose: its tets, regions and modes."""
+"""Parts of a reduction that are the same at every pose: tets, regions and numbers of modes."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from supple.reduction.regions.region_weights import regions_of
 from supple.rig.character import Character
 from supple.rig.tets.tet_body import TetBody
 
-#: Of modes and their derivatives at each pose, for each region; or one of what the whole body does
-#: when it is shaken, for all poses.
+#: ``"modes"``: modes and derivatives of each region at each pose; ``"shaken"``: one snapshot basis
+#: of the shaken body for all poses.
 Basis = Literal["modes", "shaken"]
 
 
@@ -37,9 +37,9 @@ class ReductionSetup:
     character, flesh
         Surface with its rig, and the tets inside.
     regions, modes
-        Regions that have a basis each, and their numbers of columns.
+        Regions with a basis each, and their numbers of columns.
     contacts, obstacles
-        Kind of contact constraints, None to ignore contact, and things to touch beside itself.
+        Kind of contact constraints, None to ignore contact; and obstacles.
     basis
         See `Basis`.
     """
@@ -54,7 +54,7 @@ class ReductionSetup:
     _bodies: dict[int, ElasticBody] = field(default_factory=dict, init=False, repr=False)
 
     def task(self, name: str, pose: Floats, material: Material) -> PoseTask:
-        """Return the task of reducing a pose (s,), for `reduce_pose`."""
+        """Return the input of `reduce_pose` for a pose (s,)."""
         return PoseTask(
             name=name,
             mesh=self.flesh.mesh,
@@ -67,9 +67,11 @@ class ReductionSetup:
         )
 
     def elastic(self, materials: Sequence[Material]) -> list[ElasticBody]:
-        """Return a body for each material; it is made once for each, however often asked."""
+        """Return a body for each material, cached."""
         for material in materials:
-            if id(material) not in self._bodies:  # a body keeps its material, and so the number
+            if (
+                id(material) not in self._bodies
+            ):  # bodies keep materials alive, so that ids are unique
                 self._bodies[id(material)] = ElasticBody(self.flesh.mesh, material)
         return [self._bodies[id(material)] for material in materials]
 
@@ -80,7 +82,7 @@ def choose_regions(
     regions: Literal["auto"] | Sequence[Handle] | Sequence[Region] | None,
     basis: Basis = "modes",
 ) -> tuple[Region, ...]:
-    """Return the regions that an option of `build` means; a shaken body is one."""
+    """Return the regions for the option of `build`; a shaken body has one."""
     n_vertices = len(flesh.mesh.vertices)
     if len(flesh.fixed) == n_vertices:
         raise SuppleError("every tet vertex is fixed; nothing is left to move")
@@ -129,7 +131,7 @@ def _warn_uncovered(regions: Sequence[Region], n_vertices: int, flesh: TetBody) 
     if len(left):
         warn(
             f"{counted(len(left), 'tet vertex', 'tet vertices')} that nothing fixes "
-            f"(first: {left[0]}) are in no region; they will not move"
+            f"(first: {left[0]}) are in no region; they do not move"
         )
 
 
@@ -138,11 +140,11 @@ def modes_per_region(
     regions: Sequence[Region],
     sways: Callable[[], Floats] | None = None,
 ) -> tuple[int, ...]:
-    """Return columns of each region: as given, or a total that is shared out.
+    """Return the number of columns of each region: as listed, or shares of a total.
 
-    The next column is always that of the region where each would have the most to do by `sways`
-    (k,); without them all are alike, larger regions first. None has more than half of the ways its
-    vertices can move.
+    Columns are assigned one by one to the region with the largest sway per column, by `sways` (k,);
+    without these equally, larger regions first. No region has more than half as many columns as
+    unknowns.
     """
     listed = np.ndim(modes) > 0
     counts = checked_whole_numbers("modes", modes if listed else [modes])  # type: ignore[arg-type, list-item]
@@ -154,9 +156,9 @@ def modes_per_region(
             raise SuppleError(f"{total} modes for {share} regions; each needs at least one")
         sizes = np.array([len(region.vertices) for region in regions])
         larger = np.argsort(-sizes, kind="stable")
-        # A limb that is bone but for a few vertices has no more shapes than they have.
+        # A limb with few free vertices has few shapes.
         most = np.maximum(1, 3 * sizes // 2)
-        if most.sum() < total:  # more than there is to share: regions tell how many they have
+        if most.sum() < total:  # too many: an error of the region names the limit
             even = np.full(share, total // share)
             even[larger[: total % share]] += 1
         else:

@@ -1,4 +1,4 @@
-"""Poses of a model: reduced beside each other, aligned, and added to where they are too few."""
+"""Poses of a model: reduced in parallel, aligned, and refined where interpolation is poor."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ from supple.rig.protocol import Rig
 
 Result = TypeVar("Result")
 
-#: Frequencies between poses may change by this factor before ``"auto"`` adds a pose.
+#: Ratio of frequencies between poses above which ``"auto"`` adds a pose.
 ENOUGH = 1.1
-#: Halving an edge must leave less than this part of the change, or it is not halved again: where
-#: contact begins, frequencies jump, however near the poses.
+#: An edge is halved again only if halving left less than this part of the change: where contact
+#: begins, frequencies jump however near the poses are.
 WORTHWHILE = 0.75
 
 
@@ -59,11 +59,11 @@ class Midpoint:
     Attributes
     ----------
     ends, edge
-        Numbers of the two poses, and their names.
+        Indices of the two poses, and their names.
     pose, task, model
-        The pose (s,), the task of reducing it, and its reduced model.
+        Pose (s,), task of its reduction, and reduced model.
     assessment
-        Comparison of the basis that is blended there with that of `model`.
+        Comparison of the blended basis with that of `model`.
     trouble
         Reason why `model` or `assessment` is missing.
     """
@@ -75,24 +75,24 @@ class Midpoint:
         self.model: PoseModel | None = None
         self.assessment: Assessment | None = None
         self.trouble: str | None = None
-        #: The worst ratio of the edge that was halved to make this one; infinite for a first one.
+        #: Worst ratio of the edge whose half this one is; infinite for an original edge.
         self.halved_from = np.inf
 
     @property
     def name(self) -> str:
-        """Name for people."""
+        """Name for messages."""
         return f"between {self.edge[0]} and {self.edge[1]}"
 
     @property
     def worst(self) -> float:
-        """Worst frequency ratio; infinite where a basis is there, and none can be blended."""
+        """Worst frequency ratio; infinite if the basis cannot be blended."""
         if self.assessment is None:
             return 0.0 if self.model is None else np.inf
         return self.assessment.worst
 
     @property
     def needs_pose(self) -> bool:
-        """True if frequencies change too much there, and a pose would help."""
+        """True if frequencies change too much there, and another pose would help."""
         helped = self.worst - 1 < WORTHWHILE * (self.halved_from - 1)
         return self.worst > ENOUGH and (helped or self.halved_from == np.inf)
 
@@ -109,7 +109,7 @@ class SampledPoses:
     variant
         "frames" or "world", in which bases are blended.
     workers, log
-        Workers that compute, and a log that is told.
+        Workers for computations, and log of the build.
 
     Attributes
     ----------
@@ -118,9 +118,9 @@ class SampledPoses:
     aligned
         Their aligned bases, after `reduce`.
     midpoints
-        Poses between, after `assess`.
+        Poses halfway between, after `assess`.
     shapes
-        (n, 3, r) shapes of a body that is shaken, one basis for all poses; None for bases of modes.
+        (n, 3, r) shapes of the shaken body, one basis for all poses; None for bases of modes.
     """
 
     aligned: AlignedPoses
@@ -156,11 +156,11 @@ class SampledPoses:
 
     @property
     def n_shaken(self) -> int:
-        """Number of poses that the shaken basis is of, the first ones; 0 for bases of modes."""
+        """Number of poses, the first ones, of the shaken basis; 0 for bases of modes."""
         return 0 if self.shapes is None else len(self._shaken)
 
     def reduce(self) -> None:
-        """Compute every pose's bases and align them."""
+        """Compute the bases of all poses and align them."""
         if self.setup.basis == "shaken":
             self._shake()
         tasks = self._tasks()
@@ -177,30 +177,30 @@ class SampledPoses:
         ]
 
     def _shake(self) -> None:
-        """Shake the body at all poses, for their basis; where nothing holds it, modes make one."""
+        """Shake the body at all poses for a common basis; use modes if nothing holds the body."""
         (region,), (count,) = self.setup.regions, self.setup.modes
         with self.log.stage("shaking"):
             tasks = shaken_tasks(self._tasks(), self._rig, self.weights.poses)
             shaken = self._computed(shake_pose, tasks)
-            found = [each for each in shaken if each is not None]
-            if len(found) < len(tasks):
+            shakings = [each for each in shaken if each is not None]
+            if len(shakings) < len(tasks):
                 return
             rests = [task.rest for task in tasks]
             mesh = self.setup.flesh.mesh
-            self.shapes = shaken_shapes(mesh, rests, found, region, self.mass, count)
-            self._shaken = found
+            self.shapes = shaken_shapes(mesh, rests, shakings, region, self.mass, count)
+            self._shaken = shakings
 
     def motions(
         self, bases: Sequence[Floats], between: Sequence[Midpoint], blended: Sequence[Floats]
     ) -> list[MotionForces] | None:
-        """Return motions of the shaken body at all poses, then at those between; None without any.
+        """Return motions of the shaken body at all poses and midpoints; None without shaking.
 
-        `bases` and `blended` (k, 3, r) are those of the poses, and those blended between them.
+        `bases` and `blended` (k, 3, r) are those of the poses and of the midpoints.
         """
         if self.shapes is None:
             return None
         left: list[Shaking | None] = [None] * (self.n_poses - len(self._shaken))
-        given = [
+        motion_tasks = [
             MotionTask(self._thrown(task, pose) if shaking is None else task, basis, shaking, True)
             for task, pose, basis, shaking in zip(
                 self._tasks(), self.weights.poses, bases, [*self._shaken, *left], strict=True
@@ -208,10 +208,10 @@ class SampledPoses:
         ]
         for k, (midpoint, basis) in enumerate(zip(between, blended, strict=True)):
             task = replace(self._thrown(midpoint.task, midpoint.pose), seed=self.n_poses + k)
-            given.append(MotionTask(task, basis, None, False))
-        made = self._computed(pose_motion, given)
-        found = [each for each in made if each is not None]
-        return None if len(found) < len(made) else found
+            motion_tasks.append(MotionTask(task, basis, None, False))
+        made = self._computed(pose_motion, motion_tasks)
+        motions = [each for each in made if each is not None]
+        return None if len(motions) < len(made) else motions
 
     @property
     def _rig(self) -> Rig:
@@ -242,11 +242,11 @@ class SampledPoses:
             check_independent(self.aligned, self.weights.names)
 
     def assess(self, insert_up_to: int = 0) -> None:
-        """Assess midpoints; add those where interpolation is poor, up to so many poses in all."""
-        known: dict[bytes, Midpoint] = {}
+        """Assess midpoints, and add those where interpolation is poor, up to `most` poses."""
+        computed: dict[bytes, Midpoint] = {}
         while True:
             with self.log.stage("between poses"):
-                self.midpoints = self._made_midpoints(known)
+                self.midpoints = self._made_midpoints(computed)
                 self._assess_midpoints()
             poor = sorted(
                 (midpoint for midpoint in self.midpoints if midpoint.needs_pose),
@@ -259,38 +259,38 @@ class SampledPoses:
         self._tell_what_is_left(poor if insert_up_to else [], bool(insert_up_to))
 
     def _tell_what_is_left(self, poor: Sequence[Midpoint], inserted: bool) -> None:
-        """Warn of edges that could not be looked at, and of those where poses were not enough."""
-        known = [midpoint for midpoint in poor if midpoint.assessment is not None]
-        if known:
+        """Warn of edges that could not be assessed, and of those with too few poses."""
+        assessed = [midpoint for midpoint in poor if midpoint.assessment is not None]
+        if assessed:
             warn(
                 f"between {counted(self.n_poses, 'pose')} frequencies still change by up to "
-                f"{known[0].worst:.2f}; raise most_poses for more"
+                f"{assessed[0].worst:.2f}; raise most_poses for more"
             )
         for midpoint in self.midpoints:
             first, second = midpoint.edge
             where = f'halfway between poses "{first}" and "{second}"'
             if midpoint.trouble is not None:
-                warn(f"{where} nothing could be compared: {midpoint.trouble}")
+                warn(f"{where} the basis could not be assessed: {midpoint.trouble}")
             elif inserted and midpoint.worst > ENOUGH and not midpoint.needs_pose:
                 warn(
                     f"{where} frequencies change by {midpoint.worst:.2f}, and halving did not "
                     "help, as where contact begins; give poses on both sides of that"
                 )
 
-    def _made_midpoints(self, known: dict[bytes, Midpoint]) -> list[Midpoint]:
+    def _made_midpoints(self, computed: dict[bytes, Midpoint]) -> list[Midpoint]:
         edges, poses = mid_poses(self.weights.poses, self.aligned.parents.tolist())
-        found = []
+        midpoints = []
         for (i, j), pose in zip(edges.tolist(), poses, strict=True):
-            midpoint, before = self._midpoint((i, j), pose), known.get(pose.tobytes())
-            # Poses that were added since share in the material that is interpolated there.
+            midpoint, before = self._midpoint((i, j), pose), computed.get(pose.tobytes())
+            # Poses added since then change the interpolated material.
             if before is not None and _same(before.task.material, midpoint.task.material):
                 midpoint.model = before.model
                 midpoint.trouble = before.trouble if before.model is None else None
-            known[pose.tobytes()] = midpoint
-            found.append(midpoint)
+            computed[pose.tobytes()] = midpoint
+            midpoints.append(midpoint)
         fresh = [
             midpoint
-            for midpoint in found
+            for midpoint in midpoints
             if midpoint.model is None and midpoint.trouble is None and self._is_sound(midpoint)
         ]
         for midpoint, made in zip(
@@ -299,7 +299,7 @@ class SampledPoses:
             midpoint.model, midpoint.trouble = (
                 (None, made) if isinstance(made, str) else (made, None)
             )
-        return found
+        return midpoints
 
     def _midpoint(self, ends: tuple[int, int], pose: Floats) -> Midpoint:
         edge = (self.weights.names[ends[0]], self.weights.names[ends[1]])
@@ -320,11 +320,11 @@ class SampledPoses:
             for midpoint in sound
             if midpoint.model is not None
         ]
-        for midpoint, found in zip(sound, self.workers.map(_assessed, cases), strict=True):
-            if isinstance(found, str):
-                midpoint.trouble = found
+        for midpoint, outcome in zip(sound, self.workers.map(_assessed, cases), strict=True):
+            if isinstance(outcome, str):
+                midpoint.trouble = outcome
             else:
-                midpoint.assessment = found
+                midpoint.assessment = outcome
 
     def _insert(self, midpoints: Sequence[Midpoint]) -> None:
         for midpoint in midpoints:
@@ -347,13 +347,13 @@ class SampledPoses:
 
 
 def _same(first: Material, second: Material) -> bool:
-    """Return whether two interpolated materials, of one kind and density, are the same."""
+    """Return whether two interpolated materials of one kind and density are equal."""
     return first is second or all(
         np.array_equal(getattr(first, name), getattr(second, name)) for name in ("young", "poisson")
     )
 
 
-# A pose between others is only assessed: an error there is told, and ends no build.
+# Midpoints are only assessed: an error there is reported, and does not end the build.
 
 
 def _reduced_or_why_not(task: PoseTask) -> PoseModel | str:

@@ -1,6 +1,6 @@
-"""The body at one pose, shaken: its motions for a basis of all poses, and its forces in it.
+"""Shaking of the body at one pose: its motions for a common basis, and its forces in that.
 
-Workers compute these, a pose each.
+Workers run these functions in parallel for the poses.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from supple.reduction.shaking import STEPS, Shaking, shake
 from supple.rig.jacobian import DifferencedJacobian
 from supple.rig.protocol import Rig
 
-#: Parameters of a rig that are accelerated, and numbers that their fields have, at most.
+#: Largest number of accelerated rig parameters, and of entries of their fields.
 _MOST_MOVES, _MOST_NUMBERS = 256, 1 << 22
 
 
 def shake_pose(task: PoseTask) -> Shaking | None:
-    """Shake the body at a pose; None where nothing holds it.
+    """Shake the body at a pose; return None if nothing holds it.
 
     Raises
     ------
     SuppleError
-        With the name of the pose.
+        For any failure, with the name of the pose.
     """
     (region,) = task.regions
     steps = max(STEPS, task.steps)
@@ -44,21 +44,21 @@ def shake_pose(task: PoseTask) -> Shaking | None:
 
 
 def rig_moves(rig: Rig, pose: Floats) -> Singles:
-    """Return ∂Φ/∂p (n, 3, k) of a rig on tets at a pose, by all parameters or some of very many."""
+    """Return ∂Φ/∂p (n, 3, k) of a rig on tets at a pose, for all parameters or a random subset."""
     count = len(rig.parameters)
     most = max(1, min(_MOST_MOVES, _MOST_NUMBERS // (3 * rig.n_vertices)))
     entries = np.arange(count)
     if count > most:
         entries = np.sort(np.random.default_rng(0).choice(count, most, replace=False))
-    found = np.empty((rig.n_vertices, 3, len(entries)))
-    DifferencedJacobian(rig, entries).evaluate(np.asarray(pose, np.float64), found)
+    derivatives = np.empty((rig.n_vertices, 3, len(entries)))
+    DifferencedJacobian(rig, entries).evaluate(np.asarray(pose, np.float64), derivatives)
     with np.errstate(over="ignore"):
-        single = found.astype(np.float32)
+        single = derivatives.astype(np.float32)
     return single[:, :, np.isfinite(single).all(axis=(0, 1))]
 
 
 def shaken_tasks(tasks: Sequence[PoseTask], rig: Rig, poses: Floats) -> list[PoseTask]:
-    """Return tasks of shaking, each in a way of its own, twice as many steps as columns in all."""
+    """Return tasks of shaking with different seeds, and twice as many steps as columns in all."""
     steps = -(-2 * sum(tasks[0].modes) // len(tasks))
     return [
         replace(task, seed=seed, steps=steps, moves=rig_moves(rig, pose))
@@ -72,13 +72,13 @@ class MotionTask(NamedTuple):
     Attributes
     ----------
     task
-        The pose.
+        Task of the pose.
     basis
-        (k, 3, r) its basis.
+        (k, 3, r) basis of the pose.
     shaking
-        Of the body there; None to shake it now.
+        Motion of the shaken body there; None to compute it.
     touching
-        Whether contacts there hold it: of poses whose basis knows of them.
+        Whether contacts constrain the body, as they do in the bases of poses.
     """
 
     task: PoseTask
@@ -92,14 +92,14 @@ class MotionTask(NamedTuple):
         return self.task.name
 
 
-def pose_motion(given: MotionTask) -> MotionForces | None:
-    """See the shaken body's motion at a pose in a basis; None where it cannot be shaken."""
-    task = given.task
+def pose_motion(motion: MotionTask) -> MotionForces | None:
+    """Return forces of the shaken body at a pose in a basis; None if nothing holds it."""
+    task = motion.task
     (region,) = task.regions
-    shaking = shake_pose(task) if given.shaking is None else given.shaking
+    shaking = shake_pose(task) if motion.shaking is None else motion.shaking
     if shaking is None:
         return None
-    allowed = allowed_displacements(task) if given.touching else None
+    allowed = allowed_displacements(task) if motion.touching else None
     with single_threaded(), at_most_threads(1):
         body = ElasticBody(task.mesh, task.material)
-        return motion_forces(body, task.rest, given.basis, region, shaking, allowed)
+        return motion_forces(body, task.rest, motion.basis, region, shaking, allowed)

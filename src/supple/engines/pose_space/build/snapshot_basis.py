@@ -1,7 +1,8 @@
-"""One basis for all poses: what a body that is shaken at each of them does, in the flesh's frames.
+"""Snapshot basis for all poses: mass-PCA of the motions of the shaken body, in the flesh's frames.
 
-Seen from frames that turn with the rig, flesh moves much alike at every pose. So motions of all
-poses have one mass-PCA, and a pose has its vectors, turned, without what contacts there forbid.
+In frames that rotate with the rig, flesh moves similarly at every pose. So the motions of all poses
+have one mass-PCA. The basis of a pose is its vectors, rotated, and projected to displacements that
+contacts allow.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from supple.reduction.regions.region import Region
 from supple.reduction.shaking import Shaking
 from supple.rig.tets.vertex_frames import pose_rotations, rotate_basis, unrotate_basis
 
-#: A column that others hold but for this part of it is made of rounding.
+#: Part of a column below which it depends on the others up to rounding.
 _DEPENDENT = 1e-8
 
 
@@ -34,22 +35,22 @@ def shaken_shapes(
     mass: Floats,
     count: int,
 ) -> Floats:
-    """Return the `count` shapes (n, 3, r) nearest to all motions, in the first rest's frames.
+    """Return the `count` shapes (n, 3, r) nearest to all motions, in the frames of the first pose.
 
     Parameters
     ----------
     mesh, rests
         Tets and (n, 3) rest shapes of the poses, the neutral one first.
     shakings
-        Of the body at each.
+        Motions of the shaken body at each pose.
     region, mass
-        Vertices that move, and (n,) masses of all.
+        Region that moves, and masses (n,) of all vertices.
     count
-        How many.
+        Number of shapes.
     """
     turned = [
-        unrotate_basis(turns, shaking.displacements.astype(np.float64))[region.vertices]
-        for turns, shaking in zip(_rotations(mesh, rests), shakings, strict=True)
+        unrotate_basis(quaternions, shaking.displacements.astype(np.float64))[region.vertices]
+        for quaternions, shaking in zip(_rotations(mesh, rests), shakings, strict=True)
     ]
     together = np.concatenate(turned, axis=2)
     rows = len(region.vertices)
@@ -62,21 +63,23 @@ def shaken_shapes(
 def turned_shapes(
     mesh: TetMesh, rest: Floats, shapes: Floats, region: Region, mass: Floats, allowed: NullSpace
 ) -> Floats:
-    """Return a mass-orthonormal basis (k, 3, r) of a pose: shapes, turned as its flesh is.
+    """Return a mass-orthonormal basis (k, 3, r) of a pose: shapes, rotated with its flesh.
 
     Parameters
     ----------
     mesh, rest
-        Tets at the neutral pose, and (n, 3) rest shape of this one.
+        Tets at the neutral pose, and rest shape (n, 3) of this pose.
     shapes
         (n, 3, r) in the neutral pose's frames.
     region, mass
-        Vertices that move, and (n,) masses.
+        Region that moves, and masses (n,).
     allowed
         Displacements of the region that contacts allow here.
     """
-    turns = _rotations(mesh, [mesh.vertices, rest])[1]
-    vectors = rotate_basis(turns, shapes)[region.vertices].reshape(3 * len(region.vertices), -1)
+    quaternions = _rotations(mesh, [mesh.vertices, rest])[1]
+    vectors = rotate_basis(quaternions, shapes)[region.vertices].reshape(
+        3 * len(region.vertices), -1
+    )
     inertia = np.repeat(mass[region.vertices], 3)[:, None]
     if allowed.rank:
         vectors = _nearest_allowed(vectors, inertia, allowed)
@@ -90,14 +93,14 @@ def turned_shapes(
 
 
 def _rotations(mesh: TetMesh, rests: Sequence[Floats]) -> Floats:
-    """Return rotations (m, n, 4) from the first shape, as bases are blended in."""
+    """Return vertex rotations (m, n, 4) from the first shape."""
     return pose_rotations(mesh, rests, np.minimum(np.arange(len(rests)) - 1, 0))
 
 
 def _nearest_allowed(vectors: Floats, inertia: Floats, allowed: NullSpace) -> Floats:
-    """Z (ZᵀMZ)⁻¹ ZᵀM u: the nearest by mass that constraints allow."""
+    """Return Z (ZᵀMZ)⁻¹ ZᵀM u, the nearest allowed displacements by mass."""
     space = allowed.matrix
-    heavy = np.maximum(inertia[:, 0], 1e-12 * inertia.max())  # vertices of no tet have no mass
+    heavy = np.maximum(inertia[:, 0], 1e-12 * inertia.max())  # unreferenced vertices have no mass
     weighed = sp.csr_array(space.T @ sp.diags_array(heavy))
     matrix = symmetrised(sp.csr_array(weighed @ space))
     solved = SparseCholesky(matrix).factorise(matrix).solve(weighed @ vectors)

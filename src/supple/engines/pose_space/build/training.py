@@ -1,4 +1,4 @@
-"""The last stages of a build: training of the cubature, its errors, the report and the model."""
+"""Last stages of a build: training of the cubature, its errors, the report and the model."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ from supple.rig.protocol import Rig
 from supple.rig.stored_rigs import GIVEN, stored_rigs
 from supple.rig.tets.vertex_frames import unrotate_basis
 
-#: Samples of forces at poses that cubature is tried at.
+#: Samples of forces at the poses at which cubature is tested.
 _SAMPLES = 60
-#: Error of a shaken body's forces, at poses or between, above which bases are of modes; a rat's
-#: and a bull's are 0.2 and 0.25.
+#: Error of a shaken body's forces, at poses or midpoints, above which modes are used instead; a rat
+#: has 0.2, a bull 0.25.
 WELL_FITTED = 0.45
 
 
 def train_model(
     sampled: SampledPoses, elastic_count: int, inertial_count: int, seed: int
 ) -> PoseSpaceModel | None:
-    """Train cubature on all poses, try it between them, and put the model together.
+    """Train cubature on all poses, test it between them, and make the model.
 
-    None where the poses have a basis of a shaken body, and its forces cannot be fitted well.
+    Returns None if a shaken body's forces cannot be fitted well.
     """
     setup, aligned, log = sampled.setup, sampled.aligned, sampled.log
     tet_rig = setup.flesh.tet_rig
     bases = [aligned.world_bases(pose) for pose in range(sampled.n_poses)]
-    # Where bases could not even be compared, forces that are blended mean nothing either.
+    # Forces are not tested where bases could not be compared.
     sound = [midpoint for midpoint in sampled.midpoints if midpoint.assessment is not None]
     between = [_between(sampled, midpoint.pose, midpoint.ends) for midpoint in sound]
     with log.stage("elastic cubature"):
@@ -67,7 +67,7 @@ def train_model(
         tried: dict[str, Any] = {"forces": "samples" if motions is None else "motions"}
         if motions is None:
             tried |= _tried_between(sampled, elastic, sound, between, seed)
-        else:  # samples would tell of another fit than that to motions
+        else:  # samples would measure another fit than that to motions
             worst = elastic.between_errors.max(initial=0.0) if sound else None
             tried |= {"between_poses": worst, "retrained": None, "quarter_way": None}
     with log.stage("model"):
@@ -84,8 +84,8 @@ def _elastic(
 ) -> tuple[ElasticCubature, list[MotionForces] | None] | None:
     """Train elastic cubature on motions of the shaken body, or on samples in a basis of modes.
 
-    Also returns the poses' motions, or None without any. None where motions cannot be fitted: a
-    basis may be too small for what the body does.
+    Also returns the motions at the poses, or None. Returns None alone if motions cannot be fitted,
+    for instance in too small a basis.
     """
     train = partial(
         elastic_cubature,
@@ -104,16 +104,16 @@ def _elastic(
         [whole for (whole, *_) in bases], sound, [each.basis[0] for each in between]
     )
     if motions is not None:
-        found = train(motions=motions)
-        if max(found.held_out_error, found.between_errors.max(initial=0.0)) < WELL_FITTED:
-            return found, motions[: sampled.n_poses]
+        trained = train(motions=motions)
+        if max(trained.held_out_error, trained.between_errors.max(initial=0.0)) < WELL_FITTED:
+            return trained, motions[: sampled.n_poses]
     return (train(), None) if sampled.shapes is None else None
 
 
 def is_thread_safe(rig: Rig) -> bool:
-    """Return whether a rig may be called from several threads: all of it is Supple's own.
+    """Return whether a rig may be called from several threads.
 
-    Another class may keep anything from call to call.
+    Only Supple's rigs are known to have no state between calls.
     """
     try:
         header, _ = stored_rigs({"rig": rig})
@@ -123,7 +123,7 @@ def is_thread_safe(rig: Rig) -> bool:
 
 
 def _between(sampled: SampledPoses, pose: Floats, ends: tuple[int, int]) -> Between:
-    """Return a pose between two sampled ones, with the basis that is interpolated there."""
+    """Return a pose between two sampled ones, with its interpolated basis."""
     setup, aligned = sampled.setup, sampled.aligned
     shares = sampled.weights(pose)
     (elastic,) = setup.elastic([interpolated_material(sampled.materials, shares)])
@@ -140,10 +140,10 @@ def _tried_between(
     between: list[Between],
     seed: int,
 ) -> dict[str, Any]:
-    """Return errors of cubature between poses, and with cubature trained there alone (fig. 10).
+    """Return errors of cubature between poses, and of cubature trained there alone (fig. 10).
 
-    That is done at the worst midpoint; a quarter of the way along the same edge is a pose that no
-    stage has seen.
+    The latter is trained at the worst midpoint. A pose a quarter along the same edge, which no
+    stage has used, is tested, too.
     """
     if not sound:
         return {"between_poses": None, "retrained": None, "quarter_way": None}
@@ -169,7 +169,7 @@ def _tried_between(
 def _quarter_way(
     sampled: SampledPoses, elastic: ElasticCubature, ends: tuple[int, int], seed: int
 ) -> float | None:
-    """Return the error there, None where tets are inverted or bases vanish: it ends no build."""
+    """Return the error there; None if tets are inverted or bases vanish."""
     poses, (i, j) = sampled.weights.poses, ends
     pose = 0.75 * poses[i] + 0.25 * poses[j]
     if len(sampled.setup.flesh.tet_rig.inversions(pose[None])[0]):
@@ -244,12 +244,12 @@ def _packed(matrices: Floats | None) -> Floats | None:
 
 
 def _in_frames(sampled: SampledPoses, inertial: InertialCubature) -> Floats | None:
-    """Return corrections of basis rows (m, c, 3, r), turned back as the basis is."""
-    turns = sampled.aligned.rotations
-    if inertial.corrections is None or turns is None:
+    """Return corrections of basis rows (m, c, 3, r) in the frames of the basis."""
+    rotations = sampled.aligned.rotations
+    if inertial.corrections is None or rotations is None:
         return inertial.corrections
-    pairs = zip(turns[:, inertial.vertices], inertial.corrections, strict=True)
-    return np.array([unrotate_basis(turn, rows) for turn, rows in pairs])
+    pairs = zip(rotations[:, inertial.vertices], inertial.corrections, strict=True)
+    return np.array([unrotate_basis(quaternions, rows) for quaternions, rows in pairs])
 
 
 def _report(
@@ -258,7 +258,7 @@ def _report(
     inertial: InertialCubature,
     tried: dict[str, Any],
 ) -> dict[str, Any]:
-    """Return figures of a build that a model takes along; the same seed gives the same."""
+    """Return the figures of a build for the model's report; the same seed gives the same."""
     setup, aligned = sampled.setup, sampled.aligned
     angles = np.degrees(aligned.angles)
     rows = _pose_rows(sampled, elastic)
@@ -326,24 +326,24 @@ def _pose_rows(sampled: SampledPoses, elastic: ElasticCubature) -> list[dict[str
 
 
 def _midpoint_row(midpoint: Midpoint) -> dict[str, Any]:
-    found = midpoint.assessment
+    assessment = midpoint.assessment
     row: dict[str, Any] = {"between": list(midpoint.edge)}
     if midpoint.trouble is not None:
         row["trouble"] = midpoint.trouble
     if midpoint.model is not None:
         row["constraints"] = midpoint.model.constraints
-    if found is not None:
-        angles = np.degrees(found.angles)
+    if assessment is not None:
+        angles = np.degrees(assessment.angles)
         row |= {
-            "to_recomputed": found.to_recomputed,
-            "to_exact": found.to_exact,
+            "to_recomputed": assessment.to_recomputed,
+            "to_exact": assessment.to_exact,
             "angle_degrees": {"median": float(np.median(angles)), "largest": float(angles.max())},
         }
     return row
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as JSON holds it, six digits of every number: a report, not data."""
+    """Return a value for JSON, with numbers rounded to six digits."""
     if isinstance(value, dict):
         return {key: _plain(each) for key, each in value.items()}
     if isinstance(value, list | tuple | np.ndarray):
