@@ -1,4 +1,4 @@
-"""What several tests share."""
+"""Shared fixtures and hooks."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark before `-m` chooses, and let the longest files begin."""
+    """Mark tests before `-m` selects them, and sort the longest files first."""
     durations = read_durations()
     mark_slow(items, durations)
     longest_first(items, durations)
@@ -43,7 +43,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def assets() -> Path:
-    """The folder of real and malformed files; tests that need it are skipped without it."""
+    """Return the folder of real and malformed files; skip the test without it."""
     if not ASSETS.is_dir():
         pytest.skip("no assets beside the repository; set SUPPLE_ASSETS to their folder")
     return ASSETS
@@ -51,7 +51,7 @@ def assets() -> Path:
 
 @pytest.fixture(scope="session", autouse=True)
 def _one_cache(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Sculpt each scene once for all tests and workers, and leave the user's folder alone."""
+    """Cache scenes for all tests and workers outside the user's folder."""
     kept = getattr(request.config, "cache", None)
     with pytest.MonkeyPatch.context() as patch:
         if kept is not None:  # pytest's cache may be off
@@ -61,7 +61,7 @@ def _one_cache(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _compiled_once(request: pytest.FixtureRequest) -> None:
-    """Several workers share what is to be compiled."""
+    """Share compilation between workers."""
     if "PYTEST_XDIST_WORKER" in os.environ and len(request.session.items) >= MANY:
         from helpers.cold_start import begin_apart
 

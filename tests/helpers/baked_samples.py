@@ -1,4 +1,4 @@
-"""Baked motions made up for tests: no simulation, but flesh that is off the rig."""
+"""Synthetic baked motions: flesh with a prescribed offset, without simulation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from supple.scenes.characters.character_scene import scene
 
 
 def swinging_x(frames: int = 24, *, name: str = "x", swing: float = 0.03) -> BakedMotion:
-    """The X while it flaps, turns and travels, its flesh a smooth swing beside the rig."""
+    """Return the X with a flapping, turning and travelling motion and smoothly swinging flesh."""
     character = replace(scene("x").character, name=name)
     whole = next(iter(character.motions.values()))
     motion = whole.resample(90)
@@ -33,7 +33,7 @@ def swinging_x(frames: int = 24, *, name: str = "x", swing: float = 0.03) -> Bak
 
 
 def _travelling(roots: np.ndarray) -> np.ndarray:
-    """On the way to the right, turning to the left."""
+    """Return roots that move to the right and turn to the left."""
     out = roots.copy()
     for k, root in enumerate(out):
         angle = 0.05 * k

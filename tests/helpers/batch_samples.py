@@ -1,4 +1,4 @@
-"""Small batches: meshes that take a moment, one that crashes its process, and one that hangs."""
+"""Small batches: quick meshes, one that crashes its process, and one that hangs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ sys.addaudithook(heard)
 
 
 def meshes(folder: Path, count: int, *more: str) -> Path:
-    """Write so many small meshes, and others of these names."""
+    """Write a number of small meshes, and others with given names."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in (*(f"mesh{k:03}" for k in range(count)), *more):
         (folder / f"{name}.obj").write_text(TRIANGLE.format(size=1 + len(name)))
@@ -41,7 +41,7 @@ def meshes(folder: Path, count: int, *more: str) -> Path:
 
 
 def environment(folder: Path, seconds: float = 0.0) -> dict[str, str]:
-    """An environment in which jobs take a moment, crash and hang by the names of their files."""
+    """Return an environment in which jobs are slow, crash or hang by their file names."""
     own = folder / "custom"
     own.mkdir(exist_ok=True)
     (own / "sitecustomize.py").write_text(CUSTOM)
@@ -50,7 +50,7 @@ def environment(folder: Path, seconds: float = 0.0) -> dict[str, str]:
 
 
 class HereFarm:
-    """A farm that does tasks in this process, one after the other: quick to start."""
+    """Farm that runs tasks in this process, one after the other."""
 
     slots, most_models = 1, 20
 
@@ -80,14 +80,14 @@ def batch_command(*words: Any) -> list[str]:
 
 
 def journal_lines(folder: Path) -> list[dict[str, Any]]:
-    """The whole lines of a journal."""
+    """Return the complete lines of a journal."""
     file = folder / JOURNAL
     found = [decoded(raw) for raw in file.read_bytes().splitlines()] if file.is_file() else []
     return [line for line in found if line is not None]
 
 
 def results(folder: Path) -> dict[str, bytes]:
-    """Results in a folder, but for the journal, the page and pictures."""
+    """Return the results in a folder, without journal, page and pictures."""
     return {
         each.relative_to(folder).as_posix(): each.read_bytes()
         for each in sorted(folder.rglob("*"))
@@ -96,7 +96,7 @@ def results(folder: Path) -> dict[str, bytes]:
 
 
 def check_whole(folder: Path, count: int) -> None:
-    """All results are there, none half, none double, and the journal says the same."""
+    """Assert that all results are complete and unique and agree with the journal."""
     found = results(folder)
     assert len(found) == count
     for data in found.values():

@@ -1,4 +1,4 @@
-"""A Blender that tests ask: `bpy` in an environment of its own, in a process of its own."""
+"""Blender for tests: `bpy` in a separate environment and process."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def bpy_python() -> Path | None:
 
 @pytest.fixture(scope="session")
 def blender_python() -> Path:
-    """The Python of an environment with bpy."""
+    """Return the Python of an environment with bpy."""
     python = bpy_python()
     if python is None:
         pytest.skip(f"no environment with bpy; run make blender-env, or set {VARIABLE}")
@@ -36,7 +36,7 @@ def blender_python() -> Path:
 
 @pytest.fixture(scope="session")
 def blender(blender_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask]:
-    """Ask for a claim of tests/blender/inside/claims.py, by name; the answer is a dict."""
+    """Run a check of tests/blender/inside/claims.py by name and return its dict."""
     folder = tmp_path_factory.mktemp("blender")
     stand_in = folder / "supple"
     script = INSIDE / "stand_in.py"

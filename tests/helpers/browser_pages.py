@@ -24,7 +24,7 @@ HTMLCanvasElement.prototype.getContext = function (kind, how) {
 
 
 def running_browser() -> Iterator[Any]:
-    """Give a chromium; skip where there is none."""
+    """Yield a Chromium browser; skip if there is none."""
     reason = "playwright is not installed"
     playwright = pytest.importorskip("playwright.sync_api", reason=reason)
     chromium = os.environ.get("SUPPLE_CHROMIUM") or shutil.which("chromium")
@@ -39,7 +39,7 @@ def running_browser() -> Iterator[Any]:
 def open_tab(
     browser: Any, page: Any, size: dict[str, int] | None = None, hint: str = "Drag the skin"
 ) -> Any:
-    """Open a page, drawn without what is dear on a processor, and wait until it is drawn."""
+    """Open a page without expensive effects, and wait until it is drawn."""
     page.server.scene.configure_default_lights(cast_shadow=False)
     page.server.scene.configure_environment_map(None)
     tab = browser.new_page(viewport=size or SIZE)
@@ -52,7 +52,7 @@ def open_tab(
 
 
 def until(tab: Any, fact: Callable[[], bool], what: str) -> None:
-    """Wait for it while the browser goes on."""
+    """Wait until a condition holds while the browser runs."""
     for _ in range(PATIENCE // 100):
         if fact():
             return

@@ -34,23 +34,23 @@ MATERIAL = Material("stvk", young=3e4, poisson=0.4)
 
 @cache
 def bar_mesh(cells: tuple[int, int, int] = (12, 2, 2)) -> TetMesh:
-    """A metre along x."""
+    """Return a bar of 1 m along x."""
     return beam(cells=cells)
 
 
 def held_end(mesh: TetMesh) -> NDArray[np.int64]:
-    """The vertices at x = 0."""
+    """Return the vertices at x = 0."""
     return np.flatnonzero(mesh.vertices[:, 0] < 1e-9)
 
 
 def motion_of(poses: Floats, name: str = "sweep") -> Motion:
-    """The poses, a tenth of a second apart."""
+    """Return a motion of the poses, 0.1 s apart."""
     return Motion(np.arange(len(poses)) / 10, poses, name=name)
 
 
 @cache
 def bending_bar(most_degrees: float = 135.0, cells: tuple[int, int, int] = (12, 2, 2)) -> Character:
-    """Bends towards z, all along; its motion sweeps from one side to the other."""
+    """Return a bar that bends towards z; its motion sweeps from one side to the other."""
     surface, _ = bar_mesh(cells).surface()
     middle = (0, WIDTH / 2, WIDTH / 2)
     rig = Bend(surface.vertices, middle, (1, 0, 0), (0, 0, 1), low=0, high=1)
@@ -59,7 +59,7 @@ def bending_bar(most_degrees: float = 135.0, cells: tuple[int, int, int] = (12, 
 
 
 def bar_options(cells: tuple[int, int, int] = (12, 2, 2), **changed: Any) -> dict[str, Any]:
-    """What makes a bar build in a second."""
+    """Return options with which a bar builds in a second."""
     mesh = bar_mesh(cells)
     options: dict[str, Any] = {
         "poses": {"left": np.radians([-60.0]), "right": np.radians([60.0])},
@@ -75,13 +75,13 @@ def bar_options(cells: tuple[int, int, int] = (12, 2, 2), **changed: Any) -> dic
 
 
 def flesh_options(cells: tuple[int, int, int] = (12, 2, 2), **changed: Any) -> dict[str, Any]:
-    """What makes a bar's flesh alone: the same without a reduction."""
+    """Return the options of a bar's flesh without a reduction."""
     kept = ("poses", "material", "tets", "bones")
     return {name: bar_options(cells)[name] for name in kept} | changed
 
 
 def two_joints(surface: SurfaceMesh) -> SkinnedRig:
-    """Two joints along x, the second at 0.5."""
+    """Return a skeleton of two joints along x, the second at 0.5 m."""
     skeleton = Skeleton(["upper", "fore"], [-1, 0], [[0.0, WIDTH / 2, WIDTH / 2], [0.5, 0.0, 0.0]])
     share = np.clip(0.5 + (surface.vertices[:, 0] - 0.5) / 0.3, 0, 1)
     joints = np.tile([0, 1], (len(share), 1))
@@ -92,7 +92,7 @@ def two_joints(surface: SurfaceMesh) -> SkinnedRig:
 
 @cache
 def jointed_arm() -> Character:
-    """A bar with a skeleton; its motion bends the elbow by 70°."""
+    """Return a bar with a skeleton; its motion bends the elbow by 70°."""
     surface, _ = bar_mesh().surface()
     rig: Rig = two_joints(surface)
     swing = np.zeros((12, 6))
@@ -101,13 +101,13 @@ def jointed_arm() -> Character:
 
 
 def mean_young(model: PoseSpaceModel, pose: int | Floats) -> float:
-    """Young's modulus at a pose, or between poses with these weights."""
+    """Return Young's modulus at a pose, or between poses with weights."""
     return float(np.asarray(model.material(pose).young, np.float64).mean())
 
 
 @contextmanager
 def kept_scenes(folder: Path) -> Iterator[None]:
-    """Keep scenes, which take a while to make, in this folder rather than the user's."""
+    """Cache scenes in this folder instead of the user's."""
     before = os.environ.get("SUPPLE_CACHE")
     os.environ["SUPPLE_CACHE"] = str(folder)
     yield

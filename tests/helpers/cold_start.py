@@ -1,4 +1,4 @@
-"""A fresh clone has nothing compiled: workers share that work rather than doing it twice.
+"""Compilation in a fresh clone, shared between workers of pytest.
 
 It is most of the time that tests take then. A worker takes from the disk what another has
 compiled, waits for what it is compiling, and begins with what the others do not.
@@ -15,7 +15,7 @@ __all__ = ["begin_apart"]
 
 
 def begin_apart() -> None:
-    """Compile first what the worker of another number does not."""
+    """Compile this worker's part of the kernels first."""
     first = _FIRST.get(os.environ.get("PYTEST_XDIST_WORKER", ""))
     if first is not None:
         first()

@@ -1,4 +1,4 @@
-"""The command run in this process: what a shell sees of it, without starting Python anew."""
+"""The command run in this process, with its status and output."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from supple.cli.main import main
 
 
 def run_here(*arguments: str) -> CompletedProcess[str]:
-    """Run the command; give its status and what it printed, and let a traceback through."""
+    """Run the command; return its status and output, and let unexpected errors through."""
     out, err = io.StringIO(), io.StringIO()
     told, lost = warnings.showwarning, sys.unraisablehook
     status = 0

@@ -17,7 +17,7 @@ def units(rng, count):
 
 
 def rows_of(n_vertices, *rows):
-    """A row for each list of (vertex, vector)."""
+    """Return a matrix with a row for each list of (vertex, vector)."""
     matrix = np.zeros((len(rows), 3 * n_vertices))
     for row, parts in zip(matrix, rows, strict=True):
         for vertex, vector in parts:
@@ -63,7 +63,7 @@ def joined(*meshes):
 
 
 def bent_beam(kind="stvk", cells=(6, 2, 2)):
-    """A body, a rest shape that is not its mesh, its stiffness there and its free vertices."""
+    """Return a body, a deformed rest shape, its stiffness there and its free vertices."""
     mesh = beam(cells=cells)
     young = (
         [1e5, 2e5, 4e5]

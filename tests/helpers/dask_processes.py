@@ -1,4 +1,4 @@
-"""A scheduler and workers of Dask's as processes that tests can kill."""
+"""Dask scheduler and workers as processes that tests can kill."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 class DaskProcesses:
-    """A scheduler, known by its file, and its workers."""
+    """Scheduler with its file, and its workers."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

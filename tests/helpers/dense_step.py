@@ -1,4 +1,4 @@
-"""The reduced step written out with whole matrices: slow, and simple enough to be believed."""
+"""Reference implementation of the reduced step with dense matrices."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 
 
 class DenseStep:
-    """What a step of `Simulator` should compute at one pose, from the model's own formulas."""
+    """Expected result of a step of `Simulator` at one pose, by the formulas of the method."""
 
     def __init__(self, model: PoseSpaceModel, pose: Floats) -> None:
         self.model, self.pose = model, np.asarray(pose, np.float64)
@@ -66,7 +66,7 @@ class DenseStep:
         )
 
     def inertia(self, a: Floats) -> Floats:
-        """Of accelerations (n, 3) of all tet vertices."""
+        """Return the reduced inertial force of accelerations (n, 3) of all tet vertices."""
         model = self.model
         masses = ElasticBody(model.mesh, model.material(0)).vertex_masses()
         total = np.zeros(model.n_modes)

@@ -1,4 +1,4 @@
-"""Durations of tests, kept in a file: the longest files begin first, and long tests can wait.
+"""Stored durations of tests: the longest files run first, and long tests are marked.
 
 `make test-quick` runs those that are neither slow nor long, `make test` all but the long ones, and
 `make test-all`, as CI does, all. `make test-durations` measures anew. A test that the file does not
@@ -27,7 +27,7 @@ Durations = dict[str, dict[str, float]]
 
 
 def read_durations(path: Path = KEPT) -> Durations:
-    """Seconds by file and test; none where nothing was measured."""
+    """Return seconds by file and test, empty without measurements."""
     return json.loads(path.read_text()) if path.is_file() else {}
 
 
@@ -40,13 +40,13 @@ def _test_of(nodeid: str) -> str:
 
 
 def longest_first(items: list[Any], durations: Durations) -> None:
-    """Sort files, not tests within them: a long one that begins last keeps one worker alone."""
+    """Sort files by duration, longest first, keeping the order of tests within them."""
     seconds = {name: sum(tests.values()) for name, tests in durations.items()}
     items.sort(key=lambda item: -seconds.get(_file_of(item), 0.0))
 
 
 def mark_slow(items: list[Any], durations: Durations) -> None:
-    """Mark tests that take long themselves, or share something in their file that does."""
+    """Mark tests that take long, or that use a slow fixture of their file."""
     for item in items:
         known = durations.get(_file_of(item), {})
         seconds = known.get(_test_of(item.nodeid), 0.0)
@@ -58,7 +58,7 @@ def mark_slow(items: list[Any], durations: Durations) -> None:
 
 
 def _shares(item: Any) -> bool:
-    """Whether a test uses something that its file makes once."""
+    """Return whether a test uses a module-scoped fixture."""
     made = getattr(getattr(item, "_fixtureinfo", None), "name2fixturedefs", {})
     return any(
         each.scope == "module" and each.baseid == _file_of(item)
@@ -68,7 +68,7 @@ def _shares(item: Any) -> bool:
 
 
 class Measured:
-    """A plugin that keeps what tests take, in place of what is kept."""
+    """Plugin that stores the durations of tests."""
 
     def __init__(self, path: Path = KEPT) -> None:
         self.path = path

@@ -1,4 +1,4 @@
-"""Free StVK bodies, thrown, and what sums over all their vertices say of them."""
+"""Free StVK bodies in flight, and momenta summed over all vertices."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def rigid_motions(mesh):
 
 
 def complete_model(mesh, mixed=0.0):
-    """Every deformation there is; `mixed` with rigid motions, or orthogonal to all of them."""
+    """Return a basis of all deformations, `mixed` with rigid motions or orthogonal to them."""
     root = np.sqrt(np.repeat(vertex_masses(mesh), 3))[:, None]
     rigid = rigid_motions(mesh)
     vectors, _ = np.linalg.qr(root * rigid.reshape(-1, 6), mode="complete")
@@ -61,7 +61,7 @@ def positions(simulator):
 
 
 def velocities(simulator):
-    """Of all vertices, from what the simulator tells of rigid motion and deformation."""
+    """Return positions and velocities of all vertices from the simulator's state."""
     model, masses = simulator.model, vertex_masses_of(simulator.model)
     deforming = model.basis @ simulator.velocity
     deforming -= masses @ deforming / masses.sum()
@@ -78,7 +78,7 @@ def vertex_masses_of(model):
 
 
 def summed_momenta(simulator):
-    """Linear and angular, summed over all vertices."""
+    """Return linear and angular momentum, summed over all vertices."""
     x, v, masses = positions(simulator), velocities(simulator), vertex_masses_of(simulator.model)
     return np.concatenate([masses @ v, masses @ np.cross(x, v)])
 

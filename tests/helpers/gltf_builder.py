@@ -1,4 +1,4 @@
-"""Small glTF files for tests, written by hand: every kind of accessor, sampler and mistake."""
+"""Builder of small glTF files with any kind of accessor, sampler and defect."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COMPONENTS = {"b": 5120, "B": 5121, "h": 5122, "H": 5123, "I": 5125, "f": 5126}
 
 
 class Builder:
-    """Collects JSON and bytes; one buffer for each accessor, so that several are read."""
+    """Builder of JSON and buffers, one buffer for each accessor."""
 
     def __init__(self) -> None:
         self.json: dict[str, Any] = {"asset": {"version": "2.0"}}

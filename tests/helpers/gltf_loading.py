@@ -29,7 +29,7 @@ def file_positions(character: Character, primitive: int, surface: np.ndarray) ->
 
 
 def farthest(character: Character, surface: np.ndarray, expected: dict) -> float:
-    """Largest distance of any vertex of the file from where it should be, over the size."""
+    """Return the largest error of a vertex of the file, relative to the size."""
     worst = 0.0
     for number, primitive in enumerate(character.source.primitives):
         found = file_positions(character, number, surface)

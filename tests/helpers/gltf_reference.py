@@ -1,4 +1,4 @@
-"""A glTF evaluator that shares nothing with Supple: the specification, word for word.
+"""Independent glTF evaluator, a direct implementation of the specification.
 
 Slow and trusting: it is for sound files, and says what the loader ought to say.
 """
@@ -19,7 +19,7 @@ DIVISORS = {5120: 127, 5121: 255, 5122: 32767, 5123: 65535}
 
 
 class Reference:
-    """World positions of everything a file shows, in its own units, at any time of any clip."""
+    """World positions of all meshes of a file, in its units, at any time of any clip."""
 
     def __init__(self, path: Path) -> None:
         data = path.read_bytes()

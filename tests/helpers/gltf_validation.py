@@ -1,4 +1,4 @@
-"""The Khronos glTF validator, run by node, where both are there.
+"""Khronos glTF validator, run by Node.js if both are installed.
 
 The module is looked for in the folder that SUPPLE_GLTF_VALIDATOR names (one that holds
 node_modules, or the module itself) and in .npm/ of the project.
@@ -31,7 +31,7 @@ ERROR, WARNING = 0, 1
 
 @cache
 def validator() -> Path:
-    """The module's folder; tests that need it are skipped without it or without node."""
+    """Return the module's folder; skip the test without it or without Node.js."""
     if shutil.which("node") is None:
         pytest.skip("no node to run the glTF validator with; install nodejs")
     told = os.environ.get("SUPPLE_GLTF_VALIDATOR")
@@ -46,7 +46,7 @@ def validator() -> Path:
 
 
 def issues(*paths: Path, least: int = ERROR) -> list[Counter[str]]:
-    """How often each code is found in each file, of errors (and warnings, if `least` says so)."""
+    """Count each code in each file, of severity `least` or worse."""
     command = ["node", "-e", SCRIPT, str(validator().resolve()), *map(str, paths)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     found = json.loads(done.stdout)
@@ -54,6 +54,6 @@ def issues(*paths: Path, least: int = ERROR) -> list[Counter[str]]:
 
 
 def new_issues(before: Path, after: Path) -> Counter[str]:
-    """Errors and warnings that the second file has and the first has not."""
+    """Return errors and warnings of the second file that the first does not have."""
     old, new = issues(before, after, least=WARNING)
     return new - old

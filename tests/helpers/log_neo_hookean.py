@@ -1,4 +1,4 @@
-"""A material of a program's own: Ψ = ½ μ (F:F − 3) − μ log J + ½ λ (log J)², J = det F."""
+"""Custom material: Ψ = ½ μ (F:F − 3) − μ log J + ½ λ (log J)², J = det F."""
 
 import math
 

@@ -28,7 +28,7 @@ MODES = (4, 3)
 
 @cache
 def bent_beam() -> dict[str, Any]:
-    """The beam's surface, rig, tets and what carries the one in the others."""
+    """Return the beam's surface, rig, tets and embedding."""
     mesh: TetMesh = beam(cells=(10, 2, 2))
     surface, _ = mesh.surface()
     low, high = surface.bounds
@@ -61,7 +61,7 @@ def bent_beam() -> dict[str, Any]:
 
 
 def _sparse(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-    """Random, with the same columns zero at all poses: where no region reaches."""
+    """Return random values with the same zero columns at all poses."""
     reached = rng.random((1, shape[1], 1, shape[3])) < 0.4
     return np.where(reached, rng.standard_normal(shape), 0.0)
 
@@ -74,7 +74,7 @@ def _triangles(rng: np.random.Generator, count: int, r: int) -> np.ndarray:
 
 
 def sample_fields(seed: int = 0, interpolation: str = "frames") -> dict[str, Any]:
-    """What `PoseSpaceModel.make` takes; bases and cubature are random."""
+    """Return arguments of `PoseSpaceModel.make`, with random bases and cubature."""
     rng = np.random.default_rng(seed)
     body = bent_beam()
     mesh, fixed = body["mesh"], body["fixed"]

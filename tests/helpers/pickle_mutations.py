@@ -1,4 +1,4 @@
-"""Mutated pickles of body models, and a watch that says whether reading one ran anything."""
+"""Mutated pickles of body models, and a check that reading one executes nothing."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ _hooked: list[bool] = []
 
 @contextmanager
 def watched() -> Iterator[list[str]]:
-    """List what is imported, compiled, opened or run meanwhile."""
+    """Record audit events of imports, compilation, files and processes."""
     global _seen
     if not _hooked:  # hooks stay for good
         sys.addaudithook(_hook)
@@ -118,7 +118,7 @@ def mutated(data: bytes, rng: np.random.Generator) -> bytes:
 
 
 def try_mutations(seeds: Sequence[bytes], count: int, seed: int = 0) -> dict[str, Any]:
-    """Read mutated pickles; raise AssertionError where one runs anything or fails otherwise.
+    """Read mutated pickles; raise AssertionError if one executes code or fails unexpectedly.
 
     Returns
     -------

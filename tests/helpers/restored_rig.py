@@ -14,5 +14,5 @@ from supple.rig.stored_rigs import restored_rigs
 def restored_rig(
     header: dict[str, Any], arrays: Mapping[str, NDArray], rig: Rig | None = None
 ) -> Rig:
-    """Restore it; `rig` as for `restored_rigs`."""
+    """Restore a single stored rig; `rig` as for `restored_rigs`."""
     return restored_rigs(header, arrays, rig)["rig"]

@@ -24,7 +24,7 @@ SOFT = Material("neo-hookean", young=2e4, poisson=0.45)
 
 @cache
 def rising_bar(cells: Cells = (6, 2, 2)) -> Character:
-    """Bends upwards by its one parameter, which is keyed and free."""
+    """Return a bar that bends upwards by one parameter, which is keyed and free."""
     surface, _ = bar_mesh(cells).surface()
     middle = (0, WIDTH / 2, WIDTH / 2)
     rig = Bend(surface.vertices, middle, (1, 0, 0), (0, 1, 0), low=0, high=1)
@@ -33,7 +33,7 @@ def rising_bar(cells: Cells = (6, 2, 2)) -> Character:
 
 
 def rig_space_options(cells: Cells = (6, 2, 2), **changed: Any) -> dict[str, Any]:
-    """What makes a bar build in a second."""
+    """Return options with which a bar builds in a second."""
     mesh = bar_mesh(cells)
     options: dict[str, Any] = {
         "free": "*",
@@ -86,7 +86,7 @@ def belly(cells: Cells = (8, 6, 6), shapes: int = 12, wide: float = 0.15) -> Cha
 
 @cache
 def stout_mesh(cells: Cells = (8, 6, 6)) -> TetMesh:
-    """A metre along x, and nearly as thick, round."""
+    """Return a round body of 1 m along x, nearly as thick."""
     mesh = bar_mesh(cells)
     yz = (mesh.vertices[:, 1:] / WIDTH - 0.5) * 2
     radius = np.linalg.norm(yz, axis=1)

@@ -1,4 +1,4 @@
-"""Watch a server of the viewer for minutes: its memory, and its share of a core.
+"""Measure memory and processor load of the viewer's server for minutes.
 
 ``python tests/helpers/soak_viewer.py MODEL.supple [MINUTES]``. Not a test: it takes as long
 as it is told. One guest stays, another comes and goes every few seconds; the server is a process of
@@ -27,7 +27,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def used(process: int) -> tuple[float, float, int]:
-    """Seconds of processor time, megabytes in memory, threads."""
+    """Return processor time in s, memory in MB, and the number of threads."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
     seconds = (int(fields[11]) + int(fields[12])) / TICKS
@@ -35,7 +35,7 @@ def used(process: int) -> tuple[float, float, int]:
 
 
 def come_and_go(address: str, ended: threading.Event) -> None:
-    """Be a guest for three seconds, again and again."""
+    """Connect as a client for three seconds, repeatedly."""
     while not ended.wait(2.0):
         with Guest(address) as guest:
             guest.look()

@@ -34,7 +34,7 @@ def elbow(cells: Cells = (8, 3, 3)) -> Character:
 
 
 def soft_skeleton_options(cells: Cells = (8, 3, 3), **changed: Any) -> dict[str, Any]:
-    """What makes an arm build in a second."""
+    """Return options with which an arm builds in a second."""
     options: dict[str, Any] = {
         "tets": bar_mesh(cells),
         "handles": 12,
@@ -46,19 +46,19 @@ def soft_skeleton_options(cells: Cells = (8, 3, 3), **changed: Any) -> dict[str,
 
 @cache
 def soft_elbow() -> SoftSkeletonModel:
-    """The arm, built."""
+    """Return the model of the arm."""
     return build(elbow(), **soft_skeleton_options())
 
 
 @cache
 def soft_hand() -> SoftSkeletonModel:
-    """The hand of our own scenes, coarse."""
+    """Return a coarse hand of the scenes."""
     return _coarse("hand")
 
 
 @cache
 def soft_body() -> SoftSkeletonModel:
-    """The person of our own scenes, coarse."""
+    """Return a coarse person of the scenes."""
     return _coarse("human")
 
 

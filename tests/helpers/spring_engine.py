@@ -129,7 +129,7 @@ class SpringSimulator:
 
 @contextmanager
 def spring_engine() -> Iterator[str]:
-    """Put the engine into the list of engines for a while."""
+    """Register the engine temporarily."""
     here = "helpers.spring_engine"
     ENGINES[NAME] = Engine(
         NAME,

@@ -1,4 +1,4 @@
-"""A guest of the viewer that is no browser: it counts what a page would get."""
+"""Client of the viewer without a browser, which counts messages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from websockets.sync.client import ClientConnection, connect
 
 
 class Guest:
-    """Connects as a page does, and reads messages.
+    """Client that connects like a page and reads messages.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class Guest:
         self.socket.send(msgspec.msgpack.encode({"type": kind, **fields}))
 
     def look(self) -> None:
-        """Be a page with a camera, which makes a guest one that watches."""
+        """Send a camera, which makes the client count as an open page."""
         self.say(
             "ViewerCameraMessage",
             wxyz=(1.0, 0.0, 0.0, 0.0),
@@ -59,7 +59,7 @@ class Guest:
         )
 
     def read(self, timeout: float = 5.0) -> list[dict[str, Any]]:
-        """The messages of one window, with the sizes of arrays in place of them."""
+        """Return the messages of one window, with arrays replaced by their sizes."""
         raw = self.socket.recv(timeout=timeout)
         assert isinstance(raw, bytes)
         length = int.from_bytes(raw[8:16], "little")
@@ -69,7 +69,7 @@ class Guest:
         return list(window["messages"])
 
     def count(self, seconds: float) -> Counter[str]:
-        """How often the vertices of each node came, and how many bytes of arrays in all."""
+        """Return the number of updates of each node's vertices, and the total bytes of arrays."""
         found: Counter[str] = Counter()
         end = time.monotonic() + seconds
         while time.monotonic() < end:

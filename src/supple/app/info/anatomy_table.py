@@ -19,13 +19,13 @@ from supple.errors import SuppleError
 
 
 def describe_anatomy(
-    given: str | Path, targets: Sequence[Path] = (), unit: str | None = None, **body: Any
+    source: str | Path, targets: Sequence[Path] = (), unit: str | None = None, **body: Any
 ) -> dict[str, Any]:
     """Detect the anatomy of a character, and write it to files.
 
     Parameters
     ----------
-    given
+    source
         As for `supple bake`.
     targets
         ``.png`` files for a sheet, ``.anatomy.json`` files for editing; existing ones are not
@@ -42,8 +42,8 @@ def describe_anatomy(
         reasons of each; ``wrote``, the files.
     """
     for target in targets:
-        _check_target(target, Path(given))
-    anatomy = anatomy_of(read_any_character(str(given), unit, **body).character)
+        _check_target(target, Path(source))
+    anatomy = anatomy_of(read_any_character(str(source), unit, **body).character)
     for target in targets:
         if target.suffix.lower() == ".png":
             from supple.app.pictures.anatomy_sheet import write_anatomy_sheet
@@ -93,21 +93,21 @@ def describe_entries(path: Path) -> dict[str, Any]:
     return {"format": "anatomy", "anatomy": {"regions": rows}}
 
 
-def anatomy_table(found: dict[str, Any], console: Console) -> None:
+def anatomy_table(described: dict[str, Any], console: Console) -> None:
     """Print a table of regions."""
     table = Table(box=None, padding=(0, 2, 0, 0))
     for heading, side in (("joint", "left"), ("role", "left"), ("share", "right")):
         table.add_column(heading, justify=side, no_wrap=heading != "joint")  # type: ignore[arg-type]
     table.add_column("feel")
     table.add_column("reasons", overflow="fold")
-    for row in found["regions"]:
+    for row in described["regions"]:
         words = (row["joint"], row["role"], f"{row['share']:.2f}", row["feel"])
         reasons = "; ".join(row["reasons"])
         table.add_row(*(escape(_printable(word)) for word in (*words, reasons)))
     console.print(table)
-    if "hard" in found:
-        console.print(f"{100 * found['hard']:.0f} % of the skin is hard")
-    for target in found.get("wrote", ()):
+    if "hard" in described:
+        console.print(f"{100 * described['hard']:.0f} % of the skin is hard")
+    for target in described.get("wrote", ()):
         console.print(f"wrote {target}", markup=False)
 
 

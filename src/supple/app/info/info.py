@@ -129,17 +129,17 @@ def describe(
         body = body_options(motion, betas, armature)
         if motion is not None and "motion" not in body:
             raise SuppleError(f"--motion {motion}: use a motion file of a body model (.npz)")
-        found = _read(path, None if unit is None else metres_in(unit), body)
+        contents = _read(path, None if unit is None else metres_in(unit), body)
         if anatomy is not None:
-            found["anatomy"] = _anatomy(path, found["format"], anatomy, unit, body)
+            contents["anatomy"] = _anatomy(path, contents["format"], anatomy, unit, body)
     messages = [str(w.message) for w in caught if issubclass(w.category, SuppleWarning)]
-    defects = found.pop("defects", [])
+    defects = contents.pop("defects", [])
     listed = tuple(defect["what"] for defect in defects)
-    for message in dict.fromkeys([*found.pop("warnings", ()), *messages]):
+    for message in dict.fromkeys([*contents.pop("warnings", ()), *messages]):
         defect = split_warning(path.name, message)
         if not (listed and defect["what"].startswith(listed)):
             defects.append(defect)
-    return {"file": path.name, "bytes": path.stat().st_size, **found, "defects": defects}
+    return {"file": path.name, "bytes": path.stat().st_size, **contents, "defects": defects}
 
 
 def _anatomy(
@@ -195,7 +195,7 @@ def _character(path: Path, metres: float | None, body: dict[str, Any]) -> dict[s
     from supple.formats.load import load
 
     character = load(path, metres_per_unit=metres, **body)
-    found: dict[str, Any] = {
+    contents: dict[str, Any] = {
         "metres_per_unit": character.metres_per_unit,
         "unit_told": metres is not None,
         "warnings": character.warnings,
@@ -204,16 +204,16 @@ def _character(path: Path, metres: float | None, body: dict[str, Any]) -> dict[s
     }
     joint_pose = getattr(character.source, "joint_pose", None)
     if character.has_mesh:
-        found |= _of_surface(character.surface)
+        contents |= _of_surface(character.surface)
         rig: Any = character.rig
-        found["parameters"] = _parameters(rig.parameters)
+        contents["parameters"] = _parameters(rig.parameters)
         rig = getattr(rig, "base", rig)
         joint_pose = joint_pose or getattr(rig, "joint_pose", None)
     if character.painted:
-        found["painted"] = list(character.painted)
+        contents["painted"] = list(character.painted)
     if joint_pose is not None:
-        found["joints"] = list(joint_pose.skeleton.names)
-    return found
+        contents["joints"] = list(joint_pose.skeleton.names)
+    return contents
 
 
 def _meshes(character: Character) -> list[dict[str, Any]]:
@@ -304,10 +304,10 @@ def _veg(path: Path) -> dict[str, Any]:
     veg = read_any_veg(path)
     mesh: Any = veg.mesh
     if isinstance(mesh, TetMesh):
-        found = _of_tets(mesh)
+        contents = _of_tets(mesh)
     else:
-        found = hex_parts(mesh) | {"defects": with_consequences(mesh.defects())}
-    return found | {"materials": materials_of(veg)}
+        contents = hex_parts(mesh) | {"defects": with_consequences(mesh.defects())}
+    return contents | {"materials": materials_of(veg)}
 
 
 def _of_tets(mesh: TetMesh) -> dict[str, Any]:
@@ -327,24 +327,24 @@ def _metres(extent: np.ndarray) -> list[float]:
     return [float(f"{value:.5g}") for value in extent]
 
 
-def print_info(found: dict[str, Any], console: Console | None = None) -> None:
+def print_info(contents: dict[str, Any], console: Console | None = None) -> None:
     """Print the result of `describe`."""
     console = console or Console(highlight=False)
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
-    for title, text in _lines(found):
+    for title, text in _lines(contents):
         table.add_row(title, escape(_printable(text)))
     console.print(table)
-    if "anatomy" in found:
+    if "anatomy" in contents:
         from supple.app.info.anatomy_table import anatomy_table
 
-        anatomy_table(found["anatomy"], console)
-    if not found["defects"]:
+        anatomy_table(contents["anatomy"], console)
+    if not contents["defects"]:
         console.print("no defects")
         return
     console.print("[bold]defects[/bold]")
-    for defect in found["defects"]:
+    for defect in contents["defects"]:
         code = f" ({defect['code']})" if "code" in defect else ""
         console.print(f"  {escape(_printable(defect['what']))}{code}", soft_wrap=True)
         console.print(f"    → {escape(_printable(defect['consequence']))}", soft_wrap=True)
@@ -355,46 +355,48 @@ def _printable(text: str) -> str:
     return "".join(c if c.isprintable() else "?" for c in text)
 
 
-def _lines(found: dict[str, Any]) -> list[tuple[str, str]]:
-    lines = [("file", f"{found['file']}, {found['format']}, {found['bytes'] / 1024:.4g} KB")]
-    if "size" in found:
-        lines.append(("size", " × ".join(f"{v:.4g}" for v in found["size"]) + " m"))
-    if "figures" in found and "engine" in found:
-        return [*lines, *engine_lines(found)]
-    if "model" in found:
-        return [*lines, *model_lines(found)]
-    unit = found.get("metres_per_unit")
+def _lines(contents: dict[str, Any]) -> list[tuple[str, str]]:
+    lines = [
+        ("file", f"{contents['file']}, {contents['format']}, {contents['bytes'] / 1024:.4g} KB")
+    ]
+    if "size" in contents:
+        lines.append(("size", " × ".join(f"{v:.4g}" for v in contents["size"]) + " m"))
+    if "figures" in contents and "engine" in contents:
+        return [*lines, *engine_lines(contents)]
+    if "model" in contents:
+        return [*lines, *model_lines(contents)]
+    unit = contents.get("metres_per_unit")
     if unit is not None:
         each = "" if unit_name(unit).endswith("each") or unit == 1 else f", {unit:g} m each"
-        source = ", by --unit" if found.get("unit_told") else ""
+        source = ", by --unit" if contents.get("unit_told") else ""
         lines.append(("units", f"{unit_name(unit)}{each}{source}"))
-    if "surface" in found:
-        s = found["surface"]
+    if "surface" in contents:
+        s = contents["surface"]
         closed = "closed" if s["closed"] else "not closed"
         parts = f"{s['components']} component{'s' if s['components'] > 1 else ''}"
         counts = f"{s['vertices']:,} vertices, {s['triangles']:,} triangles"
         lines.append(("surface", f"{counts}, {parts}, {closed}"))
-    if "tets" in found:
-        t = found["tets"]
+    if "tets" in contents:
+        t = contents["tets"]
         counts = f"{t['tets']:,} tets, {t['vertices']:,} vertices"
         lines.append(("tets", f"{counts}, {t['cubic_metres']:.4g} m³"))
-    lines += stvk_lines(found)
-    for mesh in found.get("meshes", []):
+    lines += stvk_lines(contents)
+    for mesh in contents.get("meshes", []):
         number = f"{mesh['primitives']} primitive{'s' if mesh['primitives'] > 1 else ''}"
         stored = f"{mesh['vertices']:,} stored vertices"
         lines.append(("mesh", f"{mesh['name']}: {number}, {stored}"))
-    if "joints" in found:
-        first = ", ".join(found["joints"][:6])
-        more = ", …" if len(found["joints"]) > 6 else ""
-        lines.append(("joints", f"{len(found['joints'])}: {first}{more}"))
-    if "parameters" in found:
-        p = found["parameters"]
+    if "joints" in contents:
+        first = ", ".join(contents["joints"][:6])
+        more = ", …" if len(contents["joints"]) > 6 else ""
+        lines.append(("joints", f"{len(contents['joints'])}: {first}{more}"))
+    if "parameters" in contents:
+        p = contents["parameters"]
         lines.append(
             ("pose", f"{p['angles']} angles, {p['lengths']} lengths, {p['numbers']} numbers")
         )
-    if "painted" in found:
-        lines.append(("painted", ", ".join(found["painted"])))
-    for clip in found.get("clips", []):
+    if "painted" in contents:
+        lines.append(("painted", ", ".join(contents["painted"])))
+    for clip in contents.get("clips", []):
         text = f"{clip['name']}: {clip['seconds']:.3g} s, {clip['keys']} keys"
         if clip["root_travels_metres"]:
             text += f", root travels {clip['root_travels_metres']:.3g} m"

@@ -189,11 +189,11 @@ def _draw_columns(row: SubFigure, model: PoseSpaceModel, softest: list[int], vie
     for axes, column, step in zip(_panels(row, len(softest)), softest, moved, strict=True):
         far = np.linalg.norm(step, axis=1)
         share = far[triangles].mean(axis=1) / max(float(far.max()), 1e-30)
-        turn, side = _better_side(model, share, view)
+        signs, side = _better_side(model, share, view)
         faint = np.clip(1 - 5 * share, 0, 1)[:, None]  # of parts that hardly move
         colours = (1 - faint) * colormaps["YlOrRd"](0.1 + 0.75 * share)[:, :3] + faint * FAINT
-        window = _window([turn * (points + other) for other in moved], view)
-        _draw(axes, model, turn * (points + step), colours, view, window)
+        window = _window([signs * (points + other) for other in moved], view)
+        _draw(axes, model, signs * (points + step), colours, view, window)
         frequency = np.sqrt(model.root_eigenvalues[column]) / (2 * np.pi)
         region = model.regions[_region_of(model, column)]
         digits = 2 if frequency < 10 else 0
@@ -201,7 +201,7 @@ def _draw_columns(row: SubFigure, model: PoseSpaceModel, softest: list[int], vie
 
 
 def _exaggerated(model: PoseSpaceModel, moved: Floats) -> Floats:
-    """Scale a displacement so far that it can be seen, unless that folds the surface."""
+    """Scale a displacement so that it is visible, but does not fold the surface."""
     points, edges = model.surface.vertices, model.surface.triangles[:, :2]
     size = float(np.linalg.norm(np.ptp(points, axis=0)))
     most = float(np.linalg.norm(moved, axis=1).max())

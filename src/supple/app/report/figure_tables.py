@@ -45,9 +45,9 @@ def grids(figures: dict[str, Any]) -> Iterator[Grid]:
         yield _beside_paper(loose)
 
 
-def _grid(caption: str, given: list[dict[str, Any]]) -> Grid:
-    rows = [_flat(row) for row in given]
-    if any(_is_pair(value) for row in given for value in row.values()):
+def _grid(caption: str, entries: list[dict[str, Any]]) -> Grid:
+    rows = [_flat(row) for row in entries]
+    if any(_is_pair(value) for row in entries for value in row.values()):
         caption = f"{caption}, ours / paper" if caption else "ours / paper"
     names = list(dict.fromkeys(name for row in rows for name in row))
     cells = [[_spaced(name) for name in names]]

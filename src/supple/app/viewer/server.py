@@ -106,7 +106,7 @@ def _guard(server: Any, host: str) -> None:
     except (ImportError, AttributeError, AssertionError) as error:
         stop_server(server)
         raise SuppleError(
-            f"this version of viser cannot be kept private ({error}); pip install 'viser<1.2'"
+            f"this version of viser has no access checks ({error}); pip install 'viser<1.2'"
         ) from None
     local = _is_loopback(host)
 

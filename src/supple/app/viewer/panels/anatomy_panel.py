@@ -155,7 +155,7 @@ class AnatomyPanel:
                 self._session.submit(self._update)
 
     def close(self) -> None:
-        """End a build that is under way."""
+        """Cancel a running build."""
         self._ended.set()
         if self._build is not None:
             self._build.join(PATIENCE)
