@@ -78,22 +78,22 @@ def build(
     character
         A surface, its rig and its motions; see `supple.load`.
     poses
-        Poses to reduce at: a number of poses to choose from the motions, poses, frames such as
-        ``"Run:12"``, or ``"auto"``: more and more, until interpolation between them changes
-        none of the lowest frequencies by a tenth. See `resolve_poses`.
+        Poses of the reduction: a number of poses to choose from the motions, poses, frames such as
+        ``"Run:12"``, or ``"auto"``: poses are added until interpolation between them changes no
+        low frequency by a tenth. See `resolve_poses`.
     modes
-        Number of columns in all, r, which regions share by what sways, or of each region.
+        Number of columns in all, r, which regions share by their sway, or of each region.
     regions
-        Regions that have a basis each (xu2016 §7): handles of bounded biharmonic weights,
+        Regions with a basis each (xu2016 §7): handles of bounded biharmonic weights,
         regions, None for one basis of the whole body, ``"auto"`` for handles made from bones.
     basis
-        ``"modes"``: of each region's modes and derivatives, at every pose (xu2016). ``"shaken"``:
-        one for the whole body of what it does when it is shaken at the poses, and forces that are
-        fitted to the same motions: truer in wild motion, and dearer in a step.
+        ``"modes"``: modes and derivatives of each region at every pose (xu2016). ``"shaken"``: one
+        snapshot basis of the whole body, shaken at the poses, with forces fitted to the same
+        motions: more accurate in fast motion, and slower in a step.
     material, young, poisson
         Material of the flesh, by default `flesh_material` of the body's size; and painted
-        constants in place of its own, per surface vertex or tet, in one row or one for each
-        pose; see `pose_materials`.
+        constants that replace its own, per surface vertex or tet, in one row or one for each pose;
+        see `pose_materials`.
     tets
         Number of tets to make, or tets that fill the surface.
     bones, bone_radius
@@ -102,10 +102,9 @@ def build(
         Kind of constraints between parts that touch at a pose (xu2016 §6), None to ignore
         contact; see `contact_constraints`.
     obstacles
-        Other things that the body touches at the poses, such as the ground.
+        Obstacles that the body touches at the poses, such as the ground.
     elastic_cubature, inertial_cubature
-        Numbers of tets and vertices that the step evaluates; by default three tets and a vertex
-        and a half for each column.
+        Numbers of cubature tets and vertices; by default 3 tets and 1.5 vertices per column.
     interpolation
         "frames", or "world" as in the paper.
     most_poses
@@ -113,12 +112,11 @@ def build(
     seed
         Seed of the cubature's samples. The same seed gives the same bytes.
     executor
-        Computes poses beside each other; by default as many threads as there are cores. Of
-        processes, use ones that are started afresh,
-        ``ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn"))``: OpenMP's
-        threads do not survive a fork. The bytes are the same.
+        Executor that computes poses in parallel; by default a thread for each core. Processes must
+        be spawned, ``ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn"))``,
+        because OpenMP's threads do not survive a fork. The result has the same bytes.
     log
-        Told about stages and progress.
+        Log of stages and progress.
     **fitting
         ``variant``, ``gamma``, ``most_added``: fitting of the tets to the rig; see
         `Character.fit_tet_body`.
@@ -126,7 +124,7 @@ def build(
     Raises
     ------
     SuppleError
-        If an option or the character cannot be; it says what to do about it.
+        For an invalid option or character; the message says what to do.
     """
     check_character(character)
     options = BuildOptions(
@@ -155,7 +153,7 @@ def build(
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class BuildOptions(FleshOptions):
-    """Options of `build`, which documents them; checked when made, before anything is computed.
+    """Checked options of `build`, which documents them.
 
     Raises
     ------
@@ -207,8 +205,8 @@ class BuildOptions(FleshOptions):
 
 
 def _built(character: Character, options: BuildOptions, log: BuildLog) -> PoseSpaceModel:
-    """Take all stages of a build."""
-    # One thread for BLAS: the same bits on every machine, and the cores are for the poses.
+    """Run all stages of a build."""
+    # One thread for BLAS, for the same bits on every machine; poses use the cores.
     with single_threaded(), Workers(options.executor) as workers:
         flesh = FittedFlesh.of(character, options, log)
         with log.stage("regions"):
@@ -237,10 +235,10 @@ def _built(character: Character, options: BuildOptions, log: BuildLog) -> PoseSp
             sampled.assess(insert_up_to=options.most_poses if options.adaptive else 0)
             return train_model(sampled, *counts, options.seed)
 
-        # Shapes of a shaken body with forces in them alone would swing on and on: a worm in 8
-        # columns was 3.6 % of its size from a cycle before after 12 of them, in modes 0.1 %.
+        # Snapshot bases with badly fitted forces do not settle into a cycle: after 12 cycles a worm
+        # with 8 columns still changed by 3.6 % of its size, with modes by 0.1 %.
         found = trained(setup) or trained(replace(setup, basis="modes"))
-        assert found is not None  # bases of modes have no such condition
+        assert found is not None  # modes always give a model
         return found
 
 
