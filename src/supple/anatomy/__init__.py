@@ -16,9 +16,4 @@ __all__ = [
     "pose_materials",
 ]
 
-__getattr__ = lazy_imports(
-    __name__,
-    {
-        "anatomy": "Anatomy anatomy_of",
-    },
-)
+__getattr__ = lazy_imports(__name__)

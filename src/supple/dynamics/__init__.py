@@ -11,11 +11,4 @@ if TYPE_CHECKING:
 
 __all__ = ["INTEGRATORS", "Integrator", "RigidObject", "StageCoefficients", "StepReport"]
 
-__getattr__ = lazy_imports(
-    __name__,
-    {
-        "implicit": "StepReport",
-        "integrators": "INTEGRATORS Integrator StageCoefficients",
-        "rigid_object": "RigidObject",
-    },
-)
+__getattr__ = lazy_imports(__name__)

@@ -22,13 +22,4 @@ __all__ = [
     "static_equilibrium",
 ]
 
-__getattr__ = lazy_imports(
-    __name__,
-    {
-        "body": "ElasticBody HexBody",
-        "densities.density": "Density lame_parameters",
-        "densities.dispatch": "register_material",
-        "equilibrium": "Equilibrium static_equilibrium",
-        "material": "Material",
-    },
-)
+__getattr__ = lazy_imports(__name__)

@@ -29,10 +29,4 @@ __all__ = [
     "engine_of",
 ]
 
-__getattr__ = lazy_imports(
-    __name__,
-    {
-        "engine": "ENGINES BodyEngine CharacterEngine Engine StepState engine_named engine_of",
-        "optional_parts": "LocalStiffness ParameterSprings SoftContact",
-    },
-)
+__getattr__ = lazy_imports(__name__)

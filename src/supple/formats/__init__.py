@@ -55,17 +55,4 @@ __all__ = [
     "write_vega",
 ]
 
-__getattr__ = lazy_imports(
-    __name__,
-    {
-        "bvh": "BvhFile EndSite read_bvh",
-        "point_cache": "read_point_cache",
-        "meshes.read_mesh": "read_surface read_tets",
-        "meshes.veg": "VegFile VegMaterial read_veg read_veg_hexes write_veg",
-        "smpl.body_model": "BodyModel read_body_model",
-        "smpl.body_motion": "MotionFile read_body_motion",
-        "vega.bou": "read_bou write_bou",
-        "vega.reduced_files": "CubicForce read_cub read_modal_matrix write_cub write_modal_matrix",
-        "vega.vega_model": "read_vega veg_material write_vega",
-    },
-)
+__getattr__ = lazy_imports(__name__)

@@ -9,9 +9,4 @@ if TYPE_CHECKING:
 
 __all__ = ["SparseCholesky"]
 
-__getattr__ = lazy_imports(
-    __name__,
-    {
-        "cholesky": "SparseCholesky",
-    },
-)
+__getattr__ = lazy_imports(__name__)

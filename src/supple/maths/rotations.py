@@ -82,8 +82,8 @@ def nearest_vectors(vectors: ArrayLike, near: ArrayLike) -> Floats:
     # The identity is any number of full turns about any axis: use the axis of `near`.
     axis = np.where(none, other / np.maximum(length, 1e-300), v / np.maximum(angle, 1e-300))
     along = np.sum(axis * other, axis=-1, keepdims=True)
-    turns = 2 * np.pi * np.round((along - angle) / (2 * np.pi))
-    return np.where(turns == 0, v, axis * (np.where(none, 0.0, angle) + turns))
+    full_turns = 2 * np.pi * np.round((along - angle) / (2 * np.pi))
+    return np.where(full_turns == 0, v, axis * (np.where(none, 0.0, angle) + full_turns))
 
 
 def slerp(a: ArrayLike, b: ArrayLike, fraction: ArrayLike) -> Floats:

@@ -48,23 +48,4 @@ __all__ = [
     "voxelise",
 ]
 
-__getattr__ = lazy_imports(
-    __name__,
-    {
-        "appearance": "Appearance SurfaceMaterial Texture",
-        "biharmonic": "biharmonic_weights",
-        "boundary_contacts": "BoundaryContacts find_boundary_contacts",
-        "distance_field": "Solid",
-        "embedding": "embed locate",
-        "filling.stuffing": "stuff",
-        "filling.tetrahedralise": "tetrahedralise",
-        "filling.voxelise": "voxelise",
-        "hex_embedding": "embed_hexes locate_hexes",
-        "hexes": "HexMesh",
-        "obstacles": "Capsule Obstacle Plane Sphere",
-        "polyhedra": "Box Convex",
-        "surface": "SurfaceMesh",
-        "tets": "TetMesh",
-        "topology": "Defect",
-    },
-)
+__getattr__ = lazy_imports(__name__)

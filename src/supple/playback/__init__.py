@@ -13,12 +13,4 @@ if TYPE_CHECKING:
 
 __all__ = ["Player", "PoseStream", "bake", "bake_all", "curves", "model_options"]
 
-__getattr__ = lazy_imports(
-    __name__,
-    {
-        "bake_model": "model_options",
-        "player": "Player",
-        "secondary_motion": "curves",
-        "streamed_pose": "PoseStream",
-    },
-)
+__getattr__ = lazy_imports(__name__)

@@ -65,20 +65,4 @@ __all__ = [
     "stored_fraction",
 ]
 
-__getattr__ = lazy_imports(
-    __name__,
-    {
-        "build_log": "BuildLog",
-        "compliance": "inertial_displacements",
-        "cubature.accuracy": "blended_correction fit_weights force_error",
-        "cubature.elastic_cubature": "Between ElasticCubature elastic_cubature",
-        "cubature.inertial_cubature": "InertialCubature inertial_cubature inertial_error",
-        "cubature.samples": "force_samples",
-        "derivatives": "modal_derivatives",
-        "modes": "Modes linear_modes",
-        "regions.handles": "Handle handles_from_bones",
-        "regions.region": "Region",
-        "regions.region_weights": "border_jump handle_weights region_weights regions_of"
-        " stored_fraction",
-    },
-)
+__getattr__ = lazy_imports(__name__)

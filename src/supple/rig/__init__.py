@@ -77,36 +77,4 @@ __all__ = [
     "with_poses_between",
 ]
 
-__getattr__ = lazy_imports(
-    __name__,
-    {
-        "baked_motion": "BakedMotion",
-        "character": "Character",
-        "deformers.bend": "Bend",
-        "deformers.blend_shapes": "BlendShapeRig",
-        "deformers.chain": "RigChain",
-        "deformers.free_form": "Lattice",
-        "deformers.pose_blend_shapes": "PoseBlendShapeRig",
-        "deformers.pose_space_deformation": "PoseSpaceDeformation",
-        "deformers.twist": "Twist",
-        "deformers.wire": "Wire",
-        "motion.cuts": "detect_cuts",
-        "motion.joint_names": "match_joints",
-        "motion.motion": "Motion",
-        "motion.retarget": "retarget",
-        "motion.root_motion": "extract_root split_root",
-        "poses.farthest_poses": "farthest_poses",
-        "poses.pose_tree": "alignment_tree",
-        "poses.pose_weights": "PoseWeights parameter_scales",
-        "protocol": "Deformer FunctionRig Parameter Rig",
-        "skeleton.handle_rig": "HandleRig",
-        "skeleton.inverse_kinematics": "ChainSolution InverseKinematics",
-        "skeleton.joint_pose": "JointPose",
-        "skeleton.joints": "Skeleton unique_names",
-        "skeleton.skinning": "SkinnedRig",
-        "tets.bones": "Bones held_tets",
-        "tets.tet_body": "TetBody fit_tet_body with_poses_between",
-        "tets.tet_rig": "TetRig fit_tet_rig",
-        "tets.vertex_frames": "edge_rotations pose_rotations",
-    },
-)
+__getattr__ = lazy_imports(__name__)

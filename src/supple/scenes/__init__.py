@@ -48,14 +48,4 @@ __all__ = [
     "tapered_limb",
 ]
 
-__getattr__ = lazy_imports(
-    __name__,
-    {
-        "bodies.beam": "beam",
-        "bodies.elastic_scene": "STVK_SCENES ElasticScene stvk_scene",
-        "bodies.starfish": "starfish",
-        "characters.character_scene": "SCENES Bone Contact Handle PaperRow Scene scene",
-        "contact.contact_scene": "CONTACT_SCENES ContactRecord ContactScene contact_scene",
-        "modelling.solids": "ball polygonise smooth_union tapered_limb",
-    },
-)
+__getattr__ = lazy_imports(__name__)
