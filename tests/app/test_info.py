@@ -130,7 +130,7 @@ def test_a_damaged_model_is_an_error(tmp_path):
     path = tmp_path / "beam.supple"
     sample_model().save(path)
     path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(SuppleError, match=r"^beam\.supple: .*cut or edited"):
+    with pytest.raises(SuppleError, match=r"^beam\.supple: .*cut off or edited"):
         describe(path)
 
 
