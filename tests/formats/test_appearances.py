@@ -152,7 +152,7 @@ def test_without_materials_a_character_has_no_colours(tmp_path):
         ("data:image/png;base64,A", "cannot be opened"),
     ],
 )
-def test_a_picture_that_is_lost_leaves_the_base_colour_and_one_line(tmp_path, uri, why):
+def test_an_unreadable_image_gives_the_base_colour_and_one_warning(tmp_path, uri, why):
     (tmp_path / "secret.png").write_bytes(png((RED,)))
     folder = tmp_path / "inner"
     folder.mkdir()

@@ -143,7 +143,7 @@ def hand(tmp_path: Path, name: str) -> Path:
     return write_body(tmp_path / name, fields)
 
 
-def test_left_hands_with_shapes_of_right_ones_are_mirrored_and_said_so(tmp_path):
+def test_left_hands_with_shape_directions_of_right_hands_are_mirrored_with_a_warning(tmp_path):
     with pytest.warns(SuppleWarning, match="shape directions of a right hand"):
         left = supple.load(hand(tmp_path, "MANO_LEFT.npz"), betas=[1.0])
     right = supple.load(hand(tmp_path, "MANO_RIGHT.npz"), betas=[1.0])
@@ -214,7 +214,7 @@ def test_unneeded_objects_do_no_harm(tmp_path):
     assert supple.load(tmp_path / "x.npz").has_mesh
 
 
-def test_archives_that_declare_more_than_they_have_are_refused_before_memory_is_taken(tmp_path):
+def test_archives_that_declare_more_than_they_have_are_rejected_before_allocation(tmp_path):
     write_body(tmp_path / "a.npz", body_fields())
     told = b"{'descr': '<f8', 'fortran_order': False, 'shape': (999999999999, 3), }"
     head = (b"\x93NUMPY\x01\x00v\x00" + told).ljust(127) + b"\n"
@@ -231,7 +231,7 @@ def test_archives_that_declare_more_than_they_have_are_refused_before_memory_is_
             supple.load(tmp_path / "c.npz")
 
 
-def test_files_of_another_kind_are_named(tmp_path):
+def test_files_of_another_kind_give_errors_that_describe_them(tmp_path):
     np.savez(tmp_path / "walk.npz", poses=np.zeros((4, 72)))
     with pytest.raises(FormatError, match="is a motion; load its body"):
         supple.load(tmp_path / "walk.npz")

@@ -52,7 +52,7 @@ def test_amass_is_turned_to_y_up_and_keeps_its_numbers(joints, body, tmp_path):
     assert motion.name == "a"
 
 
-def test_the_motion_s_own_betas_can_be_taken(body, tmp_path):
+def test_betas_of_the_motion_file_can_be_used(body, tmp_path):
     np.savez(tmp_path / "a.npz", poses=smooth(72), betas=np.linspace(-1, 1, 16), fps=30)
     character = supple.load(body(24), motion=tmp_path / "a.npz", betas="motion")
     told = supple.load(body(24), betas=np.linspace(-1, 1, 16)[:10])

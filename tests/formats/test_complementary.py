@@ -47,7 +47,7 @@ def write_example(folder, **changed):
 
 
 @pytest.mark.filterwarnings("ignore::supple.errors.SuppleWarning")
-def test_bones_turn_about_their_own_axes_and_carry_what_hangs_on_them(tmp_path):
+def test_bones_rotate_about_their_own_axes_with_their_children(tmp_path):
     example = read_complementary(write_example(tmp_path), metres_per_unit=0.1)
     assert isinstance(example.tets, TetMesh)
     rest, rig, motion = example.surface.vertices, example.rig, example.motion

@@ -98,7 +98,7 @@ def test_characters_split_at_seams_are_closed_when_welded(assets, name):
     assert character.surface.volume() > 0
 
 
-def test_root_motion_is_taken_out_of_the_pose(assets):
+def test_root_motion_is_removed_from_the_pose(assets):
     character = quietly(assets / "gltf_characters" / "mh_heavy_male_jump.glb")
     clip = next(iter(character.source.clips.values()))
     motion = next(iter(character.motions.values()))

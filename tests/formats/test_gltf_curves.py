@@ -159,7 +159,7 @@ def test_an_additive_clip_is_laid_over_the_old_one(sample, tmp_path):
     assert not new_issues(file, target)
 
 
-def test_a_motion_the_file_has_not_becomes_a_new_animation(sample, tmp_path):
+def test_a_motion_that_is_not_in_the_file_becomes_a_new_animation(sample, tmp_path):
     file, curves = sample
     character, target = curves.character, tmp_path / "new.glb"
     clip = character.motions["clip"]

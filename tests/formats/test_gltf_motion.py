@@ -381,7 +381,7 @@ def test_normals_turn_with_the_flesh(assets, tmp_path):
     assert np.mean(with_shapes) < 0.5 * np.mean(without)
 
 
-def test_buffers_and_pictures_beside_a_file_are_taken_in(tmp_path):
+def test_separate_buffers_and_images_are_included(tmp_path):
     picture = b"\x89PNG\r\n\x1a\n" + bytes(range(60))
     builder = skinned_octahedron()
     builder.json["images"] = [{"uri": "my%20skin.png", "name": "skin"}, {"uri": "../away.png"}]
@@ -439,7 +439,7 @@ def test_the_same_bake_gives_the_same_bytes(assets, tmp_path):
     assert (tmp_path / "a.glb").read_bytes() == (tmp_path / "b.glb").read_bytes()
 
 
-def test_a_character_from_elsewhere_becomes_a_file_of_its_own(tmp_path):
+def test_a_character_from_another_format_becomes_a_new_file(tmp_path):
     from supple.scenes.characters.character_scene import scene
 
     character = scene("x").character

@@ -67,7 +67,7 @@ def outcome(path: Path) -> tuple[Character | None, str]:
     return character, " | ".join(said)
 
 
-def test_every_hostile_file_is_named_and_every_control_loads(assets):
+def test_every_hostile_file_gives_its_error_and_every_control_loads(assets):
     expected = listed(assets)
     assert len(expected) == 146
     wrong = {}
@@ -231,7 +231,7 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_a_generated_broken_file_is_an_error_that_says_what(tmp_path, name):
+def test_a_generated_broken_file_gives_an_error_that_names_the_mistake(tmp_path, name):
     changes, words = BROKEN[name]
     path = tmp_path / "a.gltf"
     path.write_text(json.dumps(changed(**changes)))

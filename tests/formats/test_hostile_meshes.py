@@ -207,7 +207,7 @@ GENERATED = {
 
 
 @pytest.mark.parametrize("name", GENERATED)
-def test_a_generated_broken_file_is_an_error_that_says_what(tmp_path, capfd, name):
+def test_a_generated_broken_file_gives_an_error_that_names_the_mistake(tmp_path, capfd, name):
     content, words = GENERATED[name]
     (tmp_path / name).write_bytes(content)
     with pytest.raises(SuppleError, match=words) as caught:

@@ -177,7 +177,7 @@ def skinned(tmp_path: Path, *changes: tuple[str, str], head: str = "") -> Path:
     return path
 
 
-def test_the_sound_character_that_the_following_damage_is_read_without_a_word(tmp_path):
+def test_the_valid_character_of_the_damage_tests_is_read_without_warnings(tmp_path):
     character, messages = load_quietly(skinned(tmp_path))
     assert messages == ["skinned.usda: has 3 open edges (first at vertex 0); continuing"]
     assert isinstance(character.rig, SkinnedRig)
@@ -222,7 +222,7 @@ DAMAGE = {
 @pytest.mark.parametrize(
     ("words", "change"), [(words, change) for words, many in DAMAGE.items() for change in many]
 )
-def test_damage_that_leaves_a_character_is_named(tmp_path, words, change):
+def test_damage_that_leaves_a_character_gives_a_warning(tmp_path, words, change):
     character, messages = load_quietly(skinned(tmp_path, change))
     assert any(words in message for message in messages), messages
     for motion in character.motions.values():
@@ -241,7 +241,7 @@ def test_damage_that_leaves_a_character_is_named(tmp_path, words, change):
          ("1, 0), (0, 0, 1, 1))]\n        uniform", "0, 0), (0, 0, 1, 1))]\n        uniform")),
     ],
 )  # fmt: skip
-def test_damage_that_leaves_none_is_refused(tmp_path, words, change):
+def test_damage_that_leaves_no_character_is_an_error(tmp_path, words, change):
     assert words in refusal(skinned(tmp_path, change))
 
 
@@ -254,7 +254,7 @@ def test_damage_that_leaves_none_is_refused(tmp_path, words, change):
         ("startTimeCode = -1e300\n    endTimeCode = 1e300", "open edges"),
     ],
 )
-def test_odd_settings_of_the_stage_are_named_and_replaced(tmp_path, head, words):
+def test_invalid_settings_of_the_stage_are_replaced_with_a_warning(tmp_path, head, words):
     character, messages = load_quietly(skinned(tmp_path, head=head))
     assert any(words in message for message in messages), messages
     assert character.motions["Walk"].duration == pytest.approx(9 / 24)
@@ -322,13 +322,13 @@ def laughs(levels: int, instanceable: str) -> str:
 
 
 @pytest.mark.parametrize("instanceable", ["", "instanceable = true"])
-def test_a_few_lines_that_stand_for_millions_of_prims_are_refused(tmp_path, instanceable):
+def test_a_small_file_that_composes_to_millions_of_prims_is_an_error(tmp_path, instanceable):
     path = tmp_path / "laughs.usda"
     path.write_text(laughs(8, instanceable))
     assert "prims; split it" in refusal(path)
 
 
-def test_a_reference_to_itself_does_no_harm(tmp_path):
+def test_a_reference_to_itself_is_ignored(tmp_path):
     path = tmp_path / "cycle.usda"
     path.write_text(
         '#usda 1.0\n(\n    metersPerUnit = 1\n)\ndef "A" (\n    references = </B>\n)\n{\n}\n'
@@ -339,7 +339,7 @@ def test_a_reference_to_itself_does_no_harm(tmp_path):
     assert any("USD says: " in message for message in messages)
 
 
-def test_a_file_that_crashes_usd_is_refused_and_we_live_on(tmp_path):
+def test_a_file_that_crashes_usd_is_an_error_of_one_line(tmp_path):
     deep = "".join(f'def "a{i}"\n{{\n' for i in range(100_000)) + "}\n" * 100_000
     path = tmp_path / "deep.usda"
     path.write_text("#usda 1.0\n" + deep)
@@ -368,7 +368,7 @@ def started(monkeypatch) -> Iterator[list[subprocess.Popen[str]]]:
 
 def test_usd_is_imported_once_for_several_files_whatever_happens_to_one(tmp_path, started):
     load_quietly(skinned(tmp_path))
-    test_a_file_that_crashes_usd_is_refused_and_we_live_on(tmp_path)
+    test_a_file_that_crashes_usd_is_an_error_of_one_line(tmp_path)
     load_quietly(skinned(tmp_path))
     assert len(started) == 1
 
@@ -381,7 +381,7 @@ def test_a_hanging_reader_is_ended_and_the_next_file_is_read(tmp_path, started, 
     assert len(started) == 2
 
 
-def test_a_process_that_somebody_ended_is_started_again(tmp_path, started):
+def test_a_killed_server_is_started_again(tmp_path, started):
     load_quietly(skinned(tmp_path))
     started[0].kill()
     started[0].wait()

@@ -51,7 +51,7 @@ def rigs() -> dict[str, Deformer]:
 
 
 @pytest.mark.parametrize("name", rigs())
-def test_offset_positions_arrive_where_they_are_wanted(name):
+def test_offset_positions_reach_their_targets_after_skinning(name):
     rig = rigs()[name]
     random = np.random.default_rng(0)
     pose = rig.rest_pose + random.uniform(-0.6, 0.6, len(rig.rest_pose))

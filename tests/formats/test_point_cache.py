@@ -132,7 +132,7 @@ def test_alembic_has_a_sample_for_every_frame(baked, tmp_path):
     assert (tmp_path / "a.abc").read_bytes() == (tmp_path / "b.abc").read_bytes()
 
 
-def test_alembic_says_what_to_install_where_it_is_absent(baked, tmp_path, monkeypatch):
+def test_alembic_without_its_extra_is_an_error_that_names_the_extra(baked, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "alembic3d", None)
     with pytest.raises(SuppleError, match=r"a\.abc: .* pip install 'supple\[alembic\]'$"):
         write_abc(tmp_path / "a.abc", baked)
@@ -171,7 +171,7 @@ def test_a_cache_that_cannot_be_written_takes_its_mesh_along(baked, tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["a.pc2"]
 
 
-def test_options_that_are_none_are_refused(baked, tmp_path):
+def test_unknown_options_are_errors(baked, tmp_path):
     with pytest.raises(SuppleError, match='vertices cannot be "sorted"; use welded or file'):
         write_point_cache(tmp_path / "a.pc2", baked, vertices="sorted")  # type: ignore[arg-type]
     with pytest.raises(SuppleError, match="has no file with its own vertex order"):
@@ -201,7 +201,7 @@ PC2 = b"POINTCACHE2\0" + struct.pack("<iiffi", 1, 2, 0, 1, 2)
         ("a.xyz", b"", "is not a point cache"),
     ],
 )
-def test_damaged_caches_are_refused_in_a_line(name, data, words, tmp_path):
+def test_damaged_caches_are_errors_of_one_line(name, data, words, tmp_path):
     (tmp_path / name).write_bytes(data)
     with pytest.raises(SuppleError, match=words) as raised:
         read_point_cache(tmp_path / name)
@@ -224,7 +224,7 @@ def test_npz_with_pickles_or_without_frames_is_refused(tmp_path):
         read_point_cache(tmp_path / "d.npz")
 
 
-def test_small_files_that_declare_much_are_refused_before_room_is_made(tmp_path):
+def test_small_files_that_declare_much_are_rejected_before_allocation(tmp_path):
     most = 2**31 - 1
     empty = PC2[:12] + struct.pack("<iiffi", 1, 0, 0, 1, most)
     (tmp_path / "a.pc2").write_bytes(empty)

@@ -170,7 +170,7 @@ def test_cells_that_are_not_tets_are_left_out_with_a_warning(tmp_path):
         assert_same(read_tets(path))
 
 
-def test_a_mesh_of_the_other_orientation_is_turned_with_a_warning(tmp_path):
+def test_a_mesh_of_opposite_orientation_is_reoriented_with_a_warning(tmp_path):
     path = tmp_path / "a.mesh"
     meshio.write(path, meshio.Mesh(POSITIONS, [("tetra", TETS[:, [1, 0, 2, 3]])]))
     with pytest.warns(SuppleWarning, match=r"^a\.mesh: all 2 tets have the opposite orientation"):
@@ -294,7 +294,7 @@ def test_veg_includes_nothing_from_outside_nor_itself(tmp_path, target):
         ("*VERTICES", "VERTICES", "not with a section"),
     ],
 )
-def test_a_damaged_veg_is_an_error_that_says_what(tmp_path, old, new, message):
+def test_a_damaged_veg_gives_an_error_that_names_the_mistake(tmp_path, old, new, message):
     assert old in VEG
     path = saved(tmp_path, "a.veg", VEG.replace(old, new, 1))
     with pytest.raises(Exception, match=message) as caught:

@@ -161,7 +161,7 @@ def test_surfaces_and_tets_are_one_file_and_one_row_too(add, tmp_path):
 
 
 @pytest.mark.parametrize("table", [CHARACTERS, BAKED_MOTIONS, SURFACES, TETS])
-def test_every_row_names_functions_that_are_there_and_suffixes_of_its_own(table):
+def test_every_row_names_existing_functions_and_unique_suffixes(table):
     suffixes = table.suffixes()
     assert len(set(suffixes)) == len(suffixes)
     for row in table.rows:

@@ -93,7 +93,7 @@ def test_twice_baked_equals_once_baked_and_removed_equals_original_to_the_byte(t
 
 @pytest.mark.parametrize("suffix", [".glb", ".gltf"])
 @pytest.mark.parametrize("name", FEATURES)
-def test_a_gltf_comes_back_whether_its_buffers_are_inside_or_beside(assets, tmp_path, name, suffix):
+def test_a_gltf_is_restored_with_inline_or_separate_buffers(assets, tmp_path, name, suffix):
     assert_replaced_and_removed(assets / "gltf_feature_tests" / name, tmp_path, suffix)
 
 
@@ -136,7 +136,7 @@ def test_the_record_is_small(assets, tmp_path, name):
     assert_replaced_and_removed(source, tmp_path, ".glb")
 
 
-def test_a_picture_beside_a_glb_is_taken_in_and_the_original_names_it_again(tmp_path):
+def test_an_image_beside_a_glb_is_included_and_the_original_refers_to_it(tmp_path):
     b = tail_builder(seconds=0.5)
     b.add("images", {"uri": "skin.png"})
     (tmp_path / "skin.png").write_bytes(b"\x89PNG and so on")
@@ -306,7 +306,7 @@ def curved(tmp_path):
 
 
 @pytest.mark.parametrize("suffix", [".glb", ".gltf"])
-def test_flesh_over_curves_comes_off_first_and_curves_take_it_along(tmp_path, curved, suffix):
+def test_flesh_over_curves_is_removed_first_and_also_with_the_curves(tmp_path, curved, suffix):
     file, source, _ = curved
     assert_replaced_and_removed(file, tmp_path, suffix)
     once = tmp_path / f"once{suffix}"
@@ -329,7 +329,7 @@ def test_curves_of_a_baked_file_are_made_without_its_flesh(tmp_path, curved):
     assert (tmp_path / "anew.glb").read_bytes() == file.read_bytes()
 
 
-def test_flesh_under_curves_comes_off_by_its_mark(tmp_path, curved):
+def test_flesh_under_curves_is_removed_by_its_mark(tmp_path, curved):
     """As somebody makes them who loads a file with its flesh."""
     source = curved[1]
     once = saved(tmp_path / "once.glb", with_flesh(supple.load(source)))
@@ -351,7 +351,7 @@ def test_flesh_under_curves_comes_off_by_its_mark(tmp_path, curved):
 # Records that nobody wrote.
 
 
-def test_a_hostile_record_is_refused_and_takes_no_memory(tmp_path):
+def test_a_hostile_record_is_an_error_without_allocation(tmp_path):
     source = tail_file(tmp_path / "tail.glb")
     once = saved(tmp_path / "once.glb", with_flesh(supple.load(source)))
     good = tree(once)["extras"][FLESH]

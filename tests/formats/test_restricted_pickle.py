@@ -70,7 +70,7 @@ def test_old_pickles_with_chumpy_are_their_plain_arrays(name, assets):
             np.testing.assert_array_equal(found[field], wanted[field])
 
 
-def test_hostile_pickles_are_refused_by_the_name_they_name(assets):
+def test_hostile_pickles_give_errors_with_the_name_that_they_import(assets):
     files = sorted((assets / "parametric" / "toy_pickles").glob("hostile_*.pkl"))
     assert len(files) == 3
     for file in files:
@@ -124,7 +124,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_all_else_is_refused_in_one_line_and_not_run(name):
+def test_anything_else_is_an_error_of_one_line_and_not_executed(name):
     with watched() as seen, pytest.raises(FormatError) as error:
         read_pickle(HOSTILE[name], "a.pkl", ["f"])
     assert not seen

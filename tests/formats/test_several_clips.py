@@ -150,7 +150,7 @@ def test_names_of_motions_cannot_escape_the_folder_and_are_distinguished(tmp_pat
         (lambda one: [one, swinging_x(6, name="y")], "motions of several characters"),
     ],
 )
-def test_lists_that_are_no_motions_of_one_character_are_refused(tmp_path, bakes, what):
+def test_lists_other_than_motions_of_one_character_are_errors(tmp_path, bakes, what):
     with pytest.raises(SuppleError, match=what):
         supple.save(tmp_path / "x.glb", bakes(swinging_x(6)))
     assert not list(tmp_path.iterdir())

@@ -94,7 +94,7 @@ def test_bones_carry_the_surface_as_their_transforms_say(where, tmp_path):
         ({"rig_type": "volume"}, "is not a rig of a surface"),
     ],
 )
-def test_a_rig_whose_parts_do_not_fit_is_refused_in_a_line(changed, words, tmp_path):
+def test_an_inconsistent_rig_is_an_error_of_one_line(changed, words, tmp_path):
     with pytest.raises(SuppleError, match=words) as raised:
         supple.load(written(tmp_path, example(**changed)))
     assert str(raised.value).startswith("skeleton_rig.json: ")
@@ -113,7 +113,7 @@ def test_a_rig_whose_parts_do_not_fit_is_refused_in_a_line(changed, words, tmp_p
         ('{"mesh_file": "../../a.mesh"}', "must name a file beside it"),
     ],
 )
-def test_other_json_is_refused_in_a_line(content, words, tmp_path):
+def test_other_json_is_an_error_of_one_line(content, words, tmp_path):
     with pytest.raises(SuppleError, match=words) as raised:
         supple.load(written(tmp_path, content, "some.json"))
     assert str(raised.value).startswith("some.json: ")
@@ -129,7 +129,7 @@ def test_other_json_is_refused_in_a_line(content, words, tmp_path):
         ('{"P": ', r"walk.json: is not JSON.*ignored"),
     ],
 )
-def test_a_motion_that_does_not_fit_is_left_out_with_a_warning(motion, words, tmp_path):
+def test_an_inconsistent_motion_is_ignored_with_a_warning(motion, words, tmp_path):
     written(tmp_path, motion, "walk.json")
     path = written(tmp_path, example())
     with pytest.warns(SuppleWarning, match=words):

@@ -101,7 +101,7 @@ def test_skinning_equals_the_golden_output_at_every_time_sample(assets, file):
             assert error < 1e-5 * character.surface.size, (code, mesh.path, error)
 
 
-def test_golden_files_exercise_the_methods_they_are_named_after(assets):
+def test_golden_files_use_the_skinning_methods_in_their_names(assets):
     linear = load(assets / "usd_skel/lbs.usda", "4 prims", NO_UNIT)
     dual = load(assets / "usd_skel/dqs.usda", "4 prims", NO_UNIT)
     assert isinstance(linear.rig, SkinnedRig)
@@ -404,7 +404,7 @@ def test_faces_marked_as_holes_are_left_out(tmp_path):
     assert len(load(path, "4 open edges").surface.triangles) == 10
 
 
-def test_baked_points_are_named_and_not_taken_for_a_rig(assets):
+def test_baked_points_give_a_warning_and_no_rig(assets):
     texts = ["10 samples of points, a baked cache", "skinned outside a SkelRoot", NO_UNIT]
     character = load(assets / "usd_skel/arm_baked.usda", *texts)
     assert isinstance(character.rig, SkinnedRig)
@@ -444,7 +444,7 @@ def test_animations_that_are_not_bound_are_motions_too(tmp_path):
     assert list(load(path).motions) == ["WalkRig"]
 
 
-def test_without_the_extra_the_error_says_what_to_install(tmp_path, monkeypatch):
+def test_without_the_extra_the_error_names_it(tmp_path, monkeypatch):
     monkeypatch.setattr("supple.formats.usd.process.find_spec", lambda name: None)
     with pytest.raises(SuppleError, match=r"one\.usda: .*pip install 'supple\[usd\]'"):
         load_usd(one_mesh(tmp_path, CUBE))

@@ -99,7 +99,7 @@ def test_weights_of_shapes_are_added_to(tmp_path):
     assert np.abs(again.at(curves.times)[0] - curves.poses)[:, curves.columns].max() < 1e-5
 
 
-def test_a_part_leaves_the_rest_of_the_clip_alone_and_what_is_played(two_clips, tmp_path):
+def test_a_part_leaves_the_rest_of_the_clip_and_the_played_animation_unchanged(two_clips, tmp_path):
     curves = made(two_clips, ["top.r*"], motion="Nod", start=0.3, end=0.7)
     target = tmp_path / "part.usda"
     figures = supple.save(target, curves)

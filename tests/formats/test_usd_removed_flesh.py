@@ -81,7 +81,7 @@ def test_point_caches_are_replaced_too(two_clips):
 
 
 @pytest.mark.parametrize("suffix", [".usdc", ".usdz"])
-def test_a_package_comes_back_to_the_byte(assets, tmp_path, suffix):
+def test_a_package_is_restored_to_the_byte(assets, tmp_path, suffix):
     source = Path(shutil.copy(assets / "usd_skel" / "CesiumMan.usdz", tmp_path))
     assert_replaced_and_removed(source, suffix)
 
@@ -98,7 +98,7 @@ def test_the_layer_below_is_read_and_this_is_reported(two_clips, tmp_path):
         assert len(kept.rig.parameters) > len(again.rig.parameters)
 
 
-def test_names_that_do_not_fit_are_refused_in_a_line(two_clips, tmp_path):
+def test_wrong_suffixes_are_errors_of_one_line(two_clips, tmp_path):
     layer = saved(tmp_path / "soft.usda", with_flesh(supple.load(two_clips)))
     package = saved(tmp_path / "soft.usdz", with_flesh(supple.load(two_clips)))
     with pytest.raises(FormatError, match="has no flesh from Supple to remove"):
@@ -128,7 +128,7 @@ def test_files_needed_by_the_original_are_reported(two_clips, tmp_path):
     assert (tmp_path / "back.usda").read_bytes() == (tmp_path / "main.usda").read_bytes()
 
 
-def test_flesh_over_curves_comes_off_first_and_curves_take_it_along(two_clips, tmp_path):
+def test_flesh_over_curves_is_removed_first_and_also_with_the_curves(two_clips, tmp_path):
     with spring_engine() as name:
         curves = supple.curves(
             supple.load(two_clips), engine=name, free=["top.r*"], anatomy=None, push=0.3
@@ -167,7 +167,7 @@ def test_layers_over_each_other_come_to_an_end(two_clips, tmp_path):
         supple.load(tmp_path / "c.usda")
 
 
-def test_a_package_that_was_changed_is_refused_in_a_line(two_clips, tmp_path):
+def test_a_changed_package_is_an_error_of_one_line(two_clips, tmp_path):
     once = saved(tmp_path / "soft.usdz", with_flesh(supple.load(two_clips)))
     with zipfile.ZipFile(once) as archive:
         parts = {entry.filename: archive.read(entry) for entry in archive.infolist()}

@@ -83,7 +83,7 @@ def test_the_shipped_models_tangent_is_the_symmetric_derivative_of_its_force(shi
     assert np.abs(turned - turned.T).max() > 0.1 * np.abs(turned).max()
 
 
-def test_monomials_are_in_the_order_the_file_is_said_to_have():
+def test_monomials_are_in_the_documented_order():
     r, rng = 4, np.random.default_rng(1)
     force = CubicForce(*(rng.normal(size=(r, n)) for n in (4, 10, 20)))
     q = rng.normal(size=r)
@@ -411,7 +411,7 @@ def test_inverted_hexes_are_turned_and_flat_ones_removed_with_a_warning(tmp_path
     assert veg.mesh.sets["upper"].tolist() == []
 
 
-def test_tets_and_hexes_are_not_taken_for_each_other(assets):
+def test_tets_and_hexes_are_distinguished(assets):
     with pytest.raises(FormatError, match="read_veg_hexes"):
         read_veg(assets / "vegafem/beam3/beam3.veg")
     with pytest.raises(FormatError, match=r"use read_veg$"):

@@ -254,7 +254,7 @@ def test_invalid_parts_of_a_model_are_refused(tangent, options):
     assert "\n" not in str(refused.value)
 
 
-def test_a_mass_that_is_given_is_taken():
+def test_a_given_mass_is_used():
     light, heavy = CubicModel([[2.0, 0.0, 3.0]]), CubicModel([[2.0, 0.0, 3.0]], [[4.0]])
     traces = []
     for model, dt in ((light, 1e-3), (heavy, 2e-3)):  # twice as slow
@@ -264,7 +264,7 @@ def test_a_mass_that_is_given_is_taken():
     np.testing.assert_allclose(traces[0], traces[1], rtol=1e-9)
 
 
-def test_files_that_do_not_belong_together_are_errors(model, tmp_path):
+def test_files_of_different_models_are_errors(model, tmp_path):
     files = write_vega(tmp_path / "a.cub", model)
     write_modal_matrix(tmp_path / "fewer.U", model.basis[:, :, :3])
     write_modal_matrix(tmp_path / "smaller.U", model.basis[1:])
@@ -301,7 +301,7 @@ def test_a_force_without_energy_is_reported_with_its_file_name(tmp_path):
     assert "\n" not in str(refused.value)
 
 
-def test_too_many_coordinates_are_refused_before_their_tangent_is_made(monkeypatch):
+def test_too_many_coordinates_are_rejected_before_the_tangent_is_computed(monkeypatch):
     r = 121
     shape = (r, r * (r + 1) * (r + 2) // 6)
     force = CubicForce(np.eye(r), np.zeros((r, r * (r + 1) // 2)), np.zeros(shape))
@@ -311,12 +311,12 @@ def test_too_many_coordinates_are_refused_before_their_tangent_is_made(monkeypat
 
 
 @pytest.mark.parametrize("scaling", [0, -1, np.nan, np.inf, "half"])
-def test_a_frequency_scaling_that_is_none_is_refused(scaling):
+def test_an_invalid_frequency_scaling_is_an_error(scaling):
     with pytest.raises(SuppleError, match="frequency_scaling"):
         read_vega(CubicForce([[1.0]], [[0.0]], [[0.0]]), frequency_scaling=scaling)
 
 
-def test_models_that_vegafem_would_step_wrongly_are_not_written(model, tmp_path):
+def test_models_with_another_mass_than_the_identity_are_not_written(model, tmp_path):
     heavier = model.with_material(0, density=900.0)
     with pytest.raises(FormatError, match="reduced mass is not the identity"):
         write_vega(tmp_path / "a.cub", heavier)

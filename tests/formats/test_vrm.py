@@ -104,7 +104,7 @@ def quietly(path: Path) -> Character:
 
 
 @pytest.mark.parametrize("name", ["shape_key_skinned", "simple_morph"])
-def test_flesh_goes_into_real_files_and_all_that_vrm_says_stays(assets, tmp_path, name):
+def test_flesh_in_real_files_leaves_vrm_data_unchanged(assets, tmp_path, name):
     source, target = assets / "vrm" / f"{name}.vrm", tmp_path / "soft.vrm"
     figures = save(target, with_flesh(quietly(source)))
     assert figures["n_shapes"] >= 1
@@ -120,7 +120,7 @@ def test_flesh_goes_into_real_files_and_all_that_vrm_says_stays(assets, tmp_path
 
 
 @pytest.mark.parametrize("suffix", [".vrm", ".glb"])
-def test_expressions_and_joints_of_vrm_1_mean_what_they_meant(tmp_path, suffix):
+def test_expressions_and_joints_of_vrm_1_refer_to_the_same_objects(tmp_path, suffix):
     source = vrm_file(tmp_path / "hero.vrm", VRM_1)
     baked = with_flesh(load(source))
     target = tmp_path / f"soft{suffix}"
@@ -209,7 +209,7 @@ def test_curves_of_joints_that_springs_move_are_spoken_of_too(tmp_path):
     assert target.read_bytes() == source.read_bytes()
 
 
-def test_files_without_vrm_data_are_not_called_vrm(tmp_path):
+def test_files_without_vrm_data_cannot_be_saved_as_vrm(tmp_path):
     source = vrm_file(tmp_path / "hero.glb", {"OTHER_extension": {}})
     with pytest.raises(SuppleError, match="hero is not a VRM"):
         check_target(tmp_path / "soft.vrm", load(source))

@@ -268,12 +268,12 @@ def _kept(matrices: ByFrame | None, frames: int, vertices: int) -> ByFrame | Non
 
 
 @compiled
-def _measure_plain(given: Singles, goal: Singles, size: float, by_vertex: Floats) -> float:
+def _measure_plain(offsets: Singles, goal: Singles, size: float, by_vertex: Floats) -> float:
     worst = 0.0
-    for v in range(len(given)):
+    for v in range(len(offsets)):
         total = 0.0
         for i in range(3):
-            total += (float(given[v, i]) - goal[v, i]) ** 2
+            total += (float(offsets[v, i]) - goal[v, i]) ** 2
         off = np.sqrt(total) / size
         by_vertex[v] = max(by_vertex[v], off)
         worst = max(worst, off)
@@ -282,7 +282,7 @@ def _measure_plain(given: Singles, goal: Singles, size: float, by_vertex: Floats
 
 @compiled
 def _measure_skinned(
-    given: Singles,
+    offsets: Singles,
     goal: Singles,
     matrices: Singles,
     before: bool,
@@ -291,12 +291,12 @@ def _measure_skinned(
 ) -> float:
     """Return the largest error after skinning; `before` if the goal is before skinning."""
     worst = 0.0
-    for v in range(len(given)):
+    for v in range(len(offsets)):
         total = 0.0
         for i in range(3):
             moved = 0.0
             for j in range(3):
-                part = float(given[v, j])
+                part = float(offsets[v, j])
                 if before:
                     part -= goal[v, j]
                 moved += matrices[v, i, j] * part

@@ -313,7 +313,7 @@ def test_a_run_that_diverges_leaves_the_state_as_it_was(model):
         {"gravity": [0, 1]},
     ],
 )
-def test_options_that_are_none_are_refused(model, options):
+def test_unknown_options_are_errors(model, options):
     with pytest.raises(SuppleError) as refused:
         StvkSimulator(model, **options)
     assert "\n" not in str(refused.value)

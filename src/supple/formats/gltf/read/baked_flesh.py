@@ -138,36 +138,36 @@ class _Marked:
         count = max(len(primitive.get("targets", [])) for primitive in mesh["primitives"])
         if not isinstance(mark, list) or (count and len(names) != count):
             raise _LostError
-        kept = [k for k, name in enumerate(names) if name not in mark]
-        if self.numbered and kept != list(range(len(kept))):
+        remaining = [k for k, name in enumerate(names) if name not in mark]
+        if self.numbered and remaining != list(range(len(remaining))):
             raise _LostError  # expressions would move the wrong ones
         for owner in (mesh, *mesh["primitives"]):
             if "targetNames" in _extras(owner):
-                _keep_items(owner["extras"], "targetNames", kept)
+                _keep_items(owner["extras"], "targetNames", remaining)
             if owner.get("extras") == {}:
                 del owner["extras"]
         for primitive in mesh["primitives"]:
-            _keep_items(primitive, "targets", kept)
-        _keep_items(mesh, "weights", kept)
-        return kept
+            _keep_items(primitive, "targets", remaining)
+        _keep_items(mesh, "weights", remaining)
+        return remaining
 
-    def _narrow(self, animation: dict[str, Any], kept: dict[int, list[int]]) -> None:
+    def _narrow(self, animation: dict[str, Any], remaining: dict[int, list[int]]) -> None:
         """Remove weights of removed targets from an animation's channels."""
         channels = []
         for channel in animation["channels"]:
             node, path = channel_target(channel)
-            if path != "weights" or node not in kept:
+            if path != "weights" or node not in remaining:
                 channels.append(channel)
                 continue
-            if not kept[node]:
+            if not remaining[node]:
                 continue
             sampler = dict(animation["samplers"][channel["sampler"]])
             parts = 3 if sampler.get("interpolation") == "CUBICSPLINE" else 1
             rows = self.accessors.count(sampler["input"]) * parts
             values = self.accessors.raw(sampler["output"])
-            if values.size % rows or values.size // rows <= max(kept[node]):
+            if values.size % rows or values.size // rows <= max(remaining[node]):
                 raise _LostError
-            narrow = np.ascontiguousarray(values.reshape(rows, -1)[:, kept[node]])
+            narrow = np.ascontiguousarray(values.reshape(rows, -1)[:, remaining[node]])
             normalized = self.accessors.describe(sampler["output"])[2]
             sampler["output"] = self.file.accessor(narrow.reshape(-1, 1), normalized=normalized)
             animation["samplers"].append(sampler)
@@ -175,10 +175,10 @@ class _Marked:
         animation["channels"] = channels
 
 
-def _keep_items(owner: dict[str, Any], name: str, kept: list[int]) -> None:
+def _keep_items(owner: dict[str, Any], name: str, indices: list[int]) -> None:
     """Keep some items of a list; remove the list if none is left."""
     if name in owner:
-        owner[name] = [owner[name][k] for k in kept if k < len(owner[name])]
+        owner[name] = [owner[name][k] for k in indices if k < len(owner[name])]
         if not owner[name]:
             del owner[name]
 

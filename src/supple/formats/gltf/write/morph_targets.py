@@ -104,8 +104,8 @@ class _Targets:
 
     def _nothing(self, name: str) -> int:
         """Return an accessor of no change, as wide as the attribute; colours may have an alpha."""
-        own = self.primitive["attributes"].get(name)
-        wide = own is not None and self.file.part("accessors")[own]["type"] == "VEC4"
+        attribute = self.primitive["attributes"].get(name)
+        wide = attribute is not None and self.file.part("accessors")[attribute]["type"] == "VEC4"
         width = 4 if wide and name.startswith("COLOR") else 2 if name.startswith("TEXCOORD") else 3
         if width not in self._zeros:
             zeros = np.zeros((self.count, width), np.float32)

@@ -123,7 +123,7 @@ def load_usd(
     """
     path = Path(path)
     _check_file(path)
-    without = tuple(name for name, kept in ((CURVES, curves), (FLESH, flesh)) if not kept)
+    without = tuple(name for name, keep in ((CURVES, curves), (FLESH, flesh)) if not keep)
     # Numbers that overflow are not finite; they are errors or warnings.
     with LayersBelow(path) as below, reading(path.name), np.errstate(all="ignore"):
         notes = []
@@ -158,8 +158,8 @@ def _lasting_flesh(name: str, stage: dict[str, Any]) -> list[str]:
 def _check_file(path: Path) -> None:
     name = path.name or str(path)
     if path.suffix.lower() not in USD_SUFFIXES:
-        known = ", ".join(USD_SUFFIXES)
-        raise FormatError(f'{name}: "{path.suffix}" files are not USD; use one of {known}')
+        suffixes = ", ".join(USD_SUFFIXES)
+        raise FormatError(f'{name}: "{path.suffix}" files are not USD; use one of {suffixes}')
     try:
         if not path.is_file():
             raise FormatError(f"{name}: there is no such file in {path.parent}")
