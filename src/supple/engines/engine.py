@@ -307,7 +307,7 @@ ENGINES: dict[str, Engine] = {
             model="supple.engines.rig_space.model:RigSpaceModel",
             builder="supple.engines.rig_space.build:build",
             simulator="supple.engines.rig_space.simulator:RigSpaceSimulator",
-            crowd="supple.engines.rig_space.rig_space_crowd:RigSpaceCrowd",
+            crowd="supple.engines.rig_space.crowd:RigSpaceCrowd",
             bake_options={"tets": 4_000},
             preparer="supple.engines.rig_space.shaped_flesh:prepared_character",
         ),

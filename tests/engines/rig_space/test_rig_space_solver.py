@@ -79,7 +79,7 @@ def test_columns_in_spans_are_those_of_the_flesh(name):
     c = np.array(0.01 * rng.standard_normal(solver.size))
     solver.place(pose, c)
     flesh.set_key(pose)
-    flesh.turns.follow(flesh.key)
+    flesh.rotations.follow(flesh.key)
     flesh.move(c)
     np.testing.assert_allclose(solver.x, flesh.x, atol=1e-7)
     solver._move(c, columns=True)

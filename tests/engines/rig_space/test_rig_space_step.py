@@ -18,7 +18,7 @@ from supple.engines.rig_space.model import RigSpaceModel
 from supple.engines.rig_space.simulator import RigSpaceSimulator
 from supple.engines.rig_space.solvers.condensed import CondensedSolver
 from supple.engines.rig_space.solvers.rig_space_physics import RigSpacePhysics
-from supple.engines.rig_space.solvers.solver_stage import Springs, Stage
+from supple.engines.rig_space.solvers.stage_problem import Springs, StageProblem
 from supple.engines.rig_space.volumetric_skinning import volumetric_skinning
 from supple.errors import SuppleError
 from supple.mesh.obstacles import Sphere
@@ -61,7 +61,7 @@ def run(model: RigSpaceModel, seconds: float = 1.0, dt: float = 1 / 90, **option
     return np.array(skins), np.array(poses), reports
 
 
-def stage_of(model: RigSpaceModel, size: int) -> Stage:
+def stage_of(model: RigSpaceModel, size: int) -> StageProblem:
     """A stage with everything in it: motion, loads, pushes, springs of all kinds."""
     rng, k, n = np.random.default_rng(2), len(model.entries), len(model.mesh.vertices)
     springs = Springs(
@@ -80,7 +80,7 @@ def stage_of(model: RigSpaceModel, size: int) -> Stage:
     target = model.mesh.vertices + 1e-3 * rng.standard_normal((n, 3))
     load, push = rng.standard_normal((n, 3)), rng.standard_normal(k)
     start, guess = 1e-3 * rng.standard_normal((2, size))
-    return Stage(1 / 90, pose, target, load, push, start, guess, springs)
+    return StageProblem(1 / 90, pose, target, load, push, start, guess, springs)
 
 
 @pytest.mark.parametrize("name", ["trunk", "belly", "local"])

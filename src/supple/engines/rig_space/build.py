@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.sparse import csr_array
 
 from supple.anatomy.anatomy import Anatomy
 from supple.anatomy.body_plan import anatomical_material, plan_body
@@ -19,24 +20,25 @@ from supple.elastic.body import ElasticBody
 from supple.elastic.material import Material
 from supple.engines.rig_space.condensation import (
     Condensation,
+    Snapshot,
     condensed_columns,
     held_modes,
+    interior_snapshots,
     interior_vertices,
     reduced,
+    snapshot_modes,
     vertices_near,
 )
-from supple.engines.rig_space.flesh_rig import FleshRig, VertexTurns, affine_entries
-from supple.engines.rig_space.free_parameters import Free, entries_by_pattern, free_entries
-from supple.engines.rig_space.interior_snapshots import (
-    Snapshot,
-    interior_snapshots,
-    snapshot_modes,
+from supple.engines.rig_space.flesh_rig import (
+    CorotatedFlesh,
+    FleshRig,
+    VertexRotations,
+    affine_entries,
 )
+from supple.engines.rig_space.free_parameters import Free, entries_by_pattern, free_entries
 from supple.engines.rig_space.model import RigSpaceModel
 from supple.engines.rig_space.shaped_flesh import has_anatomy, shaped_flesh
 from supple.engines.rig_space.state_cubature import train_cubature
-from supple.engines.rig_space.turned_flesh import TurnedFlesh
-from supple.engines.rig_space.unresolved_skin import unresolved_stiffness
 from supple.errors import SuppleError
 from supple.linalg.blas import single_threaded
 from supple.mesh.embedding import embed_parts
@@ -45,23 +47,25 @@ from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
 from supple.reduction.build_log import BuildLog
 from supple.rig.character import Character
+from supple.rig.jacobians.rig_jacobian import rig_jacobian
 from supple.rig.poses.farthest_poses import farthest_poses
 from supple.rig.protocol import Rig
 from supple.rig.stored.packed_arrays import rounded
 from supple.rig.stored_rigs import restored_rigs, stored_rigs
 from supple.rig.tets.bones import Bones, held_tets
 from supple.rig.tets.rig_transfer import rig_on_tets
+from supple.rig.tets.surface_samples import typical_edge
 from supple.rig.tets.tet_rig import check_rest
 
-#: Lower and upper bound of all, or of parameters by names and patterns.
+#: Lower and upper bound of all parameters, or by names and patterns.
 Bounds = tuple[float, float] | Mapping[str, tuple[float, float]] | None
-#: Key poses that cubature is trained at.
+#: Number of key poses for training the cubature.
 TRAINED_POSES = 6
-#: Flesh so many tets from what the free parameters move gives way with it.
+#: Width in tets of the flesh, around what the free parameters move, that is simulated.
 RINGS = 2
-#: States that interior modes and cubature are made from.
+#: Number of states for interior modes and cubature.
 SNAPSHOTS = 96
-#: Cubature tets, and more for each coordinate.
+#: Number of cubature tets: a base, plus some per coordinate.
 FEWEST_TETS, TETS_PER_COORDINATE = 288, 2
 
 
@@ -90,32 +94,32 @@ def build(
     free
         Parameters to move: names with ``*``, or ``"auto"``; see `free_entries`.
     tets
-        Number of tets to make, or tets that fill the surface.
+        Number of tets, or tets that fill the surface.
     bones
-        Segments of bone, or tet vertices that are; by default what the anatomy says, and none
-        without a skeleton.
+        Segments of bone, or tet vertices in bone; by default from the anatomy, and none without a
+        skeleton.
     anatomy
         Bone and flesh of the character: ``"auto"``, an `Anatomy`, None for no bones.
     material, young, poisson
         Material of the flesh, by default that of the anatomy or of the body's size; and painted
-        constants in place of its own, per surface vertex or tet.
+        constants that override it, per surface vertex or tet.
     modes
-        Modes of the interior flesh with the surface held, which are moved beside the parameters.
+        Number of modes of the interior flesh with the surface fixed.
     cubature
-        Number of tets that a step evaluates; by default 288, of shapes alone 144, and
-        two for each coordinate.
+        Number of tets evaluated in a step; by default 288, or 144 for shapes only, plus two per
+        coordinate.
     bounds
         (lower, upper) for all free parameters, or by names and patterns. By default weights of
-        shapes stay within 0 to 1, or what motions have, and others are free.
+        shapes are bounded by 0 and 1, or the range of the motions, and others are free.
     seed
-        Of the states that cubature is trained on. The same seed gives the same bytes.
+        Random seed of the training states. The same seed gives the same bytes.
     log
-        Told about stages and progress.
+        Receives stages and progress.
 
     Raises
     ------
     SuppleError
-        If a name is none, nothing is free, or the character cannot be.
+        If a name is unknown, nothing is free, or the character is not suitable.
     """
     if not isinstance(character, Character):
         raise SuppleError(f"build needs a Character, not {shown(character)}; see supple.load")
@@ -129,7 +133,7 @@ def build(
                 character, entries, tets, bones, anatomy, material, young, poisson, log
             )
         with log.stage("condensation"):
-            # As a file keeps them, so that a model that was saved steps to the same bits.
+            # Rounded as in a model file, so that a saved model steps to the same bits.
             header, arrays = stored_rigs({"rig": character.rig, "tet_rig": rig, "mesh": mesh})
             rigs = restored_rigs(header, arrays, character.rig)
             mesh = rigs["mesh"]
@@ -168,9 +172,9 @@ def build(
 
 
 class _Reduction(NamedTuple):
-    """Flesh in coordinates of parameters and modes, and states that it was made from."""
+    """Flesh in coordinates of parameters and modes, and the snapshots it was made from."""
 
-    flesh: TurnedFlesh
+    flesh: CorotatedFlesh
     condensed: Condensation
     snapshots: list[Snapshot]
 
@@ -183,13 +187,13 @@ def _reduce(
     modes: int,
     seed: int,
 ) -> _Reduction:
-    """Condense the interior, and find modes for what that misses."""
+    """Condense the interior, and find modes for the nonlinear rest."""
     jacobian, every = rig.jacobian.copy(), interior_vertices(body.mesh, held)
     interior = every[vertices_near(body.mesh, _jacobians(rig, poses), RINGS)[every]]
-    turns = VertexTurns(body.mesh, interior)
+    rotations = VertexRotations(body.mesh, interior)
     columns = condensed_columns(body, jacobian, interior)
     condensed = reduced(body, jacobian, interior, columns)
-    flesh = TurnedFlesh(rig, turns, interior, condensed.corrections)
+    flesh = CorotatedFlesh(rig, rotations, interior, condensed.corrections)
     rng = np.random.default_rng(seed)
     snapshots = interior_snapshots(flesh, body, condensed, poses, SNAPSHOTS, rng)
     ringing = held_modes(body, interior, modes // 4)
@@ -198,14 +202,14 @@ def _reduce(
     bent = snapshot_modes(snapshots, inner, ringing, modes - ringing.shape[2])
     corrections = np.concatenate([columns, ringing, bent], axis=2)
     condensed = reduced(body, jacobian, interior, corrections)
-    flesh = TurnedFlesh(rig, turns, interior, condensed.corrections)
+    flesh = CorotatedFlesh(rig, rotations, interior, condensed.corrections)
     whole = np.zeros((len(every), *condensed.corrections.shape[1:]))
     whole[np.searchsorted(every, interior)] = condensed.corrections
     return _Reduction(flesh, replace(condensed, corrections=whole), snapshots)
 
 
 def _jacobians(rig: FleshRig, poses: list[Floats]) -> Iterator[Floats]:
-    """Yield ∂Φ/∂p at key poses; one at a time, as all of them would not fit."""
+    """Yield ∂Φ/∂p at key poses, one at a time to save memory."""
     for pose in poses:
         rig.set_key(pose)
         rig.move(np.zeros(len(rig.entries)))
@@ -223,7 +227,7 @@ def _flesh(
     poisson: ArrayLike | None,
     log: BuildLog,
 ) -> tuple[TetMesh, Rig, Ints, Material]:
-    """Return tets, the rig on them, which of them are bone, and what they are made of."""
+    """Return tets, the rig on them, their vertices in bone, and their material."""
     surface = character.surface
     rig = character.rig
     if bones is None and anatomy is not None and has_anatomy(rig):
@@ -239,7 +243,7 @@ def _flesh(
     if isinstance(bones, Bones):
         bones = held_tets(bones, surface, filled).vertices
     held = checked_held(bones, len(filled.vertices))
-    log.tell(0.5, "carrying the rig to the tets")
+    log.tell(0.5, "transferring the rig to the tets")
     check_rest(rig, surface)
     carried = rig_on_tets(rig, surface, filled)
     embedding = embed_parts(surface, surface.vertices, np.arange(len(surface.vertices)), filled)
@@ -248,7 +252,7 @@ def _flesh(
 
 
 def checked_held(bones: ArrayLike | None, count: int) -> Ints:
-    """Return tet vertices that are bone, ascending; none for None."""
+    """Return tet vertices in bone, ascending; none for None."""
     listed = np.asarray([] if bones is None else bones)
     if listed.size and (listed.ndim != 1 or listed.dtype.kind not in "iu" or listed.min() < 0):
         raise SuppleError("bones must be a list of numbers of tet vertices")
@@ -257,7 +261,7 @@ def checked_held(bones: ArrayLike | None, count: int) -> Ints:
     return np.unique(listed.astype(np.int64))
 
 
-def _bounds(character: Character, entries: Ints, given: Bounds) -> tuple[Floats, Floats]:
+def _bounds(character: Character, entries: Ints, bounds: Bounds) -> tuple[Floats, Floats]:
     """Return lower and upper bounds (k,) of the free parameters."""
     lower, upper = np.full(len(entries), -np.inf), np.full(len(entries), np.inf)
     parameters = [character.rig.parameters[entry] for entry in entries]
@@ -268,9 +272,9 @@ def _bounds(character: Character, entries: Ints, given: Bounds) -> tuple[Floats,
     seen = np.concatenate(rows)
     lower = np.minimum(lower, seen.min(axis=0))
     upper = np.maximum(upper, seen.max(axis=0))
-    if given is None:
+    if bounds is None:
         return lower, upper
-    by_name: dict[str, Any] = dict(given) if isinstance(given, Mapping) else {"*": given}
+    by_name: dict[str, Any] = dict(bounds) if isinstance(bounds, Mapping) else {"*": bounds}
     for pattern, pair in by_name.items():
         try:
             low, high = (float(value) for value in pair)
@@ -283,14 +287,59 @@ def _bounds(character: Character, entries: Ints, given: Bounds) -> tuple[Floats,
         if pattern == "*":
             lower[:], upper[:] = low, high
             continue
-        # Bounds of what is not free do no harm: a rig has them for all of its controls.
-        places = np.isin(entries, entries_by_pattern(character.rig.parameters, pattern))
-        lower[places], upper[places] = low, high
+        # Patterns may match parameters that are not free.
+        selected = np.isin(entries, entries_by_pattern(character.rig.parameters, pattern))
+        lower[selected], upper[selected] = low, high
     return lower, upper
 
 
 def _trained_poses(character: Character) -> list[Floats]:
-    """Return key poses to train at: rest, and some of the motions', far from each other."""
+    """Return key poses for training: rest, and poses of the motions that differ most."""
     frames = character.sampled_poses()
     chosen = farthest_poses(character.rig, frames, min(TRAINED_POSES, len(frames)))
     return [np.asarray(character.rig.rest_pose, np.float64), *frames[chosen]]
+
+
+def unresolved_stiffness(
+    surface: SurfaceMesh, rig: Rig, mesh: TetMesh, moved: FleshRig, material: Material
+) -> Floats:
+    """(k, k) Σ_v a_v E_v/ℓ r_vᵀr_v, with r the skin's motion by shapes less that of its tets.
+
+    A cell of width ℓ that the skin shears by r resists like a layer of that thickness. Without it,
+    eight shapes of cheeks and neck that move three vertices of a coarse head can cancel each other:
+    weights went from 0 to 1 in a step.
+
+    Parameters
+    ----------
+    surface, rig
+        The skin, and the rig that moves it.
+    mesh, moved
+        Tets, and the rig on them, at rest with its Jacobian.
+    material
+        Of the tets.
+    """
+    k = len(moved.entries)
+    shapes = np.flatnonzero(moved.shapes)
+    stiffness = np.zeros((k, k))
+    if not len(shapes):
+        return stiffness
+    n = len(surface.vertices)
+    embedding = embed_parts(surface, surface.vertices, np.arange(n), mesh)
+    skin = np.empty((n, 3, len(shapes)))
+    rig_jacobian(rig, moved.entries[shapes]).evaluate(np.array(rig.rest_pose, np.float64), skin)
+    tets = moved.jacobian[:, :, shapes].reshape(len(mesh.vertices), -1)
+    left = skin.reshape(n, -1) - embedding @ tets
+    much = surface.vertex_areas() * _skin_young(mesh, material, embedding) / typical_edge(mesh)
+    left = (np.sqrt(much)[:, None] * left).reshape(3 * n, len(shapes))
+    stiffness[np.ix_(shapes, shapes)] = left.T @ left
+    return stiffness
+
+
+def _skin_young(mesh: TetMesh, material: Material, embedding: csr_array) -> Floats:
+    """(n̄,) Young's modulus of the tets around each vertex of the skin."""
+    young = np.broadcast_to(np.asarray(material.young, np.float64), (len(mesh.tets),))
+    corners, n = mesh.tets.ravel(), len(mesh.vertices)
+    total = np.bincount(corners, np.repeat(young, 4), n)
+    firm = total / np.maximum(np.bincount(corners, minlength=n), 1)
+    # Bounded, since skin outside the tets is extrapolated.
+    return np.clip(embedding @ firm, young.min(), young.max())

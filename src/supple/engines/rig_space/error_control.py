@@ -1,10 +1,9 @@
 """Adaptive sub-steps: their number from an estimate of the error that they make.
 
-A formula of order p that steps by h is off by C hᵖ⁺¹ x⁽ᵖ⁺¹⁾ after one step: C = ½ for backward
+A formula of order p with step h has an error of C hᵖ⁺¹ x⁽ᵖ⁺¹⁾ after one step: C = ½ for backward
 Euler, and (1+ω)²/(6ω(1+2ω)) for BDF2 after a step of h/ω. The derivative is a divided difference of
-the last p + 2 places. They are places of flesh relative to its key, which is known: what is
-estimated is the error of what physics adds. Errors of sub-steps add up to the error of a second;
-the largest over vertices counts.
+the last p + 2 positions of the flesh relative to its key, so that the estimate concerns the motion
+that physics adds. Errors of sub-steps are summed; the maximum over vertices is used.
 """
 
 from __future__ import annotations
@@ -19,38 +18,38 @@ from supple.checks import checked_number
 from supple.dynamics.integrators import INTEGRATORS, Integrator
 from supple.errors import SuppleError
 
-#: Sub-steps of a step at most, and runs of one until it is as near as can be.
+#: Largest number of sub-steps of a step, and of runs of a step.
 MOST_SUBSTEPS, MOST_TRIES = 256, 4
-#: Part of the tolerance that the next step is made for, so that few are run twice.
+#: Fraction of the tolerance that the next step aims at, so that few steps are repeated.
 AIM = 0.7
-#: A sub-step is at most so many times as long as the one before: BDF2 is stable below 2.4.
+#: Largest ratio of successive sub-steps: BDF2 is stable below 2.4.
 GROWTH = 2.0
 
 
 class ErrorControl:
-    """Chooser of the number of sub-steps.
+    """Controller of the number of sub-steps.
 
     Parameters
     ----------
     tolerance
-        Error that a second of motion may add, as a part of the body's size.
+        Error per second of motion, as a fraction of the body's size.
     integrator
-        Formula that steps.
+        Integrator of the sub-steps.
     dt
         Seconds of a step.
     size
         Of the body, in m.
     vertices
-        Number of places that are watched.
+        Number of positions.
 
     Attributes
     ----------
     substeps
-        Number for the next step, or the next try.
+        Number for the next step, or the next run.
     error
-        Estimate of the last step: what a second like it adds, as a part of the body's size.
+        Estimate of the last step: error per second, as a fraction of the body's size.
     tries
-        Runs that the last step took.
+        Number of runs of the last step.
     """
 
     def __init__(
@@ -68,23 +67,23 @@ class ErrorControl:
         self._dt, self._size = dt, size
         self._places = np.zeros((self._order + 2, vertices, 3))
         self._times = np.zeros(self._order + 2)
-        self._kept, self._kept_times = self._places.copy(), self._times.copy()
+        self._stored, self._stored_times = self._places.copy(), self._times.copy()
         self._sum, self._term = np.zeros((2, vertices, 3))
         self.substeps, self.error, self.tries, self._total = 1, 0.0, 0, 0.0
 
     def reset(self, away: Floats, before: Floats, substeps: int) -> None:
-        """Start anew.
+        """Reset the history.
 
         Parameters
         ----------
         away, before
             (n, 3) flesh relative to its key now, and one `dt` earlier.
         substeps
-            Number to begin with.
+            Initial number.
         """
         self.substeps = min(max(substeps, 1), MOST_SUBSTEPS)
         h = self._dt / self.substeps
-        for back in range(len(self._places)):  # straight on from where it was
+        for back in range(len(self._places)):  # extrapolated linearly
             part = back * h / self._dt
             self._places[-1 - back] = away + part * (before - away)
             self._times[-1 - back] = -back * h
@@ -101,17 +100,17 @@ class ErrorControl:
         self.substeps, self.error = int(state["numbers"][0]), float(state["numbers"][1])
 
     def begin(self) -> None:
-        """Begin a step: it may have to be run again from here."""
-        self._kept[:], self._kept_times[:] = self._places, self._times
+        """Begin a step, and store its start for another run."""
+        self._stored[:], self._stored_times[:] = self._places, self._times
         self.tries, self._total = 0, 0.0
 
     def restore(self) -> None:
-        """Go back to the beginning of the step."""
-        self._places[:], self._times[:] = self._kept, self._kept_times
+        """Return to the beginning of the step."""
+        self._places[:], self._times[:] = self._stored, self._stored_times
         self._total = 0.0
 
     def add(self, h: float, place: Floats, key: Floats) -> None:
-        """Count a sub-step of h that ended at a place (n, 3) where the key has it elsewhere."""
+        """Add a sub-step of h that ended at a position (n, 3), with the key elsewhere."""
         places, times = self._places, self._times
         for k in range(len(places) - 1):
             places[k], times[k] = places[k + 1], times[k + 1] - h
@@ -128,23 +127,23 @@ class ErrorControl:
         self._total += self._constant(h / before) * h**degree * float(self._sum.max(initial=0.0))
 
     def accept(self) -> bool:
-        """End a run of the step: return whether it is near enough, or as near as it gets.
+        """End a run of the step; return whether its error is small enough, or final.
 
-        Sets how many sub-steps the next run has, of this step or of the one after it.
+        Sets the number of sub-steps of the next run, of this step or the next one.
         """
         self.tries += 1
         self.error = self._total / (self._dt * self._size)
         now = self.substeps
         excess = self.error / self._tolerance
-        wanted = now * (max(excess, 1e-12) / AIM) ** (1 / self._order)
+        optimal = now * (max(excess, 1e-12) / AIM) ** (1 / self._order)
         if excess > 1 and now < MOST_SUBSTEPS and self.tries < MOST_TRIES:
-            self.substeps = min(max(math.ceil(wanted), now + 1), MOST_SUBSTEPS)
+            self.substeps = min(max(math.ceil(optimal), now + 1), MOST_SUBSTEPS)
             return False
         fewest = math.ceil(now / GROWTH)
-        self.substeps = min(max(math.ceil(wanted), fewest, 1), MOST_SUBSTEPS)
+        self.substeps = min(max(math.ceil(optimal), fewest, 1), MOST_SUBSTEPS)
         return True
 
     @property
     def failed(self) -> bool:
-        """True if the last step was not as near as it had to be."""
+        """Whether the last step exceeded the tolerance."""
         return self.error > self._tolerance

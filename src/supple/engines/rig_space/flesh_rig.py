@@ -1,4 +1,4 @@
-"""The rig on the tets as a function of its free parameters alone: positions, Jacobian, turns."""
+"""Rig on the tets by its free parameters: positions, Jacobians and rotations of the flesh."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from supple.rig.jacobian import Jacobian, rig_jacobian
 from supple.rig.placement.placement import Placement, Positions, placement
 from supple.rig.protocol import Rig
 
-#: Iterations and change, in radians, after which a rotation is found: the next would change it by
-#: the square of that.
-MOST_TURNS, LEAST_TURN = 30, 1e-3
+#: Iterations for a rotation, and the change in radians below which they end; the next change would
+#: be its square.
+MAX_ITERATIONS, SMALLEST_CHANGE = 30, 1e-3
 
 
 def affine_entries(rig: Rig, entries: Ints) -> Bools:
-    """Tell which parameters (k,) a rig is affine in: weights of shapes, whatever the joints do."""
+    """Return which parameters (k,) a rig is affine in, such as weights of shapes."""
     return np.array([rig_jacobian(rig, np.array([e]), _NONE).affine for e in entries], bool)
 
 
@@ -30,22 +30,22 @@ _NONE = np.zeros(1, np.int64)
 
 
 class FleshRig:
-    """Φ and ∂Φ/∂p_f of tet vertices at a key pose and free parameters that are away from it.
+    """Φ and ∂Φ/∂p_f of tet vertices at a key pose and offsets of the free parameters.
 
-    Bones do not follow what the rig is affine in: a shape bulges the flesh, not the bone in it.
+    Bones do not follow parameters that the rig is affine in: a shape bulges the flesh only.
 
     Parameters
     ----------
     rig
         Rig of the tets.
     entries
-        (k,) places of the free parameters in the pose.
+        (k,) indices of the free parameters in the pose.
     held
-        Tet vertices that are bone.
+        Tet vertices in bone.
     vertices
-        Tet vertices to place; None for all. `held` are then places among these.
+        Tet vertices to place; None for all. `held` are then indices among these.
     differences
-        Jacobians by finite differences at every evaluation, whatever the rig is.
+        Whether Jacobians are computed by finite differences for every rig.
     """
 
     def __init__(
@@ -73,13 +73,13 @@ class FleshRig:
 
     @cached_property
     def jacobian(self) -> Floats:
-        """(n, 3, k) ∂Φ/∂p where it was last evaluated."""
+        """(n, 3, k) ∂Φ/∂p at its last evaluation."""
         return np.zeros((*self.key.shape, len(self.entries)))
 
     def set_key(self, pose: Floats, *, jacobian: bool = True) -> bool:
-        """Go to a key pose: sets `key` and, of an affine rig and if wanted, `jacobian`.
+        """Set the key pose, `key` and, for an affine rig, optionally `jacobian`.
 
-        Returns whether it is another key pose than before.
+        Return whether the key pose changed.
         """
         if self._placed and np.array_equal(pose, self._pose):
             return False
@@ -91,7 +91,7 @@ class FleshRig:
         self._placed = True
         return True
 
-    def turned_shapes(self) -> Floats | None:
+    def rotated_shapes(self) -> Floats | None:
         """(n, 3, k) δ of an affine rig that moves flesh by A δ, or None; see `write_frames`."""
         deltas = getattr(self._jacobian, "deltas", None) if self.affine else None
         if deltas is None:
@@ -105,7 +105,7 @@ class FleshRig:
         self._jacobian.write_frames(self._pose, out)  # type: ignore[attr-defined]
 
     def move(self, away: Floats, *, jacobian: bool = True) -> None:
-        """Set `positions`, and `jacobian` if wanted, with free parameters `away` (k,) from key."""
+        """Set `positions`, and optionally `jacobian`, at offsets `away` (k,) from the key."""
         if self.affine:
             self.positions[:] = self.key
             _add_columns(self.jacobian, away, self.positions)
@@ -117,7 +117,7 @@ class FleshRig:
         if jacobian:
             self._evaluate(pose)
         if len(self._columns) and len(self._held):
-            # Bones are where they are with the weights of shapes at their keys.
+            # Bones are placed with the weights of shapes at their keys.
             shapes = self.entries[self._columns]
             pose[shapes] = self._pose[shapes]
             self._placement.place(pose, self._bare)
@@ -147,18 +147,18 @@ def _clear(jacobian: Floats, rows: Ints, columns: Ints) -> None:
                 jacobian[v, i, k] = 0.0
 
 
-class VertexTurns:
-    """Rotations of the flesh around tet vertices, from rest to where the rig has it.
+class VertexRotations:
+    """Rotations of the flesh around tet vertices, from rest to the rig's positions.
 
-    The rotation nearest to the mean deformation gradient of a vertex's tets, found from the last
-    one.
+    Each is the rotation nearest to the mean deformation gradient of the vertex's tets, found by
+    iterations from the last one.
 
     Parameters
     ----------
     mesh
         Tets at rest.
     vertices
-        (q,) vertices whose rotations are wanted.
+        (q,) vertices.
     """
 
     def __init__(self, mesh: TetMesh, vertices: Ints) -> None:
@@ -170,10 +170,10 @@ class VertexTurns:
         rows = np.repeat(mesh.tets, 4, axis=1).ravel()
         columns = np.tile(mesh.tets, (1, 4)).ravel()
         values = np.tile((volumes[:, None, None] * gradients), (1, 4, 1)).reshape(-1, 3)
-        wanted = np.full(n, -1, np.int64)
-        wanted[vertices] = np.arange(len(vertices))
-        kept = wanted[rows] >= 0
-        rows, columns, values = wanted[rows[kept]], columns[kept], values[kept]
+        index = np.full(n, -1, np.int64)
+        index[vertices] = np.arange(len(vertices))
+        chosen = index[rows] >= 0
+        rows, columns, values = index[rows[chosen]], columns[chosen], values[chosen]
         keys, place = np.unique(rows * n + columns, return_inverse=True)
         self._slopes = np.zeros((len(keys), 3))
         np.add.at(self._slopes, place, values)
@@ -184,21 +184,21 @@ class VertexTurns:
         self.matrices = np.tile(np.eye(3), (len(vertices), 1, 1))
 
     def reset(self) -> None:
-        """Forget the last rotations."""
+        """Reset the rotations to the identity."""
         self.matrices[:] = np.eye(3)
 
     def follow(self, positions: Floats) -> None:
         """Set `matrices` (q, 3, 3) to the rotations at positions (n, 3) of all vertices."""
-        _follow_turns(self._starts, self._columns, self._slopes, positions, self.matrices)
+        _follow_rotations(self._starts, self._columns, self._slopes, positions, self.matrices)
 
     def among(self, places: Ints) -> Self:
-        """Return a twin that is given positions of some vertices: `places` (n,) among those."""
+        """Return a copy for positions of some vertices, at indices `places` (n,) among them."""
         twin = self.fork()
         twin._columns = places[self._columns].astype(np.int32)
         return twin
 
     def fork(self) -> Self:
-        """Return a twin with rotations of its own."""
+        """Return a copy with independent rotations."""
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__)
         twin.matrices = self.matrices.copy()
@@ -206,10 +206,10 @@ class VertexTurns:
 
 
 @compiled_fused
-def _follow_turns(
-    starts: Ints, columns: Ints, slopes: Floats, positions: Floats, turns: Floats
+def _follow_rotations(
+    starts: Ints, columns: Ints, slopes: Floats, positions: Floats, rotations: Floats
 ) -> None:
-    for v in range(len(turns)):
+    for v in range(len(rotations)):
         first = columns[starts[v]]
         x0, y0, z0 = positions[first, 0], positions[first, 1], positions[first, 2]
         a = b = c = d = e = f = g = h = i = 0.0
@@ -221,21 +221,21 @@ def _follow_turns(
             d, e, f = d + dy * s0, e + dy * s1, f + dy * s2
             g, h, i = g + dz * s0, h + dz * s1, i + dz * s2
         if not a * (e * i - f * h) - b * (d * i - f * g) + c * (d * h - e * g) > 0:
-            continue  # turned inside out, there is no rotation to follow
+            continue  # inverted: keep the last rotation
         F = (a, b, c, d, e, f, g, h, i)
-        for _ in range(MOST_TURNS):
-            if not _turn_towards(F, turns[v]) > LEAST_TURN:
+        for _ in range(MAX_ITERATIONS):
+            if not _rotate_towards(F, rotations[v]) > SMALLEST_CHANGE:
                 break
 
 
 @compiled_fused
-def _turn_towards(
+def _rotate_towards(
     F: tuple[float, float, float, float, float, float, float, float, float], R: Floats
 ) -> float:
-    """Turn R by Newton's ω towards the largest R : F; return |ω|.
+    """Rotate R by Newton's ω towards the maximum of R : F; return |ω|.
 
-    ω = (tr B − sym B)⁻¹ Σ r × f of the columns of both, B = F Rᵀ: two turns are enough near the
-    rotation. Where that is no maximum, ω is as long as in Müller et al. 2016.
+    ω = (tr B − sym B)⁻¹ Σ r × f of the columns of both, B = F Rᵀ; two iterations suffice near the
+    rotation. Elsewhere the step length is that of Müller et al. 2016.
     """
     b00 = F[0] * R[0, 0] + F[1] * R[0, 1] + F[2] * R[0, 2]
     b01 = F[0] * R[1, 0] + F[1] * R[1, 1] + F[2] * R[1, 2]
@@ -262,7 +262,7 @@ def _turn_towards(
         x, y, z = k * u, k * v, k * w
     square = x * x + y * y + z * z
     angle = math.sqrt(square)
-    if not 1e-12 < angle < 1e3:  # there, or not finite
+    if not 1e-12 < angle < 1e3:  # converged, or not finite
         return 0.0
     if square < 1e-4:
         sine, versine = 1.0 - square / 6.0, 0.5 - square / 24.0
@@ -275,3 +275,93 @@ def _turn_towards(
         R[1, c] = b + sine * ey + versine * (z * ex - x * ez)
         R[2, c] = d + sine * ez + versine * (x * ey - y * ex)
     return angle
+
+
+class CorotatedFlesh:
+    """x(c) = Φ(key + c_p) + R (Z c_p + Ψ c_m), and Y = ∂x/∂c for fixed R.
+
+    Parameters
+    ----------
+    rig
+        Φ and its Jacobian.
+    rotations
+        R of the flesh around each interior vertex.
+    interior
+        (q,) vertices that have corrections.
+    corrections
+        (q, 3, K) Z and Ψ of these.
+    """
+
+    def __init__(
+        self, rig: FleshRig, rotations: VertexRotations, interior: Ints, corrections: Floats
+    ) -> None:
+        self.rig, self.rotations = rig, rotations
+        self.interior = np.asarray(interior, np.int64)
+        self.corrections = np.ascontiguousarray(corrections, np.float64)
+        self.n_free, self.size = len(rig.entries), corrections.shape[2]
+        self.x = np.empty_like(rig.key)
+
+    @cached_property
+    def Y(self) -> Floats:
+        """(n, 3, K) ∂x/∂c at its last evaluation."""
+        return np.zeros((*self.x.shape, self.size))
+
+    @property
+    def key(self) -> Floats:
+        """(n, 3) Φ at the key pose."""
+        return self.rig.key
+
+    def set_key(self, pose: Floats) -> None:
+        """Set the key pose."""
+        self.rig.set_key(pose)
+
+    def turn(self, c: Floats) -> None:
+        """Update R for the rig at coordinates c (K,)."""
+        self.rig.move(c[: self.n_free], jacobian=False)
+        self.rotations.follow(self.rig.positions)
+
+    def move(self, c: Floats, *, columns: bool = True) -> None:
+        """Set `x`, and optionally `Y`, at coordinates c (K,)."""
+        self.rig.move(c[: self.n_free], jacobian=columns)
+        self.x[:] = self.rig.positions
+        R, tables = self.rotations.matrices, (self.interior, self.corrections)
+        _add_corrections(*tables, R, c, self.x)
+        if columns:
+            _write_columns(self.rig.jacobian, *tables, R, self.Y)
+
+
+@compiled_sums
+def _add_corrections(
+    interior: Ints, corrections: Floats, rotations: Floats, c: Floats, x: Floats
+) -> None:
+    for row in range(len(interior)):
+        v, a, b, d = interior[row], 0.0, 0.0, 0.0
+        z = corrections[row]
+        for k in range(len(c)):
+            a += z[0, k] * c[k]
+            b += z[1, k] * c[k]
+            d += z[2, k] * c[k]
+        R = rotations[row]
+        for i in range(3):
+            x[v, i] += R[i, 0] * a + R[i, 1] * b + R[i, 2] * d
+
+
+@compiled_fused
+def _write_columns(
+    jacobian: Floats, interior: Ints, corrections: Floats, rotations: Floats, Y: Floats
+) -> None:
+    """Write Y = [∂Φ/∂p, 0] + R [Z, Ψ]; columns of modes stay zero elsewhere."""
+    n_free = jacobian.shape[2]
+    for v in range(len(jacobian)):
+        for i in range(3):
+            for k in range(n_free):
+                Y[v, i, k] = jacobian[v, i, k]
+    for row in range(len(interior)):
+        v, z = interior[row], corrections[row]
+        for i in range(3):
+            a, b, d = rotations[row, i, 0], rotations[row, i, 1], rotations[row, i, 2]
+            target, first, second, third = Y[v, i], z[0], z[1], z[2]
+            for k in range(n_free):
+                target[k] += a * first[k] + b * second[k] + d * third[k]
+            for k in range(n_free, len(target)):
+                target[k] = a * first[k] + b * second[k] + d * third[k]

@@ -1,67 +1,75 @@
-"""Free parameters: which of a rig's own controls physics may move."""
+"""Free parameters: the rig controls that physics may move, and their springs."""
 
 from __future__ import annotations
 
 import difflib
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from supple.anatomy.part_names import joint_name_role
 from supple.arrays import Bools, Floats, Ints
+from supple.checks import checked_number
+from supple.engines.rig_space.model import RigSpaceModel
+from supple.engines.rig_space.solvers.stage_problem import Springs
 from supple.errors import SuppleError, warn
 from supple.rig.character import Character
 from supple.rig.jacobian import rig_jacobian
 from supple.rig.protocol import Parameter, Rig
 from supple.rig.skeleton.skinning import SkinnedCore, skinned_core
 
-#: "auto", or names and patterns such as ``"tail*"``.
+#: ``"auto"``, or names and patterns such as ``"tail*"``.
 Free = Literal["auto"] | str | Sequence[str]
-#: Parameters whose unit moves no vertex farther than this part of the body's size move nothing.
+#: Displacement of the skin by a unit of a parameter, relative to the size, that counts as none.
 NOTHING = 1e-6
-#: Parameters that change less than this over all motions are not keyed.
+#: Largest change over all motions of a parameter that counts as not keyed.
 UNKEYED = 1e-5
-#: A chain of joints that moves more than this part of the skin is the body itself, and one that
-#: moves less than that part nothing to see.
+#: Largest and smallest fraction of the skin that a loose chain of joints moves.
 LARGEST_CHAIN, LEAST_CHAIN = 0.5, 0.005
-#: Roles of joints that hang loose, and words of others.
+#: Roles of joints that hang loose, and words in other names.
 LOOSE = ("soft", "ear", "tail")
 LOOSE_WORDS = re.compile("hair|braid|pony|mane|beard|whisker|antenna|tentacle|trunk|skirt|cloth")
-#: Channels of a joint, as names end.
+#: Channels of a joint: endings of names.
 ROTATIONS, OTHERS = (".rx", ".ry", ".rz"), (".tx", ".ty", ".tz", ".sx", ".sy", ".sz")
 ANY_CHANNEL = (".*", ".r?", ".t?", ".s?", ".r*", ".t*", ".s*")
+#: One number for all parameters, numbers by names and patterns, or an array (k,).
+PerParameter = float | Mapping[str, float] | Floats
+#: Smallest frequency in Hz of a joint on its springs, as muscles and bones hold a tail; smallest κ,
+#: since twists of neighbours in a line nearly cancel; and largest angle in rad that physics adds.
+JOINT_HERTZ, LEAST_FOLLOW, ANGLE_REACH = 5.0, 0.1, 1.2
 
 
 def free_entries(character: Character, free: Free = "auto") -> Ints:
-    """Return places (k,) in the pose of the parameters that are free, ascending.
+    """Return indices (k,) in the pose of the free parameters, ascending.
 
     Parameters
     ----------
     character
-        Its motions tell what is keyed.
+        Character whose motions determine the keyed parameters.
     free
-        Names of parameters or joints, with ``*`` for anything; a joint's name means its three
+        Names of parameters or joints, with ``*`` as a wildcard; a joint's name means its three
         angles. ``"auto"``: weights of shapes that no motion keys, and chains of joints (tails,
-        ears, hair) of which no motion keys any. What moves no skin is never free.
+        ears, hair) without any key. Parameters that move no skin are never free.
 
     Raises
     ------
     SuppleError
-        If a name is none, or nothing is free.
+        If a name is unknown, or nothing is free.
     """
     rig = character.rig
     moving = moving_entries(rig, character.surface.size)
     if isinstance(free, str) and free == "auto":
-        found = _unkeyed(character, moving)
-        if not len(found):
+        entries = _unkeyed(character, moving)
+        if not len(entries):
             raise SuppleError(
                 f"{character.name}: every control that moves flesh is keyed, so nothing is free;"
                 ' name what to move, such as "tail*"'
             )
-        return found
+        return entries
     patterns = [free] if isinstance(free, str) else list(free)
     if not patterns:
         raise SuppleError("no parameter is free; name some, such as ['tail*', 'belly*']")
@@ -78,33 +86,33 @@ def free_entries(character: Character, free: Free = "auto") -> Ints:
 
 
 def entries_by_pattern(parameters: Sequence[Parameter], pattern: str) -> Ints:
-    """Return places of the parameters that a name or pattern means; an error for none."""
+    """Return indices of the parameters that match a name or pattern; raise an error for none."""
     if not isinstance(pattern, str):
         raise SuppleError(f"free names are texts such as 'tail*', not {pattern!r}")
-    wanted = pattern.casefold()
-    found = [i for i, each in enumerate(parameters) if _matches(each.name.casefold(), wanted)]
-    if found:
-        return np.array(found, np.int64)
+    lower = pattern.casefold()
+    matches = [i for i, each in enumerate(parameters) if _matches(each.name.casefold(), lower)]
+    if matches:
+        return np.array(matches, np.int64)
     names = sorted({_joint_of(each.name) or each.name for each in parameters})
     names += [each.name for each in parameters]
-    near = _nearest_pattern(wanted, names)
+    near = _nearest_pattern(lower, names)
     hint = f'did you mean "{near}"?' if near else f"it has {', '.join(names[:6])} and others"
     raise SuppleError(f'the rig has no parameter "{pattern}"; {hint}')
 
 
-def _nearest_pattern(wanted: str, names: Sequence[str]) -> str | None:
-    """Return the name that is meant, or for a pattern ``tial*`` the beginning, ``Tail*``."""
-    stem = wanted.split("*")[0]
-    begins = bool(stem) and stem != wanted
-    known = {(name[: len(stem)] if begins else name).casefold(): name for name in reversed(names)}
-    near = difflib.get_close_matches(stem if begins else wanted, known, 1, 0.5)
+def _nearest_pattern(pattern: str, names: Sequence[str]) -> str | None:
+    """Return the nearest name, or for a pattern ``tial*`` the nearest beginning, ``Tail*``."""
+    stem = pattern.split("*")[0]
+    begins = bool(stem) and stem != pattern
+    by_key = {(name[: len(stem)] if begins else name).casefold(): name for name in reversed(names)}
+    near = difflib.get_close_matches(stem if begins else pattern, by_key, 1, 0.5)
     if not near:
         return None
-    return known[near[0]][: len(stem)] + "*" if begins else known[near[0]]
+    return by_key[near[0]][: len(stem)] + "*" if begins else by_key[near[0]]
 
 
 def _matches(name: str, pattern: str) -> bool:
-    """Return whether a pattern means a parameter; one without a channel means a joint's angles."""
+    """Return whether a pattern matches a parameter; without a channel it means a joint's angles."""
     joint = _joint_of(name)
     if joint is None or pattern.endswith((*ROTATIONS, *OTHERS, *ANY_CHANNEL)):
         return fnmatchcase(name, pattern)
@@ -116,20 +124,20 @@ def _joint_of(name: str) -> str | None:
 
 
 def moving_entries(rig: Rig, size: float) -> Bools:
-    """(s,) which parameters move the skin, by their derivative at rest."""
+    """(s,) whether each parameter moves the skin, by its derivative at rest."""
     count = len(rig.parameters)
     jacobian = np.empty((rig.n_vertices, 3, 1))
-    found = np.zeros(count, bool)
+    moving = np.zeros(count, bool)
     rest = np.array(rig.rest_pose, np.float64)
-    # One at a time: all columns of a large skin would not fit.
+    # One at a time to save memory.
     for entry in range(count):
         rig_jacobian(rig, np.array([entry])).evaluate(rest, jacobian)
-        found[entry] = np.abs(jacobian).max() > NOTHING * size
-    return found
+        moving[entry] = np.abs(jacobian).max() > NOTHING * size
+    return moving
 
 
 def _unkeyed(character: Character, moving: Bools) -> Ints:
-    """Return what no motion keys and moves flesh: shapes, and whole chains of joints."""
+    """Return parameters that move flesh and that no motion keys: shapes, and whole chains."""
     rig, motions = character.rig, list(character.motions.values())
     change = np.zeros(len(rig.parameters))
     for motion in motions:
@@ -140,17 +148,17 @@ def _unkeyed(character: Character, moving: Bools) -> Ints:
     if core is not None:
         jointed[core.entries] = True
     free = moving & ~keyed & ~jointed
-    if core is not None and motions:  # without a motion nothing says which joints are posed
+    if core is not None and motions:  # posed joints are unknown without motions
         free |= moving & _loose_joints(core, keyed)
     return np.flatnonzero(free)
 
 
 def _loose_joints(core: SkinnedCore, keyed: Bools) -> Bools:
-    """(s,) angles of joints that are not keyed, nor any below them, and that are no body."""
-    skeleton, found = core.rig.skeleton, np.zeros(len(keyed), bool)
+    """(s,) angles of loose joints: neither they nor their descendants are keyed."""
+    skeleton, loose = core.rig.skeleton, np.zeros(len(keyed), bool)
     entries = core.rig.joint_pose.entries()
-    own = keyed[core.entries]
-    posed = np.array([own[row[row >= 0]].any() for row in entries])
+    joint_keyed = keyed[core.entries]
+    posed = np.array([joint_keyed[row[row >= 0]].any() for row in entries])
     weight = np.asarray(core.rig.weight_matrix().sum(axis=0)).ravel() / core.rig.n_vertices
     busy, hangs = posed.copy(), weight.copy()
     for joint in range(skeleton.n_joints - 1, -1, -1):  # children come after their parents
@@ -163,8 +171,8 @@ def _loose_joints(core: SkinnedCore, keyed: Bools) -> Bools:
         parent = skeleton.parents[joint]
         if busy[joint] or parent < 0 or hangs[joint] > LARGEST_CHAIN:
             continue
-        # Bones of hands, feet and horns hang loose in many files, and are no flesh. The end of a
-        # tail that is keyed belongs to it.
+        # Unkeyed bones of hands, feet and horns are not flesh. The end of a keyed tail belongs to
+        # the tail.
         role, top = roles[joint], joint
         while not busy[skeleton.parents[top]] and roles[skeleton.parents[top]] in (role, None):
             top = skeleton.parents[top]
@@ -176,8 +184,8 @@ def _loose_joints(core: SkinnedCore, keyed: Bools) -> Bools:
         if hangs[top] < LEAST_CHAIN or (posed[above] and role is not None and roles[above] == role):
             continue
         rows = entries[joint, :3]
-        found[core.entries.start + rows[rows >= 0]] = True
-    return found
+        loose[core.entries.start + rows[rows >= 0]] = True
+    return loose
 
 
 def _is_loose_word(name: str) -> bool:
@@ -198,12 +206,12 @@ def values_by_parameter(
     what
         Name of the option, for messages.
     given
-        One number, one for each, or numbers by pattern, of which later ones count more; None for
-        the usual.
+        One number, one per parameter, or numbers by pattern, later ones first; None for the
+        default.
     parameters
         The free ones.
     usual, least
-        For those not named, and the least that is allowed.
+        Default, and lower bound.
     """
     values = np.zeros(len(parameters)) + usual
     if isinstance(given, Mapping):
@@ -217,3 +225,60 @@ def values_by_parameter(
     if not (np.isfinite(values).all() and values.min(initial=least) >= least):
         raise SuppleError(f"{what} must be finite numbers, at least {least:g}")
     return values
+
+
+def usual_springs(model: RigSpaceModel, alpha: float, beta: float) -> Springs:
+    """Return the default springs of a model with damping αM + βK: joints follow, others do not."""
+    for name, value in (("alpha", alpha), ("beta", beta)):
+        if checked_number(name, value) < 0:
+            raise SuppleError(f"{name} is {value:g}; it must not be negative")
+    angles = np.array([parameter.unit == "rad" for parameter in model.free_parameters])
+    return Springs(
+        float(alpha),
+        float(beta),
+        1.0,
+        follow=np.where(angles, joint_springs(model), 0.0),
+        firmness=np.ones(len(angles)),
+        damping=np.ones(len(angles)),
+        mass=np.ones(len(angles)),
+        lower=model.lower,
+        upper=model.upper,
+        reach=np.where(angles, ANGLE_REACH, np.inf),
+    )
+
+
+def tuned_springs(
+    springs: Springs, model: RigSpaceModel, values_by_field: Mapping[str, PerParameter | None]
+) -> Springs:
+    """Return springs with some values replaced.
+
+    Parameters
+    ----------
+    springs, model
+        Current springs, and their model.
+    values_by_field
+        Values by field: `follow`, `firmness`, `damping` or `mass`; None for no change.
+    """
+    least = {"mass": 1.0}
+    changed: dict[str, Any] = {
+        name: values_by_parameter(
+            name, value, model.free_parameters, getattr(springs, name), least.get(name, 0.0)
+        )
+        for name, value in values_by_field.items()
+        if value is not None
+    }
+    return replace(springs, **changed)
+
+
+def joint_springs(model: RigSpaceModel) -> Floats:
+    """κ (k,) with which each angle alone would swing at `JOINT_HERTZ` or more.
+
+    All angles of a joint have the spring of the heaviest. With weaker springs, the end of a husky's
+    tail twisted by 17° and back within four frames.
+    """
+    k = len(model.entries)
+    mass, stiffness = np.diag(model.condensed.mass)[:k], np.diag(model.condensed.stiffness)[:k]
+    joints = np.array([parameter.name.rpartition(".r")[0] for parameter in model.free_parameters])
+    heaviest = np.array([mass[joints == joint].max() for joint in joints])
+    target = (2 * np.pi * JOINT_HERTZ) ** 2 * heaviest
+    return np.maximum(target / np.maximum(stiffness, 1e-300) - 1, LEAST_FOLLOW)

@@ -14,9 +14,8 @@ from supple.elastic.body import ElasticBody
 from supple.elastic.material import Material
 from supple.engines.common.model_file import SURFACE, MaterialField, Rigs, StoredModel
 from supple.engines.rig_space.condensation import Condensation, interior_vertices, moved_vertices
-from supple.engines.rig_space.flesh_rig import FleshRig, VertexTurns
+from supple.engines.rig_space.flesh_rig import CorotatedFlesh, FleshRig, VertexRotations
 from supple.engines.rig_space.state_cubature import RigCubature
-from supple.engines.rig_space.turned_flesh import TurnedFlesh
 from supple.errors import FormatError
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
@@ -163,9 +162,9 @@ class RigSpaceModel(StoredModel):
         return interior_vertices(self.mesh, self.held)
 
     @cached_property
-    def turns(self) -> VertexTurns:
+    def rotations(self) -> VertexRotations:
         """Rotations of the interior; simulators fork them."""
-        return VertexTurns(self.mesh, self.interior)
+        return VertexRotations(self.mesh, self.interior)
 
     @cached_property
     def _columns_by_vertex(self) -> tuple[Bools, Bools]:
@@ -198,7 +197,7 @@ class RigSpaceModel(StoredModel):
         """Vertices of `moving_tets`, ascending."""
         return np.unique(self.mesh.tets[self.moving_tets])
 
-    def flesh(self, vertices: Ints | None = None) -> TurnedFlesh:
+    def flesh(self, vertices: Ints | None = None) -> CorotatedFlesh:
         """Return the flesh as a function of free parameters, with separate scratch memory.
 
         Parameters
@@ -213,10 +212,10 @@ class RigSpaceModel(StoredModel):
         held = positions[np.intersect1d(self.held, listed)]
         rig = FleshRig(self.tet_rig, self.entries, held, None if vertices is None else listed)
         inside = np.isin(self.interior, listed) & self.condensed.corrections.any(axis=(1, 2))
-        turns = VertexTurns(self.mesh, self.interior[inside]).among(positions)
+        rotations = VertexRotations(self.mesh, self.interior[inside]).among(positions)
         corrections = self.condensed.corrections[inside]
         inner = positions[self.interior[inside]]
-        return TurnedFlesh(rig, turns, inner, corrections)
+        return CorotatedFlesh(rig, rotations, inner, corrections)
 
     @classmethod
     def from_stored(cls, fields: Values, sizes: Mapping[str, int]) -> Self:

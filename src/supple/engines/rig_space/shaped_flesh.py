@@ -1,4 +1,4 @@
-"""Flesh that a rig tells of: skin that free shapes move is soft, whatever else it belongs to."""
+"""Flesh from shapes: skin that free shapes move is soft."""
 
 from __future__ import annotations
 
@@ -17,28 +17,29 @@ from supple.rig.jacobian import rig_jacobian
 from supple.rig.protocol import Rig
 from supple.rig.skeleton.skinning import skinned_rigs
 
-#: Flesh share φ of skin that a free shape moves as far as it moves any, and from this part on.
+#: Largest flesh share φ of skin that a free shape moves, and the relative displacement from which
+#: it applies.
 SHARE, FULL = 0.5, 0.5
 
 
 def prepared_character(character: Character, options: Mapping[str, Any]) -> Character | None:
-    """Return a character with flesh where the shapes are that a build's options make free.
+    """Return a character with flesh where a build's options make shapes free.
 
-    None if its rig tells nothing of bone: see `has_anatomy`.
+    None if the rig implies no bone: see `has_anatomy`.
     """
     if not has_anatomy(character.rig):
         return None
     with catch_warnings():
-        simplefilter("ignore")  # the build itself will warn
+        simplefilter("ignore")  # the build warns
         entries = free_entries(character, options.get("free", "auto"))
     return shaped_flesh(character, entries)
 
 
 def has_anatomy(rig: Rig) -> bool:
-    """Tell whether a rig has one skeleton of several joints, or one and shapes.
+    """Return whether a rig has one skeleton of several joints, or one joint and shapes.
 
-    What bends a body otherwise, a wire say, would bend its bone: a trunk with a core of bone swung
-    by 0.3 % of the size where one of flesh swings by 9 %.
+    Other deformers, such as a wire, would bend bone: a trunk with a core of bone swung by 0.3 % of
+    the size, one of flesh by 9 %.
     """
     skinned = skinned_rigs(rig)
     if len(skinned) != 1:
@@ -48,17 +49,17 @@ def has_anatomy(rig: Rig) -> bool:
 
 
 def shaped_flesh(character: Character, entries: Ints) -> Character:
-    """Return a character that is painted flesh where free shapes move its skin.
+    """Return a character painted as flesh where free shapes move its skin.
 
-    A head is hard, but not its cheeks if they have shapes to move by: held all through they
-    weighed nothing, and their weights jumped from bound to bound at every frame.
+    A head is hard, but cheeks with shapes are not: as bone they had no mass, and their weights
+    jumped between bounds in every frame.
 
     Parameters
     ----------
     character
-        Whose flesh.
+        The character.
     entries
-        (k,) places of the free parameters in the pose; only shapes among them count.
+        (k,) indices of the free parameters in the pose; only shapes among them count.
     """
     rig = character.rig
     shapes = entries[affine_entries(rig, entries)]
@@ -66,12 +67,12 @@ def shaped_flesh(character: Character, entries: Ints) -> Character:
         return character
     flesh = np.zeros(rig.n_vertices)
     rest, column = np.array(rig.rest_pose, np.float64), np.empty((rig.n_vertices, 3, 1))
-    for entry in shapes:  # one at a time: all of a large skin would not fit
+    for entry in shapes:  # one at a time to save memory
         rig_jacobian(rig, np.array([entry])).evaluate(rest, column)
         moved = np.linalg.norm(column[:, :, 0], axis=1)
         much = moved / max(float(moved.max()), 1e-300)
         np.maximum(flesh, SHARE * np.minimum(much / FULL, 1.0), out=flesh)
     painted = dict(character.painted)
-    flesh *= 1 - np.asarray(painted.get("rigid", 0.0))  # somebody said that it is hard
+    flesh *= 1 - np.asarray(painted.get("rigid", 0.0))  # painted as rigid
     painted["flesh"] = np.maximum(painted.get("flesh", 0.0), flesh)
     return replace(character, painted=painted)

@@ -26,12 +26,12 @@ from supple.engines.common.stage_history import (
 )
 from supple.engines.common.state import State
 from supple.engines.rig_space.error_control import ErrorControl
+from supple.engines.rig_space.free_parameters import PerParameter, tuned_springs, usual_springs
 from supple.engines.rig_space.model import RigSpaceModel
-from supple.engines.rig_space.parameter_springs import PerParameter, tuned_springs, usual_springs
 from supple.engines.rig_space.skin_push import Rubbing, SkinPush
 from supple.engines.rig_space.solvers.condensed import CondensedSolver
 from supple.engines.rig_space.solvers.solver_list import make_solver
-from supple.engines.rig_space.solvers.solver_stage import SolverReport, Springs, Stage
+from supple.engines.rig_space.solvers.stage_problem import SolverReport, Springs, StageProblem
 from supple.errors import SuppleError
 from supple.mesh.obstacles import Obstacle
 from supple.rig.placement.placement import placement
@@ -41,7 +41,7 @@ RigSpaceStep = CharacterStep
 
 
 class RigSpaceSimulator(ContactSimulator):
-    """Steps the free parameters of a rig (hahn2013), at sub-steps that are fixed or keep an error.
+    """Simulator of the free parameters of a rig (hahn2013).
 
     Parameters
     ----------
@@ -53,33 +53,34 @@ class RigSpaceSimulator(ContactSimulator):
         ``"condensed"``, ours; or the paper's ``"rsp"``, ``"iv1-je1"``, ``"iv1-je2"``,
         ``"iv2-je1"``, ``"iv2-je2"``; see `make_solver`.
     substep
-        Longest step of time inside, in s. It is what keeps motion alike at all frame rates.
+        Longest internal time step, in s, so that motion is alike at all frame rates.
     tolerance
-        Error of time stepping that a second of motion may add, as a part of the body's size: as
-        many sub-steps are made as keep an estimate of it below, few where little moves; see
-        `supple.engines.rig_space.error_control`. None: as long as `substep` says.
+        Error of time stepping per second of motion, as a fraction of the body's size; the number of
+        sub-steps is adapted to it, see `supple.engines.rig_space.error_control`. None for sub-steps
+        of length `substep`.
     integrator
-        Row of `supple.dynamics.integrators.INTEGRATORS` that has a code; ``"bdf2"`` rings truest.
+        Name in `supple.dynamics.INTEGRATORS` with a compiled code; ``"bdf2"`` damps vibrations
+        least.
     iterations
-        Gauss–Newton iterations a sub-step.
+        Gauss–Newton iterations per sub-step.
     alpha, beta
-        Damping αM + βK of what is added to the key, in 1/s and s.
+        Damping αM + βK of motion relative to the key, in 1/s and s.
     gravity, gravity_mode
-        In m/s²; ``"relative"``: only what the root's turn changes acts, as the sculpted shape
+        In m/s²; ``"relative"``: only changes by the root's rotation act, as the sculpted shape
         already sags; ``"absolute"`` or ``"none"``.
     follow
-        κ of springs towards the key, in units of each parameter's own stiffness: 1 leaves a third
-        of the motion. A number, or numbers by names and patterns; by default so
-        much that a joint alone swings at 5 Hz, as muscles hold it, and 0 for all others.
+        κ of springs towards the key, in units of each parameter's stiffness: 1 leaves a third of
+        the motion. A number, or numbers by names and patterns; by default springs with which a
+        joint alone swings at 5 Hz, and 0 for all others.
     firmness, damping, mass
         Factors on stiffness, damping and mass of the parameters, likewise.
     displacement_limit
-        Flesh goes no farther from its key than this part of the body's size.
+        Largest distance of flesh from its key, as a fraction of the body's size.
     obstacles
-        Solid things in the world that push the skin, as far as the free parameters can move it.
+        Obstacles in the world that push the skin, as far as free parameters can move it.
     friction
-        Coefficient of Coulomb's friction on obstacles; 0 lets skin glide. Objects
-        (`supple.RigidObject`) drag along what they press. It may be set between steps.
+        Coefficient of Coulomb friction on obstacles; 0 for none. Moving `supple.RigidObject`s drag
+        the skin.
     """
 
     def __init__(
@@ -119,8 +120,8 @@ class RigSpaceSimulator(ContactSimulator):
         if not self._limit > 0:
             raise SuppleError(f"displacement_limit is {self._limit:g}; it must be positive")
         self._springs = usual_springs(model, alpha, beta)
-        told = {"follow": follow, "firmness": firmness, "damping": damping, "mass": mass}
-        self._springs = tuned_springs(self._springs, model, told)
+        values = {"follow": follow, "firmness": firmness, "damping": damping, "mass": mass}
+        self._springs = tuned_springs(self._springs, model, values)
         self._inputs, self._size = CharacterInputs(model), model.mesh.size
         self._solver = make_solver(solver, model, iterations=count)
         self._masses = model.body.vertex_masses()[self._solver.vertices]
@@ -147,12 +148,12 @@ class RigSpaceSimulator(ContactSimulator):
 
     @property
     def parameters(self) -> Floats:
-        """Pose of the rig now, (s,): key, and what physics added to the free parameters."""
+        """Pose of the rig, (s,): the key plus the offsets of the free parameters."""
         return self._free_pose(self.pose, self._away.x)
 
     @property
     def coordinates(self) -> Floats:
-        """(K,) what is added to each free parameter, and then the solver's own coordinates."""
+        """(K,) offsets of the free parameters, then other coordinates of the solver."""
         return self._away.x.copy()
 
     def _apply_stiffness(self) -> None:
@@ -160,7 +161,7 @@ class RigSpaceSimulator(ContactSimulator):
 
     @property
     def springs(self) -> Springs:
-        """Numbers (k,) of each free parameter: `follow`, `firmness`, `damping`, `mass`."""
+        """Values (k,) of each free parameter: `follow`, `firmness`, `damping`, `mass`."""
         return self._springs
 
     def tune(
@@ -170,15 +171,15 @@ class RigSpaceSimulator(ContactSimulator):
         firmness: PerParameter | None = None,
         damping: PerParameter | None = None,
     ) -> None:
-        """Change numbers of parameters between steps; those that are not named stay.
+        """Change values of parameters between steps; others stay.
 
         Parameters
         ----------
         follow, firmness, damping
-            As for the simulator, or one for each parameter, (k,).
+            As for the simulator, or one per parameter, (k,).
         """
-        told = {"follow": follow, "firmness": firmness, "damping": damping}
-        self._springs = tuned_springs(self._springs, self.model, told)
+        values = {"follow": follow, "firmness": firmness, "damping": damping}
+        self._springs = tuned_springs(self._springs, self.model, values)
 
     def _apply_obstacles(self, obstacles: tuple[Obstacle, ...]) -> None:
         if obstacles and not isinstance(self._solver, CondensedSolver):
@@ -207,7 +208,7 @@ class RigSpaceSimulator(ContactSimulator):
         c: Floats,
         rate: Floats,
     ) -> None:
-        """Be at a pose and root with coordinates (K,) that change at a rate."""
+        """Set pose, root, and coordinates (K,) with their rates."""
         h, solver = self._h, self._solver
         earlier = (pose, root) if past is None else past
         solver.place(earlier[0], c - self._dt * rate)
@@ -252,13 +253,13 @@ class RigSpaceSimulator(ContactSimulator):
         return RigSpaceStep(self.time, limits, counts)
 
     def _go_back(self, pose: Floats, root: Floats, track: PoseTrack) -> None:
-        """Be where the step began."""
+        """Return to the start of the step."""
         self._world.restore()
         self._away.restore()
         self.pose, self.root, self._track = pose, root, track
 
     def _substeps(self, pose: Floats, root: Floats, loads: Loads | None) -> SolverReport:
-        """Make all sub-steps of a step; return what their reports say together."""
+        """Make all sub-steps of a step; return their combined report."""
         self._track = self._track.fork()
         if self._control is not None:
             self.substeps = self._control.substeps
@@ -276,7 +277,7 @@ class RigSpaceSimulator(ContactSimulator):
         return SolverReport(counts, tuple(limits))
 
     def _way(self, pose: Floats, root: Floats) -> Iterable[tuple[Floats, Floats]]:
-        """Return pose and root at the sub-steps on the way to those given."""
+        """Return pose and root at the sub-steps."""
         if self.substeps == 1 and self._control is None:
             return ((pose.copy(), root.copy()),)
         return self._track.towards(pose, root, self.substeps)
@@ -293,7 +294,7 @@ class RigSpaceSimulator(ContactSimulator):
         if loads is not None:
             posed = self._free_pose(pose, away.x)
             self._push += self._skin_push.pushed(posed, loads[0], loads[1] @ turn)
-        stage = Stage(
+        stage = StageProblem(
             tau, pose, self._target, self._load, self._push, away.start, away.target, self._springs
         )
         report = self._touched(stage, root) if self._obstacles else solver.advance(stage, self._c)
@@ -304,10 +305,10 @@ class RigSpaceSimulator(ContactSimulator):
         self.pose, self.root = pose, root
         return SolverReport(report.counts, limits)
 
-    def _touched(self, stage: Stage, root: Floats) -> SolverReport:
-        """Advance among obstacles."""
-        there = self._free_pose(stage.pose, stage.guess)
-        touch = self._skin_push.touching(there, root, self._obstacles, self._rubbing())
+    def _touched(self, stage: StageProblem, root: Floats) -> SolverReport:
+        """Advance in contact with obstacles."""
+        guess = self._free_pose(stage.pose, stage.guess)
+        touch = self._skin_push.touching(guess, root, self._obstacles, self._rubbing())
         if touch is None:
             return self._solver.advance(stage, self._c)
         stage.contact = touch.matrix, touch.pull
@@ -316,7 +317,7 @@ class RigSpaceSimulator(ContactSimulator):
         return report
 
     def _rubbing(self) -> Rubbing | None:
-        """Return where a sub-step begins, if there is friction."""
+        """Return the start of a sub-step, for friction; None without friction."""
         if self.friction == 0.0:
             return None
         return Rubbing(self.friction, self._h, self.parameters, self.root)
@@ -336,10 +337,10 @@ class RigSpaceSimulator(ContactSimulator):
         return ("displacement",)
 
     def _free_pose(self, pose: Floats, c: Floats) -> Floats:
-        """Return a key pose with what coordinates add to its free parameters."""
-        here = pose.copy()
-        here[self.model.entries] += c[: len(self.model.entries)]
-        return here
+        """Return a key pose plus the offsets of its free parameters."""
+        result = pose.copy()
+        result[self.model.entries] += c[: len(self.model.entries)]
+        return result
 
     def _state_arrays(self) -> dict[str, NDArray[Any]]:
         arrays = {
@@ -367,7 +368,7 @@ class RigSpaceSimulator(ContactSimulator):
             self._control.set_state(state.part("control"))
 
     def surface(self, out: Singles | None = None) -> Singles:
-        """R Φ̄(p) + t: the skin in the world, (n̄, 3) float32. `out` is overwritten."""
+        """Return the skin in the world, R Φ̄(p) + t, (n̄, 3) float32: a new array, or `out`."""
         target = self._inputs.skin(out)
         self._skin.place(self.parameters, self._drawn)
         np.dot(self._drawn, self.root[:3, :3].T.astype(np.float32), out=target)

@@ -1,4 +1,4 @@
-"""Forces and obstacles on the skin, as they act on the free parameters."""
+"""Forces and obstacles on the skin, acting on the free parameters."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from supple.mesh.obstacles import Obstacle
 from supple.rig.jacobian import Jacobian, rig_jacobian
 from supple.rig.placement.placement import placement
 
-#: Obstacles press so many times harder on a metre of depth than flesh on a metre of the body.
+#: Stiffness of obstacles per metre of depth, relative to that of flesh per body size.
 HARDNESS = 30.0
-#: Skin vertices that an obstacle pushes at a time, the deepest.
+#: Largest number of skin vertices in contact with an obstacle: the deepest.
 MOST_TOUCHED = 256
 
 
 class Rubbing(NamedTuple):
-    """Coefficient of friction, seconds of the step, and pose and root at its beginning."""
+    """Coefficient of friction, length of the step in s, and pose and root at its start."""
 
     friction: float
     span: float
@@ -31,14 +31,14 @@ class Rubbing(NamedTuple):
 
 
 class SkinTouch:
-    """A penalty ½ ΔpᵀAΔp − bᵀΔp on what parameters do beyond where they would go on their own.
+    """A penalty ½ ΔpᵀAΔp − bᵀΔp on changes of the parameters from their guess.
 
     Parameters
     ----------
     count
-        Free parameters k.
+        Number k of free parameters.
     turn
-        (3, 3) of the root.
+        (3, 3) rotation of the root.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class SkinTouch:
         self._force, self._slope, self._count = np.zeros(3), np.zeros((3, count)), 0
 
     def press(self, rows: Floats, normals: Floats, hard: Floats, depth: Floats) -> None:
-        """Add ½ h (d − n·J̄Δp)² of vertices at depths d (m,), by rows J̄ (m, 3, k)."""
+        """Add ½ h (d − n·J̄Δp)² of vertices at depths d (m,), with rows J̄ (m, 3, k)."""
         lifted = np.einsum("vi,vik->vk", normals @ self._turn, rows)
         self.matrix += lifted.T @ (hard[:, None] * lifted)
         self.pull += lifted.T @ (hard * depth)
@@ -62,20 +62,20 @@ class SkinTouch:
     def rub(self, rows: Floats, normals: Floats, slip: Floats, load: Floats, span: float) -> None:
         """Add ½ g |s + (1 − n nᵀ) J̄Δp|² of vertices that slip by s (m, 3) in `span` seconds.
 
-        `load` (m,) is μ λ, what friction has at most.
+        `load` (m,) is the bound μ λ of the friction force.
         """
-        way = slip - np.einsum("vi,vi->v", slip, normals)[:, None] * normals
-        grip = friction_weights(1.0, load, np.linalg.norm(way, axis=1) / span) / span
-        own = normals @ self._turn
-        along = rows - own[:, :, None] * np.einsum("vi,vik->vk", own, rows)[:, None]
+        tangential = slip - np.einsum("vi,vi->v", slip, normals)[:, None] * normals
+        grip = friction_weights(1.0, load, np.linalg.norm(tangential, axis=1) / span) / span
+        local = normals @ self._turn
+        along = rows - local[:, :, None] * np.einsum("vi,vik->vk", local, rows)[:, None]
         held = grip[:, None, None] * along
         self.matrix += np.tensordot(held, along, ((0, 1), (0, 1)))
-        self.pull -= np.einsum("vik,vi->k", held, way @ self._turn)
-        self._force -= grip @ way
+        self.pull -= np.einsum("vik,vi->k", held, tangential @ self._turn)
+        self._force -= grip @ tangential
         self._slope += self._turn @ held.sum(axis=0)
 
     def readings(self, change: Floats) -> dict[str, Any]:
-        """Return how many vertices touch, and the force on them in N after a change Δp (k,)."""
+        """Return the number of contacts, and the force on them in N after a change Δp (k,)."""
         return {
             "contacts": self._count,
             "contact_force": self._force - self._slope @ change,
@@ -83,7 +83,7 @@ class SkinTouch:
 
 
 class SkinPush:
-    """What acts on the skin, in terms of the free parameters: J̄ᵀ f with J̄ = ∂Φ̄/∂p_f.
+    """Forces on the skin as forces on the free parameters: J̄ᵀ f with J̄ = ∂Φ̄/∂p_f.
 
     Parameters
     ----------
@@ -101,19 +101,19 @@ class SkinPush:
         self._touched: tuple[bytes, Jacobian, Floats] | None = None
 
     def _rows(self, pose: Floats, vertices: Ints) -> Floats:
-        """J̄ (m, 3, k) of some vertices; tables of the last ones are kept."""
+        """Return J̄ (m, 3, k) of some vertices; the tables of the last ones are cached."""
         key = vertices.tobytes()
         if self._touched is None or self._touched[0] != key:
-            found = rig_jacobian(self._rig, self._entries, vertices)
-            self._touched = key, found, np.empty((len(vertices), 3, len(self._entries)))
+            jacobian = rig_jacobian(self._rig, self._entries, vertices)
+            self._touched = key, jacobian, np.empty((len(vertices), 3, len(self._entries)))
         _, jacobian, rows = self._touched
         jacobian.evaluate(pose, rows)
         return rows
 
     def pushed(self, pose: Floats, vertices: Ints, forces: Floats) -> Floats:
-        """J̄ᵀ f (k,) of forces (m, 3) in the root's frame."""
-        found: Floats = np.einsum("vik,vi->k", self._rows(pose, vertices), forces)
-        return found
+        """Return J̄ᵀ f (k,) of forces (m, 3) in the root's frame."""
+        forces_on_parameters: Floats = np.einsum("vik,vi->k", self._rows(pose, vertices), forces)
+        return forces_on_parameters
 
     def touching(
         self,
@@ -122,46 +122,46 @@ class SkinPush:
         obstacles: Sequence[Obstacle],
         rub: Rubbing | None = None,
     ) -> SkinTouch | None:
-        """Return what obstacles do to the skin at this pose; None if none touches.
+        """Return the contact of the skin with obstacles at a pose; None without contact.
 
         Parameters
         ----------
         pose, root
-            Where parameters would go on their own.
+            Predicted pose, without contact, and root.
         obstacles
-            Solid things.
+            Obstacles.
         rub
-            What friction needs to know; without, there is none.
+            Inputs of friction; None for no friction.
         """
         world = self._in_world(pose, root)
-        found: SkinTouch | None = None
+        touch: SkinTouch | None = None
         before: Floats | None = None
         for obstacle in obstacles:
-            away, ways = obstacle.distances(world)
+            away, all_normals = obstacle.distances(world)
             inside = np.flatnonzero(away < 0)
             if not len(inside):
                 continue
-            if found is None:
-                found = SkinTouch(len(self._entries), root[:3, :3])
+            if touch is None:
+                touch = SkinTouch(len(self._entries), root[:3, :3])
             deepest = inside[np.argsort(away[inside], kind="stable")[:MOST_TOUCHED]]
             touched = np.sort(deepest)
-            depth, normals, hard = -away[touched], ways[touched], self._hard[touched]
+            depth, normals, hard = -away[touched], all_normals[touched], self._hard[touched]
             rows = self._rows(pose, touched)
-            found.press(rows, normals, hard, depth)
+            touch.press(rows, normals, hard, depth)
             if rub is not None:
                 if before is None:
                     before = self._in_world(rub.pose, rub.root)
                 start = before[touched]
-                # Where parameters would go on their own it may be far deeper than it will be.
+                # The predicted depth may be far larger than the final one.
                 load = hard * np.minimum(depth, np.maximum(-obstacle.distances(start)[0], 0.0))
                 slip = world[touched] - start
                 if isinstance(obstacle, RigidObject):
                     slip -= rub.span * obstacle.velocities(start)
-                found.rub(rows, normals, slip, rub.friction * load, rub.span)
-        return found
+                touch.rub(rows, normals, slip, rub.friction * load, rub.span)
+        return touch
 
     def _in_world(self, pose: Floats, root: Floats) -> Floats:
         """Return the skin of the rig at a pose and root, (n̄, 3)."""
         self._placement.place(pose, self._skin)
-        found: Floats = self._skin @ root[:3, :3].T + root[:3, 3]
-        return found
+        skin: Floats = self._skin @ root[:3, :3].T + root[:3, 3]
+        return skin

@@ -1,4 +1,4 @@
-"""Cubature of elastic energy in rig space: few tets, trained on states that the rig can take."""
+"""Cubature of the elastic energy in rig space: a few tets, trained on states of the rig."""
 
 from __future__ import annotations
 
@@ -13,26 +13,24 @@ from supple.compiled.jit import compiled
 from supple.elastic.body import ElasticBody
 from supple.elastic.densities.dispatch import stress, stress_derivative
 from supple.elastic.element import position_gradient, tet_gradients
-from supple.engines.rig_space.condensation import Condensation, moved_vertices
-from supple.engines.rig_space.interior_snapshots import Snapshot
-from supple.engines.rig_space.turned_flesh import TurnedFlesh
+from supple.engines.rig_space.condensation import Condensation, Snapshot, moved_vertices
+from supple.engines.rig_space.flesh_rig import CorotatedFlesh
 from supple.linalg.nnls import nonnegative_fit
 from supple.reduction.cubature.selection import pursue
 
-#: Rows that forces of a state are mixed into.
+#: Number of random combinations of the forces of a state.
 MIXTURES = 24
-#: Whole forces count so much beside what is left of them without their linear part, which
-#: corrections of the stiffness make exact.
+#: Weight of whole forces relative to their nonlinear part; corrections make the linear part exact.
 WHOLE = 0.3
-#: Part of the stiffness at rest that corrections may be.
+#: Largest correction, as a fraction of the stiffness at rest.
 MOST_MISSED = 0.2
-#: Part of the rig's own energy that modes of the interior have in states to train at.
+#: Energy of interior modes in training states, as a fraction of the rig's.
 RINGING = 0.05
 
 
 @dataclass(frozen=True, eq=False)
 class RigCubature:
-    """Tets, their weights, and what they miss of the stiffness at rest.
+    """Tets, their weights, and the stiffness at rest that they miss.
 
     Attributes
     ----------
@@ -54,7 +52,7 @@ class RigCubature:
 
 
 def train_cubature(
-    flesh: TurnedFlesh,
+    flesh: CorotatedFlesh,
     body: ElasticBody,
     condensed: Condensation,
     snapshots: Sequence[Snapshot],
@@ -68,11 +66,11 @@ def train_cubature(
     flesh, body, condensed
         Positions by coordinates, elasticity, and both at rest.
     snapshots
-        States to train at; without any, all tets are taken.
+        Training states; without any, all tets are used.
     count
-        How many tets; all of them need no weights.
+        Number of tets; all of them need no weights.
     seed
-        Of the states.
+        Random seed of the states.
     """
     tets = np.ascontiguousarray(body.mesh.tets, np.int64)
     moving = _moving_tets(flesh, tets, snapshots)
@@ -92,46 +90,54 @@ def train_cubature(
     whole = float(np.linalg.norm(fresh.targets[0]))
     error = float(np.linalg.norm(left)) / max(whole, 1e-300)
     columns, chosen = _rest_columns(flesh), moving[chosen]
-    own = np.zeros_like(condensed.stiffness)
+    summed = np.zeros_like(condensed.stiffness)
     constants = body.material.element_parameters(len(tets))
     _add_rest_stiffness(
-        body.material.code, body.rest, tets[chosen], constants[chosen], weights, columns, own
+        body.material.code,
+        body.rest,
+        tets[chosen],
+        constants[chosen],
+        weights,
+        columns,
+        summed,
     )
-    missed = _bounded(condensed.stiffness - own, condensed.stiffness)
+    missed = _bounded(condensed.stiffness - summed, condensed.stiffness)
     return RigCubature(chosen, weights, missed, error)
 
 
 def _bounded(missed: Floats, stiffness: Floats) -> Floats:
-    """Keep corrections within a part of the stiffness that they correct.
+    """Bound corrections by a fraction of the stiffness.
 
-    They are quadratic for good, and tets are not: a large negative one would win far from rest,
-    and flesh fly apart.
+    Corrections are quadratic, unlike the tets' energy: a large negative one would dominate far from
+    rest, and flesh would fly apart.
     """
-    own = np.diag(stiffness)
-    lifted = stiffness + np.diag(1e-9 * own + 1e-12 * own.max())
+    diagonal = np.diag(stiffness)
+    lifted = stiffness + np.diag(1e-9 * diagonal + 1e-12 * diagonal.max())
     values, vectors = scipy.linalg.eigh(missed, lifted)
     back = lifted @ vectors
     return np.asarray((back * np.clip(values, -MOST_MISSED, MOST_MISSED)) @ back.T)
 
 
 def _states(
-    flesh: TurnedFlesh,
+    flesh: CorotatedFlesh,
     condensed: Condensation,
     snapshots: Sequence[Snapshot],
     rng: np.random.Generator,
 ) -> list[tuple[Floats, Floats]]:
-    """Return key poses and coordinates (K,): snapshots, their interior and more of it."""
+    """Return key poses and coordinates (K,): snapshots, some with random interior modes."""
     k = flesh.n_free
     corrections = flesh.corrections[:, :, k:]
     modes = corrections.reshape(3 * len(corrections), flesh.size - k)
-    found = []
+    drawn_rows = []
     for each in snapshots:
-        own: Floats = np.zeros(0)
+        interior: Floats = np.zeros(0)
         if modes.size:
-            own = np.asarray(np.linalg.lstsq(modes, each.left.ravel(), rcond=None)[0], np.float64)
-        found.append(np.concatenate([each.away, own]))
-    drawn = np.array(found).reshape(-1, flesh.size)
-    # The interior rings beside: as far as it gives way, or as rig modes of that energy would.
+            interior = np.asarray(
+                np.linalg.lstsq(modes, each.left.ravel(), rcond=None)[0], np.float64
+            )
+        drawn_rows.append(np.concatenate([each.away, interior]))
+    drawn = np.array(drawn_rows).reshape(-1, flesh.size)
+    # Amplitudes of the interior: of the snapshots, or of rig modes of equal energy.
     typical = np.sqrt((drawn**2).mean(axis=0))
     energy = np.einsum("si,ij,sj->s", drawn[:, :k], condensed.stiffness[:k, :k], drawn[:, :k])
     lively = np.sqrt(np.median(energy) / np.maximum(np.diag(condensed.stiffness)[k:], 1e-300))
@@ -146,11 +152,11 @@ def _states(
 
 
 class _Forces:
-    """Generalised forces of some tets at some states, mixed into fewer rows; see `pursue`."""
+    """Generalised forces of tets at states, combined into fewer rows; see `pursue`."""
 
     def __init__(
         self,
-        flesh: TurnedFlesh,
+        flesh: CorotatedFlesh,
         body: ElasticBody,
         among: Ints,
         states: list[tuple[Floats, Floats]],
@@ -184,7 +190,7 @@ class _Forces:
         self.norms = (self._table**2).sum(axis=1)[None]
 
     def correlations(self, pose: int, residual: Floats) -> Floats:
-        """Return products (T,) of each tet's forces with what is left."""
+        """Return products (T,) of each tet's forces with the residual."""
         return self._table @ residual
 
     def columns(self, pose: int, chosen: Ints) -> Floats:
@@ -192,10 +198,10 @@ class _Forces:
         return self._table[chosen]
 
 
-def _moving_tets(flesh: TurnedFlesh, tets: Ints, snapshots: Sequence[Snapshot]) -> Ints:
-    """Return tets of which a coordinate moves a corner, if not faintly.
+def _moving_tets(flesh: CorotatedFlesh, tets: Ints, snapshots: Sequence[Snapshot]) -> Ints:
+    """Return tets with a corner that some coordinate moves noticeably.
 
-    The wire in a trunk moves all of the elephant by a millionth; half of its cubature was there.
+    The wire in a trunk moves the whole elephant by a millionth, and half of its cubature was there.
     """
     moved: Bools = np.asarray(moved_vertices(_rest_columns(flesh)).any(axis=1))
     for snapshot in snapshots[::8]:
@@ -205,10 +211,10 @@ def _moving_tets(flesh: TurnedFlesh, tets: Ints, snapshots: Sequence[Snapshot]) 
     return np.flatnonzero(moved[tets].any(axis=1))
 
 
-def _rest_columns(flesh: TurnedFlesh) -> Floats:
-    """Y (n, 3, K) at rest."""
+def _rest_columns(flesh: CorotatedFlesh) -> Floats:
+    """Return Y (n, 3, K) at rest."""
     flesh.set_key(np.asarray(flesh.rig.rig.rest_pose, np.float64))
-    flesh.turns.reset()
+    flesh.rotations.reset()
     flesh.move(np.zeros(flesh.size))
     return flesh.Y.copy()
 
@@ -246,7 +252,7 @@ def _tet_forces(
     Y: Floats,
     out: Floats,
 ) -> None:
-    """Write Y_eᵀ f_e of every tet, (T, K); nothing for tets that the key pose flattens."""
+    """Write Y_eᵀ f_e of every tet, (T, K); zero for tets that the key pose flattens."""
     g, F, P, scratch = np.empty((4, 3)), np.empty((3, 3)), np.empty((3, 3)), np.empty((6, 3, 3))
     for e in range(len(tets)):
         out[e] = 0.0

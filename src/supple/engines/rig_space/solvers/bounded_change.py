@@ -1,4 +1,4 @@
-"""Projected Newton: the minimum of a quadratic between bounds."""
+"""Projected Newton: minimum of a quadratic between bounds."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from supple.compiled.jit import compiled_fused
 from supple.compiled.simd import LANES
 from supple.linalg.upper_triangle import cholesky, padded_identity, solve
 
-#: Changes of the set of parameters at their bounds that a step tries.
+#: Largest number of changes of the active set.
 MOST_SETS = 12
 
 
 class BoundedSystem:
-    """Solver of min gᵀd + ½ dᵀHd with bounds on d, which keeps the last factor of H.
+    """Solver of min gᵀd + ½ dᵀHd with bounds on d, which caches the factor of H.
 
     Parameters
     ----------
@@ -29,20 +29,20 @@ class BoundedSystem:
         self._held, self._trial = np.zeros(size, bool), np.zeros(size)
 
     def renew(self) -> None:
-        """Take note that H is another one."""
+        """Discard the factor, for a new H."""
         self._order[0] = -1
 
     def solve(
         self, gradient: Floats, hessian: Floats, c: Floats, lower: Floats, upper: Floats
     ) -> bool:
-        """Set `change` so that c + d (K,) is between bounds; return False if H is not definite.
+        """Set `change` so that c + d (K,) is within bounds; return False if H is not definite.
 
         Parameters
         ----------
         gradient, hessian
             (K,) g and (K, K) or larger H, the same since `renew`.
         c, lower, upper
-            (K,) where it is, and bounds.
+            (K,) current coordinates, and bounds.
         """
         scratch = self._factor, self._order, self._held, self._trial
         return bool(_bounded_change(gradient, hessian, c, lower, upper, *scratch, self.change))
@@ -61,22 +61,22 @@ def _bounded_change(
     trial: Floats,
     change: Floats,
 ) -> bool:
-    """Minimise gᵀd + ½ dᵀHd with c + d between bounds, by projected Newton; write d.
+    """Minimise gᵀd + ½ dᵀHd with c + d within bounds, by projected Newton; write d.
 
-    Parameters at a bound that would be left outwards are held, all others solved for; again until
-    none goes beyond a bound and none that is held wants back.
+    Parameters at a bound whose slope points outwards are held, all others solved for, until none
+    exceeds a bound and no held one moves inwards.
 
     Parameters
     ----------
     gradient, hessian
         (K,) g and (K, K) or larger H, positive definite.
     c, lower, upper
-        (K,) where it is, and bounds.
+        (K,) current coordinates, and bounds.
     factor
-        A matrix of `padded_identity`, written: the factor of what is not held.
+        A matrix of `padded_identity`, written: the factor of the free part.
     order
-        (1 + K,) number of parameters that `factor` is of, and which; a number below zero says
-        that it is of another Hessian. It is used again where it fits.
+        (1 + K,) number of parameters in `factor`, and their indices; negative if it belongs to
+        another Hessian. The factor is reused if the indices match.
     held, trial
         (K,) scratch.
     change
@@ -115,15 +115,15 @@ def _bounded_change(
                 gradient, hessian, c, lower, upper, change, held
             ):
                 return True
-    for i in range(K):  # not settled: what was found, kept within bounds
-        found = change[i] if held[i] else trial[i]
-        change[i] = min(max(found, lower[i] - c[i]), upper[i] - c[i])
+    for i in range(K):  # not converged: the last solution, clipped
+        value = change[i] if held[i] else trial[i]
+        change[i] = min(max(value, lower[i] - c[i]), upper[i] - c[i])
     return True
 
 
 @compiled_fused
 def _fits(order: Ints, held: Bools) -> bool:
-    """Tell whether the factor is of what is not held."""
+    """Return whether the factor is of the parameters that are not held."""
     if order[0] < 0:
         return False
     at = 0
@@ -137,7 +137,7 @@ def _fits(order: Ints, held: Bools) -> bool:
 
 @compiled_fused
 def _factorised(hessian: Floats, held: Bools, factor: Floats, order: Ints) -> bool:
-    """Factorise the Hessian of what is not held."""
+    """Factorise the Hessian of the parameters that are not held."""
     count = 0
     for i in range(len(held)):
         if not held[i]:
@@ -146,9 +146,9 @@ def _factorised(hessian: Floats, held: Bools, factor: Floats, order: Ints) -> bo
     order[0] = -1
     size = (count + LANES - 1) // LANES * LANES
     width = size + LANES
-    own = factor.reshape(factor.size)[: size * width].reshape((size, width))
+    matrix = factor.reshape(factor.size)[: size * width].reshape((size, width))
     for k in range(size):
-        row = own[k]
+        row = matrix[k]
         if k < count:
             source = hessian[order[1 + k]]
             for l in range(k, count):
@@ -158,7 +158,7 @@ def _factorised(hessian: Floats, held: Bools, factor: Floats, order: Ints) -> bo
         else:
             for l in range(k, width):
                 row[l] = 1.0 if l == k else 0.0
-    if count > 0 and not cholesky(own):
+    if count > 0 and not cholesky(matrix):
         return False
     order[0] = count
     return True
@@ -174,13 +174,13 @@ def _solve_free(
     order: Ints,
     out: Floats,
 ) -> None:
-    """Write the change of what is not held, with what is held where it is."""
+    """Write the change of the free parameters for given changes of the held ones."""
     count = order[0]
     if count == 0:
         return
     size = (count + LANES - 1) // LANES * LANES
     width = size + LANES
-    own = factor.reshape(factor.size)[: size * width].reshape((size, width))
+    matrix = factor.reshape(factor.size)[: size * width].reshape((size, width))
     right = out[:count]
     for k in range(count):
         right[k] = -gradient[order[1 + k]]
@@ -189,8 +189,8 @@ def _solve_free(
             row = hessian[j]
             for k in range(count):
                 right[k] -= row[order[1 + k]] * change[j]
-    solve(own, right)
-    for k in range(count - 1, -1, -1):  # from the end: places are never before their numbers
+    solve(matrix, right)
+    for k in range(count - 1, -1, -1):  # from the end, since indices ascend
         out[order[1 + k]] = right[k]
 
 
@@ -204,8 +204,8 @@ def _released(
     change: Floats,
     held: Bools,
 ) -> bool:
-    """Let go of held parameters whose slope points inwards; return whether there are any."""
-    found = False
+    """Release held parameters whose slope points inwards; return whether there are any."""
+    any_released = False
     for i in range(len(gradient)):
         if held[i]:
             slope, row = gradient[i], hessian[i]
@@ -213,5 +213,5 @@ def _released(
                 slope += row[j] * change[j]
             at_low = c[i] + change[i] <= lower[i]
             if (at_low and slope < 0) or (not at_low and slope > 0):
-                held[i], found = False, True
-    return found
+                held[i], any_released = False, True
+    return any_released

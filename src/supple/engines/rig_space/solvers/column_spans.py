@@ -1,8 +1,8 @@
-"""Rows of Y = ∂x/∂c in float32, and products of the columns of each vertex that are not zero.
+"""Rows of Y = ∂x/∂c in float32, and products of the nonzero columns of each vertex.
 
-A vertex has three rows of `width` columns, K filled up to a multiple of eight. Its columns that
-may be other than zero are listed as spans, each from a multiple of eight to another: one where
-flesh has all coordinates, few where shapes are local. Sums are of float64.
+A vertex has three rows of `width` columns, K padded to a multiple of eight. Its nonzero columns are
+listed as spans between multiples of eight: one where all coordinates move the flesh, few where
+shapes are local. Sums are in float64.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _DOUBLES = ir.VectorType(ir.DoubleType(), LANES)
 
 
 def padded_width(columns: int) -> int:
-    """Return a number of columns, filled up to a multiple of eight."""
+    """Return a number of columns, rounded up to a multiple of eight."""
     return -(-columns // LANES) * LANES
 
 
@@ -38,7 +38,7 @@ def column_spans(reached: Bools) -> tuple[Ints, Ints]:
     Parameters
     ----------
     reached
-        (n, K) which coordinates move which vertices.
+        (n, K) whether a coordinate moves a vertex.
     """
     n, width = len(reached), padded_width(reached.shape[1])
     filled = np.zeros((n, width), bool)
@@ -57,7 +57,7 @@ def _loaded(code: VectorCode, rows: Any, at: Any) -> Any:
 
 
 def _row_products(typing: Any, rows: Any, at: Any, width: Any, begin: Any, end: Any, c: Any) -> Any:
-    """Return the products of three rows at `rows[at]` with c, of the columns of a span."""
+    """Return the products of three rows at `rows[at]` with c, for the columns of a span."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         code = VectorCode(context, builder, signature.args, args)
@@ -67,12 +67,12 @@ def _row_products(typing: Any, rows: Any, at: Any, width: Any, begin: Any, end: 
         for total in sums:
             builder.store(nothing, total)
         with code.columns(begin, end) as (column, _):
-            own = code.load(c, column)
+            factor = code.load(c, column)
             for i, total in enumerate(sums):
                 row = _loaded(code, rows, code.at(at, column, (width, i)))
-                builder.store(code.multiply_add(row, own, builder.load(total)), total)
-        found = [code.total(builder.load(total)) for total in sums]
-        return context.make_tuple(builder, signature.return_type, found)
+                builder.store(code.multiply_add(row, factor, builder.load(total)), total)
+        totals = [code.total(builder.load(total)) for total in sums]
+        return context.make_tuple(builder, signature.return_type, totals)
 
     three = types.UniTuple(types.float64, 3)
     return three(rows, at, width, begin, end, c), codegen
@@ -93,7 +93,7 @@ def _add_row_sums(
     z: Any,
     out: Any,
 ) -> Any:
-    """Add three rows at `rows[at]`, times x, y, z, to `out`, in the columns of a span."""
+    """Add three rows at `rows[at]`, times x, y, z, to `out`, for the columns of a span."""
 
     def write(code: VectorCode) -> None:
         rows, at, width, begin, end, x, y, z, out = code.args
@@ -114,7 +114,7 @@ add_row_sums: Any = intrinsic(_add_row_sums)
 def _turned(add: bool) -> Any:
     def turned_rows(
         typing: Any,
-        turns: Any,
+        rotations: Any,
         turn: Any,
         rows: Any,
         source: Any,
@@ -125,23 +125,25 @@ def _turned(add: bool) -> Any:
         at: Any,
     ) -> Any:
         def write(code: VectorCode) -> None:
-            turns, turn, rows, source, width, begin, end, out, at = code.args
-            matrix = [code.spread(turns, code.at(turn, i)) for i in range(9)]
+            rotations, turn, rows, source, width, begin, end, out, at = code.args
+            matrix = [code.spread(rotations, code.at(turn, i)) for i in range(9)]
             with code.columns(begin, end) as (column, _):
-                own = [code.load(rows, code.at(source, column, (width, j))) for j in range(3)]
+                source_rows = [
+                    code.load(rows, code.at(source, column, (width, j))) for j in range(3)
+                ]
                 for i in range(3):
                     place = code.at(at, column, (width, i))
                     value = code.load(out, place) if add else None
                     for j in range(3):
-                        value = code.multiply_add(matrix[3 * i + j], own[j], value)
+                        value = code.multiply_add(matrix[3 * i + j], source_rows[j], value)
                     code.store(value, out, place)
 
-        return vector_kernel(write, (turns, turn, rows, source, width, begin, end, out, at))
+        return vector_kernel(write, (rotations, turn, rows, source, width, begin, end, out, at))
 
-    turned_rows.__doc__ = f"""{"Add" if add else "Write"} three rows, turned, of a span's columns.
+    turned_rows.__doc__ = f"""{"Add" if add else "Write"} three rotated rows in a span.
 
-    A matrix of float32 at `turns[turn]`, row by row, times the rows at `rows[source]`, into those
-    at `out[at]`.
+    The float32 matrix at `rotations[turn]`, row by row, times the rows at `rows[source]`, goes to
+    `out[at]`.
     """
     return turned_rows
 
@@ -173,12 +175,12 @@ def _add_block_rows(
             code.spread(blocks, code.at(block, j, (stride, i))) for i in range(3) for j in range(3)
         ]
         with code.columns(begin, end) as (column, _):
-            own = [_loaded(code, rows, code.at(at, column, (width, j))) for j in range(3)]
+            loaded = [_loaded(code, rows, code.at(at, column, (width, j))) for j in range(3)]
             for i in range(3):
                 place = code.at(column, (width, i))
                 value = code.load(out, place)
                 for j in range(3):
-                    value = code.multiply_add(matrix[3 * i + j], own[j], value)
+                    value = code.multiply_add(matrix[3 * i + j], loaded[j], value)
                 code.store(value, out, place)
 
     return vector_kernel(write, (blocks, block, stride, rows, at, width, begin, end, out))
@@ -192,7 +194,7 @@ def _add_outer_rows(
 ) -> Any:
     """Add Σ a_i b_iᵀ of three rows at `rows[at]` and three of float64, to `out` (width, width).
 
-    In rows of a span; and, as the sum of all is symmetric, not in blocks of 8 × 8 below the
+    Only rows of a span are written and, since the sum is symmetric, no 8 × 8 blocks below the
     diagonal.
     """
 

@@ -1,4 +1,4 @@
-"""Our solver: condensed interior turned with the rig, Gauss–Newton on true positions, cubature."""
+"""Our solver: condensed interior that rotates with the rig, Gauss–Newton with cubature."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ import scipy.linalg
 from supple.arrays import Floats, Ints
 from supple.compiled.tables import ArgumentTable
 from supple.elastic.assembly import BlockPattern
+from supple.engines.rig_space.flesh_rig import CorotatedFlesh
 from supple.engines.rig_space.model import RigSpaceModel
 from supple.engines.rig_space.solvers.bounded_change import BoundedSystem
 from supple.engines.rig_space.solvers.column_spans import column_spans, padded_columns, padded_width
-from supple.engines.rig_space.solvers.solver_stage import (
+from supple.engines.rig_space.solvers.stage_problem import (
     SolverReport,
     Springs,
-    Stage,
+    StageProblem,
     write_bounds,
 )
 from supple.engines.rig_space.solvers.step_kernels import (
@@ -30,20 +31,19 @@ from supple.engines.rig_space.solvers.step_kernels import (
     place_flesh,
     write_columns,
 )
-from supple.engines.rig_space.turned_flesh import TurnedFlesh
 from supple.mesh.laplacian import hat_gradients
 from supple.mesh.tets import TetMesh
 
-#: Springs of all parameters towards the key, as a part of their mass over τ²: they hold those
-#: that do nothing, or the same as another.
+#: Springs of all parameters towards the key, as a fraction of their mass over τ²; they determine
+#: parameters without effect.
 NULL_SPRING = 1e-8
-#: Stages that a Hessian is kept for, and a second change of more than this part of the first is
-#: slow: of rigs that bend, and of shapes.
+#: Stages that a Hessian is kept for, and the ratio of the second to the first change that counts as
+#: slow: for nonlinear rigs, and for shapes.
 KEPT_BENT, SLOW_BENT = 4, 0.08
 KEPT_SHAPES, SLOW_SHAPES = 8, 0.5
-#: A Hessian is slow if it is that much slower than when it was new.
+#: A kept Hessian is slow if its ratio is this much larger than when it was new.
 SLOWER = 1.5
-#: Lengths of a step that are tried, each a quarter of the one before.
+#: Number of step lengths in the line search, each a quarter of the one before.
 MOST_SHORTER = 5
 
 
@@ -53,9 +53,9 @@ class SpringMatrices:
     Parameters
     ----------
     mass, stiffness, missed
-        (K, K) at rest, and what tets and cubature miss of the stiffness.
+        (K, K) at rest, and the stiffness that tets and cubature miss.
     n_free
-        Number of parameters, which come first.
+        Number of free parameters, the first coordinates.
     """
 
     def __init__(self, mass: Floats, stiffness: Floats, missed: Floats, n_free: int) -> None:
@@ -64,54 +64,56 @@ class SpringMatrices:
         self.springs, self.damping, self.inertia = np.zeros((3, size, size))
         scale = np.sqrt(np.maximum(np.diag(stiffness), 1e-300))
         even = stiffness / np.outer(scale, scale)
-        #: Part of its own stiffness that every coordinate can do without.
+        #: Fraction of its stiffness that every coordinate can lose.
         self._spare = max(0.0, 0.95 * float(scipy.linalg.eigvalsh(even)[0]))
 
-    def set(self, given: Springs, tau: float) -> None:
-        """Make the matrices of what animators set, for stages of this length."""
+    def set(self, springs: Springs, tau: float) -> None:
+        """Set the matrices for the animator's values and stages of length τ."""
         k, size = self._k, len(self._mass)
-        own, heavy = np.diag(self._stiffness), np.diag(self._mass)
+        diagonal, heavy = np.diag(self._stiffness), np.diag(self._mass)
         added = np.zeros(size)
-        firm = given.firmness - 1
-        added[:k] = np.where(firm > 0, firm, self._spare * np.maximum(firm, -1.0)) + given.follow
+        firm = springs.firmness - 1
+        added[:k] = np.where(firm > 0, firm, self._spare * np.maximum(firm, -1.0)) + springs.follow
         null = NULL_SPRING * np.maximum(heavy, 1e-9 * heavy.max()) / tau**2
-        self.springs[:] = given.stiffness * (self._missed + np.diag(added * own)) + np.diag(null)
+        self.springs[:] = springs.stiffness * (self._missed + np.diag(added * diagonal)) + np.diag(
+            null
+        )
         damp = np.ones(size)
-        damp[:k] = np.sqrt(given.damping)
-        held = np.diag(np.maximum(added, 0.0) * own)
-        stiff = given.stiffness * (self._stiffness + held)
-        self.damping[:] = given.alpha * self._mass + given.beta * stiff
+        damp[:k] = np.sqrt(springs.damping)
+        springs_diagonal = np.diag(np.maximum(added, 0.0) * diagonal)
+        stiff = springs.stiffness * (self._stiffness + springs_diagonal)
+        self.damping[:] = springs.alpha * self._mass + springs.beta * stiff
         self.damping *= np.outer(damp, damp) / tau
         more = np.zeros(size)
-        more[:k] = (given.mass - 1) * heavy[:k]
+        more[:k] = (springs.mass - 1) * heavy[:k]
         self.inertia[:] = np.diag(more) / tau**2
 
 
 class CondensedSolver:
-    """Two Gauss–Newton iterations on x(c), with cubature of the energy.
+    """Gauss–Newton iterations on x(c), with cubature of the energy.
 
     Parameters
     ----------
     model
         The model.
     iterations
-        Gauss–Newton iterations a stage.
+        Gauss–Newton iterations per stage.
     exact
-        Sum over all tets, without cubature: for tests.
+        Sum over all tets, without cubature, for tests.
     """
 
     def __init__(self, model: RigSpaceModel, *, iterations: int = 2, exact: bool = False) -> None:
         self.iterations = iterations
         self.vertices, self._entries = model.active, model.entries
         flesh = model.flesh(self.vertices)
-        self._rig, self._turns, self._bends = flesh.rig, flesh.turns, not flesh.rig.affine
+        self._rig, self._rotations, self._bends = flesh.rig, flesh.rotations, not flesh.rig.affine
         self.size, self._k = flesh.size, len(model.entries)
         cubature = model.cubature
         whole = exact or len(cubature.tets) == len(model.mesh.tets)
-        # A tet that nothing moves is none of the flesh that is placed.
-        kept = model.moving_tets[cubature.tets]
-        chosen = np.flatnonzero(model.moving_tets) if whole else cubature.tets[kept]
-        weights = np.ones(len(chosen)) if whole else cubature.weights[kept]
+        # Tets that nothing moves are left out.
+        moving = model.moving_tets[cubature.tets]
+        chosen = np.flatnonzero(model.moving_tets) if whole else cubature.tets[moving]
+        weights = np.ones(len(chosen)) if whole else cubature.weights[moving]
         missed = np.zeros((self.size, self.size)) if exact else cubature.missed
         rest = model.condensed.mass, model.condensed.stiffness
         self._rest_mass, self._own_stiffness = rest[0], rest[1] - missed
@@ -120,26 +122,26 @@ class CondensedSolver:
         self._matrices = SpringMatrices(*rest, unseen, self._k)
         self._arrays = _stage_arrays(model, flesh, chosen, weights)
         self._table = ArgumentTable(self._arrays)
-        #: (n, 3) flesh in the root's frame, where the last call left it; and at the key pose.
+        #: (n, 3) flesh in the root's frame after the last call, and at the key pose.
         self.x, self.key = self._arrays.flesh.x, self._rig.key
-        self._shapes = self._rig.turned_shapes() is not None
+        self._shapes = self._rig.rotated_shapes() is not None
         self._gradient = self._arrays.gradient[: self.size]
         self._here = self._arrays.c[: self.size]
         self._system = BoundedSystem(self.size)
         self._best, self._lower, self._upper = np.zeros((3, self.size))
         self._lower[:], self._upper[:] = -np.inf, np.inf
-        self._weighs = False  # whether masses of parameters are changed
+        self._weighs = False  # whether parameters have added mass
         self._contact: tuple[Floats, Floats, Floats] | None = None
         self._settings: tuple[Springs, float] | None = None
         self._tau = 0.0  # of the last stage
-        self._left = 0  # stages for which the Hessian is still good
-        self._slow = False  # whether that of rest was not
-        self._new, self._pace = False, 0.0  # and what is slow for it
+        self._left = 0  # stages that the Hessian is still kept for
+        self._slow = False  # whether the Hessian converged slowly
+        self._new, self._pace = False, 0.0  # whether it is new, and its ratio that is slow
 
     def place(self, pose: Floats, c: Floats) -> None:
         """Set `x` at a key pose and coordinates (K,)."""
         self._set_key(pose)
-        self._turns.reset()  # so that the past leaves no trace
+        self._rotations.reset()  # independent of the past
         self._turn(self.key)
         self._move(c, columns=False)
         self._left, self._slow = 0, False
@@ -148,7 +150,7 @@ class CondensedSolver:
         """Return the arrays that later stages depend on, by name."""
         flags = [self._left, self._slow, self._new, self._pace, self._tau]
         return {
-            "rotations": self._turns.matrices,
+            "rotations": self._rotations.matrices,
             "hessian": self._arrays.hessian,
             "flags": np.array(flags, np.float64),
         }
@@ -156,14 +158,14 @@ class CondensedSolver:
     def set_state(self, state: Mapping[str, Floats], pose: Floats) -> None:
         """Set the arrays that `state_arrays` returned, at a key pose."""
         self._set_key(pose)
-        self._turns.matrices[:], self._arrays.hessian[:] = state["rotations"], state["hessian"]
+        self._rotations.matrices[:], self._arrays.hessian[:] = state["rotations"], state["hessian"]
         left, slow, new, self._pace, self._tau = state["flags"].tolist()
         self._settings = None
         self._left, self._slow, self._new = int(left), bool(slow), bool(new)
         self._system.renew()
 
     def _set_key(self, pose: Floats) -> None:
-        """Go to a key pose."""
+        """Set the key pose."""
         if not self._rig.set_key(pose, jacobian=not self._shapes):
             return
         flesh = self._arrays.flesh
@@ -174,13 +176,13 @@ class CondensedSolver:
         measure_tets(self._table)
 
     def _turn(self, positions: Floats) -> None:
-        """Turn corrections with flesh at these positions (n, 3)."""
-        self._turns.follow(positions)
+        """Rotate corrections with flesh at positions (n, 3)."""
+        self._rotations.follow(positions)
         if not self._bends:
             write_columns(self._table)
 
     def _move(self, c: Floats, *, columns: bool) -> None:
-        """Set `x`, and columns of a rig that bends, at coordinates (K,)."""
+        """Set `x`, and columns of a nonlinear rig, at coordinates (K,)."""
         self._here[:] = c
         if self._bends:
             self._rig.move(self._here[: self._k], jacobian=columns)
@@ -188,19 +190,19 @@ class CondensedSolver:
                 write_columns(self._table)
         place_flesh(self._table)
 
-    def begin(self, stage: Stage) -> None:
-        """Go to the key pose of a stage, and turn the flesh as it would be without forces."""
-        given, arrays, k = stage.springs, self._arrays, self._k
-        if self._settings is None or self._settings != (given, stage.tau):
+    def begin(self, stage: StageProblem) -> None:
+        """Set the key pose of a stage, and the rotations at its end without forces."""
+        springs, arrays, k = stage.springs, self._arrays, self._k
+        if self._settings is None or self._settings != (springs, stage.tau):
             if self._settings is not None or stage.tau != self._tau:
                 self._left = 0
             self._tau = stage.tau
-            self._matrices.set(given, stage.tau)
-            self._settings = given, stage.tau
-            self._weighs = bool(np.any(given.mass != 1))
+            self._matrices.set(springs, stage.tau)
+            self._settings = springs, stage.tau
+            self._weighs = bool(np.any(springs.mass != 1))
             parts = self._matrices.springs, self._matrices.damping, self._matrices.inertia
             arrays.matrix[: self.size] = sum(parts)
-            arrays.settings[:] = stage.tau, given.stiffness
+            arrays.settings[:] = stage.tau, springs.stiffness
         begin_pull(self._matrices.damping, stage.start, stage.push, arrays.pull)
         if self._weighs:
             arrays.pull[: self.size] += np.diag(self._matrices.inertia) * stage.guess
@@ -209,19 +211,19 @@ class CondensedSolver:
         self._set_key(stage.pose)
         self._turn(stage.target)
 
-    def value(self, stage: Stage, c: Floats, wanted: int = 2) -> float:
-        """H(c), in J, but for a constant.
+    def value(self, stage: StageProblem, c: Floats, order: int = 2) -> float:
+        """Return H(c), in J, up to a constant.
 
         Parameters
         ----------
         stage, c
-            Stage of time, which has begun, and coordinates (K,).
-        wanted
-            1 sets `gradient`, 2 the `hessian`, too, and 3 one of projected tets.
+            A stage that has begun, and coordinates (K,).
+        order
+            1 sets `gradient`, 2 also the `hessian`, 3 a Hessian of projected tets.
         """
-        self._move(c, columns=wanted > 0)
-        total = float(evaluate(self._table, wanted))
-        if wanted >= 2:
+        self._move(c, columns=order > 0)
+        total = float(evaluate(self._table, order))
+        if order >= 2:
             self._system.renew()
         if self._contact is not None:
             k, (matrix, pull, guess) = self._k, self._contact
@@ -229,13 +231,13 @@ class CondensedSolver:
             back = matrix @ away
             total += float(away @ (0.5 * back - pull))
             self._gradient[:k] += back - pull
-            if wanted >= 2:
+            if order >= 2:
                 self._arrays.hessian[:k, :k] += matrix
         return total
 
     @property
     def gradient(self) -> Floats:
-        """(K,) ∂H/∂c where it was last evaluated."""
+        """(K,) ∂H/∂c at its last evaluation."""
         return self._gradient
 
     @property
@@ -243,7 +245,7 @@ class CondensedSolver:
         """(K, K) Gauss–Newton Hessian there."""
         return self._arrays.hessian[: self.size, : self.size]
 
-    def advance(self, stage: Stage, c: Floats) -> SolverReport:
+    def advance(self, stage: StageProblem, c: Floats) -> SolverReport:
         """Minimise H over a stage; write the coordinates (K,) and set `x`."""
         self.begin(stage)
         write_bounds(stage, self._entries, self._lower, self._upper)
@@ -265,18 +267,18 @@ class CondensedSolver:
         return SolverReport({"iterations": done}, limits)
 
     def _judge(self, second: float, first: float) -> None:
-        """Tell from the changes of two iterations whether the Hessian is still good."""
+        """Decide from the changes of two iterations whether to keep the Hessian."""
         slow = SLOW_BENT if self._bends else SLOW_SHAPES
         if self._new:
             self._pace = max(slow * first, SLOWER * second) / max(first, 1e-300)
         elif second > self._pace * first:
             self._left, self._slow = 0, True
 
-    def _begun(self, stage: Stage) -> float:
-        """H where the search begins with its gradient, and a Hessian that is new or good enough.
+    def _begun(self, stage: StageProblem) -> float:
+        """Return H at the initial guess; set its gradient, and a Hessian, new or kept.
 
-        That of shapes hardly changes: flesh turns, and they turn with it. It is that of rest,
-        unless that was slow to converge. Others are kept for a while.
+        For shapes, which rotate with the flesh, the Hessian at rest is used unless it converged
+        slowly. Others are kept for some stages.
         """
         self._left -= 1
         self._new = False
@@ -284,7 +286,7 @@ class CondensedSolver:
             return self.value(stage, self._best, 1)
         if self._bends or self._slow:
             self._slow, self._left = False, KEPT_BENT if self._bends else KEPT_SHAPES
-            if self._contact is not None:  # what touches must not be kept
+            if self._contact is not None:  # contact terms must not be kept
                 self._left = 0
             self._new = True
             return self.value(stage, self._best, 2)
@@ -296,14 +298,14 @@ class CondensedSolver:
         hessian += self._arrays.matrix[:size]
         if self._contact is not None:
             hessian[: self._k, : self._k] += self._contact[0]
-            self._left = 0  # it must not outlast the touch
+            self._left = 0  # contact terms must not be kept
         self._system.renew()
         return energy
 
-    def _solved(self, stage: Stage) -> bool:
-        """Solve for the change that minimises the quadratic model between bounds.
+    def _solved(self, stage: StageProblem) -> bool:
+        """Solve for the change that minimises the quadratic model within bounds.
 
-        Where it has no minimum, tets are projected: that costs more, and is rare.
+        Without a minimum the tets are projected, which is rare and costs more.
         """
         terms = self._gradient, self._arrays.hessian
         bounds = self._best, self._lower, self._upper
@@ -312,34 +314,34 @@ class CondensedSolver:
         self.value(stage, self._best, 3)
         return self._system.solve(*terms, *bounds)
 
-    def _go(self, stage: Stage, energy: float, last: bool) -> float:
-        """Change the coordinates, by less where that would raise H, and set `x`; return H there.
+    def _go(self, stage: StageProblem, energy: float, last: bool) -> float:
+        """Change the coordinates by a line search on H, and set `x`; return H.
 
-        Its gradient is taken too, but for the last change. After a whole change the Hessian is
-        near enough to what it was: it is kept.
+        The gradient is evaluated as well, except after the last change. After a full step the
+        Hessian is kept.
         """
         length, best, trial = 1.0, self._best, self._here
         for _ in range(MOST_SHORTER):
             np.multiply(self._system.change, length, out=trial)
             trial += best
-            found = self.value(stage, trial, 0 if last else 1)
-            if found <= energy + 1e-9 * abs(energy):
+            value = self.value(stage, trial, 0 if last else 1)
+            if value <= energy + 1e-9 * abs(energy):
                 best[:] = trial
                 break
             length *= 0.25
         else:  # no change lowers H
-            length, found = 0.0, self.value(stage, best, 0)
+            length, value = 0.0, self.value(stage, best, 0)
         if length < 1:
             self._left, self._slow = 0, True
             if not last:
-                found = self.value(stage, best)
-        return found
+                value = self.value(stage, best)
+        return value
 
 
 def _stage_arrays(
-    model: RigSpaceModel, flesh: TurnedFlesh, chosen: Ints, weights: Floats
+    model: RigSpaceModel, flesh: CorotatedFlesh, chosen: Ints, weights: Floats
 ) -> StageArrays:
-    """Return the arrays of a solver: tables of a model, and scratch memory."""
+    """Return the arrays of a solver: tables of the model, and work arrays."""
     n, K, width = len(model.active), flesh.size, padded_width(flesh.size)
     vectors = np.zeros((3, width))
     return StageArrays(
@@ -362,12 +364,12 @@ def _stage_arrays(
 def _tet_arrays(model: RigSpaceModel, chosen: Ints, weights: Floats) -> TetArrays:
     mesh, count = model.mesh, len(chosen)
     part = TetMesh(mesh.vertices, mesh.tets[chosen])
-    places = np.searchsorted(model.active, part.tets)
-    pattern = BlockPattern.of(places, len(model.active))
+    corners = np.searchsorted(model.active, part.tets)
+    pattern = BlockPattern.of(corners, len(model.active))
     constants = model.material.element_parameters(len(mesh.tets))
     return TetArrays(
         model.material.code,
-        places,
+        corners,
         np.ascontiguousarray(weights, np.float64),
         np.ascontiguousarray(constants[chosen]),
         rest_slopes=np.ascontiguousarray(hat_gradients(part)),
@@ -378,7 +380,7 @@ def _tet_arrays(model: RigSpaceModel, chosen: Ints, weights: Floats) -> TetArray
         offsets=np.zeros(count),
         starts=pattern.start,
         neighbours=pattern.neighbours,
-        slots=pattern.slots(places),
+        slots=pattern.slots(corners),
         blocks=np.zeros(9 * len(pattern.neighbours)),
         small=np.zeros((3, 3, 3)),
         scratch=np.zeros((6, 3, 3)),
@@ -388,11 +390,11 @@ def _tet_arrays(model: RigSpaceModel, chosen: Ints, weights: Floats) -> TetArray
     )
 
 
-def _flesh_arrays(model: RigSpaceModel, flesh: TurnedFlesh, width: int) -> FleshArrays:
+def _flesh_arrays(model: RigSpaceModel, flesh: CorotatedFlesh, width: int) -> FleshArrays:
     rig, n = flesh.rig, len(model.active)
     inner = np.full(n, -1)
     inner[flesh.interior] = np.arange(len(flesh.interior))
-    shapes = rig.turned_shapes()
+    shapes = rig.rotated_shapes()
     empty = np.zeros((0 if rig.affine is False else n, 3, len(rig.entries)))
     starts, spans = column_spans(model.reached[model.active])
     return FleshArrays(
@@ -401,8 +403,8 @@ def _flesh_arrays(model: RigSpaceModel, flesh: TurnedFlesh, width: int) -> Flesh
         rig.positions,
         rig.jacobian if not rig.affine else empty[:0],
         inner,
-        flesh.turns.matrices,
-        single_turns=np.zeros(9 * len(flesh.interior), np.float32),
+        flesh.rotations.matrices,
+        single_rotations=np.zeros(9 * len(flesh.interior), np.float32),
         corrections=padded_columns(flesh.corrections, width),
         frames=np.tile(np.eye(3, dtype=np.float32).ravel(), n if rig.affine else 0),
         shapes=padded_columns(empty if shapes is None else shapes, width),

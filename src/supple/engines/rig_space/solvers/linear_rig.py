@@ -1,12 +1,12 @@
-"""The paper's solver: a rig that is linear within a step, Jacobians new each step or deferred.
+"""The paper's solver: a rig linearised within a step, and interiors that follow it.
 
-Scripted parameters enter exactly: s ≈ Φ(p_s⁺, p_f) + J Δp_f.
+Keys enter exactly: s ≈ Φ(p_s⁺, p_f) + J Δp_f. Jacobians are new in each step, or deferred.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,35 +16,139 @@ from supple.engines.rig_space.flesh_rig import FleshRig
 from supple.engines.rig_space.model import RigSpaceModel
 from supple.engines.rig_space.solvers.bounded_change import BoundedSystem
 from supple.engines.rig_space.solvers.condensed import SpringMatrices
-from supple.engines.rig_space.solvers.interiors import Interior, SkinnedInterior, StaticInterior
-from supple.engines.rig_space.solvers.solver_stage import SolverReport, Springs, Stage, bounds_away
+from supple.engines.rig_space.solvers.stage_problem import (
+    SolverReport,
+    Springs,
+    StageProblem,
+    bounds_away,
+)
+from supple.engines.rig_space.volumetric_skinning import volumetric_skinning
+from supple.linalg.cholesky import SparseCholesky
+from supple.linalg.sparse import PrincipalSubmatrix
 
-#: Energy of the rig's nonlinearity in a step above which a Jacobian is made anew, in J/kg.
+#: Newton iterations of the interior, and the change that ends them as a part of the size.
+MOST_ITERATIONS, TOLERANCE = 12, 1e-6
+#: Energy in J/kg of the rig's nonlinearity in a step above which the Jacobian is renewed.
 MOST_ENERGY = 1e-4
 #: Newton iterations a step, and the change that ends them as a part of the size.
 MOST_ITERATIONS, TOLERANCE = 10, 1e-6
 
 
+class Interior(Protocol):
+    """Method that places interior vertices, given the others."""
+
+    def settle(self, x: Floats, key: Floats) -> None:
+        """Place interior vertices of x (n, 3), from their current positions as initial guess."""
+
+    def columns(self, x: Floats, key: Floats, jacobian: Floats) -> Floats:
+        """Return ∂x/∂p (n, 3, k) with the interior following, from that of the rig."""
+
+
+class StaticInterior:
+    """Interior in static equilibrium, q = argmin W(s, q) (hahn2013 eq. 5).
+
+    Parameters
+    ----------
+    model
+        The model.
+    """
+
+    def __init__(self, model: RigSpaceModel) -> None:
+        self._body, self._size = model.body, model.mesh.size
+        self._free = (3 * model.interior[:, None] + np.arange(3)).ravel()
+        self._matrix = self._body.pattern.zeros()
+        if len(self._free):
+            self._part = PrincipalSubmatrix(self._matrix, self._free)
+            self._solver = SparseCholesky(self._part.pattern, block=3)
+
+    def _factorise(self, x: Floats, key: Floats) -> None:
+        stiffness = self._body.stiffness(x, key, psd=True, out=self._matrix)
+        data = self._part.take(stiffness.data).copy()
+        self._solver.factorise(data)
+
+    def settle(self, x: Floats, key: Floats) -> None:
+        """Place interior vertices of x (n, 3) in equilibrium, by Newton's method."""
+        if not len(self._free):
+            return
+        flat, energy = x.reshape(-1), self._body.energy(x, key)
+        for _ in range(MOST_ITERATIONS):
+            force = self._body.force(x, key).reshape(-1)[self._free]
+            self._factorise(x, key)
+            change, before, length = self._solver.solve(-force), flat[self._free].copy(), 1.0
+            for _ in range(8):
+                flat[self._free] = before + length * change
+                trial = self._body.energy(x, key)
+                if trial <= energy * (1 + 1e-12) + 1e-300:
+                    break
+                length *= 0.5
+            energy = trial
+            if length * np.abs(change).max() < TOLERANCE * self._size:
+                break
+
+    def columns(self, x: Floats, key: Floats, jacobian: Floats) -> Floats:
+        """Return Y = [∂s/∂p; −K_QQ⁻¹ K_QS ∂s/∂p]."""
+        columns = jacobian.copy()
+        if len(self._free):
+            self._factorise(x, key)
+            flat = columns.reshape(-1, columns.shape[2])
+            flat[self._free] = 0.0
+            pull = np.ascontiguousarray((self._matrix @ flat)[self._free])
+            flat[self._free] = -self._solver.solve(pull)
+        return columns
+
+
+class SkinnedInterior:
+    """Interior skinned to the surface, q = W s, by Algorithm 1.
+
+    Parameters
+    ----------
+    model
+        The model.
+    offset
+        Whether to add the error of W at rest. The paper does not: its rest shape may have inverted
+        tets, as neighbours need not surround the vertex that they carry.
+    """
+
+    def __init__(self, model: RigSpaceModel, *, offset: bool = False) -> None:
+        skin = volumetric_skinning(model)
+        self._surface, self._interior, self._weights = skin.surface, skin.interior, skin.weights
+        rest = model.mesh.vertices
+        missed = rest[self._interior] - self._weights @ rest[self._surface]
+        self._offset = missed if offset else np.zeros_like(missed)
+
+    def settle(self, x: Floats, key: Floats) -> None:
+        """Place interior vertices of x (n, 3) at W s."""
+        x[self._interior] = self._weights @ x[self._surface] + self._offset
+
+    def columns(self, x: Floats, key: Floats, jacobian: Floats) -> Floats:
+        """Return Y = [∂s/∂p; W ∂s/∂p]."""
+        columns = jacobian.copy()
+        flat = columns.reshape(len(columns), -1)
+        flat[self._interior] = self._weights @ flat[self._surface]
+        return columns
+
+
 class LinearRigSolver:
-    """Newton's method on the free parameters, with a linear rig and an interior that follows.
+    """Newton's method on the free parameters, with a linearised rig and an interior.
 
     Parameters
     ----------
     model
         The model.
     iterations
-        Not used: Newton goes on to the end.
+        Not used: iterations continue until convergence.
     interior
-        ``"static"`` (IV1), ``"skinned"`` (IV2), ``"skinned-offset"``: that with the rest right.
+        ``"static"`` (IV1), ``"skinned"`` (IV2), ``"skinned-offset"``: IV2 with a correct rest
+        shape.
     deferred
-        Keep Jacobians while the rig is nearly linear (JE2), or not (JE1). A step whose result
-        shows too large an error is taken again with a new one.
+        Whether to keep Jacobians while the rig is nearly linear (JE2), or not (JE1). A step with
+        too large an error is repeated with a new one.
     predictor
-        Look whether it will be where parameters are heading, which saves most of those:
-        ``"ahead"`` by p̃ = 2p_n − p_{n−1}; ``"printed"`` by p_n + (p_n − p_{n−1})/h, which is what
-        the paper has, and a hundred steps too far; None does not.
+        Prediction of the nonlinearity, which saves most of these repetitions: ``"ahead"`` by p̃ =
+        2p_n − p_{n−1}; ``"printed"`` by p_n + (p_n − p_{n−1})/h as in the paper, which is a hundred
+        steps too far; None for none.
     differences
-        Jacobians by finite differences, as the paper has them.
+        Jacobians by finite differences, as in the paper.
     """
 
     def __init__(
@@ -74,8 +178,8 @@ class LinearRigSolver:
         self._most = MOST_ENERGY * float(self._masses.sum() / 3)
         self._length = TOLERANCE * model.mesh.size
         k = self.size
-        own = model.condensed.mass[:k, :k].copy(), model.condensed.stiffness[:k, :k].copy()
-        self._matrices = SpringMatrices(*own, model.skin, k)
+        rest = model.condensed.mass[:k, :k].copy(), model.condensed.stiffness[:k, :k].copy()
+        self._matrices = SpringMatrices(*rest, model.skin, k)
         self._settings: tuple[Springs, float] | None = None
         self.x = model.mesh.vertices.copy()
         self._jacobian: Floats | None = None
@@ -111,7 +215,7 @@ class LinearRigSolver:
         self._last[:], self._last_but_one[:] = state["last"]
         self._jacobian = state["jacobian"] if state["has_jacobian"] else None
 
-    def advance(self, stage: Stage, c: Floats) -> SolverReport:
+    def advance(self, stage: StageProblem, c: Floats) -> SolverReport:
         """Minimise H over a stage; write the coordinates (k,) and set `x`."""
         if self._settings is None or self._settings != (stage.springs, stage.tau):
             self._matrices.set(stage.springs, stage.tau)
@@ -142,17 +246,17 @@ class LinearRigSolver:
         self._jacobian = self._rig.jacobian.copy()
         counts["jacobians"] += 1
 
-    def _will_bend(self, stage: Stage, start: Floats) -> bool:
-        """Tell whether the rig will be too far from linear where parameters are heading."""
+    def _will_bend(self, stage: StageProblem, start: Floats) -> bool:
+        """Return whether the rig will be too nonlinear at the predicted parameters."""
         if self._predictor is None:
             return False
-        way = self._last - self._last_but_one
+        change = self._last - self._last_but_one
         if self._predictor == "printed":
-            way /= stage.tau
-        return self._bent(stage, start, self._last + way) > self._most
+            change /= stage.tau
+        return self._bent(stage, start, self._last + change) > self._most
 
-    def _bent(self, stage: Stage, start: Floats, c: Floats) -> float:
-        """ΔE = 1/(2h²) dᵀMd of surface vertices, d from the linear rig to the true (eq. 7)."""
+    def _bent(self, stage: StageProblem, start: Floats, c: Floats) -> float:
+        """Return ΔE = 1/(2h²) dᵀMd of surface vertices, with d the linearisation error (eq. 7)."""
         assert self._jacobian is not None
         linear = start + self._jacobian @ (c - self._last)
         self._rig.move(c, jacobian=False)
@@ -160,8 +264,8 @@ class LinearRigSolver:
         mass = self._masses.reshape(-1, 3)[self._outer].ravel()
         return 0.5 / stage.tau**2 * float(away @ (mass * away))
 
-    def _solved(self, stage: Stage, start: Floats, counts: dict[str, int]) -> Floats:
-        """Return the parameters that minimise H with the rig as it is linear from `start`."""
+    def _solved(self, stage: StageProblem, start: Floats, counts: dict[str, int]) -> Floats:
+        """Return the parameters that minimise H with the rig linearised at `start`."""
         assert self._jacobian is not None
         lower, upper = bounds_away(stage, self._entries, self.size)
         c, system = self._last.copy(), BoundedSystem(self.size)
@@ -178,15 +282,15 @@ class LinearRigSolver:
             if not system.solve(gradient, hessian, c, lower, upper):
                 break
             change = system.change
-            length, from_here = 1.0, c.copy()
+            length, previous = 1.0, c.copy()
             for _ in range(6):
-                c = from_here + length * change
+                c = previous + length * change
                 self._place_linear(start, c)
-                found = self._value(stage, c)
-                if found <= energy + 1e-12 * abs(energy):
+                trial = self._value(stage, c)
+                if trial <= energy + 1e-12 * abs(energy):
                     break
                 length *= 0.5
-            energy = found
+            energy = trial
             if length * np.abs(columns @ change).max() < self._length:
                 break
         return c
@@ -197,8 +301,8 @@ class LinearRigSolver:
         self.x[self._outer] = moved[self._outer]
         self._interior.settle(self.x, self.key)
 
-    def _value(self, stage: Stage, c: Floats) -> float:
-        """H(c), in J."""
+    def _value(self, stage: StageProblem, c: Floats) -> float:
+        """Return H(c), in J."""
         away = (self.x - stage.target).reshape(-1)
         total = 0.5 / stage.tau**2 * float(away @ (self._masses * away))
         total += stage.springs.stiffness * self._body.energy(self.x, self.key)
@@ -207,7 +311,9 @@ class LinearRigSolver:
         total += 0.5 * float(c @ m.springs @ c + d @ m.damping @ d + extra @ m.inertia @ extra)
         return total
 
-    def _derivatives(self, stage: Stage, c: Floats, columns: Floats) -> tuple[Floats, Floats]:
+    def _derivatives(
+        self, stage: StageProblem, c: Floats, columns: Floats
+    ) -> tuple[Floats, Floats]:
         away = (self.x - stage.target).reshape(-1)
         stiff, rate = stage.springs.stiffness, 1 / stage.tau**2
         force = rate * self._masses * away - stage.load.reshape(-1)

@@ -1,7 +1,7 @@
 """Rig-space physics (Hahn et al. 2012): free parameters and all interior vertices unknown.
 
-The reference of hahn2013 (RSP): every vertex inside of the surface is an unknown, and Newton's
-method goes on until nothing moves any more.
+The reference of hahn2013 (RSP): every interior vertex is an unknown, and Newton's method continues
+until convergence.
 """
 
 from __future__ import annotations
@@ -18,10 +18,15 @@ from supple.engines.rig_space.flesh_rig import FleshRig
 from supple.engines.rig_space.model import RigSpaceModel
 from supple.engines.rig_space.solvers.bounded_change import BoundedSystem
 from supple.engines.rig_space.solvers.condensed import SpringMatrices
-from supple.engines.rig_space.solvers.solver_stage import SolverReport, Springs, Stage, bounds_away
+from supple.engines.rig_space.solvers.stage_problem import (
+    SolverReport,
+    Springs,
+    StageProblem,
+    bounds_away,
+)
 from supple.linalg.cholesky import SparseCholesky
 
-#: Newton ends where an iteration moves nothing farther than this part of the body's size.
+#: Newton ends if an iteration moves nothing farther than this fraction of the body's size.
 TOLERANCE = 1e-7
 MOST_ITERATIONS = 25
 
@@ -29,24 +34,24 @@ MOST_ITERATIONS = 25
 class RigSpacePhysics:
     """Newton's method on free parameters and interior vertices.
 
-    Coordinates are what is added to each free parameter, and displacements of the interior
-    vertices from the rig, in frames that turn with it: x = Φ(p) + R z.
+    Coordinates are offsets of the free parameters, and displacements of the interior vertices from
+    the rig, in frames that rotate with it: x = Φ(p) + R z.
 
     Parameters
     ----------
     model
-        The model; of its reduction only numbers of springs are used.
+        The model; of its reduction only spring values are used.
     iterations
-        Not used: Newton goes on to the end.
+        Not used: iterations continue until convergence.
     differences
-        Jacobians by finite differences, as the papers have them.
+        Jacobians by finite differences, as in the papers.
     """
 
     def __init__(
         self, model: RigSpaceModel, *, iterations: int = 0, differences: bool = False
     ) -> None:
         self._rig = FleshRig(model.tet_rig, model.entries, model.held, differences=differences)
-        self._turns, self._body = model.turns.fork(), model.body
+        self._rotations, self._body = model.rotations.fork(), model.body
         self._entries, self._k = model.entries, len(model.entries)
         self.vertices = np.arange(len(model.mesh.vertices))
         self._interior = model.interior
@@ -63,7 +68,7 @@ class RigSpacePhysics:
         self._cholesky: tuple[SparseCholesky, Ints] | None = None
 
     def _set_rest(self, model: RigSpaceModel) -> None:
-        """Keep M and K at rest, of which damping is made, for parameters and interior."""
+        """Store M and K at rest, for damping, of parameters and interior."""
         rest, rig = np.asarray(model.rig.rest_pose, np.float64), self._rig
         rig.set_key(rest)
         rig.move(np.zeros(self._k))
@@ -88,46 +93,46 @@ class RigSpacePhysics:
 
     def state_arrays(self) -> dict[str, Floats]:
         """Return the arrays that later stages depend on, by name."""
-        return {"rotations": self._turns.matrices}
+        return {"rotations": self._rotations.matrices}
 
     def set_state(self, state: Mapping[str, Floats], pose: Floats) -> None:
         """Set the arrays that `state_arrays` returned, at a key pose."""
         self._rig.set_key(pose)
-        self._turns.matrices[:] = state["rotations"]
+        self._rotations.matrices[:] = state["rotations"]
 
     def _turn(self, c: Floats) -> None:
         self._rig.move(c[: self._k], jacobian=False)
-        self._turns.follow(self._rig.positions)
+        self._rotations.follow(self._rig.positions)
 
     def _move(self, c: Floats, *, jacobian: bool = True) -> None:
         self._rig.move(c[: self._k], jacobian=jacobian)
         self.x[:] = self._rig.positions
-        own = c[self._k :].reshape(-1, 3)
-        self.x[self._interior] += np.einsum("vij,vj->vi", self._frames, own)
+        interior = c[self._k :].reshape(-1, 3)
+        self.x[self._interior] += np.einsum("vij,vj->vi", self._frames, interior)
 
     @property
     def _frames(self) -> Floats:
-        return self._turns.matrices
+        return self._rotations.matrices
 
-    def begin(self, stage: Stage) -> None:
-        """Go to the key pose of a stage, and turn the flesh as it will be at its guess."""
+    def begin(self, stage: StageProblem) -> None:
+        """Set the key pose of a stage, and the rotations at its initial guess."""
         if self._settings is None or self._settings != (stage.springs, stage.tau):
             self._matrices.set(stage.springs, stage.tau)
-            given = stage.springs
-            parts = (given.alpha / stage.tau, given.beta * given.stiffness / stage.tau)
-            damp = np.sqrt(given.damping)
+            springs = stage.springs
+            parts = (springs.alpha / stage.tau, springs.beta * springs.stiffness / stage.tau)
+            damp = np.sqrt(springs.damping)
             pp, qp, qq = (parts[0] * m + parts[1] * s for m, s in zip(*self._rest, strict=True))
             self._damping = np.outer(damp, damp) * pp, qp * damp, sp.csr_array(qq)
             self._settings = stage.springs, stage.tau
         self._rig.set_key(stage.pose)
         self._turn(stage.guess)
-        turns = sp.bsr_array(
+        rotations = sp.bsr_array(
             (self._frames, np.arange(len(self._interior)), np.arange(len(self._interior) + 1))
         )
-        self._turning = sp.csr_array(turns)
+        self._turning = sp.csr_array(rotations)
 
-    def value(self, stage: Stage, c: Floats, *, jacobian: bool = False) -> float:
-        """H(c), in J."""
+    def value(self, stage: StageProblem, c: Floats, *, jacobian: bool = False) -> float:
+        """Return H(c), in J."""
         self._move(c, jacobian=jacobian)
         k, away = self._k, (self.x - stage.target).reshape(-1)
         total = 0.5 / stage.tau**2 * float(away @ (self._masses * away))
@@ -141,7 +146,9 @@ class RigSpacePhysics:
         total += 0.5 * float(p @ self._matrices.springs @ p)
         return total + 0.5 * float(extra @ self._matrices.inertia @ extra)
 
-    def derivatives(self, stage: Stage, c: Floats) -> tuple[Floats, Floats, Floats, sp.csr_array]:
+    def derivatives(
+        self, stage: StageProblem, c: Floats
+    ) -> tuple[Floats, Floats, Floats, sp.csr_array]:
         """Return the gradient (K,) and the Hessian's blocks H_pp, H_qp and H_qq at c."""
         self._move(c)
         k, tau, u = self._k, stage.tau, self._unknowns
@@ -169,7 +176,7 @@ class RigSpacePhysics:
             sp.csr_array(inner),
         )
 
-    def advance(self, stage: Stage, c: Floats) -> SolverReport:
+    def advance(self, stage: StageProblem, c: Floats) -> SolverReport:
         """Minimise H over a stage; write the coordinates (K,) and set `x`."""
         self.begin(stage)
         k, (lower, upper) = self._k, bounds_away(stage, self._entries, self._k)
@@ -193,15 +200,17 @@ class RigSpacePhysics:
         self._move(c, jacobian=False)
         return SolverReport({"iterations": count, "jacobians": count}, limits)
 
-    def _value_along(self, stage: Stage, c: Floats, change: Floats, part: float) -> float:
+    def _value_along(self, stage: StageProblem, c: Floats, change: Floats, part: float) -> float:
         return self.value(stage, c + part * change)
 
     def _moved(self, change: Floats) -> float:
         surface = np.abs(self._rig.jacobian @ change[: self._k]).max(initial=0.0)
         return max(surface, float(np.abs(change[self._k :]).max(initial=0.0)))
 
-    def _change(self, stage: Stage, c: Floats, lower: Floats, upper: Floats) -> Floats | None:
-        """Solve for Newton's change: interior first, then parameters between their bounds."""
+    def _change(
+        self, stage: StageProblem, c: Floats, lower: Floats, upper: Floats
+    ) -> Floats | None:
+        """Solve for Newton's change: interior first, then parameters within their bounds."""
         gradient, pp, qp, qq = self.derivatives(stage, c)
         self._gradient, k = gradient, self._k
         right = np.column_stack([gradient[k:], qp])
@@ -212,8 +221,8 @@ class RigSpacePhysics:
         system = BoundedSystem(k)
         if not system.solve(slope, symmetric, c[:k].copy(), lower, upper):
             return None
-        found = system.change
-        return np.concatenate([found, -solved[:, 0] - solved[:, 1:] @ found])
+        parameters = system.change
+        return np.concatenate([parameters, -solved[:, 0] - solved[:, 1:] @ parameters])
 
     def _solved(self, matrix: sp.csr_array, right: Floats) -> Floats:
         matrix.sort_indices()

@@ -14,7 +14,7 @@ from supple.engines.rig_space.solvers.linear_rig import LinearRigSolver
 from supple.engines.rig_space.solvers.rig_space_physics import RigSpacePhysics
 from supple.errors import SuppleError
 
-#: Variants of the paper, and options that make them; and those whose Jacobians are as it has them.
+#: Variants of the paper, and their options.
 _LINEAR: dict[str, dict[str, Any]] = {
     "iv1-je1": {},
     "iv1-je2": {"deferred": True},
@@ -27,7 +27,7 @@ _LINEAR: dict[str, dict[str, Any]] = {
     "iv2-je2-printed": {"interior": "skinned", "deferred": True, "predictor": "printed"},
 }
 _IV = {name: partial(LinearRigSolver, **options) for name, options in _LINEAR.items()}
-#: Solvers by name, ours first. A new one is a file beside this and a row.
+#: Solvers by name, ours first. A new one is a file in this folder and a row.
 SOLVERS: dict[str, Callable[..., Any]] = {
     "condensed": CondensedSolver,
     "condensed-all-tets": partial(CondensedSolver, exact=True),
@@ -43,7 +43,7 @@ SOLVERS: dict[str, Callable[..., Any]] = {
 
 
 def make_solver(name: str, model: RigSpaceModel, *, iterations: int = 2) -> Any:
-    """Return the solver of that name for a model; an error that lists those there are."""
+    """Return the solver of that name for a model; raise an error that lists the names."""
     if not isinstance(name, str) or name not in SOLVERS:
         near = difflib.get_close_matches(str(name), SOLVERS, 1)
         hint = f'did you mean "{near[0]}"?' if near else f"there are {', '.join(SOLVERS)}"

@@ -1,7 +1,7 @@
 """H(c) of a stage with its gradient and Hessian: compiled, on arrays that are bound once.
 
-Forces are summed on vertices first, elastic ones and those of inertia, and Yᵀ takes them to the
-coordinates: a tet costs the same whatever their number. The Hessian is Yᵀ(K + M/τ²)Y.
+Elastic and inertial forces are summed at vertices first, and Yᵀ maps them to the coordinates, so
+that the cost of a tet does not depend on their number. The Hessian is Yᵀ(K + M/τ²)Y.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ from supple.engines.rig_space.solvers.column_spans import (
 )
 from supple.maths.small_matrices import project_psd
 
-#: Tets that keep less of their volume at a key pose are measured from rest instead.
+#: Fraction of its volume below which a tet at a key pose is measured from rest instead.
 FLATTENED = 0.05
 
 
 class TetArrays(NamedTuple):
-    """Tets whose energy is summed, and what they are measured from at the key pose."""
+    """Tets whose energy is summed, and their reference shape at the key pose."""
 
     kind: int
-    """Material."""
+    """Material code."""
     tets: Ints
     """(c, 4) vertices."""
     weights: Floats
-    """(c,) what each counts."""
+    """(c,) cubature weights."""
     constants: Floats
     """(c, …) of the material."""
     rest_slopes: Floats
@@ -55,21 +55,21 @@ class TetArrays(NamedTuple):
     rest_volumes: Floats
     """(c,) at rest."""
     slopes: Floats
-    """(c, 4, 3) at the key pose, or at rest where that flattens the tet."""
+    """(c, 4, 3) at the key pose, or at rest if that flattens the tet."""
     volumes: Floats
     """(c,) likewise; negative for those."""
     pulled: Floats
-    """(c, 3, 3) stress that a flattened tet has at the key pose."""
+    """(c, 3, 3) stress of a flattened tet at the key pose."""
     offsets: Floats
-    """(c,) what its energy lacks to be zero there."""
+    """(c,) offset that makes its energy zero there."""
     starts: Ints
-    """(n + 1,) where the blocks of the stiffness of each vertex begin."""
+    """(n + 1,) first stiffness block of each vertex."""
     neighbours: ShortInts
     """Vertices of the blocks."""
     slots: ShortInts
-    """(c, 16) places of the blocks of each tet."""
+    """(c, 16) indices of the blocks of each tet."""
     blocks: Floats
-    """Values of the blocks, as `scatter_stiffness` has them."""
+    """Values of the blocks, as `scatter_stiffness` writes them."""
     small: Floats
     """(3, 3, 3) scratch: F, P, and the stress of one tet."""
     scratch: Floats
@@ -90,31 +90,31 @@ class FleshArrays(NamedTuple):
     key: Floats
     """(n, 3) at the key pose."""
     rig: Floats
-    """(n, 3) Φ, for rigs that bend."""
+    """(n, 3) Φ, for nonlinear rigs."""
     jacobian: Floats
-    """(n, 3, k) ∂Φ/∂p of these; (0, 3, k) of those that are affine."""
+    """(n, 3, k) ∂Φ/∂p of nonlinear rigs; (0, 3, k) for affine ones."""
     inner: Ints
-    """(n,) row of each vertex among the corrections, -1 for none."""
-    turns: Floats
+    """(n,) row of each vertex in the corrections, -1 for none."""
+    rotations: Floats
     """(q, 3, 3) R."""
-    single_turns: Singles
-    """Flat, of float32."""
+    single_rotations: Singles
+    """Flat, in float32."""
     corrections: Singles
     """Rows of Z and Ψ (q)."""
     frames: Singles
-    """Flat (n, 3, 3): shapes of an affine rig turn by these."""
+    """Flat (n, 3, 3): rotations of the shapes of an affine rig."""
     shapes: Singles
     """Rows of its shapes (n)."""
     columns: Singles
     """Rows of Y (n)."""
     starts: Ints
-    """(n + 1,) where spans of each vertex begin."""
+    """(n + 1,) first span of each vertex."""
     spans: Ints
-    """(s, 2), as `column_spans` has them."""
+    """(s, 2), from `column_spans`."""
 
 
 class StageArrays(NamedTuple):
-    """All that H depends on, and what it is evaluated into."""
+    """Inputs and results of the evaluation of H."""
 
     tets: TetArrays
     flesh: FleshArrays
@@ -144,7 +144,7 @@ class StageArrays(NamedTuple):
 
 @compiled_sums
 def begin_pull(damping: Floats, start: Floats, push: Floats, out: Floats) -> None:
-    """Write D c* and forces on the parameters (k,) into b (width,)."""
+    """Write D c* plus forces on the parameters (k,) into b (width,)."""
     for i in range(len(start)):
         row, total = damping[i], 0.0
         for j in range(len(row)):
@@ -154,10 +154,10 @@ def begin_pull(damping: Floats, start: Floats, push: Floats, out: Floats) -> Non
 
 @compiled_fused
 def measure_tets(table: ArgumentTable) -> None:
-    """Set what tets are measured from, at a new key pose.
+    """Set the reference shapes of the tets at a new key pose.
 
-    A tet that it flattens is measured from rest, less the stress that it has at the key pose: so
-    the key pose is an equilibrium all the same.
+    A tet that the key pose flattens is measured from rest, less its stress at the key pose, so that
+    the key pose is still an equilibrium.
     """
     arrays: StageArrays = table_contents(table)
     t, key = arrays.tets, arrays.flesh.key
@@ -184,13 +184,13 @@ def measure_tets(table: ArgumentTable) -> None:
 
 @compiled_fused
 def write_columns(table: ArgumentTable) -> None:
-    """Y = [∂Φ/∂p, 0] + R [Z, Ψ], in the spans of each vertex."""
+    """Write Y = [∂Φ/∂p, 0] + R [Z, Ψ], in the spans of each vertex."""
     arrays: StageArrays = table_contents(table)
     f, width = arrays.flesh, len(arrays.c)
     bends, k = len(f.jacobian) > 0, f.jacobian.shape[2]
-    flat = f.turns.reshape(f.turns.size)
+    flat = f.rotations.reshape(f.rotations.size)
     for i in range(len(flat)):
-        f.single_turns[i] = flat[i]
+        f.single_rotations[i] = flat[i]
     for v in range(len(f.x)):
         at, row = 3 * width * v, f.inner[v]
         for s in range(f.starts[v], f.starts[v + 1]):
@@ -202,7 +202,7 @@ def write_columns(table: ArgumentTable) -> None:
             if row >= 0:
                 source = 3 * width * row
                 add_turned_rows(
-                    f.single_turns,
+                    f.single_rotations,
                     9 * row,
                     f.corrections,
                     source,
@@ -243,7 +243,7 @@ def place_flesh(table: ArgumentTable) -> None:
                 x, y, z = x + span[0], y + span[1], z + span[2]
         if bends:
             if row >= 0:
-                R = f.turns[row]
+                R = f.rotations[row]
                 x, y, z = (
                     R[0, 0] * x + R[0, 1] * y + R[0, 2] * z,
                     R[1, 0] * x + R[1, 1] * y + R[1, 2] * z,
@@ -255,25 +255,25 @@ def place_flesh(table: ArgumentTable) -> None:
 
 
 @compiled_fused
-def evaluate(table: ArgumentTable, wanted: int) -> float:
-    """Return H where the flesh is, but for a constant; write its derivatives where wanted.
+def evaluate(table: ArgumentTable, order: int) -> float:
+    """Return H up to a constant, and write its derivatives.
 
     Parameters
     ----------
     table
         A `StageArrays`, with x and Y at c.
-    wanted
-        Derivatives to take: 0 for none, 1 for the gradient, 2 for the Hessian, too; 3 for one of
-        which every tet's part is positive semi-definite.
+    order
+        Derivatives: 0 for none, 1 for the gradient, 2 also for the Hessian, 3 with each tet's part
+        of the Hessian projected to be positive semi-definite.
     """
     arrays: StageArrays = table_contents(table)
     f, forces, width = arrays.flesh, arrays.forces, len(arrays.c)
     total = _inertial_terms(arrays)
-    if wanted >= 2:
+    if order >= 2:
         _begin_stiffness(arrays)
-    total += _elastic_terms(arrays.tets, arrays.settings[1], f.x, forces, wanted)
+    total += _elastic_terms(arrays.tets, arrays.settings[1], f.x, forces, order)
     total += _quadratic_terms(arrays.matrix, arrays.pull, arrays.c, arrays.gradient)
-    if wanted == 0:
+    if order == 0:
         return total
     for v in range(len(f.x)):
         x, y, z = forces[v, 0], forces[v, 1], forces[v, 2]
@@ -281,7 +281,7 @@ def evaluate(table: ArgumentTable, wanted: int) -> float:
             begin, end = f.spans[s, 0], f.spans[s, 1]
             at = 3 * width * v
             add_row_sums(f.columns, at, width, begin, end, x, y, z, arrays.gradient)
-    if wanted >= 2:
+    if order >= 2:
         _write_hessian(arrays)
     return total
 
@@ -305,17 +305,17 @@ def _quadratic_terms(matrix: Floats, pull: Floats, c: Floats, gradient: Floats) 
     """Return ½ cᵀAc − bᵀc; write its derivative."""
     total = 0.0
     for i in range(len(c)):
-        row, own = matrix[i], 0.0
+        row, product = matrix[i], 0.0
         for j in range(len(row)):
-            own += row[j] * c[j]
-        total += (0.5 * own - pull[i]) * c[i]
-        gradient[i] = own - pull[i]
+            product += row[j] * c[j]
+        total += (0.5 * product - pull[i]) * c[i]
+        gradient[i] = product - pull[i]
     return total
 
 
 @compiled_fused
-def _elastic_terms(t: TetArrays, stiffness: float, x: Floats, forces: Floats, wanted: int) -> float:
-    """Return Σ v W_e(x), measured from the key shape; add forces and stiffnesses where wanted."""
+def _elastic_terms(t: TetArrays, stiffness: float, x: Floats, forces: Floats, order: int) -> float:
+    """Return Σ v W_e(x), measured from the key shape; add forces and stiffnesses."""
     total = 0.0
     F, P, scratch, H = t.small[0], t.small[1], t.scratch, t.derivative
     for e in range(len(t.tets)):
@@ -330,7 +330,7 @@ def _elastic_terms(t: TetArrays, stiffness: float, x: Floats, forces: Floats, wa
                 for j in range(3):
                     energy -= t.pulled[e, i, j] * F[i, j]
         total += much * energy
-        if wanted == 0:
+        if order == 0:
             continue
         stress(t.kind, F, constants, P, scratch)
         if flat:
@@ -338,9 +338,9 @@ def _elastic_terms(t: TetArrays, stiffness: float, x: Floats, forces: Floats, wa
                 for j in range(3):
                     P[i, j] -= t.pulled[e, i, j]
         add_element_forces(much, g, P, t.tets, e, None, forces)
-        if wanted >= 2:
+        if order >= 2:
             stress_derivative(t.kind, F, constants, H, scratch)
-            if wanted == 3:
+            if order == 3:
                 project_psd(F, is_isotropic(t.kind), H, t.frames)
             add_point_stiffness(0, much, g, H, None, t.matrix)
             complete_stiffness(None, t.matrix)

@@ -1,4 +1,4 @@
-"""What every solver of a step is given, and what it returns."""
+"""The minimisation problem of an implicit stage, and the interface of its solvers."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from supple.compiled.jit import compiled_fused
 
 @dataclass(eq=False)
 class Springs:
-    """Numbers of each coordinate that animators set; (k,) for the free parameters.
+    """Values set by the animator; (k,) for the free parameters.
 
     Attributes
     ----------
     alpha, beta
-        Damping of what flesh does beside the key, D = αM + βK at rest.
+        Damping of motion relative to the key, D = αM + βK at rest.
     stiffness
         Factor on the stiffness of all flesh.
     follow
@@ -29,7 +29,7 @@ class Springs:
     lower, upper
         Bounds of the parameters.
     reach
-        Most that physics adds to each parameter.
+        Largest offset by physics of each parameter.
     """
 
     alpha: float
@@ -45,8 +45,8 @@ class Springs:
 
 
 @dataclass(eq=False)
-class Stage:
-    """One implicit stage of time, in the root's frame.
+class StageProblem:
+    """Minimisation problem of one implicit stage of time, in the root's frame.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class Stage:
     pose
         (s,) key pose at its end.
     target
-        (n, 3) x̂ where flesh would go without forces.
+        (n, 3) x̂, the end of the stage without forces.
     load
         (n, 3) forces on tet vertices.
     push
@@ -63,9 +63,9 @@ class Stage:
     start
         (K,) c*: the stage of the coordinates starts here, c = c* + τ ċ.
     guess
-        (K,) where the search begins.
+        (K,) initial guess.
     springs
-        What animators set.
+        Values set by the animator.
     contact
         (k, k) A and (k,) b of obstacles: ½ dᵀAd − bᵀd of parameters d away from the guess.
     """
@@ -83,26 +83,26 @@ class Stage:
 
 @dataclass(eq=False)
 class SolverReport:
-    """Counts of one stage, by name: iterations, Jacobians, roll-backs."""
+    """Counts of one stage by name, such as iterations and Jacobians, and limits that acted."""
 
     counts: dict[str, Any] = field(default_factory=dict)
     limits: tuple[str, ...] = ()
 
 
 class Solver(Protocol):
-    """Way to find the free parameters at the end of a stage."""
+    """Method that computes the free parameters at the end of a stage."""
 
     size: int
-    """Number of coordinates K: away from the key of each free parameter first, then others."""
+    """Number of coordinates K: offsets of the free parameters first, then others."""
     vertices: Ints
     """(n,) tet vertices that it places."""
     x: Floats
-    """(n, 3) flesh in the root's frame, where the last call left it."""
+    """(n, 3) flesh in the root's frame after the last call."""
 
     def place(self, pose: Floats, c: Floats) -> None:
         """Set `x` at a key pose and coordinates."""
 
-    def advance(self, stage: Stage, c: Floats) -> SolverReport:
+    def advance(self, stage: StageProblem, c: Floats) -> SolverReport:
         """Minimise H over a stage; write the coordinates (K,) and set `x`."""
 
     def state_arrays(self) -> dict[str, Floats]:
@@ -112,17 +112,17 @@ class Solver(Protocol):
         """Set the arrays that `state_arrays` returned, at a key pose."""
 
 
-def bounds_away(stage: Stage, entries: Ints, size: int) -> tuple[Floats, Floats]:
+def bounds_away(stage: StageProblem, entries: Ints, size: int) -> tuple[Floats, Floats]:
     """Return bounds (K,) of coordinates: those of parameters are relative to the key."""
     lower, upper = np.full(size, -np.inf), np.full(size, np.inf)
     write_bounds(stage, entries, lower, upper)
     return lower, upper
 
 
-def write_bounds(stage: Stage, entries: Ints, lower: Floats, upper: Floats) -> None:
+def write_bounds(stage: StageProblem, entries: Ints, lower: Floats, upper: Floats) -> None:
     """Write bounds of the parameters, relative to the key, into the front of (K,) arrays."""
-    given = stage.springs
-    limits = given.lower, given.upper, given.reach
+    springs = stage.springs
+    limits = springs.lower, springs.upper, springs.reach
     _write_bounds(stage.pose, entries, *limits, lower, upper)
 
 
@@ -137,7 +137,7 @@ def _write_bounds(
     upper: Floats,
 ) -> None:
     for i in range(len(entries)):
-        # A key beyond its bounds is the animator's: it may stay where it is.
+        # A key beyond its bounds stays where the animator set it.
         key = pose[entries[i]]
         lower[i] = max(min(low[i] - key, 0.0), -reach[i])
         upper[i] = min(max(high[i] - key, 0.0), reach[i])

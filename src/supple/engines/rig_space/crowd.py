@@ -14,12 +14,12 @@ from supple.engines.rig_space.model import RigSpaceModel
 from supple.engines.rig_space.simulator import RigSpaceSimulator
 from supple.errors import SuppleError
 
-#: Characters of a crowd.
+#: Largest number of characters.
 MOST = 10_000
 
 
 class RigSpaceCrowd:
-    """Simulator of n characters that share a model; each moves as it would alone.
+    """Simulator of n characters of one model; each steps as it would alone.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class RigSpaceCrowd:
         if not 1 <= self.n <= MOST:
             raise SuppleError(f"a crowd of {self.n}; give 1 to {MOST:,}")
         self.model = model
-        self._each = [RigSpaceSimulator(model, dt, **options) for _ in range(self.n)]
+        self._simulators = [RigSpaceSimulator(model, dt, **options) for _ in range(self.n)]
 
     def __len__(self) -> int:
         return self.n
@@ -44,17 +44,17 @@ class RigSpaceCrowd:
     @property
     def dt(self) -> float:
         """Seconds from one pose to the next."""
-        return self._each[0].dt
+        return self._simulators[0].dt
 
     @property
     def parameters(self) -> Floats:
-        """Poses (n, s) of the rigs now."""
-        return np.stack([each.parameters for each in self._each])
+        """Poses (n, s) of the rigs."""
+        return np.stack([each.parameters for each in self._simulators])
 
     def reset(self, poses: ArrayLike | None = None, roots: ArrayLike | None = None) -> None:
-        """Start anew, at rest; poses (n, s) and roots (n, 4, 4)."""
+        """Reset to rest at poses (n, s) and roots (n, 4, 4)."""
         rows, places = self._rows(poses), self._places(roots)
-        for k, each in enumerate(self._each):
+        for k, each in enumerate(self._simulators):
             each.reset(None if rows is None else rows[k], None if places is None else places[k])
 
     def step(self, poses: ArrayLike, roots: ArrayLike | None = None) -> tuple[tuple[str, ...], ...]:
@@ -64,13 +64,13 @@ class RigSpaceCrowd:
             each.step(
                 None if rows is None else rows[k], None if places is None else places[k]
             ).limits
-            for k, each in enumerate(self._each)
+            for k, each in enumerate(self._simulators)
         )
 
     def surfaces(self, out: Singles | None = None) -> Singles:
         """Return all skins in the world, (n, n̄, 3) float32. `out` is overwritten."""
         target = checked_frames(out, (self.n, len(self.model.surface.vertices), 3))
-        for skin, each in zip(target, self._each, strict=True):
+        for skin, each in zip(target, self._simulators, strict=True):
             each.surface(skin)
         return target
 
