@@ -186,5 +186,5 @@ def test_only_models_with_a_surface_have_a_tree():
         with pytest.raises(SuppleError, match="leaf"):
             SphereTree(soup(10, 3, seed=0), leaf=leaf)  # type: ignore[arg-type]
     model = soup(3, 1, seed=0)
-    with pytest.raises(SuppleError, match="beyond all numbers"):
+    with pytest.raises(SuppleError, match="not finite"):
         SphereTree(seen_only(model.surface, 1e200 * model.surface_basis))

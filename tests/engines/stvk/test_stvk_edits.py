@@ -93,7 +93,7 @@ def test_a_material_that_cannot_be_is_refused_in_one_line_and_changes_nothing(mo
 def test_a_material_whose_forces_are_no_numbers_where_the_body_is_changes_nothing(model):
     simulator = StvkSimulator(model)
     simulator.reset(np.full(10, 1e70))
-    with pytest.raises(SolverError, match="beyond all numbers"):
+    with pytest.raises(SolverError, match="not finite"):
         simulator.set_material(0, young=1e150)
     assert simulator.model is model
     assert (simulator.q == 1e70).all()

@@ -94,7 +94,7 @@ def test_a_material_that_cannot_be_changes_nothing(model):
         assert "\n" not in str(refused.value)
     np.testing.assert_array_equal(simulator.run(20).q, beside.run(20).q)
     simulator.reset(np.full(10, 1e70))
-    with pytest.raises(SolverError, match="beyond all numbers"):
+    with pytest.raises(SolverError, match="not finite"):
         simulator.set_material(0, young=1e150)
     assert simulator.model is model
     assert (simulator.q == 1e70).all()

@@ -33,30 +33,30 @@ from supple.reduction.mass_pca import mass_pca, scaled_candidates
 from supple.reduction.modes import Modes, linear_modes
 from supple.reduction.null_space import null_space
 
-#: How far a body is displaced, as a part of its size, to difference its stiffness. With StVK
-#: that is exact at any distance; others need a small one.
+#: Displacement, as a fraction of the body's size, for differences of the stiffness. They are exact
+#: for StVK at any distance; other materials need a small one.
 _STVK_STEP, _STEP = 0.05, 1e-4
-#: Entries of the derivatives, 0.5 GB.
+#: Largest number of entries of the derivatives, 0.5 GB.
 _MOST_ENTRIES = 62_500_000
-#: More linear modes give derivatives that are small and many.
+#: Largest default number of linear modes; more give many small derivatives.
 _MOST_LINEAR = 20
-#: The part of the work that is done when there are modes, and when there are derivatives.
+#: Progress after the modes, and after the derivatives.
 _MODES_DONE, _DERIVATIVES_DONE = 0.6, 0.95
 
 
 class VibratingBody(Protocol):
-    """Body as far as bases need it; `ElasticBody` and `HexBody` are such."""
+    """Interface of a body that bases are made of, such as `ElasticBody` and `HexBody`."""
 
     rest: Floats
 
     def force(self, x: Any, /) -> Floats:
-        """Gradient of energy at positions (n, 3)."""
+        """Return the gradient of the energy at positions (n, 3)."""
 
     def stiffness(self, x: Any, /) -> sp.csr_array:
-        """Derivative of the force, (3n, 3n); may be the same object every time."""
+        """Return the derivative of the force, (3n, 3n); it may be the same object every time."""
 
     def vertex_masses(self) -> Floats:
-        """Lumped masses, (n,)."""
+        """Return lumped masses, (n,)."""
 
 
 def masses_of(body: VibratingBody) -> Floats:
@@ -65,17 +65,17 @@ def masses_of(body: VibratingBody) -> Floats:
 
 
 def fixed_vertices(fixed: ArrayLike, n_vertices: int) -> Ints:
-    """Return numbers of vertices that do not move, ascending, of numbers or a mask."""
-    given = plain_array("fixed vertices", fixed)
-    if given.dtype == bool and given.shape == (n_vertices,):
-        return np.flatnonzero(given)
-    if not given.size:
+    """Return indices of fixed vertices, ascending, from indices or a mask."""
+    listed = plain_array("fixed vertices", fixed)
+    if listed.dtype == bool and listed.shape == (n_vertices,):
+        return np.flatnonzero(listed)
+    if not listed.size:
         return np.empty(0, np.int64)
-    return np.unique(checked_indices("fixed vertex", given, n_vertices))
+    return np.unique(checked_indices("fixed vertex", listed, n_vertices))
 
 
 def free_vertices(body: VibratingBody, fixed: ArrayLike) -> Ints:
-    """Return numbers of the vertices that may move: not fixed, and part of an element."""
+    """Return indices of vertices that may move: not fixed, and part of an element."""
     free = masses_of(body) > 0
     free[fixed_vertices(fixed, len(free))] = False
     if not free.any():
@@ -84,9 +84,9 @@ def free_vertices(body: VibratingBody, fixed: ArrayLike) -> Ints:
 
 
 def check_pieces(body: VibratingBody, fixed: ArrayLike) -> None:
-    """Refuse a body of several pieces of which some are held, and others by nothing.
+    """Raise an error for a body of several pieces of which only some are fixed.
 
-    With one held all over, what is left would pass for a body that nothing holds.
+    If one piece is fixed entirely, the rest would count as a free body.
     """
     mesh = getattr(body, "mesh", None)
     held = np.zeros(len(body.rest), bool)
@@ -106,7 +106,7 @@ def mode_basis(body: VibratingBody, count: int, *, fixed: ArrayLike = ()) -> Flo
     Parameters
     ----------
     body, count
-        The body at rest, and how many.
+        The body at rest, and the number of modes.
     fixed
         Vertices that do not move, or a mask; none for a free body.
 
@@ -130,7 +130,7 @@ def derivative_basis(
     swing: float | None = None,
     progress: PartDone | None = None,
 ) -> Floats:
-    """Reduce linear modes and their derivatives to the `count` directions that matter most.
+    """Reduce linear modes and their derivatives to `count` principal directions.
 
     Mass-PCA of {(λ₁/λ_i) Ψ_i} ∪ {(λ₁²/(λ_i λ_j)) Φ_ij}, i ≤ j, with mass-normalised derivatives
     Φ_ij (barbic2005 §5.1, eq. 16). Those of a free body are balanced by inertial forces and have
@@ -145,22 +145,22 @@ def derivative_basis(
     fixed
         Vertices that do not move, or a mask; none for a free body.
     linear
-        How many linear modes k to start from; they give k + k(k + 1)/2 shapes. By default two
+        Number k of linear modes to start from, which give k + k(k + 1)/2 shapes. By default two
         thirds of `count`, at most 20.
     swing
-        How far the first mode swings, in m·√kg; derivatives then count as much as they occur at
-        that swing, rather than by their direction alone.
+        Amplitude of the first mode, in m·√kg; derivatives are then weighted as they occur at that
+        amplitude, otherwise they are normalised.
     progress
-        Called with the part done, 0 to 1.
+        Called with the fraction done, 0 to 1.
     """
     report = progress or unreported
-    wanted = checked_count("the number of basis vectors", count)
-    k = linear_mode_count(wanted) if linear is None else checked_count("linear modes", linear)
+    size = checked_count("the number of basis vectors", count)
+    k = linear_mode_count(size) if linear is None else checked_count("linear modes", linear)
     _check_room(len(body.rest), k)
-    if wanted > k + k * (k + 1) // 2:
+    if size > k + k * (k + 1) // 2:
         raise SuppleError(
-            f"{wanted} basis vectors asked for, and {k} modes with their derivatives are "
-            f"{k + k * (k + 1) // 2} shapes; start from more linear modes, or ask for fewer"
+            f"{size} basis vectors requested, but {k} modes with their derivatives are only "
+            f"{k + k * (k + 1) // 2} shapes; use more linear modes, or fewer basis vectors"
         )
     report(0.0)
     modes = body_modes(body, k, fixed=fixed)
@@ -173,53 +173,53 @@ def derivative_basis(
     elif not checked_number("swing", swing) > 0:
         raise SuppleError(f"swing must be positive, not {swing}")
     candidates = scaled_candidates(modes.eigenvalues, modes.vectors, bent, swing)
-    found = principal_basis(body, candidates, wanted, fixed)
+    basis = principal_basis(body, candidates, size, fixed)
     report(1.0)
-    return found
+    return basis
 
 
 def motion_basis(
     body: VibratingBody, frames: ArrayLike, count: int, *, fixed: ArrayLike = ()
 ) -> Floats:
-    """Return the `count` directions that a recorded motion of the full body uses most.
+    """Return `count` principal directions of a recorded motion of the full body.
 
-    Mass-PCA through the rest shape, as in barbic2005 §7 and appendix A. Of a free body only the
-    deformation counts: every frame is first moved rigidly onto the rest shape.
+    Mass-PCA through the rest shape, as in barbic2005 §7 and appendix A. Frames of a free body are
+    first aligned rigidly with the rest shape.
 
     Parameters
     ----------
     body, fixed
-        The body that moved, and vertices of it that did not (or a mask).
+        The body, and its fixed vertices (or a mask).
     frames
-        (t, n, 3) its positions, as `FullSimulator.positions` gives them.
+        (t, n, 3) positions, as in `FullSimulator.positions`.
     count
         Size of the basis.
     """
-    given = numbers("frames", frames)
-    if given.ndim != 3 or given.shape[1:] != body.rest.shape or not len(given):
+    positions = numbers("frames", frames)
+    if positions.ndim != 3 or positions.shape[1:] != body.rest.shape or not len(positions):
         raise SuppleError(
-            f"frames of shape {given.shape}; expected (t, {len(body.rest)}, 3) positions"
+            f"frames of shape {positions.shape}; expected (t, {len(body.rest)}, 3) positions"
         )
-    shapes = checked_array("frames", given, given.shape) - body.rest
+    shapes = checked_array("frames", positions, positions.shape) - body.rest
     held = np.delete(np.arange(len(body.rest)), free_vertices(body, fixed))
     shapes[:, held] = 0.0
-    if not (masses_of(body)[held] > 0).any():  # nothing holds the body: what is loose has no mass
+    if not (masses_of(body)[held] > 0).any():  # a free body
         shapes = without_rigid_motion(body.rest, shapes, masses_of(body))
     columns = np.ascontiguousarray(shapes.reshape(len(shapes), -1).T)
     return principal_basis(body, columns, count, fixed)
 
 
 def principal_basis(body: VibratingBody, shapes: Floats, count: int, fixed: ArrayLike) -> Floats:
-    """Return the mass-PCA of shapes (3n, c), (n, 3, count), zero where nothing moves."""
-    found = _shaped(mass_pca(shapes, masses_of(body), count)[0])
-    basis = np.zeros_like(found)
+    """Return the mass-PCA of shapes (3n, c), (n, 3, count), zero at fixed vertices."""
+    columns = _shaped(mass_pca(shapes, masses_of(body), count)[0])
+    basis = np.zeros_like(columns)
     free = free_vertices(body, fixed)
-    basis[free] = found[free]
+    basis[free] = columns[free]
     return basis
 
 
 def linear_mode_count(count: int) -> int:
-    """Return how many linear modes to start from: two thirds, at most 20 unless too few."""
+    """Return the number of linear modes to start from: two thirds, at most 20 unless too few."""
     k = min(_MOST_LINEAR, max(1, round(2 * count / 3)))
     while k + k * (k + 1) // 2 < count:
         k += 1
@@ -271,11 +271,10 @@ def _shaped(columns: Floats) -> Floats:
 
 
 def without_rigid_motion(rest: Floats, displacements: Floats, masses: Floats) -> Floats:
-    """Return displacements (t, n, 3) of frames moved rigidly onto the rest shape.
+    """Return displacements (t, n, 3) of frames aligned rigidly with the rest shape.
 
-    They are the deformation, which has neither momentum nor, about the mass centre of the rest
-    shape, angular momentum: it is orthogonal in the metric of mass to all infinitesimal rigid
-    motions.
+    They are pure deformation: without momentum and angular momentum about the mass centre of the
+    rest shape, and mass-orthogonal to all infinitesimal rigid motions.
     """
     share = masses / masses.sum()
     arms = rest - share @ rest
@@ -305,7 +304,7 @@ def rigid_motions(rest: Floats, masses: Floats) -> Floats:
 
 
 def _turn(arms: Floats, placed: Floats, share: Floats) -> Floats:
-    """Return R that turns `placed` rows onto `arms` best, placed @ R ≈ arms (Kabsch)."""
+    """Return R that rotates `placed` rows onto `arms` best, placed @ R ≈ arms (Kabsch)."""
     u, _, vt = np.linalg.svd(placed.T @ (share[:, None] * arms))
     keep = np.diag([1.0, 1.0, np.sign(np.linalg.det(u @ vt))])
     turn: Floats = u @ keep @ vt

@@ -1,4 +1,4 @@
-"""Options, arrays, readings and runs that simulators of Saint Venant–Kirchhoff bodies share."""
+"""Base of the simulators of Saint Venant–Kirchhoff bodies: options, arrays, readings, runs."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from supple.engines.stvk.stvk_step import (
 from supple.errors import SolverError, SuppleError
 from supple.linalg.upper_triangle import padded_identity
 
-#: Newton ends when an iteration moves no vertex farther than this part of the body's size.
+#: Newton ends when an iteration moves no vertex farther than this fraction of the body's size.
 _TOLERANCE = 1e-10
-#: A step cannot be interrupted; Newton's method that has not ended by then does not.
+#: Largest number of Newton iterations, since a step cannot be interrupted.
 _MOST_ITERATIONS = 1000
-#: Bytes of what all steps of a run leave.
+#: Largest size in bytes of the result of a run.
 _LARGEST_TRACE = 4 * 2**30
 
 Body = TypeVar("Body", bound=StvkModel | CubicModel)
@@ -47,15 +47,15 @@ class StvkStep(NamedTuple):
     time: float
     """Seconds since the reset."""
     limits: tuple[str, ...]
-    """``"stiffness"`` where the system was not positive definite, and was made so."""
+    """``"stiffness"`` if the system was not positive definite and was shifted."""
     readings: Mapping[str, Any] = MappingProxyType({})
     """Figures of the step; none."""
 
 
 class BodySimulator(ABC, Generic[Body]):
-    """Base of the simulators of held and of free bodies.
+    """Base of the simulators of fixed and free bodies.
 
-    A subclass lays a model out in `_begin` and `_exchange`. Its state begins with rows q and q̇.
+    A subclass lays out a model in `_begin` and `_exchange`. Its state begins with rows q and q̇.
     """
 
     model: Body
@@ -93,7 +93,7 @@ class BodySimulator(ABC, Generic[Body]):
 
     @abstractmethod
     def _exchange(self, model: Any) -> None:
-        """Go on with another model of the same modes; or refuse, and change nothing."""
+        """Continue with another model of the same modes; on an error nothing changes."""
 
     @property
     def dt(self) -> float:
@@ -117,7 +117,7 @@ class BodySimulator(ABC, Generic[Body]):
 
     @property
     def iterations(self) -> int:
-        """Most linearisations of elastic forces in a step."""
+        """Largest number of linearisations of elastic forces in a step."""
         return int(self._counts[0])
 
     @property
@@ -127,7 +127,7 @@ class BodySimulator(ABC, Generic[Body]):
 
     @property
     def q(self) -> Floats:
-        """Reduced displacement, of a free body in its own frame, (r,): a copy."""
+        """Reduced displacement, for a free body in its frame, (r,): a copy."""
         return self._state[POSITION].copy()
 
     @property
@@ -142,13 +142,13 @@ class BodySimulator(ABC, Generic[Body]):
 
     @property
     def unconverged_steps(self) -> int:
-        """Steps since `reset` whose last iteration moved something: of single ones, most."""
+        """Steps since `reset` that did not converge; with one iteration, most."""
         return int(self._counts[2])
 
     def set_material(self, group: int = 0, **changed: Unpack[MaterialChange]) -> None:
         """Change the material of a group while the body moves; see `StvkModel.with_material`.
 
-        The body goes on from where it is, as fast; with another density momenta change.
+        Position and velocity stay; with another density momenta change.
         """
         self._exchange(self.model.with_material(group, **changed))
 
@@ -161,13 +161,13 @@ class BodySimulator(ABC, Generic[Body]):
         return at, np.zeros(r) if velocity is None else checked_array("velocity", velocity, (r,))
 
     def _stepped(self, shifted: Any) -> StvkStep:
-        """Report a step that was made; `shifted` counted shifted steps before it."""
+        """Report a step; `shifted` is the number of shifted steps before it."""
         self._steps += 1
         limits = () if self._counts[1] == shifted else ("stiffness",)
         return StvkStep(self._steps * self._dt, limits)
 
     def _run(self, count: int, make: Callable[[], int], kept: tuple[NDArray, ...]) -> None:
-        """Make all of `count` steps, or none: `kept` arrays are then as before."""
+        """Make all of `count` steps, or none: `kept` arrays are then restored."""
         begun = [array.copy() for array in kept]
         made = make() if count else 0
         if made != count:
@@ -177,7 +177,7 @@ class BodySimulator(ABC, Generic[Body]):
         self._steps += count
 
     def _diverged(self, made: int) -> None:
-        self._system[:] = padded_identity(self.model.modes)  # it may hold what is no number
+        self._system[:] = padded_identity(self.model.modes)  # it may not be finite
         when = self.time + made * self.dt
         raise SolverError(f"the simulation diverges at {when:.3f} s; {self._cure}")
 
@@ -189,7 +189,7 @@ class BodySimulator(ABC, Generic[Body]):
 
 
 def _step_settings(dt: float, integrator: str, alpha: float, beta: float) -> Floats:
-    """Return h, τ, α, β and a place for the tolerance, as kernels read them."""
+    """Return h, τ, α, β and a slot for the tolerance, for kernels."""
     row = integrator_named(integrator, lambda row: row.trapezoidal)
     h = checked_number("dt", dt)
     if not 1e-12 <= h <= 1e9:
@@ -197,7 +197,7 @@ def _step_settings(dt: float, integrator: str, alpha: float, beta: float) -> Flo
     damping = checked_number("alpha", alpha), checked_number("beta", beta)
     for name, value in zip(("alpha", "beta"), damping, strict=True):
         if value < 0:
-            raise SuppleError(f"{name} must not be negative, as {value} is")
+            raise SuppleError(f"{name} is {value}; it must not be negative")
     return np.array([h, row.stage * h, *damping, 0.0])
 
 
@@ -210,7 +210,7 @@ def _iteration_counts(iterations: int) -> Ints:
 
 
 def check_trace(steps: int, columns: int) -> None:
-    """Refuse a run whose steps leave more numbers, so many each, than should be kept."""
+    """Raise an error for a run whose result is too large."""
     if 8 * steps * columns > _LARGEST_TRACE:
         raise SuppleError(f"{steps} steps at once are too many to keep; run them in parts")
 
@@ -232,43 +232,43 @@ def coefficient_arrays(
     """Return blocks of K₂, rows of K₁, scratch for their sums, and K₀ and M with scratch."""
     r, pairs, size = model.modes, pair_count(model.modes), padded_pairs(model.modes)
     packed, linear = np.zeros((PACKED_ROWS, size)), np.zeros((r, size), dtype)
-    with np.errstate(over="ignore", invalid="ignore"):  # they may be computed only now
+    with np.errstate(over="ignore", invalid="ignore"):  # cached properties are computed here
         packed[K0, :pairs] = model.tangent[:, 0]
         packed[MASS, :pairs] = model.mass[np.triu_indices(r)]
         linear[:, :pairs] = model.tangent[:, 1 : 1 + r].T
         blocks = quadratic_blocks(model.tangent, r, dtype)
     if not np.isfinite(packed[MASS]).all():
-        raise SuppleError("the body's mass is beyond all numbers; give it another density")
+        raise SuppleError("the body's mass is not finite; give it another density")
     if not all(np.isfinite(each).all() for each in (packed[K0], linear, blocks)):
         if dtype == np.float32 and np.isfinite(model.tangent).all():
             raise SuppleError("the body's coefficients do not fit float32; use float64")
-        raise SuppleError("the body's stiffness is beyond all numbers; give it a softer material")
+        raise SuppleError("the body's stiffness is not finite; give it a softer material")
     return blocks, linear, np.zeros((TERM_ROWS, size), dtype), packed
 
 
 def finite_weight(model: StvkModel | CubicModel, gravity: Floats) -> Floats:
-    """UᵀM g: the reduced weight, (r,), not to be written to."""
+    """Return UᵀM g, the reduced weight (r,), read-only."""
     with np.errstate(over="ignore", invalid="ignore"):
         weight = model.weight(gravity)
     if not np.isfinite(weight).all():
-        raise SuppleError("the body's weight is beyond all numbers; use less gravity")
+        raise SuppleError("the body's weight is not finite; use less gravity")
     weight.flags.writeable = False
     return weight
 
 
 def acceleration_by(model: StvkModel | CubicModel, force: Floats) -> Floats:
-    """M⁻¹ f, (r,)."""
+    """Return M⁻¹ f, (r,)."""
     with np.errstate(over="ignore", invalid="ignore"):
-        found: NDArray[Any] = np.linalg.solve(model.mass, force)
-    if not np.isfinite(found).all():
-        raise SolverError("forces there are beyond all numbers; begin nearer to rest")
-    return found
+        acceleration: NDArray[Any] = np.linalg.solve(model.mass, force)
+    if not np.isfinite(acceleration).all():
+        raise SolverError("forces there are not finite; start nearer to rest")
+    return acceleration
 
 
 def first_acceleration(
     model: StvkModel | CubicModel, weight: Floats, settings: Floats, q: Floats, velocity: Floats
 ) -> Floats:
-    """Return the acceleration of a body that is let go at q with this velocity, (r,)."""
+    """Return the acceleration of a body released at q with this velocity, (r,)."""
     alpha, beta = settings[2:4]
     with np.errstate(over="ignore", invalid="ignore"):
         damped = alpha * (model.mass @ velocity) + beta * (model.stiffness(q) @ velocity)
@@ -277,10 +277,10 @@ def first_acceleration(
 
 
 def tolerance(model: StvkModel | CubicModel) -> float:
-    """Return the largest change of q that is not worth another iteration."""
+    """Return the largest change of q that counts as converged."""
     if isinstance(model, StvkModel):
         where, basis = model.rest, model.basis
-    elif 0 < model.scale < math.inf or not model.has_surface:  # vertices are not all known, if any
+    elif 0 < model.scale < math.inf or not model.has_surface:  # not all vertices are known
         return _TOLERANCE * (model.scale if 0 < model.scale < math.inf else 1.0)
     else:
         where, basis = model.surface.vertices, model.surface_basis
@@ -290,7 +290,7 @@ def tolerance(model: StvkModel | CubicModel) -> float:
 
 
 def surface_arrays(model: StvkModel | CubicModel) -> tuple[Singles, Singles]:
-    """Return the surface at rest, (n̄, 3), and its basis, (3n̄, r); n̄ = 0 where there is none."""
+    """Return the surface at rest, (n̄, 3), and its basis, (3n̄, r); n̄ = 0 without a surface."""
     if isinstance(model, CubicModel) and not model.has_surface:
         return np.empty((0, 3), np.float32), np.empty((0, model.modes), np.float32)
     rest = model.surface.vertices.astype(np.float32)

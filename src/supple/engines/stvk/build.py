@@ -24,7 +24,7 @@ from supple.mesh.tets import TetMesh
 from supple.progress import PartDone
 
 BASES = ("derivatives", "modes")
-#: Columns of which others leave less than this part (squared) are no directions of their own.
+#: Relative squared size below which a column depends on the others.
 _DEPENDENT = 1e-12
 
 
@@ -51,12 +51,12 @@ def elastic_basis(
         shapes = mode_basis(body, modes, fixed=fixed)
     else:
         shapes = derivative_basis(body, modes, fixed=fixed, progress=progress)
-    shapes[np.setdiff1d(np.arange(len(shapes)), free_vertices(body, fixed))] = 0.0  # not rounding
+    shapes[np.setdiff1d(np.arange(len(shapes)), free_vertices(body, fixed))] = 0.0  # exactly
     return shapes
 
 
 def held_count(fixed: ArrayLike, points: StrainPoints, basis: Floats) -> int:
-    """Return how many vertices with mass are fixed; refuse a basis that moves a fixed one."""
+    """Return the number of fixed vertices with mass; raise an error if the basis moves one."""
     held = fixed_vertices(fixed, points.n_vertices)
     moved = held[basis[held].any(axis=(1, 2))]
     if len(moved):
@@ -71,18 +71,16 @@ def checked_basis(
     basis: ArrayLike, points: StrainPoints, groups: MaterialGroups, most: int
 ) -> Floats:
     """Return a basis as (n, 3, r), contiguous: finite, of independent columns, not too many."""
-    given = numbers("the basis", basis)
+    columns = numbers("the basis", basis)
     n = points.n_vertices
-    if given.ndim == 2 and given.shape[0] == 3 * n:
-        given = given.reshape(n, 3, -1)
-    if given.ndim != 3 or given.shape[:2] != (n, 3) or given.shape[2] == 0:
-        raise SuppleError(
-            f"a basis of shape {given.shape} for {n} vertices; expected ({n}, 3, r) or ({3 * n}, r)"
-        )
-    r = given.shape[2]
+    if columns.ndim == 2 and columns.shape[0] == 3 * n:
+        columns = columns.reshape(n, 3, -1)
+    if columns.ndim != 3 or columns.shape[:2] != (n, 3) or columns.shape[2] == 0:
+        raise SuppleError(f"a basis of shape {columns.shape}; expected ({n}, 3, r) or ({3 * n}, r)")
+    r = columns.shape[2]
     if r > min(most, 3 * n):
         raise SuppleError(f"a basis of {r} columns is too large; use at most {min(most, 3 * n)}")
-    shapes = checked_array("the basis", given, given.shape).copy()
+    shapes = checked_array("the basis", columns, columns.shape).copy()
     density = groups.density[groups.of_element[points.element]]
     carried = (points.shares * density[:, None]).ravel()
     masses = np.bincount(points.corners.ravel(), carried, minlength=n)
@@ -121,7 +119,7 @@ def mass_parts(
     for number in range(n_groups):
         volumes = points.taken(np.flatnonzero(group == number)).vertex_volumes()
         weighed = volumes[:, None, None] * basis
-        with single_threaded():  # the same bits on any number of cores
+        with single_threaded():  # the same bits for any number of cores
             product = weighed.reshape(-1, r).T @ basis.reshape(-1, r)
         mass[number] = (product + product.T) / 2
         weight[number] = weighed.sum(axis=0)
@@ -131,7 +129,7 @@ def mass_parts(
 def surface_of(
     mesh: TetMesh | HexMesh, surface: SurfaceMesh | None, basis: Floats
 ) -> tuple[SurfaceMesh, Floats]:
-    """Return the surface, and (n̄, 3, r) how it moves with the basis."""
+    """Return the surface, and its basis (n̄, 3, r)."""
     if surface is None:
         seen, vertices = mesh.surface()
         return seen, np.ascontiguousarray(basis[vertices])

@@ -6,7 +6,7 @@ e_i and Q_ij of one tall matrix with rows for the strains of each element (`stra
 (SYRK), taken some elements at a time, where barbic2005 (§4.2) sums cubic polynomials element by
 element.
 
-Kept is the tangent stiffness, K(q) = K₀ + K₁[q] + K₂[q, q]. Its coefficients are a matrix
+The tangent stiffness K(q) = K₀ + K₁[q] + K₂[q, q] is stored. Its coefficients are a matrix
 (r(r+1)/2, 1 + r + r(r+1)/2): rows are entries of K's upper triangle, row by row, and columns the
 monomials 1, q_c, q_c q_d (c ≤ d, in the same order as rows). By Euler's theorem the force is
 (K₀ + ½ K₁[q] + ⅓ K₂[q, q]) q and the energy ½ qᵀ(K₀ + ⅓ K₁[q] + ⅙ K₂[q, q]) q.
@@ -30,29 +30,29 @@ from supple.errors import SuppleError
 from supple.linalg.blas import addresses, single_threaded, syrk
 from supple.progress import PartDone
 
-#: Coefficients of more would take over 0.4 GB for each part of each group.
+#: Largest number of modes: beyond, each part of each group would take over 0.4 GB.
 MOST_MODES = 120
-#: Bytes of the strains that are worked on together, and of sums beside each other.
+#: Bytes of the strains processed together, and of partial sums.
 _BLOCK_BYTES, _SUM_BYTES = 16 * 2**20, 256 * 2**20
-#: Elements at once: more do not make the product quicker, fewer make it slower.
+#: Bounds on the number of elements processed together, by measured speed.
 _FEWEST, _MOST_ELEMENTS = 32, 512
 _MOST_SUMS = 8
-#: Cubes have four sums where points have two: beyond this (over 100 modes) they count as points.
+#: Cubes have four sums where points have two; beyond this (over 100 modes) points are used.
 _CUBE_BYTES = 2**30
 
 
 def pair_count(r: int) -> int:
-    """r(r + 1)/2: entries of an upper triangle."""
+    """Return r(r + 1)/2, the entries of an upper triangle."""
     return r * (r + 1) // 2
 
 
 def paired_count(pairs: int) -> int:
-    """Return the largest r of which r(r + 1)/2 is at most this."""
+    """Return the largest r with r(r + 1)/2 at most `pairs`."""
     return (math.isqrt(8 * pairs + 1) - 1) // 2
 
 
 def monomials(q: Floats) -> Floats:
-    """q_c q_d for c ≤ d, in the order of the tangent's columns."""
+    """Return q_c q_d for c ≤ d, in the order of the tangent's columns."""
     first, second = np.triu_indices(len(q))
     return q[first] * q[second]
 
@@ -92,24 +92,24 @@ def stvk_parts(
     parts = np.empty(shape)
     done = 0
     for number in range(n_groups):
-        own = points if n_groups == 1 else points.taken(np.flatnonzero(group == number))
+        members = points if n_groups == 1 else points.taken(np.flatnonzero(group == number))
 
         def report(points_done: int, before: int = done) -> None:
             if progress is not None:
                 progress((before + points_done) / len(points))
 
-        for part, products in enumerate(_products(own, basis, report)):
+        for part, products in enumerate(_products(members, basis, report)):
             _tangent(products, r, _pair_table(r), parts[number, part])
-        done += len(own)
+        done += len(members)
     if not np.isfinite(parts).all():
-        raise SuppleError("coefficients grow beyond all numbers; scale the basis down")
+        raise SuppleError("coefficients are not finite; scale the basis down")
     return parts
 
 
 def _products(
     points: StrainPoints, basis: Floats, report: Callable[[int], None]
 ) -> tuple[Floats, Floats]:
-    """AᵀA for λ and for μ, (r + pairs, r + pairs), upper triangles."""
+    """Return AᵀA for λ and for μ, (r + pairs, r + pairs), upper triangles."""
     cubes, others = cubes_among(points)
     if cubes is None or _sum_bytes(cubes, basis.shape[2]) > _CUBE_BYTES:
         return _products_of(PointRows(points), basis, report)
@@ -117,8 +117,8 @@ def _products(
     if len(others):
         before, rows = len(points) - len(others), PointRows(points.taken(others))
         more = _products_of(rows, basis, lambda done: report(before + done))
-        for own, other in zip(products, more, strict=True):
-            own += other
+        for total, other in zip(products, more, strict=True):
+            total += other
     return products
 
 
@@ -130,12 +130,13 @@ def _sum_bytes(rows: StrainRows, r: int) -> int:
 def _products_of(
     rows: StrainRows, basis: Floats, report: Callable[[int], None]
 ) -> tuple[Floats, Floats]:
+    """Return AᵀA for λ and for μ of rows of one kind."""
     r = basis.shape[2]
     columns = r + pair_count(r)
     fitting = _BLOCK_BYTES // (8 * sum(rows.counts) * columns)
     step = min(max(fitting, _FEWEST), _MOST_ELEMENTS, len(rows))
     starts = np.arange(0, len(rows), step)
-    # Sums that threads add to side by side: as many as the work, not the machine, asks for.
+    # The number of partial sums does not depend on the machine, so that bits do not either.
     count = min(len(starts), _MOST_SUMS, max(1, _SUM_BYTES // _sum_bytes(rows, r)))
     sums = [[np.zeros((columns, columns)) for _ in rows.counts] for _ in range(count)]
     finished, turn = [0] * count, Lock()
@@ -144,21 +145,21 @@ def _products_of(
         scratch = [np.empty((each * step, columns)) for each in rows.counts]
         for start in np.array_split(starts, count)[slot]:
             end = min(start + step, len(rows))
-            own = tuple(
+            filled = tuple(
                 part[: each * (end - start)]
                 for part, each in zip(scratch, rows.counts, strict=True)
             )
-            rows.fill(start, end, basis, own)
-            for part, total in zip(own, sums[slot], strict=True):
+            rows.fill(start, end, basis, filled)
+            for part, total in zip(filled, sums[slot], strict=True):
                 _add_product(addresses(), part, total)
-            with turn:  # what is reported never goes back
+            with turn:  # progress is monotonic
                 finished[slot] += rows.points * (end - start)
                 report(sum(finished))
 
     with single_threaded(), ThreadPoolExecutor(min(count, _cores())) as threads:
         list(threads.map(add, range(count)))
-    for own in sums[1:]:
-        for total, other in zip(sums[0], own, strict=True):
+    for partial in sums[1:]:
+        for total, other in zip(sums[0], partial, strict=True):
             total += other
     return _shared_out(sums[0], rows.shares)
 
@@ -166,12 +167,12 @@ def _products_of(
 def _shared_out(
     totals: list[Floats], shares: tuple[tuple[float, float], ...]
 ) -> tuple[Floats, Floats]:
-    """Add sums of classes of rows up for λ and for μ, in place of the first and the last."""
+    """Combine sums of classes of rows for λ and for μ, in place of the first and the last."""
     bulk, shear = totals[0], totals[-1]
-    with np.errstate(invalid="ignore"):  # what is beyond all numbers is refused later
+    with np.errstate(invalid="ignore"):  # checked later
         for total, (_, share) in zip(totals[:-1], shares, strict=False):
-            for own, other in zip(shear, total, strict=True):  # by rows: no room for a third
-                own += share * other
+            for row, other in zip(shear, total, strict=True):  # by rows, to save memory
+                row += share * other
         for total in totals[1:-1]:
             bulk += total
     return np.negative(bulk, out=bulk), np.negative(shear, out=shear)
@@ -185,14 +186,14 @@ def _cores() -> int:
 
 @compiled
 def _add_product(blas, rows, total):  # type: ignore[no-untyped-def]
-    """Take the products of columns of some rows from their total."""
+    """Subtract the products of columns of some rows from their total."""
     count, columns = rows.shape
-    flat, own = total.reshape(total.size), rows.reshape(rows.size)
-    syrk(blas, columns, count, (own, 0), columns, (flat, 0), columns)
+    flat, source = total.reshape(total.size), rows.reshape(rows.size)
+    syrk(blas, columns, count, (source, 0), columns, (flat, 0), columns)
 
 
 def _pair_table(r: int) -> Ints:
-    """Return the place (r, r) of a pair, in either order, in a packed upper triangle."""
+    """Return the index (r, r) of a pair, in either order, in a packed upper triangle."""
     table = np.empty((r, r), np.int64)
     upper = np.triu_indices(r)
     table[upper] = table[upper[::-1]] = np.arange(pair_count(r))
@@ -201,7 +202,7 @@ def _pair_table(r: int) -> Ints:
 
 @compiled_fused
 def _tangent(A, r, table, out):  # type: ignore[no-untyped-def]
-    """∂²(½ sᵀAs)/∂q², s = (q, monomials with halved squares), made symmetric.
+    """Write ∂²(½ sᵀAs)/∂q², s = (q, monomials with halved squares), symmetrised.
 
     K₁ = A_a,bc + A_b,ac + A_c,ab and K₂ = A_ab,cd + A_ac,bd + A_ad,bc, squares halved.
     """
@@ -224,6 +225,6 @@ def _tangent(A, r, table, out):  # type: ignore[no-untyped-def]
 
 def truncated_tangent(tangent: Floats, r: int, fewer: int) -> Floats:
     """Return coefficients (…, rows, columns) of the first of r modes."""
-    kept = _pair_table(r)[np.triu_indices(fewer)]
-    columns = np.concatenate([np.arange(1 + fewer), 1 + r + kept])
-    return np.ascontiguousarray(tangent[..., kept[:, None], columns])
+    entries = _pair_table(r)[np.triu_indices(fewer)]
+    columns = np.concatenate([np.arange(1 + fewer), 1 + r + entries])
+    return np.ascontiguousarray(tangent[..., entries[:, None], columns])

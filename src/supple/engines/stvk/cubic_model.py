@@ -1,4 +1,4 @@
-"""Bodies whose reduced forces are cubic polynomials, and one of which only these are known."""
+"""Bodies whose reduced forces are cubic polynomials, and one given by the polynomial alone."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from supple.mesh.surface import SurfaceMesh
 #: Forces in N on a surface: (n̄, 3), or (3,) by vertices.
 Forces = ArrayLike | Mapping[int, ArrayLike]
 
-#: How far a mass matrix may be from symmetric, as a part of its size.
+#: Tolerance on the symmetry of a mass matrix, relative to its size.
 _ASYMMETRY = 1e-9
 
 
@@ -36,7 +36,7 @@ class PolynomialBody:
     A subclass has the tangent's coefficients, (r(r+1)/2, 1 + r + r(r+1)/2), and the surface.
     """
 
-    if TYPE_CHECKING:  # fields of some, properties of others
+    if TYPE_CHECKING:  # fields or properties of subclasses
 
         @property
         def tangent(self) -> Floats:
@@ -80,8 +80,8 @@ class PolynomialBody:
         """Ūᵀ f of forces on the surface in N: a mapping of its vertices to (3,), or (n̄, 3)."""
         basis = self.surface_basis
         if not isinstance(forces, Mapping):
-            given = checked_array("forces", forces, self.surface.vertices.shape)
-            return np.einsum("vi,vir->r", given, basis)
+            pushes = checked_array("forces", forces, self.surface.vertices.shape)
+            return np.einsum("vi,vir->r", pushes, basis)
         total = np.zeros(self.modes)
         for vertex, force in forces.items():
             checked_vertex(vertex, len(basis), "the surface")
@@ -106,10 +106,10 @@ def _unpacked(packed: Floats, r: int) -> Floats:
 
 
 class CubicModel(PolynomialBody):
-    """Body of which only its polynomial is known, given by its tangent's coefficients.
+    """Body given by the coefficients of its tangent stiffness alone.
 
-    `supple.formats.read_vega` makes one of VegaFEM's files, and `StvkSimulator` steps it. More,
-    as a `StvkModel` can do, needs the mesh and its material.
+    `supple.formats.read_vega` reads one from VegaFEM's files, and `StvkSimulator` steps it. Other
+    features of a `StvkModel` need the mesh and its material.
 
     Parameters
     ----------
@@ -177,17 +177,17 @@ class CubicModel(PolynomialBody):
 
     @property
     def surface(self) -> SurfaceMesh:
-        """Surface at rest; an error where there is none."""
+        """Surface at rest; raises an error if there is none."""
         if self._surface is None:
             raise SuppleError(
-                "this model has no surface: coefficients alone do not say what moves; read them "
+                "this model has no surface, as coefficients alone do not define one; read them "
                 "with modes (.U or .float) and a mesh (.obj or .veg)"
             )
         return self._surface
 
     @property
     def surface_basis(self) -> Floats:
-        """Ū, (n̄, 3, r): how the surface moves with q; an error where there is none."""
+        """Ū, (n̄, 3, r): how the surface moves with q; raises an error if there is none."""
         return self._basis[: len(self.surface.vertices)]
 
     @property
@@ -205,20 +205,20 @@ class CubicModel(PolynomialBody):
             return pull @ self.axis_weights
         if pull.any():
             raise SuppleError(
-                "this model has no gravity: coefficients do not say where mass is; read them with "
+                "this model has no gravity, as coefficients do not define masses; read them with "
                 "modes (.U) and a mesh that has densities (.veg)"
             )
         return np.zeros(self.modes)
 
     def with_material(self, group: int = 0, **changed: Unpack[MaterialChange]) -> NoReturn:
-        """Refuse; see `StvkModel.with_material` for models that can be changed."""
+        """Raise an error; see `StvkModel.with_material` for models that can be changed."""
         raise SuppleError(
             "this model's material cannot be changed: its coefficients are sums in which λ and μ "
             "are not apart; use StvkModel.from_basis with the mesh, a material and the modes"
         )
 
     def truncate(self, modes: int) -> CubicModel:
-        """Return the model of the first coordinates, the others staying zero."""
+        """Return the model of the first coordinates, with the others zero."""
         fewer = fewer_modes(modes, self.modes)
         weights = self.axis_weights
         return CubicModel(
@@ -234,30 +234,30 @@ def fewer_modes(modes: int, most: int) -> int:
     """Return a number of modes that a model of `most` can be truncated to."""
     fewer = checked_count("the number of modes", modes)
     if fewer > most:
-        raise SuppleError(f"{fewer} modes asked for, and the model has {most}")
+        raise SuppleError(f"{fewer} modes requested, but the model has {most}")
     return fewer
 
 
 def _checked_tangent(tangent: ArrayLike) -> Floats:
-    given = numbers("the tangent", tangent)
-    r = paired_count(len(given)) if given.ndim == 2 else 0
-    if r == 0 or given.shape != (pair_count(r), 1 + r + pair_count(r)):
+    coefficients = numbers("the tangent", tangent)
+    r = paired_count(len(coefficients)) if coefficients.ndim == 2 else 0
+    if r == 0 or coefficients.shape != (pair_count(r), 1 + r + pair_count(r)):
         raise SuppleError(
-            f"a tangent of shape {given.shape}; expected (p, 1 + r + p) with p = r(r+1)/2"
+            f"a tangent of shape {coefficients.shape}; expected (p, 1 + r + p) with p = r(r+1)/2"
         )
     if r > MOST_MODES:
         raise SuppleError(f"{r} modes are too many; use at most {MOST_MODES}")
-    return owned_array("the tangent", given, given.shape)
+    return owned_array("the tangent", coefficients, coefficients.shape)
 
 
 def checked_mass(mass: ArrayLike, r: int) -> Floats:
     """Return a copy of the mass of r coordinates, (r, r): symmetric and positive definite."""
-    given = owned_array("the mass", mass, (r, r))
-    if np.abs(given - given.T).max() > _ASYMMETRY * np.abs(given).max():
+    matrix = owned_array("the mass", mass, (r, r))
+    if np.abs(matrix - matrix.T).max() > _ASYMMETRY * np.abs(matrix).max():
         raise SuppleError("the mass is not symmetric")
-    given = (given + given.T) / 2
+    matrix = (matrix + matrix.T) / 2
     try:
-        np.linalg.cholesky(given)
+        np.linalg.cholesky(matrix)
     except np.linalg.LinAlgError:
         raise SuppleError("the mass is not positive definite; modes must be independent") from None
-    return given
+    return matrix

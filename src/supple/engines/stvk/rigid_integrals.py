@@ -1,8 +1,8 @@
-"""Integrals of mass that a body needs to fly and turn while it deforms.
+"""Mass integrals of a body that flies and rotates while it deforms.
 
 A free body is at x = c + R (X + U q). Its momenta and kinetic energy need sums over vertices of
-products of X and U only: the volume, and first and second moments. They are taken once, at unit
-density for each group of a material, and a step then costs nothing that grows with the mesh.
+products of X and U only: the volume, and first and second moments. They are computed once, at unit
+density for each group of a material, so that the cost of a step does not depend on the mesh.
 
 They make `RigidMoments`: let y = X + U q − s(q) be measured from the mass centre
 s(q) = X_c + W q / m, W = Σ m U. Then x = C + R y with C the mass centre in the world, and with Ω
@@ -11,9 +11,8 @@ the angular velocity in the body's frame and v = q̇
     T = ½ m |Ċ|² + ½ Ω·I(q) Ω + Ω·h(q) v + ½ vᵀM v,
     I(q) = Σ m (|y|² 1 − y yᵀ),   h(q) = Σ m y × ∂y/∂q,   M = Σ m ∂y/∂qᵀ ∂y/∂q.
 
-Measuring from the mass centre is no restriction: a translation that shapes of the basis bring
-along only moves c. h is kept: shapes need not be free of rotation, and those of a deformed body
-never are.
+Measuring from the mass centre is no restriction: a translation in the basis only moves c. The
+coupling h is needed, as shapes may rotate the body, and those of a deformed body always do.
 """
 
 from __future__ import annotations
@@ -37,13 +36,13 @@ _CROSS[[0, 1, 2], [2, 0, 1], [1, 2, 0]] = -1.0
 class RigidIntegrals:
     """Moments of each of g groups of elements at a density of 1 kg/m³, mass lumped to vertices.
 
-    Lumped as all of a model's mass is: those of a box of n cells along an axis are 2/n² larger
-    about others than if its mass were spread evenly.
+    Mass is lumped as in the whole model: the moments of a box of n cells along an axis are 2/n²
+    larger about other axes than for a uniform density.
 
     Attributes
     ----------
     about
-        (3,) the point from which X is measured, amid the body: far from it digits would be lost.
+        (3,) origin of X, near the body's centre for accuracy.
     volumes
         (g,) Σ v.
     first
@@ -55,8 +54,7 @@ class RigidIntegrals:
     shapes
         (g, 3, 3, r, r) Σ v U_ai U_bj.
     held
-        How many vertices with mass are fixed. Others that no shape moves are not: shapes may be
-        local.
+        Number of fixed vertices with mass. Vertices that no shape moves need not be fixed.
     """
 
     about: Floats
@@ -92,8 +90,8 @@ class RigidIntegrals:
         )
         for number in range(n_groups):
             volumes = points.taken(np.flatnonzero(group == number)).vertex_volumes()
-            there = np.flatnonzero(volumes > 0)
-            made._fill(number, volumes[there], rest[there] - about, basis[there])
+            used = np.flatnonzero(volumes > 0)
+            made._fill(number, volumes[used], rest[used] - about, basis[used])
         return made
 
     def _fill(self, number: int, volumes: Floats, arms: Floats, basis: Floats) -> None:
@@ -186,13 +184,13 @@ class RigidMoments:
         return constant + np.einsum("aij,i->aj", linear, q)
 
     def deforming_mass_at(self, q: Floats) -> Floats:
-        """M − hᵀI⁻¹h, (r, r): mass of shapes from which all rigid motion is taken away."""
+        """Return M − hᵀI⁻¹h, (r, r): mass of shapes without rigid motion."""
         coupling = self.coupling_at(q)
         turned = coupling.T @ np.linalg.solve(self.inertia_at(q), coupling)
         return self.shape_mass - (turned + turned.T) / 2
 
 
 def _inertia(second: Floats) -> Floats:
-    """tr(S) 1 − S of second moments S (3, 3, …)."""
+    """Return tr(S) 1 − S of second moments S (3, 3, …)."""
     trace = np.trace(second)
     return np.multiply.outer(np.eye(3), trace) - second

@@ -1,4 +1,4 @@
-"""Simulator of a Saint Venant–Kirchhoff body in its basis: thousands of steps a second."""
+"""Simulator of a Saint Venant–Kirchhoff body in its basis, at thousands of steps a second."""
 
 from __future__ import annotations
 
@@ -39,36 +39,35 @@ from supple.linalg.upper_triangle import padded_identity
 class StvkSimulator(BodySimulator[StvkModel | CubicModel]):
     """Simulator of M̃ q̈ + D̃ q̇ + f̃(q) = f̃_ext with D̃ = αM̃ + βK̃(q) (barbic2005 §3.3).
 
-    The same inputs give the same bits, and a step allocates nothing but what it returns.
+    The same inputs give the same bits. A step allocates nothing except its result.
 
     Parameters
     ----------
     model
-        Body to step: a `StvkModel`, or a `CubicModel` as `supple.formats.read_vega` makes.
+        Body to step: a `StvkModel`, or a `CubicModel` from `supple.formats.read_vega`.
     dt
         Time step in s.
     integrator
-        ``"newmark"`` (β = ¼, γ = ½: second order, keeps energy of what steps resolve) or
-        ``"backward-euler"`` (loses energy, of what is fast most); any that is `trapezoidal` in
+        ``"newmark"`` (β = ¼, γ = ½: second order, conserves energy of resolved motion) or
+        ``"backward-euler"`` (damps fast motion most); any that is `trapezoidal` in
         `supple.dynamics.integrators`.
     iterations
-        Most Newton iterations of a step, up to 1000. One is the paper's choice for real time;
-        several end as soon as they change nothing.
+        Largest number of Newton iterations of a step, up to 1000. One is the paper's choice for
+        real time; several end at convergence.
     dtype
         Of the coefficients: float64, or float32 for half the time and seven digits.
     alpha, beta
         Rayleigh damping, in 1/s and s.
     gravity
-        In m/s²; by default none, as the shape at rest is one that hangs already.
+        In m/s²; by default none, as the rest shape usually includes it.
 
     Notes
     -----
-    A stiffness that is not positive definite, as of a body that is squeezed, can make βK̃ feed
-    energy in; where it makes the system indefinite, the step is solved as if the body were
-    heavier (`shifted_steps`). Iterations that end early (`unconverged_steps`: of single ones
-    most) are not bound to what is said of energy: a body deformed far that is let go in steps of
-    a hundredth of a second can gain many times its own, with either integrator. A smaller `dt`
-    is the cure, and cheaper than iterations.
+    An indefinite stiffness, as of a squeezed body, can make βK̃ add energy; if the system becomes
+    indefinite, the step is solved with added mass (`shifted_steps`). Steps that do not converge
+    (`unconverged_steps`; with one iteration most) may not conserve energy: a strongly deformed
+    body released with steps of a hundredth of a second can gain many times its energy. A smaller
+    `dt` helps, and is cheaper than iterations.
 
     Examples
     --------
@@ -110,7 +109,7 @@ class StvkSimulator(BodySimulator[StvkModel | CubicModel]):
         self._state[ACCELERATION] = acceleration
 
     def reset(self, q: ArrayLike | None = None, velocity: ArrayLike | None = None) -> None:
-        """Start anew: by default undeformed and at rest."""
+        """Reset, by default to the undeformed body at rest."""
         at, moving = self._checked_start(q, velocity)
         begun = first_acceleration(self.model, self._weight, self._settings, at, moving)
         self._state[:] = 0.0
@@ -119,7 +118,7 @@ class StvkSimulator(BodySimulator[StvkModel | CubicModel]):
 
     @property
     def gravity(self) -> Floats:
-        """Gravity in m/s², (3,): a copy; another can be set while the body moves."""
+        """Gravity in m/s², (3,): a copy; may be set while the body moves."""
         return self._gravity.copy()
 
     @gravity.setter
@@ -132,7 +131,7 @@ class StvkSimulator(BodySimulator[StvkModel | CubicModel]):
 
     @property
     def weight(self) -> Floats:
-        """UᵀM g, (r,), not to be written to: another array after each change of what is in it."""
+        """UᵀM g, (r,), read-only: a new array after each change."""
         return self._weight
 
     @property
@@ -142,19 +141,19 @@ class StvkSimulator(BodySimulator[StvkModel | CubicModel]):
 
     @property
     def arrays(self) -> StepArrays:
-        """Arrays that `advance` reads and writes; others after each change of the material."""
+        """Arrays that `advance` reads and writes; new ones after each change of the material."""
         return self._arrays
 
     @property
     def bound(self) -> ArgumentTable:
         """`arrays` bound for compiled loops around `advance`.
 
-        Such a loop says how many steps it made by `count_steps`.
+        Such a loop reports its steps by `count_steps`.
         """
         return self._bound
 
     def count_steps(self, made: int) -> None:
-        """Let time go on by steps that a loop of one's own has made."""
+        """Advance the time by steps that an external loop has made."""
         self._steps += made
 
     def step(self, forces: Forces | None = None) -> StvkStep:
@@ -163,13 +162,12 @@ class StvkSimulator(BodySimulator[StvkModel | CubicModel]):
         Parameters
         ----------
         forces
-            In N: a mapping of surface vertices to (3,), or (n̄, 3); or (r,) as reduced already.
+            In N: a mapping of surface vertices to (3,), or (n̄, 3); or reduced forces (r,).
 
         Raises
         ------
         SuppleError
-            If they are not numbers, or there is no finite state after them; the state is then
-            as it was.
+            If they are not numbers, or the step diverges; the state is then unchanged.
         """
         acting = self._constant if forces is None else self._external(forces)
         shifted = self._counts[1]
@@ -184,27 +182,27 @@ class StvkSimulator(BodySimulator[StvkModel | CubicModel]):
         Parameters
         ----------
         steps
-            How many without forces; or (t, r) reduced forces, one for each step.
+            Number of steps without forces; or (t, r) reduced forces, one row per step.
 
         Returns
         -------
         (t, r) array
-            q after each step; `StvkModel.surface_at` shows one.
+            q after each step; see `StvkModel.surface_at`.
 
         Raises
         ------
         SuppleError
-            If the motion has no finite end; the state is then as before the first step.
+            If the simulation diverges; the state is then as before the first step.
         """
         r = self.model.modes
         if isinstance(steps, int | np.integer):
             count, acting = checked_count("the number of steps", steps, 0), self._constant
         else:
-            given = numbers("forces", steps)
-            if given.ndim != 2 or given.shape[1] != r:
-                raise SuppleError(f"forces of shape {given.shape}; expected (steps, {r})")
-            count = len(given)
-            acting = checked_array("forces", given, given.shape) + self._weight
+            rows = numbers("forces", steps)
+            if rows.ndim != 2 or rows.shape[1] != r:
+                raise SuppleError(f"forces of shape {rows.shape}; expected (steps, {r})")
+            count = len(rows)
+            acting = checked_array("forces", rows, rows.shape) + self._weight
         check_trace(count, r)
         trace = np.empty((count, r))
         self._run(
@@ -215,31 +213,33 @@ class StvkSimulator(BodySimulator[StvkModel | CubicModel]):
         return trace
 
     def surface(self, out: Singles | None = None) -> Singles:
-        """X̄ + Ū q: the surface, (n̄, 3) float32, a new array or `out`."""
+        """Return the surface X̄ + Ū q, (n̄, 3) float32: a new array, or `out`."""
         out = checked_frames(out, self.model.surface.vertices.shape)
         self._place_surface(out)
         return out
 
     def energies(self) -> dict[str, float]:
-        """Return kinetic and elastic energy, that of weight (none at rest), and their sum, in J."""
+        """Return kinetic and elastic energy, that of weight (0 at rest), and their sum, in J."""
         q, velocity = self._state[[POSITION, VELOCITY]]
-        found = {
+        energies = {
             "kinetic": 0.5 * float(velocity @ self.model.mass @ velocity),
             "elastic": self.model.energy(q),
-            "gravity": 0.0 - float(self._weight @ q),  # and not −0
+            "gravity": 0.0 - float(self._weight @ q),  # avoids −0
         }
-        return found | {"total": sum(found.values())}
+        return energies | {"total": sum(energies.values())}
 
     def _external(self, forces: Forces) -> Floats:
-        """Return reduced forces plus weight, (1, r); the step finds what is not finite."""
-        given, shape = forces, self._weight.shape
-        if not (type(forces) is np.ndarray and forces.shape == shape):  # at a kilohertz it is
+        """Return reduced forces plus weight, (1, r); the step checks that they are finite."""
+        reduced, shape = forces, self._weight.shape
+        if not (
+            type(forces) is np.ndarray and forces.shape == shape
+        ):  # the common case at a kilohertz
             if not isinstance(forces, Mapping):
-                given = numbers("forces", forces)
-            if isinstance(given, Mapping) or np.shape(given) != shape:
-                given = self.model.reduced_force(given)
+                reduced = numbers("forces", forces)
+            if isinstance(reduced, Mapping) or np.shape(reduced) != shape:
+                reduced = self.model.reduced_force(reduced)
         try:
-            np.add(given, self._weight, out=self._acting[0])  # type: ignore[arg-type]
+            np.add(reduced, self._weight, out=self._acting[0])  # type: ignore[arg-type]
         except TypeError:
             raise SuppleError(f"forces must be {shape[0]} numbers") from None
         return self._acting

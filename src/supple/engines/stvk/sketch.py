@@ -1,7 +1,7 @@
-"""Basis from sketched loads: mass-PCA of the shapes in which the body rests under each.
+"""Basis from sketched loads: mass-PCA of static shapes under recorded loads.
 
-Someone pulls at a linear model and the forces are recorded; the full body is then solved for
-each of them, and mass-PCA of the shapes gives the basis (barbic2005 §5.2).
+A user pulls at a linear model and the forces are recorded. The full body is then solved for each of
+them, and mass-PCA of the shapes gives the basis (barbic2005 §5.2).
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from supple.progress import Progress
 
 Load = ArrayLike | Mapping[int, ArrayLike]
 
-#: Newton ends when an iteration moves no vertex by more than this part of the body's size.
+#: Newton ends when an iteration moves no vertex by more than this fraction of the body's size.
 _TOLERANCE = 1e-7
-#: More iterations than this, or a longer step than this part of the size, and the load is too
-#: much at once.
+#: Largest number of iterations, and longest step as a fraction of the size, before a load is
+#: divided.
 _ITERATIONS, _LEAP = 10, 0.5
-#: The least part of a load that is worth trying.
+#: Smallest fraction of a load that is tried.
 _LEAST_PART = 2.0**-10
 
 
@@ -40,37 +40,36 @@ def sketch_basis(
     separation: float = 0.02,
     progress: Progress | None = None,
 ) -> Floats:
-    """Return the `count` directions that shapes under recorded loads use most, (n, 3, count).
+    """Return `count` principal directions of static shapes under loads, (n, 3, count).
 
     Parameters
     ----------
     body
-        The body; something must hold it.
+        The body, with some fixed vertices.
     loads
-        One after the other as they were recorded: forces in N on vertices, {vertex: (3,)}, or
-        (n, 3) on all.
+        In recorded order: forces in N on vertices, {vertex: (3,)}, or (n, 3) on all.
     count
         Size of the basis.
     fixed
         Vertices that do not move, or a mask.
     separation
-        Loads that differ from the last one used, and shapes that differ from the last one kept,
-        by less than this part of the largest are left out.
+        Loads, and shapes, that differ from the last one used by less than this fraction of the
+        largest are left out.
     progress
-        Called with the part done, 0 to 1, and what is being done.
+        Called with the fraction done, 0 to 1, and a description.
     """
-    wanted = checked_count("the number of basis vectors", count)
+    size = checked_count("the number of basis vectors", count)
     shapes = static_shapes(body, loads, fixed=fixed, separation=separation, progress=progress)
     masses = body.vertex_masses()
     weighed = shapes * np.sqrt(masses)[:, None]
-    kept = shapes[far_apart(weighed.reshape(len(shapes), -1), separation)]
-    if len(kept) < wanted:
+    distinct = shapes[far_apart(weighed.reshape(len(shapes), -1), separation)]
+    if len(distinct) < size:
         raise SuppleError(
-            f"{wanted} basis vectors asked for, and the loads give {len(kept)} different shapes; "
+            f"{size} basis vectors requested, but the loads give {len(distinct)} different shapes; "
             "record more loads, or lower the separation"
         )
-    columns = np.ascontiguousarray(kept.reshape(len(kept), -1).T)
-    return principal_basis(body, columns, wanted, fixed)
+    columns = np.ascontiguousarray(distinct.reshape(len(distinct), -1).T)
+    return principal_basis(body, columns, size, fixed)
 
 
 def static_shapes(
@@ -81,15 +80,15 @@ def static_shapes(
     separation: float = 0.0,
     progress: Progress | None = None,
 ) -> Floats:
-    """Solve for displacements (t, n, 3) at rest under each of the loads that differ enough.
+    """Solve for static displacements (t, n, 3) under each of the loads that differ enough.
 
-    Newton's method with the exact stiffness, each load reached from the one before it, in as
-    many parts as are needed.
+    Newton's method with the exact stiffness. Each load is reached from the one before, in as many
+    parts as necessary.
 
     Raises
     ------
     SolverError
-        If a load is too strong to be followed, as when the body snaps through.
+        If a load is too strong, as when the body snaps through.
     """
     apart = checked_number("separation", separation)
     if not 0 <= apart < 1:
@@ -118,53 +117,53 @@ def pulling_loads(
     steps: int = 6,
     directions: ArrayLike | None = None,
 ) -> list[Floats]:
-    """Return loads (n, 3) of someone who pulls at vertices in turn, harder and harder.
+    """Return loads (n, 3) of pulling at vertices in turn, with increasing force.
 
-    A stand-in for a recording that is the same every time.
+    They replace a recording, deterministically.
 
     Parameters
     ----------
     body
         The body.
     vertices
-        (k,) those that are pulled.
+        (k,) pulled vertices.
     fixed
         Vertices that do not move, or a mask.
     reach
-        How far the linear model gives way at last in the direction where it gives way most, as
-        a part of the body's size. The others are pulled in just as hard.
+        Largest displacement of the linear model in its softest direction, as a fraction of the
+        body's size. Other directions are pulled with the same force.
     steps
-        How many loads for each direction.
+        Number of loads per direction.
     directions
-        (d, 3); by default both ways along all three axes.
+        (d, 3); by default both directions of all three axes.
     """
     places = checked_indices("pulled vertex", vertices, len(body.rest))
     least = checked_count("steps", steps)
     axes = np.eye(3)
-    ways = np.concatenate([axes, -axes]) if directions is None else np.asarray(directions, float)
-    ways = checked_array("directions", ways, (len(ways), 3))
+    vectors = np.concatenate([axes, -axes]) if directions is None else np.asarray(directions, float)
+    vectors = checked_array("directions", vectors, (len(vectors), 3))
     size = float(np.linalg.norm(np.ptp(body.rest, axis=0)))
     linear = _Statics(body, fixed).linear
     far = checked_number("reach", reach) * size
     loads: list[Floats] = []
     for place in places:
-        pulls = np.zeros((len(ways), *body.rest.shape))
-        pulls[:, place] = ways
-        given = max(float(np.linalg.norm(linear(pull), axis=1).max()) for pull in pulls)
-        if not given > 0:
+        pulls = np.zeros((len(vectors), *body.rest.shape))
+        pulls[:, place] = vectors
+        softest = max(float(np.linalg.norm(linear(pull), axis=1).max()) for pull in pulls)
+        if not softest > 0:
             raise SuppleError(f"vertex {place} does not give way; pull at a free one")
-        parts = far / given * np.arange(1, least + 1) / least
+        parts = far / softest * np.arange(1, least + 1) / least
         loads += [pull * part for pull in pulls for part in parts]
     return loads
 
 
 class _Statics:
-    """Static solver of a body that follows one load after the other."""
+    """Static solver of a body under successive loads."""
 
     def __init__(self, body: VibratingBody, fixed: ArrayLike) -> None:
         free = free_vertices(body, fixed)
         if len(free) == len(body.rest):
-            raise SuppleError("nothing holds the body, so loads carry it off; fix some vertices")
+            raise SuppleError("the body is free, so loads move it away; fix some vertices")
         check_pieces(body, fixed)
         self.body = body
         self.unknowns: Ints = (3 * free[:, None] + np.arange(3)).ravel()
@@ -176,20 +175,20 @@ class _Statics:
         self._u, self._load = np.zeros((2, *body.rest.shape))
 
     def linear(self, load: Floats) -> Floats:
-        """K⁻¹ f: displacement (n, 3) of the linear model."""
+        """Return K⁻¹ f: displacement (n, 3) of the linear model."""
         self._cholesky.factorise(self._stiffness(self.body.rest))
         return self._spread(self._cholesky.solve(load.reshape(-1)[self.unknowns]))
 
     def reach(self, load: Floats, name: str) -> Floats:
-        """Solve for the displacement (n, 3) under a load, from the last one or rest, if nearer."""
+        """Solve for the displacement (n, 3) under a load, from the last one or from rest."""
         if np.linalg.norm(load) <= np.linalg.norm(load - self._load):
             self._u, self._load = np.zeros((2, *load.shape))
         u, begun, done, part = self._u, self._load, 0.0, 1.0
         while done < 1.0:
             ahead = min(1.0, done + part)
-            found = self._settle(u, begun + ahead * (load - begun))
-            if found is not None:
-                u, done, part = found, ahead, 2 * part
+            solution = self._settle(u, begun + ahead * (load - begun))
+            if solution is not None:
+                u, done, part = solution, ahead, 2 * part
                 continue
             part = (ahead - done) / 2
             if part < _LEAST_PART:
@@ -201,7 +200,7 @@ class _Statics:
         return u
 
     def _settle(self, u: Floats, load: Floats) -> Floats | None:
-        """Iterate by Newton's method from u; None if it does not converge soon."""
+        """Iterate by Newton's method from u; return None if it does not converge."""
         for change in self._changes(u, load):
             u = u + change
             farthest = float(np.abs(change).max())
@@ -218,7 +217,7 @@ class _Statics:
             wrong = (load - self.body.force(x)).reshape(-1)[self.unknowns]
             try:
                 self._cholesky.factorise(self._stiffness(x))
-            except SolverError:  # beyond a fold: no stable state is near
+            except SolverError:  # no stable state nearby
                 return
             change = self._spread(self._cholesky.solve(wrong))
             u += change
@@ -251,7 +250,7 @@ def _checked_load(number: int, load: Load, body: VibratingBody) -> Floats:
 
 
 def far_apart(rows: Floats, separation: float) -> Ints:
-    """Return rows that differ enough from the last one chosen, and are not zero."""
+    """Return nonzero rows that differ enough from the last one chosen."""
     least = separation * float(np.linalg.norm(rows, axis=1).max())
     chosen: list[int] = []
     last = np.zeros(rows.shape[1])

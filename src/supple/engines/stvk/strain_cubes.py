@@ -1,4 +1,4 @@
-"""Rows of strains of cubes, half as many as point by point.
+"""Strain rows of cubes: half as many as point by point.
 
 A trilinear displacement has seven vectors besides its translation: derivatives p, q, r along the
 cube's edges at its middle, s, t, w that they change by along the other edges, and z by along both
@@ -13,7 +13,7 @@ as sum and difference.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from supple.compiled.jit import compiled_fused
 from supple.engines.stvk.strain_points import StrainPoints, dot_row, square_row
 from supple.mesh.hex_shapes import CORNERS, gauss_points, shape_gradients
 
-#: How far a hexahedron may be from a cube, as a part of its edge.
+#: Tolerance on the shape of a cube, relative to its edge.
 _CUBE = 1e-12
 _SIGNS = 2.0 * CORNERS - 1.0
 #: Vectors p, q, r, s, t, w, z of an element are these sums over its corners.
@@ -36,25 +36,37 @@ _MODAL = (
     )
     / 4
 )
-#: Of p, q and r: the two by which it changes along other edges. Indices into the seven.
+#: For p, q and r: themselves, and the two by which they change along other edges; indices of the
+#: seven.
 _CHANGES = np.array([[0, 3, 4], [1, 3, 5], [2, 4, 5]])
-#: Of shears xy, xz, yz: two derivatives with their changes along the third edge, and what both
-#: have in common.
+#: For shears xy, xz, yz: two derivatives with their changes along the third edge, and their common
+#: change.
 _SHEARS = np.array([[0, 4, 1, 5, 3], [0, 3, 2, 5, 4], [1, 3, 2, 4, 5]])
+
+
+class CubeTables(NamedTuple):
+    """Constant tables of the kernels."""
+
+    modal: Floats
+    changes: Ints
+    shears: Ints
+
+
+_TABLES = CubeTables(_MODAL, _CHANGES, _SHEARS)
 
 
 @dataclass(frozen=True)
 class CubeRows:
     """Rows of cubes with two Gauss points along each edge, twenty-four each.
 
-    Classes: the mean of the trace; what it changes by along one edge; along two; all else.
+    Classes: the mean of the trace; its change along one edge; along two; all else.
 
     Attributes
     ----------
     corners
         (m, 8) vertices.
     edges
-        (m, 3, 3) columns ∂X/∂ξ, at right angles and equally long.
+        (m, 3, 3) columns ∂X/∂ξ, orthogonal and of equal length.
     """
 
     corners: Ints
@@ -74,25 +86,24 @@ class CubeRows:
     def fill(self, begin: int, end: int, basis: Floats, out: tuple[Floats, ...]) -> None:
         """Write the rows of cubes `begin` to `end`."""
         n = 1 + basis.shape[2]
-        tables = _MODAL, _CHANGES, _SHEARS
         scratch, pair, normal = (
             np.empty((7, 3, n)),
             np.empty((2, 3, n)),
             np.empty((12, out[0].shape[1])),
         )
-        own = self.corners[begin:end], self.edges[begin:end]
-        _fill_cubes(*own, basis, *tables, scratch, pair, normal, *out)
+        part = self.corners[begin:end], self.edges[begin:end]
+        _fill_cubes(*part, basis, _TABLES, scratch, pair, normal, *out)
 
 
 def cubes_among(points: StrainPoints) -> tuple[CubeRows | None, Ints]:
-    """Return cubes whose eight points follow each other, if any, and all other points."""
+    """Return cubes whose eight points are consecutive, if any, and all other points."""
     count = len(points) // 8
     everything = np.arange(len(points))
     if points.corners.shape[1] != 8 or 8 * count != len(points):
         return None, everything
     slopes, volumes = points.slopes.reshape(count, 8, 8, 3), points.volumes.reshape(count, 8)
     edge = np.cbrt(volumes.sum(axis=1))
-    inverse = np.einsum("ak,mgaj->mkj", _SIGNS / 16, slopes)  # ∂ξ/∂X, if it is the same all over
+    inverse = np.einsum("ak,mgaj->mkj", _SIGNS / 16, slopes)  # ∂ξ/∂X, if it is constant
     squared = edge[:, None, None] ** 2 * (inverse @ inverse.swapaxes(1, 2))
     off = np.abs(squared - np.eye(3)).max(axis=(1, 2))
     for at, reference in enumerate(shape_gradients(gauss_points(2)[0])):
@@ -110,8 +121,9 @@ def cubes_among(points: StrainPoints) -> tuple[CubeRows | None, Ints]:
 
 @compiled_fused
 def _fill_cubes(  # type: ignore[no-untyped-def]
-    corners, edges, basis, modal, changes, shears, scratch, pair, normal, mean, single, double, rest
+    corners, edges, basis, tables, scratch, pair, normal, mean, single, double, rest
 ):
+    modal, changes, shears = tables
     for c in range(len(corners)):
         length = 0.0
         for i in range(3):
@@ -120,8 +132,8 @@ def _fill_cubes(  # type: ignore[no-untyped-def]
         _seven_vectors(corners[c], edges[c], basis, modal, 1.0 / length, scratch)
         root = np.sqrt(length**3)
         for axis in range(3):
-            own = normal[4 * axis : 4 * axis + 4]
-            _normal_rows(scratch, changes[axis], 0.25 * root, pair[0], own)
+            rows = normal[4 * axis : 4 * axis + 4]
+            _normal_rows(scratch, changes[axis], 0.25 * root, pair[0], rows)
         _spread(
             normal, mean[c], single[3 * c : 3 * c + 3], double[3 * c : 3 * c + 3], rest[17 * c :]
         )
@@ -131,7 +143,7 @@ def _fill_cubes(  # type: ignore[no-untyped-def]
 
 @compiled_fused
 def _seven_vectors(corners, edges, basis, modal, scale, out):  # type: ignore[no-untyped-def]
-    """Fill in derivatives of the position at rest and of the modes, (7, 3, 1 + r)."""
+    """Write derivatives of the rest position and of the modes, (7, 3, 1 + r)."""
     out[:] = 0.0
     for m in range(7):
         for a in range(8):
@@ -147,12 +159,12 @@ def _seven_vectors(corners, edges, basis, modal, scale, out):  # type: ignore[no
 
 @compiled_fused
 def _normal_rows(seven, changes, scale, scratch, out):  # type: ignore[no-untyped-def]
-    """Fill in a normal strain of four points: mean, and changes along one edge, other, both."""
-    own, first, second, both = seven[changes[0]], seven[changes[1]], seven[changes[2]], seven[6]
+    """Write a normal strain of four points: mean, and changes along one edge, another, both."""
+    centre, first, second, both = seven[changes[0]], seven[changes[1]], seven[changes[2]], seven[6]
     for k in range(4):
         x, y = 1.0 - 2.0 * (k // 2), 1.0 - 2.0 * (k % 2)
         for i in range(3):
-            a, b, c, d, target = own[i], first[i], second[i], both[i], scratch[i]
+            a, b, c, d, target = centre[i], first[i], second[i], both[i], scratch[i]
             for j in range(len(target)):
                 target[j] = a[j] + x * b[j] + y * c[j] + x * y * d[j]
         square_row(scratch, scale, out[k])
@@ -165,7 +177,7 @@ def _normal_rows(seven, changes, scale, scratch, out):  # type: ignore[no-untype
 
 @compiled_fused
 def _spread(normal, mean, single, double, rest):  # type: ignore[no-untyped-def]
-    """Sum the three normal strains' transforms as λ needs them, and take differences."""
+    """Write sums of the three normal strains' transforms for λ, and differences."""
     x, y, z = normal[0], normal[4], normal[8]
     _sum_and_differences(x, y, z, mean, rest)
     # Along x, y and z: the two normal strains that change there.
@@ -191,7 +203,7 @@ def _sum_and_differences(x, y, z, total, rest):  # type: ignore[no-untyped-def]
 
 @compiled_fused
 def _sum_and_difference(x, y, total, difference):  # type: ignore[no-untyped-def]
-    """3(x² + y²) = 3/2 (x + y)² + 3/2 (x − y)²."""
+    """Write sum and scaled difference: 3(x² + y²) = 3/2 (x + y)² + 3/2 (x − y)²."""
     scale = np.sqrt(1.5)
     for j in range(len(total)):
         total[j] = x[j] + y[j]
@@ -200,7 +212,7 @@ def _sum_and_difference(x, y, total, difference):  # type: ignore[no-untyped-def
 
 @compiled_fused
 def _shear_rows(seven, which, scale, pair, out):  # type: ignore[no-untyped-def]
-    """Fill in a shear's four rows besides changes that normal strains have too."""
+    """Write a shear's four rows, except changes shared with normal strains."""
     a, a_change, b, b_change = seven[which[0]], seven[which[1]], seven[which[2]], seven[which[3]]
     common, both = seven[which[4]], seven[6]
     for k in range(2):

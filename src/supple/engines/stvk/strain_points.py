@@ -23,25 +23,25 @@ from supple.mesh.hex_shapes import gauss_points, shape_functions, shape_gradient
 from supple.mesh.hexes import HexMesh
 from supple.mesh.tets import TetMesh
 
-#: Every group has coefficients of its own; a painted body has thousands of values.
+#: Largest number of groups, as each has coefficients.
 MOST_GROUPS = 64
 
 
 @dataclass(frozen=True, eq=False)
 class StrainPoints:
-    """Integration points of a mesh, each of which stands for the volume around it.
+    """Integration points of a mesh, each with the volume around it.
 
-    A linear tet has one point; a trilinear hexahedron eight or more. Whatever has k corners and
+    A linear tet has one point, a trilinear hexahedron eight or more. Any element with k corners and
     shape functions can be described.
 
     Attributes
     ----------
     corners
-        (p, k) vertices whose shape functions are not zero at a point.
+        (p, k) vertices with nonzero shape functions at a point.
     slopes
         (p, k, 3) gradients ∂N/∂X of those there, in 1/m.
     shares
-        (p, k) volume that each corner carries the mass of, in m³; a row adds up to the point's.
+        (p, k) volume lumped to each corner, in m³; rows sum to the point's volume.
     volumes
         (p,) in m³.
     element
@@ -59,7 +59,7 @@ class StrainPoints:
     n_elements: int
 
     def __post_init__(self) -> None:
-        """Check that the arrays fit each other: kernels do not."""
+        """Check that the arrays are consistent, as kernels do not."""
         count, corners = self.corners.shape
         arrays = self.slopes, self.shares, self.volumes, self.element
         shapes = [array.shape for array in arrays]
@@ -85,7 +85,7 @@ class StrainPoints:
 
     @classmethod
     def of(cls, mesh: TetMesh | HexMesh, order: int = 2) -> StrainPoints:
-        """Return the points of a mesh: one a tet, or `order`³ a hexahedron."""
+        """Return the points of a mesh: one per tet, or `order`³ per hexahedron."""
         if isinstance(mesh, TetMesh):
             return cls.of_tets(mesh)
         if isinstance(mesh, HexMesh):
@@ -94,7 +94,7 @@ class StrainPoints:
 
     @classmethod
     def of_tets(cls, mesh: TetMesh) -> StrainPoints:
-        """Return one point for each tet, where strain is the same everywhere."""
+        """Return one point per tet, in which strain is constant."""
         volumes = mesh.positive_volumes()
         origin, *ends = (mesh.vertices[mesh.tets[:, k]] for k in range(4))
         edges = np.stack([end - origin for end in ends], axis=1)  # rows X_k − X_0
@@ -138,7 +138,7 @@ class StrainPoints:
         )
 
     def taken(self, chosen: Ints) -> StrainPoints:
-        """Return some of the points, in the order given."""
+        """Return some of the points, in the given order."""
         return StrainPoints(
             self.corners[chosen],
             self.slopes[chosen],
@@ -150,12 +150,12 @@ class StrainPoints:
         )
 
     def vertex_volumes(self) -> Floats:
-        """Return the volume that each vertex carries the mass of, (n,)."""
+        """Return the volume lumped to each vertex, (n,)."""
         flat = np.bincount(self.corners.ravel(), self.shares.ravel(), minlength=self.n_vertices)
         return np.asarray(flat, np.float64)
 
     def gradients(self, basis: Floats, begin: int, end: int) -> Floats:
-        """∇U at points `begin` to `end` for a basis (n, 3, r): (points, 3, 3, r), ∂u_i/∂X_k."""
+        """Return ∇U of a basis (n, 3, r) at some points: (points, 3, 3, r), ∂u_i/∂X_k."""
         out = np.zeros((end - begin, 3, 3, basis.shape[2]))
         for k in range(len(out)):
             add_gradients(self.corners[begin + k], self.slopes[begin + k], basis, out[k])
@@ -184,7 +184,7 @@ class MaterialChange(TypedDict, total=False):
 
 @dataclass(frozen=True, eq=False)
 class MaterialGroups:
-    """Groups of elements that share a material, which can be changed for all of them at once.
+    """Groups of elements that share a material.
 
     Attributes
     ----------
@@ -203,7 +203,7 @@ class MaterialGroups:
     def of(
         cls, material: Material, n_elements: int, groups: ArrayLike | None = None
     ) -> MaterialGroups:
-        """Return groups as numbered in `groups` (m,), or one for each distinct material."""
+        """Return groups numbered by `groups` (m,), or one per distinct material."""
         if not isinstance(material, Material):
             raise SuppleError(f"a body needs a Material, not {shown(material)}")
         if material.kind != "stvk":
@@ -211,25 +211,25 @@ class MaterialGroups:
                 f"only Material('stvk') has polynomial forces, not {material.kind!r}; "
                 "give its Young's modulus and Poisson's ratio to one"
             )
-        material.element_parameters(n_elements)  # refuses counts that do not fit
+        material.element_parameters(n_elements)  # checks the counts
         values = [np.broadcast_to(v, n_elements) for v in (material.young, material.poisson)]
         table = np.column_stack([*values, material.densities(n_elements)])
         numbers = _distinct(table) if groups is None else _checked_groups(groups, n_elements)
         count = int(numbers.max()) + 1
         if count > MOST_GROUPS:
             raise SuppleError(
-                f"{count} different materials, and at most {MOST_GROUPS} can be told apart; "
+                f"{count} different materials, and at most {MOST_GROUPS} are possible; "
                 "round painted values to fewer"
             )
         first = np.array([np.argmax(numbers == group) for group in range(count)])
-        own = table[first]
-        if not (table == own[numbers]).all():
-            odd = int(np.argmax((table != own[numbers]).any(axis=1)))
+        materials = table[first]
+        if not (table == materials[numbers]).all():
+            odd = int(np.argmax((table != materials[numbers]).any(axis=1)))
             raise SuppleError(
                 f"group {numbers[odd]} has several materials (element {odd} differs from "
                 f"element {first[numbers[odd]]}); give each its own group"
             )
-        return cls(numbers, *(np.ascontiguousarray(column) for column in own.T))
+        return cls(numbers, *(np.ascontiguousarray(column) for column in materials.T))
 
     def __len__(self) -> int:
         return len(self.young)
@@ -252,7 +252,7 @@ class MaterialGroups:
             if value is not None:
                 column[group] = checked_number(name, value)
             changed[name] = column
-        Material("stvk", **changed)  # refuses what no material has
+        Material("stvk", **changed)  # checks the constants
         return replace(self, **changed)
 
 
@@ -265,22 +265,22 @@ def _distinct(table: Floats) -> Ints:
 
 
 def _checked_groups(groups: ArrayLike, n_elements: int) -> Ints:
-    given = plain_array("groups", groups)
-    if given.shape != (n_elements,) or given.dtype.kind not in "iu":
+    numbers = plain_array("groups", groups)
+    if numbers.shape != (n_elements,) or numbers.dtype.kind not in "iu":
         raise SuppleError(f"groups must be a whole number for each of {n_elements} elements")
-    if given.min() < 0 or given.max() >= MOST_GROUPS:
+    if numbers.min() < 0 or numbers.max() >= MOST_GROUPS:
         raise SuppleError(f"groups must be numbered from 0, at most {MOST_GROUPS}")
-    if (np.bincount(given) == 0).any():
-        raise SuppleError(f"group {int(np.argmin(np.bincount(given)))} has no elements")
-    return given.astype(np.int64)
+    if (np.bincount(numbers) == 0).any():
+        raise SuppleError(f"group {int(np.argmin(np.bincount(numbers)))} has no elements")
+    return numbers.astype(np.int64)
 
 
 class StrainRows(Protocol):
-    """Source of rows of strains, in classes with shares in the products for λ and μ."""
+    """Source of strain rows, in classes with weights for λ and μ."""
 
-    #: How many of each class an element has.
+    #: Number of rows of each class per element.
     counts: ClassVar[tuple[int, ...]]
-    #: What a class's squares count for λ and for μ: V tr²E and 2 V E:E in all.
+    #: Weights of a class's squares for λ and for μ, with totals V tr²E and 2 V E:E.
     shares: ClassVar[tuple[tuple[float, float], ...]]
     #: Integration points of an element.
     points: ClassVar[int]
@@ -307,8 +307,8 @@ class PointRows:
     def fill(self, begin: int, end: int, basis: Floats, out: tuple[Floats, ...]) -> None:
         """Write the rows of points `begin` to `end`."""
         some, scratch = slice(begin, end), np.empty((3, 3, 1 + basis.shape[2]))
-        own = self.where.corners[some], self.where.slopes[some], self.where.volumes[some]
-        _fill_points(*own, basis, scratch, *out)
+        part = self.where.corners[some], self.where.slopes[some], self.where.volumes[some]
+        _fill_points(*part, basis, scratch, *out)
 
 
 @compiled_fused
@@ -324,7 +324,7 @@ def _fill_points(corners, slopes, volumes, basis, scratch, traces, rest):  # typ
 
 @compiled_fused
 def _point_rows(F, root, trace, rest):  # type: ignore[no-untyped-def]
-    """Fill in trace, two differences of normal strains, three shears; F is ∂x_i/∂X_k."""
+    """Write trace, two differences of normal strains, three shears; F is ∂x_i/∂X_k."""
     first, second = rest[0], rest[1]
     square_row(F[:, 0], root, first)
     square_row(F[:, 1], root, second)
@@ -342,32 +342,32 @@ def _point_rows(F, root, trace, rest):  # type: ignore[no-untyped-def]
 
 @compiled_fused
 def square_row(a, scale, target):  # type: ignore[no-untyped-def]
-    """a_i · a_j of the columns of (3, n), i ≤ j, row by row, without the first."""
+    """Write a_i · a_j of the columns of (3, n), i ≤ j, row by row, without the first."""
     n, at = a.shape[1], 0
     a0, a1, a2 = a[0], a[1], a[2]
     for i in range(n):
         begin = max(i, 1)
-        own = target[at : at + n - begin]
+        row = target[at : at + n - begin]
         x0, x1, x2 = scale * a0[i], scale * a1[i], scale * a2[i]
         c0, c1, c2 = a0[begin:n], a1[begin:n], a2[begin:n]
-        for j in range(len(own)):
-            own[j] = x0 * c0[j] + x1 * c1[j] + x2 * c2[j]
+        for j in range(len(row)):
+            row[j] = x0 * c0[j] + x1 * c1[j] + x2 * c2[j]
         at += n - begin
 
 
 @compiled_fused
 def dot_row(a, b, scale, target):  # type: ignore[no-untyped-def]
-    """½(a_i · b_j + b_i · a_j) of columns of (3, n), in the order of `square_row`."""
+    """Write ½(a_i · b_j + b_i · a_j) of columns of (3, n), in the order of `square_row`."""
     n, at, half = a.shape[1], 0, 0.5 * scale
     a0, a1, a2, b0, b1, b2 = a[0], a[1], a[2], b[0], b[1], b[2]
     for i in range(n):
         begin = max(i, 1)
-        own = target[at : at + n - begin]
+        row = target[at : at + n - begin]
         x0, x1, x2 = half * a0[i], half * a1[i], half * a2[i]
         y0, y1, y2 = half * b0[i], half * b1[i], half * b2[i]
         c0, c1, c2 = a0[begin:n], a1[begin:n], a2[begin:n]
         d0, d1, d2 = b0[begin:n], b1[begin:n], b2[begin:n]
-        for j in range(len(own)):
+        for j in range(len(row)):
             across = x0 * d0[j] + x1 * d1[j] + x2 * d2[j]
-            own[j] = across + (y0 * c0[j] + y1 * c1[j] + y2 * c2[j])
+            row[j] = across + (y0 * c0[j] + y1 * c1[j] + y2 * c2[j])
         at += n - begin

@@ -36,7 +36,7 @@ POSITION, VELOCITY, ACCELERATION, _START_Q, _START_V, _HERE, _SPEED, _RIGHT = ra
 #: Rows of arrays that are packed like an upper triangle: K₀ and M are given.
 K0, MASS, TANGENT, SECANT, DAMPING = range(5)
 STATE_ROWS, PACKED_ROWS, TERM_ROWS = 8, 5, 4
-#: Shifts of a system that is not positive definite, each ten times the one before.
+#: Largest number of shifts of an indefinite system, each ten times the one before.
 _MOST_SHIFTS = 16
 
 
@@ -44,12 +44,12 @@ class StepArrays(NamedTuple):
     """Arrays that a step reads and writes."""
 
     settings: Floats
-    """h, τ, α, β, and how small a change of q ends Newton's method."""
+    """h, τ, α, β, and the change of q at which Newton's method ends."""
     counts: Ints
-    """Newton iterations; steps whose system was not positive definite, which is added to; steps
-    that did not converge, likewise."""
+    """Newton iterations; counters of steps with an indefinite system, and of steps that did not
+    converge."""
     blocks: NDArray
-    """Coefficients of K₂ as `quadratic_blocks` has them."""
+    """Coefficients of K₂, from `quadratic_blocks`."""
     linear: NDArray
     """(r, pairs) coefficients of K₁."""
     terms: NDArray
@@ -63,12 +63,12 @@ class StepArrays(NamedTuple):
 
 
 def padded_pairs(r: int) -> int:
-    """Return r(r + 1)/2, the entries of an upper triangle, filled up to a multiple of eight."""
+    """Return r(r + 1)/2, the entries of an upper triangle, rounded up to a multiple of eight."""
     return -(-(r * (r + 1) // 2) // LANES) * LANES
 
 
 def quadratic_blocks(tangent: Floats, r: int, dtype: Any) -> NDArray:
-    """Return blocks of the upper half of K₂, flat, from the tangent's coefficients."""
+    """Return blocks of the upper triangle of K₂, flat, from the tangent's coefficients."""
     size = padded_pairs(r)
     quadratic = tangent[:, 1 + r :]
     first, second = np.triu_indices(r)
@@ -125,7 +125,7 @@ add_symmetric: Any = intrinsic(_add_symmetric)
 
 @compiled_sums
 def advance(steps: int, forces: Floats, trace: Floats, bound: ArgumentTable) -> int:
-    """Make `steps` steps; return how many were made before one had no finite end.
+    """Make `steps` steps; return the number made before one diverged.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ def advance(steps: int, forces: Floats, trace: Floats, bound: ArgumentTable) -> 
 
 @compiled_sums
 def _one_step(force: Floats, body: StepArrays) -> bool:
-    """Make one step; return False, the state unchanged, where it has no finite end."""
+    """Make one step; return False, with the state unchanged, if it diverges."""
     settings, counts, state = body.settings, body.counts, body.state
     h, tau = settings[0], settings[1]
     r = state.shape[1]
@@ -162,8 +162,8 @@ def _one_step(force: Floats, body: StepArrays) -> bool:
     for i in range(r):
         start_q[i] = q[i] + ahead * v[i]
         start_v[i] = v[i] + ahead * a[i]
-        # A single iteration begins where nothing has moved, as the papers' do; several find the
-        # same end from anywhere, and sooner from a good guess.
+        # A single iteration starts at the old position, as in the papers; several converge to the
+        # same solution, sooner from a good guess.
         w[i] = -ahead / tau * v[i] if only else v[i] + tau * a[i]
         here[i] = q[i] if only else start_q[i] + tau * w[i]
     if not _newton(force, body):
@@ -182,7 +182,7 @@ def _one_step(force: Floats, body: StepArrays) -> bool:
 
 @compiled_fused
 def _newton(force: Floats, body: StepArrays) -> bool:
-    """Iterate on the velocity; return False where no system could be solved."""
+    """Iterate on the velocity; return False if no system could be solved."""
     settings, counts, blocks, linear, terms, packed, state, system = body
     tau, tolerance = settings[1], settings[4]
     here, w, right = state[_HERE], state[_SPEED], state[_RIGHT]
@@ -249,7 +249,7 @@ def _add_scaled(row, factor, out):  # type: ignore[no-untyped-def]
 
 @compiled_sums
 def _residual(force, settings, packed, state):  # type: ignore[no-untyped-def]
-    """τ f_ext − M (w − v*) − τ (D w + S q), S the secant, into the right side."""
+    """Write τ f_ext − M (w − v*) − τ (D w + S q), S the secant, to the right side."""
     tau, alpha, beta = settings[1], settings[2], settings[3]
     here, w, start_v, right = state[_HERE], state[_SPEED], state[_START_V], state[_RIGHT]
     r, at, keep, bend = len(w), 0, 1.0 + tau * alpha, tau * beta
@@ -272,7 +272,7 @@ def _residual(force, settings, packed, state):  # type: ignore[no-untyped-def]
 
 @compiled_fused
 def factorise(settings, masses, packed, r, system):  # type: ignore[no-untyped-def]
-    """Factorise the system with these masses, made heavier where it is indefinite.
+    """Factorise the system with these masses, shifted if it is indefinite.
 
     Return by how many times M: 0 for a system that is positive definite, −1 if no shift helps.
     """
@@ -288,7 +288,7 @@ def factorise(settings, masses, packed, r, system):  # type: ignore[no-untyped-d
 
 @compiled_fused
 def _fill(settings, shift, masses, packed, r, system):  # type: ignore[no-untyped-def]
-    """(1 + τα + shift) M + τβ K_D + τ² K into the upper triangle."""
+    """Write (1 + τα + shift) M + τβ K_D + τ² K into the upper triangle."""
     tau, alpha, beta = settings[1], settings[2], settings[3]
     inertia, bend, stiff = 1.0 + tau * alpha + shift, tau * beta, tau * tau
     at = 0

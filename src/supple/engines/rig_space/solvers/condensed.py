@@ -125,8 +125,6 @@ class CondensedSolver:
         #: (n, 3) flesh in the root's frame after the last call, and at the key pose.
         self.x, self.key = self._arrays.flesh.x, self._rig.key
         self._shapes = self._rig.rotated_shapes() is not None
-        self._gradient = self._arrays.gradient[: self.size]
-        self._here = self._arrays.c[: self.size]
         self._system = BoundedSystem(self.size)
         self._best, self._lower, self._upper = np.zeros((3, self.size))
         self._lower[:], self._upper[:] = -np.inf, np.inf
@@ -230,7 +228,7 @@ class CondensedSolver:
             away = self._here[:k] - guess
             back = matrix @ away
             total += float(away @ (0.5 * back - pull))
-            self._gradient[:k] += back - pull
+            self.gradient[:k] += back - pull
             if order >= 2:
                 self._arrays.hessian[:k, :k] += matrix
         return total
@@ -238,7 +236,12 @@ class CondensedSolver:
     @property
     def gradient(self) -> Floats:
         """(K,) ∂H/∂c at its last evaluation."""
-        return self._gradient
+        return self._arrays.gradient[: self.size]
+
+    @property
+    def _here(self) -> Floats:
+        """(K,) coordinates of the last evaluation; a view, which an attribute of a copy is not."""
+        return self._arrays.c[: self.size]
 
     @property
     def hessian(self) -> Floats:
@@ -307,7 +310,7 @@ class CondensedSolver:
 
         Without a minimum the tets are projected, which is rare and costs more.
         """
-        terms = self._gradient, self._arrays.hessian
+        terms = self.gradient, self._arrays.hessian
         bounds = self._best, self._lower, self._upper
         if self._system.solve(*terms, *bounds):
             return True

@@ -58,7 +58,7 @@ from supple.linalg.upper_triangle import packed_times
 
 
 class FlightArrays(NamedTuple):
-    """Arrays by which forces act on a body."""
+    """Arrays for the forces on a body."""
 
     gravity: Floats
     """(3,) in m/s²."""
@@ -67,7 +67,7 @@ class FlightArrays(NamedTuple):
     surface_basis: Floats
     """(n̄, 3, r)."""
     drift: Floats
-    """(3, r) how the mass centre moves with q."""
+    """(3, r) motion of the mass centre with q."""
     mass: float
     """In kg."""
 
@@ -94,19 +94,19 @@ def fly(
     flight: Floats,
     bound: ArgumentTable,
 ) -> int:
-    """Make `steps` steps; return how many were made before one had no finite end.
+    """Make `steps` steps; return the number made before one diverged.
 
-    That one leaves the state as it was, but not `TurningArrays`.
+    A step that diverges leaves the state unchanged, except for `TurningArrays`.
 
     Parameters
     ----------
     steps
-        How many.
+        Number of steps.
     forces, vertices
         (t, k, 3) in the world, in N, in each step or with t = 1 in all; (k,) vertices of the
         surface that they act on.
     trace, flight
-        (steps, r) and (steps, 7) where q, and C and R, go after each step; or without rows.
+        (steps, r) and (steps, 7) results: q, and C and R, after each step; or without rows.
     bound
         `FreeArrays` of the body.
     """
@@ -130,7 +130,7 @@ def fly(
 
 @compiled_fused
 def _move_centre(h, mass, spin):  # type: ignore[no-untyped-def]
-    """Move C by the mean velocity of the step: on the parabola where the force is constant."""
+    """Move C by the mean velocity of the step, exact for a constant force."""
     for k in range(3):
         spin[CENTRE, k] += 0.5 * h / mass * (spin[LINEAR, k] + spin[NEW_LINEAR, k])
         spin[LINEAR, k] = spin[NEW_LINEAR, k]
@@ -138,10 +138,10 @@ def _move_centre(h, mass, spin):  # type: ignore[no-untyped-def]
 
 @compiled_fused
 def _act(force, vertices, acting, settings, state, spin):  # type: ignore[no-untyped-def]
-    """Give P and L what h of forces adds to them, and begin p.
+    """Add the impulses of forces over h to P and L, and begin p.
 
-    Forces act where their vertices would be in the middle of the step if nothing changed its
-    velocity: R and q are foretold, the arm is taken from the mass centre.
+    Forces act at the positions of their vertices in the middle of the step, extrapolated with
+    constant velocity; arms are from the mass centre.
     """
     gravity, surface_rest, surface_basis, drift, mass = acting
     h, ahead = settings[0], settings[0] - settings[1]
@@ -171,9 +171,9 @@ def _act(force, vertices, acting, settings, state, spin):  # type: ignore[no-unt
         torque[1] += z * local[0] - x * local[2]
         torque[2] += x * local[1] - y * local[0]
         for k in range(3):
-            row, along, own = basis[k], drift[k], local[k]
+            row, along, push_k = basis[k], drift[k], local[k]
             for j in range(len(start)):
-                start[j] += own * (row[j] - along[j])
+                start[j] += push_k * (row[j] - along[j])
     into_world(turn, torque, torque)
     for k in range(3):
         spin[NEW_ANGULAR, k] += torque[k]
@@ -189,13 +189,13 @@ def _arm(row, along, q):  # type: ignore[no-untyped-def]
 
 @compiled_fused
 def _begin(settings, counts, state, spin):  # type: ignore[no-untyped-def]
-    """Begin the step's iterations as fast as if the last change of velocity came again."""
+    """Begin the step's iterations with the last change of velocity repeated."""
     h, tau, only = settings[0], settings[1], counts[0] == 1
     q, v, w, here = state[POSITION], state[VELOCITY], state[SPEED], state[HERE]
     for i in range(len(q)):
         state[START_Q, i] = q[i] + (h - tau) * v[i]
         w[i] = v[i] + state[CHANGE, i]
-        # A single iteration is about where the step begins, as the papers' are.
+        # A single iteration is linearised at the start of the step, as in the papers.
         here[i] = q[i] if only else state[START_Q, i] + tau * w[i]
     for k in range(3):
         spin[NEW_OMEGA, k] = spin[OMEGA, k] + spin[OMEGA_CHANGE, k]
@@ -203,7 +203,7 @@ def _begin(settings, counts, state, spin):  # type: ignore[no-untyped-def]
 
 @compiled_sums
 def _finite(state, spin):  # type: ignore[no-untyped-def]
-    """Return whether the state that was found is of finite numbers."""
+    """Return whether the new state is finite."""
     total = 0.0
     for i in range(state.shape[1]):
         total += abs(state[SPEED, i]) + abs(state[HERE, i])
@@ -214,7 +214,7 @@ def _finite(state, spin):  # type: ignore[no-untyped-def]
 
 @compiled_sums
 def _accept(tau, packed, state, sums, spin):  # type: ignore[no-untyped-def]
-    """Take what was found as the state."""
+    """Make the new state the current one."""
     r = state.shape[1]
     omega, momentum = spin[NEW_OMEGA], state[MOMENTUM]
     for k in range(4):

@@ -1,4 +1,4 @@
-"""Simulator of a Saint Venant–Kirchhoff body that nothing holds: it flies, turns, deforms."""
+"""Simulator of a free Saint Venant–Kirchhoff body, which flies, rotates and deforms."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from supple.maths.quaternions import to_matrix
 from supple.maths.rotations import from_matrix
 from supple.maths.rotations import to_matrix as to_matrices
 
-#: The least part of a shape's kinetic energy that must not be that of a rigid motion.
+#: Smallest fraction of a shape's kinetic energy that must not be rigid motion.
 _RIGID = 1e-8
 
 
@@ -50,24 +50,23 @@ class FreeStvkRun(NamedTuple):
 class FreeStvkSimulator(BodySimulator[StvkModel]):
     """Simulator of a body at x = c + R (X + U q), with c, R and q coupled (barbic2005 App. D).
 
-    Linear and angular momentum change by what acts and by nothing else, to rounding: not by
-    damping, nor by an iteration that ends early. `supple.engines.stvk.free.flight` has the
-    equations, of which none is simplified.
+    Linear and angular momentum change only by external forces, to rounding, even with damping or
+    iterations that end early. `supple.engines.stvk.free.flight` has the equations, without
+    simplification.
 
     Parameters
     ----------
     model
         Built without fixed vertices, in a basis without rigid motions.
     dt
-        Time step in s; in one the body should turn by much less than a radian.
+        Time step in s; the body should rotate by much less than a radian in one.
     integrator
-        Of the deformation: ``"newmark"`` (second order; energy wanders by as much, and does not
-        drift) or ``"backward-euler"`` (loses energy of deformation). The rigid motion is of second
-        order with both.
+        Of the deformation: ``"newmark"`` (second order; energy does not drift) or
+        ``"backward-euler"`` (loses energy of deformation). The rigid motion is of second order with
+        both.
     iterations
-        How often at most elastic forces are linearised in a step. What is said of energy is said
-        of iterations that come to an end (`unconverged_steps` is 0): with one, a body that is
-        deformed far loses or gains some.
+        Largest number of linearisations of elastic forces in a step. Energy is conserved if they
+        converge (`unconverged_steps` is 0): with one, a strongly deformed body loses or gains some.
     dtype
         Of the coefficients: float64, or float32 for half the time and seven digits.
     alpha, beta
@@ -84,7 +83,7 @@ class FreeStvkSimulator(BodySimulator[StvkModel]):
     >>> simulator.reset(linear=[1.0, 5.0, 0.0], angular=[0.0, 0.0, 8.0])
     >>> simulator.run(500).roots.shape
     (500, 4, 4)
-    >>> simulator.energies()["elastic"] > 0  # it stretches as it turns
+    >>> simulator.energies()["elastic"] > 0  # it stretches as it rotates
     True
     """
 
@@ -98,7 +97,7 @@ class FreeStvkSimulator(BodySimulator[StvkModel]):
         self.reset()
 
     def _lay_out(self, model: StvkModel) -> None:
-        """Lay out a model's arrays as a step reads them; the state is left to `reset`."""
+        """Lay out a model's arrays for steps; `reset` sets the state."""
         moments = free_moments(model)
         r, (blocks, linear, terms, given) = model.modes, coefficient_arrays(model, self._dtype)
         packed = np.zeros((rows.PACKED_ROWS, padded_pairs(r)))
@@ -149,12 +148,12 @@ class FreeStvkSimulator(BodySimulator[StvkModel]):
         linear: ArrayLike = (0.0, 0.0, 0.0),
         angular: ArrayLike = (0.0, 0.0, 0.0),
     ) -> None:
-        """Start anew: by default where the mesh is, undeformed and at rest.
+        """Reset, by default to the mesh's position, undeformed and at rest.
 
         Parameters
         ----------
         q, velocity
-            (r,) deformation and how it changes.
+            (r,) deformation and its rate.
         root
             (4, 4) rigid transform from the mesh's frame to the world.
         linear
@@ -174,7 +173,7 @@ class FreeStvkSimulator(BodySimulator[StvkModel]):
             centre = place[:3, 3] + turn @ moments.centre_at(at)
             total = np.concatenate([spin, momentum, pull, centre, moments.mass * fast])
         if not np.isfinite(total).all():
-            raise SolverError("forces there are beyond all numbers; begin nearer to rest, slower")
+            raise SolverError("forces there are not finite; start nearer to rest, slower")
         self._state[:], self._spin[:] = 0.0, 0.0
         self._state[[POSITION, VELOCITY]] = at, moving
         self._state[[rows.PULL, rows.MOMENTUM]] = pull, momentum
@@ -190,7 +189,7 @@ class FreeStvkSimulator(BodySimulator[StvkModel]):
         evaluate_turning(state[POSITION], state[VELOCITY], self._arrays.turning)
 
     def _pull(self, q: Floats, v: Floats, omega: Floats) -> Floats:
-        """½ Ω·∂I/∂q Ω + Ω·∂h/∂q v − f(q) − D v: ṗ without what acts from outside."""
+        """Return ½ Ω·∂I/∂q Ω + Ω·∂h/∂q v − f(q) − D v: ṗ without external forces."""
         moments = self._moments
         _, linear, quadratic = moments.inertia_terms
         slopes = linear + 2 * quadratic @ q
@@ -207,13 +206,12 @@ class FreeStvkSimulator(BodySimulator[StvkModel]):
         ----------
         forces
             In N, in the world: a mapping of surface vertices to (3,), or (n̄, 3). They act
-            throughout the step where their vertices are expected in the middle of it.
+            throughout the step at the predicted positions of the vertices in its middle.
 
         Raises
         ------
         SuppleError
-            If they are not numbers, or there is no finite state after them; the state is then
-            as it was.
+            If they are not numbers, or the step diverges; the state is then unchanged.
         """
         loads = self._none if forces is None else _surface_loads(self.model, forces, None)
         shifted = self._counts[1]
@@ -227,15 +225,15 @@ class FreeStvkSimulator(BodySimulator[StvkModel]):
         Parameters
         ----------
         steps
-            How many.
+            Number of steps.
         forces
-            As for `step`, in all of them; or for each its own: a mapping of vertices to
-            (steps, 3), or (steps, n̄, 3).
+            As for `step`, in all steps; or one per step: a mapping of vertices to (steps, 3), or
+            (steps, n̄, 3).
 
         Raises
         ------
         SuppleError
-            If the motion has no finite end; the state is then as before the first step.
+            If the simulation diverges; the state is then as before the first step.
         """
         count, r = checked_count("the number of steps", steps, 0), self.model.modes
         check_trace(count, r + 23)
@@ -260,7 +258,7 @@ class FreeStvkSimulator(BodySimulator[StvkModel]):
 
     @property
     def gravity(self) -> Floats:
-        """Gravity in m/s², (3,): a copy; another can be set while the body flies."""
+        """Gravity in m/s², (3,): a copy; may be set while the body flies."""
         return self._gravity.copy()
 
     @gravity.setter
@@ -295,21 +293,21 @@ class FreeStvkSimulator(BodySimulator[StvkModel]):
     @property
     def angular_momentum(self) -> Floats:
         """Angular momentum of the whole body about the world's origin, (3,) in kg m²/s."""
-        own = self._spin[rows.ANGULAR, :3]
-        return own + np.cross(self._spin[rows.CENTRE, :3], self._spin[rows.LINEAR, :3])
+        spin = self._spin[rows.ANGULAR, :3]
+        return spin + np.cross(self._spin[rows.CENTRE, :3], self._spin[rows.LINEAR, :3])
 
     def energies(self) -> dict[str, float]:
-        """Return kinetic energy of all motion, elastic, that of height, and their sum, in J."""
+        """Return kinetic energy, elastic energy, that of height, and their sum, in J."""
         moments, q, v = self._moments, self._state[POSITION], self._state[VELOCITY]
         linear, omega = self._spin[rows.LINEAR, :3], self._spin[rows.OMEGA, :3]
         kinetic = linear @ linear / (2 * moments.mass) + v @ moments.shape_mass @ v / 2
         kinetic += omega @ (moments.inertia_at(q) @ omega / 2 + moments.coupling_at(q) @ v)
-        found = {
+        energies = {
             "kinetic": float(kinetic),
             "elastic": self.model.energy(q),
             "gravity": -moments.mass * float(self._gravity @ self._spin[rows.CENTRE, :3]),
         }
-        return found | {"total": sum(found.values())}
+        return energies | {"total": sum(energies.values())}
 
     def surface(self, out: Singles | None = None) -> Singles:
         """Return the surface in the world, (n̄, 3) float32: a new array, or `out`."""
@@ -320,19 +318,19 @@ class FreeStvkSimulator(BodySimulator[StvkModel]):
         return out
 
     def _turn(self) -> Floats:
-        """R, (3, 3)."""
+        """Return R, (3, 3)."""
         turn = np.empty((3, 3))
         to_matrix(self._spin[rows.TURN], turn)
         return turn
 
 
 def free_moments(model: StvkModel) -> RigidMoments:
-    """Return the moments of a body that nothing holds, in a basis that moves nothing rigidly.
+    """Return the moments of a free body whose basis has no rigid motions.
 
     Raises
     ------
     SuppleError
-        If it cannot fly; the message says why.
+        If the body is fixed, or has no such moments.
     """
     if not isinstance(model, StvkModel):
         raise SuppleError(f"a FreeStvkSimulator needs a StvkModel, not {shown(model)}")
@@ -350,34 +348,34 @@ def free_moments(model: StvkModel) -> RigidMoments:
     with np.errstate(over="ignore", invalid="ignore"):
         moments = inertia.moments(model.groups.density, model.weight_parts)
     if not (np.isfinite(moments.inertia_terms[0]).all() and np.isfinite(moments.shape_mass).all()):
-        raise SuppleError("the body's mass is beyond all numbers; give it another density")
+        raise SuppleError("the body's mass is not finite; give it another density")
     try:
-        own = moments.deforming_mass_at(np.zeros(model.modes))
-        left = float(sl.eigh(own, model.mass, eigvals_only=True)[0])
+        deforming = moments.deforming_mass_at(np.zeros(model.modes))
+        left = float(sl.eigh(deforming, model.mass, eigvals_only=True)[0])
     except (np.linalg.LinAlgError, ValueError):
         left = np.nan
     if not left > _RIGID:
         raise SuppleError(
-            "the basis moves the body rigidly, which its root does already; leave such columns "
+            "the basis contains rigid motions, which the root already has; leave such columns "
             "out, as StvkModel.build does"
         )
     return moments
 
 
 def _surface_loads(model: StvkModel, forces: Forces, steps: int | None) -> tuple[Floats, Ints]:
-    """Return forces (1, k, 3), or (steps, k, 3) where each has its own, and vertices (k,)."""
+    """Return forces (1, k, 3), or (steps, k, 3), and vertices (k,)."""
     count = len(model.surface_basis)
     if not isinstance(forces, Mapping):
-        given = numbers("forces", forces)
-        shape = (count, 3) if given.ndim < 3 or steps is None else (steps, count, 3)
-        acting = checked_array("forces", given, shape)
+        values = numbers("forces", forces)
+        shape = (count, 3) if values.ndim < 3 or steps is None else (steps, count, 3)
+        acting = checked_array("forces", values, shape)
         return acting.reshape(-1, count, 3), np.arange(count)
     rows = []
     for vertex, force in forces.items():
         checked_vertex(vertex, count, "the surface")
-        given = numbers(f"force on vertex {vertex}", force)
-        whole = (3,) if given.ndim < 2 or steps is None else (steps, 3)
-        rows.append(checked_array(f"force on vertex {vertex}", given, whole).reshape(-1, 3))
+        values = numbers(f"force on vertex {vertex}", force)
+        whole = (3,) if values.ndim < 2 or steps is None else (steps, 3)
+        rows.append(checked_array(f"force on vertex {vertex}", values, whole).reshape(-1, 3))
     vertices = np.array(list(forces), np.int64)
     length = max((len(row) for row in rows), default=1)
     stacked = np.empty((length, len(rows), 3))

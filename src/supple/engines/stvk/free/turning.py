@@ -1,4 +1,4 @@
-"""Kernels for the system of a free body's step: its deformation, and the turn that goes with it.
+"""Kernels for the system of a free body's step: its deformation and rotation.
 
     p_start + τ (½ Ω·∂I/∂q Ω + Ω·∂h/∂q w − D w − f(q* + τw)) − hᵀΩ − M w = 0
 
@@ -32,18 +32,18 @@ from supple.engines.stvk.stvk_step import (
 )
 from supple.linalg.upper_triangle import packed_times, solve
 
-#: First rows of what `evaluate_turning` makes: h, ∂I/∂q, and Σ v_i h₁[:, i].
+#: First rows of the results of `evaluate_turning`: h, ∂I/∂q, and Σ v_i h₁[:, i].
 COUPLING, _INERTIA_SLOPES, _TWISTS = 0, 3, 9
 _SUM_ROWS = 12
 _ENTRIES = (0, 1, 2, 0, 0, 1), (0, 1, 2, 1, 2, 2)
 
-#: Rows of the state of q after POSITION and VELOCITY: PULL is ṗ without what acts from outside,
-#: CHANGE the last one of v. Others are scratch.
+#: Rows of the state of q after POSITION and VELOCITY: PULL is ṗ without external forces, CHANGE the
+#: last change of v. Others are scratch.
 PULL, MOMENTUM, CHANGE = range(2, 5)
 START_Q, START_P, HERE, SPEED, _RIGHT, _CONSTANT = range(5, 11)
 STATE_ROWS = 11
 
-#: Rows of the state of the body: OMEGA_CHANGE is the last one of Ω. Others are scratch.
+#: Rows of the state of the body: OMEGA_CHANGE is the last change of Ω. Others are scratch.
 CENTRE, LINEAR, ANGULAR, TURN, OMEGA, OMEGA_CHANGE = range(6)
 NEW_LINEAR, NEW_ANGULAR, NEW_TURN, NEW_OMEGA, MEAN, LOCAL = range(6, 12)
 SPIN_ROWS = 12
@@ -53,12 +53,12 @@ SPIN_ROWS = 12
 _DEFORMING, _WHOLE = 5, 6
 PACKED_ROWS = 7
 
-#: Iterations on terms of rotation end when none turns the body by more than this, in radians.
+#: Largest number of iterations on rotation terms, and the rotation in rad at which they end.
 _MOST_TURNS, _STILL = 60, 1e-11
 
 
 class TurningArrays(NamedTuple):
-    """Arrays by which inertia follows the shape, and what `evaluate_turning` makes of them."""
+    """Coefficients of the inertia by shape, and results of `evaluate_turning`."""
 
     table: Floats
     """(r, 9r) coefficients that multiply q_i."""
@@ -67,13 +67,13 @@ class TurningArrays(NamedTuple):
     inertia_0: Floats
     """(6,) I₀."""
     sums: Floats
-    """(12, r) h, ∂I/∂q and Σ v_i h₁[:, i], at the state that was evaluated last."""
+    """(12, r) h, ∂I/∂q and Σ v_i h₁[:, i], at the last evaluated state."""
     inertia: Floats
     """(6,) I there."""
 
     @classmethod
     def of(cls, moments: RigidMoments) -> TurningArrays:
-        """Lay out a body's moments as a step reads them."""
+        """Lay out a body's moments for steps."""
         r = len(moments.shape_mass)
         constant, linear, quadratic = moments.inertia_terms
         table = np.empty((r, 9, r))
@@ -104,23 +104,23 @@ def evaluate_turning(q, v, turning):  # type: ignore[no-untyped-def]
         for j in range(len(twists)):
             twists[j] += speed * row[j]
     for k in range(3):
-        own, constant = sums[k], base[k]
+        row_k, constant = sums[k], base[k]
         for j in range(r):
-            own[j] += constant[j]
+            row_k[j] += constant[j]
     for k in range(3, 9):
-        own, slope, total = sums[k], base[k], 0.0
+        row_k, slope, total = sums[k], base[k], 0.0
         for j in range(r):
-            total += q[j] * (slope[j] + own[j])
-            own[j] = slope[j] + 2.0 * own[j]
+            total += q[j] * (slope[j] + row_k[j])
+            row_k[j] = slope[j] + 2.0 * row_k[j]
         inertia[k - 3] = inertia_0[k - 3] + total
 
 
 @compiled_fused
 def _quadratic_form(x, slopes, j):  # type: ignore[no-untyped-def]
-    """x·A x of the symmetric matrix in the rows of `slopes`, column j."""
-    own = x[0] * x[0] * slopes[0, j] + x[1] * x[1] * slopes[1, j] + x[2] * x[2] * slopes[2, j]
+    """Return x·A x of the symmetric matrix in the rows of `slopes`, column j."""
+    diagonal = x[0] * x[0] * slopes[0, j] + x[1] * x[1] * slopes[1, j] + x[2] * x[2] * slopes[2, j]
     mixed = x[0] * x[1] * slopes[3, j] + x[0] * x[2] * slopes[4, j] + x[1] * x[2] * slopes[5, j]
-    return own + 2.0 * mixed
+    return diagonal + 2.0 * mixed
 
 
 @compiled_fused
@@ -141,10 +141,10 @@ def _solve_inertia(inertia, x):  # type: ignore[no-untyped-def]
 
 @compiled_fused
 def turned(turn, angular, time, out):  # type: ignore[no-untyped-def]
-    """Turn on for a `time` by an angular velocity in the turn's own frame, by Cayley's map.
+    """Rotate for a `time` by an angular velocity in the body's frame, by Cayley's map.
 
-    The angle is 2 atan(ωt/2) rather than ωt: third order in t, and just what keeps the energy of
-    a rigid body as well as its momentum.
+    The angle is 2 atan(ωt/2) instead of ωt: of third order in t, and what conserves the energy of a
+    rigid body as well as its momentum.
     """
     x, y, z = 0.5 * time * angular[0], 0.5 * time * angular[1], 0.5 * time * angular[2]
     i, j, k, w = turn[0], turn[1], turn[2], turn[3]
@@ -156,13 +156,13 @@ def turned(turn, angular, time, out):  # type: ignore[no-untyped-def]
 
 @compiled_fused
 def into_world(turn, vector, out):  # type: ignore[no-untyped-def]
-    """R v; `out` may be the vector."""
+    """Write R v; `out` may be the vector."""
     _rotated(turn[0], turn[1], turn[2], turn[3], vector, out)
 
 
 @compiled_fused
 def into_body(turn, vector, out):  # type: ignore[no-untyped-def]
-    """Rᵀ v; `out` may be the vector."""
+    """Write Rᵀ v; `out` may be the vector."""
     _rotated(-turn[0], -turn[1], -turn[2], turn[3], vector, out)
 
 
@@ -177,7 +177,7 @@ def _rotated(i, j, k, w, vector, out):  # type: ignore[no-untyped-def]
 
 @compiled_fused
 def newton(body: StepArrays, turning: TurningArrays, spin: Floats) -> bool:
-    """Iterate on the velocity; return False where no system could be solved."""
+    """Iterate on the velocity; return False if no system could be solved."""
     settings, counts, blocks, linear, terms, packed, state, system = body
     tau, tolerance = settings[1], settings[4]
     here, w = state[HERE], state[SPEED]
@@ -189,12 +189,12 @@ def newton(body: StepArrays, turning: TurningArrays, spin: Floats) -> bool:
             copy_row(packed[TANGENT], packed[DAMPING])
         _constant_part(tau, packed, state)
         _whole(settings, packed)
-        # M − hᵀI⁻¹h + τD + τ²K; damping is of deformation alone.
+        # M − hᵀI⁻¹h + τD + τ²K; only deformation is damped.
         shift = factorise(settings, packed[_DEFORMING], packed, len(w), system)
         if shift < 0.0:
             return False
         shifted = shifted or shift > 0.0
-        # A body made heavier is solved for once: its iterations would end elsewhere.
+        # A shifted system is solved once, as its iterations would converge elsewhere.
         turns = 1 if shift > 0.0 else _MOST_TURNS
         moved, settled = _settle(turns, settings, packed, state, system, turning, spin)
         if not (math.isfinite(moved) and (settled or shift > 0.0)):
@@ -211,7 +211,7 @@ def newton(body: StepArrays, turning: TurningArrays, spin: Floats) -> bool:
 
 @compiled_fused
 def _deforming_mass(packed, sums, inertia, x):  # type: ignore[no-untyped-def]
-    """M − hᵀI⁻¹h where the step begins, packed."""
+    """Write M − hᵀI⁻¹h at the start of the step, packed."""
     r, at = sums.shape[1], 0
     first, second, third = sums[COUPLING], sums[COUPLING + 1], sums[COUPLING + 2]
     for i in range(r):
@@ -228,7 +228,7 @@ def _deforming_mass(packed, sums, inertia, x):  # type: ignore[no-untyped-def]
 
 @compiled_sums
 def _constant_part(tau, packed, state):  # type: ignore[no-untyped-def]
-    """p_start − τ (S here + K (q* − here)): the part that w does not change, S the secant."""
+    """Write p_start − τ (S here + K (q* − here)), which does not depend on w; S is the secant."""
     here, start, out, away = state[HERE], state[START_Q], state[_CONSTANT], state[_RIGHT]
     out[:] = 0.0
     for j in range(len(away)):
@@ -241,25 +241,25 @@ def _constant_part(tau, packed, state):  # type: ignore[no-untyped-def]
 
 @compiled_fused
 def _whole(settings, packed):  # type: ignore[no-untyped-def]
-    """M + τD + τ²K: the matrix that multiplies w, packed."""
+    """Write M + τD + τ²K, the matrix that multiplies w, packed."""
     tau, alpha, beta = settings[1], settings[2], settings[3]
     drag, bend, stiff = tau * alpha, tau * beta, tau * tau
-    mass, own, damping = packed[MASS], packed[_DEFORMING], packed[DAMPING]
+    mass, deforming, damping = packed[MASS], packed[_DEFORMING], packed[DAMPING]
     tangent, out = packed[TANGENT], packed[_WHOLE]
     for j in range(len(out)):
-        out[j] = mass[j] + (drag * own[j] + bend * damping[j] + stiff * tangent[j])
+        out[j] = mass[j] + (drag * deforming[j] + bend * damping[j] + stiff * tangent[j])
 
 
 @compiled_sums
 def _settle(turns, settings, packed, state, system, turning, spin):  # type: ignore[no-untyped-def]
-    """Iterate with one matrix; return how far w went, times τ, and whether it came to an end."""
+    """Iterate with one matrix; return the change of w, times τ, and whether it converged."""
     sums, inertia = turning.sums, turning.inertia
     h, tau, tolerance = settings[0], settings[1], settings[4]
     w, right, omega, local = state[SPEED], state[_RIGHT], spin[NEW_OMEGA], spin[LOCAL]
     total, moved = 0.0, math.inf
     for turn in range(turns + 1):
         x, y, z = omega[0], omega[1], omega[2]
-        # The last thing that is done, so that velocities have the momentum L to rounding.
+        # Done last, so that velocities have the momentum L to rounding.
         _turn_with(h, tau, state, turning, spin)
         angle = h * max(abs(omega[0] - x), abs(omega[1] - y), abs(omega[2] - z))
         if (moved <= tolerance and angle <= _STILL) or turn == turns:
@@ -284,7 +284,7 @@ def _settle(turns, settings, packed, state, system, turning, spin):  # type: ign
 
 @compiled_sums
 def _turn_with(h, tau, state, turning, spin):  # type: ignore[no-untyped-def]
-    """Go where w leads: to q, to R by the mean of both Ω, and to the Ω that L leaves there."""
+    """Update q, R by the mean of both Ω, and Ω from L there."""
     sums, inertia = turning.sums, turning.inertia
     here, w, omega, mean = state[HERE], state[SPEED], spin[NEW_OMEGA], spin[MEAN]
     for j in range(len(w)):
@@ -304,7 +304,7 @@ def _turn_with(h, tau, state, turning, spin):  # type: ignore[no-untyped-def]
 
 @compiled_sums
 def _residual(tau, packed, state, sums, spin):  # type: ignore[no-untyped-def]
-    """p_start + τ(…) − hᵀΩ − M w: the equation's residual, into the right side."""
+    """Write the residual p_start + τ(…) − hᵀΩ − M w to the right side."""
     w, right, omega = state[SPEED], state[_RIGHT], spin[NEW_OMEGA]
     constant, slopes = state[_CONSTANT], sums[_INERTIA_SLOPES:_TWISTS]
     right[:] = 0.0

@@ -1,4 +1,4 @@
-"""Ball in a hand that touches a reduced body, and the force on the hand, at kilohertz."""
+"""Ball in a hand that touches a reduced body, with force feedback at kilohertz rates."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ from supple.engines.stvk.haptics.sphere_tree import (
 from supple.engines.stvk.simulator import StvkSimulator
 from supple.errors import SolverError, SuppleError
 
-#: Contact of stiffness k is stable while k h² times the sum of inverse masses is less than 4;
-#: a ball in a corner meets several.
+#: Contact of stiffness k is stable while k h² times the sum of inverse masses is below 4; a ball in
+#: a corner has several contacts.
 STIFFEST = 1.0
-#: The part of a closing speed that contact may take away in a step.
+#: Largest fraction of a closing speed that contact may remove in a step.
 MOST_DAMPED = 0.5
 
 
 def _checked_amount(name: str, value: float) -> float:
-    """Return a finite number that is not negative; of mass and stiffness, positive."""
+    """Return a finite number that is not negative; mass and stiffness must be positive."""
     number = checked_number(name, value)
     least = 1e-12 if name in ("mass", "stiffness") else 0.0
     if not least <= number <= 1e12:
@@ -55,15 +55,15 @@ def _checked_amount(name: str, value: float) -> float:
 
 
 def _checked_places(name: str, value: ArrayLike, shape: tuple[int, ...]) -> Floats:
-    """Return finite numbers of this shape whose squares are numbers too."""
-    given = checked_array(name, value, shape)
-    if given.size and np.abs(given).max() > LONGEST:
-        raise SuppleError(f"{name}: too far away for distances to be numbers")
-    return given
+    """Return finite numbers of this shape with finite squares."""
+    values = checked_array(name, value, shape)
+    if values.size and np.abs(values).max() > LONGEST:
+        raise SuppleError(f"{name}: too far away for finite distances")
+    return values
 
 
 def _lightness_of(simulator: StvkSimulator, mass: float) -> float:
-    """Return the sum of inverse masses of ball and body, where it gives way most, in 1/kg."""
+    """Return the largest sum of inverse masses of ball and body, in 1/kg."""
     model = simulator.model
     basis = model.surface_basis
     eased = np.linalg.solve(model.mass, basis.reshape(-1, model.modes).T).T.reshape(basis.shape)
@@ -71,7 +71,7 @@ def _lightness_of(simulator: StvkSimulator, mass: float) -> float:
 
 
 def _check_stiffness(dt: float, lightness: float, stiffness: float) -> None:
-    """Refuse contact so stiff that steps would feed it energy."""
+    """Raise an error for contact so stiff that steps would add energy."""
     most = STIFFEST / (dt**2 * lightness)
     if stiffness > most:
         raise SuppleError(
@@ -88,11 +88,11 @@ class HapticStep(NamedTuple):
     contact: Floats
     """(3,) force of the body on the ball, in N."""
     depth: float
-    """How deep the ball was in the surface when they were taken, in m."""
+    """Penetration depth of the ball at these forces, in m."""
 
 
 class HapticRun(NamedTuple):
-    """Record of many steps, a row each."""
+    """Record of many steps, one row each."""
 
     positions: Floats
     """(t, 3) of the ball's centre after the step, in m."""
@@ -101,15 +101,15 @@ class HapticRun(NamedTuple):
     forces: Floats
     """(t, 3) forces on the hand, in N."""
     depths: Floats
-    """(t,) how deep the ball was in the surface, in m."""
+    """(t,) penetration depths of the ball, in m."""
 
 
 class HapticBall:
-    """Ball that a hand moves by a spring, and that pushes a body and is pushed by it.
+    """Ball that a hand moves by a spring, in contact with a body.
 
-    Each step finds what the ball touches by a `SphereTree`, pushes the body and the ball apart,
-    and steps both. The spring between hand and ball is what keeps a haptic device stable (virtual
-    coupling): the hand feels the spring, never the contact itself.
+    Each step finds the contacts of the ball by a `SphereTree`, applies contact forces to both, and
+    steps both. The spring between hand and ball keeps a haptic device stable (virtual coupling):
+    the hand feels the spring, not the contact.
 
     Parameters
     ----------
@@ -118,15 +118,15 @@ class HapticBall:
     radius, mass
         In m and kg.
     position
-        Where the ball's centre begins.
+        Initial position of the ball's centre.
     stiffness
         Of contact, in N/m.
     damping
-        Of contact, in s/m: by how much of itself the force grows with each m/s of closing.
+        Of contact, in s/m: relative increase of the force per m/s of closing speed.
     hand_stiffness, hand_damping
         Of the spring between hand and ball, in N/m and Ns/m.
     most_force
-        The most that the hand gets and gives, in N: what the device's motors can.
+        Largest force on the hand and the ball, in N: the limit of the device's motors.
     gravity
         On the ball, in m/s².
     leaf
@@ -135,13 +135,13 @@ class HapticBall:
     Raises
     ------
     SuppleError
-        If something is not a number, or contact is too stiff for the time step.
+        If a value is not a number, or contact is too stiff for the time step.
 
     Notes
     -----
-    There is no friction. Triangles are touched from both sides, and pushed away from the ball's
-    centre: a ball that is forced in by more than its radius, or moves by as much in a step, comes
-    out on the other side. A force no greater than half of stiffness times radius cannot do it.
+    There is no friction. Triangles collide on both sides, and are pushed away from the ball's
+    centre: a ball that is pressed in by more than its radius, or moves by as much in a step, passes
+    to the other side. Forces up to half of stiffness times radius cannot cause this.
 
     Examples
     --------
@@ -203,16 +203,16 @@ class HapticBall:
         self.reset(position)
 
     def _take_model(self) -> None:
-        """Keep what depends on the body's material and gravity, which may change as it moves."""
+        """Update values that depend on the body's material and gravity."""
         model, weight = self.simulator.model, self.simulator.weight
         lightness = _lightness_of(self.simulator, self.mass)
         _check_stiffness(self.simulator.dt, lightness, self.stiffness)
         self._settings[SLOWEST] = MOST_DAMPED / (self.stiffness * self.simulator.dt * lightness)
         self._work[2][:], self._work[3][:] = weight, np.linalg.inv(model.mass)
-        self._weight = weight  # last: what is refused once is refused again
+        self._weight = weight  # last, so that an error repeats
 
     def reset(self, position: ArrayLike, velocity: ArrayLike = (0.0, 0.0, 0.0)) -> None:
-        """Put the ball somewhere, into no hand; the body stays as it is (`simulator.reset`)."""
+        """Place the ball, without a hand; `simulator.reset` resets the body."""
         at = _checked_places("the ball's position", position, (3,))
         moving = _checked_places("the ball's velocity", velocity, (3,))
         self._ball[:] = 0.0
@@ -249,7 +249,7 @@ class HapticBall:
         Parameters
         ----------
         hand
-            Position of the hand, (3,) in m; None lets the ball go.
+            Position of the hand, (3,) in m; None releases the ball.
         """
         hands = self._no_hand
         if hand is not None:
@@ -266,20 +266,21 @@ class HapticBall:
         Parameters
         ----------
         hands
-            (t, 3) positions of the hand at the end of each step; or a number of steps without.
+            (t, 3) positions of the hand at the end of each step; or a number of steps without a
+            hand.
 
         Raises
         ------
         SuppleError
-            If the motion has no finite end; ball and body are then as before the first step.
+            If the simulation diverges; ball and body are then as before the first step.
         """
         if isinstance(hands, int | np.integer):
             count, path = checked_count("the number of steps", hands, 0), self._no_hand
         else:
-            given = numbers("hands", hands)
-            if given.ndim != 2 or given.shape[1] != 3:
-                raise SuppleError(f"hands of shape {given.shape}; expected (steps, 3)")
-            count, path = len(given), _checked_places("hands", given, given.shape)
+            rows = numbers("hands", hands)
+            if rows.ndim != 2 or rows.shape[1] != 3:
+                raise SuppleError(f"hands of shape {rows.shape}; expected (steps, 3)")
+            count, path = len(rows), _checked_places("hands", rows, rows.shape)
         check_trace(count, RECORD_COLUMNS)
         record = np.empty((count, RECORD_COLUMNS))
         if count:
@@ -290,13 +291,16 @@ class HapticBall:
     def energies(self) -> dict[str, float]:
         """Return energies of the ball's motion, its weight, contact and body, and their sum, in J.
 
-        Contact counts with what one contact holds, or several in directions apart.
+        The energy of contact is exact for one contact, or several in orthogonal directions.
         """
         x, v = self._ball[PLACE], self._ball[SPEED]
-        found = self.tree.touch(self.simulator.q, x, self.radius)
-        count, pushed = len(found.distances), np.empty(3)
+        contacts = self.tree.touch(self.simulator.q, x, self.radius)
+        count, pushed = len(contacts.distances), np.empty(3)
         places, pushes = np.zeros((count, PLACE_COLUMNS)), np.zeros((count, 2))
-        places[:, DIRECTION], pushes[:, WANTED] = found.directions, self.radius - found.distances
+        places[:, DIRECTION], pushes[:, WANTED] = (
+            contacts.directions,
+            self.radius - contacts.distances,
+        )
         share_out(places, pushes, np.zeros(SHARE_SCRATCH), pushed)
         contact = 0.5 * self.stiffness * float(pushed @ pushed)
         parts = {

@@ -1,15 +1,15 @@
 """Kernels of a ball in a hand that touches a reduced body: contacts, their forces, the step.
 
-A contact pushes with k δ (1 + χ v), δ how deep it is and v how fast it closes (Hunt and Crossley),
-and never pulls; χδ stays below what would turn a velocity round within a step. Where several
-triangles are within the ball, most are but the neighbours of the one that holds it up. So what
-acts is the least force that pushes as much as wanted along each direction (`share_out`): on a
-plane, only the nearest acts however fine the triangles are, and between two walls both do. The
-least force follows its data continuously, so that nothing buzzes where contacts change.
+A contact pushes with k δ (1 + χ v), δ its depth and v its closing speed (Hunt and Crossley), and
+never pulls; χδ is bounded so that a velocity does not change its sign within a step. Most triangles
+within the ball are neighbours of the one that supports it. The smallest force with the required
+push along each direction is therefore applied (`share_out`): on a plane only the nearest triangle
+acts, however fine the mesh is, and between two walls both act. The smallest force is a continuous
+function of its data, so that nothing vibrates when contacts change.
 
-Contact is taken where ball and body would be half a step later and acts through the whole step:
-position Verlet, which feeds no energy in. The body's acceleration is given the force before the
-step and relieved of it after, so that its state is always one without contact.
+Contact is evaluated half a step ahead and acts throughout the step (position Verlet, which adds no
+energy). The force is added to the body's acceleration before the step and removed after it, so that
+its state is always one without contact.
 """
 
 from __future__ import annotations
@@ -22,37 +22,35 @@ from supple.compiled.tables import table_contents
 from supple.engines.stvk.haptics.sphere_tree import DIRECTION, move, touching
 from supple.engines.stvk.stvk_step import ACCELERATION, POSITION, VELOCITY, advance
 
-#: Columns of pushes: what a contact wants to push, and what it does.
+#: Columns of pushes: required, and applied.
 WANTED, PUSHED = 0, 1
 #: Rows and columns of scratch: a small system, its solution, and which contacts share.
 SHARE_SCRATCH = (5, 4)
 _SOLUTION, _SHARING = 3, 4
 _MOST_MOVES = 200
-#: Parts of the largest push wanted that are as good as nothing.
+#: Fraction of the largest required push that counts as zero.
 _SETTLED = 1e-10
-#: A contact's direction depends on those that share if its squared distance from their span is
-#: smaller.
+#: Squared distance below which a direction depends on those that share.
 _DEPENDENT = 1e-14
 
 #: Rows of the ball's state.
 PLACE, SPEED, HAND, CONTACT, FELT, AHEAD = range(6)
 BALL_ROWS = 6
-#: Settings: of the ball, of contact, of the spring between ball and hand, the step, gravity.
+#: Settings: ball, contact, spring between ball and hand, step, gravity.
 RADIUS, MASS, STIFFNESS, CLOSING, SPRING, DAMPER, MOST, STEP, SLOWEST, GRAVITY = range(10)
-#: Columns that are recorded of a step: place, force of contact, force on the hand, depth.
+#: Columns of the record of a step: position, contact force, force on the hand, depth.
 RECORD_COLUMNS = 10
 
 
-# Of forces f_i n_i with 0 ≤ f_i ≤ b_i, that sum s of which ½|s|² − Σ f_i b_i is least: along each
-# direction it pushes as much as wanted, n_i·s = b_i, unless others do so already (f_i = 0) or its
-# own b_i is not enough (f_i = b_i). Found by moving from one set of contacts that share to the
-# next: three at most do so at a time, as space has three directions.
+# Among forces f_i n_i with 0 ≤ f_i ≤ b_i, the sum s that minimises ½|s|² − Σ f_i b_i: along each
+# direction it pushes as required, n_i·s = b_i, unless others already do (f_i = 0) or b_i does not
+# suffice (f_i = b_i). An active-set method; at most three contacts share at a time.
 @compiled_fused
 def share_out(places: Floats, pushes: Floats, system: Floats, total: Floats) -> None:
-    """Share contact forces out: column `PUSHED` of (c, 2) pushes from `WANTED`, and the total (3,).
+    """Distribute contact forces: `PUSHED` of (c, 2) pushes from `WANTED`, and the total (3,).
 
-    `places` has a contact's direction n, a unit vector or zero, as `sphere_tree.touching` fills it
-    in; `system` is scratch of shape `SHARE_SCRATCH`.
+    `places` has a contact's direction n, a unit vector or zero, from `sphere_tree.touching`;
+    `system` is scratch of shape `SHARE_SCRATCH`.
     """
     largest, sharing = 0.0, 0
     total[:] = 0.0
@@ -62,9 +60,9 @@ def share_out(places: Floats, pushes: Floats, system: Floats, total: Floats) -> 
     for _ in range(_MOST_MOVES):
         which, worst, sign = -1, _SETTLED * largest, 1.0
         for i in range(len(pushes)):
-            wanted, pushed = pushes[i, WANTED], pushes[i, PUSHED]
-            lack = wanted - _dot(places[i, DIRECTION], total)
-            if lack > worst and pushed < wanted:
+            required, pushed = pushes[i, WANTED], pushes[i, PUSHED]
+            lack = required - _dot(places[i, DIRECTION], total)
+            if lack > worst and pushed < required:
                 which, worst, sign = i, lack, 1.0
             elif -lack > worst and pushed > 0.0:
                 which, worst, sign = i, -lack, -1.0
@@ -75,17 +73,17 @@ def share_out(places: Floats, pushes: Floats, system: Floats, total: Floats) -> 
 
 @compiled_fused
 def _let_in(places, pushes, which, sign, sharing, system, total):  # type: ignore[no-untyped-def]
-    """Push more (or less) with one contact, others making way; return how many then share."""
-    own, members = places[which, DIRECTION], system[_SHARING]
+    """Increase (or decrease) one push, adapting the others; return how many then share."""
+    normal, members = places[which, DIRECTION], system[_SHARING]
     while True:
-        _solve_sharing(places, own, sign, sharing, system)
+        _solve_sharing(places, normal, sign, sharing, system)
         d = system[_SOLUTION]
-        x, y, z = sign * own[0], sign * own[1], sign * own[2]
+        x, y, z = sign * normal[0], sign * normal[1], sign * normal[2]
         for k in range(sharing):
             n = places[int(members[k]), DIRECTION]
             x, y, z = x + d[k] * n[0], y + d[k] * n[1], z + d[k] * n[2]
         rate = x * x + y * y + z * z
-        lack = sign * (pushes[which, WANTED] - _dot(own, total))
+        lack = sign * (pushes[which, WANTED] - _dot(normal, total))
         pushed, most = pushes[which, PUSHED], pushes[which, WANTED]
         step, stopped = most - pushed if sign > 0.0 else pushed, -2
         if rate > _DEPENDENT and lack < step * rate:
@@ -105,7 +103,7 @@ def _let_in(places, pushes, which, sign, sharing, system, total):  # type: ignor
         if stopped == -2:
             pushes[which, PUSHED] = most if sign > 0.0 else 0.0
             return sharing
-        i = int(members[stopped])  # pushes nothing, or all that it may: no longer shares
+        i = int(members[stopped])  # at a bound: no longer shares
         pushes[i, PUSHED] = 0.0 if d[stopped] < 0.0 else pushes[i, WANTED]
         sharing -= 1
         for k in range(stopped, sharing):
@@ -113,14 +111,14 @@ def _let_in(places, pushes, which, sign, sharing, system, total):  # type: ignor
 
 
 @compiled_fused
-def _solve_sharing(places, own, sign, sharing, system):  # type: ignore[no-untyped-def]
-    """Solve for rates at which contacts that share change as one is let in."""
+def _solve_sharing(places, normal, sign, sharing, system):  # type: ignore[no-untyped-def]
+    """Solve for the rates of the sharing contacts as one push changes."""
     members, d = system[_SHARING], system[_SOLUTION]
     for k in range(sharing):
         n = places[int(members[k]), DIRECTION]
         for l in range(sharing):
             system[k, l] = _dot(n, places[int(members[l]), DIRECTION])
-        d[k] = -sign * _dot(n, own)
+        d[k] = -sign * _dot(n, normal)
     for k in range(sharing):
         for l in range(k + 1, sharing):
             factor = system[l, k] / system[k, k]
@@ -140,20 +138,20 @@ def _dot(a, b):  # type: ignore[no-untyped-def]
 
 @compiled_fused
 def haptic_steps(steps, hands, record, ball, settings, tree, scratch, work, forces, trace, body):  # type: ignore[no-untyped-def]
-    """Make `steps` steps of ball and body; return how many before one had no finite end.
+    """Make `steps` steps of ball and body; return the number made before one diverged.
 
     Parameters
     ----------
     steps, hands
-        How many, and where the hand is at the end of each, (t, 3); one row stays, none is no hand.
+        Number of steps, and (t, 3) positions of the hand at their ends; no rows for no hand.
     record
-        (steps, 10) what each did, or without rows.
+        (steps, 10) results, or without rows.
     ball
-        (6, 3): place, speed, the hand (NaN where none was), force of contact, force on the hand,
-        and where it is half a step ahead.
+        (6, 3): position, velocity, hand (NaN for none), contact force, force on the hand, and
+        position half a step ahead.
     settings
-        Radius, mass, k, χ, the hand's spring and damper and most force, h, the most that χδ may
-        be in s, gravity (3).
+        Radius, mass, k, χ, the hand's spring, damper and largest force, h, the bound on χδ in s,
+        gravity (3).
     tree, scratch
         Of a `SphereTree`.
     work
@@ -187,8 +185,8 @@ def haptic_steps(steps, hands, record, ball, settings, tree, scratch, work, forc
 
 @compiled_fused
 def _contact(ball, settings, tree, scratch, work, force, state):  # type: ignore[no-untyped-def]
-    """Compute forces of contact on the ball and, reduced, on the body; return the depth."""
-    points, triangles, ranges, spheres = tree
+    """Compute contact forces on the ball and, reduced, on the body; return the depth."""
+    points, triangles = tree[0], tree[1]
     stack, marks, moved, found, places, seen = scratch
     factors, rates, _, _, rate_marks, speeds, pushes, system = work
     half = 0.5 * settings[STEP]
@@ -199,7 +197,7 @@ def _contact(ball, settings, tree, scratch, work, force, state):  # type: ignore
     for c in range(3):
         ball[AHEAD, c] = ball[PLACE, c] + half * ball[SPEED, c]
     count = touching(
-        *(points, triangles, ranges, spheres, factors, ball[AHEAD], settings[RADIUS]),
+        *(tree, factors, ball[AHEAD], settings[RADIUS]),
         *(stack, marks, moved, found, places, seen),
     )
     deepest = 0.0
@@ -239,8 +237,8 @@ def _accelerate(lightness, sign, force, out):  # type: ignore[no-untyped-def]
 def _react(points, corners, where, push, force):  # type: ignore[no-untyped-def]
     """Add a push along a contact's direction to the body's reduced forces."""
     for corner in range(3):
-        rows, own = points[corners[corner]], push * where[corner]
-        x, y, z = own * where[4], own * where[5], own * where[6]
+        rows, weight = points[corners[corner]], push * where[corner]
+        x, y, z = weight * where[4], weight * where[5], weight * where[6]
         first, second, third = rows[0, 1:], rows[1, 1:], rows[2, 1:]
         for j in range(len(force)):
             force[j] += x * first[j] + y * second[j] + z * third[j]
@@ -248,7 +246,7 @@ def _react(points, corners, where, push, force):  # type: ignore[no-untyped-def]
 
 @compiled_fused
 def _move_ball(hands, row, ball, settings):  # type: ignore[no-untyped-def]
-    """Step the ball, the hand's spring and damper at the end; return False if not finite."""
+    """Step the ball, with the hand's spring implicit; return False if not finite."""
     h, mass, spring, damper = settings[STEP], settings[MASS], settings[SPRING], settings[DAMPER]
     held = row >= 0
     pull = 0.0
@@ -259,15 +257,15 @@ def _move_ball(hands, row, ball, settings):  # type: ignore[no-untyped-def]
         free = ball[SPEED, c] + h * (ball[CONTACT, c] / mass + settings[GRAVITY + c])
         ball[FELT, c], ball[HAND, c] = 0.0, hand
         if held:
-            there = ball[PLACE, c] + 0.5 * h * (ball[SPEED, c] + free)
-            stretch = spring * (hand - there) + damper * (follow - free)
+            end = ball[PLACE, c] + 0.5 * h * (ball[SPEED, c] + free)
+            stretch = spring * (hand - end) + damper * (follow - free)
             ball[FELT, c] = -stretch / (1.0 + h * (damper + 0.5 * h * spring) / mass)
         pull += ball[FELT, c] ** 2
     pull = math.sqrt(pull)
     scale = settings[MOST] / pull if pull > settings[MOST] else 1.0
     total = 0.0
     for c in range(3):
-        ball[FELT, c] *= scale  # what the motor cannot give, the ball does not get either
+        ball[FELT, c] *= scale  # bounded on the ball as well
         push = ball[CONTACT, c] - ball[FELT, c]
         before = ball[SPEED, c]
         ball[SPEED, c] += h * (push / mass + settings[GRAVITY + c])

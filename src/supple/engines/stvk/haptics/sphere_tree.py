@@ -1,8 +1,7 @@
-"""Tree of spheres around the surface of a reduced body, evaluated only where it is visited.
+"""Tree of spheres around the surface of a reduced body, evaluated lazily.
 
-Places and spheres are rows of coefficients of (1, q): a point is its place at rest plus its row
-of the basis times q, and the centre of a sphere is the same kind of sum. The radius is a sum with
-|q| in place of q.
+Points and spheres are rows of coefficients of (1, q): a point is its rest position plus its row of
+the basis times q, and so is the centre of a sphere. The radius is a sum with |q| instead of q.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ from supple.engines.stvk.model import StvkModel
 from supple.errors import SuppleError
 from supple.mesh.contact_search import nearest_on_triangle
 
-#: Columns of a contact's place: barycentric coordinates of its point, how far that is from the
-#: ball's centre, and the direction from there to the centre.
+#: Columns of a contact: barycentric coordinates of its point, its distance from the ball's centre,
+#: and the direction from there to the centre.
 WEIGHTS, DISTANCE, DIRECTION, PLACE_COLUMNS = slice(0, 3), 3, slice(4, 7), 7
-#: Row of a sphere's coefficients that is its radius, after its centre.
+#: Row of a sphere's coefficients with its radius, after its centre.
 _RADIUS = 3
-#: Sums of k terms may be off by k times this part of them, for a point and for a centre.
+#: Relative rounding error of a sum per term, for a point and for a centre.
 _ROUNDING = 4 * 2.0**-52
-#: Lengths whose squares are numbers, and far from the largest.
+#: Bound on lengths, so that squares are finite.
 LONGEST = 1e100
 
 
@@ -36,19 +35,19 @@ LONGEST = 1e100
 def enclose(points: Floats, triangles: Ints, ranges: Ints, box: Floats, spheres: Floats) -> None:
     """Compute coefficients of all spheres, (nodes, 4, k), each around a range of triangles.
 
-    Column by column, the centre is the middle of the box of all corners' coefficients, and the
-    radius how far the farthest is: whatever q is, no corner is farther from the centre than the
-    radius. `points` is (n, 3, k), `box` scratch (3, 2, k).
+    Column by column, the centre is the middle of the bounding box of the corners' coefficients, and
+    the radius the largest distance from it. So for any q the sphere contains all corners. `points`
+    is (n, 3, k), `box` scratch (3, 2, k).
     """
     for node in range(len(ranges)):
-        own = spheres[node]
+        sphere = spheres[node]
         first, last = ranges[node, 0], ranges[node, 1]
-        _middle(points, triangles[first:last], box, own)
-        _reach(points, triangles[first:last], own)
+        _middle(points, triangles[first:last], box, sphere)
+        _reach(points, triangles[first:last], sphere)
 
 
 @compiled_fused
-def _middle(points, triangles, box, own):  # type: ignore[no-untyped-def]
+def _middle(points, triangles, box, sphere):  # type: ignore[no-untyped-def]
     columns = points.shape[2]
     for c in range(3):
         low, high = box[c, 0], box[c, 1]
@@ -61,15 +60,15 @@ def _middle(points, triangles, box, own):  # type: ignore[no-untyped-def]
                 for k in range(columns):
                     low[k] = min(low[k], row[k])
                     high[k] = max(high[k], row[k])
-        target = own[c]
+        target = sphere[c]
         for k in range(columns):
             target[k] = 0.5 * low[k] + 0.5 * high[k]
 
 
 @compiled_fused
-def _reach(points, triangles, own):  # type: ignore[no-untyped-def]
+def _reach(points, triangles, sphere):  # type: ignore[no-untyped-def]
     columns = points.shape[2]
-    x, y, z, radius = own[0], own[1], own[2], own[_RADIUS]
+    x, y, z, radius = sphere[0], sphere[1], sphere[2], sphere[_RADIUS]
     radius[:] = 0.0
     for t in range(len(triangles)):
         for corner in range(3):
@@ -96,21 +95,21 @@ def place(rows: Floats, factors: Floats, out: Floats) -> None:
 
 @compiled_sums
 def _apart(sphere, factors, centre, reach):  # type: ignore[no-untyped-def]
-    """Return whether a sphere is farther from a ball than their radii."""
+    """Return whether a sphere and a ball are disjoint."""
     x, y, z, radius = sphere[0], sphere[1], sphere[2], sphere[_RADIUS]
     dx, dy, dz = -centre[0], -centre[1], -centre[2]
     for k in range(len(factors)):
-        own = factors[k]
-        dx += x[k] * own
-        dy += y[k] * own
-        dz += z[k] * own
-        reach += radius[k] * abs(own)
+        factor = factors[k]
+        dx += x[k] * factor
+        dy += y[k] * factor
+        dz += z[k] * factor
+        reach += radius[k] * abs(factor)
     return dx * dx + dy * dy + dz * dz > reach * reach
 
 
 @compiled_fused
 def move(points, factors, vertex, turn, marks, moved):  # type: ignore[no-untyped-def]
-    """Place a point, once in a turn: triangles share corners."""
+    """Evaluate a point once per query, as triangles share corners."""
     if marks[vertex] != turn:
         marks[vertex] = turn
         place(points[vertex], factors, moved[vertex])
@@ -118,10 +117,7 @@ def move(points, factors, vertex, turn, marks, moved):  # type: ignore[no-untype
 
 @compiled_fused
 def touching(  # type: ignore[no-untyped-def]
-    points,
-    triangles,
-    ranges,
-    spheres,
+    tree,
     factors,
     centre,
     radius,
@@ -132,15 +128,13 @@ def touching(  # type: ignore[no-untyped-def]
     places,
     seen,
 ):
-    """Find the triangles nearer than a radius; return how many.
+    """Find the triangles within a radius; return their number.
 
     Parameters
     ----------
-    points
-        (n, 3, k) coefficients of places.
-    triangles, ranges, spheres
-        In the tree's order; (nodes, 2) from where to where a sphere's triangles are; (nodes, 4, k).
-        Sphere i has spheres 2i + 1 and 2i + 2 within.
+    tree
+        (n, 3, k) coefficients of the points; triangles in the tree's order; (nodes, 2) ranges of
+        the spheres' triangles; (nodes, 4, k) spheres. Sphere i has the children 2i + 1 and 2i + 2.
     factors
         (k,) 1 and q.
     centre, radius
@@ -150,10 +144,11 @@ def touching(  # type: ignore[no-untyped-def]
     marks, moved
         (n,) and (n, 3) for `move`.
     found, places
-        (m,) and (m, 7) that are filled: triangles in the tree's order, and where they touch.
+        (m,) and (m, 7) written: triangles in the tree's order, and their contacts.
     seen
-        (3,) how many spheres and triangles were looked at, in how many turns: added to.
+        (3,) counters of visited spheres, visited triangles, and queries.
     """
+    points, triangles, ranges, spheres = tree
     seen[2] += 1
     turn = seen[2]
     leaves = len(ranges) // 2  # where they begin
@@ -183,7 +178,7 @@ def touching(  # type: ignore[no-untyped-def]
 
 @compiled_fused
 def _touches(a, b, c, centre, radius, out):  # type: ignore[no-untyped-def]
-    """Return whether a triangle is nearer than a radius; if so, fill in its place."""
+    """Return whether a triangle is within a radius; if so, write its contact."""
     u, v, w = nearest_on_triangle(centre, a, b, c)
     x = centre[0] - (u * a[0] + v * b[0] + w * c[0])
     y = centre[1] - (u * a[1] + v * b[1] + w * c[1])
@@ -191,7 +186,7 @@ def _touches(a, b, c, centre, radius, out):  # type: ignore[no-untyped-def]
     distance = math.sqrt(x * x + y * y + z * z)
     if not distance < radius:
         return False
-    if not distance > 1e-9 * radius:  # the centre lies in the triangle: out along its normal
+    if not distance > 1e-9 * radius:  # the centre lies in the triangle: use its normal
         ux, uy, uz = b[0] - a[0], b[1] - a[1], b[2] - a[2]
         vx, vy, vz = c[0] - a[0], c[1] - a[1], c[2] - a[2]
         x, y, z = uy * vz - uz * vy, uz * vx - ux * vz, ux * vy - uy * vx
@@ -203,14 +198,14 @@ def _touches(a, b, c, centre, radius, out):  # type: ignore[no-untyped-def]
 
 
 class Contacts(NamedTuple):
-    """Triangles that a ball touches, a row each, as the tree meets them."""
+    """Triangles in contact with a ball, one row each, in the tree's order."""
 
     triangles: Ints
-    """(c,) which of the surface's triangles."""
+    """(c,) indices of the surface's triangles."""
     weights: Floats
-    """(c, 3) barycentric coordinates of the point of each that is nearest to the ball's centre."""
+    """(c, 3) barycentric coordinates of the point nearest to the ball's centre."""
     distances: Floats
-    """(c,) how far that is from the centre, in m: less than the radius."""
+    """(c,) distance from the centre, in m, less than the radius."""
     directions: Floats
     """(c, 3) unit vectors from there to the centre."""
 
@@ -218,23 +213,23 @@ class Contacts(NamedTuple):
 class SphereTree:
     """Tree of spheres around the triangles of a body that moves as x = X + U q.
 
-    A sphere's centre moves as a fixed combination of q, and its radius grows by Σ r_i |q_i| with
-    r_i the most that a point within is moved apart from the centre by q_i = 1 (James and Pai's
-    BD-tree, 2004). So spheres need no update when the body moves: one that is looked at costs
-    4(r + 1) products, and a small ball looks at few.
+    A sphere's centre is a fixed combination of q, and its radius grows by Σ r_i |q_i| with r_i the
+    largest displacement relative to the centre by q_i = 1 (James and Pai's BD-tree, 2004). So
+    spheres need no update when the body moves: a visit costs 4(r + 1) products, and a small ball
+    visits few.
 
     Parameters
     ----------
     model
         Body with a surface: a `StvkModel`, or a `CubicModel` that has one.
     leaf
-        Triangles in the smallest spheres: this many, up to twice as many.
+        Number of triangles in the smallest spheres, up to twice as many.
 
     Attributes
     ----------
     ranges
-        (nodes, 2) from where to where in `order` a sphere's triangles are. Sphere 0 has them all;
-        sphere i has spheres 2i + 1 and 2i + 2 within.
+        (nodes, 2) ranges in `order` of the spheres' triangles. Sphere 0 is the root; sphere i has
+        the children 2i + 1 and 2i + 2.
     order
         (m,) the surface's triangles.
 
@@ -265,7 +260,7 @@ class SphereTree:
         self._spheres = np.empty((len(self.ranges), 4, k))
         enclose(self._points, self._triangles, self.ranges, np.empty((3, 2, k)), self._spheres)
         if not np.isfinite(self._spheres).all():
-            raise SuppleError("the surface moves beyond all numbers; scale the basis down")
+            raise SuppleError("the surface's motion is not finite; scale the basis down")
         self._found, self._places = np.empty(count, np.int64), np.empty((count, PLACE_COLUMNS))
         self._stack = np.empty(1 + len(self.ranges).bit_length(), np.int64)
         self._marks, self._moved = (
@@ -275,7 +270,7 @@ class SphereTree:
         self._factors, self._seen = np.ones(k), np.zeros(3, np.int64)
 
     def __len__(self) -> int:
-        """Number of spheres."""
+        """Return the number of spheres."""
         return len(self.ranges)
 
     def __repr__(self) -> str:
@@ -288,12 +283,12 @@ class SphereTree:
 
     @property
     def scratch(self) -> tuple[Any, ...]:
-        """Last arguments of `touching`: scratch, arrays that contacts go to, and the counters."""
+        """Last arguments of `touching`: scratch, results, and counters."""
         return self._stack, self._marks, self._moved, self._found, self._places, self._seen
 
     @property
     def visited(self) -> tuple[int, int]:
-        """Numbers of spheres and of triangles that were visited so far."""
+        """Numbers of spheres and of triangles visited so far."""
         return int(self._seen[0]), int(self._seen[1])
 
     def spheres(self, q: ArrayLike) -> tuple[Floats, Floats]:
@@ -302,19 +297,19 @@ class SphereTree:
         return self._spheres[:, :3] @ factors, self._spheres[:, 3] @ np.abs(factors)
 
     def touch(self, q: ArrayLike, centre: ArrayLike, radius: float) -> Contacts:
-        """Find the triangles that a ball touches when the body is at q.
+        """Find the triangles in contact with a ball when the body is at q.
 
         Raises
         ------
         SuppleError
-            If something is not a number, or too large, or the radius is not positive.
+            If a value is not finite, or too large, or the radius is not positive.
         """
         factors = self._factors_at(q)
         middle = checked_array("the ball's centre", centre, (3,))
         size = checked_radius(radius)
         if np.abs(middle).max() > LONGEST:
-            raise SuppleError("the ball is too far away for distances to be numbers")
-        count = touching(*self.kernel_arguments, factors, middle, size, *self.scratch)
+            raise SuppleError("the ball is too far away for finite distances")
+        count = touching(self.kernel_arguments, factors, middle, size, *self.scratch)
         at = self._places[:count]
         return Contacts(
             self.order[self._found[:count]],
@@ -329,12 +324,12 @@ class SphereTree:
         with np.errstate(over="ignore"):
             reach = float(np.abs(self._spheres[0]).sum(axis=0) @ np.abs(self._factors))
         if not reach < LONGEST:
-            raise SuppleError("q moves the surface beyond all numbers")
+            raise SuppleError("q moves the surface too far for finite distances")
         return self._factors
 
 
 def checked_radius(radius: float) -> float:
-    """Return a ball's radius: a positive length."""
+    """Return a ball's radius; raise an error unless it is a positive length."""
     size = checked_number("the ball's radius", radius)
     if not 0 < size < LONGEST:
         raise SuppleError(f"the ball's radius must be a positive length, not {radius}")
@@ -344,17 +339,19 @@ def checked_radius(radius: float) -> float:
 def _halved(centres: Floats, leaf: int) -> tuple[Ints, Ints]:
     """Return an order of triangles in which every sphere has a range, and the ranges (nodes, 2).
 
-    Each is cut into halves across its longest side, all of a level at once.
+    Spheres are halved across their longest side, a level at a time.
     """
     count = len(centres)
     order, bounds = np.arange(count), np.array([0, count])
     levels = [bounds]
-    while bounds[1] >= 2 * leaf:  # the first range is never the longest
-        here = centres[order]
+    while bounds[1] >= 2 * leaf:  # the first range is the shortest
+        sorted_centres = centres[order]
         starts = bounds[:-1]
-        sides = np.maximum.reduceat(here, starts) - np.minimum.reduceat(here, starts)
+        sides = np.maximum.reduceat(sorted_centres, starts) - np.minimum.reduceat(
+            sorted_centres, starts
+        )
         part = np.repeat(np.arange(len(starts)), np.diff(bounds))
-        along = np.take_along_axis(here, sides.argmax(axis=1)[part, None], axis=1)[:, 0]
+        along = np.take_along_axis(sorted_centres, sides.argmax(axis=1)[part, None], axis=1)[:, 0]
         order = order[np.lexsort((along, part))]
         middles = (starts + bounds[1:]) // 2
         bounds = np.insert(bounds, np.arange(1, len(bounds)), middles)
