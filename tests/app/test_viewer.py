@@ -29,7 +29,7 @@ from supple.app.viewer.session.recording import Recorder, checked_name, take_nam
 from supple.app.viewer.session.session import FASTEST, Session
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.errors import SolverError, SuppleError, SuppleWarning
-from supple.mesh.shape_surface import shape_surface
+from supple.mesh.shape_tables import shape_surface
 from supple.playback.bake import bake
 from supple.playback.player import Player
 from supple.rig.motion.motion import Motion

@@ -18,7 +18,7 @@ from supple.elastic.densities.dispatch import MATERIALS
 from supple.elastic.densities.neo_hookean import NEO_HOOKEAN
 from supple.errors import SuppleError
 from supple.mesh import HexMesh
-from supple.mesh.hex_shapes import CORNERS
+from supple.mesh.hexes import CORNERS
 from supple.scenes.bodies.beam import beam
 
 OWN, COPY = LOG_NEO_HOOKEAN, replace(NEO_HOOKEAN, name="neo-hookean again")

@@ -22,8 +22,7 @@ from supple.formats.vega.reduced_files import (
     write_modal_matrix,
 )
 from supple.formats.vega.vega_model import veg_material, veg_material_groups
-from supple.mesh.hex_shapes import CORNERS
-from supple.mesh.hexes import HexMesh
+from supple.mesh.hexes import CORNERS, HexMesh
 
 
 def one_line(error: pytest.ExceptionInfo, name: str) -> None:

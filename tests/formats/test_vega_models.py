@@ -222,7 +222,7 @@ def test_calls_that_need_data_a_cub_file_lacks_are_one_line_errors():
         (lambda: spring().surface_basis, "no surface"),
         (lambda: spring().surface_at([0.0]), "no surface"),
         (lambda: spring().reduced_force(np.zeros((0, 3))), "no surface"),
-        (lambda: spring().truncate(2), "2 modes asked for"),
+        (lambda: spring().truncate(2), "2 modes requested"),
     ):
         with pytest.raises(SuppleError, match=why) as refused:
             use()

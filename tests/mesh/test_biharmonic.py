@@ -9,8 +9,7 @@ from supple.compiled.jit import at_most_threads
 from supple.errors import MeshError, SuppleError, SuppleWarning
 from supple.mesh import biharmonic
 from supple.mesh.biharmonic import biharmonic_weights
-from supple.mesh.laplacian import cotangent_laplacian
-from supple.mesh.tets import TetMesh
+from supple.mesh.tets import TetMesh, cotangent_laplacian
 from supple.scenes.bodies.beam import beam
 
 

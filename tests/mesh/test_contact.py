@@ -9,8 +9,11 @@ from scipy.spatial import cKDTree
 from scipy.spatial.transform import Rotation
 
 from supple.errors import SuppleError
-from supple.mesh.boundary_contacts import BoundaryContacts, find_boundary_contacts
-from supple.mesh.contact_search import nearest_on_triangle
+from supple.mesh.boundary_contacts import (
+    BoundaryContacts,
+    find_boundary_contacts,
+    nearest_on_triangle,
+)
 from supple.mesh.obstacles import Capsule, Plane, Sphere
 from supple.mesh.tets import TetMesh
 from supple.rig.tets.bones import Bones
@@ -186,7 +189,7 @@ def test_the_same_contacts_come_in_the_same_order(
     ground = Plane((0, -0.2, 0), (0, 1, 0))
     first = find_boundary_contacts(strip, None, posed, obstacles=[ground])
     # However few vertices are looked at in one go.
-    monkeypatch.setattr("supple.mesh.contact_search._MOST_PAIRS", 100)
+    monkeypatch.setattr("supple.mesh.boundary_contacts._MOST_PAIRS", 100)
     second = find_boundary_contacts(strip, None, posed, obstacles=[ground])
     for name in ("vertices", "others", "barycentric", "normals", "gaps", "obstacles"):
         assert getattr(first, name).tobytes() == getattr(second, name).tobytes()

@@ -21,8 +21,7 @@ from supple.engines.stvk.strain_points import StrainPoints
 from supple.errors import MeshError, SuppleError, SuppleWarning
 from supple.mesh.filling.voxelise import voxelise
 from supple.mesh.hex_embedding import embed_hexes, locate_hexes
-from supple.mesh.hex_shapes import CORNERS, gauss_points, shape_functions
-from supple.mesh.hexes import HexMesh
+from supple.mesh.hexes import CORNERS, HexMesh, gauss_points, shape_functions
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
 
@@ -476,10 +475,10 @@ def test_the_same_surface_gives_the_same_bytes():
         ({"size": "big"}, "must be numbers"),
         ({"size": 1e-6}, "too small"),
         ({"size": 1e-320}, "too small"),
-        ({"elements": 0}, "ask for 1 to"),
-        ({"elements": 10**12}, "ask for 1 to"),
-        ({"elements": 1.5}, "ask for 1 to"),
-        ({"elements": True}, "ask for 1 to"),
+        ({"elements": 0}, "use 1 to"),
+        ({"elements": 10**12}, "use 1 to"),
+        ({"elements": 1.5}, "use 1 to"),
+        ({"elements": True}, "use 1 to"),
     ],
 )
 def test_requests_beyond_reason_are_refused(options, message):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from supple.errors import MeshError
 from supple.mesh.filling.tetrahedralise import tetrahedralise
-from supple.mesh.hex_shapes import CORNERS as CUBE
+from supple.mesh.hexes import CORNERS as CUBE
 from supple.mesh.hexes import HexMesh
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh

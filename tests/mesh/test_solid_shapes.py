@@ -17,8 +17,7 @@ from supple.errors import SuppleError
 from supple.mesh.distance_field import Solid
 from supple.mesh.obstacles import OTHER, Capsule, Obstacle, Plane, Sphere
 from supple.mesh.polyhedra import Box, Convex
-from supple.mesh.shape_surface import shape_surface
-from supple.mesh.shape_tables import place_shapes, shape_tables, signed_distance
+from supple.mesh.shape_tables import place_shapes, shape_surface, shape_tables, signed_distance
 from supple.mesh.surface import SurfaceMesh
 
 TURN = Rotation.from_rotvec([0.3, 0.5, 0.2]).as_matrix()

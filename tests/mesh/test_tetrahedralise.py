@@ -273,7 +273,7 @@ def test_neighbours_are_near_in_memory():
 
 
 def test_an_impossible_number_gives_the_nearest_and_says_so():
-    with pytest.warns(SuppleWarning, match="asked for 5 tets, but the nearest found is 24"):
+    with pytest.warns(SuppleWarning, match="5 tets requested, but the nearest mesh has 24"):
         mesh = tetrahedralise(SHAPES["two spheres"], tets=5)
     assert_sound(mesh)
 
@@ -318,7 +318,7 @@ def test_progress_runs_from_nothing_to_all():
     ("options", "words"),
     [
         ({"tets": 0}, "cannot make 0 tets"),
-        ({"tets": 10**9}, "ask for 1 to"),
+        ({"tets": 10**9}, "use 1 to"),
         ({"tets": np.nan}, "number of tets"),
         ({"tets": "many"}, "number of tets"),
         ({"cell": 0.0}, "cells of 0 cannot fill"),

@@ -16,8 +16,7 @@ from supple.elastic.assembly import BlockPattern, Elements, Partition
 from supple.elastic.material import Material
 from supple.errors import MeshError, SuppleError, warn
 from supple.mesh import topology
-from supple.mesh.hex_shapes import gauss_points, shape_functions, shape_gradients
-from supple.mesh.hexes import HexMesh
+from supple.mesh.hexes import HexMesh, gauss_points, shape_functions, shape_gradients
 from supple.mesh.tets import TetMesh
 
 #: Fraction of its volume in the mesh below which engines omit a tet of the rest shape: the pose is
@@ -274,7 +273,7 @@ class HexBody(_ElementBody):
 
     Examples
     --------
-    >>> from supple.mesh.hex_shapes import CORNERS
+    >>> from supple.mesh.hexes import CORNERS
     >>> cube = HexMesh(0.1 * CORNERS, [range(8)])
     >>> body = HexBody(cube, Material("stvk", young=1e4, poisson=0.0))
     >>> stretched = cube.vertices * [1.1, 1.0, 1.0]

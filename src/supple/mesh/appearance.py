@@ -1,4 +1,4 @@
-"""Appearance of a surface: its materials, the textures laid over it, and painted colours."""
+"""Appearance of a surface: materials, textures and painted colours."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 Wrap = Literal["repeat", "clamp", "mirror"]
 Alpha = Literal["opaque", "mask", "blend"]
 
-#: Bytes that a texture may have; and its pixels, which a few bytes can declare billions of.
+#: Largest size of a texture in bytes, and in pixels, as a few bytes can declare billions.
 MOST_BYTES, MOST_PIXELS = 128 * 2**20, 2**26
-#: Pixels along the longer side of what is looked at: pictures, pages and screens show no more.
+#: Longest side in pixels of the decoded picture.
 SIDE = 1024
 _KINDS = ("PNG", "JPEG", "WEBP")
 
 
 def _linear_light(srgb: ArrayLike) -> Floats:
-    """Return amounts of light, 0 to 1, for sRGB values, 0 to 1."""
+    """Return linear light, 0 to 1, for sRGB values, 0 to 1."""
     value = np.asarray(srgb, np.float64)
     return np.where(value <= 0.04045, value / 12.92, ((value + 0.055) / 1.055) ** 2.4)
 
@@ -38,20 +38,20 @@ _LIGHT = _linear_light(np.arange(256) / 255)
 
 @dataclass(frozen=True, eq=False)
 class Texture:
-    """PNG, JPEG or WebP that is laid over a surface.
+    """PNG, JPEG or WebP picture on a surface.
 
     Its first row is at v = 0, its first column at u = 0.
 
     Attributes
     ----------
     name
-        For messages: the file it came in, and its own name there.
+        Name in messages: the file, and the name in it.
     data
-        Bytes of the picture, as they came.
+        Bytes of the picture file.
     wrap
-        What lies beyond 0 to 1, along u and along v.
+        Continuation beyond 0 to 1, along u and along v.
     smooth
-        Whether it is interpolated between its pixels.
+        Whether pixels are interpolated.
     """
 
     name: str
@@ -60,12 +60,12 @@ class Texture:
     smooth: bool = True
 
     def check(self) -> None:
-        """Read the picture's first bytes.
+        """Check the picture's header.
 
         Raises
         ------
         FormatError
-            If it is no picture that can be shown: ``is of 40,000 × 40,000 pixels, too many``.
+            If the picture cannot be read: ``is of 40,000 × 40,000 pixels, which are too many``.
         """
         if len(self.data) > MOST_BYTES:
             raise FormatError(f"has {len(self.data) / 2**20:.0f} MiB, which is too much")
@@ -82,11 +82,11 @@ class Texture:
 
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of size, which is looked at here
+                warnings.simplefilter("ignore")  # the size is checked here
                 image = Image.open(io.BytesIO(self.data), formats=_KINDS)
         except Image.DecompressionBombError:
             raise FormatError("has too many pixels") from None
-        except Exception:  # Pillow's readers raise anything
+        except Exception:  # Pillow's readers raise various errors
             raise FormatError("is no PNG, JPEG or WebP that can be read") from None
         width, height = image.size
         if width * height > MOST_PIXELS:
@@ -94,7 +94,7 @@ class Texture:
         return image
 
     def image(self, side: int = SIDE) -> Image | None:
-        """Return the picture as RGBA, at most so many pixels wide and high.
+        """Return the picture as RGBA, at most `side` pixels wide and high.
 
         None, with a warning, if it is damaged.
         """
@@ -118,13 +118,13 @@ class Texture:
     def levels(self) -> list[NDArray[np.uint8]]:
         """Pixels (h, w, 4), each level half as wide and high as the one before; none if damaged."""
         image = self.image()
-        found = []
+        levels = []
         while image is not None:
-            found.append(np.asarray(image, np.uint8))
+            levels.append(np.asarray(image, np.uint8))
             if max(image.size) <= 2:
                 break
             image = image.reduce(2)
-        return found
+        return levels
 
     def sample(self, uv: Floats, texels: Floats | None = None) -> Floats:
         """Return linear light and opacity (k, 4) at coordinates (k, 2).
@@ -134,12 +134,12 @@ class Texture:
         uv
             Finite coordinates.
         texels
-            (k,) number of the picture's pixels that each sample stands for; by default one.
+            (k,) number of pixels that each sample averages; by default one.
         """
         levels = self.levels
-        found = np.ones((len(uv), 4))
+        colours = np.ones((len(uv), 4))
         if not levels:
-            return found
+            return colours
         if texels is None:
             level = np.zeros(len(uv), np.int64)
         else:
@@ -147,24 +147,24 @@ class Texture:
         level = np.minimum(level, len(levels) - 1)
         for number in np.unique(level):
             chosen = np.flatnonzero(level == number)
-            found[chosen] = self._looked_up(levels[number], uv[chosen])
-        return found
+            colours[chosen] = self._looked_up(levels[number], uv[chosen])
+        return colours
 
     def _looked_up(self, pixels: NDArray[np.uint8], uv: Floats) -> Floats:
         height, width = pixels.shape[:2]
         columns, across = self._places(uv[:, 0], width, self.wrap[0])
         rows, down = self._places(uv[:, 1], height, self.wrap[1])
-        found = np.zeros((len(uv), 4))
+        colours = np.zeros((len(uv), 4))
         for i in (0, 1):
             for j in (0, 1):
                 corner = pixels[rows[i], columns[j]]
                 share = (down if i else 1 - down) * (across if j else 1 - across)
-                found[:, :3] += share[:, None] * _LIGHT[corner[:, :3]]
-                found[:, 3] += share * (corner[:, 3] / 255)
-        return found
+                colours[:, :3] += share[:, None] * _LIGHT[corner[:, :3]]
+                colours[:, 3] += share * (corner[:, 3] / 255)
+        return colours
 
     def _places(self, along: Floats, count: int, wrap: Wrap) -> tuple[tuple[Ints, Ints], Floats]:
-        """Return the two pixels that a coordinate lies between, and how far from the first."""
+        """Return the two pixels around a coordinate, and the fraction between them."""
         if wrap == "repeat":
             inside = np.mod(along, 1.0)
         elif wrap == "mirror":
@@ -186,15 +186,14 @@ class SurfaceMaterial:
     Attributes
     ----------
     name
-        That the file has for it, or "".
+        Name in the file, or "".
     colour
-        Linear light and opacity, four numbers from 0 to 1; a texture's colours are multiplied
-        by it.
+        Linear light and opacity, four numbers from 0 to 1, which multiply the texture's colours.
     texture
-        Laid over it, or None.
+        Texture, or None.
     alpha
-        What opacity means: ``"opaque"``: nothing; ``"mask"``: what has less than `cutoff` is not
-        there; ``"blend"``: what is behind shows through.
+        Meaning of the opacity: ``"opaque"``: ignored; ``"mask"``: invisible below `cutoff`;
+        ``"blend"``: transparency.
     cutoff
         For ``"mask"``.
     """
@@ -208,21 +207,20 @@ class SurfaceMaterial:
 
 @dataclass(frozen=True, eq=False)
 class Appearance:
-    """Colours of a surface, triangle by triangle, as its file has them.
+    """Colours of a surface by triangle.
 
-    Vertices of the surface are welded; coordinates on textures differ from corner to corner.
+    Vertices of the surface are welded; texture coordinates belong to the triangles' corners.
 
     Attributes
     ----------
     materials
-        All that there are.
+        All materials.
     material_of
         (m,) material of each of the surface's triangles.
     uv
         (m, 3, 2) finite coordinates on the texture at their corners; None without textures.
     tints
-        (m, 3, 4) linear light and opacity that corners are multiplied by: painted colours; None
-        where none are painted.
+        (m, 3, 4) painted linear light and opacity, which multiply the colours; None for none.
     """
 
     materials: tuple[SurfaceMaterial, ...]
@@ -231,9 +229,9 @@ class Appearance:
     tints: Singles | None = None
 
     def __post_init__(self) -> None:
-        m, known = len(self.material_of), len(self.materials)
-        if m == 0 or not (self.material_of.min() >= 0 and self.material_of.max() < known):
-            raise MeshError(f"triangles of an appearance have other materials than its {known}")
+        m, count = len(self.material_of), len(self.materials)
+        if m == 0 or not (self.material_of.min() >= 0 and self.material_of.max() < count):
+            raise MeshError(f"an appearance has {count} materials, and triangles with others")
         for name, values, shape in (("uv", self.uv, (m, 3, 2)), ("tints", self.tints, (m, 3, 4))):
             if values is not None and not (values.shape == shape and np.isfinite(values).all()):
                 raise MeshError(f"{name} of an appearance are not finite numbers of shape {shape}")
@@ -244,7 +242,7 @@ class Appearance:
 
     @property
     def is_opaque(self) -> bool:
-        """True if nothing behind it can be seen."""
+        """Whether the surface is opaque everywhere."""
         return all(self.materials[k].alpha == "opaque" for k in np.unique(self.material_of))
 
     def colours(self, triangles: Ints, shares: Floats, parts: Floats | None = None) -> Floats:
@@ -253,26 +251,26 @@ class Appearance:
         Parameters
         ----------
         triangles
-            (k,) of the points.
+            (k,) triangles of the points.
         shares
-            (k, 3) of its corners.
+            (k, 3) barycentric weights of the corners.
         parts
-            (k,) part of its triangle that a point stands for: colours are averaged over as much
-            of the texture. By default they are those of the point alone.
+            (k,) fraction of its triangle over which the texture is averaged; by default the colour
+            is that of the point alone.
         """
-        found = np.empty((len(triangles), 4))
+        result = np.empty((len(triangles), 4))
         which = self.material_of[triangles]
         for number in np.unique(which):
             chosen = np.flatnonzero(which == number)
             part = None if parts is None else parts[chosen]
-            found[chosen] = self._of(number, triangles[chosen], shares[chosen], part)
-        return found
+            result[chosen] = self._of(number, triangles[chosen], shares[chosen], part)
+        return result
 
     def _of(self, number: int, triangles: Ints, shares: Floats, parts: Floats | None) -> Floats:
         material = self.materials[number]
-        found = np.tile(material.colour, (len(triangles), 1))
+        colours = np.tile(material.colour, (len(triangles), 1))
         if self.tints is not None:
-            found *= np.einsum("kc,kci->ki", shares, self.tints[triangles])
+            colours *= np.einsum("kc,kci->ki", shares, self.tints[triangles])
         if material.texture is not None and self.uv is not None:
             corners = self.uv[triangles].astype(np.float64)
             texels = None
@@ -281,9 +279,9 @@ class Appearance:
                 a, b = corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]
                 area = 0.5 * np.abs(a[:, 0] * b[:, 1] - a[:, 1] * b[:, 0])
                 texels = area * tall * wide * parts
-            found *= material.texture.sample(np.einsum("kc,kci->ki", shares, corners), texels)
+            colours *= material.texture.sample(np.einsum("kc,kci->ki", shares, corners), texels)
         if material.alpha == "opaque":
-            found[:, 3] = 1.0
+            colours[:, 3] = 1.0
         elif material.alpha == "mask":
-            found[:, 3] = found[:, 3] >= material.cutoff
-        return np.clip(found, 0.0, 1.0)
+            colours[:, 3] = colours[:, 3] >= material.cutoff
+        return np.clip(colours, 0.0, 1.0)

@@ -19,15 +19,14 @@ from supple.arrays import Bools, Floats, Ints
 from supple.errors import SuppleError, warn
 from supple.linalg.cholesky import SparseCholesky
 from supple.linalg.sparse import symmetrised
-from supple.mesh.laplacian import cotangent_laplacian
-from supple.mesh.tets import TetMesh
+from supple.mesh.tets import TetMesh, cotangent_laplacian
 from supple.mesh.topology import counted
 
-#: How far a weight may be from the minimum, in a step of Jacobi's method for it.
+#: Tolerance of a weight: largest step of Jacobi's method at the solution.
 TOLERANCE = 1e-6
-# Splitting stages: penalties as parts of the softest mode's wave number, each held for so many
-# iterations. Long waves settle at soft penalties and short ones at hard penalties: 80 iterations
-# leave an error of 3e-4 on the gorilla, where 100 at the best single penalty leave 7e-4.
+# Splitting stages: penalties as multiples of the softest mode's wave number, each for some
+# iterations. Long waves converge at soft penalties, short ones at hard penalties: 80 iterations
+# leave an error of 3e-4 on the gorilla, 100 at the best single penalty 7e-4.
 _STAGES = (2.0, 3.5, 6.0, 10.0)
 _ITERATIONS = 20
 _OVER_RELAXATION = 1.6
@@ -52,8 +51,8 @@ def biharmonic_weights(mesh: TetMesh, handles: Sequence[ArrayLike]) -> Floats:
     Returns
     -------
     (n, d) array
-        In [0, 1] and of sum 1, exactly 1 and 0 at the handles. Vertices of no tet have the
-        weights of the nearest vertex that has one.
+        In [0, 1] and of sum 1, exactly 1 and 0 at the handles. Vertices without tets have the
+        weights of the nearest vertex with one.
 
     Raises
     ------
@@ -127,7 +126,7 @@ def _nearest(points: Floats, others: Floats) -> Ints:
 
 
 def _follow_nearest(mesh: TetMesh, owner: Ints, weights: Floats) -> Bools:
-    """Give components without a handle to the nearest one; which vertices those have, (n,)."""
+    """Assign components without a handle to the nearest one; return their vertices, (n,)."""
     n = len(owner)
     pairs = (np.repeat(mesh.tets[:, 0], 3), mesh.tets[:, 1:].ravel())
     graph = sp.coo_array((np.ones(len(pairs[0]), bool), pairs), shape=(n, n))
@@ -141,7 +140,7 @@ def _follow_nearest(mesh: TetMesh, owner: Ints, weights: Floats) -> Bools:
     if len(lost):
         loose = np.flatnonzero(np.isin(component, lost))
         away, nearest = cKDTree(mesh.vertices[held]).query(mesh.vertices[loose])
-        # All of a component goes with the handle that is nearest to any of it.
+        # A whole component follows the handle nearest to any of its vertices.
         order = np.lexsort((loose, away, component[loose]))
         labels, begin = np.unique(component[loose][order], return_index=True)
         chosen = owner[held[nearest[order[begin]]]]
@@ -154,32 +153,32 @@ def _follow_nearest(mesh: TetMesh, owner: Ints, weights: Floats) -> Bools:
 
 
 def _volumes(mesh: TetMesh) -> Floats:
-    """Return the volume of each vertex, a quarter of its tets, with the body's size as the unit."""
+    """Return the lumped volume of each vertex, with the body's size as the unit of length."""
     share = np.repeat(mesh.volumes() / (4 * mesh.size**3), 4)
     return np.bincount(mesh.tets.ravel(), share, len(mesh.vertices)).astype(np.float64)
 
 
 def bilaplacian(mesh: TetMesh) -> sp.csr_array:
-    """L M⁻¹ L, (n, n), with the body's size as the unit of length; nothing at unused vertices."""
+    """Return L M⁻¹ L, (n, n), with the body's size as the unit; zero at unused vertices."""
     laplacian = cotangent_laplacian(mesh, mesh.size)
     inverse = 1.0 / np.maximum(_volumes(mesh), np.finfo(float).tiny)
-    # As a square, it is symmetric to the last bit and in its pattern.
+    # As a square it is exactly symmetric.
     root = sp.diags_array(np.sqrt(inverse)) @ laplacian
     return (root.T @ root).tocsr()
 
 
 class _Problem(NamedTuple):
-    """Minimise ½ xᵀ A x − xᵀ b within 0 ≤ x ≤ 1, for each column of b."""
+    """Minimisation of ½ xᵀ A x − xᵀ b within 0 ≤ x ≤ 1, for each column of b."""
 
     matrix: sp.csr_array
     loads: Floats
     volumes: Floats
     diagonal: Ints
-    """Where the diagonal is in the matrix' entries."""
+    """Indices of the diagonal in the matrix entries."""
     solver: SparseCholesky
 
     def residual(self, x: Floats, load: Floats) -> float:
-        """Return the largest step that Jacobi's method, within the bounds, would take from here."""
+        """Return the largest step of Jacobi's method, within the bounds, from x."""
         slope = (self.matrix @ x - load) / self.matrix.data[self.diagonal]
         return float(np.abs(np.clip(x - slope, 0.0, 1.0) - x).max())
 
@@ -192,7 +191,7 @@ def _problem(matrix: sp.csr_array, loads: Floats, volumes: Floats) -> _Problem:
 
 
 def _bounded(problem: _Problem) -> Floats:
-    """Find the minima, (k, d): splitting finds most of what is at a bound, exchanges the rest."""
+    """Compute the minima, (k, d), by splitting, then exchanges of the active set."""
     unbounded = problem.solver.factorise(problem.matrix.data).solve(problem.loads)
     outside = (unbounded < 0) | (unbounded > 1)
     if np.maximum(-unbounded, unbounded - 1).max() <= TOLERANCE**2:
@@ -218,9 +217,9 @@ def _softest_mode(problem: _Problem) -> float:
 
 
 def _split(problem: _Problem, start: Floats, softest: float) -> Floats:
-    """Alternate between the smooth and the bounded, all columns at once (ADMM).
+    """Alternate between smoothness and bounds, all columns at once (ADMM).
 
-    A stage costs one factorisation, whatever the number of handles.
+    A stage costs one factorisation, regardless of the number of handles.
     """
     bounded = np.clip(start, 0.0, 1.0)
     gap = np.zeros_like(bounded)
@@ -242,10 +241,10 @@ def _split(problem: _Problem, start: Floats, softest: float) -> Floats:
 
 
 def _exchange(problem: _Problem, column: int, guess: Floats) -> Floats:
-    """Put at a bound what passes it, release what is pulled away from it, until all agree.
+    """Apply the primal-dual active set method from a guess.
 
-    This is the primal-dual active set method. It is not known to end for matrices like ours,
-    so the best is kept, and said if it is not good.
+    It is not known to terminate for such matrices, so the best iterate is returned, with a warning
+    if it is not accurate.
     """
     matrix, load = problem.matrix, problem.loads[:, column]
     rows = np.repeat(np.arange(len(load)), np.diff(matrix.indptr))
@@ -254,7 +253,7 @@ def _exchange(problem: _Problem, column: int, guess: Floats) -> Floats:
     best, least = np.clip(guess, 0.0, 1.0), np.inf
     for _ in range(_MOST_EXCHANGES):
         at_bound = low | high
-        # Rows at a bound become x = bound; the pattern stays, and its analysis with it.
+        # Rows at a bound become x = bound; the pattern and its analysis stay.
         data = matrix.data * ~(at_bound[rows] | at_bound[matrix.indices])
         data[problem.diagonal[at_bound]] = stiffness[at_bound]
         bound = high.astype(np.float64)
@@ -275,7 +274,7 @@ def _exchange(problem: _Problem, column: int, guess: Floats) -> Floats:
 
 
 def _share_out(weights: Floats, held: Ints, vertices: Floats) -> None:
-    """Divide by the sum, in place; where nothing is left, the nearest handle has all."""
+    """Divide by the sum, in place; vertices with zero sum follow the nearest handle."""
     total = weights.sum(axis=1)
     empty = np.flatnonzero(total <= 1e-9)
     if len(empty):

@@ -1,4 +1,4 @@
-"""Any closed surface as a solid thing: signed distances on a grid."""
+"""Closed surfaces as solids: signed distances on a grid."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from supple.mesh.obstacles import FARTHEST
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.topology import counted
 
-#: Nodes of a grid: by default, and at most (16 MB).
+#: Default and largest number of grid nodes (16 MB).
 NODES, MOST_NODES = 100_000, 4_000_000
-#: Cells around the surface, so that ways out are known where things come near.
+#: Cells around the surface, so that normals are known near it.
 MARGIN = 3
-#: Points whose distances are found at a time.
+#: Number of points per evaluation.
 AT_A_TIME = 50_000
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
 class Solid:
-    """The inside of a closed surface, by distances on a grid.
+    """Interior of a closed surface, by signed distances on a grid.
 
     Distances of the nodes come from the triangles and their winding numbers; between nodes they
-    are trilinear, so that edges are rounded by about a cell. A hollow inside counts as filled.
+    are trilinear, so that edges are rounded by about a cell. Cavities count as filled.
 
     Parameters
     ----------
     surface
-        Closed; vertices at one place are one.
+        Closed surface; vertices at the same position are joined.
     nodes
-        Of the grid, about; a flat thing has smaller cells than a bulky one.
+        Approximate number of grid nodes.
 
     Attributes
     ----------
     surface
-        As it is used: vertices at one place joined, facing outward.
+        Surface with joined vertices, facing outward.
     distance
         (a, b, c) at the nodes, negative inside.
     origin, spacing
@@ -76,16 +76,16 @@ class Solid:
         return f"Solid({counted(len(self.surface.triangles), 'triangle')}, grid of {grid})"
 
     def distances(self, points: Floats) -> tuple[Floats, Floats]:
-        """Return signed distances (k,) of points, negative inside, and unit ways out (k, 3)."""
+        """Return signed distances (k,) of points, negative inside, and unit normals (k, 3)."""
         where = np.ascontiguousarray(points, np.float64)
-        gaps, ways = np.empty(len(where)), np.empty((len(where), 3))
+        gaps, normals = np.empty(len(where)), np.empty((len(where), 3))
         flat, sizes = self.distance.reshape(-1), np.array(self.distance.shape)
-        _grid_distances(flat, sizes, self.origin, self.spacing, where, gaps, ways)
-        return gaps, ways
+        _grid_distances(flat, sizes, self.origin, self.spacing, where, gaps, normals)
+        return gaps, normals
 
 
 def _facing(surface: SurfaceMesh) -> SurfaceMesh:
-    """Return the surface welded and facing outward; an error where it encloses nothing."""
+    """Return the surface welded and facing outward; raise an error if it is not closed."""
     if np.abs(surface.vertices).max() > FARTHEST:
         raise SuppleError(f"a vertex of the solid is farther away than {FARTHEST:.0e} m")
     welded, _ = surface.welded()
@@ -108,7 +108,7 @@ def _grid(bounds: Floats, nodes: int) -> tuple[Floats, Ints, float]:
     """Return the first node, the numbers of nodes and the side of a cell."""
     sides = bounds[1] - bounds[0]
     spacing = float((np.maximum(sides, 1e-3 * sides.max()).prod() / nodes) ** (1 / 3))
-    for _ in range(100):  # the margin is worth nodes, too
+    for _ in range(100):  # the margin adds nodes
         shape = np.ceil(sides / spacing).astype(np.int64) + 1 + 2 * MARGIN
         if shape.prod() <= nodes:
             break
@@ -129,14 +129,14 @@ def _sampled(surface: SurfaceMesh, origin: Floats, shape: Ints, spacing: float) 
 
 @compiled_fused
 def grid_distance(values, first, a, b, c, ox, oy, oz, spacing, x, y, z):  # type: ignore[no-untyped-def]
-    """Return the distance of a point by a grid of a × b × c nodes, and the way out.
+    """Return the distance of a point by a grid of a × b × c nodes, and the normal.
 
-    Trilinear inside of the grid, with its gradient for the way out. From outside it is the
-    distance to the surface as the nearest point of the grid sees it, which goes over smoothly and
-    is a few hundredths too far where another part of the surface is nearer.
+    Inside the grid both are trilinear. Outside, the distance is that to the surface as seen from
+    the nearest point of the grid, which is continuous and a few per cent too large if another part
+    of the surface is nearer.
     """
     u, v, w = (x - ox) / spacing, (y - oy) / spacing, (z - oz) / spacing
-    if 0.0 * u + 0.0 * v + 0.0 * w != 0.0:  # no place of the grid: it must not be read there
+    if 0.0 * u + 0.0 * v + 0.0 * w != 0.0:  # not finite: the grid must not be read
         return math.nan, 0.0, 1.0, 0.0
     fu, fv, fw = min(max(u, 0.0), a - 1.0), min(max(v, 0.0), b - 1.0), min(max(w, 0.0), c - 1.0)
     i, j, k = min(int(fu), a - 2), min(int(fv), b - 2), min(int(fw), c - 2)
@@ -159,7 +159,7 @@ def grid_distance(values, first, a, b, c, ox, oy, oz, spacing, x, y, z):  # type
     length = math.sqrt(gx * gx + gy * gy + gz * gz)
     if length > 0.0:
         gx, gy, gz = gx / length, gy / length, gz / length
-    else:  # midway between two sides: every way out is as good
+    else:  # midway between two sides: any normal
         gx, gy, gz = 0.0, 1.0, 0.0
     if u == fu and v == fv and w == fw:
         return level, gx, gy, gz
@@ -173,9 +173,9 @@ def grid_distance(values, first, a, b, c, ox, oy, oz, spacing, x, y, z):  # type
 
 
 @compiled_fused
-def _grid_distances(values, sizes, origin, spacing, points, gaps, ways):  # type: ignore[no-untyped-def]
+def _grid_distances(values, sizes, origin, spacing, points, gaps, normals):  # type: ignore[no-untyped-def]
     for k in range(len(points)):
-        gaps[k], ways[k, 0], ways[k, 1], ways[k, 2] = grid_distance(
+        gaps[k], normals[k, 0], normals[k, 1], normals[k, 2] = grid_distance(
             values,
             0,
             sizes[0],

@@ -16,11 +16,11 @@ from supple.mesh.topology import Bounded, Defect, counted
 
 
 class ElementMesh(Bounded, ABC):
-    """Vertices, elements and named sets of elements: plain arrays that have been checked.
+    """Vertices, elements and named sets of elements, in checked arrays.
 
-    A kind of mesh says what its elements are called, which is also the field they are in, which
-    corners are a face (seen counterclockwise from outside a positive element), and which order
-    turns one inside out. Its fields are what it is made of, so that `dataclasses.replace` works.
+    A subclass defines the name of its elements, which is also their field, the corners of a face
+    (counterclockwise from outside a positive element), and the order that mirrors one. Its fields
+    are its constructor's arguments, so that `dataclasses.replace` works.
     """
 
     sets: dict[str, np.ndarray]
@@ -51,13 +51,13 @@ class ElementMesh(Bounded, ABC):
 
     @property
     def elements(self) -> np.ndarray:
-        """Vertices of each element, whatever its kind."""
-        found: np.ndarray = getattr(self, self.plural)
-        return found
+        """Vertices of each element, of any kind."""
+        corners: np.ndarray = getattr(self, self.plural)
+        return corners
 
     @abstractmethod
     def volumes(self) -> np.ndarray:
-        """Return the volume of each element, (m,), negative where it is inverted."""
+        """Return the volume of each element, (m,), negative if it is inverted."""
 
     @abstractmethod
     def boundary(self) -> np.ndarray:
@@ -65,32 +65,32 @@ class ElementMesh(Bounded, ABC):
 
     @abstractmethod
     def _shape_defects(self) -> Iterator[Defect]:
-        """List what is wrong with the shape of elements."""
+        """List defects of the shape of elements."""
 
     def _boundary_faces(self) -> np.ndarray:
-        """Find the faces that belong to one element only, outward oriented."""
+        """Return the faces that belong to one element only, outward oriented."""
         faces = self.elements[:, self.faces]
         inverted = self.volumes() < 0
         faces[inverted] = faces[inverted][:, :, ::-1]
         return faces.reshape(-1, faces.shape[2])[self._first_faces(lambda uses: uses == 1)]
 
-    def _first_faces(self, wanted: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-        """Return the first occurrences of faces whose number of elements is wanted, ascending."""
+    def _first_faces(self, select: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        """Return the first occurrences of faces by their number of elements, ascending."""
         _, first, uses = np.unique(self._face_keys(), return_index=True, return_counts=True)
-        return np.sort(first[wanted(uses)])
+        return np.sort(first[select(uses)])
 
     def _face_keys(self) -> np.ndarray:
         faces = self.elements[:, self.faces].reshape(-1, self.faces.shape[1])
         return topology.row_keys(np.sort(faces, axis=1), len(self.vertices))
 
     def surface(self) -> tuple[SurfaceMesh, np.ndarray]:
-        """Return the boundary as a mesh of its own, and its vertices' numbers in this mesh."""
+        """Return the boundary as a mesh, and the indices of its vertices in this mesh."""
         vertex_index, compact = np.unique(self.boundary(), return_inverse=True)
         mesh = SurfaceMesh(self.vertices[vertex_index], compact.reshape(-1, 3))
         return mesh, vertex_index
 
     def oriented(self) -> Self:
-        """Return a copy in which elements that were inverted as a whole are mirrored."""
+        """Return a copy in which inverted elements are mirrored."""
         elements = self.elements.copy()
         inverted = self.volumes() < 0
         elements[inverted] = elements[inverted][:, self.mirrored]
@@ -130,7 +130,7 @@ class ElementMesh(Bounded, ABC):
             yield Defect("components", count, second, message)
 
     def defects(self) -> list[Defect]:
-        """List what is wrong with the mesh, though it may still be of use.
+        """List defects of the mesh; it may still be usable.
 
         Returns
         -------

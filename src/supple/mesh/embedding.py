@@ -1,4 +1,4 @@
-"""Points carried by a tet mesh: finding them in it, and moving them with it."""
+"""Points embedded in a tet mesh: location, and interpolation of its motion."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from supple.mesh.topology import row_keys
 _LEAF = 4
 
 
-# Distances this much apart (relative) are the same: the nearest place belongs to several tets.
+# Relative difference of equal distances: the nearest point belongs to several tets.
 _TIE = 1e-9
 
 
@@ -29,26 +29,26 @@ _GAP = 1e-10
 
 
 class Location(NamedTuple):
-    """Places of points in a tet mesh."""
+    """Locations of points in a tet mesh."""
 
     tet: Ints
-    """The tet that holds each point, or the nearest one, (k,)."""
+    """Tet that contains each point, or the nearest one, (k,)."""
     barycentric: Floats
-    """Coordinates in that tet, (k, 4), adding up to 1; negative ones are outside."""
+    """Barycentric coordinates in that tet, (k, 4), of sum 1; negative outside."""
     distance: Floats
-    """How far outside of all tets each point is, (k,)."""
+    """Distance of each point from the tets, (k,); 0 inside."""
 
 
 def embed(points: ArrayLike, mesh: TetMesh) -> csr_array:
-    """Return the matrix that carries points along with a mesh's vertices.
+    """Return the matrix that interpolates points from a mesh's vertices.
 
-    Points outside are carried by the nearest tet, extrapolated, so that any affine motion of
-    the mesh is followed exactly, however far away they are; `locate` tells how far.
+    Points outside are extrapolated from the nearest tet, so that they follow any affine motion of
+    the mesh exactly; `locate` returns their distances.
 
     Parameters
     ----------
     points : (k, 3) array
-        Where the points are while the mesh is as given.
+        Positions of the points for the given mesh.
     mesh : TetMesh
         The mesh of n vertices.
 
@@ -79,10 +79,10 @@ def corner_matrix(corners: Ints, weights: Floats, n_vertices: int) -> csr_array:
 
 
 def locate(points: ArrayLike, mesh: TetMesh) -> Location:
-    """Find the tet that holds each point, or else the nearest.
+    """Find the tet that contains each point, or else the nearest.
 
-    Of several equally near tets it is the one that extrapolates least, then the first. Tets
-    without volume are passed over.
+    Of several equally near tets it is the one that extrapolates least, then the first. Flat tets
+    are skipped.
 
     Parameters
     ----------
@@ -96,11 +96,11 @@ def locate(points: ArrayLike, mesh: TetMesh) -> Location:
     MeshError
         If points are not finite coordinates, or no tet has a volume.
     """
-    places = np.ascontiguousarray(points, dtype=np.float64)
-    if places.ndim != 2 or places.shape[1] != 3:
-        raise MeshError(f"points have shape {places.shape}, not (k, 3)")
-    if not np.isfinite(places).all():
-        bad = int(np.flatnonzero(~np.isfinite(places).all(axis=1))[0])
+    queries = np.ascontiguousarray(points, dtype=np.float64)
+    if queries.ndim != 2 or queries.shape[1] != 3:
+        raise MeshError(f"points have shape {queries.shape}, not (k, 3)")
+    if not np.isfinite(queries).all():
+        bad = int(np.flatnonzero(~np.isfinite(queries).all(axis=1))[0])
         raise MeshError(f"point {bad} is not finite")
     usable = np.ones(len(mesh.tets), dtype=bool)
     usable[mesh.degenerate_tets()] = False
@@ -108,16 +108,16 @@ def locate(points: ArrayLike, mesh: TetMesh) -> Location:
     if len(index) == 0:
         raise MeshError("no tet of the mesh has a volume; nothing can be embedded in it")
     tree = _tree(mesh, index)
-    tet, barycentric = _holding(places, *tree)
+    tet, barycentric = _holding(queries, *tree)
     outside = np.flatnonzero(tet < 0)
-    distance = np.zeros(len(places))
+    distance = np.zeros(len(queries))
     if len(outside):
-        # The nearest place is on the boundary, so only tets there need be asked.
+        # The nearest point is on the boundary, so only tets there are searched.
         at_boundary = index[_boundary_faces(mesh.tets[index], len(mesh.vertices)).any(axis=1)]
         tree = _tree(mesh, at_boundary)
-        found, coordinates, squared = _nearest(places[outside], *tree, OUTWARD_FACES)
+        nearest, coordinates, squared = _nearest(queries[outside], *tree, OUTWARD_FACES)
         tet[outside], barycentric[outside], distance[outside] = (
-            found,
+            nearest,
             coordinates,
             np.sqrt(np.maximum(squared, 0.0)),
         )
@@ -125,7 +125,7 @@ def locate(points: ArrayLike, mesh: TetMesh) -> Location:
 
 
 def _boundary_faces(tets: Ints, n_vertices: int) -> Bools:
-    """Mark the faces of each tet, (m, 4), that no other tet has."""
+    """Return whether each face of each tet, (m, 4), is on the boundary."""
     faces = np.sort(tets[:, OUTWARD_FACES].reshape(-1, 3), axis=1)
     _, face, uses = np.unique(row_keys(faces, n_vertices), return_inverse=True, return_counts=True)
     return (uses[face] == 1).reshape(-1, 4)
@@ -175,8 +175,7 @@ def _boxes(corners: Floats) -> tuple[Floats, Floats]:
     return np.concatenate(lows[::-1]), np.concatenate(highs[::-1])
 
 
-# The kernels below write out their sums: for three numbers, NumPy's dot and temporaries cost a
-# hundred times the arithmetic.
+# The kernels below write out sums of three numbers, which NumPy would make a hundred times slower.
 
 
 @compiled
@@ -221,7 +220,7 @@ def _triangle_squared(x, y, z, c, i, j, k):  # type: ignore[no-untyped-def]
 
 @compiled
 def _tet_squared(x, y, z, corners, b, faces):  # type: ignore[no-untyped-def]
-    """Return the squared distance to a tet; only a face that the point is beyond can be nearest."""
+    """Return the squared distance to a tet; the nearest face is one that the point is beyond."""
     nearest = np.inf
     for k in range(4):
         if b[k] < 0.0:
@@ -232,7 +231,7 @@ def _tet_squared(x, y, z, corners, b, faces):  # type: ignore[no-untyped-def]
 
 @compiled
 def _barycentric(x, y, z, corners, inverse, b):  # type: ignore[no-untyped-def]
-    """Fill b with the coordinates in a tet and return the least."""
+    """Write the coordinates in a tet to b and return the least."""
     x, y, z = x - corners[0, 0], y - corners[0, 1], z - corners[0, 2]
     for k in range(3):
         b[k + 1] = inverse[k, 0] * x + inverse[k, 1] * y + inverse[k, 2] * z
@@ -252,7 +251,7 @@ def _planes_squared(b, slopes):  # type: ignore[no-untyped-def]
 
 @compiled
 def _holding(points, tets, corners, inverses, slopes, lows, highs):  # type: ignore[no-untyped-def]
-    """Find the tet that holds each point, or -1; on a common face, the one it is deepest in."""
+    """Find the tet that contains each point, or -1; on a common face, the one it is deepest in."""
     n, first_leaf = len(points), len(lows) // 2
     found = np.full(n, -1, np.int64)
     barycentric = np.zeros((n, 4))
@@ -335,12 +334,12 @@ def _nearest(points, tets, corners, inverses, slopes, lows, highs, faces):  # ty
     return found, barycentric, squared
 
 
-#: How sets of tets begin that carry some components of a surface and no others.
+#: Prefix of names of tet sets that carry certain components of a surface.
 MARK = "carries component "
 
 
 def part_set(components: Iterable[int]) -> str:
-    """Name the set of the tets that carry these components, and nothing else does.
+    """Return the name of the set of tets that carry only these components.
 
     >>> part_set([2, 5])
     'carries component 2,5'
@@ -349,16 +348,16 @@ def part_set(components: Iterable[int]) -> str:
 
 
 def embed_parts(surface: SurfaceMesh, points: Floats, owners: Ints, mesh: TetMesh) -> csr_array:
-    """`embed` points of a surface, each in tets that may carry its component.
+    """Embed points of a surface, each in tets that may carry its component.
 
     Parameters
     ----------
     surface
-        The skin; its components are counted as `SurfaceMesh.components` does.
+        The skin, with components numbered as by `SurfaceMesh.components`.
     points, owners
-        (k, 3), and a vertex (k,) of the surface that each belongs to.
+        (k, 3), and the vertex (k,) of the surface that each belongs to.
     mesh
-        Tets, with sets named by `part_set`; without any, each carries all.
+        Tets, with sets named by `part_set`; without any, all tets carry all components.
     """
     sets = {name: tets for name, tets in mesh.sets.items() if name.startswith(MARK)}
     if not sets:
@@ -368,12 +367,12 @@ def embed_parts(surface: SurfaceMesh, points: Floats, owners: Ints, mesh: TetMes
     rows, blocks = [], []
     left = np.ones(len(points), bool)
     for name, tets in sets.items():
-        own = np.isin(part[owners], [int(each) for each in name[len(MARK) :].split(",")])
-        rows.append(np.flatnonzero(own & left))
-        left &= ~own
+        members = np.isin(part[owners], [int(each) for each in name[len(MARK) :].split(",")])
+        rows.append(np.flatnonzero(members & left))
+        left &= ~members
         blocks.append(embed(points[rows[-1]], TetMesh(mesh.vertices, mesh.tets[tets])))
     rows.append(np.flatnonzero(left))
     blocks.append(embed(points[rows[-1]], mesh))
     order = np.argsort(np.concatenate(rows), kind="stable")
-    found = csr_array(vstack(blocks, format="csr"))
-    return csr_array(found[order])
+    matrix = csr_array(vstack(blocks, format="csr"))
+    return csr_array(matrix[order])

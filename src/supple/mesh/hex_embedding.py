@@ -1,4 +1,4 @@
-"""Points carried by a hexahedral mesh: finding them in it, and moving them with it."""
+"""Points embedded in a hexahedral mesh: location, and interpolation of its motion."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from supple.arrays import Floats, Ints
 from supple.checks import numbers
 from supple.errors import MeshError
 from supple.mesh.embedding import corner_matrix, locate
-from supple.mesh.hex_shapes import CORNERS, shape_functions, shape_gradients
-from supple.mesh.hexes import OUTWARD_QUADS, HexMesh
+from supple.mesh.hexes import CORNERS, OUTWARD_QUADS, HexMesh, shape_functions, shape_gradients
 from supple.mesh.tets import TetMesh
 from supple.mesh.topology import row_keys
 
@@ -28,39 +27,39 @@ _BEYOND = np.array([[5, 3], [2, 4], [0, 1]])
 _EXACT, _ITERATIONS = 1e-13, 30
 # Outside by this much is rounding.
 _GAP = 1e-9
-# Curved faces: so many times a point may belong to the neighbour.
+# Largest number of moves of a point to a neighbour, across curved faces.
 _MOVES = 6
 
 
 class HexLocation(NamedTuple):
-    """Places of points in a hex mesh."""
+    """Locations of points in a hex mesh."""
 
     hex: Ints
-    """The hex that holds each point, or one near it, (k,)."""
+    """Hex that contains each point, or one near it, (k,)."""
     reference: Floats
-    """Coordinates in the unit cube, (k, 3), of the point or, outside, of a place near it."""
+    """Coordinates in the unit cube, (k, 3), of the point or, outside, of a point near it."""
     distance: Floats
-    """How far outside of the hex each point is, (k,)."""
+    """Distance of each point from the hex, (k,); 0 inside."""
 
 
 def embed_hexes(points: ArrayLike, mesh: HexMesh) -> csr_array:
-    """Return the matrix that carries points along with a mesh, by trilinear interpolation.
+    """Return the matrix that interpolates points from a mesh, trilinearly.
 
-    Points outside follow the deformation at the nearest place in a hex, extrapolated linearly,
-    so that any affine motion of the mesh is followed exactly, however far away they are.
+    Points outside are extrapolated linearly from the nearest point of a hex, so that they follow
+    any affine motion of the mesh exactly.
 
     Parameters
     ----------
     points : (k, 3) array
-        Where the points are while the mesh is as given.
+        Positions of the points for the given mesh.
     mesh : HexMesh
         The mesh of n vertices.
 
     Returns
     -------
     (k, n) csr_array
-        Eight to a row; ``embed_hexes(points, mesh) @ mesh.vertices`` are the points. Its
-        transpose takes forces on the points to the mesh.
+        Eight weights a row; ``embed_hexes(points, mesh) @ mesh.vertices`` are the points. The
+        transpose maps forces on the points to the mesh.
 
     Examples
     --------
@@ -75,15 +74,15 @@ def embed_hexes(points: ArrayLike, mesh: HexMesh) -> csr_array:
     outside = np.flatnonzero(where.distance > 0)
     if len(outside):
         slopes = shape_gradients(where.reference[outside])
-        there = np.einsum("ka,kac->kc", weights[outside], corners[outside])
+        nearest = np.einsum("ka,kac->kc", weights[outside], corners[outside])
         tangents = np.einsum("kac,kad->kcd", corners[outside], slopes)
-        step = np.linalg.solve(tangents, (places[outside] - there)[:, :, None])
+        step = np.linalg.solve(tangents, (places[outside] - nearest)[:, :, None])
         weights[outside] += (slopes @ step)[:, :, 0]
     return corner_matrix(mesh.hexes[where.hex], weights, len(mesh.vertices))
 
 
 def locate_hexes(points: ArrayLike, mesh: HexMesh) -> HexLocation:
-    """Find the hex that holds each point, or else one near it.
+    """Find the hex that contains each point, or else one near it.
 
     Raises
     ------
@@ -96,8 +95,8 @@ def locate_hexes(points: ArrayLike, mesh: HexMesh) -> HexLocation:
         raise MeshError(f"hex {bad} is inverted or flat; nothing can be embedded in it")
     if places.ndim != 2 or places.shape[1] != 3 or not np.isfinite(places).all():
         raise MeshError("points must be finite coordinates of shape (k, 3)")
-    # The hex with the nearest centre holds the point, or a neighbour does, unless hexes are
-    # long or the point is outside; then a search through all of them tells.
+    # The hex with the nearest centre or a neighbour contains the point, unless hexes are elongated
+    # or the point is outside; then all are searched.
     centres = mesh.vertices[mesh.hexes].mean(axis=1)
     found = np.asarray(cKDTree(centres).query(places)[1], np.int64).reshape(len(places))
     reference = _reference(places, mesh, found, np.full(places.shape, 0.5))
@@ -105,21 +104,21 @@ def locate_hexes(points: ArrayLike, mesh: HexMesh) -> HexLocation:
     left = np.flatnonzero(_excess(reference) > _GAP)
     if len(left):
         found[left], start = _nearest(places[left], mesh)
-        again, there = found[left], _reference(places[left], mesh, found[left], start)
-        _move_to_neighbours(places[left], mesh, again, there)
-        found[left], reference[left] = again, there
+        again, nearest = found[left], _reference(places[left], mesh, found[left], start)
+        _move_to_neighbours(places[left], mesh, again, nearest)
+        found[left], reference[left] = again, nearest
     inside = np.clip(reference, 0.0, 1.0)
     out = _excess(reference) > _GAP
     distance = np.zeros(len(places))
     corners = mesh.vertices[mesh.hexes[found[out]]]
-    there = np.einsum("ka,kac->kc", shape_functions(inside[out]), corners)
-    distance[out] = np.linalg.norm(places[out] - there, axis=1)
+    nearest = np.einsum("ka,kac->kc", shape_functions(inside[out]), corners)
+    distance[out] = np.linalg.norm(places[out] - nearest, axis=1)
     reference[out] = inside[out]
     return HexLocation(found, reference, distance)
 
 
 def _nearest(places: Floats, mesh: HexMesh) -> tuple[Ints, Floats]:
-    """Find the hex nearest to each point as if faces were flat, and a place in it to start from."""
+    """Find the hex nearest to each point, with faces as flat, and a start in it."""
     near = locate(places, TetMesh(mesh.vertices, mesh.hexes[:, _TETS].reshape(-1, 4)))
     corners = CORNERS[_TETS[near.tet % 6]].astype(np.float64)
     start = np.einsum("ka,kac->kc", near.barycentric, corners)
@@ -132,9 +131,9 @@ def _excess(reference: Floats) -> Floats:
 
 
 def _reference(places: Floats, mesh: HexMesh, hexes: Ints, start: Floats) -> Floats:
-    """Find points in the unit cube of their hex, by Newton's method, all at once.
+    """Find reference coordinates of points in their hexes, by Newton's method.
 
-    Where it finds no place (far outside a bent hex) the start is kept.
+    Without convergence (far outside a bent hex) the start is returned.
     """
     corners = mesh.vertices[mesh.hexes[hexes]]
     corners = corners - corners[:, :1]
@@ -144,13 +143,13 @@ def _reference(places: Floats, mesh: HexMesh, hexes: Ints, start: Floats) -> Flo
     for _ in range(_ITERATIONS):
         if len(todo) == 0:
             break
-        here = corners[todo]
-        miss = goal[todo] - np.einsum("ka,kac->kc", shape_functions(xi[todo]), here)
-        tangents = np.einsum("kac,kad->kcd", here, shape_gradients(xi[todo]))
+        nodes = corners[todo]
+        miss = goal[todo] - np.einsum("ka,kac->kc", shape_functions(xi[todo]), nodes)
+        tangents = np.einsum("kac,kad->kcd", nodes, shape_gradients(xi[todo]))
         regular = np.abs(np.linalg.det(tangents)) > 0
         tangents[~regular] = np.eye(3)
         step = np.where(regular[:, None], np.linalg.solve(tangents, miss[:, :, None])[:, :, 0], 0.0)
-        # Never farther than the element's own size at once: far outside, hexes fold over.
+        # Steps are bounded by the element's size, as hexes fold over far outside.
         longest = np.abs(step).max(axis=1, keepdims=True)
         step /= np.maximum(longest, 1.0)
         xi[todo] += step
@@ -161,15 +160,15 @@ def _reference(places: Floats, mesh: HexMesh, hexes: Ints, start: Floats) -> Flo
 
 
 def _move_to_neighbours(places: Floats, mesh: HexMesh, found: Ints, reference: Floats) -> None:
-    """Hand points beyond a face of their hex to the neighbour there, if they are more inside.
+    """Move points beyond a face of their hex to the neighbour if they are more inside.
 
-    The tets that were searched have flat faces, while hexes may have curved ones.
+    The search uses tets with flat faces, while hexes may have curved ones.
     """
     faces = np.sort(mesh.hexes[:, OUTWARD_QUADS].reshape(-1, 4), axis=1)
     _, face, uses = np.unique(
         row_keys(faces, len(mesh.vertices)), return_inverse=True, return_counts=True
     )
-    total = np.bincount(face, np.arange(len(faces)) // 6)  # of the one or two hexes at a face
+    total = np.bincount(face, np.arange(len(faces)) // 6)  # sum of the one or two hexes at a face
     for _ in range(_MOVES):
         todo = np.flatnonzero(_excess(reference) > _GAP)
         axis = np.abs(reference[todo] - 0.5).argmax(axis=1)

@@ -1,4 +1,4 @@
-"""Hexahedral meshes."""
+"""Hexahedral meshes, their trilinear shape functions and Gauss points."""
 
 from __future__ import annotations
 
@@ -9,47 +9,87 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from supple.arrays import Floats
+from supple.errors import SuppleError
 from supple.mesh import topology
 from supple.mesh.elements import ElementMesh
-from supple.mesh.hex_shapes import gauss_points, shape_gradients
 from supple.mesh.topology import Defect
 
+CORNERS = np.array(
+    [[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0], [0, 0, 1], [1, 0, 1], [1, 1, 1], [0, 1, 1]]
+)
+"""Reference coordinates of the eight corners."""
 OUTWARD_QUADS = np.array(
     [[0, 3, 2, 1], [4, 5, 6, 7], [0, 1, 5, 4], [1, 2, 6, 5], [2, 3, 7, 6], [3, 0, 4, 7]]
 )
 """The six faces, seen counterclockwise from outside a positive hexahedron."""
 
-# Elements whose Jacobians are made at once, some 20 MB of them.
+# Number of elements per block of Jacobians, 20 MB.
 _BLOCK = 32_768
+
+
+def shape_functions(points: Floats) -> Floats:
+    """Return the eight shape functions at reference points (k, 3), as (k, 8)."""
+    along = _along_axes(points)
+    return along[:, 0] * along[:, 1] * along[:, 2]
+
+
+def shape_gradients(points: Floats) -> Floats:
+    """Return derivatives of the shape functions along the reference axes, (k, 8, 3)."""
+    along = _along_axes(points)
+    slope = 2.0 * CORNERS - 1.0
+    gradients = np.empty((len(points), 8, 3))
+    for axis in range(3):
+        u, v = (axis + 1) % 3, (axis + 2) % 3
+        gradients[:, :, axis] = slope[:, axis] * along[:, u] * along[:, v]
+    return gradients
+
+
+def _along_axes(points: Floats) -> Floats:
+    """Return the three factors of each shape function, (k, 3, 8)."""
+    return np.where(CORNERS.T == 1, points[:, :, None], 1.0 - points[:, :, None])
+
+
+def gauss_points(order: int) -> tuple[Floats, Floats]:
+    """Return integration points (order³, 3) in the unit cube and weights of sum 1.
+
+    Two per axis integrate cubics along it, three quintics.
+    """
+    if isinstance(order, bool) or not isinstance(order, (int, np.integer)) or not 1 <= order <= 5:
+        raise SuppleError(f"Gauss points along an axis must be 1 to 5, not {order!r}")
+    places, weights = np.polynomial.legendre.leggauss(int(order))
+    places, weights = (places + 1) / 2, weights / 2
+    points = np.stack(np.meshgrid(places, places, places, indexing="ij"), axis=-1)
+    return points.reshape(-1, 3), np.einsum("i,j,k->ijk", weights, weights, weights).ravel()
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
 class HexMesh(ElementMesh):
-    """A mesh of hexahedra (trilinear, eight corners): plain arrays that have been checked.
+    """Mesh of trilinear hexahedra with eight corners, in checked arrays.
 
     Parameters
     ----------
     vertices : (n, 3) array
         Finite coordinates.
     hexes : (h, 8) int array
-        Vertices of each: around the bottom, counterclockwise seen from above, then the ones over
-        them. This is VegaFEM's and VTK's order.
+        Vertices of each: around the bottom, counterclockwise from above, then those above them, as
+        in VegaFEM and VTK.
     sets : mapping of str to int array, optional
-        Named sets of hexes; kept sorted, without repetition.
+        Named sets of hexes; sorted and without repetition.
 
     Raises
     ------
     MeshError
         For a wrong shape, no hexes, a coordinate that is not finite or an index out of range.
-        What may be wrong beyond that is told by `defects`.
+        `defects` lists other problems.
 
     Notes
     -----
-    Arrays already of the right kind are kept, not copied: do not change them.
+    Arrays of the right type are not copied: do not change them.
 
     Examples
     --------
-    >>> from supple.mesh.hex_shapes import CORNERS
+    >>> from supple.mesh.hexes import CORNERS
     >>> mesh = HexMesh(2.0 * CORNERS, [range(8)])
     >>> mesh, mesh.volumes().round(12)
     (HexMesh(8 vertices, 1 hex), array([8.]))
@@ -62,7 +102,7 @@ class HexMesh(ElementMesh):
     noun: ClassVar = "hex"
     plural: ClassVar = "hexes"
     faces: ClassVar = OUTWARD_QUADS
-    # Bottom and top change places: what was inside out is not, and the other way round.
+    # Bottom and top are exchanged.
     mirrored: ClassVar = np.array([4, 5, 6, 7, 0, 1, 2, 3])
 
     def __init__(
@@ -77,37 +117,37 @@ class HexMesh(ElementMesh):
         """
         points, _ = gauss_points(order)
         slopes = shape_gradients(points).transpose(1, 0, 2).reshape(8, -1)
-        found = np.empty((len(self.hexes), len(points)))
+        determinants = np.empty((len(self.hexes), len(points)))
         for first in range(0, len(self.hexes), _BLOCK):
             corners = self.vertices[self.hexes[first : first + _BLOCK]]
             edges = np.swapaxes(corners - corners[:, :1], 1, 2)
             tangents = (edges @ slopes).reshape(-1, 3, len(points), 3)
             u, v, w = (np.moveaxis(tangents[..., k], 1, 2) for k in range(3))
-            found[first : first + _BLOCK] = np.einsum("hgc,hgc->hg", u, np.cross(v, w))
-        return found
+            determinants[first : first + _BLOCK] = np.einsum("hgc,hgc->hg", u, np.cross(v, w))
+        return determinants
 
     def volumes(self) -> np.ndarray:
-        """Return the exact volume of each trilinear hex, (h,), negative where it is inverted."""
+        """Return the exact volume of each trilinear hex, (h,), negative if it is inverted."""
         return self.jacobians() @ gauss_points(2)[1]
 
     def boundary_quads(self) -> np.ndarray:
-        """Find the faces that belong to one hex only, outward oriented, (k, 4)."""
+        """Return the faces that belong to one hex only, outward oriented, (k, 4)."""
         return self._boundary_faces()
 
     def boundary(self) -> np.ndarray:
-        """Return triangles of the boundary, outward oriented, (2k, 3): its quads cut in two."""
+        """Return triangles of the boundary, outward oriented, (2k, 3): its quads halved."""
         return self.boundary_quads()[:, [[0, 1, 2], [0, 2, 3]]].reshape(-1, 3)
 
     def degenerate_hexes(self) -> np.ndarray:
-        """Find hexes that are flat everywhere."""
+        """Return hexes that are flat everywhere."""
         return self._by_shape()["degenerate"]
 
     def tangled_hexes(self) -> np.ndarray:
-        """Find hexes that are flat or inverted at some Gauss points, but not at all of them."""
+        """Return hexes that are flat or inverted at some Gauss points, but not at all."""
         return self._by_shape()["tangled"]
 
     def _by_shape(self) -> dict[str, np.ndarray]:
-        """Group the hexes that are not positive at all Gauss points by what is wrong with them."""
+        """Group hexes that are not positive at all Gauss points by defect."""
         jacobians, flat = self.jacobians(), self._flatness()
         low, high = jacobians.min(axis=1), jacobians.max(axis=1)
         return {

@@ -1,4 +1,4 @@
-"""Solid things a body can touch: a plane with all below it, a sphere, a capsule."""
+"""Obstacles: a half space, a sphere, a capsule."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from supple.arrays import Floats
 from supple.checks import checked_number, owned_array, without_overflow
 from supple.errors import SuppleError
 
-#: Kinds of obstacles, as `plain_numbers` has them.
+#: Kinds of obstacles, as in `plain_numbers`.
 OTHER, PLANE, SPHERE, CAPSULE = range(4)
-#: Every obstacle is tried against every vertex of a skin, so there is a bound.
+#: Largest number of obstacles, as each is tested against every vertex of a skin.
 MOST_OBSTACLES = 64
-#: Nothing is farther away or larger than this, in m: squares of more lose all digits.
+#: Largest distance and size, in m, for accurate squares.
 FARTHEST = 1e9
 
 
 @runtime_checkable
 class Obstacle(Protocol):
-    """Anything that knows how far points are from it."""
+    """Shape with signed distances of points."""
 
     def distances(self, points: Floats) -> tuple[Floats, Floats]:
-        """Return signed distances (k,) of points, negative inside, and unit ways out (k, 3)."""
+        """Return signed distances (k,) of points, negative inside, and unit normals (k, 3)."""
 
 
 @dataclass(frozen=True, eq=False)
 class Plane:
-    """A half space: solid behind the plane.
+    """Half space behind a plane.
 
     Parameters
     ----------
     point
         (3,) anywhere on the plane.
     normal
-        (3,) out of the solid; kept at length 1.
+        (3,) out of the solid; normalised.
 
     Examples
     --------
@@ -60,14 +60,14 @@ class Plane:
         object.__setattr__(self, "normal", _frozen(normal / length))
 
     def distances(self, points: Floats) -> tuple[Floats, Floats]:
-        """Return signed distances (k,) of points, negative inside, and unit ways out (k, 3)."""
+        """Return signed distances (k,) of points, negative inside, and unit normals (k, 3)."""
         normal = np.asarray(self.normal)
         return (points - np.asarray(self.point)) @ normal, np.tile(normal, (len(points), 1))
 
 
 @dataclass(frozen=True, eq=False)
 class Sphere:
-    """A solid ball.
+    """Solid ball.
 
     Parameters
     ----------
@@ -85,18 +85,18 @@ class Sphere:
         object.__setattr__(self, "radius", _radius("sphere", self.radius))
 
     def distances(self, points: Floats) -> tuple[Floats, Floats]:
-        """Return signed distances (k,) of points, negative inside, and unit ways out (k, 3)."""
+        """Return signed distances (k,) of points, negative inside, and unit normals (k, 3)."""
         return _around(points - np.asarray(self.centre), self.radius)
 
 
 @dataclass(frozen=True, eq=False)
 class Capsule:
-    """A solid cylinder with round ends.
+    """Solid cylinder with round ends.
 
     Parameters
     ----------
     start, end
-        (3,) middles of the round ends; they may coincide, which makes a ball.
+        (3,) centres of the round ends; they may coincide.
     radius
         In metres, positive.
     """
@@ -111,7 +111,7 @@ class Capsule:
         object.__setattr__(self, "radius", _radius("capsule", self.radius))
 
     def distances(self, points: Floats) -> tuple[Floats, Floats]:
-        """Return signed distances (k,) of points, negative inside, and unit ways out (k, 3)."""
+        """Return signed distances (k,) of points, negative inside, and unit normals (k, 3)."""
         start = np.asarray(self.start)
         axis, away = np.asarray(self.end) - start, points - start
         squared = float(axis @ axis)
@@ -120,7 +120,7 @@ class Capsule:
 
 
 def check_obstacle(number: int, obstacle: object) -> None:
-    """Refuse what is no obstacle; `number` names it."""
+    """Raise an error unless `obstacle`, with index `number`, has distances."""
     if not isinstance(obstacle, Obstacle) or isinstance(obstacle, type):
         raise SuppleError(
             f"obstacle {number} is a {type(obstacle).__name__}, which has no distances; "
@@ -151,8 +151,8 @@ def checked_obstacles(obstacles: Iterable[Obstacle]) -> tuple[Obstacle, ...]:
 def plain_numbers(obstacles: Iterable[Obstacle]) -> Floats:
     """Return obstacles as numbers (o, 8), for compiled loops.
 
-    Kind, a point, then a plane's normal or a capsule's other end, and a radius. ``OTHER`` is
-    anything that only knows distances, kinds derived from ours included.
+    Kind, a point, then a plane's normal or a capsule's other end, and a radius. ``OTHER`` is any
+    other obstacle, also of a derived class.
     """
     rows = []
     for each in obstacles:
@@ -168,9 +168,9 @@ def plain_numbers(obstacles: Iterable[Obstacle]) -> Floats:
 
 
 def _around(away: Floats, radius: float) -> tuple[Floats, Floats]:
-    """Return distances and ways out where `away` leads from the middle to each point."""
+    """Return distances and normals for vectors `away` from the centre to each point."""
     length = np.linalg.norm(away, axis=1)
-    middle = length == 0.0  # every way out is as good
+    middle = length == 0.0  # any normal
     normals = np.divide(away, length[:, None], where=~middle[:, None], out=np.zeros_like(away))
     normals[middle] = [0.0, 1.0, 0.0]
     return length - radius, normals

@@ -1,4 +1,4 @@
-"""Solid things with flat faces: a box, and the hull of any points."""
+"""Obstacles with flat faces: a box, and a convex hull."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from supple.errors import SuppleError
 from supple.mesh.obstacles import FARTHEST
 from supple.mesh.surface import SurfaceMesh
 
-#: How far the columns of a turn may be from unit vectors at right angles.
+#: Tolerance of the orthonormality of a rotation.
 RIGHT_ANGLES = 1e-6
-#: Faces of a hull, at most: every one is looked at for every point.
+#: Largest number of faces of a hull, as each is tested for every point.
 MOST_FACES = 2000
 
 
 @dataclass(frozen=True, eq=False, init=False)
 class Box:
-    """A solid box, turned as one likes.
+    """Solid box of any orientation.
 
     Parameters
     ----------
     centre
         (3,)
     half
-        (3,) half of its sides, positive.
+        (3,) half of the sides, positive.
     turn
-        (3, 3) rotation whose columns are the directions of its sides; none by default.
+        (3, 3) rotation whose columns are the directions of the sides; by default the identity.
 
     Examples
     --------
@@ -47,8 +47,8 @@ class Box:
     turn: Floats
 
     def __init__(self, centre: ArrayLike, half: ArrayLike, turn: ArrayLike | None = None) -> None:
-        own = np.eye(3) if turn is None else owned_array("turn of the box", turn, (3, 3))
-        small = np.clip(own, -2.0, 2.0)  # no rotation either, and nothing overflows
+        rotation = np.eye(3) if turn is None else owned_array("turn of the box", turn, (3, 3))
+        small = np.clip(rotation, -2.0, 2.0)  # nothing overflows
         if np.abs(small.T @ small - np.eye(3)).max() > RIGHT_ANGLES or np.linalg.det(small) < 0:
             raise SuppleError("the turn of a box is no rotation; give unit columns at right angles")
         sides = owned_array("half sides of the box", half, (3,))
@@ -57,52 +57,55 @@ class Box:
         middle = owned_array("centre of the box", centre, (3,))
         if max(np.abs(middle).max(), sides.max()) > FARTHEST:
             raise SuppleError(f"a box is farther away or larger than {FARTHEST:.0e} m")
-        for name, array in (("centre", middle), ("half", sides), ("turn", own)):
+        for name, array in (("centre", middle), ("half", sides), ("turn", rotation)):
             array.setflags(write=False)
             object.__setattr__(self, name, array)
 
     def corners(self) -> Floats:
-        """Return its corners, (8, 3)."""
+        """Return the corners, (8, 3)."""
         signs = np.array(np.meshgrid([-1.0, 1], [-1.0, 1], [-1.0, 1], indexing="ij"))
         return self.centre + (signs.reshape(3, 8).T * self.half) @ self.turn.T
 
     def distances(self, points: Floats) -> tuple[Floats, Floats]:
-        """Return signed distances (k,) of points, negative inside, and unit ways out (k, 3)."""
-        own = np.ascontiguousarray((points - self.centre) @ self.turn, np.float64)
-        gaps, ways = np.empty(len(own)), np.empty((len(own), 3))
-        _box_distances(np.array(self.half), own, gaps, ways)
-        return gaps, ways @ self.turn.T
+        """Return signed distances (k,) of points, negative inside, and unit normals (k, 3)."""
+        local = np.ascontiguousarray((points - self.centre) @ self.turn, np.float64)
+        gaps, normals = np.empty(len(local)), np.empty((len(local), 3))
+        _box_distances(np.array(self.half), local, gaps, normals)
+        return gaps, normals @ self.turn.T
 
 
 @dataclass(frozen=True, eq=False, init=False)
 class Convex:
-    """The hull of points, solid.
+    """Solid convex hull of points.
 
-    Distances are exact: to the nearest face inside, to the nearest point of faces outside.
+    Distances are exact: to the nearest face from inside, to the nearest point of the faces from
+    outside.
 
     Parameters
     ----------
     points
-        (n, 3) not all in a plane; those inside of the hull are left out.
+        (n, 3) not all in a plane; interior points are left out.
 
     Attributes
     ----------
     points
-        (n′, 3) its corners.
+        (n′, 3) corners.
     triangles
-        (f, 3) its faces, counterclockwise seen from outside.
+        (f, 3) faces, counterclockwise from outside.
     """
 
     points: Floats
     triangles: Ints
 
     def __init__(self, points: ArrayLike) -> None:
-        given = numbers("points of the hull", points)
-        given = checked_array("points of the hull", given, (len(np.atleast_1d(given)), 3))
-        if np.abs(given).max(initial=0.0) > FARTHEST:
+        coordinates = numbers("points of the hull", points)
+        coordinates = checked_array(
+            "points of the hull", coordinates, (len(np.atleast_1d(coordinates)), 3)
+        )
+        if np.abs(coordinates).max(initial=0.0) > FARTHEST:
             raise SuppleError(f"a point of the hull is farther away than {FARTHEST:.0e} m")
         try:
-            hull = ConvexHull(given)
+            hull = ConvexHull(coordinates)
         except (QhullError, ValueError):
             raise SuppleError(
                 "the points of a hull lie in one plane, or are fewer than four; "
@@ -114,7 +117,7 @@ class Convex:
                 "give fewer points, or a Solid"
             )
         used, faces = np.unique(hull.simplices, return_inverse=True)
-        corners, faces = given[used].copy(), faces.reshape(-1, 3)
+        corners, faces = coordinates[used].copy(), faces.reshape(-1, 3)
         a, b, c = (corners[faces[:, k]] for k in range(3))
         turned = np.einsum("ij,ij->i", np.cross(b - a, c - a), hull.equations[:, :3]) < 0
         faces[turned] = faces[turned][:, ::-1]
@@ -129,15 +132,15 @@ class Convex:
         return rows
 
     def surface(self) -> SurfaceMesh:
-        """Return its surface."""
+        """Return the surface mesh."""
         return SurfaceMesh(self.points, self.triangles)
 
     def distances(self, points: Floats) -> tuple[Floats, Floats]:
-        """Return signed distances (k,) of points, negative inside, and unit ways out (k, 3)."""
+        """Return signed distances (k,) of points, negative inside, and unit normals (k, 3)."""
         where = np.ascontiguousarray(points, np.float64)
-        gaps, ways = np.empty(len(where)), np.empty((len(where), 3))
-        _hull_distances(self.face_rows(), where, gaps, ways)
-        return gaps, ways
+        gaps, normals = np.empty(len(where)), np.empty((len(where), 3))
+        _hull_distances(self.face_rows(), where, gaps, normals)
+        return gaps, normals
 
 
 def _face_rows(corners: Floats, faces: Ints, equations: Floats) -> Floats:
@@ -148,7 +151,7 @@ def _face_rows(corners: Floats, faces: Ints, equations: Floats) -> Floats:
 
 @compiled_fused
 def box_distance(hx, hy, hz, x, y, z):  # type: ignore[no-untyped-def]
-    """Return the distance of a point to a box about the origin, and the way out."""
+    """Return the distance of a point to a box about the origin, and the normal."""
     a, b, c = abs(x) - hx, abs(y) - hy, abs(z) - hz
     sx = 1.0 if x >= 0 else -1.0
     sy = 1.0 if y >= 0 else -1.0
@@ -168,9 +171,9 @@ def box_distance(hx, hy, hz, x, y, z):  # type: ignore[no-untyped-def]
 
 @compiled_fused
 def hull_distance(faces, first, last, x, y, z):  # type: ignore[no-untyped-def]
-    """Return the distance of a point to the hull of faces `first` to `last`, and the way out.
+    """Return the distance of a point to the hull of faces `first` to `last`, and the normal.
 
-    Outside, the nearest point lies on a face that sees the point, so that only those are tried.
+    The point nearest to an outside point lies on a face visible from it, so only those are tested.
     """
     level, best = -math.inf, first
     for f in range(first, last):
@@ -179,7 +182,7 @@ def hull_distance(faces, first, last, x, y, z):  # type: ignore[no-untyped-def]
             level, best = away, f
     if level <= 0.0:
         return level, faces[best, 0], faces[best, 1], faces[best, 2]
-    # Nothing is nearer than the farthest plane: right above its face, that is the distance.
+    # The farthest plane gives a lower bound, exact above its face.
     p, q, r = _from_triangle(faces, best, x, y, z)
     least = p * p + q * q + r * r
     if math.sqrt(least) <= level * (1.0 + 1e-12):
@@ -231,16 +234,16 @@ def _from_triangle(faces, f, x, y, z):  # type: ignore[no-untyped-def]
 
 
 @compiled_fused
-def _box_distances(half, points, gaps, ways):  # type: ignore[no-untyped-def]
+def _box_distances(half, points, gaps, normals):  # type: ignore[no-untyped-def]
     for k in range(len(points)):
-        gaps[k], ways[k, 0], ways[k, 1], ways[k, 2] = box_distance(
+        gaps[k], normals[k, 0], normals[k, 1], normals[k, 2] = box_distance(
             half[0], half[1], half[2], points[k, 0], points[k, 1], points[k, 2]
         )
 
 
 @compiled_fused
-def _hull_distances(faces, points, gaps, ways):  # type: ignore[no-untyped-def]
+def _hull_distances(faces, points, gaps, normals):  # type: ignore[no-untyped-def]
     for k in range(len(points)):
-        gaps[k], ways[k, 0], ways[k, 1], ways[k, 2] = hull_distance(
+        gaps[k], normals[k, 0], normals[k, 1], normals[k, 2] = hull_distance(
             faces, 0, len(faces), points[k, 0], points[k, 1], points[k, 2]
         )

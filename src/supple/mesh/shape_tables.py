@@ -1,4 +1,4 @@
-"""Tables of solid things for compiled loops, and the signed distance to any of them."""
+"""Tables of shapes for compiled loops, signed distances to them, and their surfaces."""
 
 from __future__ import annotations
 
@@ -10,63 +10,66 @@ import numpy as np
 
 from supple.arrays import Floats, Ints, Singles
 from supple.compiled.jit import compiled_fused_inline
+from supple.errors import SuppleError
 from supple.mesh.distance_field import Solid, grid_distance
 from supple.mesh.obstacles import CAPSULE, OTHER, PLANE, SPHERE, Capsule, Obstacle, Plane, Sphere
 from supple.mesh.polyhedra import Box, Convex, box_distance, hull_distance
+from supple.mesh.surface import SurfaceMesh
 
-# All functions here are put into their callers: passing the tables costs ten times the distance to
-# a plane (measured: 77 against 7 ns).
+# All functions here are inlined: passing the tables costs ten times the distance to a plane (77
+# instead of 7 ns).
 
-#: Kinds beyond those of `supple.mesh.obstacles`.
+#: Kinds in addition to those of `supple.mesh.obstacles`.
 BOX, CONVEX, SOLID = range(4, 7)
+#: Number of points on a ball.
+ROUND = 400
 
 
 @runtime_checkable
 class PlacedShape(Protocol):
-    """A shape in axes of its own, and the place (4, 4) of these in the world."""
+    """Shape in local axes, with a place (4, 4) in the world."""
 
     @property
     def shape(self) -> Obstacle:
-        """The shape."""
+        """Shape in local axes."""
 
     @property
     def place(self) -> Floats:
-        """(4, 4) rigid."""
+        """(4, 4) rigid transform."""
 
 
 class ShapeTables(NamedTuple):
-    """Shapes as numbers. Turns and translations may be written between steps; the rest is fixed."""
+    """Shapes as numbers. Rotations and translations may be written between steps."""
 
     kinds: Ints
-    """(o,) ``OTHER`` for what only knows distances: ask that in Python."""
+    """(o,) ``OTHER`` for obstacles that implement distances() alone."""
     numbers: Floats
     """(o, 15) plane: point, normal; sphere: centre, radius; capsule: ends, radius; box: centre,
-    half sides, turn by rows."""
+    half sides, rotation by rows."""
     rotations: Floats
-    """(o, 3, 3) from the axes of each shape to those of the world, and"""
+    """(o, 3, 3) from local axes to the world."""
     translations: Floats
-    """(o, 3) where the origin of these is."""
+    """(o, 3) positions of the local origins."""
     bounds: Floats
-    """(o, 4) a ball around each in its own axes, middle and radius; infinite for a plane and for
-    what only knows distances."""
+    """(o, 4) bounding ball in local axes, centre and radius; infinite for planes and ``OTHER``."""
     faces: Floats
     """(f, 13) of hulls: normal, level, three corners."""
     face_starts: Ints
-    """(o + 1,) where the faces of each begin."""
+    """(o + 1,) first face of each."""
     grids: Singles
     """Distances at all nodes of all solids."""
     grid_starts: Ints
     grid_sizes: Ints
     grid_origins: Floats
     grid_spacings: Floats
-    """(o,), (o, 3), (o, 3) and (o,) where the nodes of each begin, and what grid they are."""
+    """(o,), (o, 3), (o, 3) and (o,): first node, size, origin and spacing of each grid."""
 
 
 def shape_tables(obstacles: Sequence[Obstacle | None]) -> ShapeTables:
-    """Return tables of these obstacles, in their order; None is left out, as an ``OTHER``.
+    """Return the tables of obstacles, in their order; None becomes ``OTHER``.
 
-    A `PlacedShape` is its shape, carried by its place. Kinds derived from ours are ``OTHER``:
-    they may know better.
+    A `PlacedShape` contributes its shape at its place. Subclasses of our shapes are ``OTHER``, as
+    they may override distances.
     """
     shapes = [each.shape if isinstance(each, PlacedShape) else each for each in obstacles]
     o = len(shapes)
@@ -104,7 +107,7 @@ def shape_tables(obstacles: Sequence[Obstacle | None]) -> ShapeTables:
 
 
 def place_shapes(tables: ShapeTables, obstacles: Sequence[Obstacle | None]) -> None:
-    """Write the places that placed shapes among the obstacles have now."""
+    """Write the current places of placed shapes among the obstacles."""
     for number, each in enumerate(obstacles):
         if isinstance(each, PlacedShape):
             tables.rotations[number] = each.place[:3, :3]
@@ -112,7 +115,7 @@ def place_shapes(tables: ShapeTables, obstacles: Sequence[Obstacle | None]) -> N
 
 
 def _row(shape: Obstacle | None) -> tuple[int, list[float], list[float]]:
-    """Return kind, numbers and the ball around a shape."""
+    """Return kind, numbers and bounding ball of a shape."""
     if type(shape) is Plane:
         return PLANE, [*np.asarray(shape.point), *np.asarray(shape.normal)], [0, 0, 0, math.inf]
     if type(shape) is Sphere:
@@ -139,9 +142,9 @@ def _ball(points: Floats) -> list[float]:
 
 @compiled_fused_inline
 def signed_distance(tables, o, x, y, z):  # type: ignore[no-untyped-def]
-    """Return the signed distance of a point in the world to shape `o`, and the way out.
+    """Return the signed distance of a point in the world to shape `o`, and the normal.
 
-    Nothing is known of ``OTHER``: it is infinitely far away.
+    ``OTHER`` is infinitely far away.
     """
     turn, shift = tables.rotations[o], tables.translations[o]
     x, y, z = x - shift[0], y - shift[1], z - shift[2]
@@ -150,7 +153,7 @@ def signed_distance(tables, o, x, y, z):  # type: ignore[no-untyped-def]
         turn[0, 1] * x + turn[1, 1] * y + turn[2, 1] * z,
         turn[0, 2] * x + turn[1, 2] * y + turn[2, 2] * z,
     )
-    gap, p, q, r = _own_distance(tables, o, x, y, z)
+    gap, p, q, r = _local_distance(tables, o, x, y, z)
     return (
         gap,
         turn[0, 0] * p + turn[0, 1] * q + turn[0, 2] * r,
@@ -160,8 +163,8 @@ def signed_distance(tables, o, x, y, z):  # type: ignore[no-untyped-def]
 
 
 @compiled_fused_inline
-def _own_distance(tables, o, x, y, z):  # type: ignore[no-untyped-def]
-    """Return distance and way out in the shape's own axes."""
+def _local_distance(tables, o, x, y, z):  # type: ignore[no-untyped-def]
+    """Return distance and normal in local axes."""
     kind, row = tables.kinds[o], tables.numbers[o]
     if kind == PLANE:
         p, q, r = row[3], row[4], row[5]
@@ -176,7 +179,7 @@ def _own_distance(tables, o, x, y, z):  # type: ignore[no-untyped-def]
         along = min(max(along, 0.0), 1.0)
         return _around(x - along * p, y - along * q, z - along * r, row[6])
     if kind == BOX:
-        return _turned_box(row, x - row[0], y - row[1], z - row[2])
+        return _rotated_box(row, x - row[0], y - row[1], z - row[2])
     if kind == CONVEX:
         first, last = tables.face_starts[o], tables.face_starts[o + 1]
         return hull_distance(tables.faces, first, last, x, y, z)
@@ -202,13 +205,13 @@ def _own_distance(tables, o, x, y, z):  # type: ignore[no-untyped-def]
 @compiled_fused_inline
 def _around(x, y, z, radius):  # type: ignore[no-untyped-def]
     length = math.sqrt(x * x + y * y + z * z)
-    if length == 0:  # every way out is as good
+    if length == 0:  # any normal
         return -radius, 0.0, 1.0, 0.0
     return length - radius, x / length, y / length, z / length
 
 
 @compiled_fused_inline
-def _turned_box(row, x, y, z):  # type: ignore[no-untyped-def]
+def _rotated_box(row, x, y, z):  # type: ignore[no-untyped-def]
     x, y, z = (
         row[6] * x + row[9] * y + row[12] * z,
         row[7] * x + row[10] * y + row[13] * z,
@@ -221,3 +224,39 @@ def _turned_box(row, x, y, z):  # type: ignore[no-untyped-def]
         row[9] * p + row[10] * q + row[11] * r,
         row[12] * p + row[13] * q + row[14] * r,
     )
+
+
+def shape_surface(shape: Obstacle) -> SurfaceMesh:
+    """Return triangles that show a shape, in local axes.
+
+    Raises
+    ------
+    SuppleError
+        For a plane, and for obstacles that implement distances() alone.
+
+    Examples
+    --------
+    >>> shape_surface(Box((0, 0, 0), (1, 1, 1)))
+    SurfaceMesh(8 vertices, 12 triangles)
+    """
+    if isinstance(shape, Solid):
+        return shape.surface
+    if isinstance(shape, Convex):
+        return shape.surface()
+    if isinstance(shape, Box):
+        return Convex(shape.corners()).surface()
+    if isinstance(shape, Sphere):
+        return Convex(np.asarray(shape.centre) + shape.radius * _unit_ball_points()).surface()
+    if isinstance(shape, Capsule):
+        ends = np.array([shape.start, shape.end], np.float64)
+        return Convex((ends[:, None] + shape.radius * _unit_ball_points()).reshape(-1, 3)).surface()
+    raise SuppleError(f"a {type(shape).__name__} has no surface to draw")
+
+
+def _unit_ball_points() -> Floats:
+    """Return points spread over a unit sphere, (n, 3), by the golden angle."""
+    k = np.arange(ROUND)
+    height = 1 - (2 * k + 1) / ROUND
+    turn = np.pi * (3 - np.sqrt(5)) * k
+    wide = np.sqrt(1 - height**2)
+    return np.column_stack([wide * np.cos(turn), height, wide * np.sin(turn)])

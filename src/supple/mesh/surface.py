@@ -19,12 +19,12 @@ from supple.mesh.topology import Bounded, Defect, counted
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
 class SurfaceMesh(Bounded):
-    """A triangle surface: plain arrays that have been checked.
+    """Triangle surface, in checked arrays.
 
     Parameters
     ----------
     vertices : (n, 3) array
-        Finite coordinates, in metres where Supple cares.
+        Finite coordinates, in metres.
     triangles : (m, 3) int array
         Vertices of each triangle, counterclockwise seen from outside.
 
@@ -32,11 +32,11 @@ class SurfaceMesh(Bounded):
     ------
     MeshError
         For a wrong shape, no triangles, a coordinate that is not finite or an index out
-        of range. What may be wrong beyond that is told by `defects`.
+        of range. `defects` lists other problems.
 
     Notes
     -----
-    Arrays already of the right kind are kept, not copied: do not change them.
+    Arrays of the right type are not copied: do not change them.
 
     Examples
     --------
@@ -72,40 +72,40 @@ class SurfaceMesh(Bounded):
         return total.astype(np.float64)
 
     def normals(self) -> np.ndarray:
-        """Return the unit normal of each triangle, (m, 3); zero where the area is zero."""
+        """Return the unit normal of each triangle, (m, 3); zero for zero area."""
         vectors = self._area_vectors()
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
         return np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
 
     def _cone_volumes(self) -> np.ndarray:
-        # From the middle of the box: far from the origin the sum would cancel digits away.
+        # From the middle of the box, to avoid cancellation far from the origin.
         middle = self.bounds.mean(axis=0)
         return np.einsum(
             "ij,ij->i", self.vertices[self.triangles[:, 0]] - middle, self._area_vectors() / 3
         )
 
     def volume(self) -> float:
-        """Return the enclosed volume, negative when inside out; only a closed surface has one."""
+        """Return the volume inside a closed surface, negative if it is inside out."""
         return float(self._cone_volumes().sum())
 
     def components(self) -> np.ndarray:
-        """Label triangles by component, (m,); those with a common vertex are together."""
+        """Label triangles by component, (m,); triangles with a common vertex are connected."""
         return topology.components(self.triangles, len(self.vertices))
 
     def welded(self, tolerance: float = 0.0) -> tuple[SurfaceMesh, np.ndarray]:
-        """Return the mesh with vertices at one place made one.
+        """Return the mesh with vertices at the same position joined.
 
         Parameters
         ----------
         tolerance : float
-            Vertices no farther apart than this become one, and so do chains of them; 0
-            joins only equal coordinates.
+            Vertices no farther apart than this are joined, also in chains; 0 joins only equal
+            coordinates.
 
         Returns
         -------
         mesh : SurfaceMesh
-            Each joined vertex lies where its first one lay. Triangles keep their order
-            and number: one that collapses stays and is told by `defects`.
+            Each joined vertex has the position of its first one. Triangles keep their order and
+            number; `defects` lists collapsed ones.
         new_of_old : (n,) int array
             The new vertex of each old one.
         """
@@ -119,13 +119,13 @@ class SurfaceMesh(Bounded):
         return SurfaceMesh(self.vertices[first], exact[self.triangles]), exact
 
     def degenerate_triangles(self) -> np.ndarray:
-        """Find triangles with a repeated vertex, or hardly any height."""
+        """Return triangles with a repeated vertex or nearly zero height."""
         longest = topology.longest_edges(self.vertices, self.triangles)
         flat = self.areas() <= topology.FLAT * longest * self.size
         return np.flatnonzero(flat | _has_repeated_corner(self.triangles))
 
     def defects(self) -> list[Defect]:
-        """List what is wrong with the surface, though it may still be of use.
+        """List defects of the surface; it may still be usable.
 
         Returns
         -------
@@ -134,8 +134,8 @@ class SurfaceMesh(Bounded):
             vertices``, ``open edges``, ``non-manifold edges``, ``inconsistent edges`` (two
             triangles run along them the same way) and ``inside-out components``.
         """
-        found = [*self._triangle_defects(), *self._edge_defects()]
-        return [defect for defect in found if defect.count]
+        candidates = [*self._triangle_defects(), *self._edge_defects()]
+        return [defect for defect in candidates if defect.count]
 
     def _triangle_defects(self) -> Iterator[Defect]:
         n = len(self.vertices)
@@ -184,13 +184,13 @@ class SurfaceMesh(Bounded):
 
 
 def vertex_normals(vertices: ArrayLike, triangles: Ints) -> Floats:
-    """Return unit normals (n, 3): means of the triangles' around each vertex, by their areas."""
+    """Return unit normals (n, 3): area-weighted means of the triangles around repeated vertex."""
     points = np.asarray(vertices, np.float64)
     corners = points[triangles]
     areas = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
     corner = triangles.reshape(-1)
-    each = np.repeat(areas, 3, axis=0)
-    summed = [np.bincount(corner, each[:, axis], len(points)) for axis in range(3)]
+    repeated = np.repeat(areas, 3, axis=0)
+    summed = [np.bincount(corner, repeated[:, axis], len(points)) for axis in range(3)]
     normals = np.stack(summed, axis=1)
     return normals / np.maximum(np.linalg.norm(normals, axis=1, keepdims=True), 1e-30)
 
@@ -205,8 +205,8 @@ def _first_of_each(labels: np.ndarray) -> np.ndarray:
 
 
 def _equal_points(points: np.ndarray) -> np.ndarray:
-    """Label points, alike where they are equal, in order of appearance."""
-    # Adding zero makes -0.0 and 0.0 one place.
+    """Label points, equal ones alike, in order of appearance."""
+    # Adding zero makes -0.0 equal to 0.0.
     rows = np.ascontiguousarray(points + 0.0).view(np.dtype((np.void, 24))).ravel()
     return topology.in_order_of_appearance(rows)
 

@@ -1,4 +1,4 @@
-"""Tetrahedral meshes."""
+"""Tetrahedral meshes, and their finite element Laplacian."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
+from supple.arrays import Floats
 from supple.errors import MeshError
 from supple.mesh import topology
 from supple.mesh.elements import ElementMesh
 from supple.mesh.topology import Defect
 
-# The face opposite each vertex, seen counterclockwise from outside a positive tet.
+# The face opposite each vertex, counterclockwise from outside a positive tet.
 OUTWARD_FACES = np.array([[1, 2, 3], [0, 3, 2], [0, 1, 3], [0, 2, 1]])
 
 EDGES = np.array([[0, 1], [0, 2], [0, 3], [1, 2], [1, 3], [2, 3]])
@@ -22,27 +24,26 @@ EDGES = np.array([[0, 1], [0, 2], [0, 3], [1, 2], [1, 3], [2, 3]])
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
 class TetMesh(ElementMesh):
-    """A tetrahedral mesh: plain arrays that have been checked.
+    """Tetrahedral mesh, in checked arrays.
 
     Parameters
     ----------
     vertices : (n, 3) array
         Finite coordinates.
     tets : (m, 4) int array
-        Vertices of each tet; a positive one sees 1, 2, 3 counterclockwise from outside
-        the face opposite 0, that is ``det(b - a, c - a, d - a) > 0``.
+        Vertices of each tet; a positive one has ``det(b - a, c - a, d - a) > 0``.
     sets : mapping of str to int array, optional
-        Named sets of tets; kept sorted, without repetition.
+        Named sets of tets; sorted and without repetition.
 
     Raises
     ------
     MeshError
         For a wrong shape, no tets, a coordinate that is not finite or an index out of
-        range. What may be wrong beyond that is told by `defects`.
+        range. `defects` lists other problems.
 
     Notes
     -----
-    Arrays already of the right kind are kept, not copied: do not change them.
+    Arrays of the right type are not copied: do not change them.
 
     Examples
     --------
@@ -66,7 +67,7 @@ class TetMesh(ElementMesh):
         super().__init__(vertices, tets, sets)
 
     def volumes(self) -> np.ndarray:
-        """Return the volume of each tet, (m,), negative where it is inverted."""
+        """Return the volume of each tet, (m,), negative if it is inverted."""
         a, b, c, d = (self.vertices[self.tets[:, k]] for k in range(4))
         return np.einsum("ij,ij->i", b - a, np.cross(c - a, d - a)) / 6
 
@@ -88,7 +89,7 @@ class TetMesh(ElementMesh):
         return volumes
 
     def boundary(self) -> np.ndarray:
-        """Find the faces that belong to one tet only, outward oriented, (k, 3)."""
+        """Return the faces that belong to one tet only, outward oriented, (k, 3)."""
         return self._boundary_faces()
 
     def dihedral_angles(self) -> np.ndarray:
@@ -105,7 +106,7 @@ class TetMesh(ElementMesh):
         return np.degrees(angles)
 
     def degenerate_tets(self) -> np.ndarray:
-        """Find tets with a repeated vertex, or hardly any volume."""
+        """Return tets with a repeated vertex or nearly zero volume."""
         return np.flatnonzero(np.abs(self.volumes()) <= self._flatness())
 
     def _shape_defects(self) -> Iterator[Defect]:
@@ -114,3 +115,40 @@ class TetMesh(ElementMesh):
         inverted[degenerate] = False
         yield topology.defect("inverted tets", np.flatnonzero(inverted), "tet")
         yield topology.defect("degenerate tets", degenerate, "tet")
+
+
+def cotangent_laplacian(mesh: TetMesh, unit: float = 1.0) -> sp.csr_array:
+    """Return L_ab = ∫ ∇N_a·∇N_b over the tets, (n, n), with N the linear hat functions.
+
+    It is positive semi-definite, with constants in its null space.
+
+    Parameters
+    ----------
+    mesh
+        The tets; none may be inverted or flat.
+    unit
+        Unit of length in metres.
+    """
+    volumes = mesh.volumes() / unit**3
+    if not (volumes > 0).all():
+        raise MeshError(f"tet {int(np.argmin(volumes))} is inverted or flat; use mesh.oriented()")
+    try:
+        gradients = hat_gradients(mesh, unit)
+    except np.linalg.LinAlgError:
+        raise MeshError(f"tet {int(np.argmin(volumes))} is flat; remove it") from None
+    values = np.einsum("e,eai,ebi->eab", volumes, gradients, gradients)
+    rows = np.broadcast_to(mesh.tets[:, :, None], values.shape)
+    columns = np.broadcast_to(mesh.tets[:, None, :], values.shape)
+    n = len(mesh.vertices)
+    matrix = sp.csr_array((values.ravel(), (rows.ravel(), columns.ravel())), shape=(n, n))
+    matrix.sum_duplicates()
+    return matrix
+
+
+def hat_gradients(mesh: TetMesh, unit: float = 1.0) -> Floats:
+    """Return ∇N of the four corners of each tet, (T, 4, 3), in units of `unit` metres."""
+    edges = (mesh.vertices[mesh.tets[:, 1:]] - mesh.vertices[mesh.tets[:, :1]]) / unit
+    gradients = np.empty((len(mesh.tets), 4, 3))
+    gradients[:, 1:] = np.linalg.inv(edges).transpose(0, 2, 1)
+    gradients[:, 0] = -gradients[:, 1:].sum(axis=1)
+    return gradients

@@ -1,4 +1,4 @@
-"""Tools for surfaces and meshes of elements: rows as keys, edges, components, defects."""
+"""Functions for surfaces and meshes: row keys, edges, components, defects."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from scipy.sparse.csgraph import connected_components
 
 from supple.errors import MeshError
 
-# Volumes are cubes of coordinates: beyond this they stop being numbers.
+# Largest coordinate, so that volumes are finite.
 LARGEST_COORDINATE = 1e100
 
 
-# A triangle or tet flatter than this part of the mesh's size is rounding, not shape.
+# Relative height below which a triangle or tet counts as flat.
 FLAT = 1e-12
 
 
 @dataclass(frozen=True)
 class Defect:
-    """Something wrong with a mesh that does not stop work.
+    """Problem of a mesh that does not prevent its use.
 
     Attributes
     ----------
     kind : str
-        What it is, in one or two words: ``"open edges"``.
+        Kind in one or two words: ``"open edges"``.
     count : int
-        How many there are.
+        Number of occurrences.
     first : int or None
-        The first element or vertex that has it.
+        First element or vertex.
     message : str
-        The same as a sentence part: ``"has 12 open edges (first at vertex 3)"``.
+        Description: ``"has 12 open edges (first at vertex 3)"``.
     """
 
     kind: str
@@ -47,7 +47,7 @@ def counted(count: int, singular: str, plural: str | None = None) -> str:
 
 
 def defect(kind: str, where: np.ndarray, noun: str) -> Defect:
-    """Describe the defect of the vertices or elements `where`; `noun` says which they are."""
+    """Describe the defect of the vertices or elements `where`, called `noun`."""
     if len(where) == 0:
         return Defect(kind, 0, None, f"has no {kind}")
     singular = kind.replace("vertices", "vertex").replace("hexes", "hex").removesuffix("s")
@@ -104,7 +104,7 @@ def checked_elements(
 
 
 def row_keys(rows: np.ndarray, n_values: int) -> np.ndarray:
-    """Return an int64 per row, equal where rows are; far faster than ``unique(axis=0)``.
+    """Return an int64 per row, equal for equal rows; far faster than ``unique(axis=0)``.
 
     The values of `rows` lie in [0, n_values).
     """
@@ -120,7 +120,7 @@ def row_keys(rows: np.ndarray, n_values: int) -> np.ndarray:
 
 
 def repeated_rows(rows: np.ndarray, n_values: int) -> np.ndarray:
-    """Find rows with the same members, in any order, as an earlier row."""
+    """Return rows with the same members, in any order, as an earlier row."""
     keys = row_keys(np.sort(rows, axis=1), n_values)
     _, first = np.unique(keys, return_index=True)
     repeated = np.ones(len(rows), dtype=bool)
@@ -129,7 +129,7 @@ def repeated_rows(rows: np.ndarray, n_values: int) -> np.ndarray:
 
 
 def components(elements: np.ndarray, n_vertices: int) -> np.ndarray:
-    """Label of each element; elements with a common vertex are in one component.
+    """Return the component of each element; elements with a common vertex are connected.
 
     Labels count from 0 in the order of first appearance.
     """
@@ -141,7 +141,7 @@ def components(elements: np.ndarray, n_vertices: int) -> np.ndarray:
 
 
 def in_order_of_appearance(values: np.ndarray) -> np.ndarray:
-    """Label values 0, 1, … as they first appear, equal ones alike."""
+    """Label values 0, 1, … in the order of first appearance, equal ones alike."""
     _, first, inverse = np.unique(values, return_index=True, return_inverse=True)
     rank = np.empty(len(first), dtype=np.int64)
     rank[np.argsort(first)] = np.arange(len(first))
@@ -149,14 +149,14 @@ def in_order_of_appearance(values: np.ndarray) -> np.ndarray:
 
 
 def unreferenced(elements: np.ndarray, n_vertices: int) -> np.ndarray:
-    """Find vertices that no element uses."""
+    """Return vertices that no element uses."""
     used = np.zeros(n_vertices, dtype=bool)
     used[elements] = True
     return np.flatnonzero(~used)
 
 
 def fan_triangles(sizes: np.ndarray, corners: np.ndarray) -> np.ndarray:
-    """Cut polygons into triangles, fans from each polygon's first corner.
+    """Cut polygons into triangles, as fans from their first corners.
 
     Parameters
     ----------
@@ -188,8 +188,8 @@ def bounding_box(vertices: np.ndarray) -> np.ndarray:
 def power_of_two_size(vertices: np.ndarray) -> float:
     """Return the power of two just above the longest side of the bounding box.
 
-    Divided by it, a body is about as large as 1 and keeps all digits: squares and volumes of
-    much larger or smaller ones leave the numbers' range.
+    Scaled by it, a body has a size of about 1 without rounding, so that squares and volumes stay
+    within range.
 
     Raises
     ------
@@ -214,7 +214,7 @@ def longest_edges(vertices: np.ndarray, elements: np.ndarray) -> np.ndarray:
 
 
 class Bounded:
-    """Base of meshes: vertices, and thereby a bounding box."""
+    """Base of meshes: vertices with a bounding box."""
 
     vertices: np.ndarray
 

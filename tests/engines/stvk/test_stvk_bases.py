@@ -255,7 +255,7 @@ def test_invalid_bases_are_refused_in_one_line():
         (lambda: mode_basis(body, 10**6, fixed=fixed), "modes requested"),
         (lambda: mode_basis(body, 2, fixed=[n]), f"fixed vertex {n} is not there"),
         (lambda: mode_basis(body, 2, fixed=range(n)), "every vertex is fixed"),
-        (lambda: derivative_basis(body, 10, fixed=fixed, linear=3), "start from more linear"),
+        (lambda: derivative_basis(body, 10, fixed=fixed, linear=3), "use more linear"),
         (lambda: derivative_basis(body, 10, fixed=fixed, linear=10**4), "0.5 GB"),
         (lambda: derivative_basis(body, 4, fixed=fixed, swing=-1.0), "swing must be positive"),
         (lambda: motion_basis(body, frames[0], 2, fixed=fixed), "expected (t, "),
@@ -266,7 +266,7 @@ def test_invalid_bases_are_refused_in_one_line():
         (lambda: sketch_basis(body, [{tip: [0, 1, 0]}], 2, fixed=fixed), "1 different shapes"),
         (lambda: sketch_basis(body, [{n: [0, 1, 0]}], 1, fixed=fixed), f"vertex {n} is not"),
         (lambda: sketch_basis(body, [{tip: [0, np.nan, 0]}], 1, fixed=fixed), "not finite"),
-        (lambda: sketch_basis(body, [{tip: [0, 1, 0]}], 1, fixed=()), "nothing holds the body"),
+        (lambda: sketch_basis(body, [{tip: [0, 1, 0]}], 1, fixed=()), "the body is free"),
         (lambda: pulling_loads(body, fixed[:1], fixed=fixed), "does not give way"),
         (lambda: static_shapes(body, [{tip: [0, 1, 0]}], fixed=fixed, separation=2), "a part"),
     ]

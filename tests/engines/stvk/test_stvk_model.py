@@ -18,8 +18,7 @@ from supple.engines.stvk.coefficients import stvk_parts
 from supple.engines.stvk.model import StvkModel
 from supple.engines.stvk.strain_points import StrainPoints
 from supple.errors import FormatError, MeshError, SuppleError
-from supple.mesh.hex_shapes import CORNERS
-from supple.mesh.hexes import HexMesh
+from supple.mesh.hexes import CORNERS, HexMesh
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
 from supple.scenes.bodies.beam import beam

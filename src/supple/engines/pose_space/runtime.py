@@ -27,7 +27,7 @@ from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.engines.pose_space.rest_shape_rotations import frame_tables, no_frame_tables
 from supple.engines.pose_space.skin import SurfaceTables
 from supple.errors import SuppleError
-from supple.mesh.laplacian import hat_gradients
+from supple.mesh.tets import hat_gradients
 from supple.rig.tets.character_placement import CharacterPlacement
 
 

@@ -47,7 +47,7 @@ from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
 from supple.reduction.build_log import BuildLog
 from supple.rig.character import Character
-from supple.rig.jacobians.rig_jacobian import rig_jacobian
+from supple.rig.jacobian import rig_jacobian
 from supple.rig.poses.farthest_poses import farthest_poses
 from supple.rig.protocol import Rig
 from supple.rig.stored.packed_arrays import rounded
@@ -61,7 +61,7 @@ from supple.rig.tets.tet_rig import check_rest
 Bounds = tuple[float, float] | Mapping[str, tuple[float, float]] | None
 #: Number of key poses for training the cubature.
 TRAINED_POSES = 6
-#: Width in tets of the flesh, around what the free parameters move, that is simulated.
+#: Width, in tets, of the flesh beyond what the free parameters move that is simulated as well.
 RINGS = 2
 #: Number of states for interior modes and cubature.
 SNAPSHOTS = 96

@@ -10,8 +10,7 @@ import numpy as np
 
 from supple.arrays import Bools, Floats, Ints
 from supple.compiled.jit import compiled, compiled_fused, compiled_sums
-from supple.mesh.laplacian import hat_gradients
-from supple.mesh.tets import TetMesh
+from supple.mesh.tets import TetMesh, hat_gradients
 from supple.rig.jacobian import Jacobian, rig_jacobian
 from supple.rig.placement.placement import Placement, Positions, placement
 from supple.rig.protocol import Rig

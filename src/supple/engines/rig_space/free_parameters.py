@@ -81,7 +81,7 @@ def free_entries(character: Character, free: Free = "auto") -> Ints:
             warn(f'free: "{pattern}" moves no skin, and is left out')
         chosen |= {int(entry) for entry in matched if moving[entry]}
     if not chosen:
-        raise SuppleError("what is named free moves no skin; name controls that do")
+        raise SuppleError("the controls named in free move no skin; name others")
     return np.array(sorted(chosen), np.int64)
 
 

@@ -222,7 +222,7 @@ class RigSpaceModel(StoredModel):
         """Make the model of the fields of a file; refuse fields that contradict each other."""
         mesh = fields["mesh"]
         if fields["tet_rig"].n_vertices != len(mesh.vertices):
-            raise FormatError("has a rig of other tets than its own")
+            raise FormatError("has a rig for other tets")
         if tuple(fields["tet_rig"].parameters) != tuple(fields["rig"].parameters):
             raise FormatError("has rigs of skin and tets with different parameters")
         if not sizes["free"]:

@@ -5,9 +5,9 @@ cube's edges at its middle, s, t, w that they change by along the other edges, a
 (s belongs to p and q, t to p and r, w to q and r). At Gauss points ±1, ±1, ±1 they are
 ∂x = p ± s ± t ± z, and so on, and strains are sums of products of these seven. Walsh's transform
 over the eight points, which keeps sums of squares, shows that the 56 rows (with those of the
-trace) are 24 different ones: shear xy, say, has along x what normal strain x has along y. Those
-that are the same are taken once, with the weight of all; pairs of which λ needs the sum are taken
-as sum and difference.
+trace) are 24 different ones: shear xy, for example, varies along x as normal strain x does along y.
+Equal rows are used once, with their total weight; pairs whose sum λ needs are used as sum and
+difference.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 from supple.arrays import Floats, Ints
 from supple.compiled.jit import compiled_fused
 from supple.engines.stvk.strain_points import StrainPoints, dot_row, square_row
-from supple.mesh.hex_shapes import CORNERS, gauss_points, shape_gradients
+from supple.mesh.hexes import CORNERS, gauss_points, shape_gradients
 
 #: Tolerance on the shape of a cube, relative to its edge.
 _CUBE = 1e-12

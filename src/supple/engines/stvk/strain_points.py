@@ -19,8 +19,7 @@ from supple.checks import checked_count, checked_number, plain_array, shown
 from supple.compiled.jit import compiled_fused
 from supple.elastic.material import Material
 from supple.errors import MeshError, SuppleError
-from supple.mesh.hex_shapes import gauss_points, shape_functions, shape_gradients
-from supple.mesh.hexes import HexMesh
+from supple.mesh.hexes import HexMesh, gauss_points, shape_functions, shape_gradients
 from supple.mesh.tets import TetMesh
 
 #: Largest number of groups, as each has coefficients.
@@ -77,7 +76,7 @@ class StrainPoints:
             worst = int(self.volumes.argmin())
             raise MeshError(
                 f"element {int(self.element[worst])} is inverted or flat (volume "
-                f"{self.volumes[worst]:.3g} m³ at a point); turn it round or remove it"
+                f"{self.volumes[worst]:.3g} m³ at a point); reorient or remove it"
             )
 
     def __len__(self) -> int:

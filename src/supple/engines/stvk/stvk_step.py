@@ -134,7 +134,7 @@ def advance(steps: int, forces: Floats, trace: Floats, bound: ArgumentTable) -> 
     forces
         (t, r) external forces of each step; a single row acts in all.
     trace
-        (steps, r) where q goes after each step, or without rows.
+        (steps, r) result: q after each step; or without rows.
     bound
         `StepArrays` of the body.
     """

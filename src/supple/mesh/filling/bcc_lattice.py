@@ -1,9 +1,9 @@
-"""The body-centred cubic (BCC) lattice and the stencils that clip it to a surface.
+"""Body-centred cubic (BCC) lattice and the stencils that clip it to a surface.
 
 This is the core of isosurface stuffing (F. Labelle and J. R. Shewchuk, "Isosurface Stuffing:
-Fast Tetrahedral Meshes with Good Dihedral Angles", SIGGRAPH 2007). It knows nothing about
-meshes: it takes lattice points with a sign each and a cut point on every edge whose ends
-differ in sign. Whatever those are, the dihedral angles stay within 10.78° and 164.74°.
+Fast Tetrahedral Meshes with Good Dihedral Angles", SIGGRAPH 2007). Its input are lattice points
+with a sign each, and a cut point on every edge whose ends differ in sign. For any input the
+dihedral angles are within 10.78° and 164.74°.
 
 A lattice point has three integer coordinates, in halves of a cell, all even (a cell's corner)
 or all odd (a cell's centre). It is packed into one int64 key, so sets of points are sorted
@@ -27,7 +27,7 @@ AXIS_LIMIT = 1 << _BITS
 
 _HALF = [(1, 1, 1), (1, 1, -1), (1, -1, 1), (1, -1, -1), (2, 0, 0), (0, 2, 0), (0, 0, 2)]
 OFFSETS = np.array(_HALF + [(-x, -y, -z) for x, y, z in _HALF], dtype=np.int64)
-"""To the 14 neighbours: slots 0-3 short edges, 4-6 long ones, and slot + 7 the way back."""
+"""To the 14 neighbours: slots 0-3 short edges, 4-6 long ones, and slot + 7 the opposite."""
 
 # A vertex nearer to a cut point than this fraction of the edge (short, long) is moved onto it.
 # Found by search over the worst cases of every stencil: these two give the paper's best bound,
@@ -79,28 +79,28 @@ def closure(keys: Ints) -> Ints:
 
 @compiled
 def _neighbours(keys, deltas):  # type: ignore[no-untyped-def]
-    """Find the index of each point's 14 neighbours, -1 where absent, by merging sorted keys."""
+    """Find the index of each point's 14 neighbours, -1 if absent, by merging sorted keys."""
     n = len(keys)
-    found = np.full((n, 14), -1, np.int32)
+    indices = np.full((n, 14), -1, np.int32)
     for slot in range(7):
         j = 0
         for i in range(n):
-            wanted = keys[i] + deltas[slot]
-            while j < n and keys[j] < wanted:
+            key = keys[i] + deltas[slot]
+            while j < n and keys[j] < key:
                 j += 1
-            if j < n and keys[j] == wanted:
-                found[i, slot] = j
-                found[j, slot + 7] = i
-    return found
+            if j < n and keys[j] == key:
+                indices[i, slot] = j
+                indices[j, slot + 7] = i
+    return indices
 
 
 @compiled
 def _warp(sign, neighbours, cuts, alpha, length):  # type: ignore[no-untyped-def]
-    """Move vertices onto near cut points, in order; return where to, as slot and fraction.
+    """Move vertices onto near cut points, in order; return the targets, as slot and fraction.
 
-    `cuts[i, slot]` is the fraction of the way from i to its neighbour, NaN where there is no cut
-    point. A moved vertex becomes zero and its edges' cut points vanish, so vertices that come
-    later see fewer of them: the order is part of the result.
+    `cuts[i, slot]` is the position of the cut point from i to its neighbour, NaN without one. A
+    moved vertex gets sign zero and its edges' cut points vanish, so the result depends on the
+    order.
     """
     n = len(sign)
     moved_slot = np.full(n, -1, np.int8)
@@ -160,7 +160,7 @@ def _lattice_tets(coords, sign, neighbours, ring_slots):  # type: ignore[no-unty
 
 @compiled
 def _emit(out, count, p, q, r, s, where):  # type: ignore[no-untyped-def]
-    """Append a tet, oriented by its corners' places on the unwarped lattice (`where`)."""
+    """Append a tet, oriented by its corners' positions on the unwarped lattice (`where`)."""
     u, v, w = where[q] - where[p], where[r] - where[p], where[s] - where[p]
     volume = (
         u[0] * (v[1] * w[2] - v[2] * w[1])
@@ -199,7 +199,7 @@ def _emit_prism(out, count, p, q, where, rank):  # type: ignore[no-untyped-def]
 
 @compiled
 def _clip(tets, coords, sign, cut_index, slots):  # type: ignore[no-untyped-def]
-    """Cut the part of each lattice tet where the sign is positive into tets.
+    """Cut the positive part of each lattice tet into tets.
 
     Local corners are 0-3; the cut point on edge (i, j) is local corner 4 + 4 i + j, i < j. Where
     a quadrilateral face must be split, both tets that share it must choose the same diagonal:
@@ -213,7 +213,7 @@ def _clip(tets, coords, sign, cut_index, slots):  # type: ignore[no-untyped-def]
     where = np.zeros((20, 3), np.int64)
     rank = np.full(20, -1, np.int64)
     ids = np.zeros(20, np.int64)
-    corner = np.arange(4)  # constants would compile what they are given to once more each
+    corner = np.arange(4)  # constants would compile further versions
     total = np.int64(0)
     for t in range(len(tets)):
         tet = tets[t]
@@ -279,10 +279,10 @@ def clipped_tets(
     level
         The level set there, positive inside.
     origin, cell
-        Where the lattice's coordinates are zero, and the edge of its cells.
+        Origin of the lattice, and the edge of its cells.
     find_cuts
         Called with the ends (k, 3), (k, 3) of the edges that change sign and the levels there;
-        returns how far along each edge the surface is, between 0 and 1.
+        returns the positions of the surface along them, between 0 and 1.
     """
     coords = unpack(keys)
     points = origin + 0.5 * cell * coords

@@ -1,9 +1,9 @@
-"""The signed distance of a triangle soup, as good as the soup allows.
+"""Signed distance of a triangle soup.
 
 Distances come from libigl's box tree, signs from the generalized winding number (A. Jacobson,
 L. Kavan and O. Sorkine-Hornung, "Robust Inside-Outside Segmentation using Generalized Winding
 Numbers", SIGGRAPH 2013; G. Barill et al., "Fast Winding Numbers for Soups and Clouds", 2018).
-A winding number needs triangles that face outward, so they are turned first, patch by patch.
+Winding numbers need triangles that face outward, so patches are oriented first.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from scipy.sparse.csgraph import connected_components
 from supple.arrays import Bools, Floats, Ints
 from supple.mesh.topology import row_keys
 
-# A patch whose area vectors add up to more than this part of its area bounds no volume: it is a
-# sheet. A hemisphere has a half, a flat patch has one, a closed surface none.
+# Ratio of the summed area vectors to the area above which a patch is a sheet without volume: a
+# hemisphere has ½, a flat patch 1, a closed surface 0.
 _SHEET = 0.6
-# Sheets that together add up to less than this are the panels of one body.
+# Ratio below which several sheets are the panels of one body.
 _PANELS = 0.1
 
 
@@ -45,13 +45,13 @@ class TriangleTree:
 class SoupDistance:
     """Signed distance of a triangle soup, positive inside.
 
-    Where the surface has holes, the winding number's middle closes them, and the values blend
-    so that the level set stays continuous there.
+    At holes of the surface the winding number ½ closes them, and the values are blended so that the
+    level set is continuous.
 
     Parameters
     ----------
     vertices, triangles
-        The soup; triangles must have an area.
+        The soup, of triangles with an area.
     facing
         The triangles that bound volumes, facing outward; see `outward_triangles`.
     """
@@ -64,7 +64,7 @@ class SoupDistance:
             self._winding.init(vertices, facing)
 
     def _turns(self, points: Floats) -> Floats:
-        """Count the turns of the surface around each point, either way."""
+        """Return the absolute winding number of each point."""
         if self._winding is None or len(points) == 0:
             return np.zeros(len(points))
         return np.abs(self._winding.winding_number(points))
@@ -75,13 +75,13 @@ class SoupDistance:
         return self._surface.distance(points) * side
 
     def uniform_sign(self, points: Floats, radius: float) -> NDArray[np.int8]:
-        """Return +1 or -1 where the level set keeps that sign in a ball around a point, else 0."""
+        """Return ±1 if the level set has that sign in a ball around a point, else 0."""
         sign = np.zeros(len(points), dtype=np.int8)
         distance = self._surface.distance(points)
         free = np.flatnonzero(distance > radius)
         turns = self._turns(points[free])
-        # Away from triangles winding numbers are harmonic: whole where nothing is open, and
-        # changing over no less than the distance to the rim of a hole.
+        # Away from triangles winding numbers are harmonic: integers without holes, otherwise
+        # varying over the distance to the rim of a hole.
         whole = np.abs(turns - np.round(turns)) < 0.1
         known = whole | ((distance[free] > 1.5 * radius) & (np.abs(turns - 0.5) > 0.35))
         sign[free[known]] = np.where(turns[known] > 0.5, 1, -1)
@@ -89,14 +89,14 @@ class SoupDistance:
 
 
 class ThickenedDistance:
-    """A level set joined with the surroundings of some triangles.
+    """Level set united with neighbourhoods of some triangles.
 
     Parameters
     ----------
     base
-        The level set to add to.
+        Level set.
     coats
-        Triangles and how thickly to cover each set of them.
+        Sets of triangles, with the thickness of their neighbourhoods.
     """
 
     def __init__(self, base: SoupDistance, coats: list[tuple[TriangleTree, float]]) -> None:
@@ -110,7 +110,7 @@ class ThickenedDistance:
         return level
 
     def uniform_sign(self, points: Floats, radius: float) -> NDArray[np.int8]:
-        """Return +1 or -1 where the level set keeps that sign in a ball around a point, else 0."""
+        """Return ±1 if the level set has that sign in a ball around a point, else 0."""
         sign = self._base.uniform_sign(points, radius)
         for tree, thickness in self._coats:
             outside = np.flatnonzero(sign < 0)
@@ -120,7 +120,7 @@ class ThickenedDistance:
 
 
 class _Patches(NamedTuple):
-    """Patches of a surface that neighbours through manifold edges make up."""
+    """Patches of a surface, connected through manifold edges."""
 
     triangles: Ints  # consistently oriented within a patch
     patch: Ints  # of each triangle
@@ -135,7 +135,7 @@ def _half_edges(triangles: Ints) -> Ints:
 
 
 def _unbalanced(triangles: Ints, group: Ints, n_vertices: int) -> Bools:
-    """Mark half-edges (3 m,) that their group of triangles does not pass equally both ways."""
+    """Return whether half-edges (3 m,) lack an opposite in their group of triangles."""
     ends = _half_edges(triangles)
     keys = row_keys(np.column_stack([np.sort(ends, axis=1), np.repeat(group, 3)]), n_vertices)
     _, edge = np.unique(keys, return_inverse=True)
@@ -158,7 +158,7 @@ def _patches(vertices: Floats, triangles: Ints) -> _Patches:
     count = int(patch.max()) + 1
     rim = _unbalanced(oriented, patch, max(len(vertices), count))
     open_edges = np.bincount(np.repeat(patch, 3)[rim], minlength=count)
-    # Cones to the middle of the rim close an open patch; a closed one may use any point.
+    # Cones to the middle of the rim close an open patch; for a closed one any point works.
     middles = vertices[_half_edges(oriented)].mean(axis=1)
     weight = np.where(open_edges[np.repeat(patch, 3)] > 0, rim, True).astype(float)
     total = _sum_by(
@@ -173,17 +173,16 @@ def _patches(vertices: Floats, triangles: Ints) -> _Patches:
 
 
 def outward_triangles(vertices: Floats, triangles: Ints) -> Ints:
-    """Find the triangles that bound volumes, and turn each to face outward.
+    """Return the triangles that bound volumes, oriented outward.
 
-    Closed parts are turned outward one by one, so a hollow inside a body counts as filled.
-    Parts that meet in edges of three or more triangles keep their orientation if it is sound.
-    Open parts that enclose something are turned too, and sheets are left out, unless all of
-    them together enclose something as they are.
+    Closed parts are oriented one by one, so that cavities count as filled. Parts that meet in edges
+    of three or more triangles keep a consistent orientation. Open parts that enclose a volume are
+    oriented, too. Sheets are left out, unless together they enclose a volume.
 
     Parameters
     ----------
     vertices, triangles
-        A soup whose equal vertices are one and whose triangles have an area.
+        A soup of welded vertices and triangles with an area.
     """
     triangles = _without_repetition(triangles, len(vertices))
     p = _patches(vertices, triangles)
@@ -195,7 +194,7 @@ def outward_triangles(vertices: Floats, triangles: Ints) -> Ints:
         group = _edge_groups(triangles, len(vertices))
         whole &= _sound_groups(triangles, group, single, len(vertices))
         double = whole & _flat_groups(vertices, triangles, group)
-        if double.any():  # both sides of every triangle: one will do, and it is tried again
+        if double.any():  # both sides of every triangle: use one of them
             once = _without_repetition(triangles[double], len(vertices), either_side=True)
             if len(once) < np.count_nonzero(double):
                 return outward_triangles(vertices, np.concatenate([triangles[~double], once]))
@@ -220,7 +219,7 @@ def _without_repetition(triangles: Ints, n_vertices: int, either_side: bool = Fa
 
 
 def _edge_groups(triangles: Ints, n_vertices: int) -> Ints:
-    """Label triangles, alike where they are connected through edges."""
+    """Label triangles by connection through edges."""
     keys = row_keys(np.sort(_half_edges(triangles), axis=1), n_vertices)
     _, edge = np.unique(keys, return_inverse=True)
     m = len(triangles)
@@ -231,7 +230,7 @@ def _edge_groups(triangles: Ints, n_vertices: int) -> Ints:
 
 
 def _sound_groups(triangles: Ints, group: Ints, members: Bools, n_vertices: int) -> Bools:
-    """Find the triangles among `members` whose group passes every edge both ways."""
+    """Return triangles among `members` whose group passes every edge in both directions."""
     sound = np.zeros(len(triangles), dtype=bool)
     bad = _unbalanced(triangles[members], group[members], max(n_vertices, len(triangles) * 4))
     bad_group = np.zeros(int(group.max()) + 1, dtype=bool)

@@ -25,41 +25,41 @@ _BASIS = np.array([[0, 0, 0], [1, 1, 1]])
 
 
 class Distance(Protocol):
-    """A level set that can tell where it does not change sign."""
+    """Level set with bounds on its sign in balls."""
 
     def __call__(self, points: Floats) -> Floats:
         """Evaluate at points (k, 3)."""
 
     def uniform_sign(self, points: Floats, radius: float) -> NDArray[np.int8]:
-        """Return +1 or -1 where the level set keeps that sign in a ball around a point, else 0."""
+        """Return ±1 if the level set has that sign in a ball around a point, else 0."""
 
 
 def stuff(level_set: LevelSet, bounds: ArrayLike, cell: float) -> TetMesh:
-    """Fill the places where a level set is positive with tetrahedra.
+    """Fill the region where a level set is positive with tetrahedra.
 
-    Isosurface stuffing (Labelle and Shewchuk 2007) on a body-centred cubic lattice: all
-    dihedral angles lie between 10.78° and 164.75°, whatever the level set. Parts thinner than
-    about a cell may be lost or fall into pieces.
+    Isosurface stuffing (Labelle and Shewchuk 2007) on a body-centred cubic lattice: all dihedral
+    angles lie between 10.78° and 164.75° for any level set. Parts thinner than about a cell may be
+    lost or disconnected.
 
     Parameters
     ----------
     level_set : callable
         Takes points (k, 3), returns values (k,), positive inside; best near a distance.
     bounds : (2, 3) array
-        Lowest and highest corner of a box that holds the body.
+        Lowest and highest corner of a box around the body.
     cell : float
         Edge of the lattice's cells; about twelve tets fill one.
 
     Returns
     -------
     TetMesh
-        Vertices and tets in Morton order, each vertex used. Pieces that touch in a vertex
-        only have each their own.
+        Vertices and tets in Morton order, without unused vertices. Pieces that touch only in a
+        vertex do not share it.
 
     Raises
     ------
     MeshError
-        If the body is empty or leaves the box, or if the lattice would be too large.
+        If the body is empty or exceeds the box, or if the lattice is too large.
 
     Examples
     --------
@@ -78,7 +78,7 @@ def stuff(level_set: LevelSet, bounds: ArrayLike, cell: float) -> TetMesh:
     inside = level > 0
     edge = (coords < 4) | (coords >= 2 * shape - 4)
     if edge[inside].any():
-        raise MeshError("the body leaves the bounds given for it; widen them")
+        raise MeshError("the body exceeds the bounds; widen them")
     keys = pack(coords)
     order = np.argsort(keys)
     vertices, tets = _clip(level_set, keys[order], level[order], origin, cell)
@@ -88,13 +88,13 @@ def stuff(level_set: LevelSet, bounds: ArrayLike, cell: float) -> TetMesh:
 
 
 def _lattice_shape(low: Floats, high: Floats, cell: float, unit: float = 1.0) -> Ints:
-    """Count cells along each axis, with two to spare on each side; `unit` is for messages."""
+    """Return the number of cells along each axis, with margins; `unit` is for messages."""
     extent = high - low
     if not (np.isfinite(cell) and cell > 0):
         raise MeshError(f"a cell's edge must be a positive length, not {cell * unit:g}")
     if not (np.isfinite(extent).all() and (extent >= 0).all()):
         raise MeshError("bounds must be a lowest and a highest corner, in that order")
-    # Rounding must not decide whether a length of whole cells gets one more.
+    # Robust against rounding of a length of whole cells.
     with np.errstate(over="ignore"):
         cells = np.ceil(extent / cell - 1e-6) + 6
     if not (2 * cells + 64 < AXIS_LIMIT).all():
@@ -111,9 +111,9 @@ def _evaluate(level_set: LevelSet, points: Floats) -> Floats:
 def fill(
     level_set: Distance, low: Floats, high: Floats, cell: float, unit: float
 ) -> tuple[Floats, Ints]:
-    """Return vertices and tets as the stencils leave them; look only where the surface may be.
+    """Return vertices and tets before compaction; only cells near the surface are sampled.
 
-    `unit` is how long a length of 1 is to those who read messages.
+    `unit` is the length of 1 in messages.
     """
     shape = _lattice_shape(low, high, cell, unit)
     origin = 0.5 * (low + high) - 0.5 * cell * shape
@@ -124,7 +124,7 @@ def fill(
 def _sample(
     level_set: Distance, origin: Floats, shape: Ints, cell: float, unit: float
 ) -> tuple[Ints, Floats]:
-    """Sample lattice points not known to be outside; deep inside, the level is infinite."""
+    """Sample lattice points that may be inside; deep inside, the level is infinite."""
     side = 1 << max(1, int(np.ceil(np.log2(shape.max() / 8))))
     counts = -(-shape // side)
     boxes = (
@@ -145,7 +145,7 @@ def _sample(
         if n_points > MOST_POINTS:
             raise MeshError(
                 f"cells of {cell * unit:g} would make more than {n_points // 1_000_000} million"
-                " lattice points; ask for fewer tets or larger cells"
+                " lattice points; use fewer tets or larger cells"
             )
         inside = _box_points(boxes[sign > 0], side)
         keys.append(pack(inside))
@@ -173,16 +173,16 @@ def _box_points(boxes: Ints, side: int) -> Ints:
 def _clip(
     level_set: LevelSet, keys: Ints, level: Floats, origin: Floats, cell: float
 ) -> tuple[Floats, Ints]:
-    """Stuff the lattice points `keys`; those missing are outside."""
+    """Clip the lattice points `keys`; missing ones are outside."""
     tiny = 1e-9 * cell
     inside = keys[level > 0]
     near = closure(inside)
-    found = np.searchsorted(keys, near).clip(max=max(len(keys) - 1, 0))
-    known = keys[found] == near if len(keys) else np.zeros(0, dtype=bool)
+    indices = np.searchsorted(keys, near).clip(max=max(len(keys) - 1, 0))
+    present = keys[indices] == near if len(keys) else np.zeros(0, dtype=bool)
     values = np.full(len(near), np.nan)
-    values[known] = level[found[known]]
+    values[present] = level[indices[present]]
     missing = np.isnan(values)
-    # A level that was not needed before is needed where the sign changes.
+    # Evaluate skipped levels where the sign changes.
     beside = np.isin(near, closure(near[missing | (values <= 0)]), assume_unique=True)
     deep = np.isinf(values) & beside
     for which, low, high in ((missing, -np.inf, -tiny), (deep, tiny, np.inf)):
@@ -199,7 +199,7 @@ def _clip(
 def _crossings(
     level_set: LevelSet, a: Floats, b: Floats, level_a: Floats, level_b: Floats, rounds: int = 2
 ) -> Floats:
-    """Find where along each edge the level is zero, by the Illinois variant of regula falsi."""
+    """Find the zeros of the level along edges, by the Illinois variant of regula falsi."""
     start, end = np.zeros(len(a)), np.ones(len(a))
     at_start, at_end = level_a.copy(), level_b.copy()
     t = at_start / (at_start - at_end)
@@ -215,10 +215,10 @@ def _crossings(
 
 
 def split_pinches(vertices: Floats, tets: Ints) -> tuple[Floats, Ints]:
-    """Give pieces that touch only in a vertex or an edge their own vertices.
+    """Separate pieces that touch only in a vertex or an edge.
 
-    Such pinches would act as ball joints and hinges, which the flesh does not have. A corner
-    of a tet is the same vertex as another's only if one can walk between them through faces.
+    Such pinches would act as ball joints and hinges. Corners of two tets are the same vertex only
+    if the tets are connected through faces around it.
     """
     faces = np.sort(tets[:, OUTWARD_FACES].reshape(-1, 3), axis=1)
     order = np.argsort(row_keys(faces, len(vertices)), kind="stable")
@@ -244,7 +244,7 @@ def _sorted_corners(tets: Ints) -> Ints:
 
 
 def compact(vertices: Floats, tets: Ints, cell: float) -> tuple[Floats, Ints]:
-    """Drop unused vertices, and put vertices and tets in Morton order for locality."""
+    """Drop unused vertices, and sort vertices and tets in Morton order."""
     low = vertices[tets.ravel()].min(axis=0)
     used = np.zeros(len(vertices), dtype=bool)
     used[tets] = True

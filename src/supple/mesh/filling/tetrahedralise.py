@@ -1,22 +1,16 @@
-"""Tetrahedra that fill a surface, however broken the surface is."""
+"""Tetrahedra that fill any triangle surface."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+import igl
 import numpy as np
+from scipy.spatial import cKDTree
 
 from supple.arrays import Bools, Floats, Ints
 from supple.checks import checked_number
 from supple.errors import MeshError, warn
-from supple.mesh.filling.coverage import (
-    bisected,
-    bundled,
-    pinched_edges,
-    torn,
-    uncovered,
-    without_crumbs,
-)
 from supple.mesh.filling.signed_distance import (
     SoupDistance,
     ThickenedDistance,
@@ -26,21 +20,166 @@ from supple.mesh.filling.signed_distance import (
 from supple.mesh.filling.stuffing import compact, fill, split_pinches
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
-from supple.mesh.topology import power_of_two_size
+from supple.mesh.topology import components, power_of_two_size, row_keys
 
+REACH = 0.45
+"""Distance in cells from the tets within which a point is covered; half a cell is documented."""
 Progress = Callable[[float, str], None]
 
 MOST_TETS = 20_000_000
 TOLERANCE = 0.15
-# A search stops this close to the number wanted: nearer for meshes that take no time.
+# Relative error at which a search stops: smaller for small meshes.
 _NEAR_ENOUGH, _NEAR_ENOUGH_IF_LARGE = 0.08, 0.13
 _CHEAP = 12_000
-# A cell longer than the body by this much says nothing about it.
+# Largest cell, in sizes of the body.
 _LARGEST_CELL = 1e3
-# How thickly (in cells) parts the lattice missed are covered, round by round. No point is
-# farther than √5/4 = 0.56 cells from the lattice, and no vertex moves by more than 0.35, so
-# the thickest coat leaves nothing out.
+# Thickness in cells, round by round, of the cover of parts that the lattice missed. No point is
+# farther than √5/4 = 0.56 cells from the lattice, and no vertex moves by more than 0.35, so the
+# thickest cover suffices.
 _COATS = (0.65, 0.8, 0.95, 1.1, 1.25, 1.4)
+
+
+def bisected(vertices: Floats, triangles: Ints, longest: float) -> tuple[Floats, Ints]:
+    """Halve triangles across their longest edge until no edge is longer than `longest`.
+
+    The given vertices come first; the order of the triangles changes.
+    """
+    done = []
+    while len(triangles):
+        corners = vertices[triangles]
+        lengths = np.linalg.norm(corners - np.roll(corners, -1, axis=1), axis=2)
+        side = np.argmax(lengths, axis=1)
+        long = lengths.max(axis=1) > longest
+        done.append(triangles[~long])
+        turned = np.take_along_axis(
+            triangles[long], (side[long][:, None] + np.arange(3)) % 3, axis=1
+        )
+        a, b, c = turned.T
+        keys = row_keys(np.sort(turned[:, :2], axis=1), len(vertices))
+        _, first, edge = np.unique(keys, return_index=True, return_inverse=True)
+        middle = len(vertices) + edge
+        vertices = np.concatenate([vertices, 0.5 * (vertices[a[first]] + vertices[b[first]])])
+        triangles = np.concatenate(
+            [np.column_stack([a, middle, c]), np.column_stack([middle, b, c])]
+        )
+    return vertices, np.concatenate(done)
+
+
+def bundled(vertices: Floats, triangles: Ints, spacing: float) -> Ints:
+    """Join all vertices of a grid cell; return the triangles, each once.
+
+    Around a needle or in a dense scan, thousands of triangles are equally near to a point, and a
+    box tree would visit all of them.
+    """
+    rounded = np.round((vertices - vertices.min(axis=0)) / spacing).astype(np.int64)
+    keys = row_keys(rounded, int(rounded.max()) + 1)
+    _, first, place = np.unique(keys, return_index=True, return_inverse=True)
+    rows = first[place.reshape(-1)][triangles]
+    _, once = np.unique(row_keys(np.sort(rows, axis=1), len(vertices)), return_index=True)
+    return rows[np.sort(once)]
+
+
+def uncovered(points: Floats, vertices: Floats, tets: Ints, cell: float) -> Bools:
+    """Return which points are neither inside the tets nor within `REACH` cells of them."""
+    far = np.ones(len(points), dtype=bool)
+    if len(tets) == 0:
+        return far
+    reach = REACH * cell
+    used = np.unique(tets)
+    # Most points lie near a vertex; the rest is tested exactly.
+    far = np.isinf(cKDTree(vertices[used]).query(points, distance_upper_bound=reach)[0])
+    rest = np.flatnonzero(far)
+    if len(rest) == 0:
+        return far
+    boundary = TetMesh(vertices, tets).boundary()
+    outside = TriangleTree(vertices, boundary).distance(points[rest]) > reach
+    far[rest[~outside]] = False
+    rest = rest[outside]
+    if len(rest):
+        far[rest] = np.abs(igl.fast_winding_number(vertices, boundary, points[rest])) < 0.5
+    return far
+
+
+def pinched_edges(vertices: Floats, tets: Ints) -> Ints:
+    """Find edges (k, 2) in which more than two faces of the boundary meet.
+
+    `supple.mesh.filling.stuffing.split_pinches` separates bodies that only touch; the rest
+    are slits one edge long, between tets that are connected around both ends of it.
+    """
+    boundary = TetMesh(vertices, tets).boundary()
+    edges = np.sort(boundary[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2), axis=1)
+    keys = row_keys(edges, len(vertices))
+    _, first, uses = np.unique(keys, return_index=True, return_counts=True)
+    return edges[first[uses > 2]]
+
+
+def torn(points: Floats, triangles: Ints, vertices: Floats, tets: Ints) -> Bools:
+    """Return surface triangles between separate bodies of tets that should be connected.
+
+    A body belongs to the surface component most of whose points are next to it. Bodies of different
+    components may be near each other; those of one component must be connected, and so must those
+    of two if one's surface begins inside the other's body.
+    """
+    bodies, label, nearest = _bodies(points, vertices, tets)
+    at = label[nearest]
+    across = np.flatnonzero(np.ptp(at[triangles], axis=1) > 0)
+    apart = np.zeros(len(triangles), dtype=bool)
+    if len(across) == 0:
+        return apart
+    surface = components(triangles, len(points))
+    owner = _owners(surface, triangles, at, bodies)
+    guests = np.flatnonzero(np.isin(surface, surface[across]))
+    guests = guests[(owner[at[triangles[guests]]] != surface[guests, None]).any(axis=1)]
+    linked = {(int(owner[body]), body) for body in range(bodies)}
+    boundary = TetMesh(vertices, tets).boundary()
+    for body in np.unique(at[triangles[guests]]):
+        here = at[triangles[guests]] == body
+        visitors, row = np.unique(triangles[guests][here], return_index=True)
+        skin = boundary[label[boundary[:, 0]] == body]
+        inside = np.abs(igl.fast_winding_number(vertices, skin, points[visitors])) > 0.5
+        origin = np.broadcast_to(surface[guests, None], here.shape)[here][row]
+        linked |= {(int(component), int(body)) for component in origin[inside]}
+    for triangle in across:
+        apart[triangle] = all(
+            (int(surface[triangle]), int(at[corner])) in linked for corner in triangles[triangle]
+        )
+    return apart
+
+
+def _owners(surface: Ints, triangles: Ints, at: Ints, bodies: int) -> Ints:
+    """Return the surface component with most triangle corners at each body."""
+    n_surfaces = int(surface.max()) + 1
+    pairs, votes = np.unique(at[triangles] * n_surfaces + surface[:, None], return_counts=True)
+    order = np.argsort(votes, kind="stable")
+    owner = np.full(bodies, -1, dtype=np.int64)
+    owner[pairs[order] // n_surfaces] = pairs[order] % n_surfaces  # the last one is stored
+    return owner
+
+
+def _bodies(points: Floats, vertices: Floats, tets: Ints) -> tuple[int, Ints, Ints]:
+    """Return the number of bodies, the body of each vertex, and each point's nearest vertex."""
+    of_tet = components(tets, len(vertices))
+    label = np.full(len(vertices), -1, dtype=np.int64)
+    label[tets] = of_tet[:, None]
+    used = np.flatnonzero(label >= 0)
+    nearest = used[cKDTree(vertices[used]).query(points)[1]]
+    return int(of_tet.max()) + 1, label, nearest
+
+
+def without_crumbs(points: Floats, vertices: Floats, tets: Ints, cell: float) -> Ints:
+    """Drop bodies smaller than a cell that cover no point alone."""
+    of_tet = components(tets, len(vertices))
+    a, b, c, d = (vertices[tets[:, k]] for k in range(4))
+    volumes = np.einsum("ij,ij->i", b - a, np.cross(c - a, d - a)) / 6
+    crumb = np.bincount(of_tet, volumes) < cell**3
+    if not crumb.any():
+        return tets
+    _, label, nearest = _bodies(points, vertices, tets)
+    at = label[nearest]
+    beside = np.flatnonzero(crumb[at])
+    needed = uncovered(points[beside], vertices, tets[~crumb[of_tet]], cell)
+    crumb[at[beside[needed]]] = False
+    return tets[~crumb[of_tet]] if not crumb.all() else tets
 
 
 def tetrahedralise(
@@ -52,23 +191,21 @@ def tetrahedralise(
 ) -> TetMesh:
     """Fill a surface with well-shaped tetrahedra.
 
-    Isosurface stuffing of the surface's signed distance. Any triangles will do: inside out,
-    overlapping, with holes, without thickness. Every vertex of a triangle ends inside the
-    tets or within half a cell of them, because what the lattice would miss is thickened to
-    about a cell. Dihedral angles lie between 10.78° and 164.75°. The same surface gives the
-    same bytes.
+    Isosurface stuffing of the surface's signed distance. Any triangles are allowed: inside out,
+    overlapping, with holes, without thickness. Every vertex of a triangle is inside the tets or
+    within half a cell of them, as parts that the lattice would miss are thickened to about a cell.
+    Dihedral angles lie between 10.78° and 164.75°. The same surface gives the same bytes.
 
     Parameters
     ----------
     surface : SurfaceMesh
-        What to fill. Closed parts count as full whichever way they face, and so do hollows
-        inside of others.
+        Surface to fill. Closed parts count as filled in any orientation, and so do cavities.
     tets : int
-        How many tetrahedra to aim for, within 15 %.
+        Number of tetrahedra, within 15 %.
     cell : float, optional
-        Edge of a lattice cell; if given, `tets` does not matter.
+        Edge of a lattice cell; overrides `tets`.
     progress : callable, optional
-        Called with the part done, 0 to 1, and what is being done.
+        Called with the fraction done, 0 to 1, and a description.
 
     Returns
     -------
@@ -78,23 +215,21 @@ def tetrahedralise(
     Raises
     ------
     MeshError
-        If no triangle has an area, or if the request is beyond reason.
+        If no triangle has an area, or the request is out of range.
 
     Warns
     -----
     SuppleWarning
-        If no cell size gives about as many tets as asked for.
+        If no cell size gives about as many tets as requested.
     """
-    wanted = checked_number("the number of tets", tets)
-    if not 1 <= wanted <= MOST_TETS:
-        raise MeshError(f"cannot make {tets} tets; ask for 1 to {MOST_TETS}")
+    count = checked_number("the number of tets", tets)
+    if not 1 <= count <= MOST_TETS:
+        raise MeshError(f"cannot make {tets} tets; use 1 to {MOST_TETS}")
     tell = progress or (lambda part, what: None)
     tell(0.0, "orienting the surface")
     body = _Body(surface)
-    if cell is None:
-        mesh = _search(body, int(wanted), tell)
-    else:
-        mesh = body.mesh(_checked_cell(cell, body))
+    edge = None if cell is None else _checked_cell(cell, body)
+    mesh = _search(body, int(count), tell) if edge is None else body.mesh(edge)
     tell(1.0, f"{len(mesh.tets)} tets")
     return TetMesh(mesh.vertices * body.scale, mesh.tets)
 
@@ -112,7 +247,7 @@ def _checked_cell(cell: float, body: _Body) -> float:
 
 
 class _Body:
-    """A surface made ready to be filled at any cell size; all lengths here are in `scale`."""
+    """Surface prepared for filling at any cell size; lengths are in units of `scale`."""
 
     def __init__(self, surface: SurfaceMesh) -> None:
         index, triangles = np.unique(surface.triangles, return_inverse=True)
@@ -129,7 +264,7 @@ class _Body:
         self.distance = SoupDistance(welded.vertices, sound, facing)
         self.area = 2 * float(SurfaceMesh(welded.vertices, sound).areas().sum())
         self.volume = 0.0
-        if len(facing):  # what remains are sheets, and they have two sides
+        if len(facing):  # the rest are sheets, with two sides
             bounding = SurfaceMesh(welded.vertices, facing)
             self.area -= float(bounding.areas().sum())
             self.volume = abs(bounding.volume())
@@ -137,8 +272,7 @@ class _Body:
     def mesh(self, cell: float, shift: float = 0.0) -> TetMesh:
         """Fill with cells of this size, and thicken until every vertex is covered.
 
-        The lattice is centred on the body, so symmetric bodies get symmetric lattices, or it
-        is shifted from there by a part of a cell.
+        The lattice is centred on the body, for symmetry, and shifted by a fraction of a cell.
         """
         vertices, tets = self._fill(self.distance, cell, shift)
         points, pieces = bisected(self.vertices, self.triangles, 0.75 * cell)
@@ -155,7 +289,7 @@ class _Body:
                 sheets = np.concatenate([sheets, pieces[torn(points, pieces, vertices, tets)]])
                 slits = pinched_edges(vertices, tets)[:, [0, 1, 1]]
             added = 0
-            # A tip hangs on to the body, and a slit is inside of it: less will do there.
+            # Tips and slits are connected to the body, so less thickness suffices.
             for where, what, less in (
                 (points, sheets, 0),
                 (points, tips, 0.2),
@@ -177,7 +311,7 @@ class _Body:
     def _fill(
         self, level_set: SoupDistance | ThickenedDistance, cell: float, shift: float
     ) -> tuple[Floats, Ints]:
-        room = 2 * cell  # more than the thickest coat
+        room = 2 * cell  # more than the thickest cover
         offset = shift * cell * np.array([0.37, 0.23, 0.11])
         low, high = self.low - room + offset, self.high + room + offset
         vertices, tets = fill(level_set, low, high, cell, self.scale)
@@ -185,21 +319,21 @@ class _Body:
 
 
 def _tips(pieces: Ints, missed: Bools) -> Ints:
-    """Return missed corners and edges of triangles not missed whole, as flat triangles."""
+    """Return missed corners and edges of partly covered triangles, as flat triangles."""
     out = missed[pieces]
     some = out.any(axis=1) & ~out.all(axis=1)
     a_missed = pieces[some][np.arange(np.count_nonzero(some)), np.argmax(out[some], axis=1)]
     partly = np.where(out[some], pieces[some], a_missed[:, None])
-    alone = missed.copy()  # those whose place another vertex of the bundle has taken
+    alone = missed.copy()  # joined with other vertices
     alone[pieces] = False
     return np.concatenate([partly, np.repeat(np.flatnonzero(alone)[:, None], 3, axis=1)])
 
 
 def _expected_cell(volume: float, area: float, tets: float, thinnest: float = 1.3) -> float:
-    """Estimate the cell size at which a body gets so many tets.
+    """Estimate the cell size at which a body gets a number of tets.
 
-    Twelve to a cell inside, and about two more for each cell's face of surface (measured). No
-    part is left thinner than so many cells.
+    Twelve per cell inside, and about two more per face of the surface (measured). No part is
+    thinner than `thinnest` cells.
     """
     small, large = 0.0, np.inf
     cell = float(np.sqrt(area / tets))
@@ -214,11 +348,11 @@ def _expected_cell(volume: float, area: float, tets: float, thinnest: float = 1.
 
 
 def _forecast(body: _Body, wanted: int) -> float:
-    """Guess a first cell size, from the surface or from coarser meshes."""
+    """Return an initial cell size, from the surface or from coarser meshes."""
     cell = _expected_cell(body.volume, body.area, min(wanted, _CHEAP))
     if wanted <= 2 * _CHEAP:
         return cell
-    # Volume and area as the lattice sees them: overlaps count once, thin parts thickened.
+    # Volume and area on the lattice: overlaps count once, thin parts are thickened.
     coarse = body.mesh(cell)
     volume, area = float(coarse.volumes().sum()), body.area
     if wanted > 20 * _CHEAP:
@@ -233,12 +367,12 @@ def _forecast(body: _Body, wanted: int) -> float:
 
 
 def _search(body: _Body, wanted: int, tell: Progress) -> TetMesh:
-    """Try cell sizes until about the right number of tets comes out."""
+    """Try cell sizes until about the right number of tets results."""
     tell(0.1, "measuring the body")
     cell = min(_forecast(body, wanted), 4 * body.size)
     best: TetMesh | None = None
     for shift in (0.0, 1.0, 2.0):
-        # On a lattice that has the body's symmetries the number leaps; shifted, it leaps less.
+        # On a lattice with the body's symmetries the number jumps; shifted, it jumps less.
         mesh = _search_shifted(body, wanted, cell, shift, tell)
         if best is None or _miss(mesh, wanted) < _miss(best, wanted):
             best = mesh
@@ -247,7 +381,7 @@ def _search(body: _Body, wanted: int, tell: Progress) -> TetMesh:
             break
     assert best is not None
     if abs(len(best.tets) / wanted - 1) > TOLERANCE:
-        warn(f"asked for {wanted} tets, but the nearest found is {len(best.tets)}; continuing")
+        warn(f"{wanted} tets requested, but the nearest mesh has {len(best.tets)}; continuing")
     return best
 
 
@@ -284,7 +418,7 @@ def _search_shifted(body: _Body, wanted: int, cell: float, shift: float, tell: P
 def _next_cell(
     tried: list[tuple[float, int]], wanted: int, too_many: float, too_few: float
 ) -> float:
-    """Take a secant step in the logarithms, or halve the bracket where that leaves it."""
+    """Take a secant step in the logarithms, or halve the bracket if the step leaves it."""
     cell, count = tried[-1]
     slope = -2.7
     if len(tried) > 1 and tried[-2][0] != cell:

@@ -1,4 +1,4 @@
-"""Cubes that fill a surface, however broken the surface is (barbic2005 §3.1)."""
+"""Cubes that fill any triangle surface (barbic2005 §3.1)."""
 
 from __future__ import annotations
 
@@ -13,26 +13,25 @@ from supple.checks import checked_number
 from supple.compiled.jit import compiled
 from supple.errors import MeshError, warn
 from supple.mesh.filling.signed_distance import SoupDistance, outward_triangles
-from supple.mesh.hex_shapes import CORNERS
-from supple.mesh.hexes import HexMesh
+from supple.mesh.hexes import CORNERS, HexMesh
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.topology import counted, power_of_two_size, row_keys
 
 Progress = Callable[[float, str], None]
 
 MOST_HEXES = 5_000_000
-#: Cubes of the lattice around the body, full or not.
+#: Largest number of cells of the lattice around the body.
 MOST_CELLS = 30_000_000
-#: Columns of cubes under all triangles: some seconds' work.
+#: Largest number of columns of cubes under all triangles, for some seconds of work.
 _MOST_COLUMNS = 100_000_000
-#: Cubes that are asked at once whether they are inside.
+#: Number of cubes tested together.
 _BLOCK = 200_000
 TOLERANCE = 0.1
-# A search stops this close to the number wanted.
+# Relative error at which a search stops, and the largest number of attempts.
 _NEAR_ENOUGH, _TRIES = 0.04, 14
-# What lies this near (in cubes) to a side of a cube does not reach into it: the cubes on both
-# sides of a wall along the lattice would count otherwise. What passes through an edge obliquely
-# does: the cubes of a slanting sheet would hang together by their edges otherwise.
+# Tolerance in cubes: a triangle this near to a side of a cube does not reach into it, so that a
+# wall along the lattice marks cubes on one side only. Oblique triangles through an edge do, so that
+# the cubes of a slanting sheet are connected through faces.
 _SKIN = 1e-6
 _LESS, _MORE = 0.5 - _SKIN, 0.5 + _SKIN
 
@@ -45,41 +44,40 @@ def voxelise(
     connected: bool = True,
     progress: Progress | None = None,
 ) -> HexMesh:
-    """Fill a surface with equal cubes: all that triangles pass through, and all inside.
+    """Fill a surface with equal cubes: all that triangles intersect, and all inside.
 
-    Any triangles will do: inside out, overlapping, with holes, without thickness. What a surface
-    with holes encloses is where it winds around at least half. The cubes cover the surface, so
+    Any triangles are allowed: inside out, overlapping, with holes, without thickness. The inside of
+    a surface with holes has a winding number of at least ½. The cubes cover the surface, so that
     `embed_hexes` finds every vertex of it inside one. The same surface gives the same bytes.
 
     Parameters
     ----------
     surface : SurfaceMesh
-        What to fill. Closed parts count as full whichever way they face, and so do hollows
-        inside of others.
+        Surface to fill. Closed parts count as filled in any orientation, and so do cavities.
     elements : int
-        How many cubes to aim for, within 10 %.
+        Number of cubes, within 10 %.
     size : float, optional
-        Edge of a cube; if given, `elements` does not matter. The lattice is centred on the body.
+        Edge of a cube; overrides `elements`. The lattice is centred on the body.
     connected : bool
-        Keep only the largest part that hangs together through faces, with a warning if there
-        are others. If False, all parts stay, and have no vertex in common.
+        Whether to use only the largest part connected through faces, with a warning if there are
+        others. If False, all parts are used, without common vertices.
     progress : callable, optional
-        Called with the part done, 0 to 1, and what is being done.
+        Called with the fraction done, 0 to 1, and a description.
 
     Returns
     -------
     HexMesh
-        In the order of the lattice, x changing most slowly.
+        In the order of the lattice, with x varying most slowly.
 
     Raises
     ------
     MeshError
-        If the request is beyond reason, or the surface has no extent.
+        If the request is out of range, or the surface has no extent.
 
     Warns
     -----
     SuppleWarning
-        If parts are left out, or no size gives about as many cubes as asked for.
+        If parts are left out, or no size gives about as many cubes as requested.
     """
     tell = progress or (lambda part, what: None)
     tell(0.0, "orienting the surface")
@@ -94,7 +92,7 @@ def voxelise(
         edge, solid = _search(body, _checked_elements(elements), connected)
     if connected and body.left_out:
         warn(
-            f"the surface is in several pieces: {counted(body.left_out, 'cube')} beside the"
+            f"the surface is in several pieces: {counted(body.left_out, 'cube')} outside the"
             f" largest of them left out; use connected=False to keep them"
         )
     mesh = body.mesh(edge, solid)
@@ -105,12 +103,12 @@ def voxelise(
 def _checked_elements(elements: int) -> int:
     whole = isinstance(elements, (int, np.integer)) and not isinstance(elements, bool)
     if not whole or not 1 <= elements <= MOST_HEXES:
-        raise MeshError(f"cannot make {elements!r} cubes; ask for 1 to {MOST_HEXES}")
+        raise MeshError(f"cannot make {elements!r} cubes; use 1 to {MOST_HEXES}")
     return int(elements)
 
 
 class _Body:
-    """A surface made ready to be filled with cubes of any size."""
+    """Surface prepared for filling with cubes of any size."""
 
     def __init__(self, surface: SurfaceMesh, tell: Progress) -> None:
         self.tell, self.part = tell, 0.1
@@ -132,7 +130,7 @@ class _Body:
             if len(facing):
                 self.closed = _is_closed(facing, len(welded.vertices))
                 self.volume = abs(SurfaceMesh(welded.vertices, facing).volume())
-        #: Cubes that the last call of `parts` left out.
+        #: Number of cubes left out by the last call of `parts`.
         self.left_out = 0
 
     def lattice(self, edge: float) -> tuple[Floats, Ints]:
@@ -148,7 +146,7 @@ class _Body:
         return self.middle - edge * shape / 2, shape.astype(np.int64)
 
     def solid(self, edge: float) -> Bools:
-        """Mark the cubes of the lattice that triangles pass through or that are inside."""
+        """Return which cubes of the lattice triangles intersect or are inside."""
         low, shape = self.lattice(edge)
         corners = (self.corners - low) / edge
         spans = np.sort(np.ptp(corners, axis=1) + 1.0, axis=1)
@@ -166,33 +164,33 @@ class _Body:
         return solid
 
     def _inside(self, wall: Bools, low: Floats, edge: float) -> Bools:
-        """Mark cubes whose middle triangles wind around; `wall` are those that triangles reach."""
+        """Return which cubes have their centre inside; `wall` are those that triangles reach."""
         if self.distance is None:
             return np.zeros_like(wall)
-        if not self.closed:  # inside and outside meet in a hole: every cube is asked
+        if not self.closed:  # holes connect inside and outside: test every cube
             return self._full(np.arange(wall.size), wall.shape, low, edge).reshape(wall.shape)
-        # Nothing is between the cubes of a room: one of them tells for all.
+        # Connected cubes without triangles are all inside or all outside.
         rooms, count = ndimage.label(~wall)
         first = np.zeros(count + 1, np.int64)
-        first[rooms.ravel()[::-1]] = np.arange(rooms.size)[::-1]  # the last one said stays
+        first[rooms.ravel()[::-1]] = np.arange(rooms.size)[::-1]  # the first cube of each
         inside = self._full(first, wall.shape, low, edge)[rooms]
         inside[wall] = self._full(np.flatnonzero(wall), wall.shape, low, edge)
         return inside
 
     def _full(self, cells: Ints, shape: tuple[int, ...], low: Floats, edge: float) -> Bools:
-        """Tell whether the middle of each of some cubes is inside."""
+        """Return whether the centre of each of some cubes is inside."""
         assert self.distance is not None
-        found = np.empty(len(cells), bool)
+        inside = np.empty(len(cells), bool)
         for first in range(0, len(cells), _BLOCK):
             if len(cells) > _BLOCK:
                 self.tell(self.part, f"looking into {len(cells)} cubes, {first} done")
             some = slice(first, first + _BLOCK)
             where = np.column_stack(np.unravel_index(cells[some], shape))
-            found[some] = self.distance(low + edge * (where + 0.5)) > 0
-        return found
+            inside[some] = self.distance(low + edge * (where + 0.5)) > 0
+        return inside
 
     def parts(self, edge: float, connected: bool) -> Ints:
-        """Number the part that each cube belongs to, 1, 2, …, or 0 if it stays empty."""
+        """Label the connected part of each cube, 1, 2, …, or 0 for empty ones."""
         labels, count = ndimage.label(self.solid(edge))
         self.left_out = 0
         if connected and count > 1:
@@ -202,7 +200,7 @@ class _Body:
         return labels
 
     def mesh(self, edge: float, labels: Ints) -> HexMesh:
-        """Make the mesh of all cubes that belong to a part; parts have no vertex in common."""
+        """Return the mesh of all cubes of the parts, without common vertices."""
         cells = np.argwhere(labels)
         if len(cells) > MOST_HEXES:
             raise MeshError(
@@ -218,14 +216,14 @@ class _Body:
 
 
 def _is_closed(triangles: Ints, n_vertices: int) -> bool:
-    """Tell whether every edge is passed as often one way as the other."""
+    """Return whether every edge is passed equally in both directions."""
     ends = triangles[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2)
     _, edge = np.unique(row_keys(np.sort(ends, axis=1), n_vertices), return_inverse=True)
     return not np.bincount(edge, np.where(ends[:, 0] < ends[:, 1], 1, -1)).any()
 
 
 def _cover_flat(solid: Bools, corners: Floats, shape: Ints) -> None:
-    """Cover triangles between two layers of cubes: the lower, where neither is there yet."""
+    """Cover triangles between two layers of cubes by the lower one, if neither is solid."""
     if len(corners) == 0:
         return
     axes = np.ptp(corners, axis=1).argmin(axis=1)
@@ -238,8 +236,8 @@ def _cover_flat(solid: Bools, corners: Floats, shape: Ints) -> None:
 
 
 def _search(body: _Body, wanted: int, connected: bool) -> tuple[float, Ints]:
-    """Try sizes until about the right number of cubes comes out."""
-    too_few, too_many = np.inf, 0.0  # sizes known to give that
+    """Try sizes until about the right number of cubes results."""
+    too_few, too_many = np.inf, 0.0  # sizes that give that
     edge = min(_expected_edge(body, wanted), 2.0 * float(body.extent.max()))
     best: tuple[float, float, Ints, int] | None = None
     for attempt in range(_TRIES):
@@ -264,24 +262,24 @@ def _search(body: _Body, wanted: int, connected: bool) -> tuple[float, Ints]:
     _, edge, labels, body.left_out = best
     count = int(np.count_nonzero(labels))
     if abs(count / wanted - 1) > TOLERANCE:
-        warn(f"asked for {wanted} cubes, but the nearest found is {count}; continuing")
+        warn(f"{wanted} cubes requested, but the nearest mesh has {count}; continuing")
     return edge, labels
 
 
 def _expected_edge(body: _Body, wanted: int) -> float:
-    """Estimate the size for so many cubes: the volume, and most of a layer of surface."""
+    """Estimate the size for a number of cubes, from volume and surface."""
     edges = float(body.extent.max()) * np.geomspace(1e-5, 2.0, 2000)
     length = float(body.extent.max())
     counts = body.volume / edges**3 + 0.75 * body.area / edges**2 + length / edges
     return float(edges[np.argmin(np.abs(np.log(counts / wanted)))])
 
 
-# Cubes of a lattice that triangles touch: separating axes, column by column.
+# Cubes of a lattice that triangles intersect, by separating axes, column by column.
 
 
 @compiled
 def _separated(t: Floats, ax: float, ay: float, az: float, half: float) -> bool:
-    """Tell whether the axis separates the triangle `t` from the cube of this half edge at 0."""
+    """Return whether the axis separates the triangle `t` from a cube at 0 of this half edge."""
     p = ax * t[0, 0] + ay * t[0, 1] + az * t[0, 2]
     q = ax * t[1, 0] + ay * t[1, 1] + az * t[1, 2]
     r = ax * t[2, 0] + ay * t[2, 1] + az * t[2, 2]
@@ -293,7 +291,7 @@ def _separated(t: Floats, ax: float, ay: float, az: float, half: float) -> bool:
 def _touches(t: Floats, half: float, across: float) -> bool:
     """Test separating axes of a triangle and a cube at the origin: faces, plane, edge pairs.
 
-    The half edge may be another `across` the axes of the lattice than along them.
+    The half edge is `across` for oblique axes.
     """
     for c in range(3):
         low = min(t[0, c], t[1, c], t[2, c])
@@ -333,7 +331,7 @@ def _depth_range(t: Floats, w: int, u: float, v: float, half: float) -> tuple[fl
 
 @compiled
 def _steepest_axis(t: Floats) -> int:
-    """Return the axis along which the triangle shows the largest area."""
+    """Return the axis along which the projected triangle is largest."""
     best, axis = -1.0, 0
     for w in range(3):
         a, b = (w + 1) % 3, (w + 2) % 3
@@ -349,11 +347,10 @@ def _steepest_axis(t: Floats) -> int:
 def _mark_touched(
     corners: Floats, half: float, across: float, shape: Ints, grid: NDArray[np.uint8]
 ) -> Ints:
-    """Mark in `grid` the unit cubes that triangles touch; how many each of them does, (m,).
+    """Mark in `grid` the unit cubes that triangles intersect; return their numbers, (m,).
 
     `corners` (m, 3, 3) are in lattice units: cube (i, j, k) is around (i + ½, j + ½, k + ½).
-    Its half edge is taken for `half` where a side of the cube would separate the two, and for
-    `across` where something oblique would.
+    Its half edge is `half` for the axes of the lattice and `across` for oblique ones.
     """
     count = np.zeros(len(corners), np.int64)
     t, low, high, cell = np.empty((3, 3)), np.empty(3, np.int64), np.empty(3, np.int64), np.empty(3)

@@ -13,8 +13,7 @@ from supple.arrays import Floats, Ints, ShortInts
 from supple.compiled.jit import compiled
 from supple.errors import SuppleError
 from supple.linalg.cholesky import SparseCholesky
-from supple.mesh.laplacian import cotangent_laplacian
-from supple.mesh.tets import TetMesh
+from supple.mesh.tets import TetMesh, cotangent_laplacian
 from supple.rig.deformers.pose_space_deformation import split_corrections
 from supple.rig.jacobian import Jacobian, rig_jacobian
 from supple.rig.placement.placement import Forkable, Placement, Positions, placement, writable

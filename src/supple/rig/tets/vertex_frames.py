@@ -22,8 +22,7 @@ from supple.linalg.cholesky import SparseCholesky
 from supple.linalg.sparse import symmetrised
 from supple.maths.rotations import from_matrix, to_matrix
 from supple.maths.small_matrices import rotation_svd
-from supple.mesh.laplacian import hat_gradients
-from supple.mesh.tets import EDGES, TetMesh
+from supple.mesh.tets import EDGES, TetMesh, hat_gradients
 from supple.mesh.topology import row_keys
 from supple.rig.poses.pose_tree import PoseTree
 

@@ -13,7 +13,7 @@ from supple.app.viewer.scene.colours import FLESH, AppearanceBands, Colour, Colo
 from supple.app.viewer.session.session import Session
 from supple.arrays import Floats, Ints, Singles
 from supple.mesh.polyhedra import Box, Convex
-from supple.mesh.shape_surface import shape_surface
+from supple.mesh.shape_tables import shape_surface
 
 #: Opacity of the ground, and colours of cubature points.
 SOLID = 0.9

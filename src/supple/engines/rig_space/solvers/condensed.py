@@ -31,8 +31,7 @@ from supple.engines.rig_space.solvers.step_kernels import (
     place_flesh,
     write_columns,
 )
-from supple.mesh.laplacian import hat_gradients
-from supple.mesh.tets import TetMesh
+from supple.mesh.tets import TetMesh, hat_gradients
 
 #: Springs of all parameters towards the key, as a fraction of their mass over τ²; they determine
 #: parameters without effect.

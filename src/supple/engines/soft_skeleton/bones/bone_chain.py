@@ -101,7 +101,7 @@ class BoneChain:
         return np.concatenate([self.rotations.reshape(-1, 9), *vectors], axis=1)
 
     def unpack(self, packed: Floats) -> None:
-        """Set what `packed` returned."""
+        """Set the state from an array of `packed`."""
         self.rotations[:] = packed[:, :9].reshape(-1, 3, 3)
         self.positions[:], self.translations[:] = packed[:, 9:12], packed[:, 12:15]
         self.slides[:] = packed[:, 15:]

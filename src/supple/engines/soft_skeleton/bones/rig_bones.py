@@ -191,7 +191,7 @@ class ShapedSkin:
         self._first = rig.rest_points - tables.rest
 
     def write(self, chain: BoneChain, root: Floats, near: Floats, out: Floats) -> None:
-        """Write offsets (n, 3) of the skin with bones as they are."""
+        """Write offsets (n, 3) of the skin for the current bones."""
         _write_features(chain.parents, chain.rotations, *self._frames, self._features)
         out[:] = self._first
         self._shapes.add(self._features, out)

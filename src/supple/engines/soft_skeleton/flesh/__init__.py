@@ -1,1 +1,1 @@
-"""Flesh of a soft skeleton: handles, energy, cubature, and what handles lack."""
+"""Flesh of a soft skeleton: handles, energy, cubature, residual flexibility."""

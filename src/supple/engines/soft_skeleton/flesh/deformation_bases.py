@@ -16,8 +16,7 @@ from supple.errors import SuppleError
 from supple.linalg.cholesky import SparseCholesky
 from supple.linalg.sparse import same_entries, symmetrised
 from supple.mesh.biharmonic import bilaplacian
-from supple.mesh.laplacian import cotangent_laplacian, hat_gradients
-from supple.mesh.tets import EDGES, OUTWARD_FACES, TetMesh
+from supple.mesh.tets import EDGES, OUTWARD_FACES, TetMesh, cotangent_laplacian, hat_gradients
 from supple.mesh.topology import row_keys
 
 #: Weights fade to zero between these values, so that handles are local (tapia2021 §3.2).

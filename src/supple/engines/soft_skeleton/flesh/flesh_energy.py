@@ -22,8 +22,7 @@ from supple.engines.soft_skeleton.flesh.invariant_flesh import (
     has_invariants,
 )
 from supple.maths.small_matrices import project_psd
-from supple.mesh.laplacian import hat_gradients
-from supple.mesh.tets import TetMesh
+from supple.mesh.tets import TetMesh, hat_gradients
 
 
 class FleshTables(NamedTuple):

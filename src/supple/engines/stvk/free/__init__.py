@@ -1,1 +1,1 @@
-"""Saint Venant–Kirchhoff bodies that nothing holds."""
+"""Free Saint Venant–Kirchhoff bodies."""

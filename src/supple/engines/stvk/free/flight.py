@@ -1,4 +1,4 @@
-"""Kernels that step a free Saint Venant–Kirchhoff body, which flies, turns and deforms.
+"""Kernels that step a free Saint Venant–Kirchhoff body, which flies, rotates and deforms.
 
 x = C + R y(q), y measured from the mass centre; `rigid_integrals` has the kinetic energy.
 Lagrange's equations, with P the linear momentum, L the angular momentum about the mass centre in
@@ -11,11 +11,11 @@ barbic2005 (appendix D) makes the basis of a free body and leaves its rigid moti
 and Witkin, who couple by inertial forces of a frame. Here nothing is dropped: on the right are
 centrifugal and half of Coriolis forces, in ṗ the other half and Euler's (hᵀΩ̇), and I depends on q.
 
-A step takes P and L over exactly, from what acts. Deformation is stepped by the trapezoidal rule
-(Newmark) or backward Euler in p, and R always by Cayley's map of the mean Ω, so that the choice of
-integrator and all damping take energy from deformation alone. Ω is what L leaves for it. With
-Newmark a step is symmetric in time. Elastic forces are linearised as often as `iterations` says;
-terms of rotation, which cost little, are iterated until they change nothing.
+A step changes P and L exactly by the external forces. Deformation is stepped by the trapezoidal
+rule (Newmark) or backward Euler in p, and R always by Cayley's map of the mean Ω, so that the
+choice of integrator and all damping take energy from deformation alone. Ω follows from L. With
+Newmark a step is symmetric in time. Elastic forces are linearised `iterations` times; terms of
+rotation, which cost little, are iterated until convergence.
 """
 
 from __future__ import annotations

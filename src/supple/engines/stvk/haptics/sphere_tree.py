@@ -18,7 +18,7 @@ from supple.compiled.jit import compiled_fused, compiled_sums
 from supple.engines.stvk.cubic_model import CubicModel
 from supple.engines.stvk.model import StvkModel
 from supple.errors import SuppleError
-from supple.mesh.contact_search import nearest_on_triangle
+from supple.mesh.boundary_contacts import nearest_on_triangle
 
 #: Columns of a contact: barycentric coordinates of its point, its distance from the ball's centre,
 #: and the direction from there to the centre.

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from supple.app.pictures.drawing import INK, PAPER, draw_surface, view_axes
 from supple.arrays import Floats, Ints
 from supple.engines.pose_space.model.model import PoseSpaceModel
-from supple.mesh.contact_search import PosedBoundary, facing_triangles, posed_boundary
+from supple.mesh.boundary_contacts import PosedBoundary, facing_triangles, posed_boundary
 from supple.mesh.surface import SurfaceMesh
 
 # Depth of a skin inside itself, and forces that press it there
