@@ -218,7 +218,7 @@ def test_calls_that_need_data_a_cub_file_lacks_are_one_line_errors():
     for use, why in (
         (lambda: simulator.set_material(0, young=1e5), "λ and μ are not apart"),
         (lambda: spring().with_material(density=3.0), "λ and μ are not apart"),
-        (lambda: StvkSimulator(spring(), gravity=DOWN), "where mass is"),
+        (lambda: StvkSimulator(spring(), gravity=DOWN), "do not define masses"),
         (lambda: spring().surface_basis, "no surface"),
         (lambda: spring().surface_at([0.0]), "no surface"),
         (lambda: spring().reduced_force(np.zeros((0, 3))), "no surface"),
