@@ -1,4 +1,4 @@
-"""Anatomy of a character: what is bone, what is flesh, what is hard, what is apart."""
+"""Anatomy of a character: bone, flesh, hard and separate parts."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ from supple.rig.character import Character
 from supple.rig.motion.joint_names import normalised_name
 from supple.rig.skeleton.skinning import skinned_rigs
 
-#: Thickness of a limb beside the trunk it would belong to.
+#: Thickness of a limb relative to that of its trunk.
 LIMB_RADIUS = 0.45
 
 
-#: Flesh share of a body without joints. It may be a head: with a trunk's, 0.85, one of blend shapes
-#: alone lagged behind its shaking by 13 % of its size, crown and all.
+#: Flesh share of a body without joints. With that of a trunk, 0.85, a head of blend shapes lagged
+#: behind its shaking by 13 % of its size.
 BONELESS = 0.5
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Anatomy:
-    """Maps on the skin of a character, each with its reasons.
+    """Maps on the skin of a character, with reasons.
 
     Attributes
     ----------
     name
-        The character's.
+        Name of the character.
     surface
         Its skin.
     entries
-        By joint: role, flesh share, feel and reasons of the region that follows it.
+        Role, flesh share, feel and reasons of each region, by joint.
     joints
         Names of the joints that have a region, in the order of `region`.
     region
@@ -55,24 +55,24 @@ class Anatomy:
     role
         (n̄,) role of each vertex, a name of `ROLES`.
     share
-        (n̄,) φ: what lies deeper than φ times the thickness is bone.
+        (n̄,) φ: flesh deeper than φ times the thickness is bone.
     firmness
-        (n̄,) what Young's modulus is multiplied by.
+        (n̄,) factor of Young's modulus.
     apart
-        (n̄,) whether a vertex belongs to a part that rides on the rig.
+        (n̄,) whether a vertex belongs to a part that follows the rig without flesh.
     thickness
-        (n̄,) R: radius of the largest inscribed ball that covers each vertex, in metres; what is
-        carried, a fish's spikes, has that of its carrier.
+        (n̄,) R: radius of the largest inscribed ball that covers each vertex, in metres. Small
+        attached parts, such as a fish's spikes, have that of the part below.
     back
-        (n̄,) 1 on the back, −1 on the belly, 0 where neither is known: see `back_side`.
+        (n̄,) 1 on the back, −1 on the belly, 0 elsewhere; see `back_side`.
     balls
-        Inscribed balls: thickness and depth anywhere.
+        Inscribed balls, for thickness and depth at any point.
     follows
-        (n̄, k) how much each vertex follows each region, by its skin weights; None without joints.
+        (n̄, k) skin weights of each vertex by region; None without joints.
     mirrored
-        Joints that have a region on the other side, and which.
+        Mirrored joint of each joint that has one.
     skin
-        What was measured before roles were given; None without joints.
+        Measurements before roles were assigned; None without joints.
     """
 
     name: str
@@ -97,18 +97,18 @@ class Anatomy:
 
     @cached_property
     def hard(self) -> Bools:
-        """(n̄,) where nothing moves."""
-        # A back has little flesh and still is no part that is hard.
+        """Mask (n̄,) of skin that does not move."""
+        # A back has little flesh, but is not a hard part.
         return self.apart | ((self.share < HARD) & (self.back <= 0))
 
     @cached_property
     def hard_part(self) -> float:
-        """Part of the skin's area where nothing moves."""
+        """Part of the skin's area that does not move."""
         return _area_part(self.surface, np.flatnonzero(self.hard))
 
     @cached_property
     def riding(self) -> Bools:
-        """(n̄,) vertices of components that are apart whole: they need no flesh to carry them."""
+        """Mask (n̄,) of components that are completely apart and need no flesh."""
         stays = np.bincount(self.part[~self.apart], minlength=int(self.part.max()) + 1) > 0
         whole: Bools = ~stays[self.part]
         return whole & (not whole.all())
@@ -117,7 +117,7 @@ class Anatomy:
     def trunk_radius(self) -> float:
         """Radius of the largest ball inscribed in the trunk, in metres.
 
-        Of an arm or a hand alone it is what their trunk would have.
+        For an arm or a hand alone, an estimate of its trunk.
         """
         trunk = np.isin(self.role, ("trunk", "soft"))
         if trunk.any():
@@ -125,7 +125,7 @@ class Anatomy:
         return float(self.thickness.max(initial=1e-300)) / LIMB_RADIUS
 
     def save(self, path: str | Path) -> None:
-        """Write the regions as JSON that people can change: role, share and feel by joint."""
+        """Write role, share and feel of the regions as editable JSON, by joint."""
         write_entries(path, self.name, self.entries)
 
     @staticmethod
@@ -135,7 +135,7 @@ class Anatomy:
         Warns
         -----
         SuppleWarning
-            In a line that names joints which the character has not.
+            If the file names joints that the character does not have.
         """
         return anatomy_of(character, entries=entries_for(character, path))
 
@@ -147,18 +147,18 @@ def anatomy_of(
     use_names: bool = True,
     like: Anatomy | None = None,
 ) -> Anatomy:
-    """Find what is bone, flesh, hard and apart in a character.
+    """Compute the anatomy of a character.
 
     Parameters
     ----------
     character
-        Its skin, rig, and the names of its joints, materials and meshes. Motions do not matter.
+        Skin, rig, and names of joints, materials and meshes are used; motions are not.
     entries
-        By joint, in place of what is found: see `Anatomy.load`.
+        Entries by joint that replace computed ones; see `Anatomy.load`.
     use_names
         Whether names count, or shape alone.
     like
-        Anatomy of the same character, whose skin need not be measured again.
+        Anatomy of the same character, whose measurements are reused.
     """
     surface = character.surface
     balls = InscribedBalls(surface) if like is None else like.balls
@@ -205,7 +205,7 @@ def anatomy_of(
 
 
 def _boneless(character: Character, balls: InscribedBalls) -> Anatomy:
-    """A body that no joints bend: flesh all over, on a core that follows the rig."""
+    """Return the anatomy of a body without joints: flesh around a core that follows the rig."""
     n = len(character.surface.vertices)
     zeros, ones = np.zeros(n, np.int64), np.ones(n)
     return Anatomy(
@@ -228,7 +228,7 @@ def _boneless(character: Character, balls: InscribedBalls) -> Anatomy:
 def _told(
     skin: MeasuredSkin, roles: list[RegionRole], entries: Mapping[str, RegionEntry]
 ) -> dict[str, RegionEntry]:
-    """Entries of all regions: what is found, and what somebody said instead."""
+    """Return the entries of all regions, with those of the user in place of computed ones."""
     found = {}
     for joint, each in zip(skin.regions.joints, roles, strict=True):
         name, feel = skin.names[joint], "hard" if each.share < HARD else "normal"
@@ -241,7 +241,7 @@ def _told(
 
 
 def _mirrored(regions: SkinRegions, joints: tuple[str, ...]) -> dict[str, str]:
-    """Joints and those on the other side: by their names, or by place where names do not say."""
+    """Return mirrored joints by names, or by position without names."""
     named: dict[tuple[str, str], list[str]] = {}
     for joint in joints:
         named.setdefault(normalised_name(joint), []).append(joint)
@@ -258,13 +258,13 @@ def _mirrored(regions: SkinRegions, joints: tuple[str, ...]) -> dict[str, str]:
 
 
 def _painted(anatomy: Anatomy, maps: Mapping[str, Floats]) -> Anatomy:
-    """Heed what is painted on the skin: φ(1 − rigid), and at least `flesh`."""
+    """Apply painted maps to the flesh share: φ(1 − rigid), and at least `flesh`."""
     if not ("rigid" in maps or "flesh" in maps):
         return anatomy
     none = np.zeros(len(anatomy.share))
     share = anatomy.share * (1 - maps.get("rigid", none))
     share = np.maximum(share, maps.get("flesh", none))
-    # A back that is painted rigid is hard, though others have little flesh and are not.
+    # A back that is painted rigid is hard; other backs only have little flesh.
     lower = (share < HARD) & (share < anatomy.share)
     return replace(anatomy, share=share, back=np.where(lower, 0.0, anatomy.back))
 

@@ -1,7 +1,7 @@
 """Belly and back of bodies that stand on limbs: the spine runs along the back, flesh hangs below.
 
-Skeletons of game animals often run through the belly, or along the middle. Held there, a cow's
-withers swung by 7.6 % of its size while its belly stayed where it was.
+Skeletons of game animals often run through the belly, or along the middle. With bone there, a
+cow's withers swung by 7.6 % of its size while its belly did not move.
 """
 
 from __future__ import annotations
@@ -13,27 +13,27 @@ from scipy.spatial import cKDTree
 from supple.arrays import Floats
 from supple.mesh.surface import SurfaceMesh
 
-#: Roles along the middle of a body, and those of what it stands on.
+#: Roles along the middle of a body, and of the limbs it stands on.
 MIDDLE = ("trunk", "soft", "neck", "head", "tail")
 LIMBS = ("limb", "forearm", "shin", "hand", "foot", "end")
-#: Limbs whose middle is this many trunk's radii beside the body's axis begin to tell the belly
-#: from the back; twice as many tell it for certain. Those of a standing human go along the axis.
+#: Distance of the limbs' middle from the body's axis, in trunk radii, from which they indicate the
+#: belly; at twice that the evidence is full. A standing human's limbs are along the axis.
 BESIDE = 0.5
-#: Triangles near a vertex whose normals are averaged: a coarse back is no staircase.
+#: Triangles near a vertex whose normals are averaged, so that coarse backs are smooth.
 NEAR = 16
-#: Share of flesh at the middle of the back, beside that of the flanks.
+#: Share of flesh at the middle of the back, relative to that of the flanks.
 BACK = 0.15
 
 
 def back_side(surface: SurfaceMesh, role: NDArray[np.str_], radius: float) -> Floats:
-    """(n̄,) 1 on the back, −1 on the belly, 0 on the flanks and where shape does not tell.
+    """Return (n̄,) 1 on the back, −1 on the belly, 0 on the flanks and if the shape is ambiguous.
 
     Parameters
     ----------
     surface, role
         Skin, and the role of each vertex.
     radius
-        Of the largest ball inscribed in the trunk.
+        Radius of the largest ball inscribed in the trunk.
     """
     area = surface.vertex_areas()
     middle, limbs = np.isin(role, MIDDLE), np.isin(role, LIMBS)
@@ -57,13 +57,13 @@ def back_side(surface: SurfaceMesh, role: NDArray[np.str_], radius: float) -> Fl
 
 
 def share_by_side(share: Floats, back: Floats) -> Floats:
-    """φ (n̄,) with less flesh on the back and all of it on the belly."""
+    """Return φ (n̄,) reduced on the back."""
     dorsal, ventral = np.clip(2 * back - 0.6, 0.0, 1.0), np.maximum(-back, 0.0)
     return share * (1 - (1 - BACK) * dorsal) + (1 - share) * ventral
 
 
 def _normals(surface: SurfaceMesh) -> Floats:
-    """(n̄, 3) unit normals, averaged over the triangles near each vertex."""
+    """Return unit normals (n̄, 3), averaged over the triangles near each vertex."""
     areas, triangles = surface.areas(), surface.triangles
     tree = cKDTree(surface.vertices[triangles].mean(axis=1))
     _, near = tree.query(surface.vertices, k=range(1, min(NEAR, len(triangles)) + 1))

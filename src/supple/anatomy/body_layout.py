@@ -1,8 +1,7 @@
 """Layout of a body: trunk, neck, head, limbs and their ends, tails and ears, from their shape.
 
-The middle of a body, left and right taken together, is trunk where it is thick or carries limbs.
-What hangs from it in pairs is a limb, an ear or a horn; what hangs from it alone is a neck with its
-head, or a tail.
+Regions in the middle of a body are trunk where they are thick or have limbs. Pairs of chains from
+the trunk are limbs, ears or horns; single ones are a neck with its head, or a tail.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ from supple.rig.motion.joint_names import normalised_name
 
 #: Regions at least this part as thick as the central one belong to the trunk.
 TRUNK = 0.6
-#: One of a pair, a shoulder or a thigh, must be this part as thick.
+#: The same for one of a pair, such as a shoulder or a thigh.
 PAIRED_TRUNK = 0.85
-#: What carries limbs need only be this part as thick.
+#: The same for regions with limbs.
 CARRYING_TRUNK = 0.4
-#: Limbs are alike whose areas, thickness and length differ by less than this factor.
+#: Largest ratio of the areas, thicknesses and lengths of two similar limbs.
 ALIKE = 1.3
 #: A head is at least this part as thick as the middle of the body and has this part of its skin,
 #: which the tuft of a tail has not; and is not longer than so many times its thickness.
@@ -33,7 +32,7 @@ LEAST_HEAD, LEAST_HEAD_AREA, COMPACT = 0.2, 0.02, 8.5
 RIGID, SWOLLEN, GROWN = 0.2, 1.05, 1.3
 #: A tail is this part as thick at its end as at its root: of three regions or more, and of two.
 TAPERED, TAPERED_SOON = 0.5, 0.25
-#: What speaks for a head must add up to this; where it has limbs and nothing else comes near, less.
+#: Least evidence for a head; the second applies to bodies with limbs and no other candidate.
 SURE, LIKELY = 3, 2
 #: Ears and horns are smaller than this part of the skin each, and this part as thick at their tips
 #: as what carries them.
@@ -41,20 +40,20 @@ SMALL_PAIR, THIN_TIP = 0.025, 0.2
 #: The part of a limb, by length, that is beyond the elbow or knee; beyond the wrist or ankle; and
 #: the longest last region that is a hand or foot.
 OUTER, END, LONG_END = 0.66, 0.33, 0.5
-#: A branch of a limb ends in a hand or foot that reaches this far, as a part of the longest.
+#: A branch of a limb with at least this part of the longest reach ends in a hand or foot.
 FAR = 0.8
 #: Limbs with this many times the skin of a rod of their length and thickness are wings or fins.
 FLAT = 3.0
 #: A hand has this many fingers, whose thickness and length differ by less than this factor.
 FINGERS, LIKE_FINGERS = 4, 3.0
-#: What a hand was cut off with has less than this part of its skin.
+#: The stump of a hand alone has less than this part of its skin.
 MOST_STUMP = 0.35
-#: Flesh of the thick and the thin parts of a body that would have none: a hand, a head alone.
+#: Flesh share of the thick and the thin parts of a hand or a head alone.
 PALM, FINGER = 0.5, 0.4
 
 
 class BodyLayout:
-    """Regions rooted at the trunk, with what hangs from it."""
+    """Tree of regions, rooted at the trunk."""
 
     def __init__(
         self, regions: SkinRegions, names: Sequence[str], small: Ints, ears: Collection[int]
@@ -68,7 +67,7 @@ class BodyLayout:
         self.trunk = self._trunk()
 
     def _hang(self, root: int) -> None:
-        """Hang all regions from a root."""
+        """Make the tree of all regions from a root."""
         regions = self.regions
         self.root = root
         self.order, self.above = regions.rooted(root)
@@ -82,7 +81,7 @@ class BodyLayout:
         self.limbs = [int(region) for region in self.order if self._begins_limb(int(region))]
 
     def _towards_limbs(self) -> int | None:
-        """Return the region beside the root that all limbs hang from: a head may be the largest."""
+        """Return the region next to the root with all limbs below it: a head may be the largest."""
         large = {each for each in self.limbs if self.weight[each] > SMALL_PAIR}
         if not large or self.sided[self.root] or not large.isdisjoint(self.below[self.root]):
             return None
@@ -92,7 +91,7 @@ class BodyLayout:
         return None
 
     def _is_sided(self, region: int) -> bool:
-        """Return whether a region is one of a pair, by its place, its name or its like."""
+        """Return whether a region is one of a pair, by its position, its name or a similar region."""
         if self.regions.sides[region] or self.name_sides[region]:
             return True
         if self.regions.twins[region] == region or (self.regions.twins >= 0).any():
@@ -111,7 +110,7 @@ class BodyLayout:
         return all(max(a, b) <= ALIKE * min(a, b) for a, b in pairs)
 
     def _begins_limb(self, region: int) -> bool:
-        """Return whether an arm or a leg hangs here, rather than an ear or a horn."""
+        """Return whether a region begins an arm or a leg, rather than an ear or a horn."""
         if region == self.root or not self.sided[region] or self.sided[self.above[region]]:
             return False
         radii = self.regions.radii
@@ -137,7 +136,7 @@ class BodyLayout:
             called = self.called[region]
             if above in found and (called == "trunk" or (called is None and thick)):
                 found.add(int(region))
-        # Both of a pair or none, and nothing that hangs from what is none.
+        # Both of a pair or none, and nothing below a region that is none.
         for region in self.order[1:]:
             twin, above = int(r.twins[region]), int(self.above[region])
             if (twin >= 0 and twin not in found) or above not in found:
@@ -148,7 +147,7 @@ class BodyLayout:
         return not self.sided[region] and not carrying.isdisjoint(self.subtree(region))
 
     def subtree(self, region: int) -> list[int]:
-        """The region and all that hangs from it."""
+        """Return the region and all below it."""
         found, at = [region], 0
         while at < len(found):
             found += self.below[found[at]]
@@ -156,14 +155,14 @@ class BodyLayout:
         return found
 
     def chain(self, region: int) -> list[int]:
-        """From a region outwards along what is largest."""
+        """Return the chain from a region outwards, along the largest children."""
         found = [region]
         while self.below[found[-1]]:
             found.append(max(self.below[found[-1]], key=lambda each: self.weight[each]))
         return found
 
     def sided_pairs(self) -> set[tuple[int, int]]:
-        """Pairs of left and right: by place, and by names and depth in the tree."""
+        """Return pairs of left and right, by position, and by names and depth in the tree."""
         found = {
             (min(one, int(other)), max(one, int(other)))
             for one, other in enumerate(self.regions.twins)
@@ -184,7 +183,7 @@ class BodyLayout:
         return found
 
     def roles(self) -> list[RegionRole]:
-        """Roles by shape alone, but for left and right in names."""
+        """Return roles by shape alone, except for left and right in names."""
         roles = [RegionRole() for _ in range(len(self.regions))]
         for region in self.trunk:
             part = self.regions.radii[region] / self.regions.radii[self.root]
@@ -209,7 +208,7 @@ class BodyLayout:
         return roles
 
     def leave_flesh(self, roles: list[RegionRole]) -> None:
-        """Give parts that are hard elsewhere flesh: a hand by itself, but not its stump."""
+        """Give flesh to parts that are hard on a whole body: a hand alone, but not its stump."""
         for region, each in enumerate(roles):
             each.own_share = PALM if region in self.trunk else FINGER
         fingers = self._fingers()
@@ -223,7 +222,7 @@ class BodyLayout:
             roles[stump].reasons.append("where it was cut off")
 
     def _fingers(self) -> list[int]:
-        """Last regions of what hangs from the trunk by two regions or more."""
+        """Return the leaves of chains of two or more regions from the trunk."""
         return [
             region
             for region in range(len(self.regions))
@@ -233,7 +232,7 @@ class BodyLayout:
         ]
 
     def _is_hand(self) -> bool:
-        """Return whether a body without two sides has nothing but fingers, all alike."""
+        """Return whether a body without two sides has nothing but similar fingers."""
         fingers = self._fingers()
         if self.regions.sides.any() or len(fingers) < FINGERS:
             return False
@@ -255,7 +254,7 @@ class BodyLayout:
         return found
 
     def _limb(self, region: int, roles: list[RegionRole]) -> None:
-        """An arm, a leg, a wing."""
+        """Assign roles along an arm, a leg or a wing."""
         own = self.subtree(region)
         for each in own:
             roles[each].say("limb", "one of a pair that hangs from the trunk")
@@ -271,7 +270,7 @@ class BodyLayout:
                 self._end(path, reach[leaf] / max(float(reach[leaf][0]), 1e-300), roles)
 
     def _path(self, first: int, leaf: int) -> list[int]:
-        """From where a limb begins to one of its leaves; a thigh may be as thick as the body."""
+        """Return the path from the root of a limb to a leaf; a thigh may be as thick as the body."""
         found = [leaf]
         while found[-1] != first:
             found.append(int(self.above[found[-1]]))
@@ -281,14 +280,14 @@ class BodyLayout:
             above = int(self.above[above])
         r, path = self.regions, found[::-1]
         for at in range(len(path) - 1, 0, -1):
-            # It begins where the way came from the other side, or against the hierarchy.
+            # The limb begins where the path crosses sides, or runs against the hierarchy.
             turns = r.sides[path[at - 1]] != r.sides[leaf]
             if turns or r.carries[path[at], path[at - 1]]:
                 return path[at:]
         return path
 
     def _reach(self, path: Sequence[int]) -> Floats:
-        """(m,) the way from where each region of a path begins to the tip of the last."""
+        """Return the distance (m,) from the start of each region of a path to the tip of the last."""
         r = self.regions
         places = [self._gate(each) for each in path]
         places.append(r.tip(path[-1], places[-1]))
@@ -303,10 +302,10 @@ class BodyLayout:
         return float(areas.sum()) * r.whole > FLAT * 2 * np.pi * thick * max(length, 1e-9)
 
     def _end(self, path: Sequence[int], left: Floats, roles: list[RegionRole]) -> None:
-        """Give the last regions of a limb their roles, by the part of its length that is left."""
+        """Assign roles to the last regions of a limb, by the remaining part of its length."""
         r = self.regions
         if any(r.carries[path[-1], each] for each in path[:-1]):
-            return  # a hip that hangs from its own thigh
+            return  # a hip below its own thigh
         palm = next(
             (
                 at
@@ -330,7 +329,7 @@ class BodyLayout:
                 roles[each].say("end", "the end of a limb")
 
     def _tail(self, region: int, roles: list[RegionRole]) -> None:
-        """What hangs from the trunk alone, unless it has a head: a tail, or an end."""
+        """Assign roles to a single chain without a head: a tail, or an end."""
         chain, r = self.chain(region), self.regions
         role = "tail" if len(chain) >= 3 else "end"
         why = f"an unpaired chain of {len(chain)}"
@@ -344,7 +343,7 @@ class BodyLayout:
             self._limb(each, roles)
 
     def _heads(self) -> list[int]:
-        """Regions that heads begin with: those that most speaks for."""
+        """Return the first regions of heads: those with the most evidence."""
         scores = {
             region: len(said)
             for region in range(len(self.regions))
@@ -352,7 +351,7 @@ class BodyLayout:
         }
         if not scores:
             return []
-        # Of those that as much speaks for the largest, and of that end the last.
+        # Of equal evidence the largest, and of its chain the last.
         best = max(scores, key=lambda each: (scores[each], self.regions.areas[each]))
         best = max(
             (each for each in self.subtree(best) if scores.get(each, -1) >= scores[best]),
@@ -379,7 +378,7 @@ class BodyLayout:
         return any(self.sided[each] for each in small)
 
     def _speaks_for_head(self, region: int) -> list[str] | None:
-        """What speaks for a head, None where something speaks against it."""
+        """Return the evidence for a head; None if something rules it out."""
         r = self.regions
         own = self.subtree(region)
         carried = [each for each in own if each in self.limbs and self.weight[each] > SMALL_PAIR]
@@ -408,7 +407,7 @@ class BodyLayout:
         return found + [why for why, holds in strong.items() if holds for _ in range(2)]
 
     def _tapers(self, region: int) -> bool:
-        """Return whether a chain gets ever thinner from the trunk to a region's end."""
+        """Return whether a chain becomes steadily thinner from the trunk to its end."""
         path = [self.chain(region)[-1]]
         while self.above[path[-1]] >= 0 and path[-1] not in self.trunk:
             path.append(int(self.above[path[-1]]))
@@ -420,7 +419,7 @@ class BodyLayout:
         return float(radii[-1]) < least * float(radii[1])
 
     def _head(self, head: int, roles: list[RegionRole]) -> None:
-        """Give a head, the neck before it and the ears on it their roles."""
+        """Assign roles to a head, its neck and its ears."""
         why = ", ".join(dict.fromkeys(self._speaks_for_head(head) or ()))
         for each in self.subtree(head):
             roles[each].say("head", why if each == head else "hangs from a head")

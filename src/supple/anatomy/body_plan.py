@@ -1,4 +1,4 @@
-"""Bodies to build on: tets, what holds them, and how stiff they are, from a character's anatomy."""
+"""Body plan: tets, bone vertices and stiffness of a body, from a character's anatomy."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ from supple.rig.tets.surface_samples import typical_edge
 
 
 def riding_vertices(mesh: TetMesh) -> Bools:
-    """(n,) tet vertices of parts that ride on the rig: see `RIDING`."""
+    """Return the mask (n,) of tet vertices of parts that follow the rig; see `RIDING`."""
     found = np.zeros(len(mesh.vertices), bool)
     found[mesh.tets[mesh.sets.get(RIDING, np.empty(0, np.int64))]] = True
     return found
 
 
-#: Joints hold flesh where the back is known only below this part of it.
+#: Where the back is known, joints hold flesh only below this value of it.
 MOST_FLESH = 0.8
 
 
 def held_vertices(
     character: Character, mesh: TetMesh, anatomy: Anatomy, bone_radius: float = BONE_RADIUS
 ) -> Ints:
-    """Tet vertices (k,) that are bone: held by segments of bone, deep enough, or in hard parts.
+    """Return the tet vertices (k,) that are bone: at bone segments, deep, or in hard parts.
 
-    Deep enough is d > φR. Bodies of tets that nothing else holds are held whole: what rides on
-    the rig must not fall off.
+    Deep means d > φR. Components of tets without bone are held completely, so that parts which
+    follow the rig do not fall off.
     """
     held = np.zeros(len(mesh.vertices), bool)
     skinned = skinned_rigs(character.rig)
@@ -61,12 +61,12 @@ def held_vertices(
     hard = skin_values(anatomy, anatomy.hard.astype(float), mesh.vertices, triangles) > 0.5
     depth = anatomy.balls.depth(mesh.vertices)
     thickness = anatomy.balls.thickness(mesh.vertices)
-    # Where the back is known the spine runs along it, whatever the joints say; but in what is not
+    # Where the back is known the spine runs along it, wherever the joints are; but in parts less than
     # two cells thick hardly a vertex is deep: the neck of a dinosaur had no bone at all.
     told = skin_values(anatomy, np.abs(anatomy.back), mesh.vertices, triangles) > 0.2
     held &= ~told | (depth > MOST_FLESH * share * thickness) | (thickness < typical_edge(mesh))
     core = (depth > share * thickness) | hard | riding
-    if not (held | core).all():  # a body of bone alone would have nothing to move
+    if not (held | core).all():  # a body of bone alone could not move
         held |= core
     body = components(mesh.tets, len(mesh.vertices))
     anchored = np.zeros(int(body.max()) + 1, bool)
@@ -85,7 +85,7 @@ LINE, STRETCH = 0.25, 8.0
 
 
 def _hold_turning(mesh: TetMesh, tets: Ints, held: Bools) -> None:
-    """Hold tets along a body's bone if that is a line, about which the flesh would turn freely."""
+    """Hold whole tets along a bone that is a line: flesh would rotate freely about it."""
     bone = mesh.vertices[np.unique(tets[held[tets]])]
     if not len(bone):
         return
@@ -97,33 +97,33 @@ def _hold_turning(mesh: TetMesh, tets: Ints, held: Bools) -> None:
     around = tets[counts >= min(2, counts.max())]
     axis = axes[0] * np.sign(axes[0, np.abs(axes[0]).argmax()])
     along = mesh.vertices[around].mean(axis=1) @ axis
-    # Off by no simple part of a stretch, as tets are at even distances: no rounding must choose.
+    # An irrational offset, so that rounding does not decide between evenly spaced tets.
     stretch = np.round((along - along.min()) / (STRETCH * cell) + 0.137)
     held[around[np.unique(stretch, return_index=True)[1]]] = True
 
 
-#: Places of the skin move apart that come this many cells nearer or farther than at rest.
+#: Change of distance, in cells, from which skin points count as moving apart.
 APART = 0.5
 
 
-#: They belong to different folds of the skin where the way along it is this many times longer.
+#: They belong to different folds if the path along the skin is this many times longer.
 ALONG = 3.0
 
 
-#: Poses that are tried, far from each other.
+#: Number of poses tested, far from each other.
 POSES = 24
 
 
-#: Skin may be this many cells away from the tets that carry it.
+#: Largest distance of skin from its tets, in cells.
 MOST_AWAY = 0.75
 
 
 def without_bridges(character: Character, mesh: TetMesh, anatomy: Anatomy) -> TetMesh:
-    """Return the tets without those that join skin which moves apart.
+    """Return the mesh without tets that bridge skin which moves apart.
 
-    An edge of a tet is a bridge if the places of the skin nearest to its ends move relatively by
-    more than half a cell over the motions, are more than three times farther along the skin than
-    straight, and the segment between them leaves the body. Tets that skin cannot do without stay.
+    An edge of a tet is a bridge if the skin points nearest to its ends move relatively by more than
+    half a cell over the motions, are more than three times farther apart along the skin than
+    straight, and the segment between them leaves the body. Tets that the skin needs stay.
     """
     frames = character.sampled_poses()
     if len(frames) < 2:
@@ -140,7 +140,7 @@ def without_bridges(character: Character, mesh: TetMesh, anatomy: Anatomy) -> Te
 
 
 def _bridging_tets(character: Character, mesh: TetMesh, anatomy: Anatomy, frames: Floats) -> Bools:
-    """(T,) which tets have an edge that joins skin which moves apart."""
+    """Return the mask (T,) of tets with an edge that bridges skin which moves apart."""
     surface, cell = character.surface, typical_edge(mesh)
     ends = np.sort(mesh.tets[:, EDGES].reshape(-1, 2), axis=1)
     keys, edge_of = np.unique(row_keys(ends, len(mesh.vertices)), return_inverse=True)
@@ -165,7 +165,7 @@ def _bridging_tets(character: Character, mesh: TetMesh, anatomy: Anatomy, frames
 
 
 def _nearest_vertices(vertices: Floats, triangles: Ints, points: Floats) -> Ints:
-    """(m,) the corner nearest to the nearest place of the surface."""
+    """Return the surface vertex (m,) at the nearest point of the surface."""
     tree = igl.AABB()
     tree.init(vertices, triangles)
     _, triangle, place = tree.squared_distance(vertices, triangles, points)
@@ -175,7 +175,7 @@ def _nearest_vertices(vertices: Floats, triangles: Ints, points: Floats) -> Ints
 
 
 def _leaves(anatomy: Anatomy, starts: Floats, ends: Floats) -> Bools:
-    """Return whether segments have a point outside of the body."""
+    """Return whether segments leave the body."""
     outside = np.zeros(len(starts), bool)
     for part in (0.25, 0.5, 0.75):
         outside |= anatomy.balls.depth(starts + part * (ends - starts)) < 0
@@ -185,14 +185,14 @@ def _leaves(anatomy: Anatomy, starts: Floats, ends: Floats) -> Bools:
 def _far_along(
     vertices: Floats, triangles: Ints, starts: Ints, ends: Ints, straight: Floats
 ) -> Bools:
-    """Return whether the way along the edges of the skin is so many times longer than straight."""
+    """Return whether the path along edges of the skin is `FOLD` times longer than straight."""
     if not len(starts):
         return np.zeros(0, bool)
     sides = triangles[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2)
     lengths = np.linalg.norm(vertices[sides[:, 0]] - vertices[sides[:, 1]], axis=1)
     n = len(vertices)
     graph = sp.coo_array((lengths, (sides[:, 0], sides[:, 1])), (n, n)).tocsr()
-    # Summing made an edge of two triangles twice as long.
+    # Edges of two triangles were summed twice.
     counts = sp.coo_array((np.ones(len(sides)), (sides[:, 0], sides[:, 1])), (n, n)).tocsr()
     graph.data /= counts.data
     sources, row = np.unique(starts, return_inverse=True)
@@ -207,7 +207,7 @@ def _far_along(
 
 
 def _needed(skin: Floats, mesh: TetMesh, bridging: Bools) -> Bools:
-    """(T,) the tets that stay: all but bridges, and bridges that skin would miss."""
+    """Return the mask (T,) of tets that stay: all but bridges, and bridges that the skin needs."""
     kept = ~bridging
     if not kept.any():
         return kept
@@ -219,28 +219,28 @@ def _needed(skin: Floats, mesh: TetMesh, bridging: Bools) -> Bools:
     return kept
 
 
-#: Inscribed radius of a human's trunk as a part of the size that `flesh_material` is made for.
+#: Inscribed radius of a human's trunk, relative to the size.
 TRUNK_RADIUS = 0.077
 
 
-#: Young's modulus at rest beside that of `flesh_material`, which does not stiffen.
+#: Young's modulus at rest relative to that of `flesh_material`, which does not stiffen.
 SOFT_AT_REST = 0.6
 
 
 @dataclass(frozen=True, eq=False)
 class BodyPlan:
-    """Hold what a build needs to know of a body.
+    """Tets, bone and stiffness of a body, as builds need them.
 
     Attributes
     ----------
     anatomy
         Maps on the skin.
     mesh
-        Tets, none of which joins skin that moves apart.
+        Tets without bridges between skin that moves apart.
     held
         Tet vertices that are bone, ascending.
     factors
-        (n̄,) what Young's modulus is multiplied by, painted on the skin.
+        (n̄,) factors of Young's modulus at the vertices of the skin.
     """
 
     anatomy: Anatomy
@@ -252,14 +252,14 @@ class BodyPlan:
 def plan_body(
     character: Character, tets: int | TetMesh, anatomy: Anatomy | None = None
 ) -> BodyPlan:
-    """Make tets for a character and say what holds them.
+    """Make the body plan of a character.
 
     Parameters
     ----------
     character
-        Its motions tell what moves apart.
+        The character; its motions show which skin moves apart.
     tets
-        How many to make, or tets that fill the surface: those are kept as they are.
+        Number of tets, or a mesh that fills the surface and is used unchanged.
     anatomy
         By default `anatomy_of` the character.
     """
@@ -273,7 +273,7 @@ def plan_body(
 
 
 def _meshed(character: Character, tets: int, anatomy: Anatomy) -> TetMesh:
-    """Fill flesh and the parts that ride on the rig apart from each other."""
+    """Fill flesh and the parts that follow the rig separately."""
     surface, riding = character.surface, anatomy.riding
     if not riding.any():
         return without_bridges(character, _filled(surface, tets), anatomy)
@@ -287,7 +287,7 @@ def _meshed(character: Character, tets: int, anatomy: Anatomy) -> TetMesh:
 
 
 def _filled(surface: SurfaceMesh, tets: int) -> TetMesh:
-    """Fill a surface of size 1, rounded: a scaled body has the same tets, scaled."""
+    """Fill the surface at unit size, rounded, so that tets do not depend on the scale."""
     size = surface.size
     unit = SurfaceMesh(np.round(surface.vertices / size, 7), surface.triangles)
     mesh = tetrahedralise(unit, tets=tets)
@@ -295,7 +295,7 @@ def _filled(surface: SurfaceMesh, tets: int) -> TetMesh:
 
 
 def _within(points: Floats, cell: float) -> TetMesh:
-    """One tet in the middle of some points, no larger than those of flesh: nothing bends them."""
+    """Return one tet in the middle of points, no larger than those of flesh."""
     low, high = points.min(axis=0), points.max(axis=0)
     radius = np.clip(0.5 * float(np.linalg.norm(high - low)), 0.01 * cell, 0.35 * cell)
     corners = np.array([[1.0, 1, 1], [-1, 1, -1], [1, -1, -1], [-1, -1, 1]])
@@ -310,7 +310,7 @@ def _of_parts(surface: SurfaceMesh, vertices: Bools) -> SurfaceMesh:
 
 
 def _joined(pieces: Sequence[tuple[TetMesh, Ints]]) -> TetMesh:
-    """Join bodies that know which components of the surface they carry; flesh is first."""
+    """Join meshes of separate components of the surface; flesh is first."""
     vertices, tets, sets, first, at = [], [], {}, 0, 0
     for mesh, carried in pieces:
         vertices.append(mesh.vertices)
@@ -324,9 +324,9 @@ def _joined(pieces: Sequence[tuple[TetMesh, Ints]]) -> TetMesh:
 def anatomical_material(anatomy: Anatomy) -> Material:
     """Return flesh for a body of size h: E = 1.2·10⁴ Pa (h / 2 m)² min(1, R_trunk / 0.077 h)².
 
-    A box around spread arms says little about the flesh: it made a sumo 2.8 times too stiff. What
-    is stouter than a human is no stiffer for it: a cow's trunk moved by half of what it did. Soft
-    at rest, since it stiffens where it is strained.
+    The trunk's radius corrects the size, which spread arms enlarge: a sumo was 2.8 times too stiff.
+    The factor is at most 1: otherwise a cow's trunk moved half as much. The flesh is soft at rest,
+    as it stiffens under strain.
     """
     size = anatomy.surface.size
     stout = anatomy.trunk_radius / (TRUNK_RADIUS * size)

@@ -1,8 +1,8 @@
-"""Firmness of flesh by its thickness, by the cells that carry it, and by the motions it must bear.
+"""Firmness of flesh by its thickness, by the size of tets, and by the motions.
 
 Flesh of thickness t on bone that is accelerated by a moves by u ≈ ρ a t² / 2G. So thin flesh hardly
-moves and thick flesh, far from any bone, swings through itself in a wild motion. The one is made
-softer here and the other firmer, each where it is, not the whole body for its worst place.
+moves, and thick flesh far from bone swings through itself in a wild motion. Thin flesh is made
+softer and thick flesh firmer, locally.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from supple.rig.motion.motion import Motion
 from supple.rig.tets.surface_samples import typical_edge
 from supple.rig.wiggle import wiggle
 
-#: Flesh thinner than this part of a cell's edge is too soft in such cells: they bend as a whole.
-#: So many times as stiff at most.
+#: Flesh thinner than this part of a tet's edge is too soft, as tets bend as a whole.
+#: Largest factor of stiffness.
 CELL, STIFFEST = 0.7, 100.0
 #: Flesh thinner than this part of the trunk's radius is as stiff as flesh of that thickness.
 THINNEST = 0.02
@@ -40,13 +40,13 @@ THINNEST = 0.02
 #: moved by 0.45 cm in a jump that moves his belly by 3.
 SOFTEST = 0.35
 FLESHY = ("limb", "trunk", "soft")
-#: What hangs below a body that stands on its limbs is softer: by side, and factors.
+#: Values of the belly side, and factors of stiffness at them: a hanging belly is softer.
 SIDES, HANGING = (-1.0, 0.0, 0.5), (0.35, 0.6, 1.0)
-#: Flesh may swing by this part of the body's thickness, 2R.
+#: Largest swing of flesh, as a part of the body's thickness, 2R.
 MOST_SWING = 0.25
-#: Factors that are tried, and frames a second.
+#: Factors that are tested, and frames per second.
 FIRMER, RATE = 2.0 ** np.linspace(0, 8, 14), 60.0
-#: Places of the skin that are looked at, and frames of all motions.
+#: Number of skin points that are tested, and of frames of all motions.
 PLACES, MOST_FRAMES = 400, 6000
 #: Accelerations are limited to this many sizes a second², as bakes limit them.
 JUMP = 500.0
@@ -56,18 +56,18 @@ PARTICIPATION = 4 / np.pi
 #: sine; with less, baked peaks at places of nine characters are 0.55 to 0.75 times those
 #: of oscillators at the median, and below 1.1 times at 97 of 100 (1.5 on one).
 FELT = 0.4
-#: Sag of skin that is held by bone, beside the largest there is.
+#: Sag of skin on bone, relative to the largest sag.
 HELD = 1e-6
-#: Firmness is found so many times, as what is firmer lends some of it to what is around.
+#: Iterations of the firmness, as firm flesh supports its surroundings.
 PASSES = 2
 
 
 def flesh_factors(anatomy: Anatomy, mesh: TetMesh) -> Floats:
-    """(n̄,) how many times as stiff as elsewhere flesh is, painted on the skin.
+    """Return factors of stiffness (n̄,) at the vertices of the skin.
 
-    Where a cell is thicker than the flesh wanted, φR, it carries more of it than there should
-    be; (0.7 edge / φR)² makes up for that. Elsewhere φ²R beside the trunk's, so that thin flesh
-    moves by as much of its thickness as thick flesh.
+    Tets thicker than the flesh, φR, hold too much of it; the factor (0.7 edge / φR)² corrects that.
+    Elsewhere the factor is φ²R relative to the trunk's, so that thin flesh moves by as much of its
+    thickness as thick flesh.
     """
     share = np.maximum(anatomy.share, HARD)
     wanted = np.maximum(share * anatomy.thickness, THINNEST * anatomy.trunk_radius)
@@ -87,19 +87,19 @@ def motion_firmness(
     material: Material,
     factors: Floats,
 ) -> Floats:
-    """(n̄,) how many times firmer flesh must be not to swing through itself in the motions.
+    """Return factors (n̄,) that keep flesh from swinging through itself in the motions.
 
-    An oscillator for each of some places of the skin, as soft as linear elasticity has the place
-    and stiffening as the material does, is shaken as the rig shakes that place.
+    Each of some points of the skin is an oscillator with the compliance of linear elasticity and
+    the stiffening of the material, driven by the rig's acceleration of that point.
 
     Parameters
     ----------
     character, anatomy
-        Its motions, and the thickness of its body.
+        The character with its motions, and its anatomy.
     mesh, held
-        Tets, and those of their vertices that are bone.
+        Tets, and their bone vertices.
     material, factors
-        Flesh, and what its stiffness is multiplied by at each vertex of the skin.
+        Material, and factors of its stiffness at the vertices of the skin.
     """
     firmer = np.ones(len(factors))
     soft = np.flatnonzero(~anatomy.hard)
@@ -118,7 +118,7 @@ def motion_firmness(
         if not sag.max() > 0:  # bone all over
             return firmer
         pitch = np.sqrt(PARTICIPATION / sag)
-        # A layer that swings as this place is sheared so much at its bottom, per metre.
+        # Shear at the bottom of a layer, per metre of swing.
         sheared = pitch / (speed * np.sqrt(now[places]))
         swing = np.zeros((len(FIRMER), len(places)))
         for acceleration in shakes:
@@ -129,7 +129,7 @@ def motion_firmness(
 
 
 class HeldBody:
-    """Flesh on bone, as linear elasticity has it."""
+    """Linear elasticity of flesh on bone."""
 
     def __init__(self, anatomy: Anatomy, mesh: TetMesh, held: Ints, material: Material) -> None:
         self._anatomy, self._mesh, self._material = anatomy, mesh, material
@@ -140,7 +140,7 @@ class HeldBody:
         self._triangles = flesh_triangles(anatomy)
 
     def sag(self, factors: Floats, points: Floats) -> Floats:
-        """(k,) displacement of points under 1 m/s², in the direction in which it is largest."""
+        """Return the largest displacement (k,) of points under 1 m/s² in any direction."""
         middles = self._mesh.vertices[self._mesh.tets].mean(axis=1)
         logs = skin_values(self._anatomy, np.log(factors), middles, self._triangles)
         young = np.asarray(self._material.young) * np.exp(logs)
@@ -155,9 +155,9 @@ class HeldBody:
 
 
 def _reaching(swing: Floats, room: Floats) -> Floats:
-    """Factors (k,) at which swings (f, k), for all of `FIRMER`, come down to the room (k,).
+    """Return factors (k,) at which swings (f, k), computed for all of `FIRMER`, equal `room` (k,).
 
-    Between two factors by their logarithms: a rounding must not decide for the next.
+    Logarithmic interpolation between the tested factors keeps the result continuous.
     """
     enough = swing <= room
     after = np.where(enough.any(axis=0), enough.argmax(axis=0), len(FIRMER) - 1)
@@ -171,26 +171,26 @@ def _reaching(swing: Floats, room: Floats) -> Floats:
 
 
 def _places(anatomy: Anatomy, soft: Ints) -> Ints:
-    """Vertices spread evenly over the area of what is soft."""
+    """Return vertices spread evenly over the area of soft skin."""
     ends = np.cumsum(np.maximum(anatomy.surface.vertex_areas()[soft], 1e-300))
-    # No even part: meshes of equal triangles would let a rounding choose.
+    # An irrational offset: on meshes of equal triangles rounding would decide.
     wanted = (np.arange(PLACES) + 0.4837) / PLACES * ends[-1]
     return np.unique(soft[np.minimum(np.searchsorted(ends, wanted), len(soft) - 1)])
 
 
 def _neighbours(character: Character, places: Ints) -> tuple[Ints, Floats]:
-    """(n̄, 8) places near each vertex, and their weights."""
+    """Return points (n̄, 8) near each vertex, and their weights."""
     skin = character.surface.vertices
     near = min(8, len(places))
     apart, nearest = cKDTree(skin[places]).query(skin, k=range(1, near + 1))
     apart = np.maximum(apart, 1e-3 * character.surface.size)
-    # Nothing hangs on which of two places, as far away, is the last.
+    # The last neighbour has weight 0, so that ties do not matter.
     weights = (1 / apart - (1 - 1e-6) / apart[:, -1:]) ** 2
     return nearest, weights / weights.sum(axis=1, keepdims=True)
 
 
 def _accelerations(character: Character, places: Ints) -> Iterator[Floats]:
-    """Yield accelerations (t, k, 3) of places of the skin in each motion, or in a wiggle."""
+    """Yield accelerations (t, k, 3) of skin points in each motion, or in a wiggle."""
     motions = [each for each in character.motions.values() if each.n_frames > 2]
     motions = motions or [wiggle(character)]
     total = sum(each.duration for each in motions) * RATE
@@ -200,7 +200,7 @@ def _accelerations(character: Character, places: Ints) -> Iterator[Floats]:
 
 
 def _acceleration(character: Character, motion: Motion, places: Ints, part: float) -> Floats:
-    """Accelerations (t, k, 3) of the skin in the middle `part` of a motion."""
+    """Return accelerations (t, k, 3) of the skin in the middle `part` of a motion."""
     spare = 0.5 * (1 - part) * motion.duration
     played = motion.slice(motion.times[0] + spare, motion.times[-1] - spare) if part < 1 else motion
     even = played.smooth.resample(RATE)
@@ -215,14 +215,14 @@ def _acceleration(character: Character, motion: Motion, places: Ints, part: floa
         found[1:-1] = (skin[2:] - 2 * skin[1:-1] + skin[:-2]) * RATE**2
     most = JUMP * character.surface.size
     found *= np.minimum(1.0, most / np.maximum(np.linalg.norm(found, axis=2), most))[..., None]
-    # A body that is turned over sags the other way.
+    # A rotated body sags in another direction.
     down = np.array([0.0, -scaled_gravity(character.surface.size), 0.0])
     found -= (down - even.roots[:, :3, :3] @ down)[:, None]
     return found
 
 
 def _ring(acceleration: Floats, pitch: Floats, sheared: Floats, largest: Floats) -> None:
-    """Raise `largest` to what oscillators do; Newmark's mean acceleration, secant stiffness."""
+    """Raise `largest` to the swings of oscillators, by Newmark's method with secant stiffness."""
     step, spring = 1 / RATE, pitch[..., None] ** 2
     normal = FLESH_PRESETS["normal"]
     drag = normal.alpha + normal.beta * spring

@@ -1,4 +1,4 @@
-"""Kinds of flesh by name: how stiff it is beside a human's, and how soon it comes to rest."""
+"""Presets of flesh: stiffness relative to a human's, and damping."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ from supple.errors import SuppleError
 
 @dataclass(frozen=True)
 class Flesh:
-    """Kind of flesh, whatever the size of the body.
+    """Kind of flesh, independent of the body's size.
 
     Attributes
     ----------
     stiffness
-        Young's modulus beside `flesh_material`'s. Frequencies go with its square root.
+        Young's modulus relative to `flesh_material`. Frequencies scale with its square root.
     alpha, beta
-        Rayleigh damping D = αM + βK, in 1/s and s: of what swings at ω rad/s, α/(2ω) + βω/2 of
-        the critical damping. β damps what is stiff and fast more, so softer flesh, which is
-        slower, rings longer with the same one.
+        Rayleigh damping D = αM + βK, in 1/s and s. The damping ratio at ω rad/s is
+        α/(2ω) + βω/2, so that softer, slower flesh rings longer with the same β.
     """
 
     stiffness: float
@@ -28,8 +27,8 @@ class Flesh:
     beta: float
 
 
-#: From muscle that shivers to a body that wobbles. Where normal flesh swings at 3 Hz the others
-#: do at about 6, 1.9 and 1.2 Hz, damped by 20, 11, 8 and 6 % of the critical damping.
+#: From firm muscle to jelly. Where normal flesh swings at 3 Hz the others swing at about 6, 1.9 and
+#: 1.2 Hz; damping ratios are 20, 11, 8 and 6 %.
 FLESH_PRESETS = {
     "firm": Flesh(4.0, 0.5, 0.01),
     "normal": Flesh(1.0, 0.5, 0.01),
@@ -39,7 +38,7 @@ FLESH_PRESETS = {
 
 
 def checked_flesh(flesh: str | Flesh) -> Flesh:
-    """Return the preset of this name, or the flesh itself.
+    """Return the preset of this name; a `Flesh` is returned unchanged.
 
     Examples
     --------
@@ -60,9 +59,9 @@ FLESH, HUMAN = 2e4, 2.0
 
 
 def flesh_material(size: float) -> Material:
-    """Return flesh for a body of this size in metres: it swings as a human's, however large.
+    """Return flesh for a body of this size in metres, with a human's frequencies at any size.
 
-    Frequencies go with √(E/ρ) over the size. Files often mistake their units, and a rat of seven
+    Frequencies scale with √(E/ρ) over the size. Many files have wrong units, and a rat of seven
     metres made of real flesh would flow.
 
     Examples
@@ -78,7 +77,7 @@ GRAVITY = 9.81
 
 
 def scaled_gravity(size: float) -> float:
-    """Return the gravity that lets flesh of `flesh_material` sag alike, however large it is.
+    """Return gravity under which `flesh_material` sags by the same part of any size.
 
     >>> scaled_gravity(2.0)
     9.81

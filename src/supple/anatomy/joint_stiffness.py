@@ -1,4 +1,4 @@
-"""Stiffness of flesh beside the rest of the body: by joint, or by vertex of the skin."""
+"""Relative stiffness of flesh, by joint or by vertex of the skin."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from supple.rig.skeleton.skinning import skinned_rigs
 
 Stiffness = Mapping[str, Any] | ArrayLike
 
-#: Beyond these, bones and holes are meant rather than flesh.
+#: Range of factors: beyond it flesh would be bone or a hole.
 SOFTEST, STIFFEST = 1e-3, 1e3
 KEYS = ("default", "joints", "vertices")
 
@@ -30,14 +30,14 @@ def stiffness_factors(character: Character, stiffness: Stiffness) -> Floats:
     Parameters
     ----------
     character
-        Whose flesh.
+        The character.
     stiffness
         (n̄,) factors, or a mapping with any of
 
-        - ``"default"``: a factor for all that nothing else is said of, 1 without;
-        - ``"joints"``: names of joints, ``*`` and ``?`` standing for any letters, and their
-          factors; of several that fit a joint the last counts. Vertices that follow several
-          joints have a mean, by skin weights, of the factors' logarithms;
+        - ``"default"``: a factor for all other flesh, 1 by default;
+        - ``"joints"``: names of joints, with wildcards ``*`` and ``?``, and their
+          factors; the last match of a joint counts. Vertices with several joints have the mean of
+          the factors' logarithms by skin weights;
         - ``"vertices"``: vertices of the skin, ``"12"`` or ``"10-20"``, and their factors.
 
     Examples

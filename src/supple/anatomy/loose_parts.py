@@ -1,4 +1,4 @@
-"""Loose parts of a skin: pieces of the surface that ride on a joint, are carried, or are shells."""
+"""Loose parts of a skin: components that follow one joint, small attached parts, and shells."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from supple.arrays import Bools, Floats, Ints
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
 
-#: Set of the tets whose skin rides on the rig.
+#: Set of tets whose skin follows the rig without flesh.
 RIDING = "rides on the rig"
 
 
-#: A component follows one joint that has this much of the weight at each of its vertices.
+#: Least weight of one joint at all vertices of a component that follows it.
 FOLLOWS = 0.99
 
 
@@ -34,22 +34,22 @@ SMALL, NEAR = 0.02, 0.02
 LARGE_EYE = 0.05
 
 
-#: A body is a machine of which this part of the area follows one joint a piece, and so many joints.
+#: A machine has at least this part of its area in rigid components, on so many joints.
 MACHINE, MACHINE_JOINTS = 0.75, 4
 
 
 @dataclass(frozen=True, eq=False)
 class Components:
-    """Divide a skin into its connected pieces.
+    """Connected components of a skin.
 
     Attributes
     ----------
     of_vertex
         (n̄,) piece of each vertex.
     lead
-        (n̄,) the joint each vertex follows most.
+        (n̄,) joint with the largest weight at each vertex.
     single
-        (c,) whether all of a piece follows one joint alone.
+        (c,) whether a component follows one joint alone.
     shares
         (c,) part of the skin's area.
     """
@@ -61,7 +61,7 @@ class Components:
 
     @classmethod
     def of(cls, surface: SurfaceMesh, weights: sp.csr_array) -> Components:
-        """Pieces of a surface with skin weights (n̄, J)."""
+        """Return the components of a surface with skin weights (n̄, J)."""
         part = np.zeros(len(surface.vertices), np.int64)
         part[surface.triangles] = surface.components()[:, None]
         lead, most = leading_joints(weights)
@@ -76,19 +76,19 @@ class Components:
 
     @property
     def loose(self) -> Bools:
-        """(n̄,) vertices of pieces that follow one joint, where that is not all of the body."""
+        """Return the mask (n̄,) of components that follow one joint, unless these are the whole body."""
         found: Bools = self.single[self.of_vertex]
         return found & (not found.all())
 
     def flesh(self, area: Floats) -> Floats:
-        """(n̄,) areas, 0 of loose pieces, unless they are most of the body."""
+        """Return areas (n̄,), 0 for loose components unless they are most of the body."""
         found = np.where(self.loose, 0.0, area)
         return found if found.sum() > 0.5 * area.sum() else area
 
     def held(self, area: Floats) -> Bools:
-        """(n̄,) pieces that follow one joint which skin of another piece follows as well.
+        """Return the mask (n̄,) of rigid components on joints that other skin follows, too.
 
-        What a hand holds must not make it look unlike the other one.
+        An object in one hand must not make the hands look different.
         """
         own = np.bincount(self.of_vertex, area)
         loose = self.single[self.of_vertex]
@@ -98,7 +98,7 @@ class Components:
         return found
 
     def small_on(self, regions: SkinRegions) -> Ints:
-        """(k,) how many small pieces each region has: eyes and teeth, where there are several."""
+        """Return the number (k,) of small components of each region, such as eyes and teeth."""
         found = np.zeros(len(regions), np.int64)
         if len(self.shares) == 1:
             return found
@@ -109,13 +109,13 @@ class Components:
 
     @property
     def machine(self) -> bool:
-        """Whether most pieces are rigid, on several joints: a robot has no flesh."""
+        """Return whether most components are rigid, on several joints, as of a robot."""
         rigid = float(self.shares[self.single].sum())
         joints = np.unique(self.lead[self.single[self.of_vertex]])
         return rigid > MACHINE and len(joints) >= MACHINE_JOINTS
 
     def rigid_regions(self, regions: SkinRegions) -> Bools | None:
-        """(k,) regions of a machine that consist of rigid pieces, None of other bodies."""
+        """Return the mask (k,) of a machine's rigid regions; None for other bodies."""
         if not self.machine:
             return None
         count = len(regions)
@@ -126,14 +126,14 @@ class Components:
 
 @dataclass(frozen=True, eq=False)
 class LooseParts:
-    """Tell bodies, props and what is carried apart.
+    """Bodies, props and small attached parts of a surface.
 
     Attributes
     ----------
     prop
-        (n̄,) whether a vertex belongs to a component that follows one joint and rides on it.
+        (n̄,) whether a vertex belongs to a component that follows one joint rigidly.
     carrier
-        (n̄,) the vertex of another component that carries a vertex, itself for most.
+        (n̄,) vertex of another component to which a small part is attached, else the vertex itself.
     shell
         (n̄,) whether a vertex belongs to a trunk that follows one joint, or bends on a machine.
     """
@@ -146,7 +146,7 @@ class LooseParts:
     def of(
         cls, surface: SurfaceMesh, pieces: Components, regions: SkinRegions, trunk: Bools
     ) -> LooseParts:
-        """Parts of a surface; `trunk` (k,) regions may be one part."""
+        """Return the parts of a surface; `trunk` (k,) are regions that may be one part."""
         n = len(surface.vertices)
         prop, carrier, shell = np.zeros(n, bool), np.arange(n), np.zeros(n, bool)
         if len(pieces.shares) == 1:
@@ -172,6 +172,6 @@ class LooseParts:
 
 
 def flesh_tets(mesh: TetMesh) -> TetMesh:
-    """Return the tets but for those that ride on the rig, with all vertices."""
+    """Return the mesh without tets that follow the rig, with all vertices."""
     riding = mesh.sets.get(RIDING, np.empty(0, np.int64))
     return TetMesh(mesh.vertices, np.delete(mesh.tets, riding, axis=0)) if len(riding) else mesh

@@ -1,4 +1,4 @@
-"""Values of the skin at points within the body: those of the nearest place of it."""
+"""Values of the skin at points in the body, from the nearest point of the skin."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from supple.arrays import Floats, Ints
 
 
 def skin_values(anatomy: Anatomy, values: Floats, points: Floats, triangles: Ints) -> Floats:
-    """(m,) values (n̄,) of the skin at the nearest place of some triangles to points (m, 3)."""
+    """Return values (m,) at the points of some triangles nearest to `points` (m, 3)."""
     surface = anatomy.surface
     tree, size = igl.AABB(), max(surface.size, np.finfo(float).tiny)
     vertices = surface.vertices / size
@@ -24,7 +24,7 @@ def skin_values(anatomy: Anatomy, values: Floats, points: Floats, triangles: Int
 
 
 def _barycentric(points: Floats, a: Floats, b: Floats, c: Floats) -> Floats:
-    """(m, 3) shares of corners at points of triangles; of the first corner where there is none."""
+    """Return barycentric weights (m, 3) of points of triangles; the first corner if degenerate."""
     u, v, w = b - a, c - a, points - a
     uu, uv, vv = (np.einsum("ij,ij->i", p, q) for p, q in ((u, u), (u, v), (v, v)))
     uw, vw = np.einsum("ij,ij->i", u, w), np.einsum("ij,ij->i", v, w)
@@ -38,7 +38,7 @@ def _barycentric(points: Floats, a: Floats, b: Floats, c: Floats) -> Floats:
 
 
 def flesh_triangles(anatomy: Anatomy) -> Ints:
-    """(m, 3) triangles of the skin but for those of parts that ride on the rig."""
+    """Return the triangles (m, 3) of the skin without parts that follow the rig."""
     triangles = anatomy.surface.triangles
     own = triangles[~anatomy.riding[triangles].all(axis=1)]
     return np.ascontiguousarray(own if len(own) else triangles)

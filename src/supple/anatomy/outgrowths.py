@@ -20,11 +20,11 @@ from supple.mesh.surface import SurfaceMesh
 THIN, CORE, QUANTILE = 0.4, 0.5, 0.9
 
 
-#: So many balls tell a core: they overlap.
+#: Number of overlapping balls that represent a core.
 MOST_BALLS = 1000
 
 
-#: It does where it is farther from the core than so many times its own thickness.
+#: Least distance of an outgrowth from the core, in thicknesses of itself.
 STICKS_OUT = 1.5
 
 
@@ -44,16 +44,16 @@ FLAT = 1.75
 
 @dataclass(frozen=True, eq=False)
 class Outgrowth:
-    """One thin part that sticks out of a body.
+    """One thin part that protrudes from a body.
 
     Attributes
     ----------
     vertices
-        (m,) of the skin.
+        (m,) vertices of the skin.
     region
-        The region it belongs to.
+        Region of the outgrowth.
     flat
-        Whether it is a leaf rather than a rod.
+        Whether it is a flat leaf rather than a rod.
     side
         −1, 0 in the middle, 1.
     """
@@ -74,18 +74,18 @@ def outgrowths(
     mirror: Mirror,
     bound: Floats,
 ) -> list[Outgrowth]:
-    """Find what sticks out of some regions of the skin.
+    """Return the outgrowths of some regions of the skin.
 
     Parameters
     ----------
     surface, balls
         The skin, and the balls inscribed in it.
     thickness, area
-        (n̄,) in metres, and the area of each vertex, 0 where it does not count.
+        (n̄,) in metres, and the area of each vertex, 0 for ignored ones.
     regions, among
-        Those of the skin, and which of them to look at.
+        Regions of the skin, and the ones to search.
     mirror, bound
-        What is left and right of each other, and the skin as it was bound.
+        Mirror symmetry, and the skin in the bind pose.
     """
     reach, core = _beyond_cores(surface, balls, thickness, area, regions, among)
     reach, core = mirror.even(reach), mirror.even(core)
@@ -97,7 +97,7 @@ def outgrowths(
         if much < LEAST_AREA * area.sum() or reach[own].max() < REACH * mean:
             continue
         around = surface.triangles[np.isin(surface.triangles, own).any(axis=1)]
-        length = extent(surface.vertices[np.unique(around)])  # of a coarse ear only the tip is far
+        length = extent(surface.vertices[np.unique(around)])  # only the tip of a coarse ear is far
         rod = 2 * np.pi * length * float(np.average(thickness[own], weights=area[own]))
         region = int(np.bincount(regions.of_vertex[own], area[own]).argmax())
         side = int(float(sides[own].mean()) / 0.95)
@@ -106,7 +106,7 @@ def outgrowths(
 
 
 def paired_regions(grown: Sequence[Outgrowth]) -> set[int]:
-    """Regions that something sticks out of on both sides: ears, horns."""
+    """Return the regions with outgrowths on both sides, such as ears and horns."""
     return {
         one.region
         for one in grown
@@ -123,7 +123,7 @@ def _beyond_cores(
     regions: SkinRegions,
     among: Sequence[int],
 ) -> tuple[Floats, Floats]:
-    """(n̄,) how far thin skin is from the core of its region, and the radius of that core."""
+    """Return distances (n̄,) of thin skin from the core of its region, and the core's radius."""
     n = len(surface.vertices)
     reach, core = np.zeros(n), np.zeros(n)
     centres, radii = balls.centres, balls.radii
@@ -141,7 +141,7 @@ def _beyond_cores(
 
 
 def _to_balls(points: Floats, centres: Floats, radii: Floats) -> Floats:
-    """(m,) distance of points to the nearest of some balls."""
+    """Return the distance (m,) of points to the nearest of some balls."""
     found = np.empty(len(points))
     for first in range(0, len(points), 256):
         some = points[first : first + 256]
@@ -151,7 +151,7 @@ def _to_balls(points: Floats, centres: Floats, radii: Floats) -> Floats:
 
 
 def _pieces(surface: SurfaceMesh, chosen: Bools) -> list[Ints]:
-    """Connected pieces of some vertices, across seams."""
+    """Return connected components of some vertices, across seams."""
     if not chosen.any():
         return []
     _, at = surface.welded()
