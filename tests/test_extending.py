@@ -38,5 +38,6 @@ def test_an_example_of_extending_runs_as_one_file_and_one_row(name: str, tmp_pat
     assert ran.returncode == 0, ran.stderr
 
 
-def test_the_page_has_the_four_kinds():
-    assert [*sections()] == ["A material", "An integrator", "A format", "An engine"]
+def test_the_page_has_an_example_of_each_kind():
+    kinds = ["A material", "An integrator", "A deformer", "A format", "An engine"]
+    assert [*sections()] == kinds

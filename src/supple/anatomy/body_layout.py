@@ -91,7 +91,7 @@ class BodyLayout:
         return None
 
     def _is_sided(self, region: int) -> bool:
-        """Return whether a region is one of a pair, by its position, its name or a similar region."""
+        """Return whether a region is one of a pair, by position, name or a similar region."""
         if self.regions.sides[region] or self.name_sides[region]:
             return True
         if self.regions.twins[region] == region or (self.regions.twins >= 0).any():
@@ -270,7 +270,7 @@ class BodyLayout:
                 self._end(path, reach[leaf] / max(float(reach[leaf][0]), 1e-300), roles)
 
     def _path(self, first: int, leaf: int) -> list[int]:
-        """Return the path from the root of a limb to a leaf; a thigh may be as thick as the body."""
+        """Return the path from the root of a limb to a leaf."""
         found = [leaf]
         while found[-1] != first:
             found.append(int(self.above[found[-1]]))
@@ -287,7 +287,7 @@ class BodyLayout:
         return path
 
     def _reach(self, path: Sequence[int]) -> Floats:
-        """Return the distance (m,) from the start of each region of a path to the tip of the last."""
+        """Return the distance (m,) from each region of a path to the tip of the last."""
         r = self.regions
         places = [self._gate(each) for each in path]
         places.append(r.tip(path[-1], places[-1]))

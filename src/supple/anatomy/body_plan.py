@@ -61,10 +61,10 @@ def held_vertices(
     hard = skin_values(anatomy, anatomy.hard.astype(float), mesh.vertices, triangles) > 0.5
     depth = anatomy.balls.depth(mesh.vertices)
     thickness = anatomy.balls.thickness(mesh.vertices)
-    # Where the back is known the spine runs along it, wherever the joints are; but in parts less than
+    # Where the back is known the spine runs along it, wherever the joints are. In parts less than
     # two cells thick hardly a vertex is deep: the neck of a dinosaur had no bone at all.
-    told = skin_values(anatomy, np.abs(anatomy.back), mesh.vertices, triangles) > 0.2
-    held &= ~told | (depth > MOST_FLESH * share * thickness) | (thickness < typical_edge(mesh))
+    on_side = skin_values(anatomy, np.abs(anatomy.back), mesh.vertices, triangles) > 0.2
+    held &= ~on_side | (depth > MOST_FLESH * share * thickness) | (thickness < typical_edge(mesh))
     core = (depth > share * thickness) | hard | riding
     if not (held | core).all():  # a body of bone alone could not move
         held |= core

@@ -76,7 +76,7 @@ class Components:
 
     @property
     def loose(self) -> Bools:
-        """Return the mask (n̄,) of components that follow one joint, unless these are the whole body."""
+        """Return the mask (n̄,) of components with one joint, unless these are the whole body."""
         found: Bools = self.single[self.of_vertex]
         return found & (not found.all())
 

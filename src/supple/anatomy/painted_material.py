@@ -1,4 +1,4 @@
-"""Materials that are painted: on the skin or on the tets, once or in each pose (xu2016 §8)."""
+"""Painted materials: on the skin or on the tets, once or in each pose (xu2016 §8)."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ from supple.mesh.topology import counted, row_keys
 SMOOTHNESS = 0.1
 
 
-#: Beyond these the system is too close to singular for what is painted to be found again.
+#: Range of ζ: beyond it the system is nearly singular.
 LEAST_SMOOTHNESS, MOST_SMOOTHNESS = 1e-6, 1e6
 
 
 def tet_graph_laplacian(mesh: TetMesh) -> sp.csr_array:
-    """The volume-weighted Laplacian L (T, T) of tets that share a face (xu2016 eq. 37).
+    """Return the volume-weighted Laplacian L (T, T) of tets that share a face (xu2016 eq. 37).
 
-    Two neighbours of volumes a and b are tied by (a + b) / 2, in units of the mesh's mean: L is
-    symmetric, its rows add up to 0, and nothing off its diagonal is positive.
+    The weight of two neighbours of volumes a and b is (a + b) / 2, relative to the mesh's mean. L
+    is symmetric, its rows sum to 0, and its off-diagonal entries are not positive.
     """
     one, other = _neighbours(mesh)
     volumes = np.abs(mesh.volumes())
     mean = float(volumes.mean())
     if not mean > 0:
         raise SuppleError("no tet has a volume; nothing can be painted on them")
-    # A flat tet between two others of no volume must not cut the body apart.
+    # Flat tets of no volume must not disconnect the body.
     ties = np.maximum(0.5 * (volumes[one] + volumes[other]) / mean, 1e-3)
     n = len(mesh.tets)
     off = sp.coo_array((ties, (one, other)), (n, n))
@@ -53,7 +53,7 @@ def tet_graph_laplacian(mesh: TetMesh) -> sp.csr_array:
 
 
 def _neighbours(mesh: TetMesh) -> tuple[Ints, Ints]:
-    """Find pairs of tets with a common face, each once."""
+    """Return pairs of tets with a common face, each once."""
     faces = np.sort(mesh.tets[:, OUTWARD_FACES].reshape(-1, 3), axis=1)
     keys = row_keys(faces, len(mesh.vertices))
     order = np.argsort(keys, kind="stable")
@@ -77,7 +77,7 @@ class TetFit:
     smoothness
         ζ.
     logarithms
-        Whether ratios count rather than differences.
+        Whether to fit logarithms.
     """
 
     def __init__(self, mesh: TetMesh, tets: Ints, smoothness: float, *, logarithms: bool) -> None:
@@ -94,9 +94,9 @@ class TetFit:
         self._held = np.zeros(0, bool)
 
     def __call__(self, values: Floats, painted: Bools) -> Floats:
-        """Fit (T,) values of all tets to those (k,) of the points that are painted (k,)."""
+        """Return values (T,) of all tets, fitted to values (k,) of the painted points (k,)."""
         tets, values = self.tets[painted], values[painted]
-        # Differences from one of the values: where all are the same they are exactly zero.
+        # Differences from one of the values: exactly zero if all are equal.
         origin = values[0]
         apart = np.log(values) - np.log(origin) if self.logarithms else values - origin
         uses = np.bincount(tets, minlength=len(self.parts))
@@ -114,7 +114,7 @@ class TetFit:
             target[blank] = target[held].mean()
         fitted = self._solve(held | blank, target)
         low, high = values.min(), values.max()
-        # The matrix is an M-matrix: no value can leave the range, but for rounding.
+        # The matrix is an M-matrix: values stay in the range, up to rounding.
         return np.clip(origin * np.exp(fitted) if self.logarithms else origin + fitted, low, high)
 
     def _solve(self, held: Bools, target: Floats) -> Floats:
@@ -145,8 +145,8 @@ def painted_material(
 ) -> Floats:
     """Return a material constant of every tet, from what an artist painted (xu2016 eq. 37).
 
-    A tet's Ē is the mean of what is painted on the skin's vertices inside of it. The others
-    follow by least squares: E minimises Σ (E − Ē)² over painted tets + ζ/2 EᵀLE.
+    A tet's Ē is the mean of the painted skin vertices in it. The others follow by least squares:
+    E minimises Σ (E − Ē)² over painted tets + ζ/2 EᵀLE.
 
     Parameters
     ----------
@@ -155,22 +155,22 @@ def painted_material(
     skin
         The surface painted on, at the neutral pose, or the matrix (n̄, n) that embeds it.
     values
-        (n̄,) of the skin's vertices, or (T,) of the tets: those are checked and come back. With
-        a row for each pose, (m, n̄) or (m, T), so has the result.
+        (n̄,) of the skin's vertices, or (T,) of the tets, which are checked and returned. With a
+        row for each pose, (m, n̄) or (m, T), the result has them, too.
     quantity
         ``"young"``, in Pa, or ``"poisson"``.
     painted
-        (n̄,) or (m, n̄) which of the skin's vertices are painted; all without. Values of the
-        others are not looked at.
+        (n̄,) or (m, n̄) mask of the painted skin vertices; all by default. Values of the others
+        are ignored.
     smoothness
-        ζ. Small: each painted tet keeps its own value. Large: one value everywhere.
+        ζ. For small ζ each painted tet keeps its value, for large ζ all values are equal.
     on
-        ``"skin"`` or ``"tets"``: what the values belong to, where their number does not tell.
+        ``"skin"`` or ``"tets"``: meaning of the values, if their number is ambiguous.
 
     Returns
     -------
     (T,) or (m, T) array
-        Never outside of the range of what is painted, exactly it where that is one value.
+        In the range of the painted values, and equal to them if all are equal.
 
     Raises
     ------
@@ -181,12 +181,12 @@ def painted_material(
     Warns
     -----
     SuppleWarning
-        If parts of the body touch no painted tet: they get the mean of what is painted.
+        If parts of the body touch no painted tet: they get the mean of the painted values.
 
     Notes
     -----
-    Young's moduli are averaged and fitted as logarithms: what counts is their ratio, and beside
-    bone of 10⁶ Pa the least squares of the moduli themselves would leave nothing of 10³ Pa fat.
+    Young's moduli are averaged and fitted as logarithms. Least squares of the moduli themselves
+    would lose fat of 10³ Pa beside bone of 10⁶ Pa.
 
     Examples
     --------
@@ -226,15 +226,15 @@ def pose_materials(
     smoothness: float = SMOOTHNESS,
     on: str = "auto",
 ) -> tuple[Material, ...]:
-    """Return the material at each of the poses, painted values in place of its own.
+    """Return the material at each of the poses, with painted values.
 
-    E(pᵢ) of each pose is fitted to its own painting (xu2016 eq. 37); between poses they blend,
+    E(pᵢ) of each pose is fitted to its painted values (xu2016 eq. 37); between poses they blend,
     E(p) = Σ wᵢ(p) E(pᵢ) (eq. 36), see `interpolated_material`.
 
     Parameters
     ----------
     material
-        Kind, density, and whatever is not painted.
+        Kind, density, and constants that are not painted.
     mesh, skin, painted, smoothness, on
         As for `painted_material`.
     n_poses
@@ -280,8 +280,8 @@ def pose_materials(
 def interpolated_material(materials: Sequence[Material], weights: ArrayLike) -> Material:
     """Return the material between poses: E(p) = Σ wᵢ(p) E(pᵢ) (xu2016 eq. 36).
 
-    Pose weights add up to 1, but some may be negative; a tet's constant never leaves the range
-    of its own at the poses, and so stays one.
+    Pose weights sum to 1, but some may be negative; a tet's constant is clipped to the range of its
+    values at the poses.
     """
     first = materials[0]
     shares = numbers("weights of poses", weights)
@@ -299,7 +299,7 @@ def interpolated_material(materials: Sequence[Material], weights: ArrayLike) -> 
 
 
 def _tets_of(skin: Skin, mesh: TetMesh) -> Ints:
-    """Find the tet that carries each of the skin's vertices."""
+    """Return the tet that contains each of the skin's vertices."""
     if isinstance(skin, SurfaceMesh):
         return locate(skin.vertices, mesh).tet
     if skin.shape[1] != len(mesh.vertices):
@@ -307,7 +307,7 @@ def _tets_of(skin: Skin, mesh: TetMesh) -> Ints:
             f"the embedding is for {skin.shape[1]} tet vertices, and there are {len(mesh.vertices)}"
         )
     matrix = sp.csr_array(skin)
-    if (np.diff(matrix.indptr) == 4).all():  # as `embed` makes them: the tet's own corners
+    if (np.diff(matrix.indptr) == 4).all():  # `embed` weights the corners of one tet
         n = len(mesh.vertices)
         wanted = row_keys(np.sort(matrix.indices.reshape(-1, 4).astype(np.int64), axis=1), n)
         keys = row_keys(np.sort(mesh.tets, axis=1), n)
@@ -319,7 +319,7 @@ def _tets_of(skin: Skin, mesh: TetMesh) -> Ints:
 
 
 def _rows(quantity: str, values: ArrayLike) -> tuple[Floats, bool]:
-    """Return values with a row for each pose, and whether they were one row for all."""
+    """Return values with a row for each pose, and whether there was one row for all."""
     array = numbers(f"painted {quantity}", values)
     if array.ndim not in (1, 2) or array.size == 0:
         raise SuppleError(
@@ -351,10 +351,10 @@ def _masks(painted: ArrayLike | None, shape: tuple[int, ...]) -> Bools:
     try:
         mask = np.asarray(painted)
     except ValueError:
-        raise SuppleError("painted must say True or False for each vertex") from None
+        raise SuppleError("painted must be True or False for each vertex") from None
     if mask.dtype.kind != "b" or mask.shape not in (shape, shape[1:]):
         raise SuppleError(
-            f"painted must say True or False for each of {shape[1]} vertices, not have "
+            f"painted must be True or False for each of {shape[1]} vertices, not have "
             f"{mask.dtype} of shape {mask.shape}"
         )
     masks = np.broadcast_to(mask, shape)

@@ -1,4 +1,4 @@
-"""Names of joints, materials and meshes as evidence of what a part of a body is."""
+"""Names of joints, materials and meshes as evidence of the roles of body parts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from supple.rig.motion.joint_names import normalised_name
 
-#: Words of joints, the first role that has one counts: a "backleg" is a leg. From rigs of Mixamo,
+#: Words of joints; the first role with a match counts: a "backleg" is a leg. From rigs of Mixamo,
 #: Rigify, Unreal, VRM, MakeHuman, SMPL, MANO, Daz, Character Creator, Biped and Quaternius.
 JOINTS = {
     "prop": "weapon|sword|shield|gun|rifle|backpack|helmet|hat|cape|prop|armou?r|monochord"
@@ -34,11 +34,11 @@ JOINTS = {
 }
 
 
-#: Fingers that are called as other things are.
+#: Names of fingers with other meanings.
 FINGERS = re.compile("f?(middle|mid|ring|little)(finger|proximal|intermediate|distal|tip|end)?")
 
 
-#: What words of a body may have before and after them in one word.
+#: Prefixes and suffixes of body words.
 BEFORE = (
     "left|right|lf|rt|l|r|upper|up|lower|low|lo|fore|front|back|hind|rear|top|bottom|middle|mid"
     "|inner|outer|big|main|ik|fk|f"
@@ -52,12 +52,12 @@ WORDS = {
 }
 
 
-#: Things that are called by the part of the body they are worn on or made for.
+#: Objects named after a part of the body.
 WORN = "plate|pad|guard|strap|armou?r|light|lamp|lace|band|belt|buckle|bracelet|holster|stool|bag"
 WORN_WORDS = re.compile(f"(?:(?:{BEFORE})*(?:{'|'.join(JOINTS.values())}))?(?:{WORN})s?")
 
 
-#: Words that are none of a body's, though made up of such.
+#: Words that contain body words but are none.
 NO_PARTS = {"legend", "legends", "earl", "earls", "handle", "handles"}
 
 
@@ -84,7 +84,7 @@ GERMAN = {
 }  # fmt: skip
 
 
-#: Patterns of materials and meshes that are hard, wherever they are; and some that are soft.
+#: Patterns of hard materials and meshes, anywhere in a name; and some of soft ones.
 LABELS = (
     ("prop", r"helmet|hat|armou?r|breastplate|metal|steel|weapon|sword|shield|gun|shoes?|boots?"
      r"|glasses|earrings?|bracelets?|buckles?|buttons?|monochord|instrument"),
@@ -97,7 +97,7 @@ LABELS = (
 
 @lru_cache(maxsize=4096)
 def joint_name_role(name: str) -> str | None:
-    """Return the role that a joint's name speaks of, if any.
+    """Return the role that a joint's name indicates, if any.
 
     >>> joint_name_role("mixamorig:LeftForeArm"), joint_name_role("BackLeg.R")
     ('forearm', 'limb')
@@ -110,7 +110,7 @@ def joint_name_role(name: str) -> str | None:
     side, plain = normalised_name(name)
     plain = re.sub(r"\d+", "", plain)
     if side and plain in ("hip", "upper"):
-        return "limb"  # SMPL calls the thigh's joint a hip
+        return "limb"  # in SMPL, the thigh's joint is a hip
     if FINGERS.fullmatch(plain):
         return "hand"
     if plain in ("back", "shoulders"):
@@ -134,7 +134,7 @@ def _translated(name: str) -> str:
 
 
 def label_role(label: str) -> str | None:
-    """Return the role that the name of a material or mesh speaks of, if any.
+    """Return the role that the name of a material or mesh indicates, if any.
 
     >>> label_role("material:Hooves"), label_role("material:Eye_Black"), label_role("mesh:Cow")
     ('horn', 'horn', None)

@@ -1,4 +1,4 @@
-"""Entries of an anatomy, a region each, and the file that people change: NAME.anatomy.json."""
+"""Entries of an anatomy, one per region, and their editable file, NAME.anatomy.json."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ENTRIES_SUFFIX = ".anatomy.json"
 MARK, VERSION = "supple_anatomy", 1
 
 
-#: Reason of an entry that somebody gave: it goes before shape and names of materials.
+#: Reason of a user's entry, which takes precedence over shape and material names.
 TOLD = "told"
 
 
@@ -36,18 +36,18 @@ LARGEST_FILE, MOST_REGIONS = 4_000_000, 10_000
 
 @dataclass(frozen=True)
 class RegionEntry:
-    """Describe one region.
+    """Role, flesh share and feel of one region.
 
     Attributes
     ----------
     role
         A name of `supple.anatomy.roles.ROLES`.
     share
-        φ, 0 to 1: what lies deeper than φ times the thickness is bone.
+        φ, 0 to 1: flesh deeper than φ times the thickness is bone.
     feel
-        ``"hard"`` and ``"apart"`` hold it, ``"firm"`` and ``"soft"`` change how stiff it is.
+        ``"hard"`` and ``"apart"`` make it rigid, ``"firm"`` and ``"soft"`` change its stiffness.
     reasons
-        Why, one line each.
+        Reasons, one line each.
     """
 
     role: str
@@ -56,25 +56,25 @@ class RegionEntry:
     reasons: tuple[str, ...] = ()
 
     def alike(self, other: RegionEntry) -> bool:
-        """Return whether both say the same, whatever their reasons; files round shares."""
+        """Return whether both are equal up to reasons and the rounding of files."""
         same = (self.role, self.feel) == (other.role, other.feel)
         return same and abs(self.share - other.share) < 1e-3
 
     def same_bone(self, other: RegionEntry) -> bool:
-        """Return whether the bone under both is the same: they may differ in stiffness."""
+        """Return whether both have the same bone; stiffness may differ."""
         apart = (self.feel == "apart") == (other.feel == "apart")
         return apart and abs(self.acting_share - other.acting_share) < 1e-3
 
     @property
     def acting_share(self) -> float:
-        """φ as the feel has it: nothing of what is hard, and something of what is not."""
+        """Flesh share by feel: 0 if hard, positive otherwise."""
         if self.feel in ("hard", "apart"):
             return min(self.share, 0.5 * HARD)
         return max(self.share, HARD) if self.feel != "soft" else max(self.share, 0.9)
 
 
 def write_entries(path: str | Path, name: str, entries: Mapping[str, RegionEntry]) -> None:
-    """Write regions by joint, one a line, so that people find and change them."""
+    """Write regions by joint as JSON, one per line."""
     lines = []
     for joint, each in entries.items():
         said = {
@@ -95,7 +95,7 @@ def read_entries(path: str | Path) -> dict[str, RegionEntry]:
     Raises
     ------
     FormatError
-        For a file that is none, in one line that names the file and the joint.
+        If the file is not valid; the message names the file and the joint.
     """
     file = checked_path("the anatomy file", path)
     name = file.name or str(file)
@@ -115,17 +115,17 @@ def read_entries(path: str | Path) -> dict[str, RegionEntry]:
 
 
 def entries_for(character: Character, path: str | Path) -> dict[str, RegionEntry]:
-    """Read the regions of a file that are this character's, which may be another on the same rig.
+    """Read the regions of a file for a character, possibly another on the same rig.
 
     Raises
     ------
     FormatError
-        For a file of another rig.
+        If the file is for another rig.
 
     Warns
     -----
     SuppleWarning
-        In a line that names joints which the character has not.
+        If the file names joints that the character does not have.
     """
     entries, name = read_entries(path), Path(path).name
     skinned = skinned_rigs(character.rig)
@@ -136,7 +136,7 @@ def entries_for(character: Character, path: str | Path) -> dict[str, RegionEntry
     if unknown and len(unknown) == len(entries):
         raise FormatError(f"{name}: is of another rig; {character.name} has no joint {listed}")
     if unknown:
-        warn(f"{name}: {character.name} has no joint {listed}; passed over")
+        warn(f"{name}: {character.name} has no joint {listed}; ignored")
     return {joint: entry for joint, entry in entries.items() if joint in own}
 
 
@@ -172,5 +172,5 @@ def _one_of(where: str, what: str, value: Any, known: tuple[str, ...]) -> str:
     raise FormatError(f"{where} has {what} {shown(value)}; {hint}")
 
 
-#: What Young's modulus is multiplied by for each feel.
+#: Factor of Young's modulus for each feel.
 FEEL_STIFFNESS = {"hard": 1.0, "firm": 4.0, "normal": 1.0, "soft": 0.4, "apart": 1.0}

@@ -1,7 +1,7 @@
 """Roles of regions of the skin: the body's layout, and names of joints as further evidence.
 
-Hard if either says so; only names of soft parts, tails, ears, fins and the trunk itself may soften
-what shape takes for hard.
+A region is hard if either indicates it. Only names of soft parts, tails, ears, fins and the trunk
+override a hard shape.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from supple.anatomy.skin_regions import SkinRegions
 from supple.arrays import Bools, Ints
 from supple.rig.motion.joint_names import normalised_name
 
-#: Names that may make softer than shape says.
+#: Roles by name that override a harder role by shape.
 SOFTENING = {"soft", "tail", "ear", "fin", "trunk", "neck"}
-#: Names of upper limbs, wherever along the limb they are.
+#: Names of upper limbs, at any position along the limb.
 UPPER = r"upper|up(leg|arm)|thigh|shoulder|femur|humerus|^(front|back)leg$"
-#: A body has this part of its skin soft at least: a hand by itself, a head, have flesh too.
+#: Least part of soft skin of a body: a hand or a head alone has flesh, too.
 LEAST_SOFT = 0.02
-#: Roles that a name gives to all that hangs from it.
+#: Roles that a name gives to all regions below.
 PASSED_ON = ("head", "hand", "foot", "prop", "horn", "ear", "fin", "tail")
 
 
@@ -37,22 +37,22 @@ def region_roles(
     ears: Collection[int] = (),
     rigid: Bools | None = None,
 ) -> list[RegionRole]:
-    """Roles of all regions.
+    """Return the roles of all regions.
 
     Parameters
     ----------
     regions
-        Those of the skin.
+        Regions of the skin.
     names
-        Those of all joints.
+        Names of all joints.
     use_names
         Whether names count, or shape alone.
     small_parts
-        (k,) how many small loose pieces of the surface each has: eyes, teeth.
+        (k,) number of small loose components of each region, such as eyes and teeth.
     ears
-        Regions that ears or horns without joints stick out of.
+        Regions with ears or horns that have no joints.
     rigid
-        (k,) which consist of rigid pieces, of a machine: the rest of it is rubber.
+        (k,) rigid regions of a machine, whose other regions are rubber.
     """
     if rigid is not None:
         kinds = (("forearm", "bends, on a machine"), ("prop", "a rigid piece of a machine"))
@@ -82,11 +82,11 @@ def region_roles(
 def _heads_without_skin(
     regions: SkinRegions, names: Sequence[str], roles: list[RegionRole]
 ) -> None:
-    """Call a region a head that a head's joint without skin of its own stands in."""
+    """Make a region a head if it contains a head's joint without skin."""
     called = [joint_name_role(names[joint]) for joint in regions.joints]
     ends = [region for region, near in enumerate(regions.neighbours) if len(near) == 1]
     for region in ends if "head" not in called else ():
-        if called[region] == "neck":  # the last of a neck, where nothing is called a head
+        if called[region] == "neck":  # the last region of a neck if nothing is named head
             roles[region].say("head", "the end of a neck")
     for joint, region in enumerate(regions.of_joint):
         said = joint_name_role(names[joint])
@@ -106,7 +106,7 @@ def _heed_name(each: RegionRole, name: str) -> None:
         each.say(said, f'called "{name}"')
         return
     if said in SOFTENING and ROLES[said] > ROLES[shape]:
-        # A helmet on a joint called neck is a head all the same, and Rigify's is its last spine.
+        # A helmet on a joint named neck is a head, and Rigify's head is the last spine.
         if not (shape == "head" and re.match("neck|spine", plain)):
             each.say(said, f'called "{name}"')
     elif said != shape and (ROLES[said] <= ROLES[shape] or ROLES[said] < HARD):
@@ -114,7 +114,7 @@ def _heed_name(each: RegionRole, name: str) -> None:
 
 
 def _settle_named(layout: BodyLayout, roles: list[RegionRole]) -> None:
-    """Let what hangs from a named head, hand or ear and has no name of its own be one too."""
+    """Give unnamed regions below a named head, hand or ear its role."""
     for region in layout.order[1:]:
         above = int(layout.above[region])
         carrier, each = roles[above].role, roles[region]

@@ -1,10 +1,10 @@
-"""Roles of parts of a body, and how much flesh each has."""
+"""Roles of parts of a body, and their flesh shares."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-#: Flesh share φ of each role: what lies deeper than φ times the thickness is bone.
+#: Flesh share φ of each role: flesh deeper than φ times the thickness is bone.
 ROLES = {
     "prop": 0.0,
     "horn": 0.0,
@@ -24,22 +24,22 @@ ROLES = {
 }
 
 
-#: Below this share nothing moves.
+#: Below this share a part is rigid.
 HARD = 0.3
 
 
 @dataclass
 class RegionRole:
-    """Role of one region, and why.
+    """Role of one region, with reasons.
 
     Attributes
     ----------
     role
         A name of `ROLES`.
     reasons
-        Why, one line each.
+        Reasons, one line each.
     own_share
-        φ where it is not that of the role: a hand by itself has flesh.
+        φ if it differs from that of the role, as for a hand alone.
     """
 
     role: str = "limb"
@@ -47,7 +47,7 @@ class RegionRole:
     own_share: float | None = None
 
     def say(self, role: str, reason: str) -> None:
-        """Give it another role."""
+        """Change the role, with a reason."""
         self.role = role
         self.reasons.append(reason)
 

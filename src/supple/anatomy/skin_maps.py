@@ -1,4 +1,4 @@
-"""Maps on the skin: role, flesh share and firmness of each vertex, from entries of its regions."""
+"""Maps on the skin: role, flesh share and firmness of each vertex, from its regions' entries."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from supple.arrays import Bools, Floats, Ints
 from supple.mesh.surface import SurfaceMesh
 from supple.rig.skeleton.skinning import SkinnedRig
 
-#: Share of skin that follows a hard region most, however it is blended.
+#: Largest flesh share of skin that follows a hard region most.
 JUST_HARD = 0.95 * HARD
 
 
-#: Skin follows a joint without a region with this weight at least.
+#: Least weight with which skin follows a joint without a region.
 LEADS = 0.4
 
 
-#: A rigid shell that is a trunk has little flesh, and that firm.
+#: Flesh share and firmness of a rigid shell that is a trunk.
 SHELL_SHARE, SHELL_FIRMNESS = 0.35, 4.0
 
 
@@ -38,34 +38,34 @@ SHELL_SHARE, SHELL_FIRMNESS = 0.35, 4.0
 THICK_EAR = 0.5
 
 
-#: A label counts where it names less than this part of the skin: a mesh called "head" may be all.
+#: Largest part of the skin that a label may name: a mesh named "head" may be the whole body.
 MOST_LABELLED = 0.5
 
 
-#: An outgrowth of fewer vertices is the tip of something coarse, not the whole of it.
+#: Least vertices of an outgrowth; fewer are only the tip of a coarse one.
 LEAST_VERTICES = 4
 
 
-#: What counts next to nothing: buried, or held by a hand.
+#: Weight of buried skin and of objects in a hand.
 HIDDEN = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
 class MeasuredSkin:
-    """Measure a skin before roles are given.
+    """Measurements of a skin, before roles are assigned.
 
     Attributes
     ----------
     surface, names
         The skin, and names of the joints.
     weights
-        (n̄, J) how much skin follows each joint, even on both sides.
+        (n̄, J) skin weights, symmetric on both sides.
     pieces, regions, outgrowths
-        What the skin consists of.
+        Components, regions and outgrowths of the skin.
     thickness
-        (n̄,) R in metres, even on both sides.
+        (n̄,) R in metres, symmetric on both sides.
     mirror
-        What is left and right of each other, None for bodies without two sides.
+        Mirror symmetry; None for bodies without two sides.
     """
 
     surface: SurfaceMesh
@@ -103,26 +103,26 @@ class MeasuredSkin:
         return cls(surface, names, weights, pieces, regions, grown, thickness, mirror)
 
     def follows(self) -> sp.csr_array:
-        """(n̄, k) how much each vertex follows each region."""
+        """Return the weight (n̄, k) of each region at each vertex."""
         count = self.weights.shape[1]
         entries = (np.ones(count), (np.arange(count), self.regions.of_joint))
         return sp.csr_array(self.weights @ sp.csr_array(entries, (count, len(self.regions))))
 
 
-#: How far a cut is held, in parts of the body's thickness there; flesh fades in over as much again.
+#: Length of the held part at a cut, in thicknesses of the body; flesh fades in over as much.
 STUMP = 0.5
 
 
 @dataclass(eq=False)
 class SkinMaps:
-    """Role, flesh share, firmness and thickness of each vertex, and what is apart or on the back.
+    """Role, flesh share, firmness, thickness, separation and back of each vertex.
 
     Attributes
     ----------
     role, share, firmness, apart, thickness, back
         See `supple.anatomy.anatomy.Anatomy`.
     told
-        (n̄,) where somebody said what a region is: that goes before shape and names.
+        (n̄,) where a user's entry takes precedence over shape and names.
     """
 
     role: NDArray[np.str_]
@@ -142,7 +142,7 @@ class SkinMaps:
         *,
         use_names: bool,
     ) -> SkinMaps:
-        """Map entries of regions, in their order; labels name vertices by material and mesh."""
+        """Make the maps from entries of regions, in their order, and labels of vertices."""
         regions, listed = skin.regions, list(entries.values())
         shares = np.array([each.acting_share for each in listed])
         roles = np.array([each.role for each in listed])
@@ -175,7 +175,7 @@ class SkinMaps:
     def _heed_joints_without_regions(
         self, skin: MeasuredSkin, entries: Mapping[str, RegionEntry], shares: Floats
     ) -> None:
-        """Let joints called hands and feet be hard though they lead no skin of their own."""
+        """Make hands and feet hard whose joints lead no region."""
         for joint, name in enumerate(skin.names):
             said = joint_name_role(name)
             if name in entries or said is None or ROLES[said] >= HARD:
@@ -186,14 +186,14 @@ class SkinMaps:
                 self.role[much >= LEADS] = said
 
     def _skull_below_ears(self) -> None:
-        """Make head of what follows an ear's joint and is too thick for one: a husky's forehead."""
+        """Set the role head where skin of an ear's joint is too thick, as a husky's forehead."""
         head, ear = self.role == "head", (self.role == "ear") & ~self.told
         if head.any() and ear.any():
             skull = ear & (self.thickness > THICK_EAR * np.median(self.thickness[head]))
             self.say(np.flatnonzero(skull), "head")
 
     def _heed_outgrowths(self, grown: list[Outgrowth]) -> None:
-        """Give what sticks out of heads, necks and trunks without a joint of its own its role."""
+        """Assign roles to outgrowths of heads, necks and trunks without joints."""
         for each in grown:
             if len(each.vertices) < LEAST_VERTICES:
                 continue
@@ -213,7 +213,7 @@ class SkinMaps:
         self.share = np.where(self.back != 0, share_by_side(self.share, self.back), self.share)
 
     def _hold_stump(self, skin: MeasuredSkin) -> None:
-        """Hold an arm or a leg alone where the body that it was cut from would."""
+        """Hold an arm or a leg alone at its cut."""
         regions = skin.regions
         limb = np.isin(self.role, ("limb", "forearm", "shin"))
         ends = [
@@ -228,7 +228,7 @@ class SkinMaps:
         outwards = places[own].mean(axis=0) - places[~own].mean(axis=0)
         outwards /= max(float(np.linalg.norm(outwards)), 1e-300)
         reach = places @ outwards
-        # As thick as the body is there: no ball fits into the edge of the cut.
+        # The thickness of the body there, as no ball fits into the edge of the cut.
         thick = float(self.thickness[own].max(initial=0.0))
         inwards = (reach[own].max() - reach) / max(thick, 1e-300)
         kept = np.clip(inwards - STUMP, 0.0, 1.0)
@@ -238,7 +238,7 @@ class SkinMaps:
     def _heed_parts(
         self, surface: SurfaceMesh, parts: LooseParts, labels: Mapping[str, Ints]
     ) -> None:
-        """Give shells, props, what is carried and what a material or a mesh names their roles."""
+        """Assign roles to shells, props, small attached parts, and labelled vertices."""
         self.share[parts.shell] = np.minimum(self.share[parts.shell], SHELL_SHARE)
         self.firmness[parts.shell] *= SHELL_FIRMNESS
         area = surface.vertex_areas()
@@ -247,7 +247,7 @@ class SkinMaps:
             if said is None or area[own].sum() >= MOST_LABELLED * area.sum():
                 continue
             lower = own if ROLES[said] > HARD else own[self.share[own] > ROLES[said]]
-            lower = lower[~self.told[lower]]  # people know better than names
+            lower = lower[~self.told[lower]]  # a user's entry takes precedence
             if said == "head":  # a cow's udder may have the material of its muzzle
                 lower = lower[np.isin(self.role[lower], ("head", "neck", "ear"))]
             self.say(lower, said)
@@ -258,7 +258,7 @@ class SkinMaps:
         self.apart = self.apart | parts.prop
 
     def say(self, vertices: Ints, role: str) -> None:
-        """Give some vertices a role, and the flesh share of that role."""
+        """Set the role of some vertices, and its flesh share."""
         self.role[vertices], self.share[vertices] = role, ROLES[role]
 
 

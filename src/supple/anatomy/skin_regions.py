@@ -1,4 +1,4 @@
-"""Regions of the skin that follow each joint most, and the tree they make up."""
+"""Regions of the skin by the joint with the largest weight, and their tree."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ LEAST_AREA = 1e-3
 TOUCHING = 0.01
 
 
-#: Skin with more than this weight follows one joint alone.
+#: Weight above which skin follows one joint alone.
 ALONE = 0.95
 
 
-#: Borders between regions on one side count for so many times their length.
+#: Factor of the length of borders between regions on one side.
 ONE_SIDE = 2.0
 
 
-#: A region without a twin is in the middle whose centre is this near to the plane.
+#: Largest distance from the plane of a middle region without a twin.
 MIDDLE = 0.03
 
 
 @dataclass(frozen=True, eq=False)
 class SkinRegions:
-    """Divide the skin by the joint that each vertex follows most. Lengths are parts of the size.
+    """Regions of the skin by the strongest joint of each vertex. Lengths are relative to the size.
 
     Attributes
     ----------
@@ -48,28 +48,28 @@ class SkinRegions:
     of_vertex
         (n̄,) region of each vertex.
     of_joint
-        (J,) region that stands for each joint.
+        (J,) region that represents each joint.
     areas, radii, lengths
         (k,) part of the skin's area, median thickness, and extent along the longest axis.
     narrow
-        (k,) thickness that 30 % of the area fall short of: a short neck is covered by balls of
-        its neighbours but for its middle.
+        (k,) 30 % quantile of the thickness over the area: balls of the neighbours cover a short
+        neck except for its middle.
     cores
-        (k,) thickness that 80 % of the area fall short of: mouths and ears make heads look thin.
+        (k,) 80 % quantile of the thickness: mouths and ears make heads look thin.
     rigid
         (k,) part of the region's area that follows its joint alone.
     centres
-        (k, 3) of the skin as it was bound.
+        (k, 3) centres of the skin in the bind pose.
     sides
-        (k,) −1, 0 in the middle, 1; all 0 where a body has no two sides.
+        (k,) −1, 0 in the middle, 1; all 0 for a body without two sides.
     twins
         (k,) the region on the other side of each, itself in the middle, −1 for none.
     neighbours
-        For each region those that are next to it in the tree.
+        Neighbours of each region in the tree.
     borders
         (k, k) thickness where two regions meet, 0 where they do not.
     gates
-        (k, k, 3) the middle of the border between two regions, of their centres without.
+        (k, k, 3) middle of the border between two regions, or of their centres.
     carries
         (k, k) whether the joint of one region is above that of another in the skeleton.
     whole
@@ -109,21 +109,21 @@ class SkinRegions:
         area: Floats,
         mirror: Mirror | None,
     ) -> SkinRegions:
-        """Divide a skinned surface.
+        """Make the regions of a skinned surface.
 
         Parameters
         ----------
         surface, bound
-            The skin, and its vertices as they were bound, of size 1.
+            The skin, and its vertices in the bind pose at unit size.
         weights, skeleton
-            What moves it: (n̄, J).
+            Skin weights (n̄, J), and the skeleton.
         thickness
             (n̄,) R at each vertex, in metres.
         area
-            (n̄,) of each vertex, next to nothing where it does not count: what is buried, or what
-            hands hold. A region may have nothing else.
+            (n̄,) of each vertex; tiny for buried skin and objects in hands, which may be a whole
+            region.
         mirror
-            What is left and right of each other.
+            Mirror symmetry.
         """
         thick = thickness / max(surface.size, 1e-300)
         lead = _larger_leaders(weights, area)
@@ -166,13 +166,13 @@ class SkinRegions:
         )
 
     def tip(self, region: int, gate: Floats) -> Floats:
-        """Return the place of a region farthest from where it hangs."""
+        """Return the point of a region farthest from its parent."""
         points = self._points[region]
         found: Floats = points[np.argmax(np.linalg.norm(points - gate, axis=1))]
         return found
 
     def central(self, likely: Sequence[bool] = ()) -> int:
-        """Return the region whose removal leaves the smallest largest rest, of those likely."""
+        """Return the candidate whose removal leaves the smallest largest remainder."""
         order, above = self.rooted(0)
         below = self.areas.copy()
         for region in order[::-1]:
@@ -185,9 +185,9 @@ class SkinRegions:
             ]
         )
         may = np.array(likely if any(likely) else [True] * len(self), bool)
-        if (may & (self.sides == 0)).any():  # one of a pair is no trunk, however thick
+        if (may & (self.sides == 0)).any():  # one of a pair is no trunk
             may &= self.sides == 0
-        # Of regions that divide the body as evenly the thickest is the trunk.
+        # Of equal candidates the thickest is the trunk.
         worst[~may] += 10.0
         near = worst < worst.min() + 0.1
         found = int(np.argmax(np.where(near, self.radii, -1.0)))
@@ -200,7 +200,7 @@ class SkinRegions:
         return found
 
     def rooted(self, root: int) -> tuple[Ints, Ints]:
-        """(k,) regions from the root outwards, and the one before each, −1 for the root."""
+        """Return the regions (k,) from the root outwards, and their parents, −1 for the root."""
         pairs = [(a, b) for a, near in enumerate(self.neighbours) for b in near]
         n = len(self)
         rows, columns = np.array(pairs, np.int64).reshape(-1, 2).T
@@ -210,7 +210,7 @@ class SkinRegions:
 
 
 def leading_joints(weights: sp.csr_array) -> tuple[Ints, Floats]:
-    """(n̄,) the joint that each vertex follows most, the first of equals, and how much."""
+    """Return the strongest joint (n̄,) of each vertex, the first of equals, and its weight."""
     table, n = sp.csr_array(weights), weights.shape[0]
     table.sort_indices()
     rows = np.repeat(np.arange(n), np.diff(table.indptr))
@@ -223,7 +223,7 @@ def leading_joints(weights: sp.csr_array) -> tuple[Ints, Floats]:
 
 
 def _larger_leaders(weights: sp.csr_array, area: Floats) -> Ints:
-    """(n̄,) the joint each vertex follows most; those that lead hardly anything lead nothing."""
+    """Return the strongest joint (n̄,) of each vertex, without joints of tiny regions."""
     lead = leading_joints(weights)[0]
     led = np.bincount(lead, area, weights.shape[1])
     small = led < LEAST_AREA * area.sum()
@@ -237,14 +237,14 @@ def _larger_leaders(weights: sp.csr_array, area: Floats) -> Ints:
 
 
 def quantile(values: Floats, weights: Floats, part: float) -> float:
-    """Return the value that a part of the weights falls short of."""
+    """Return a weighted quantile."""
     order = np.argsort(values)
     sums = np.cumsum(weights[order])
     return float(values[order][min(np.searchsorted(sums, part * sums[-1]), len(order) - 1)])
 
 
 def extent(points: Floats) -> float:
-    """Return the extent along the longest principal axis, which turns with the points."""
+    """Return the extent along the longest principal axis."""
     if len(points) < 2:
         return 0.0
     centred = points - points.mean(axis=0)
@@ -260,7 +260,7 @@ def _sides(
     mirror: Mirror | None,
     bound: Floats,
 ) -> tuple[Ints, Ints]:
-    """(k,) side and twin of each region."""
+    """Return side and twin (k,) of each region."""
     count = len(joints)
     if mirror is None:
         return np.zeros(count, np.int64), np.full(count, -1)
@@ -270,7 +270,7 @@ def _sides(
     sides = np.sign(across).astype(np.int64)
     middle = twins == np.arange(count)
     middle |= (twins < 0) & (np.abs(across) < MIDDLE)
-    # Whatever lies on both sides is in the middle too.
+    # Regions on both sides are in the middle, too.
     left = np.bincount(of_vertex, area * (mirror.sides(bound) > 0), count)
     total = np.maximum(np.bincount(of_vertex, area, count), 1e-300)
     middle |= (twins < 0) & (np.abs(left / total - 0.5) < 0.25)
@@ -279,7 +279,7 @@ def _sides(
 
 @dataclass(frozen=True, eq=False)
 class _Borders:
-    """Thickness, length (k, k) and middle (k, k, 3) of borders between regions."""
+    """Return thickness, length (k, k) and middle (k, k, 3) of borders between regions."""
 
     thickness: Floats
     lengths: Floats
@@ -316,7 +316,7 @@ class _Borders:
 
 
 def _touching_pairs(surface: SurfaceMesh, of_vertex: Ints) -> Ints:
-    """Vertices (m, 2) of different regions and components that lie beside each other."""
+    """Return pairs (m, 2) of close vertices of different regions and components."""
     part = np.zeros(len(surface.vertices), np.int64)
     part[surface.triangles] = components(surface.triangles, len(surface.vertices))[:, None]
     if not part.any():
@@ -332,7 +332,7 @@ def _touching_pairs(surface: SurfaceMesh, of_vertex: Ints) -> Ints:
 
 
 def _carries(joints: Ints, parents: Ints) -> Bools:
-    """(k, k) whether the joint of one region is above that of another."""
+    """Return the mask (k, k) of regions whose joint is above that of another."""
     region_of = {int(joint): region for region, joint in enumerate(joints)}
     found = np.zeros((len(joints), len(joints)), bool)
     for region, joint in enumerate(joints):
@@ -347,10 +347,10 @@ def _carries(joints: Ints, parents: Ints) -> Bools:
 def _tree(
     joints: Ints, parents: Ints, lengths: Floats, centres: Floats, sides: Ints
 ) -> tuple[tuple[int, ...], ...]:
-    """Neighbours in a tree: the hierarchy where regions touch, else the longest borders.
+    """Return neighbours in a tree: the hierarchy where regions touch, else the longest borders.
 
-    Feet that are moved by targets of inverse kinematics hang below the root in many skeletons.
-    What is in the middle hangs together first: a head from a neck though two horns lie between.
+    Many skeletons have feet moved by IK targets below the root. Middle regions are joined first: a
+    head to a neck even if two horns lie between.
     """
     region_of = {int(joint): region for region, joint in enumerate(joints)}
     links: list[tuple[int, float, int, int]] = []
@@ -389,7 +389,7 @@ def _tree(
 def _regions_of_joints(
     joints: Ints, skeleton: Skeleton, surface: SurfaceMesh, of_vertex: Ints, area: Floats
 ) -> Ints:
-    """(J,) a joint's own region, that of the nearest joint above it, or the nearest region."""
+    """Return the region (J,) of each joint, of the nearest joint above, or the nearest region."""
     found = np.full(skeleton.n_joints, -1, np.int64)
     found[joints] = np.arange(len(joints))
     for joint, above in enumerate(skeleton.parents):

@@ -1,4 +1,4 @@
-"""Left and right of a body: the plane that mirrors its skin, and what follows which joint there."""
+"""Mirror symmetry of a body: the plane of its skin, and the joints on the other side."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from supple.arrays import Floats, Ints
 from supple.mesh.surface import SurfaceMesh
 from supple.rig.skeleton.skinning import SkinnedRig
 
-#: Skin has a counterpart that lies this near to its mirror image, as a part of the size.
+#: Largest distance of a counterpart from the mirror image of skin, relative to the size.
 NEAR = 0.015
 
 
-#: Vertices are counterparts whose mirror images lie this near to each other.
+#: The same for counterparts that are vertices.
 EXACT = 2e-3
 
 
-#: A body has two sides where so much of its area has a counterpart.
+#: Least part of the area with a counterpart for a body with two sides.
 LEAST_COMMON = 0.75
 
 
-#: Places of the skin that a plane is fitted to, and rounds of fitting.
+#: Points of the skin that a plane is fitted to, and iterations of the fit.
 PLACES, ROUNDS = 1200, 6
 
 
-#: Joints are left and right of each other whose skin, mirrored, overlaps by this cosine.
+#: Least cosine of the mirrored skins of two twin joints.
 OVERLAP = 0.5
 
 
-#: Lengths of edges differ by less than this factor between a bound surface and its rest pose.
+#: Largest ratio of edge lengths in the bind pose and in the rest pose.
 UNEVEN = 2.0
 
 
 @dataclass(frozen=True, eq=False)
 class BoundBody:
-    """A body as its skin was bound: arms spread, legs side by side. Its size is 1.
+    """A body in its bind pose, with arms spread and legs side by side, at unit size.
 
-    A rest pose may be the first frame of a walk.
+    The rest pose may be the first frame of a walk instead.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class BoundBody:
 
     @classmethod
     def of(cls, surface: SurfaceMesh, rig: SkinnedRig) -> BoundBody:
-        """Return the body as it was bound, or at rest where a file binds something else."""
+        """Return the body in its bind pose, or at rest if the bind pose differs too much."""
         edges = surface.triangles[:, [0, 1]]
         places = rig.skeleton.rest_world()[:, :3, 3]
         rest = _sized(surface.vertices, places)
@@ -89,13 +89,13 @@ class Mirror:
     Attributes
     ----------
     counterpart
-        (n̄, n̄) shares of vertices at the mirror image of each vertex; rows without are empty.
+        (n̄, n̄) interpolation weights at the mirror image of each vertex; empty rows without one.
     twins
-        (J,) the joint on the other side of each, itself in the middle, −1 for none.
+        (J,) joint on the other side, the joint itself in the middle, −1 for none.
     stand_ins
-        (J,) the joint that leads where the mirror image of a joint's skin is, itself for none.
+        (J,) strongest joint at the mirror image of a joint's skin, itself for none.
     normal, offset
-        Of the plane, normal · x = offset, where the skin was bound.
+        Plane normal · x = offset in the bind pose.
     """
 
     counterpart: sp.csr_array
@@ -108,12 +108,12 @@ class Mirror:
     def of(
         cls, body: BoundBody, triangles: Ints, area: Floats, weights: sp.csr_array, parents: Ints
     ) -> Mirror | None:
-        """Find the plane, None where the body has no two sides.
+        """Return the symmetry; None for a body without two sides.
 
         Parameters
         ----------
         body, triangles
-            As it was bound.
+            The body in its bind pose.
         area
             (n̄,) of each vertex.
         weights
@@ -143,7 +143,7 @@ class Mirror:
     ) -> Mirror:
         counterpart = skin.counterpart(normal, offset)
         weighed = sp.diags_array(skin.area) @ weights
-        # How much of each joint's skin lies where the mirror image of another's is.
+        # Overlap of each joint's skin with the mirror image of another's.
         shared = (weighed.T @ (counterpart @ weights)).toarray()
         own = np.sqrt(np.maximum((weighed.multiply(weights)).sum(axis=0), 1e-300))
         likeness = 0.5 * (shared + shared.T) / (own[:, None] * own[None])
@@ -161,11 +161,11 @@ class Mirror:
 
     @property
     def has(self) -> Floats:
-        """(n̄,) 1 where skin has a counterpart, else 0."""
+        """Return (n̄,) 1 where skin has a counterpart, else 0."""
         return (np.asarray(self.counterpart.sum(axis=1)).ravel() > 0).astype(np.float64)
 
     def even_weights(self, weights: sp.csr_array) -> sp.csr_array:
-        """(n̄, J) the mean of what follows a joint here and its twin on the other side."""
+        """Return weights (n̄, J) averaged with those of twin joints on the other side."""
         count = weights.shape[1]
         swap = sp.csr_array((np.ones(count), (np.arange(count), self.stand_ins)), (count, count))
         there, part = self.counterpart @ weights @ swap, 0.5 * self.has
@@ -173,21 +173,21 @@ class Mirror:
         return sp.csr_array(mean)
 
     def mean(self, values: Floats) -> Floats:
-        """(n̄,) the mean of values here and on the other side."""
+        """Return the mean (n̄,) of values on both sides."""
         return values + 0.5 * self.has * (self.counterpart @ values - values)
 
     def even(self, values: Floats) -> Floats:
-        """(n̄,) the larger of values here and on the other side."""
+        """Return the maximum (n̄,) of values on both sides."""
         return np.maximum(values, self.counterpart @ values)
 
     def sides(self, bound: Floats) -> Floats:
-        """(n̄,) distance from the plane, of either sign, as a part of the size."""
+        """Return the signed distance (n̄,) from the plane, relative to the size."""
         found: Floats = bound @ self.normal - self.offset
         return found
 
 
 class _Skin:
-    """A surface of size 1 with places spread over it, to be mirrored."""
+    """Surface of unit size with sample points, to fit a mirror plane."""
 
     def __init__(self, vertices: Floats, triangles: Ints, area: Floats) -> None:
         self.vertices = np.ascontiguousarray(vertices)
@@ -201,10 +201,9 @@ class _Skin:
         self.places = self.vertices[np.minimum(np.searchsorted(ends, wanted), len(area) - 1)]
 
     def planes(self) -> list[tuple[Floats, float]]:
-        """Planes that mirror most of the skin, the best first.
+        """Return planes that mirror most of the skin, the best first.
 
-        One normal to a principal axis always is among them, for a body that has one, and those
-        of the space are likely.
+        Initial normals are the principal axes and the coordinate axes.
         """
         centred = self.places - self.places.mean(axis=0)
         principal = np.linalg.eigh(centred.T @ centred)[1].T
@@ -226,7 +225,7 @@ class _Skin:
         return found
 
     def fitted(self, normal: Floats) -> tuple[Floats, float] | None:
-        """Fit the plane near to a normal, in rounds: the nearest places to mirror images."""
+        """Fit the plane near a normal, iteratively, to the points nearest to mirror images."""
         offset = float(self.places.mean(axis=0) @ normal)
         for round_ in range(ROUNDS):
             there, away = self.nearest(_mirrored(self.places, normal, offset))
@@ -240,7 +239,7 @@ class _Skin:
         return normal, offset
 
     def polished(self, normal: Floats, offset: float) -> tuple[Floats, float]:
-        """Fit the plane to vertices that have counterparts: they tell it exactly."""
+        """Fit the plane to vertices with counterparts."""
         tree = cKDTree(self.vertices)
         for _ in range(3):
             away, there = tree.query(_mirrored(self.vertices, normal, offset))
@@ -251,14 +250,14 @@ class _Skin:
         return normal, offset
 
     def nearest(self, points: Floats) -> tuple[Floats, Floats]:
-        """Nearest places of the skin, and how far they are."""
+        """Return the nearest points of the skin, and their distances."""
         squared, _, there = self.tree.squared_distance(
             self.vertices, self.triangles, np.ascontiguousarray(points)
         )
         return there, np.sqrt(np.maximum(squared, 0.0))
 
     def counterpart(self, normal: Floats, offset: float) -> sp.csr_array:
-        """(n̄, n̄) shares of the corners nearest to the mirror image of each vertex."""
+        """Return interpolation weights (n̄, n̄) at the mirror image of each vertex."""
         mirrored = np.ascontiguousarray(_mirrored(self.vertices, normal, offset))
         squared, triangle, place = self.tree.squared_distance(
             self.vertices, self.triangles, mirrored
@@ -276,10 +275,10 @@ class _Skin:
 
 
 def _between(points: Floats, others: Floats, normal: Floats) -> tuple[Floats, float]:
-    """Return the plane, near to a normal, that mirrors points to others best."""
+    """Return the plane near a normal that best mirrors points to others."""
     middle = 0.5 * (points.mean(axis=0) + others.mean(axis=0))
     cross = (points - middle).T @ (others - middle)
-    # The best reflection turns over an axis of these.
+    # The normal of the best reflection is an eigenvector.
     vectors = np.linalg.eigh(cross + cross.T)[1]
     turned: Floats = vectors[:, int(np.argmax(np.abs(vectors.T @ normal)))]
     return turned, float(middle @ turned)

@@ -14,15 +14,15 @@ from supple.rig.character import Character
 from supple.rig.skeleton.skinning import skinned_rigs
 from supple.rig.tets.bones import Bones
 
-#: Places of the skin that a ball is inscribed at, spread evenly over its area.
+#: Number of skin points with inscribed balls, spread evenly over the area.
 SAMPLES = 3000
 
 
-#: Rounds of shrinking; radii of the assets' characters change by less than 1 % after 8.
+#: Iterations of shrinking; radii of the assets' characters change by less than 1 % after 8.
 ROUNDS = 12
 
 
-#: A ball that misses a point by this part of its radius covers it: at the edges of a coarse mesh,
+#: A ball covers points up to this part of its radius away: at the edges of a coarse mesh,
 #: where faces meet at 60°, no ball comes nearer than 0.15 of its radius.
 REACH = 0.15
 
@@ -33,22 +33,22 @@ ABOVE = 2e-3
 
 
 class InscribedBalls:
-    """Measure thickness and depth of the body inside of a surface.
+    """Thickness and depth of the body inside a surface.
 
     Parameters
     ----------
     surface
-        Any triangles; parts inside of others do not count.
+        Any triangles; parts inside others are ignored.
 
     Attributes
     ----------
     centres, radii
-        (k, 3), (k,) of the balls, largest first.
+        (k, 3), (k,) centres and radii of the balls, largest first.
     """
 
     def __init__(self, surface: SurfaceMesh) -> None:
         self._size = max(surface.size, np.finfo(float).tiny)
-        # A unit size: the trees' tolerances are absolute.
+        # Unit size, as the trees' tolerances are absolute.
         self._origin = surface.vertices.mean(axis=0)
         welded, _ = SurfaceMesh(
             (surface.vertices - self._origin) / self._size, surface.triangles
@@ -65,28 +65,28 @@ class InscribedBalls:
 
     @property
     def centres(self) -> Floats:
-        """(k, 3) where the balls are, the largest first."""
+        """Centres (k, 3) of the balls, the largest first."""
         return self._centres * self._size + self._origin
 
     @property
     def radii(self) -> Floats:
-        """(k,) in metres, descending."""
+        """Radii (k,) in metres, descending."""
         return self._radii * self._size
 
     def thickness(self, points: Floats) -> Floats:
-        """(n,) R: the radius of the largest ball that covers each point, in metres.
+        """Return the radius R (n,) of the largest ball that covers each point, in metres.
 
-        Points that no ball covers have that of the ball which misses them least.
+        Points without one have that of the ball that misses by least.
         """
         if not len(self._radii):
             return np.full(len(points), 0.05 * self._size)
         return self._size * _covering(self._local(points), self._centres, self._radii)
 
     def skin_thickness(self, surface: SurfaceMesh) -> Floats:
-        """(n̄,) R of the surface's vertices, in metres.
+        """Return R (n̄,) of the surface's vertices, in metres.
 
-        No ball comes near a sharp corner. The middles of the triangles around it know better, so
-        that a coarse box is as thick as a fine one.
+        No ball reaches a sharp corner. Centres of the triangles around it are used as well, so that
+        a coarse box is as thick as a fine one.
         """
         corners = surface.triangles
         middles = self.thickness(surface.vertices[corners].mean(axis=1))
@@ -97,13 +97,13 @@ class InscribedBalls:
         return np.maximum(self.thickness(surface.vertices), around)
 
     def depth(self, points: Floats) -> Floats:
-        """(n,) metres below the skin, negative outside."""
+        """Return the depth (n,) below the skin in metres, negative outside."""
         if self._distance is None:
             return np.zeros(len(points))
         return self._size * self._distance(self._local(points))
 
     def buried(self, surface: SurfaceMesh) -> Bools:
-        """(n̄,) vertices of the surface that have the body on both sides of them."""
+        """Return the mask (n̄,) of vertices with the body on both sides."""
         corners = surface.triangles
         normals = np.zeros_like(surface.vertices)
         for k in range(3):
@@ -118,7 +118,7 @@ class InscribedBalls:
         return np.ascontiguousarray((points - self._origin) / self._size)
 
     def _inscribed(self) -> tuple[Floats, Floats]:
-        """Centres and radii of balls that touch the skin and hold none of it."""
+        """Return centres and radii of balls that touch the skin from inside."""
         vertices, triangles = self._vertices, self._skin
         if not len(triangles):
             return np.empty((0, 3)), np.empty(0)
@@ -142,7 +142,7 @@ class InscribedBalls:
             away = nearest - touched[shrinking]
             along = np.einsum("ij,ij->i", away, inward[shrinking])
             length = np.einsum("ij,ij->i", away, away)
-            # The ball that touches both places; a place on the same facet leaves none smaller.
+            # The ball that touches both points; points of the same facet do not shrink it.
             fits = np.where(along > 1e-9, length / np.maximum(2 * along, 1e-9), 0.0)
             radii[shrinking] = np.minimum(fits, radii[shrinking])
         centres = touched + radii[:, None] * inward
@@ -157,7 +157,7 @@ class InscribedBalls:
 
 
 def _exposed(vertices: Floats, facing: Ints) -> Ints:
-    """The triangles that have the outside above them."""
+    """Return the triangles with the outside above them."""
     if not len(facing):
         return facing
     corners = vertices[facing]
@@ -171,7 +171,7 @@ def _exposed(vertices: Floats, facing: Ints) -> Ints:
 
 
 def _spread(areas: Floats, count: int) -> tuple[Ints, Floats]:
-    """Places evenly over the area: triangles (k,), and shares of their corners (k, 3)."""
+    """Return points spread over the area: triangles (k,) and barycentric weights (k, 3)."""
     ends, number = np.cumsum(areas), np.arange(count)
     wanted = (number + 0.5) / count * ends[-1]
     chosen = np.minimum(np.searchsorted(ends, wanted), len(areas) - 1)
@@ -184,7 +184,7 @@ def _spread(areas: Floats, count: int) -> tuple[Ints, Floats]:
 
 @compiled
 def _covering(points: Floats, centres: Floats, radii: Floats) -> Floats:
-    """The radius of the first ball that covers each point; of the least missing where none does."""
+    """Return the radius of the first ball that covers each point, or that misses it least."""
     found = np.empty(len(points))
     for k in range(len(points)):
         least, best = np.inf, 0.0
@@ -202,16 +202,16 @@ def _covering(points: Floats, centres: Floats, radii: Floats) -> Floats:
     return found
 
 
-#: Parts may reach so many times their thickness from a bone; and are made no stiffer than this.
+#: Reach from a bone, in thicknesses, from which parts are stiffened, and the largest factor.
 SLENDER_REACH, STIFFEST = 1.5, 40.0
 
 
-#: Places whose thickness is measured.
+#: Number of points whose thickness is measured.
 PLACES = 1500
 
 
-#: How many of them near a vertex are asked; less than half of them are at a rim, where the way
-#: through is the way across.
+#: Number of these near a vertex whose median counts: less than half of them are at a rim, where
+#: the ray runs across the part.
 NEAR, QUANTILE = 12, 0.3
 
 
@@ -231,15 +231,15 @@ def slender_factors(character: Character) -> Floats | None:
     factors = np.clip(reach / allowed, 1.0, np.sqrt(STIFFEST)) ** 2
     if factors.max() < 1.05:
         return None
-    # Few digits, so that another machine's rounding is no other character.
+    # Rounded, so that results do not depend on the machine.
     return np.array([float(f"{factor:.4g}") for factor in factors])
 
 
 def thickness(surface: SurfaceMesh) -> Floats:
     """Return the thickness of the body at each vertex, (n̄,) in metres.
 
-    Along the normal inwards from places near it, to where the body ends; a surface below, such as
-    skin below cloth, is passed.
+    Rays run inwards along the normal until the body ends; inner surfaces, such as skin below cloth,
+    are passed.
     """
     triangles = surface.triangles
     corners = surface.vertices[triangles]
@@ -253,7 +253,7 @@ def thickness(surface: SurfaceMesh) -> Floats:
     chosen, shares = _spread(areas, PLACES)
     origins = np.einsum("kc,kci->ki", shares, corners[chosen])
     through = _ways_through(origins, -normals[chosen], corners, areas, chosen)
-    through[~np.isfinite(through)] = surface.size  # an open mesh ends nowhere
+    through[~np.isfinite(through)] = surface.size  # rays of an open mesh may not end
     count = min(NEAR, len(origins))
     _, near = cKDTree(origins).query(surface.vertices, k=range(1, count + 1))
     found: Floats = np.quantile(through[near], QUANTILE, axis=1)
@@ -278,9 +278,9 @@ def _to_bones(points: Floats, bones: Bones) -> Floats:
 def _ways_through(
     origins: Floats, ways: Floats, corners: Floats, areas: Floats, own: Ints
 ) -> Floats:
-    """Measure each ray until it leaves through a triangle; infinite where it does not.
+    """Write the length of each ray until it leaves through a triangle, infinite if it does not.
 
-    `areas` are twice the triangles'.
+    `areas` are twice those of the triangles.
     """
     found = np.full(len(origins), np.inf)
     for k in range(len(origins)):
@@ -291,7 +291,7 @@ def _ways_through(
             a, b, c = corners[t, 0], corners[t, 1], corners[t, 2]
             ux, uy, uz = b[0] - a[0], b[1] - a[1], b[2] - a[2]
             vx, vy, vz = c[0] - a[0], c[1] - a[1], c[2] - a[2]
-            # Möller and Trumbore 1997; only triangles whose outside it goes to, not along them.
+            # Möller and Trumbore 1997; only triangles that the ray leaves through.
             px, py, pz = dy * vz - dz * vy, dz * vx - dx * vz, dx * vy - dy * vx
             volume = ux * px + uy * py + uz * pz
             if not volume < -1e-3 * areas[t]:
