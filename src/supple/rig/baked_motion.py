@@ -13,15 +13,15 @@ from supple.rig.motion.motion import Motion
 
 @dataclass(frozen=True, eq=False, repr=False)
 class BakedMotion:
-    """A motion with living flesh.
+    """A motion with simulated flesh.
 
     Attributes
     ----------
     character
-        Whose skin it is; its `source` ties vertices to the file they came from.
+        The character; its `source` maps vertices to the original file.
     motion
-        Poses and roots at the baked frames; its `name` is that of the character's motion and its
-        `times` are that motion's own, so that frame k belongs to times[k] of the clip in the file.
+        Poses and roots at the baked frames, with the name of the character's motion. Frame k is at
+        times[k] of the clip in the file.
     frames
         (t, n̄, 3) the skin in the world, metres.
     rate
@@ -29,10 +29,10 @@ class BakedMotion:
     loop
         Whether the last frame leads into the first.
     report
-        What was simulated, with which figures; plain values, for JSON.
+        Settings and figures of the simulation, as plain values for JSON.
     readings
-        For each frame, what the engine read at the step before it, by name: see `frame_readings`;
-        empty for the first frame, where nothing was stepped yet.
+        Readings of the engine by name at the step before each frame; see `frame_readings`. Empty
+        for the first frame.
     """
 
     character: Character
@@ -60,7 +60,7 @@ class BakedMotion:
         return self.motion.times
 
     def rig_frame(self, frame: int) -> Floats:
-        """Return the skin (n̄, 3) as the rig alone has it, in the world."""
+        """Return the skin (n̄, 3) of the rig alone, in the world."""
         root = self.motion.roots[frame]
         place = self.character.rig(self.motion.poses[frame])
         return place @ root[:3, :3].T + root[:3, 3]

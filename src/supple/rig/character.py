@@ -28,10 +28,9 @@ Part = TypeVar("Part")
 
 
 class _Needed(Generic[Part]):
-    """A field that may be None until somebody asks for it: then it is an error that says why.
+    """Field that raises an error with the reason when it is read while None.
 
-    Files without a mesh are still of use (for their motions, for `supple info`), and whoever
-    wants the surface need not ask first whether there is one.
+    Files without a mesh are still useful, for their motions and for `supple info`.
     """
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -60,20 +59,20 @@ class Character:
     Parameters
     ----------
     name : str
-        Usually the file's, without suffix.
+        Usually the name of the file, without suffix.
     surface : SurfaceMesh
         The rest pose of the rig, welded, in metres, without root motion. None for a character
-        without a mesh; asking for it is then an error.
+        without a mesh; reading it is then an error.
     rig : Rig
         None without a mesh, as above.
     motions : dict of str to Motion
         By name, in the file's order.
     source : object
-        What maps surface vertices back to the file; its kind depends on the format.
+        Map from surface vertices to the file; its class depends on the format.
     metres_per_unit : float
-        What lengths in the file were multiplied by.
+        Factor that lengths of the file were multiplied by.
     warnings : tuple of str
-        What is wrong with the file, one line each.
+        Problems of the file, one line each.
     labels : dict of str to (k,) int array
         Surface vertices by the names that the file has for them: ``"material:Hooves"``,
         ``"mesh:Body"``.
@@ -81,7 +80,7 @@ class Character:
         Maps that an artist painted on the skin: ``"rigid"`` and ``"flesh"``, 0 to 1, and
         ``"stiffness"``, a factor. 0, and for factors 1, where nothing is painted.
     appearance : Appearance
-        Its own colours, of the surface's triangles; None where the file says nothing of them.
+        Colours of the surface's triangles; None if the file has none.
     """
 
     name: str
@@ -107,7 +106,7 @@ class Character:
         return getattr(self, "_surface", None) is not None
 
     def motion(self, name: str) -> Motion:
-        """Return the motion that a name means.
+        """Return the motion that matches a name.
 
         Parameters
         ----------
@@ -146,14 +145,14 @@ class Character:
         Parameters
         ----------
         poses
-            (m, s) example poses to fit the tets at; or how many to choose from the motions,
-            far from each other.
+            (m, s) example poses of the fit; or their number, to be chosen from the motions far from
+            each other.
         tets
-            Number of tets to make, or tets that fill the surface already.
+            Number of tets, or tets that fill the surface.
         most_added
             Number of poses that may be added where the motions would invert tets between those.
         progress
-            Called with the part done, 0 to 1, and what is being done.
+            Called with the completed fraction, 0 to 1, and a description.
         **options
             `bones`, `bone_radius`, `variant`, `gamma` and `names`, as for
             `supple.rig.fit_tet_body`.

@@ -1,4 +1,4 @@
-"""Free curves: a motion whose free parameters move as physics has them, beside the keys."""
+"""Free curves: a motion with simulated free parameters, beside the keyed ones."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ from supple.rig.protocol import Rig
 from supple.rig.skeleton.joint_pose import JointPose
 from supple.rig.skeleton.skinning import skinned_core
 
-#: Weights that physics kept within 0 to 1, but for rounding, a strength keeps there, too.
+#: Tolerance of weights that the simulation kept within 0 to 1; scaled ones stay there, too.
 ROUNDING = 1e-6
-#: Radians, metres or parts of a weight by which a parameter is moved to see how far skin goes.
+#: Step of the differences that measure how far a parameter moves the skin.
 PROBE = 1e-2
-#: A strength beyond this is a mistake.
+#: Largest strength.
 STRONGEST = 100.0
 
 
 @dataclass(frozen=True)
 class FreeJoint:
-    """A joint of which something is free.
+    """A joint with free channels.
 
     Attributes
     ----------
     joint
-        Its place in the skeleton.
+        Index in the skeleton.
     name
-        Its name.
+        Name of the joint.
     turn, move, scale
-        (3,) places in the pose of its rotation vector, offset and logarithms of scale, -1 for
-        what has no entry; None for what is not free.
+        (3,) indices in the pose of its rotation vector, offset and logarithms of scale, -1 for
+        missing entries; None for channels that are not free.
     """
 
     joint: int
@@ -55,14 +55,14 @@ class FreeJoint:
 class FreeCurves(Motion):
     """A motion with curves on free parameters, as `supple.curves` makes them.
 
-    It is a `Motion`: poses have the keys, and the free parameters as physics has them.
+    A `Motion` whose poses have keyed parameters, and simulated free ones.
 
     Attributes
     ----------
     character
-        Whose rig.
+        The character.
     free
-        Names of the parameters that physics moves.
+        Names of the simulated parameters.
     keyed
         (t, s) poses of the rig alone at the same times.
     loop
@@ -70,7 +70,7 @@ class FreeCurves(Motion):
     span
         First and last second of the whole clip, of which this may be a part.
     report
-        What was simulated, with which figures; plain values, for JSON.
+        Settings and figures of the simulation, as plain values for JSON.
     """
 
     character: Character = None  # type: ignore[assignment]
@@ -111,28 +111,28 @@ class FreeCurves(Motion):
 
     @cached_property
     def columns(self) -> Ints:
-        """(k,) places of the free parameters in a pose."""
+        """Indices (k,) of the free parameters in a pose."""
         place = {each.name: k for k, each in enumerate(self.character.rig.parameters)}
         return np.array([place[name] for name in self.free], dtype=np.int64)
 
     @property
     def values(self) -> Floats:
-        """(t, k) curves of the free parameters."""
+        """Curves (t, k) of the free parameters."""
         return self.poses[:, self.columns]
 
     @property
     def added(self) -> Floats:
-        """(t, k) what physics adds to the keys; of angles, differences of rotation vectors."""
+        """Differences (t, k) of the free parameters from the keys."""
         return (self.poses - self.keyed)[:, self.columns]
 
     @property
     def motion(self) -> Motion:
-        """The rig alone at the same times."""
+        """Motion of the rig alone at the same times."""
         return Motion(self.times, self.keyed, self.roots, self.name, self.cuts)
 
     @cached_property
     def joints(self) -> tuple[FreeJoint, ...]:
-        """Joints of which a rotation, an offset or a scale is free."""
+        """Joints with a free rotation, offset or scale."""
         found = _joint_entries(self.character.rig)
         if found is None:
             return ()
@@ -148,24 +148,24 @@ class FreeCurves(Motion):
 
     @cached_property
     def others(self) -> Ints:
-        """Places in the pose of free parameters that are no joint's: weights of shapes, wires."""
+        """Indices in the pose of free parameters of shapes and wires."""
         of_joints = [p for j in self.joints for p in (j.turn, j.move, j.scale) if p is not None]
         return np.setdiff1d(self.columns, np.concatenate([np.empty(0, np.int64), *of_joints]))
 
     @cached_property
     def reach(self) -> Floats:
-        """(k,) metres that the skin moves at most, at rest, for a unit of each free parameter."""
+        """Largest motion (k,) of the skin at rest, in metres per unit of each free parameter."""
         return skin_reach(self.character.rig, self.columns)
 
     def turned(self, joint: FreeJoint) -> Floats:
-        """Return rotations (t, 4) that physics adds after a joint's own: q of key · δ is q."""
+        """Return rotations δ (t, 4) relative to a joint's keys: q = q_key · δ."""
         key, pose = (_vectors(poses, joint.turn) for poses in (self.keyed, self.poses))
         return multiply(inverse(exponential(key)), exponential(pose))
 
     def scaled(self, strength: float) -> FreeCurves:
-        """Return curves with so many times as much added; 0 is the rig alone.
+        """Return curves with scaled differences from the keys; 0 is the rig alone.
 
-        Weights that physics kept within 0 to 1 stay there.
+        Weights that the simulation kept within 0 to 1 stay there.
         """
         factor = checked_number("strength", strength)
         if not 0 <= factor <= STRONGEST:
@@ -185,9 +185,9 @@ class FreeCurves(Motion):
         return FreeCurves(self.character, self.free, self.motion, poses, **how)
 
     def over(self, poses: Floats) -> Floats:
-        """Lay what physics adds over other poses (t, s), as engines lay additive clips over others.
+        """Add the differences from the keys to other poses (t, s), as an additive clip.
 
-        A rotation comes after the pose's own, in the joint's frame.
+        Rotations are applied after those of the pose, in the joint's frame.
         """
         found = np.array(poses, np.float64)
         found[:, self.columns] += self.added
@@ -200,16 +200,16 @@ class FreeCurves(Motion):
         return found
 
     def additive(self) -> Motion:
-        """Return what is added alone, laid over the rest pose; the root stays where it is."""
+        """Return the differences from the keys added to the rest pose, without root motion."""
         rest = np.tile(np.asarray(self.character.rig.rest_pose, np.float64), (self.n_frames, 1))
         return Motion(self.times, self.over(rest), None, self.name, self.cuts)
 
     def skin(self, frame: int) -> Floats:
-        """Return the skin (n̄, 3) in the world, as the rig has it with the curves."""
+        """Return the skin (n̄, 3) of the rig with the curves, in the world."""
         return _placed(self.roots[frame], self.character.rig(self.poses[frame]))
 
     def baked(self, poses: Floats | None = None) -> BakedMotion:
-        """Return the skin at every frame, beside the rig alone, to be drawn or saved."""
+        """Return the skin at every frame as a `BakedMotion`."""
         rows = self.poses if poses is None else poses
         rig = self.character.rig
         frames = np.empty((self.n_frames, rig.n_vertices, 3), np.float32)
@@ -225,13 +225,13 @@ def _placed(root: Floats, points: Floats) -> Floats:
 
 
 def _vectors(poses: Floats, places: Ints | None) -> Floats:
-    """Return rotation vectors (t, 3) of a joint; entries that the pose has not are zero."""
+    """Return rotation vectors (t, 3) of a joint; missing entries are zero."""
     assert places is not None
     return np.where(places >= 0, poses[:, np.maximum(places, 0)], 0.0)
 
 
 def skin_reach(rig: Rig, columns: Ints) -> Floats:
-    """Return metres that the skin moves at most, at rest, for a unit of each parameter, (k,)."""
+    """Return the largest motion (k,) of the skin at rest, in metres per unit of each parameter."""
     rest = np.asarray(rig.rest_pose, np.float64)
     skin, found = rig(rest), np.zeros(len(columns))
     for k, column in enumerate(columns):
@@ -243,7 +243,7 @@ def skin_reach(rig: Rig, columns: Ints) -> Floats:
 
 
 def _joint_entries(rig: Rig) -> tuple[JointPose, Ints] | None:
-    """Return how joints make a part of the pose, and their places in it, (J, 9); None without."""
+    """Return the joint pose of a rig and the indices (J, 9) of its entries; None without one."""
     core = skinned_core(rig)
     if core is None:
         return None

@@ -1,4 +1,4 @@
-"""Motion for characters without any: shaken, then tilted, then left to come to rest."""
+"""Default motion of characters without motions: shaken, tilted, then at rest."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from supple.maths.rotations import exponential, to_matrix
 from supple.rig.character import Character
 from supple.rig.motion.motion import Motion
 
-#: What the motion is called.
+#: Name of the motion.
 WIGGLE = "wiggle"
 SECONDS, RATE = 3.0, 30
-#: How far it is shaken, as a part of its size, and how often a second.
+#: Amplitude of the shaking, relative to the size, and its frequency in Hz.
 SHAKEN, SHAKES = 0.05, 2.5
-#: How far it is tilted to either side, in radians, and how often a second.
+#: Amplitude of the tilting in radians, and its frequency in Hz.
 TILTED, TILTS = 0.2, 1.5
 
 
 def wiggle(character: Character) -> Motion:
-    """Shake the root sideways, then tilt it to and fro; the last half second is for the flesh.
+    """Return a motion of the root: shaken sideways, then tilted, then still for half a second.
 
     Parameters
     ----------
     character
-        Stays in its rest pose. It is turned about its middle.
+        The character, in its rest pose; it rotates about its middle.
     """
     surface = character.surface
     times = np.arange(round(SECONDS * RATE) + 1) / RATE

@@ -1,4 +1,4 @@
-"""Cuts: where a motion jumps to another place or pose."""
+"""Cuts: times at which a motion jumps to another position or pose."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from supple.errors import SuppleError
 from supple.maths.rotations import from_matrix, inverse, logarithm, multiply, nearest_vectors
 from supple.rig.motion.motion import Motion
 
-#: Steps on either side of a step that say what is usual there.
+#: Neighbouring steps on either side that a step is compared with.
 NEIGHBOURS = 6
 
 
 def detect_cuts(motion: Motion, limit: float = 6.0, acceleration: float = 250.0) -> tuple[int, ...]:
-    """Find the keys at which a motion jumps: a teleport, or another clip spliced on.
+    """Return the keys at which a motion jumps, by a teleport or a spliced clip.
 
     Parameters
     ----------
     motion : Motion
-        Its own cuts are not looked at.
+        The motion; its stored cuts are ignored.
     limit : float
-        How many times more sudden than any step nearby a jump is.
+        Least ratio of the suddenness of a jump to that of nearby steps.
     acceleration : float
-        How sudden a jump is at least, in rad/s² over all angles of the pose together, or m/s²
+        Least suddenness of a jump, in rad/s² over all angles of the pose together, or m/s²
         of the root. A jump of 0.3 rad in one gap at 30 keys per second has 270.
 
     Returns
@@ -37,8 +37,8 @@ def detect_cuts(motion: Motion, limit: float = 6.0, acceleration: float = 250.0)
     its duration: the acceleration of going there and stopping. In a fast but continuous motion
     the steps nearby are sudden too, in a cut only the one that cuts (its two neighbours, which
     see its velocity, count as half of it: two alike are a sudden start or stop). Pose, root
-    place and root rotation are judged apart. Of cuts less than six keys apart, and of a single
-    key that pops, nothing is told.
+    position and root rotation are tested separately. Cuts less than six keys apart and single
+    outlier keys are not detected.
     """
     if not (limit > 1 and acceleration > 0):
         raise SuppleError("cuts need a limit above 1 and an acceleration above 0")
@@ -77,7 +77,7 @@ def _suddenness(velocities: Floats, gaps: Floats) -> Floats:
 
 
 def _largest_nearby(values: Floats) -> Floats:
-    """Return the largest of each value's neighbours, those right beside it left out."""
+    """Return the largest of each value's neighbours, without the adjacent ones."""
     padded = np.pad(values, NEIGHBOURS)
     windows = np.lib.stride_tricks.sliding_window_view(padded, 2 * NEIGHBOURS + 1)
     aside = np.abs(np.arange(-NEIGHBOURS, NEIGHBOURS + 1)) > 1

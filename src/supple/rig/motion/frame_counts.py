@@ -1,8 +1,7 @@
 """Numbers and times of frames in a span of seconds whose ends a file has rounded.
 
-Files keep times in single precision, so an end of 1.9 s is 1.89999998 s: the naive
-``int(seconds * rate)`` loses the last frame of every second or third clip. Whatever counts frames
-or steps of a motion does it here.
+Files store times in single precision: 1.9 s is 1.89999998 s, and the naive ``int(seconds * rate)``
+loses the last frame of many clips. All frames and steps of motions are counted here.
 """
 
 from __future__ import annotations
@@ -11,13 +10,13 @@ import numpy as np
 
 from supple.arrays import Floats
 
-#: Part of a time that rounding to single precision may take from it, or add to it, at both ends.
+#: Relative rounding error of single-precision times, for both ends.
 SINGLE = 2.0**-23
-#: Part of a step by which an end may miss it, without any rounding of times.
+#: Tolerance of an end, as a part of a step, without rounding of times.
 MISSED = 1e-6
-#: Seconds between two frames at least: a motion cannot hold both otherwise.
+#: Least time between two frames of a motion, in seconds.
 SHORTEST = 2e-6
-#: Rounding of single times beyond this part of a step is no longer taken for rounding.
+#: Largest rounding error, as a part of a step.
 MOST_ROUNDED = 0.5
 
 
@@ -43,8 +42,8 @@ def whole_steps(first: float, last: float, rate: float) -> int:
 def frame_times(first: float, last: float, rate: float) -> Floats:
     """Return the times of frames from `first` on, and `last` as the last of them, (t,).
 
-    Where `last` is no frame, it follows the last whole one; where rounding moved it off its frame,
-    it stands in the place of that.
+    If `last` is not a frame it is appended after the last frame; if it is one up to rounding it
+    replaces that frame.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Names of joints: parts of the body by name, and the matching of two skeletons."""
+"""Names of joints: body parts by name, and matching of two skeletons."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from supple.errors import SuppleError
 from supple.rig.skeleton.joints import Skeleton
 
 SIDES = {"left": "L", "l": "L", "lf": "L", "right": "R", "r": "R", "rt": "R"}
-#: Words that say who made the rig, not which joint it is.
+#: Words that name the rigging tool, not the joint.
 NOISE = re.compile(
     "mixamo(rig)?|bip(ed)?|valve(biped)?|armature|character|skel(eton)?|rig|def|org|mch|jnt|joint"
     "|bone|bn|cc|base|ctrl|bind|sk|j|b|c|m"
 )
-#: Names of each part of a body, the plainest first: a later one counts when no earlier is there.
+#: Names of each body part; a later one counts only if no earlier one is present.
 ALIASES = {
     "hips": ("hips", "pelvis", "hip"),
     "spine": ("spine", "chest", "upperchest", "lowerback", "torso", "abdomen", "waist", "back"),
@@ -31,13 +31,13 @@ ALIASES = {
     "foot": ("foot", "ankle"),
     "toe": ("toe", "toebase", "toes", "ball"),
 }
-#: Roles without a side, and those of which there may be a whole chain.
+#: Roles without a side, and roles that may be chains.
 MIDDLE = {"hips", "spine", "neck", "head"}
 CHAINS = ("spine", "neck")
 
 
 def normalised_name(name: str) -> tuple[str, str]:
-    """Return side ("L", "R" or "") and plain name of a joint.
+    """Return the side ("L", "R" or "") and the normalised name of a joint.
 
     >>> normalised_name("mixamorig:LeftForeArm"), normalised_name("lower_arm.R")
     (('L', 'forearm'), ('R', 'lowerarm'))
@@ -59,14 +59,14 @@ def normalised_name(name: str) -> tuple[str, str]:
             if counts and int(word) > 0:
                 kept.append(str(int(word)))
         else:
-            # A number right after a maker's word ("Bip01") is the maker's.
+            # A number right after a tool's word ("Bip01") belongs to it.
             counts = not NOISE.fullmatch(word)
             kept += [word] if counts else []
     return side, "".join(kept)
 
 
 def joint_roles(skeleton: Skeleton) -> dict[tuple[str, str], list[int]]:
-    """Find the joints of each (side, role), topmost first; several in chains such as the spine."""
+    """Return the joints of each (side, role), topmost first; several for chains."""
     named: dict[tuple[str, str], list[int]] = {}
     for joint, name in enumerate(skeleton.names):
         side, plain = normalised_name(name)
@@ -74,7 +74,7 @@ def joint_roles(skeleton: Skeleton) -> dict[tuple[str, str], list[int]]:
     depth = _depths(skeleton)
 
     def order(joint: int) -> tuple[bool, int, int]:
-        # Helpers such as "__UpLeg_L" stand before the joint they help.
+        # Helpers such as "__UpLeg_L" precede their joint.
         return skeleton.names[joint].startswith("_"), int(depth[joint]), joint
 
     roles: dict[tuple[str, str], list[int]] = {}
@@ -100,7 +100,7 @@ def joint_roles(skeleton: Skeleton) -> dict[tuple[str, str], list[int]]:
 
 
 def _by_plainness(side: str) -> Iterable[tuple[str, tuple[str, ...]]]:
-    """Yield roles with their first, second … alias: a "shoulder" is an arm only without an arm."""
+    """Yield roles with their aliases, in order of preference."""
     roles = {role: names for role, names in ALIASES.items() if (role in MIDDLE) == (side == "")}
     for rank in range(max(map(len, roles.values()))):
         for role, names in roles.items():
@@ -116,7 +116,7 @@ def _depths(skeleton: Skeleton) -> np.ndarray:
 
 
 def _common_ancestor(skeleton: Skeleton, roles: Mapping[tuple[str, str], list[int]]) -> int | None:
-    """Return the joint that both legs hang on."""
+    """Return the lowest joint above both legs."""
     if ("L", "thigh") not in roles or ("R", "thigh") not in roles:
         return None
     above = []
@@ -137,10 +137,9 @@ def match_joints(
     Parameters
     ----------
     source, target : Skeleton
-        Who moves, and who is to be moved.
+        Skeleton of the motion, and skeleton that it is transferred to.
     names : mapping of str to str, optional
-        Target joints and their source joints that are known; they come before what the names
-        say by themselves.
+        Source joints of some target joints; they take precedence over matching by name.
 
     Returns
     -------
@@ -153,7 +152,7 @@ def match_joints(
     for key, joints in ours.items():
         others = theirs.get(key, [])
         for place, joint in enumerate(joints if others else []):
-            # Of chains of unequal length, the ends go together: the chest drives the chest.
+            # Ends of chains of unequal length match: the chest drives the chest.
             share = place / (len(joints) - 1) if len(joints) > 1 else 1.0
             found.setdefault(joint, others[round(share * (len(others) - 1))])
     used = {joint for joints in theirs.values() for joint in joints} | set(found.values())

@@ -1,4 +1,4 @@
-"""Motions: poses and root transforms over time, and what lies between their keys."""
+"""Motions: poses and root transforms over time, with interpolation between keys."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from supple.maths.rotations import (
 from supple.rig.motion.frame_counts import SINGLE, rounding_of, whole_steps
 from supple.rig.motion.motion_tracks import MotionTracks
 
-#: Keys nearer than this are a fault of the file, and slopes between them are noise.
+#: Least time between keys, in seconds.
 SHORTEST_GAP = 1e-6
-#: How far a root's rotation may be from one: files keep float32.
+#: Tolerance of a root's rotation matrix; files store float32.
 RIGID = 1e-4
-#: Times that tracks are sampled at together.
+#: Number of times at which tracks are sampled together.
 BLOCK = 4096
-#: A resampled motion takes no more memory than this.
+#: Most memory of a resampled motion.
 LARGEST_MOTION = 4 * 2**30
 
 
@@ -55,13 +55,12 @@ class Motion:
         Keys that begin a new shot: flesh begins anew there, and without tracks nothing is
         interpolated between key ``i - 1`` and ``i``.
     tracks : MotionTracks, optional
-        What the file says of the joints at any time; `poses` and `roots` are its samples at the
-        keys.
+        Interpolation of the file; `poses` and `roots` are its samples at the keys.
 
     Notes
     -----
-    A motion of a file has tracks: between keys it is exactly what the file says. Without tracks it
-    is C² between keys: cubic splines for the entries of the pose and the root's place, a spline on
+    A motion of a file has tracks, which interpolate as the file does. Without tracks it is C²
+    between keys: cubic splines for the entries of the pose and the root's place, a spline on
     the sphere for its rotation. How far a spline may leave the keys' range is said at
     `supple.maths.curves.Curve`. Accelerations, and so inertial forces, are those of `smooth`.
 
@@ -121,7 +120,7 @@ class Motion:
 
     @property
     def rate(self) -> float:
-        """Keys per second: the usual gap's inverse; 0 for a single key."""
+        """Keys per second, by the median gap; 0 for a single key."""
         return float(1 / np.median(np.diff(self.times))) if self.n_frames > 1 else 0.0
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Tracks: keys of joints and shape weights as a file has them, interpolated as the file says."""
+"""Tracks: keys of joints and shape weights of a file, with its interpolation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ INTERPOLATIONS = ("LINEAR", "STEP", "CUBICSPLINE")
 #: Two keys nearer than this, in seconds, and than this part of the gaps beside them, with different
 #: values are a jump, not a fast motion.
 JUMP_GAP, JUMP_PART = 2e-3, 0.05
-#: A gap of this many seconds is not divided further when a curve is fitted to a track.
+#: Shortest gap, in seconds, that is divided when a curve is fitted to a track.
 SHORTEST_DIVIDED, MOST_DIVISIONS = 4e-3, 8
 #: Parts of a gap at which a curve is compared with its track.
 COMPARED = np.array([0.1, 0.3, 0.5, 0.7, 0.9])
@@ -104,7 +104,7 @@ class Track:
     def jumps(self, reach: Floats, least: float) -> NDArray[np.bool_]:
         """Return which keys, (t,), begin with a jump of more than `least` metres.
 
-        `reach` is how many metres a unit of each item's value moves the surface at most.
+        `reach` is the largest motion of the surface, in metres per unit of each item's value.
         """
         found = np.zeros(len(self.times), dtype=bool)
         sudden = np.ones(len(self.times) - 1, dtype=bool)
@@ -139,7 +139,7 @@ class SmoothTrack:
     track
         Track to follow, of linear or cubic interpolation; also an attribute.
     reach
-        (k,) metres by which a unit of each item's value moves the surface at most.
+        (k,) largest motion of the surface, in metres per unit of each item's value.
     tolerance
         Metres.
     begins
@@ -186,7 +186,7 @@ _Curves = list[tuple[Ints, Curve]]
 
 
 def _fitted_curves(track: Track, keys: slice, reach: Floats, tolerance: float) -> _Curves:
-    """Return curves of the columns of a track between two jumps: one for all that need no more."""
+    """Return curves of the columns of a track between two jumps, shared where keys suffice."""
     times = track.times[keys]
     whole = _curve(track, times)
     if len(times) == 1:
@@ -204,7 +204,7 @@ def _fitted_curves(track: Track, keys: slice, reach: Floats, tolerance: float) -
 
 
 def _divided(track: Track, times: Floats, reach: float, tolerance: float) -> Curve:
-    """Fit a curve to a track of one item, with points added where it would leave the track."""
+    """Return a curve fitted to one item, with points added where it would leave the track."""
     curve = _curve(track, times)
     for _ in range(MOST_DIVISIONS):
         far = (_deviation(track, curve, times) * reach > tolerance)[:, 0]
@@ -224,7 +224,7 @@ def _curve(track: Track, times: Floats) -> Curve:
 
 
 def _deviation(track: Track, curve: Curve, times: Floats) -> Floats:
-    """Return how far a curve is from its track in each gap, (t - 1, k), in units of the values."""
+    """Return the distance (t - 1, k) of a curve from its track in each gap."""
     between = (times[:-1, None] + np.diff(times)[:, None] * COMPARED).ravel()
     values = curve(between)
     if track.path == "rotation":

@@ -1,4 +1,4 @@
-"""Corrections that are added to a placement: Σ c(p) δ, the coefficients from pose weights."""
+"""Corrections of placements: Σ c(p) δ with coefficients from pose weights."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from supple.rig.placement.placement import (
 )
 from supple.rig.poses.pose_weights import PoseWeights, evaluate_weights
 
-#: Vertices taken at a time: their sums stay in the nearest cache.
+#: Vertices of a block, whose sums stay in the nearest cache.
 BLOCK = 512
-#: Corrections of a pose that counts less than this would be lost in rounding.
+#: Weights below this are skipped: they would be lost in rounding.
 NEGLIGIBLE_WEIGHT = 1e-12
 
 
@@ -49,7 +49,7 @@ class _Coefficients(Forkable):
         self._constant = constant
         sizes = [[each.n_poses, each.normalise] for each in weights]
         self._sizes = np.array(sizes, np.int64).reshape(-1, 2)
-        # One array: every one that is handed to a compiled loop costs a part of a microsecond.
+        # One array, as each argument of a kernel costs a part of a microsecond.
         parts = [
             table.ravel()
             for each in weights
@@ -91,7 +91,7 @@ def combined_corrections(
     n_points
         Number of vertices, k.
     sets
-        Sets with equal weights are added up beforehand.
+        Sets of corrections; those with equal weights are summed in advance.
     constant
         (k, 3) added at all poses.
     """
@@ -119,17 +119,17 @@ def _equal(a: PoseWeights, b: PoseWeights) -> bool:
 class CorrectedPlacement(Forkable):
     """Any placement plus Σ c(p) δ.
 
-    Poses that count less than 1e-12 are left out.
+    Poses with weights below 1e-12 are skipped.
 
     Parameters
     ----------
     base
-        The placement that is corrected.
+        Placement to correct.
     corrections
-        The sum that is added.
+        Sum to add.
     single
-        Keep δ in single precision: half the memory to read. Into float32 positions the sum is
-        then taken in single precision too, and is right to some 1e-7 of the body's size.
+        Whether to store δ in single precision. Sums into float32 positions are then in single
+        precision, too, with errors of about 1e-7 of the body's size.
     """
 
     _forked = ("_base", "_coefficients")
@@ -138,7 +138,7 @@ class CorrectedPlacement(Forkable):
         self._base, self._coefficients = base, corrections.coefficients.fork()
         used = np.flatnonzero(np.any(corrections.deltas, axis=(1, 2)))
         flat = corrections.deltas.reshape(len(corrections), 3 * base.n_points)[used]
-        # Half as much to read where single precision is all there is, as in a stored model.
+        # Models from files hold single precision; float32 tables halve the memory to read.
         half = flat.astype(np.float32)
         self._table: Positions = half if single or np.array_equal(half, flat) else flat
         self._rows, self._single = used, single
@@ -159,7 +159,7 @@ class CorrectedPlacement(Forkable):
         self._add(pose, target, out)
 
     def _target(self, out: Positions) -> Positions:
-        """Return the array to add up in: double precision is rounded once, at the end."""
+        """Return the array for the sum: double precision is rounded once, at the end."""
         return out if self._single or out.dtype == np.float64 else self._scratch
 
     def _add(self, pose: Floats, target: Positions, out: Positions) -> None:

@@ -1,4 +1,4 @@
-"""Choosing example poses from a motion."""
+"""Choice of example poses from a motion."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from supple.checks import checked_array, checked_whole_numbers, numbers
 from supple.errors import SuppleError
 from supple.rig.protocol import Rig
 
-#: Vertices and poses looked at, at most: enough to tell poses apart.
+#: Most vertices and poses that are compared.
 _VERTICES, _POSES = 200, 600
 
 
 def farthest_poses(rig: Rig, poses: ArrayLike, count: int) -> Ints:
     """Choose a few poses that are far from each other and from the rest pose.
 
-    Each is the one whose surface is farthest (root mean square over vertices) from that of the
-    rest pose and of all chosen before, so that angles that equal 2π apart count as the same.
+    Each has the surface farthest (root mean square over vertices) from that of the rest pose and of
+    all poses chosen before. Angles that differ by 2π count as equal.
 
     Parameters
     ----------
     rig
         The surface's rig.
     poses
-        (t, s), a motion's for example.
+        (t, s) candidates, such as those of a motion.
     count
-        How many; fewer come back when fewer differ.
+        Number of poses; fewer are returned if fewer differ.
 
     Returns
     -------

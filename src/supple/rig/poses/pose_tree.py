@@ -61,8 +61,8 @@ def alignment_tree(distances: ArrayLike, poses: ArrayLike | None = None) -> Ints
     distances
         (m, m) between the poses, the neutral one first; see `PoseWeights.distances`.
     poses
-        (m, s). Equal distances are told apart by the poses' values, so that the tree does not
-        depend on the order in which poses are given; without them by the distances to others.
+        (m, s). Their values break ties of equal distances, so that the tree does not depend on the
+        order of the poses; by default the distances to others do.
 
     Returns
     -------
@@ -101,7 +101,7 @@ def _checked_distances(distances: ArrayLike) -> Floats:
 
 
 def _ranks(apart: Floats, poses: ArrayLike | None) -> Ints:
-    """Number the poses by their values, whatever order they are given in."""
+    """Return ranks of the poses by their values, independent of their order."""
     if poses is None:
         rows = np.column_stack([apart[0], np.sort(apart, axis=1)])
     else:

@@ -18,14 +18,14 @@ from supple.rig.stored.field_reader import DOUBLE, Field
 from supple.rig.stored.schema import Array, Cost, Value
 
 KINDS = ("normalised", "affine")
-#: Radians beyond which a rotation vector turns far.
+#: Angle, in radians, beyond which a rotation vector is large.
 FAR = 2.5
-#: Poses nearer than this part of the largest distance would be told apart by rounding only.
+#: Poses nearer than this part of the largest distance count as equal.
 SAME = 1e-8
-#: Parameters that hardly move the surface count at least this part of the strongest.
+#: Least scale of a parameter, relative to the largest.
 SCALE_FLOOR = 1e-3
 DIFFERENCE_STEP = 1e-4
-#: Squares of scaled poses, summed, must be finite.
+#: Largest scaled value, so that sums of squares are finite.
 LARGEST_SCALED = 1e100
 
 
@@ -39,10 +39,9 @@ class PoseWeights:
     poses : (m, s) array
         All different.
     scales : (s,) array, optional
-        What a unit of each parameter counts; `parameter_scales` finds them. 1 without. The three
-        entries of a rotation vector that turns far are negative: their distance is the shorter
-        one of both ways round, so that it has no jump where the vector has. `turning_scales`
-        marks them.
+        Weight of a unit of each parameter in the metric; see `parameter_scales`. 1 by default.
+        Negative for the three entries of a large rotation vector: their distance is the shorter of
+        both directions of rotation, and continuous where the vector jumps; see `turning_scales`.
     kind : {"normalised", "affine"}
         "normalised" divides Φ⁻¹ [‖p − p_j‖] by its sum, as xu2016 do. "affine" adds a constant
         to the kernel's span so that the sum is 1 by itself. They agree at and, on a line,
@@ -114,7 +113,7 @@ class PoseWeights:
         if not usable.all():
             entry = int(np.argmin(usable))
             value = f"{pose[entry]:.3g}, scaled by {self.scales[entry]:.3g}"
-            raise SuppleError(f"{what}: entry {entry} is {value}; that is too far")
+            raise SuppleError(f"{what}: entry {entry} is {value}; too far")
 
     def distances(self) -> Floats:
         """Return the distances between the example poses in the scaled space, (m, m)."""
@@ -247,7 +246,7 @@ def pose_distances(pose: Floats, scales: Floats, scaled_poses: Floats, out: Floa
 
 @compiled
 def _saved(vector: Floats, scales: Floats, example: Floats) -> float:
-    """Return by how much the other way round shortens the squared distance of two rotations.
+    """Return the reduction of a squared distance of rotations by the other direction of rotation.
 
     Vectors that differ by full turns about their axis are the same rotation. Of each the shortest
     is taken, and one of the two may be replaced by the next that goes the other way.
@@ -309,16 +308,16 @@ def evaluate_weights(
 def parameter_scales(
     rig: Rig, pose: ArrayLike | None = None, *, masses: ArrayLike | None = None
 ) -> Floats:
-    """Measure how far (s,) a unit of each parameter moves the surface: metres, root mean square.
+    """Return the motion of the surface (s,) per unit of each parameter, root mean square in metres.
 
     Parameters
     ----------
     rig : Rig
         Evaluated twice for each parameter.
     pose : (s,) array, optional
-        Where; the rest pose without.
+        Pose of the differences; the rest pose by default.
     masses : (n,) array, optional
-        What each vertex counts, not negative; all the same without.
+        Weight of each vertex, not negative; equal by default.
 
     Returns
     -------
@@ -344,7 +343,7 @@ def parameter_scales(
 
 
 def turning_scales(rig: Rig, scales: Floats, poses: Floats) -> Floats:
-    """Return pose scales, negative for rotation vectors that turn far at any of the poses (m, s).
+    """Return pose scales, negative for rotation vectors that are large at any pose (m, s).
 
     Rotation vectors are three parameters in a row that a `JointPose` names ".rx", ".ry", ".rz".
     """
