@@ -13,7 +13,7 @@ from supple.lab.bench.soft_skeleton import sphere_compliance
 from supple.lab.bench.soft_skeleton.soft_cases import scene_bones
 from supple.lab.bench.soft_skeleton.sphere_compliance import without_residual
 from supple.lab.reproduce.reproduce import GROUPS, chosen_items, run_reproduce
-from supple.lab.reproduce.tapia2021 import soft_pictures
+from supple.lab.reproduce.tapia2021 import soft_bodies
 from supple.lab.reproduce.tapia2021.sliding_hands import skin_strain
 from supple.lab.reproduce.tapia2021.soft_bodies import model_of
 from supple.lab.reproduce.tapia2021.table1_costs import PAPER
@@ -30,7 +30,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]
     folder = tmp_path_factory.mktemp("tapia2021")
     items = [f"tapia2021-{name}" for name in SMALL]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(soft_pictures, "PIXELS", 60)
+        patch.setattr(soft_bodies, "PIXELS", 60)
         patch.setattr(sphere_compliance, "COMING", 5)
         patch.setattr(sphere_compliance, "SETTLING", 15)
         return folder, run_reproduce(items, folder, quick=True, quiet=True)

@@ -1,9 +1,8 @@
-"""`supple reproduce`: tables and figures of the papers, ours beside theirs.
+"""`supple reproduce`: tables and figures of the papers, with our numbers beside theirs.
 
-Every item is a function ``run(folder, *, quick, tell) -> dict`` of a module of its own that
-draws NAME.png into the folder, if it is a figure, and returns numbers with the paper's beside
-them. What a run makes appears in the folder when it is whole: NAME.png, NAME.json, and the page
-reproduce.md with all items that are there.
+Every item is a function ``run(folder, *, quick, tell) -> dict`` that draws NAME.png into the
+folder, if it is a figure, and returns numbers with the paper's beside them. Complete results
+appear in the output folder: NAME.png, NAME.json, and the page reproduce.md with all items there.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import difflib
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -23,21 +22,20 @@ from typing import Any
 
 from supple.app.progress_bar import console, first_use_message, progress_bar
 from supple.errors import SuppleError
+from supple.lab.reproduce.figures import Tell
 from supple.saving import write_whole
-
-Tell = Callable[[float, str], None]
 
 
 @dataclass(frozen=True)
 class Item:
-    """A table or figure: where its function is, and what it shows.
+    """Table or figure of a paper.
 
     Attributes
     ----------
     module, function
-        In `supple.lab.reproduce`; imported when asked for.
+        Names in `supple.lab.reproduce`; imported when the item runs.
     about
-        A line for people.
+        Description in a few words.
     """
 
     module: str
@@ -45,19 +43,19 @@ class Item:
     about: str
 
     def run(self, folder: Path, *, quick: bool, tell: Tell) -> dict[str, Any]:
-        """Make it."""
-        found = getattr(import_module(f"supple.lab.reproduce.{self.module}"), self.function)
-        return found(folder, quick=quick, tell=tell)
+        """Run the item's function."""
+        function = getattr(import_module(f"supple.lab.reproduce.{self.module}"), self.function)
+        return function(folder, quick=quick, tell=tell)
 
 
 ITEMS = {
     "table1": Item("xu2016.tables", "table1", "modes with contact and without"),
     "table2": Item("xu2016.tables", "table2", "the parts of the gorilla's step"),
     "table3": Item("xu2016.tables", "table3", "four characters in real time"),
-    "fig4": Item("xu2016.fig4_warped", "run", "modes of a bent beam are not the straight one's"),
-    "fig5": Item("xu2016.fig5_contact", "run", "bases that know about contact"),
-    "fig6": Item("xu2016.fig6_alignment", "fig6", "modes that change places"),
-    "fig7": Item("xu2016.fig6_alignment", "fig7", "poses that are turned"),
+    "fig4": Item("xu2016.fig4_warped", "run", "modes of a bent and of a straight beam"),
+    "fig5": Item("xu2016.fig5_contact", "run", "bases with contact constraints"),
+    "fig6": Item("xu2016.fig6_alignment", "fig6", "modes that swap"),
+    "fig7": Item("xu2016.fig6_alignment", "fig7", "rotated poses"),
     "fig10": Item("xu2016.fig10_cubature", "fig10", "basis and cubature between two poses"),
     "fig11": Item("xu2016.fig11_local", "run", "localised bases"),
     "fig14": Item("xu2016.fig14_pca", "run", "one basis for all poses"),
@@ -69,34 +67,34 @@ ITEMS = {
     "barbic2005-fig10": Item("barbic2005.fig10_sketch", "fig10", "a basis from a sketch"),
     "barbic2005-fig11": Item("barbic2005.cost_tables", "fig11", "the cost of a step"),
     "barbic2005-fig12": Item("barbic2005.fig12_impulse", "fig12", "a spoon's impulse response"),
-    "hahn2013-table1": Item("hahn2013.table1_solvers", "table1", "solvers in rig space"),
-    "hahn2013-fig2": Item("hahn2013.fig2_shaking", "fig2", "a trunk that is shaken"),
-    "hahn2013-fig3": Item("hahn2013.fig3_errors", "fig3", "errors against rig-space physics"),
-    "hahn2013-fig4": Item("hahn2013.fig4_wrestler", "fig4", "a wrestler with and without"),
+    "hahn2013-table1": Item("hahn2013.solvers", "table1", "solvers in rig space"),
+    "hahn2013-fig2": Item("hahn2013.motion_figures", "fig2", "a shaken trunk"),
+    "hahn2013-fig3": Item("hahn2013.motion_figures", "fig3", "errors against rig-space physics"),
+    "hahn2013-fig4": Item(
+        "hahn2013.motion_figures", "fig4", "a wrestler with and without dynamics"
+    ),
     "hahn2013-fig5": Item("hahn2013.fig5_energy", "fig5", "energy of skinned interiors"),
     "hahn2013-skinning": Item("hahn2013.fig5_energy", "skinning", "Algorithm 1"),
-    "hahn2013-jacobians": Item(
-        "hahn2013.jacobian_updates", "jacobian_updates", "Jacobians that are kept"
-    ),
+    "hahn2013-jacobians": Item("hahn2013.solvers", "jacobian_updates", "deferred Jacobian updates"),
     "tapia2021-table1": Item("tapia2021.table1_costs", "table1", "the cost of a step"),
     "tapia2021-fig1": Item("tapia2021.touched_bodies", "fig1", "soft skeletons"),
-    "tapia2021-fig2": Item("tapia2021.static_shapes", "fig2", "skin at rest is the model's"),
-    "tapia2021-fig3": Item("tapia2021.touched_bodies", "fig3", "contact on rigid flesh and soft"),
+    "tapia2021-fig2": Item("tapia2021.static_shapes", "fig2", "skin at rest"),
+    "tapia2021-fig3": Item("tapia2021.touched_bodies", "fig3", "contact on rigid and soft flesh"),
     "tapia2021-fig4": Item("tapia2021.static_shapes", "fig4", "tets of the flesh"),
     "tapia2021-fig5": Item("tapia2021.static_shapes", "fig5", "handles"),
     "tapia2021-fig6": Item("tapia2021.touched_bodies", "fig6", "at rest, and pushed"),
     "tapia2021-fig7": Item("tapia2021.moving_bodies", "fig7", "inertia of the flesh"),
     "tapia2021-fig8": Item("tapia2021.sliding_hands", "fig8", "a hand slides over bars"),
-    "tapia2021-fig9": Item("tapia2021.moving_bodies", "fig9", "a motion that springs track"),
-    "tapia2021-fig10": Item("tapia2021.sliding_hands", "fig10", "fingertips that slide"),
-    "tapia2021-fig12": Item("tapia2021.moving_bodies", "fig12", "two shapes hang limp"),
+    "tapia2021-fig9": Item("tapia2021.moving_bodies", "fig9", "a motion tracked by springs"),
+    "tapia2021-fig10": Item("tapia2021.sliding_hands", "fig10", "sliding fingertips"),
+    "tapia2021-fig12": Item("tapia2021.moving_bodies", "fig12", "two limp bodies"),
     "tapia2021-fig13": Item("tapia2021.pressed_bodies", "fig13", "reduced against all tets"),
     "tapia2021-fig14": Item("tapia2021.pressed_bodies", "fig14", "handles and modes, a hand"),
     "tapia2021-fig15": Item("tapia2021.pressed_bodies", "fig15", "handles and modes, a body"),
     "tapia2021-fig16": Item("tapia2021.pressed_bodies", "fig16", "a pin and the handles' density"),
     "tapia2021-modes": Item("tapia2021.table1_costs", "modes", "the cost of modes"),
 }
-#: Papers, and what there is of each: xu2016's go by their bare names.
+#: Items by paper; those of xu2016 have no prefix.
 _OTHERS = ("barbic2005", "hahn2013", "tapia2021")
 GROUPS = {"xu2016": tuple(name for name in ITEMS if not name.startswith(_OTHERS))} | {
     paper: tuple(name for name in ITEMS if name.startswith(f"{paper}-")) for paper in _OTHERS
@@ -104,35 +102,35 @@ GROUPS = {"xu2016": tuple(name for name in ITEMS if not name.startswith(_OTHERS)
 
 
 def chosen_items(what: Sequence[str]) -> list[str]:
-    """Return the items asked for, each once, in the papers' order; by default all of them.
+    """Return the named items without duplicates in the papers' order; by default all.
 
     "barbic2005-fig12" may be written barbic2005/fig12, "Barbič fig. 12" and the like.
     """
-    spellings, known = _spellings(), [*GROUPS, *ITEMS]
-    wanted: set[str] = set()
+    spellings, names = _spellings(), [*GROUPS, *ITEMS]
+    chosen: set[str] = set()
     for name in what or GROUPS:
         simple = _simple(name)
         if simple not in spellings:
             near = [item for item in ITEMS if simple and item.endswith(f"-{simple}")]
-            near = near or difflib.get_close_matches(name.lower(), known, 3, 0.5)
-            there = f"did you mean {' or '.join(near)}?" if near else f"there are {_list(known)}"
-            raise SuppleError(f'nothing called "{name}" to reproduce; {there}')
-        wanted.update(spellings[simple])
-    return [name for name in ITEMS if name in wanted]
+            near = near or difflib.get_close_matches(name.lower(), names, 3, 0.5)
+            hint = f"did you mean {' or '.join(near)}?" if near else f"there are {_list(names)}"
+            raise SuppleError(f'no item "{name}" to reproduce; {hint}')
+        chosen.update(spellings[simple])
+    return [name for name in ITEMS if name in chosen]
 
 
 def _spellings() -> dict[str, tuple[str, ...]]:
-    """Return the spellings that people may use, and the items meant."""
-    found: dict[str, tuple[str, ...]] = {}
+    """Return the items of each accepted spelling."""
+    spellings: dict[str, tuple[str, ...]] = {}
     for paper, items in GROUPS.items():
-        for said in (paper, paper.rstrip("0123456789")):
-            found[said] = items
-            found |= {_simple(f"{said}{item.removeprefix(paper)}"): (item,) for item in items}
-    return found | {_simple(item): (item,) for item in ITEMS}
+        for prefix in (paper, paper.rstrip("0123456789")):
+            spellings[prefix] = items
+            spellings |= {_simple(f"{prefix}{item.removeprefix(paper)}"): (item,) for item in items}
+    return spellings | {_simple(item): (item,) for item in ITEMS}
 
 
 def _simple(name: str) -> str:
-    """Return a text's letters and digits alone, without accents."""
+    """Return the letters and digits of a text, without accents."""
     plain_letters = unicodedata.normalize("NFKD", name.lower())
     return re.sub(r"[^a-z0-9]", "", plain_letters).replace("figure", "fig")
 
@@ -144,18 +142,18 @@ def _list(names: Sequence[str]) -> str:
 def run_reproduce(
     what: Sequence[str], output: Path, *, quick: bool = False, quiet: bool = False
 ) -> dict[str, Any]:
-    """Make items in a folder, and return their figures by name.
+    """Run items, write them into a folder, and return their figures by name.
 
-    An item that cannot be made does not keep others from it; the error comes at the end.
+    An error in one item is raised after the others have run.
 
     Parameters
     ----------
     what
-        Names of items or papers; none for all.
+        Names of items or papers; by default all.
     output
-        The folder; made if it is not there.
+        Output folder; created if it does not exist.
     quick
-        Smaller bodies and fewer steps: does it run, rather than what does it show.
+        Use small bodies and few steps, to check that the items run.
     quiet
         Show neither progress nor tables.
     """
@@ -165,7 +163,7 @@ def run_reproduce(
     _check_folder(output)
     first_use_message(quiet)
     figures: dict[str, Any] = {}
-    troubles: list[str] = []
+    errors: list[str] = []
     with progress_bar(quiet) as progress:
         for name in names:
             task = progress.add_task(f"{name}: {ITEMS[name].about}", total=1.0)
@@ -174,25 +172,25 @@ def run_reproduce(
                 progress.update(task, completed=round(part, 2), description=f"{name}: {text}")
 
             try:
-                figures[name] = _made(name, output, quick, tell)
+                figures[name] = _run_item(name, output, quick, tell)
             except SuppleError as error:
-                troubles.append(f"{name}: {error}")
-                progress.update(task, description=f"{name}: cannot be made")
+                errors.append(f"{name}: {error}")
+                progress.update(task, description=f"{name}: failed")
                 continue
-            write_page(output, list(ITEMS))  # now: whoever stops the next one has this one
+            write_page(output, list(ITEMS))  # after each item, in case the next one is interrupted
             progress.update(task, completed=1.0, description=name)
     if not quiet:
-        for name, found in figures.items():
-            print_item(name, found, output)
+        for name, results in figures.items():
+            print_item(name, results, output)
     if figures and not quiet:
-        console.print(f"wrote {output / PAGE}, which shows all of it")
-    if troubles:
-        raise SuppleError("; ".join(troubles))
+        console.print(f"wrote {output / PAGE}")
+    if errors:
+        raise SuppleError("; ".join(errors))
     return figures
 
 
 def _check_folder(output: Path) -> None:
-    """Refuse a folder that cannot be written, better now than after minutes."""
+    """Raise a `SuppleError` for a folder that cannot be written."""
     if output.exists() and not output.is_dir():
         raise SuppleError(f"{output}: is a file; choose a folder with --output")
     missing = [folder for folder in (output, *output.parents) if not folder.exists()]
@@ -204,52 +202,52 @@ def _check_folder(output: Path) -> None:
         raise SuppleError(
             f"{output}: cannot be written to ({error.strerror}); choose another --output"
         ) from None
-    finally:  # it comes back with the first thing to put there
+    finally:  # the first result creates it again
         with contextlib.suppress(OSError):
             for folder in missing:
                 folder.rmdir()
 
 
-def _made(name: str, output: Path, quick: bool, tell: Tell) -> dict[str, Any]:
-    """Run an item in a folder of its own, and keep what it made once all of it is there."""
+def _run_item(name: str, output: Path, quick: bool, tell: Tell) -> dict[str, Any]:
+    """Run an item in a temporary folder, and copy its files when it is complete."""
     began = perf_counter()
     with TemporaryDirectory(prefix="supple-") as folder:
         tell(0.0, "starting")
         try:
-            found = ITEMS[name].run(Path(folder), quick=quick, tell=tell)
+            results = ITEMS[name].run(Path(folder), quick=quick, tell=tell)
         except ModuleNotFoundError as error:
             if not str(error.name).startswith("supple"):
                 raise
             raise SuppleError(f"is not part of this version ({error.name} is missing)") from None
-        known = {"title": _title(name), "quick": quick, "seconds": perf_counter() - began}
-        found = plain(known | dict(found))
+        general = {"title": _title(name), "quick": quick, "seconds": perf_counter() - began}
+        results = plain(general | dict(results))
         try:
             output.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise SuppleError(f"{output}: cannot be made ({error.strerror})") from None
-        made = sorted(Path(folder).glob("*.png"))
-        found["pictures"] = [picture.name for picture in made]
-        for picture in made:
+        pictures = sorted(Path(folder).glob("*.png"))
+        results["pictures"] = [picture.name for picture in pictures]
+        for picture in pictures:
             write_whole(output / picture.name, picture.read_bytes())
-        text = json.dumps(found, indent=2, allow_nan=False)
+        text = json.dumps(results, indent=2, allow_nan=False)
         write_whole(output / f"{name}.json", text.encode())
-    return found
+    return results
 
 
 def _title(name: str) -> str:
-    """Return a title as the papers write it, for an item that has none of its own."""
-    paper, dash, own = name.rpartition("-")
-    word, number = own.rstrip("0123456789"), own.lstrip("abcdefghijklmnopqrstuvwxyz")
-    called = {"fig": "Fig.", "table": "Table"}.get(word, word.capitalize())
-    said = f"{paper} {called.lower()} {number}" if dash else f"{called} {number}"
-    return said.strip() + f": {ITEMS[name].about}"
+    """Return the default title of an item, as the papers write it."""
+    paper, dash, short = name.rpartition("-")
+    word, number = short.rstrip("0123456789"), short.lstrip("abcdefghijklmnopqrstuvwxyz")
+    kind = {"fig": "Fig.", "table": "Table"}.get(word, word.capitalize())
+    title = f"{paper} {kind.lower()} {number}" if dash else f"{kind} {number}"
+    return title.strip() + f": {ITEMS[name].about}"
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON holds it, six digits of every number; None for NaN and infinity."""
+    """Return a value for JSON with six digits of each number; None for NaN and infinity."""
     if isinstance(value, dict):
         return {str(key): plain(each) for key, each in value.items()}
-    if hasattr(value, "tolist"):  # of NumPy
+    if hasattr(value, "tolist"):  # a NumPy array or number
         return plain(value.tolist())
     if isinstance(value, list | tuple):
         return [plain(each) for each in value]

@@ -1,14 +1,17 @@
-"""Times of spoon, bridge, tower and heart, reduced and stepped (barbic2005 figures 5, 8, 11)."""
+"""Costs of spoon, bridge, tower and heart (barbic2005 figs 5, 8, 11), and their pictures."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
+from supple.app.pictures.drawing import INK, PAPER, draw_surface, plain_axes, view_axes
 from supple.app.processes import with_cores
 from supple.arrays import Floats
 from supple.compiled.jit import compiled_fused
@@ -20,7 +23,9 @@ from supple.engines.stvk.model import StvkModel
 from supple.engines.stvk.simulator import StvkSimulator
 from supple.engines.stvk.stvk_step import evaluate_tangent
 from supple.lab.bench.timing import DGEMM_SIZE, processor_time, timed
+from supple.lab.reproduce.figures import frame_view
 from supple.linalg.upper_triangle import cholesky, padded_identity, solve
+from supple.mesh.surface import SurfaceMesh
 from supple.reduction.mass_pca import scaled_candidates
 from supple.reduction.modes import Modes
 from supple.scenes.bodies.elastic_scene import ElasticScene, stvk_scene
@@ -50,15 +55,15 @@ def body_costs(name: str, quick: bool) -> dict[str, Any]:
 
     ``shape`` (n̄, 3) is what is seen where the swinging body is farthest from rest.
     """
-    found: dict[str, Any] = with_cores(1, _costs, name, quick)
-    return found
+    results: dict[str, Any] = with_cores(1, _costs, name, quick)
+    return results
 
 
 def _costs(name: str, quick: bool) -> dict[str, Any]:
     if not quick:
         _costs("spoon", True)  # nothing is compiled while the clock runs
     scene = shown_scene(name, quick)
-    found, basis, swinging = _basis_costs(scene)
+    results, basis, swinging = _basis_costs(scene)
     model, seconds = _clocked(lambda: StvkModel.from_basis(scene.mesh, scene.material, basis))
     surface, carried = surface_of(scene.mesh, scene.surface, basis)
     model = replace(model, surface=surface, surface_basis=carried)
@@ -67,7 +72,7 @@ def _costs(name: str, quick: bool) -> dict[str, Any]:
         "vertices": len(scene.mesh.vertices),
         "modes": model.modes,
         "linear_modes": scene.linear_modes,
-        **found,
+        **results,
         "coefficients_s": seconds,
         "coefficient_bytes": model.tangent.nbytes,
         **_step_costs(model, scene.dt, swinging),
@@ -101,14 +106,14 @@ def derivative_parts(body: HexBody, modes: Modes) -> tuple[Floats, float, float]
     """
     vectors = modes.vectors
     reach = _STEP * float(np.linalg.norm(np.ptp(body.rest, axis=0)))
-    found, seconds = [], [0.0, 0.0]
+    results, seconds = [], [0.0, 0.0]
     for i in range(vectors.shape[1]):
         right, spent = _clocked(partial(_right_sides, body, vectors, i, reach))
         seconds[0] += spent
         bent, spent = _clocked(partial(modes.compliance, right))
         seconds[1] += spent
-        found.append(bent)
-    return np.hstack(found), seconds[0], seconds[1]
+        results.append(bent)
+    return np.hstack(results), seconds[0], seconds[1]
 
 
 def _right_sides(body: HexBody, vectors: Floats, i: int, reach: float) -> Floats:
@@ -152,16 +157,16 @@ def _evaluations(count, q, blocks, linear, terms, packed):  # type: ignore[no-un
 @compiled_fused
 def _solutions(count, dense, right, system):  # type: ignore[no-untyped-def]
     """Fill, factorise and solve a system, so many times."""
-    given, found = right[0], right[1]
+    given, results = right[0], right[1]
     n = len(given)
     for _ in range(count):
         for i in range(n):
-            found[i] = given[i]
+            results[i] = given[i]
             row, source = system[i, i:n], dense[i, i:n]
             for j in range(len(row)):
                 row[j] = source[j]
         cholesky(system)
-        solve(system, found)
+        solve(system, results)
 
 
 def _each(parts: dict[str, Callable[[int], Any]]) -> dict[str, float]:
@@ -190,5 +195,87 @@ def _spent(repeat: Callable[[int], Any], count: int) -> float:
 def _clocked(make: Callable[[], Any]) -> tuple[Any, float]:
     """Call a function; return its result and the seconds of the processor that it takes."""
     began = processor_time()
-    found = make()
-    return found, processor_time() - began
+    results = make()
+    return results, processor_time() - began
+
+
+OURS, PRINTED = "#2f6f8f", "#b9b3a6"
+_VIEW = (25.0, 18.0)
+#: Where they show best: azimuth and elevation in degrees.
+_VIEWS = {"spoon": (35.0, 28.0), "bridge": (28.0, 16.0), "tower": (30.0, 10.0)}
+_METAL, _FLESH = np.array([0.55, 0.66, 0.74]), np.array([0.80, 0.40, 0.36])
+
+
+def picture(title: str, columns: int, *, height: float = 3.4) -> tuple[Figure, list[Axes]]:
+    """Make an empty picture with so many parts beside each other."""
+    figure = Figure(figsize=(max(6.0, 3.2 * columns), height), facecolor=PAPER)
+    figure.set_layout_engine("constrained")
+    figure.suptitle(title, color=INK, fontsize=12)
+    return figure, list(figure.subplots(1, columns, squeeze=False)[0])
+
+
+def draw_body(
+    axes: Axes,
+    name: str,
+    surface: SurfaceMesh,
+    shape: Floats,
+    caption: str,
+    *,
+    limits: Sequence[Floats] = (),
+) -> None:
+    """Draw a body in a shape, seen from where it shows best; all of `limits` fit in as well."""
+    colour = _FLESH if name == "heart" else _METAL
+    draw_surface(axes, shape, surface.triangles, colour=colour, view=_view(name))
+    low, high = _extent(name, [shape, *limits])
+    frame_view(axes, low, high)
+    axes.set_title(caption, color=INK, fontsize=9)
+
+
+def height_to_width(name: str, shapes: Sequence[Floats]) -> float:
+    """Return the height over the width of a picture in which all shapes of a body fit."""
+    low, high = _extent(name, shapes)
+    return float((high - low)[1] / (high - low)[0])
+
+
+def _view(name: str) -> Floats:
+    return view_axes(*_VIEWS.get(name, _VIEW))
+
+
+def _extent(name: str, shapes: Sequence[Floats]) -> tuple[Floats, Floats]:
+    """Return the lower left and upper right corner of what shapes cover, with a margin."""
+    flat = np.concatenate([np.asarray(each, float) @ _view(name)[:2].T for each in shapes])
+    low, high = flat.min(axis=0), flat.max(axis=0)
+    margin = 0.04 * float((high - low).max())
+    return low - margin, high + margin
+
+
+def bars(
+    axes: Axes,
+    names: Sequence[str],
+    pairs: Sequence[tuple[float, float | None]],
+    unit: str,
+    title: str,
+) -> None:
+    """Draw our figures and the paper's side by side on a logarithmic scale; None is left out."""
+    places = np.arange(len(names), dtype=float)
+    for shift, which, colour, called in ((-0.2, 1, PRINTED, "paper"), (0.2, 0, OURS, "ours")):
+        there = [(x, pair[which]) for x, pair in zip(places, pairs, strict=True)]
+        shown = [(x, value) for x, value in there if value is not None]
+        drawn = axes.bar(
+            [x + shift for x, _ in shown],
+            [value for _, value in shown],
+            0.38,
+            color=colour,
+            label=called,
+        )
+        labels = [f"{value:,.0f}" if value >= 100 else f"{value:.2g}" for _, value in shown]
+        axes.bar_label(drawn, labels, fontsize=7, color=INK, padding=1)
+    axes.set_yscale("log")
+    low, high = axes.get_ylim()
+    axes.set_ylim(low / 1.5, high * 6)  # room for labels and the legend
+    axes.set_xticks(places, list(names))
+    axes.tick_params(labelsize=8)
+    axes.set_ylabel(unit, color=INK, fontsize=9)
+    axes.set_title(title, color=INK, fontsize=10)
+    plain_axes(axes)
+    axes.legend(frameon=False, fontsize=8, loc="upper left", ncols=2)

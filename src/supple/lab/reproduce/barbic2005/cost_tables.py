@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,11 +9,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from supple.app.pictures.drawing import save_picture
-from supple.lab.reproduce.barbic2005.bars import bars, draw_body, picture
-from supple.lab.reproduce.barbic2005.bodies import body_costs, shown_scene
+from supple.lab.reproduce.barbic2005.bodies import bars, body_costs, draw_body, picture, shown_scene
+from supple.lab.reproduce.figures import Tell
 from supple.scenes.bodies.elastic_scene import STVK_SCENES
-
-Tell = Callable[[float, str], None]
 
 _MINUTE = 60.0
 
@@ -72,20 +69,20 @@ def fig5(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     rows: list[dict[str, Any]] = [
         {
             "body": name,
-            "r": {"ours": found["modes"], "paper": _printed(name, quick, "modes")},
-            "elements": {"ours": found["elements"], "paper": _printed(name, quick, "elements")},
-            "seconds": _pair(found["coefficients_s"], PAPER[name].coefficients_s, quick),
+            "r": {"ours": results["modes"], "paper": _printed(name, quick, "modes")},
+            "elements": {"ours": results["elements"], "paper": _printed(name, quick, "elements")},
+            "seconds": _pair(results["coefficients_s"], PAPER[name].coefficients_s, quick),
             "kilobytes": _pair(
-                found["coefficient_bytes"] / 1024, PAPER[name].coefficients_kb, quick
+                results["coefficient_bytes"] / 1024, PAPER[name].coefficients_kb, quick
             ),
         }
-        for name, found in costs.items()
+        for name, results in costs.items()
     ]
     tell(0.9, "drawing")
     figure, parts = picture("Precomputing polynomial coefficients", len(costs) + 1)
-    for axes, (name, found) in zip(parts, costs.items(), strict=False):
-        caption = f"{name}: {found['elements']:,} cubes, r = {found['modes']}"
-        draw_body(axes, name, shown_scene(name, quick).surface, found["shape"], caption)
+    for axes, (name, results) in zip(parts, costs.items(), strict=False):
+        caption = f"{name}: {results['elements']:,} cubes, r = {results['modes']}"
+        draw_body(axes, name, shown_scene(name, quick).surface, results["shape"], caption)
     _draw_bars(parts[-1], rows, "seconds", "s", "coefficients")
     save_picture(figure, folder / "barbic2005-fig5.png")
     return {
@@ -102,20 +99,20 @@ def fig5(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
 def fig8(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     """Make the table of modal derivatives: seconds of linear modes, right sides and solutions."""
     costs = {
-        name: found
-        for name, found in _costs(quick, tell).items()
+        name: results
+        for name, results in _costs(quick, tell).items()
         if PAPER[name].derivatives_s is not None
     }
     rows: list[dict[str, Any]] = []
-    for name, found in costs.items():
+    for name, results in costs.items():
         printed = PAPER[name].derivatives_s or (None, None, None)
         rows.append(
-            {"body": name, "k": found["linear_modes"]}
+            {"body": name, "k": results["linear_modes"]}
             | {
-                called: _pair(found[key], theirs, quick)
+                called: _pair(results[key], theirs, quick)
                 for (called, key), theirs in zip(_DERIVATIVES.items(), printed, strict=True)
             }
-            | {"mass_pca_s": found["pca_s"]}
+            | {"mass_pca_s": results["pca_s"]}
         )
     tell(0.9, "drawing")
     shown = {key: key.removesuffix("_s").replace("_", " ") for key in _DERIVATIVES}
@@ -137,20 +134,20 @@ def fig11(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     """Make the table of one integration step, its parts, and the surface that is seen."""
     costs = _costs(quick, tell)
     rows = []
-    for name, found in costs.items():
+    for name, results in costs.items():
         paper = PAPER[name]
         steps = paper.steps_a_frame
-        frame = steps * found["step_us"] + found["surface_us"]
+        frame = steps * results["step_us"] + results["surface_us"]
         rows.append(
             {
                 "body": name,
-                "r": found["modes"],
+                "r": results["modes"],
                 "force_and_stiffness_us": _pair(
-                    found["evaluation_us"], paper.force_us + paper.stiffness_us, quick
+                    results["evaluation_us"], paper.force_us + paper.stiffness_us, quick
                 ),
-                "linear_system_us": _pair(found["system_us"], paper.system_us, quick),
-                "step_us": _pair(found["step_us"], paper.step_us, quick),
-                "surface_us": _pair(found["surface_us"], paper.surface_us, quick),
+                "linear_system_us": _pair(results["system_us"], paper.system_us, quick),
+                "step_us": _pair(results["step_us"], paper.step_us, quick),
+                "surface_us": _pair(results["surface_us"], paper.surface_us, quick),
                 "steps_a_frame": steps,
                 "frame_us": _pair(frame, steps * paper.step_us + paper.surface_us, quick),
             }
@@ -185,11 +182,11 @@ def _draw_bars(axes: Axes, rows: list[dict[str, Any]], key: str, unit: str, titl
 
 def _costs(quick: bool, tell: Tell) -> dict[str, dict[str, Any]]:
     names = ("spoon",) if quick else STVK_SCENES
-    found = {}
+    results = {}
     for at, name in enumerate(names):
         tell(0.9 * at / len(names), f"{name}, reduced and stepped on one core")
-        found[name] = body_costs(name, quick)
-    return found
+        results[name] = body_costs(name, quick)
+    return results
 
 
 def _pair(ours: float, paper: float | None, quick: bool) -> dict[str, float | None]:
@@ -202,7 +199,7 @@ def _printed(name: str, quick: bool, what: str) -> int | None:
 
 
 def _dense(costs: dict[str, dict[str, Any]]) -> str:
-    return _UNITS.format(1e-3 * min(found["dgemm256_us"] for found in costs.values()))
+    return _UNITS.format(1e-3 * min(results["dgemm256_us"] for results in costs.values()))
 
 
 def _said(begin: str, rows: list[dict[str, Any]], key: str, unit: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,12 +20,10 @@ from supple.engines.stvk.bases import body_modes, principal_basis
 from supple.engines.stvk.model import StvkModel
 from supple.engines.stvk.sketch import far_apart, pulling_loads, static_shapes
 from supple.errors import SolverError
-from supple.lab.reproduce.barbic2005.bars import draw_body, height_to_width
-from supple.lab.reproduce.barbic2005.bodies import shown_scene
+from supple.lab.reproduce.barbic2005.bodies import draw_body, height_to_width, shown_scene
+from supple.lab.reproduce.figures import Tell
 from supple.mesh.hex_embedding import embed_hexes
 from supple.scenes.bodies.elastic_scene import ElasticScene
-
-Tell = Callable[[float, str], None]
 
 
 class PaperSketch(NamedTuple):
@@ -114,9 +111,9 @@ def fig10(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     rows, shown = [], []
     for at, name in enumerate(names):
         sketch = sketched(name, quick, partial(_tell_part, tell, 0.9 / len(names), at))
-        found = _under_one_load(sketch)
-        rows.append(_row(name, sketch, found, quick))
-        shown.append((name, sketch.scene, found))
+        results = _under_one_load(sketch)
+        rows.append(_row(name, sketch, results, quick))
+        shown.append((name, sketch.scene, results))
     tell(0.95, "drawing")
     save_picture(_picture(shown), folder / "barbic2005-fig10.png")
     return {
@@ -143,7 +140,7 @@ def _said(row: dict[str, Any]) -> str:
     )
 
 
-def _row(name: str, sketch: Sketch, found: dict[str, Floats], quick: bool) -> dict[str, Any]:
+def _row(name: str, sketch: Sketch, results: dict[str, Floats], quick: bool) -> dict[str, Any]:
     paper = PAPER[name]
     count = len(sketch.loads)
 
@@ -156,8 +153,8 @@ def _row(name: str, sketch: Sketch, found: dict[str, Floats], quick: bool) -> di
         "shapes_kept": pair(len(sketch.kept), paper.shapes),
         "static_solve_s": pair(sketch.seconds, paper.seconds),
         "seconds_a_load": pair(sketch.seconds / count, paper.seconds / paper.loads),
-        "reduced_off": _off(sketch, found["reduced"], found["full"]),
-        "linear_off": _off(sketch, found["linear"], found["full"]),
+        "reduced_off": _off(sketch, results["reduced"], results["full"]),
+        "linear_off": _off(sketch, results["linear"], results["full"]),
     }
 
 
@@ -199,9 +196,9 @@ def _picture(shown: list[tuple[str, ElasticScene, dict[str, Floats]]]) -> Figure
         "reduced": "reduced, r = {}",
     }
     seen = []
-    for _, scene, found in shown:
+    for _, scene, results in shown:
         embedding = embed_hexes(scene.surface.vertices, scene.mesh)
-        seen.append([scene.surface.vertices + embedding @ found[key] for key in captions])
+        seen.append([scene.surface.vertices + embedding @ results[key] for key in captions])
     heights = [
         3.4 * height_to_width(name, shapes) + 0.3
         for (name, _, _), shapes in zip(shown, seen, strict=True)

@@ -25,9 +25,9 @@ from supple.engines.stvk.bases import body_modes, derivative_basis, motion_basis
 from supple.engines.stvk.model import StvkModel
 from supple.engines.stvk.simulator import StvkSimulator
 from supple.errors import SolverError
-from supple.lab.reproduce.barbic2005.bars import draw_body
-from supple.lab.reproduce.barbic2005.bodies import shown_scene
+from supple.lab.reproduce.barbic2005.bodies import draw_body, shown_scene
 from supple.lab.reproduce.barbic2005.fig10_sketch import sketched
+from supple.lab.reproduce.figures import Tell
 from supple.mesh.hex_embedding import embed_hexes
 from supple.scenes.bodies.elastic_scene import ElasticScene
 
@@ -75,7 +75,6 @@ def picture(
     return figure
 
 
-Tell = Callable[[float, str], None]
 #: What the paper says of frequencies: how much smaller they are, as a part.
 PAPER_FIGURES = {"basis from full motion": None, "modal derivatives": 0.046, "sketch": 0.101}
 #: The push lasts this part of the first mode's period, and would swing its tip by this part of
@@ -226,8 +225,8 @@ def fig12(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
         ),
         "sketch": sketch.basis,
     }
-    found = {name: flick.reduced(basis) for name, basis in bases.items()}
-    curves = {name: heights for name, (heights, _) in found.items()}
+    results = {name: flick.reduced(basis) for name, basis in bases.items()}
+    curves = {name: heights for name, (heights, _) in results.items()}
     tell(0.95, "drawing")
     embedding = embed_hexes(scene.surface.vertices, scene.mesh)
     figure = picture(scene, flick.times, {"full": truth} | curves, frames, embedding)

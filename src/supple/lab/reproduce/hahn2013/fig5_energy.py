@@ -1,7 +1,7 @@
-"""hahn2013 fig. 5: elastic energy with the interior at rest, skinned in several ways, and ours.
+"""hahn2013 fig. 5: elastic energy with static, skinned and our interiors.
 
-Also sizes of Algorithm 1: how many surface vertices an interior one follows, what that costs, and
-what it does to the shape at rest.
+Also figures of Algorithm 1: number of surface vertices that an interior one follows, time, and
+error of the shape at rest.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from supple.app.pictures.drawing import INK, PAPER, plain_axes, save_picture
+from supple.app.pictures.drawing import INK, plain_axes, save_picture
 from supple.arrays import Floats
 from supple.engines.rig_space.flesh_rig import FleshRig
 from supple.engines.rig_space.model import RigSpaceModel
@@ -25,11 +25,12 @@ from supple.engines.rig_space.volumetric_skinning import (
     example_shapes,
     trained_skinning,
 )
-from supple.lab.reproduce.hahn2013.takes import STEP, SUBJECTS, Tell, model_of, played
+from supple.lab.reproduce.figures import Tell, new_figure, part_of
+from supple.lab.reproduce.hahn2013.takes import STEP, SUBJECTS, model_of, played
 from supple.linalg.blas import single_threaded
 from supple.mesh.tets import TetMesh
 
-#: Frames of the belly that are looked at, and how far they are apart, in steps.
+#: Number of frames of the belly, and steps between two.
 FRAMES, EVERY = 64, 4
 COLOURS = {
     "static": "#3d7ab8",
@@ -37,15 +38,15 @@ COLOURS = {
     "NNLS 20": "#8a6bb0",
     "NNLS 5": "#b8b2a7",
     "sparse": "#7a9e57",
-    "sparse, rest right": "#d99a3d",
+    "sparse, rest offset": "#d99a3d",
     "ours": INK,
 }
-#: Surface vertices that an interior one follows on average, and seconds a vertex, as printed.
+#: Mean number of surface vertices that an interior one follows, and seconds a vertex, as printed.
 PAPER_SKINNING = {"trunk": (5.52, 30.0), "belly": (5.55, 29.0), "sumo": (6.87, 16.5)}
 
 
 def fig5(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
-    """Measure the energy of the belly over the walk, the interior placed in seven ways."""
+    """Measure the energy of the belly during the walk, by seven methods of the interior."""
     subject = SUBJECTS["belly"]
     model = model_of(subject, quick)
     take = played(subject, "rsp", lambda part: tell(0.3 * part, "walking"), quick=quick)
@@ -53,13 +54,14 @@ def fig5(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     keys = np.array([subject.keys.at(subject.time(frame))[0] for frame in frames])
     tell(0.3, "examples")
     examples = example_shapes(model, 8 if quick else EXAMPLES)
-    ways = _ways(model, examples, quick, lambda part: tell(0.35 + 0.35 * part, "fitting weights"))
-    energies = {name: np.empty(len(frames)) for name in ways}
+    report = part_of(tell, 0.35, 0.35, "fitting weights")
+    methods = _methods(model, examples, quick, report)
+    energies = {name: np.empty(len(frames)) for name in methods}
     rig = FleshRig(model.tet_rig, model.entries, model.held)
     for i, (key, away) in enumerate(zip(keys, take.free[frames], strict=True)):
         rig.set_key(key)
         rig.move(away, jacobian=False)
-        for name, place in ways.items():
+        for name, place in methods.items():
             placed = place(rig.positions, rig.key, key, away)
             energies[name][i] = model.body.energy(placed, rig.key)
         tell(0.7 + 0.25 * (i + 1) / len(frames), "energies")
@@ -72,16 +74,16 @@ def fig5(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
         {"interior": name, "mean_J": float(energies[name].mean()), **_times_static(ratio)}
         for name, ratio in ratios.items()
     ]
-    said = ", ".join(f"{row['interior']} {row['median_of_static']:.3g}" for row in rows[1:])
+    medians = ", ".join(f"{row['interior']} {row['median_of_static']:.3g}" for row in rows[1:])
     return {
-        "title": "hahn2013 fig. 5: elastic energy of the belly by how the interior is placed",
-        "message": f"Times that of the static solve, median of {len(frames)} frames: {said}.",
+        "title": "hahn2013 fig. 5: elastic energy of the belly by method of the interior",
+        "message": f"Relative to the static solve, median of {len(frames)} frames: {medians}.",
         "rows": rows,
         "examples": {"ours": len(examples), "paper": 74},
         "paper": "NNLS of 500 has spikes of five times the reference, of 20 is slightly worse, "
         "sparse weights track it closely, and NNLS of 5 is unusable.",
-        "note": "All see the same surfaces, of rig-space physics, which are in no example. Ours is "
-        "the rig on tets with the condensed correction, turned, and no modes.",
+        "note": "All have the same surfaces, of rig-space physics, which are in no example. Ours "
+        "is the rig on tets with the rotated condensed correction, without modes.",
     }
 
 
@@ -96,10 +98,10 @@ def _times_static(ratio: Floats) -> dict[str, float]:
 Place = Callable[[Floats, Floats, Floats, Floats], Floats]
 
 
-def _ways(
+def _methods(
     model: RigSpaceModel, examples: Floats, quick: bool, tell: Callable[[float], None]
 ) -> dict[str, Place]:
-    """Return functions from the rig's shape, its key, the key pose and parameters to a shape."""
+    """Return functions that place the interior, by method."""
     static, flesh = StaticInterior(model), model.flesh()
 
     def settled(x: Floats, key: Floats, pose: Floats, away: Floats) -> Floats:
@@ -115,17 +117,17 @@ def _ways(
         flesh.move(c, columns=False)
         return flesh.x
 
-    ways: dict[str, Place] = {"static": settled}
+    methods: dict[str, Place] = {"static": settled}
     for number, count in enumerate((500, 20, 5)):
         if quick and count == 500:
             continue
         skin = trained_skinning(model, examples, count, drop=False)
-        ways[f"NNLS {count}"] = _skinned(skin, np.zeros((len(model.interior), 3)))
+        methods[f"NNLS {count}"] = _skinned(skin, np.zeros((len(model.interior), 3)))
         tell((number + 1) / 4)
     sparse = trained_skinning(model, examples)
-    ways["sparse"] = _skinned(sparse, np.zeros((len(model.interior), 3)))
-    ways["sparse, rest right"] = _skinned(sparse, _missed(model, sparse))
-    return ways | {"ours": condensed}
+    methods["sparse"] = _skinned(sparse, np.zeros((len(model.interior), 3)))
+    methods["sparse, rest offset"] = _skinned(sparse, _missed(model, sparse))
+    return methods | {"ours": condensed}
 
 
 def _skinned(skin: VolumetricSkinning, offset: Floats) -> Place:
@@ -143,7 +145,7 @@ def _missed(model: RigSpaceModel, skin: VolumetricSkinning) -> Floats:
 
 
 def _picture(times: Floats, energies: dict[str, Floats]) -> Figure:
-    figure = Figure(figsize=(9.0, 4.4), facecolor=PAPER, layout="constrained")
+    figure = new_figure((9.0, 4.4))
     axes = figure.subplots()
     for name, values in energies.items():
         shape: dict[str, Any] = {"lw": 2.2} if name == "static" else {"lw": 1.3}
@@ -158,7 +160,7 @@ def _picture(times: Floats, energies: dict[str, Floats]) -> Figure:
 
 
 def skinning(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
-    """Run Algorithm 1 for all interior vertices, and look at the shape at rest that it gives."""
+    """Run Algorithm 1 for all interior vertices, and measure the error of the shape at rest."""
     rows: list[dict[str, Any]] = []
     names = ("trunk",) if quick else tuple(PAPER_SKINNING)
     for at, name in enumerate(names):
@@ -199,10 +201,10 @@ def skinning(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]
     return {
         "title": "hahn2013 §4.2: Algorithm 1 for all interior vertices",
         "message": f"All weights in {max(row['algorithm_1_s'] for row in rows):.2g} s at most "
-        "(paper: 30 s a vertex). As printed, the shape at rest is off by up to "
+        "(paper: 30 s a vertex). As printed, the shape at rest has errors of up to "
         f"{worst['rest_off_most_percent']:.3g} % of the height and has {worst['inverted_at_rest']} "
         f"of {worst['tets']:,} tets inverted ({worst['subject']}).",
         "rows": rows,
-        "note": "Twenty nearest surface vertices through the tets, weights not negative. Those "
-        "of a vertex deep inside lie all on one side of it: no such weights reach it at rest.",
+        "note": "The twenty nearest surface vertices through the tets, with weights not negative. "
+        "Around a deep vertex they all lie on one side, so that no weights reproduce it at rest.",
     }

@@ -1,6 +1,6 @@
-"""Characters of hahn2013 with some of their parameters free, played by one solver or another.
+"""Characters of hahn2013 with free parameters, and motions of them by several solvers.
 
-All of them step as in the paper: backward Euler, 0.01 s. Takes are made once in a run.
+Steps are as in the paper: backward Euler, 0.01 s. A run caches its takes.
 """
 
 from __future__ import annotations
@@ -12,33 +12,38 @@ from time import process_time
 from typing import Any, NamedTuple
 
 import numpy as np
+from matplotlib.axes import Axes
+from numpy.typing import ArrayLike
 
 from supple.app.character_models import scene_model_file
+from supple.app.pictures.drawing import INK, view_axes
+from supple.app.pictures.render import Body, Camera, cavities, render
 from supple.arrays import Floats, Singles
 from supple.engines.rig_space.model import RigSpaceModel
 from supple.engines.rig_space.simulator import RigSpaceSimulator
 from supple.linalg.blas import single_threaded
+from supple.mesh.surface import SurfaceMesh, vertex_normals
+from supple.rig.character import Character
 from supple.rig.motion.motion import Motion
 from supple.scenes.characters.character_scene import Scene, scene
 
-Tell = Callable[[float, str], None]
-#: Seconds of a step (hahn2013 §6).
+#: Time step in s (hahn2013 §6).
 STEP = 0.01
-#: What makes a model in a second, and how many steps are played then.
+#: Options of a model that is built in a second, and its number of steps.
 QUICK: dict[str, Any] = {"tets": 700, "modes": 2, "cubature": 40}
 QUICK_STEPS = 6
 
 
 @dataclass(frozen=True)
 class Subject:
-    """Part of a character that is free, in a motion.
+    """Character with free parameters in a motion.
 
     Attributes
     ----------
     scene, groups, motion
-        Names of the scene, of its groups that are free, and of its motion.
+        Names of the scene, of its free groups, and of its motion.
     start, steps
-        Seconds at which it begins, and how many steps follow.
+        Start time in s, and number of steps.
     """
 
     scene: str
@@ -63,16 +68,16 @@ class Subject:
         return float(np.ptp(self.shown.character.surface.vertices[:, 1]))
 
     def time(self, step: int) -> float:
-        """Return the seconds of the motion at the end of a step, counted from 0."""
+        """Return the time in the motion at the end of a step, counted from 0."""
         return self.start + (step + 2) * STEP
 
     def free(self) -> list[str]:
-        """Return patterns of what is free."""
+        """Return patterns of the free parameters."""
         return [name for group in self.groups for name in self.shown.free[group]]
 
 
 _SUMO = ("belly", "chest", "cheeks", "hair")
-#: The three of Table 1, and trunks that are moved less and more. The wrestler slams his foot down.
+#: The three subjects of Table 1, and trunks with gentler and more violent motions.
 SUBJECTS = {
     "trunk": Subject("elephant", ("trunk",), "walk"),
     "belly": Subject("elephant", ("belly",), "walk"),
@@ -84,7 +89,7 @@ SUBJECTS = {
 
 @cache
 def model_of(subject: Subject, quick: bool = False) -> RigSpaceModel:
-    """Return the model of a subject, built with its scene's recipe, and kept."""
+    """Return the model of a subject, built with its scene's recipe; cached."""
     changes = QUICK if quick else {}
     free = subject.free()
     with scene_model_file(subject.scene, engine="rig-space", free=free, **changes) as path:
@@ -100,20 +105,20 @@ class Errors(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Take:
-    """Motion that a solver made.
+    """Motion computed by a solver.
 
     Attributes
     ----------
     skins
-        (t, n, 3) after each step.
+        (t, n, 3) skin after each step.
     free
-        (t, k) what was added to the free parameters.
+        (t, k) values added to the free parameters.
     milliseconds
-        (t,) of one core, each step.
+        (t,) duration of each step on one core.
     counts
-        Numbers of each step by name, (t,): iterations, jacobians, rollbacks.
+        (t,) numbers of iterations, jacobians and rollbacks, by name.
     limits
-        What acted.
+        Limits that acted.
     """
 
     skins: Singles
@@ -124,11 +129,11 @@ class Take:
 
     @property
     def step_ms(self) -> float:
-        """Milliseconds of a step, the mean without the first, which compiles."""
+        """Mean milliseconds of a step, without the first, which compiles."""
         return float(self.milliseconds[1:].mean())
 
     def errors(self, truth: Take, height: float) -> Errors:
-        """Return how far the skin is from that of another take, which may be longer."""
+        """Return the distances of the skin from that of another take, which may be longer."""
         beside = truth.skins[: len(self.skins)]
         away = 100 / height * np.linalg.norm(self.skins - beside, axis=2)
         return Errors(away.mean(axis=1), away.max(axis=1))
@@ -145,18 +150,18 @@ def played(
     quick: bool = False,
     steps: int | None = None,
 ) -> Take:
-    """Play a subject's motion with a solver; it starts on its key, and as fast.
+    """Play a subject's motion with a solver, from its key pose and velocity.
 
     Parameters
     ----------
     subject, solver
         See `SUBJECTS` and `supple.engines.rig_space.solvers.solver_list`.
     tell
-        Told the part done, 0 to 1.
+        Called with the part done, 0 to 1.
     quick
-        A small model, and a few steps.
+        Use a small model and few steps.
     steps
-        How many; by default the subject's own.
+        Number of steps; by default the subject's.
     """
     key = subject, solver, quick, steps
     if key not in _takes:
@@ -171,7 +176,7 @@ def _play(
     simulator = RigSpaceSimulator(
         model, STEP, solver=solver, substep=STEP, integrator="backward-euler"
     )
-    before = keys.at(subject.start)  # as fast as the motion is, or a walk would begin with a jerk
+    before = keys.at(subject.start)  # gives the initial velocity
     simulator.reset(*keys.at(subject.start + STEP), before=before)
     count = min(steps or subject.steps, QUICK_STEPS) if quick else (steps or subject.steps)
     skins = np.empty((count, len(model.surface.vertices), 3), np.float32)
@@ -191,3 +196,53 @@ def _play(
                 counts.setdefault(name, np.zeros(count))[i] = value
             tell((i + 1) / count)
     return Take(skins, free, spent, counts, tuple(limits))
+
+
+_PAPER = np.array([0.984, 0.98, 0.969])
+
+
+def draw_character(
+    axes: Axes,
+    character: Character,
+    points: ArrayLike,
+    caption: str,
+    *,
+    azimuth: float = 25.0,
+    window: tuple[Floats, float] | None = None,
+    pixels: int = 320,
+) -> None:
+    """Render a character into axes.
+
+    Parameters
+    ----------
+    axes, caption
+        Axes, and text above them.
+    character, points
+        Character with triangles and colours, and positions of its vertices.
+    azimuth
+        Direction of the camera in degrees.
+    window
+        Centre and width in m of the visible part; by default the whole character.
+    pixels
+        Width and height of the picture.
+    """
+    placed = np.ascontiguousarray(points, np.float64)
+    triangles, view = character.surface.triangles, view_axes(azimuth, 9.0)
+    flat = placed @ view[:2].T
+    low, high = flat.min(axis=0), flat.max(axis=0)
+    centre, across = view[:2].T @ ((low + high) / 2), float((high - low).max()) / 0.9
+    if window is not None:
+        centre, across = window
+    camera = Camera(view, np.asarray(centre, np.float64), pixels / across, (pixels, pixels))
+    body = Body(
+        placed,
+        triangles,
+        vertex_normals(placed, triangles),
+        np.full((len(placed), 3), 0.7),
+        cavities(SurfaceMesh(placed, triangles)),
+        character.appearance,
+    )
+    picture, _ = render(body, camera, float(placed[:, 1].min()), _PAPER)
+    axes.imshow(picture)
+    axes.set_axis_off()
+    axes.set_title(caption, color=INK, fontsize=9, pad=2)

@@ -1,4 +1,4 @@
-"""tapia2021 figs. 7, 9 and 12: flesh that lags behind, motions that are tracked, limp bodies."""
+"""tapia2021 figs 7, 9 and 12: inertia of the flesh, a tracked motion, and limp bodies."""
 
 from __future__ import annotations
 
@@ -13,13 +13,16 @@ from supple.app.pictures.drawing import save_picture
 from supple.engines.factory import build
 from supple.engines.soft_skeleton.model import SoftSkeletonModel
 from supple.formats.smpl.load_body import body_character
+from supple.lab.reproduce.figures import Tell, part_of
 from supple.lab.reproduce.tapia2021.soft_bodies import (
-    Tell,
     build_options,
+    draw_body,
+    key_of,
     model_of,
-    watched,
+    recorded,
+    sheet,
+    window_of,
 )
-from supple.lab.reproduce.tapia2021.soft_pictures import draw_body, key_of, sheet, window_of
 from supple.mesh.surface import SurfaceMesh
 from supple.rig.motion.motion import Motion
 from supple.scenes.characters.character_scene import scene
@@ -28,32 +31,32 @@ from supple.scenes.contact.contact_scene import ContactScene, contact_scene
 from supple.scenes.modelling.keyframes import Timeline
 from supple.scenes.modelling.sculpting import ramp
 
-#: Turn of the whole body, in rad, and seconds of its start and end.
-TURN, STARTS, ENDS = 3.0, (0.1, 0.35), (0.7, 0.95)
-#: Coefficients of shape of two people: size, weight, legs, shoulders.
+#: Rotation of the whole body in rad, and time spans of its start and end in s.
+ROTATION, STARTS, ENDS = 3.0, (0.1, 0.35), (0.7, 0.95)
+#: Shape coefficients of two people: size, weight, legs, shoulders.
 PEOPLE = {"slim": (0.0, -1.5, 0.0, -1.0), "heavy": (0.0, 3.0, 0.0, 1.0)}
 
 
 def fig7(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
-    """Spin a body about the vertical, faster and slower, and draw what its flesh does."""
+    """Accelerate and decelerate a rotation of the body, and draw its flesh."""
     tell(0.0, "building")
     shown, model = scene("human"), model_of("human", quick)
     spun = _moved(_spun(), 20.0)
-    times = {0.26: "turns faster", 0.86: "turns slower"}
-    take = watched(
+    times = {0.26: "accelerating", 0.86: "decelerating"}
+    take = recorded(
         spun,
         spun.simulator(model),
         list(times),
         quick=quick,
-        tell=lambda part: tell(0.2 + 0.5 * part, "turning"),
+        tell=part_of(tell, 0.2, 0.5, "rotating"),
     )
     skin, rows = shown.character.surface, []
-    figure, grid = sheet("Flesh of a body that is turned about the vertical", 1, 4, 2.9)
+    figure, grid = sheet("Flesh of a body that rotates about the vertical", 1, 4, 2.9)
     fields = {time: 1e3 * np.linalg.norm(take.frames[time].unposed, axis=1) for time in times}
     most = max(0.5, float(np.round(np.percentile(np.concatenate([*fields.values()]), 99.5), 1)))
-    for column, (time, said) in enumerate(times.items()):
+    for column, (time, text) in enumerate(times.items()):
         frame, far = take.frames[time], fields[time]
-        draw_body(grid[0, 2 * column], skin, frame.skin, said, values=far, most=most)
+        draw_body(grid[0, 2 * column], skin, frame.skin, text, values=far, most=most)
         draw_body(
             grid[0, 2 * column + 1],
             skin,
@@ -64,22 +67,22 @@ def fig7(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
             azimuth=10.0,
         )
         rows.append(
-            {"when": said, "largest_mm": float(far.max()), "lag_mm": 1e3 * _lag(model, frame)}
+            {"when": text, "largest_mm": float(far.max()), "lag_mm": 1e3 * _lag(model, frame)}
         )
     key_of(figure, grid[0, -1], most, "mm")
     save_picture(figure, folder / "tapia2021-fig7.png")
     return {
         "title": "tapia2021 fig. 7: inertia of the flesh",
-        "message": f"Flesh of the trunk is {rows[0]['lag_mm']:+.2g} mm along the turn when it gets "
-        f"faster, and {rows[1]['lag_mm']:+.2g} mm when it gets slower.",
+        "message": f"Flesh of the trunk moves by {rows[0]['lag_mm']:+.2g} mm along the rotation "
+        f"when it accelerates, and by {rows[1]['lag_mm']:+.2g} mm when it decelerates.",
         "rows": rows,
     }
 
 
 def _spun() -> Motion:
-    """Return a body that stands, and is turned about the vertical and stopped again."""
+    """Return a motion of a standing body that rotates about the vertical and stops."""
     line = Timeline(1.2, rate=180)
-    fast = TURN / (0.5 * (sum(ENDS) - sum(STARTS)))
+    fast = ROTATION / (0.5 * (sum(ENDS) - sum(STARTS)))
     speed = fast * (ramp(line.times, *STARTS) - ramp(line.times, *ENDS))
     angle = np.concatenate([[0.0], np.cumsum(0.5 * (speed[1:] + speed[:-1]) * np.diff(line.times))])
     roots = np.tile(np.eye(4), (len(line.times), 1, 1))
@@ -89,23 +92,23 @@ def _spun() -> Motion:
 
 
 def _moved(motion: Motion, tracking: float) -> ContactScene:
-    """Return our person in a motion, touching nothing."""
+    """Return a scene of the person in a motion without contact."""
     options = {"tracking": tracking, "self_contact": False}
     return ContactScene(motion.name, motion.name, scene("human"), motion, options=options)
 
 
 def _lag(model: SoftSkeletonModel, frame: Any) -> float:
-    """Return the mean displacement of the trunk's flesh along a turn about the vertical."""
+    """Return the mean displacement of the trunk's flesh along the rotation."""
     rest = model.surface.vertices
-    round_about = np.cross([0.0, 1.0, 0.0], rest * [1.0, 0.0, 1.0])
-    lengths = np.linalg.norm(round_about, axis=1, keepdims=True)
+    tangents = np.cross([0.0, 1.0, 0.0], rest * [1.0, 0.0, 1.0])
+    lengths = np.linalg.norm(tangents, axis=1, keepdims=True)
     trunk = (np.abs(rest[:, 0]) < 0.2) & (rest[:, 1] > 0.85) & (rest[:, 1] < 1.35)
-    along = (frame.unposed * round_about / np.maximum(lengths, 1e-9)).sum(axis=1)
+    along = (frame.unposed * tangents / np.maximum(lengths, 1e-9)).sum(axis=1)
     return float(along[trunk & (lengths[:, 0] > 0.05)].mean())
 
 
 def fig9(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
-    """Track a jump with springs, and draw three frames with the flesh unposed below."""
+    """Track a jump with springs, and draw three frames with the unposed flesh below."""
     tell(0.0, "building")
     shown, model = scene("human"), model_of("human", quick)
     motion = shown.character.motions["jump"]
@@ -114,20 +117,18 @@ def fig9(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     frequencies = (8.0,) if quick else (4.0, 8.0, 20.0)
     for number, frequency in enumerate(frequencies):
         jumping = _moved(motion, frequency)
-        begun, much = 0.1 + 0.7 * number / len(frequencies), 0.7 / len(frequencies)
-        take = watched(
+        share = 0.7 / len(frequencies)
+        take = recorded(
             jumping,
             jumping.simulator(model),
             chosen,
             seconds=motion.duration,
             quick=quick,
-            tell=lambda part, begun=begun, much=much: tell(  # type: ignore[misc]
-                begun + much * part, "tracking"
-            ),
+            tell=part_of(tell, 0.1 + share * number, share, "tracking"),
         )
         if frequency == 8.0:
             frames = take.frames
-        missed = np.degrees(take.parameters[:, 3:72] - take.wanted[:, 3:72])
+        missed = np.degrees(take.parameters[:, 3:72] - take.targets[:, 3:72])
         rows.append(
             {
                 "tracking_Hz": frequency,
@@ -138,7 +139,7 @@ def fig9(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
             }
         )
     skin = shown.character.surface
-    figure, grid = sheet("A jump that springs of 8 Hz track; below, the flesh", 2, 3)
+    figure, grid = sheet("A jump tracked by springs of 8 Hz; below, the flesh", 2, 3)
     most = 0.5 * np.ceil(
         2e3 * max(np.percentile(np.linalg.norm(f.unposed, axis=1), 99.5) for f in frames.values())
     )
@@ -155,7 +156,7 @@ def fig9(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     key_of(figure, grid[1, -1], max(most, 0.5), "mm")
     save_picture(figure, folder / "tapia2021-fig9.png")
     return {
-        "title": "tapia2021 fig. 9: a motion that springs track",
+        "title": "tapia2021 fig. 9: a motion tracked by springs",
         "message": "; ".join(
             f"{row['tracking_Hz']:g} Hz: joints within {row['joints_rms_degrees']:.2g}° (rms), "
             f"flesh {row['flesh_mm']:.2g} mm"
@@ -167,23 +168,20 @@ def fig9(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
 
 
 def fig12(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
-    """Hang two limp people by their wrists, push them with a bar, and draw what each does."""
+    """Hang two limp people by their wrists, push them with a bar, and draw frames."""
     times = [0.3, 1.0, 1.7, 2.4]
-    figure, grid = sheet("Limp people of two shapes hang, and are pushed", len(PEOPLE), len(times))
+    figure, grid = sheet("Limp people of two shapes, hanging and pushed", len(PEOPLE), len(times))
     rows = []
     for number, name in enumerate(PEOPLE):
         tell(number / len(PEOPLE), f"{name}: building")
         model, skin = _person(name, quick)
         shown = contact_scene("body-hang")
-        begun = (number + 0.3) / len(PEOPLE)
-        take = watched(
+        take = recorded(
             shown,
             shown.simulator(model),
             times,
             quick=quick,
-            tell=lambda part, begun=begun, name=name: tell(  # type: ignore[misc]
-                begun + 0.3 * part, f"{name}: hanging"
-            ),
+            tell=part_of(tell, (number + 0.3) / len(PEOPLE), 0.3, f"{name}: hanging"),
         )
         window = window_of(take.frames[times[0]].skin, 1.15)
         for column, time in enumerate(times):
@@ -197,14 +195,14 @@ def fig12(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
                 azimuth=shown.azimuth,
                 window=window,
             )
-        way = (take.frames[times[-1]].skin - take.frames[times[0]].skin).mean(axis=0)
+        shift = (take.frames[times[-1]].skin - take.frames[times[0]].skin).mean(axis=0)
         rows.append(
             {
                 "person": name,
                 "mass_kg": float(model.masses.sum()),
                 "largest_push_N": float(np.linalg.norm(take.forces, axis=1).max()),
                 "flesh_mm": 1e3 * float(take.flesh.max()),
-                "middle_moves_mm": 1e3 * float(np.linalg.norm(way)),
+                "middle_moves_mm": 1e3 * float(np.linalg.norm(shift)),
                 "limits": ", ".join(take.limits) or "none",
             }
         )
@@ -223,7 +221,7 @@ def fig12(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
 
 @cache
 def _person(name: str, quick: bool) -> tuple[SoftSkeletonModel, SurfaceMesh]:
-    """Return our person with other coefficients of shape; of a quick run, with its own."""
+    """Return the person with other shape coefficients; unchanged in a quick run."""
     shown = scene("human")
     if quick:
         return model_of("human", quick), shown.character.surface

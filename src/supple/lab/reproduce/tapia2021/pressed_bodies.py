@@ -1,4 +1,4 @@
-"""tapia2021 figs. 13 to 16: the same flesh pressed in full, in handles, and in modes."""
+"""tapia2021 figs 13 to 16: pressed flesh, unreduced, with handles, and with modes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
-from supple.app.pictures.drawing import INK, PAPER, plain_axes, save_picture
+from supple.app.pictures.drawing import INK, plain_axes, save_picture
 from supple.arrays import Floats
 from supple.engines.soft_skeleton.flesh.soft_layer import FleshLayer
 from supple.engines.soft_skeleton.model import SoftSkeletonModel
@@ -25,22 +25,25 @@ from supple.lab.bench.soft_skeleton.sphere_compliance import (
     probes_of,
     without_residual,
 )
+from supple.lab.reproduce.figures import Tell, new_figure
 from supple.lab.reproduce.tapia2021.soft_bodies import (
     MODAL,
-    Tell,
     build_options,
+    draw_body,
+    key_of,
     model_of,
+    sheet,
+    window_of,
 )
-from supple.lab.reproduce.tapia2021.soft_pictures import draw_body, key_of, sheet, window_of
 from supple.mesh.surface import vertex_normals
 from supple.scenes.characters.character_scene import scene
 
-#: Numbers of handles on the hand that a pin is pressed with.
+#: Numbers of handles of the hand under a pin, and the number in the picture.
 DENSITIES, SHOWN = (22, 44, 87, 176), 87
-#: Pins of fig. 16: radius and depth in m, and places from a handle to the middle between two.
+#: Pins of fig. 16: radius and depth in m, and positions between two handles.
 PIN, PLACES = (0.004, 0.002), (0.0, 0.25, 0.5)
 _VIEWS = {"hand": (200.0, -70.0), "human": (20.0, 5.0)}
-_COLOURS = {"handles": "#3d7ab8", "handles + what they lack": "#c8453b"}
+_COLOURS = {"handles": "#3d7ab8", "handles + residual": "#c8453b"}
 
 
 @cache
@@ -52,13 +55,13 @@ def _full(name: str, probe: Probe, quick: bool) -> Pressed:
     return press_full(_layer(name, quick), scene(name).character.surface, probe)
 
 
-def _row(said: str, probe: Probe, ours: Pressed, full: Pressed, rest: Floats) -> dict[str, Any]:
-    """Compare a pressed body with all of its tets: forces, motions, and what moves far away."""
+def _row(basis: str, probe: Probe, ours: Pressed, full: Pressed, rest: Floats) -> dict[str, Any]:
+    """Compare a pressed body with the unreduced flesh: forces, displacements, far motion."""
     size = np.linalg.norm(full.moved)
     far = np.linalg.norm(rest - probe.place, axis=1) > 4 * probe.radius + 4 * probe.depth
     true = float(np.linalg.norm(full.moved[far]))
     return {
-        "basis": said,
+        "basis": basis,
         "probe": probe.name,
         "force_N": ours.force,
         "to_full_force": ours.force / full.force,
@@ -69,7 +72,7 @@ def _row(said: str, probe: Probe, ours: Pressed, full: Pressed, rest: Floats) ->
 
 
 def fig13(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
-    """Press spheres into hand and body: ours above, all tets below."""
+    """Press spheres into hand and body; draw ours above, all tets below."""
     rows, drawn = [], []
     names = ("hand",) if quick else ("hand", "human")
     for at, name in enumerate(names):
@@ -84,8 +87,8 @@ def fig13(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
             full = _full(name, probe, quick)
             seconds = process_time() - began
             rest = shown.character.surface.vertices
-            for said, each in (("handles + what they lack", ours), ("handles", plain)):
-                rows.append({"body": name} | _row(said, probe, each, full, rest))
+            for basis, each in (("handles + residual", ours), ("handles", plain)):
+                rows.append({"body": name} | _row(basis, probe, each, full, rest))
             rows[-1]["full_solution_s"] = seconds
             drawn.append((name, probe, ours, full))
     figure, grid = sheet("Pressed by a sphere: ours above, all tets below", 2, len(drawn))
@@ -96,15 +99,15 @@ def fig13(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
             _draw_pressed(grid[row, column], name, probe, each, captions[row], most)
         key_of(figure, grid[1, column], most, "mm")
     save_picture(figure, folder / "tapia2021-fig13.png")
-    own = [row for row in rows if row["basis"] != "handles"]
+    best = [row for row in rows if row["basis"] != "handles"]
     return {
         "title": "tapia2021 fig. 13: reduced against all tets",
-        "message": f"Forces {min(r['to_full_force'] for r in own):.2f} to "
-        f"{max(r['to_full_force'] for r in own):.2f} of those of all tets (handles alone "
+        "message": f"Forces {min(r['to_full_force'] for r in best):.2f} to "
+        f"{max(r['to_full_force'] for r in best):.2f} of those of all tets (handles alone "
         f"{max(r['to_full_force'] for r in rows if r['basis'] == 'handles'):.2f}), skin within "
-        f"{max(r['motion_error'] for r in own):.2f} of its motion.",
+        f"{max(r['motion_error'] for r in best):.2f} of its motion.",
         "rows": rows,
-        "note": "far: skin farther from the sphere than four times its radius and depth.",
+        "note": "far: skin at a distance of more than four times the sphere's radius and depth.",
     }
 
 
@@ -128,12 +131,12 @@ def _draw_pressed(
 
 
 def fig14(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
-    """Press the palm: rigid, in handles, and in as many modes."""
+    """Press the palm, with handles and with as many modes."""
     return _against_modes(folder, "hand", 14, quick, tell)
 
 
 def fig15(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
-    """Press the chest: in handles, and in as many modes."""
+    """Press the chest, with handles and with as many modes."""
     return _against_modes(folder, "human", 15, quick, tell)
 
 
@@ -143,7 +146,7 @@ def _against_modes(folder: Path, name: str, number: int, quick: bool, tell: Tell
     handles = model_of(name, quick)
     many = {"hand": 2_000, "human": 1_400}[name]
     models = {
-        "handles + what they lack": handles,
+        "handles + residual": handles,
         "handles": without_residual(handles),
         "paper": without_residual(model_of(name, quick, basis="paper")),
         "modal": without_residual(model_of(name, quick, **MODAL)),
@@ -154,23 +157,23 @@ def _against_modes(folder: Path, name: str, number: int, quick: bool, tell: Tell
     tell(0.5, "all tets")
     full = _full(name, probe, quick)
     takes, rest = {}, shown.character.surface.vertices
-    for at, (said, model) in enumerate(models.items()):
-        tell(0.6 + 0.3 * at / len(models), said)
-        takes[said] = press_model(model, probe)
-    rows = [_row(said, probe, take, full, rest) for said, take in takes.items()]
+    for at, (basis, model) in enumerate(models.items()):
+        tell(0.6 + 0.3 * at / len(models), basis)
+        takes[basis] = press_model(model, probe)
+    rows = [_row(basis, probe, take, full, rest) for basis, take in takes.items()]
     figure, grid = sheet(
-        f"{probe.name}: motion of the skin in mm, of the same depth", 2, len(takes) + 1, 2.5
+        f"{probe.name}: displacement of the skin in mm at equal depth", 2, len(takes) + 1, 2.5
     )
     most = round(1e3 * float(np.linalg.norm(full.moved, axis=1).max()), 1)
     azimuth, elevation = _VIEWS[name]
-    for column, (said, take) in enumerate({"all tets": full, **takes}.items()):
+    for column, (basis, take) in enumerate({"all tets": full, **takes}.items()):
         field = 1e3 * np.linalg.norm(take.moved, axis=1)
-        _draw_pressed(grid[0, column], name, probe, take, f"{said}: {take.force:.1f} N", most)
+        _draw_pressed(grid[0, column], name, probe, take, f"{basis}: {take.force:.1f} N", most)
         draw_body(
             grid[1, column],
             shown.character.surface,
             rest + take.moved,
-            "" if column else "ten times finer colours",
+            "" if column else "colours ten times finer",
             values=field,
             most=0.1 * most,
             azimuth=azimuth,
@@ -180,24 +183,24 @@ def _against_modes(folder: Path, name: str, number: int, quick: bool, tell: Tell
     key_of(figure, grid[1, -1], 0.1 * most, "mm")
     save_picture(figure, folder / f"tapia2021-fig{number}.png")
     by_name = {row["basis"]: row for row in rows}
-    modal, plain = by_name["modal"], by_name["handles + what they lack"]
+    modal, plain = by_name["modal"], by_name["handles + residual"]
     return {
         "title": f"tapia2021 fig. {number}: handles and modes on the {name}",
         "message": f"Far from the sphere, modes move skin {modal['far_motion_to_full']:.2g} times "
-        f"as far as all tets do, handles {plain['far_motion_to_full']:.2g} times; the skin's "
-        f"motion is {modal['motion_error']:.2f} and {plain['motion_error']:.2f} off.",
+        f"as far as all tets, handles {plain['far_motion_to_full']:.2g} times; errors of the "
+        f"displacement are {modal['motion_error']:.2f} and {plain['motion_error']:.2f}.",
         "coordinates": {
             "ours": len(handles.stiffness),
             "paper": {"hand": 261, "human": 246}[name],
         },
         "rows": rows,
-        "note": "modal: as many softest modes of the flesh, bones held, as handles have "
+        "note": "modal: softest modes of the flesh with fixed bones, as many as the handles' "
         "coordinates, with the paper's cubature. paper: handles with linearly precise coordinates.",
     }
 
 
 def _broad_probe(name: str) -> Probe:
-    """Return a sphere on the side of the palm, or on the chest."""
+    """Return a sphere on the palm, or on the chest."""
     skin = scene(name).character.surface
     normals = vertex_normals(skin.vertices, skin.triangles)
     if name == "hand":
@@ -208,7 +211,7 @@ def _broad_probe(name: str) -> Probe:
 
 
 class _Shot(NamedTuple):
-    """Pin that was pressed in, in full and in a basis."""
+    """Pressed pin, unreduced and with a basis."""
 
     pin: Probe
     basis: str
@@ -218,7 +221,7 @@ class _Shot(NamedTuple):
 
 
 def fig16(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
-    """Press a pin on and between handles, with ever more of them."""
+    """Press a pin on and between handles, for increasing numbers of handles."""
     densities = DENSITIES[:1] if quick else DENSITIES
     rows: list[dict[str, Any]] = []
     skin = scene("hand").character.surface
@@ -232,17 +235,17 @@ def fig16(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     truths = [_full("hand", pin, quick) for pin in pins]
     for at, count in enumerate(densities):
         tell(0.5 + 0.4 * at / len(densities), f"{count} handles: pressing")
-        own = model_of("hand", quick, handles=count, cubature=max(700, 6 * count))
+        model = model_of("hand", quick, handles=count, cubature=max(700, 6 * count))
         for pin, full in zip(pins, truths, strict=True):
-            near = skin.vertices[own.handles]
+            near = skin.vertices[model.handles]
             away = float(np.linalg.norm(near - pin.place, axis=1).min())
-            for said, each in (("handles", without_residual(own)), ("+", own)):
+            cases = {"handles": without_residual(model), "handles + residual": model}
+            for basis, each in cases.items():
                 take = press_model(each, pin)
-                basis = "handles" if said == "handles" else "handles + what they lack"
-                found = _row(basis, pin, take, full, skin.vertices)
-                rows.append({"handles": count, "from_handle_mm": 1e3 * away} | found)
+                row = _row(basis, pin, take, full, skin.vertices)
+                rows.append({"handles": count, "from_handle_mm": 1e3 * away} | row)
                 if count == SHOWN or quick:
-                    shots.append(_Shot(pin, basis, take, full, own))
+                    shots.append(_Shot(pin, basis, take, full, model))
     save_picture(_pin_picture(shots), folder / "tapia2021-fig16.png")
     save_picture(_density_plot(rows), folder / "tapia2021-fig16-density.png")
     plain = [row for row in rows if row["basis"] == "handles"]
@@ -251,14 +254,14 @@ def fig16(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
         "title": "tapia2021 fig. 16: a pin and the density of handles",
         "message": f"Handles alone are {min(r['to_full_force'] for r in plain):.2g} to "
         f"{max(r['to_full_force'] for r in plain):.2g} times too stiff under a pin of 4 mm; with "
-        f"what they lack {min(r['to_full_force'] for r in ours):.2g} to "
+        f"the residual {min(r['to_full_force'] for r in ours):.2g} to "
         f"{max(r['to_full_force'] for r in ours):.2g}.",
         "rows": rows,
     }
 
 
 def _pins(model: SoftSkeletonModel) -> Iterable[Probe]:
-    """Return pins from a handle on the pad of the index finger, if there is one, away from it."""
+    """Yield pins at positions between a handle on the index finger's pad and the next one."""
     skin, shown = model.surface, scene("hand")
     normals = vertex_normals(skin.vertices, skin.triangles)
     down = normals[:, 1] < -0.6
@@ -271,11 +274,11 @@ def _pins(model: SoftSkeletonModel) -> Iterable[Probe]:
     for part in PLACES:
         goal = (1 - part) * skin.vertices[handle] + part * other
         at = np.flatnonzero(down)[np.linalg.norm(skin.vertices[down] - goal, axis=1).argmin()]
-        yield Probe(f"{part:g} of the way", skin.vertices[at], normals[at], *PIN)
+        yield Probe(f"{part:g} of the distance", skin.vertices[at], normals[at], *PIN)
 
 
 def _pin_picture(shots: Sequence[_Shot]) -> Figure:
-    figure, grid = sheet("A pin on a handle (black), and on the way to the next", 3, len(PLACES))
+    figure, grid = sheet("A pin on a handle (black), and towards the next one", 3, len(PLACES))
     most = 2.0
     skin = scene("hand").character.surface
     by_pin: dict[str, list[_Shot]] = {}
@@ -284,40 +287,42 @@ def _pin_picture(shots: Sequence[_Shot]) -> Figure:
     for column, same in enumerate(by_pin.values()):
         pin, full, model = same[0].pin, same[0].full, same[0].model
         takes = {"all tets": full} | {shot.basis: shot.take for shot in same}
-        for row, (said, take) in enumerate(takes.items()):
+        for row, (basis, take) in enumerate(takes.items()):
             camera = draw_body(
                 grid[row, column],
                 skin,
                 skin.vertices + take.moved,
-                f"{said}: {take.force:.2f} N",
+                f"{basis}: {take.force:.2f} N",
                 values=1e3 * np.linalg.norm(take.moved, axis=1),
                 most=most,
                 azimuth=200.0,
                 elevation=-60.0,
                 window=(pin.place, 0.05),
             )
-            seen = camera.project(skin.vertices[model.handles])
-            inside = (seen[:, :2] > 0).all(axis=1) & (seen[:, :2] < camera.pixels[0]).all(axis=1)
+            projected = camera.project(skin.vertices[model.handles])
+            inside = (projected[:, :2] > 0).all(axis=1) & (projected[:, :2] < camera.pixels[0]).all(
+                axis=1
+            )
             facing = vertex_normals(skin.vertices, skin.triangles)[model.handles] @ camera.view[2]
             shown = inside & (facing > 0)
-            grid[row, column].plot(*seen[shown, :2].T, "o", color="black", ms=4)
+            grid[row, column].plot(*projected[shown, :2].T, "o", color="black", ms=4)
     key_of(figure, grid[:, -1], most, "mm")
     return figure
 
 
 def _density_plot(rows: list[dict[str, Any]]) -> Figure:
-    """Draw force and motion against those of all tets, over the number of handles."""
-    figure = Figure(figsize=(7.6, 3.8), facecolor=PAPER, layout="constrained")
-    wanted = {"to_full_force": "force / that of all tets", "motion_error": "error of the motion"}
-    for axes, (key, text) in zip(figure.subplots(1, 2), wanted.items(), strict=True):
+    """Draw forces and displacement errors against all tets, over the number of handles."""
+    figure = new_figure((7.6, 3.8))
+    labels = {"to_full_force": "force / that of all tets", "motion_error": "displacement error"}
+    for axes, (key, text) in zip(figure.subplots(1, 2), labels.items(), strict=True):
         for basis, colour in _COLOURS.items():
             for number, probe in enumerate(dict.fromkeys(row["probe"] for row in rows)):
-                own = [r for r in rows if r["basis"] == basis and r["probe"] == probe]
-                counts, values = [r["handles"] for r in own], [r[key] for r in own]
-                if own:
+                line = [r for r in rows if r["basis"] == basis and r["probe"] == probe]
+                counts, values = [r["handles"] for r in line], [r[key] for r in line]
+                if line:
                     style = ("-", "--", ":")[number % 3]
-                    said = f"{basis}, {probe}"
-                    axes.semilogx(counts, values, "o" + style, color=colour, label=said, ms=4)
+                    name = f"{basis}, {probe}"
+                    axes.semilogx(counts, values, "o" + style, color=colour, label=name, ms=4)
         ticks = sorted({row["handles"] for row in rows})
         axes.set_xticks(ticks, [str(tick) for tick in ticks])
         axes.set_xlabel("handles", color=INK)

@@ -1,4 +1,4 @@
-"""tapia2021 figs. 8 and 10: a palm on bars, and fingertips along a cylinder."""
+"""tapia2021 figs 8 and 10: a palm on bars, and fingertips along a cylinder."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ import numpy as np
 
 from supple.app.pictures.drawing import save_picture
 from supple.arrays import Floats, Ints
+from supple.lab.reproduce.figures import Tell, part_of
 from supple.lab.reproduce.tapia2021.soft_bodies import (
-    Tell,
+    draw_body,
+    key_of,
     model_of,
-    told_part,
+    recorded,
+    sheet,
     touch_row,
-    watched,
+    window_of,
 )
-from supple.lab.reproduce.tapia2021.soft_pictures import draw_body, key_of, sheet, window_of
 from supple.mesh.obstacles import Capsule
 from supple.mesh.surface import SurfaceMesh, vertex_normals
 from supple.rig.motion.motion import Motion
@@ -26,9 +28,9 @@ from supple.scenes.contact.contact_scene import ContactScene
 from supple.scenes.contact.props import bars
 from supple.scenes.modelling.keyframes import Timeline
 
-#: Distance of bars that a palm slides over, and how deep it is pressed on them, in m.
+#: Distance between the bars, and depth of the palm on them, in m.
 BARS, PALM_DEPTH = 0.018, 0.006
-#: More handles, and where they are nearer to each other.
+#: Options with more handles, denser on palm and fingertips.
 FINER_PALM: dict[str, Any] = {
     "handles": 176,
     "cubature": 1_200,
@@ -36,22 +38,24 @@ FINER_PALM: dict[str, Any] = {
     "denser": {"wrist": 2.0},
 }
 FINER_TIPS: dict[str, Any] = {"handles": 150, "cubature": 1_000, "denser": {"*3": 2.5}}
-#: Degree of what is smooth of the palm's motion, and no ripple.
+#: Degree of the polynomial that is subtracted from the palm's displacement.
 SMOOTH = 4
-#: Springs of a hand that slides, in Hz, and of fingers that press: they are light.
+#: Tracking frequencies of a sliding hand and of pressing fingers, which are light, in Hz.
 FIRM, VERY_FIRM = 50.0, 150.0
 
 
 def fig8(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
-    """Draw a hand that slides over fine bars, and its flesh unposed below."""
+    """Draw a hand that slides over thin bars, and its unposed flesh below."""
     tell(0.0, "building")
     shown, times = _palm_on_bars(), [0.5, 0.8, 1.1, 1.45]
     finer = {} if quick else FINER_PALM
     simulator = shown.simulator(model_of("hand", quick, **finer))
-    told = told_part(tell, 0.2, 0.6, "sliding")
-    take = watched(shown, simulator, times, quick=quick, tell=told)
+    report = part_of(tell, 0.2, 0.6, "sliding")
+    take = recorded(shown, simulator, times, quick=quick, tell=report)
     skin = shown.scene.character.surface
-    figure, grid = sheet("A hand slides over bars; below, what moves its flesh", 2, len(times))
+    figure, grid = sheet(
+        "A hand slides over bars; below, the displacement of its flesh", 2, len(times)
+    )
     deep = 1e3 * max(float(np.linalg.norm(take.frames[t].unposed, axis=1).max()) for t in times)
     most = max(1.0, float(np.ceil(deep)))
     ripples = []
@@ -81,14 +85,14 @@ def fig8(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     save_picture(figure, folder / "tapia2021-fig8.png")
     return {
         "title": "tapia2021 fig. 8: a hand slides over bars",
-        "message": f"Flesh moves by up to {deep:.2g} mm; {100 * max(ripples):.0f} % of what is not "
-        "smooth of it along the palm repeats with the bars.",
+        "message": f"Flesh moves by up to {deep:.2g} mm; {100 * max(ripples):.0f} % of its "
+        "variance along the palm, without the smooth part, has the period of the bars.",
         "rows": [touch_row("palm on bars", take)],
     }
 
 
 def _palm_on_bars() -> ContactScene:
-    """Return a flat hand whose palm is pressed on bars, and slides along them."""
+    """Return a flat hand whose palm is pressed on bars and slides over them."""
     shown, pose, line = scene("hand"), hand_pose(POSES["flat"]), Timeline(2.0, rate=90)
     skin, radius = shown.character.rig(pose), 0.005
     palm = skin[(shown.parts == 0) & (skin[:, 0] < 0)]
@@ -104,7 +108,7 @@ def _palm_on_bars() -> ContactScene:
     first = (0.03, float(palm[:, 1].min()) - radius, -0.008)
     return ContactScene(
         "palm-bars",
-        "a palm slides over fine bars",
+        "a palm slides over thin bars",
         shown,
         Motion(line.times, poses, line.roots(keys), "slide"),
         obstacles=bars(first, (-BARS, 0, 0), (0, 0, 0.035), 9, radius),
@@ -114,7 +118,7 @@ def _palm_on_bars() -> ContactScene:
 
 
 def _ripples(skin: Floats, unposed: Floats, spacing: float) -> float:
-    """Return the part of the palm's variance, but for what is smooth, that repeats with bars."""
+    """Return the share of the palm's detrended variance that has the period of the bars."""
     shown = scene("hand")
     down = vertex_normals(skin, shown.character.surface.triangles)[:, 1] < -0.5
     palm = down & (shown.parts == 0) & (np.abs(skin[:, 2] + 0.012) < 0.015) & (skin[:, 0] < 0.02)
@@ -128,25 +132,25 @@ def _ripples(skin: Floats, unposed: Floats, spacing: float) -> float:
 
 
 def fig10(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
-    """Draw fingertips that slide sideways along a cylinder: stretched ahead, or behind."""
+    """Draw fingertips that slide along a cylinder, with the strain of their skin."""
     tell(0.0, "building")
     shown = scene("hand")
     finer = {} if quick else FINER_TIPS
     model, sliding = model_of("hand", quick, **finer), _fingers_on_cylinder()
-    ways = {0.95: "towards +z", 1.55: "towards −z"}
-    told = told_part(tell, 0.2, 0.6, "sliding")
-    take = watched(sliding, sliding.simulator(model), list(ways), quick=quick, tell=told)
+    directions = {0.95: "towards +z", 1.55: "towards −z"}
+    report = part_of(tell, 0.2, 0.6, "sliding")
+    take = recorded(sliding, sliding.simulator(model), list(directions), quick=quick, tell=report)
     points, x = shown.character.rig(sliding.motion.poses[0]), _bar_place(sliding)
     skin = shown.character.surface
-    figure, grid = sheet("Fingertips slide along a cylinder: how their skin is strained", 1, 4, 2.9)
+    figure, grid = sheet("Fingertips slide along a cylinder: strain of their skin", 1, 4, 2.9)
     near, sides = window_of(points[points[:, 0] < x + 0.025], 1.15), []
-    for column, (time, said) in enumerate(ways.items()):
+    for column, (time, text) in enumerate(directions.items()):
         frame = take.frames[time]
         draw_body(
             grid[0, 2 * column],
             skin,
             frame.skin,
-            said,
+            text,
             things=frame.things,
             azimuth=180.0,
             elevation=15.0,
@@ -169,18 +173,20 @@ def fig10(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     key_of(figure, grid[0, -1], 0.3, "compressed | stretched", signed=True)
     save_picture(figure, folder / "tapia2021-fig10.png")
     return {
-        "title": "tapia2021 fig. 10: fingertips that slide sideways",
-        "message": "Strain of the side towards +z less that of the other: "
-        + ", ".join(f"{side:+.3f} {said}" for side, said in zip(sides, ways.values(), strict=True))
+        "title": "tapia2021 fig. 10: sliding fingertips",
+        "message": "Strain of the side towards +z minus that of the other: "
+        + ", ".join(
+            f"{side:+.3f} {text}" for side, text in zip(sides, directions.values(), strict=True)
+        )
         + ".",
         "rows": [touch_row("fingers on a cylinder", take)],
-        "note": "150 handles, 2.5 times as near to each other at fingertips. tr C − 2 of skin's "
-        "own right Cauchy–Green tensor, in its plane.",
+        "note": "150 handles, 2.5 times denser at the fingertips. tr C − 2 of the in-plane right "
+        "Cauchy–Green tensor of the skin.",
     }
 
 
 def _fingers_on_cylinder() -> ContactScene:
-    """Return fingers pressed on a cylinder that lies across them, and slide along it."""
+    """Return fingers that are pressed on a cylinder across them and slide along it."""
     shown, line = scene("hand"), Timeline(2.0, rate=90)
     pose = hand_pose({finger: (4.0, 10.0, 10.0, 0.0) for finger in ("index", "middle", "ring")})
     points, radius, down = shown.character.rig(pose), 0.012, -0.003
@@ -212,25 +218,25 @@ def _bar_place(sliding: ContactScene) -> float:
 
 
 def _sides(parts: Ints, names: tuple[str, ...], rest: Floats, strain: Floats) -> float:
-    """Return the mean strain of fingertips on the side of +z less that on the other."""
-    found = []
+    """Return the mean strain of fingertips on the +z side minus that on the other side."""
+    differences = []
     for finger in ("index", "ring"):
-        own = parts == names.index(f"{finger}3")
-        across = rest[:, 2] - np.median(rest[own, 2])
-        left, right = own & (across > 0.003), own & (across < -0.003)
-        found.append(float(strain[left].mean() - strain[right].mean()))
-    return float(np.mean(found))
+        tip = parts == names.index(f"{finger}3")
+        across = rest[:, 2] - np.median(rest[tip, 2])
+        left, right = tip & (across > 0.003), tip & (across < -0.003)
+        differences.append(float(strain[left].mean() - strain[right].mean()))
+    return float(np.mean(differences))
 
 
 def skin_strain(surface: SurfaceMesh, moved: Floats) -> Floats:
-    """(n̄,) tr C − 2 with C the right Cauchy–Green tensor of the triangles around each vertex.
+    """Return tr C − 2 at each vertex, (n̄,), with C the right Cauchy–Green tensor of triangles.
 
     Parameters
     ----------
     surface
-        At rest.
+        Surface at rest.
     moved
-        (n̄, 3) displacement.
+        (n̄, 3) displacements.
     """
     corners, now = surface.vertices[surface.triangles], (surface.vertices + moved)
     now = now[surface.triangles]

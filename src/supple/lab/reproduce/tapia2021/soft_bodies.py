@@ -1,4 +1,4 @@
-"""Our hand and person as tapia2021 has its own, and takes of them: skin, flesh and forces."""
+"""Models of the hand and the person with the sizes of tapia2021, takes, and pictures."""
 
 from __future__ import annotations
 
@@ -6,81 +6,89 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import matplotlib
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
 
 from supple.app.character_models import scene_model_file
+from supple.app.pictures.drawing import INK, view_axes
+from supple.app.pictures.render import Body, Camera, cavities, render
 from supple.arrays import Floats
 from supple.engines.soft_skeleton.model import SoftSkeletonModel
 from supple.engines.soft_skeleton.simulator import SoftSkeletonSimulator
 from supple.lab.bench.soft_skeleton.soft_cases import soft_options
+from supple.lab.reproduce.figures import new_figure
 from supple.linalg.blas import single_threaded
-from supple.mesh.surface import SurfaceMesh
+from supple.mesh.surface import SurfaceMesh, vertex_normals
 from supple.rig.motion.motion import Motion
 from supple.scenes.contact.contact_scene import ContactScene
 from supple.scenes.contact.props import collider_surface
 from supple.scenes.modelling.keyframes import Timeline
 
-Tell = Callable[[float, str], None]
 #: Handles and cubature of the paper's two bodies (§5.1, §5.2).
 SIZES = {"hand": (87, 700), "human": (82, 500)}
-#: Modes as the paper has them: its cubature needs no fit, which takes minutes with all of flesh.
+#: Modes as in the paper, with its cubature, which needs no fit.
 MODAL: dict[str, Any] = {"basis": "modal", "cubature_method": "paper"}
-#: What is built in a second, and how much of a motion is played then.
+#: Options of a model that is built in a second, and duration of its motion.
 QUICK: dict[str, Any] = {"tets": 1_500, "handles": 12, "cubature": 60, "points": 60}
 QUICK_SECONDS = 0.12
 
 
 def build_options(name: str, quick: bool = False) -> dict[str, Any]:
-    """Return what the soft skeleton of a scene is built with: the paper's sizes."""
+    """Return the build options of a scene's soft skeleton, with the paper's sizes."""
     handles, cubature = SIZES[name]
-    found = soft_options(name) | {"handles": handles, "cubature": cubature}
-    return found | (QUICK if quick else {})
+    options = soft_options(name) | {"handles": handles, "cubature": cubature}
+    return options | (QUICK if quick else {})
 
 
 _models: dict[str, SoftSkeletonModel] = {}
 
 
 def model_of(name: str, quick: bool = False, **changes: Any) -> SoftSkeletonModel:
-    """Return the soft skeleton of a scene with the paper's sizes; built once, and kept."""
+    """Return the soft skeleton of a scene with the paper's sizes; cached."""
     key = f"{name} {quick} {sorted(changes.items())}"
     if key not in _models:
-        given = build_options(name, quick) | changes
+        options = build_options(name, quick) | changes
         if quick:
-            given |= {each: min(given[each], most) for each, most in QUICK.items()}
-        with scene_model_file(name, engine="soft-skeleton", **given) as path:
+            options |= {each: min(options[each], most) for each, most in QUICK.items()}
+        with scene_model_file(name, engine="soft-skeleton", **options) as path:
             _models[key] = SoftSkeletonModel.load(path)
     return _models[key]
 
 
 class Frame(NamedTuple):
-    """Body at a moment."""
+    """State of the body at a time."""
 
     skin: Floats
-    """(n̄, 3) in the world."""
+    """(n̄, 3) positions in the world."""
     unposed: Floats
-    """(n̄, 3) displacement of the flesh before bones move it, with what contact adds."""
+    """(n̄, 3) displacement of the flesh in the rest pose, with the residual of contact."""
     things: tuple[SurfaceMesh, ...]
-    """Obstacles and objects that are touched, where they are."""
+    """Surfaces of obstacles and objects."""
 
 
 @dataclass(frozen=True, eq=False)
 class Take:
-    """Record of a simulation.
+    """Recorded simulation.
 
     Attributes
     ----------
     frames
-        At the times that were asked for.
+        Frames by time.
     forces
-        (t, 3) contact force on the body, N.
+        (t, 3) contact force on the body in N.
     contacts, flesh, depths
         (t,) contacts, largest displacement of the flesh in m, deepest contact in m.
     parameters
-        (t, s) poses that the bones had.
-    wanted
-        (t, s) poses that they were to have.
+        (t, s) poses of the bones.
+    targets
+        (t, s) target poses.
     limits
-        What acted.
+        Limits that acted.
     """
 
     frames: dict[float, Frame]
@@ -89,11 +97,11 @@ class Take:
     flesh: Floats
     depths: Floats
     parameters: Floats
-    wanted: Floats
+    targets: Floats
     limits: tuple[str, ...]
 
 
-def watched(
+def recorded(
     shown: ContactScene,
     simulator: SoftSkeletonSimulator,
     times: Sequence[float],
@@ -102,25 +110,25 @@ def watched(
     quick: bool = False,
     tell: Callable[[float], None] | None = None,
 ) -> Take:
-    """Play a scene with a simulator of it that is at the start, and keep some frames.
+    """Play a scene from its start and record frames.
 
     Parameters
     ----------
     shown, simulator
-        The scene, and who plays it.
+        The scene, and its simulator.
     times
-        Seconds from the start at which frames are kept.
+        Times of the frames from the start, in s.
     seconds
-        How long; by default until the last of those.
+        Duration; by default the last of `times`.
     quick
-        A few steps alone; frames are then of the last.
+        Take a few steps only; all frames are then the last one.
     tell
-        Told the part done, 0 to 1.
+        Called with the part done, 0 to 1.
     """
     length = QUICK_SECONDS if quick else (max(times) if seconds is None else seconds)
     dt, last = simulator.dt, float(shown.motion.times[-1])
     count = round(length / dt)
-    wanted = {min(max(round(time / dt), 1), count): time for time in times}
+    frame_steps = {min(max(round(time / dt), 1), count): time for time in times}
     frames: dict[float, Frame] = {}
     rows: list[tuple[Any, ...]] = []
     limits: dict[str, None] = {}
@@ -128,12 +136,12 @@ def watched(
         for step, state in enumerate(shown.play(simulator, length), 1):
             read, moved = state.readings, simulator.unposed()
             far = float(np.linalg.norm(moved, axis=1).max())
-            felt = read["contact_force"].copy(), read["contacts"], far, read["penetration"]
+            contact = read["contact_force"].copy(), read["contacts"], far, read["penetration"]
             pose = shown.motion.at(min(shown.start + step * dt, last))[0]
-            rows.append((*felt, simulator.parameters, np.array(pose)))
+            rows.append((*contact, simulator.parameters, np.array(pose)))
             limits |= dict.fromkeys(state.limits)
-            if step in wanted:
-                frames[wanted[step]] = _frame(shown, simulator)
+            if step in frame_steps:
+                frames[frame_steps[step]] = _frame(shown, simulator)
             if tell is not None:
                 tell(step / count)
     for time in times:
@@ -151,7 +159,7 @@ def _frame(shown: ContactScene, simulator: SoftSkeletonSimulator) -> Frame:
 
 
 def touch_row(name: str, take: Take) -> dict[str, Any]:
-    """Return figures of a take that touched something."""
+    """Return contact figures of a take."""
     return {
         "scene": name,
         "most_contacts": int(take.contacts.max()),
@@ -163,12 +171,111 @@ def touch_row(name: str, take: Take) -> dict[str, Any]:
     }
 
 
-def told_part(tell: Tell, first: float, much: float, text: str) -> Callable[[float], None]:
-    """Return what is told of a part of an item's work."""
-    return lambda part: tell(first + much * part, text)
-
-
 def still(pose: Floats, seconds: float) -> Motion:
-    """Return a motion that stays in a pose."""
+    """Return a motion that holds a pose."""
     line = Timeline(seconds, rate=90)
     return Motion(line.times, np.tile(pose, (len(line.times), 1)), line.roots(), "still")
+
+
+SKIN = np.array([0.87, 0.70, 0.61])
+THING = np.array([0.56, 0.62, 0.70])
+#: Colour maps of lengths and of signed values.
+LENGTHS, SIGNED = "YlOrRd", "RdBu_r"
+#: Width and height of a picture in pixels.
+PIXELS = 340
+#: Direction of the camera relative to the light, in degrees.
+_FRONT = 20.0, 12.0
+_PAPER = np.array([0.984, 0.98, 0.969])
+
+
+def sheet(title: str, rows: int, columns: int, size: float = 2.7) -> tuple[Figure, Any]:
+    """Return a figure and its (rows, columns) axes."""
+    figure = new_figure((size * columns + 0.3, size * rows + 0.6), title)
+    grid = figure.subplots(rows, columns, squeeze=False)
+    for axes in grid.ravel():
+        axes.set_axis_off()
+    return figure, grid
+
+
+def window_of(points: ArrayLike, margin: float = 1.1) -> tuple[Floats, float]:
+    """Return the centre of points, and the width of a view of them in m."""
+    listed = np.asarray(points, np.float64).reshape(-1, 3)
+    low, high = listed.min(axis=0), listed.max(axis=0)
+    return (low + high) / 2, margin * float((high - low).max())
+
+
+def draw_body(
+    axes: Axes,
+    surface: SurfaceMesh,
+    points: ArrayLike,
+    caption: str = "",
+    *,
+    values: ArrayLike | None = None,
+    most: float = 1.0,
+    signed: bool = False,
+    things: Sequence[SurfaceMesh] = (),
+    azimuth: float = 25.0,
+    elevation: float = 9.0,
+    window: tuple[Floats, float] | None = None,
+    pixels: int | None = None,
+) -> Camera:
+    """Render skin and colliders into axes; return the camera.
+
+    Parameters
+    ----------
+    axes, caption
+        Axes, and text above them.
+    surface, points
+        Surface with triangles, and positions of its vertices.
+    values, most, signed
+        Field (n̄,) that replaces the skin's colour, its largest value, and whether it is signed.
+    things
+        Surfaces of colliders, drawn grey.
+    azimuth, elevation, window, pixels
+        Direction of the camera in degrees; centre and width in m of the view, by default of the
+        whole body; width and height in pixels.
+    """
+    placed, wide = np.ascontiguousarray(points, np.float64), pixels or PIXELS
+    colours = np.tile(SKIN, (len(placed), 1))
+    if values is not None:
+        colours = _coloured(np.asarray(values, np.float64), most, signed)
+    whole, tones, faces = [placed], [colours], [surface.triangles]
+    for each in things:
+        faces.append(each.triangles + sum(map(len, whole)))
+        whole.append(each.vertices)
+        tones.append(np.tile(THING, (len(each.vertices), 1)))
+    vertices, triangles = np.concatenate(whole), np.concatenate(faces)
+    view = view_axes(azimuth, elevation)
+    centre, across = window_of(placed) if window is None else window
+    camera = Camera(view, np.asarray(centre, np.float64), wide / across, (wide, wide))
+    # The scene rotates instead of the camera, so that the light stays in front and above.
+    front = view_axes(*_FRONT)
+    vertices = (vertices - camera.centre) @ view.T @ front
+    lit = Camera(front, np.zeros(3), camera.scale, camera.pixels)
+    shaded = np.ones(len(vertices))
+    shaded[: len(placed)] = cavities(SurfaceMesh(placed, surface.triangles))
+    body = Body(
+        vertices, triangles, vertex_normals(vertices, triangles), np.concatenate(tones), shaded
+    )
+    picture, _ = render(body, lit, -50 * across, _PAPER)
+    axes.imshow(picture)
+    axes.set_axis_off()
+    if caption:
+        axes.set_title(caption, color=INK, fontsize=8.5, pad=2)
+    return camera
+
+
+def _coloured(values: Floats, most: float, signed: bool) -> Floats:
+    low = -most if signed else 0.0
+    share = np.clip((values - low) / max(most - low, 1e-300), 0.0, 1.0)
+    return np.asarray(matplotlib.colormaps[SIGNED if signed else LENGTHS](share))[:, :3]
+
+
+def key_of(figure: Figure, axes: Any, most: float, text: str, *, signed: bool = False) -> None:
+    """Add a colour bar beside axes."""
+    scale = Normalize(-most if signed else 0.0, most)
+    bar = figure.colorbar(
+        ScalarMappable(scale, SIGNED if signed else LENGTHS), ax=axes, shrink=0.6, pad=0.01
+    )
+    bar.set_label(text, color=INK, fontsize=8)
+    bar.ax.tick_params(labelsize=7, colors=INK)

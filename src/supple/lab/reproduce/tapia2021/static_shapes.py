@@ -1,4 +1,4 @@
-"""tapia2021 figs. 2, 4 and 5: skin as its parametric model has it, tets of flesh, and handles."""
+"""tapia2021 figs 2, 4 and 5: skin at rest, tets of the flesh, and handles."""
 
 from __future__ import annotations
 
@@ -13,32 +13,34 @@ from supple.engines.soft_skeleton.bones.rig_bones import RigBones
 from supple.engines.soft_skeleton.flesh.soft_layer import FleshLayer, flesh_layer
 from supple.engines.soft_skeleton.simulator import SoftSkeletonSimulator
 from supple.lab.bench.soft_skeleton.soft_cases import scene_bones
+from supple.lab.reproduce.figures import Tell
 from supple.lab.reproduce.tapia2021.soft_bodies import (
     QUICK,
     SIZES,
-    Tell,
+    draw_body,
     model_of,
+    sheet,
+    window_of,
 )
-from supple.lab.reproduce.tapia2021.soft_pictures import draw_body, sheet, window_of
 from supple.mesh.surface import vertex_normals
 from supple.mesh.tets import TetMesh
 from supple.scenes.characters.character_scene import scene
 
-#: Steps that a pose is held for, with neither gravity nor contact.
+#: Number of steps in a pose, without gravity and contact.
 HELD = 20
-#: Poses that are drawn, and from where.
+#: Poses in the picture, and directions of the camera.
 _SHOWN = {"hand": ("fist", -150.0, -20.0), "human": ("crouched", 60.0, 9.0)}
-#: Tets of the paper's layers (§5.1, §5.2), and its vertices.
+#: Tets and vertices of the paper's layers (§5.1, §5.2).
 PAPER_TETS = {"hand": (88_716, 20_214), "human": (41_585, 10_111)}
-#: Tets of a hand with bones of its own: they are thin.
+#: Tets of a hand with bone meshes, which are thin.
 MESHED_TETS = 40_000
 _BONE, _CUT = np.array([0.93, 0.90, 0.80]), np.array([0.80, 0.36, 0.33])
 
 
 def fig2(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
-    """Draw poses with pose blend shapes and without, and measure how far the skin is from them."""
+    """Draw poses with and without pose blend shapes, and measure the skin's distance from them."""
     rows: list[dict[str, Any]] = []
-    figure, grid = sheet("Without the shapes of poses, and with: what the skin is at rest", 1, 4)
+    figure, grid = sheet("Skin at rest without and with pose blend shapes", 1, 4)
     for at, name in enumerate(SIZES):
         tell(at / 2, f"{name}: building")
         shown, model = scene(name), model_of(name, quick)
@@ -68,8 +70,8 @@ def fig2(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
         right = character.rig(pose)
         away = float(np.linalg.norm(right - plain, axis=1).max())
         window = window_of(right)
-        for column, (points, said) in enumerate(((plain, "without"), (right, "with"))):
-            caption = f"{pose_name}: {said}"
+        for column, (points, text) in enumerate(((plain, "without"), (right, "with"))):
+            caption = f"{pose_name}: {text}"
             if column:
                 caption += f", which move by up to {1e3 * away:.0f} mm"
             draw_body(
@@ -84,15 +86,16 @@ def fig2(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     save_picture(figure, folder / "tapia2021-fig2.png")
     worst = max(row["after_held_steps_m"] for row in rows)
     return {
-        "title": "tapia2021 fig. 2: skin at rest is the parametric model's",
-        "message": f"At equal θ, without gravity and contact, the skin is the parametric model's to"
-        f" {worst:.1g} m over {sum(row['poses'] for row in rows)} poses; skin is float32.",
+        "title": "tapia2021 fig. 2: skin at rest equals the parametric model's",
+        "message": f"At equal θ, without gravity and contact, the skin equals the parametric "
+        f"model's to {worst:.1g} m over {sum(row['poses'] for row in rows)} poses; skin is "
+        "float32.",
         "rows": rows,
     }
 
 
 def fig4(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
-    """Draw cut tets of the flesh: between skin and bones as deep as anatomy says, or meshes."""
+    """Draw cut tets of the flesh, with bones from the anatomy and from meshes."""
     figure, grid = sheet("Flesh between skin and bone, cut open", 1, 3, 3.6)
     rows = []
     cases = [("human", False), ("hand", False), ("hand", True)]
@@ -131,7 +134,7 @@ def fig4(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
 
 
 def _draw_cut(axes: Any, layer: FleshLayer, axis: int, view: Floats) -> None:
-    """Draw the tets behind the middle: flesh red where cut, bone pale, skin on the outside."""
+    """Draw the tets behind a cut: red flesh, pale bone, skin outside."""
     mesh, held = layer.mesh, np.zeros(len(layer.mesh.vertices), bool)
     held[layer.held] = True
     middles = mesh.vertices[mesh.tets].mean(axis=1)

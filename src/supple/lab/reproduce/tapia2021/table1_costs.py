@@ -1,4 +1,4 @@
-"""tapia2021 Table 1: milliseconds of a step, all tets and reduced, and modes beside handles."""
+"""tapia2021 Table 1: times of a step, unreduced and reduced, with handles and modes."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import numpy as np
 from supple.engines.soft_skeleton.model import SoftSkeletonModel
 from supple.lab.bench.soft_skeleton.soft_bench import full_figures, layer_of, run_figures
 from supple.lab.bench.soft_skeleton.soft_cases import pressed
+from supple.lab.reproduce.figures import Tell
 from supple.lab.reproduce.tapia2021.soft_bodies import (
     MODAL,
     SIZES,
-    Tell,
     build_options,
     model_of,
 )
@@ -44,51 +44,51 @@ PAPER: dict[str, dict[int | None, _Printed]] = {
         1400: _Printed(1.99, 11.63, 0.47, 14.1),
     },
 }
-#: Frames a second of 261 modes on the hand (§5.4), by cubature points; 85 with handles.
+#: Frames per second of 261 modes on the hand (§5.4), by cubature points; 85 with handles.
 PAPER_MODES = {700: 1.2, 2000: 0.9}
 PAPER_HANDLES = 85
-#: Tets of the paper's layers.
+#: Numbers of tets of the paper's layers.
 PAPER_TETS = {"hand": 88_716, "human": 41_585}
 STEPS, MODAL_STEPS, QUICK_STEPS = 180, 20, 8
 
 
 def table1(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
-    """Time a step with a ball that is pressed in, its parts, and those of all tets."""
+    """Time a step with a pressed ball, its parts, and those of the unreduced flesh."""
     del folder
-    found: dict[str, Any] = {"title": "tapia2021 Table 1: the cost of a step"}
-    said, names = [], ("hand",) if quick else tuple(PAPER)
+    results: dict[str, Any] = {"title": "tapia2021 Table 1: the cost of a step"}
+    summaries, names = [], ("hand",) if quick else tuple(PAPER)
     with single_threaded():
         for at, name in enumerate(names):
-            told = _part(tell, at / len(names), 1 / len(names), name)
-            rows = [_full_row(name, quick, told)]
+            report = _part(tell, at / len(names), 1 / len(names), name)
+            rows = [_full_row(name, quick, report)]
             if not quick:
-                rows.append(_full_row(name, quick, told, PAPER_TETS[name]))
+                rows.append(_full_row(name, quick, report, PAPER_TETS[name]))
             for count in [count for count in PAPER[name] if count is not None]:
-                told(0.5, f"{count} points")
+                report(0.5, f"{count} points")
                 rows.append(_row(f"{count} points", model_of(name, quick, cubature=count), quick))
                 rows[-1] |= _beside(PAPER[name][count], rows[-1])
-            found[name] = [_plain(row) for row in rows]
+            results[name] = [_plain(row) for row in rows]
             few, many = rows[-2:]
-            said.append(_said(name, few, many))
-            found[f"{name}_growth"] = _growth(name, few, many)
-    found["message"] = "; ".join(said) + "."
-    found["note"] = (
-        "Processor milliseconds of one core; the step is of 1/90 s, with skin, and a ball pressed "
-        f"in. A 256³ product of float64 took {few['dgemm256_ms']:.3g} ms. Force: of the flesh, "
-        "Hessian: what else is in the system. All tets: backward Euler, one Newton iteration, bone "
-        "held, without skin and contact; with our number of tets and with the paper's. The paper's "
-        "laptop: 2.6 GHz."
+            summaries.append(_summary(name, few, many))
+            results[f"{name}_growth"] = _growth(name, few, many)
+    results["message"] = "; ".join(summaries) + "."
+    results["note"] = (
+        "Processor milliseconds of one core; a step of 1/90 s with skin and a pressed ball. "
+        f"A 256³ product of float64 took {few['dgemm256_ms']:.3g} ms. Force: that of the "
+        "flesh; Hessian: the rest of the system. All tets: backward Euler, one Newton iteration, "
+        "fixed bones, without skin and contact; with our number of tets and with the paper's. The "
+        "paper's laptop: 2.6 GHz."
     )
-    return found
+    return results
 
 
-def _part(tell: Tell, first: float, much: float, name: str) -> Callable[[float, str], None]:
-    return lambda part, text: tell(first + much * part, f"{name}: {text}")
+def _part(tell: Tell, start: float, share: float, name: str) -> Callable[[float, str], None]:
+    return lambda part, text: tell(start + share * part, f"{name}: {text}")
 
 
-def _full_row(name: str, quick: bool, told: Tell, tets: int | None = None) -> dict[str, Any]:
+def _full_row(name: str, quick: bool, report: Tell, tets: int | None = None) -> dict[str, Any]:
     options = build_options(name, quick) | ({} if tets is None else {"tets": tets})
-    told(0.0 if tets is None else 0.2, "all tets")
+    report(0.0 if tets is None else 0.2, "all tets")
     layer = layer_of(scene(name).character, options)
     times = full_figures(layer)
     row = {
@@ -100,11 +100,11 @@ def _full_row(name: str, quick: bool, told: Tell, tets: int | None = None) -> di
     return row | _beside(PAPER[name][None], row)
 
 
-def _row(said: str, model: SoftSkeletonModel, quick: bool, steps: int = STEPS) -> dict[str, Any]:
+def _row(name: str, model: SoftSkeletonModel, quick: bool, steps: int = STEPS) -> dict[str, Any]:
     times = run_figures(lambda: pressed(model), QUICK_STEPS if quick else steps)
-    kept = ("force_ms", "hessian_ms", "solve_ms", "contact_ms", "skin_ms", "step_ms")
-    row = {"what": said, "coordinates": times["coordinates"], "tets": len(model.flesh.volumes)}
-    row |= {key: times[key] for key in kept}
+    keys = ("force_ms", "hessian_ms", "solve_ms", "contact_ms", "skin_ms", "step_ms")
+    row = {"what": name, "coordinates": times["coordinates"], "tets": len(model.flesh.volumes)}
+    row |= {key: times[key] for key in keys}
     return row | {key: times[key] for key in ("step_in_dgemm", "dgemm256_ms", "contacts")}
 
 
@@ -120,7 +120,7 @@ def _plain(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _growth(name: str, few: dict[str, Any], many: dict[str, Any]) -> dict[str, Any]:
-    """Return powers of the number of points that force and Hessian grow with: below 1."""
+    """Return the exponents of force and Hessian over the number of points."""
     more = np.log(many["tets"] / max(few["tets"], 1)) or 1.0
     counts = [count for count in PAPER[name] if count is not None]
     theirs = np.log(counts[1] / counts[0])
@@ -133,7 +133,7 @@ def _growth(name: str, few: dict[str, Any], many: dict[str, Any]) -> dict[str, A
     }
 
 
-def _said(name: str, few: dict[str, Any], many: dict[str, Any]) -> str:
+def _summary(name: str, few: dict[str, Any], many: dict[str, Any]) -> str:
     return (
         f"{name}: {few['step_ms']['ours']:.3g} ms with {few['what']} "
         f"({few['step_in_dgemm']:.2g} dgemms; paper {few['step_ms']['paper']:.3g} ms), "
@@ -143,7 +143,7 @@ def _said(name: str, few: dict[str, Any], many: dict[str, Any]) -> str:
 
 
 def modes(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
-    """Time the hand in modes, which move everything, at 700 and 2,000 points."""
+    """Time the hand with global modes at 700 and 2,000 points."""
     del folder
     rows = []
     with single_threaded():
@@ -165,6 +165,6 @@ def modes(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
         "message": f"{first['ours']:.3g} steps a second with {SIZES['hand'][0]} handles (paper "
         f"{first['paper']}), {second['ours']:.3g} with as many modes (paper {second['paper']}).",
         "rows": rows,
-        "note": "Modes move all of the flesh: every point has every coordinate. Their cubature is "
-        "the paper's.",
+        "note": "Modes move all of the flesh, so that every point depends on every coordinate. "
+        "Their cubature is the paper's.",
     }

@@ -1,4 +1,4 @@
-"""tapia2021 figs. 1, 3 and 6: flesh that is pressed, and bones that give way."""
+"""tapia2021 figs 1, 3 and 6: contact that deforms flesh and moves bones."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ from supple.arrays import Floats
 from supple.dynamics.rigid_object import RigidObject
 from supple.engines.soft_skeleton.model import SoftSkeletonModel
 from supple.lab.bench.soft_skeleton.sphere_compliance import without_residual
+from supple.lab.reproduce.figures import Tell, part_of
 from supple.lab.reproduce.tapia2021.soft_bodies import (
-    Tell,
+    draw_body,
+    key_of,
     model_of,
+    recorded,
+    sheet,
     still,
-    told_part,
     touch_row,
-    watched,
+    window_of,
 )
-from supple.lab.reproduce.tapia2021.soft_pictures import draw_body, key_of, sheet, window_of
 from supple.mesh.obstacles import Capsule, Sphere
 from supple.scenes.characters.character_scene import scene
 from supple.scenes.characters.hand import POSES as HAND_POSES
@@ -31,23 +33,23 @@ from supple.scenes.contact.contact_scene import ContactScene, contact_scene
 from supple.scenes.contact.props import at
 from supple.scenes.modelling.sculpting import ramp
 
-#: Stiffness of flesh that is to be rigid, in parts of its own.
+#: Stiffness factor of rigid flesh.
 RIGID = 1e3
-#: Springs of fingers that press, in Hz: fingers are light.
+#: Tracking frequency of pressing fingers, which are light, in Hz.
 FIRM = 150.0
 
 
 def fig1(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
-    """Draw the unposed shape, what contact does to it, and the posed skin; a hand and a body."""
-    figure, grid = sheet("Unposed with handles, what contact moves, and the posed skin", 2, 3)
+    """Draw the unposed shape, its contact deformation and the posed skin, for hand and body."""
+    figure, grid = sheet("Handles, deformation by contact, and the posed skin", 2, 3)
     rows = []
     cases = (("hand-ball", 1.3, 4.0, (200.0, -70.0)), ("body-bench", 1.2, 40.0, (190.0, 5.0)))
     for row, (name, time, most, (azimuth, elevation)) in enumerate(cases):
         shown = contact_scene(name)
         tell(row / 2, f"{name}: building")
         model = model_of(shown.scene.character.name, quick)
-        told = told_part(tell, row / 2, 0.4, name)
-        take = watched(shown, shown.simulator(model), [time], quick=quick, tell=told)
+        report = part_of(tell, row / 2, 0.4, name)
+        take = recorded(shown, shown.simulator(model), [time], quick=quick, tell=report)
         frame, skin = take.frames[time], shown.scene.character.surface
         far = 1e3 * np.linalg.norm(frame.unposed, axis=1)
         camera = draw_body(
@@ -95,33 +97,33 @@ def _size(model: SoftSkeletonModel) -> int:
 
 
 def fig3(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
-    """Press a bar against fingers whose flesh is rigid, and soft."""
+    """Press a bar against fingers with rigid and with soft flesh."""
     tell(0.0, "building")
     shown, model = scene("hand"), model_of("hand", quick)
     skin = shown.character.surface
-    figure, grid = sheet("A bar pressed against fingers: rigid flesh, and soft", 1, 4, 2.9)
+    figure, grid = sheet("A bar pressed against fingers with rigid and soft flesh", 1, 4, 2.9)
     rows, takes = [], {}
-    for at_row, (said, own) in enumerate((("rigid", without_residual(model)), ("soft", model))):
+    for at_row, (kind, flesh) in enumerate((("rigid", without_residual(model)), ("soft", model))):
         pressed = _lifted_bar()
-        simulator = pressed.simulator(own)
-        if said == "rigid":
+        simulator = pressed.simulator(flesh)
+        if kind == "rigid":
             simulator.stiffness = RIGID
-        told = told_part(tell, 0.1 + 0.4 * at_row, 0.4, said)
-        take = watched(pressed, simulator, [0.8], quick=quick, tell=told)
-        takes[said] = take
-        turned = np.degrees(np.abs(take.parameters[-1, 3:48] - take.wanted[-1, 3:48]))
+        report = part_of(tell, 0.1 + 0.4 * at_row, 0.4, kind)
+        take = recorded(pressed, simulator, [0.8], quick=quick, tell=report)
+        takes[kind] = take
+        angles = np.degrees(np.abs(take.parameters[-1, 3:48] - take.targets[-1, 3:48]))
         rows.append(
-            touch_row(said, take) | {"largest_turn_degrees": float(turned.max()), "flesh": said}
+            touch_row(kind, take) | {"largest_turn_degrees": float(angles.max()), "flesh": kind}
         )
     tips = 0.5 * (TIPS["index"] + TIPS["ring"])
     window = tips + np.array([0.02, 0.0, 0.0]), 0.09
-    for column, (said, take) in enumerate(takes.items()):
+    for column, (kind, take) in enumerate(takes.items()):
         frame = take.frames[0.8]
         draw_body(
             grid[0, 2 * column],
             skin,
             frame.skin,
-            f"{said}: joints turn by {rows[column]['largest_turn_degrees']:.1f}°",
+            f"{kind}: joints rotate by {rows[column]['largest_turn_degrees']:.1f}°",
             things=frame.things,
             azimuth=0.0,
             elevation=5.0,
@@ -132,7 +134,7 @@ def fig3(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
             grid[0, 2 * column + 1],
             skin,
             skin.vertices + frame.unposed,
-            f"{said}: flesh moves by {far.max():.2f} mm",
+            f"{kind}: flesh moves by {far.max():.2f} mm",
             values=far,
             most=3.0,
             azimuth=200.0,
@@ -143,8 +145,8 @@ def fig3(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     save_picture(figure, folder / "tapia2021-fig3.png")
     return {
         "title": "tapia2021 fig. 3: contact on a skeleton, and on soft flesh",
-        "message": f"Joints turn by up to {rows[0]['largest_turn_degrees']:.3g}° under rigid flesh "
-        f"and {rows[1]['largest_turn_degrees']:.3g}° under soft, which gives way by "
+        "message": f"Joints rotate by up to {rows[0]['largest_turn_degrees']:.3g}° under rigid "
+        f"flesh and {rows[1]['largest_turn_degrees']:.3g}° under soft flesh, which yields by "
         f"{rows[1]['flesh_mm']:.2g} mm; forces {rows[0]['last_force_N']:.3g} and "
         f"{rows[1]['last_force_N']:.3g} N.",
         "rows": rows,
@@ -152,7 +154,7 @@ def fig3(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
 
 
 def _lifted_bar() -> ContactScene:
-    """Return a flat hand that holds still, and a bar lifted by 8 mm against its fingers."""
+    """Return a resting flat hand, and a bar that is lifted by 8 mm against its fingers."""
     shown, pose = scene("hand"), hand_pose(HAND_POSES["flat"])
     skin = shown.character.rig(pose)
     place = 0.5 * (TIPS["index"] + TIPS["ring"])
@@ -179,15 +181,15 @@ _LEFT_ARM = ("left_shoulder", "left_elbow", "left_wrist", "left_hand")
 
 
 def fig6(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
-    """Draw a body alone, and with a ball that pushes its belly and arm; the flesh apart."""
+    """Draw a body alone, pushed by a ball, and its unposed flesh."""
     tell(0.0, "building")
     shown, model = scene("human"), model_of("human", quick)
     skin, pushed = shown.character.surface, _pushed_arm()
     points = shown.character.rig(pushed.motion.poses[0])
     simulator = pushed.simulator(model)
     at_rest = float(np.abs(simulator.surface() - points).max())
-    told = told_part(tell, 0.2, 0.6, "pushing")
-    take = watched(pushed, simulator, [1.0], quick=quick, tell=told)
+    report = part_of(tell, 0.2, 0.6, "pushing")
+    take = recorded(pushed, simulator, [1.0], quick=quick, tell=report)
     frame = take.frames[1.0]
     far = 1e3 * np.linalg.norm(frame.unposed, axis=1)
     figure, grid = sheet("A body alone, pushed by a ball, and its flesh unposed", 1, 3, 3.2)
@@ -210,17 +212,17 @@ def fig6(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     )
     key_of(figure, grid[0, 2], most, "mm")
     save_picture(figure, folder / "tapia2021-fig6.png")
-    turned = np.degrees(np.abs(take.parameters[-1, 3:72] - take.wanted[-1, 3:72])).max()
+    angle = np.degrees(np.abs(take.parameters[-1, 3:72] - take.targets[-1, 3:72])).max()
     return {
-        "title": "tapia2021 fig. 6: matches at rest, and answers to a push",
-        "message": f"Alone within {at_rest:.1g} m of the parametric skin; pushed, joints turn by up"
-        f" to {turned:.3g}° and flesh moves by {far.max():.2g} mm.",
+        "title": "tapia2021 fig. 6: the body at rest, and its response to a push",
+        "message": f"Alone within {at_rest:.1g} m of the parametric skin; pushed, joints rotate by "
+        f"up to {angle:.3g}° and flesh moves by {far.max():.2g} mm.",
         "rows": [touch_row("ball on the arm", take)],
     }
 
 
 def _pushed_arm() -> ContactScene:
-    """Return a person who stands, and a ball that pushes a forearm back."""
+    """Return a standing person, and a ball that pushes a forearm back."""
     shown, pose = scene("human"), human_pose(HUMAN_POSES["standing"])
     points = shown.character.rig(pose)
     arm = points[shown.parts == shown.part_names.index("left_elbow")]

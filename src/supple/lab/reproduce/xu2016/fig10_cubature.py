@@ -1,8 +1,7 @@
-"""xu2016 fig. 10: basis and cubature between two poses, interpolated beside recomputed."""
+"""xu2016 fig. 10: basis and cubature between two poses, interpolated and recomputed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from supple.app.pictures.drawing import INK, PAPER, draw_surface, save_picture, view_axes
+from supple.app.pictures.drawing import INK, draw_surface, save_picture, view_axes
 from supple.arrays import Floats
 from supple.elastic.body import ElasticBody
 from supple.elastic.material import Material
@@ -29,6 +28,7 @@ from supple.engines.pose_space.interpolation import (
     frequency_ratios,
     reduced_frequencies,
 )
+from supple.lab.reproduce.figures import Tell, frame_view, label_chart, new_figure
 from supple.reduction.cubature.accuracy import blended_correction, force_error
 from supple.reduction.cubature.elastic_cubature import Between, ElasticCubature, elastic_cubature
 from supple.reduction.cubature.samples import dense_basis, force_samples
@@ -36,24 +36,21 @@ from supple.rig.poses.pose_weights import PoseWeights
 from supple.rig.tets.tet_body import fit_tet_body
 from supple.scenes.characters.character_scene import scene
 
-# The X at two poses and between them
-
-
 POSES = ("flat", "bent forth")
-#: Errors of cubature in the paper's figure: at its two poses, and halfway between them.
+#: Errors of cubature in the paper's figure, at its two poses and halfway.
 PAPER_ERRORS = {"pose1": 0.011, "pose2": 0.019, "interpolated": 0.015, "recomputed": 0.013}
 
 
 @dataclass(frozen=True)
 class PosesBetween:
-    """The X at two poses, and what can be asked of it between them.
+    """The X at two poses, with bases and forces between them.
 
     Attributes
     ----------
     body, elastic, material
-        Tets with their rig and regions, and what they are made of.
+        Tets with rig and regions, their elastic body, and material.
     poses, models, weights
-        The two poses, their bases, and how much each counts between them.
+        The two poses, their bases, and their weights between them.
     """
 
     body: ReductionSetup
@@ -96,7 +93,7 @@ class PosesBetween:
         return self.elastic.vertex_masses()
 
     def aligned(self, variant: Any) -> AlignedPoses:
-        """The two bases aligned, to be blended in frames or in the world."""
+        """Return the two aligned bases, for blending in frames or in the world."""
         return align_poses(
             self.body.flesh.mesh,
             self.models,
@@ -107,11 +104,11 @@ class PosesBetween:
         )
 
     def pose(self, part: float) -> Floats:
-        """Return the pose so far from the first to the second."""
+        """Return the pose at a part of the path from the first to the second."""
         return (1 - part) * self.poses[0] + part * self.poses[1]
 
     def recomputed(self, part: float) -> PoseModel:
-        """Compute the basis at the pose between."""
+        """Return the basis computed at a pose between."""
         return reduce_pose(self.body.task("between", self.pose(part), self.material))
 
     def spread(self, model: PoseModel) -> Floats:
@@ -121,7 +118,7 @@ class PosesBetween:
         )
 
     def blend(self, aligned: AlignedPoses, part: float) -> Between:
-        """The interpolated basis and what cubature needs to know about it."""
+        """Return the interpolated basis and its weights, for cubature."""
         shares = self.weights(self.pose(part))
         rest = self.body.flesh.tet_rig(self.pose(part))
         basis = split_basis(aligned.basis(shares, len(rest)), self.body.regions, self.body.modes)
@@ -129,11 +126,8 @@ class PosesBetween:
         return Between(self.elastic, rest, basis, (0, 1), shares, scales)
 
 
-# The picture
-
-
 _PAPERS, _OURS, _PRINTED = "#b5483a", "#2f6f8f", "#6b6b66"
-#: How far a picture of a column moves its farthest vertex, as a part of the body's size.
+#: Largest displacement of a column in pictures, in parts of the body's size.
 _SHOWN = 0.12
 
 
@@ -144,12 +138,9 @@ def picture(
     spaces: dict[str, dict[str, Floats]],
     errors: tuple[Floats, dict[str, list[float]], dict[str, float]],
 ) -> Figure:
-    """Draw the softest column at four shapes, angles between spaces, and errors along the way."""
-    figure = Figure(figsize=(12.5, 6.6), facecolor=PAPER, layout="constrained")
-    figure.suptitle(
-        "Basis and cubature between two poses, interpolated beside recomputed",
-        color=INK,
-        fontsize=13,
+    """Draw the softest column at four shapes, angles between spaces, and errors between poses."""
+    figure = new_figure(
+        (12.5, 6.6), "Basis and cubature between two poses, interpolated and recomputed", 13
     )
     parts: Any = figure.subfigures(2, 1, height_ratios=(1, 1.15))
     top, bottom = parts
@@ -167,7 +158,7 @@ def picture(
 def _columns(
     case: PosesBetween, aligned: AlignedPoses, halfway: PoseModel
 ) -> list[tuple[str, float, Floats]]:
-    """Return the softest column at the poses and halfway, and its share in the recomputed space."""
+    """Return the softest column at the poses and halfway, and its projection when recomputed."""
     n, which = len(halfway.rest), 0
     ends = [aligned.basis(np.eye(2)[at], n)[:, which] for at in range(2)]
     blended = aligned.basis(case.weights(case.pose(0.5)), n)[:, which]
@@ -194,12 +185,8 @@ def _draw_column(axes: Axes, case: PosesBetween, part: float, column: Floats) ->
     flat = points @ view[:2].T
     low, high = flat.min(axis=0), flat.max(axis=0)
     middle, reach = (low + high) / 2, 0.55 * (high - low).max()
-    axes.set(
-        xlim=(middle[0] - 1.25 * reach, middle[0] + 1.25 * reach),
-        ylim=(middle[1] - reach, middle[1] + reach),
-        aspect="equal",
-    )
-    axes.set_axis_off()
+    corner = np.array([1.25 * reach, reach])
+    frame_view(axes, middle - corner, middle + corner)
 
 
 def _angles_chart(axes: Axes, spaces: dict[str, dict[str, Floats]]) -> None:
@@ -210,12 +197,9 @@ def _angles_chart(axes: Axes, spaces: dict[str, dict[str, Floats]]) -> None:
     for key, (name, colour, mark) in names.items():
         angles = spaces[key]["angles"]
         axes.plot(np.arange(1, len(angles) + 1), angles, mark + "-", ms=4, color=colour, label=name)
-    axes.set_xlabel("principal direction", color=INK)
-    axes.set_ylabel("angle to the recomputed space, degrees", color=INK)
-    axes.set_title("Basis halfway", color=INK, fontsize=10)
     axes.legend(frameon=False)
-    axes.grid(alpha=0.25)
-    axes.set_facecolor(PAPER)
+    angle = "angle to the recomputed space, degrees"
+    label_chart(axes, "principal direction", angle, "Basis halfway")
 
 
 def _errors_chart(
@@ -235,20 +219,16 @@ def _errors_chart(
         label="printed in the paper (another body)",
     )
     axes.set_ylim(bottom=0)
-    axes.set_xlabel(f"way from {POSES[0]} to {POSES[1]}", color=INK)
-    axes.set_ylabel("error of cubature forces, %", color=INK)
-    axes.set_title("Cubature weights, interpolated", color=INK, fontsize=10)
     axes.legend(frameon=False, fontsize=8)
-    axes.grid(alpha=0.25)
-    axes.set_facecolor(PAPER)
+    below = f"path from {POSES[0]} to {POSES[1]}"
+    label_chart(axes, below, "error of cubature forces, %", "Interpolated cubature weights")
 
 
-Tell = Callable[[float, str], None]
 _SAMPLES = 60
 
 
 def fig10(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
-    """Measure the X between flat and bent: subspace angles, frequencies and cubature errors."""
+    """Measure subspace angles, frequencies and cubature errors of the X between two poses."""
     tell(0.0, "reducing the X at two poses")
     case, count = PosesBetween.of_the_x(quick)
     tell(0.2, "bases between them")
@@ -266,8 +246,8 @@ def fig10(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     parts = np.linspace(0, 1, 5 if quick else 9)
     tell(0.7, "cubature between them")
     curves = {
-        name: [_error(case, aligned, found, part) for part in parts]
-        for name, (aligned, found) in trained.items()
+        name: [_error(case, aligned, cubature, part) for part in parts]
+        for name, (aligned, cubature) in trained.items()
     }
     again = {
         name: _recomputed_error(case, halfway, count, exact=name == "ours") for name in trained
@@ -286,7 +266,7 @@ def fig10(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
             {"part": float(part), **{name: curve[at] for name, curve in curves.items()}}
             for at, part in enumerate(parts)
         ],
-        "note": "Relative error of reduced forces on fresh samples. Paper's variant: bases blended "
+        "note": "Relative error of reduced forces on new samples. Paper's variant: bases blended "
         "in the world, weights fitted at the two poses alone (eq. 14, 17–20). Ours: bases blended "
         "in frames, the pose halfway among the samples, linear part exact.",
     }
@@ -295,14 +275,13 @@ def fig10(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
 def _message(curves: dict[str, list[float]], again: dict[str, float]) -> str:
     middle = len(curves["ours"]) // 2
     ours, theirs = (
-        f"{100 * curves[kind][middle]:.2g} % off interpolated and {100 * again[kind]:.2g} % "
-        "recomputed"
+        f"{100 * curves[kind][middle]:.2g} % interpolated and {100 * again[kind]:.2g} % recomputed"
         for kind in ("ours", "paper_variant")
     )
     printed = [f"{100 * PAPER_ERRORS[at]:.2g}" for at in ("interpolated", "recomputed")]
     return (
-        f"Halfway, forces of our cubature are {ours}; the paper's variant is {theirs} "
-        f"(printed: {printed[0]} % and {printed[1]} %, of another body)."
+        f"Error of cubature forces halfway: ours {ours}; the paper's variant {theirs} "
+        f"(printed: {printed[0]} % and {printed[1]} %, for another body)."
     )
 
 
@@ -313,11 +292,13 @@ def _space_figures(
     rest, mass = halfway.rest, case.mass
     shares = case.weights(case.pose(0.5))
     blended = aligned.basis(shares, len(rest))
-    there = case.spread(halfway)
+    recomputed = case.spread(halfway)
     stiffness = case.elastic.stiffness(rest, rest, out=case.elastic.pattern.zeros())
     ours = reduced_frequencies(blended, stiffness, aligned.mass(shares))
-    theirs = reduced_frequencies(there.reshape(len(blended), -1), stiffness, np.eye(there.shape[2]))
-    angles = subspace_angles(blended.reshape(there.shape), there, mass)
+    theirs = reduced_frequencies(
+        recomputed.reshape(len(blended), -1), stiffness, np.eye(recomputed.shape[2])
+    )
+    angles = subspace_angles(blended.reshape(recomputed.shape), recomputed, mass)
     return {
         "angles": np.degrees(angles),
         "ratios": frequency_ratios(ours, theirs, FREQUENCIES),
@@ -347,22 +328,24 @@ def _trained(
     )
 
 
-def _error(case: PosesBetween, aligned: AlignedPoses, found: ElasticCubature, part: float) -> float:
-    """Of interpolated weights, on samples that no stage has seen."""
+def _error(
+    case: PosesBetween, aligned: AlignedPoses, cubature: ElasticCubature, part: float
+) -> float:
+    """Return the error of interpolated weights on samples that are not in the training."""
     at, regions = case.blend(aligned, part), case.body.regions
     samples = force_samples(at.body, at.rest, at.basis, regions, _SAMPLES, seed=1)
-    weights = np.maximum(np.asarray(at.shares) @ found.weights, 0.0)
+    weights = np.maximum(np.asarray(at.shares) @ cubature.weights, 0.0)
     correction = None
-    if found.corrections is not None:
-        correction = blended_correction(found.corrections, found.ends, at.shares, at.scales)
+    if cubature.corrections is not None:
+        correction = blended_correction(cubature.corrections, cubature.ends, at.shares, at.scales)
     return force_error(
-        at.body, at.rest, at.basis, regions, found.tets, weights, samples, correction=correction
+        at.body, at.rest, at.basis, regions, cubature.tets, weights, samples, correction=correction
     )
 
 
 def _recomputed_error(case: PosesBetween, halfway: PoseModel, count: int, *, exact: bool) -> float:
-    """Return the error of cubature trained halfway only, with the basis computed there."""
-    found = elastic_cubature(
+    """Return the error of cubature trained halfway, with the basis computed there."""
+    cubature = elastic_cubature(
         case.elastic,
         [halfway.rest],
         [halfway.bases],
@@ -370,7 +353,7 @@ def _recomputed_error(case: PosesBetween, halfway: PoseModel, count: int, *, exa
         count,
         linear="exact" if exact else "cubature",
     )
-    return found.held_out_error
+    return cubature.held_out_error
 
 
 def _error_rows(

@@ -1,8 +1,7 @@
-"""xu2016 fig. 11: a pulled cheek, with bases of regions and with modes of the whole bear."""
+"""xu2016 fig. 11: a pulled cheek, with local bases and with global modes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,26 +22,25 @@ from supple.engines.full.full_character import FullCharacterSimulator
 from supple.engines.pose_space.build.build import build
 from supple.engines.pose_space.simulator import PoseSpaceSimulator
 from supple.engines.pose_space.step_options import PAPERS_INTEGRATOR
+from supple.lab.reproduce.figures import Tell, frame_view, new_figure
 from supple.mesh.surface import SurfaceMesh
 from supple.reduction.regions.region_weights import regions_of
 from supple.scenes.characters.character_scene import Scene, scene
 
-Tell = Callable[[float, str], None]
-
-#: The left cheek: its middle and how far around it somebody holds on to, in metres.
+#: Centre of the left cheek, and radius of the pulled patch, in m.
 _CHEEK, _HOLD = np.array([0.2, 0.95, 0.1]), 0.12
-#: Outward and a little forward, in N.
+#: Force of the pull in N, outward and a little forward.
 _PULL = 100.0 * np.array([0.91, 0.18, 0.37])
-#: Steps with the pull and after it.
+#: Numbers of steps with the pull and after it.
 _PULLED, _RELEASED = 60, 60
-#: Displacements in the picture, as parts of the largest.
+#: Smallest displacement in the picture, relative to the largest.
 _FAINTEST = 1e-4
 _GLOBAL = (100, 180)
-#: η and κ of xu2016 §7; ours reach farther, see `supple.reduction.regions.region_weights`.
+#: η and κ of xu2016 §7; our regions are larger, see `supple.reduction.regions.region_weights`.
 _ETA, _KAPPA = 0.1, 0.5
-#: The left hand is farther out than this, in metres.
+#: Smallest x of the left hand, in m.
 _HAND = 0.5
-#: An arm that goes less far than this part of what global modes move it stays at rest.
+#: An arm at rest moves less than this part of its motion with global modes.
 _STILL = 0.01
 _QUICK: dict[str, Any] = {
     "tets": 800,
@@ -59,7 +57,7 @@ class _Response:
     Attributes
     ----------
     peak
-        (n,) how far each vertex of the skin went at most, in metres.
+        (n,) largest displacement of each skin vertex, in m.
     held
         (n, 3) displacements at the end of the pull.
     """
@@ -68,17 +66,17 @@ class _Response:
     held: Floats
 
     def over(self, vertices: Bools) -> float:
-        """Return the RMS over some vertices of how far they went, in metres."""
+        """Return the RMS of the largest displacements of some vertices, in m."""
         return float(np.sqrt(np.mean(self.peak[vertices] ** 2)))
 
 
 def run(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
-    """Pull the cheek with our regions, with global modes, and with all tets free."""
+    """Pull the cheek with our regions, with global modes, and in the full simulation."""
     bear = scene("bear")
     recipe = bear.recipe() | {"poses": {bear.pose_names[0]: bear.poses[0]}}
     recipe |= _QUICK if quick else {}
     tell(0.0, "regions")
-    still = replace(bear.character, motions={})  # tets need not follow what nobody plays
+    still = replace(bear.character, motions={})  # tets are not fitted to unused motions
     ours = build(still, **recipe)
     models = {f"our regions, {ours.n_modes} modes": ours}
     recipe["tets"] = ours.mesh
@@ -108,7 +106,7 @@ def run(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
 
 
 def _cheek_forces(surface: SurfaceMesh) -> dict[int, Floats]:
-    """Return the forces of the pull, spread over the skin that is held, most in the middle."""
+    """Return the forces of the pull, distributed over the patch with a maximum in its centre."""
     away = np.linalg.norm(surface.vertices - _CHEEK, axis=1) / _HOLD
     areas = igl.massmatrix(surface.vertices, surface.triangles).diagonal()
     shares = areas * np.maximum(0.0, 1 - away**2)
@@ -132,7 +130,7 @@ def _pulled(
 
 
 def _parts(bear: Scene) -> dict[str, Bools]:
-    """Return vertices of the skin: the cheek, the left arm, and its hand."""
+    """Return masks of skin vertices: the cheek, the left arm, and its hand."""
     vertices = bear.character.surface.vertices
     arm = bear.parts == bear.part_names.index("arm.L")
     return {
@@ -144,17 +142,19 @@ def _parts(bear: Scene) -> dict[str, Bools]:
 
 def _figures(parts: dict[str, Bools], responses: dict[str, _Response]) -> dict[str, Any]:
     true = responses["full simulation"]
-    usual = next(found for name, found in responses.items() if name.startswith("global"))
+    usual = next(each for name, each in responses.items() if name.startswith("global"))
     ours = next(iter(responses.values()))
     rows = []
-    for name, found in responses.items():
+    for name, response in responses.items():
         row: dict[str, Any] = {"basis": name}
         for part, vertices in parts.items():
-            row[f"{part}_mm"] = 1000 * found.over(vertices)
-        row["cheek_part_of_full"] = found.over(parts["cheek"]) / true.over(parts["cheek"])
-        row["hand_part_of_cheek"] = found.over(parts["left_hand"]) / found.over(parts["cheek"])
+            row[f"{part}_mm"] = 1000 * response.over(vertices)
+        row["cheek_part_of_full"] = response.over(parts["cheek"]) / true.over(parts["cheek"])
+        row["hand_part_of_cheek"] = response.over(parts["left_hand"]) / response.over(
+            parts["cheek"]
+        )
         for part in ("left_arm", "left_hand"):
-            row[f"{part}_to_global"] = found.over(parts[part]) / usual.over(parts[part])
+            row[f"{part}_to_global"] = response.over(parts[part]) / usual.over(parts[part])
         rows.append(row)
     relative = {part: ours.over(parts[part]) / usual.over(parts[part]) for part in parts}
     return {
@@ -167,15 +167,15 @@ def _figures(parts: dict[str, Bools], responses: dict[str, _Response]) -> dict[s
         },
         "arm_below_one_percent_of_global": relative["left_arm"] < _STILL,
         "paper_modes_for_moving_cheeks": 180,
-        "note": "RMS over the part's skin of how far each vertex went at most, in a pull of "
-        f"{np.linalg.norm(_PULL):.0f} N and after it, at the neutral pose. Our regions reach "
-        "farther than the paper's (η = 0.1, κ = ½). The paper has pictures: visible motion of "
-        "the arm with global modes, none with regions.",
+        "note": "RMS over the part's skin of the largest displacement of each vertex, in a pull of "
+        f"{np.linalg.norm(_PULL):.0f} N and after it, at the neutral pose. Our regions are larger "
+        "than the paper's (η = 0.1, κ = ½). The paper's pictures show motion of the arm with "
+        "global modes, none with regions.",
     }
 
 
 def _message(parts: dict[str, Bools], ours: _Response, usual: _Response, true: _Response) -> str:
-    """Say how far the arm goes, by itself and beside the cheek: the two need not agree."""
+    """Return a summary of the arm's motion, absolute and relative to the cheek's."""
     arm, cheek = (
         ours.over(parts[part]) / usual.over(parts[part]) for part in ("left_arm", "cheek")
     )
@@ -183,20 +183,17 @@ def _message(parts: dict[str, Bools], ours: _Response, usual: _Response, true: _
         f"{100 * each.over(parts['left_arm']) / each.over(parts['cheek']):.2g} %"
         for each in (ours, usual, true)
     ]
-    seen = "stays at rest, as in the paper" if arm < _STILL else "does not stay at rest"
+    arm_state = "stays at rest, as in the paper" if arm < _STILL else "does not stay at rest"
     return (
-        f"With our regions the left arm {seen}: it goes {arm:.2g} times as far as with global "
-        f"modes, and the pulled cheek {cheek:.2g} times. As a part of the cheek's motion the arm's "
-        f"is {shares[0]} with regions, {shares[1]} with global modes and {shares[2]} in the full "
-        "simulation."
+        f"With our regions the left arm {arm_state}: it moves {arm:.2g} times as far as with "
+        f"global modes, and the pulled cheek {cheek:.2g} times. Relative to the cheek's motion the "
+        f"arm's is {shares[0]} with regions, {shares[1]} with global modes and {shares[2]} in the "
+        "full simulation."
     )
 
 
 def _picture(bear: Scene, parts: dict[str, Bools], responses: dict[str, _Response]) -> Figure:
-    figure = Figure(figsize=(16.0, 4.6), facecolor=PAPER, layout="constrained")
-    figure.suptitle(
-        "A pulled cheek: how far from it the rest of the bear moves", color=INK, fontsize=13
-    )
+    figure = new_figure((16.0, 4.6), "A pulled cheek: motion of the rest of the bear", 13)
     parts_of_it: Any = figure.subfigures(1, 2, width_ratios=(2.8, 1))
     left, right = parts_of_it
     panels = left.subplots(1, len(responses))
@@ -205,21 +202,20 @@ def _picture(bear: Scene, parts: dict[str, Bools], responses: dict[str, _Respons
     view = view_axes(18.0, 8.0)
     flat = vertices @ view[:2].T
     low, high = flat.min(axis=0) - 0.04, flat.max(axis=0) + 0.04
-    for axes, (name, found) in zip(panels, responses.items(), strict=True):
-        share = np.maximum(found.peak / found.peak.max(), _FAINTEST)
+    for axes, (name, response) in zip(panels, responses.items(), strict=True):
+        share = np.maximum(response.peak / response.peak.max(), _FAINTEST)
         tint = colours(norm(share[triangles].mean(axis=1)))[:, :3]
         draw_surface(axes, vertices, triangles, colour=tint, view=view, shadow=0.3)
-        axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), aspect="equal")
-        axes.set_axis_off()
+        frame_view(axes, low, high)
         axes.set_title(
-            f"{name}\ncheek {1000 * found.over(parts['cheek']):.2g} mm", color=INK, fontsize=10
+            f"{name}\ncheek {1000 * response.over(parts['cheek']):.2g} mm", color=INK, fontsize=10
         )
     left.colorbar(
         ScalarMappable(norm, colours),
         ax=panels,
         location="bottom",
         shrink=0.5,
-        label="farthest each vertex goes, as a part of the largest",
+        label="largest displacement of each vertex, relative to the maximum",
     )
     _bars(right.subplots(), parts, responses)
     return figure
@@ -229,8 +225,7 @@ def _bars(axes: Axes, parts: dict[str, Bools], responses: dict[str, _Response]) 
     places = np.arange(len(responses))
     for at, (part, colour) in enumerate((("left_arm", "#d9a07a"), ("left_hand", "#2f6f8f"))):
         heights = [
-            100 * found.over(parts[part]) / found.over(parts["cheek"])
-            for found in responses.values()
+            100 * each.over(parts[part]) / each.over(parts["cheek"]) for each in responses.values()
         ]
         bars = axes.bar(
             places + 0.4 * at, heights, 0.38, color=colour, label=part.replace("_", " ")

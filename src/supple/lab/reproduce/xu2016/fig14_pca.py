@@ -1,18 +1,16 @@
-"""One basis for all poses needs more vectors, and does not keep contact: xu2016 fig. 14.
+"""xu2016 fig. 14: one basis for all poses needs more vectors and violates contact.
 
 An X hangs from its top. In the first pose it is in the air, in the second its feet stand on the
-ground. Our basis is that of the pose; the pose-independent one is a PCA of both poses' bases.
+ground. Our basis depends on the pose; the pose-independent one is a PCA of both poses' bases.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from supple.app.pictures.drawing import INK, PAPER, plain_axes, save_picture
@@ -23,6 +21,7 @@ from supple.engines.baselines import pose_bases
 from supple.engines.baselines.projected import PosedSubspace, ProjectedSimulator
 from supple.engines.full.full_body import FullBodySimulator
 from supple.engines.pose_space.build.reduced_poses import OfPose, ReducedPoses
+from supple.lab.reproduce.figures import Tell, new_figure
 from supple.lab.reproduce.xu2016.bent_beam import DAMPING, RATE, SOLVED, relative_difference
 from supple.mesh.filling.tetrahedralise import tetrahedralise
 from supple.mesh.obstacles import Plane
@@ -30,21 +29,19 @@ from supple.mesh.tets import TetMesh
 from supple.rig.protocol import FunctionRig, Parameter
 from supple.scenes.modelling.solids import box, polygonise, smooth_union
 
-Tell = Callable[[float, str], None]
-
 COLUMNS = 20
-#: The PCA's sizes that are compared; the paper has 20 and 40.
+#: Sizes of the PCA; the paper has 20 and 40.
 SIZES = (20, 25, 30, 35, 40)
-#: Half the height of the X, half its bars' thickness, and how much longer it is on the ground.
+#: Half height of the X, half thickness of its bars, and relative stretch on the ground.
 HEIGHT, THICK, STRETCH = 0.3, 0.06, 0.15
 AIR, GROUND = np.array([0.0]), np.array([1.0])
-#: Seconds that the body is pulled, and how, in m/s² of all of its mass.
+#: Duration of the pull in s, and its accelerations in m/s².
 PULLED, PULL = 0.25, {"air": (2.0, -1.0, 1.0), "ground": (0.0, -9.81, 0.0)}
 
 
 @dataclass(frozen=True, eq=False)
 class _HangingX:
-    """The X, its rig, and its bases at both poses."""
+    """X with its rig, and bases at both poses."""
 
     body: ElasticBody
     rig: FunctionRig
@@ -82,20 +79,20 @@ class _HangingX:
         return dict(enumerate(self.body.vertex_masses()[:, None] * PULL[pose]))
 
     def full(self, seconds: float) -> Floats:
-        """Simulate all tets in the air: displacements (t, n, 3)."""
+        """Simulate all tets in the air; return displacements (t, n, 3)."""
         rest = self.rig(AIR)
         simulator = FullBodySimulator(
             self.body, 1 / RATE, fixed=self.fixed, newton=20, gravity=(0, 0, 0), **DAMPING, **SOLVED
         )
         simulator.reset(rest=rest)
-        found = []
+        moved = []
         for at in range(round(seconds * RATE)):
             simulator.step(rest, self.pull("air", at / RATE))
-            found.append(simulator.positions - rest)
-        return np.array(found)
+            moved.append(simulator.positions - rest)
+        return np.array(moved)
 
     def projected(self, basis: OfPose, pose: str, seconds: float) -> Floats:
-        """Simulate within a basis, in the air or on the "ground": displacements (t, n, 3)."""
+        """Simulate within a basis in the "air" or on the "ground"; return displacements."""
         start = AIR if pose == "air" else GROUND
         simulator = ProjectedSimulator(
             PosedSubspace(self.body, self.rig, basis, rest_pose=start),
@@ -106,20 +103,20 @@ class _HangingX:
             **DAMPING,
             **SOLVED,
         )
-        found = []
+        moved = []
         for at in range(round(seconds * RATE)):
             simulator.step(forces=self.pull(pose, at / RATE))
-            found.append(simulator.displacements)
-        return np.array(found)
+            moved.append(simulator.displacements)
+        return np.array(moved)
 
     def depths(self, moved: Floats) -> Floats:
-        """Return how deep a foot is in the ground at each time, (t,) in m."""
+        """Return the depth of a foot below the ground at each time, (t,) in m."""
         heights = (self.rig(GROUND) + moved)[:, self.feet, 1]
         return np.maximum(self.ground - heights.min(axis=1), 0.0)
 
 
 def _mesh(tets: int) -> TetMesh:
-    """Make two crossing bars, cut off level at top and bottom."""
+    """Return two crossing bars, cut horizontally at top and bottom."""
     half = np.array([2 * HEIGHT, THICK, THICK])
     frames = [
         np.array([[a, b, 0.0], [-b, a, 0.0], [0, 0, 1.0]])
@@ -146,32 +143,32 @@ def _stretched(mesh: TetMesh, top: float) -> FunctionRig:
 
 
 def figures(quick: bool = False, tell: Tell | None = None) -> dict[str, Any]:
-    """Measure errors in the air by size of the PCA, and how deep feet sink into the ground."""
-    say = tell if tell is not None else (lambda part, text: None)
-    say(0.0, "bases of two poses")
+    """Return errors in the air by size of the PCA, and depths of the feet below the ground."""
+    report = tell if tell is not None else (lambda part, text: None)
+    report(0.0, "bases of two poses")
     x = _HangingX.make(800 if quick else 2500)
     seconds = 0.35 if quick else 1.2
     sizes = (20, 40) if quick else SIZES
-    say(0.1, "full simulation")
+    report(0.1, "full simulation")
     truth, mass = x.full(seconds), x.body.vertex_masses()
     ours = pose_bases.interpolated(x.reduced)
     air, best = {"ours": x.projected(ours, "air", seconds)}, {}
     alike, soft = {}, {}
     for at, size in enumerate(sizes):
-        say(0.3 + 0.5 * at / len(sizes), f"PCA of {size}")
+        report(0.3 + 0.5 * at / len(sizes), f"PCA of {size}")
         tried = [_pca(x, size, soft_first=first) for first in (False, True)]
         moved = [x.projected(each, "air", seconds) for each in tried]
         errors = [relative_difference(each, truth, mass) for each in moved]
         alike[size], soft[size] = errors
         better = int(np.argmin(errors))
         air[f"PCA {size}"], best[size] = moved[better], tried[better]
-    say(0.85, "on the ground")
+    report(0.85, "on the ground")
     cases = {"ours": ours, "PCA 20": best[20], "PCA 40": best[40]}
     cases["no contact"] = pose_bases.interpolated(x.free)
     sunk = {name: x.depths(x.projected(each, "ground", seconds)) for name, each in cases.items()}
-    found = _found(x, truth, air, sunk)
-    goal = 1.05 * found["rms_in_the_air"]["ours"]
-    return found | {
+    results = _found(x, truth, air, sunk)
+    goal = 1.05 * results["rms_in_the_air"]["ours"]
+    return results | {
         "pca_alike": alike,
         "pca_soft_first": soft,
         "pca_size_as_good_as_ours": {
@@ -182,21 +179,21 @@ def figures(quick: bool = False, tell: Tell | None = None) -> dict[str, Any]:
     }
 
 
-def _message(found: dict[str, Any]) -> str:
-    air, sunk = found["rms_in_the_air"], found["deepest_percent_of_size"]
-    size = found["pca_size_as_good_as_ours"]["alike"]
+def _message(results: dict[str, Any]) -> str:
+    air, sunk = results["rms_in_the_air"], results["deepest_percent_of_size"]
+    size = results["pca_size_as_good_as_ours"]["alike"]
     enough = "no size tried is" if size is None else f"one of {size} is"
     return (
-        f"In the air, ours of {COLUMNS} vectors is {100 * air['ours']:.2g} % off the full "
-        f"simulation and a PCA of {COLUMNS} {100 * air['PCA 20']:.2g} %; {enough} as good as ours "
-        "(in the paper one of 40). Pulled down, feet go "
-        f"{sunk['ours']:.2g} % of the size into the ground with ours, {sunk['PCA 20']:.2g} % and "
+        f"Error in the air: ours with {COLUMNS} vectors {100 * air['ours']:.2g} %, "
+        f"a PCA of {COLUMNS} {100 * air['PCA 20']:.2g} %; {enough} as good as ours "
+        "(in the paper one of 40). Pulled down, feet penetrate the ground by "
+        f"{sunk['ours']:.2g} % of the size with ours, {sunk['PCA 20']:.2g} % and "
         f"{sunk['PCA 40']:.2g} % with PCAs of 20 and 40."
     )
 
 
 def _pca(x: _HangingX, size: int, *, soft_first: bool) -> OfPose:
-    """Return a PCA of all columns of both poses alike, or soft ones first; poses are not turned."""
+    """Return a PCA of all columns of both poses, equally weighted or soft ones first."""
     return pose_bases.pose_independent(x.reduced, size, frames=False, soft_first=soft_first)
 
 
@@ -204,9 +201,9 @@ def _found(
     x: _HangingX, truth: Floats, air: dict[str, Floats], sunk: dict[str, Floats]
 ) -> dict[str, Any]:
     mass, size = x.body.vertex_masses(), x.body.mesh.size
-    errors = {name: relative_difference(found, truth, mass) for name, found in air.items()}
+    errors = {name: relative_difference(moved, truth, mass) for name, moved in air.items()}
     foot = int(x.feet[np.argmax(x.body.rest[x.feet, 0])])
-    curves = {name: found[:, foot, 0] for name, found in {"full": truth, **air}.items()}
+    curves = {name: moved[:, foot, 0] for name, moved in {"full": truth, **air}.items()}
     return {
         "vertices": x.body.n_vertices,
         "tets": x.body.n_tets,
@@ -214,44 +211,46 @@ def _found(
         "r": COLUMNS,
         "rms_in_the_air": errors,
         "deepest_percent_of_size": {k: 100 * float(v.max()) / size for k, v in sunk.items()},
-        "paper_penetration": "none with ours, seen with PCA; no numbers",
+        "paper_penetration": "none with ours, visible with PCA; no numbers",
         "curves": {"time": (1 + np.arange(len(truth))) / RATE, "foot": curves, "depth": sunk},
     }
 
 
-def draw(found: dict[str, Any], folder: Path) -> None:
-    """Draw a foot through time, error by the PCA's size, and depth in the ground."""
-    figure = Figure(figsize=(12, 3.9), facecolor=PAPER, layout="constrained")
+def draw(results: dict[str, Any], folder: Path) -> None:
+    """Draw the motion of a foot, errors by size of the PCA, and depths below the ground."""
+    figure = new_figure((12, 3.9))
     foot, error, depth = figure.subplots(1, 3, width_ratios=(1.3, 0.9, 1.1))
     curves, styles = (
-        found["curves"],
+        results["curves"],
         {
             "full": (INK, 3.0, "full simulation"),
             "ours": ("#c8453b", 1.4, "ours, r = 20"),
             "PCA 20": ("#3d7ab8", 1.2, "PCA, r = 20"),
             "PCA 40": ("#7fb069", 1.2, "PCA, r = 40"),
-            "no contact": ("#8c8c96", 1.2, "no contact known, r = 20"),
+            "no contact": ("#8c8c96", 1.2, "no contact constraints, r = 20"),
         },
     )
     for name in ("full", "PCA 20", "PCA 40", "ours"):
-        colour, width, said = styles[name]
-        foot.plot(curves["time"], 1e3 * curves["foot"][name], color=colour, lw=width, label=said)
+        colour, width, text = styles[name]
+        foot.plot(curves["time"], 1e3 * curves["foot"][name], color=colour, lw=width, label=text)
     foot.set(xlabel="time (s)", ylabel="foot, sideways (mm)")
-    foot.set_title("Pose 1, in the air: pulled, then let go", color=INK, fontsize=10)
-    for key, mark, said in (
-        ("pca_alike", "o:", "PCA, all columns alike"),
+    foot.set_title("Pose 1, in the air: pulled and released", color=INK, fontsize=10)
+    for key, mark, text in (
+        ("pca_alike", "o:", "PCA, all columns equal"),
         ("pca_soft_first", "o-", "PCA, soft columns first"),
     ):
-        error.plot(list(found[key]), list(found[key].values()), mark, color="#3d7ab8", label=said)
-    error.plot([COLUMNS], [found["rms_in_the_air"]["ours"]], "o", color="#c8453b", label="ours")
-    error.axhline(found["rms_in_the_air"]["ours"], color="#c8453b", lw=0.8, ls=":")
+        error.plot(
+            list(results[key]), list(results[key].values()), mark, color="#3d7ab8", label=text
+        )
+    error.plot([COLUMNS], [results["rms_in_the_air"]["ours"]], "o", color="#c8453b", label="ours")
+    error.axhline(results["rms_in_the_air"]["ours"], color="#c8453b", lw=0.8, ls=":")
     error.set(xlabel="vectors in the basis", ylabel="RMS difference from full, relative")
     error.set(ylim=(0, None))
     error.set_title("Pose 1: error by size of the basis", color=INK, fontsize=10)
     for name, values in curves["depth"].items():
-        colour, width, said = styles[name]
+        colour, width, text = styles[name]
         dashed = "--" if name == "no contact" else "-"
-        depth.plot(curves["time"], 1e3 * values, dashed, color=colour, lw=width, label=said)
+        depth.plot(curves["time"], 1e3 * values, dashed, color=colour, lw=width, label=text)
     depth.set(xlabel="time (s)", ylabel="deepest foot below the ground (mm)")
     depth.set_ylim(top=1.4e3 * max(values.max() for values in curves["depth"].values()) + 0.1)
     depth.set_title("Pose 2, on the ground: pulled down", color=INK, fontsize=10)
@@ -262,8 +261,8 @@ def draw(found: dict[str, Any], folder: Path) -> None:
 
 
 def run(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
-    """Make fig14.png and return its figures."""
-    found = figures(quick, tell)
-    draw(found, folder)
-    del found["curves"]
-    return {"message": _message(found)} | found
+    """Draw fig14.png and return its figures."""
+    results = figures(quick, tell)
+    draw(results, folder)
+    del results["curves"]
+    return {"message": _message(results)} | results

@@ -1,9 +1,9 @@
-"""xu2016 fig. 15: our step beside full simulations, one fine and others that cost as little."""
+"""xu2016 fig. 15: our step beside a fine full simulation and coarse ones of similar cost."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -31,28 +31,25 @@ from supple.engines.pose_space.step_options import PAPERS_INTEGRATOR
 from supple.errors import SuppleWarning
 from supple.lab.fidelity.oscillation import dominant_frequency, ringdown
 from supple.lab.fidelity.truth import rig_surface
+from supple.lab.reproduce.figures import Tell, frame_view, label_chart, new_figure
 from supple.playback.convergence import rms_difference
 from supple.rig.motion.motion import Motion
 from supple.rig.tets.character_placement import CharacterPlacement
 from supple.scenes.characters.character_scene import Scene, scene
 
-# The picture: bears at one moment, curves of two vertices, and errors
-
-
 _COLOURS = ("#2f6f8f", INK, "#b5483a", "#d9a07a", "#b9b08a")
-#: Where to look at the rest shape: the middle of the belly and the tip of the left ear, in metres.
+#: Points of the rest shape whose motion is drawn, in m.
 _PLACES = {"belly": (0.0, 0.44, 0.30), "left ear": (0.2, 1.3, 0.0)}
 
 
 def coarse_picture(
     bear: Scene, played: Sequence[Played], rig: Singles, rows: list[dict[str, Any]], rate: float
 ) -> Figure:
-    """Draw bears coloured by how far they are from the fine simulation, below curves and bars."""
-    figure = Figure(figsize=(14.0, 8.2), facecolor=PAPER, layout="constrained")
-    figure.suptitle(
+    """Draw bears coloured by distance from the fine simulation, and below curves and bars."""
+    figure = new_figure(
+        (14.0, 8.2),
         "The bear's motion, reduced and in full simulations of fewer tets, beside the fine one",
-        color=INK,
-        fontsize=13,
+        13,
     )
     halves: Any = figure.subfigures(2, 1, height_ratios=(1.05, 1))
     above, below = halves
@@ -77,26 +74,27 @@ def _draw_bears(
     away = [np.linalg.norm(each.frames[frame] - true[frame], axis=1) for each in others]
     norm, colours = Normalize(0.0, 1000 * float(np.percentile(away, 99.5))), colormaps["YlOrRd"]
     view, triangles = view_axes(20.0, 10.0), bear.character.surface.triangles
-    turn = _turned_by(bear.character.surface.vertices, rig[frame])
-    flat = true[frame] @ turn @ view[:2].T
+    rotation = _best_rotation(bear.character.surface.vertices, rig[frame])
+    flat = true[frame] @ rotation @ view[:2].T
     low, high = flat.min(axis=0) - 0.04, flat.max(axis=0) + 0.04
     panels = above.subplots(1, len(others), squeeze=False)[0]
     for axes, each, far in zip(panels, others, away, strict=True):
         tint = colours(norm(1000 * far[triangles].mean(axis=1)))[:, :3]
-        draw_surface(axes, each.frames[frame] @ turn, triangles, colour=tint, view=view, shadow=0.3)
-        axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), aspect="equal")
-        axes.set_axis_off()
+        draw_surface(
+            axes, each.frames[frame] @ rotation, triangles, colour=tint, view=view, shadow=0.3
+        )
+        frame_view(axes, low, high)
         axes.set_title(f"{each.name}\n{each.milliseconds:.2g} ms", color=INK, fontsize=10)
     above.colorbar(
         ScalarMappable(norm, colours),
         ax=panels,
         shrink=0.8,
-        label=f"mm away from the fine simulation, at {frame / rate:.2f} s",
+        label=f"distance from the fine simulation in mm, at {frame / rate:.2f} s",
     )
 
 
-def _turned_by(rest: NDArray, posed: NDArray) -> NDArray:
-    """Return the best rotation R from one shape to another; posed @ R faces as the rest does."""
+def _best_rotation(rest: NDArray, posed: NDArray) -> NDArray:
+    """Return the best rotation R between two shapes, so that posed @ R matches the rest shape."""
     first, second = rest - rest.mean(axis=0), posed - posed.mean(axis=0)
     u, _, vt = np.linalg.svd(second.T @ first)
     flip = np.diag([1.0, 1.0, np.sign(np.linalg.det(u @ vt))])
@@ -106,7 +104,7 @@ def _turned_by(rest: NDArray, posed: NDArray) -> NDArray:
 def _draw_curves(
     axes: Axes, name: str, vertex: int, played: Sequence[Played], rig: Singles, rate: float
 ) -> None:
-    """Draw displacement away from the rig along the direction in which the fine one moves most."""
+    """Draw displacements from the rig along the main direction of the fine simulation."""
     moved = [(each.frames[:, vertex] - rig[:, vertex]).astype(np.float64) for each in played]
     direction = np.linalg.svd(moved[1], full_matrices=False)[2][0]
     direction = direction * np.sign(direction[np.argmax(np.abs(direction))])
@@ -121,11 +119,7 @@ def _draw_curves(
             alpha=0.55 if each is played[1] else 1.0,
             label=each.name,
         )
-    axes.set_title(f"a vertex of the {name}", color=INK, fontsize=10)
-    axes.set_xlabel("time, s", color=INK)
-    axes.set_ylabel("away from the rig, mm", color=INK)
-    axes.grid(alpha=0.25)
-    axes.set_facecolor(PAPER)
+    label_chart(axes, "time, s", "distance from the rig, mm", f"a vertex of the {name}")
 
 
 def _draw_bars(axes: Axes, rows: list[dict[str, Any]]) -> None:
@@ -143,22 +137,21 @@ def _draw_bars(axes: Axes, rows: list[dict[str, Any]]) -> None:
     axes.bar_label(bars, fmt="%.0f %%", color=INK)
     axes.margins(y=0.1)
     axes.tick_params(axis="x", labelsize=8)
-    axes.set_ylabel("RMS away from the fine simulation,\n% of its own motion", color=INK)
+    axes.set_ylabel("RMS distance from the fine simulation,\n% of its motion", color=INK)
     axes.set_facecolor(PAPER)
 
 
-Tell = Callable[[float, str], None]
-#: Tets of the coarse bodies: those the paper had, and one larger still.
+#: Numbers of tets of the coarse bodies: the paper's, and a larger one.
 _COARSE = (420, 1229, 2500)
 RATE = 90.0
-#: Seconds of the bear's motion: it waves, hops with a turn, and begins to hug.
+#: Duration of the bear's motion in s: a wave, a hop, and the beginning of a hug.
 _SECONDS = 4.0
-#: Of swinging freely after an impulse, in m/s, with little damping: a body's own frequency.
+#: Options, impulse in m/s and duration in s of a free oscillation.
 _RINGING: dict[str, Any] = {"integrator": "bdf2", "alpha": 0.0, "beta": 0.001}
 _IMPULSE, _RUNG = (0.0, -0.3, 0.0), 1.5
-#: Steps that are timed.
+#: Number of timed steps.
 _TIMED = 60
-#: Times that differ by less than this factor are called equal.
+#: Times within this factor count as equal.
 _SAME_TIME = 1.5
 _PAPER = {420: "169 vertices, 420 tets, our time", 1229: "417 vertices, 1,229 tets, 5 × our time"}
 _QUICK: dict[str, Any] = {
@@ -171,20 +164,20 @@ _QUICK: dict[str, Any] = {
 
 @dataclass(frozen=True, eq=False)
 class Played:
-    """One simulation of the motion.
+    """Simulation of the motion.
 
     Attributes
     ----------
     name
-        For people.
+        Description.
     model
-        Of its tets.
+        Model with the tets.
     milliseconds
-        Of a step, without the skin.
+        Duration of a step without the skin.
     frames
-        (t, n̄, 3).
+        (t, n̄, 3) positions of the skin.
     hertz
-        The frequency it swings at when it is left alone.
+        Frequency of free oscillation.
     """
 
     name: str
@@ -195,15 +188,17 @@ class Played:
 
 
 def run(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
-    """Play the same motion with all of them, and compare with the fine full simulation."""
+    """Play the motion with all simulations, and compare with the fine full simulation."""
     bear = scene("bear")
     tell(0.0, "the bear")
     (whole,) = bear.character.motions.values()
     motion = whole.slice(whole.times[0], whole.times[0] + (0.3 if quick else _SECONDS))
-    if quick:  # tets need not follow what nobody plays
+    if quick:  # tets are not fitted to unused motions
         bear = replace(bear, character=replace(bear.character, motions={motion.name: motion}))
     model = _small(bear) if quick else scene_model("bear")
-    coarse = [_coarse(bear, tets, quick) for tets in _told(_COARSE[:1] if quick else _COARSE, tell)]
+    sizes = _COARSE[:1] if quick else _COARSE
+    tell(0.1, f"coarse bodies of {', '.join(map(str, sizes))} tets")
+    coarse = [_coarse(bear, tets, quick) for tets in sizes]
     tell(0.3, "timing")
     times = _times([model, *coarse], motion, quick)
     played = []
@@ -215,11 +210,6 @@ def run(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     rows = _rows(played, rig)
     save_picture(coarse_picture(bear, played, rig, rows, RATE), folder / "fig15.png")
     return _figures(rows)
-
-
-def _told(tets: Sequence[int], tell: Tell) -> Sequence[int]:
-    tell(0.1, f"coarse bodies of {', '.join(map(str, tets))} tets")
-    return tets
 
 
 def _simulations(
@@ -238,9 +228,9 @@ def _small(bear: Scene) -> PoseSpaceModel:
 
 
 def _coarse(bear: Scene, tets: int, quick: bool) -> PoseSpaceModel:
-    """Build the character filled with few tets, of which only the full simulation is used.
+    """Return a model with few tets, for the full simulation only.
 
-    Its skin is carried, and its tets fitted to the poses, as the fine body's are.
+    Skin and tets follow the poses as those of the fine body.
     """
     recipe = bear.recipe()
     if quick:
@@ -248,7 +238,7 @@ def _coarse(bear: Scene, tets: int, quick: bool) -> PoseSpaceModel:
     unused: dict[str, Any] = {"regions": None, "modes": 4, "contacts": None}
     unused |= {"elastic_cubature": 12, "inertial_cubature": 6}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SuppleWarning)  # so few tets cannot follow the skin well
+        warnings.simplefilter("ignore", SuppleWarning)  # few tets fit the skin badly
         if not quick:
             return scene_model("bear", tets=tets, **unused)
         return build(bear.character, **(recipe | {"tets": tets} | unused))
@@ -267,7 +257,7 @@ def _played(
 
 
 def played_frames(simulator: CharacterEngine, motion: Motion) -> Singles:
-    """Return the skin at every step, from rest: (t, n̄, 3)."""
+    """Return the skin at every step, (t, n̄, 3), from rest."""
     keys = motion.smooth.resample(RATE)
     simulator.reset(keys.poses[0], keys.roots[0])
     frames = [simulator.surface()]
@@ -321,35 +311,35 @@ def _figures(rows: list[dict[str, Any]]) -> dict[str, Any]:
         "paper_sizes": list(_PAPER.values()),
         "note": "RMS difference of the skin from the fine full simulation over its own motion "
         "away from the rig. One Newton iteration of backward Euler a step, at 90 Hz, for all. "
-        "Times on one core, of placing tets, forces and solution; the skin, which costs all the "
-        "same, is left out. Hz: the strongest frequency after an impulse, with little damping.",
+        "Times on one core of placing tets, forces and solution, without the skin, which costs "
+        "the same for all. Hz: dominant frequency after an impulse, with little damping.",
     }
 
 
 def _alike(row: dict[str, Any]) -> bool:
-    """Return whether it takes about our time."""
+    """Return whether a simulation takes about our time."""
     return 1 / _SAME_TIME < row["time_to_ours"] < _SAME_TIME
 
 
 def _message(ours: dict[str, Any], equal: dict[str, Any], coarse: list[dict[str, Any]]) -> str:
-    said = (
-        f"Ours is {100 * ours['rms_to_full']:.0f} % off the fine full simulation. Of the coarse "
-        f"ones, that of {equal['tets']:,} tets is nearest to our time: it takes "
-        f"{equal['time_to_ours']:.2g} times as long and is {100 * equal['rms_to_full']:.0f} % off."
+    text = (
+        f"Our error against the fine full simulation is {100 * ours['rms_to_full']:.0f} %. Of the "
+        f"coarse ones, that of {equal['tets']:,} tets is nearest to our time: it takes "
+        f"{equal['time_to_ours']:.2g} times as long with {100 * equal['rms_to_full']:.0f} % error."
     )
     if not _alike(equal):
-        said += " None takes about our time, so nothing is compared at equal time."
+        text += " None takes about our time, so there is no comparison at equal time."
     better = [row for row in coarse if row["rms_to_full"] < ours["rms_to_full"]]
     for row in better:
-        said += (
-            f" {row['tets']:,} tets come nearer than ours ({100 * row['rms_to_full']:.0f} %), "
+        text += (
+            f" {row['tets']:,} tets are more accurate than ours ({100 * row['rms_to_full']:.0f} %) "
             f"in {row['time_to_ours']:.2g} times our time."
         )
-    return said + ("" if better else " None of the coarse ones comes as near as ours.")
+    return text + ("" if better else " None of the coarse ones is as accurate as ours.")
 
 
 def _times(models: Sequence[PoseSpaceModel], motion: Motion, quick: bool) -> list[float]:
-    """Time a step in ms: of the first model reduced and in full, of the others in full."""
+    """Return times of a step in ms: the first model reduced and full, the others full."""
     if quick:
         return time_steps(models, motion, 3)
     with TemporaryDirectory() as folder:
@@ -365,7 +355,7 @@ def _timed_files(files: Sequence[str], motion: Motion, steps: int) -> list[float
 
 
 def time_steps(models: Sequence[PoseSpaceModel], motion: Motion, steps: int) -> list[float]:
-    """Time steps taken in turn, so that all see the same machine; medians, see `_times`."""
+    """Return median times of alternating steps in ms, see `_times`."""
     keys = motion.smooth.resample(RATE)
     first, last = max(len(keys.times) // 2 - steps - 2, 0), len(keys.times)
     chosen = range(first + 1, min(first + steps + 3, last))
@@ -384,10 +374,9 @@ def time_steps(models: Sequence[PoseSpaceModel], motion: Motion, steps: int) -> 
         done = ours.step(keys.poses[at], keys.roots[at])
         taken[0].append(done.core + done.dynamics)
         for k, simulator in enumerate(full):
-            if k == 0 and count > 8:  # the fine one takes long, and there is no need for more
+            if k == 0 and count > 8:  # the fine one is slow
                 continue
-            # The full simulator places its tets as a general rig does; a real-time one would
-            # use what ours uses, so that is what is counted.
+            # The time of our placement counts, as a real-time full simulator would use it.
             began = perf_counter()
             placements[k].place_tets(keys.poses[at], rests[k])
             placed = perf_counter() - began

@@ -1,8 +1,7 @@
-"""xu2016 fig. 5: bases that know what touches keep skins from going into each other."""
+"""xu2016 fig. 5: bases with contact constraints prevent self-penetration."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from supple.engines.pose_space.build.build import build
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.engines.pose_space.simulator import PoseSpaceSimulator
 from supple.engines.pose_space.step_options import PAPERS_INTEGRATOR
+from supple.lab.reproduce.figures import Tell
 from supple.lab.reproduce.xu2016.fig5_sections import (
     Slice,
     Touching,
@@ -29,16 +29,14 @@ from supple.reduction.contact_constraints import contact_constraints
 from supple.rig.tets.vertex_frames import rotate_basis
 from supple.scenes.characters.character_scene import Scene, scene
 
-Tell = Callable[[float, str], None]
-
-#: Pa, on all skin that touches.
+#: Pressures on all touching skin in Pa.
 _PRESSURES = (300.0, 1000.0, 2000.0, 3000.0, 4000.0)
-#: What counts as held out, as a part of the size, and how much deeper the other basis must go.
+#: Allowed penetration in parts of the size, and factor by which the other basis exceeds it.
 _ALLOWED, _DEEPER = 0.002, 5.0
 _STEPS = 90
-#: Seconds of the arm's motion in which it is flexed twice, and frames between two looks.
+#: Time span of the arm's motion in which it flexes twice, and frames between measurements.
 _FLEXING, _EVERY = (0.6, 1.9), 6
-#: How much the flexed pose must count for its contact to be expected.
+#: Weight of the flexed pose above which its contact is expected.
 _NEAR = 0.6
 _QUICK: dict[str, Any] = {
     "tets": 1500,
@@ -50,7 +48,7 @@ _QUICK: dict[str, Any] = {
 
 @dataclass(frozen=True, eq=False)
 class _Case:
-    """A pose at which a skin touches itself, and the two models of it."""
+    """Pose with self-contact, and two models of it."""
 
     scene: Scene
     pose: str
@@ -58,21 +56,21 @@ class _Case:
     free: PoseSpaceModel
     touching: Touching
     skin: Floats
-    depths: Floats  # that the pose itself has
+    depths: Floats  # penetration of the pose itself
 
     @property
     def models(self) -> dict[str, PoseSpaceModel]:
         return {"with": self.bound, "without": self.free}
 
     def deepest(self, posed: NDArray, before: Floats | None = None) -> float:
-        """Return the deepest penetration beyond the rest shape's, as a part of the size."""
+        """Return the deepest penetration beyond that of the rest shape, in parts of the size."""
         surface = self.bound.surface
         deeper = penetration(surface, posed) - (self.depths if before is None else before)
         return max(float(deeper.max()), 0.0) / surface.size
 
 
 def run(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
-    """Press touching skins into each other, with contact constraints in the basis and without."""
+    """Press touching skins together, with and without contact constraints in the basis."""
     tell(0.02, "the arm")
     arm = _arm_case(quick, tell)
     pressures = (2000.0, 10_000.0) if quick else _PRESSURES
@@ -96,7 +94,7 @@ def _figures(
     strong = next(
         (row for row in rows if row["without_percent"] >= 100 * _DEEPER * _ALLOWED), rows[-1]
     )
-    found = find_boundary_contacts(
+    contacts = find_boundary_contacts(
         arm.bound.mesh, None, arm.bound.tet_rig(arm.scene.pose(arm.pose))
     )
     worst = max(row["with_percent"] for row in rows)
@@ -106,9 +104,9 @@ def _figures(
     return {
         "title": "Fig. 5: a flexed arm whose skins press on each other",
         "message": _message(strong, rows, others),
-        "contact_points": {"ours": len(found), "paper": 197},
+        "contact_points": {"ours": len(contacts), "paper": 197},
         "constraint_rows": {
-            "ours": contact_constraints(found, len(arm.bound.mesh.vertices)).shape[0],
+            "ours": contact_constraints(contacts, len(arm.bound.mesh.vertices)).shape[0],
             "paper": 54,
         },
         "constraints_left_by_the_basis": {
@@ -124,32 +122,32 @@ def _figures(
         "held": held,
         "rows": rows,
         **({"other_loads": others} if others else {}),
-        "note": "Penetration of the skin beyond what the pose itself has, in percent of the "
-        "body's diagonal; the pressure acts on all skin that touches, towards what it touches, "
+        "note": "Penetration of the skin beyond that of the pose itself, in percent of the "
+        "body's diagonal; the pressure acts on all touching skin, towards the touched part, "
         "for a second. The paper has a picture only. Constraints left: largest |C U| over the "
-        "largest |U| on the skin that touches.",
+        "largest |U| on the touching skin.",
     }
 
 
 def _message(
     strong: dict[str, Any], rows: list[dict[str, Any]], others: list[dict[str, Any]]
 ) -> str:
-    """Say what the numbers mean, and under which loads they do not."""
+    """Return a summary of the results, with the loads under which skins penetrate."""
     inside, outside = strong["without_percent"], strong["with_percent"]
-    said = (
-        f"Pressed with {strong['pressure_kpa']:g} kPa, the skins go {outside:.2g} % of the size "
-        f"into each other with the contact in the basis, and {inside:.2g} % without."
+    text = (
+        f"Pressed with {strong['pressure_kpa']:g} kPa, the skins penetrate by {outside:.2g} % of "
+        f"the size with contact constraints in the basis, and by {inside:.2g} % without."
     )
-    loads = [f"{row['pressure_kpa']:g} kPa" for row in rows if _goes_in(row)]
-    loads += [row["load"] for row in others if _goes_in(row)]
+    loads = [f"{row['pressure_kpa']:g} kPa" for row in rows if _penetrates(row)]
+    loads += [row["load"] for row in others if _penetrates(row)]
     if loads:
-        said += f" With it they do go in by {100 * _ALLOWED:g} % or more under: {'; '.join(loads)}."
+        text += f" With them they exceed {100 * _ALLOWED:g} % under: {'; '.join(loads)}."
     if inside < max(100 * _ALLOWED, _DEEPER * outside):
-        said += " These forces do not tell the two bases apart."
-    return said
+        text += " These forces do not distinguish the two bases."
+    return text
 
 
-def _goes_in(row: dict[str, Any]) -> bool:
+def _penetrates(row: dict[str, Any]) -> bool:
     return row["with_percent"] >= 100 * _ALLOWED
 
 
@@ -163,11 +161,11 @@ def _arm_case(quick: bool, tell: Tell) -> _Case:
 
 
 def _two_poses(chosen: Scene, pose: str, changes: dict[str, Any]) -> _Case:
-    """Build models of the neutral pose and one other, which is all that a held pose needs."""
+    """Build models of the neutral pose and one other pose."""
     recipe = chosen.recipe() | {"poses": {n: chosen.pose(n) for n in (chosen.pose_names[0], pose)}}
     if chosen.young is not None:
         recipe["young"] = chosen.young[[0, chosen.pose_names.index(pose)]]
-    still = replace(chosen.character, motions={})  # tets need not follow what nobody plays
+    still = replace(chosen.character, motions={})  # tets are not fitted to unused motions
     bound = build(still, **(recipe | changes))
     apart = {"tets": bound.mesh, "contacts": None}
     free = build(still, **(recipe | changes | apart))
@@ -178,14 +176,16 @@ def _case(chosen: Scene, pose: str, bound: PoseSpaceModel, free: PoseSpaceModel)
     skin = np.asarray(bound.rig(chosen.pose(pose)), np.float64)
     corners = bound.mesh.vertices[bound.mesh.boundary()]
     edge = float(np.linalg.norm(corners - np.roll(corners, 1, axis=1), axis=2).mean())
-    touching = touching_skin(bound.surface, skin, 0.5 * edge)  # as contacts of the tets are found
+    touching = touching_skin(
+        bound.surface, skin, 0.5 * edge
+    )  # the distance of contacts of the tets
     return _Case(chosen, pose, bound, free, touching, skin, penetration(bound.surface, skin))
 
 
 def _pressed(
     case: _Case, pressure: float, only: NDArray[np.bool_] | None, steps: int
 ) -> tuple[dict[str, float], dict[str, NDArray]]:
-    """Measure the deepest penetration with each basis under a steady pressure, and the skins."""
+    """Return the deepest penetration with each basis under a constant pressure, and the skins."""
     forces = case.touching.pressed(pressure, only)
     row: dict[str, float] = {}
     skins: dict[str, NDArray] = {}
@@ -202,20 +202,20 @@ def _pressed(
 
 
 def _one_sided(case: _Case) -> list[dict[str, Any]]:
-    """Put the pressure on one of the two parts only, so that it pushes the other away."""
+    """Press on one of the two parts only, so that it pushes the other away."""
     rows = []
     for name in ("upper arm", "forearm"):
-        own = case.scene.parts[case.touching.vertices] == case.scene.part_names.index(name)
-        row, _ = _pressed(case, _PRESSURES[-2], own, _STEPS)
-        what = f"{_PRESSURES[-2] / 1000:g} kPa on the {name} only"
-        rows.append({"load": what, **_percents(row)})
+        part = case.scene.parts[case.touching.vertices] == case.scene.part_names.index(name)
+        row, _ = _pressed(case, _PRESSURES[-2], part, _STEPS)
+        load = f"{_PRESSURES[-2] / 1000:g} kPa on the {name} only"
+        rows.append({"load": load, **_percents(row)})
     return rows
 
 
 def _in_motion(case: _Case, tell: Tell) -> list[dict[str, Any]]:
-    """Play the scene's own motion while it flexes, inertia only: all of it, and near the pose.
+    """Play the scene's flexing motion; return penetration in all of it, and near the pose.
 
-    Between poses no contact is known, and the rig's own shape goes into itself.
+    Between poses there are no contact constraints, and the rig's shape penetrates itself.
     """
     (motion,) = case.scene.character.motions.values()
     keys = motion.smooth.resample(90.0)
@@ -231,14 +231,14 @@ def _in_motion(case: _Case, tell: Tell) -> list[dict[str, Any]]:
             simulator.step(keys.poses[frame], keys.roots[frame])
             if (frame - first) % _EVERY:
                 continue
-            turn, away = keys.roots[frame][:3, :3], keys.roots[frame][:3, 3]
+            rotation, offset = keys.roots[frame][:3, :3], keys.roots[frame][:3, 3]
             before = penetration(model.surface, case.bound.rig(keys.poses[frame]))
-            found = {
-                f"{name}_percent": case.deepest((simulator.surface() - away) @ turn, before),
+            depths = {
+                f"{name}_percent": case.deepest((simulator.surface() - offset) @ rotation, before),
                 "rig_itself_percent": float(before.max()) / model.surface.size,
             }
             for row in (whole, near) if simulator.weights[flexed] > _NEAR else (whole,):
-                row |= {key: max(row.get(key, 0.0), 100 * each) for key, each in found.items()}
+                row |= {key: max(row.get(key, 0.0), 100 * each) for key, each in depths.items()}
     return [whole, near]
 
 
@@ -258,7 +258,7 @@ def _percents(row: dict[str, float]) -> dict[str, float]:
 
 
 def _left_open(model: PoseSpaceModel, pose: str) -> float:
-    """Return the largest |C U| at a pose over the largest |U| there: broken constraints."""
+    """Return the largest |C U| at a pose relative to the largest |U|: violated constraints."""
     at = model.pose_names.index(pose)
     rest = model.tet_rig(model.poses[at])
     rows = contact_constraints(
@@ -269,9 +269,9 @@ def _left_open(model: PoseSpaceModel, pose: str) -> float:
     for vertices, bases in zip(model.basis_vertices, model.bases, strict=True):
         columns = np.zeros((len(model.mesh.vertices), 3, bases.shape[-1]))
         columns[vertices] = bases[at]
-        if model.rotations is not None:  # they are stored in the neutral pose's frames
-            turns = model.rotations[at, np.searchsorted(model.rotation_vertices, vertices)]
-            columns[vertices] = rotate_basis(turns, columns[vertices])
+        if model.rotations is not None:  # bases are stored in the neutral pose's frames
+            rotations = model.rotations[at, np.searchsorted(model.rotation_vertices, vertices)]
+            columns[vertices] = rotate_basis(rotations, columns[vertices])
         open_ = np.abs(rows @ columns.reshape(-1, bases.shape[-1]))
         broken = max(broken, float(open_.max(initial=0.0)))
         largest = max(largest, float(np.abs(columns[involved]).max(initial=0.0)))

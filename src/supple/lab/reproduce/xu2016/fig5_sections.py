@@ -1,4 +1,4 @@
-"""The picture of xu2016 fig. 5: cuts through skins that press on each other."""
+"""Penetration of skins, and the picture of xu2016 fig. 5: cuts through pressed skins."""
 
 from __future__ import annotations
 
@@ -15,17 +15,15 @@ from numpy.typing import ArrayLike, NDArray
 from supple.app.pictures.drawing import INK, PAPER, draw_surface, view_axes
 from supple.arrays import Floats, Ints
 from supple.engines.pose_space.model.model import PoseSpaceModel
+from supple.lab.reproduce.figures import new_figure
 from supple.mesh.boundary_contacts import PosedBoundary, facing_triangles, posed_boundary
 from supple.mesh.surface import SurfaceMesh
 
-# Depth of a skin inside itself, and forces that press it there
-
-
-#: Parts that touch are at least this many of the skin's edges apart at the neutral pose.
+#: Minimum distance of touching parts at the neutral pose, in mean edge lengths.
 FAR = 2.0
-#: The deepest that is looked for, as a part of the size.
+#: Largest depth of the search in parts of the size.
 DEEPEST = 0.05
-#: How far out of the skin winding numbers are taken, as a part of twice the size.
+#: Offset from the skin at which winding numbers are computed, in parts of twice the size.
 _OUT = 1e-5
 
 
@@ -36,11 +34,11 @@ class Touching:
     Attributes
     ----------
     vertices
-        (k,) ascending.
+        (k,) indices in ascending order.
     normals
-        (k, 3) outward, and so towards what they touch.
+        (k, 3) outward normals, towards the touched part.
     areas
-        (k,) of the skin around each, in m².
+        (k,) areas of skin around the vertices in m².
     """
 
     vertices: Ints
@@ -48,14 +46,14 @@ class Touching:
     areas: Floats
 
     def pressed(self, pressure: float, only: NDArray[np.bool_] | None = None) -> dict[int, Floats]:
-        """Return forces in N of a pressure in Pa towards the touched part; on some skin `only`."""
+        """Return forces in N of a pressure in Pa towards the touched part."""
         chosen = np.arange(len(self.vertices)) if only is None else np.flatnonzero(only)
         forces = pressure * self.areas[chosen, None] * self.normals[chosen]
         return dict(zip(self.vertices[chosen].tolist(), forces, strict=True))
 
 
 def touching_skin(surface: SurfaceMesh, posed: ArrayLike, distance: float) -> Touching:
-    """Return vertices of the skin within a distance of another part that they face."""
+    """Return vertices of the skin that face another part within a distance."""
     unit, boundary = _scaled(surface, posed)
     touches = facing_triangles(boundary, surface.vertices / unit, distance / unit, _far(surface))
     near = touches.triangle >= 0
@@ -65,10 +63,10 @@ def touching_skin(surface: SurfaceMesh, posed: ArrayLike, distance: float) -> To
 
 
 def penetration(surface: SurfaceMesh, posed: ArrayLike) -> Floats:
-    """Return how deep each vertex of a posed skin is inside another part of it, (n,) in metres.
+    """Return depths (n,) in m of the vertices of a posed skin inside other parts of it.
 
-    By the winding number a little way out of the skin, so that it does not matter whether a
-    contact was expected there; the depth is the distance to the nearest skin that faces it.
+    The winding number slightly outside the skin shows whether a vertex is inside; its depth is the
+    distance to the nearest skin that faces it.
     """
     unit, boundary = _scaled(surface, posed)
     tree = igl.FastWindingNumberBVH()
@@ -82,29 +80,29 @@ def penetration(surface: SurfaceMesh, posed: ArrayLike) -> Floats:
         vertices=boundary.vertices[inside], normals=np.ascontiguousarray(boundary.normals[inside])
     )
     touches = facing_triangles(within, surface.vertices / unit, 0.5 * DEEPEST, _far(surface))
-    found = (touches.triangle >= 0) & (touches.gap < 0)
-    depths[within.vertices[found]] = -unit * touches.gap[found]
+    matched = (touches.triangle >= 0) & (touches.gap < 0)
+    depths[within.vertices[matched]] = -unit * touches.gap[matched]
     return depths
 
 
 def _scaled(surface: SurfaceMesh, posed: ArrayLike) -> tuple[float, PosedBoundary]:
-    """Return a unit in which nothing exceeds 1, winding numbers being of float32, and the skin."""
+    """Return a unit of length and the skin in it; float32 winding numbers need sizes below 1."""
     unit = 2.0 * surface.size
     return unit, posed_boundary(np.asarray(posed, np.float64) / unit, surface.triangles)
 
 
 def _far(surface: SurfaceMesh) -> float:
-    """Return how far apart touching parts are at the neutral pose, in that unit."""
+    """Return the minimum distance of touching parts at the neutral pose, in that unit."""
     corners = surface.vertices[surface.triangles]
     edge = float(np.linalg.norm(corners - np.roll(corners, 1, axis=1), axis=2).mean())
     return FAR * edge / (2.0 * surface.size)
 
 
 def outline(points: ArrayLike, triangles: Ints, origin: Floats, normal: Floats) -> Floats:
-    """Cut a surface by a plane: (k, 2, 3), the ends of a segment for each triangle it cuts."""
+    """Return the segments (k, 2, 3) in which a plane cuts the triangles of a surface."""
     corners = np.asarray(points, np.float64)[triangles]
     heights = (corners - origin) @ normal
-    heights = np.where(heights == 0, 1e-300, heights)  # no corner lies in the plane
+    heights = np.where(heights == 0, 1e-300, heights)  # no corner in the plane
     above = heights > 0
     cut = np.flatnonzero(above.any(axis=1) & ~above.all(axis=1))
     ends = []
@@ -114,26 +112,26 @@ def outline(points: ArrayLike, triangles: Ints, origin: Floats, normal: Floats) 
         along = np.where(crossed, ha / np.where(crossed, ha - hb, 1.0), np.nan)
         start, stop = corners[cut, a], corners[cut, b]
         ends.append(start + along[:, None] * (stop - start))
-    both = np.stack(ends, axis=1)  # one of three is missing in each
-    kept = ~np.isnan(both[:, :, 0])
-    return both[kept].reshape(-1, 2, 3)
+    both = np.stack(ends, axis=1)  # one of three is NaN in each
+    valid = ~np.isnan(both[:, :, 0])
+    return both[valid].reshape(-1, 2, 3)
 
 
 _FREE, _BOUND, _GREY = "#b5483a", "#2f6f8f", "#a9a9ac"
 _SKIN, _TOUCHED = np.array([0.86, 0.80, 0.76]), np.array([0.80, 0.30, 0.26])
-_HALF = 0.075  # of a cut's picture, as a part of the size
+_HALF = 0.075  # half width of a cut's picture in parts of the size
 
 
 @dataclass(frozen=True, eq=False)
 class Slice:
-    """A plane through the middle of what touches, and the skin that it cuts.
+    """Plane through the middle of the touching skin, and the skin that it cuts.
 
     Attributes
     ----------
     origin, axes
-        Of the plane: a point, and rows right, up and normal.
+        Point of the plane, and rows right, up and normal.
     skin
-        (n, 3) what is cut.
+        (n, 3) positions of the skin.
     """
 
     origin: Floats
@@ -142,7 +140,7 @@ class Slice:
 
     @classmethod
     def through(cls, touching: Touching, posed: Floats, skin: NDArray) -> Slice:
-        """Return the plane in which the normals of the touching skin lie best."""
+        """Return the plane that fits the normals of the touching skin best."""
         points = posed[touching.vertices]
         centre = np.average(points, axis=0, weights=touching.areas)
         weighted = touching.normals * np.sqrt(touching.areas)[:, None]
@@ -165,12 +163,11 @@ def contact_picture(
     slices: dict[str, Slice],
     rows: list[dict[str, Any]],
 ) -> Figure:
-    """Draw where it touches; cuts without and with contact in the basis; depths by pressure."""
-    figure = Figure(figsize=(14.0, 4.4), facecolor=PAPER, layout="constrained")
-    figure.suptitle(
-        "Skins that are pressed together, with the contact in the basis and without",
-        color=INK,
-        fontsize=13,
+    """Draw touching skin, cuts without and with contact constraints, and depths by pressure."""
+    figure = new_figure(
+        (14.0, 4.4),
+        "Skins pressed together, with and without contact constraints",
+        13,
     )
     where, free, bound, chart = figure.subplots(1, 4, width_ratios=(1.0, 1.0, 1.0, 1.25))
     _draw_where(where, model, posed, touching)
@@ -203,9 +200,7 @@ def _draw_where(axes: Axes, model: PoseSpaceModel, posed: Floats, touching: Ints
         aspect="equal",
     )
     axes.set_axis_off()
-    axes.set_title(
-        "the flexed arm; red: skin that touches,\nand is pressed", color=INK, fontsize=10
-    )
+    axes.set_title("the flexed arm; red: touching skin,\nwhich is pressed", color=INK, fontsize=10)
 
 
 def _draw_cut(axes: Axes, model: PoseSpaceModel, posed: Floats, cut: Slice, colour: str) -> None:

@@ -1,8 +1,8 @@
-"""xu2016 fig. 6 and 7: why bases are turned to agree before their columns are blended."""
+"""xu2016 figs 6 and 7: alignment of bases before their columns are blended."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -12,12 +12,13 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from supple.app.pictures.drawing import INK, PAPER, draw_surface, save_picture, view_axes
+from supple.app.pictures.drawing import INK, draw_surface, save_picture, view_axes
 from supple.arrays import Floats
 from supple.elastic.body import ElasticBody
 from supple.elastic.material import Material
 from supple.engines.pose_space.alignment import align
 from supple.engines.pose_space.interpolation import mass_products, reduced_mass
+from supple.lab.reproduce.figures import Tell, frame_view, label_chart, new_figure
 from supple.mesh.tets import TetMesh
 from supple.reduction.modes import linear_modes
 from supple.reduction.null_space import null_space
@@ -25,15 +26,12 @@ from supple.reduction.regions.region import Region
 from supple.rig.tets.vertex_frames import edge_rotations
 from supple.scenes.bodies.beam import beam
 
-# A beam whose two bending modes are the same but for its width and height, and its modes
-
-
 MATERIAL = Material("stvk", young=1e7, poisson=0.45, density=1000)
 
 
 @dataclass(frozen=True)
 class BeamModes:
-    """The lowest modes of a beam at several shapes."""
+    """Lowest modes of a beam at several shapes."""
 
     mesh: TetMesh
     region: Region
@@ -43,29 +41,29 @@ class BeamModes:
     stiffnesses: list[Floats]
 
     def mass_matrix(self, bases: Sequence[Floats], weights: Sequence[float]) -> Floats:
-        """Return M̃ of blended columns that have been given length 1 (xu2016 eq. 16)."""
+        """Return M̃ of blended columns of unit length (xu2016 eq. 16)."""
         products = mass_products([[basis] for basis in bases], [self.region], self.mass)
         return reduced_mass(products, weights)
 
     def whole(self, vector: Floats) -> Floats:
-        """Return a column (k, 3) on all vertices."""
+        """Return a column (k, 3) extended by zero to all vertices."""
         moved = np.zeros_like(self.mesh.vertices)
         moved[self.region.vertices] = vector
         return moved
 
 
 def mirrored_beam(size: tuple[float, float, float], cells: tuple[int, int, int]) -> TetMesh:
-    """Make a beam whose tets are symmetric about its middle planes.
+    """Return a beam whose tets are symmetric about its middle planes.
 
-    Those of `beam` all lean to the same side, which tells a square beam's two bending modes apart
-    more than a small difference of width and height does.
+    The tets of `beam` are not symmetric, which separates the two bending modes of a square beam
+    more than a small difference of width and height.
     """
     quarter = beam(np.array(size) / [1, 2, 2], np.array(cells) // [1, 2, 2])
     vertices, tets = quarter.vertices, quarter.tets
     for axis in (1, 2):
         other = vertices.copy()
         other[:, axis] *= -1
-        # A mirror turns tets inside out; two corners that change places turn them back.
+        # A reflection inverts tets; swapping two corners inverts them again.
         tets = np.concatenate([tets, tets[:, [1, 0, 2, 3]] + len(vertices)])
         vertices = np.concatenate([vertices, other])
     _, first, where = np.unique(
@@ -75,7 +73,7 @@ def mirrored_beam(size: tuple[float, float, float], cells: tuple[int, int, int])
 
 
 def modes_at(mesh: TetMesh, shapes: list[Floats], count: int) -> BeamModes:
-    """Return the `count` lowest modes at each shape of a beam that is held at x = 0."""
+    """Return the `count` lowest modes at each shape of a beam held at x = 0."""
     body = ElasticBody(mesh, MATERIAL)
     region = Region.whole(body.n_vertices, np.flatnonzero(mesh.vertices[:, 0] == 0))
     held = null_space(None, body.n_vertices, free=region.vertices)
@@ -88,16 +86,15 @@ def modes_at(mesh: TetMesh, shapes: list[Floats], count: int) -> BeamModes:
     return BeamModes(mesh, region, masses, shapes, bases, stiffnesses)
 
 
-Tell = Callable[[float, str], None]
-#: Of a beam 1 m long, in metres.
+#: Width of a beam 1 m long, in m.
 _SIDE = 1 / 6
 _NAIVE, _OURS, _GREY = "#b5483a", "#2f6f8f", np.array([0.78, 0.78, 0.76])
-#: How far the picture of a mode moves its farthest vertex, in metres.
+#: Largest displacement of a mode in pictures, in m.
 _SHOWN = 0.25
 
 
 def fig6(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
-    """Align two poses of a nearly square beam whose first two modes change places."""
+    """Align two poses of a nearly square beam whose first two modes swap."""
     mesh = mirrored_beam((1.0, _SIDE, _SIDE), (12, 2, 2) if quick else (24, 4, 4))
     sizes = (0.1, 0.01, 0.001) if quick else (0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
     rows, case = [], None
@@ -110,10 +107,10 @@ def fig6(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     save_picture(_fig6_picture(case, rows), folder / "fig6.png")
     last = rows[-1]
     return {
-        "title": "Fig. 6: modes that change places between two poses",
-        "message": "Of the blend's mass matrix halfway, whose eigenvalues are 1 where both modes "
-        f"stay, the least is {last['naive_least_eigenvalue']:.2g} blended column by column and "
-        f"{last['aligned_least_eigenvalue']:.2g} aligned first.",
+        "title": "Fig. 6: modes that swap between two poses",
+        "message": "The least eigenvalue of the blend's mass matrix halfway, 1 if both modes "
+        f"remain, is {last['naive_least_eigenvalue']:.2g} if columns are blended directly and "
+        f"{last['aligned_least_eigenvalue']:.2g} if they are aligned first.",
         "rows": rows,
         "columns_that_remain": {
             "naive": 1 if last["naive_least_eigenvalue"] < 1e-3 else 2,
@@ -122,8 +119,8 @@ def fig6(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
             "paper_aligned": 2,
         },
         "note": "Least eigenvalue of the blend's mass matrix at weights (½, ½): 1 when columns are "
-        "orthogonal, 0 when they are the same. The signs of modes are arbitrary, and naive "
-        "blending depends on them: with the best signs it happens to work here.",
+        "orthogonal, 0 when they are the same. Naive blending depends on the arbitrary signs of "
+        "modes; with the best signs it works here.",
     }
 
 
@@ -135,12 +132,12 @@ def _swapped(mesh: TetMesh, epsilon: float) -> BeamModes:
 
 def _naive(case: BeamModes) -> list[tuple[float, Floats]]:
     """Return least eigenvalue and second basis for all signs of its modes, worst first."""
-    found = []
+    pairs = []
     for signs in product((1.0, -1.0), repeat=2):
-        turned = case.bases[1] * np.array(signs)
-        mass = case.mass_matrix([case.bases[0], turned], (0.5, 0.5))
-        found.append((float(np.linalg.eigvalsh(mass)[0]), turned))
-    return sorted(found, key=lambda pair: pair[0])
+        signed = case.bases[1] * np.array(signs)
+        mass = case.mass_matrix([case.bases[0], signed], (0.5, 0.5))
+        pairs.append((float(np.linalg.eigvalsh(mass)[0]), signed))
+    return sorted(pairs, key=lambda pair: pair[0])
 
 
 def _aligned(case: BeamModes) -> list[Floats]:
@@ -159,11 +156,11 @@ def _blend_figures(case: BeamModes) -> dict[str, float]:
 
 
 def _fig6_picture(case: BeamModes, rows: list[dict[str, float]]) -> Figure:
-    figure = Figure(figsize=(12.5, 4.9), facecolor=PAPER, layout="constrained")
+    figure = new_figure((12.5, 4.9))
     parts: Any = figure.subfigures(1, 2, width_ratios=(2.5, 1))
     left, right = parts
     figure.suptitle(
-        "Modes that change places, blended column by column and aligned first",
+        "Modes that swap, blended directly and aligned first",
         color=INK,
         fontsize=13,
     )
@@ -213,18 +210,17 @@ def _eigenvalue_chart(axes: Axes, rows: list[dict[str, float]]) -> None:
     for key, (name, colour, mark) in lines.items():
         values = [max(row[key], 1e-12) for row in rows]
         axes.loglog(epsilon, values, marker=mark, color=colour, label=name)
-    axes.set_xlabel("ε: part by which width and height differ", color=INK)
-    axes.set_ylabel("least eigenvalue of the mass matrix, halfway", color=INK)
-    axes.set_title("0: the columns are one", color=INK, fontsize=10)
     axes.legend(frameon=False)
-    axes.grid(alpha=0.25)
-    axes.set_facecolor(PAPER)
+    below = "ε: relative difference of width and height"
+    label_chart(
+        axes, below, "least eigenvalue of the mass matrix, halfway", "0: the columns are equal"
+    )
 
 
 def _draw_mode(
     axes: Axes, case: BeamModes, shape: Floats, column: Floats, colour: Floats, size: float = 0.47
 ) -> None:
-    """Draw the shape in grey and, in colour, displaced by the column; the axis faces the viewer."""
+    """Draw the shape in grey and, in colour, displaced by a column, along the beam's axis."""
     view = view_axes(62.0, 22.0)
     surface, source = case.mesh.surface()
     moved = case.whole(column)
@@ -232,24 +228,21 @@ def _draw_mode(
     for points, tint in ((shape, _GREY), (shape + moved, colour)):
         draw_surface(axes, points[source], surface.triangles, colour=tint, view=view)
     middle = shape.mean(axis=0) @ view[:2].T
-    axes.set(
-        xlim=(middle[0] - size, middle[0] + size),
-        ylim=(middle[1] - size, middle[1] + size),
-        aspect="equal",
-    )
-    axes.set_axis_off()
+    frame_view(axes, middle - size, middle + size)
 
 
 def fig7(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
-    """Align a beam with the same beam rolled by 90°: its modes must meet themselves."""
+    """Align a beam with the same beam rolled by 90°; its modes must match themselves."""
     tell(0.0, "modes")
     mesh = mirrored_beam((1.0, _SIDE, _SIDE / 1.5), (12, 2, 2) if quick else (24, 4, 4))
     rolled = mesh.vertices @ np.array([[1.0, 0, 0], [0, 0, -1], [0, 1, 0]]).T
     case = modes_at(mesh, [mesh.vertices.copy(), rolled], 4)
     masses = case.mass[case.region.vertices]
-    turns = edge_rotations(mesh, case.shapes, [-1, 0])[:, case.region.vertices]
+    rotations = edge_rotations(mesh, case.shapes, [-1, 0])[:, case.region.vertices]
     plain = align(case.bases, [-1, 0], masses, weighted=False, variant="world")
-    turned = align(case.bases, [-1, 0], masses, rotations=turns, weighted=False, variant="world")
+    rotated = align(
+        case.bases, [-1, 0], masses, rotations=rotations, weighted=False, variant="world"
+    )
     tell(0.6, "drawing")
     rows = []
     for mode in range(4):
@@ -260,29 +253,29 @@ def fig7(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
                 "procrustes_only_hz": _hertz(
                     case.stiffnesses[1], plain.transformations[1][:, mode]
                 ),
-                "turned_first_hz": _hertz(case.stiffnesses[1], turned.transformations[1][:, mode]),
+                "turned_first_hz": _hertz(case.stiffnesses[1], rotated.transformations[1][:, mode]),
             }
         )
     shares = {
-        name: float((np.diag(found.transformations[1])[:2] ** 2).mean())
-        for name, found in (("procrustes_only", plain), ("turned_first", turned))
+        name: float((np.diag(alignment.transformations[1])[:2] ** 2).mean())
+        for name, alignment in (("procrustes_only", plain), ("turned_first", rotated))
     }
-    picture = _fig7_picture(case, plain.transformations[1], turned.transformations[1], rows)
+    picture = _fig7_picture(case, plain.transformations[1], rotated.transformations[1], rows)
     save_picture(picture, folder / "fig7.png")
     return {
-        "title": "Fig. 7: two poses that are rolled by 90° against each other",
-        "message": f"Aligned as they are, the first two modes meet themselves by "
-        f"{100 * shares['procrustes_only']:.3g} %; with vertices turned back first, by "
+        "title": "Fig. 7: two poses rolled by 90° against each other",
+        "message": f"Aligned directly, the first two modes match themselves by "
+        f"{100 * shares['procrustes_only']:.3g} %; with vertices rotated back first, by "
         f"{100 * shares['turned_first']:.3g} %.",
         "rows": rows,
         "matched_with_itself": shares | {"paper_procrustes_only": 0.0, "paper_turned_first": 1.0},
         "largest_angle_degrees": {
             "procrustes_only": float(np.degrees(plain.angles[1].max())),
-            "turned_first": float(np.degrees(turned.angles[1].max())),
+            "turned_first": float(np.degrees(rotated.angles[1].max())),
         },
-        "note": "Hz: frequency of pose 2's column of that number once aligned; it should be pose "
-        "1's. Matched with itself: mean square of the first two entries on the diagonal of Q "
-        "(eq. 12). The paper has pictures only: 0 and 1 are what they show.",
+        "note": "Hz: frequency of the aligned column of pose 2, which should equal that of pose 1. "
+        "Matched with itself: mean square of the first two diagonal entries of Q (eq. 12). The "
+        "paper has pictures only, which show 0 and 1.",
     }
 
 
@@ -291,21 +284,18 @@ def _hertz(stiffness: Floats, column: Floats) -> float:
 
 
 def _fig7_picture(
-    case: BeamModes, plain: Floats, turned: Floats, rows: list[dict[str, Any]]
+    case: BeamModes, plain: Floats, rotated: Floats, rows: list[dict[str, Any]]
 ) -> Figure:
-    figure = Figure(figsize=(12.0, 5.4), facecolor=PAPER, layout="constrained")
-    figure.suptitle(
-        "Modes of a beam and of the same beam rolled by 90°, aligned",
-        color=INK,
-        fontsize=13,
+    figure = new_figure(
+        (12.0, 5.4), "Aligned modes of a beam and of the same beam rolled by 90°", 13
     )
     parts: Any = figure.subfigures(1, 2, width_ratios=(2.2, 1))
     left, right = parts
-    mixed = [case.bases[1] @ Q for Q in (plain, turned)]
+    mixed = [case.bases[1] @ Q for Q in (plain, rotated)]
     columns = [
         ("pose 1", case.shapes[0], case.bases[0], "pose1_hz", 0),
         ("pose 2, Procrustes only", case.shapes[1], mixed[0], "procrustes_only_hz", 2),
-        ("pose 2, turned back first", case.shapes[1], mixed[1], "turned_first_hz", 3),
+        ("pose 2, rotated back first", case.shapes[1], mixed[1], "turned_first_hz", 3),
     ]
     grid = left.subplots(2, 3)
     for at, (caption, shape, basis, key, colour) in enumerate(columns):
@@ -315,7 +305,10 @@ def _fig7_picture(
             text = f"column {mode + 1}: {rows[mode][key]:.1f} Hz"
             axes.set_title(caption + "\n" + text if mode == 0 else text, color=INK, fontsize=10)
     for axes, Q, caption in zip(
-        right.subplots(2, 1), (plain, turned), ("Procrustes only", "turned back first"), strict=True
+        right.subplots(2, 1),
+        (plain, rotated),
+        ("Procrustes only", "rotated back first"),
+        strict=True,
     ):
         image = axes.imshow(np.abs(Q), vmin=0, vmax=1, cmap="Blues")
         axes.set_title(caption, color=INK, fontsize=10)

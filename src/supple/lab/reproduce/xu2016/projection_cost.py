@@ -1,12 +1,11 @@
-"""Cost of reassembling a reduced system in full: xu2016 §9, beside Hahn et al. 2014.
+"""Cost of assembling a reduced system on the full mesh: xu2016 §9, beside Hahn et al. 2014.
 
 Every step of `ProjectedSimulator` forms UᵀKU, UᵀMU and Uᵀf on the whole mesh; the real-time step
-sums them over cubature. Both run in turns, one core each, on the same character and motion.
+uses cubature. Both alternate on one core with the same character and motion.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -20,22 +19,21 @@ from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.engines.pose_space.simulator import PoseSpaceSimulator
 from supple.engines.pose_space.step_options import PAPERS_INTEGRATOR
 from supple.errors import SuppleError
+from supple.lab.reproduce.figures import Tell
 from supple.linalg.blas import single_threaded
 
-Tell = Callable[[float, str], None]
-
 RATE = 90
-#: Milliseconds to assemble the reduced system: the paper's own, and reassembled in full.
+#: Milliseconds to assemble the reduced system in the paper, by cubature and in full.
 PAPER = {"arm": (0.4, 38.0), "bear": (0.95, 82.0), "gorilla": (1.0, 320.0)}
-#: Parts of a projected step that are assembly; a basis that is interpolated comes on top.
+#: Parts of a projected step that belong to assembly.
 ASSEMBLY = ("assembly", "projection")
 
 
 def measure(model: PoseSpaceModel, steps: int = 40) -> dict[str, Any]:
-    """Return median milliseconds of both kinds of step, taken in turns.
+    """Return median milliseconds of both kinds of alternating steps.
 
-    The model's bases are known on part of the vertices; the others stand in as any number takes
-    as long as another.
+    The model stores its bases on some vertices; at the others arbitrary numbers replace them,
+    which does not change the time.
     """
     if steps < 1:
         raise SuppleError(f"{steps} steps to measure; give at least one")
@@ -48,10 +46,10 @@ def measure(model: PoseSpaceModel, steps: int = 40) -> dict[str, Any]:
         simulator.reset(poses[0], roots[0])
     whole, parts, real = [], [], []
     with single_threaded(), at_most_threads(1):
-        for at in range(1, steps + 4):  # three to warm up
+        for at in range(1, steps + 4):  # three steps of warm-up
             frame = at % len(poses)
             began = perf_counter()
-            # Rest positions stay: only their time counts, and the stand-in must not blow up.
+            # The rest pose keeps the arbitrary basis stable; only the time counts.
             seconds = full.step(poses[0], roots[0]).seconds
             middle = perf_counter()
             ours.step(poses[frame], roots[frame])
@@ -71,7 +69,7 @@ def measure(model: PoseSpaceModel, steps: int = 40) -> dict[str, Any]:
 
 
 def run(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
-    """Return rows of the arm, the bear and the gorilla, with the paper's beside them."""
+    """Return rows of the arm, the bear and the gorilla, beside the paper's."""
     from supple.app.character_models import scene_model
 
     rows, names = [], ["arm"] if quick else list(PAPER)
@@ -83,14 +81,14 @@ def run(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
         rows.append({"scene": name, **measure(scene_model(name), 10 if quick else 40), **paper})
     ratios = [row["reassembly_over_step"] for row in rows]
     return {
-        "title": "§9: a reduced system that is reassembled in full",
+        "title": "§9: a reduced system assembled on the full mesh",
         "message": f"Assembling the reduced system on the whole mesh takes {_span(ratios)} times "
         "our whole step without its skin; in the paper "
         f"{_span([row['paper_ratio'] for row in rows])} times its own assembly.",
         "rows": rows,
-        "note": "Medians on one core, steps taken in turns. Reassembly: forming UᵀKU, UᵀMU and "
-        "Uᵀf on all tets and vertices, as Hahn et al. 2014 do. A step has the solution too, which "
-        "the paper's numbers leave out.",
+        "note": "Medians on one core, alternating steps. Reassembly: forming UᵀKU, UᵀMU and "
+        "Uᵀf on all tets and vertices, as Hahn et al. 2014 do. A step includes the solution, which "
+        "the paper's numbers do not.",
     }
 
 

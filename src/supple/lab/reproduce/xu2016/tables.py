@@ -1,4 +1,4 @@
-"""xu2016 Tables 1, 2 and 3, ours beside theirs."""
+"""xu2016 Tables 1, 2 and 3, our numbers beside the paper's."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import numpy as np
 
 from supple.app.processes import with_cores
 from supple.lab.bench.timing import RATE, WARM_UP, back_and_forth, motion_of
+from supple.lab.reproduce.figures import Tell
 
-Tell = Callable[[float, str], None]
 #: Table 1: unknowns, contact rows, and seconds free, with thresholded and with exact constraints.
 PAPER_MODES = {
     "arm": (7092, 54, 0.9, 1.2, 2.6),
@@ -22,7 +22,7 @@ PAPER_MODES = {
 }
 
 
-#: Its caption: seconds of the gorilla's modes under contact, by their number.
+#: Caption of Table 1: seconds of the gorilla's modes in contact, by number.
 PAPER_SCALING = {10: 5.4, 20: 6.2, 50: 11.7, 100: 18.7}
 #: Table 2: milliseconds and megabytes of the parts of the gorilla's step.
 PAPER_PARTS = {
@@ -36,7 +36,7 @@ PAPER_PARTS = {
 }
 
 
-#: How the parts of our step grow.
+#: Orders of growth of the parts of our step.
 ORDERS = {
     "pose-space deformation": "n̄",
     "tet mesh fitting": "d",
@@ -48,7 +48,7 @@ ORDERS = {
 }
 
 
-#: Table 3: parts of a step in rest shapes and bases, dynamics, and the surface.
+#: Table 3: shares of a step: rest shapes and bases, dynamics, and the surface.
 PAPER_SPLIT = {
     "arm": (0.36, 0.58, 0.06),
     "x": (0.26, 0.65, 0.09),
@@ -58,22 +58,22 @@ PAPER_SPLIT = {
 
 
 def table1(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
-    """Time 20 modes of three characters in a pose where they touch themselves, bound and free."""
+    """Time 20 modes of three characters in self-contact, with constraints and without."""
     from supple.lab.bench.scaling_bench import CONTACT_POSES, contact_mode_times
 
     rows = []
     names = ["arm"] if quick else list(CONTACT_POSES)
     for at, name in enumerate(names):
         tell(0.7 * at / len(names), f"modes of the {name}")
-        found = with_cores(None, contact_mode_times, name, (20,), 2 if quick else 5)
+        results = with_cores(None, contact_mode_times, name, (20,), 2 if quick else 5)
         unknowns, contacts, free, cut, exact = PAPER_MODES[name]
-        (times,) = found["times"]
+        (times,) = results["times"]
         rows.append(
             {
                 "scene": name,
-                "pose": found["pose"],
-                "unknowns": {"ours": found["unknowns"], "paper": unknowns},
-                "rows": {"ours": found["rows"], "paper": contacts},
+                "pose": results["pose"],
+                "unknowns": {"ours": results["unknowns"], "paper": unknowns},
+                "rows": {"ours": results["rows"], "paper": contacts},
                 "free_s": {"ours": times["free_s"], "paper": free},
                 "bound_s": {"ours": times["bound_s"], "paper": exact},
                 "paper_threshold_s": cut,
@@ -85,8 +85,8 @@ def table1(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
         )
     figures: dict[str, Any] = {
         "title": "Table 1: modes with contact constraints and without",
-        "message": f"With contact constraints, 20 modes take {_span(rows, 'ours')} times what "
-        f"they take without; in the paper {_span(rows, 'paper')} times.",
+        "message": f"With contact constraints, 20 modes take {_span(rows, 'ours')} times as "
+        f"long as without; in the paper {_span(rows, 'paper')} times.",
         "rows": rows,
         "note": "Seconds for 20 modes, the best of alternating runs. Ours: exact sparse null "
         "space; the paper's: null space by LU, solved by CG, or with small entries dropped "
@@ -95,19 +95,19 @@ def table1(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     if not quick:
         tell(0.75, "more modes of the gorilla")
         counts = tuple(PAPER_SCALING)
-        found = with_cores(None, contact_mode_times, "gorilla", counts, 2)
+        results = with_cores(None, contact_mode_times, "gorilla", counts, 2)
         figures["modes_of_the_gorilla"] = [
             {
                 "modes": times["modes"],
                 "bound_s": {"ours": times["bound_s"], "paper": PAPER_SCALING[times["modes"]]},
             }
-            for times in found["times"]
+            for times in results["times"]
         ]
     return figures
 
 
 def table2(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
-    """Time the parts of the gorilla's step, and count the memory that they keep."""
+    """Return time and memory of the parts of the gorilla's step."""
     from supple.app.character_models import scene_model_file
     from supple.engines.pose_space.model.model import PoseSpaceModel
 
@@ -116,7 +116,7 @@ def table2(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     with scene_model_file(name) as path:
         tell(0.5, "stepping")
         times = with_cores(1, part_times, path, 200 if quick else 2_000)
-        kept = part_megabytes(PoseSpaceModel.load(path))
+        memory = part_megabytes(PoseSpaceModel.load(path))
     rows = []
     for part, (milliseconds, megabytes) in PAPER_PARTS.items():
         theirs = (None, None) if quick else (milliseconds, megabytes)
@@ -125,7 +125,7 @@ def table2(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
                 "part": part,
                 "order": ORDERS[part],
                 "ms": {"ours": times[part], "paper": theirs[0]},
-                "mb": {"ours": kept[part], "paper": theirs[1]},
+                "mb": {"ours": memory[part], "paper": theirs[1]},
             }
         )
     rows.append({"part": "checks and calls", "ms": {"ours": times["checks and calls"]}})
@@ -165,8 +165,8 @@ def table3(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     }
 
 
-def _span(rows: list[dict[str, Any]], whose: str) -> str:
-    ratios = [row["bound_to_free"][whose] for row in rows]
+def _span(rows: list[dict[str, Any]], key: str) -> str:
+    ratios = [row["bound_to_free"][key] for row in rows]
     return f"{min(ratios):.2g} to {max(ratios):.2g}" if len(ratios) > 1 else f"{ratios[0]:.2g}"
 
 
@@ -177,7 +177,7 @@ def _table3_message(rows: list[dict[str, Any]]) -> str:
         if row["paper_ms"]
     ]
     return (
-        "A whole step with its surface on one core, in parts of the paper's on eight threads: "
+        "Time of a step with its surface on one core, relative to the paper's on eight threads: "
         f"{', '.join(parts)}."
     )
 
@@ -222,7 +222,7 @@ def _time_row(row: dict[str, Any]) -> dict[str, Any]:
 
 
 class _Watch:
-    """Seconds by part; wraps functions so that their calls are counted."""
+    """Clock of parts; it wraps functions to add up their times."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = defaultdict(float)
@@ -230,15 +230,15 @@ class _Watch:
     def watched(self, part: str, function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any) -> Any:
             began = perf_counter()
-            found = function(*arguments)
+            result = function(*arguments)
             self.seconds[part] += perf_counter() - began
-            return found
+            return result
 
         return call
 
 
 class _WatchedPlacement:
-    """A placement whose two halves are timed."""
+    """Placement with a clock on its two halves."""
 
     def __init__(self, watch: _Watch, placement: Any) -> None:
         self.place_tets = watch.watched("tet mesh fitting", placement.place_tets)
@@ -246,11 +246,10 @@ class _WatchedPlacement:
 
 
 def part_times(path: Path, steps: int) -> dict[str, float]:
-    """Time the parts of a step, median milliseconds; to be called in a process of its own.
+    """Return median milliseconds of the parts of a step; called in a separate process.
 
-    Stages that a step takes in one compiled call are taken one by one here. Forces are evaluated
-    in the same stage as the solution: they are evaluated once more beside it, and what is left is
-    the solution's.
+    The stages of a step are called one by one. The stage of the solution includes the forces;
+    they are evaluated once more alone, and their time is subtracted.
     """
     from supple.engines.pose_space import stepper
     from supple.engines.pose_space.model.model import PoseSpaceModel
@@ -261,8 +260,8 @@ def part_times(path: Path, steps: int) -> dict[str, float]:
     poses, roots = back_and_forth(motion_of(model), steps + WARM_UP)
     watch = _Watch()
     simulator = PoseSpaceSimulator(model, 1 / RATE, integrator=PAPERS_INTEGRATOR)
-    own: Any = simulator._stepper
-    own._placement = _WatchedPlacement(watch, own._placement)
+    inner: Any = simulator._stepper
+    inner._placement = _WatchedPlacement(watch, inner._placement)
     vars(stepper)["take_steps"] = _by_stages(watch, stepper.take_steps)
     simulator.reset(poses[0], roots[0])
     out, rows = simulator.surface(), []
@@ -274,19 +273,19 @@ def part_times(path: Path, steps: int) -> dict[str, float]:
         simulator.surface(out)
         ended = perf_counter()
         rows.append(_parts(dict(watch.seconds), stepped - began, ended - stepped))
-    kept = rows[WARM_UP:]
-    return {part: 1e3 * float(np.median([row[part] for row in kept])) for part in kept[0]}
+    rows = rows[WARM_UP:]
+    return {part: 1e3 * float(np.median([row[part] for row in rows])) for part in rows[0]}
 
 
 def _by_stages(watch: _Watch, take_steps: Callable[..., int]) -> Callable[..., int]:
-    """`take_steps` with a clock between its stages."""
+    """Return `take_steps` with a clock on each stage."""
     from supple.engines.pose_space.step import BLEND, INERTIA, REMEMBER, SOLVE
 
     parts = {
         BLEND: "basis interpolation",
         INERTIA: "inertial forces",
         SOLVE: "integration",
-        REMEMBER: "inertial forces",  # displacements from which the next step has its own
+        REMEMBER: "inertial forces",  # displacements for the next step's inertial forces
     }
 
     def call(stages: int, *arguments: Any) -> int:
@@ -306,21 +305,21 @@ def _by_stages(watch: _Watch, take_steps: Callable[..., int]) -> Callable[..., i
 
 
 def _force_seconds(first: int, _count: int, bound: Any, states: Any) -> float:
-    """Time elastic forces and stiffness of a state."""
+    """Return the seconds of elastic forces and stiffness of a state."""
     from supple.engines.pose_space.elastic_force import add_elastic
 
-    given = bound.content
-    blend, system, scratch = given.work[:3]
+    arguments = bound.content
+    blend, system, scratch = arguments.work[:3]
     began = perf_counter()
     system.stiffness[:] = 0
     system.force[:] = 0
     np.multiply(blend.column_scale, states.content.q[first], out=system.z)
     add_elastic(
-        given.tables.elastic,
-        given.tables.kind,
+        arguments.tables.elastic,
+        arguments.tables.kind,
         False,
         blend.weights,
-        given.targets.points[0],
+        arguments.targets.points[0],
         blend.frames,
         blend.basis,
         system.z,
@@ -332,7 +331,7 @@ def _force_seconds(first: int, _count: int, bound: Any, states: Any) -> float:
 
 
 def _parts(seconds: dict[str, float], step: float, surface: float) -> dict[str, float]:
-    """Return all parts of the step, each second once."""
+    """Return the parts of a step, without the forces that were evaluated twice."""
     twice, skin = seconds.pop("twice"), seconds["pose-space deformation"]
     inside = sum(value for part, value in seconds.items() if part != "pose-space deformation")
     return seconds | {
@@ -343,11 +342,11 @@ def _parts(seconds: dict[str, float], step: float, surface: float) -> dict[str, 
 
 
 def part_megabytes(model: Any) -> dict[str, float]:
-    """Return the megabytes that parts keep: the model file's, and cubature's own arrays."""
+    """Return megabytes of the parts, from the model file and the arrays of cubature."""
     sizes = model.sizes()
     elastic = (model.elastic_tets, model.elastic_weights, model.stiffness_corrections)
     inertial = (model.inertial_vertices, model.inertial_weights, model.inertial_corrections)
-    kept = {
+    sizes_of_parts = {
         "pose-space deformation": sizes["rig"],
         "tet mesh fitting": sizes["tet rig"],
         "basis interpolation": sizes["bases"]
@@ -358,4 +357,4 @@ def part_megabytes(model: Any) -> dict[str, float]:
         "integration": 0,
         "surface displacement": sizes["embedding"],
     }
-    return {part: count / 1e6 for part, count in kept.items()}
+    return {part: count / 1e6 for part, count in sizes_of_parts.items()}
