@@ -1,10 +1,10 @@
-"""Fall: a body loses balance and hits the ground; how hard, when, and with what.
+"""Fall: a body loses balance and hits the ground; measure the contact forces.
 
     python examples/fall.py
     python examples/fall.py --limp --picture fall.png
 
-The body leans ahead, further than its feet can hold, and falls by gravity alone. Its joints hold
-their pose, arms stretched out to break the fall; or with --limp they do not.
+The body leans forward beyond its balance and falls by gravity alone. Its joints hold a pose with
+stretched arms, or with --limp none.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from supple.scenes.contact.contact_scene import ContactScene, contact_scene
 
 
 class Impact(NamedTuple):
-    """What the ground did to the body."""
+    """Forces of the ground on the body."""
 
     times: np.ndarray  # s
     forces: np.ndarray  # (t, 3) N
@@ -33,26 +33,26 @@ def fall(
     limp: bool,
     seconds: float,
 ) -> Impact:
-    """Let go, and listen to the ground."""
+    """Simulate the fall; return the forces of the ground."""
     simulator = scene.simulator(model, **({"tracking": 0.0} if limp else {}))
     times, forces, parts = [], [], []
     for state in scene.play(simulator, seconds):
         times.append(state.time)
         forces.append(state.readings["contact_force"].copy())
-        felt = state.readings["parts"].items()
-        parts.append({part: float(np.linalg.norm(force)) for part, force in felt})
+        on_parts = state.readings["parts"].items()
+        parts.append({part: float(np.linalg.norm(force)) for part, force in on_parts})
     names = sorted({name for row in parts for name in row})
     by_part = {name: np.array([row.get(name, 0.0) for row in parts]) for name in names}
     return Impact(np.array(times), np.array(forces), by_part)
 
 
 def draw(impact: Impact, path: Path) -> None:
-    """Draw the force over time, in all and on the parts that were hit hardest."""
+    """Draw the total force over time, and those on the five parts with the largest forces."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8, 4), layout="constrained")
     axes = figure.subplots()
-    axes.plot(impact.times, np.linalg.norm(impact.forces, axis=1), color="0.2", label="in all")
+    axes.plot(impact.times, np.linalg.norm(impact.forces, axis=1), color="0.2", label="total")
     for name in sorted(impact.parts, key=lambda name: -impact.parts[name].max())[:5]:
         axes.plot(impact.times, impact.parts[name], linewidth=1, label=name.replace("_", " "))
     axes.set(xlabel="time (s)", ylabel="force of the ground (N)")
@@ -61,13 +61,13 @@ def draw(impact: Impact, path: Path) -> None:
 
 
 def main(arguments: list[str] | None = None) -> dict[str, float | str]:
-    """Run the example; what was measured."""
+    """Run the example; return the measurements."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--picture", type=Path, help="draw forces over time to this PNG")
-    parser.add_argument("--limp", action="store_true", help="joints that hold nothing")
-    parser.add_argument("--seconds", type=float, default=1.5, help="how long")
+    parser.add_argument("--limp", action="store_true", help="joints without springs")
+    parser.add_argument("--seconds", type=float, default=1.5, help="duration")
     parser.add_argument("--tets", type=int, default=6000, help="size of the model")
-    parser.add_argument("--handles", type=int, default=60, help="places that move the flesh")
+    parser.add_argument("--handles", type=int, default=60, help="number of handles of the flesh")
     options = parser.parse_args(arguments)
 
     scene = contact_scene("body-fall")
@@ -78,14 +78,14 @@ def main(arguments: list[str] | None = None) -> dict[str, float | str]:
     impact = fall(scene, model, options.limp, options.seconds)
     strength = np.linalg.norm(impact.forces, axis=1)
     peak = int(strength.argmax())
-    print(f"the ground pushes hardest after {impact.times[peak]:.2f} s: {strength[peak]:,.0f} N")
+    print(f"largest force of the ground at {impact.times[peak]:.2f} s: {strength[peak]:,.0f} N")
     hardest = max(impact.parts, key=lambda part: float(impact.parts[part].max()))
     for part in sorted(impact.parts, key=lambda part: -impact.parts[part].max())[:5]:
-        much, when = impact.parts[part].max(), impact.times[impact.parts[part].argmax()]
-        print(f"  {part.replace('_', ' '):16} {much:7,.0f} N at {when:.2f} s")
+        force, when = impact.parts[part].max(), impact.times[impact.parts[part].argmax()]
+        print(f"  {part.replace('_', ' '):16} {force:7,.0f} N at {when:.2f} s")
     if options.picture is not None:
         draw(impact, options.picture)
-        print(f"drawn to {options.picture}")
+        print(f"wrote {options.picture}")
     return {
         "peak": float(strength[peak]),
         "at": float(impact.times[peak]),

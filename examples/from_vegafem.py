@@ -1,11 +1,11 @@
-"""Move a reduced model over from VegaFEM, step it here, and write one that VegaFEM can read.
+"""Read a reduced model of VegaFEM and simulate it; or first write one that VegaFEM can read.
 
-VegaFEM keeps a reduced StVK body in three files: forces (.cub), how the surface moves
-(.URendering.float) and the surface (.obj). Give yours:
+VegaFEM stores a reduced StVK body in three files: forces (.cub), modes of the surface
+(.URendering.float) and the surface (.obj):
 
     python examples/from_vegafem.py A.cub A.URendering.float A.obj --frequency-scaling 0.02
 
-Without, the script first makes such files of a small beam.
+Without files, the script first writes those of a small beam.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from supple.scenes.bodies.beam import beam
 
 
 def beam_files(folder: Path) -> list[Path]:
-    """A beam held at one end, written as VegaFEM would have it: .cub, modes, surface."""
+    """Write a beam held at one end in the format of VegaFEM; return .cub, modes and surface."""
     mesh = beam(cells=(10, 2, 2))
     wall = np.flatnonzero(mesh.vertices[:, 0] == 0)
     model = StvkModel.build(mesh, Material("stvk", young=1e5), modes=8, fixed=wall)
@@ -31,7 +31,7 @@ def beam_files(folder: Path) -> list[Path]:
 
 
 def main(arguments: list[str] | None = None) -> float:
-    """Run the example; how far the pulled vertex moved, in the mesh's unit."""
+    """Run the example; return the displacement of the pulled vertex in the mesh's unit."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("files", nargs="*", type=Path, help=".cub, modes, surface")
     parser.add_argument("--frequency-scaling", type=float, default=1.0, help="as in your .config")
@@ -47,7 +47,7 @@ def main(arguments: list[str] | None = None) -> float:
     frequencies = np.sqrt(np.linalg.eigvalsh(stiffness)) / (2 * np.pi)
     print(f"{model}, from {frequencies[0]:.3g} to {frequencies[-1]:.3g} Hz")
 
-    # Pull the vertex that moves most, where it is softest, by a tenth of the body.
+    # Pull the vertex that moves most in its softest direction, by a tenth of the body's size.
     pulled = int(np.linalg.norm(model.surface_basis, axis=(1, 2)).argmax())
     rows = model.surface_basis[pulled]
     softness, directions = np.linalg.eigh(rows @ np.linalg.solve(stiffness, rows.T))

@@ -1,8 +1,8 @@
 """Touch a bridge: a golf ball in a hand, pressed onto a soft bridge and moved along it.
 
-A haptic device asks for a force a thousand times a second. Each time, the ball must be held against
-59,000 triangles of a bridge that swings, push it and be pushed back. This script does so along a
-recorded path of the hand, says how many times a second it could, and draws what the hand felt:
+A haptic device needs a force a thousand times a second. Each step tests the ball against 59,000
+triangles of the moving bridge and computes contact forces on both. This script follows a path of
+the hand, prints the number of steps per second, and draws the force on the hand:
 
     python examples/haptic_bridge.py --picture felt.png
 """
@@ -20,25 +20,25 @@ from supple import StvkModel, StvkSimulator
 from supple.engines.stvk.haptics.haptic_ball import HapticBall, HapticRun
 from supple.scenes.bodies.elastic_scene import stvk_scene
 
-RATE = 1000  # Hz: what a hand can tell from a real surface
+RATE = 1000  # Hz, for realistic haptic feedback
 RADIUS, MASS = 0.02135, 0.0459  # a golf ball, in m and kg
-DECK = 0.0211  # m: how high the bridge is where the ball comes down
-MOTOR = 3.3  # N: what a desktop device can push with
-CONTACT = 8000.0  # N/m: the ball sinks in by half a millimetre
+DECK = 0.0211  # m, height of the bridge under the ball
+MOTOR = 3.3  # N, largest force of a desktop device
+CONTACT = 8000.0  # N/m, for an indentation of half a millimetre
 SPRING, DAMPER = 300.0, 3.0  # between hand and ball, in N/m and Ns/m
 
 
 def bridge(modes: int) -> StvkModel:
-    """The bridge of 5,668 voxels in a basis of a few modes; what is touched is its surface."""
+    """Return the model of the bridge with 5,668 voxels and its surface."""
     scene = stvk_scene("bridge")
-    basis = "derivatives" if modes > 8 else "modes"  # few modes leave no room for derivatives
+    basis = "derivatives" if modes > 8 else "modes"  # too few modes for derivatives
     return StvkModel.build(
         scene.mesh, scene.material, modes, fixed=scene.fixed, surface=scene.surface, basis=basis
     )
 
 
 def hand_path(deck: float, seconds: float) -> np.ndarray:
-    """Where the hand is, (t, 3): down onto the deck, along it while pressing, and up again."""
+    """Return positions of the hand (t, 3): down onto the deck, along it, and up again."""
     above, below = deck + RADIUS + 0.02, deck + RADIUS - 0.012
     moments = seconds * np.array([0.0, 0.2, 0.35, 0.75, 0.9, 1.0])
     along = [-0.10, -0.10, -0.10, 0.15, 0.15, 0.15]
@@ -49,7 +49,7 @@ def hand_path(deck: float, seconds: float) -> np.ndarray:
 
 
 def ball_in_hand(simulator: StvkSimulator, position: np.ndarray) -> HapticBall:
-    """The ball, which pushes the bridge, and the spring that holds it to the hand."""
+    """Return the ball, held to the hand by a spring."""
     return HapticBall(
         simulator,
         radius=RADIUS,
@@ -63,31 +63,33 @@ def ball_in_hand(simulator: StvkSimulator, position: np.ndarray) -> HapticBall:
 
 
 def restart(ball: HapticBall, position: np.ndarray) -> None:
-    """Put bridge and ball back."""
+    """Reset bridge and ball."""
     ball.simulator.reset()
     ball.reset(position)
 
 
 def in_one_call(ball: HapticBall, hand: np.ndarray) -> tuple[HapticRun, float]:
-    """What the hand feels along the path, and how many steps a second that made."""
-    begun = time.perf_counter()
+    """Return forces along the path, and the number of steps per second."""
+    began = time.perf_counter()
     felt = ball.run(hand)
-    return felt, len(hand) / (time.perf_counter() - begun)
+    return felt, len(hand) / (time.perf_counter() - began)
 
 
 def one_by_one(ball: HapticBall, hand: np.ndarray) -> np.ndarray:
-    """The same as with a device, which says where it is and waits for a force; seconds of each."""
+    """Take single steps as a device does; return the seconds of each."""
     took = np.empty(len(hand))
     for i, position in enumerate(hand):
-        begun = time.perf_counter()
+        began = time.perf_counter()
         step = ball.step(position)
-        took[i] = time.perf_counter() - begun
-        assert np.abs(step.force).max() <= MOTOR * (1 + 1e-12)  # here it would go to the motors
+        took[i] = time.perf_counter() - began
+        assert np.abs(step.force).max() <= MOTOR * (
+            1 + 1e-12
+        )  # a device would send it to the motors
     return took
 
 
 def draw(felt: HapticRun, hand: np.ndarray, path: Path) -> None:
-    """The force on the hand over time, and where ball and hand were."""
+    """Draw the force on the hand over time, and the heights of ball and hand."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9, 6), layout="constrained")
@@ -106,7 +108,7 @@ def draw(felt: HapticRun, hand: np.ndarray, path: Path) -> None:
 
 
 def main(arguments: list[str] | None = None) -> dict[str, float]:
-    """Run the example; what was measured."""
+    """Run the example; return the measurements."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--picture", type=Path, help="draw the force over time to this PNG")
     parser.add_argument("--quick", action="store_true", help="fewer modes, a shorter path")
@@ -126,12 +128,8 @@ def main(arguments: list[str] | None = None) -> dict[str, float]:
     took = one_by_one(ball, hand)
 
     strongest = float(np.linalg.norm(felt.forces, axis=1).max())
-    print(
-        f"the hand felt up to {strongest:.2f} N; the ball sank in {1e3 * felt.depths.max():.2f} mm"
-    )
-    print(
-        f"looked at {spheres:.0f} of {len(ball.tree)} spheres and {triangles:.0f} triangles a step"
-    )
+    print(f"largest force {strongest:.2f} N, largest indentation {1e3 * felt.depths.max():.2f} mm")
+    print(f"{spheres:.0f} of {len(ball.tree)} spheres and {triangles:.0f} triangles tested a step")
     print(f"{rate:,.0f} steps a second in one call; {RATE} are needed")
     print(
         f"{1 / took.mean():,.0f} one by one; half took up to {1e6 * np.median(took):.0f} µs, "

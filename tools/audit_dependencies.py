@@ -1,4 +1,4 @@
-"""Compare what is installed with constraints.txt, and look at licences and known vulnerabilities.
+"""Compare installed packages with constraints.txt, and check licences and vulnerabilities.
 
     python tools/audit_dependencies.py [--offline]
 
@@ -17,19 +17,19 @@ from importlib.metadata import Distribution, distributions
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-#: Extras whose packages are imported by users' programs, besides what is always needed.
+#: Extras whose packages Supple imports, besides the required ones.
 EXTRAS = ("usd", "draco", "alembic", "cluster")
 GPL = re.compile(r"\b(AGPL|GPL|GNU (Affero )?General Public)", re.IGNORECASE)
 LESSER = re.compile(r"LGPL|Lesser", re.IGNORECASE)
 
 
 def plain(name: str) -> str:
-    """Return a package's name as the index has it."""
+    """Return the normalised name of a package."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def forbids(licence: str) -> bool:
-    """Return whether a licence is GPL or AGPL alone, without a choice or an exception."""
+    """Return whether a licence is GPL or AGPL without alternative or exception."""
     choices = re.split(r"\bor\b(?!-later| later)", licence, flags=re.IGNORECASE)
     return all(
         bool(GPL.search(each)) and not LESSER.search(each) and "exception" not in each.lower()
@@ -38,18 +38,20 @@ def forbids(licence: str) -> bool:
 
 
 def licence_of(package: Distribution) -> str:
-    """Return what a package says of its licence: expression, classifiers or text."""
-    told = package.metadata
-    if told.get("License-Expression"):
-        return str(told["License-Expression"])
-    listed = [each for each in told.get_all("Classifier") or () if each.startswith("License ::")]
+    """Return the licence of a package: expression, classifiers or text."""
+    metadata = package.metadata
+    if metadata.get("License-Expression"):
+        return str(metadata["License-Expression"])
+    listed = [
+        each for each in metadata.get_all("Classifier") or () if each.startswith("License ::")
+    ]
     if listed:
         return " or ".join(each.rsplit("::", 1)[-1].strip() for each in listed)
-    return str(told.get("License") or "").strip().split("\n")[0][:80]
+    return str(metadata.get("License") or "").strip().split("\n")[0][:80]
 
 
 def needed(installed: dict[str, Distribution]) -> set[str]:
-    """Return names of what Supple imports, and what that needs, as far as it is installed."""
+    """Return names of the installed packages that Supple depends on, directly or not."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
     todo = [*project["dependencies"], *(each for name in EXTRAS for each in extras[name])]
@@ -72,7 +74,7 @@ def constraints() -> dict[str, str]:
 
 
 def vulnerabilities(offline: bool) -> str:
-    """Return a line, or several, of what pip-audit says."""
+    """Return the result of pip-audit as text."""
     skipped = "vulnerabilities were not looked for"
     if offline:
         return f"{skipped}: --offline"
@@ -91,22 +93,22 @@ def vulnerabilities(offline: bool) -> str:
 
 
 def main() -> int:
-    """Report; 1 where a licence is not allowed."""
+    """Print the report; return 1 if a licence is not allowed."""
     installed = {plain(each.metadata["Name"]): each for each in distributions()}
     pins, used = constraints(), needed(installed)
     for name in sorted(used):
         if name not in pins:
-            print(f"{name} {installed[name].version}: is needed, and constraints.txt has it not")
+            print(f"{name} {installed[name].version}: missing in constraints.txt")
         elif installed[name].version != pins[name]:
             print(f"{name} {installed[name].version}: constraints.txt has {pins[name]}")
     wrong = [name for name in sorted(used) if forbids(licence_of(installed[name]))]
     for name in wrong:
-        print(f"{name}: {licence_of(installed[name])}, which Supple cannot import")
+        print(f"{name}: {licence_of(installed[name])}, not allowed for Supple")
     unknown = [name for name in sorted(used) if not licence_of(installed[name])]
     if unknown:
-        print(f"say nothing of their licence: {', '.join(unknown)}")
+        print(f"unknown licence: {', '.join(unknown)}")
     if not wrong:
-        print(f"{len(used)} packages that Supple imports or needs: under no GPL")
+        print(f"{len(used)} packages that Supple imports or needs, none under the GPL")
     print(vulnerabilities("--offline" in sys.argv[1:]))
     return int(bool(wrong))
 

@@ -1,4 +1,4 @@
-"""Measure what the farm itself costs: jobs that do nothing, ten thousand and a million of them.
+"""Measure the overhead of the farm with empty jobs, ten thousand and a million of them.
 
     python tools/batch_growth.py [--jobs 10000 1000000] [--cluster 2000] [--json]
 
@@ -31,12 +31,12 @@ from supple.app.batch.process_farm import Task
 from supple.app.batch.running_jobs import Run
 from supple.app.processes import peak_megabytes
 
-#: Jobs that share a model.
+#: Number of jobs that share a model.
 CLIPS = 100
 
 
 class EmptyFarm:
-    """A farm whose jobs are done when they come: each writes a file of one byte."""
+    """Farm whose jobs finish at once; each writes a file of one byte."""
 
     slots, most_models = 2, 20
 
@@ -45,11 +45,11 @@ class EmptyFarm:
         self.tasks: deque[Task] = deque()
 
     def submit(self, task: Task) -> None:
-        """Take a task."""
+        """Queue a task."""
         self.tasks.append(task)
 
     def outcome(self) -> tuple[Task, Outcome]:
-        """Give the next one back."""
+        """Return the next result."""
         task = self.tasks.popleft()
         if task.what != "job":
             return task, {"ok": True, "kept": True}
@@ -73,7 +73,7 @@ class EmptyFarm:
 
 
 def measure(count: int, folder: Path) -> dict[str, Any]:
-    """Return seconds and sizes of each part for so many jobs, in this process."""
+    """Return seconds and sizes of each part for a number of jobs, in this process."""
     found: dict[str, Any] = {"jobs": count}
     sources = max(1, count // CLIPS)
     for k in range(min(sources, 1000)):
@@ -107,10 +107,10 @@ def measure(count: int, folder: Path) -> dict[str, Any]:
     lap("run")
     found["run_us_a_job"] = round(1e6 * found["run_s"] / count)
     found["journal_mb"] = round((folder / JOURNAL).stat().st_size / 1e6, 1)
-    told = read_journal(folder / JOURNAL)
+    state = read_journal(folder / JOURNAL)
     lap("read")
-    assert len(told.done) == count
-    left = _missing(jobs, folder, told, BatchOptions(), None)[0]
+    assert len(state.done) == count
+    left = _missing(jobs, folder, state, BatchOptions(), None)[0]
     lap("resume")
     assert not left
     page = write_batch_page(folder)
@@ -121,12 +121,12 @@ def measure(count: int, folder: Path) -> dict[str, Any]:
 
 
 def nothing(number: int) -> int:
-    """Do nothing, on a worker."""
+    """Do nothing on a worker."""
     return number
 
 
 def through_dask(count: int) -> dict[str, Any]:
-    """Return what a scheduler takes for empty tasks, a few at once, as the farm sends them."""
+    """Return the times of a scheduler for empty tasks, submitted in small batches."""
     import distributed
 
     with (
@@ -149,29 +149,31 @@ def through_dask(count: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measure each number of jobs in a process of its own, so that memory is its own."""
+    """Measure each number of jobs in a separate process with separate memory."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--jobs", type=int, nargs="*", default=[10_000, 1_000_000])
     parser.add_argument("--cluster", type=int, default=0)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
-    told = parser.parse_args()
-    if told.here:
+    options = parser.parse_args()
+    if options.here:
         with tempfile.TemporaryDirectory() as folder:
-            print(json.dumps(measure(told.jobs[0], Path(folder))))
+            print(json.dumps(measure(options.jobs[0], Path(folder))))
         return
     rows = []
-    for count in told.jobs:
+    for count in options.jobs:
         words = [sys.executable, __file__, "--here", "--jobs", str(count)]
         done = subprocess.run(
             words, check=True, capture_output=True, text=True, env=dict(os.environ)
         )
         rows.append(json.loads(done.stdout))
-    if told.cluster:
-        rows.append(through_dask(told.cluster))
+    if options.cluster:
+        rows.append(through_dask(options.cluster))
     for row in rows:
         print(
-            json.dumps(row) if told.json else "\n".join(f"{k:>16} {v:>12,}" for k, v in row.items())
+            json.dumps(row)
+            if options.json
+            else "\n".join(f"{k:>16} {v:>12,}" for k, v in row.items())
         )
 
 

@@ -17,7 +17,7 @@ SOURCE = ROOT / "blender" / "supple_addon"
 
 
 def main() -> None:
-    """Write the archive, and say where."""
+    """Write the archive and print its path."""
     own = tomllib.loads((SOURCE / "blender_manifest.toml").read_text(encoding="utf-8"))
     wanted = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     if own["version"] != wanted["project"]["version"]:

@@ -1,10 +1,9 @@
 """Build the source archive and the wheels of Supple into dist/.
 
     python tools/build_wheel.py            # with compiled kernels, for this system and Python
-    python tools/build_wheel.py --pure     # without: compiles at first use, on any system
+    python tools/build_wheel.py --pure     # without; compiles at first use, on any system
 
-Everything is built from a copy of the files that git knows, so that neither caches nor anything
-else that lies about gets in.
+The build uses a copy of the files in git, without caches and other untracked files.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from pathlib import Path
 from supple.compiled.shipped_code import X86_64_V3
 
 ROOT = Path(__file__).resolve().parent.parent
-#: The kernels call nothing of the system's C library, so the oldest that Numba's own wheels run on.
+#: Kernels do not use the C library, so this is the oldest platform of Numba's wheels.
 PLATFORM = "manylinux_2_27_x86_64"
 
 PACK = """
@@ -36,13 +35,13 @@ mark_shipped(folder)
 
 
 def main() -> None:
-    """Build what is asked for."""
+    """Build the source archive and a wheel."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--pure", action="store_true", help="wheel without compiled kernels")
     parser.add_argument("--into", type=Path, default=ROOT / "dist", help="folder; dist by default")
     options = parser.parse_args()
     if not options.pure and (sys.platform, platform.machine()) != ("linux", "x86_64"):
-        sys.exit("kernels are built on Linux on x86-64 only; --pure builds the wheel for all")
+        sys.exit("kernels can be built on Linux on x86-64 only; use --pure")
     options.into.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder) / "supple"
@@ -67,19 +66,19 @@ def main() -> None:
 
 
 def _copy(tree: Path) -> None:
-    """Copy the files that git knows, or all of an unpacked source archive."""
-    known = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
-    if known.returncode or "pyproject.toml" not in known.stdout.split("\0"):
+    """Copy the files in git, or all files of an unpacked source archive."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
+    if listed.returncode or "pyproject.toml" not in listed.stdout.split("\0"):
         shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns("__pycache__", ".venv", "dist"))
         return
-    for name in filter(None, known.stdout.split("\0")):
+    for name in filter(None, listed.stdout.split("\0")):
         target = tree / name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(ROOT / name, target)
 
 
 def _compile(tree: Path) -> None:
-    """Compile all kernels for the kind of processors into the package."""
+    """Compile all kernels for x86-64-v3 into the package."""
     made = tree.parent / "made"
     environment = {**os.environ, **X86_64_V3, "PYTHONPATH": str(tree / "src")}
     environment["NUMBA_CACHE_DIR"] = str(made)

@@ -3,7 +3,7 @@
 ``python tools/same_results.py record out.npz --assets FOLDER`` in one checkout and in another,
 then ``python tools/same_results.py compare before.npz after.npz``. The cases are five baked
 characters, four scenes' models with 100 steps each, the curves of a husky, a StVK body and a soft
-hand. A name ``--only`` gives limits the cases.
+hand. ``--only TEXT`` selects cases by name.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SCENE_OPTIONS = {"tets": 2500, "modes": 20}
 
 
 def steps(simulator: Any, poses: Any, count: int = 100) -> dict[str, np.ndarray]:
-    """Return every tenth surface of a simulator that follows poses over and over."""
+    """Return every tenth surface of a simulator that repeats poses."""
     surfaces = []
     simulator.reset(poses[0])
     for step in range(count):
@@ -95,7 +95,7 @@ def soft_hand(path: Path) -> dict[str, np.ndarray]:
 
 
 def cases(assets: Path) -> Iterator[tuple[str, Callable[[], dict[str, np.ndarray]]]]:
-    """List the cases by name."""
+    """Yield names and functions of the cases."""
     characters = assets / "gltf_characters"
     for name in SCENES:
         yield f"scene {name}", lambda name=name: scene_model(name)

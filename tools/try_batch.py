@@ -26,23 +26,25 @@ FLESHES = ("firm", "normal", "soft", "jelly")
 
 
 def main() -> None:
-    """Run all, and print figures."""
+    """Run all measurements, and print figures."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--characters", type=int, default=10)
     parser.add_argument("--clips", type=int, default=5)
     parser.add_argument("--fleshes", type=int, default=4)
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--overhead", type=int, default=0)
-    told = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         os.environ |= {"SUPPLE_CACHE": str(folder / "cache"), "SUPPLE_COMPILE_AHEAD": "0"}
-        found = overhead(folder, told.overhead) if told.overhead else compare(folder, told)
-    print(json.dumps(found, indent=2))
+        figures = (
+            overhead(folder, options.overhead) if options.overhead else compare(folder, options)
+        )
+    print(json.dumps(figures, indent=2))
 
 
 def characters(folder: Path, count: int, clips: int) -> Path:
-    """Write small rats of different names, each with so many clips."""
+    """Write small rats with different names and a number of clips."""
     sys.path.insert(0, str(ROOT / "tests"))
     from helpers.rat_sample import write_rat
 
@@ -64,7 +66,7 @@ def characters(folder: Path, count: int, clips: int) -> Path:
 
 
 def batch(folder: Path, listed: Path, name: str, fleshes: int, *words: str) -> float:
-    """Run a batch into a folder of this name, and return its seconds."""
+    """Run a batch into a named folder; return the seconds."""
     settings = [f"--set=flesh={flesh}" for flesh in FLESHES[:fleshes]]
     settings += [f"--set={each}" for each in SMALL]
     began = time.perf_counter()
@@ -82,20 +84,20 @@ def results(folder: Path) -> dict[str, bytes]:
     return {each.name: each.read_bytes() for each in sorted(folder.glob("*.glb"))}
 
 
-def compare(folder: Path, told: argparse.Namespace) -> dict[str, Any]:
-    """Return times, and whether all results are the same bytes as one by one."""
-    listed = characters(folder, told.characters, told.clips)
-    batch(folder, listed, "models", told.fleshes, "--jobs", "2")  # builds all models
+def compare(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
+    """Return times, and whether results are equal to those of single bakes."""
+    listed = characters(folder, options.characters, options.clips)
+    batch(folder, listed, "models", options.fleshes, "--jobs", "2")  # builds all models
     seconds = {
-        name: batch(folder, listed, name, told.fleshes, *words)
+        name: batch(folder, listed, name, options.fleshes, *words)
         for name, words in (
             ("one", ("--jobs", "1", "--threads", "1")),
             ("two", ("--jobs", "2", "--threads", "1")),
             ("one_again", ("--jobs", "1", "--threads", "1")),
-            ("dask", ("--cluster", "local", "--jobs", str(told.workers))),
+            ("dask", ("--cluster", "local", "--jobs", str(options.workers))),
         )
     }
-    single = one_by_one(folder, listed, told.fleshes)
+    single = one_by_one(folder, listed, options.fleshes)
     same = {name: results(folder / name) == single for name in ("models", *seconds)}
     one = (seconds["one"] + seconds["one_again"]) / 2
     return {
@@ -107,7 +109,7 @@ def compare(folder: Path, told: argparse.Namespace) -> dict[str, Any]:
 
 
 def one_by_one(folder: Path, listed: Path, fleshes: int) -> dict[str, bytes]:
-    """Return results of `supple bake` for each row and flesh, in one process after the other."""
+    """Return results of `supple bake` for each row and flesh, one process at a time."""
     from supple.cli.main import main as command
 
     (folder / "single").mkdir()
@@ -121,7 +123,7 @@ def one_by_one(folder: Path, listed: Path, fleshes: int) -> dict[str, bytes]:
 
 
 def overhead(folder: Path, count: int) -> dict[str, Any]:
-    """Return what the farm adds to jobs of 5 s, which sleep: two at once, over half their sum."""
+    """Return the overhead of the farm for sleeping jobs of 5 s, two at a time."""
     (folder / "in").mkdir()
     (folder / "custom").mkdir()
     (folder / "custom" / "sitecustomize.py").write_text(

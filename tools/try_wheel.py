@@ -17,7 +17,7 @@ import venv
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-# Numba says whenever it compiles anything; the command then runs as it always does.
+# Numba reports every compilation; the command itself is unchanged.
 BAKE = """
 import sys
 from numba.core import event
@@ -37,7 +37,7 @@ assert not compiled, f"{len(compiled)} functions were compiled: {compiled[:5]}"
 
 
 def main() -> None:
-    """Install, and bake."""
+    """Install the wheel, and bake."""
     wheels = sorted((ROOT / "dist").glob("*-manylinux*.whl"), key=lambda each: each.stat().st_mtime)
     if not wheels:
         sys.exit("there is no wheel in dist; make wheel builds it")

@@ -72,7 +72,7 @@ def test_frequency_and_amplitude_of_a_swing_are_those_it_was_made_with(offset: f
 
 
 def test_a_constant_signal_has_no_frequency() -> None:
-    with pytest.raises(SolverError, match="follow the motion for longer"):
+    with pytest.raises(SolverError, match="simulate a longer motion"):
         swing(np.arange(100.0), np.ones(100))
 
 

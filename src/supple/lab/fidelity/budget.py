@@ -1,9 +1,8 @@
-"""Error budget of the real-time step: what each of its parts adds to the distance from the truth.
+"""Error budget of the real-time step: contributions of its parts to the distance from a reference.
 
-A part is measured by switching it off while all others stay. Some distances are direct: of a play
-from the truth, or of the true motion from the nearest that a basis holds. Others are of one play
-from another that differs from it by a switch. Parts of an error do not add up: they point in
-different directions, and may cancel.
+A part is measured by switching it off. Some distances are direct: of a play from the reference, or
+of the reference from its projection on a basis. Others are between two plays that differ by one
+switch. Parts of an error have different directions, may cancel, and do not add up.
 """
 
 from __future__ import annotations
@@ -33,34 +32,34 @@ from supple.rig.motion.motion import Motion
 from supple.saving import write_whole
 from supple.user_cache import BUILDING, code_hash, content_hash
 
-#: Steps of a frame at which the step is not what makes the error: a 64th of the live step's.
+#: Steps of a frame with a negligible error of the time step, 1/64 of the live step's.
 FINE = 16
-#: Steps of a frame that are baked.
+#: Steps of a frame in a bake.
 LIVE = 2
-#: Frames at which a basis is computed anew.
+#: Number of frames at which a basis is computed.
 SAMPLED = 6
 
-#: No limit that a body could meet.
+#: Limits that never act.
 _UNLIMITED = {"displacement_limit": 1e3, "acceleration_limit": 1e9}
 
 
 class Play(NamedTuple):
-    """Play of the motion that differs from another by a switch.
+    """Simulation of the motion that differs from another one by a switch.
 
     Attributes
     ----------
     about
-        What it is, for people.
+        Description.
     beside
-        Name of the play that it differs from by one switch; its own where there is none.
+        Name of the play that it differs from by one switch; empty if there is none.
     options, damping
         Options of the simulator, and a factor on both kinds of damping.
     steps
         Steps of a frame, each with its pose.
     whole
-        Forces that are summed over the whole mesh rather than by cubature.
+        Forces that are summed over the whole mesh in place of cubature.
     engine
-        Engine that plays.
+        Engine of the simulation.
     """
 
     about: str
@@ -73,28 +72,28 @@ class Play(NamedTuple):
 
 
 def _integrators() -> dict[str, Play]:
-    """Return plays with other integrators and shorter steps: truer for how much more time."""
-    found = {}
+    """Return plays with other integrators and shorter steps."""
+    plays = {}
     for method, short in (("backward-euler", "Euler"), ("bdf2", "BDF2"), ("newmark", "Newmark")):
         for steps in (1, 2, 4):
             options = {"integrator": method}
             if (method, steps) != (INTEGRATOR, LIVE):
                 about = f"{short}, {steps} step{'s' * (steps > 1)} a frame"
-                found[f"{method} {steps}"] = Play(about, options=options, steps=steps)
+                plays[f"{method} {steps}"] = Play(about, options=options, steps=steps)
             if steps > 1:
                 inner = options | {"substeps": steps}
                 about = f"{short}, a step with {steps} sub-steps"
-                found[f"{method} {steps} inner"] = Play(about, options=inner, steps=1)
-    return found
+                plays[f"{method} {steps} inner"] = Play(about, options=inner, steps=1)
+    return plays
 
 
-#: What is played, by name; the truth is the converged full simulation.
+#: Plays by name.
 PLAYS: dict[str, Play] = {
-    "live": Play("the step as it is baked"),
+    "live": Play("the step of a bake"),
     "full": Play("all tets unreduced, at the live step", "", engine="full"),
     "fine": Play(f"reduced, {FINE} steps a frame", steps=FINE),
     "fine paper": Play(
-        "the same as the paper has it, flesh carried around", "fine", {"transport": False},
+        "the same without transport, as in the paper", "fine", {"transport": False},
         steps=FINE,
     ),
     "whole": Play("the same, no cubature", "fine", steps=FINE, whole="both"),
@@ -102,41 +101,41 @@ PLAYS: dict[str, Play] = {
     "whole inertial": Play("no inertial cubature", "fine", steps=FINE, whole="inertial"),
     "limits": Play("no limits", options=_UNLIMITED),
     "newton": Play("three Newton iterations", options={"iterations": 3}),
-    "look ahead": Play("accelerations carried on by a step", options={"look_ahead": 1.0}),
-    "transport": Play("flesh carried around by the basis", options={"transport": False}),
-    "frames": Play("frames blended, not followed", options={"frames": "blended"}),
-    "weights": Play("far poses count, however little", options={"negligible_weight": 0.0}),
+    "look ahead": Play("accelerations extrapolated by a step", options={"look_ahead": 1.0}),
+    "transport": Play("without transport of the flesh", options={"transport": False}),
+    "frames": Play("blended frames", options={"frames": "blended"}),
+    "weights": Play("small weights of poses count", options={"negligible_weight": 0.0}),
     "damping half": Play("half the damping", damping=0.5),
     "damping twice": Play("twice the damping", damping=2.0),
     **_integrators(),
 }  # fmt: skip
 
-#: Nearest motions to the true one that bases hold, by name; the last three at few frames.
+#: Projections of the reference on bases, by name; the last three at few frames.
 BASES = {
-    "basis": "nearest in the blended basis",
-    "basis frames": "nearest in the basis, frames blended",
-    "basis sampled": "nearest in the blended basis, few frames",
-    "basis own": "nearest in a basis of modes made at the pose, same frames",
-    "basis free": "the same where contact is ignored",
+    "basis": "projection on the blended basis",
+    "basis frames": "projection on the basis with blended frames",
+    "basis sampled": "projection on the blended basis, few frames",
+    "basis own": "projection on a basis computed at the pose, few frames",
+    "basis free": "the same without contact",
 }
 
 
 @dataclass(eq=False)
 class Budget:
-    """Budget of a model and a motion: rows are computed when asked for, and kept.
+    """Error budget of a model and a motion, with rows that are computed on demand and cached.
 
     Attributes
     ----------
     model, motion, rate
-        What is played, with so many frames a second.
+        Model, motion, and frames per second.
     options
         Options of the live step: damping, gravity, limits.
     accuracy
-        Change by the last halving of the truth's step, as for `truth`.
+        Change by the last halving of the reference's step, as for `truth`.
     folder
-        Where the truth and finished rows are kept; None for nowhere.
+        Folder of the reference and of finished rows, or None.
     progress
-        Called with the part done and what is being done.
+        Called with the part done and a description.
     """
 
     model: PoseSpaceModel
@@ -149,14 +148,14 @@ class Budget:
 
     def __post_init__(self) -> None:
         self._frames: dict[str, Singles] = {}
-        self._kept: dict[str, dict[str, Any]] = {}
+        self._rows: dict[str, dict[str, Any]] = {}
         if self.folder is not None:
             self.folder.mkdir(parents=True, exist_ok=True)
-            self._kept = _read_rows(self._file)
+            self._rows = _read_rows(self._file)
 
     @cached_property
     def _file(self) -> Path:
-        """Return a name by content: the model, the motion, the options and the code."""
+        """Path of cached rows, named by a hash of model, motion, options and code."""
         assert self.folder is not None
         model, motion = self.model, self.motion
         middle = motion.at(motion.times[0] + 0.37 * motion.duration)[0]
@@ -166,9 +165,9 @@ class Budget:
         added = model.stiffness_corrections, model.inertial_corrections
         reduced = *model.bases, model.mass_products, *weights, *added
         moving = motion.times, motion.poses, motion.roots, list(motion.cuts)
-        said = self.options, self.rate, self.accuracy, FINE, SAMPLED
+        settings = self.options, self.rate, self.accuracy, FINE, SAMPLED
         code = code_hash(BUILDING)
-        content = content_hash(*arrays, *matter, *reduced, *moving, *said, code)
+        content = content_hash(*arrays, *matter, *reduced, *moving, *settings, code)
         return self.folder / f"budget-{content}.json"
 
     @cached_property
@@ -187,7 +186,7 @@ class Budget:
 
     @property
     def figures(self) -> dict[str, Any]:
-        """Figures of the truth: its sub-steps, its last change, and the RMS displacement in m."""
+        """Figures of the reference: sub-steps, last change, and RMS displacement in m."""
 
         def made() -> dict[str, Any]:
             true = self.truth
@@ -205,10 +204,10 @@ class Budget:
 
     @property
     def plays(self) -> list[str]:
-        """Names of those of `PLAYS` that mean something for the model.
+        """Names of the `PLAYS` that apply to the model.
 
-        Forces that are fitted to motions of the whole body are not those of all tets in the
-        basis, nor are loads: without cubature that would be another model.
+        Forces and loads fitted to motions of the whole body differ from those of all tets in the
+        basis, so that plays without cubature would be another model.
         """
         fitted = self.model.report.get("elastic_error", {}).get("forces") == "motions"
         return [name for name, play in PLAYS.items() if not (play.whole and fitted)]
@@ -216,9 +215,9 @@ class Budget:
     def play(self, name: str) -> dict[str, Any]:
         """Return the row of one of `PLAYS`.
 
-        Its ``error`` is from the truth, its ``change`` from the play that it differs from by a
-        switch, both relative to the RMS of the true displacement; ``amplitude`` is its own RMS
-        displacement over the truth's.
+        ``error`` is the distance from the reference, ``change`` that from the play that it differs
+        from by a switch, both relative to the RMS displacement of the reference; ``amplitude`` is
+        the relative RMS displacement.
         """
 
         def made() -> dict[str, Any]:
@@ -236,42 +235,42 @@ class Budget:
         return self._row(name, made)
 
     def basis(self, name: str) -> dict[str, Any]:
-        """Return the row of one of `BASES`: its ``error`` is what the basis cannot hold.
+        """Return the row of one of `BASES`; ``error`` is that of the projection.
 
-        None, and why as ``failed``, where a pose has no basis of its own: tets are inverted there.
+        It is None, and ``failed`` has the reason, if a pose with inverted tets has no basis.
         """
 
         def made() -> dict[str, Any]:
             if name in ("basis", "basis sampled"):
                 every = range(len(self.truth.frames))
-                return self._held(every if name == "basis" else self._sample, self._blended)
+                return self._projected(every if name == "basis" else self._sample, self._blended)
             if name == "basis frames":
-                return self._held(range(len(self.truth.frames)), self._blended_frames)
+                return self._projected(range(len(self.truth.frames)), self._blended_frames)
             try:
-                return self._held(self._sample, partial(self._own_basis, name == "basis own"))
+                return self._projected(self._sample, partial(self._own_basis, name == "basis own"))
             except SuppleError as error:
                 return {"error": None, "amplitude": None, "failed": str(error)}
 
         return self._row(name, made)
 
     def _row(self, name: str, made: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """Return a row that is kept, or make and keep it."""
-        if name not in self._kept:
-            self._kept[name] = made()
+        """Return a cached row, or compute and cache it."""
+        if name not in self._rows:
+            self._rows[name] = made()
             if self.folder is not None:
-                write_whole(self._file, json.dumps(self._kept, indent=1).encode())
-        return self._kept[name]
+                write_whole(self._file, json.dumps(self._rows, indent=1).encode())
+        return self._rows[name]
 
     def _common(self, damping: float) -> dict[str, Any]:
-        """Return options that both the full and the reduced simulation take."""
-        taken = {k: v for k, v in self.options.items() if k in engine_named("full").step_options}
+        """Return the options that full and reduced simulations share."""
+        shared = {k: v for k, v in self.options.items() if k in engine_named("full").step_options}
         for each in ("alpha", "beta"):
-            if each in taken:
-                taken[each] = damping * taken[each]
-        return taken
+            if each in shared:
+                shared[each] = damping * shared[each]
+        return shared
 
     def _played(self, name: str) -> tuple[Singles, dict[str, int], float]:
-        """Return frames, how often limits acted, and seconds of the processor."""
+        """Return frames, numbers of steps in which limits acted, and processor time."""
         play = PLAYS[name]
         self.progress(0.0, play.about)
         row = engine_named(play.engine, "character")
@@ -304,12 +303,12 @@ class Budget:
     def _beside_truth(self, frames: Singles) -> dict[str, Any]:
         true = self.truth
         error = rms_difference(frames, true.frames, true.rig)
-        nothing = rms_difference(frames, true.rig, true.frames)  # |a − Φ̄| / |b − Φ̄|
+        amplitude = rms_difference(frames, true.rig, true.frames)  # |a − Φ̄| / |b − Φ̄|
         try:
-            beat = frequency_error(frames - true.rig, true.frames - true.rig, self.rate)
-        except SuppleError:  # too short, or nothing moves
-            beat = None
-        return {"error": error, "amplitude": nothing, "frequency_error": beat}
+            frequency = frequency_error(frames - true.rig, true.frames - true.rig, self.rate)
+        except SuppleError:  # too short, or without motion
+            frequency = None
+        return {"error": error, "amplitude": amplitude, "frequency_error": frequency}
 
     @cached_property
     def _poses(self) -> ReducedPoses:
@@ -325,37 +324,37 @@ class Budget:
         return BlendedBasis(without_cubature(self.model, self._poses), "blended")
 
     def _own_basis(self, touching: bool, pose: Floats) -> Floats:
-        """Return the basis that is made at a pose, where parts that touch may be ignored."""
+        """Return the basis computed at a pose, with or without contact."""
         contacts: Any = "two-sided" if touching else None
         return ReducedPoses.of_model(self.model, pose[None], contacts).basis(0)
 
     @property
     def _sample(self) -> range:
-        """Return frames spread over the motion, neither its first nor its last."""
+        """Frames distributed over the motion, without its ends."""
         count = len(self.truth.frames)
         return range(max(count // (2 * SAMPLED), 1), count, max(count // SAMPLED, 1))
 
-    def _held(self, at: range, basis: Callable[[Floats], Floats]) -> dict[str, Any]:
-        """Return how far the true motion is from the nearest in a basis, at some frames."""
+    def _projected(self, at: range, basis: Callable[[Floats], Floats]) -> dict[str, Any]:
+        """Return the distance of the reference from its projection on a basis, at some frames."""
         true, keys = self.truth, self.motion.smooth.resample(self.rate)
         assert true.flesh is not None
-        held = np.zeros((len(at), *true.frames.shape[1:]))
+        projected = np.zeros((len(at), *true.frames.shape[1:]))
         for number, frame in enumerate(at):
-            self.progress(number / len(at), "nearest in a basis")
-            turn = keys.roots[frame, :3, :3]
-            moved = true.flesh[frame].astype(np.float64) @ turn  # seen from the root
+            self.progress(number / len(at), "projection on a basis")
+            rotation = keys.roots[frame, :3, :3]
+            moved = true.flesh[frame].astype(np.float64) @ rotation  # in the root's frame
             near = nearest_displacement(self.model, basis(keys.poses[frame]), moved)
-            held[number] = self.model.embedding @ (near @ turn.T)
+            projected[number] = self.model.embedding @ (near @ rotation.T)
         rig = true.rig[list(at)].astype(np.float64)
         return {
-            "error": rms_difference(rig + held, true.frames[list(at)], rig),
-            "amplitude": rms_difference(rig + held, rig, true.frames[list(at)]),
+            "error": rms_difference(rig + projected, true.frames[list(at)], rig),
+            "amplitude": rms_difference(rig + projected, rig, true.frames[list(at)]),
             "frames": len(at),
         }
 
 
 class _Watched:
-    """Simulator whose limits are counted."""
+    """Simulator that counts steps in which limits act."""
 
     def __init__(self, simulator: Any) -> None:
         self._simulator = simulator
@@ -365,7 +364,7 @@ class _Watched:
         return getattr(self._simulator, name)
 
     def step(self, *arguments: Any, **named: Any) -> Any:
-        """Step, and count the limits that acted."""
+        """Take a step, and count the limits that act."""
         done = self._simulator.step(*arguments, **named)
         for name in done.limits:
             self.limits[name] = self.limits.get(name, 0) + 1
@@ -373,9 +372,9 @@ class _Watched:
 
 
 def _read_rows(path: Path) -> dict[str, dict[str, Any]]:
-    """Return rows that were kept; none of a file that is not whole."""
+    """Return cached rows; none of a damaged file."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        return {str(name): dict(row) for name, row in found.items()}
+        rows = json.loads(path.read_text(encoding="utf-8"))
+        return {str(name): dict(row) for name, row in rows.items()}
     except (OSError, ValueError, TypeError, AttributeError):
         return {}

@@ -1,4 +1,4 @@
-"""Fidelity of one engine to another: by position, and by frequency."""
+"""Fidelity of an engine to another one, by position and by frequency."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from supple.playback.convergence import CONVERGING, rms_difference
 from supple.progress import Progress
 from supple.rig.motion.motion import Motion
 
-#: Called with a model, a step and options, it makes a simulator.
+#: Function that makes a simulator from a model, a step and options.
 Maker = Callable[..., CharacterEngine]
 
-#: So little damping that frequencies are sharp: with the step below, a hundredth at 5 Hz.
+#: Options of free oscillation; the damping ratio at 5 Hz is a hundredth.
 RINGING: dict[str, Any] = {
     "integrator": "newmark",
     "alpha": 0.2,
@@ -32,7 +32,7 @@ RINGING: dict[str, Any] = {
     "gravity_mode": "none",
 }
 RINGING_STEP = 1 / 180
-#: An impulse that moves the flesh by about a hundredth of the size, in sizes per second.
+#: Impulse in sizes per second, which moves the flesh by about a hundredth of the size.
 IMPULSE = 0.25
 
 
@@ -43,12 +43,12 @@ class Ringing:
     Attributes
     ----------
     frequency, reduced_frequency
-        In Hz: the strongest of the full and of the reduced simulation.
+        Dominant frequencies of the full and of the reduced simulation, in Hz.
     error
-        Relative difference of the two, for the same movement; see `frequency_error`.
+        Their relative difference for the same motion; see `frequency_error`.
     rms
-        RMS difference of the displacements relative to those of the full simulation. A small
-        difference in frequency adds up in it over the cycles.
+        RMS difference of displacements, relative to the full simulation. Phase differences
+        accumulate over the cycles.
     """
 
     frequency: float
@@ -59,29 +59,29 @@ class Ringing:
 
 @dataclass(frozen=True, eq=False)
 class Fidelity:
-    """Figures of a real-time simulation beside the true one.
+    """Figures of a real-time simulation compared with a reference.
 
     Attributes
     ----------
     rms
-        RMS surface difference of the real-time simulation, with its own integrator and a step for
-        each frame, from the converged truth; relative to the truth's dynamic displacement. So
-        what time steps miss is in it.
+        RMS surface difference of the real-time simulation, with its integrator and a step for each
+        frame, from the converged reference, relative to the reference's dynamic displacement. It
+        includes the error of the time step.
     rms_same_step
-        The same with both simulations stepped alike, at the truth's step: what the reduction
-        misses. None if it was not asked for.
+        The same with the reference's step in both simulations: the error of the reduction. None
+        unless requested.
     rms_full_step
-        What the full simulation itself is off the truth, stepped as in real time: what time steps
-        miss. None if it was not asked for.
+        Difference of the full simulation with the real-time step from the reference: the error
+        of the time step. None unless requested.
     truth
         The converged full simulation.
     frames
-        (t, n̄, 3) float32 of the real-time simulation.
+        (t, n̄, 3) float32 positions of the real-time simulation.
     motion_frequency_error
-        Relative difference of the dominant frequencies during the motion. It is mostly the
-        motion's own frequency; `ringing` has the flesh's.
+        Relative difference of the dominant frequencies during the motion, mostly that of the
+        motion itself; `ringing` has natural frequencies.
     ringing
-        Free oscillation in the pose halfway through the motion; None if it was not asked for.
+        Free oscillation in the pose halfway through the motion; None unless requested.
     """
 
     rms: float
@@ -94,19 +94,19 @@ class Fidelity:
 
     @property
     def truth_change(self) -> float:
-        """Change by the last halving of the truth's step, in the same measure."""
+        """Change by the last halving of the reference's step, in the same measure."""
         return self.truth.change
 
     @property
     def frequency_error(self) -> float:
-        """Error of frequency: of free oscillation if it was asked for, or during the motion."""
+        """Frequency error of free oscillation if requested, else during the motion."""
         return self.motion_frequency_error if self.ringing is None else self.ringing.error
 
     def rms_over_time(self) -> Floats:
-        """(t,) RMS difference of each frame, relative to the displacement over the motion."""
-        off = self.frames.astype(np.float64) - self.truth.frames
+        """Return RMS differences of frames (t,), relative to the displacement over the motion."""
+        difference = self.frames.astype(np.float64) - self.truth.frames
         displacement = self.truth.frames.astype(np.float64) - self.truth.rig
-        return np.sqrt((off**2).mean(axis=(1, 2)) / (displacement**2).mean())
+        return np.sqrt((difference**2).mean(axis=(1, 2)) / (displacement**2).mean())
 
 
 def compare(
@@ -125,23 +125,23 @@ def compare(
     progress: Progress | None = None,
     **options: Any,
 ) -> Fidelity:
-    """Play a motion with two engines, and measure how far they are apart.
+    """Play a motion with two engines, and measure their difference.
 
     Parameters
     ----------
     model, motion
         The character and its motion.
     engine
-        Engine that is judged, of `supple.engines.ENGINES`; or a function that makes its simulator
-        of a model, a step, and options.
+        Engine to measure, of `supple.engines.ENGINES`, or a function that makes its simulator from
+        a model, a step and options.
     true_engine
-        Engine that is taken for true.
+        Engine of the reference.
     rate
         Frames per second; a frame is a step of the real-time simulation.
     reference
-        The `truth` of this model and motion, if it is there already.
+        The `truth` of this model and motion, if already computed.
     same_step, full_step, ringing
-        Whether to find each of the more expensive figures; see `Fidelity`.
+        Whether to compute each of the more expensive figures; see `Fidelity`.
     accuracy, cache, progress
         As for `truth`.
     **options
@@ -150,13 +150,13 @@ def compare(
     make, row = _maker(engine), engine_named(true_engine, "character")
     true = reference
     if true is None:
-        asked: dict[str, Any] = {"accuracy": accuracy, "cache": cache, "progress": progress}
-        true = truth(model, motion, rate, engine=row.name, **asked, **options)
+        settings: dict[str, Any] = {"accuracy": accuracy, "cache": cache, "progress": progress}
+        true = truth(model, motion, rate, engine=row.name, **settings, **options)
     frames = played(make(model, 1 / rate, **options), motion)
     if frames.shape != true.frames.shape or true.rate != rate:
         raise SuppleError(
-            f"a truth of shape {true.frames.shape} for a motion of {len(frames)} frames; "
-            "was it made of this model, motion and rate?"
+            f"reference of shape {true.frames.shape} for a motion of {len(frames)} frames; "
+            "give one of this model, motion and rate"
         )
     alike: float | None = None
     if same_step:
@@ -188,29 +188,29 @@ def compare_ringing(
 ) -> Ringing:
     """Compare frequencies of free oscillation of two engines.
 
-    Both step alike, with Newmark's method, 180 times a second and hardly any damping, so that
-    they differ by stiffness and mass alone.
+    Both use Newmark's method, 180 steps per second and little damping, so that they differ by
+    stiffness and mass alone.
 
     Parameters
     ----------
     model, pose
-        The character, and where it is; by default the rest pose.
+        The character, and its pose, by default the rest pose.
     engine, true_engine
         As for `compare`.
     velocity
-        (3,) of the impulse, see `ringdown`; by default the same along all three axes.
+        (3,) velocity of the impulse, see `ringdown`; by default equal along all axes.
     seconds
-        How long.
+        Duration.
     **options
         Options of both simulations.
     """
     row = engine_named(true_engine, "character")
     if velocity is None:
         velocity = np.full(3, IMPULSE * model.mesh.size / np.sqrt(3))
-    given = RINGING | options
-    ours = _maker(engine)(model, RINGING_STEP, **given)
+    settings = RINGING | options
+    ours = _maker(engine)(model, RINGING_STEP, **settings)
     solved = usual_options(row, {"newton": 5, "tolerance": 1e-6})
-    whole = row.simulate(model, RINGING_STEP, **solved, **given)
+    whole = row.simulate(model, RINGING_STEP, **solved, **settings)
     swings, true = (
         ringdown(each, pose, velocity=velocity, seconds=seconds).astype(np.float64)
         for each in (ours, whole)
@@ -236,7 +236,7 @@ def _stepped_alike(
     true: Truth,
     options: dict[str, Any],
 ) -> float:
-    """Return the RMS difference with the truth's step, rig accelerations as in real time."""
+    """Return the RMS difference with the reference's step and real-time rig accelerations."""
     fine = {"integrator": CONVERGING["integrator"]} | options
     step = 1 / (true.rate * true.substeps)
     frames = played(make(model, step, **fine), motion, true.substeps)

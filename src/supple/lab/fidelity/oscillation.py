@@ -1,4 +1,4 @@
-"""Oscillation of flesh: its strongest frequency, and its free swing after an impulse."""
+"""Oscillation of flesh: dominant frequency, and free oscillation after an impulse."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from supple.dynamics.root_frame import checked_root
 from supple.engines.engine import CharacterEngine
 from supple.errors import SuppleError
 
-#: Spectra are refined by this factor, by appended zeros.
+#: Zero-padding factor of spectra.
 PADDING = 8
-#: Fewer cycles than this in a record cannot be told from a drift.
+#: Oscillations with fewer cycles in a record count as drift.
 FEWEST_CYCLES = 1.5
-#: Steps that forces on the skin act on, before the flesh is left alone.
+#: Number of steps in which forces on the skin act.
 PUSHED = 3
 MOST_STEPS = 100_000
 
@@ -24,14 +24,14 @@ MOST_STEPS = 100_000
 def dominant_frequency(signal: ArrayLike, rate: float) -> float:
     """Return the frequency in Hz of the strongest oscillation.
 
-    It is the peak of the spectrum under a Hann window, between its samples by the parabola through
-    the logarithms of the three highest. A line through the record is taken away, and what is slower
-    than 1.5 cycles in all of it counts as drift.
+    It is the peak of the spectrum with a Hann window, refined by the parabola through the
+    logarithms of three samples. The linear trend is removed, and fewer than 1.5 cycles in the
+    record count as drift.
 
     Parameters
     ----------
     signal
-        (t,), or (t, …): displacements say, of which the first principal component is taken.
+        (t,), or (t, …) such as displacements, projected on their first principal component.
     rate
         Samples per second.
 
@@ -46,21 +46,23 @@ def dominant_frequency(signal: ArrayLike, rate: float) -> float:
 
 
 def frequency_error(signal: ArrayLike, truth: ArrayLike, rate: float) -> float:
-    """Return the difference of a record's dominant frequency from the truth's, relative to it.
+    """Return the relative difference of dominant frequencies of a record and a reference.
 
-    Both are projected on the first principal component of the truth, so that it is the same
-    movement whose frequency is compared.
+    Both are projected on the first principal component of the reference, so that frequencies of
+    the same motion are compared.
 
     Parameters
     ----------
     signal, truth
-        (t, …) of the same shape but for their lengths.
+        (t, …) of equal shape except for their lengths.
     rate
         Samples per second.
     """
     ours, true = _record("signal", signal), _record("truth", truth)
     if ours.shape[1] != true.shape[1]:
-        raise SuppleError(f"a signal of {ours.shape[1]} numbers, and a truth of {true.shape[1]}")
+        raise SuppleError(
+            f"signal has {ours.shape[1]} numbers a sample, truth {true.shape[1]}; give equal shapes"
+        )
     component, rate = _first_component(true), _checked_rate(rate)
     return abs(_peak(ours @ component, rate) / _peak(true @ component, rate) - 1)
 
@@ -74,24 +76,24 @@ def ringdown(
     forces: Forces | None = None,
     seconds: float = 2.0,
 ) -> Singles:
-    """Simulate the skin that swings freely after an impulse; return displacements (t, n̄, 3).
+    """Simulate free oscillation after an impulse; return displacements of the skin (t, n̄, 3).
 
-    While a character moves, its flesh swings as it is driven. Only left alone does it show its
-    own frequencies, by which a reduced simulation can be compared with the full one.
+    Free oscillation shows the natural frequencies, by which a reduced simulation can be compared
+    with the full one.
 
     Parameters
     ----------
     simulator
-        Simulator, which is reset. For frequencies give it little damping, and ``"newmark"``.
+        Simulator, which is reset. Frequencies need little damping and ``"newmark"``.
     pose, root
-        Where the character is.
+        Pose and root of the character.
     velocity
-        (3,) in m/s: the character sets off with it and goes on steadily, so that all flesh gets
-        the same impulse back and is then left alone.
+        (3,) in m/s. The character starts with this constant velocity, which gives all flesh the
+        opposite impulse.
     forces
-        On vertices of the skin, in N, for the first three steps, instead or as well.
+        Forces on vertices of the skin in the first three steps, in N.
     seconds
-        How long.
+        Duration.
     """
     speed = np.zeros(3) if velocity is None else checked_array("velocity", velocity, (3,))
     steps = checked_number("seconds", seconds) / simulator.dt
@@ -102,11 +104,11 @@ def ringdown(
     start = np.asarray(simulator.surface(), np.float64)
     swings = np.empty((round(steps), *start.shape), np.float32)
     for index in range(len(swings)):
-        carried = (index + 1) * simulator.dt * speed
-        there = place.copy()
-        there[:3, 3] += carried
-        simulator.step(root=there, forces=forces if index < PUSHED else None)
-        swings[index] = simulator.surface() - start - carried
+        shift = (index + 1) * simulator.dt * speed
+        moved = place.copy()
+        moved[:3, 3] += shift
+        simulator.step(root=moved, forces=forces if index < PUSHED else None)
+        swings[index] = simulator.surface() - start - shift
     return swings
 
 
@@ -126,13 +128,13 @@ def _checked_rate(rate: float) -> float:
 
 
 def _first_component(samples: Floats) -> Floats:
-    """Return the direction of (t, k) samples in which they vary most, of unit length."""
+    """Return the first principal direction of samples (t, k), of unit length."""
     _, vectors = np.linalg.eigh(samples @ samples.T)
     direction = samples.T @ vectors[:, -1]
     length = np.linalg.norm(direction)
     if not length > 0:
-        raise SuppleError("nothing moves, so there is no frequency; give an impulse")
-    # The sign of an eigenvector is arbitrary; the largest entry's makes it repeatable.
+        raise SuppleError("no motion, hence no frequency; give an impulse")
+    # The sign of the largest entry makes the sign of the eigenvector repeatable.
     return direction / np.copysign(length, direction[np.argmax(np.abs(direction))])
 
 
@@ -144,7 +146,7 @@ def _peak(signal: Floats, rate: float) -> float:
     lowest = int(np.ceil(FEWEST_CYCLES * PADDING))
     peak = lowest + int(np.argmax(power[lowest:-1]))
     if not power[peak] > 0:
-        raise SuppleError("nothing moves, so there is no frequency; give an impulse")
+        raise SuppleError("no motion, hence no frequency; give an impulse")
     left, middle, right = np.log(np.maximum(power[peak - 1 : peak + 2], 1e-300))
     bend = left - 2 * middle + right
     shift = 0.5 * (left - right) / bend if bend < 0 else 0.0

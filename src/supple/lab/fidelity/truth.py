@@ -1,4 +1,4 @@
-"""Truth: the converged simulation of a motion, which real-time ones are measured by."""
+"""Reference simulations with a converged time step, for measuring real-time ones."""
 
 from __future__ import annotations
 
@@ -31,30 +31,30 @@ MOST_SUBSTEPS = 64
 
 @dataclass(frozen=True, eq=False)
 class Truth:
-    """Simulation whose step has been halved until that changed little.
+    """Simulation with a converged time step.
 
     Attributes
     ----------
     frames
-        (t, n̄, 3) float32: the skin.
+        (t, n̄, 3) float32 positions of the skin.
     rig
-        (t, n̄, 3) float32: where the rig alone would have it.
+        (t, n̄, 3) float32 positions of the skin by the rig alone.
     rate
         Frames per second.
     substeps
         Steps between two frames.
     changes
-        RMS difference that each halving of the step made, as `rms_difference` gives it; inf where
-        the longer step found no solution.
+        RMS difference by each halving of the step, see `rms_difference`; inf where the longer step
+        has no solution.
     converged
-        Whether the last of them is as small as was asked.
+        Whether the last change is within the accuracy.
     unconverged_steps
-        Steps whose last Newton iteration moved a vertex by more than the tolerance.
+        Number of steps whose last Newton iteration exceeded the tolerance.
     seconds
-        Time it took, not counting what was found in a cache.
+        Time of the computation, without cached parts.
     flesh
-        (t, n, 3) float32: displacements of the tets' vertices from where the rig has them, in the
-        world; None if they were not asked for.
+        (t, n, 3) float32 displacements of the tets' vertices from the rig, in the world; None
+        unless requested.
     """
 
     frames: Singles
@@ -69,12 +69,12 @@ class Truth:
 
     @property
     def change(self) -> float:
-        """Change by the last halving; of the second order, so the error left is a third."""
+        """Change by the last halving; with second order, three times the remaining error."""
         return self.changes[-1] if self.changes else np.inf
 
 
 def rig_surface(model: FleshFields, motion: Motion, rate: float = 90.0) -> Singles:
-    """Return the skin as the rig alone has it, in the world, (t, n̄, 3)."""
+    """Return the skin by the rig alone, in the world, (t, n̄, 3)."""
     keys = motion.smooth.resample(rate)
     placed = (
         to_world(root, model.rig(pose)) for pose, root in zip(keys.poses, keys.roots, strict=True)
@@ -83,23 +83,23 @@ def rig_surface(model: FleshFields, motion: Motion, rate: float = 90.0) -> Singl
 
 
 def usual_options(engine: Engine, options: dict[str, Any]) -> dict[str, Any]:
-    """Return those of some options that an engine's simulator takes."""
+    """Return the options that an engine's simulator accepts."""
     return {name: value for name, value in options.items() if name in engine.step_options}
 
 
 def played(simulator: CharacterEngine, motion: Motion, every: int = 1) -> Singles:
-    """Step a simulator through a motion, moving as it does at its start, and return the skin.
+    """Play a motion from its initial velocity, and return the skin.
 
-    Cuts begin anew. All simulators are played alike, step by step.
+    The simulator is reset at cuts.
 
     Parameters
     ----------
     simulator
-        Simulator that makes steps of its `dt`.
+        Simulator with its step `dt`.
     motion
-        Motion, evaluated at each of them.
+        Motion, evaluated at each step.
     every
-        How many steps make a frame, of which the last is returned.
+        Number of steps in a frame.
     """
     keys = motion.smooth.resample(1 / simulator.dt)
     frames = []
@@ -127,9 +127,9 @@ def play_finely(
 ) -> tuple[Singles, int]:
     """Play a motion with `substeps` steps a frame; return frames and unconverged steps.
 
-    An engine whose ``run`` takes `centred` evaluates the motion at its own sub-steps, and takes
-    accelerations of the rig from both sides if asked to; the list `flesh` then gets displacements
-    (n, 3) of the tets' vertices at each frame. Others are stepped one by one.
+    An engine whose ``run`` accepts `centred` evaluates the motion at its sub-steps, and computes
+    accelerations of the rig by central differences if `centred`; displacements (n, 3) of the
+    tets' vertices at each frame are then appended to `flesh`. Others take single steps.
     """
 
     def at_frame(part: float) -> None:
@@ -159,7 +159,7 @@ def truth(
     flesh: bool = False,
     **options: Any,
 ) -> Truth:
-    """Simulate a character until halving the step changes little.
+    """Simulate a character with steps halved until the result converges.
 
     By default with all tets, ``"bdf2"``, centred accelerations of the rig (both of second order),
     Newton's method to 1e-6 of the size, and projection to positive semi-definite elements where a
@@ -168,50 +168,50 @@ def truth(
     Parameters
     ----------
     model, motion
-        The character, from the start of the motion, moving as it does there.
+        The character, and its motion, from the initial velocity.
     rate
         Frames per second.
     engine
-        Engine that is taken for true, of `supple.engines.ENGINES`.
+        Engine of the reference, of `supple.engines.ENGINES`.
     accuracy
-        The largest change, as `rms_difference` gives it, that ends the halving.
+        Largest change, see `rms_difference`, that ends the halving.
     most_substeps
-        Most steps of a frame; the result then says ``converged=False``.
+        Maximum number of steps in a frame; beyond it the result has ``converged=False``.
     cache
-        A folder. Simulations found in it are not repeated, and new ones are left there.
+        Folder of cached simulations.
     progress
-        Called with the part done of the simulation that runs, 0 to 1, and which it is.
+        Called with the part done, 0 to 1, and a description.
     flesh
-        Whether to return displacements of the tets, too; of ``"full"`` only.
+        Whether to return displacements of the tets, for ``"full"`` only.
     **options
-        Options of the engine: damping, gravity, and others as in what is compared.
+        Options of the engine, such as damping and gravity.
     """
     row, began = engine_named(engine, "character"), perf_counter()
     options = usual_options(row, CONVERGING) | options
     if flesh and row.name != "full":
-        raise SuppleError(f"the engine {row.name} does not tell where its tets are; full does")
+        raise SuppleError(f"the engine {row.name} has no tets; use full")
     rig = rig_surface(model, motion, rate)
-    found = converged(
+    series = converged(
         _Levels(row, model, motion, rate, cache, progress, options, flesh),
         lambda before, after: rms_difference(before.frames, after.frames, rig),
         accuracy=accuracy,
         most_substeps=most_substeps,
     )
     return Truth(
-        frames=found.result.frames,
+        frames=series.result.frames,
         rig=rig,
         rate=rate,
-        substeps=found.substeps,
-        changes=found.changes,
-        converged=found.done,
-        unconverged_steps=found.result.unconverged,
+        substeps=series.substeps,
+        changes=series.changes,
+        converged=series.done,
+        unconverged_steps=series.result.unconverged,
         seconds=perf_counter() - began,
-        flesh=found.result.flesh,
+        flesh=series.result.flesh,
     )
 
 
 class _Level(NamedTuple):
-    """Simulation with some number of sub-steps, as `Truth` has its parts."""
+    """Simulation with a number of sub-steps; see `Truth`."""
 
     frames: Singles
     unconverged: int
@@ -220,7 +220,7 @@ class _Level(NamedTuple):
 
 @dataclass
 class _Levels:
-    """Simulations with ever more sub-steps, kept in a folder if there is one."""
+    """Simulations with increasing numbers of sub-steps, cached in a folder."""
 
     engine: Engine
     model: FleshFields
@@ -232,10 +232,10 @@ class _Levels:
     flesh: bool
 
     def __call__(self, substeps: int) -> _Level | None:
-        """Return a level; None where Newton's method found no solution."""
+        """Return a level; None if Newton's method fails."""
         path = self._path(substeps)
-        if path is not None and (kept := self._kept(path)) is not None:
-            return kept
+        if path is not None and (cached := self._cached(path)) is not None:
+            return cached
         what = f"{self.engine.name} simulation, {substeps} steps a frame"
         moved: list[Singles] | None = [] if self.flesh else None
         try:
@@ -247,16 +247,16 @@ class _Levels:
             )
         except SolverError:
             return None
-        found = _Level(frames, unconverged, None if moved is None else np.stack(moved))
+        level = _Level(frames, unconverged, None if moved is None else np.stack(moved))
         if path is not None:
             data = io.BytesIO()
-            parts: dict[str, Any] = {"flesh": found.flesh} if self.flesh else {}
+            parts: dict[str, Any] = {"flesh": level.flesh} if self.flesh else {}
             np.savez(data, frames=frames, unconverged=unconverged, **parts)
             write_whole(path, data.getvalue())
-        return found
+        return level
 
     def _path(self, substeps: int) -> Path | None:
-        """Return a name by content: all that the result depends on, rigs by where they lead."""
+        """Return the path of a cached level, named by a hash of all inputs."""
         if self.cache is None:
             return None
         model, motion = self.model, self.motion
@@ -273,8 +273,8 @@ class _Levels:
             digest.update(np.ascontiguousarray(each).tobytes())
         return Path(self.cache) / f"truth-{digest.hexdigest()[:24]}-{substeps}.npz"
 
-    def _kept(self, path: Path) -> _Level | None:
-        """Return the level of a file; None if it is not whole, or lacks what is asked for."""
+    def _cached(self, path: Path) -> _Level | None:
+        """Return the level of a file; None if it is damaged or incomplete."""
         try:
             with np.load(path, allow_pickle=False) as data:
                 frames, unconverged = data["frames"], int(data["unconverged"])
@@ -283,15 +283,15 @@ class _Levels:
             return None
         count = self.motion.smooth.resample(self.rate).n_frames
         skin, body = len(self.model.surface.vertices), len(self.model.mesh.vertices)
-        right = _is_whole(frames, (count, skin, 3))
-        right &= flesh is None or _is_whole(flesh, (count, body, 3))
+        right = _is_valid(frames, (count, skin, 3))
+        right &= flesh is None or _is_valid(flesh, (count, body, 3))
         return _Level(frames, unconverged, flesh) if right else None
 
 
-def _is_whole(field: Any, shape: tuple[int, ...]) -> bool:
+def _is_valid(field: Any, shape: tuple[int, ...]) -> bool:
     return field.shape == shape and field.dtype == np.float32 and bool(np.isfinite(field).all())
 
 
 def _plain(value: Any) -> Any:
-    """Return an option as JSON has it."""
+    """Return an option as a JSON value."""
     return value if isinstance(value, str | bool) else np.asarray(value).tolist()

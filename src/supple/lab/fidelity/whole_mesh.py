@@ -20,16 +20,16 @@ from supple.engines.pose_space.stepper import Stepper
 def without_cubature(
     model: PoseSpaceModel, poses: ReducedPoses, *, elastic: bool = True, inertial: bool = True
 ) -> PoseSpaceModel:
-    """Return a model that is stepped with all of its tets and vertices, each counting once.
+    """Return a model that uses all of its tets and vertices in place of cubature.
 
-    Poses, bases and the step stay as they are, so that cubature is all that differs.
+    Poses, bases and the step are unchanged.
 
     Parameters
     ----------
     model, poses
         Model, and its poses on all vertices (`ReducedPoses.of_model`).
     elastic, inertial
-        Whether to leave out cubature of the elastic forces, and that of the moving rest shape.
+        Whether to replace cubature of elastic forces, and of inertial forces.
     """
     aligned, count = poses.aligned(model.interpolation), model.n_poses
     listed = [np.asarray(region.vertices, np.int32) for region in model.regions]
@@ -60,7 +60,7 @@ def without_cubature(
 
 
 class BlendedBasis:
-    """U(p) on all vertices as a step has it, frames that follow the flesh included.
+    """Basis U(p) on all vertices as in a step, with frames that follow the flesh.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ class BlendedBasis:
         self._stepper.begin(self._state, np.asarray(pose, np.float64), np.eye(4), None)
         blend = self._stepper.workspace.blend
         basis = np.zeros((len(runtime.model.mesh.vertices), 3, runtime.n_modes))
-        turns = blend.frames[tables.rows].reshape(-1, 3, 3).astype(np.float64)
+        rotations = blend.frames[tables.rows].reshape(-1, 3, 3).astype(np.float64)
         where = runtime.vertices[tables.rows]
         for group, width in enumerate(tables.width):
             points = slice(tables.first[group], tables.first[group + 1])
@@ -96,13 +96,13 @@ class BlendedBasis:
             real = columns >= 0
             rows = block.reshape(-1, 3, width)[..., real] * blend.column_scale[columns[real]]
             basis[where[points][:, None], :, columns[real]] = np.swapaxes(
-                turns[points] @ rows, 1, 2
+                rotations[points] @ rows, 1, 2
             )
         return basis.reshape(-1, runtime.n_modes)
 
 
 def nearest_displacement(model: PoseSpaceModel, basis: Floats, displacement: Floats) -> Floats:
-    """Return U q nearest to a displacement (n, 3) by mass: the best that a basis (3n, r) can do."""
+    """Return the mass-weighted projection of a displacement (n, 3) on a basis (3n, r)."""
     masses = ElasticBody(model.mesh, model.material(0)).vertex_masses()
     root = np.sqrt(np.repeat(masses, 3))
     q = np.linalg.lstsq(basis * root[:, None], displacement.reshape(-1) * root, rcond=None)[0]

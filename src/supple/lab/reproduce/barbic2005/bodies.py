@@ -30,13 +30,13 @@ from supple.reduction.mass_pca import scaled_candidates
 from supple.reduction.modes import Modes
 from supple.scenes.bodies.elastic_scene import ElasticScene, stvk_scene
 
-#: How far a body is displaced, as a part of its size, to difference its stiffness.
+#: Displacement for differences of the stiffness, in parts of the size.
 _STEP = 0.05
-#: How much larger the cubes of a quick run are.
+#: Factor of the cubes' size in a quick run.
 _COARSE = 4
-#: How far the body swings meanwhile, as a part of its size.
+#: Amplitude of the body's swing in parts of its size.
 _SWING = 0.2
-#: Of so many measurements the quickest counts, each of so many seconds.
+#: Number of measurements, of which the shortest counts, and duration of each in s.
 _TRIES, _TRY_SECONDS = 7, 0.05
 
 
@@ -51,19 +51,19 @@ def shown_scene(name: str, quick: bool) -> ElasticScene:
 
 @cache
 def body_costs(name: str, quick: bool) -> dict[str, Any]:
-    """Measure seconds and sizes, once, in a process of its own that has one core.
+    """Return times and sizes, measured once in a separate process with one core.
 
-    ``shape`` (n̄, 3) is what is seen where the swinging body is farthest from rest.
+    ``shape`` (n̄, 3) is the surface where the swinging body is farthest from rest.
     """
-    results: dict[str, Any] = with_cores(1, _costs, name, quick)
-    return results
+    costs: dict[str, Any] = with_cores(1, _costs, name, quick)
+    return costs
 
 
 def _costs(name: str, quick: bool) -> dict[str, Any]:
     if not quick:
-        _costs("spoon", True)  # nothing is compiled while the clock runs
+        _costs("spoon", True)  # compiles before times are measured
     scene = shown_scene(name, quick)
-    results, basis, swinging = _basis_costs(scene)
+    times, basis, swinging = _basis_costs(scene)
     model, seconds = _clocked(lambda: StvkModel.from_basis(scene.mesh, scene.material, basis))
     surface, carried = surface_of(scene.mesh, scene.surface, basis)
     model = replace(model, surface=surface, surface_basis=carried)
@@ -72,7 +72,7 @@ def _costs(name: str, quick: bool) -> dict[str, Any]:
         "vertices": len(scene.mesh.vertices),
         "modes": model.modes,
         "linear_modes": scene.linear_modes,
-        **results,
+        **times,
         "coefficients_s": seconds,
         "coefficient_bytes": model.tangent.nbytes,
         **_step_costs(model, scene.dt, swinging),
@@ -80,9 +80,9 @@ def _costs(name: str, quick: bool) -> dict[str, Any]:
 
 
 def _basis_costs(scene: ElasticScene) -> tuple[dict[str, float], Floats, Floats]:
-    """Time modes and their derivatives; return also the basis they make and a velocity in it.
+    """Return times of modes and derivatives, the basis, and an initial velocity (r,) in it.
 
-    With the velocity (r,), the first mode swings as far as the body is to swing.
+    The velocity gives the first mode the amplitude `_SWING`.
     """
     body = scene.body()
     modes, modes_s = _clocked(lambda: body_modes(body, scene.linear_modes, fixed=scene.fixed))
@@ -101,19 +101,19 @@ def _basis_costs(scene: ElasticScene) -> tuple[dict[str, float], Floats, Floats]
 def derivative_parts(body: HexBody, modes: Modes) -> tuple[Floats, float, float]:
     """Return derivatives of modes, (3n, k(k + 1)/2), and seconds of right sides and solutions.
 
-    −(H : Ψ_i) Ψ_j (barbic2005 eq. 14) is a difference of two stiffness matrices, which is exact:
-    a Saint Venant–Kirchhoff body's is of second degree.
+    −(H : Ψ_i) Ψ_j (barbic2005 eq. 14) is a difference of two stiffness matrices, which is exact,
+    as the stiffness of a Saint Venant–Kirchhoff body is quadratic.
     """
     vectors = modes.vectors
     reach = _STEP * float(np.linalg.norm(np.ptp(body.rest, axis=0)))
-    results, seconds = [], [0.0, 0.0]
+    derivatives, seconds = [], [0.0, 0.0]
     for i in range(vectors.shape[1]):
         right, spent = _clocked(partial(_right_sides, body, vectors, i, reach))
         seconds[0] += spent
         bent, spent = _clocked(partial(modes.compliance, right))
         seconds[1] += spent
-        results.append(bent)
-    return np.hstack(results), seconds[0], seconds[1]
+        derivatives.append(bent)
+    return np.hstack(derivatives), seconds[0], seconds[1]
 
 
 def _right_sides(body: HexBody, vectors: Floats, i: int, reach: float) -> Floats:
@@ -125,7 +125,7 @@ def _right_sides(body: HexBody, vectors: Floats, i: int, reach: float) -> Floats
 
 
 def _step_costs(model: StvkModel, dt: float, velocity: Floats) -> dict[str, Any]:
-    """Time a step and its parts while the body swings, in µs; return also a moment of it."""
+    """Return times of a step and its parts while the body swings, in µs, and a shape of it."""
     simulator = StvkSimulator(model, dt)
     simulator.reset(velocity=velocity)
     trace = simulator.run(int(1 / dt))
@@ -149,28 +149,28 @@ def _step_costs(model: StvkModel, dt: float, velocity: Floats) -> dict[str, Any]
 
 @compiled_fused
 def _evaluations(count, q, blocks, linear, terms, packed):  # type: ignore[no-untyped-def]
-    """Evaluate force and stiffness, so many times."""
+    """Evaluate force and stiffness `count` times."""
     for _ in range(count):
         evaluate_tangent(q, blocks, linear, terms, packed)
 
 
 @compiled_fused
 def _solutions(count, dense, right, system):  # type: ignore[no-untyped-def]
-    """Fill, factorise and solve a system, so many times."""
-    given, results = right[0], right[1]
-    n = len(given)
+    """Fill, factorise and solve a system `count` times."""
+    b, x = right[0], right[1]
+    n = len(b)
     for _ in range(count):
         for i in range(n):
-            results[i] = given[i]
+            x[i] = b[i]
             row, source = system[i, i:n], dense[i, i:n]
             for j in range(len(row)):
                 row[j] = source[j]
         cholesky(system)
-        solve(system, results)
+        solve(system, x)
 
 
 def _each(parts: dict[str, Callable[[int], Any]]) -> dict[str, float]:
-    """Return seconds of each part: the quickest of a few measurements that take turns."""
+    """Return seconds of each part, the shortest of alternating measurements."""
     counts = {name: _enough(repeat) for name, repeat in parts.items()}
     best = dict.fromkeys(parts, np.inf)
     for _ in range(_TRIES):
@@ -180,8 +180,8 @@ def _each(parts: dict[str, Callable[[int], Any]]) -> dict[str, float]:
 
 
 def _enough(repeat: Callable[[int], Any]) -> int:
-    """Return how many calls take long enough to be measured."""
-    repeat(1)  # compiled now, if not before
+    """Return a number of calls that takes long enough to be measured."""
+    repeat(1)  # compiles
     count = 1
     while (spent := _spent(repeat, count)) < 0.2 * _TRY_SECONDS:
         count *= 4
@@ -193,21 +193,21 @@ def _spent(repeat: Callable[[int], Any], count: int) -> float:
 
 
 def _clocked(make: Callable[[], Any]) -> tuple[Any, float]:
-    """Call a function; return its result and the seconds of the processor that it takes."""
+    """Return the result of a function and its processor time in s."""
     began = processor_time()
-    results = make()
-    return results, processor_time() - began
+    result = make()
+    return result, processor_time() - began
 
 
 OURS, PRINTED = "#2f6f8f", "#b9b3a6"
 _VIEW = (25.0, 18.0)
-#: Where they show best: azimuth and elevation in degrees.
+#: Azimuth and elevation of the camera in degrees.
 _VIEWS = {"spoon": (35.0, 28.0), "bridge": (28.0, 16.0), "tower": (30.0, 10.0)}
 _METAL, _FLESH = np.array([0.55, 0.66, 0.74]), np.array([0.80, 0.40, 0.36])
 
 
 def picture(title: str, columns: int, *, height: float = 3.4) -> tuple[Figure, list[Axes]]:
-    """Make an empty picture with so many parts beside each other."""
+    """Return an empty figure with a row of axes."""
     figure = Figure(figsize=(max(6.0, 3.2 * columns), height), facecolor=PAPER)
     figure.set_layout_engine("constrained")
     figure.suptitle(title, color=INK, fontsize=12)
@@ -223,7 +223,7 @@ def draw_body(
     *,
     limits: Sequence[Floats] = (),
 ) -> None:
-    """Draw a body in a shape, seen from where it shows best; all of `limits` fit in as well."""
+    """Draw a body in a shape; the view also contains the shapes of `limits`."""
     colour = _FLESH if name == "heart" else _METAL
     draw_surface(axes, shape, surface.triangles, colour=colour, view=_view(name))
     low, high = _extent(name, [shape, *limits])
@@ -232,7 +232,7 @@ def draw_body(
 
 
 def height_to_width(name: str, shapes: Sequence[Floats]) -> float:
-    """Return the height over the width of a picture in which all shapes of a body fit."""
+    """Return the ratio of height to width of a view of shapes of a body."""
     low, high = _extent(name, shapes)
     return float((high - low)[1] / (high - low)[0])
 
@@ -242,7 +242,7 @@ def _view(name: str) -> Floats:
 
 
 def _extent(name: str, shapes: Sequence[Floats]) -> tuple[Floats, Floats]:
-    """Return the lower left and upper right corner of what shapes cover, with a margin."""
+    """Return the lower left and upper right corners of the projected shapes, with a margin."""
     flat = np.concatenate([np.asarray(each, float) @ _view(name)[:2].T for each in shapes])
     low, high = flat.min(axis=0), flat.max(axis=0)
     margin = 0.04 * float((high - low).max())
@@ -256,17 +256,17 @@ def bars(
     unit: str,
     title: str,
 ) -> None:
-    """Draw our figures and the paper's side by side on a logarithmic scale; None is left out."""
+    """Draw bars of our figures and the paper's, without None, on a logarithmic scale."""
     places = np.arange(len(names), dtype=float)
-    for shift, which, colour, called in ((-0.2, 1, PRINTED, "paper"), (0.2, 0, OURS, "ours")):
-        there = [(x, pair[which]) for x, pair in zip(places, pairs, strict=True)]
-        shown = [(x, value) for x, value in there if value is not None]
+    for shift, which, colour, label in ((-0.2, 1, PRINTED, "paper"), (0.2, 0, OURS, "ours")):
+        values = [(x, pair[which]) for x, pair in zip(places, pairs, strict=True)]
+        shown = [(x, value) for x, value in values if value is not None]
         drawn = axes.bar(
             [x + shift for x, _ in shown],
             [value for _, value in shown],
             0.38,
             color=colour,
-            label=called,
+            label=label,
         )
         labels = [f"{value:,.0f}" if value >= 100 else f"{value:.2g}" for _, value in shown]
         axes.bar_label(drawn, labels, fontsize=7, color=INK, padding=1)

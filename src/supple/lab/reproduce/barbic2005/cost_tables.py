@@ -1,4 +1,4 @@
-"""barbic2005 figures 5, 8 and 11: times of making and stepping a reduced body."""
+"""barbic2005 figs 5, 8 and 11: times of precomputation and steps of reduced bodies."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _MINUTE = 60.0
 
 
 class PaperCosts(NamedTuple):
-    """Figures that the paper prints of a body; None for what it leaves out or cannot be read."""
+    """Printed figures of a body; None for missing or illegible ones."""
 
     coefficients_s: float
     coefficients_kb: float
     derivatives_s: tuple[float, float | None, float] | None
-    """Of linear modes, right sides and solutions."""
+    """Seconds of linear modes, right sides and solutions."""
     force_us: float
     stiffness_us: float
     system_us: float
@@ -57,14 +57,14 @@ PAPER = {
         6500.0,
     ),
 }
-#: What the parts of the derivatives are called here, and where they were measured.
+#: Names of the parts of derivatives in rows, and in the measured costs.
 _DERIVATIVES = {"linear_modes_s": "modes_s", "right_sides_s": "right_sides_s", "solve_s": "solve_s"}
 _NOTE = "Measured on one core, in seconds of the processor; the paper's: a 3.0 GHz Pentium. "
 _UNITS = "In this run a product of 256³ took {:.2g} ms. "
 
 
 def fig5(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
-    """Make the table of precomputed polynomial coefficients: seconds and bytes."""
+    """Return the table of polynomial coefficients: seconds and bytes."""
     costs = _costs(quick, tell)
     rows: list[dict[str, Any]] = [
         {
@@ -87,17 +87,17 @@ def fig5(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     save_picture(figure, folder / "barbic2005-fig5.png")
     return {
         "title": "barbic2005 fig. 5: precomputing polynomial coefficients",
-        "message": _said("The coefficients take", rows, "seconds", "s"),
+        "message": _summary("The coefficients take", rows, "seconds", "s"),
         "rows": rows,
         "note": _NOTE
         + _dense(costs)
-        + "Kilobytes of float64: the paper keeps those of the force as well, which follows from "
-        "the stiffness by Euler's theorem.",
+        + "Kilobytes of float64; the paper also stores coefficients of the force, which follow "
+        "from the stiffness by Euler's theorem.",
     }
 
 
 def fig8(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
-    """Make the table of modal derivatives: seconds of linear modes, right sides and solutions."""
+    """Return the table of modal derivatives: seconds of modes, right sides and solutions."""
     costs = {
         name: results
         for name, results in _costs(quick, tell).items()
@@ -109,8 +109,8 @@ def fig8(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
         rows.append(
             {"body": name, "k": results["linear_modes"]}
             | {
-                called: _pair(results[key], theirs, quick)
-                for (called, key), theirs in zip(_DERIVATIVES.items(), printed, strict=True)
+                column: _pair(results[key], theirs, quick)
+                for (column, key), theirs in zip(_DERIVATIVES.items(), printed, strict=True)
             }
             | {"mass_pca_s": results["pca_s"]}
         )
@@ -120,18 +120,18 @@ def fig8(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     save_picture(figure, folder / "barbic2005-fig8.png")
     return {
         "title": "barbic2005 fig. 8: computation of modal derivatives",
-        "message": _said("Solving for the derivatives takes", rows, "solve_s", "s"),
+        "message": _summary("Solving for the derivatives takes", rows, "solve_s", "s"),
         "rows": rows,
         "note": _NOTE
         + _dense(costs)
-        + "Our linear modes include the sparse factorisation, which then solves for the "
-        "derivatives; the paper solves each with preconditioned iterations. Its right sides of "
-        "the tower cannot be read.",
+        + "Our linear modes include the sparse factorisation, which also solves for the "
+        "derivatives; the paper uses preconditioned iterations. Its time of the tower's right "
+        "sides is illegible.",
     }
 
 
 def fig11(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
-    """Make the table of one integration step, its parts, and the surface that is seen."""
+    """Return the table of an integration step, its parts, and the surface."""
     costs = _costs(quick, tell)
     rows = []
     for name, results in costs.items():
@@ -158,17 +158,17 @@ def fig11(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     save_picture(figure, folder / "barbic2005-fig11.png")
     return {
         "title": "barbic2005 fig. 11: runtime computation performance",
-        "message": _said("An implicit Newmark step takes", rows, "step_us", "µs"),
+        "message": _summary("An implicit Newmark step takes", rows, "step_us", "µs"),
         "rows": rows,
         "note": _NOTE
         + _dense(costs)
-        + "Force and stiffness, and the linear system, are measured by themselves, each many "
-        "times over. A frame is the paper's number of steps and one surface, nothing drawn.",
+        + "Force and stiffness, and the linear system, are measured alone and repeatedly. A "
+        "frame has the paper's number of steps and one surface, without drawing.",
     }
 
 
 def _bar_charts(title: str, rows: list[dict[str, Any]], shown: dict[str, str], unit: str) -> Figure:
-    """Draw a chart for each column that is shown: our bars beside the paper's, for each body."""
+    """Draw a chart for each column: our bars beside the paper's, for each body."""
     figure, parts = picture(title, len(shown))
     for axes, (key, caption) in zip(parts, shown.items(), strict=True):
         _draw_bars(axes, rows, key, unit, caption)
@@ -190,21 +190,21 @@ def _costs(quick: bool, tell: Tell) -> dict[str, dict[str, Any]]:
 
 
 def _pair(ours: float, paper: float | None, quick: bool) -> dict[str, float | None]:
-    """Return ours beside the paper's; a smaller body has nothing to stand beside."""
+    """Return our figure beside the paper's, which a quick run omits."""
     return {"ours": ours, "paper": None if quick else paper}
 
 
-def _printed(name: str, quick: bool, what: str) -> int | None:
-    return None if quick else getattr(shown_scene(name, False).paper, what)
+def _printed(name: str, quick: bool, field: str) -> int | None:
+    return None if quick else getattr(shown_scene(name, False).paper, field)
 
 
 def _dense(costs: dict[str, dict[str, Any]]) -> str:
     return _UNITS.format(1e-3 * min(results["dgemm256_us"] for results in costs.values()))
 
 
-def _said(begin: str, rows: list[dict[str, Any]], key: str, unit: str) -> str:
-    own = ", ".join(f"{row[key]['ours']:.2g} {unit} ({row['body']})" for row in rows)
+def _summary(begin: str, rows: list[dict[str, Any]], key: str, unit: str) -> str:
+    times = ", ".join(f"{row[key]['ours']:.2g} {unit} ({row['body']})" for row in rows)
     ratios = [row[key]["paper"] / row[key]["ours"] for row in rows if row[key]["paper"]]
     if not ratios:
-        return f"{begin} {own}."
-    return f"{begin} {own}: {min(ratios):,.0f} to {max(ratios):,.0f} times less than printed."
+        return f"{begin} {times}."
+    return f"{begin} {times}: {min(ratios):,.0f} to {max(ratios):,.0f} times less than printed."

@@ -1,4 +1,4 @@
-"""barbic2005 fig. 10: a basis from sketched loads, and what its static solutions take."""
+"""barbic2005 fig. 10: a basis from sketched loads, and the cost of its static solutions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from supple.scenes.bodies.elastic_scene import ElasticScene
 
 
 class PaperSketch(NamedTuple):
-    """Loads and shapes that were selected, and seconds of the static solutions."""
+    """Numbers of loads and selected shapes, and seconds of the static solutions."""
 
     loads: int
     shapes: int | None
@@ -38,11 +38,13 @@ PAPER = {
     "spoon": PaperSketch(353, None, 45 * 60.0),
     "bridge": PaperSketch(326, 142, 2.4 * 3600.0),
 }
-#: Shapes that are nearer to the last one kept than this part of the largest are left out.
+#: Minimum distance of selected shapes, relative to the largest shape.
 _SEPARATION = 0.02
-#: Ways to pull: mostly up and down.
-_WAYS = np.array([[0, 1, 0], [0, -1, 0], [0, 1, 0.5], [0, -1, 0.5], [0, 1, -0.5], [0, -1, -0.5]])
-#: How far the linear model gives way, as a part of the body's size, and in how many loads.
+#: Directions of the loads, mostly up and down.
+_DIRECTIONS = np.array(
+    [[0, 1, 0], [0, -1, 0], [0, 1, 0.5], [0, -1, 0.5], [0, 1, -0.5], [0, -1, -0.5]]
+)
+#: Displacement of the linear model in parts of the size, and number of loads.
 _REACH = {"spoon": 0.7, "bridge": 0.08}
 _STEPS = {"spoon": 12, "bridge": 3}
 _MOST_ITERATIONS = 30
@@ -50,23 +52,23 @@ _MOST_ITERATIONS = 30
 
 @dataclass(frozen=True, eq=False)
 class Sketch:
-    """Loads (t, n, 3), where the body rests under them, and the basis of these shapes."""
+    """Loads (t, n, 3), static shapes under them, and the basis of these shapes."""
 
     scene: ElasticScene
     body: HexBody
     loads: Floats
     shapes: Floats
-    kept: NDArray[np.int64]
+    selected: NDArray[np.int64]
     basis: Floats
     seconds: float
 
 
-#: Sketches made by this process: one serves two figures.
+#: Cached sketches, which two figures use.
 _made: dict[tuple[str, bool], Sketch] = {}
 
 
 def sketched(name: str, quick: bool, tell: Tell) -> Sketch:
-    """Sketch a body: pull it at a place or three, harder and harder."""
+    """Return a sketch of a body: static shapes under increasing loads at one or three points."""
     if (name, quick) not in _made:
         _made[name, quick] = _sketch(name, quick, tell)
     return _made[name, quick]
@@ -81,7 +83,7 @@ def _sketch(name: str, quick: bool, tell: Tell) -> Sketch:
         fixed=scene.fixed,
         reach=_REACH[name],
         steps=6 if quick else _STEPS[name],
-        directions=_WAYS,
+        directions=_DIRECTIONS,
     )
     began = perf_counter()
     shapes = static_shapes(
@@ -89,14 +91,14 @@ def _sketch(name: str, quick: bool, tell: Tell) -> Sketch:
     )
     seconds = perf_counter() - began
     weighed = shapes * np.sqrt(body.vertex_masses())[:, None]
-    kept = far_apart(weighed.reshape(len(shapes), -1), _SEPARATION)
-    columns = np.ascontiguousarray(shapes[kept].reshape(len(kept), -1).T)
+    selected = far_apart(weighed.reshape(len(shapes), -1), _SEPARATION)
+    columns = np.ascontiguousarray(shapes[selected].reshape(len(selected), -1).T)
     basis = principal_basis(body, columns, scene.modes, scene.fixed)
-    return Sketch(scene, body, np.array(loads), shapes, kept, basis, seconds)
+    return Sketch(scene, body, np.array(loads), shapes, selected, basis, seconds)
 
 
 def _places(scene: ElasticScene) -> list[int]:
-    """Return the vertices that are pulled: the spoon's tip, or the bridge's middle and quarters."""
+    """Return the loaded vertices: the spoon's tip, or the bridge's middle and quarters."""
     if scene.name == "spoon":
         return [scene.pulled]
     x = scene.mesh.vertices
@@ -106,7 +108,7 @@ def _places(scene: ElasticScene) -> list[int]:
 
 
 def fig10(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
-    """Make static shapes of spoon and bridge, and put the same load on three models."""
+    """Compute static shapes of spoon and bridge, and compare three models under one load."""
     names = ("spoon",) if quick else tuple(PAPER)
     rows, shown = [], []
     for at, name in enumerate(names):
@@ -118,25 +120,25 @@ def fig10(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     save_picture(_picture(shown), folder / "barbic2005-fig10.png")
     return {
         "title": "barbic2005 fig. 10: precomputing a basis from a sketch",
-        "message": " ".join(_said(row) for row in rows),
+        "message": " ".join(_summary(row) for row in rows),
         "rows": rows,
-        "note": "The paper's loads are a user's; ours pull at the tip of the spoon and at three "
-        "places of the bridge, in six directions, harder and harder, and are fewer. Seconds on "
-        "all cores. How many shapes of the spoon the paper kept cannot be read. Off: distance "
-        "from the full shape, RMS by mass, as a part of its displacement.",
+        "note": "In the paper a user draws the loads; ours act at the tip of the spoon and at "
+        "three points of the bridge, in six directions with increasing strength, and are fewer. "
+        "Seconds on all cores. The paper's number of the spoon's shapes is illegible. Off: "
+        "mass-weighted RMS distance from the full shape, relative to its displacement.",
     }
 
 
 def _tell_part(tell: Tell, part: float, number: int, done: float, text: str) -> None:
-    """Tell the progress of one of several equal parts."""
+    """Report the progress of one of several equal parts."""
     tell(part * (number + done), text)
 
 
-def _said(row: dict[str, Any]) -> str:
+def _summary(row: dict[str, Any]) -> str:
     return (
         f"{row['body'].capitalize()}: a static shape takes {row['seconds_a_load']['ours']:.2g} s; "
-        f"under one of the strongest loads the reduced body is {100 * row['reduced_off']:.2g} % "
-        f"off the full one, the linear one {100 * row['linear_off']:.2g} %."
+        f"under one of the strongest loads the error of the reduced body is "
+        f"{100 * row['reduced_off']:.2g} %, that of the linear one {100 * row['linear_off']:.2g} %."
     )
 
 
@@ -150,7 +152,7 @@ def _row(name: str, sketch: Sketch, results: dict[str, Floats], quick: bool) -> 
     return {
         "body": name,
         "loads": pair(count, paper.loads),
-        "shapes_kept": pair(len(sketch.kept), paper.shapes),
+        "shapes_kept": pair(len(sketch.selected), paper.shapes),
         "static_solve_s": pair(sketch.seconds, paper.seconds),
         "seconds_a_load": pair(sketch.seconds / count, paper.seconds / paper.loads),
         "reduced_off": _off(sketch, results["reduced"], results["full"]),
@@ -174,7 +176,7 @@ def _under_one_load(sketch: Sketch) -> dict[str, Floats]:
 
 
 def _reduced_rest(sketch: Sketch, load: Floats, start: Floats) -> Floats:
-    """Find where the reduced body comes to rest; Newton begins at the nearest shape to `start`."""
+    """Return the equilibrium of the reduced body; Newton starts at the shape nearest to `start`."""
     basis, scene = sketch.basis, sketch.scene
     model = StvkModel.from_basis(scene.mesh, scene.material, basis)
     heavy = sketch.body.vertex_masses()[:, None] * start
@@ -185,11 +187,11 @@ def _reduced_rest(sketch: Sketch, load: Floats, start: Floats) -> Floats:
         q = q + change
         if np.abs(change).max() <= 1e-9 * np.abs(q).max():
             return basis @ q
-    raise SolverError("the reduced body finds no rest under its load; pull less")
+    raise SolverError("no equilibrium of the reduced body under its load; use a smaller load")
 
 
 def _picture(shown: list[tuple[str, ElasticScene, dict[str, Floats]]]) -> Figure:
-    """Draw a row for each body: linear, full and reduced under the same load."""
+    """Draw a row for each body: linear, full and reduced shapes under the same load."""
     captions = {
         "linear": "linear model",
         "full": "full body at rest, offline",

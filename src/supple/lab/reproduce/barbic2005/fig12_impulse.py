@@ -1,8 +1,8 @@
-"""barbic2005 fig. 12: the impulse response of a spoon, reduced beside unreduced.
+"""barbic2005 fig. 12: the impulse response of a spoon, reduced and full.
 
-The end of the spoon is pushed upwards for a moment, hard enough that its tip swings by more than
-half its length. The full simulation and those in three bases have the same step, integrator and
-damping; the full one also begins with half the step, which tells how far it is from its limit.
+A short upward push at the end of the spoon makes its tip swing by more than half its length. The
+full simulation and those in three bases have the same step, integrator and damping. The beginning
+of the full one is repeated with half the step to estimate its error.
 """
 
 from __future__ import annotations
@@ -31,9 +31,6 @@ from supple.lab.reproduce.figures import Tell
 from supple.mesh.hex_embedding import embed_hexes
 from supple.scenes.bodies.elastic_scene import ElasticScene
 
-# The picture: the tip through time, and the spoon now and then
-
-
 _STYLES: dict[str, dict[str, Any]] = {
     "full": {"color": INK, "lw": 2.4, "label": "full simulation"},
     "basis from full motion": {"color": "#7a9e57", "lw": 1.3, "ls": "-"},
@@ -48,15 +45,15 @@ _POSES = 5
 def picture(
     scene: ElasticScene, times: Floats, curves: dict[str, Floats], frames: Floats, embedding: Any
 ) -> Figure:
-    """Draw curves of the tip's height below the full body at a few moments."""
+    """Draw the height of the tip over time, below the full body at a few times."""
     figure = Figure(figsize=(10.5, 6.2), facecolor=PAPER)
     figure.set_layout_engine("constrained")
     figure.suptitle("A spoon after a push at its end, reduced and full", color=INK, fontsize=12)
     grid = figure.add_gridspec(2, _POSES, height_ratios=(1, 2.2))
     axes = figure.add_subplot(grid[1, :])
     for name, heights in curves.items():
-        how = {"label": f"{name}, r = {scene.modes}"} | _STYLES[name]
-        axes.plot(times, 1e3 * heights, **how)
+        style = {"label": f"{name}, r = {scene.modes}"} | _STYLES[name]
+        axes.plot(times, 1e3 * heights, **style)
     when = times[-1] * np.arange(1, len(frames) + 1) / len(frames)
     chosen = np.linspace(0, len(frames) - 1, 2 * _POSES + 1).astype(int)[1::2]
     shapes = [scene.surface.vertices + embedding @ frames[k] for k in chosen]
@@ -75,27 +72,27 @@ def picture(
     return figure
 
 
-#: What the paper says of frequencies: how much smaller they are, as a part.
+#: The paper's relative decrease of frequencies.
 PAPER_FIGURES = {"basis from full motion": None, "modal derivatives": 0.046, "sketch": 0.101}
-#: The push lasts this part of the first mode's period, and would swing its tip by this part of
-#: the length if the body were linear.
+#: Duration of the push in periods of the first mode, and amplitude of the tip of a linear body,
+#: in parts of the length.
 _PUSH, _REACH = 1 / 12, 0.7
-#: Damping of the first mode, as a part of the critical one, all by mass: damping by a stiffness
-#: that changes within a step needs far smaller steps to converge.
+#: Damping ratio of the first mode, by mass damping: damping by a stiffness that changes within a
+#: step needs much smaller steps.
 _DAMPING = 0.01
-#: Steps and shapes kept in a period, and how many periods.
+#: Numbers of steps and recorded frames in a period, and of periods.
 _STEPS, _FRAMES, _PERIODS = 400, 80, 1.6
-#: Periods that are also made with half the step: up and back through rest.
+#: Number of periods that are repeated with half the step.
 _CHECKED = 0.6
-#: How every step is solved: a single Newton iteration, the paper's choice, loses more energy to
-#: steps of this size than to damping.
+#: Newton iterations and tolerance. A single iteration, as in the paper, loses more energy at this
+#: step than damping does.
 _ITERATIONS, _TOLERANCE = 20, 1e-5
-#: A swing counts if it goes farther than this part of the farthest.
+#: Smallest amplitude of a counted half cycle, relative to the largest.
 _SMALLEST = 0.15
 
 
 class Swing(NamedTuple):
-    """Frequency of an oscillation in Hz, and how far it goes on average."""
+    """Frequency of an oscillation in Hz, mean amplitude, and number of half cycles."""
 
     frequency: float
     amplitude: float
@@ -104,7 +101,7 @@ class Swing(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Flick:
-    """A body, and the push it is given."""
+    """Body and push."""
 
     scene: ElasticScene
     body: HexBody
@@ -115,7 +112,7 @@ class Flick:
 
     @classmethod
     def of(cls, scene: ElasticScene, steps: int = _STEPS, periods: float = _PERIODS) -> Flick:
-        """Make the push of a spoon along x at its end, with so many steps in a period."""
+        """Return the push at the end of a spoon along x, with a number of steps in a period."""
         body = scene.body()
         modes = body_modes(body, 1, fixed=scene.fixed)
         omega = float(np.sqrt(modes.eigenvalues[0]))
@@ -125,7 +122,7 @@ class Flick:
         spread = np.zeros_like(body.rest)
         spread[end, 1] = 1 / end.sum()
         period = 2 * np.pi / omega
-        # A push of F sin(πt/T) gives the mode a speed of ψ·F 2T/π, and that a swing of speed / ω.
+        # A push F sin(πt/T) gives the mode the speed ψ·F 2T/π and the amplitude speed/ω.
         speed = float(np.vdot(shape, spread)) * 2 * _PUSH * period / np.pi
         swung = abs(float(shape[scene.pulled, 1])) * abs(speed) / omega
         push = spread * _REACH * float(np.ptp(x)) / swung
@@ -133,7 +130,7 @@ class Flick:
 
     @property
     def times(self) -> Floats:
-        """(t,) in s, at the end of each step."""
+        """Times (t,) at the end of each step, in s."""
         return np.arange(1, round(self.periods * self.steps) + 1) * self.period / self.steps
 
     @cached_property
@@ -142,12 +139,12 @@ class Flick:
         return 4 * np.pi * _DAMPING / self.period
 
     def pushes(self) -> Floats:
-        """Return the part of the push that acts in each step, (t,)."""
+        """Return the factor of the push in each step, (t,)."""
         part = self.times / (_PUSH * self.period)
         return np.where(part < 1, np.sin(np.pi * part), 0.0)
 
     def full(self, tell: Callable[[float], None]) -> tuple[Floats, Floats]:
-        """Simulate the full body: heights of the tip (t,), displacements (f, n, 3) at frames."""
+        """Simulate the full body; return heights of the tip (t,) and displacements (f, n, 3)."""
         simulator = FullBodySimulator(
             self.body,
             self.period / self.steps,
@@ -170,7 +167,7 @@ class Flick:
         return heights, np.array(frames)
 
     def reduced(self, basis: Floats) -> tuple[Floats, Floats]:
-        """Simulate the body in a basis, all at once: heights (t,), and displacements (f, n, 3)."""
+        """Simulate the body in a basis; return heights of the tip (t,) and displacements."""
         model = StvkModel.from_basis(self.scene.mesh, self.scene.material, basis)
         simulator = StvkSimulator(
             model, self.period / self.steps, iterations=_ITERATIONS, alpha=self.damping
@@ -182,16 +179,16 @@ class Flick:
 
 
 def swing(times: Floats, heights: Floats) -> Swing:
-    """Measure frequency from the first to the last passage through rest, and mean farthest points.
+    """Return frequency, from the first to the last zero crossing, and mean amplitude.
 
-    Half cycles that go less far than a small part of the farthest are ripples of others.
+    Half cycles with a small amplitude relative to the largest do not count.
     """
     least = _SMALLEST * float(np.abs(heights).max())
     sure = np.flatnonzero(np.abs(heights) > least)
-    turns = np.flatnonzero(np.diff(np.sign(heights[sure])) != 0)
-    if len(turns) < 2:
-        raise SolverError("fewer than two passages through rest; follow the motion for longer")
-    passages = [_passage(times, heights, sure[k], sure[k + 1]) for k in turns]
+    changes = np.flatnonzero(np.diff(np.sign(heights[sure])) != 0)
+    if len(changes) < 2:
+        raise SolverError("fewer than two zero crossings; simulate a longer motion")
+    passages = [_passage(times, heights, sure[k], sure[k + 1]) for k in changes]
     tops = [np.abs(heights[(times > a) & (times < b)]).max() for a, b in pairwise(passages)]
     tops.insert(0, np.abs(heights[times < passages[0]]).max())
     halves = len(passages) - 1
@@ -200,15 +197,15 @@ def swing(times: Floats, heights: Floats) -> Swing:
 
 
 def _passage(times: Floats, heights: Floats, before: int, after: int) -> float:
-    """Return when a height first passes zero between two samples of different sign."""
+    """Return the time of the first zero crossing between two samples of different sign."""
     part = slice(before, after + 1)
-    own, when = heights[part], times[part]
-    k = int(np.flatnonzero(np.sign(own[:-1]) != np.sign(own[1:]))[0])
-    return float(when[k] + (when[k + 1] - when[k]) * own[k] / (own[k] - own[k + 1]))
+    h, t = heights[part], times[part]
+    k = int(np.flatnonzero(np.sign(h[:-1]) != np.sign(h[1:]))[0])
+    return float(t[k] + (t[k + 1] - t[k]) * h[k] / (h[k] - h[k + 1]))
 
 
 def fig12(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
-    """Simulate the tip of the spoon after a push: unreduced, and in three bases of twelve."""
+    """Simulate the spoon after a push, full and in three bases of twelve vectors."""
     scene = shown_scene("spoon", quick)
     flick = Flick.of(scene, 160, 1.2) if quick else Flick.of(scene)
     finer = replace(flick, steps=2 * flick.steps, periods=_CHECKED)

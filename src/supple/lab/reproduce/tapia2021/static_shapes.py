@@ -108,13 +108,13 @@ def fig4(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
         layer = flesh_layer(shown.character, rig_bones, tets, None, None, bones)
         axis, view = (2, view_axes(0, 0)) if name == "human" else (1, view_axes(0, 89))
         _draw_cut(grid[0, at], layer, axis, view)
-        said = "bone meshes" if meshes else "thickness of flesh"
-        grid[0, at].set_title(f"{name}, {said}: {len(layer.soft):,} tets of flesh", fontsize=9)
+        bone = "bone meshes" if meshes else "thickness of flesh"
+        grid[0, at].set_title(f"{name}, {bone}: {len(layer.soft):,} tets of flesh", fontsize=9)
         volumes = layer.mesh.volumes()
         rows.append(
             {
                 "body": name,
-                "bone": said,
+                "bone": bone,
                 "tets": {"ours": len(layer.mesh.tets), "paper": PAPER_TETS[name][0]},
                 "tet_vertices": {"ours": len(layer.mesh.vertices), "paper": PAPER_TETS[name][1]},
                 "soft_tets": len(layer.soft),
@@ -125,11 +125,11 @@ def fig4(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     save_picture(figure, folder / "tapia2021-fig4.png")
     return {
         "title": "tapia2021 fig. 4: tets of the flesh",
-        "message": "Tets meet the skin within an edge and bones at their vertices; they are needed "
-        "while building only.",
+        "message": "Tets match the skin within an edge and bones at vertices; only the build uses "
+        "them.",
         "rows": rows,
-        "note": "The paper displaced the skin inwards for the body, and used bones for the hand, "
-        "both conforming (TetGen); ours are of a lattice that does not depend on triangles.",
+        "note": "The paper offsets the skin inwards for the body and uses bones for the hand, both "
+        "with conforming tets (TetGen); ours form a lattice independent of the triangles.",
     }
 
 
@@ -138,10 +138,10 @@ def _draw_cut(axes: Any, layer: FleshLayer, axis: int, view: Floats) -> None:
     mesh, held = layer.mesh, np.zeros(len(layer.mesh.vertices), bool)
     held[layer.held] = True
     middles = mesh.vertices[mesh.tets].mean(axis=1)
-    towards = view[2][axis]
+    direction = view[2][axis]
     place = float(np.median(mesh.vertices[held, axis]))
-    kept = np.flatnonzero((middles[:, axis] - place) * np.sign(towards) < 0)
-    part = TetMesh(mesh.vertices, mesh.tets[kept])
+    behind = np.flatnonzero((middles[:, axis] - place) * np.sign(direction) < 0)
+    part = TetMesh(mesh.vertices, mesh.tets[behind])
     faces = part.boundary()
     outside = {tuple(row) for row in np.sort(mesh.boundary(), axis=1)}
     skin = np.array([tuple(row) in outside for row in np.sort(faces, axis=1)])
@@ -168,9 +168,9 @@ def fig5(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
             camera = draw_body(
                 axes, skin, skin.vertices, name, azimuth=azimuth, elevation=elevation
             )
-            seen = camera.project(skin.vertices[model.handles])
+            projected = camera.project(skin.vertices[model.handles])
             facing = normals[model.handles] @ camera.view[2] > 0.05
-            axes.plot(*seen[facing, :2].T, "o", color="black", ms=3)
+            axes.plot(*projected[facing, :2].T, "o", color="black", ms=3)
         places = skin.vertices[model.handles]
         near = np.sort(np.linalg.norm(places[:, None] - places, axis=2), axis=1)[:, 1]
         rows.append(
@@ -187,8 +187,8 @@ def fig5(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     save_picture(figure, folder / "tapia2021-fig5.png")
     return {
         "title": "tapia2021 fig. 5: handles",
-        "message": "Placed automatically, where the paper's were by hand.",
+        "message": "Our handles are placed automatically, the paper's by hand.",
         "rows": rows,
-        "note": "Ours: three coordinates a handle, three a joint, six of the first bone. The paper "
-        "has six a bone with springs; 3·82 + 6·24 are 390, not the 672 that it prints.",
+        "note": "Ours: three coordinates for each handle and joint, six for the first bone. The "
+        "paper has six for each bone, with springs; 3·82 + 6·24 = 390, not the printed 672.",
     }
