@@ -2,9 +2,8 @@
 
     python tools/audit_dependencies.py [--offline]
 
-Fails where a package that Supple imports, or one that it needs, is under the GPL or AGPL. Versions
-that differ are reported. Vulnerabilities are asked for where pip-audit is installed and a network
-is there, and reported; without, it says that they were not looked for.
+Fails if a package that Supple imports or needs is under the GPL or AGPL. Reports versions that
+differ, and vulnerabilities if pip-audit and a network are available.
 """
 
 from __future__ import annotations
@@ -55,15 +54,15 @@ def needed(installed: dict[str, Distribution]) -> set[str]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
     todo = [*project["dependencies"], *(each for name in EXTRAS for each in extras[name])]
-    found: set[str] = set()
+    names: set[str] = set()
     while todo:
         words = re.match(r"[A-Za-z0-9._-]+", todo.pop())
         name = plain(words[0]) if words else ""
-        if name in installed and name not in found:
-            found.add(name)
+        if name in installed and name not in names:
+            names.add(name)
             requires = installed[name].requires or []
             todo += [each for each in requires if "extra ==" not in each]
-    return found
+    return names
 
 
 def constraints() -> dict[str, str]:

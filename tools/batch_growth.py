@@ -2,9 +2,9 @@
 
     python tools/batch_growth.py [--jobs 10000 1000000] [--cluster 2000] [--json]
 
-Each number of jobs is planned from a list, run by a farm that answers at once, written to the
-journal, read again, and made into a page; seconds, bytes on disk and the most memory of each are
-printed. `--cluster` sends so many empty jobs through a local Dask scheduler with two workers.
+For each number of jobs the tool plans them from a list, runs them on a farm that answers at once,
+writes and reads the journal, and writes the page. It prints seconds, bytes on disk and peak memory.
+`--cluster N` sends N empty jobs through a local Dask scheduler with two workers.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class EmptyFarm:
 
 def measure(count: int, folder: Path) -> dict[str, Any]:
     """Return seconds and sizes of each part for a number of jobs, in this process."""
-    found: dict[str, Any] = {"jobs": count}
+    figures: dict[str, Any] = {"jobs": count}
     sources = max(1, count // CLIPS)
     for k in range(min(sources, 1000)):
         (folder / f"rat{k}.glb").write_bytes(b"x")
@@ -93,20 +93,20 @@ def measure(count: int, folder: Path) -> dict[str, Any]:
 
     def lap(name: str) -> None:
         nonlocal began
-        found[f"{name}_s"] = round(time.perf_counter() - began, 2)
+        figures[f"{name}_s"] = round(time.perf_counter() - began, 2)
         began = time.perf_counter()
 
     jobs = plan(asked_jobs([str(listed)], "bake", (), (), folder, lambda names: {}), folder)
     lap("plan")
-    found["plan_mb"] = round(peak_megabytes() or 0)
+    figures["plan_mb"] = round(peak_megabytes() or 0)
     journal = Journal(folder / JOURNAL)
     missing = _missing(jobs, folder, journal.told, BatchOptions(), None)[0]
     lap("compare")
     Run(EmptyFarm(folder), journal, folder, jobs).all(missing, quiet=True)
     journal.close()
     lap("run")
-    found["run_us_a_job"] = round(1e6 * found["run_s"] / count)
-    found["journal_mb"] = round((folder / JOURNAL).stat().st_size / 1e6, 1)
+    figures["run_us_a_job"] = round(1e6 * figures["run_s"] / count)
+    figures["journal_mb"] = round((folder / JOURNAL).stat().st_size / 1e6, 1)
     state = read_journal(folder / JOURNAL)
     lap("read")
     assert len(state.done) == count
@@ -115,9 +115,9 @@ def measure(count: int, folder: Path) -> dict[str, Any]:
     assert not left
     page = write_batch_page(folder)
     lap("page")
-    found["page_mb"] = round(page.stat().st_size / 1e6, 1)
-    found["peak_mb"] = round(peak_megabytes() or 0)
-    return found
+    figures["page_mb"] = round(page.stat().st_size / 1e6, 1)
+    figures["peak_mb"] = round(peak_megabytes() or 0)
+    return figures
 
 
 def nothing(number: int) -> int:

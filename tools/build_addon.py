@@ -2,7 +2,7 @@
 
     python tools/build_addon.py [FOLDER]
 
-The same files give the same bytes. The version is Supple's own.
+The same files give the same bytes. The version is that of Supple.
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ SOURCE = ROOT / "blender" / "supple_addon"
 
 def main() -> None:
     """Write the archive and print its path."""
-    own = tomllib.loads((SOURCE / "blender_manifest.toml").read_text(encoding="utf-8"))
-    wanted = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    if own["version"] != wanted["project"]["version"]:
-        sys.exit(f"blender_manifest.toml has version {own['version']}, not that of pyproject.toml")
+    manifest = tomllib.loads((SOURCE / "blender_manifest.toml").read_text(encoding="utf-8"))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    if manifest["version"] != project["project"]["version"]:
+        sys.exit(
+            f"blender_manifest.toml has version {manifest['version']}, not that of pyproject.toml"
+        )
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "dist"
-    target = folder / f"supple-blender-{own['version']}.zip"
+    target = folder / f"supple-blender-{manifest['version']}.zip"
     folder.mkdir(exist_ok=True)
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         for file in sorted(SOURCE.iterdir()):

@@ -3,9 +3,9 @@
     python tools/try_batch.py [--characters 10] [--clips 5] [--fleshes 4] [--workers 4]
     python tools/try_batch.py --overhead 100     # jobs of 5 s, with the farm and without
 
-Results must be the same bytes. The speed-up of `--jobs 2` is over `--jobs 1`, in this order: 1, 2,
-1, so that a machine that slows down in between is seen. Models are built before, and not counted.
-Everything is done in a folder that goes.
+Results must be the same bytes. The speed-up of `--jobs 2` over `--jobs 1` is measured in the order
+1, 2, 1, which shows whether the machine slows down. Models are built before and do not count. All
+files are in a temporary folder.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     python tools/try_wheel.py [FILE]
 
-The environment is empty, and installing needs no network but for the folder of wheels that is made
-before; nothing may be compiled while a character is baked.
+The environment is empty. The installation uses a folder of wheels that is downloaded before, and
+no network. Nothing may be compiled during the bake.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ import sys
 from numba.core import event
 compiled = []
 class Listener(event.Listener):
-    def on_start(self, told): compiled.append(told.data["dispatcher"].py_func.__qualname__)
-    def on_end(self, told): pass
+    def on_start(self, event): compiled.append(event.data["dispatcher"].py_func.__qualname__)
+    def on_end(self, event): pass
 event.register("numba:compile", Listener())
 from supple.cli.main import main
 sys.argv = ["supple", "bake", sys.argv[1], "-o", "soft.glb", "--quiet"]
@@ -66,12 +66,12 @@ def _tail(folder: Path) -> Path:
     return tail_file(folder / "tail.glb")
 
 
-def _timed(what: str, command: list[str], folder: Path) -> None:
+def _timed(name: str, command: list[str], folder: Path) -> None:
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "NUMBA", "SUPPLE"))}
     began = time.perf_counter()
     caches = {"XDG_CACHE_HOME": str(folder / "cache")}
     subprocess.run(command, cwd=folder, env=clean | caches, check=True)
-    print(f"{what}: {time.perf_counter() - began:.0f} s", flush=True)
+    print(f"{name}: {time.perf_counter() - began:.0f} s", flush=True)
 
 
 if __name__ == "__main__":

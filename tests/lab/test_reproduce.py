@@ -236,7 +236,7 @@ def test_numbers_of_all_kinds_become_json() -> None:
     json.dumps(plain(given), allow_nan=False)
 
 
-def test_messages_say_what_was_measured_and_not_what_was_hoped_for() -> None:
+def test_messages_follow_the_measurements() -> None:
     from supple.lab.reproduce.xu2016 import fig5_contact as reproduce_contact
     from supple.lab.reproduce.xu2016 import fig15_coarse as reproduce_coarse
 
@@ -246,13 +246,13 @@ def test_messages_say_what_was_measured_and_not_what_was_hoped_for() -> None:
     first = [simulation(9000, 1, 0.2), simulation(9000, 60, None)]
     far = reproduce_coarse._figures([*first, simulation(420, 1.2, 0.6)])
     assert far["equal_time_is_worse"] is True
-    assert "None of the coarse ones comes as near" in far["message"]
+    assert "None of the coarse ones is as accurate" in far["message"]
     near = reproduce_coarse._figures([*first, simulation(420, 0.9, 0.1)])
     assert near["equal_time_is_worse"] is False
-    assert "420 tets come nearer than ours (10 %)" in near["message"]
+    assert "420 tets are more accurate than ours (10 %)" in near["message"]
     slow = reproduce_coarse._figures([*first, simulation(420, 10.0, 0.6)])
     assert slow["equal_time_is_worse"] is None
-    assert "nothing is compared at equal time" in slow["message"]
+    assert "no comparison at equal time" in slow["message"]
 
     def pressed(bound: float, free: float, **what: Any) -> dict[str, Any]:
         return {"with_percent": bound, "without_percent": free} | what
@@ -260,8 +260,8 @@ def test_messages_say_what_was_measured_and_not_what_was_hoped_for() -> None:
     held = pressed(0.01, 2.0, pressure_kpa=3.0)
     motion = pressed(0.9, 1.0, load="a motion")
     said = reproduce_contact._message(held, [held], [])
-    assert said.endswith("and 2 % without.")
+    assert said.endswith("and by 2 % without.")
     said = reproduce_contact._message(held, [held], [motion])
-    assert said.endswith("they do go in by 0.2 % or more under: a motion.")
+    assert said.endswith("they exceed 0.2 % under: a motion.")
     alike = pressed(0.5, 0.6, pressure_kpa=3.0)
-    assert "do not tell the two bases apart" in reproduce_contact._message(alike, [alike], [])
+    assert "do not distinguish the two bases" in reproduce_contact._message(alike, [alike], [])

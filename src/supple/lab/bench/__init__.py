@@ -1,1 +1,1 @@
-"""`supple bench`."""
+"""Benchmarks of `supple bench`."""

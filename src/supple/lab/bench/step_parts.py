@@ -60,8 +60,8 @@ PARTS = {
     "memory": "memory",
     "rig_skin": "rig, skin",
     "skin_bases": "bases, skin",
-    "skin_turns": "turns, skin",
-    "skin": "skin carried",
+    "skin_turns": "rotations, skin",
+    "skin": "interpolation, skin",
 }
 _STAGES = {"frames": FRAMES, "bases": BASES, "mass": MASS, "inertia": INERTIA}
 _SKIN = {"skin_bases": DISPLACE, "skin_turns": ROTATE, "skin": INTERPOLATE}
@@ -205,7 +205,7 @@ def _work(stepper: Stepper, q: Any) -> Work:
     vertices, followed = len(runtime.vertices), len(tables.frames.corners)
     entries = _skin_entries(stepper, q)
     carriers, drawn = len(runtime.carriers), len(skin.carriers)
-    turned = carriers * (poses * 16 + 16 + 32 + 32) if len(skin.quaternions[0]) else 32 * carriers
+    rotated = carriers * (poses * 16 + 16 + 32 + 32) if len(skin.quaternions[0]) else 32 * carriers
     return {
         "frames": (
             vertices * (poses * 16 + 36 + 32 + 24),
@@ -221,7 +221,7 @@ def _work(stepper: Stepper, q: Any) -> Work:
         "solution": (DOUBLE * 5 * packed, r**3 / 3 + 12.0 * r * r),
         "memory": (SINGLE * moving, 2.0 * moving),
         "skin_bases": (skin.basis.itemsize * entries + 16 * carriers, 2.0 * entries),
-        "skin_turns": (turned, carriers * (8.0 * poses + 100)),
+        "skin_turns": (rotated, carriers * (8.0 * poses + 100)),
         "skin": (drawn * (32 + 2 * 12) + 2 * 16 * carriers, drawn * 50.0 + carriers * 18),
     }
 

@@ -1,1 +1,1 @@
-"""Fidelity of engines to the converged truth: position and frequency."""
+"""Fidelity of engines to a converged reference, by position and frequency."""

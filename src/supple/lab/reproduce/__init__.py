@@ -1,1 +1,1 @@
-"""`supple reproduce`."""
+"""Tables and figures of the papers, for `supple reproduce`."""

@@ -52,7 +52,7 @@ CONTROLS = 6
 #: Free places of the belly: positions along it, and angles around it in degrees from below.
 ALONG, AROUND = (-0.58, -0.28, 0.02, 0.32), {"left": 68.0, "low": 0.0, "right": -68.0}
 #: A place moves out, around the body and along it: 36 parameters; metres at weight 1.
-WAYS, FAR, WIDE = ("out", "round", "along"), 0.12, 0.52
+DIRECTIONS, FAR, WIDE = ("out", "round", "along"), 0.12, 0.52
 FREE = {
     "trunk": ("trunk.1.tx", f"trunk.[2-{CONTROLS - 1}].t?"),
     "belly": ("belly.*",),
@@ -203,10 +203,10 @@ def _rig(arrays: dict[str, NDArray]) -> RigChain:
     wire = Wire(vertices, _wire(), influence=arrays["influence"], name="trunk")
     skinned = PUPPET.skinned(vertices, arrays["joints"], arrays["weights"])
     names = [
-        f"belly.{place}{row + 1}.{way}"
+        f"belly.{place}{row + 1}.{direction}"
         for row in range(len(ALONG))
         for place in AROUND
-        for way in WAYS
+        for direction in DIRECTIONS
     ]
     return RigChain(wire, BlendShapeRig(skinned, arrays["belly"], names))
 
@@ -250,7 +250,7 @@ def assemble(arrays: dict[str, NDArray]) -> Scene:
 
 def _posed(joints: Floats) -> Floats:
     """Return whole poses: wire and shapes at rest, joints as given."""
-    before, after = 3 * CONTROLS, len(ALONG) * len(AROUND) * len(WAYS)
+    before, after = 3 * CONTROLS, len(ALONG) * len(AROUND) * len(DIRECTIONS)
     return np.pad(joints, [*[(0, 0)] * (joints.ndim - 1), (before, after)])
 
 

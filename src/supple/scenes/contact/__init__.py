@@ -1,1 +1,1 @@
-"""Bodies and hands that touch things: what is where, and how it moves."""
+"""Scenes of bodies and hands in contact with obstacles and objects."""

@@ -309,10 +309,10 @@ def _figures(rows: list[dict[str, Any]]) -> dict[str, Any]:
         "paper_speed_up_over_full": 60,
         "equal_time_is_worse": worse if _alike(equal) else None,
         "paper_sizes": list(_PAPER.values()),
-        "note": "RMS difference of the skin from the fine full simulation over its own motion "
-        "away from the rig. One Newton iteration of backward Euler a step, at 90 Hz, for all. "
-        "Times on one core of placing tets, forces and solution, without the skin, which costs "
-        "the same for all. Hz: dominant frequency after an impulse, with little damping.",
+        "note": "RMS difference of the skin from the fine full simulation, relative to its "
+        "motion away from the rig. One Newton iteration of backward Euler a step, at 90 Hz, for "
+        "all. Times on one core of placing tets, forces and solution, without the skin, which "
+        "costs the same for all. Hz: dominant frequency after an impulse, with little damping.",
     }
 
 

@@ -221,7 +221,7 @@ def _in_motion(case: _Case, tell: Tell) -> list[dict[str, Any]]:
     keys = motion.smooth.resample(90.0)
     first, last = np.searchsorted(keys.times - keys.times[0], _FLEXING)
     flexed = case.bound.pose_names.index(case.pose)
-    whole: dict[str, Any] = {"load": "the arm's own motion, flexing"}
+    whole: dict[str, Any] = {"load": "the arm's flexing motion"}
     near: dict[str, Any] = {"load": f"of that, where the flexed pose counts > {_NEAR:g}"}
     for at, (name, model) in enumerate(case.models.items()):
         tell(0.65 + 0.05 * at, f"flexing, {name} contact")

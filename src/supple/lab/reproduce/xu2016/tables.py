@@ -159,7 +159,7 @@ def table3(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
         "sizes": [_size_row(row, scene(row["scene"]).paper) for row in rows],
         "times": [_time_row(row) for row in rows],
         "benchmark": rows,
-        "note": "Ours: one core, median of the steps of the scene's motion; speed-up over our own "
+        "note": "Ours: one core, median of the steps of the scene's motion; speed-up over our "
         "unreduced step on one core too. The paper: eight threads at 2.9 GHz. dgemm: a 256³ "
         "product of float64 on the same core in the same run.",
     }
