@@ -1,4 +1,4 @@
-"""Motions as files have them: tracks of a skeleton's joints, sampled as poses and roots."""
+"""Motions of files: tracks of a skeleton's joints, sampled as poses and roots."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ SPLINE_RATE = 120.0
 
 @dataclass(frozen=True, eq=False)
 class TrackSpace:
-    """What turns tracks of joints into poses of a rig and roots.
+    """Map from tracks of joints to poses of a rig and roots.
 
     Attributes
     ----------
     joint_pose
         Pose vector; its skeleton has the joints that tracks move, and their rest.
     split
-        How the root's motion is taken out of the joints; None where tracks of `ROOT` have it.
+        Separation of root motion from the joints; None if tracks of `ROOT` have it.
     pivot
         (3,) point of the rest pose whose place is the translation of `ROOT`.
     rest_weights
@@ -76,7 +76,7 @@ class TrackSpace:
         return self.joint_pose.skeleton
 
     def reach_of(self, track: Track) -> Floats:
-        """Return (k,) metres that a unit of each value of a track moves the surface at most."""
+        """Return the largest motion (k,) of the surface, in metres per unit of a track's values."""
         if track.path == "weights":
             return self.shape_reach[track.items]
         if track.path == "translation":
@@ -91,7 +91,7 @@ class MotionTracks:
     Attributes
     ----------
     space
-        What the tracks move.
+        Rig that the tracks move.
     tracks
         As the file has them, or smoothed. What no track moves is at rest.
     """
@@ -157,7 +157,7 @@ class MotionTracks:
         return tuple(each if isinstance(each, Track) else each.track for each in self.tracks)
 
     def content(self) -> list[Floats | Ints | str]:
-        """Return what tells these tracks from others of the same rig, to be hashed."""
+        """Return the data that identify these tracks, for a hash."""
         found: list[Floats | Ints | str] = []
         for track in self.own_tracks:
             kind = f"{track.path} {track.interpolation}"
@@ -312,7 +312,7 @@ def _repeated(track: Track, first: float, last: float, displaced: dict[int, Floa
 
 
 def _moved_on(path: str, values: Floats, onward: Sequence[Floats | None], cycles: int) -> Floats:
-    """Return values as they are some cycles later."""
+    """Return values shifted by some cycles."""
     values = values.copy()
     for column, step in enumerate(onward):
         if step is None or path not in ("translation", "rotation"):
@@ -396,7 +396,7 @@ def sampled_tracks(
     roots: Floats,
     joint: int | None = None,
 ) -> MotionTracks:
-    """Return tracks of a motion that is known by samples: lines between them.
+    """Return linear tracks through the samples of a motion.
 
     Parameters
     ----------

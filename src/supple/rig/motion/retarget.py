@@ -1,4 +1,4 @@
-"""Retargeting: a motion of one skeleton on another."""
+"""Retargeting: transfer of a motion from one skeleton to another."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def _alignments(old: Skeleton, new: Skeleton, matched: Mapping[int, int], facing
 
 
 def _facing(old: Skeleton, new: Skeleton, matched: Mapping[int, int]) -> Floats:
-    """Return the rotation that turns the source's body at rest to face as the target's."""
+    """Return the rotation from the facing direction of the source at rest to the target's."""
     frames = []
     roles = joint_roles(new)
     pairs = [

@@ -1,12 +1,12 @@
-"""Compiled loops of skinning over vertices sorted by the joints they follow.
+"""Compiled kernels of skinning over vertices sorted by their joints.
 
-Vertices that follow the same joints stand in blocks, coordinate by coordinate, so that a loop
-over them reads its transforms once and runs in vector instructions. A block is a stretch of one
-flat table, n numbers to a row: x, y, z, the weights of its joints one after another, then x, y,
-z of each correction. It is `BLOCK` vertices at most, whose sums stay in the nearest cache.
+Vertices with the same joints form blocks, coordinate by coordinate, so that a loop over a block
+reads its transforms once and is vectorised. A block is a range of one flat table, n numbers to a
+row: x, y, z, the weights of its joints one after another, then x, y, z of each correction. It has
+at most `BLOCK` vertices, whose sums stay in the nearest cache.
 
-Results stand in rows `BLOCK` apart: a compiler that knows this distance can write
-several rows in one loop. Indices are unsigned, as loops look at the sign of others.
+Results are in rows `BLOCK` apart: with this distance known at compile time, one loop writes several
+rows. Indices are unsigned, so that loops do not test their sign.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ def _blend_duals(n: int, weights: Positions, follow: Ints, duals: Floats, out: P
 
 @compiled
 def _side(dual: Floats, pivot: Floats) -> float:
-    """Return the sign with which a dual quaternion is on the side of another."""
+    """Return the sign that brings a dual quaternion to the hemisphere of another."""
     along = dual[0] * pivot[0] + dual[1] * pivot[1] + dual[2] * pivot[2] + dual[3] * pivot[3]
     return -1.0 if along < 0 else 1.0
 
@@ -255,7 +255,7 @@ def _add_two(
 
 @compiled_fused
 def _write(ranks: NDArray[np.uint32], placed: Positions, out: Positions) -> None:
-    """Gather positions into `out`: writing in order waits less than writing here and there."""
+    """Gather positions into `out`; sequential writes are faster than scattered ones."""
     for i in range(len(ranks)):
         at = np.uint64(ranks[i])
         out[i, 0], out[i, 1], out[i, 2] = placed[at], placed[at + ONE], placed[at + TWO]

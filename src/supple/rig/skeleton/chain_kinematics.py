@@ -1,4 +1,4 @@
-"""Kinematics of joint chains: the end's place, its residual to a target, and the Jacobian."""
+"""Kinematics of joint chains: position of the end, residual to a target, and Jacobian."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from supple.maths.quaternions import exponential, logarithm_near, multiply, to_m
 
 @compiled
 def with_workspace(base, base_turn, translations, rotations, scales, offset):  # type: ignore[no-untyped-def]
-    """Return the chain as the functions here take it: with scratch memory, allocated once."""
+    """Return the chain with scratch memory, as the functions of this module take it."""
     count = len(translations)
     frames, places, turns = np.empty((2, count, 3, 3)), np.empty((count, 3)), np.empty((count, 4))
     chain = (base, base_turn, translations, rotations, scales, offset)
@@ -65,10 +65,10 @@ def residual_and_jacobian(chain, goal, x, residual, jacobian):  # type: ignore[n
 
 @compiled
 def chain_span(chain, x, low, high):  # type: ignore[no-untyped-def]
-    """Return the place (3,) of the first joint that turns, and how far from it the end can be.
+    """Return the position (3,) of the first free joint, and the largest reach of the end from it.
 
-    Joints whose limits are equal make one bone with what they hang on. The place depends on
-    nothing below it, and the distance on no rotation of joints that turn, unless scales differ.
+    Locked joints form one bone with their parents. The distance does not depend on rotations of
+    free joints, unless scales differ.
     """
     base, _, translations, rotations, scales, offset = chain
     linear, turn = base[:3, :3].copy(), np.empty((3, 3))

@@ -1,4 +1,4 @@
-"""Inverse kinematics: the pose of a joint chain that brings its end to a place."""
+"""Inverse kinematics: the pose of a joint chain that moves its end to a target."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ChainSolution:
     error : float
         Distance left to the target, in metres.
     turn_error : float
-        Angle left to the wanted orientation, in radians; 0 when none was wanted.
+        Angle left to the target orientation, in radians; 0 without one.
     iterations : int
     reached : bool
         Whether both errors are below 1e-4, of the chain's length and in radians.
@@ -54,12 +54,12 @@ class InverseKinematics:
     Parameters
     ----------
     joint_pose : JointPose
-        Rotations that it has no entry for stay as they are at rest, whatever the limits.
+        Rotations without an entry stay at rest, whatever the limits.
     top, tip : str or int
         First and last joint of the chain, the second below the first.
     offset : (3,) array
-        The point that is brought to the target, in the frame of the tip joint, in metres. With
-        no offset the tip's own rotation matters only for an orientation.
+        The end of the chain, in the frame of the tip joint, in metres. Without an offset the tip's
+        rotation matters only for an orientation.
     limits : mapping from joint to ((3,), (3,)), optional
         Lowest and highest rotation vector of joints of the chain, in radians, entry by entry;
         ±π without. Equal ones lock an entry.
@@ -131,7 +131,7 @@ class InverseKinematics:
         return low.reshape(-1)[self._rotations], high.reshape(-1)[self._rotations]
 
     def span(self, pose: ArrayLike | None = None, *, held: ArrayLike = ()) -> tuple[Floats, float]:
-        """Return the place (3,) of the first joint that turns, and how far from it the end can be.
+        """Return the position (3,) of the first free joint, and the reach of the end from it.
 
         Locked joints make one bone. Both are those of this pose, whose translations and scales
         may move and lengthen the chain; of the rest pose without one.
@@ -148,7 +148,7 @@ class InverseKinematics:
         return chain_span(self._chain(values), np.clip(0.0, low, high), low, high)
 
     def end(self, pose: ArrayLike | None = None) -> Floats:
-        """Return the place (3,) of the chain's end at a pose; in the rest pose without one."""
+        """Return the position (3,) of the chain's end at a pose, by default the rest pose."""
         tip = self.joint_pose.matrices(self._pose(pose))[self.joints[-1]]
         return tip[:3, :3] @ self.offset + tip[:3, 3]
 
@@ -271,7 +271,7 @@ class InverseKinematics:
 
 
 def _drawn_in(target: Floats, top: Floats, reach: float, softness: float) -> Floats:
-    """Return the target, or where the chain is nearly stretched a place on the way to it."""
+    """Return the target, or a nearer point if the chain would be nearly stretched."""
     if not 0 <= softness < 1:
         raise SuppleError(f"softness {softness}; it must be 0 or a part of 1")
     arm = target - top

@@ -1,4 +1,4 @@
-"""Placements of skinned vertices: a pose becomes transforms of joints, and these move vertices.
+"""Placements of skinned vertices: from a pose to joint transforms, and from these to vertices.
 
 There are two. `BlockPlacement` moves vertices in blocks that follow the same joints, and adds
 corrections in the same pass; where few vertices share their joints, `SkinnedPlacement` moves them
@@ -38,9 +38,9 @@ from supple.rig.skeleton.skinning_kernels import (
     turn_over,
 )
 
-#: With fewer vertices to a set of joints, on average, blocks are not worth their beginnings.
+#: Least mean number of vertices per set of joints for which blocks are faster.
 LEAST_MEAN = 32
-#: Blocks are multiples of this.
+#: Block sizes are multiples of this.
 LANES = 8
 #: Corrections smaller than this part of the body do not show in single precision.
 INVISIBLE = 1e-9
@@ -66,7 +66,7 @@ def skinned_placement(
     *,
     single: bool = False,
 ) -> Placement:
-    """Return a placement of skinned vertices plus corrections: in blocks if that is worth it.
+    """Return a placement of skinned vertices plus corrections, in blocks if that is faster.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ class _SkinTransforms(Forkable):
 def _joint_tables(joint_pose: JointPose) -> tuple[Ints, Floats] | None:
     """Return `entries` and `rest` of `skin_transforms`; None for a pose of another class.
 
-    A stranger's subclass may give the pose another meaning, which only its `matrices` knows.
+    A subclass may define its pose differently; only its `matrices` are valid then.
     """
     if type(joint_pose) not in (JointPose, PartialJointPose):
         return None
@@ -175,7 +175,7 @@ class SkinnedPlacement(Forkable):
         self.deform(self._points, pose, out)
 
     def deform(self, points: Floats, pose: Floats, out: Positions) -> None:
-        """Write the positions of the vertices had they been bound at `points`."""
+        """Write the positions of the vertices if they are bound at `points`."""
         own, transforms = writable(pose), self._transforms
         influences = (points, NO_SUBSET, self._joints, self._weights, NO_SUBSET)
         if self._linear:
@@ -189,7 +189,7 @@ class SkinnedPlacement(Forkable):
 
 
 class _JointGroups(NamedTuple):
-    """Vertices grouped by the joints they follow."""
+    """Vertices grouped by their joints."""
 
     joints: Ints
     """(k, most), J where there is none, those last; ascending but for a leading heaviest."""
@@ -329,7 +329,7 @@ class BlockPlacement(Forkable):
         place_blocks(*self._blocks, matrices, duals, values, self._scratch, self._placed, out)
 
     def deform(self, points: Floats, pose: Floats, out: Positions) -> None:
-        """Write the positions of the vertices had they been bound at `points`; not in blocks."""
+        """Write the positions of the vertices if they are bound at `points`, without blocks."""
         if self._one_by_one is None:
             base = SkinnedPlacement(self._skin, self._vertices)
             corrections = Corrections(self._blocks.deltas(), self._coefficients)

@@ -1,4 +1,4 @@
-"""Bones inside a body, and the tets that they hold."""
+"""Bones inside a body, and the tets that they fix."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from supple.rig.tets.surface_samples import typical_edge
 
 #: A bone's radius as a part of its distance to the skin.
 BONE_RADIUS = 0.25
-#: How far the last bone of a chain goes, as a part of the way to the end of its flesh.
+#: Length of the last bone of a chain, as a part of the distance to the end of its flesh.
 TIP = 0.75
 # Points tried at most, however fine the mesh; and directions around a point of a bone.
 _MOST_POINTS = 2_000_000
@@ -123,7 +123,7 @@ class HeldTets:
 def held_tets(
     bones: Bones, surface: SurfaceMesh, mesh: TetMesh, radius: float = BONE_RADIUS
 ) -> HeldTets:
-    """Find the tets that touch a bone.
+    """Return the tets that touch a bone.
 
     Parameters
     ----------

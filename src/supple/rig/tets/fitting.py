@@ -1,4 +1,4 @@
-"""Fitting the tets to the surface of a pose (xu2016 eq. 3)."""
+"""Fit of the tets to the surface of a pose (xu2016 eq. 3)."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class PoseFit:
 
 
 class PoseFitter:
-    """Fitter of tets, pose by pose, to the surface where the rig has it.
+    """Fitter of tets to the rig's surface, pose by pose.
 
     Minimises ½∫‖A x − Φ̄(p)‖² over the surface + γ ℓ E(x), with E the stable neo-Hookean energy
     from the neutral shape for a Young's modulus of 1, and ℓ the tets' edge length: so γ is a
@@ -105,7 +105,7 @@ class PoseFitter:
     mesh
         The tets, at the neutral pose.
     samples
-        The surface as the tets see it.
+        The surface in the tets.
     gamma
         γ: small ones follow the surface closely, large ones keep the tets in shape.
     """
@@ -225,14 +225,14 @@ class PoseFitter:
 
 
 class _Run:
-    """One pose being fitted: what it aims at, and the energies on the way."""
+    """Fit of one pose: its goal, and the energies of its iterations."""
 
     def __init__(self, fitter: PoseFitter, goal: Floats, max_iterations: int) -> None:
         self.fitter, self.goal, self.max_iterations = fitter, goal, max_iterations
         self.energies: list[Floats] = []
 
     def directly(self, x: Floats) -> Floats:
-        """Fit to the goal, the guard strengthened while tets are inverted."""
+        """Fit to the goal; strengthen the guard while tets are inverted."""
         for power in range(MOST_STRENGTHENED + 1):
             x = self._fitted(self.fitter._body, STRONGER**power * GUARD, self.goal, x)
             if not len(self.fitter._inverted(x)):
@@ -339,7 +339,7 @@ def volume_ratios(mesh: TetMesh, positions: ArrayLike) -> Floats:
 
 @compiled
 def _volumes(x: Floats, tets: Ints) -> Floats:
-    """Return the signed volumes (m,): asked of every frame, where NumPy's copies took seconds."""
+    """Return the signed volumes (m,), compiled for evaluation at every frame."""
     out = np.empty(len(tets))
     for t in range(len(tets)):
         a, b, c, d = x[tets[t, 0]], x[tets[t, 1]], x[tets[t, 2]], x[tets[t, 3]]

@@ -1,4 +1,4 @@
-"""Tet bodies: the tets inside of a character, which follow its rig and are held by its bones."""
+"""Tet bodies: the tets of a character, with their rig and bone vertices."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from supple.rig.tets.fitting import GAMMA, PoseFitter
 from supple.rig.tets.surface_samples import SurfaceSamples
 from supple.rig.tets.tet_rig import Progress, TetRig, Variant, fit_pose, fit_tet_rig
 
-#: How far the tets may carry the surface away from itself at rest, as a part of its size.
+#: Largest distance of the embedded surface from itself at rest, relative to its size.
 MOST_REST_ERROR = 0.01
 
 

@@ -1,4 +1,4 @@
-"""Rotations of vertices between poses: the frames that bases and corrections are blended in.
+"""Rotations of vertices between poses: frames for the blending of bases and corrections.
 
 `pose_rotations` finds those of all poses: `vertex_rotations` of each, `smoothed_rotations` over the
 body, and `consistent_signs` from pose to pose.
@@ -33,7 +33,7 @@ IDENTITY = np.array([0.0, 0.0, 0.0, 1.0])
 UNIT = 1e-3
 #: The longest smoothing length, in sizes of the body: beyond, nothing changes but rounding.
 LONGEST = 1e3
-#: A blend shorter than this part of its weights has no direction to speak of.
+#: Blends shorter than this part of their weights cancel.
 CANCELLED = 1e-6
 #: See `pose_rotations`. On bent beams, bars and an arm, between a fifth and a third was best:
 #: frequency errors between poses half as large as without.
@@ -47,7 +47,7 @@ def pose_rotations(
     *,
     smoothing: float = SMOOTHING,
 ) -> Floats:
-    """Find vertex rotations (m, n, 4) from the first shape to each, smooth, of consistent signs.
+    """Return smooth vertex rotations (m, n, 4) from the first shape to each, of consistent signs.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def pose_rotations(
 
 
 def edge_rotations(mesh: TetMesh, shapes: Sequence[ArrayLike], parents: ArrayLike) -> Floats:
-    """Find vertex rotations (m, n, 4) from each pose's parent to it, as in the paper (eq. 13)."""
+    """Return vertex rotations (m, n, 4) from each pose's parent, as in the paper (eq. 13)."""
     tree = _tree_of(shapes, parents)
     return np.array(
         [
@@ -91,7 +91,7 @@ def _tree_of(shapes: Sequence[ArrayLike], parents: ArrayLike) -> PoseTree:
 def vertex_rotations(
     mesh: TetMesh, rest: ArrayLike, posed: ArrayLike, *, average: Average = "matrices"
 ) -> Floats:
-    """Find the rotation of each vertex's surroundings from one shape to another (xu2016 eq. 13).
+    """Return the rotation of each vertex's neighbourhood between two shapes (xu2016 eq. 13).
 
     Parameters
     ----------
@@ -273,7 +273,7 @@ def nearest_rotations(matrices: Floats, out: Floats) -> None:
 
 
 def consistent_signs(quaternions: ArrayLike, parents: ArrayLike, mesh: TetMesh) -> Floats:
-    """Choose signs of rotations such that a blend of poses turns the same way everywhere.
+    """Return rotations with signs such that blends of poses rotate consistently.
 
     q and −q are one rotation, but between the neutral pose and q a vertex turns one way round,
     and towards −q the other. Neighbours must go the same way, also where a vertex turns by more
@@ -333,12 +333,12 @@ def _carry(order: Ints, before: Ints, turned: NDArray[np.bool_], flips: NDArray[
 
 
 def rotate_basis(quaternions: ArrayLike, basis: ArrayLike) -> Floats:
-    """R U: each vertex's rows of a basis (k, 3, r) turned by its quaternion, (k, 4)."""
+    """Return R U: rows of a basis (k, 3, r) rotated by the vertices' quaternions (k, 4)."""
     return _turned(quaternions, basis, inverse=False)
 
 
 def unrotate_basis(quaternions: ArrayLike, basis: ArrayLike) -> Floats:
-    """Rᵀ U: each vertex's rows of a basis (k, 3, r) turned back by its quaternion, (k, 4)."""
+    """Return Rᵀ U: rows of a basis (k, 3, r) rotated back by quaternions (k, 4)."""
     return _turned(quaternions, basis, inverse=True)
 
 
@@ -351,7 +351,7 @@ def _turned(quaternions: ArrayLike, basis: ArrayLike, inverse: bool) -> Floats:
 
 
 def blended_rotations(quaternions: ArrayLike, weights: ArrayLike) -> Floats:
-    """Σ wᵢ qᵢ / ‖Σ wᵢ qᵢ‖: blend the poses' rotations, (n, 4).
+    """Return the blend Σ wᵢ qᵢ / ‖Σ wᵢ qᵢ‖ (n, 4) of the poses' rotations.
 
     Parameters
     ----------
