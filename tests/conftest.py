@@ -19,6 +19,8 @@ ASSETS = Path(
 )
 # Tests compile what they call; workers of theirs share that already.
 os.environ.setdefault("SUPPLE_COMPILE_AHEAD", "0")
+# Tests of builders build: `keep=True` reads and writes the cache all the same.
+os.environ.setdefault("SUPPLE_KEEP_MODELS", "0")
 #: With fewer tests than these, what they compile is hardly all that there is.
 MANY = 1000
 

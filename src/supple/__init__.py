@@ -14,7 +14,7 @@ from supple.errors import SuppleError, SuppleWarning
 if TYPE_CHECKING:
     from supple.dynamics.rigid_object import RigidObject
     from supple.elastic.material import Material
-    from supple.engines.factory import Simulator, build, load_model
+    from supple.engines.factory import Simulator, load_model
     from supple.engines.full.simulator import FullSimulator
     from supple.engines.pose_space.crowd import Crowd
     from supple.engines.pose_space.model.model import PoseSpaceModel
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from supple.mesh.distance_field import Solid
     from supple.mesh.obstacles import Capsule, Plane, Sphere
     from supple.mesh.polyhedra import Box, Convex
-    from supple.playback.bake import bake, bake_all
+    from supple.playback.baking import bake, bake_all
+    from supple.playback.character_models import build
     from supple.playback.player import Player
     from supple.playback.secondary_motion import curves
     from supple.rig.baked_motion import BakedMotion
@@ -87,9 +88,9 @@ _HOMES = {
     "Sphere": "supple.mesh.obstacles",
     "StvkModel": "supple.engines.stvk.model",
     "StvkSimulator": "supple.engines.stvk.simulator",
-    "bake": "supple.playback.bake",
-    "bake_all": "supple.playback.bake",
-    "build": "supple.engines.factory",
+    "bake": "supple.playback.baking",
+    "bake_all": "supple.playback.baking",
+    "build": "supple.playback.character_models",
     "curves": "supple.playback.secondary_motion",
     "load": "supple.formats.load",
     "load_model": "supple.engines.factory",

@@ -28,8 +28,8 @@ from supple.app.pictures.filmstrip import filmstrip
 from supple.engines.factory import build
 from supple.errors import SuppleWarning
 from supple.formats.load import load
-from supple.playback.bake import bake
 from supple.playback.bake_model import model_options
+from supple.playback.baking import bake
 from supple.rig.character import Character
 from supple.rig.skeleton.skinning import skinned_rigs
 

@@ -22,8 +22,8 @@ from supple.anatomy.loose_parts import RIDING
 from supple.mesh.embedding import embed, embed_parts, part_set
 from supple.mesh.filling.tetrahedralise import tetrahedralise
 from supple.mesh.tets import TetMesh
-from supple.playback.bake import bake
 from supple.playback.bake_model import model_options
+from supple.playback.baking import bake
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
 from supple.rig.tets.surface_samples import typical_edge

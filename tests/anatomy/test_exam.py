@@ -10,7 +10,7 @@ import pytest
 
 from anatomy.exam import HARD_BOUND, LIMITS_BOUND, examine, labels, quantile, summary
 from supple.formats.load import load
-from supple.playback.bake import bake
+from supple.playback.baking import bake
 
 #: Characters and clips; `make exam` bakes all clips of all characters.
 SAMPLE = {

@@ -141,7 +141,7 @@ def test_painted_stiffness_is_a_factor_with_an_anatomy_and_without(body):
 
 def test_rigid_paint_without_an_anatomy_is_said_to_do_nothing(body):
     painted = replace(body, painted={"rigid": np.ones(len(body.surface.vertices))})
-    with pytest.warns(SuppleWarning, match="counts with an anatomy only"):
+    with pytest.warns(SuppleWarning, match="maps need an anatomy"):
         model_options(painted, anatomy=None, tets=600)
     with warnings.catch_warnings():
         warnings.simplefilter("error", SuppleWarning)

@@ -17,11 +17,12 @@ from helpers.character_files import save_character
 from helpers.sample_bodies import figure
 from supple.anatomy.region_entries import FEELS
 from supple.anatomy.roles import ROLES
-from supple.app.character_models import prepared_model, read_character
 from supple.app.pictures.anatomy_colours import ANATOMY_MAPS, ROLE_COLOURS, anatomy_map
 from supple.cli.main import main
 from supple.errors import SuppleWarning
 from supple.playback import bake_model
+from supple.playback.character_models import prepared_model
+from supple.playback.character_sources import read_character
 
 pytestmark = pytest.mark.filterwarnings("ignore::supple.SuppleWarning")
 SMALL = ("--tets", "600", "--modes", "6", "--poses", "1", "-q")
@@ -144,7 +145,7 @@ def test_without_a_word_flesh_is_found_and_none_is_bones_alone():
 
 def test_one_constant_decides_the_default(monkeypatch):
     none = frames("--anatomy", "none")
-    monkeypatch.setattr("supple.app.character_models.ANATOMY", None)
+    monkeypatch.setattr("supple.playback.character_models.ANATOMY", None)
     np.testing.assert_array_equal(frames(), none)
 
 

@@ -14,14 +14,15 @@ import pytest
 
 from helpers.build_samples import kept_scenes
 from helpers.gltf_validation import new_issues
-from supple.app.character_models import prepared_model, read_character
 from supple.cli.main import main
 from supple.engines.engine import ENGINES
 from supple.errors import SuppleWarning
 from supple.formats.load import load
 from supple.formats.save import save
 from supple.lab.bench.bake_bench import markdown
-from supple.playback.bake import bake
+from supple.playback.baking import bake
+from supple.playback.character_models import prepared_model
+from supple.playback.character_sources import read_character
 from supple.rig.baked_motion import BakedMotion
 
 NAMES = ("Fox", "q_Whale", "hand_left")

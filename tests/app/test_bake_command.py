@@ -20,17 +20,14 @@ import pytest
 import supple
 from helpers.build_samples import bar_mesh, kept_scenes, stepped_model
 from helpers.gltf_builder import Builder, turn
-from supple.app import baking, character_models
-from supple.app.character_models import (
-    CharacterSource,
-    kept_model,
-    prepared_model,
-    read_character,
-)
-from supple.app.stiffness_maps import read_stiffness
+from supple.app import baking
+from supple.app.model_request import read_stiffness
 from supple.cli.main import main
 from supple.errors import SuppleError, SuppleWarning
-from supple.playback.bake import bake
+from supple.playback import character_models
+from supple.playback.baking import bake
+from supple.playback.character_models import kept_model, prepared_model
+from supple.playback.character_sources import CharacterSource, read_character
 from supple.rig.character import Character
 from supple.rig.protocol import FunctionRig
 
@@ -375,14 +372,6 @@ def test_an_engine_is_chosen_by_name_and_by_the_older_word_with_a_warning(capsys
     said = capsys.readouterr()
     assert json.loads(said.out)["engine"] == "full"
     assert said.err == ""
-    with warnings.catch_warnings():
-        warnings.simplefilter("always")
-        main(["bake", "worm.glb", "-o", "again.npz", "--method", "full", *short])
-    said = capsys.readouterr()
-    assert json.loads(said.out)["engine"] == "full"
-    assert said.err == "supple: warning: --method is called --engine now\n"
-    with np.load("full.npz") as one, np.load("again.npz") as two:
-        np.testing.assert_array_equal(one["frames"], two["frames"])
 
 
 def test_stiffness_changes_what_is_baked(capsys):
@@ -414,7 +403,7 @@ def test_a_black_box_is_built_each_time_and_a_damaged_model_again(monkeypatch, t
 
 def test_the_cache_forgets_what_was_not_used_for_longest(monkeypatch, tmp_path):
     monkeypatch.setenv("SUPPLE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("supple.app.character_models.MOST_KEPT", 2)
+    monkeypatch.setattr("supple.playback.character_models.MOST_KEPT", 2)
     worm()
     source = read_character("worm.glb")
     for modes in (5, 6, 7):
@@ -543,7 +532,7 @@ def _check_a_distance_is_never_worth_a_bake(capsys: Any, short: tuple[str, ...])
         main(["bake", "worm.supple", "-o", "c.npz", *short])
     said = capsys.readouterr()
     assert "live_distance" not in json.loads(said.out)
-    assert "how far live is from final is not known: Unable to allocate" in said.err
+    assert "the distance of live from final is unknown: Unable to allocate" in said.err
     with np.load("b.npz") as one, np.load("c.npz") as other:
         np.testing.assert_array_equal(one["frames"], other["frames"])
 

@@ -9,7 +9,7 @@ import pytest
 
 import supple
 from helpers.smpl_samples import body_fields, write_body
-from supple.app.body_options import body_options
+from supple.app.options import body_options
 from supple.cli.main import main
 
 
@@ -50,7 +50,7 @@ def test_info_describes_a_body_and_its_motion(files, capsys):
         (["bake", "body.npz", "--betas", "motion"], "no motion with betas"),
         (["bake", "body.npz", "--betas", ",".join("1" * 11)], "11 numbers; this body takes 10"),
         (["bake", "bear", "--betas", "1"], "bear: is no body model"),
-        (["build", "body.npz", "--motion", "Run"], "--motion Run: use a file"),
+        (["build", "body.npz", "--motion", "Run"], "--motion Run: use a motion file"),
         (["info", "body.npz", "--motion", "Run"], "--motion Run: use a file"),
         (["info", "walk.npz", "--betas", "1"], "walk.npz: is a motion"),
     ],

@@ -244,14 +244,14 @@ def test_a_file_that_is_no_character_is_named(capsys):
 def test_a_folder_where_the_model_should_go_is_refused_before_anything_is_built(
     capsys, monkeypatch
 ):
-    monkeypatch.setattr("supple.app.building.build", _never)
+    monkeypatch.setattr("supple.engines.engine.Engine.build_model", _never)
     Path("x.supple").mkdir()
     assert "x.supple: cannot be written" in refused(capsys, "x")
     assert "x.supple: cannot be written" in refused(capsys, "x", "-o", "x.supple")
 
 
 def test_a_folder_that_takes_no_files_is_refused_before_anything_is_built(capsys, monkeypatch):
-    monkeypatch.setattr("supple.app.building.build", _never)
+    monkeypatch.setattr("supple.engines.engine.Engine.build_model", _never)
     folder = Path("locked")
     folder.mkdir()
     folder.chmod(0o500)
@@ -282,7 +282,7 @@ def _interrupted(*_: Any, **__: Any) -> None:
 @pytest.mark.parametrize(
     "place",
     [
-        "supple.app.building.build",
+        "supple.engines.engine.Engine.build_model",
         "supple.app.building.read_any_character",
         "supple.saving.os.fsync",
     ],

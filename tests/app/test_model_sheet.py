@@ -19,7 +19,6 @@ import supple
 from helpers.build_samples import bar_options, bending_bar
 from helpers.model_samples import sample_fields, sample_model
 from supple.app.building import run_build
-from supple.app.character_models import CharacterSource
 from supple.app.command_files import checked_sheet
 from supple.app.options import BuildOptions
 from supple.app.pictures.drawing import label
@@ -37,6 +36,7 @@ from supple.app.pictures.model_sheet import (
 from supple.cli.main import main
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.errors import SuppleError
+from supple.playback.character_sources import CharacterSource
 from supple.rig.poses.pose_weights import PoseWeights
 
 
@@ -200,7 +200,9 @@ def test_a_build_draws_what_it_has_saved(tmp_path: Path, monkeypatch):
 @pytest.mark.parametrize("name", ["sheet.jpg", "sheet", "no/where.png", "folder.png"])
 def test_a_sheet_that_cannot_be_is_refused_before_the_build(name, tmp_path, monkeypatch):
     (tmp_path / "folder.png").mkdir()
-    monkeypatch.setattr("supple.app.building.build", lambda *_, **__: pytest.fail("has built"))
+    monkeypatch.setattr(
+        "supple.engines.engine.Engine.build_model", lambda *_, **__: pytest.fail("has built")
+    )
     with pytest.raises(SuppleError, match=r"sheet is a \.png file|cannot be written"):
         run_build("x", tmp_path / "x.supple", BuildOptions(sheet=tmp_path / name), quiet=True)
     assert not (tmp_path / "x.supple").exists()

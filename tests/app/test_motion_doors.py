@@ -18,16 +18,24 @@ from helpers.commands import run_here
 from helpers.spring_engine import spring_engine
 from helpers.tail_file import tail_builder
 from supple.app.batch.inputs import asked_jobs
+from supple.app.contact_options import ContactOptions
+from supple.app.options import ViewOptions
 from supple.app.viewer import serve
 from supple.engines.common.pose_selection import poses_from_frames
 from supple.engines.full.full_character import FullCharacterSimulator
 from supple.errors import SuppleError
 from supple.lab.bench.budget_bench import BudgetOptions, measure
 from supple.lab.bench.timing import motion_of
-from supple.playback.bake import bake_plan
+from supple.playback.bake_plan import bake_plan
 from supple.playback.player import Player
 from supple.playback.secondary_motion import curve_plan
 from supple.rig.character import Character
+
+
+def _character(name: str, **options: Any) -> Any:
+    """The actor that `supple view` shows."""
+    return serve._character(name, ViewOptions(**options), ContactOptions(), True)
+
 
 #: The flesh of the small character is softer than its motion allows, and made firmer.
 pytestmark = pytest.mark.filterwarnings("ignore::supple.errors.SuppleWarning")
@@ -97,7 +105,7 @@ DOORS: dict[str, Callable[[Rat, str], str]] = {
     ].removesuffix(":1"),
     "bench": lambda rat, name: motion_of(rat.model, name).name,
     "view": lambda rat, name: (
-        serve._character(str(rat.file), True, motion=name, model=rat.model_file).motion.name
+        _character(str(rat.file), motion=name, model=rat.model_file).motion.name
     ),
 }
 
@@ -186,7 +194,7 @@ def test_the_budget_bench_finds_motions(rat: Rat):
 
 
 def test_a_viewer_plays_another_motion_by_its_name(rat: Rat):
-    actor = serve._character(str(rat.file), True, motion="idle", model=rat.model_file)
+    actor = _character(str(rat.file), motion="idle", model=rat.model_file)
     actor.choose("run")
     assert actor.motion.name == RUN
     with pytest.raises(SuppleError, match="did you mean"):

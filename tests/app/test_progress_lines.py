@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from supple.app.progress_bar import build_log, task_bar, working
+from supple.playback.progress_bar import build_log, task_bar, working
 
 
 def test_progress_is_lines_of_json_also_for_quiet_commands(

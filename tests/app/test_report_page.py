@@ -19,7 +19,7 @@ from supple.app.report.page_motion import fitted_shapes, packed
 from supple.app.report.report_page import write_page
 from supple.errors import SuppleError
 from supple.mesh.obstacles import Sphere
-from supple.playback.bake import bake
+from supple.playback.baking import bake
 from supple.rig.baked_motion import BakedMotion
 
 CHROMIUM = Path("/usr/bin/chromium")

@@ -12,7 +12,6 @@ import pytest
 from supple import StvkModel, SuppleError
 from supple.app.bodies.body_options import BodyOptions, Filling
 from supple.app.bodies.make_body import body_frequencies, made_body, prepared_body
-from supple.app.command_files import is_body
 from supple.app.info.info import describe
 from supple.cli.main import main
 from supple.elastic.material import Material
@@ -24,6 +23,7 @@ from supple.mesh.filling.voxelise import voxelise
 from supple.mesh.hexes import HexMesh
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
+from supple.playback.character_sources import is_body
 from supple.reduction.build_log import BuildLog
 from supple.scenes.bodies.beam import beam
 

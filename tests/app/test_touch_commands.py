@@ -19,7 +19,7 @@ from supple.engines.engine import ENGINES
 from supple.errors import SuppleError
 from supple.formats.readings_table import COLUMNS, write_readings
 from supple.mesh.obstacles import Plane
-from supple.playback.bake import bake_simulator
+from supple.playback.bake_plan import bake_simulator
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ from supple.app.viewer.session.session import FASTEST, Session
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.errors import SolverError, SuppleError, SuppleWarning
 from supple.mesh.shape_tables import shape_surface
-from supple.playback.bake import bake
+from supple.playback.baking import bake
 from supple.playback.player import Player
 from supple.rig.motion.motion import Motion
 from supple.rig.protocol import Rig
@@ -927,13 +927,15 @@ def test_ctrl_c_while_it_builds_ends_it_cleanly(tmp_path: Path) -> None:
 def test_invalid_view_requests_are_one_line_errors(
     words: list[str], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from supple.app.options import ViewOptions
     from supple.app.viewer.serve import run_view
 
     monkeypatch.chdir(tmp_path)
     options = {name: name.strip("-") for name in ("--folder", "--port", "--host", "--engine")}
     given = {options[k]: v for k, v in zip(words[1::2], words[2::2], strict=True)}
-    kinds: dict[str, Callable] = {"folder": Path, "port": int, "host": str, "engine": str}
+    kinds: dict[str, Callable] = {"folder": Path, "port": int, "host": str}
+    shown = ViewOptions(engine=given.pop("engine", "pose-space"))
     with pytest.raises(SuppleError, match=told) as error:
-        run_view(words[0], quiet=True, **{k: kinds[k](v) for k, v in given.items()})
+        run_view(words[0], shown, quiet=True, **{k: kinds[k](v) for k, v in given.items()})
     assert "\n" not in str(error.value)
     assert not list(tmp_path.iterdir())

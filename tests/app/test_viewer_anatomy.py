@@ -17,7 +17,8 @@ from helpers.character_files import save_character
 from helpers.sample_bodies import bending, figure
 from supple.anatomy.anatomy import Anatomy, anatomy_of
 from supple.anatomy.region_entries import read_entries
-from supple.app.character_models import CharacterSource
+from supple.app.contact_options import ContactOptions
+from supple.app.options import ViewOptions
 from supple.app.pictures.anatomy_colours import ANATOMY_MAPS, ROLE_COLOURS
 from supple.app.viewer import serve
 from supple.app.viewer.scene.colours import CHOSEN, by_anatomy
@@ -26,8 +27,15 @@ from supple.app.viewer.session.character_actor import CharacterActor
 from supple.app.viewer.session.session import Session
 from supple.engines.engine import ENGINES
 from supple.errors import SuppleError
-from supple.playback.bake import bake
+from supple.playback.baking import bake
+from supple.playback.character_sources import CharacterSource
 from supple.rig.character import Character
+
+
+def _character(name: str, **options: Any) -> Any:
+    """The actor that `supple view` shows."""
+    return serve._character(name, ViewOptions(**options), ContactOptions(), True)
+
 
 pytest.importorskip("viser", reason="viser is not installed")
 pytestmark = pytest.mark.filterwarnings("ignore::supple.SuppleWarning")
@@ -49,7 +57,7 @@ def actor_of(body: Character, tmp_path_factory: pytest.TempPathFactory) -> Itera
         for name, value in SMALL.items():
             patch.setitem(ENGINES["pose-space"].bake_options, name, value)
         patch.setattr(serve, "read_character", lambda *given: CharacterSource(body))
-        yield lambda **options: serve._character("body", True, **options)
+        yield lambda **options: _character("body", **options)
 
 
 @pytest.fixture
@@ -334,6 +342,6 @@ def test_a_file_is_viewed_with_its_own_anatomy(tmp_path: Path, monkeypatch: pyte
     anatomy = anatomy_of(body)
     entries = {"chest": replace(anatomy.entries["chest"], feel="firm")}
     replace(anatomy, entries=entries).save(tmp_path / "a.anatomy.json")
-    actor = serve._character(str(path), True, anatomy=str(tmp_path / "a.anatomy.json"))
+    actor = _character(str(path), anatomy=str(tmp_path / "a.anatomy.json"))
     assert editing_of(actor).anatomy.entries["chest"].feel == "firm"
     assert editing_of(actor).waiting == ()

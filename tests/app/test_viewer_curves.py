@@ -14,7 +14,8 @@ import pytest
 import supple
 from helpers.browser_pages import open_tab, running_browser, until
 from helpers.rig_space_samples import belly, belly_options, rig_space_options, rising_bar
-from supple.app.options import CurveOptions, by_parameter
+from supple.app.contact_options import ContactOptions
+from supple.app.options import CurveOptions, ViewOptions, by_parameter
 from supple.app.viewer.serve import run_view
 from supple.app.viewer.session.character_actor import CharacterActor
 from supple.app.viewer.session.parameter_traces import (
@@ -136,7 +137,7 @@ def test_slider_settings_are_shown_as_options_of_supple_curves():
 
 def test_other_engines_say_that_nothing_is_free(tmp_path):
     with pytest.raises(SuppleError, match="--free: pose-space has no free controls"):
-        run_view("arm", free=["tail*"], folder=tmp_path, quiet=True)
+        run_view("arm", ViewOptions(free=["tail*"]), folder=tmp_path, quiet=True)
 
 
 def test_a_rig_space_model_file_is_shown_by_its_own_engine(tmp_path):
@@ -144,7 +145,7 @@ def test_a_rig_space_model_file_is_shown_by_its_own_engine(tmp_path):
 
     made = supple.build(rising_bar(), engine="rig-space", **rig_space_options())
     made.save(tmp_path / "bar.supple")
-    shown = _character(str(tmp_path / "bar.supple"), True)
+    shown = _character(str(tmp_path / "bar.supple"), ViewOptions(), ContactOptions(), True)
     assert {"curves", "springs"} <= shown.parts
     assert shown.simulator.free == tuple(each.name for each in made.free_parameters)
 

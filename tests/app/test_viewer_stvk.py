@@ -345,10 +345,13 @@ def test_view_serves_a_body_on_this_computer_only(model, tmp_path, capsys):
     ],
 )
 def test_options_for_characters_are_refused_for_bodies(tmp_path, told):
+    from supple.app.options import ViewOptions
     from supple.app.viewer.serve import run_view
 
+    folder = told.get("folder")
+    options = ViewOptions(**{name: value for name, value in told.items() if name != "folder"})
     with pytest.raises(SuppleError, match="is for characters"):
-        run_view(str(tmp_path / "beam.stvk"), quiet=True, **told)
+        run_view(str(tmp_path / "beam.stvk"), options, folder=folder, quiet=True)
 
 
 @pytest.fixture

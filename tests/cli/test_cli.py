@@ -229,7 +229,7 @@ def test_help_lists_the_engines_of_characters_from_the_table(command, capsys):
     main([*command, "--help"])
     said = " ".join(capsys.readouterr().out.replace("│", " ").split())
     for name, row in ENGINES.items():
-        assert (f"{name} – {row.about}" in said) == (row.moves == "character")
+        assert (f"{name}: {row.about}" in said) == (row.moves == "character")
 
 
 @pytest.mark.parametrize("arguments", [["bake", "x"], ["build", "x"], ["view", "x"], ["bench"]])

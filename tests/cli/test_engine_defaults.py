@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -64,7 +65,7 @@ def test_a_command_runs_with_the_defaults_of_an_engine(command: str, engine: str
 
 @pytest.mark.parametrize("engine", [name for name, row in ENGINES.items() if row.moves == "body"])
 def test_an_engine_of_bodies_steps_a_small_body(engine: str):
-    fixed = {} if engine == "stvk-free" else {"fixed": [0, 1, 2, 3]}
+    fixed: dict[str, Any] = {} if engine == "stvk-free" else {"fixed": [0, 1, 2, 3]}
     model = supple.build(beam(cells=(3, 1, 1)), engine=engine, modes=4, **fixed)
     simulator = supple.Simulator(model, engine=engine)
     simulator.step()

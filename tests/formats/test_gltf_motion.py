@@ -15,7 +15,7 @@ import pytest
 from helpers.gltf_builder import FACES, OCTAHEDRON, Builder, skinned_octahedron, turn
 from helpers.gltf_reference import Reference
 from helpers.gltf_validation import issues, new_issues
-from supple.app.stiffness_maps import read_stiffness
+from supple.app.model_request import read_stiffness
 from supple.errors import FormatError, SuppleError, SuppleWarning
 from supple.formats.gltf.document import DRACO
 from supple.formats.gltf.read.animation import Channel

@@ -10,7 +10,6 @@ import pytest
 import supple
 from helpers.baked_samples import swinging_x
 from supple.app.baking import checked_target
-from supple.app.command_files import source_kind
 from supple.app.info.info import describe
 from supple.errors import SuppleError
 from supple.formats.meshes.read_mesh import read_surface, read_tets
@@ -26,6 +25,7 @@ from supple.formats.registry import (
     imported,
 )
 from supple.formats.save import written_files
+from supple.playback.character_sources import source_kind
 
 WRITER = '''
     """Baked motions as a table: frame, vertex, x, y, z."""

@@ -17,7 +17,6 @@ import pytest
 
 from helpers.build_samples import bar_options, bending_bar
 from helpers.model_samples import sample_model
-from supple.app import character_models
 from supple.app.processes import with_cores
 from supple.cli.main import main
 from supple.engines.pose_space.build.build import build
@@ -34,6 +33,7 @@ from supple.lab.bench.timing import (
     reversing_times,
     time_steps,
 )
+from supple.playback import character_models
 from supple.saving import write_whole
 
 
@@ -390,13 +390,13 @@ def builds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[dict[str, An
     """What is built is a small model; the cache is empty."""
     asked: list[dict[str, Any]] = []
 
-    def pretend(character: Any, **recipe: Any) -> Any:
+    def pretend(row: Any, character: Any, **recipe: Any) -> Any:
         asked.append(recipe)
         return sample_model()
 
     recipe = {"tets": 5, "modes": (4, 3)}
     shown = SimpleNamespace(character=None, recipe=lambda engine: recipe)
-    monkeypatch.setattr(character_models, "build", pretend)
+    monkeypatch.setattr("supple.engines.engine.Engine.build_model", pretend)
     monkeypatch.setattr(character_models, "scene", lambda name: shown)
     monkeypatch.setenv("SUPPLE_CACHE", str(tmp_path / "cache"))
     return asked

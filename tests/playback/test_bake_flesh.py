@@ -10,8 +10,8 @@ from supple.anatomy.flesh_presets import flesh_material
 from supple.anatomy.thickness import STIFFEST, slender_factors, thickness
 from supple.errors import SuppleWarning
 from supple.mesh.surface import SurfaceMesh
-from supple.playback.bake import bake
 from supple.playback.bake_model import model_options
+from supple.playback.baking import bake
 from supple.rig.character import Character
 from supple.rig.deformers.bend import Bend
 from supple.rig.motion.motion import Motion

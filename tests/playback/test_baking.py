@@ -18,13 +18,14 @@ from helpers.build_samples import (
 )
 from supple.anatomy.flesh_presets import flesh_material
 from supple.anatomy.joint_stiffness import stiffness_factors
-from supple.app.character_models import read_character
 from supple.engines.full.simulator import FullSimulator
 from supple.engines.pose_space.simulator import PoseSpaceSimulator
 from supple.errors import SuppleError, SuppleWarning
 from supple.maths.rotations import exponential, to_matrix
-from supple.playback.bake import bake, bake_all, bake_plan, bake_simulator
 from supple.playback.bake_model import check_model, model_options
+from supple.playback.bake_plan import bake_plan, bake_simulator
+from supple.playback.baking import bake, bake_all
+from supple.playback.character_sources import read_character
 from supple.playback.cycle import cycle_table, steps_of_frames
 from supple.playback.liveliness import liveliness
 from supple.playback.player import Player
@@ -238,13 +239,6 @@ def test_the_full_engine_is_the_full_simulator_and_near_the_reduced_one():
     moved = np.abs(offsets(full)).max()
     assert np.abs(full.frames - reduced.frames).max() < 0.35 * moved
     assert full.report["engine"] == "full"
-
-
-def test_method_is_an_older_word_for_engine_that_warns():
-    model, motion = stepped_model("firm"), swinging()
-    with pytest.warns(SuppleWarning, match='"method" is called "engine" now'):
-        old = bake(bar(), motion, model, method="full")
-    assert same_bits(old.frames, bake(bar(), motion, model, engine="full").frames)
 
 
 def test_softer_flesh_moves_more_and_the_stiffest_is_the_rig():

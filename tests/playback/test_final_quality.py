@@ -23,12 +23,12 @@ from supple.lab.fidelity.truth import rig_surface, truth
 from supple.mesh.obstacles import Plane
 from supple.playback import checkpoint, final_take
 from supple.playback import take as take_module
-from supple.playback.bake import bake, bake_all, bake_plan, bake_simulator, flesh_damping
+from supple.playback.bake_plan import QUALITIES, bake_plan, bake_simulator, flesh_damping
+from supple.playback.baking import bake, bake_all
 from supple.playback.checkpoint import content_of
 from supple.playback.convergence import CONVERGING, rms_difference
 from supple.playback.final_take import ACCURACY, displacement_change
 from supple.playback.player import Player
-from supple.playback.quality import QUALITIES
 from supple.playback.take import Take
 from supple.progress import unreported
 from supple.rig.motion.motion import Motion
@@ -339,9 +339,9 @@ def test_a_motion_that_never_settles_is_reported(monkeypatch):
         ({"model": None, "modes": 8, "engine": "pose-space"}, "reduces nothing; leave out modes"),
         (
             {"engine": "pose-space", "simulation": {"obstacles": [Plane((0, 0, 0), (0, 1, 0))]}},
-            "final knows no obstacles; leave out, or use live",
+            "final has no option obstacles; leave out, or use live",
         ),
-        ({"simulation": {"substeps": 2}}, "changes little; leave out substeps"),
+        ({"simulation": {"substeps": 2}}, "chooses the number of substeps; leave out substeps"),
         (
             {"simulation": {"acceleration_limit": "x"}},
             "acceleration_limit must be numbers",

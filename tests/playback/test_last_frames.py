@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from supple.engines.engine import ENGINES
-from supple.playback.bake import bake_plan
+from supple.playback.bake_plan import bake_plan
 from supple.playback.cycle import once_table
 from supple.playback.secondary_motion import curve_plan
 from supple.rig.character import Character

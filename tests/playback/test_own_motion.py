@@ -12,7 +12,7 @@ from helpers.gltf_validation import new_issues
 from helpers.synthetic_clips import BUILDERS
 from supple.errors import SuppleWarning
 from supple.playback import Player
-from supple.playback.bake import bake_plan, bake_simulator
+from supple.playback.bake_plan import bake_plan, bake_simulator
 from supple.rig.motion.motion import Motion
 from supple.rig.motion.motion_tracks import MotionTracks
 from supple.rig.motion.tracks import Track

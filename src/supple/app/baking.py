@@ -1,7 +1,7 @@
-"""`supple bake`: a character in, the same character out with flesh that moves.
+"""`supple bake`: write a character's file again, with moving flesh.
 
-The way of a file: `checked_target` ▸ `read_character` and `prepared_model` (character_models) ▸
-`supple.bake` (playback.bake) ▸ `supple.save` (formats.save).
+The steps are `checked_target` ▸ `read_character` ▸ `command_model` ▸ `BakeRequest.bake` ▸
+`supple.save`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter
@@ -18,18 +17,10 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
-from supple.app.body_options import body_options, motion_name
-from supple.app.character_models import (
-    CharacterSource,
-    kept_model,
-    read_character,
-    stepped_by,
-)
 from supple.app.command_files import check_place
 from supple.app.contact_options import ContactOptions
-from supple.app.model_request import bake_building, bake_model
+from supple.app.model_request import command_model, flesh_values
 from supple.app.options import BakeOptions
-from supple.app.progress_bar import console, task_bar, working
 from supple.checks import checked_number
 from supple.engines.engine import Engine, engine_named
 from supple.errors import SuppleError, SuppleWarning, warn
@@ -37,7 +28,17 @@ from supple.formats.readings_table import write_readings
 from supple.formats.registry import BAKED_MOTIONS, CHARACTERS
 from supple.formats.save import check_target, clip_targets, holds_flesh, save
 from supple.mesh.topology import counted
-from supple.playback.bake import bake, bake_all, bake_plan, flesh_damping
+from supple.playback.bake_plan import (
+    RATE,
+    BakePlan,
+    bake_plan,
+    check_unreduced,
+    flesh_damping,
+    played_engine,
+)
+from supple.playback.baking import BakeRequest
+from supple.playback.character_models import kept_model, stepped_by
+from supple.playback.character_sources import CharacterSource, read_character
 from supple.playback.checkpoint import (
     Checkpoint,
     content_of,
@@ -46,16 +47,11 @@ from supple.playback.checkpoint import (
 )
 from supple.playback.final_take import displacement_change
 from supple.playback.motion_choice import chosen_motion, chosen_motions
-from supple.playback.quality import check_unreduced, played_engine
-from supple.progress import Progress
+from supple.playback.progress_bar import console, task_bar, working
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
-from supple.rig.motion.motion import Motion
 from supple.rig.motion.motion_names import is_pattern
 from supple.rig.wiggle import WIGGLE
-
-#: Frames per second of files that have none of their own.
-RATE = 30.0
 
 
 def run_bake(
@@ -72,58 +68,58 @@ def run_bake(
     Parameters
     ----------
     given
-        A file, or the name of a scene; a file of that name goes first.
+        A file, or the name of a scene; an existing file precedes a scene of that name.
     output
-        Where to; by default the name with "_soft" in the current folder.
+        Path of the result; by default the name with "_soft" in the current folder.
     options, touch
-        As given on the command line; by default none.
+        Options of the command.
     quiet
-        Show nothing.
+        Print nothing.
     look
-        Called with what was baked, once it is written.
+        Called with the bakes after they are written.
     """
     began = perf_counter()
     options, touch = options or BakeOptions(), touch or ContactOptions()
-    live = engine_named(options.chosen_engine(), "character")
+    live = engine_named(options.engine, "character")
     row = played_engine(live, options.quality)
-    check_unreduced(live, options.quality, options.building(), {})
+    check_unreduced(live, options.quality, options.flesh_words(), {})
     target = checked_target(given, output)
     _check_beside(target, options)
     with working("reading", quiet):
-        body = body_options(options.motion, options.betas, options.armature)
-        source = read_character(given, options.unit, **body)
-        options = replace(options, motion=motion_name(options.motion), rate=_rate(source, options))
-        motions = _chosen_motions(source.character, options)
-        targets = _checked_files(target, source.character, motions, Path(given), options)
-        told = bake_building(source, options)
+        source = read_character(given, options.unit, **options.reading())
+        options = replace(options, motion=options.motion_name(), rate=_rate(source, options))
+        plans = _plans(source.character, options, row)
+        targets = _checked_files(target, source.character, plans, Path(given), options)
+        values = flesh_values(source, options, options.model)
         built = source.model is None and options.model is None
         stepping = _stepping(options, touch, row, live) if built else {}
-    _say_what(source, motions, options, quiet)
-    ready = bake_model(given, source, options, row, told, quiet=quiet)
-    if not built:  # a model is stepped by an engine that is for it
+    _print_motion(source, plans, options, quiet)
+    ready = command_model(given, source, options, row.name, quiet=quiet)
+    if not built:  # a model file determines the engine
         live = stepped_by(live, ready.model)
         row = played_engine(live, options.quality)
         stepping = _stepping(options, touch, row, live)
+        plans = [plan.stepped_by(row.name) for plan in plans]
     stepping["scaled_loads"] = ready.scaled_loads
-    usual = stepping if row is live else stepping | _stepping(options, touch, live, live)
+    live_stepping = stepping if row is live else stepping | _stepping(options, touch, live, live)
     checkpoints: list[Checkpoint] = []
+    request = BakeRequest(source, ready.model, live, stepping, quality=options.quality)
     with task_bar(quiet) as tell:
-        play = partial(_baked, source.character, tell=tell)
-        bakes = play(motions, ready.model, live, stepping, options, checkpoints)
+        bakes = request.bake(plans, tell, checkpoints)
     with working("writing", quiet):
         written = _write(target, bakes, options)
     for each in checkpoints:
         each.remove()
     if look is not None:
         look(bakes)
-    # Only now: hours of final may not be lost for a figure.
-    known, beside = ready.model, None
+    # Computed last, so that a failure here cannot lose the bake.
+    live_model, live_request = ready.model, None
     if row is not live:
         if built:
-            known = kept_model(source, flesh=options.flesh, engine=live.name, **told)
-        beside = partial(_live, source.character, known, live, usual, options, quiet=quiet)
-    if known is not None and known.engine == live.name:
-        _tell_distances(bakes, motions, beside, known, usual)
+            live_model = kept_model(source, flesh=options.flesh, engine=live.name, **values)
+        live_request = BakeRequest(source, live_model, live, live_stepping)
+    if live_model is not None and live_model.engine == live.name:
+        _measure_distances(bakes, plans, live_request, live_model, live_stepping, quiet)
     figures = _reported(bakes) | {
         "flesh": options.flesh,
         "loop": bakes[0].loop,
@@ -146,8 +142,8 @@ def _rate(source: CharacterSource, options: BakeOptions) -> float:
     return usual if options.rate is None else options.rate
 
 
-def _chosen_motions(character: Character, options: BakeOptions) -> list[Motion]:
-    """Return the motions that are to be baked; SuppleError if one of them cannot be."""
+def _plans(character: Character, options: BakeOptions, row: Engine) -> list[BakePlan]:
+    """Return the plans of the chosen motions; SuppleError if one cannot be baked."""
     if options.all or (options.motion is not None and is_pattern(options.motion)):
         motions = chosen_motions(character, options.motion)
     else:
@@ -155,53 +151,30 @@ def _chosen_motions(character: Character, options: BakeOptions) -> list[Motion]:
     if len(motions) > 1 and (options.start is not None or options.end is not None):
         count = counted(len(motions), "motion")
         raise SuppleError(f"--from and --to are for one motion; {options.motion} matches {count}")
+    plans = []
     for motion in motions:
         playing = options.playing()
-        if len(motions) > 1:  # a single key is held, whatever is asked for
+        if len(motions) > 1:  # a single key cannot loop
             playing["loop"] = options.loop and motion.duration > 0
-        bake_plan(character, motion, **playing)
-    return motions
+        plans.append(bake_plan(character, motion, **playing, engine=row.name))
+    return plans
 
 
 def _checked_files(
     target: Path,
     character: Character,
-    motions: Sequence[Motion],
+    plans: Sequence[BakePlan],
     source: Path,
     options: BakeOptions,
 ) -> list[Path]:
-    """Return the files that will be written, if all of them can be."""
-    names = [motion.name for motion in motions]
+    """Return the files that will be written; SuppleError if one cannot be."""
+    names = [plan.motion.name for plan in plans]
     files = clip_targets(target, character, names, **options.saving())
     for file in files:
-        if file != target:  # which is checked
+        if file != target:  # checked before
             check_place(file, source)
         check_target(file, character, names)
     return files
-
-
-def _baked(
-    character: Character,
-    motions: Sequence[Motion],
-    model: Any,
-    row: Engine,
-    stepping: dict[str, Any],
-    options: BakeOptions,
-    checkpoints: list[Checkpoint] | None = None,
-    *,
-    tell: Progress,
-) -> list[BakedMotion]:
-    common: dict[str, Any] = {
-        "engine": row.name,
-        "quality": options.quality,
-        "simulation": stepping,
-        "progress": tell,
-        "checkpoints": checkpoints,
-    }
-    if len(motions) == 1:
-        return [bake(character, motions[0], model, **common, **options.playing())]
-    whole: dict[str, Any] = {"rate": options.rate, "loop": options.loop}
-    return bake_all(character, model, motions=motions, **common, **whole)
 
 
 #: Figures of a bake that differ from motion to motion.
@@ -236,51 +209,43 @@ def _reported(bakes: Sequence[BakedMotion]) -> dict[str, Any]:
     return common | {"clips": clips}
 
 
-def _live(
-    character: Character,
-    model: Any,
-    live: Engine,
-    stepping: dict[str, Any],
-    options: BakeOptions,
-    motion: Motion,
-    loop: bool,
-    *,
-    quiet: bool,
-) -> BakedMotion:
-    """Return the live bake of a motion, which is not written, without its warnings."""
-    told = replace(options.live(), loop=loop)
-    with warnings.catch_warnings(), task_bar(quiet) as tell:
-        warnings.simplefilter("ignore", SuppleWarning)
-        return _baked(character, [motion], model, live, stepping, told, tell=tell)[0]
-
-
-def _tell_distances(
+def _measure_distances(
     bakes: Sequence[BakedMotion],
-    motions: Sequence[Motion],
-    beside: Callable[[Motion, bool], BakedMotion] | None,
+    plans: Sequence[BakePlan],
+    live: BakeRequest | None,
     model: Any,
     stepping: dict[str, Any],
+    quiet: bool,
 ) -> None:
-    """Report how far live bakes are from final ones: measured, or remembered from such a time.
+    """Report the distance of live bakes from final ones: measured, or remembered.
 
-    `beside` makes the live bake of a final one, each when it is its turn; None where these are
-    live. Whatever goes wrong there, the bakes are as they should be.
+    `live` makes the live bake of a final one; it is None if the bakes are live. An error here is a
+    warning: the bakes are complete.
     """
-    for ours, motion in zip(bakes, motions, strict=True):
+    for baked, plan in zip(bakes, plans, strict=True):
         try:
-            theirs = ours if beside is None else beside(motion, ours.loop)
-            told = theirs.rate, theirs.loop, stepping
-            content = content_of(model, theirs.motion, *told, reduced=True)
+            shown = baked if live is None else _live_bake(live, plan, baked.loop, quiet)
+            content = content_of(
+                model, shown.motion, shown.rate, shown.loop, stepping, reduced=True
+            )
             distance = known_distance(content)
-            if beside is not None:
-                distance = float(f"{displacement_change(theirs, ours):.4g}")
+            if live is not None:
+                distance = float(f"{displacement_change(shown, baked):.4g}")
                 remember_distance(content, distance)
         except Exception as error:
             why = str(error).partition("\n")[0] or type(error).__name__
-            warn(f'motion "{motion.name}": how far live is from final is not known: {why}')
+            warn(f'motion "{plan.motion.name}": the distance of live from final is unknown: {why}')
             continue
         if distance is not None:
-            ours.report["live_distance"] = distance
+            baked.report["live_distance"] = distance
+
+
+def _live_bake(live: BakeRequest, plan: BakePlan, loop: bool, quiet: bool) -> BakedMotion:
+    """Return the live bake of a plan, without its warnings."""
+    live_plan = replace(plan, loop=loop).stepped_by(live.live.name)
+    with warnings.catch_warnings(), task_bar(quiet) as tell:
+        warnings.simplefilter("ignore", SuppleWarning)
+        return live.bake([live_plan], tell, None)[0]
 
 
 def _stepping(
@@ -368,20 +333,20 @@ def _check_saving(target: Path, options: dict[str, Any]) -> None:
         raise SuppleError(f"--error is {error:g} of the size; use 0.000001 to 0.5")
 
 
-def _say_what(
-    source: CharacterSource, motions: Sequence[Motion], options: BakeOptions, quiet: bool
+def _print_motion(
+    source: CharacterSource, plans: Sequence[BakePlan], options: BakeOptions, quiet: bool
 ) -> None:
-    """Say which motion was chosen where none was asked for, and how to get the others."""
-    if quiet or options.motion is not None or len(motions) > 1:
+    """Print the motion that was chosen by default, and the others."""
+    if quiet or options.motion is not None or len(plans) > 1:
         return
-    name, all_of_them = motions[0].name, source.character.motions
-    others = [each for each in all_of_them if each != name]
-    if not all_of_them:
+    name, motions = plans[0].motion.name, source.character.motions
+    others = [each for each in motions if each != name]
+    if not motions:
         console.print(f'it has no motion; "{WIGGLE}" shakes and tilts it', markup=False)
     elif others:
         more = ", ".join(others[:8]) + (" …" if len(others) > 8 else "")
-        said = f'motion "{name}", the liveliest of {len(all_of_them)}; --all for all of them,'
-        console.print(f"{said} --motion for one: {more}", markup=False)
+        chosen = f'motion "{name}", the liveliest of {len(motions)}; --all for all of them,'
+        console.print(f"{chosen} --motion for one: {more}", markup=False)
 
 
 def _write(target: Path, bakes: Sequence[BakedMotion], options: BakeOptions) -> dict[str, Any]:

@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from supple.app.progress_bar import console, working
 from supple.errors import SuppleError
 from supple.formats.blender.blender_process import (
     ask_blender,
@@ -16,6 +15,7 @@ from supple.formats.blender.blender_process import (
     environment_python,
     found_blender,
 )
+from supple.playback.progress_bar import console, working
 
 #: Blender as a Python package: its version, the Python it is for, and megabytes, packed and not.
 BPY, PYTHON, DOWNLOAD, DISK = "4.2.0", (3, 11), 350, 1000

@@ -1,4 +1,4 @@
-"""`supple build`: a file or a scene in, a model file out, and figures about it."""
+"""`supple build`: build a model of a file or a scene, save it, and report figures."""
 
 from __future__ import annotations
 
@@ -9,66 +9,60 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from rich.table import Table
 
-from supple.app.body_options import body_options
-from supple.app.character_models import CharacterSource, chosen_anatomy, read_any_character
-from supple.app.command_files import CHARACTER_MODEL, checked_sheet, model_target
+from supple.app.command_files import checked_sheet, model_target
+from supple.app.model_request import flesh_values
 from supple.app.options import BuildOptions
 from supple.app.processes import peak_megabytes, worker_processes
-from supple.app.progress_bar import build_log, console, working
-from supple.engines.engine import engine_named
-from supple.engines.factory import build
+from supple.engines.engine import CHARACTER_MODEL, Engine, engine_named
 from supple.errors import SuppleError
 from supple.mesh.obstacles import Plane
 from supple.mesh.topology import counted
-from supple.playback.bake_model import (
-    TETS,
-    GivenAnatomy,
-    body_plan_of,
-    usual_building,
-    usual_material,
-)
+from supple.playback.bake_model import model_options, usual_material
+from supple.playback.character_sources import CharacterSource, read_any_character
+from supple.playback.progress_bar import build_log, console, working
 from supple.playback.secondary_motion import moving_engine
 
 
 def run_build(
-    given: str, output: Path | None, options: BuildOptions | None = None, *, quiet: bool = False
+    name: str, output: Path | None, options: BuildOptions | None = None, *, quiet: bool = False
 ) -> dict[str, Any]:
     """Build a model of a character file or a scene, save it, and return figures.
 
     Parameters
     ----------
-    given
+    name
         A character file, or the name of a scene; see `read_any_character`.
     output
         Path of the model file; by default the character's name in the current folder.
     options
-        By default none are set.
+        Options of the command.
     quiet
         Show neither progress nor the summary.
     """
     options = options or BuildOptions()
-    row = engine_named(options.engine, "character")  # what cannot be is refused before any work
+    row = engine_named(options.engine, "character")
     if options.free is not None:
         moving_engine(row.name)
-    options.building()
+    options.flesh_words()
     sheet = options.sheet
-    target = model_target(given, output, CHARACTER_MODEL)
+    target = model_target(name, output, CHARACTER_MODEL)
     if sheet is not None:
         checked_sheet(sheet)
     with working("reading", quiet):
-        told = body_options(options.motion, options.betas, options.armature)
-        if options.motion is not None and "motion" not in told:
-            raise SuppleError(f"--motion {options.motion}: use a file of a body's motion (.npz)")
-        source = read_any_character(given, options.unit, **told)
-        anatomy = chosen_anatomy(options.anatomy, source)
+        body = options.reading()
+        if options.motion is not None and "motion" not in body:
+            raise SuppleError(
+                f"--motion {options.motion}: use a motion file of a body model (.npz)"
+            )
+        source = read_any_character(name, options.unit, **body)
+        values = flesh_values(source, options)
     with build_log(quiet) as log, _executor(options.processes) as executor:
-        with nullcontext() if anatomy is None else log.stage("anatomy"):
-            chosen = _chosen(source, options, anatomy, row.name)
-        offered = row.taken(**chosen, executor=executor, log=log)
-        model = build(source.character, engine=row.name, **offered)
+        with nullcontext() if values["anatomy"] is None else log.stage("anatomy"):
+            chosen = _builder_options(source, options, row, values)
+        chosen |= row.accepted_options(executor=executor, log=log)
+        model = row.build_model(source.character, **chosen)
     with working("writing", quiet):
         model.save(target)
     if sheet is not None:
@@ -94,38 +88,38 @@ def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 1)
 
 
-def _chosen(
-    source: CharacterSource, options: BuildOptions, anatomy: GivenAnatomy, engine: str
+def _builder_options(
+    source: CharacterSource, options: BuildOptions, row: Engine, values: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return the builder's options: a scene's own, and before those what was asked for."""
-    chosen = source.recipe(engine) | options.building()
-    if not source.scene and options.regions != "none":
-        usual_options = usual_building(engine_named(engine), chosen)
-        if "basis" in usual_options:
-            chosen["basis"] = usual_options["basis"]
-    plan = body_plan_of(source.character, anatomy, chosen.get("tets", TETS))
+    """Return the builder's options: given ones, then those of a scene, then those of the flesh.
+
+    `values` are those of `flesh_values`.
+    """
+    given = options.building()
     if options.ground is not None:
-        chosen["obstacles"] = (Plane((0.0, options.ground, 0.0), (0.0, 1.0, 0.0)),)
-    constants = options.material_constants()
-    usual = usual_material(source.character, plan, engine_named(engine))
-    if plan is None:
-        usual = chosen.get("material") or usual
-    else:
-        chosen |= {
-            "tets": plan.mesh,
-            "bones": plan.held,
-            "young": plan.factors * np.asarray(usual.young),
-        }
-        if "bones" not in engine_named(engine).build_options:  # which follow from it
-            chosen["anatomy"] = plan.anatomy
-    if "stiffness" in source.character.painted:
-        factors = source.character.painted["stiffness"]
-        chosen["young"] = factors * np.asarray(chosen.get("young", usual.young))
-    if constants or plan is not None or "young" in chosen:
-        chosen["material"] = replace(usual, **constants)
+        given["obstacles"] = (Plane((0.0, options.ground, 0.0), (0.0, 1.0, 0.0)),)
+    recipe = row.accepted_options(**source.recipe(row.name))
+    if source.scene and options.flesh == "normal" and values["anatomy"] is None:
+        return _scene_options(source, recipe, row, values | given)
+    defaults = {}
+    if not source.scene and options.regions != "none" and "basis" in row.bake_options:
+        defaults["basis"] = row.bake_options["basis"]
+    request = {"painted": recipe.pop("young", None), **recipe, **values, **given}
+    return model_options(source.character, options.flesh, row.name, defaults=defaults, **request)
+
+
+def _scene_options(
+    source: CharacterSource, recipe: dict[str, Any], row: Engine, given: dict[str, Any]
+) -> dict[str, Any]:
+    """Return a scene's recipe with the options that are given, and no other flesh."""
+    given = {name: value for name, value in given.items() if name != "anatomy"}
+    constants = {name: given.pop(name) for name in ("kind", "young", "poisson") if name in given}
     if "young" in constants:
-        chosen.pop("young", None)  # in place of what a scene has painted
-    return chosen
+        recipe.pop("young", None)
+    if constants or "young" in recipe:
+        usual = recipe.get("material") or usual_material(source.character, None, row)
+        recipe["material"] = replace(usual, **constants)
+    return recipe | given
 
 
 @contextmanager
@@ -141,7 +135,7 @@ def _executor(processes: int | None) -> Iterator[Executor | None]:
 
 def _print_summary(figures: dict[str, Any]) -> None:
     """Print a table of poses and one of totals, on standard error."""
-    if "pose_rows" not in figures:  # of an engine that has no poses
+    if "pose_rows" not in figures:  # an engine without poses
         console.print(f"{figures['seconds']:.1f} s, {figures['model_mb']:.1f} MB")
         return
     console.print(_poses_table(figures))

@@ -1,8 +1,4 @@
-"""Files that commands are given and write: kinds of sources, and checks of targets.
-
-A word on the command line names a scene, or a file whose ending says what it holds: `source_kind`
-decides which, for all commands. Targets are checked before any work is done.
-"""
+"""Checks of files that commands write, before any work is done."""
 
 from __future__ import annotations
 
@@ -10,44 +6,12 @@ import contextlib
 import os
 import tempfile
 from pathlib import Path
-from typing import Literal
 
+from supple.engines.engine import BODY_MODEL
 from supple.errors import SuppleError
-from supple.formats.registry import SURFACES, TETS
 
-SourceKind = Literal["scene", "model", "character", "body scene", "body", "mesh"]
-
-#: Endings of model files.
-CHARACTER_MODEL, BODY_MODEL = ".supple", ".stvk"
-#: Bytes tried before the work begins: a full disk takes none.
+#: Bytes that are written as a test: a full disk takes none.
 _TRIED = 65_536
-
-
-def source_kind(given: str) -> SourceKind:
-    """Return what a word on the command line names; a file of that name goes before a scene.
-
-    A name without an ending is taken for a scene, so that the error of a misspelt one knows which
-    is near. All other files are taken for characters, whose reader knows what it can read.
-    """
-    from supple.scenes.bodies.elastic_scene import STVK_SCENES
-    from supple.scenes.characters.character_scene import SCENES
-
-    file = Path(given)
-    suffix, there = file.suffix.lower(), file.is_file()
-    if not there and given in STVK_SCENES:
-        return "body scene"
-    if not there and (given in SCENES or not suffix):
-        return "scene"
-    if suffix == BODY_MODEL:
-        return "body"
-    if SURFACES.find(file) is not None or TETS.find(file) is not None:
-        return "mesh"
-    return "model" if suffix == CHARACTER_MODEL else "character"
-
-
-def is_body(given: str) -> bool:
-    """Return whether a word names an elastic body rather than a character."""
-    return source_kind(given) in ("body scene", "body", "mesh")
 
 
 def model_target(given: str, output: Path | None, suffix: str) -> Path:

@@ -11,8 +11,8 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Any
 
-from supple.app.progress_bar import console, progress_bar
 from supple.errors import SuppleError
+from supple.playback.progress_bar import console, progress_bar
 
 #: Whatever is set to 0 here compiles only what it calls, when it calls it.
 SWITCH = "SUPPLE_COMPILE_AHEAD"

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from supple.app.demo_files import DemoClock, demo_folder
-from supple.app.progress_bar import console, first_use_message, working
+from supple.playback.progress_bar import console, first_use_message, working
 
 #: Contact scene that is shown of a character.
 CONTACT_DEMOS = {"hand": "hand-ball", "human": "body-fall"}
@@ -34,7 +34,8 @@ def run_contact_demo(
     **recipe
         More options of the builder.
     """
-    from supple.app.character_models import load_character_model, scene_model_file
+    from supple.playback.character_models import scene_model_file
+    from supple.playback.character_sources import load_character_model
     from supple.scenes.contact.contact_scene import contact_scene
 
     with demo_folder(output):

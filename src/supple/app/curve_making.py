@@ -6,7 +6,7 @@ The way of a file: `_checked_target` ▸ `read_character` and `prepared_model` (
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,34 +16,25 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
-from supple.app.body_options import body_options, motion_name
-from supple.app.character_models import (
-    CharacterSource,
-    PreparedModel,
-    chosen_anatomy,
-    prepared_model,
-    read_character,
-)
 from supple.app.command_files import check_place, checked_sheet
-from supple.app.model_request import modelled
+from supple.app.model_request import chosen_anatomy, command_model, free_names
 from supple.app.options import CurveOptions, by_parameter
-from supple.app.progress_bar import console, first_use_message, task_bar, working
 from supple.app.removing import run_removal
 from supple.engines.engine import FIRST_ENGINE, Engine
 from supple.errors import SuppleError
 from supple.formats.curve_keys import checked_error
-from supple.formats.file_bytes import read_text
 from supple.formats.registry import FREE_CURVES
 from supple.formats.save import curve_format, remove_curves, save
 from supple.mesh.topology import counted
-from supple.playback.bake import bake, flesh_damping
+from supple.playback.bake_plan import flesh_damping
+from supple.playback.baking import bake
+from supple.playback.character_models import prepared_model
+from supple.playback.character_sources import CharacterSource, read_character
+from supple.playback.progress_bar import console, first_use_message, task_bar, working
 from supple.playback.secondary_motion import SHAKEN, curve_plan, curves, moving_engine
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.free_curves import FreeCurves
 from supple.rig.motion.motion import Motion
-
-#: Names that a file of free parameters may have.
-MOST_NAMES = 100_000
 
 
 def run_curves(
@@ -79,12 +70,11 @@ def run_curves(
     free_names(options.free)
     first_use_message(quiet)
     with working("reading", quiet):
-        told = body_options(options.motion, options.betas, options.armature)
-        source = read_character(given, options.unit, curves=False, **told)
-        options = replace(options, motion=motion_name(options.motion))
+        source = read_character(given, options.unit, curves=False, **options.reading())
+        options = replace(options, motion=options.motion_name())
         plan = curve_plan(source.character, options.motion, **options.playing())
     _say_what(source, plan.motion, options, quiet)
-    ready = curve_model(given, source, options, quiet=quiet)
+    ready = command_model(given, source, options, row.name, quiet=quiet)
     with task_bar(quiet) as tell:
         found = curves(
             source.character,
@@ -121,29 +111,6 @@ def run_curves(
     if not quiet:
         _print_summary(figures)
     return figures
-
-
-def curve_model(
-    given: str, source: CharacterSource, options: CurveOptions, *, quiet: bool = True
-) -> PreparedModel:
-    """Return the model that curves of a character are made with, kept or built now."""
-    return prepared_model(
-        modelled(given, source, options),
-        model=options.model,
-        flesh=options.flesh,
-        engine=moving_engine(options.engine).name,
-        quiet=quiet,
-        anatomy=chosen_anatomy(options.anatomy, source, options.model),
-        free=free_names(options.free),
-        tets=options.tets,
-    )
-
-
-def curve_model_of(given: str, options: CurveOptions) -> PreparedModel:
-    """Return the model that `supple curves` would step, kept or built now."""
-    told = body_options(options.motion, options.betas, options.armature)
-    source = read_character(given, options.unit, curves=False, **told)
-    return curve_model(given, source, options)
 
 
 def _stepping(options: CurveOptions, row: Engine) -> dict[str, Any]:
@@ -188,24 +155,6 @@ def _checked_target(given: str, output: Path | None, options: CurveOptions) -> P
             raise SuppleError(f"{options.page}: a page ends in .html")
         check_place(options.page)
     return output
-
-
-def free_names(words: Sequence[str] | None) -> list[str] | str | None:
-    """Return names of free parameters: words, the lines of a .txt file, or "auto"."""
-    if words is None or list(words) == ["auto"]:
-        return None
-    if not words:
-        raise SuppleError("--free needs names, such as --free 'tail*', or auto")
-    names: list[str] = []
-    for word in words:
-        if word.lower().endswith(".txt"):
-            lines = (line.strip() for line in read_text(Path(word), (".txt",)).splitlines())
-            names += [line for line in lines if line and not line.startswith("#")]
-        else:
-            names.append(word)
-    if not 0 < len(names) <= MOST_NAMES:
-        raise SuppleError(f"--free {words[0]}: has {len(names):,} names; give some")
-    return names
 
 
 def _say_what(source: CharacterSource, motion: Motion, options: CurveOptions, quiet: bool) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from supple.app.contact_demo import CONTACT_DEMOS, run_contact_demo
 from supple.app.demo_files import DemoClock, demo_folder
-from supple.app.progress_bar import console, task_bar, working
+from supple.playback.progress_bar import console, task_bar, working
 from supple.scenes.contact.contact_scene import CONTACT_SCENES
 
 if TYPE_CHECKING:
@@ -54,7 +54,8 @@ def run_demo(
     **recipe
         More that differs from the scene's recipe, such as ``modes=8``.
     """
-    from supple.app.character_models import load_character_model, scene_model_file
+    from supple.playback.character_models import scene_model_file
+    from supple.playback.character_sources import load_character_model
 
     if scene in (*CONTACT_DEMOS, *CONTACT_SCENES):
         return run_contact_demo(output, scene, tets=tets, quiet=quiet, **recipe)
@@ -84,7 +85,7 @@ def _sculpt(name: str, quiet: bool) -> None:
 
 
 def _baked(name: str, model: PoseSpaceModel, quiet: bool) -> BakedMotion:
-    from supple.playback.bake import bake
+    from supple.playback.baking import bake
     from supple.scenes.characters.character_scene import scene
 
     with _bar("simulating", quiet) as tell:

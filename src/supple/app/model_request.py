@@ -1,81 +1,221 @@
-"""Models that bakes and curves ask for: options of a command ▸ a model, kept or built now."""
+"""Words of a command's options ▸ options of the flesh ▸ a model, kept or built now."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-from supple.app.body_options import body_options
-from supple.app.character_models import (
-    CharacterSource,
-    PreparedModel,
-    chosen_anatomy,
-    prepared_model,
-    read_character,
+import numpy as np
+
+from supple.anatomy.region_entries import ENTRIES_SUFFIX, entries_for
+from supple.app.options import (
+    BakeOptions,
+    BuildOptions,
+    CommandOptions,
+    CurveOptions,
+    ViewOptions,
+    body_options,
 )
-from supple.app.options import BakeOptions, CurveOptions
-from supple.app.stiffness_maps import read_stiffness
-from supple.engines.engine import Engine, engine_named
-from supple.errors import SuppleError
-from supple.playback.quality import played_engine
+from supple.arrays import Floats
+from supple.engines.engine import engine_named
+from supple.engines.options import without_none
+from supple.errors import FormatError, SuppleError
+from supple.formats.file_bytes import read_text, reading
+from supple.formats.gltf.accessors import COMPONENTS, Accessors, decode_draco
+from supple.formats.gltf.document import DRACO, Document
+from supple.formats.gltf.read.gltf import GltfSource
+from supple.playback.bake_model import GivenAnatomy
+from supple.playback.bake_plan import played_engine
+from supple.playback.character_models import PreparedModel, default_anatomy, prepared_model
+from supple.playback.character_sources import CharacterSource, gltf_document, read_character
+from supple.rig.character import Character
+
+#: Names that a file of free parameters may have.
+MOST_NAMES = 100_000
+LARGEST_MAP = 16 * 2**20
+#: Lower bound of a painted factor: black flesh keeps some stiffness.
+LEAST_FACTOR = 0.02
+CHANNELS = {"red": [0], "green": [1], "blue": [2], "alpha": [3], "brightness": [0, 1, 2]}
 
 
-def bake_model(
-    given: str,
+def flesh_values(
+    source: CharacterSource, options: CommandOptions, model: Path | None = None
+) -> dict[str, Any]:
+    """Return the given options of the flesh as Python's functions take them, files read.
+
+    `flesh` and `engine` are not among them.
+    """
+    values = options.flesh_words() | {"free": free_names(options.free)}
+    if options.stiffness is not None:
+        values["stiffness"] = read_stiffness(options.stiffness, source.character)
+    if isinstance(options, BuildOptions):
+        values |= {"kind": options.material}
+    anatomy = chosen_anatomy(options.anatomy, source, model)
+    return without_none(values) | {"anatomy": anatomy}
+
+
+def command_model(
+    name: str,
     source: CharacterSource,
-    options: BakeOptions,
-    row: Engine,
-    told: dict[str, Any],
+    options: BakeOptions | CurveOptions | ViewOptions,
+    engine: str,
     *,
     quiet: bool = True,
 ) -> PreparedModel:
-    """Return the model that a character is baked with by an engine.
+    """Return the model that a command steps, kept or built now.
 
     Parameters
     ----------
-    given
-        File or scene that it was read from.
+    name
+        File or scene that the character was read from.
     source
         See `read_character`.
     options
         As given on the command line.
-    row
-        Engine that steps it.
-    told
-        See `bake_building`.
+    engine
+        Engine that steps the model.
     quiet
         Do not show the stages of a build.
     """
-    own = modelled(given, source, options)
-    return prepared_model(
-        own, model=options.model, flesh=options.flesh, engine=row.name, quiet=quiet, **told
-    )
+    values = flesh_values(source, options, options.model)
+    built_for = _model_source(name, source, getattr(options, "model_motion", None), options)
+    chosen: dict[str, Any] = {"model": options.model, "flesh": options.flesh, "engine": engine}
+    return prepared_model(built_for, **chosen, quiet=quiet, **values)
 
 
-def bake_model_of(given: str, options: BakeOptions) -> PreparedModel:
-    """Return the model that `supple bake` would step, kept or built now."""
-    row = played_engine(engine_named(options.chosen_engine(), "character"), options.quality)
-    body = body_options(options.motion, options.betas, options.armature)
-    source = read_character(given, options.unit, **body)
-    return bake_model(given, source, options, row, bake_building(source, options))
+def shared_model(name: str, options: BakeOptions | CurveOptions) -> PreparedModel:
+    """Return the model that `supple bake` or `supple curves` would step, kept or built now."""
+    row = engine_named(options.engine, "character")
+    if isinstance(options, BakeOptions):
+        row = played_engine(row, options.quality)
+    curves = isinstance(options, BakeOptions)
+    source = read_character(name, options.unit, curves=curves, **options.reading())
+    return command_model(name, source, options, row.name)
 
 
-def bake_building(source: CharacterSource, options: BakeOptions) -> dict[str, Any]:
-    """Return the options of `supple.bake` that say what is built, files among them read."""
-    told = options.building()
-    if options.stiffness is not None:
-        told["stiffness"] = read_stiffness(options.stiffness, source.character)
-    told["anatomy"] = chosen_anatomy(options.anatomy, source, options.model)
-    return told
-
-
-def modelled(
-    given: str, source: CharacterSource, options: BakeOptions | CurveOptions
+def _model_source(
+    name: str, source: CharacterSource, model_motion: str | None, options: CommandOptions
 ) -> CharacterSource:
-    """Return the character as its model is to be built: with the motion of `--model-motion`."""
-    if options.model_motion is None:
+    """Return the character that the model is built for: with the motion of `--model-motion`."""
+    if model_motion is None:
         return source
-    words = body_options(options.model_motion, options.betas)
-    if "motion" not in words:
-        what = options.model_motion[:60]
-        raise SuppleError(f"--model-motion {what}: use a file of a body's motion (.npz)")
-    return read_character(given, options.unit, curves=False, **words)
+    body = body_options(model_motion, options.betas)
+    if "motion" not in body:
+        raise SuppleError(
+            f"--model-motion {model_motion[:60]}: use a motion file of a body model (.npz)"
+        )
+    return read_character(name, options.unit, curves=False, **body)
+
+
+def chosen_anatomy(
+    word: str | None, source: CharacterSource, model: Path | None = None
+) -> GivenAnatomy:
+    """Return the anatomy for a word of the command line: auto, none or a file of entries.
+
+    Without a word, scenes and model files keep their own flesh; other characters get the default.
+    """
+    if word is None:
+        return None if model is not None else default_anatomy(source)
+    if word in ("auto", "none"):
+        return "auto" if word == "auto" else None
+    if not word.endswith(".json"):
+        raise SuppleError(f"--anatomy {word}: use auto, none or a file, NAME{ENTRIES_SUFFIX}")
+    return entries_for(source.character, word)
+
+
+def free_names(words: Sequence[str] | None) -> list[str] | None:
+    """Return names of free parameters from words and lines of .txt files; None for "auto"."""
+    if words is None or list(words) == ["auto"]:
+        return None
+    if not words:
+        raise SuppleError("--free needs names, such as --free 'tail*', or auto")
+    names: list[str] = []
+    for word in words:
+        if word.lower().endswith(".txt"):
+            lines = (line.strip() for line in read_text(Path(word), (".txt",)).splitlines())
+            names += [line for line in lines if line and not line.startswith("#")]
+        else:
+            names.append(word)
+    if not 0 < len(names) <= MOST_NAMES:
+        raise SuppleError(f"--free {words[0]}: has {len(names):,} names; give some")
+    return names
+
+
+def read_stiffness(text: str, character: Character) -> Any:
+    """Read the option `stiffness` of `supple.bake`.
+
+    Parameters
+    ----------
+    text
+        ``color:COLOR_0``, a vertex colour of the glTF file, whose brightness is the factor
+        (``color:COLOR_0:red`` for one channel; black is 0.02), or a JSON file.
+    character
+        Character of that file.
+    """
+    kind, _, rest = text.partition(":")
+    if kind.lower() in ("color", "colour") and rest:
+        attribute, _, channel = rest.partition(":")
+        return _painted(character, attribute, channel or "brightness")
+    path = Path(text)
+    try:
+        if path.stat().st_size > LARGEST_MAP:
+            raise FormatError(f"{path.name}: is no stiffness map; it is too large")
+        factors = json.loads(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        raise FormatError(f"{path.name}: cannot be read ({why}); see --stiffness") from None
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"{path.name}: is not JSON ({str(error)[:80]})") from None
+    if not isinstance(factors, dict):
+        raise FormatError(f'{path.name}: must be an object, such as {{"joints": {{"Tail*": 0.3}}}}')
+    return factors
+
+
+def _painted(character: Character, attribute: str, channel: str) -> Floats:
+    """Return factors (n̄,): the mean of a vertex's colours in the file."""
+    if channel not in CHANNELS:
+        raise SuppleError(f'no channel "{channel}" of a colour; there are {", ".join(CHANNELS)}')
+    source = character.source
+    if not isinstance(source, GltfSource):
+        raise SuppleError(f"{character.name}: vertex colours are read from glTF files only")
+    document = gltf_document(source)
+    with reading(source.path.name):
+        accessors = Accessors(document)
+        count = len(character.surface.vertices)
+        total, seen = np.zeros(count), np.zeros(count)
+        names: set[str] = set()
+        for part in source.primitives:
+            described = document.part("meshes")[part.mesh]["primitives"][part.primitive]
+            attributes = described.get("attributes", {})
+            names.update(name for name in attributes if not name.startswith(("JOINTS", "WEIGHTS")))
+            if attribute not in attributes:
+                continue
+            colours = _colours(document, accessors, described, attribute)
+            columns = CHANNELS[channel]
+            if len(colours) != len(part.welded) or colours.shape[1] <= max(columns):
+                raise FormatError(f'{source.path.name}: "{attribute}" has no {channel} everywhere')
+            used = part.welded >= 0
+            np.add.at(total, part.welded[used], colours[used][:, columns].mean(axis=1))
+            np.add.at(seen, part.welded[used], 1.0)
+    if not seen.any():
+        listed = ", ".join(sorted(names))
+        raise SuppleError(f'{source.path.name}: no vertex colour "{attribute}"; it has {listed}')
+    # Vertices without the colour keep their stiffness.
+    return np.maximum(np.where(seen > 0, total / np.maximum(seen, 1), 1.0), LEAST_FACTOR)
+
+
+def _colours(
+    document: Document, accessors: Accessors, primitive: dict[str, Any], attribute: str
+) -> Floats:
+    """Return colours (n, 3 or 4) from 0 to 1, decoded if the primitive is compressed."""
+    index = primitive["attributes"][attribute]
+    if DRACO in primitive.get("extensions", {}):
+        count = accessors.count(primitive["attributes"]["POSITION"])
+        decoded, _ = decode_draco(document, primitive, count)
+        if attribute in decoded:
+            values = decoded[attribute].astype(np.float64)
+            kind = COMPONENTS[accessors.describe(index)[1]]
+            return values if kind.kind == "f" else values / np.iinfo(kind).max
+    return accessors.floats(index)

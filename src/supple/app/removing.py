@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from supple.app.command_files import check_place
-from supple.app.progress_bar import console
 from supple.errors import SuppleError
+from supple.playback.progress_bar import console
 
 
 def run_removal(

@@ -9,9 +9,9 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from supple.app.options import EngineName
 from supple.cli.common_options import DISPLAY, Display, Flag, Numbers, Shown
 from supple.engines.engine import FIRST_ENGINE
+from supple.engines.options import EngineName
 from supple.errors import SuppleError
 
 #: Names of the other benches.

@@ -20,8 +20,8 @@ from typing import Annotated, Any, Literal, TextIO
 from cyclopts import App, CycloptsError, Parameter
 
 import supple
-from supple.app.body_options import ArmatureName, BetaWords
 from supple.cli.common_options import DISPLAY, Shown
+from supple.engines.options import SourceOptions
 from supple.errors import SuppleError, SuppleWarning
 
 app = App(
@@ -58,13 +58,10 @@ def info(
     /,
     *,
     anatomy: Annotated[list[Path] | None, Parameter(consume_multiple=True, negative="")] = None,
-    unit: str | None = None,
-    motion: str | None = None,
-    betas: BetaWords = None,
-    armature: ArmatureName = None,
+    options: Annotated[SourceOptions | None, Parameter(name="*")] = None,
     display: Shown = DISPLAY,
 ) -> None:
-    """Say what is in a file, and what is wrong with it.
+    """Describe the content of a file, and its defects.
 
     Parameters
     ----------
@@ -74,18 +71,15 @@ def info(
         .stl .off .veg .msh .mesh .vtk), a model (.supple), an elastic body (.stvk), or one of
         VegaFEM's files (.cub, .U, .bou).
     anatomy
-        List a character's regions: what is bone, flesh, hard and apart, and why. With sheet.png
-        they are drawn, with NAME.anatomy.json written to be changed, for bake, build and view.
-    unit
-        Unit of lengths in a character or a motion: m, cm, mm, in, ft, or how many metres one is; by
-        default what the file says.
-    motion
-        File with a motion of a body model.
+        List a character's regions: which are bone, flesh, hard or separate, and why. A file
+        sheet.png gets a drawing of them; NAME.anatomy.json a table to edit for bake, build and
+        view.
     """
     from supple.app.info.info import describe, print_info
 
-    told = {"motion": motion, "betas": betas, "armature": armature}
-    display.show(describe(file, anatomy, unit, **told), print_info)
+    given = options or SourceOptions()
+    body = {"motion": given.motion, "betas": given.betas, "armature": given.armature}
+    display.show(describe(file, anatomy, given.unit, **body), print_info)
 
 
 @app.command

@@ -1,16 +1,16 @@
 """The contract of engines, and the list of them.
 
-A *character engine* moves the flesh of a rigged character: poses and roots in, the skin out. A
-*body engine* does the same for an elastic body without a rig. `ENGINES` has a row for each;
-commands, `supple.bake`, `supple.Player` and the viewer know engines by these rows and by the
-protocols below, and by nothing else; what only some engines have is in `optional_parts`.
+A *character engine* simulates the flesh of a rigged character: it takes poses and roots and
+returns the skin. A *body engine* does the same for an elastic body without a rig. `ENGINES` has one
+row per engine. Commands, `supple.bake`, `supple.Player` and the viewer use only these rows, the
+protocols below and those in `optional_parts`.
 """
 
 from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
@@ -18,10 +18,9 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
 
-from supple.checks import shown
 from supple.errors import SuppleError
 
-if TYPE_CHECKING:  # commands list engines, and should not wait for NumPy and Numba
+if TYPE_CHECKING:  # commands list engines without importing NumPy and Numba
     from supple.arrays import Singles
     from supple.dynamics.character_inputs import Before, Forces, Given
     from supple.mesh.obstacles import Obstacle
@@ -29,9 +28,11 @@ if TYPE_CHECKING:  # commands list engines, and should not wait for NumPy and Nu
     from supple.rig.motion.motion import Motion
     from supple.rig.protocol import Rig
 
-#: Engine of a model file that names none.
+#: Default engine, also of model files that name none.
 FIRST_ENGINE = "pose-space"
-#: Text that opens every model file, but those of formats that came before it.
+#: Suffixes of model files of characters and of bodies.
+CHARACTER_MODEL, BODY_MODEL = ".supple", ".stvk"
+#: First text of model files, except those of older formats.
 MODEL_FORMAT = "supple model"
 
 
@@ -44,15 +45,15 @@ class StepState(Protocol):
 
     @property
     def limits(self) -> tuple[str, ...]:
-        """Names of the limits that acted; none in a healthy step."""
+        """Names of the limits that acted; empty in a regular step."""
 
     @property
     def readings(self) -> Mapping[str, Any]:
-        """Figures of this step by name: contact forces, joint torques, counts."""
+        """Measurements of this step by name: contact forces, joint torques, counts."""
 
 
 class CharacterModel(Protocol):
-    """Model of a character, as its engine builds and steps it."""
+    """Model of a character, built and stepped by an engine."""
 
     engine: ClassVar[str]
     """Name of the row in `ENGINES`."""
@@ -95,21 +96,21 @@ class CharacterEngine(Protocol):
 
     @property
     def obstacles(self) -> Sequence[Obstacle]:
-        """Solid things in the world that the skin is pushed out of; to be set between steps."""
+        """Solid obstacles in the world that push the skin out; can be set between steps."""
 
     @property
     def stiffness(self) -> float:
-        """Factor on the model's stiffness; to be set between steps."""
+        """Factor on the model's stiffness; can be set between steps."""
 
     def reset(
         self, pose: Given = None, root: Given = None, *, before: Before | None = None
     ) -> None:
-        """Start anew, undeformed: at rest, or as fast as from `before`, a step earlier."""
+        """Restart undeformed: at rest, or with the velocity since `before`, a step earlier."""
 
     def step(
         self, pose: Given = None, root: Given = None, forces: Forces | None = None
     ) -> StepState:
-        """Advance by `dt` to a pose and root, with forces in N on vertices of the skin."""
+        """Advance by `dt` to a pose and root, with forces in N on skin vertices."""
 
     def surface(self, out: Singles | None = None) -> Singles:
         """Return the skin in the world, (n̄, 3) float32."""
@@ -133,10 +134,10 @@ class BodyEngine(Protocol):
         """Seconds of a step."""
 
     def reset(self) -> None:
-        """Start anew, undeformed and at rest."""
+        """Restart undeformed and at rest."""
 
     def step(self, forces: Any = None) -> StepState:
-        """Advance by `dt`, with forces in N on vertices of the surface."""
+        """Advance by `dt`, with forces in N on surface vertices."""
 
     def surface(self, out: Singles | None = None) -> Singles:
         """Return the surface in the world, (n̄, 3) float32."""
@@ -144,45 +145,45 @@ class BodyEngine(Protocol):
 
 @dataclass(frozen=True)
 class Engine:
-    """Row of `ENGINES`: where an engine's parts are, and which options they take.
+    """Row of `ENGINES`: import paths of an engine's parts, and its properties.
 
     Attributes
     ----------
     name, about
-        Name for `engine=` and ``--engine``, and a line for people.
+        Name for `engine=` and ``--engine``, and a one-line description.
     moves
         ``"character"`` or ``"body"``.
     model
         ``"module:Class"`` of its models, with ``save(path)`` and ``load(path)``.
     builder
-        ``"module:function"``: builder(character or mesh, **options) gives a model.
+        ``"module:function"``: builder(character or mesh, **options) returns a model.
     simulator
         ``"module:Class"``: simulator(model, dt, **options) is a `CharacterEngine` or `BodyEngine`.
     crowd
-        ``"module:Class"``: crowd(model, count, **options); empty where there is none.
+        ``"module:Class"``: crowd(model, count, **options); empty without crowds.
+    more_options
+        Names that the builder takes by ``**``.
     bake_options
-        Options of the builder that `supple.bake` gives where nobody says otherwise.
+        Defaults of the builder's options for `supple.bake`.
     preparer
-        ``"module:function"``: preparer(character, options) gives the character whose anatomy a
-        build with these options is of, or None if it has none; empty where it is the same.
+        ``"module:function"``: preparer(character, options) returns the character whose anatomy is
+        used, or None for no anatomy; empty for the character itself.
     may_stiffen
-        Whether `supple.bake` may make flesh stiffer where a motion is too violent for it.
+        Whether `supple.bake` may stiffen the flesh where a motion is too violent.
     real_loads
-        Whether forces are read in newtons: gravity is then the world's for bodies of any size,
-        rather than as much larger or smaller as they are.
+        Whether forces are physical: gravity is then 9.81 m/s² for bodies of any size. Otherwise
+        gravity scales with the size.
     unreduced
-        Name of the row that is its unreduced form, which `supple.bake` plays for
-        ``quality="final"``; empty where it has none.
+        Name of its unreduced engine, which `supple.bake` uses for ``quality="final"``; empty for
+        none.
     also_steps
-        Engines whose models it steps beside its own.
+        Other engines whose models it can step.
     longest_step
-        Longest step of time, in s: characters are stepped at least as often, whatever the frame
-        rate.
+        Largest time step in s, at any frame rate.
     softest
-        Least Young's modulus in Pa of flesh that nobody gave one: what carries a load is no softer
-        for being small.
+        Lower bound of the default Young's modulus, in Pa.
     file_format
-        Text that opens its model files.
+        First text of its model files.
     """
 
     name: str
@@ -192,6 +193,7 @@ class Engine:
     builder: str
     simulator: str
     crowd: str = ""
+    more_options: tuple[str, ...] = ()
     bake_options: Mapping[str, Any] = field(default_factory=dict)
     preparer: str = ""
     may_stiffen: bool = False
@@ -205,74 +207,84 @@ class Engine:
     @cached_property
     def build(self) -> Callable[..., Any]:
         """Function that builds a model."""
-        return _found(self.builder)
+        return _imported(self.builder)
 
     @cached_property
     def simulate(self) -> Callable[..., Any]:
         """Class of the simulator."""
-        return _found(self.simulator)
+        return _imported(self.simulator)
 
     @cached_property
     def model_class(self) -> Any:
         """Class of the models."""
-        return _found(self.model)
+        return _imported(self.model)
 
     @cached_property
     def crowd_class(self) -> Callable[..., Any]:
-        """Class of crowds; an error where the engine has none."""
+        """Class of crowds; SuppleError without one."""
         if not self.crowd:
             raise SuppleError(f"the engine {self.name} has no crowd")
-        return _found(self.crowd)
+        return _imported(self.crowd)
 
     def steps(self, model: Any) -> bool:
-        """Return whether its simulator takes a model."""
+        """Return whether its simulator can step a model."""
         return getattr(model, "engine", None) in (self.model_class.engine, *self.also_steps)
 
     def prepared(self, character: Any, options: Mapping[str, Any]) -> Any:
-        """Return the character whose anatomy a build with these options is of; None for none."""
-        return _found(self.preparer)(character, options) if self.preparer else character
+        """Return the character whose anatomy a build uses; None for no anatomy."""
+        return _imported(self.preparer)(character, options) if self.preparer else character
 
     @cached_property
     def build_options(self) -> tuple[str, ...]:
-        """Names of the options that the builder takes."""
-        return _options(self.build, 1)
-
-    def taken(self, **offered: Any) -> dict[str, Any]:
-        """Return those of the offered options that the builder takes."""
-        parameters = inspect.signature(self.build).parameters.values()
-        if any(each.kind is each.VAR_KEYWORD for each in parameters):
-            return offered
-        return {name: value for name, value in offered.items() if name in self.build_options}
-
-    def build_model(self, subject: Any, **options: Any) -> Any:
-        """Build the model of a character or mesh; refuse options that the builder does not take."""
-        for name in options:
-            if not self.taken(**{name: None}):
-                has = ", ".join(self.build_options) or "none"
-                raise SuppleError(f'the engine {self.name} has no option "{name}"; it has {has}')
-        return self.build(subject, **options)
+        """Names of the builder's options."""
+        return (*_option_names(self.build, 1), *self.more_options)
 
     @cached_property
     def step_options(self) -> tuple[str, ...]:
-        """Names of the options that the simulator takes, beside its model and `dt`."""
-        return _options(self.simulate, 2)
+        """Names of the simulator's options, except its model and `dt`."""
+        return _option_names(self.simulate, 2)
+
+    def accepted_options(self, **options: Any) -> dict[str, Any]:
+        """Return those of the options that the builder has."""
+        return {name: value for name, value in options.items() if name in self.build_options}
+
+    def build_model(self, subject: Any, **options: Any) -> Any:
+        """Build the model of a character or mesh; refuse options that the builder does not have."""
+        check_names(f"the engine {self.name}", options, self.build_options)
+        return self.build(subject, **options)
+
+    def make_simulator(self, model: Any, *args: Any, **options: Any) -> Any:
+        """Make a simulator of a model; refuse options that the simulator does not have."""
+        check_names(f"the simulator of {self.name}", options, (*self.step_options, "dt"))
+        return self.simulate(model, *args, **options)
 
 
-def _found(place: str) -> Any:
-    module, _, name = place.partition(":")
+def check_names(what: str, names: Iterable[str], known: Iterable[str]) -> None:
+    """Refuse an option that does not exist; suggest the nearest one."""
+    known = tuple(dict.fromkeys(known))
+    for name in names:
+        if name not in known:
+            near = difflib.get_close_matches(str(name), known, 1)
+            hint = f'did you mean "{near[0]}"?' if near else f"it has {', '.join(known) or 'none'}"
+            raise SuppleError(f'{what} has no option "{name}"; {hint}')
+
+
+def _imported(path: str) -> Any:
+    """Import ``"module:name"``."""
+    module, _, name = path.partition(":")
     return attrgetter(name)(import_module(module))
 
 
-def _options(function: Callable[..., Any], given: int) -> tuple[str, ...]:
-    """Return names of parameters that can be told by name, but for the first `given`."""
-    parameters = [*inspect.signature(function).parameters.values()][given:]
+def _option_names(function: Callable[..., Any], skipped: int) -> tuple[str, ...]:
+    """Return names of the parameters that can be keywords, without the first `skipped`."""
+    parameters = [*inspect.signature(function).parameters.values()][skipped:]
     named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     return tuple(each.name for each in parameters if each.kind in named)
 
 
-#: Options of flesh that is built within a minute, the same reduced and unreduced.
+#: Options of a build within a minute, for the reduced and the unreduced engine.
 _QUICK = {"tets": 8_000, "most_poses": 6}
-#: Engines by name. A new one is a folder beside this file, and a row here.
+#: Engines by name. A new one is a folder beside this file and a row here.
 ENGINES: dict[str, Engine] = {
     each.name: each
     for each in (
@@ -284,6 +296,7 @@ ENGINES: dict[str, Engine] = {
             builder="supple.engines.pose_space.build.build:build",
             simulator="supple.engines.pose_space.simulator:PoseSpaceSimulator",
             crowd="supple.engines.pose_space.crowd:Crowd",
+            more_options=("variant", "gamma", "most_added"),
             bake_options={**_QUICK, "modes": 100, "basis": "shaken"},
             may_stiffen=True,
             unreduced="full",
@@ -291,7 +304,7 @@ ENGINES: dict[str, Engine] = {
         ),
         Engine(
             "full",
-            "all tets, unreduced: takes minutes, and is the truth others are compared with",
+            "all tets, unreduced: takes minutes, and is the reference for the others",
             "character",
             model="supple.engines.full.model:FullModel",
             builder="supple.engines.full.model:build",
@@ -302,7 +315,7 @@ ENGINES: dict[str, Engine] = {
         ),
         Engine(
             "rig-space",
-            "moves the rig's own free controls, as curves to edit (Hahn et al. 2013)",
+            "moves free controls of the rig, as curves to edit (Hahn et al. 2013)",
             "character",
             model="supple.engines.rig_space.model:RigSpaceModel",
             builder="supple.engines.rig_space.build:build",
@@ -313,7 +326,7 @@ ENGINES: dict[str, Engine] = {
         ),
         Engine(
             "soft-skeleton",
-            "bones, flesh and skin that touch things and feel it (Tapia et al. 2021)",
+            "bones, flesh and skin in contact, with contact forces (Tapia et al. 2021)",
             "character",
             model="supple.engines.soft_skeleton.model:SoftSkeletonModel",
             builder="supple.engines.soft_skeleton.build:build",
@@ -333,7 +346,7 @@ ENGINES: dict[str, Engine] = {
         ),
         Engine(
             "stvk-free",
-            "the same, of a body that nothing holds: it flies, turns and deforms",
+            "the same for an unconstrained body that flies, rotates and deforms",
             "body",
             model="supple.engines.stvk.model:StvkModel",
             builder="supple.engines.stvk.model:StvkModel.build",
@@ -350,25 +363,27 @@ def engine_named(name: str, moves: Literal["character", "body"] | None = None) -
     Parameters
     ----------
     name
-        As in `ENGINES`; others are refused, with those that are there.
+        Key of `ENGINES`; others are refused with the nearest name.
     moves
         Accept only engines of characters, or only those of bodies.
     """
-    known = [each for each, row in ENGINES.items() if moves in (None, row.moves)]
-    if isinstance(name, str) and name in known:
+    names = [each for each, row in ENGINES.items() if moves in (None, row.moves)]
+    if isinstance(name, str) and name in names:
         return ENGINES[name]
     if isinstance(name, str) and name in ENGINES:
         raise SuppleError(f"the engine {name} is for a {ENGINES[name].moves}, not a {moves}")
-    near = difflib.get_close_matches(str(name), known, 1)
-    hint = f'did you mean "{near[0]}"?' if near else f"there are {', '.join(known)}"
+    near = difflib.get_close_matches(str(name), names, 1)
+    hint = f'did you mean "{near[0]}"?' if near else f"there are {', '.join(names)}"
     raise SuppleError(f'no engine "{name}"; {hint}')
 
 
 def engine_of(model: Any) -> Engine:
-    """Return the row of the engine that a model is for; an error for what is no model."""
+    """Return the row of a model's engine; SuppleError for an object that is no model."""
     name = getattr(model, "engine", None)
     if not isinstance(name, str) or name not in ENGINES:
+        from supple.checks import shown
+
         raise SuppleError(
-            f"{shown(model)} is no model; supple.build and supple.load_model give one"
+            f"{shown(model)} is no model; supple.build and supple.load_model return one"
         )
     return ENGINES[name]

@@ -123,4 +123,4 @@ class Simulator(metaclass=_AnyEngine):
         row = engine_of(model)
         if engine is not None:
             row = engine_named(engine, row.moves)
-        return row.simulate(model, **stepped, **options)
+        return row.make_simulator(model, **stepped, **options)

@@ -3,10 +3,10 @@
 from typing import TYPE_CHECKING
 
 from supple.lazy_imports import lazy_imports
-from supple.playback.bake import bake, bake_all
 
 if TYPE_CHECKING:
     from supple.playback.bake_model import model_options
+    from supple.playback.baking import bake, bake_all
     from supple.playback.player import Player
     from supple.playback.secondary_motion import curves
     from supple.playback.streamed_pose import PoseStream

@@ -1,4 +1,4 @@
-"""Models to bake with: options to build one, and checks of one that is given."""
+"""Options of a model for bakes, and checks of a given model."""
 
 from __future__ import annotations
 
@@ -23,27 +23,15 @@ from supple.mesh.tets import TetMesh
 from supple.rig.character import Character
 from supple.rig.skeleton.skinning import skinned_rigs
 
-#: Anatomy as it is given: found, known, entries by joint in place of what is found, or none.
+#: Anatomy option: detected, an `Anatomy`, entries by joint that override detected ones, or none.
 GivenAnatomy = Anatomy | Mapping[str, RegionEntry] | Literal["auto"] | None
-#: Anatomy where nobody says which: "auto", or None for bones alone; gravity then goes with the
-#: size, too.
+#: Default anatomy; with one, gravity scales with the size.
 ANATOMY: Literal["auto"] | None = "auto"
 SCALED_LOADS = ANATOMY is not None
-#: Tets of a build that is not told how many.
+#: Default number of tets of a build.
 TETS = 12_000
-#: Rigs whose vertices are this near, as part of the size, are the same: files round.
+#: Largest distance of vertices of equal rigs, relative to the size: files round.
 SAME_RIG = 1e-3
-
-
-def usual_building(row: Engine, told: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the engine's own options for bakes, and before them those that are told.
-
-    Regions, or numbers of modes for each, are of a basis of modes.
-    """
-    usual = dict(row.bake_options)
-    if told.get("regions") is not None or np.ndim(told.get("modes", 0)):
-        usual.pop("basis", None)
-    return {**usual, **told}
 
 
 def model_options(
@@ -56,41 +44,50 @@ def model_options(
     stiffness: Stiffness | None = None,
     painted: ArrayLike | None = None,
     anatomy: GivenAnatomy = ANATOMY,
+    kind: str | None = None,
+    defaults: Mapping[str, Any] | None = None,
     **building: Any,
 ) -> dict[str, Any]:
-    """Return options of `supple.build` for a character with this flesh.
+    """Return the builder's options for a character with this flesh.
 
-    Where nobody says how stiff it is, thin parts far from any bone are stiffer (`slender_factors`),
-    or with an anatomy flesh that is thinner than a cell (`plan_body`).
+    Without a given stiffness, thin parts are stiffer: those far from any bone (`slender_factors`),
+    or, with an anatomy, flesh thinner than a cell (`plan_body`).
 
     Parameters
     ----------
     character
-        Character, whose size says what is stiff.
+        The character; its size determines the default stiffness.
     flesh, engine, young, poisson, stiffness
         As for `supple.bake`.
     painted
-        A map of Young's modulus that belongs to normal flesh; `young` goes before it.
+        Map of Young's modulus for normal flesh; `young` overrides it.
     anatomy
         Bone, flesh, hard and separate parts: see `body_plan_of`.
+    kind
+        Kind of the material, in place of the default one's.
+    defaults
+        Defaults of the builder's options; by default the engine's `bake_options`.
     **building
-        Options of `supple.build`; they are kept.
+        Options of the engine's builder, which are returned unchanged.
     """
-    kind, row = checked_flesh(flesh), engine_named(engine, "character")
-    told = {"young": young, "poisson": poisson}
-    options = usual_building(row, building)
-    unsaid = young is None and painted is None and options.get("material") is None
+    preset, row = checked_flesh(flesh), engine_named(engine, "character")
+    usual = dict(row.bake_options if defaults is None else defaults)
+    if building.get("regions") is not None or np.ndim(building.get("modes", 0)):
+        usual.pop("basis", None)  # regions, or modes of each, need a basis of modes
+    options = {**usual, **building}
+    undetermined = young is None and painted is None and options.get("material") is None
     plan, prepared = None, row.prepared(character, options)
     if options.get("bones") is None and prepared is not None:
         plan = body_plan_of(prepared, anatomy, options.get("tets", TETS))
     if plan is not None:
         options |= {"tets": plan.mesh, "bones": plan.held}
-        if "bones" not in row.build_options:  # which follow from it
+        if "bones" not in row.build_options:  # the builder derives bones from the anatomy
             options["anatomy"] = plan.anatomy
     material = options.get("material") or usual_material(character, plan, row)
+    material = material if kind is None else replace(material, kind=kind)
     if young is None:
-        material = replace(material, young=kind.stiffness * np.asarray(material.young))
-        painted = None if painted is None else kind.stiffness * np.asarray(painted)
+        material = replace(material, young=preset.stiffness * np.asarray(material.young))
+        painted = None if painted is None else preset.stiffness * np.asarray(painted)
     elif np.ndim(young) == 0:
         material, painted = replace(material, young=checked_number("young", young)), None
     else:
@@ -100,7 +97,7 @@ def model_options(
     elif poisson is not None:
         options["poisson"] = poisson
     thin = None
-    if unsaid and prepared is not None:
+    if undetermined and prepared is not None:
         thin = slender_factors(character) if plan is None else plan.factors
     if stiffness is not None or thin is not None or "stiffness" in character.painted:
         factors = np.ones(len(character.surface.vertices)) if thin is None else thin
@@ -111,19 +108,19 @@ def model_options(
     options["material"] = replace(material, young=_plain(material.young))
     if painted is not None:
         options["young"] = painted
-    # An engine without a material has none to be told of; an option that was asked for is passed on
-    # all the same, and refused by the builder if it has none.
-    asked = {*building, *(name for name, value in told.items() if value is not None)}
-    return {name: value for name, value in options.items() if name in {*row.build_options, *asked}}
+    # Derived options that the builder does not have are dropped; given ones stay, to be refused.
+    constants = {"young": young, "poisson": poisson}
+    given = {*building, *(name for name, value in constants.items() if value is not None)}
+    return {name: value for name, value in options.items() if name in {*row.build_options, *given}}
 
 
 def usual_material(character: Character, plan: BodyPlan | None, row: Engine) -> Material:
-    """Return the flesh of a character where nobody says which, as an engine takes it."""
-    usual = flesh_material(character.surface.size)
+    """Return the default material of a character's flesh for an engine."""
+    material = flesh_material(character.surface.size)
     if plan is not None:
-        usual = anatomical_material(plan.anatomy)
-    soft = float(np.min(usual.young)) < row.softest
-    return replace(usual, young=row.softest) if soft else usual
+        material = anatomical_material(plan.anatomy)
+    too_soft = float(np.min(material.young)) < row.softest
+    return replace(material, young=row.softest) if too_soft else material
 
 
 def body_plan_of(
@@ -134,16 +131,18 @@ def body_plan_of(
     Parameters
     ----------
     character
-        Whose flesh.
+        The character.
     anatomy
-        An `Anatomy`, ``"auto"`` to find it, entries by joint in place of what is found, None for
-        bones alone.
+        An `Anatomy`, ``"auto"`` to detect it, entries by joint that override the detected ones, or
+        None for bones alone.
     tets
-        How many to make, or tets that fill the surface.
+        Number of tets to make, or tets that fill the surface.
     """
     if anatomy is None or len(skinned_rigs(character.rig)) > 1:
         if character.painted.keys() & {"rigid", "flesh"}:
-            warn(f"{character.name}: what is painted rigid or flesh counts with an anatomy only")
+            warn(
+                f"{character.name}: painted rigid and flesh maps need an anatomy; they are ignored"
+            )
         return None
     if isinstance(anatomy, Mapping):
         anatomy = anatomy_of(character, entries=anatomy)
@@ -152,15 +151,15 @@ def body_plan_of(
     return plan_body(character, tets, None if anatomy == "auto" else anatomy)
 
 
-def check_model(character: Character, model: CharacterModel, **told: Any) -> None:
-    """Refuse a model of another character, and flesh that differs from the model's own."""
+def check_model(character: Character, model: CharacterModel, **options: Any) -> None:
+    """Refuse a model of another character, and options of flesh, which the model determines."""
     if engine_of(model).moves != "character":
         raise SuppleError(f"{shown(model)} is no model of a character")
-    if told.pop("flesh", "normal") not in ("normal", checked_flesh("normal")):
-        told["flesh"] = True
-    asked = [name for name, value in told.items() if value is not None]
-    if asked:
-        raise SuppleError(f"the model has its flesh already; leave out {', '.join(asked)}")
+    if options.pop("flesh", "normal") not in ("normal", checked_flesh("normal")):
+        options["flesh"] = True
+    given = [name for name, value in options.items() if value is not None]
+    if given:
+        raise SuppleError(f"the model has its flesh already; leave out {', '.join(given)}")
     own, other = character.surface.vertices, model.surface.vertices
     same = own.shape == other.shape and len(character.rig.parameters) == len(model.rig.parameters)
     size = character.surface.size
@@ -183,22 +182,22 @@ def check_model(character: Character, model: CharacterModel, **told: Any) -> Non
 
 
 def _same_rig(character: Character, model: CharacterModel) -> bool:
-    """Return whether both rigs have the same parameters and do the same at a few poses."""
-    mine, its = character.rig, model.rig
-    if [each.name for each in mine.parameters] != [each.name for each in its.parameters]:
+    """Return whether both rigs have the same parameters and the same skin at a few poses."""
+    mine, other = character.rig, model.rig
+    if [each.name for each in mine.parameters] != [each.name for each in other.parameters]:
         return False
     within = SAME_RIG * character.surface.size
-    return all(np.abs(mine(pose) - its(pose)).max() <= within for pose in _telling_poses(character))
+    return all(np.abs(mine(pose) - other(pose)).max() <= within for pose in _test_poses(character))
 
 
-def _telling_poses(character: Character) -> list[NDArray[np.float64]]:
-    """Return poses that tell rigs apart: some of the motions', or one that changes everything."""
+def _test_poses(character: Character) -> list[NDArray[np.float64]]:
+    """Return poses at which rigs are compared: some of the motions', or one off the rest pose."""
     rest = character.rig.rest_pose
-    tried = [rest]
+    poses = [rest]
     for motion in list(character.motions.values())[:4]:
-        places = np.linspace(0, len(motion.poses) - 1, 5).astype(int)
-        tried += [motion.poses[place] for place in places]
-    return tried if len(tried) > 1 else [rest, rest + 0.1 * np.cos(np.arange(len(rest)))]
+        frames = np.linspace(0, len(motion.poses) - 1, 5).astype(int)
+        poses += [motion.poses[frame] for frame in frames]
+    return poses if len(poses) > 1 else [rest, rest + 0.1 * np.cos(np.arange(len(rest)))]
 
 
 def _plain(young: ArrayLike) -> ArrayLike:

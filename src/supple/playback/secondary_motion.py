@@ -7,7 +7,8 @@ A motion is played at one fixed step whatever the frame rate, so that curves loo
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -16,16 +17,19 @@ import numpy as np
 from supple.anatomy.flesh_presets import Flesh, checked_flesh
 from supple.arrays import Floats, Ints
 from supple.checks import checked_number, shown
-from supple.engines.engine import CharacterModel, Engine, engine_named, engine_of
+from supple.engines.engine import CharacterModel, Engine, check_names, engine_named, engine_of
 from supple.engines.optional_parts import FreeParameters, ParameterSprings
+from supple.engines.options import CurvePlayOptions, FleshOptions, option_values, takes_options
 from supple.errors import SuppleError
-from supple.playback.bake import bake_simulator
-from supple.playback.bake_model import ANATOMY, check_model, model_options
+from supple.playback.bake_model import ANATOMY, check_model
+from supple.playback.bake_plan import bake_simulator
+from supple.playback.character_models import default_anatomy, keeps_models, prepared_model
+from supple.playback.character_sources import source_of
 from supple.playback.cycle import FASTEST, SLOWEST, checked_span
 from supple.playback.motion_choice import chosen_motion
 from supple.playback.parameter_take import ParameterTake
 from supple.playback.player import Player
-from supple.progress import Progress, unreported
+from supple.playback.progress_bar import ShownProgress, reported_progress, shows_progress
 from supple.rig.character import Character
 from supple.rig.free_curves import FreeCurves
 from supple.rig.motion.frame_counts import frame_times, whole_steps
@@ -48,102 +52,81 @@ RATES = (120.0, 60.0, 50.0, 48.0, 30.0, 25.0, 24.0)
 FADE, LEAD = 0.25, 1.0
 
 
+@takes_options(CurvePlayOptions, FleshOptions)
 def curves(
-    character: Character,
+    character: Character | str | Path,
     motion: Motion | str | None = None,
     model: CharacterModel | None = None,
     *,
-    free: str | Sequence[str] | None = None,
     engine: str | None = None,
-    flesh: str | Flesh = "normal",
     damping: float = 1.0,
-    rate: float | None = None,
-    start: float | None = None,
-    end: float | None = None,
-    loop: bool = False,
-    settle: float = 2.0,
-    blend: float | tuple[float, float] | None = None,
-    smooth: float = 0.0,
-    strength: float = 1.0,
     simulation: Mapping[str, Any] | None = None,
-    progress: Progress | None = None,
-    **building: Any,
+    progress: ShownProgress = None,
+    keep: bool | None = None,
+    **options: Any,
 ) -> FreeCurves:
-    """Let physics move free parameters of a rig, and return curves of them.
+    """Simulate free parameters of a rig, and return their curves.
 
     Parameters
     ----------
-    character
-        See `supple.load`.
-    motion
-        Motion, or the name of one of the character's, as for `supple.bake`; by default its
-        liveliest. A character without any is shaken and tilted.
-    model
-        Model of this character, with its free parameters; by default one is built.
-    free
-        Names of parameters that physics moves, such as ``["Tail*", "belly"]``, or ``"auto"``, the
-        default: those that move flesh and that the motion does not key.
-    engine, flesh, damping
-        As for `supple.bake`; by default "rig-space", or the model's engine.
-    rate
-        Frames per second; by default the motion's own. The simulation is the same for all.
-    start, end
-        Seconds of the motion; by default all of it.
-    loop
-        Play cycles until two are alike: the last frame is the first again.
-    settle
-        Seconds at most that the first pose is held before the motion begins, until nothing swings.
-    blend
-        Seconds, or two of them, in which curves come and go; by default a quarter of a second
-        where a part begins or ends inside of its clip, and none elsewhere.
-    smooth
-        Seconds: what is added and swings with this period is halved, faster hardly stays, slower
-        hardly changes (`supple.maths.curves.smoothed`). 0.08 takes trembling out.
-    strength
-        How much of the simulated is added: 0 for the rig alone, 2 for twice as much.
-    simulation, progress, **building
+    character, motion
         As for `supple.bake`.
+    model
+        Model of this character with free parameters; by default it is built, or read from the
+        cache.
+    engine, damping, simulation, progress, keep
+        As for `supple.bake`; the default engine is "rig-space", or the model's.
+    **options
+        Those of `CurvePlayOptions` and `FleshOptions`. ``free``: names of the parameters that
+        physics moves, such as ``["Tail*", "belly"]``, by default those that move flesh and that no
+        motion keys. ``rate``: frames per second, by default the motion's own; the simulation does
+        not depend on it. ``start``, ``end``, ``loop``, ``settle``, ``blend`` (one or two numbers),
+        ``smooth`` (`supple.maths.curves.smoothed`), ``strength``, ``flesh``, ``tets`` and others.
+        All others are options of the engine's builder.
 
     Returns
     -------
     FreeCurves
-        A `Motion` that has the keys, with the free parameters as physics moves them. `supple.save`
-        writes their curves into the character's file.
+        A `Motion` with the keys, in which physics moves the free parameters. `supple.save` writes
+        their curves into the character's file.
     """
-    plan = curve_plan(character, motion, rate=rate, start=start, end=end, loop=loop, blend=blend)
-    row = _chosen_engine(engine, model)
-    kind, began = checked_flesh(flesh), perf_counter()
-    model = _model(character, model, row, kind, free, building)
+    source = source_of(character, curves=False)
+    model = source.model if model is None else model
+    row = engine_of(model) if engine is None and model is not None else moving_engine(engine)
+    names = [each.name for record in (CurvePlayOptions, FleshOptions) for each in fields(record)]
+    check_names("supple.curves", options, (*names, *row.build_options, "kind"))
+    playing = option_values(CurvePlayOptions, options)
+    settle, smooth, strength = (playing.pop(name) for name in ("settle", "smooth", "strength"))
+    plan = curve_plan(source.character, motion, **playing)
+    preset, began = checked_flesh(options.pop("flesh", "normal")), perf_counter()
+    if options.get("free", ()) is None:
+        options.pop("free")
+    scaled = options.get("anatomy", ANATOMY) is not None
+    if model is None:
+        anatomy = {"anatomy": default_anatomy(source)} | options
+        how: dict[str, Any] = {"keep": keeps_models(keep), "quiet": not shows_progress(progress)}
+        model = prepared_model(source, flesh=preset, engine=row.name, **how, **anatomy).model
+    elif model is not source.model:
+        _check_given(source.character, model, preset, options)
     built = perf_counter() - began
-    scaled = building.get("anatomy", ANATOMY) is not None
-    options: dict[str, Any] = {"flesh": kind, "damping": damping, "engine": row.name}
-    options["scaled_loads"] = scaled
-    simulator = _made_simulator(model, plan.dt, options | dict(simulation or {}))
+    stepping: dict[str, Any] = {"flesh": preset, "damping": damping, "engine": row.name}
+    stepping |= {"scaled_loads": scaled, **(simulation or {})}
+    simulator = _made_simulator(model, plan.dt, stepping)
     if not isinstance(simulator, FreeParameters):
         raise SuppleError(f"the engine {row.name} moves no parameters of the rig; use {ENGINE}")
-    columns = _columns(character, simulator.free)
-    take = ParameterTake(plan.player(simulator), columns, progress or unreported)
-    take.play(_checked_seconds("settle", settle))
+    columns = _columns(source.character, simulator.free)
+    with reported_progress(progress) as tell:
+        take = ParameterTake(plan.player(simulator), columns, tell)
+        take.play(_checked_seconds("settle", settle))
     take.smooth(_checked_seconds("smooth", smooth))
-    return plan.curves(character, take, built).scaled(strength)
+    return plan.curves(source.character, take, built).scaled(strength)
 
 
-def _model(
-    character: Character,
-    model: CharacterModel | None,
-    row: Engine,
-    flesh: Flesh,
-    free: str | Sequence[str] | None,
-    building: Mapping[str, Any],
-) -> Any:
-    """Return the model that is given, if it is this character's, or build one."""
-    if model is None:
-        told = dict(building) if free is None else {**building, "free": free}
-        return row.build_model(character, **model_options(character, flesh, row.name, **told))
-    if free is not None:
+def _check_given(character: Character, model: Any, flesh: Flesh, options: dict[str, Any]) -> None:
+    """Refuse a model of another character, and options that the model determines."""
+    if "free" in options:
         raise SuppleError("the model has its free parameters already; leave out free")
-    check_model(character, model, flesh=flesh, **building)
-    return model
+    check_model(character, model, flesh=flesh, **options)
 
 
 @dataclass(frozen=True, eq=False)
@@ -301,15 +284,9 @@ def _made_simulator(model: Any, dt: float, options: dict[str, Any]) -> Any:
     return simulator
 
 
-def _chosen_engine(engine: str | None, model: Any) -> Engine:
-    if engine is None and model is not None:
-        return engine_of(model)
-    return moving_engine(engine or ENGINE)
-
-
-def moving_engine(name: str) -> Engine:
-    """Return the row of an engine that has free parameters; refuse others."""
-    row = engine_named(name, "character")
+def moving_engine(name: str | None = None) -> Engine:
+    """Return the row of an engine with free parameters, by default rig-space; refuse others."""
+    row = engine_named(name or ENGINE, "character")
     if "free" not in row.build_options:
         raise SuppleError(f"the engine {row.name} moves no parameters of the rig; use {ENGINE}")
     return row

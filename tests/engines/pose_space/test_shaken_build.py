@@ -22,8 +22,8 @@ from supple.engines.pose_space.build.snapshot_basis import shaken_shapes, turned
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.engines.pose_space.simulator import PoseSpaceSimulator
 from supple.errors import SuppleError
-from supple.playback.bake import bake_plan, bake_simulator
 from supple.playback.bake_model import model_options
+from supple.playback.bake_plan import bake_plan, bake_simulator
 from supple.reduction.null_space import null_space
 from supple.reduction.regions.region import Region
 from supple.reduction.shaking import shake

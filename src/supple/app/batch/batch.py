@@ -22,8 +22,8 @@ from supple.app.batch.journal import JOURNAL, Journal, Told, read_journal
 from supple.app.batch.planned_jobs import Job, file_stamp, plan
 from supple.app.batch.process_farm import Farm, ProcessFarm, Task, usable_cores
 from supple.app.batch.running_jobs import Run
-from supple.app.progress_bar import console, working
 from supple.errors import SuppleError
+from supple.playback.progress_bar import console, working
 from supple.saving import remove_abandoned
 
 #: Seconds within which a writer has a lock on what it has begun.

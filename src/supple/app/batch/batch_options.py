@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from supple.app.options import Flag, Words
+from supple.engines.options import Flag, Words
 from supple.errors import SuppleError
 
 

@@ -15,11 +15,11 @@ from supple.app.batch.job_commands import (
     COMMANDS,
     READ_FILES,
     checked_options,
-    is_motion_file,
 )
 from supple.app.batch.planned_jobs import Wish, crossed, safe_name
-from supple.app.command_files import CHARACTER_MODEL
+from supple.app.options import is_motion_file
 from supple.checks import shown
+from supple.engines.engine import CHARACTER_MODEL
 from supple.errors import SuppleError
 from supple.formats.registry import CHARACTERS, GLTF_SUFFIXES, SURFACES, TETS, USD_SUFFIXES
 from supple.rig.motion.motion_names import is_pattern, matching_names

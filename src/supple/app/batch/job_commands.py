@@ -18,10 +18,10 @@ from typing import Annotated, Any
 
 from cyclopts import App, CycloptsError, Parameter
 
-from supple.app.body_options import MOTIONS, BetaWords
 from supple.app.contact_options import ContactOptions
-from supple.app.options import BakeOptions, BuildOptions, CurveOptions, UnitName
+from supple.app.options import BakeOptions, BuildOptions, CurveOptions
 from supple.checks import shown
+from supple.engines.options import SourceOptions
 from supple.errors import SuppleError
 from supple.saving import write_whole
 
@@ -31,7 +31,7 @@ JobOptions = tuple[tuple[str, tuple[str, ...]], ...]
 READ_FILES = ("motion", "model-motion", "model", "anatomy", "stiffness", "obstacle", "free")
 WRITTEN_FILES = ("report", "readings", "plot", "page", "sheet")
 #: Options of commands that a batch has its own way for.
-_NOT_HERE = ("output", "remove", "processes", "method")
+_NOT_HERE = ("output", "remove", "processes")
 #: Options on which no model depends.
 _PLAYED = {
     *("all", "from", "to", "range", "rate", "fps", "loop", "error", "normals", "points", "clay"),
@@ -109,8 +109,8 @@ def build(
 ) -> dict[str, Any]:
     """Do what `supple build` does."""
     from supple.app.building import run_build
-    from supple.app.character_models import load_character_model
     from supple.app.pictures.filmstrip import surface_thumbnail
+    from supple.playback.character_sources import load_character_model
 
     figures = run_build(source, output, options, quiet=True)
     if looked is not None:
@@ -124,15 +124,15 @@ def info(
     /,
     *,
     output: Path,
-    unit: UnitName = None,
-    motion: str | None = None,
-    betas: BetaWords = None,
+    options: Annotated[SourceOptions | None, Parameter(name="*")] = None,
     looked: _Aside = None,
 ) -> dict[str, Any]:
     """Write what `supple info` says of a file, as JSON."""
     from supple.app.info.info import describe
 
-    figures = describe(Path(source), None, unit, motion=motion, betas=betas)
+    given = options or SourceOptions()
+    body = {"motion": given.motion, "betas": given.betas, "armature": given.armature}
+    figures = describe(Path(source), None, given.unit, **body)
     write_whole(output, json.dumps(figures, indent=2).encode())
     return figures
 
@@ -281,11 +281,6 @@ def model_options_of(command: str, options: JobOptions) -> JobOptions | None:
     return shared
 
 
-def is_motion_file(word: str) -> bool:
-    """Return whether a word names a file with a motion of a body model."""
-    return Path(word).suffix.lower() in MOTIONS
-
-
 # Running
 
 
@@ -306,20 +301,16 @@ def build_model(words: Sequence[str]) -> tuple[Path | None, bool]:
     kept
         Whether it was there already.
     """
-    from supple.app.curve_making import curve_model_of
-    from supple.app.model_request import bake_model_of
+    from supple.app.model_request import shared_model
 
     _, bound, _ = _parsed(words)
-    source, options = bound.arguments["source"], bound.arguments.get("options")
-    if words[0] == "bake":
-        ready = bake_model_of(source, options or BakeOptions())
-    else:
-        ready = curve_model_of(source, options or CurveOptions())
+    defaults = BakeOptions() if words[0] == "bake" else CurveOptions()
+    ready = shared_model(bound.arguments["source"], bound.arguments.get("options") or defaults)
     return ready.path, ready.kept
 
 
 def clip_names(source: str) -> list[str]:
     """Return the names of the motions of a character."""
-    from supple.app.character_models import read_character
+    from supple.playback.character_sources import read_character
 
     return list(read_character(source).character.motions)

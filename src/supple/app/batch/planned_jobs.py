@@ -22,12 +22,12 @@ from supple.app.batch.job_commands import (
     READ_FILES,
     WRITTEN_FILES,
     JobOptions,
-    is_motion_file,
     model_options_of,
     words_of,
 )
 from supple.app.batch.sent_files import files_beside
-from supple.app.command_files import CHARACTER_MODEL
+from supple.app.options import is_motion_file
+from supple.engines.engine import CHARACTER_MODEL
 from supple.errors import SuppleError
 from supple.formats.registry import BAKED_MOTIONS, FREE_CURVES
 

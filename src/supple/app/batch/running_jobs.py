@@ -15,8 +15,8 @@ from supple.app.batch.job_process import Outcome, failure
 from supple.app.batch.journal import Journal
 from supple.app.batch.planned_jobs import Job, file_stamp
 from supple.app.batch.process_farm import Farm, Task
-from supple.app.progress_bar import counting_bar
 from supple.errors import SuppleError
+from supple.playback.progress_bar import counting_bar
 from supple.saving import write_whole
 
 #: How often a job is tried.

@@ -9,9 +9,9 @@ from typing import Any
 
 from supple.app.bodies.body_options import Filling
 from supple.app.bodies.surface_filling import filled
-from supple.app.command_files import BODY_MODEL, source_kind
 from supple.arrays import Ints
 from supple.elastic.material import Material
+from supple.engines.engine import BODY_MODEL
 from supple.errors import FormatError, SuppleError
 from supple.formats.file_bytes import reading
 from supple.formats.load import load
@@ -23,6 +23,7 @@ from supple.formats.vega.vega_model import veg_material as material_of
 from supple.mesh.hexes import HexMesh
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
+from supple.playback.character_sources import source_kind
 from supple.scenes.bodies.elastic_scene import STVK_SCENES, stvk_scene
 
 Mesh = TetMesh | HexMesh

@@ -15,15 +15,17 @@ import scipy.linalg
 from supple.app.bodies.body_options import BodyOptions
 from supple.app.bodies.body_source import BodySource, read_body_source
 from supple.app.bodies.fixed_vertices import held_vertices
-from supple.app.command_files import BODY_MODEL, model_target, source_kind
+from supple.app.command_files import model_target
 from supple.app.processes import peak_megabytes
-from supple.app.progress_bar import build_log, console, working
 from supple.arrays import Floats
 from supple.elastic.material import Material
+from supple.engines.engine import BODY_MODEL
 from supple.engines.stvk.model import StvkModel
 from supple.engines.stvk.simulator import StvkSimulator
 from supple.errors import SuppleError
 from supple.mesh.tets import TetMesh
+from supple.playback.character_sources import source_kind
+from supple.playback.progress_bar import build_log, console, working
 from supple.reduction.build_log import BuildLog
 from supple.user_cache import cached, model_cache
 

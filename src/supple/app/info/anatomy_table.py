@@ -13,9 +13,9 @@ from rich.table import Table
 
 from supple.anatomy.anatomy import Anatomy, anatomy_of
 from supple.anatomy.region_entries import ENTRIES_SUFFIX, RegionEntry, read_entries
-from supple.app.character_models import read_any_character
 from supple.app.command_files import check_place, checked_sheet
 from supple.errors import SuppleError
+from supple.playback.character_sources import read_any_character
 
 
 def describe_anatomy(

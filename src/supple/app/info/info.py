@@ -13,8 +13,6 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from supple.app.body_options import body_options
-from supple.app.command_files import CHARACTER_MODEL
 from supple.app.info.model_files import (
     STVK_FILES,
     describe_model,
@@ -25,6 +23,8 @@ from supple.app.info.model_files import (
     model_lines,
     stvk_lines,
 )
+from supple.app.options import body_options
+from supple.engines.engine import CHARACTER_MODEL
 from supple.errors import FormatError, SuppleError, SuppleWarning
 from supple.formats.length_units import metres_in, unit_name
 from supple.formats.registry import CHARACTERS, SURFACES, TETS

@@ -20,9 +20,9 @@ from supple.app.pictures.drawing import (
     view_axes,
 )
 from supple.app.pictures.render import Body, Camera, cavities, render
-from supple.app.progress_bar import working
 from supple.arrays import Floats
 from supple.mesh.surface import SurfaceMesh, vertex_normals
+from supple.playback.progress_bar import working
 from supple.rig.character import Character
 from supple.scenes.characters.character_scene import Scene, scene
 

@@ -4,31 +4,26 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from supple.anatomy.anatomy import anatomy_of
 from supple.anatomy.region_entries import RegionEntry
 from supple.app.bodies.make_body import prepared_body
-from supple.app.body_options import body_options, motion_name
-from supple.app.character_models import (
-    CharacterSource,
-    chosen_anatomy,
-    prepared_model,
-    read_character,
-    stepped_by,
-)
-from supple.app.command_files import is_body
 from supple.app.contact_options import ContactOptions
-from supple.app.progress_bar import console, first_use_message, working
+from supple.app.model_request import command_model, flesh_values
+from supple.app.options import ViewOptions
 from supple.app.viewer.session.anatomy_editing import AnatomyEditing
 from supple.app.viewer.session.body_actor import BodyActor
 from supple.app.viewer.session.character_actor import CharacterActor
 from supple.app.viewer.session.session import Actor, Session
-from supple.engines.engine import FIRST_ENGINE, Engine, engine_named
+from supple.engines.engine import Engine, engine_named
 from supple.errors import SuppleError
-from supple.playback.bake_model import GivenAnatomy
+from supple.playback.character_models import prepared_model, stepped_by
+from supple.playback.character_sources import CharacterSource, is_body, read_character
 from supple.playback.motion_choice import chosen_motion
+from supple.playback.progress_bar import console, first_use_message, working
 from supple.reduction.build_log import BuildLog
 
 #: Seconds between polls of the clock's thread.
@@ -37,17 +32,9 @@ PATIENCE = 0.5
 
 def run_view(
     given: str,
-    *,
-    engine: str = FIRST_ENGINE,
-    free: Sequence[str] | None = None,
-    anatomy: str | None = None,
-    unit: str | None = None,
-    motion: str | None = None,
-    betas: str | None = None,
-    armature: str | None = None,
-    flesh: str = "normal",
-    model: Path | None = None,
+    options: ViewOptions | None = None,
     touch: ContactOptions | None = None,
+    *,
     folder: Path | None = None,
     clay: bool = False,
     host: str = "127.0.0.1",
@@ -62,18 +49,8 @@ def run_view(
     ----------
     given
         A file, a scene or a model; a model is built and cached if there is none.
-    engine
-        Of the character, as for `supple.bake`; a body or a model determines its engine.
-    free
-        Controls that physics moves, for engines with free controls.
-    anatomy
-        ``"auto"``, ``"none"`` or a file of regions.
-    unit
-        Unit of the character's file, such as "cm"; by default the one in the file.
-    motion, flesh, betas, armature, touch
-        As for `supple bake`; for characters only.
-    model
-        Model file of the character, used instead of a new build.
+    options, touch
+        Options of the command; for characters only.
     folder
         For recordings and anatomy files; by default the current folder.
     clay
@@ -91,21 +68,19 @@ def run_view(
     from supple.app.viewer.server import check_viser, free_port
 
     body = is_body(given)
-    options: dict[str, Any] = {"engine": engine, "anatomy": anatomy, "unit": unit, "motion": motion}
-    options |= {"flesh": flesh, "model": model, "free": free, "betas": betas}
-    options |= {"touch": None if touch == ContactOptions() else touch, "armature": armature}
+    options, touch = options or ViewOptions(), touch or ContactOptions()
     target = Path.cwd() if folder is None else folder
     if body:
-        _check_body_options(given, **options, folder=folder)
+        _check_body_options(given, options, touch, folder)
     else:
-        _check_free(engine_named(engine, "character"), free)
+        _check_free(engine_named(options.engine, "character"), options.free)
         _check_folder(target)
     check_viser()
     free_port(host, port)  # raises before the build rather than after it
     first_use_message(quiet)
     from supple.app.viewer.page import Page
 
-    actor: Actor = _body(given, quiet) if body else _character(given, quiet, **options)
+    actor: Actor = _body(given, quiet) if body else _character(given, options, touch, quiet)
     with working("starting", quiet):
         page = Page(Session(actor), host=host, port=port, folder=target, clay=clay)
     with page:
@@ -116,12 +91,14 @@ def run_view(
     return _figures(page)
 
 
-def _check_body_options(given: str, **others: Any) -> None:
-    usual = {"engine": FIRST_ENGINE, "flesh": "normal"}
-    for name, value in others.items():
-        if value != usual.get(name):
-            option = "contact" if name == "touch" else f"--{name}"
-            raise SuppleError(f"{given}: is an elastic body; {option} is for characters")
+def _check_body_options(
+    given: str, options: ViewOptions, touch: ContactOptions, folder: Path | None
+) -> None:
+    changed = [each.name for each in fields(options) if getattr(options, each.name) != each.default]
+    names = [f"--{name.replace('_', '-')}" for name in changed]
+    names += ["--folder"] * (folder is not None) + ["contact"] * (touch != ContactOptions())
+    if names:
+        raise SuppleError(f"{given}: is an elastic body; {names[0]} is for characters")
 
 
 def _check_folder(folder: Path) -> None:
@@ -143,66 +120,48 @@ def _body(given: str, quiet: bool) -> BodyActor:
 
 
 def _character(
-    given: str,
-    quiet: bool,
-    *,
-    engine: str = FIRST_ENGINE,
-    free: Sequence[str] | None = None,
-    anatomy: str | None = None,
-    unit: str | None = None,
-    motion: str | None = None,
-    betas: str | None = None,
-    armature: str | None = None,
-    flesh: str = "normal",
-    model: Path | None = None,
-    touch: ContactOptions | None = None,
+    given: str, options: ViewOptions, touch: ContactOptions, quiet: bool
 ) -> CharacterActor:
     with working("reading", quiet):
-        source = read_character(given, unit, **body_options(motion, betas, armature))
-        motion = motion_name(motion)
+        source = read_character(given, options.unit, **options.reading())
+        motion = options.motion_name()
         chosen_motion(source.character, motion)
-        chosen = chosen_anatomy(anatomy, source, model)
-        row, touch = engine_named(engine, "character"), touch or ContactOptions()
-        built = model is None and source.model is None
+        values = flesh_values(source, options, options.model)
+        row = engine_named(options.engine, "character")
+        built = options.model is None and source.model is None
         simulation = touch.stepping(row) if built else {}
-    from supple.app.curve_making import free_names
-
-    names = free_names(free)
-    ready = prepared_model(
-        source, model=model, flesh=flesh, engine=engine, free=names, anatomy=chosen, quiet=quiet
-    )
+    ready = command_model(given, source, options, row.name, quiet=quiet)
     if not built:  # a model file determines the engine
         row = stepped_by(row, ready.model)
-        engine, simulation = row.name, touch.stepping(row)
+        simulation = touch.stepping(row)
     with working("starting", quiet):
-        editing = _editing(source, model, chosen, engine=engine, free=names, flesh=flesh)
+        flesh: dict[str, Any] = {"engine": row.name, "flesh": options.flesh}
         return CharacterActor(
             ready.model,
             motion,
             character=source.character,
-            engine=engine,
-            flesh=flesh,
             scaled_loads=ready.scaled_loads,
-            anatomy=editing,
+            anatomy=_editing(source, built, values | flesh),
             simulation=simulation,
+            **flesh,
         )
 
 
-def _editing(
-    source: CharacterSource, model: Path | None, anatomy: GivenAnatomy, **options: Any
-) -> AnatomyEditing:
-    """Return the character's anatomy, with a function that rebuilds the model."""
+def _editing(source: CharacterSource, built: bool, values: dict[str, Any]) -> AnatomyEditing:
+    """Return the character's anatomy, with a function that rebuilds the model.
+
+    A model file has no such function, as its options are unknown.
+    """
+    anatomy = values.pop("anatomy")
 
     def rebuild(entries: Mapping[str, RegionEntry], log: BuildLog) -> Any:
-        return prepared_model(source, anatomy=entries, log=log, **options).model
+        return prepared_model(source, anatomy=entries, log=log, **values).model
 
-    entries = anatomy if isinstance(anatomy, Mapping) else None
-    from_file = model is not None or source.model is not None  # its options are unknown
     return AnatomyEditing(
         source.character,
-        anatomy_of(source.character, entries=entries),
+        anatomy_of(source.character, entries=anatomy if isinstance(anatomy, Mapping) else None),
         built=anatomy is not None,
-        rebuild=None if from_file else rebuild,
+        rebuild=rebuild if built else None,
     )
 
 

@@ -12,18 +12,20 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from supple.app.character_models import chosen_anatomy, prepared_model, read_character
 from supple.app.command_files import checked_sheet
+from supple.app.model_request import chosen_anatomy
 from supple.app.pictures.drawing import INK, PAPER, plain_axes, save_picture
-from supple.app.progress_bar import first_use_message, task_bar
 from supple.checks import checked_number
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.engines.pose_space.step_options import INTEGRATOR
 from supple.errors import SuppleError
 from supple.lab.bench.case_runner import Cells, print_columns, rounded
 from supple.lab.fidelity.budget import BASES, PLAYS, Budget
-from supple.playback.bake import bake_plan, bake_simulator, stable_stiffness
+from supple.playback.bake_plan import bake_plan, bake_simulator, stable_stiffness
+from supple.playback.character_models import prepared_model
+from supple.playback.character_sources import read_character
 from supple.playback.motion_choice import chosen_motion
+from supple.playback.progress_bar import first_use_message, task_bar
 from supple.progress import Progress
 from supple.rig.motion.motion import Motion
 from supple.scenes.characters.character_scene import PAPERS

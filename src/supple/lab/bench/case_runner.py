@@ -18,8 +18,8 @@ from matplotlib.ticker import FuncFormatter, NullFormatter
 from supple.app.command_files import checked_sheet
 from supple.app.pictures.drawing import INK, PAPER, save_picture
 from supple.app.processes import with_cores
-from supple.app.progress_bar import first_use_message, progress_bar
 from supple.errors import SuppleError
+from supple.playback.progress_bar import first_use_message, progress_bar
 from supple.saving import write_whole
 
 Row = dict[str, Any]

@@ -310,7 +310,7 @@ def measure_steps(
 
     The numbers of cubature tets and vertices, poses and regions are the scene's.
     """
-    from supple.app.character_models import scene_model_file
+    from supple.playback.character_models import scene_model_file
 
     checked_scenes([scene])
     for size in sizes:

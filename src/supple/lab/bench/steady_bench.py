@@ -17,13 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from supple.app.character_models import load_character_model
 from supple.arrays import Bools, Floats
 from supple.compiled.jit import compiled_brief
 from supple.engines.engine import FIRST_ENGINE, engine_named
 from supple.lab.bench.case_runner import Cells, check_between, print_columns
 from supple.lab.bench.step_bench import measure_models
 from supple.lab.bench.timing import RATE, WARM_UP, back_and_forth, motion_of, timed
+from supple.playback.character_sources import load_character_model
 
 #: A late step takes longer than this many medians.
 LATE = 2.0

@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from supple.app.character_models import load_character_model, scene_model_file
 from supple.app.processes import with_cores
 from supple.arrays import Floats
 from supple.engines.engine import FIRST_ENGINE, engine_named
@@ -39,6 +38,8 @@ from supple.lab.bench.timing import (
     time_steps,
     timed,
 )
+from supple.playback.character_models import scene_model_file
+from supple.playback.character_sources import load_character_model
 from supple.scenes.characters.character_scene import PAPERS, SCENES, scene
 
 STEPS = 5_000

@@ -20,9 +20,9 @@ from tempfile import TemporaryDirectory, TemporaryFile
 from time import perf_counter
 from typing import Any
 
-from supple.app.progress_bar import console, first_use_message, progress_bar
 from supple.errors import SuppleError
 from supple.lab.reproduce.figures import Tell
+from supple.playback.progress_bar import console, first_use_message, progress_bar
 from supple.saving import write_whole
 
 

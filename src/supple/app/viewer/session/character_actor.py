@@ -28,8 +28,8 @@ from supple.engines.optional_parts import (
 )
 from supple.errors import SuppleError, SuppleWarning
 from supple.mesh.appearance import Appearance
-from supple.playback.bake import bake_plan, bake_simulator, stable_stiffness
 from supple.playback.bake_model import SCALED_LOADS
+from supple.playback.bake_plan import bake_plan, bake_simulator, stable_stiffness
 from supple.playback.motion_choice import chosen_motion
 from supple.playback.player import Player
 from supple.rig.character import Character

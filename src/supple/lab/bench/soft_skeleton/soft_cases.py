@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from supple.app.character_models import read_character
 from supple.arrays import Floats
 from supple.dynamics.rigid_object import RigidObject
 from supple.engines.soft_skeleton.model import SoftSkeletonModel
@@ -17,6 +16,7 @@ from supple.errors import SuppleError
 from supple.lab.bench.timing import RATE, motion_of
 from supple.mesh.obstacles import Sphere
 from supple.mesh.surface import SurfaceMesh, vertex_normals
+from supple.playback.character_sources import read_character
 from supple.rig.character import Character
 from supple.rig.motion.motion import Motion
 from supple.rig.skeleton.skinning import skinned_core

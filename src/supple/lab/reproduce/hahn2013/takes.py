@@ -15,7 +15,6 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
-from supple.app.character_models import scene_model_file
 from supple.app.pictures.drawing import INK, view_axes
 from supple.app.pictures.render import Body, Camera, cavities, render
 from supple.arrays import Floats, Singles
@@ -23,6 +22,7 @@ from supple.engines.rig_space.model import RigSpaceModel
 from supple.engines.rig_space.simulator import RigSpaceSimulator
 from supple.linalg.blas import single_threaded
 from supple.mesh.surface import SurfaceMesh, vertex_normals
+from supple.playback.character_models import scene_model_file
 from supple.rig.character import Character
 from supple.rig.motion.motion import Motion
 from supple.scenes.characters.character_scene import Scene, scene

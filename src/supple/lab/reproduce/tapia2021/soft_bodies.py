@@ -14,7 +14,6 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
-from supple.app.character_models import scene_model_file
 from supple.app.pictures.drawing import INK, view_axes
 from supple.app.pictures.render import Body, Camera, cavities, render
 from supple.arrays import Floats
@@ -24,6 +23,7 @@ from supple.lab.bench.soft_skeleton.soft_cases import soft_options
 from supple.lab.reproduce.figures import new_figure
 from supple.linalg.blas import single_threaded
 from supple.mesh.surface import SurfaceMesh, vertex_normals
+from supple.playback.character_models import scene_model_file
 from supple.rig.motion.motion import Motion
 from supple.scenes.contact.contact_scene import ContactScene
 from supple.scenes.contact.props import collider_surface

@@ -18,7 +18,6 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from supple.app.character_models import scene_model
 from supple.app.pictures.drawing import INK, PAPER, draw_surface, save_picture, view_axes
 from supple.app.processes import with_cores
 from supple.arrays import Singles
@@ -32,6 +31,7 @@ from supple.errors import SuppleWarning
 from supple.lab.fidelity.oscillation import dominant_frequency, ringdown
 from supple.lab.fidelity.truth import rig_surface
 from supple.lab.reproduce.figures import Tell, frame_view, label_chart, new_figure
+from supple.playback.character_models import scene_model
 from supple.playback.convergence import rms_difference
 from supple.rig.motion.motion import Motion
 from supple.rig.tets.character_placement import CharacterPlacement

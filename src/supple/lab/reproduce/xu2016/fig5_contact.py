@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from supple.app.character_models import scene_model
 from supple.app.pictures.drawing import save_picture
 from supple.arrays import Floats
 from supple.engines.pose_space.build.build import build
@@ -25,6 +24,7 @@ from supple.lab.reproduce.xu2016.fig5_sections import (
     touching_skin,
 )
 from supple.mesh.boundary_contacts import find_boundary_contacts
+from supple.playback.character_models import scene_model
 from supple.reduction.contact_constraints import contact_constraints
 from supple.rig.tets.vertex_frames import rotate_basis
 from supple.scenes.characters.character_scene import Scene, scene

@@ -70,7 +70,7 @@ def measure(model: PoseSpaceModel, steps: int = 40) -> dict[str, Any]:
 
 def run(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     """Return rows of the arm, the bear and the gorilla, beside the paper's."""
-    from supple.app.character_models import scene_model
+    from supple.playback.character_models import scene_model
 
     rows, names = [], ["arm"] if quick else list(PAPER)
     for at, name in enumerate(names):

@@ -108,8 +108,8 @@ def table1(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
 
 def table2(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     """Return time and memory of the parts of the gorilla's step."""
-    from supple.app.character_models import scene_model_file
     from supple.engines.pose_space.model.model import PoseSpaceModel
+    from supple.playback.character_models import scene_model_file
 
     name = "x" if quick else "gorilla"
     tell(0.0, f"the model of the {name}")

@@ -25,7 +25,13 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from supple.progress import Progress as Report
+from supple.progress import unreported
 from supple.reduction.build_log import BuildLog
+
+#: Option `progress` of Python's functions: a callback, whether a bar is shown, or None for one on
+#: a terminal and in a notebook.
+ShownProgress = Report | bool | None
 
 #: Everything for people goes to standard error; standard output is for results.
 console = Console(stderr=True, highlight=False)
@@ -96,6 +102,25 @@ def counting_bar(what: str, total: int, quiet: bool = False) -> Iterator[Callabl
                 lines(done / max(total, 1), what)
 
         yield count
+
+
+def shows_progress(progress: ShownProgress) -> bool:
+    """Return whether an option `progress` shows bars: None does where a person reads them."""
+    if progress is None:
+        return console.is_terminal or console.is_jupyter
+    return progress is True
+
+
+@contextmanager
+def reported_progress(progress: ShownProgress) -> Iterator[Report]:
+    """Give the function that receives progress: a callback, a bar, or one that does nothing."""
+    if callable(progress):
+        yield progress
+    elif shows_progress(progress):
+        with task_bar() as tell:
+            yield tell
+    else:
+        yield unreported
 
 
 @contextmanager

@@ -1,0 +1,196 @@
+"""Plans of bakes: the quality, the motion and its time steps, and the simulator."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from functools import partial
+from typing import Any
+
+from supple.anatomy.flesh_presets import HUMAN, Flesh, checked_flesh, scaled_gravity
+from supple.checks import checked_number
+from supple.engines.engine import (
+    ENGINES,
+    FIRST_ENGINE,
+    CharacterEngine,
+    CharacterModel,
+    Engine,
+    engine_named,
+)
+from supple.errors import SuppleError, SuppleWarning
+from supple.playback.bake_model import SCALED_LOADS
+from supple.playback.cycle import checked_span, steps_of_frames
+from supple.playback.motion_choice import chosen_motion
+from supple.playback.player import Player
+from supple.playback.take import stable_take
+from supple.progress import unreported
+from supple.rig.character import Character
+from supple.rig.motion.motion import Motion
+
+#: Acceleration in m/s² for a body of 2 m, beyond which the character counts as teleported. Corners
+#: of real clips, rounded within the tolerance of smoothing, reach 6,000.
+FASTEST = 10000.0
+#: Default frames per second.
+RATE = 30.0
+QUALITIES = ("live", "final")
+
+
+def played_engine(row: Engine, quality: str) -> Engine:
+    """Return the engine for a quality: for ``"final"`` the unreduced one."""
+    if quality not in QUALITIES:
+        near = get_close_matches(str(quality), QUALITIES, 1)
+        hint = f'did you mean "{near[0]}"?' if near else f"use {' or '.join(QUALITIES)}"
+        raise SuppleError(f'no quality "{quality}"; {hint}')
+    if quality == "live":
+        return row
+    if not row.unreduced:
+        having = " or ".join(each.name for each in ENGINES.values() if each.unreduced)
+        raise SuppleError(f"{row.name} has no unreduced form to play as final; {having} has")
+    return engine_named(row.unreduced)
+
+
+def check_unreduced(
+    live: Engine, quality: str, building: Mapping[str, Any], simulation: Mapping[str, Any]
+) -> None:
+    """Refuse options that final quality does not have."""
+    if quality == "live":
+        return
+    row = played_engine(live, quality)
+    reduced = {*live.build_options} - {*row.build_options}
+    if names := [name for name in building if name in reduced]:
+        raise SuppleError(f"final reduces nothing; leave out {', '.join(names)}")
+    if "substeps" in simulation:
+        raise SuppleError("final chooses the number of substeps; leave out substeps")
+    live_only = {*live.step_options} - {*row.step_options, "stiffness"}
+    if names := [name for name in simulation if name in live_only]:
+        raise SuppleError(f"final has no option {', '.join(names)}; leave out, or use live")
+
+
+@dataclass(frozen=True, eq=False)
+class BakePlan:
+    """Plan of a bake: a motion and its time steps.
+
+    Attributes
+    ----------
+    motion
+        The whole clip.
+    start, end, loop
+        Seconds of the clip, and whether it loops.
+    rate
+        Frames per second that were asked for.
+    dt, every
+        Fixed time step in s, and number of steps per frame.
+    """
+
+    motion: Motion
+    start: float
+    end: float
+    loop: bool
+    rate: float
+    dt: float = 0.0
+    every: int = 1
+
+    def stepped_by(self, engine: str) -> BakePlan:
+        """Return the same plan with the steps of an engine."""
+        longest = engine_named(engine, "character").longest_step
+        span = self.end - self.start if self.loop else None
+        dt, every = steps_of_frames(self.rate, span, longest)
+        return replace(self, dt=dt, every=every)
+
+    def player(
+        self, simulator: CharacterEngine, *, ahead: bool = False, multiple: int = 1
+    ) -> Player:
+        """Return a player of the motion; the simulator's step must be this plan's."""
+        if simulator.dt != self.dt:
+            raise SuppleError(f"the simulator steps {simulator.dt:g} s; the plan is {self.dt:g} s")
+        span: dict[str, Any] = {"start": self.start, "end": self.end, "multiple": multiple}
+        return Player(simulator, self.motion, loop=self.loop, ahead=ahead, **span)
+
+
+def bake_plan(
+    character: Character,
+    motion: Motion | str | None = None,
+    *,
+    rate: float | None = None,
+    start: float | None = None,
+    end: float | None = None,
+    loop: bool = False,
+    engine: str = FIRST_ENGINE,
+) -> BakePlan:
+    """Return the plan of a bake, or refuse it before anything is computed; see `bake`."""
+    clip = chosen_motion(character, motion)
+    first, last = checked_span(clip, start, end)
+    if loop and not last > first:
+        raise SuppleError(f'motion "{clip.name}" has nothing to loop at {first:.4g} s')
+    frame_rate = RATE if rate is None else rate
+    return BakePlan(clip, first, last, bool(loop), frame_rate).stepped_by(engine)
+
+
+def bake_simulator(
+    model: CharacterModel,
+    dt: float | None = None,
+    *,
+    flesh: str | Flesh = "normal",
+    damping: float = 1.0,
+    engine: str = FIRST_ENGINE,
+    scaled_loads: bool = SCALED_LOADS,
+    **options: Any,
+) -> Any:
+    """Make the simulator that `bake` steps; the viewer uses it for the same bits.
+
+    Parameters
+    ----------
+    model, dt
+        As for `supple.Simulator`; by default the engine's longest step.
+    flesh, damping, engine
+        As for `bake`; the flesh determines the damping only.
+    scaled_loads
+        Scale gravity with the size, as stiffness with its square, so that scaled bodies move
+        alike; engines with `real_loads` ignore it.
+    **options
+        Options of the engine's simulator, which override these.
+    """
+    row = engine_named(engine, "character")
+    # Files often have wrong units: a rat of seven metres moves as fast as it is large.
+    larger = model.surface.size / HUMAN
+    usual: dict[str, Any] = flesh_damping(flesh, damping)
+    usual["acceleration_limit"] = FASTEST * (larger if scaled_loads else max(1.0, larger))
+    if scaled_loads and not row.real_loads:
+        usual["gravity"] = (0.0, -scaled_gravity(model.surface.size), 0.0)
+    accepted = {name: value for name, value in usual.items() if name in row.step_options}
+    step = row.longest_step if dt is None else dt
+    return row.make_simulator(model, step, **(accepted | options))
+
+
+def flesh_damping(flesh: str | Flesh, damping: float = 1.0) -> dict[str, float]:
+    """Return the damping options `alpha` and `beta` of a flesh, times `damping`."""
+    preset, times = checked_flesh(flesh), checked_number("damping", damping)
+    if not 0 <= times <= 100:
+        raise SuppleError(f"damping is {times:g} times the flesh's; use 0 to 100")
+    return {"alpha": times * preset.alpha, "beta": times * preset.beta}
+
+
+def stable_stiffness(model: CharacterModel, plan: BakePlan, **options: Any) -> float:
+    """Return the factor by which `bake` stiffens the flesh: 1 except for violent motions.
+
+    Parameters
+    ----------
+    model, plan
+        Model and plan of a bake.
+    **options
+        Options of `bake_simulator`.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SuppleWarning)
+        player_with = partial(player_with_factor, model, plan, options)
+        return stable_take(player_with, plan.every, unreported, True)[0].stiffness
+
+
+def player_with_factor(
+    model: CharacterModel, plan: BakePlan, options: Mapping[str, Any], factor: float
+) -> Player:
+    """Return a player of flesh that is `factor` times as stiff."""
+    own = dict(options) if factor == 1 else {**options, "stiffness": factor}
+    return plan.player(bake_simulator(model, plan.dt, **own))

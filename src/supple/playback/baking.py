@@ -1,0 +1,342 @@
+"""Baking: the skin of a character with flesh at every frame of a motion."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from supple.anatomy.flesh_presets import Flesh, checked_flesh
+from supple.engines.engine import (
+    ENGINES,
+    FIRST_ENGINE,
+    CharacterModel,
+    Engine,
+    check_names,
+    engine_named,
+    engine_of,
+)
+from supple.engines.options import BakePlayOptions, FleshOptions, option_values, takes_options
+from supple.errors import SuppleError
+from supple.playback.bake_model import ANATOMY, check_model
+from supple.playback.bake_plan import (
+    BakePlan,
+    bake_plan,
+    bake_simulator,
+    check_unreduced,
+    played_engine,
+    player_with_factor,
+)
+from supple.playback.character_models import default_anatomy, keeps_models, prepared_model
+from supple.playback.character_sources import CharacterSource, source_of
+from supple.playback.checkpoint import Checkpoint, content_of
+from supple.playback.convergence import CONVERGING
+from supple.playback.final_take import final_take
+from supple.playback.motion_choice import chosen_motions
+from supple.playback.player import Player
+from supple.playback.progress_bar import ShownProgress, reported_progress, shows_progress
+from supple.playback.take import Take, stable_take
+from supple.progress import Progress
+from supple.rig.baked_motion import BakedMotion
+from supple.rig.character import Character
+from supple.rig.motion.motion import Motion
+
+
+@takes_options(BakePlayOptions, FleshOptions)
+def bake(
+    character: Character | str | Path,
+    motion: Motion | str | None = None,
+    model: CharacterModel | None = None,
+    *,
+    engine: str | None = None,
+    simulation: Mapping[str, Any] | None = None,
+    progress: ShownProgress = None,
+    keep: bool | None = None,
+    checkpoints: list[Checkpoint] | None = None,
+    **options: Any,
+) -> BakedMotion:
+    """Play a motion and store the skin at every frame.
+
+    Parameters
+    ----------
+    character
+        Character of `supple.load`, or the path of a file.
+    motion
+        Motion, or the name of one of the character's, such as ``"Run"`` for
+        ``"RatArmature|Rat_Run"`` (`Character.motion` has the rules); by default its liveliest.
+        ``"wiggle"`` shakes and tilts the character, and is the default without motions.
+    model
+        Model of this character; by default it is built, or read from the cache.
+    engine
+        Key of `supple.engines.ENGINES`; by default the model's, or "pose-space". "full" steps all
+        tets, which takes minutes.
+    simulation
+        More options of the simulator, such as ``{"gravity_mode": "none"}``.
+    progress
+        A function called with the part done, 0 to 1, and the name of the task; True or False to
+        show a bar or not; by default a bar on a terminal and in a notebook.
+    keep
+        Read the model from the user's cache folder, or write it there: a model is found by the
+        content of the character and the options, as by ``supple bake``. By default True, unless
+        the environment variable ``SUPPLE_KEEP_MODELS`` is 0.
+    checkpoints
+        A list that receives the `Checkpoint` of each final bake, to be removed by the caller; by
+        default it is removed here. An interrupted final bake resumes.
+    **options
+        Those of `BakePlayOptions` and `FleshOptions`: ``rate`` (30 by default), ``start``,
+        ``end``, ``loop``, ``damping``, ``quality``, ``flesh``, ``young``, ``poisson``,
+        ``stiffness``, ``anatomy``, ``tets`` and others. ``young`` and ``poisson`` may also be
+        painted on the skin, ``stiffness`` holds factors by joint or vertex (`stiffness_factors`),
+        ``anatomy`` is "auto", an `Anatomy` or None for bones alone. All others are options of the
+        engine's builder.
+
+    Raises
+    ------
+    SuppleError
+        For options and characters that cannot be baked.
+
+    Warns
+    -----
+    SuppleWarning
+        If a rig jumps where it loops, the flesh does not repeat itself, the motion is so violent
+        that flesh was made stiffer (``{"stiffness": 1}`` in `simulation` prevents it), or the
+        simulation had to restart.
+    """
+    source = source_of(character)
+    request = BakeRequest.of("bake", source, model, engine, simulation, keep, options)
+    plan = bake_plan(source.character, motion, **request.playing, engine=request.played.name)
+    return request.bake([plan], progress, checkpoints)[0]
+
+
+@takes_options(BakePlayOptions, FleshOptions)
+def bake_all(
+    character: Character | str | Path,
+    model: CharacterModel | None = None,
+    *,
+    motions: Motion | str | Iterable[Motion | str] | None = None,
+    engine: str | None = None,
+    simulation: Mapping[str, Any] | None = None,
+    progress: ShownProgress = None,
+    keep: bool | None = None,
+    checkpoints: list[Checkpoint] | None = None,
+    **options: Any,
+) -> list[BakedMotion]:
+    """Play all motions of a character with one model; `supple.save` takes the list.
+
+    Parameters
+    ----------
+    motions
+        Motions, names or patterns such as ``"Idle*"``; by default all of the character's, or the
+        wiggle if it has none.
+    character, model, engine, simulation, progress, keep, checkpoints, **options
+        As for `bake`, without `start` and `end`. A motion of a single key is not looped.
+    """
+    source = source_of(character)
+    check_names("bake_all", {"start", "end"} & {*options}, ("motions", "rate", "loop"))
+    request = BakeRequest.of("bake_all", source, model, engine, simulation, keep, options)
+    chosen = chosen_motions(source.character, motions)
+    if not chosen:
+        raise SuppleError(f"{source.character.name}: no motion to bake; name one or more")
+    plans = []
+    for each in chosen:
+        playing = request.playing | {"loop": request.playing["loop"] and each.duration > 0}
+        plans.append(bake_plan(source.character, each, **playing, engine=request.played.name))
+    return request.bake(plans, progress, checkpoints)
+
+
+@dataclass(frozen=True, eq=False)
+class BakeRequest:
+    """Character, flesh and simulation of a bake, for any number of motions.
+
+    Attributes
+    ----------
+    source
+        The character.
+    model
+        Its model; None to find or build one.
+    live
+        Engine of live quality.
+    simulation
+        Options of the simulator.
+    keep
+        Whether models are kept in the cache.
+    playing
+        Options of `bake_plan`.
+    flesh, damping, quality
+        As for `bake`.
+    building
+        Options of `model_options`.
+    """
+
+    source: CharacterSource
+    model: CharacterModel | None
+    live: Engine
+    simulation: Mapping[str, Any] = field(default_factory=dict)
+    keep: bool = True
+    playing: dict[str, Any] = field(default_factory=dict)
+    flesh: str | Flesh = "normal"
+    damping: float = 1.0
+    quality: str = "live"
+    building: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        function: str,
+        source: CharacterSource,
+        model: CharacterModel | None,
+        engine: str | None,
+        simulation: Mapping[str, Any] | None,
+        keep: bool | None,
+        options: dict[str, Any],
+    ) -> BakeRequest:
+        """Sort the options of a function by the records that declare them; refuse others."""
+        model = source.model if model is None else model
+        row = _chosen_engine(engine, model)
+        names = {each.name for record in (BakePlayOptions, FleshOptions) for each in fields(record)}
+        check_names(f"supple.{function}", options, (*names, *row.build_options, "kind"))
+        playing = option_values(BakePlayOptions, options)
+        damping, quality = playing.pop("damping"), playing.pop("quality")
+        flesh = options.pop("flesh", "normal")
+        steps, kept = dict(simulation or {}), keeps_models(keep)
+        played_engine(row, quality)
+        return cls(
+            source, model, row, steps, kept, playing, flesh, damping, quality, building=options
+        )
+
+    @property
+    def played(self) -> Engine:
+        """Engine that plays: the unreduced one for final quality."""
+        return played_engine(self.live, self.quality)
+
+    def bake(
+        self,
+        plans: Sequence[BakePlan],
+        progress: ShownProgress,
+        checkpoints: list[Checkpoint] | None,
+    ) -> list[BakedMotion]:
+        """Find or build the model, and play each plan with it."""
+        row, building, character = self.played, self.building, self.source.character
+        check_unreduced(self.live, self.quality, building, self.simulation)
+        files = list[Checkpoint]() if checkpoints is None else checkpoints
+        preset, began = checked_flesh(self.flesh), perf_counter()
+        options = self._step_options(preset) | dict(self.simulation)
+        model = self._prepared(preset, progress)
+        built = perf_counter() - began
+        # A given stiffness is never changed.
+        may_stiffen = (
+            row.may_stiffen and building.get("young") is None and "stiffness" not in options
+        )
+        own_files = _checkpoints(model, plans, options) if self.quality == "final" else []
+        files += own_files
+        results = []
+        with reported_progress(progress) as tell:
+            for number, plan in enumerate(plans):
+                share = _share(tell, number, plans)
+                if self.quality == "final":
+                    take, convergence = _final(model, plan, options, share, own_files[number])
+                else:
+                    player_with = partial(player_with_factor, model, plan, options)
+                    take = stable_take(player_with, plan.every, share, may_stiffen)[0]
+                    convergence = {}
+                sizes = {"name": model.name, "engine": row.name, **_sizes(model), **model.figures}
+                report = sizes | take.figures() | {"build_s": round(built, 3)}
+                report |= {"quality": self.quality, **convergence}
+                results.append(_baked_motion(character, plan, take, report))
+        if checkpoints is None:
+            for each in files:
+                each.remove()
+        return results
+
+    def _prepared(self, flesh: Flesh, progress: ShownProgress) -> CharacterModel:
+        """Return the given model if it fits the character, or find or build one."""
+        if self.model is not None:
+            if self.model is not self.source.model:
+                check_model(self.source.character, self.model, flesh=flesh, **self.building)
+            return self.model
+        anatomy = {"anatomy": default_anatomy(self.source)} | self.building
+        engine, quiet = self.played.name, not shows_progress(progress)
+        prepared: CharacterModel = prepared_model(
+            self.source, flesh=flesh, engine=engine, keep=self.keep, quiet=quiet, **anatomy
+        ).model
+        return prepared
+
+    def _step_options(self, flesh: Flesh) -> dict[str, Any]:
+        scaled = self.building.get("anatomy", ANATOMY) is not None
+        engine = self.played.name
+        return {"flesh": flesh, "damping": self.damping, "engine": engine, "scaled_loads": scaled}
+
+
+def _checkpoints(
+    model: CharacterModel, plans: Sequence[BakePlan], options: Mapping[str, Any]
+) -> list[Checkpoint]:
+    """Return the checkpoint of each plan; however many there are, they stay together."""
+    contents = []
+    for plan in plans:
+        steps = plan.start, plan.end, plan.loop, plan.dt, plan.every
+        contents.append(content_of(model, plan.motion, *steps, CONVERGING | dict(options)))
+    return [Checkpoint(content, contents) for content in contents]
+
+
+def _final(
+    model: CharacterModel,
+    plan: BakePlan,
+    options: Mapping[str, Any],
+    tell: Progress,
+    kept: Checkpoint,
+) -> tuple[Take, dict[str, Any]]:
+    """Play a plan in final quality; return the take, and what is reported of its convergence."""
+    own = CONVERGING | dict(options)
+    factor = own.pop("stiffness", 1.0)
+    simulator = bake_simulator(model, plan.dt, **own)
+    simulator.stiffness = factor
+
+    def player_with(substeps: int) -> Player:
+        cut = replace(plan, dt=plan.dt / substeps, every=plan.every * substeps)
+        simulator.dt = cut.dt
+        return cut.player(simulator, ahead=True, multiple=substeps)
+
+    found = final_take(player_with, plan.every, tell, kept)
+    return found.result, {
+        "substeps": found.substeps,
+        "changes": [None if each == np.inf else float(f"{each:.4g}") for each in found.changes],
+        "converged": found.done,
+        "unconverged_steps": found.result.unconverged,
+    }
+
+
+def _baked_motion(
+    character: Character, plan: BakePlan, take: Take, report: dict[str, Any]
+) -> BakedMotion:
+    assert take.frames is not None
+    rate = 1 / (plan.dt * plan.every)
+    return BakedMotion(
+        character, take.motion(), take.frames, rate, plan.loop, report, take.readings
+    )
+
+
+def _share(progress: Progress, number: int, plans: Sequence[BakePlan]) -> Progress:
+    """Return what tells of one of several motions, each by its share of the seconds."""
+    if len(plans) == 1:
+        return progress
+    seconds = np.cumsum([0.0, *(max(plan.end - plan.start, 0.1) for plan in plans)])
+    begun, ended = (seconds[number : number + 2] / seconds[-1]).tolist()
+    name = plans[number].motion.name
+    return lambda part, what: progress(begun + (ended - begun) * part, f"{name}: {what}")
+
+
+def _chosen_engine(engine: str | None, model: Any) -> Engine:
+    """Return the engine of a name; by default the model's."""
+    if engine is None:
+        return ENGINES[FIRST_ENGINE] if model is None else engine_of(model)
+    return engine_named(engine, "character")
+
+
+def _sizes(model: CharacterModel) -> dict[str, Any]:
+    size, vertices = model.surface.size, len(model.surface.vertices)
+    return {"size": float(f"{size:.6g}"), "vertices": vertices}

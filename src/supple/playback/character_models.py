@@ -1,0 +1,361 @@
+"""Models of characters: from a model file, from the cache, or built now.
+
+Models of scenes and of characters are kept in the user's cache folder by content: the same mesh,
+rig, motions and options find the same model under any file name; see `supple.user_cache`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass, is_dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
+from typing import Any
+
+from supple.anatomy.flesh_presets import Flesh, checked_flesh
+from supple.engines.engine import (
+    CHARACTER_MODEL,
+    FIRST_ENGINE,
+    Engine,
+    check_names,
+    engine_named,
+    engine_of,
+)
+from supple.engines.factory import load_model
+from supple.playback.bake_model import (
+    ANATOMY,
+    SCALED_LOADS,
+    GivenAnatomy,
+    check_model,
+    model_options,
+)
+from supple.playback.character_sources import CharacterSource, load_character_model, source_of
+from supple.playback.progress_bar import build_log, shows_progress
+from supple.reduction.build_log import BuildLog
+from supple.rig.character import Character
+from supple.rig.stored_rigs import GIVEN, stored_rig
+from supple.scenes.characters.character_scene import scene
+from supple.user_cache import Cached, cached, cached_file, content_hash, model_cache
+
+#: Number of models of characters that are kept; the least recently used is removed first.
+MOST_KEPT = 24
+_SCENE_MODELS = model_cache(CHARACTER_MODEL, load_model)
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedModel:
+    """Model of a character.
+
+    Attributes
+    ----------
+    model
+        The model.
+    seconds
+        Time to read or build it.
+    kept
+        Whether it existed before.
+    scaled_loads
+        Whether gravity scales with the size: see `supple.playback.bake_plan.bake_simulator`.
+    path
+        Its file in the cache; None for none.
+    """
+
+    model: Any
+    seconds: float
+    kept: bool
+    scaled_loads: bool = SCALED_LOADS
+    path: Path | None = None
+
+
+def prepared_model(
+    source: CharacterSource,
+    *,
+    model: Path | None = None,
+    flesh: str | Flesh = "normal",
+    engine: str = FIRST_ENGINE,
+    anatomy: GivenAnatomy = None,
+    keep: bool = True,
+    log: BuildLog | None = None,
+    quiet: bool = True,
+    **building: Any,
+) -> PreparedModel:
+    """Return the model of a character: from a model file, from the cache, or built now.
+
+    Parameters
+    ----------
+    source
+        See `read_character`.
+    model
+        A model file of this character.
+    flesh, engine, **building
+        As for `supple.bake`: `young`, `poisson`, `stiffness` and options of the engine's builder.
+    anatomy
+        ``"auto"``, entries by joint, or None for bones alone; model files contain theirs.
+    keep
+        Read the model from the cache, or keep it there.
+    log
+        Receives the stages of a build, in place of the terminal.
+    quiet
+        Do not show the stages of a build.
+    """
+    began = perf_counter()
+    character, loaded = source.character, source.model
+    if model is not None:
+        loaded = load_character_model(model)
+    if loaded is not None:
+        check_model(character, loaded, flesh=flesh, anatomy=anatomy, **building)
+        return PreparedModel(loaded, perf_counter() - began, True)
+    if _is_plain_scene(source, flesh, anatomy, building):
+        result = _scene_model(source.scene, engine, quiet, log)
+    else:
+        request = _request(source, engine, anatomy, building)
+        result = _character_model(character, flesh, engine, request, keep, quiet, log)
+    scaled = SCALED_LOADS if source.scene else anatomy is not None
+    return PreparedModel(result.value, perf_counter() - began, result.found, scaled, result.path)
+
+
+def kept_model(
+    source: CharacterSource,
+    *,
+    flesh: str | Flesh = "normal",
+    engine: str = FIRST_ENGINE,
+    anatomy: GivenAnatomy = None,
+    **building: Any,
+) -> Any:
+    """Return the model that `prepared_model` would return if it is in the cache, else None.
+
+    Parameters
+    ----------
+    source, flesh, engine, anatomy, **building
+        As for `prepared_model`; `source` is no model file.
+    """
+    if _is_plain_scene(source, flesh, anatomy, building):
+        label, content = _scene_key(source.scene, engine, {})
+    else:
+        request = _request(source, engine, anatomy, building)
+        label, content = "model-own", _character_key(source.character, flesh, engine, request)
+    path = cached_file(_SCENE_MODELS, label, content)
+    if path is None or not path.is_file():
+        return None
+    with suppress(Exception):  # a damaged file raises nearly anything
+        return _renamed(load_model(path), source.character.name)
+    return None
+
+
+def keeps_models(keep: bool | None) -> bool:
+    """Return whether models are kept; None stands for the environment's setting."""
+    return os.environ.get("SUPPLE_KEEP_MODELS") != "0" if keep is None else bool(keep)
+
+
+def default_anatomy(source: CharacterSource) -> GivenAnatomy:
+    """Return the default anatomy; None for scenes and model files, which have their own flesh."""
+    return None if source.scene or source.model is not None else ANATOMY
+
+
+def build(
+    character: Any,
+    *,
+    engine: str = FIRST_ENGINE,
+    keep: bool | None = None,
+    progress: bool | None = None,
+    **options: Any,
+) -> Any:
+    """Build the model of a character for an engine.
+
+    Parameters
+    ----------
+    character
+        Character of `supple.load`, or the path of a file; a mesh for engines of bodies.
+    engine
+        ``"pose-space"`` or another key of `supple.engines.ENGINES`.
+    keep
+        Read the model of a character from the user's cache folder, or write it there; a model is
+        found by the content of the character and the options. By default True, unless the
+        environment variable ``SUPPLE_KEEP_MODELS`` is 0.
+    progress
+        Show bars; by default on a terminal and in a notebook.
+    **options
+        Options of the engine's builder. Pose-space has, among others, ``poses``, ``modes``,
+        ``tets``, ``material``, ``young``, ``poisson``, ``regions``, ``contact``, ``executor``,
+        ``log``: see `supple.engines.pose_space.build`.
+
+    Returns
+    -------
+    model
+        A model to save, or to step with `supple.Simulator`.
+
+    Examples
+    --------
+    >>> import supple
+    >>> from supple.scenes import scene
+    >>> x = scene("x")
+    >>> model = supple.build(x.character, **(x.recipe() | {"tets": 1000, "modes": 8}))
+    >>> model.engine
+    'pose-space'
+    """
+    row = engine_named(engine)
+    check_names(f"the engine {row.name}", options, row.build_options)
+    if row.moves == "character" and isinstance(character, str | Path):
+        character = source_of(character).character
+    if not isinstance(character, Character):
+        return row.build_model(character, **options)
+    quiet = not shows_progress(progress)
+    return _built_model(character, row, options, keeps_models(keep), quiet)
+
+
+def _built_model(
+    character: Character, row: Engine, options: Mapping[str, Any], keep: bool, quiet: bool
+) -> Any:
+    """Build a model with exactly these options of the builder, or return the kept one."""
+
+    def make() -> Any:
+        with build_log(quiet) as log:
+            shown = {} if quiet or "log" in options else row.accepted_options(log=log)
+            return row.build_model(character, **shown, **options)
+
+    given = {name: value for name, value in options.items() if name not in ("executor", "log")}
+    content = _content(character) if keep else None
+    key = None if content is None else content_hash(*content, given, row.name)
+    kind = model_cache(CHARACTER_MODEL, load_model, MOST_KEPT)
+    return _renamed(cached(kind, "model-built", make, key).value, character.name)
+
+
+def _is_plain_scene(
+    source: CharacterSource, flesh: str | Flesh, anatomy: GivenAnatomy, building: dict[str, Any]
+) -> bool:
+    """Return whether a scene is built by its own recipe."""
+    return bool(source.scene) and flesh == "normal" and anatomy is None and not building
+
+
+def _request(
+    source: CharacterSource, engine: str, anatomy: GivenAnatomy, building: dict[str, Any]
+) -> dict[str, Any]:
+    """Return options of `model_options`: those of a scene's recipe, overridden by `building`."""
+    recipe = engine_named(engine).accepted_options(**source.recipe(engine))
+    return {"painted": recipe.pop("young", None), "anatomy": anatomy, **recipe, **building}
+
+
+def _content(character: Character) -> tuple[Any, ...] | None:
+    """Return all that a model depends on, except the name; None for black-box rigs."""
+    header, arrays = stored_rig(character.rig)
+    if any(part["kind"] == GIVEN for part in header["parts"]):
+        return None
+    mesh = character.surface
+    read = (dict(character.motions), character.labels, character.painted)
+    return (mesh.vertices, mesh.triangles, header, arrays, *read)
+
+
+def _character_key(
+    character: Character, flesh: str | Flesh, engine: str, request: dict[str, Any]
+) -> str | None:
+    """Return the cache key of a character's model; None for one that is not kept.
+
+    It uses the options as given: those derived from them, tets above all, take seconds to compute.
+    """
+    content = _content(character)
+    if content is None:
+        return None
+    defaults = dict(engine_named(engine).bake_options), _model_engine(engine)
+    return content_hash(*content, checked_flesh(flesh), request, *defaults)
+
+
+def _character_model(
+    character: Character,
+    flesh: str | Flesh,
+    engine: str,
+    request: dict[str, Any],
+    keep: bool,
+    quiet: bool,
+    log: BuildLog | None,
+) -> Cached:
+    """Return the model of a character from the cache, or build it."""
+
+    def make() -> Any:
+        with nullcontext(log) if log is not None else build_log(quiet) as shown:
+            with nullcontext() if request["anatomy"] is None else shown.stage("anatomy"):
+                options = model_options(character, flesh, engine, **request)
+            row = engine_named(engine)
+            return row.build_model(character, **options, **row.accepted_options(log=shown))
+
+    kind = model_cache(CHARACTER_MODEL, load_model, MOST_KEPT)
+    key = _character_key(character, flesh, engine, request) if keep else None
+    result = cached(kind, "model-own", make, key)
+    return result._replace(value=_renamed(result.value, character.name))
+
+
+def _renamed(model: Any, name: str) -> Any:
+    """Return a kept model under the name of the character that it was found for."""
+    if model.name == name or not is_dataclass(model) or isinstance(model, type):
+        return model
+    report = getattr(model, "report", {})
+    changes = {"report": {**report, "name": name}} if "name" in report else {}
+    return replace(model, name=name, **changes)
+
+
+def stepped_by(row: Engine, model: Any) -> Engine:
+    """Return an engine if it can step a model, otherwise the model's own."""
+    return row if row.steps(model) else engine_of(model)
+
+
+# Models of scenes
+
+
+def scene_model(name: str, *, quiet: bool = True, **changes: Any) -> Any:
+    """Return the model of a scene, built by its recipe; see `scene_model_file`."""
+    return _scene_model(name, FIRST_ENGINE, quiet, **changes).value
+
+
+@contextmanager
+def scene_model_file(
+    name: str, *, engine: str = FIRST_ENGINE, quiet: bool = True, **changes: Any
+) -> Iterator[Path]:
+    """Give the path of a scene's model file in the cache, or else in a temporary folder.
+
+    Parameters
+    ----------
+    name
+        One of `supple.scenes.SCENES`.
+    engine
+        Engine that builds and steps it.
+    quiet
+        Do not show the stages of a build.
+    **changes
+        Options that differ from the scene's recipe.
+    """
+    result = _scene_model(name, engine, quiet, **changes)
+    if result.path is not None:
+        yield result.path
+        return
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / f"{name}{CHARACTER_MODEL}"
+        result.value.save(path)
+        yield path
+
+
+def _scene_model(
+    name: str, engine: str, quiet: bool, log: BuildLog | None = None, **changes: Any
+) -> Cached:
+    def make() -> Any:
+        subject, row = scene(name), engine_named(engine)
+        with nullcontext(log) if log is not None else build_log(quiet) as shown:
+            recipe = row.accepted_options(**subject.recipe(engine), log=shown) | changes
+            return row.build_model(subject.character, **recipe)
+
+    label, options = _scene_key(name, engine, changes)
+    return cached(_SCENE_MODELS, label, make, options)
+
+
+def _scene_key(name: str, engine: str, changes: dict[str, Any]) -> tuple[str, str | None]:
+    """Return the label of a scene's model file, and the hash of what differs from its recipe."""
+    model_engine = _model_engine(engine)
+    label = f"model-{name}" if model_engine == FIRST_ENGINE else f"model-{name}-{model_engine}"
+    return label, content_hash(changes) if changes else ""
+
+
+def _model_engine(engine: str) -> str:
+    """Return the engine that models of an engine are stored for."""
+    stored: str = engine_named(engine, "character").model_class.engine
+    return stored
