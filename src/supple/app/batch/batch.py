@@ -18,7 +18,7 @@ from supple.app.batch.batch_page import write_batch_page
 from supple.app.batch.dask_farm import Cluster, DaskFarm
 from supple.app.batch.inputs import asked_jobs
 from supple.app.batch.job_process import NO_MEMORY_LIMIT, Limits, tells_memory
-from supple.app.batch.journal import JOURNAL, Journal, Told, read_journal
+from supple.app.batch.journal import JOURNAL, Journal, JournalState, read_journal
 from supple.app.batch.planned_jobs import Job, file_stamp, plan
 from supple.app.batch.process_farm import Farm, ProcessFarm, Task, usable_cores
 from supple.app.batch.running_jobs import Run
@@ -201,7 +201,11 @@ def _read_clips(
 
 
 def _missing(
-    jobs: Sequence[Job], folder: Path, told: Told, options: BatchOptions, since: float | None
+    jobs: Sequence[Job],
+    folder: Path,
+    told: JournalState,
+    options: BatchOptions,
+    since: float | None,
 ) -> tuple[list[Job], list[Job], int, int]:
     """Return jobs to be run, those given up, how many are done, and how many have not changed."""
     missing: list[Job] = []
@@ -227,7 +231,7 @@ def _newer(job: Job, since: float) -> bool:
     return False
 
 
-def _is_done(job: Job, folder: Path, told: Told) -> bool:
+def _is_done(job: Job, folder: Path, told: JournalState) -> bool:
     """Return whether a result is there, whole, and of the files as they are now."""
     stamp, files = told.done.get(job.key, ("", ()))
     if not files or stamp != job.stamp():
@@ -238,7 +242,7 @@ def _is_done(job: Job, folder: Path, told: Told) -> bool:
         return False
 
 
-def _is_given_up(job: Job, told: Told) -> bool:
+def _is_given_up(job: Job, told: JournalState) -> bool:
     line = told.failed.get(job.key)
     return line is not None and line.get("stamp") == job.stamp()
 
@@ -248,7 +252,7 @@ def _dry_run(
     folder: Path,
     options: BatchOptions,
     since: float | None,
-    told: Told,
+    told: JournalState,
     quiet: bool,
 ) -> dict[str, Any]:
     with working("planning", quiet):

@@ -16,7 +16,7 @@ from supple.app.batch.job_commands import (
     READ_FILES,
     checked_options,
 )
-from supple.app.batch.planned_jobs import Wish, crossed, safe_name
+from supple.app.batch.planned_jobs import JobRequest, crossed, safe_name
 from supple.app.options import is_motion_file
 from supple.checks import shown
 from supple.engines.engine import CHARACTER_MODEL
@@ -40,7 +40,7 @@ def asked_jobs(
     clips: Sequence[str],
     folder: Path,
     names_of: Clips,
-) -> list[Wish]:
+) -> list[JobRequest]:
     """Return what was asked for on the command line.
 
     Parameters
@@ -61,7 +61,7 @@ def asked_jobs(
     if command not in COMMANDS:
         raise SuppleError(f"--command {shown(command, 20)}: use one of {', '.join(COMMANDS)}")
     chosen = _settings(settings)
-    found: list[Wish] = []
+    found: list[JobRequest] = []
     plain: list[tuple[str, str]] = []
     for word in given:
         if (rows := _rows(word)) is not None:
@@ -84,7 +84,7 @@ def asked_jobs(
                 parts += [setting] if setting else []
                 own = _absolute(whole, Path())
                 every.append(("_".join(parts), checked_options(command, own, f"{name}: --set")))
-        found.append(Wish(command, source, name, tuple(every), fault=fault))
+        found.append(JobRequest(command, source, name, tuple(every), fault=fault))
     return found
 
 
@@ -271,7 +271,7 @@ def _json_rows(path: Path, text: str) -> list[Any] | None:
 
 def _listed(
     rows: Sequence[Any], path: Path, command: str, chosen: Sequence[tuple[str, list[str]]]
-) -> Iterator[Wish]:
+) -> Iterator[JobRequest]:
     """Yield the jobs of a list; what `--set` says holds for rows that do not say otherwise."""
     base, cases = path.parent, crossed(chosen)
     for number, row in enumerate(rows, 2 if path.suffix.lower() == ".csv" else 1):
@@ -295,7 +295,7 @@ def _listed(
         place, stem = _placed(source.strip(), base)
         # A name with an ending is the whole name; it cannot hold several settings.
         whole_name = output is not None and len(every) == 1 and bool(Path(output).suffix)
-        yield Wish(own, place, output or _row_name(stem, told), tuple(every), whole_name)
+        yield JobRequest(own, place, output or _row_name(stem, told), tuple(every), whole_name)
 
 
 def _row_name(stem: str, told: dict[str, Any]) -> str:

@@ -36,7 +36,7 @@ _LONGEST = 4_000_000
 
 
 @dataclass
-class Told:
+class JournalState:
     """Contents of a journal that a batch goes on from.
 
     Attributes
@@ -131,9 +131,9 @@ def lines_of(path: Path) -> Iterator[dict[str, Any] | None]:
         raise SuppleError(f"{path}: cannot be read ({error.strerror})") from None
 
 
-def read_journal(path: Path) -> Told:
+def read_journal(path: Path) -> JournalState:
     """Return what the journal says; nothing where there is none."""
-    told = Told()
+    told = JournalState()
     for line in lines_of(path):
         if line is None:
             told.damaged += 1

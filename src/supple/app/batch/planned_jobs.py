@@ -38,7 +38,7 @@ _LONGEST_NAME, _LONGEST_PATH = 200, 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class JobRequest:
     """Job that was asked for: a source, and options that may have several values.
 
     Attributes
@@ -135,7 +135,7 @@ def safe_name(text: str) -> str:
     return kept.encode()[:80].decode(errors="ignore") or "x"
 
 
-def plan(wishes: Iterable[Wish], folder: Path, suffix: str | None = None) -> list[Job]:
+def plan(wishes: Iterable[JobRequest], folder: Path, suffix: str | None = None) -> list[Job]:
     """Return the jobs of a batch, those that share a model after each other.
 
     Parameters
@@ -199,7 +199,7 @@ def _both(one: Job, other: Job) -> str:
 
 
 def _job(
-    wish: Wish, name: str, options: JobOptions, suffix: str | None, firsts: dict[str, str]
+    wish: JobRequest, name: str, options: JobOptions, suffix: str | None, firsts: dict[str, str]
 ) -> Job:
     output = wish.name
     if not wish.whole:
@@ -219,7 +219,7 @@ def _job(
 
 
 def _shared_model(
-    wish: Wish, options: JobOptions, firsts: dict[str, str]
+    wish: JobRequest, options: JobOptions, firsts: dict[str, str]
 ) -> tuple[str, JobOptions]:
     """Return the key of the model that a job shares, and its options.
 
@@ -238,7 +238,7 @@ def _shared_model(
     return key, options
 
 
-def _own_ending(wish: Wish) -> str:
+def _own_ending(wish: JobRequest) -> str:
     """Return the ending of what bake or curves writes of a source by default."""
     own = Path(wish.source).suffix.lower()
     table = BAKED_MOTIONS if wish.command == "bake" else FREE_CURVES
