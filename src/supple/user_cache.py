@@ -210,6 +210,7 @@ def _add(digest: Any, value: Any) -> None:
     elif value is None or isinstance(value, str | int | float | np.number):
         digest.update(f"{value!r} ".encode())
     elif isinstance(value, Mapping):
+        digest.update(f"{len(value)} ".encode())
         for key in sorted(value, key=str):
             digest.update(f"{key!r} ".encode())
             _add(digest, value[key])

@@ -293,7 +293,7 @@ def test_other_objects_keep_their_modifiers_and_motions_in_an_fbx(blender: Any, 
     source, target = tmp_path / "scene.blend", tmp_path / "soft.fbx"
     blender("character_file", path=str(source), kind="scene")
     bakes = baked_with(source)
-    with pytest.warns(SuppleWarning, match='soft.fbx: is without modifiers of "Tube", as an .fbx'):
+    with pytest.warns(SuppleWarning, match='soft.fbx: modifiers of "Tube" are missing, as an .fbx'):
         supple.save(target, bakes)
     found = blender("others", path=str(target))
     assert found["vertices"] == 9
@@ -318,7 +318,7 @@ def test_without_an_action_there_is_nothing_to_play_flesh_in(blender: Any, tmp_p
     source = tmp_path / "still.blend"
     blender("character_file", path=str(source), kind="still")
     done = run_here("bake", str(source), "-o", str(tmp_path / "soft.blend"))
-    assert "has no action that flesh could play in; add one, or write to .glb" in done.stderr
+    assert "has no action to add the flesh to; add one, or save as .glb" in done.stderr
     assert not supple.load(source).motions
 
 
@@ -334,10 +334,10 @@ def test_motions_and_characters_from_elsewhere_go_elsewhere(files: dict[str, Pat
         bakes[0].times, bakes[0].motion.poses, bakes[0].motion.roots, "Jump"
     )
     jump = BakedMotion(bakes[0].character, other, bakes[0].frames, 24)
-    with pytest.raises(SuppleError, match='"Jump" is no clip of the file'):
+    with pytest.raises(SuppleError, match='"Jump" is not a clip of the file'):
         supple.save(tmp_path / "soft.blend", jump)
     done = run_here("bake", str(files[".blend"]), "--motion", "wiggle", "-o", f"{tmp_path}/x.fbx")
-    assert '"wiggle" is no clip of the file; write it to .glb' in done.stderr
+    assert '"wiggle" is not a clip of the file; save it as .glb' in done.stderr
     assert not list(tmp_path.iterdir())
     tail = tail_file(tmp_path / "tail.glb", seconds=0.5)
     done = run_here("bake", str(tail), "-o", str(tmp_path / "tail.blend"))
@@ -412,7 +412,7 @@ def test_blender_runs_without_user_settings_and_scripts(
 
 
 def test_a_blender_that_says_nothing_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(blender_process, "PATIENCE", 3.0)
+    monkeypatch.setattr(blender_process, "SILENCE_LIMIT", 3.0)
     program = stand_in(tmp_path / "blender", f'echo $$ > "{tmp_path}/pid"; sleep 60')
     with pytest.raises(SuppleError, match="Blender gave no output for"):
         ask(program)
@@ -421,7 +421,7 @@ def test_a_blender_that_says_nothing_is_ended(tmp_path: Path, monkeypatch: pytes
 
 def test_a_blender_that_fails_is_one_line(tmp_path: Path):
     crash = stand_in(tmp_path / "crash", "kill -SEGV $$")
-    with pytest.raises(SuppleError, match=r"x.blend: is damaged, .* \(SIGSEGV\)"):
+    with pytest.raises(SuppleError, match=r"x.blend: is damaged or too large: .* \(SIGSEGV\)"):
         ask(crash)
     wrong = stand_in(tmp_path / "wrong", "echo no such library >&2; exit 5")
     with pytest.raises(SuppleError, match=r"Blender ended early \(no such library\)"):

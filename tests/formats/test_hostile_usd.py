@@ -116,7 +116,7 @@ def test_parser_messages_reach_the_user(assets):
     with ThreadPoolExecutor(2) as pool:
         messages = list(pool.map(message_of, paths))
     for path, message in zip(paths, messages, strict=True):
-        assert message.startswith(f"{path.name}: is not a USD file that can be read (")
+        assert message.startswith(f"{path.name}: is not a readable USD file (")
         assert "\n" not in message
         assert "pxrInternal" not in message
         assert PARSED.get(f"parse/{path.name}", "") in message

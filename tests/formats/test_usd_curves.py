@@ -154,7 +154,7 @@ def test_a_second_run_replaces_and_removing_gives_the_file_below(two_clips, tmp_
     assert (tmp_path / "back.usda").read_text() == TWO_CLIPS
     with pytest.raises(FormatError, match="has no curves"):
         remove_curves(tmp_path / "more.usda", tmp_path / "two.usda")
-    with pytest.raises(FormatError, match="is untouched"):
+    with pytest.raises(FormatError, match="is unchanged"):
         remove_curves(tmp_path / "back.usdc", target)
     (tmp_path / "deep").mkdir()
     moved = tmp_path / "deep" / "curves.usda"  # whose layer below lies outside of its folder

@@ -301,7 +301,7 @@ def test_a_layer_that_the_character_needs_is_not_written_over(two_clips, tmp_pat
     before = (tmp_path / "two.usda").read_bytes()
     (tmp_path / "link.usda").symlink_to("two.usda")
     for target in (tmp_path / "two.usda", tmp_path / "link.usda"):
-        refused(target, baked, r"cannot be replaced, soft\.usda needs it; choose another name")
+        refused(target, baked, r"cannot be replaced, as soft\.usda needs it; use another name")
         with pytest.raises(SuppleError, match=r"soft\.usda needs it"):  # before the simulation
             check_target(target, soft)
     assert (tmp_path / "two.usda").read_bytes() == before

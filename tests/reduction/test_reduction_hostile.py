@@ -372,11 +372,11 @@ def test_obstacles_that_know_no_distance_are_refused() -> None:
     far = Custom(np.inf, [0.0, 0.0, 0.0])
     assert len(find_boundary_contacts(mesh, None, mesh.vertices, obstacles=[far])) == 0
     for obstacle, said in (
-        (Custom(np.nan, [0, 1.0, 0]), "no numbers somewhere"),
-        (Custom(-np.inf, [0, 1.0, 0]), "no distance or no way out"),
-        (Custom(-0.1, [0.0, 0.0, 0.0]), "no way out of length 1 at vertex 0"),
-        (Custom(-0.1, [0.0, np.nan, 0.0]), "no way out of length 1"),
-        (Custom(-0.1, [0.0, 2.0, 0.0]), "no way out of length 1"),
+        (Custom(np.nan, [0, 1.0, 0]), "contain NaN"),
+        (Custom(-np.inf, [0, 1.0, 0]), "no distance or no unit normal"),
+        (Custom(-0.1, [0.0, 0.0, 0.0]), "no unit normal at vertex 0"),
+        (Custom(-0.1, [0.0, np.nan, 0.0]), "no unit normal"),
+        (Custom(-0.1, [0.0, 2.0, 0.0]), "no unit normal"),
         (Custom(-0.1, [0.0, 1.0]), "expected"),
         (Custom([0.0, 1.0], [0.0, 1.0, 0.0]), "expected"),
     ):

@@ -288,7 +288,7 @@ def test_tets_and_surface_of_a_character_are_those_of_its_rigs(name):
     character = CharacterPlacement(rig, tet_rig, some)
     tets = np.empty((character.n_tet_vertices, 3))
     surface = np.empty((character.n_surface_vertices, 3), np.float32)
-    with pytest.raises(SuppleError, match="place them first"):
+    with pytest.raises(SuppleError, match="call place_tets first"):
         character.place_surface(surface)
     for seed, size in ((0, 0.1), (1, 0.02), (2, 0.4), (3, 0.0)):
         pose = random_pose(rig, seed, size)

@@ -368,7 +368,7 @@ def test_curves_are_smooth_and_pass_their_keys() -> None:
     products = roots[:, :3, :3] @ roots[:, :3, :3].transpose(0, 2, 1)
     np.testing.assert_allclose(products, np.broadcast_to(np.eye(3), products.shape), atol=1e-12)
     for keys in ([], [(1.0, 0.0), (0.5, 0.0)], [(-1.0, 0.0)]):
-        with pytest.raises(SuppleError, match="in order of time"):
+        with pytest.raises(SuppleError, match="increasing times"):
             line.curve(keys)
     with pytest.raises(SuppleError, match="timeline"):
         Timeline(-1.0)

@@ -185,7 +185,7 @@ def _leaves(anatomy: Anatomy, starts: Floats, ends: Floats) -> Bools:
 def _far_along(
     vertices: Floats, triangles: Ints, starts: Ints, ends: Ints, straight: Floats
 ) -> Bools:
-    """Return whether the path along edges of the skin is `FOLD` times longer than straight."""
+    """Return whether the path along edges of the skin is `ALONG` times longer than straight."""
     if not len(starts):
         return np.zeros(0, bool)
     sides = triangles[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2)

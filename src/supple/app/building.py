@@ -99,7 +99,8 @@ def _builder_options(
     if options.ground is not None:
         given["obstacles"] = (Plane((0.0, options.ground, 0.0), (0.0, 1.0, 0.0)),)
     recipe = row.accepted_options(**source.recipe(row.name))
-    if source.scene and options.flesh == "normal" and values["anatomy"] is None:
+    other_flesh = options.flesh != "normal" or "stiffness" in values
+    if source.scene and not other_flesh and values["anatomy"] is None:
         return _scene_options(source, recipe, row, values | given)
     defaults = {}
     if not source.scene and options.regions != "none" and "basis" in row.bake_options:

@@ -17,7 +17,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from supple.app.command_files import check_place, checked_sheet
-from supple.app.model_request import chosen_anatomy, command_model, free_names
+from supple.app.model_request import command_model, flesh_values, free_names
 from supple.app.options import CurveOptions, by_parameter
 from supple.app.removing import run_removal
 from supple.engines.engine import FIRST_ENGINE, Engine
@@ -194,12 +194,16 @@ def _paged(
     from supple.app.report.report_page import write_page
 
     assert options.page is not None
-    anatomy = chosen_anatomy(options.anatomy, source)
-    ready = prepared_model(source, flesh=options.flesh, quiet=quiet, anatomy=anatomy)
+    values = flesh_values(source, options)
+    material = ("anatomy", "young", "poisson", "stiffness")
+    same = {name: values[name] for name in material if name in values}
+    ready = prepared_model(source, flesh=options.flesh, quiet=quiet, **same)
     own = _named(found.baked(), f"{found.name}, curves")
     start, end = float(found.times[0]), float(found.times[-1])
     how: dict[str, Any] = {"rate": max(found.rate, 24.0), "start": start, "end": end}
     simulation = flesh_damping(options.flesh, options.flesh_damping())
+    if options.young is not None:  # a given stiffness is never changed
+        simulation["stiffness"] = 1.0
     with task_bar(quiet) as tell:
         flesh = bake(
             source.character,

@@ -19,6 +19,7 @@ from supple.engines.options import (
     EngineName,
     Flag,
     FleshOptions,
+    Numbers,
     SourceOptions,
     Words,
     without_none,
@@ -44,8 +45,8 @@ class CommandOptions(FleshOptions, SourceOptions):
 
     def flesh_words(self) -> dict[str, Any]:
         """Return the options of the flesh that need no file, if given; `free` may name one."""
-        modes: Any = self.modes
-        if modes is not None:
+        modes: Any = self.modes  # a list for build
+        if isinstance(modes, list):
             if len(modes) == 0:
                 raise SuppleError("--modes needs one or more numbers, such as --modes 100")
             modes = modes[0] if len(modes) == 1 else modes
@@ -66,6 +67,10 @@ class ViewOptions(CommandOptions):
 class BakeOptions(CommandOptions, BakePlayOptions):
     """Options of `supple bake`; None selects a default."""
 
+    motion: str | None = None
+    """Motion by name: the full name, the part after its last |, or its last words, in any case; a
+    pattern such as 'Idle*' bakes all that match; wiggle shakes and tilts the character. By default
+    the liveliest. For a body model: a motion file of AMASS or of hand poses (.npz)."""
     all: Flag = False
     """Bake all motions with one model: into one file where the format holds several (glTF, USD),
     otherwise one file for each."""
@@ -114,6 +119,10 @@ class BakeOptions(CommandOptions, BakePlayOptions):
 class BuildOptions(CommandOptions):
     """Options of `supple build`; None selects a default."""
 
+    motion: str | None = None
+    """For a body model: a motion file of AMASS or of hand poses (.npz)."""
+    modes: Numbers = None  # type: ignore[assignment]
+    """Number of modes in all, or for each region."""
     basis: Literal["shaken", "modes"] | None = None
     """Basis of pose-space: "shaken", the default for files, one basis from simulations of the
     shaken body; "modes", the softest modes of each region."""

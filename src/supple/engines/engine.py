@@ -244,18 +244,31 @@ class Engine:
         """Names of the simulator's options, except its model and `dt`."""
         return _option_names(self.simulate, 2)
 
+    @cached_property
+    def takes_any_option(self) -> bool:
+        """Whether the builder has ``**`` and `more_options` does not list what it takes."""
+        return not self.more_options and _takes_any(self.build)
+
+    def check_options(self, options: Iterable[str]) -> None:
+        """Refuse options that the builder does not have."""
+        if not self.takes_any_option:
+            check_names(f"the engine {self.name}", options, self.build_options)
+
     def accepted_options(self, **options: Any) -> dict[str, Any]:
         """Return those of the options that the builder has."""
+        if self.takes_any_option:
+            return options
         return {name: value for name, value in options.items() if name in self.build_options}
 
     def build_model(self, subject: Any, **options: Any) -> Any:
         """Build the model of a character or mesh; refuse options that the builder does not have."""
-        check_names(f"the engine {self.name}", options, self.build_options)
+        self.check_options(options)
         return self.build(subject, **options)
 
     def make_simulator(self, model: Any, *args: Any, **options: Any) -> Any:
         """Make a simulator of a model; refuse options that the simulator does not have."""
-        check_names(f"the simulator of {self.name}", options, (*self.step_options, "dt"))
+        if not _takes_any(self.simulate):
+            check_names(f"the simulator of {self.name}", options, (*self.step_options, "dt"))
         return self.simulate(model, *args, **options)
 
 
@@ -273,6 +286,12 @@ def _imported(path: str) -> Any:
     """Import ``"module:name"``."""
     module, _, name = path.partition(":")
     return attrgetter(name)(import_module(module))
+
+
+def _takes_any(function: Callable[..., Any]) -> bool:
+    """Return whether a function has ``**``."""
+    parameters = inspect.signature(function).parameters.values()
+    return any(each.kind is each.VAR_KEYWORD for each in parameters)
 
 
 def _option_names(function: Callable[..., Any], skipped: int) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ Annotations here are objects, not text: subclasses in other modules inherit them
 """
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -73,8 +73,8 @@ class FleshOptions:
     poses: Words = None
     """Example poses: how many to choose from the motions; auto, as many as needed; or frames of
     motions, such as Run:12 Idle:0."""
-    modes: Numbers = None
-    """Number of modes in all, or for each region."""
+    modes: int | None = None
+    """Number of modes."""
     tets: int | None = None
     """Number of tetrahedra to fill the character with."""
 
@@ -126,8 +126,13 @@ class CurvePlayOptions(PlayOptions):
     """Factor on the simulated motion that is added: 0.5 for half, 2 for twice as much."""
 
 
-def takes_options(*records: type) -> Callable[[Function], Function]:
-    """Show the fields of records as keywords in the signature of a function with ``**options``."""
+def takes_options(
+    *records: type, without: Iterable[str] = (), **defaults: Any
+) -> Callable[[Function], Function]:
+    """Show the fields of records as keywords in the signature of a function with ``**options``.
+
+    Fields that `without` names are left out; `defaults` replace those of the fields.
+    """
 
     def decorate(function: Function) -> Function:
         signature = inspect.signature(function)
@@ -135,9 +140,10 @@ def takes_options(*records: type) -> Callable[[Function], Function]:
         rest = parameters.popitem()[1]
         for record in records:
             for each in fields(record):
-                if each.name not in parameters:
+                if each.name not in parameters and each.name not in without:
+                    default = defaults.get(each.name, each.default)
                     parameters[each.name] = inspect.Parameter(
-                        each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default
+                        each.name, inspect.Parameter.KEYWORD_ONLY, default=default
                     )
         shown = signature.replace(parameters=[*parameters.values(), rest])
         function.__signature__ = shown  # type: ignore[attr-defined]
@@ -149,6 +155,14 @@ def takes_options(*records: type) -> Callable[[Function], Function]:
 def option_values(record: type, options: dict[str, Any]) -> dict[str, Any]:
     """Remove the options that a record declares; return them, with defaults for the others."""
     return {each.name: options.pop(each.name, each.default) for each in fields(record)}
+
+
+def without_defaults(record: type, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out the options of a record that are None, except `anatomy`: None means bones alone."""
+    names = {each.name for each in fields(record)} - {"anatomy"}
+    return {
+        name: value for name, value in options.items() if value is not None or name not in names
+    }
 
 
 def without_none(options: Mapping[str, Any]) -> dict[str, Any]:

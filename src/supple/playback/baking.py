@@ -21,7 +21,13 @@ from supple.engines.engine import (
     engine_named,
     engine_of,
 )
-from supple.engines.options import BakePlayOptions, FleshOptions, option_values, takes_options
+from supple.engines.options import (
+    BakePlayOptions,
+    FleshOptions,
+    option_values,
+    takes_options,
+    without_defaults,
+)
 from supple.errors import SuppleError
 from supple.playback.bake_model import ANATOMY, check_model
 from supple.playback.bake_plan import (
@@ -47,7 +53,7 @@ from supple.rig.character import Character
 from supple.rig.motion.motion import Motion
 
 
-@takes_options(BakePlayOptions, FleshOptions)
+@takes_options(BakePlayOptions, FleshOptions, anatomy=ANATOMY)
 def bake(
     character: Character | str | Path,
     motion: Motion | str | None = None,
@@ -113,7 +119,7 @@ def bake(
     return request.bake([plan], progress, checkpoints)[0]
 
 
-@takes_options(BakePlayOptions, FleshOptions)
+@takes_options(BakePlayOptions, FleshOptions, anatomy=ANATOMY, without=("start", "end"))
 def bake_all(
     character: Character | str | Path,
     model: CharacterModel | None = None,
@@ -198,11 +204,13 @@ class BakeRequest:
         """Sort the options of a function by the records that declare them; refuse others."""
         model = source.model if model is None else model
         row = _chosen_engine(engine, model)
-        names = {each.name for record in (BakePlayOptions, FleshOptions) for each in fields(record)}
-        check_names(f"supple.{function}", options, (*names, *row.build_options, "kind"))
+        names = [each.name for record in (BakePlayOptions, FleshOptions) for each in fields(record)]
+        if not row.takes_any_option:
+            check_names(f"supple.{function}", options, (*names, *row.build_options, "kind"))
         playing = option_values(BakePlayOptions, options)
         damping, quality = playing.pop("damping"), playing.pop("quality")
         flesh = options.pop("flesh", "normal")
+        options = without_defaults(FleshOptions, options)
         steps, kept = dict(simulation or {}), keeps_models(keep)
         played_engine(row, quality)
         return cls(
@@ -256,8 +264,7 @@ class BakeRequest:
     def _prepared(self, flesh: Flesh, progress: ShownProgress) -> CharacterModel:
         """Return the given model if it fits the character, or find or build one."""
         if self.model is not None:
-            if self.model is not self.source.model:
-                check_model(self.source.character, self.model, flesh=flesh, **self.building)
+            check_model(self.source.character, self.model, flesh=flesh, **self.building)
             return self.model
         anatomy = {"anatomy": default_anatomy(self.source)} | self.building
         engine, quiet = self.played.name, not shows_progress(progress)

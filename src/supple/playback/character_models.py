@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
@@ -20,7 +20,6 @@ from supple.engines.engine import (
     CHARACTER_MODEL,
     FIRST_ENGINE,
     Engine,
-    check_names,
     engine_named,
     engine_of,
 )
@@ -36,7 +35,7 @@ from supple.playback.character_sources import CharacterSource, load_character_mo
 from supple.playback.progress_bar import build_log, shows_progress
 from supple.reduction.build_log import BuildLog
 from supple.rig.character import Character
-from supple.rig.stored_rigs import GIVEN, stored_rig
+from supple.rig.stored_rigs import GIVEN, KINDS, stored_rig
 from supple.scenes.characters.character_scene import scene
 from supple.user_cache import Cached, cached, cached_file, content_hash, model_cache
 
@@ -109,7 +108,7 @@ def prepared_model(
         check_model(character, loaded, flesh=flesh, anatomy=anatomy, **building)
         return PreparedModel(loaded, perf_counter() - began, True)
     if _is_plain_scene(source, flesh, anatomy, building):
-        result = _scene_model(source.scene, engine, quiet, log)
+        result = _scene_model(source.scene, engine, quiet, log, keep)
     else:
         request = _request(source, engine, anatomy, building)
         result = _character_model(character, flesh, engine, request, keep, quiet, log)
@@ -179,7 +178,7 @@ def build(
         Show bars; by default on a terminal and in a notebook.
     **options
         Options of the engine's builder. Pose-space has, among others, ``poses``, ``modes``,
-        ``tets``, ``material``, ``young``, ``poisson``, ``regions``, ``contact``, ``executor``,
+        ``tets``, ``material``, ``young``, ``poisson``, ``regions``, ``contacts``, ``executor``,
         ``log``: see `supple.engines.pose_space.build`.
 
     Returns
@@ -197,7 +196,7 @@ def build(
     'pose-space'
     """
     row = engine_named(engine)
-    check_names(f"the engine {row.name}", options, row.build_options)
+    row.check_options(options)
     if row.moves == "character" and isinstance(character, str | Path):
         character = source_of(character).character
     if not isinstance(character, Character):
@@ -217,7 +216,7 @@ def _built_model(
             return row.build_model(character, **shown, **options)
 
     given = {name: value for name, value in options.items() if name not in ("executor", "log")}
-    content = _content(character) if keep else None
+    content = _content(character, row) if keep else None
     key = None if content is None else content_hash(*content, given, row.name)
     kind = model_cache(CHARACTER_MODEL, load_model, MOST_KEPT)
     return _renamed(cached(kind, "model-built", make, key).value, character.name)
@@ -227,7 +226,8 @@ def _is_plain_scene(
     source: CharacterSource, flesh: str | Flesh, anatomy: GivenAnatomy, building: dict[str, Any]
 ) -> bool:
     """Return whether a scene is built by its own recipe."""
-    return bool(source.scene) and flesh == "normal" and anatomy is None and not building
+    normal = flesh in ("normal", checked_flesh("normal"))
+    return bool(source.scene) and normal and anatomy is None and not building
 
 
 def _request(
@@ -238,10 +238,18 @@ def _request(
     return {"painted": recipe.pop("young", None), "anatomy": anatomy, **recipe, **building}
 
 
-def _content(character: Character) -> tuple[Any, ...] | None:
-    """Return all that a model depends on, except the name; None for black-box rigs."""
+def _content(character: Character, row: Engine) -> tuple[Any, ...] | None:
+    """Return all that a model depends on, except the name and the code of Supple.
+
+    It is None for black-box rigs, and for engines and rig classes that are not Supple's: the cache
+    key does not cover changes of their code.
+    """
     header, arrays = stored_rig(character.rig)
-    if any(part["kind"] == GIVEN for part in header["parts"]):
+    kinds = {part["kind"] for part in header["parts"]}
+    if GIVEN in kinds:
+        return None
+    modules = [row.builder, row.model, *(KINDS[kind].__module__ for kind in kinds)]
+    if not all(module.startswith("supple.") for module in modules):
         return None
     mesh = character.surface
     read = (dict(character.motions), character.labels, character.painted)
@@ -255,10 +263,11 @@ def _character_key(
 
     It uses the options as given: those derived from them, tets above all, take seconds to compute.
     """
-    content = _content(character)
+    row = engine_named(engine)
+    content = _content(character, row)
     if content is None:
         return None
-    defaults = dict(engine_named(engine).bake_options), _model_engine(engine)
+    defaults = dict(row.bake_options), _model_engine(engine)
     return content_hash(*content, checked_flesh(flesh), request, *defaults)
 
 
@@ -288,7 +297,10 @@ def _character_model(
 
 def _renamed(model: Any, name: str) -> Any:
     """Return a kept model under the name of the character that it was found for."""
-    if model.name == name or not is_dataclass(model) or isinstance(model, type):
+    if not is_dataclass(model) or isinstance(model, type):
+        return model
+    named = "name" in {each.name for each in fields(model)}
+    if not named or getattr(model, "name", name) == name:
         return model
     report = getattr(model, "report", {})
     changes = {"report": {**report, "name": name}} if "name" in report else {}
@@ -336,7 +348,12 @@ def scene_model_file(
 
 
 def _scene_model(
-    name: str, engine: str, quiet: bool, log: BuildLog | None = None, **changes: Any
+    name: str,
+    engine: str,
+    quiet: bool,
+    log: BuildLog | None = None,
+    keep: bool = True,
+    **changes: Any,
 ) -> Cached:
     def make() -> Any:
         subject, row = scene(name), engine_named(engine)
@@ -345,7 +362,7 @@ def _scene_model(
             return row.build_model(subject.character, **recipe)
 
     label, options = _scene_key(name, engine, changes)
-    return cached(_SCENE_MODELS, label, make, options)
+    return cached(_SCENE_MODELS, label, make, options if keep else None)
 
 
 def _scene_key(name: str, engine: str, changes: dict[str, Any]) -> tuple[str, str | None]:

@@ -19,7 +19,13 @@ from supple.arrays import Floats, Ints
 from supple.checks import checked_number, shown
 from supple.engines.engine import CharacterModel, Engine, check_names, engine_named, engine_of
 from supple.engines.optional_parts import FreeParameters, ParameterSprings
-from supple.engines.options import CurvePlayOptions, FleshOptions, option_values, takes_options
+from supple.engines.options import (
+    CurvePlayOptions,
+    FleshOptions,
+    option_values,
+    takes_options,
+    without_defaults,
+)
 from supple.errors import SuppleError
 from supple.playback.bake_model import ANATOMY, check_model
 from supple.playback.bake_plan import bake_simulator
@@ -52,7 +58,7 @@ RATES = (120.0, 60.0, 50.0, 48.0, 30.0, 25.0, 24.0)
 FADE, LEAD = 0.25, 1.0
 
 
-@takes_options(CurvePlayOptions, FleshOptions)
+@takes_options(CurvePlayOptions, FleshOptions, anatomy=ANATOMY)
 def curves(
     character: Character | str | Path,
     motion: Motion | str | None = None,
@@ -94,19 +100,19 @@ def curves(
     model = source.model if model is None else model
     row = engine_of(model) if engine is None and model is not None else moving_engine(engine)
     names = [each.name for record in (CurvePlayOptions, FleshOptions) for each in fields(record)]
-    check_names("supple.curves", options, (*names, *row.build_options, "kind"))
+    if not row.takes_any_option:
+        check_names("supple.curves", options, (*names, *row.build_options, "kind"))
     playing = option_values(CurvePlayOptions, options)
     settle, smooth, strength = (playing.pop(name) for name in ("settle", "smooth", "strength"))
     plan = curve_plan(source.character, motion, **playing)
     preset, began = checked_flesh(options.pop("flesh", "normal")), perf_counter()
-    if options.get("free", ()) is None:
-        options.pop("free")
+    options = without_defaults(FleshOptions, options)
     scaled = options.get("anatomy", ANATOMY) is not None
     if model is None:
         anatomy = {"anatomy": default_anatomy(source)} | options
         how: dict[str, Any] = {"keep": keeps_models(keep), "quiet": not shows_progress(progress)}
         model = prepared_model(source, flesh=preset, engine=row.name, **how, **anatomy).model
-    elif model is not source.model:
+    else:
         _check_given(source.character, model, preset, options)
     built = perf_counter() - began
     stepping: dict[str, Any] = {"flesh": preset, "damping": damping, "engine": row.name}

@@ -143,6 +143,7 @@ def _character(
             scaled_loads=ready.scaled_loads,
             anatomy=_editing(source, built, values | flesh),
             simulation=simulation,
+            may_stiffen=options.young is None,  # a given stiffness is never changed
             **flesh,
         )
 

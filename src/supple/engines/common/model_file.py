@@ -355,6 +355,8 @@ class MaterialField(Field):
         kind, *constants = self.constants(owner)
         table: Values = {"kind": kind}
         for name, value in zip(("young", "poisson", "density"), constants, strict=True):
+            if np.ndim(value) and self.type is None:
+                raise SuppleError(f"{name} is an array; this model's file holds one number")
             table[name] = None if np.ndim(value) else float(value)
             if np.ndim(value) and self.type is not None:
                 writer.arrays[f"{self.name}.{name}"] = packed_array(value, self.type)

@@ -323,5 +323,5 @@ class PoseSpaceSimulator(ContactSimulator):
         return self._state.all_arrays()
 
     def _set_state(self, state: State) -> None:
-        self._state.restore(state)
+        self._state.restore(state, len(self.model.surface.vertices))
         self._stepper.forget_pose()

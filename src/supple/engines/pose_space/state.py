@@ -12,6 +12,7 @@ from supple.compiled.tables import ArgumentTable
 from supple.engines.common.state import State
 from supple.engines.pose_space.inertia import PointHistory
 from supple.engines.pose_space.runtime import RuntimeModel
+from supple.errors import SuppleError
 
 #: Columns of `StateArrays.counts`.
 STEPS, CONTINUOUS, DISPLACED, REST_MOTION, LIMITS = range(5)
@@ -83,11 +84,33 @@ class ContactMemory:
             self.loads = np.zeros((len(kinds) if rubs else 0, rubbed), np.float32)
             self.places = np.zeros((rubbed, 3))
 
+    def check(self, state: State, vertices: int) -> None:
+        """Refuse a state whose contact arrays are missing or do not fit each other."""
+        missing = next((name for name in vars(self) if name not in state), None)
+        if missing is not None:
+            raise SuppleError(f'the state has no "contact.{missing}"')
+        count = state["kinds"].size
+        shapes = {
+            "depths": ((0, 0), (count, vertices)),
+            "kinds": ((count,),),
+            "known": ((),),
+            "count": ((),),
+            "force": ((3,),),
+            "loads": ((0, 0), (count, vertices)),
+            "places": ((0, 3), (vertices, 3)),
+        }
+        for name, allowed in shapes.items():
+            if state[name].shape not in allowed:
+                raise SuppleError(
+                    f'"contact.{name}" of the state has the shape {state[name].shape}; use a state'
+                    " of this model"
+                )
+
     def restore(self, state: State) -> None:
-        """Set the values from a state."""
+        """Set the values from a state that `check` accepts."""
         for name, value in vars(self).items():
             if isinstance(value, np.ndarray):
-                setattr(self, name, state[name].copy())
+                setattr(self, name, state[name].astype(value.dtype))
             else:
                 setattr(self, name, type(value)(state[name].tolist()))
 
@@ -143,8 +166,9 @@ class BodyState:
         contact = {f"contact.{name}": np.asarray(v) for name, v in vars(self.contact).items()}
         return rows | contact
 
-    def restore(self, state: State) -> None:
-        """Set the values from a state with the names of `all_arrays`."""
+    def restore(self, state: State, vertices: int) -> None:
+        """Set the values from a state with the names of `all_arrays`; `vertices` of the skin."""
+        self.contact.check(state.part("contact"), vertices)
         for name, array in self.all_arrays().items():
             if name not in CONTACT_ARRAYS:
                 array[...] = state[name]

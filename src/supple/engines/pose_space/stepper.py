@@ -247,7 +247,7 @@ class Stepper:
         taken = take_steps(stages, state.index, count, self._arguments, state.bound)
         if taken != count:
             self.busy_with = state.index + taken
-            raise SuppleError("the positions by the rig are not finite at this pose")
+            raise SuppleError("the rig returned positions that are not finite at this pose")
 
     def _frame_carriers(self) -> Singles:
         """Return frames of the carriers at the blended pose, computed once."""

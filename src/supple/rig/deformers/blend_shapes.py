@@ -86,10 +86,10 @@ class DisplacingRig(ABC):
         self, points: Floats, pose: Floats, subset: Ints | None = None
     ) -> tuple[Deformer, Floats, Floats]:
         """Return the base, the displaced points, and the base's part of the pose."""
-        return self.base, self.shaped(points, pose, subset), pose[: len(self.base.parameters)]
+        return self.base, self.shaped_at(points, pose, subset), pose[: len(self.base.parameters)]
 
     @abstractmethod
-    def shaped(self, points: Floats, pose: Floats, subset: Ints | None = None) -> Floats:
+    def shaped_at(self, points: Floats, pose: Floats, subset: Ints | None = None) -> Floats:
         """Return `points` plus the displacements of the vertices at a pose."""
 
 
@@ -171,9 +171,13 @@ class BlendShapeRig(DisplacingRig):
     def __repr__(self) -> str:
         return f"BlendShapeRig({len(self.names)} shapes on {self.base!r})"
 
-    def shaped(self, points: Floats, pose: Floats, subset: Ints | None = None) -> Floats:
+    def shaped_at(self, points: Floats, pose: Floats, subset: Ints | None = None) -> Floats:
+        """Return `points` plus the displacements at a pose of this rig."""
+        return self.shaped(points, pose[len(self.base.parameters) :], subset)
+
+    def shaped(self, points: Floats, weights: Floats, subset: Ints | None = None) -> Floats:
         """Return `points` plus the weighted displacements of the vertices."""
-        out, weights = points.copy(), pose[len(self.base.parameters) :]
+        out = points.copy()
         add_weighted(self.deltas, weights, NO_SUBSET if subset is None else subset, out)
         return out
 
@@ -320,7 +324,7 @@ class ShapeJacobian:
         apply_frames(self._frames, self.deltas, out if only_weights else self._by_weights)
         if only_weights:
             return
-        shaped = self._rig.shaped(points, pose, self._vertices)
+        shaped = self._rig.shaped_at(points, pose, self._vertices)
         self._skin.evaluate_points(shaped, pose[: self._split].copy(), self._by_bones)
         out[:, :, self._shapes] = self._by_weights
         out[:, :, self._bones] = self._by_bones

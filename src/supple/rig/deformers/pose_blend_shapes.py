@@ -85,7 +85,7 @@ class PoseBlendShapeRig(DisplacingRig):
     def __repr__(self) -> str:
         return f"PoseBlendShapeRig({len(self.joints)} joints on {self.base!r})"
 
-    def shaped(self, points: Floats, pose: Floats, subset: Ints | None = None) -> Floats:
+    def shaped_at(self, points: Floats, pose: Floats, subset: Ints | None = None) -> Floats:
         """Return `points` plus the displacements of the vertices at a pose."""
         values, out = writable(pose), points.copy()
         if subset is not None:
@@ -95,6 +95,8 @@ class PoseBlendShapeRig(DisplacingRig):
             self._whole = _table(self.deltas, self.entries, _size(self.rest_points), False)
         _add_posed(values, *self._whole, np.empty((len(self.joints), FEATURES)), _block(), out)
         return out
+
+    shaped = shaped_at
 
     def placement(self, vertices: Ints | None = None, *, single: bool = False) -> Placement:
         """Return a placement of the listed vertices, or of all; see `Placement`."""
@@ -212,7 +214,7 @@ class _PoseBlendJacobian:
 
     def evaluate(self, pose: Floats, out: Floats) -> None:
         """Write ∂x/∂p (m, 3, k) at a pose."""
-        shaped = self._rig.shaped(self._points, pose, self._vertices)
+        shaped = self._rig.shaped_at(self._points, pose, self._vertices)
         self._skin.evaluate_points(shaped, pose, out)
         if not len(self._columns):
             return

@@ -230,7 +230,7 @@ def curve_options(names: Sequence[str], groups: Sequence[Ints], springs: Any, bu
     groups
         Disjoint groups of parameter numbers; if there are none, all parameters are one group.
     springs, built
-        Current and original values; see `supple.engines.engine.ParameterSprings`.
+        Current and original values; see `supple.engines.ParameterSprings`.
     """
     parts = []
     for option in SPRINGS:

@@ -66,6 +66,8 @@ class CharacterActor(Actor):
         Regions that can be edited.
     simulation
         Further options of the simulator; its obstacles stay fixed.
+    may_stiffen
+        Make the flesh stiffer where a motion is too violent for it, as `supple.bake` does.
 
     Attributes
     ----------
@@ -106,6 +108,7 @@ class CharacterActor(Actor):
         scaled_loads: bool = SCALED_LOADS,
         anatomy: AnatomyEditing | None = None,
         simulation: Mapping[str, Any] | None = None,
+        may_stiffen: bool = True,
     ) -> None:
         self.model = model
         self.character = character or Character(
@@ -127,6 +130,7 @@ class CharacterActor(Actor):
             "scaled_loads": scaled_loads,
             **(simulation or {}),
         }
+        self._may_stiffen = may_stiffen and self._engine.may_stiffen
         self.factor = 1.0
         self._stable_factors: dict[tuple[str, bool], float] = {}
         self.simulator: Any = bake_simulator(model, **self._flesh)
@@ -310,7 +314,7 @@ class CharacterActor(Actor):
         loop = self.ending == "loop"
         plan = bake_plan(self.character, self.motion, loop=loop, engine=self._engine.name)
         scaled = self._flesh | {"scaled_loads": True}
-        factor = stable_stiffness(model, plan, **scaled) if self._engine.may_stiffen else 1.0
+        factor = stable_stiffness(model, plan, **scaled) if self._may_stiffen else 1.0
         return {(self.motion.name, loop): factor}
 
     def replace_model(
@@ -377,9 +381,8 @@ class CharacterActor(Actor):
             self._new_simulator(plan.dt)
         key = self.motion.name, loop
         if key not in self._stable_factors:  # the stiffness of bake, for the same frames
-            may_stiffen = self._engine.may_stiffen
             self._stable_factors[key] = (
-                stable_stiffness(self.model, plan, **self._flesh) if may_stiffen else 1.0
+                stable_stiffness(self.model, plan, **self._flesh) if self._may_stiffen else 1.0
             )
         self.stiffen(self.factor)
         with warnings.catch_warnings():  # a jump is visible

@@ -175,7 +175,7 @@ def _on_bones(weights: sp.csr_array, bones: RigBones, held: Ints, joints: Ints) 
     place[bones.joint_indices] = np.arange(len(bones.joint_indices))
     if (place[joints] < 0).any():
         missing = int(joints[place[joints] < 0][0])
-        raise SuppleError(f"a bone rotations with joint {missing}, which moves no skin of the rig")
+        raise SuppleError(f"a bone follows joint {missing}, which moves no skin of the rig")
     result = weights.tolil()
     result[held] = 0.0
     result[held, place[joints]] = 1.0

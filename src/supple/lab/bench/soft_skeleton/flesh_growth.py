@@ -139,7 +139,7 @@ def growth_picture(figures: dict[str, Any]) -> Figure:
         over = GROWTH.over[line]
         for key, (name, colour) in _PARTS.items():
             style = {"color": colour, "lw": 2.2 if key == "step_ms" else 1.2, "ms": 4}
-            plot_growth(axes, figures, line, over, key, name, **style)
+            plot_growth(axes, figures, line, over, key, name, least=1e-3, **style)
         ticks = sorted({max(row[over], 1) for row in figures[line]})
         growth_axes(axes, _LINES[line], "milliseconds" if line == "handles" else "", ticks)
     return figure

@@ -188,7 +188,7 @@ PARTS = {
     "solve": (("_system", "advance"),),
     "contact": (
         ("_contact", "add"),
-        ("_contact", "settle"),
+        ("_contact", "apply_change"),
         ("_contact", "mismatch"),
         ("_contact", "finish"),
         ("_contact", "readings"),
