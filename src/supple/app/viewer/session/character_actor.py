@@ -381,9 +381,8 @@ class CharacterActor(Actor):
             self._new_simulator(plan.dt)
         key = self.motion.name, loop
         if key not in self._stable_factors:  # the stiffness of bake, for the same frames
-            self._stable_factors[key] = (
-                stable_stiffness(self.model, plan, **self._flesh) if self._may_stiffen else 1.0
-            )
+            factor = stable_stiffness(self.model, plan, **self._flesh) if self._may_stiffen else 1.0
+            self._stable_factors[key] = factor
         self.stiffen(self.factor)
         with warnings.catch_warnings():  # a jump is visible
             warnings.simplefilter("ignore", SuppleWarning)

@@ -111,8 +111,8 @@ def growth_picture(figures: dict[str, Any]) -> Figure:
         for k, lines in enumerate((("wire", "shapes"), ("tets",))):
             axes, over = parts[row][k], GROWTH.over[lines[0]]
             for line in lines:
-                style = {"color": "#2f6f8f" if line == "wire" else "#b5483a"}
-                plot_growth(axes, figures, line, over, key, _LINES[line], **style)
+                colour = "#2f6f8f" if line == "wire" else "#b5483a"
+                plot_growth(axes, figures, line, over, key, _LINES[line], color=colour)
                 if key == "step_ms" and line != "wire":
                     x, dense = ([r[name] for r in figures[line]] for name in (over, "dgemm256_ms"))
                     text = "a 256³ product in the same run"
