@@ -47,7 +47,7 @@ def find_command(given: str = "", own: Path | None = None) -> str:
         path = environment_program(path) if path.is_dir() else path
         found = shutil.which(str(path))
         if found is None:
-            raise Problem(f"{where} say that Supple is {path}, which is no program")
+            raise Problem(f"{where} names {path}, which is not a program")
         return found
     if own is not None and environment_program(own).is_file():
         return str(environment_program(own))

@@ -238,7 +238,7 @@ def test_a_file_that_is_no_character_is_named(capsys):
     Path("broken.glb").write_bytes(b"not a character")
     assert "broken.glb" in refused(capsys, "broken.glb")
     Path("notes.txt").write_text("hello")
-    assert "use one of .glb" in refused(capsys, "notes.txt")
+    assert "use .glb" in refused(capsys, "notes.txt")
 
 
 def test_a_folder_where_the_model_should_go_is_refused_before_anything_is_built(

@@ -327,7 +327,7 @@ def test_another_motion_is_chosen_on_the_page(drawing, tmp_path):
               const { motion, chart } = window.supplePage;
               window.supplePage.seek(3 / motion.head.rate);
               motion.moveTo(3 / motion.head.rate);
-              const [rig, soft] = motion.wayOf(11);
+              const [rig, soft] = motion.pathOf(11);
               const clock = motion.head.start + window.supplePage.time;
               return [clock, Array.from(soft), chart.lines[0].length, motion.duration];
             }"""

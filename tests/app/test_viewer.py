@@ -870,11 +870,11 @@ main(sys.argv[1:])
 IMPATIENT = """
 import os, signal, threading
 from supple.app.viewer import serve
-build = serve.prepared_model
+build = serve.command_model
 def interrupted(*given, **options):
     threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()
     return build(*given, **options)
-serve.prepared_model = interrupted
+serve.command_model = interrupted
 """
 
 

@@ -449,10 +449,10 @@ def test_blender_ends_with_the_command(blender_python: Path, tmp_path: Path):
     """Also where nobody can clean up: the process that waits for it is killed."""
     code = (
         "from pathlib import Path\n"
-        "from supple.formats.blender import blender_process, blender_program\n"
+        "from supple.formats.blender import blender_process\n"
         f"python = Path({str(blender_python)!r})\n"
-        f"blender_program.SCRIPT = {HANGING.format(pid=str(tmp_path / 'pid'))!r}\n"
-        "program = blender_program.BlenderProgram(python, True, '')\n"
+        f"blender_process.SCRIPT = {HANGING.format(pid=str(tmp_path / 'pid'))!r}\n"
+        "program = blender_process.BlenderProgram(python, True, '')\n"
         "blender_process.ask_blender(program, 'x.blend', {'action': 'version'})\n"
     )
     process = subprocess.Popen([sys.executable, "-c", code])

@@ -58,7 +58,7 @@ def test_a_hand_lifts_a_ball_and_feels_its_weight(tmp_path, capsys):
     assert found["carried"] == pytest.approx(found["weight"], rel=0.15)
     assert found["strongest"] > found["grip"] > found["weight"]
     assert picture.read_bytes().startswith(b"\x89PNG")
-    assert "the ball weighs 0.57 N" in capsys.readouterr().out
+    assert "weight of the ball 0.57 N" in capsys.readouterr().out
 
 
 def test_a_body_falls_and_says_how_hard(tmp_path, capsys):

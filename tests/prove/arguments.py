@@ -240,7 +240,7 @@ SOUND: list[dict[str, Any]] = [
             "place": EYE,
             "velocity": [0, 0, 0],
             "spin": [0, 0, 1],
-            "moved": False,
+            "kinematic": False,
             "name": "ball",
         },
     },

@@ -163,6 +163,10 @@ def _backward_euler(h: float, ratio: float) -> StageCoefficients:
     return StageCoefficients(now=1.0, before=0.0, divisor=1.0, lead=0.0, tau=h)
 
 
+def _backward_euler_error(ratio: float) -> float:
+    return 0.5
+
+
 def _newmark(h: float, ratio: float) -> StageCoefficients:
     return StageCoefficients(now=1.0, before=0.0, divisor=1.0, lead=0.5 * h, tau=0.5 * h)
 
@@ -176,6 +180,10 @@ def _bdf2(h: float, ratio: float) -> StageCoefficients:
     return StageCoefficients(more * more, ratio * ratio, whole, lead=0.0, tau=more * h / whole)
 
 
+def _bdf2_error(ratio: float) -> float:
+    return (1 + ratio) ** 2 / (6 * ratio * (1 + 2 * ratio))
+
+
 #: Integrators by name, the most robust first. A new one is a function and a row.
 INTEGRATORS: dict[str, Integrator] = {
     each.name: each
@@ -185,7 +193,7 @@ INTEGRATORS: dict[str, Integrator] = {
             "robust; damps on its own, the more the longer the step",
             _backward_euler,
             order=1,
-            error_constant=lambda ratio: 0.5,
+            error_constant=_backward_euler_error,
         ),
         Integrator("newmark", "second order, keeps energy", _newmark, order=2),
         Integrator(
@@ -201,7 +209,7 @@ INTEGRATORS: dict[str, Integrator] = {
             "second order, damps only what the step cannot resolve",
             _bdf2,
             order=2,
-            error_constant=lambda ratio: (1 + ratio) ** 2 / (6 * ratio * (1 + 2 * ratio)),
+            error_constant=_bdf2_error,
         ),
     )
 }

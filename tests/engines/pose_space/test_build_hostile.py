@@ -89,7 +89,7 @@ def test_more_modes_than_there_are_is_an_error_that_says_how_many_there_are(mode
         (0, "0 modes"),
         (-1, "-1 modes"),
         (True, "whole numbers"),
-        (2.5, "modes must be whole numbers; 2.5"),
+        (2.5, "modes must be whole numbers, not 2.5"),
         ("8", "modes must be whole numbers"),
         (None, "modes must be whole numbers"),
         ([4, 4], "2 numbers of modes for 1 region"),

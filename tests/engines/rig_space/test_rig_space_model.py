@@ -90,7 +90,7 @@ def test_a_joint_s_name_means_its_angles_and_a_channel_only_that():
         ("Tial*", 'did you mean "tail[*]"'),
         ("*fin*", "it has hip"),
         ([], "no parameter is free"),
-        ("pole", "moves no skin"),
+        ("pole", "move no skin"),
         ([3], "free names are texts"),
     ],
 )
