@@ -394,7 +394,7 @@ def test_obstacles_that_know_no_distance_are_refused() -> None:
             return None
 
     refused(
-        "obstacle 0 does not give",
+        "obstacle 0 does not return",
         find_boundary_contacts,
         mesh,
         None,
