@@ -341,7 +341,7 @@ def test_motions_and_characters_from_elsewhere_go_elsewhere(files: dict[str, Pat
     assert not list(tmp_path.iterdir())
     tail = tail_file(tmp_path / "tail.glb", seconds=0.5)
     done = run_here("bake", str(tail), "-o", str(tmp_path / "tail.blend"))
-    assert "is for characters from .blend and .fbx; use .glb" in done.stderr
+    assert "only characters from .blend and .fbx can be saved there; use .glb" in done.stderr
 
 
 def test_a_file_that_has_changed_gets_no_flesh(files: dict[str, Path], tmp_path: Path):

@@ -325,7 +325,7 @@ def laughs(levels: int, instanceable: str) -> str:
 def test_a_small_file_that_composes_to_millions_of_prims_is_an_error(tmp_path, instanceable):
     path = tmp_path / "laughs.usda"
     path.write_text(laughs(8, instanceable))
-    assert re.search(r"composes to over .* prims.*; split it", refusal(path))
+    assert re.search(r" [0-9,]+ prims.*; split it", refusal(path))
 
 
 def test_a_reference_to_itself_is_ignored(tmp_path):
