@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -21,6 +22,8 @@ import numpy as np
 import supple
 from supple.scenes import SCENES, scene, stvk_scene
 
+# Models are built, not read from the cache.
+os.environ["SUPPLE_KEEP_MODELS"] = "0"
 #: Characters that are baked with defaults.
 BAKED = ("q_Rat.glb", "q_Cow.glb", "q_Husky.glb", "CesiumMan.glb", "Fox.glb")
 SCENE_OPTIONS = {"tets": 2500, "modes": 20}
