@@ -10,7 +10,7 @@ import pytest
 
 import supple
 from helpers.rig_space_samples import trunk, trunk_options
-from helpers.soft_skeleton_samples import soft_elbow
+from helpers.soft_skeleton_samples import elbow, soft_elbow
 from supple.engines.rig_space.simulator import RigSpaceSimulator
 from supple.engines.soft_skeleton.simulator import SoftSkeletonSimulator
 from supple.errors import SuppleError
@@ -80,3 +80,18 @@ def test_a_copied_simulator_steps_to_the_same_bits_alone(name):
 def test_a_state_of_another_model_is_refused():
     with pytest.raises(SuppleError, match="state"):
         soft_skeleton().resume(SIMULATORS["condensed"]().state())
+
+
+def test_a_state_with_contacts_that_do_not_fit_is_refused_and_changes_nothing():
+    model = supple.build(elbow(), tets=400, modes=6, poses=1)
+    floor = supple.Plane((0, -0.02, 0), (0, 1, 0))
+    simulator = supple.Simulator(model, obstacles=[floor])
+    stepped(simulator, range(3))
+    before, arrays = simulator.surface().copy(), dict(simulator.state())
+    for wrong in ({"contact.depths": np.zeros((1, 1))}, {"contact.places": np.zeros((2, 3))}):
+        with pytest.raises(SuppleError, match="contact"):
+            simulator.resume(arrays | {"q": arrays["q"] + 1.0} | wrong)
+    del arrays["contact.depths"]
+    with pytest.raises(SuppleError, match=r'no "contact\.depths"'):
+        simulator.resume(arrays)
+    np.testing.assert_array_equal(simulator.surface(), before)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import fields
+import sys
+from dataclasses import fields, replace
 from pathlib import Path
 from shutil import copyfile
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,7 @@ from helpers.commands import run_here
 from helpers.soft_skeleton_samples import elbow
 from helpers.tail_file import tail_builder
 from supple.cli.main import app
-from supple.engines.engine import Engine
+from supple.engines.engine import ENGINES, Engine
 from supple.engines.options import BakePlayOptions, CurvePlayOptions, FleshOptions
 from supple.errors import SuppleError
 from supple.playback.progress_bar import console, shows_progress
@@ -146,3 +148,30 @@ def test_progress_is_shown_to_people_only(monkeypatch, capsys):
     supple.bake("arm.glb", end=0.1, progress=lambda part, what: parts.append(part), **SMALL)
     assert parts
     assert parts[-1] == 1.0
+
+
+def test_options_of_flesh_that_are_none_select_the_default(builds):
+    nothing = {"young": None, "poisson": None, "stiffness": None, "free": None}
+    first = supple.bake("arm.glb", end=0.1, keep=True, **SMALL)
+    second = supple.bake("arm.glb", end=0.1, keep=True, **SMALL, **nothing)
+    assert builds == ["pose-space"]
+    np.testing.assert_array_equal(first.frames, second.frames)
+    assert inspect.signature(supple.bake).parameters["anatomy"].default == "auto"
+
+
+def test_a_model_file_refuses_options_of_its_flesh():
+    supple.build("arm.glb", keep=False, **SMALL).save("arm.supple")
+    with pytest.raises(SuppleError, match="has its flesh already; leave out young"):
+        supple.bake("arm.supple", end=0.1, young=1e3)
+
+
+def test_models_of_engines_that_are_not_supples_are_not_kept(builds, monkeypatch):
+    """Their code may change, and the cache key does not cover it."""
+    module = ModuleType("lagging")
+    module.build = ENGINES["pose-space"].build  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "lagging", module)
+    row = replace(ENGINES["pose-space"], builder="lagging:build")
+    monkeypatch.setitem(ENGINES, "pose-space", row)
+    for _ in range(2):
+        supple.build("arm.glb", keep=True, **SMALL)
+    assert len(builds) == 2
