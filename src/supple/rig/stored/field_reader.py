@@ -9,6 +9,7 @@ have been checked.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -42,7 +43,7 @@ _DTYPES: dict[str, tuple[type, ...]] = {
 
 
 @dataclass(frozen=True)
-class Field:
+class Field(ABC):
     """One declared field; subclasses define how it is written and read.
 
     Attributes
@@ -53,13 +54,13 @@ class Field:
 
     name: str
 
+    @abstractmethod
     def write(self, owner: Any, writer: FieldWriter) -> None:
         """Write the field of an object."""
-        raise NotImplementedError
 
+    @abstractmethod
     def read(self, reader: FieldReader) -> Values:
         """Read the field; return values by the names of the object's attributes."""
-        raise NotImplementedError
 
 
 class FieldWriter:
