@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from supple.errors import SuppleError, SuppleWarning
+from supple.lazy_imports import lazy_imports
 
 if TYPE_CHECKING:
     from supple.dynamics.rigid_object import RigidObject
@@ -68,34 +69,6 @@ __all__ = [
 
 __version__ = "0.1.0"
 
-_HOMES = {
-    "BakedMotion": "supple.rig.baked_motion",
-    "Box": "supple.mesh.polyhedra",
-    "Capsule": "supple.mesh.obstacles",
-    "Convex": "supple.mesh.polyhedra",
-    "Crowd": "supple.engines.pose_space.crowd",
-    "FreeCurves": "supple.rig.free_curves",
-    "FreeStvkSimulator": "supple.engines.stvk.free.simulator",
-    "FullSimulator": "supple.engines.full.simulator",
-    "HapticBall": "supple.engines.stvk.haptics.haptic_ball",
-    "Material": "supple.elastic.material",
-    "Plane": "supple.mesh.obstacles",
-    "Player": "supple.playback.player",
-    "PoseSpaceModel": "supple.engines.pose_space.model.model",
-    "RigidObject": "supple.dynamics.rigid_object",
-    "Simulator": "supple.engines.factory",
-    "Solid": "supple.mesh.distance_field",
-    "Sphere": "supple.mesh.obstacles",
-    "StvkModel": "supple.engines.stvk.model",
-    "StvkSimulator": "supple.engines.stvk.simulator",
-    "bake": "supple.playback.baking",
-    "bake_all": "supple.playback.baking",
-    "build": "supple.playback.character_models",
-    "curves": "supple.playback.secondary_motion",
-    "load": "supple.formats.load",
-    "load_model": "supple.engines.factory",
-    "save": "supple.formats.save",
-}
 _PACKAGES = (
     "anatomy",
     "dynamics",
@@ -111,10 +84,9 @@ _PACKAGES = (
     "rig",
     "scenes",
 )
-
-
 #: Packages under their names before 0.2.
 _RENAMED = {"playing": "playback"}
+_public_name = lazy_imports(__name__)
 
 
 def __getattr__(name: str) -> Any:
@@ -124,9 +96,7 @@ def __getattr__(name: str) -> Any:
         name = new
     if name in _PACKAGES:
         return import_module(f"supple.{name}")
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
-    raise AttributeError(f"module 'supple' has no attribute {name!r}")
+    return _public_name(name)
 
 
 def __dir__() -> list[str]:

@@ -18,7 +18,7 @@ from supple.errors import SuppleError
 from supple.lab.fidelity.fidelity import compare, compare_ringing
 from supple.lab.fidelity.oscillation import dominant_frequency, frequency_error, ringdown
 from supple.lab.fidelity.truth import played, rig_surface, truth
-from supple.playback.convergence import rms_difference
+from supple.playback.final_take import rms_difference
 from supple.rig.motion.motion import Motion
 
 CELLS = (5, 2, 2)

@@ -27,7 +27,7 @@ from supple.playback.bake_plan import bake_plan, bake_simulator
 from supple.playback.baking import bake, bake_all
 from supple.playback.character_sources import read_character
 from supple.playback.cycle import cycle_table, steps_of_frames
-from supple.playback.liveliness import liveliness
+from supple.playback.motion_choice import liveliness
 from supple.playback.player import Player
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
@@ -170,7 +170,7 @@ def test_a_rig_that_does_not_close_jumps_and_its_flesh_is_carried_over():
     poses = motion.poses + 0.3 * motion.times[:, None] / PERIOD
     open_ended = Motion(motion.times, poses, motion.roots, "open")
     for engine in ("pose-space", "full"):
-        with pytest.warns(SuppleWarning, match="only its flesh is made to close"):
+        with pytest.warns(SuppleWarning, match="only its flesh closes"):
             baked = bake(bar(), open_ended, stepped_model("firm"), loop=True, engine=engine)
         added, size = offsets(baked), bar().surface.size
         assert not baked.report["seamless"]
@@ -368,7 +368,7 @@ def test_a_character_without_motion_wiggles_and_that_closes():
         ({"rate": 0}, "0 frames per second; use 1 to 1000"),
         ({"rate": float("nan")}, "not finite"),
         ({"rate": "fast"}, "must be"),
-        ({"start": 1.0, "end": 0.5}, "1 to 0.5 s was asked for"),
+        ({"start": 1.0, "end": 0.5}, "1 to 0.5 s is not a part of it"),
         ({"start": -3}, "lasts from 0 to 2 s"),
         ({"end": 1e300}, "lasts from 0 to 2 s"),
         ({"start": 1, "end": 1, "loop": True}, "nothing to loop"),

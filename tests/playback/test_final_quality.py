@@ -26,8 +26,7 @@ from supple.playback import take as take_module
 from supple.playback.bake_plan import QUALITIES, bake_plan, bake_simulator, flesh_damping
 from supple.playback.baking import bake, bake_all
 from supple.playback.checkpoint import content_of
-from supple.playback.convergence import CONVERGING, rms_difference
-from supple.playback.final_take import ACCURACY, displacement_change
+from supple.playback.final_take import ACCURACY, CONVERGING, displacement_change, rms_difference
 from supple.playback.player import Player
 from supple.playback.take import Take
 from supple.progress import unreported
@@ -216,7 +215,7 @@ def test_warnings_and_counts_before_an_interrupt_are_reported_after_it(kept, mon
 
 def test_steps_that_were_not_solved_are_counted_on_both_sides_of_a_cut(monkeypatch):
     monkeypatch.setattr(final_take, "MOST_SUBSTEPS", 2)
-    with pytest.warns(SuppleWarning, match="half of them still"):
+    with pytest.warns(SuppleWarning, match="the last halving still"):
         told = final(swing(cuts=(6,)), simulation={"newton": 1, "tolerance": 1e-14}).report
     assert told["unconverged_steps"] == told["steps"] - 1  # flesh begins anew in one
 
@@ -327,7 +326,7 @@ def test_a_step_too_long_to_solve_is_halved_and_one_that_never_is_refused(monkey
 
 def test_a_motion_that_never_settles_is_reported(monkeypatch):
     monkeypatch.setattr(final_take, "MOST_SUBSTEPS", 2)
-    with pytest.warns(SuppleWarning, match=r"with 2 steps in place of one, half of them still"):
+    with pytest.warns(SuppleWarning, match=r"with 2 sub-steps, the last halving still"):
         assert not final().report["converged"]
 
 

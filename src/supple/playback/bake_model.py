@@ -128,15 +128,7 @@ def body_plan_of(
 ) -> BodyPlan | None:
     """Plan the body of a character with one skeleton or none; None without an anatomy.
 
-    Parameters
-    ----------
-    character
-        The character.
-    anatomy
-        An `Anatomy`, ``"auto"`` to detect it, entries by joint that override the detected ones, or
-        None for bones alone.
-    tets
-        Number of tets to make, or tets that fill the surface.
+    `tets` is the number of tets to make, or tets that fill the surface.
     """
     if anatomy is None or len(skinned_rigs(character.rig)) > 1:
         if character.painted.keys() & {"rigid", "flesh"}:
@@ -160,19 +152,19 @@ def check_model(character: Character, model: CharacterModel, **options: Any) -> 
     given = [name for name, value in options.items() if value is not None]
     if given:
         raise SuppleError(f"the model has its flesh already; leave out {', '.join(given)}")
-    own, other = character.surface.vertices, model.surface.vertices
-    same = own.shape == other.shape and len(character.rig.parameters) == len(model.rig.parameters)
+    skin, other = character.surface.vertices, model.surface.vertices
+    same = skin.shape == other.shape and len(character.rig.parameters) == len(model.rig.parameters)
     size = character.surface.size
-    if not same or np.abs(own - other).max() > 1e-4 * size:
+    if not same or np.abs(skin - other).max() > 1e-4 * size:
         ratio = model.surface.size / size
-        if same and np.abs(own - other / ratio).max() <= 1e-4 * size:
+        if same and np.abs(skin - other / ratio).max() <= 1e-4 * size:
             raise SuppleError(
                 f"the model is {ratio:.4g} times as large as {character.name}: it was built with"
                 f" another unit; load the file with that one"
             )
         raise SuppleError(
             f"the model is of another character ({model.name}, {len(other):,} vertices) than "
-            f"{character.name} with {len(own):,}; build it again"
+            f"{character.name} with {len(skin):,}; build it again"
         )
     if not _same_rig(character, model):
         raise SuppleError(
@@ -183,15 +175,15 @@ def check_model(character: Character, model: CharacterModel, **options: Any) -> 
 
 def _same_rig(character: Character, model: CharacterModel) -> bool:
     """Return whether both rigs have the same parameters and the same skin at a few poses."""
-    mine, other = character.rig, model.rig
-    if [each.name for each in mine.parameters] != [each.name for each in other.parameters]:
+    rig, other = character.rig, model.rig
+    if [each.name for each in rig.parameters] != [each.name for each in other.parameters]:
         return False
     within = SAME_RIG * character.surface.size
-    return all(np.abs(mine(pose) - other(pose)).max() <= within for pose in _test_poses(character))
+    return all(np.abs(rig(pose) - other(pose)).max() <= within for pose in _test_poses(character))
 
 
 def _test_poses(character: Character) -> list[NDArray[np.float64]]:
-    """Return poses at which rigs are compared: some of the motions', or one off the rest pose."""
+    """Return poses at which rigs are compared: some of the motions, or one near the rest pose."""
     rest = character.rig.rest_pose
     poses = [rest]
     for motion in list(character.motions.values())[:4]:

@@ -70,18 +70,10 @@ def check_unreduced(
 
 @dataclass(frozen=True, eq=False)
 class BakePlan:
-    """Plan of a bake: a motion and its time steps.
+    """Plan of a bake: the complete clip, its part in s, and its time steps.
 
-    Attributes
-    ----------
-    motion
-        The whole clip.
-    start, end, loop
-        Seconds of the clip, and whether it loops.
-    rate
-        Frames per second that were asked for.
-    dt, every
-        Fixed time step in s, and number of steps per frame.
+    `rate` is the option, in frames per second; `dt` is the time step in s and `every` the number of
+    steps per frame.
     """
 
     motion: Motion
@@ -140,17 +132,9 @@ def bake_simulator(
 ) -> Any:
     """Make the simulator that `bake` steps; the viewer uses it for the same bits.
 
-    Parameters
-    ----------
-    model, dt
-        As for `supple.Simulator`; by default the engine's longest step.
-    flesh, damping, engine
-        As for `bake`; the flesh determines the damping only.
-    scaled_loads
-        Scale gravity with the size, as stiffness with its square, so that scaled bodies move
-        alike; engines with `real_loads` ignore it.
-    **options
-        Options of the engine's simulator, which override these.
+    The default `dt` is the engine's longest step; the flesh determines the damping only. With
+    `scaled_loads` gravity scales with the size, as stiffness with its square, so that scaled bodies
+    move alike; engines with `real_loads` ignore it. Other options of the simulator override these.
     """
     row = engine_named(engine, "character")
     # Files often have wrong units: a rat of seven metres moves as fast as it is large.
@@ -175,12 +159,7 @@ def flesh_damping(flesh: str | Flesh, damping: float = 1.0) -> dict[str, float]:
 def stable_stiffness(model: CharacterModel, plan: BakePlan, **options: Any) -> float:
     """Return the factor by which `bake` stiffens the flesh: 1 except for violent motions.
 
-    Parameters
-    ----------
-    model, plan
-        Model and plan of a bake.
-    **options
-        Options of `bake_simulator`.
+    `options` are those of `bake_simulator`.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SuppleWarning)
@@ -192,5 +171,5 @@ def player_with_factor(
     model: CharacterModel, plan: BakePlan, options: Mapping[str, Any], factor: float
 ) -> Player:
     """Return a player of flesh that is `factor` times as stiff."""
-    own = dict(options) if factor == 1 else {**options, "stiffness": factor}
-    return plan.player(bake_simulator(model, plan.dt, **own))
+    stiffness = {} if factor == 1 else {"stiffness": factor}
+    return plan.player(bake_simulator(model, plan.dt, **{**options, **stiffness}))

@@ -41,8 +41,7 @@ from supple.playback.bake_plan import (
 from supple.playback.character_models import default_anatomy, keeps_models, prepared_model
 from supple.playback.character_sources import CharacterSource, source_of
 from supple.playback.checkpoint import Checkpoint, content_of
-from supple.playback.convergence import CONVERGING
-from supple.playback.final_take import final_take
+from supple.playback.final_take import CONVERGING, final_take
 from supple.playback.motion_choice import chosen_motions
 from supple.playback.player import Player
 from supple.playback.progress_bar import ShownProgress, reported_progress, shows_progress
@@ -159,24 +158,8 @@ def bake_all(
 class BakeRequest:
     """Character, flesh and simulation of a bake, for any number of motions.
 
-    Attributes
-    ----------
-    source
-        The character.
-    model
-        Its model; None to find or build one.
-    live
-        Engine of live quality.
-    simulation
-        Options of the simulator.
-    keep
-        Whether models are kept in the cache.
-    playing
-        Options of `bake_plan`.
-    flesh, damping, quality
-        As for `bake`.
-    building
-        Options of `model_options`.
+    `live` is the engine of live quality, `simulation` has options of the simulator, `playing` of
+    `bake_plan` and `building` of `model_options`; the others are as for `bake`.
     """
 
     source: CharacterSource
@@ -240,22 +223,30 @@ class BakeRequest:
         may_stiffen = (
             row.may_stiffen and building.get("young") is None and "stiffness" not in options
         )
-        own_files = _checkpoints(model, plans, options) if self.quality == "final" else []
-        files += own_files
+        plan_files = _checkpoints(model, plans, options) if self.quality == "final" else []
+        files += plan_files
         results = []
         with reported_progress(progress) as tell:
             for number, plan in enumerate(plans):
                 share = _share(tell, number, plans)
                 if self.quality == "final":
-                    take, convergence = _final(model, plan, options, share, own_files[number])
+                    take, convergence = _final(model, plan, options, share, plan_files[number])
                 else:
                     player_with = partial(player_with_factor, model, plan, options)
                     take = stable_take(player_with, plan.every, share, may_stiffen)[0]
                     convergence = {}
-                sizes = {"name": model.name, "engine": row.name, **_sizes(model), **model.figures}
-                report = sizes | take.figures() | {"build_s": round(built, 3)}
+                report: dict[str, Any] = {
+                    "name": model.name,
+                    "engine": row.name,
+                    "size": float(f"{model.surface.size:.6g}"),
+                    "vertices": len(model.surface.vertices),
+                }
+                report |= model.figures | take.figures() | {"build_s": round(built, 3)}
                 report |= {"quality": self.quality, **convergence}
-                results.append(_baked_motion(character, plan, take, report))
+                assert take.frames is not None
+                rate = 1 / (plan.dt * plan.every)
+                baked = take.motion(), take.frames, rate, plan.loop, report, take.readings
+                results.append(BakedMotion(character, *baked))
         if checkpoints is None:
             for each in files:
                 each.remove()
@@ -282,7 +273,7 @@ class BakeRequest:
 def _checkpoints(
     model: CharacterModel, plans: Sequence[BakePlan], options: Mapping[str, Any]
 ) -> list[Checkpoint]:
-    """Return the checkpoint of each plan; however many there are, they stay together."""
+    """Return the checkpoint of each plan; none is removed to make room for another."""
     contents = []
     for plan in plans:
         steps = plan.start, plan.end, plan.loop, plan.dt, plan.every
@@ -297,10 +288,10 @@ def _final(
     tell: Progress,
     kept: Checkpoint,
 ) -> tuple[Take, dict[str, Any]]:
-    """Play a plan in final quality; return the take, and what is reported of its convergence."""
-    own = CONVERGING | dict(options)
-    factor = own.pop("stiffness", 1.0)
-    simulator = bake_simulator(model, plan.dt, **own)
+    """Play a plan in final quality; return the take, and figures of its convergence."""
+    converging = CONVERGING | dict(options)
+    factor = converging.pop("stiffness", 1.0)
+    simulator = bake_simulator(model, plan.dt, **converging)
     simulator.stiffness = factor
 
     def player_with(substeps: int) -> Player:
@@ -308,27 +299,17 @@ def _final(
         simulator.dt = cut.dt
         return cut.player(simulator, ahead=True, multiple=substeps)
 
-    found = final_take(player_with, plan.every, tell, kept)
-    return found.result, {
-        "substeps": found.substeps,
-        "changes": [None if each == np.inf else float(f"{each:.4g}") for each in found.changes],
-        "converged": found.done,
-        "unconverged_steps": found.result.unconverged,
+    final = final_take(player_with, plan.every, tell, kept)
+    return final.result, {
+        "substeps": final.substeps,
+        "changes": [None if each == np.inf else float(f"{each:.4g}") for each in final.changes],
+        "converged": final.done,
+        "unconverged_steps": final.result.unconverged,
     }
 
 
-def _baked_motion(
-    character: Character, plan: BakePlan, take: Take, report: dict[str, Any]
-) -> BakedMotion:
-    assert take.frames is not None
-    rate = 1 / (plan.dt * plan.every)
-    return BakedMotion(
-        character, take.motion(), take.frames, rate, plan.loop, report, take.readings
-    )
-
-
 def _share(progress: Progress, number: int, plans: Sequence[BakePlan]) -> Progress:
-    """Return what tells of one of several motions, each by its share of the seconds."""
+    """Return the progress callback of one of several motions, weighted by their durations."""
     if len(plans) == 1:
         return progress
     seconds = np.cumsum([0.0, *(max(plan.end - plan.start, 0.1) for plan in plans)])
@@ -342,8 +323,3 @@ def _chosen_engine(engine: str | None, model: Any) -> Engine:
     if engine is None:
         return ENGINES[FIRST_ENGINE] if model is None else engine_of(model)
     return engine_named(engine, "character")
-
-
-def _sizes(model: CharacterModel) -> dict[str, Any]:
-    size, vertices = model.surface.size, len(model.surface.vertices)
-    return {"size": float(f"{size:.6g}"), "vertices": vertices}

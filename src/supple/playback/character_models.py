@@ -46,20 +46,9 @@ _SCENE_MODELS = model_cache(CHARACTER_MODEL, load_model)
 
 @dataclass(frozen=True, eq=False)
 class PreparedModel:
-    """Model of a character.
+    """Model of a character with the time to read or build it, and its file in the cache, if any.
 
-    Attributes
-    ----------
-    model
-        The model.
-    seconds
-        Time to read or build it.
-    kept
-        Whether it existed before.
-    scaled_loads
-        Whether gravity scales with the size: see `supple.playback.bake_plan.bake_simulator`.
-    path
-        Its file in the cache; None for none.
+    `kept` is True if the model existed before; `scaled_loads` is as for `bake_simulator`.
     """
 
     model: Any
@@ -83,22 +72,9 @@ def prepared_model(
 ) -> PreparedModel:
     """Return the model of a character: from a model file, from the cache, or built now.
 
-    Parameters
-    ----------
-    source
-        See `read_character`.
-    model
-        A model file of this character.
-    flesh, engine, **building
-        As for `supple.bake`: `young`, `poisson`, `stiffness` and options of the engine's builder.
-    anatomy
-        ``"auto"``, entries by joint, or None for bones alone; model files contain theirs.
-    keep
-        Read the model from the cache, or keep it there.
-    log
-        Receives the stages of a build, in place of the terminal.
-    quiet
-        Do not show the stages of a build.
+    `building` has `young`, `poisson`, `stiffness` and options of the engine's builder. With `keep`
+    the model is read from the cache or stored there. `log` receives the stages of a build in place
+    of the terminal; `quiet` hides them.
     """
     began = perf_counter()
     character, loaded = source.character, source.model
@@ -126,10 +102,7 @@ def kept_model(
 ) -> Any:
     """Return the model that `prepared_model` would return if it is in the cache, else None.
 
-    Parameters
-    ----------
-    source, flesh, engine, anatomy, **building
-        As for `prepared_model`; `source` is no model file.
+    `source` must not be a model file.
     """
     if _is_plain_scene(source, flesh, anatomy, building):
         label, content = _scene_key(source.scene, engine, {})
@@ -215,9 +188,9 @@ def _built_model(
             shown = {} if quiet or "log" in options else row.accepted_options(log=log)
             return row.build_model(character, **shown, **options)
 
-    given = {name: value for name, value in options.items() if name not in ("executor", "log")}
+    hashed = {name: value for name, value in options.items() if name not in ("executor", "log")}
     content = _content(character, row) if keep else None
-    key = None if content is None else content_hash(*content, given, row.name)
+    key = None if content is None else content_hash(*content, hashed, row.name)
     kind = model_cache(CHARACTER_MODEL, load_model, MOST_KEPT)
     return _renamed(cached(kind, "model-built", make, key).value, character.name)
 
@@ -239,7 +212,7 @@ def _request(
 
 
 def _content(character: Character, row: Engine) -> tuple[Any, ...] | None:
-    """Return all that a model depends on, except the name and the code of Supple.
+    """Return the inputs of a build, except the name and the code of Supple.
 
     It is None for black-box rigs, and for engines and rig classes that are not Supple's: the cache
     key does not cover changes of their code.
@@ -252,16 +225,16 @@ def _content(character: Character, row: Engine) -> tuple[Any, ...] | None:
     if not all(module.startswith("supple.") for module in modules):
         return None
     mesh = character.surface
-    read = (dict(character.motions), character.labels, character.painted)
-    return (mesh.vertices, mesh.triangles, header, arrays, *read)
+    others = dict(character.motions), character.labels, character.painted
+    return (mesh.vertices, mesh.triangles, header, arrays, *others)
 
 
 def _character_key(
     character: Character, flesh: str | Flesh, engine: str, request: dict[str, Any]
 ) -> str | None:
-    """Return the cache key of a character's model; None for one that is not kept.
+    """Return the cache key of a character's model; None if it is not kept.
 
-    It uses the options as given: those derived from them, tets above all, take seconds to compute.
+    It uses the options of the call: derived ones, such as tets, take seconds to compute.
     """
     row = engine_named(engine)
     content = _content(character, row)
@@ -296,7 +269,7 @@ def _character_model(
 
 
 def _renamed(model: Any, name: str) -> Any:
-    """Return a kept model under the name of the character that it was found for."""
+    """Return a cached model under the name of the character."""
     if not is_dataclass(model) or isinstance(model, type):
         return model
     named = "name" in {each.name for each in fields(model)}
@@ -324,18 +297,9 @@ def scene_model(name: str, *, quiet: bool = True, **changes: Any) -> Any:
 def scene_model_file(
     name: str, *, engine: str = FIRST_ENGINE, quiet: bool = True, **changes: Any
 ) -> Iterator[Path]:
-    """Give the path of a scene's model file in the cache, or else in a temporary folder.
+    """Yield the path of a scene's model file in the cache, or else in a temporary folder.
 
-    Parameters
-    ----------
-    name
-        One of `supple.scenes.SCENES`.
-    engine
-        Engine that builds and steps it.
-    quiet
-        Do not show the stages of a build.
-    **changes
-        Options that differ from the scene's recipe.
+    `changes` are options that differ from the scene's recipe.
     """
     result = _scene_model(name, engine, quiet, **changes)
     if result.path is not None:

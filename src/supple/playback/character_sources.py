@@ -52,15 +52,7 @@ def is_body(given: str) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class CharacterSource:
-    """Character with its scene or its model file, if it comes from one.
-
-    Attributes
-    ----------
-    scene
-        Name of the scene, "" for none.
-    model
-        Model of a model file.
-    """
+    """Character with the name of its scene ("" for none), or the model of its model file."""
 
     character: Character
     scene: str = ""
@@ -76,16 +68,9 @@ def read_any_character(
 ) -> CharacterSource:
     """Read the character of a file or a scene; an existing file precedes a scene of that name.
 
-    Parameters
-    ----------
-    given
-        A file, or the name of a scene.
-    unit
-        Unit of the file, see `metres_in`; by default the file's own.
-    curves
-        Keep curves that Supple added to the file.
-    **body
-        Options of `supple.load` for a body model or an armature.
+    `unit` is that of the file (`metres_in`), by default as stored in it. With `curves`, curves that
+    Supple added to the file are kept. `body` has options of `supple.load` for a body model or an
+    armature.
     """
     metres = None if unit is None else metres_in(unit)
     if source_kind(given) in ("scene", "body scene"):
@@ -111,17 +96,9 @@ def _check_body(given: str, body: dict[str, Any]) -> None:
 def read_character(
     given: str, unit: str | None = None, *, curves: bool = True, **body: Any
 ) -> CharacterSource:
-    """Read the character of a file, a scene or a model file; refuse one that cannot have flesh.
+    """Read the character of a file, a scene or a model file; see `read_any_character`.
 
-    Parameters
-    ----------
-    given, unit, curves, **body
-        As for `read_any_character`.
-
-    Raises
-    ------
-    SuppleError
-        If there is no such source, or it has no mesh, no rig or two characters.
+    SuppleError if there is no such source, or if it has no mesh, no rig or two characters.
     """
     if source_kind(given) == "model":
         _check_unit(given, unit)
@@ -175,11 +152,12 @@ def _skeletons(source: GltfSource) -> list[str]:
     groups: list[set[int]] = []
     for skin in sorted(used):
         joints = set(document.part("skins")[skin]["joints"])
-        above = joints.union(*(_ancestors(joint, parent) for joint in joints))
+        above = _with_ancestors(joints, parent)
         # A joint of one skin is an ancestor of the other; a common parent that is no joint is not.
-        same = [g for g in groups if g & above or joints & _all_above(g, parent)]
+        same = [g for g in groups if g & above or joints & _with_ancestors(g, parent)]
         groups = [g for g in groups if g not in same] + [joints.union(*same)]
-    return sorted(_name(nodes, _top(group, parent)) for group in groups)
+    tops = [min(group, key=lambda k: (len(_ancestors(k, parent)), k)) for group in groups]
+    return sorted(str(nodes[node].get("name") or f"node {node}")[:40] for node in tops)
 
 
 def _ancestors(node: int, parent: dict[int, int]) -> set[int]:
@@ -190,16 +168,8 @@ def _ancestors(node: int, parent: dict[int, int]) -> set[int]:
     return ancestors
 
 
-def _all_above(group: set[int], parent: dict[int, int]) -> set[int]:
-    return set().union(*(_ancestors(joint, parent) for joint in group))
-
-
-def _top(group: set[int], parent: dict[int, int]) -> int:
-    return min(group, key=lambda joint: (len(_ancestors(joint, parent)), joint))
-
-
-def _name(nodes: list[dict[str, Any]], node: int) -> str:
-    return str(nodes[node].get("name") or f"node {node}")[:40]
+def _with_ancestors(group: set[int], parent: dict[int, int]) -> set[int]:
+    return group.union(*(_ancestors(joint, parent) for joint in group))
 
 
 def load_character_model(path: str | Path) -> Any:

@@ -1,4 +1,4 @@
-"""Checkpoints: a long bake in the user's cache as it goes on, and what was measured of others."""
+"""Checkpoints of long bakes in the user's cache, and measured distances of live bakes."""
 
 from __future__ import annotations
 
@@ -21,29 +21,23 @@ from supple.user_cache import cached_file, content_hash, keep, running_cache
 
 Arrays = dict[str, NDArray]
 
-#: Seconds from one checkpoint to the next, as much at the end of a part, and how many times as long
-#: as it took to write one.
+#: Seconds between two checkpoints, the same at the end of a level, and the least ratio of that time
+#: to the time of writing.
 EVERY, AT_ENDS, RATIO = 20.0, 5.0, 20.0
-#: Checkpoints that are kept; those of bakes that nobody went on with go first.
+#: Largest number of checkpoints; the least recently used is removed first.
 MOST_KEPT = 16
 _KIND = running_cache(".part.npz", MOST_KEPT)
 _LABEL = "bake"
-#: Distances of live bakes from final ones, by what the live ones depend on; a few bytes each.
+#: Distances of live bakes from final ones, by the content hash of the live one; a few bytes each.
 _DISTANCES = running_cache(".distance.npz", 500)
 
 
 class Checkpoint:
-    """Place in the user's cache of what a bake has got so far.
+    """File in the user's cache with the state of an unfinished bake.
 
-    It is known by all that the bake depends on, is written whole or not at all, and stays until
-    the bake is written to its file.
-
-    Parameters
-    ----------
-    content
-        Hash of what the bake depends on; None where that is not known, and nothing is kept.
-    beside
-        Hashes of bakes that belong to the same work: what is kept of them makes no room.
+    `content` is the hash of all inputs of the bake; nothing is stored if it is None. Checkpoints
+    with the hashes `beside` belong to the same command and are not removed to make room. The file
+    is written atomically, and remains until the bake is written to its file.
     """
 
     def __init__(self, content: str | None, beside: Sequence[str | None] = ()) -> None:
@@ -53,22 +47,22 @@ class Checkpoint:
 
     @property
     def path(self) -> Path | None:
-        """File that it is kept in; None where nothing can be."""
+        """File of the checkpoint; None if nothing is kept."""
         return cached_file(_KIND, _LABEL, self._content)
 
     def read(self) -> Arrays | None:
-        """Return what was kept; None if there is nothing, or not all of it."""
+        """Return the stored state; None if there is none, or if the file is damaged."""
         path = self.path
         if path is None or not path.is_file():
             return None
         with contextlib.suppress(Exception):  # a damaged file raises nearly anything
-            found = _KIND.read(path)
-            os.utime(path)  # what is gone on with is not the first to go
-            return found
+            state = _KIND.read(path)
+            os.utime(path)  # marks it as recently used
+            return state
         return None
 
     def offer(self, state: Callable[[], Arrays], *, ended: bool = False) -> None:
-        """Keep a state if the last was long enough ago; less so where something has `ended`."""
+        """Store a state if the last was stored long ago; sooner if a level has `ended`."""
         if self._content is None:
             return
         began = perf_counter()
@@ -79,47 +73,38 @@ class Checkpoint:
             self._cost = self._last - began
 
     def remove(self) -> None:
-        """Forget what was kept."""
+        """Remove the file."""
         path = self.path
         if path is not None:
             with contextlib.suppress(OSError):
                 path.unlink(missing_ok=True)
 
 
-def content_of(model: Any, motion: Motion, *told: Any, reduced: bool = False) -> str | None:
-    """Hash all that a bake depends on; None for a rig that nobody knows.
+def content_of(model: Any, motion: Motion, *values: Any, reduced: bool = False) -> str | None:
+    """Hash the inputs of a bake: flesh, clip and plain values; None for black-box rigs.
 
-    Parameters
-    ----------
-    model
-        Model whose flesh is simulated; its name and motions do not count.
-    motion
-        The clip.
-    *told
-        Plain values: steps, options, and others.
-    reduced
-        Whether its reduction counts too, where it has one.
+    The name and the motions of the model do not count, its reduction only if `reduced`.
     """
     if not isinstance(model, FleshFields):
         return None
-    whole = reduced and isinstance(model, ModelFields)
-    header, arrays = stored_fields(model, model.schema if whole else FLESH_SCHEMA)
+    all_fields = reduced and isinstance(model, ModelFields)
+    header, arrays = stored_fields(model, model.schema if all_fields else FLESH_SCHEMA)
     if any(part["kind"] == GIVEN for part in header["rigs"]["parts"]):
         return None
     flesh = {name: each for name, each in arrays.items() if not name.startswith("motions.")}
     clip: list[Any] = [motion.times, motion.poses, motion.roots, np.array(motion.cuts, np.int64)]
     clip += [] if motion.tracks is None else motion.tracks.content()
     names = ("rigs", "material", "interpolation", "basis_bits", "regions")
-    return content_hash([header.get(name) for name in names], flesh, clip, *told)
+    return content_hash([header.get(name) for name in names], flesh, clip, *values)
 
 
 def remember_distance(content: str | None, distance: float) -> None:
-    """Keep how far a live bake, known by what it depends on, was from the final one."""
+    """Store the distance of a live bake, by its content hash, from the final one."""
     keep(_DISTANCES, "live", {"distance": np.array(distance)}, content)
 
 
 def known_distance(content: str | None) -> float | None:
-    """Return how far a live bake is from the final one, if that was ever measured."""
+    """Return the stored distance of a live bake from the final one; None if there is none."""
     path = cached_file(_DISTANCES, "live", content)
     if path is not None and path.is_file():
         with contextlib.suppress(Exception):  # a damaged file raises nearly anything

@@ -1,4 +1,4 @@
-"""Takes of final quality: unreduced flesh, with steps so short that shorter ones change little."""
+"""Takes of final quality: unreduced flesh, with steps halved until the result converges."""
 
 from __future__ import annotations
 
@@ -6,27 +6,84 @@ import contextlib
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from supple.arrays import Singles
+from supple.checks import checked_number, checked_whole_numbers, numbers
 from supple.dynamics.root_frame import to_world
 from supple.engines.common.flesh_fields import FleshFields
 from supple.errors import SolverError, SuppleError, SuppleWarning, warn
 from supple.playback.checkpoint import Checkpoint
-from supple.playback.convergence import Converged, converged
-from supple.playback.player import Player
+from supple.playback.player import Player, without_prefix
 from supple.playback.take import Take
 from supple.progress import Progress
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
 from supple.rig.motion.motion import Motion
 
-#: Largest change by the last halving of the step, and the most steps in place of one of live.
+Result = TypeVar("Result")
+
+#: Default options with which the full simulation converges: a method of second order with centred
+#: accelerations of the rig, and Newton's method to a small tolerance.
+CONVERGING: dict[str, Any] = {"integrator": "bdf2", "newton": 20, "tolerance": 1e-6}
+#: Largest change by the last halving of the step, and most sub-steps per step of live quality.
 ACCURACY, MOST_SUBSTEPS = 0.02, 128
-#: Flesh that moves less than this part of the size is taken to move so much: nobody sees it.
+#: Lower bound of the flesh's displacement relative to the size: smaller ones are not visible.
 LEAST_DISPLACEMENT = 1e-4
+
+
+@dataclass(frozen=True)
+class Converged(Generic[Result]):
+    """Result with the shortest step, and the convergence of the halvings.
+
+    `substeps` is the number of steps per original step, `changes` the change by each halving (inf
+    where the longer step found no solution), `done` whether the last is within the accuracy.
+    """
+
+    result: Result
+    substeps: int
+    changes: tuple[float, ...]
+    done: bool
+
+    @property
+    def change(self) -> float:
+        """Change by the last halving; the method has order two, so the error left is a third."""
+        return self.changes[-1] if self.changes else np.inf
+
+
+def converged(
+    level: Callable[[int], Result | None],
+    change: Callable[[Result, Result], float],
+    *,
+    accuracy: float,
+    most_substeps: int,
+    begun: tuple[Result | None, int, tuple[float, ...]] | None = None,
+) -> Converged[Result]:
+    """Halve the step until the change is at most `accuracy`, or until `most_substeps`.
+
+    `level` computes the result with 1, 2, 4 … sub-steps, or None where there is no solution;
+    `change` is the distance of two successive results. `begun` resumes from a result, its sub-steps
+    and the changes so far. SolverError if the shortest step has no solution.
+    """
+    limit = checked_number("accuracy", accuracy)
+    (most,) = checked_whole_numbers("most substeps", [most_substeps])
+    if not (limit > 0 and most >= 2):
+        raise SuppleError("convergence needs a positive accuracy and at least two sub-steps")
+    before, substeps, known = (level(1), 1, ()) if begun is None else begun
+    changes = list(known)
+    while 2 * substeps <= most and not (changes and changes[-1] <= limit):
+        substeps, after = 2 * substeps, level(2 * substeps)
+        solved = before is not None and after is not None
+        changes.append(change(before, after) if solved else np.inf)  # type: ignore[arg-type]
+        before = after
+    if before is None:
+        raise SolverError(
+            f"no solution with {substeps} sub-steps; use firmer flesh, more damping or more of them"
+        )
+    return Converged(before, substeps, tuple(changes), bool(changes) and changes[-1] <= limit)
 
 
 def final_take(
@@ -34,41 +91,32 @@ def final_take(
 ) -> Converged[Take]:
     """Record a take with steps so short that halving them changes less than `ACCURACY`.
 
-    Memory holds the skin at the frames of two levels, 24 bytes a vertex and frame, and one state
-    of the tets.
-
-    Parameters
-    ----------
-    player_with
-        Function that makes a player with so many steps in place of one.
-    every, tell
-        Steps of a frame, uncut, and progress: a bar for each level.
-    kept
-        Checkpoint to go on from, and to keep what is done in.
+    `player_with` makes a player with a number of sub-steps; `every` is the number of undivided
+    steps per frame. An interrupted take resumes from the checkpoint `kept`. Memory holds the skin
+    at the frames of two levels, 24 bytes per vertex and frame, and one state of the tets.
     """
     levels = _Levels(player_with, every, tell, kept)
-    found = converged(
+    result = converged(
         levels,
         levels.compared,
         accuracy=ACCURACY,
         most_substeps=MOST_SUBSTEPS,
         begun=levels.begin(),
     )
-    name = found.result.player.motion.name
-    for each in levels.warned:
-        warn(each)
-    if not found.done:
+    for message in levels.warned:
+        warn(message)
+    if not result.done:
         warn(
-            f'motion "{name}": with {found.substeps} steps in place of one, half of them still '
-            f"change flesh by {100 * found.change:.1f} % of its motion; firmer flesh or more "
-            "damping takes fewer"
+            f'motion "{result.result.player.motion.name}": with {result.substeps} sub-steps, the '
+            f"last halving still changes the flesh by {100 * result.change:.1f} % of its motion; "
+            "firmer flesh or more damping needs fewer"
         )
-    return found
+    return result
 
 
 @dataclass
 class _Levels:
-    """Takes with ever more sub-steps, and the checkpoint of the one that runs."""
+    """Takes with 1, 2, 4 … sub-steps, and the checkpoint of the current one."""
 
     player_with: Callable[[int], Player]
     every: int
@@ -77,26 +125,26 @@ class _Levels:
     changes: list[float] = field(default_factory=list)
     before: Take | None = None
     warned: list[str] = field(default_factory=list)
-    _found: dict[str, NDArray] | None = None
-    _heard: list[warnings.WarningMessage] = field(default_factory=list)
+    _stored: dict[str, NDArray] | None = None
+    _caught: list[warnings.WarningMessage] = field(default_factory=list)
 
     def begin(self) -> tuple[Take | None, int, tuple[float, ...]] | None:
-        """Return the level to go on from, as `converged` takes it; None to begin with the first."""
-        self._found = self.kept.read()
-        if self._found is None:
+        """Return the level to resume from, as `converged` takes it; None for the first level."""
+        self._stored = self.kept.read()
+        if self._stored is None:
             return None
         try:
-            substeps, changes = int(self._found["substeps"]), self._found["changes"].tolist()
-            if substeps > 1 and "before" in self._found:
-                self.before = self._taken(substeps // 2, self._found["before"])
-        except Exception:  # what cannot be gone on with is no checkpoint
-            self._found = None
+            substeps, changes = int(self._stored["substeps"]), self._stored["changes"].tolist()
+            if substeps > 1 and "before" in self._stored:
+                self.before = self._restored(substeps // 2, self._stored["before"])
+        except Exception:  # an unusable checkpoint is ignored
+            self._stored = None
             return None
         self.changes = changes
         return None if substeps == 1 else (self.before, substeps // 2, tuple(changes))
 
-    def _taken(self, substeps: int, frames: NDArray) -> Take:
-        """Return the take of a level whose frames are known."""
+    def _restored(self, substeps: int, frames: NDArray) -> Take:
+        """Return the take of a level with stored frames."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SuppleWarning)
             take = self._take(substeps)
@@ -107,64 +155,64 @@ class _Levels:
         return take
 
     def __call__(self, substeps: int) -> Take | None:
-        """Return the take with so many sub-steps; None where Newton's method found no solution."""
+        """Return the take with so many sub-steps; None where Newton's method does not converge."""
         take: Take | None = None
-        with warnings.catch_warnings(record=True) as heard:
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            self.warned, self._heard = [], heard
+            self.warned, self._caught = [], caught
             try:
                 take = self._begun(substeps)
                 take.recorded()
                 self.kept.offer(lambda: self._state(substeps, take), ended=True)
             except SolverError:
                 take = None
-            self.warned = self._said()
+            self.warned = self._messages()
         if take is None or self.before is None:
-            # `compared` is not asked: there is nothing to compare with.
+            # `compared` is not called, as one of the two levels has no result.
             self.changes += [] if substeps == 1 else [np.inf]
             self.before = take
         return take
 
     def _begun(self, substeps: int) -> Take:
-        """Return the take of a level, as far as it was kept."""
-        found, own, self._found = self._found, "take.", None
-        if found is not None:
-            with contextlib.suppress(Exception):  # what cannot be gone on with is no checkpoint
-                take, warned = self._take(substeps), found["warned"].tolist()
-                take.resume({n[len(own) :]: a for n, a in found.items() if n.startswith(own)})
+        """Return the take of a level, resumed from the checkpoint if possible."""
+        stored, self._stored = self._stored, None
+        if stored is not None:
+            with contextlib.suppress(Exception):  # an unusable checkpoint is ignored
+                take, warned = self._take(substeps), stored["warned"].tolist()
+                take.resume(without_prefix("take.", stored))
                 self.warned = warned
                 return take
-            self._heard.clear()
+            self._caught.clear()
         return self._take(substeps)
 
-    def _said(self) -> list[str]:
-        """Return all warnings of this level, each once."""
-        ours = [each for each in self._heard if issubclass(each.category, SuppleWarning)]
-        return [*dict.fromkeys([*self.warned, *(str(each.message) for each in ours)])]
+    def _messages(self) -> list[str]:
+        """Return all warnings of this level without repetitions."""
+        caught = [str(w.message) for w in self._caught if issubclass(w.category, SuppleWarning)]
+        return [*dict.fromkeys([*self.warned, *caught])]
 
     def _take(self, substeps: int) -> Take:
-        def shown(part: float, what: str) -> None:
+        def report(part: float, what: str) -> None:
             finer = f", {substeps} × finer" if substeps > 1 else ""
             last = ""
             if self.changes and np.isfinite(self.changes[-1]):
                 last = f", {100 * self.changes[-1]:.1f} % off"
             self.tell(part, f"{what}{finer}{last}")
 
-        take = Take(self.player_with(substeps), self.every * substeps, shown)
+        take = Take(self.player_with(substeps), self.every * substeps, report)
         take.kept = lambda take: self.kept.offer(lambda: self._state(substeps, take))
         return take
 
     def _state(self, substeps: int, take: Take | None) -> dict[str, NDArray]:
         assert take is not None
-        found = {f"take.{name}": array for name, array in take.state().items()}
-        found |= {"substeps": np.array(substeps), "changes": np.array(self.changes)}
-        found["warned"] = np.array(self._said(), np.str_)
+        state = {f"take.{name}": array for name, array in take.state().items()}
+        state |= {"substeps": np.array(substeps), "changes": np.array(self.changes)}
+        state["warned"] = np.array(self._messages(), np.str_)
         if self.before is not None and self.before.frames is not None:
-            found["before"] = self.before.frames
-        return found
+            state["before"] = self.before.frames
+        return state
 
     def compared(self, before: Take, after: Take) -> float:
-        """Return how far two levels are apart."""
+        """Return the change of the skin between two levels."""
         assert before.frames is not None
         assert after.frames is not None
         model = after.player.simulator.model
@@ -175,15 +223,10 @@ class _Levels:
 
 
 def displacement_change(baked: BakedMotion, true: BakedMotion) -> float:
-    """RMS of |a − b| relative to that of the flesh's displacement |b − Φ̄|, as `rms_difference`.
+    """RMS of |a − b| relative to the flesh's RMS displacement |b − Φ̄|, as `rms_difference`.
 
-    Where flesh moves less than anybody sees, relative to that. The rig is evaluated frame by
-    frame, so that no third array of frames is needed.
-
-    Parameters
-    ----------
-    baked, true
-        Frames that are judged, and those that are taken for true, with their motion.
+    The displacement counts as at least `LEAST_DISPLACEMENT` of the size. The rig is evaluated frame
+    by frame, so that no third array of frames is needed.
     """
     return _change(baked.frames, true.frames, true.motion, true.character)
 
@@ -191,10 +234,25 @@ def displacement_change(baked: BakedMotion, true: BakedMotion) -> float:
 def _change(
     frames: Singles, true: Singles, motion: Motion, shaped: Character | FleshFields
 ) -> float:
-    apart, moved = 0.0, 0.0
-    for ours, theirs, pose, root in zip(frames, true, motion.poses, motion.roots, strict=True):
+    difference, displacement = 0.0, 0.0
+    for frame, true_frame, pose, root in zip(frames, true, motion.poses, motion.roots, strict=True):
         rig = to_world(root, shaped.rig(pose))
-        apart += float(np.square(ours.astype(np.float64) - theirs).sum())
-        moved += float(np.square(theirs - rig).sum())
+        difference += float(np.square(frame.astype(np.float64) - true_frame).sum())
+        displacement += float(np.square(true_frame - rig).sum())
     least = LEAST_DISPLACEMENT * shaped.surface.size
-    return float(np.sqrt(apart / max(moved, least**2 * true.size)))
+    return float(np.sqrt(difference / max(displacement, least**2 * true.size)))
+
+
+def rms_difference(frames: ArrayLike, true: ArrayLike, rig_only: ArrayLike) -> float:
+    """RMS of |a − b| over time and vertices, relative to the true RMS displacement |b − Φ̄|.
+
+    All arrays are (t, n̄, 3): the frames a, the true frames b, and the skin Φ̄ by the rig alone.
+    """
+    shape = numbers("true frames", true).shape
+    a, b, c = (np.asarray(numbers("frames", each)) for each in (frames, true, rig_only))
+    if len(shape) != 3 or shape[2] != 3 or a.shape != shape or c.shape != shape:
+        raise SuppleError(f"frames of shapes {a.shape}, {shape}, {c.shape}; all must be (t, n, 3)")
+    displacement = float(np.sqrt(np.mean((b - c) ** 2)))
+    if not 0 < displacement < np.inf:
+        raise SuppleError("the true flesh never leaves the rig; a relative error is undefined")
+    return float(np.sqrt(np.mean((a - b) ** 2))) / displacement

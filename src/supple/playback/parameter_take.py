@@ -1,4 +1,4 @@
-"""Takes of free parameters: what physics adds to the keys at every step of a motion."""
+"""Takes of free parameters: their simulated offsets from the keys at every step of a motion."""
 
 from __future__ import annotations
 
@@ -22,22 +22,18 @@ from supple.rig.character import Character
 from supple.rig.free_curves import skin_reach
 from supple.rig.motion.frame_counts import whole_steps
 
-#: Parts of the size by which skin may move: in a step while it settles, for so many seconds; and
-#: from a cycle to the next.
+#: Largest displacement of the skin relative to the size: per step of settled flesh, during
+#: STILL_FOR seconds; between two cycles of a closed loop; and of a loop that is not blended.
 STILL, STILL_FOR, CLOSED, VISIBLY_OPEN = 2e-6, 0.2, 2e-4, 1e-3
 MOST_CYCLES = 12
 
 
 @dataclass(eq=False)
 class ParameterTake:
-    """Curves of a motion while they are made, at every step.
+    """Curves of a motion while they are recorded, at every step.
 
-    Attributes
-    ----------
-    player, columns, tell
-        Player, places of the free parameters in a pose, and progress.
-    added
-        (N + 1, k) what physics adds to the keys.
+    `columns` are the indices of the free parameters in a pose, `added` (N + 1, k) their offsets
+    from the keys.
     """
 
     player: Player
@@ -65,8 +61,8 @@ class ParameterTake:
         return self.player.simulator
 
     def play(self, settle: float) -> None:
-        """Play once, from rest; or cycles until two are alike, or are blended."""
-        # Systems of a step are small: BLAS in threads takes 24 ms on a busy machine, alone 1.2.
+        """Play once from rest, or cycles until two are alike; otherwise blend two."""
+        # The systems are small: a step takes 24 ms with BLAS threads on a busy machine, else 1.2.
         with single_threaded():
             self._play(settle)
         values = self.player.motion.poses[:, self.columns] + self.added
@@ -83,15 +79,15 @@ class ParameterTake:
                 break
         if self.gap is not None and self.gap > VISIBLY_OPEN:
             warn(
-                f'motion "{self.player.motion.name}": after {self.n_cycles} cycles its curves are '
+                f'motion "{self.player.motion.name}": after {self.n_cycles} cycles the curves are '
                 f"still {100 * self.gap:.1f} % of the size from the cycle before; two cycles are "
-                "blended so that the loop closes; more damping would close by itself"
+                "blended so that the loop closes; more damping would close the loop"
             )
             part, self.blended = np.linspace(0, 1, len(self.added)), True
             self._cycle(part**2 * (3 - 2 * part))
 
     def smooth(self, period: float) -> None:
-        """Damp what swings faster than a period, in s; a loop stays closed, and cuts stay cuts."""
+        """Low-pass filter the offsets with a period in s; loops stay closed, and cuts are kept."""
         motion, count = self.player.motion, len(self.added) - 1
         if not period:
             return
@@ -102,18 +98,18 @@ class ParameterTake:
             self.added[:] = np.concatenate([around, around[:1]])
             return
         for first, last in pairwise(ends):
-            own = slice(first, last)
-            self.added[own] = smoothed(motion.times[own], self.added[own], period)
+            shot = slice(first, last)
+            self.added[shot] = smoothed(motion.times[shot], self.added[shot], period)
 
     def within(self, keyed: Floats, added: Floats) -> Floats:
-        """Return what is added to keys (t, k), where no sum leaves the range that was simulated.
+        """Clip offsets from keys (t, k) such that their sums stay in the simulated range.
 
-        Splines and smoothing overshoot: a weight that physics keeps within 0 to 1 stays there.
+        Splines and smoothing overshoot: a weight limited to 0 to 1 stays within.
         """
         return np.asarray(np.clip(keyed + added, self._lowest, self._highest) - keyed)
 
     def _settle(self, seconds: float) -> None:
-        """Hold the first pose until nothing moves, then let it move as the motion does."""
+        """Hold the first pose until nothing moves, then set the velocity of the motion."""
         motion, simulator = self.player.motion, self._simulator
         first = motion.poses[0], motion.roots[0]
         simulator.reset(*first)
@@ -121,8 +117,8 @@ class ParameterTake:
         for step in range(count):
             before = self._values(motion.poses[0])
             self._note(simulator.step(*first))
-            moved = np.abs(self._values(motion.poses[0]) - before) * self._reach
-            still = still + 1 if moved.max(initial=0.0) <= STILL * self._size else 0
+            change = np.abs(self._values(motion.poses[0]) - before) * self._reach
+            still = still + 1 if change.max(initial=0.0) <= STILL * self._size else 0
             self.settled += simulator.dt
             self.tell(step / count, "settling")
             if still * simulator.dt >= STILL_FOR:
@@ -130,7 +126,7 @@ class ParameterTake:
         simulator.teleport(*first, before=pose_before(motion, 0))
 
     def _cycle(self, kept: Floats) -> float:
-        """Record a cycle over the last, of which `kept` stays; return how far apart they are."""
+        """Record a cycle blended with the previous one by weights `kept`; return their distance."""
         self.player.wrap()
         self.n_cycles += 1
         poses, apart, count = self.player.motion.poses, 0.0, len(self.added)
@@ -149,24 +145,24 @@ class ParameterTake:
         return apart
 
     def _values(self, pose: Floats) -> Floats:
-        """Return what physics adds to the free parameters of a pose now, (k,)."""
+        """Return the current offsets (k,) of the free parameters from a pose."""
         values = np.asarray(self._simulator.parameters, np.float64)[self.columns]
         if not np.isfinite(values).all():
             bad = self.free[int(np.argmin(np.isfinite(values)))]
             raise SolverError(f'"{bad}" diverges; use firmer flesh or more damping')
         return values - pose[self.columns]
 
-    def _note(self, done: Any) -> None:
-        if done is None:  # a cut begins anew
+    def _note(self, state: Any) -> None:
+        if state is None:  # at a cut the flesh restarts
             return
-        for name in done.limits:
+        for name in state.limits:
             self.limits[name] = self.limits.get(name, 0) + 1
-        if "error" in done.readings:  # of engines that choose their sub-steps by it
-            self.substeps.append(int(done.readings["substeps"]))
-            self.error = max(self.error, float(done.readings["error"]))
+        if "error" in state.readings:  # the engine controls its sub-steps by the error
+            self.substeps.append(int(state.readings["substeps"]))
+            self.error = max(self.error, float(state.readings["error"]))
 
     def report(self, character: Character) -> dict[str, Any]:
-        """Return figures for people and JSON."""
+        """Return figures for tables and JSON."""
         model = self._simulator.model
         skin = np.abs(self.added) * self._reach
         most = np.argsort(-skin.max(axis=0, initial=0.0))[:3]

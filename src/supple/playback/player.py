@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -29,32 +30,32 @@ class Player:
     motion
         Motion, or the name of one of the model's.
     loop
-        Go on with the first pose after the last: curves are smooth across the seam, and a root
-        that walked away walks on, so that flesh feels nothing of it. A cycle is a whole number
-        of steps; so that it is, the motion is played slower or faster by no more than half a
-        step. Where the rig does not end as it began, it jumps, and flesh is carried over.
+        Continue with the first pose after the last: curves are smooth across the seam, and the
+        root continues from where the cycle ended, so that the seam adds no inertial forces. A
+        cycle has an integer number of steps; to fit, its duration changes by at most half a step.
+        Where the rig does not end as it began, it jumps, and the flesh is moved with it.
     ahead
-        Tell the simulator of the pose after each step's, where it takes that (``ahead=``), as
-        `FullCharacterSimulator.step` does.
+        Pass the pose after each step's to the simulator as ``ahead=``, which for example
+        `FullCharacterSimulator.step` accepts.
     start, end
         Seconds of the motion; by default all of it.
     multiple
-        Steps that stand in place of one: a motion that is played once ends with a whole number of
-        times as many, where it would with steps that are not cut.
+        Number of sub-steps per original step. The number of steps of a motion that is played once
+        is a multiple of it, so that the motion ends where it ends with undivided steps.
 
     Attributes
     ----------
     simulator, loop
-        As given.
+        The parameters.
     motion
-        Poses and roots at the steps of a cycle, at seconds of the clip: smooth, so that inertial
-        forces are finite. Flesh is stepped by it.
+        Poses and roots at the steps of a cycle, at seconds of the clip. They are smooth, so that
+        inertial forces are finite, and move the flesh.
     shown
-        Poses and roots of the file's own motion at the same steps. The skin is shown there.
+        Poses and roots of the file's motion at the same steps, at which the skin is shown.
     frame
-        Steps done in this cycle, 0 to `n_steps`.
+        Number of steps done in this cycle, 0 to `n_steps`.
     cycle
-        Cycles done.
+        Number of complete cycles.
     """
 
     def __init__(
@@ -92,7 +93,7 @@ class Player:
 
     @property
     def n_steps(self) -> int:
-        """Steps from the first pose to the last."""
+        """Number of steps from the first pose to the last."""
         return self._table.n_steps
 
     @property
@@ -112,20 +113,19 @@ class Player:
 
     @property
     def moved(self) -> Floats:
-        """Transform (4, 4) from the clip's place to where a loop's cycles have walked."""
+        """Transform (4, 4) of the root by the complete cycles of a loop."""
         return self._moved.copy()
 
     def restart(self) -> None:
-        """Begin anew at the first pose: undeformed, moving as the motion does there."""
+        """Restart at the first pose, undeformed and with the velocity of the motion."""
         self.frame, self.cycle, self._moved = 0, 0, np.eye(4)
         first = self.motion.poses[0], self.motion.roots[0]
         self.simulator.reset(*first, before=self._table.before)
 
     def seek(self, time: float) -> None:
-        """Begin anew at the step nearest to a time of the clip, in seconds."""
-        wanted = checked_number("time", time)
-        times = self.motion.times
-        frame = int(np.argmin(np.abs(times - np.clip(wanted, times[0], times[-1]))))
+        """Restart at the step nearest to a time of the clip, in seconds."""
+        seconds, times = checked_number("time", time), self.motion.times
+        frame = int(np.argmin(np.abs(times - np.clip(seconds, times[0], times[-1]))))
         if frame == 0:
             self.restart()
             return
@@ -136,18 +136,18 @@ class Player:
         self.simulator.reset(self.motion.poses[frame], self.motion.roots[frame], before=before)
 
     def step(self, forces: Forces | None = None) -> StepState | None:
-        """Advance by `dt`; after the last pose it stays there, and the flesh comes to rest.
+        """Advance by `dt`; after the last pose the rig stays there and the flesh comes to rest.
 
         Parameters
         ----------
         forces
-            In N, in the world: a mapping of skin vertices to (3,).
+            Forces (3,) in N in world space, by skin vertex.
 
         Returns
         -------
         StepState or None
-            Report of the simulator; None at a cut, where flesh begins anew, and at a jump of the
-            motion, over which flesh is carried.
+            Report of the simulator; None at a cut, where the flesh restarts, and at a jump of the
+            motion, with which the flesh is moved.
         """
         if self.finished:
             return self.simulator.step(forces=forces)
@@ -166,19 +166,19 @@ class Player:
             self.simulator.teleport(pose, root, before=self._walked(before))
             self.frame = frame
             return None
-        told = {"ahead": self._after(frame)} if self._ahead else {}
-        done = self.simulator.step(pose, root, self._turned(forces), **told)
+        ahead = {"ahead": self._after(frame)} if self._ahead else {}
+        state = self.simulator.step(pose, root, self._rotated(forces), **ahead)
         self.frame = frame
-        return done
+        return state
 
     def _walked(self, before: tuple[Floats, Floats] | None) -> tuple[Floats, Floats] | None:
-        """Return pose and root of the clip as of the cycle that is played."""
+        """Transform a root of the clip to the current cycle."""
         if before is None or not (self.cycle and self.seamless):
             return before
         return before[0], self._moved @ before[1]
 
     def _after(self, frame: int) -> tuple[Floats, Floats] | None:
-        """Return pose and root one step after a frame; None where flesh then begins anew."""
+        """Return pose and root one step after a frame; None at a cut, a jump or the end."""
         moved, coming = self._moved, frame + 1
         if frame == self.n_steps:
             if not (self.loop and self.seamless):
@@ -193,29 +193,26 @@ class Player:
         return self.motion.poses[coming], root
 
     def state(self) -> dict[str, Floats]:
-        """Return where it is, and the state of a simulator that is `Resumable`."""
-        own = {"place": np.array([float(self.frame), float(self.cycle)]), "moved": self.moved}
-        return own | {f"flesh.{name}": each for name, each in self._resumable().state().items()}
+        """Return frame, cycle and transform, and the state of a `Resumable` simulator."""
+        place = {"place": np.array([float(self.frame), float(self.cycle)]), "moved": self.moved}
+        return place | {f"flesh.{name}": each for name, each in self._resumable().state().items()}
 
     def resume(self, state: Mapping[str, Floats]) -> None:
-        """Go on from a state that a player of the same motion was in."""
-        begin = "flesh."
-        flesh = {name[len(begin) :]: each for name, each in state.items() if name.startswith(begin)}
-        self._resumable().resume(flesh)
+        """Resume from a state of a player of the same motion."""
+        self._resumable().resume(without_prefix("flesh.", state))
         frame, cycle = checked_array("place of a player", state["place"], (2,)).tolist()
         self.frame, self.cycle = int(frame), int(cycle)
         self._moved = checked_array("displacement of cycles", state["moved"], (4, 4)).copy()
 
     def _resumable(self) -> Resumable:
         if not isinstance(self.simulator, Resumable):
-            raise SuppleError(f"{shown(self.simulator)} has no state to go on from")
+            raise SuppleError(f"{shown(self.simulator)} has no state to resume from")
         return self.simulator
 
     def wrap(self) -> None:
-        """At the end of a cycle, go to its start, which takes no time; elsewhere do nothing.
+        """Go from the end of a cycle to its start, in no time; elsewhere do nothing.
 
-        `step` does it too; before it, the skin is where the motion ends, and after it where the
-        motion begins.
+        `step` does so too. Before, the skin is at the end of the motion; after, at its start.
         """
         if not self.loop or self.frame != self.n_steps:
             return
@@ -225,26 +222,31 @@ class Player:
             self.simulator.teleport(*first, before=self._table.before)
         elif not np.array_equal(displacement, np.eye(4)):
             self._moved = displacement @ self._moved
-            # Rounding must not pile up over an evening of cycles.
+            # Orthonormalised, so that rounding does not accumulate over many cycles.
             self._moved[:3, :3] = to_matrix(from_matrix(self._moved[:3, :3]))
         self.frame, self.cycle = 0, self.cycle + 1
 
     def surface(self, out: Singles | None = None) -> Singles:
         """Return the skin in the world, (n̄, 3) float32: a new array, or `out`.
 
-        It is where the clip has it, at the file's own pose: a walk comes back at the start of each
+        It is at the root of the clip and in the file's pose: a walk returns at the start of each
         cycle.
         """
         skin = self.simulator.surface(out)
         if self.cycle and self.seamless and not np.array_equal(self._moved, np.eye(4)):
-            turn, shift = self._moved[:3, :3], self._moved[:3, 3]
-            skin[...] = (skin.astype(np.float64) - shift) @ turn
+            rotation, shift = self._moved[:3, :3], self._moved[:3, 3]
+            skin[...] = (skin.astype(np.float64) - shift) @ rotation
         self._table.steps.show(self._transfer, self.frame, skin)
         return skin
 
-    def _turned(self, forces: Forces | None) -> Forces | None:
-        """Turn forces from where the clip is to where the simulator has walked."""
-        turn = self._moved[:3, :3]
-        if not forces or np.array_equal(turn, np.eye(3)):
+    def _rotated(self, forces: Forces | None) -> Forces | None:
+        """Rotate forces from the clip's frame to that of the current cycle."""
+        rotation = self._moved[:3, :3]
+        if not forces or np.array_equal(rotation, np.eye(3)):
             return forces
-        return {vertex: turn @ np.asarray(force, float) for vertex, force in forces.items()}
+        return {vertex: rotation @ np.asarray(force, float) for vertex, force in forces.items()}
+
+
+def without_prefix(prefix: str, state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the entries whose names begin with a prefix, under the rest of their names."""
+    return {name[len(prefix) :]: each for name, each in state.items() if name.startswith(prefix)}

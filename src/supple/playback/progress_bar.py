@@ -1,7 +1,7 @@
-"""Progress on the terminal of what takes more than a second: bars, spinners, stages of a build.
+"""Progress on the terminal: bars, spinners and the stages of a build.
 
-With ``SUPPLE_PROGRESS=lines`` it is for another program that started the command: a line of JSON
-on standard error for each hundredth of a task, ``{"part": 0.4, "what": "simulating"}``, also where
+With ``SUPPLE_PROGRESS=lines``, which programs that start the command set, a line of JSON is printed
+on standard error for each hundredth of a task, ``{"part": 0.4, "what": "simulating"}``, even if
 the command is quiet.
 """
 
@@ -33,12 +33,12 @@ from supple.reduction.build_log import BuildLog
 #: a terminal and in a notebook.
 ShownProgress = Report | bool | None
 
-#: Everything for people goes to standard error; standard output is for results.
+#: Messages and progress go to standard error; standard output is for results.
 console = Console(stderr=True, highlight=False)
 
 
-def _told_lines() -> Callable[[float, str], None] | None:
-    """Return a function that prints progress as lines of JSON, if the environment asks for it."""
+def _json_lines() -> Callable[[float, str], None] | None:
+    """Return a function that prints progress as JSON lines if SUPPLE_PROGRESS is "lines"."""
     if os.environ.get("SUPPLE_PROGRESS") != "lines":
         return None
     last: tuple[str, int] = ("", -1)
@@ -55,7 +55,7 @@ def _told_lines() -> Callable[[float, str], None] | None:
 
 @contextmanager
 def progress_bar(quiet: bool = False) -> Iterator[Progress]:
-    """Show a bar with count and time left; nothing when quiet."""
+    """Show a bar with count and time left, unless quiet."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -70,8 +70,8 @@ def progress_bar(quiet: bool = False) -> Iterator[Progress]:
 
 @contextmanager
 def task_bar(quiet: bool = False) -> Iterator[Callable[[float, str], None]]:
-    """Give a function that shows the part done, 0 to 1, of a named task; a new task, a new bar."""
-    if (lines := _told_lines()) is not None:
+    """Yield a function that shows the part done, 0 to 1, of a named task; each has its own bar."""
+    if (lines := _json_lines()) is not None:
         yield lines
         return
     with progress_bar(quiet) as progress:
@@ -89,15 +89,15 @@ def task_bar(quiet: bool = False) -> Iterator[Callable[[float, str], None]]:
 
 @contextmanager
 def counting_bar(what: str, total: int, quiet: bool = False) -> Iterator[Callable[[str], None]]:
-    """Give a function that shows one more of so many done, and what is to be said beside."""
-    lines, done = _told_lines(), 0
+    """Yield a function that counts one more item as done, with a description for the bar."""
+    lines, done = _json_lines(), 0
     with progress_bar(quiet or lines is not None) as progress:
         task = progress.add_task(what, total=total)
 
-        def count(said: str) -> None:
+        def count(description: str) -> None:
             nonlocal done
             done += 1
-            progress.update(task, completed=done, description=said)
+            progress.update(task, completed=done, description=description)
             if lines is not None:
                 lines(done / max(total, 1), what)
 
@@ -105,7 +105,7 @@ def counting_bar(what: str, total: int, quiet: bool = False) -> Iterator[Callabl
 
 
 def shows_progress(progress: ShownProgress) -> bool:
-    """Return whether an option `progress` shows bars: None does where a person reads them."""
+    """Return whether an option `progress` shows bars: None does on terminals and in notebooks."""
     if progress is None:
         return console.is_terminal or console.is_jupyter
     return progress is True
@@ -113,7 +113,7 @@ def shows_progress(progress: ShownProgress) -> bool:
 
 @contextmanager
 def reported_progress(progress: ShownProgress) -> Iterator[Report]:
-    """Give the function that receives progress: a callback, a bar, or one that does nothing."""
+    """Yield the function that receives progress: a callback, a bar, or one that does nothing."""
     if callable(progress):
         yield progress
     elif shows_progress(progress):
@@ -125,8 +125,8 @@ def reported_progress(progress: ShownProgress) -> Iterator[Report]:
 
 @contextmanager
 def working(what: str, quiet: bool = False) -> Iterator[None]:
-    """Show a spinner for work whose length is not known; nothing when quiet."""
-    lines = _told_lines()
+    """Show a spinner for work of unknown duration, unless quiet."""
+    lines = _json_lines()
     if lines is not None:
         lines(0.0, what)
     if quiet or lines is not None:
@@ -137,7 +137,7 @@ def working(what: str, quiet: bool = False) -> Iterator[None]:
 
 
 def first_use_message(quiet: bool = False) -> None:
-    """Say so when the kernels have never been compiled on this machine."""
+    """Print a message if the kernels have never been compiled on this machine."""
     if quiet or "NUMBA_CACHE_DIR" in os.environ:
         return
     package = Path(sys.modules["supple"].__file__ or "").parent
@@ -146,7 +146,7 @@ def first_use_message(quiet: bool = False) -> None:
 
 
 class _ShownLog(BuildLog):
-    """Log of a build, shown as a line for every stage with a bar, the work at hand and the time."""
+    """Log of a build, shown as a line per stage with a bar, the current work and the time."""
 
     def __init__(self, progress: Progress) -> None:
         super().__init__()
@@ -171,8 +171,8 @@ class _ShownLog(BuildLog):
             self._progress.update(self._current, completed=part, what=what)
 
 
-class _ToldLog(BuildLog):
-    """Log of a build, told as lines of JSON."""
+class _JsonLog(BuildLog):
+    """Log of a build, printed as lines of JSON."""
 
     def __init__(self, lines: Callable[[float, str], None]) -> None:
         super().__init__()
@@ -188,9 +188,9 @@ class _ToldLog(BuildLog):
 
 @contextmanager
 def build_log(quiet: bool = False) -> Iterator[BuildLog]:
-    """Give a log that is shown on the terminal; one that only counts time when quiet."""
-    if (lines := _told_lines()) is not None:
-        yield _ToldLog(lines)
+    """Yield a log that is shown on the terminal, or that only measures times if quiet."""
+    if (lines := _json_lines()) is not None:
+        yield _JsonLog(lines)
         return
     if quiet:
         yield BuildLog()

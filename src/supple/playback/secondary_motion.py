@@ -1,7 +1,7 @@
-"""Secondary motion: free parameters of a rig, moved by physics, as curves beside the keys.
+"""Secondary motion: simulated curves of the free parameters of a rig.
 
-A motion is played at one fixed step whatever the frame rate, so that curves look the same at 24,
-30, 60 and 120 frames a second; frames are taken from the steps afterwards.
+The time step does not depend on the frame rate, so that curves look the same at 24, 30, 60 and 120
+frames per second; frames are interpolated from the steps.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ from supple.rig.motion.frame_counts import frame_times, whole_steps
 from supple.rig.motion.motion import Motion
 from supple.rig.wiggle import WIGGLE
 
-#: Engine where nobody says which.
+#: Default engine.
 ENGINE = "rig-space"
-#: Name of the motion of a character that has none: the house's wiggle.
+#: Name of the curves of the built-in wiggle, for a character without motions.
 SHAKEN = "shaken"
-#: Ends of a cycle whose entries differ by less are the same but for the rounding of files.
+#: Largest difference of entries at the ends of a cycle that counts as rounding of files.
 ROUNDED = 1e-6
-#: Seconds of a step: frames at 24, 30, 60 and 120 a second all end with one.
+#: Time step in s; frames at 24, 30, 60 and 120 per second are multiples of it.
 STEP = 1 / 120
-#: Frames per second of a clip whose keys have no rate of their own, and the least and most.
+#: Frames per second of clips with irregular keys, and the least and largest default rate.
 USUAL_RATE, LEAST_RATE, MOST_RATE = 30.0, 24.0, 120.0
 RATES = (120.0, 60.0, 50.0, 48.0, 30.0, 25.0, 24.0)
-#: Seconds in which curves come and go where a part of a clip begins or ends inside of it, and that
-#: are played before, so that the flesh is moving when the part begins.
+#: Seconds of fading at the ends of a part inside of a clip, and of simulation before the part, so
+#: that the flesh is moving when it begins.
 FADE, LEAD = 0.25, 1.0
 
 
@@ -84,8 +84,8 @@ def curves(
         As for `supple.bake`; the default engine is "rig-space", or the model's.
     **options
         Those of `CurvePlayOptions` and `FleshOptions`. ``free``: names of the parameters that
-        physics moves, such as ``["Tail*", "belly"]``, by default those that move flesh and that no
-        motion keys. ``rate``: frames per second, by default the motion's own; the simulation does
+        the simulation moves, such as ``["Tail*", "belly"]``, by default those that move flesh and
+        that no motion keys. ``rate``: frames per second, by default the motion's own; the simulation does
         not depend on it. ``start``, ``end``, ``loop``, ``settle``, ``blend`` (one or two numbers),
         ``smooth`` (`supple.maths.curves.smoothed`), ``strength``, ``flesh``, ``tets`` and others.
         All others are options of the engine's builder.
@@ -109,9 +109,12 @@ def curves(
     options = without_defaults(FleshOptions, options)
     scaled = options.get("anatomy", ANATOMY) is not None
     if model is None:
-        anatomy = {"anatomy": default_anatomy(source)} | options
-        how: dict[str, Any] = {"keep": keeps_models(keep), "quiet": not shows_progress(progress)}
-        model = prepared_model(source, flesh=preset, engine=row.name, **how, **anatomy).model
+        building: dict[str, Any] = {"anatomy": default_anatomy(source)} | options
+        caching: dict[str, Any] = {
+            "keep": keeps_models(keep),
+            "quiet": not shows_progress(progress),
+        }
+        model = prepared_model(source, flesh=preset, engine=row.name, **caching, **anatomy).model
     else:
         _check_given(source.character, model, preset, options)
     built = perf_counter() - began
@@ -137,20 +140,9 @@ def _check_given(character: Character, model: Any, flesh: Flesh, options: dict[s
 
 @dataclass(frozen=True, eq=False)
 class CurvePlan:
-    """Plan of curves: the motion that is played, how it is stepped, and its frames.
+    """Plan of curves: the complete clip, its part in s, the time step and the frames.
 
-    Attributes
-    ----------
-    motion
-        The whole clip.
-    start, end, loop
-        Seconds of the clip, and whether they loop.
-    dt
-        The fixed step in s.
-    times
-        (t,) seconds of the frames.
-    blend
-        Seconds in which curves come and go.
+    `times` (t,) are the seconds of the frames, `blend` the seconds of fading in and out.
     """
 
     motion: Motion
@@ -162,10 +154,10 @@ class CurvePlan:
     blend: tuple[float, float]
 
     def player(self, simulator: Any) -> Player:
-        """Return a player of the motion that begins a little before a part of it."""
+        """Return a player of the motion that begins up to `LEAD` seconds before the part."""
         first = self.start
         if not self.loop:
-            # In whole steps, so that frames stay where they are.
+            # An integer number of steps, so that the times of frames do not change.
             room = whole_steps(self.motion.times[0], self.start, 1 / self.dt)
             first -= self.dt * min(whole_steps(0.0, LEAD, 1 / self.dt), room)
         return Player(simulator, self.motion, loop=self.loop, start=first, end=self.end)
@@ -173,7 +165,7 @@ class CurvePlan:
     def curves(self, character: Character, take: ParameterTake, built: float) -> FreeCurves:
         """Return the curves at the frames."""
         even = take.player.motion
-        # The last frame may lie a part of a step after the last step.
+        # The last frame may be up to one step after the last step.
         times = np.clip(self.times, even.times[0], even.times[-1])
         keyed, roots = self.motion.at(self.times)
         added = Motion(even.times, take.added, None, "", even.cuts).at(times)[0]
@@ -198,7 +190,7 @@ class CurvePlan:
         )
 
     def _faded(self, times: Floats) -> Floats:
-        """Return how much of what is added is there at each time, 0 to 1."""
+        """Return the weight of the offsets at each time, 0 to 1."""
         part = np.ones(len(times))
         for seconds, since in zip(self.blend, (times - self.start, self.end - times), strict=True):
             if seconds > 0:
@@ -217,7 +209,7 @@ def curve_plan(
     loop: bool = False,
     blend: float | tuple[float, float] | None = None,
 ) -> CurvePlan:
-    """Plan what `curves` plays, or refuse it before anything is computed; see there."""
+    """Return the plan of `curves`, or refuse it before anything is computed."""
     clip = chosen_motion(character, motion)
     if clip.name == WIGGLE and WIGGLE not in character.motions:
         clip = Motion(clip.times, clip.poses, clip.roots, SHAKEN)
@@ -239,13 +231,13 @@ def _usual_rate(clip: Motion) -> float:
     since = clip.times - clip.times[0]
     if len(since) < 2:
         return USUAL_RATE
-    own = clip.rate
-    own = float(round(own)) if abs(own - round(own)) < 1e-4 * own else own
-    # Frames between keys where those are sparse.
-    own *= max(1, np.ceil(LEAST_RATE / own - 1e-6))
-    if own <= MOST_RATE and np.abs(since * own - np.round(since * own)).max() < 0.02:
-        return float(own)
-    # Readers add keys between those of the file: the rate is one whose every frame has a key.
+    rate = clip.rate
+    rate = float(round(rate)) if abs(rate - round(rate)) < 1e-4 * rate else rate
+    # Sparse keys get frames between them.
+    rate *= max(1, np.ceil(LEAST_RATE / rate - 1e-6))
+    if rate <= MOST_RATE and np.abs(since * rate - np.round(since * rate)).max() < 0.02:
+        return float(rate)
+    # Readers add keys between those of the file: each frame of the rate must have a key.
     for rate in RATES:
         frames = since * rate
         near = np.unique(np.round(frames[np.abs(frames - np.round(frames)) < 0.02]))
@@ -257,15 +249,15 @@ def _usual_rate(clip: Motion) -> float:
 def _fades(
     blend: float | tuple[float, float] | None, clip: Motion, first: float, last: float, loop: bool
 ) -> tuple[float, float]:
-    """Return seconds in which curves come and go, which together last no longer than the part."""
+    """Return the seconds of fading in and out, together at most the duration of the part."""
     if blend is None:
         inside = first > clip.times[0] + 1e-6, last < clip.times[-1] - 1e-6
         ends = [0.0 if loop or not each else FADE for each in inside]
     else:
-        given = blend if isinstance(blend, Sequence) else (blend, blend)
-        if len(given) != 2:
+        seconds = blend if isinstance(blend, Sequence) else (blend, blend)
+        if len(seconds) != 2:
             raise SuppleError(f"blend is {shown(blend)}; give seconds, or two for both ends")
-        ends = [_checked_seconds("blend", each) for each in given]
+        ends = [_checked_seconds("blend", each) for each in seconds]
         if loop and any(ends):
             raise SuppleError("a loop has no ends to blend at; leave out blend or loop")
     shrunk = min(1.0, (last - first) / max(sum(ends), 1e-9))
@@ -280,7 +272,7 @@ def _checked_seconds(what: str, value: Any) -> float:
 
 
 def _made_simulator(model: Any, dt: float, options: dict[str, Any]) -> Any:
-    """Return the simulator; damping by names is that of parameters, not of all flesh."""
+    """Return the simulator; a mapping as damping is that of parameters by name."""
     damping = options.pop("damping") if isinstance(options.get("damping"), Mapping) else None
     simulator = bake_simulator(model, dt, **options)
     if damping is not None:

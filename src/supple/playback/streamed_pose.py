@@ -1,9 +1,9 @@
-"""Poses that arrive live, from a hand tracker say: by a call, or as datagrams on this computer.
+"""Live poses, for example of a hand tracker: by a call, or as datagrams on this computer.
 
 A datagram is one pose, either as JSON, ``{"pose": [48 or 72 … numbers], "trans": [x, y, z]}``, or
-as bytes: little-endian float32, three a joint and perhaps three more for the translation. Numbers
-are axis-angle in the body's own order of joints. What is damaged, too long, or not finite is
-dropped and counted; the last sound pose stays.
+as bytes: little-endian float32, three per joint and optionally three for the translation. Joints
+are rotation vectors in the order of the body's joints. Datagrams that are damaged, too long or not
+finite are dropped and counted; the last valid pose remains.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from supple.maths.rotations import exponential, to_matrix
 from supple.rig.character import Character
 from supple.rig.skeleton.skinning import skinned_core
 
-#: Bytes of a datagram: 55 joints as JSON take some 4 KB.
+#: Bytes of a datagram: 55 joints as JSON take about 4 KB.
 LARGEST_DATAGRAM = 16_384
-#: Seconds between looks at whether it is to end.
+#: Seconds after which the thread checks whether the stream is closed.
 PATIENCE = 0.2
-#: No joint turns further, and nobody goes further, than this.
+#: Bound of rotations in radians and translations in m.
 LARGEST_NUMBER = 1000.0
 
 
@@ -42,28 +42,27 @@ def parsed_pose(data: bytes, n_joints: int) -> tuple[Floats, Floats] | None:
     """
     if len(data) > LARGEST_DATAGRAM:
         return None
-    numbers = _json_numbers(data, n_joints) if data[:1] == b"{" else _binary_numbers(data)
+    if data[:1] == b"{":
+        numbers = _json_numbers(data, n_joints)
+    else:
+        numbers = None if len(data) % 4 else np.frombuffer(data, "<f4").astype(np.float64)
     if numbers is None or numbers.size not in (3 * n_joints, 3 * n_joints + 3):
         return None
     if not (np.abs(numbers) <= LARGEST_NUMBER).all():
         return None
-    moved = numbers[3 * n_joints :] if numbers.size > 3 * n_joints else np.zeros(3)
-    return numbers[: 3 * n_joints].reshape(-1, 3).copy(), moved.copy()
-
-
-def _binary_numbers(data: bytes) -> Floats | None:
-    return None if len(data) % 4 else np.frombuffer(data, "<f4").astype(np.float64)
+    translation = numbers[3 * n_joints :] if numbers.size > 3 * n_joints else np.zeros(3)
+    return numbers[: 3 * n_joints].reshape(-1, 3).copy(), translation.copy()
 
 
 def _json_numbers(data: bytes, n_joints: int) -> Floats | None:
     try:
-        found = json.loads(data)
-        pose, moved = found["pose"], found.get("trans", [0.0, 0.0, 0.0])
-        if not (isinstance(pose, list) and isinstance(moved, list)):
+        document = json.loads(data)
+        pose, translation = document["pose"], document.get("trans", [0.0, 0.0, 0.0])
+        if not (isinstance(pose, list) and isinstance(translation, list)):
             return None
-        if len(pose) != 3 * n_joints or len(moved) != 3:
+        if len(pose) != 3 * n_joints or len(translation) != 3:
             return None
-        values = [*pose, *moved]
+        values = [*pose, *translation]
         if not all(type(each) in (int, float) and math.isfinite(each) for each in values):
             return None
         return np.array(values, dtype=np.float64)
@@ -72,18 +71,18 @@ def _json_numbers(data: bytes, n_joints: int) -> Floats | None:
 
 
 class PoseStream:
-    """The latest pose and root of a character that something moves live.
+    """Latest pose and root of a character with live input.
 
     Parameters
     ----------
     character : Character
-        With a skeleton. The first joint's rotation, about its place at rest, and the translation
-        make the root.
+        Character with a skeleton. The root is the first joint's rotation about its rest position,
+        and the translation.
     port : int, optional
-        Listen for datagrams at this port of this computer, 0 for any free one (`address` says
-        which); without it poses come by `feed`.
+        Port of this computer at which datagrams are received, 0 for any free one (see `address`);
+        without it, `feed` sets poses.
     on_pose : callable, optional
-        Called with pose and root whenever one has come, in the thread that received it.
+        Called with each pose and root, in the thread that received them.
 
     Examples
     --------
@@ -104,15 +103,15 @@ class PoseStream:
         core = skinned_core(character.rig)
         if core is None:
             raise SuppleError(f"{character.name}: has no skeleton for poses to move")
-        skin, self._own = core
+        skin, self._skin_entries = core
         self._joint_pose = skin.joint_pose
         self._entries = skin.joint_pose.entries()[:, :3]
         self._first = skin.skeleton.rest_world()[0, :3, 3]
         self._lock, self._on_pose = threading.Lock(), on_pose
         self._last = np.array(character.rig.rest_pose, np.float64), np.eye(4)
-        #: Poses received, and datagrams that were none.
+        #: Number of poses received, and of datagrams dropped.
         self.received, self.dropped = 0, 0
-        #: Error of the last call of `on_pose`, if it failed; listening goes on.
+        #: Exception of the last failed call of `on_pose`; receiving continues.
         self.failure: Exception | None = None
         self._socket: socket.socket | None = None
         self._thread: threading.Thread | None = None
@@ -122,45 +121,45 @@ class PoseStream:
 
     @property
     def n_joints(self) -> int:
-        """Number of joints that a pose has."""
+        """Number of joints of a pose."""
         return len(self._entries)
 
     @property
     def address(self) -> tuple[str, int] | None:
-        """Host and port listened at, None without one."""
+        """Host and port at which datagrams are received; None without a port."""
         return None if self._socket is None else self._socket.getsockname()
 
     def latest(self) -> tuple[Floats, Floats]:
-        """Return pose (s,) and root (4, 4) of the latest pose; those at rest before any came."""
+        """Return the latest pose (s,) and root (4, 4); those at rest before the first."""
         with self._lock:
             return self._last[0].copy(), self._last[1].copy()
 
     def feed(self, rotations: ArrayLike, translation: ArrayLike = (0.0, 0.0, 0.0)) -> None:
-        """Take a pose: rotation vectors (K, 3) and a translation (3,).
+        """Set the pose: rotation vectors (K, 3) and a translation (3,).
 
         Raises
         ------
         SuppleError
-            If it has another shape, or a number that is not finite or far too large.
+            If the shape is wrong, or a number is not finite or too large.
         """
         flat = np.concatenate(
             [np.ravel(np.asarray(part, np.float64)) for part in (rotations, translation)]
         )
-        sound = flat.size == 3 * self.n_joints + 3 and (np.abs(flat) <= LARGEST_NUMBER).all()
-        if not sound:
+        valid = flat.size == 3 * self.n_joints + 3 and (np.abs(flat) <= LARGEST_NUMBER).all()
+        if not valid:
             raise SuppleError(f"a pose needs ({self.n_joints}, 3) finite rotation vectors")
         self._take(flat[:-3].reshape(-1, 3), flat[-3:])
 
-    def _take(self, turns: Floats, moved: Floats) -> None:
+    def _take(self, rotations: Floats, translation: Floats) -> None:
         pose, root = self._last[0].copy(), np.eye(4)
-        own = pose[self._own]
+        skin_pose = pose[self._skin_entries]
         free = self._entries >= 0
-        own[self._entries[free]] = turns[free]
+        skin_pose[self._entries[free]] = rotations[free]
         top = self._entries[0]
-        own[top[top >= 0]] = 0.0
-        pose[self._own] = own
-        root[:3, :3] = to_matrix(exponential(turns[0]))
-        root[:3, 3] = self._first - root[:3, :3] @ self._first + moved
+        skin_pose[top[top >= 0]] = 0.0
+        pose[self._skin_entries] = skin_pose
+        root[:3, :3] = to_matrix(exponential(rotations[0]))
+        root[:3, 3] = self._first - root[:3, :3] @ self._first + translation
         with self._lock:
             self._last = pose, root
             self.received += 1
@@ -173,14 +172,14 @@ class PoseStream:
     def _listen(self, port: int) -> None:
         if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port <= 65_535:
             raise SuppleError(f"port {port!r}: use 0 to 65535")
-        found = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         try:
-            found.bind(("127.0.0.1", port))  # this computer alone
+            receiver.bind(("127.0.0.1", port))  # reachable from this computer only
         except OSError as error:
-            found.close()
+            receiver.close()
             raise SuppleError(f"port {port} cannot be listened at ({error.strerror})") from None
-        found.settimeout(PATIENCE)
-        self._socket = found
+        receiver.settimeout(PATIENCE)
+        self._socket = receiver
         self._thread = threading.Thread(target=self._receive, daemon=True)
         self._thread.start()
 
@@ -191,18 +190,18 @@ class PoseStream:
                 data = self._socket.recv(LARGEST_DATAGRAM + 1)
             except TimeoutError:
                 continue
-            except OSError:  # too long, where the system says so; or closed
+            except OSError:  # a datagram too long, on some systems, or a closed socket
                 self.dropped += 1
                 self._closed.wait(0.01)
                 continue
-            found = parsed_pose(data, self.n_joints)
-            if found is None:
+            pose = parsed_pose(data, self.n_joints)
+            if pose is None:
                 self.dropped += 1
             else:
-                self._take(*found)
+                self._take(*pose)
 
     def close(self) -> None:
-        """End listening; the latest pose stays."""
+        """Stop receiving; the latest pose remains."""
         self._closed.set()
         if self._thread is not None:
             self._thread.join()

@@ -11,47 +11,46 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from supple.arrays import Singles
+from supple.arrays import Floats, Singles
 from supple.checks import checked_array
 from supple.dynamics.character_inputs import CharacterInputs
+from supple.engines.engine import StepState
+from supple.engines.optional_parts import SoftContact
 from supple.errors import SolverError, warn
-from supple.playback.frame_readings import frame_readings
-from supple.playback.player import Player
+from supple.playback.player import Player, without_prefix
 from supple.progress import Progress
 from supple.rig.motion.motion import Motion
 
-#: A cycle closes when no vertex of it is farther from the cycle's before, as a part of the size.
+#: Largest distance of a vertex between two cycles, relative to the size, for a cycle that closes,
+#: and for one that need not be blended.
 CLOSED, VISIBLY_OPEN = 2e-4, 1e-3
 MOST_CYCLES = 12
-#: Factors of stiffness that are tried in turn where a motion is too violent for soft flesh, and
-#: the part of the steps in which limits may act all the same.
+#: Factors of stiffness that are tried one after the other for motions too violent for the flesh,
+#: and the part of the steps in which limits may act.
 STIFFER, MOST_LIMITED = (1.0, 2.0, 4.0, 8.0), 0.02
-#: Limits that act where flesh is too soft for what it goes through.
+#: Limits that act because flesh is too soft.
 _TOO_SOFT = ("displacement", "inversion", "reset")
 
 
 @dataclass(eq=False)
 class Take:
-    """Frames of a motion while they are made, and figures about them.
+    """Frames of a motion while they are recorded, and figures about them.
 
     Attributes
     ----------
-    player, every, tell
-        Player, how many of its steps make a frame, and progress.
-    steps, times
-        Steps made, and seconds of those of each frame.
+    every
+        Number of steps per frame.
+    times
+        Seconds that the steps of each frame took.
     limits, unconverged
-        Steps in which each limit acted, by its name, and those that were not solved to the end.
-    n_cycles, gap, blended
-        Cycles played, distance of the last two as a part of the size, and whether they had to be
-        blended.
-    stiffness
-        Factor on the model's stiffness.
+        Number of steps in which each limit acted, by name, and of steps that did not converge.
+    gap
+        Largest distance between the last two cycles, relative to the size.
     readings
-        Of the last step before each frame.
+        Readings of the last step before each frame.
     frames
-        (t, n̄, 3) float32, of which the first `at` of this pass are recorded; `apart` is how far
-        those are from the last cycle's.
+        (t, n̄, 3) float32; the first `at` frames of this pass are recorded, and `apart` is their
+        distance from the previous cycle.
     kept
         Called with the take after each frame.
     """
@@ -84,7 +83,7 @@ class Take:
         return max(self.limits.get(name, 0) for name in _TOO_SOFT) / max(self.steps, 1)
 
     def recorded(self) -> Singles:
-        """Record all frames of a motion, or of its cycle once that closes."""
+        """Record all frames of a motion, or of its first cycle that closes."""
         self.frames = self._empty_frames() if self.frames is None else self.frames
         if self.player.loop:
             self._cycles()
@@ -95,7 +94,7 @@ class Take:
         return self.frames
 
     def _cycles(self) -> None:
-        """Record cycles until one is as the one before; its frames have both ends."""
+        """Record cycles until two are alike; the frames include both ends."""
         assert self.frames is not None
         while not (self.at == len(self.frames) and self._is_last()):
             if self.at in (0, len(self.frames)):
@@ -106,7 +105,7 @@ class Take:
             self._pass(f"cycle {self.n_cycles}")
 
     def _is_last(self) -> bool:
-        """Return whether the cycle that was recorded is the last; one more may be blended."""
+        """Return whether the recorded cycle is the last; a blended one may follow."""
         if self.blended:
             return True
         self.gap = self.apart
@@ -118,20 +117,19 @@ class Take:
         return self.n_cycles >= MOST_CYCLES
 
     def _blend(self) -> None:
-        """Lead the next cycle into the end of the last, where it began: so it closes.
+        """Blend the next cycle into the previous one towards its end, so that it closes.
 
-        Flesh that swings widely may take two cycles or more to come back to the same place, or
-        never do so.
+        The period of widely swinging flesh may be several cycles, or it may have none.
         """
         warn(
-            f'motion "{self.player.motion.name}": after {self.n_cycles} cycles its flesh is still '
+            f'motion "{self.player.motion.name}": after {self.n_cycles} cycles the flesh is still '
             f"{100 * (self.gap or 0):.1f} % of the size from the cycle before; two cycles are "
-            "blended so that the loop closes; more damping or firmer flesh would close by itself"
+            "blended so that the loop closes; more damping or firmer flesh would close the loop"
         )
         self.blended = True
 
     def _pass(self, what: str) -> None:
-        """Record frames from where it is to the last."""
+        """Record the frames from `at` to the last."""
         assert self.frames is not None
         last = len(self.frames) - 1
         self.readings = self.readings or [{}]
@@ -145,33 +143,33 @@ class Take:
             self.kept(self)
 
     def _record(self, k: int, last: int) -> None:
-        """Record a frame; in a cycle over that of the last one, of which a part is kept."""
+        """Record a frame over the previous cycle's; a blended cycle keeps a part of that."""
         assert self.frames is not None
         frame = self.frames[k]
         if self.n_cycles < 2:
             self.player.surface(frame)
             return
-        found = self.player.surface(np.empty_like(frame))
+        skin = self.player.surface(np.empty_like(frame))
         size = self.player.simulator.model.surface.size
-        self.apart = max(self.apart, float(np.abs(found - frame).max()) / size)
+        self.apart = max(self.apart, float(np.abs(skin - frame).max()) / size)
         part = np.linspace(0, 1, last + 1)[k] if self.blended else 0.0
         kept = part**2 * (3 - 2 * part)
-        frame[...] = found + kept * (frame - found) if kept else found
+        frame[...] = skin + kept * (frame - skin) if kept else skin
 
     def _empty_frames(self) -> Singles:
         return CharacterInputs(self.player.simulator.model).frames(None, self.n_frames)
 
     def _steps(self) -> None:
         began = perf_counter()
-        done = None
+        state = None
         for _ in range(self.every):
-            done = self.player.step()
-            for name in () if done is None else done.limits:
+            state = self.player.step()
+            for name in () if state is None else state.limits:
                 self.limits[name] = self.limits.get(name, 0) + 1
-            self.unconverged += not getattr(done, "converged", True)
+            self.unconverged += not getattr(state, "converged", True)
         self.times.append(perf_counter() - began)
         player = self.player
-        self.readings.append(frame_readings(player.simulator, done, player.moved))
+        self.readings.append(_frame_readings(player.simulator, state, player.moved))
         self.steps += self.every
 
     @property
@@ -181,22 +179,22 @@ class Take:
 
     @property
     def milliseconds(self) -> float:
-        """Median time of a step in ms; the first may have had to be compiled."""
+        """Median time of a step in ms; the first may include compilation."""
         return 1e3 * median(self.times or [0.0]) / self.every
 
     def motion(self) -> Motion:
-        """Return poses and roots of the file's own motion at the frames."""
+        """Return the poses and roots of the file's motion at the frames."""
         assert self.frames is not None
         even, count = self.player.shown, len(self.frames)
         steps = np.arange(count) * self.every
         cuts = sorted({-(-cut // self.every) for cut in even.cuts})
-        kept = [cut for cut in cuts if cut < count]
-        return Motion(even.times[steps], even.poses[steps], even.roots[steps], even.name, kept)
+        cuts = [cut for cut in cuts if cut < count]
+        return Motion(even.times[steps], even.poses[steps], even.roots[steps], even.name, cuts)
 
     def figures(self) -> dict[str, Any]:
-        """Return what a bake reports of it."""
+        """Return the figures of a take for the report of a bake."""
         player = self.player
-        found: dict[str, Any] = {
+        figures: dict[str, Any] = {
             "motion": player.motion.name,
             "frames": self.n_frames,
             "rate": 1 / (player.simulator.dt * self.every),
@@ -207,34 +205,30 @@ class Take:
             "stiffness": self.stiffness,
         }
         if player.loop:
-            found |= {"cycles": self.n_cycles, "seamless": player.seamless}
-            found |= {"blended": self.blended, "loop_gap": 0.0 if self.blended else self.gap}
-        return found
+            figures |= {"cycles": self.n_cycles, "seamless": player.seamless}
+            figures |= {"blended": self.blended, "loop_gap": 0.0 if self.blended else self.gap}
+        return figures
 
     def state(self) -> dict[str, NDArray]:
-        """Return all that is left to record depends on, and what is recorded; not the readings."""
+        """Return the state of the simulation and the recorded frames, without the readings."""
         assert self.frames is not None
         gap = np.nan if self.gap is None else self.gap
-        whole = self.at, self.n_cycles, self.steps, self.unconverged
-        counts = [*whole, self.blended, self.apart, gap]
+        integers = self.at, self.n_cycles, self.steps, self.unconverged
+        counts = [*integers, self.blended, self.apart, gap]
         recorded = self.frames[: self.at] if self.n_cycles < 2 else self.frames
-        own = {"frames": recorded, "counts": np.array(counts, float)}
-        own |= {f"limits.{name}": np.array(count) for name, count in self.limits.items()}
-        player = {f"player.{name}": array for name, array in self.player.state().items()}
-        return own | player | {"times": np.array(self.times)}
+        state = {"frames": recorded, "counts": np.array(counts, float)}
+        state |= {f"limits.{name}": np.array(count) for name, count in self.limits.items()}
+        state |= {f"player.{name}": array for name, array in self.player.state().items()}
+        return state | {"times": np.array(self.times)}
 
     def resume(self, state: Mapping[str, NDArray]) -> None:
-        """Go on from the state that a take of the same player was in."""
-        begin = "player."
-        self.player.resume(
-            {name[len(begin) :]: each for name, each in state.items() if name.startswith(begin)}
-        )
+        """Resume from the state of a take of the same player."""
+        self.player.resume(without_prefix("player.", state))
         self.frames, recorded = self._empty_frames(), state["frames"]
         self.frames[: len(recorded)] = checked_array("frames", recorded, recorded.shape)
-        *whole, blended, self.apart, gap = state["counts"].tolist()
-        self.at, self.n_cycles, self.steps, self.unconverged = map(int, whole)
-        limits = {name: each for name, each in state.items() if name.startswith("limits.")}
-        self.limits = {name.removeprefix("limits."): int(each) for name, each in limits.items()}
+        *integers, blended, self.apart, gap = state["counts"].tolist()
+        self.at, self.n_cycles, self.steps, self.unconverged = map(int, integers)
+        self.limits = {name: int(n) for name, n in without_prefix("limits.", state).items()}
         self.blended, self.gap = bool(blended), None if np.isnan(gap) else gap
         self.times = state["times"].tolist()
         self.readings = [{}] * self.at
@@ -243,20 +237,14 @@ class Take:
 def stable_take(
     player_with: Callable[[float], Player], every: int, tell: Progress, stiffen: bool
 ) -> tuple[Take, Singles]:
-    """Record a take with flesh as soft as the motion lets it be; return it and its frames.
+    """Record a take with the softest flesh that the motion allows; return it and its frames.
 
-    Parameters
-    ----------
-    player_with
-        Function that makes a player whose flesh is so many times as stiff.
-    every, tell
-        Steps of a frame, and progress.
-    stiffen
-        Whether flesh may be made stiffer, until limits act in few steps.
+    `player_with` makes a player with a factor on the stiffness; `every` is the number of steps per
+    frame. With `stiffen` the factor increases until limits act in few steps.
     """
     best: tuple[Take, Singles] | None = None
     for factor in STIFFER if stiffen else STIFFER[:1]:
-        take = Take(player_with(factor), every, _told(tell, factor))
+        take = Take(player_with(factor), every, _stiffness_progress(tell, factor))
         frames = take.recorded()
         take.stiffness = factor
         if best is None or take.limited < best[0].limited:
@@ -264,21 +252,54 @@ def stable_take(
         if take.limited <= MOST_LIMITED:
             break
     assert best is not None
-    found = best[0]
-    if found.stiffness > 1:
+    take = best[0]
+    if take.stiffness > 1:
         warn(
-            f'motion "{found.player.motion.name}" is too violent for flesh this soft; it is made '
-            f"{found.stiffness:g} times as stiff"
+            f'motion "{take.player.motion.name}" is too violent for flesh this soft; it is made '
+            f"{take.stiffness:g} times as stiff"
         )
-    if found.limits.get("reset"):
+    if take.limits.get("reset"):
         warn(
-            f"the simulation began anew {found.limits['reset']} times; use firmer flesh or more "
+            f"the simulation restarted {take.limits['reset']} times; use firmer flesh or more "
             "damping"
         )
     return best
 
 
-def _told(tell: Progress, factor: float) -> Progress:
+def _stiffness_progress(tell: Progress, factor: float) -> Progress:
     if factor == 1:
         return tell
     return lambda part, what: tell(part, f"{what}, {factor:g} times as stiff")
+
+
+def _frame_readings(simulator: Any, state: StepState | None, moved: Floats) -> dict[str, Any]:
+    """Return the readings of a step in the clip's frame; `moved` (4, 4) maps to the simulator's.
+
+    They are those of `StepState.readings`, with ``"torques"`` by bone and, for a `SoftContact`,
+    ``"touching"``: vertices ``points`` (c,), ``places`` (c, 3), ``forces`` (c, 3) in N,
+    ``pressures`` (c,) in Pa, and ``things``, the names of the colliders.
+    """
+    if state is None:
+        return {}
+    readings = {name: _in_clip(value, moved[:3, :3]) for name, value in state.readings.items()}
+    if isinstance(simulator, SoftContact):
+        names = simulator.model.bones
+        readings["torques"] = dict(zip(names, readings.get("torques", ()), strict=False))
+        contacts, colliders = simulator.contacts(), simulator.colliders
+        readings["touching"] = {
+            "points": contacts.points.copy(),
+            "places": (contacts.places - moved[:3, 3]) @ moved[:3, :3],
+            "forces": contacts.forces @ moved[:3, :3],
+            "pressures": contacts.pressures.copy(),
+            "things": tuple(colliders[collider] for collider in contacts.colliders),
+        }
+    return readings
+
+
+def _in_clip(value: Any, rotation: Floats) -> Any:
+    """Return copies of readings, vectors (…, 3) rotated back into the clip's frame."""
+    if isinstance(value, Mapping):
+        return {name: _in_clip(each, rotation) for name, each in value.items()}
+    if isinstance(value, np.ndarray):
+        return value @ rotation if value.shape[-1:] == (3,) else value.copy()
+    return value

@@ -26,7 +26,7 @@ from supple.errors import SuppleError
 from supple.lab.fidelity.oscillation import frequency_error
 from supple.lab.fidelity.truth import Truth, play_finely, played, truth
 from supple.lab.fidelity.whole_mesh import BlendedBasis, nearest_displacement, without_cubature
-from supple.playback.convergence import CONVERGING, rms_difference
+from supple.playback.final_take import CONVERGING, rms_difference
 from supple.progress import Progress, unreported
 from supple.rig.motion.motion import Motion
 from supple.saving import write_whole

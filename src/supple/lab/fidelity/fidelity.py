@@ -17,7 +17,7 @@ from supple.engines.pose_space.step_options import INTEGRATOR
 from supple.errors import SuppleError
 from supple.lab.fidelity.oscillation import dominant_frequency, frequency_error, ringdown
 from supple.lab.fidelity.truth import Truth, play_finely, played, truth, usual_options
-from supple.playback.convergence import CONVERGING, rms_difference
+from supple.playback.final_take import CONVERGING, rms_difference
 from supple.progress import Progress
 from supple.rig.motion.motion import Motion
 

@@ -20,7 +20,7 @@ from supple.dynamics.root_frame import to_world
 from supple.engines.common.flesh_fields import FleshFields
 from supple.engines.engine import CharacterEngine, Engine, engine_named
 from supple.errors import SolverError, SuppleError
-from supple.playback.convergence import CONVERGING, converged, rms_difference
+from supple.playback.final_take import CONVERGING, converged, rms_difference
 from supple.progress import Progress, unreported
 from supple.rig.motion.motion import Motion
 from supple.saving import write_whole

@@ -32,7 +32,7 @@ from supple.lab.fidelity.oscillation import dominant_frequency, ringdown
 from supple.lab.fidelity.truth import rig_surface
 from supple.lab.reproduce.figures import Tell, frame_view, label_chart, new_figure
 from supple.playback.character_models import scene_model
-from supple.playback.convergence import rms_difference
+from supple.playback.final_take import rms_difference
 from supple.rig.motion.motion import Motion
 from supple.rig.tets.character_placement import CharacterPlacement
 from supple.scenes.characters.character_scene import Scene, scene
