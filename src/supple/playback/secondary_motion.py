@@ -110,11 +110,8 @@ def curves(
     scaled = options.get("anatomy", ANATOMY) is not None
     if model is None:
         building: dict[str, Any] = {"anatomy": default_anatomy(source)} | options
-        caching: dict[str, Any] = {
-            "keep": keeps_models(keep),
-            "quiet": not shows_progress(progress),
-        }
-        model = prepared_model(source, flesh=preset, engine=row.name, **caching, **anatomy).model
+        building |= {"keep": keeps_models(keep), "quiet": not shows_progress(progress)}
+        model = prepared_model(source, flesh=preset, engine=row.name, **building).model
     else:
         _check_given(source.character, model, preset, options)
     built = perf_counter() - began
