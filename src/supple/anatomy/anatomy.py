@@ -110,8 +110,8 @@ class Anatomy:
     def riding(self) -> Bools:
         """Mask (n̄,) of components that are completely apart and need no flesh."""
         stays = np.bincount(self.part[~self.apart], minlength=int(self.part.max()) + 1) > 0
-        whole: Bools = ~stays[self.part]
-        return whole & (not whole.all())
+        riding: Bools = ~stays[self.part]
+        return riding & (not riding.all())
 
     @cached_property
     def trunk_radius(self) -> float:
@@ -167,9 +167,7 @@ def anatomy_of(
     one = rig is None or rig.n_vertices != len(surface.vertices) or not np.ptp(rig.joints[:, 0])
     if rig is None or one:
         if entries:
-            warn(
-                f"{character.name}: no joints bend its skin, so what is said of joints is left out"
-            )
+            warn(f"{character.name}: no joints bend its skin; the entries of joints are ignored")
         return _painted(_boneless(character, balls), character.painted)
     skin = like.skin if like is not None else None
     skin = MeasuredSkin.of(surface, rig, balls) if skin is None else skin
@@ -181,13 +179,13 @@ def anatomy_of(
         ears=paired_regions(skin.outgrowths),
         rigid=skin.pieces.rigid_regions(skin.regions),
     )
-    found = _told(skin, roles, entries or {})
-    maps = SkinMaps.of(skin, found, character.labels, use_names=use_names)
+    all_entries = _all_entries(skin, roles, entries or {})
+    maps = SkinMaps.of(skin, all_entries, character.labels, use_names=use_names)
     anatomy = Anatomy(
         character.name,
         surface,
-        found,
-        tuple(found),
+        all_entries,
+        tuple(all_entries),
         skin.regions.of_vertex,
         skin.pieces.of_vertex,
         tuple(maps.role.tolist()),
@@ -198,7 +196,7 @@ def anatomy_of(
         maps.back,
         balls,
         skin.follows(),
-        _mirrored(skin.regions, tuple(found)),
+        _mirrored(skin.regions, tuple(all_entries)),
         skin,
     )
     return _painted(anatomy, character.painted)
@@ -225,19 +223,19 @@ def _boneless(character: Character, balls: InscribedBalls) -> Anatomy:
     )
 
 
-def _told(
+def _all_entries(
     skin: MeasuredSkin, roles: list[RegionRole], entries: Mapping[str, RegionEntry]
 ) -> dict[str, RegionEntry]:
     """Return the entries of all regions, with those of the user in place of computed ones."""
-    found = {}
+    merged = {}
     for joint, each in zip(skin.regions.joints, roles, strict=True):
         name, feel = skin.names[joint], "hard" if each.share < HARD else "normal"
-        said = entries.get(name)
-        found[name] = RegionEntry(each.role, each.share, feel, tuple(each.reasons))
-        if said is not None and not said.alike(found[name]):
-            reasons = (each for each in said.reasons if each != TOLD)
-            found[name] = replace(said, reasons=(*reasons, TOLD))
-    return found
+        entry = entries.get(name)
+        merged[name] = RegionEntry(each.role, each.share, feel, tuple(each.reasons))
+        if entry is not None and not entry.alike(merged[name]):
+            reasons = (each for each in entry.reasons if each != TOLD)
+            merged[name] = replace(entry, reasons=(*reasons, TOLD))
+    return merged
 
 
 def _mirrored(regions: SkinRegions, joints: tuple[str, ...]) -> dict[str, str]:
@@ -245,16 +243,16 @@ def _mirrored(regions: SkinRegions, joints: tuple[str, ...]) -> dict[str, str]:
     named: dict[tuple[str, str], list[str]] = {}
     for joint in joints:
         named.setdefault(normalised_name(joint), []).append(joint)
-    found = {}
-    for (side, plain), own in named.items():
+    twins = {}
+    for (side, plain), same in named.items():
         others = named.get(({"L": "R", "R": "L"}.get(side, "-"), plain), [])
-        if len(own) == len(others) == 1:
-            found[own[0]] = others[0]
+        if len(same) == len(others) == 1:
+            twins[same[0]] = others[0]
     for joint, twin in zip(joints, regions.twins, strict=True):
         other = joints[twin] if twin >= 0 else joint
-        if other != joint and joint not in found and other not in found.values():
-            found[joint] = other
-    return {joint: other for joint, other in found.items() if found.get(other) == joint}
+        if other != joint and joint not in twins and other not in twins.values():
+            twins[joint] = other
+    return {joint: other for joint, other in twins.items() if twins.get(other) == joint}
 
 
 def _painted(anatomy: Anatomy, maps: Mapping[str, Floats]) -> Anatomy:

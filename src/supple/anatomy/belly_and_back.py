@@ -28,12 +28,7 @@ BACK = 0.15
 def back_side(surface: SurfaceMesh, role: NDArray[np.str_], radius: float) -> Floats:
     """Return (n̄,) 1 on the back, −1 on the belly, 0 on the flanks and if the shape is ambiguous.
 
-    Parameters
-    ----------
-    surface, role
-        Skin, and the role of each vertex.
-    radius
-        Radius of the largest ball inscribed in the trunk.
+    `role` (n̄,) is the role of each vertex, `radius` that of the trunk's largest inscribed ball.
     """
     area = surface.vertex_areas()
     middle, limbs = np.isin(role, MIDDLE), np.isin(role, LIMBS)

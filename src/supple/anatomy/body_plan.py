@@ -32,12 +32,12 @@ from supple.rig.tets.surface_samples import typical_edge
 
 def riding_vertices(mesh: TetMesh) -> Bools:
     """Return the mask (n,) of tet vertices of parts that follow the rig; see `RIDING`."""
-    found = np.zeros(len(mesh.vertices), bool)
-    found[mesh.tets[mesh.sets.get(RIDING, np.empty(0, np.int64))]] = True
-    return found
+    riding = np.zeros(len(mesh.vertices), bool)
+    riding[mesh.tets[mesh.sets.get(RIDING, np.empty(0, np.int64))]] = True
+    return riding
 
 
-#: Where the back is known, joints hold flesh only below this value of it.
+#: Where the back is detected, bones hold flesh deeper than this part of φR only.
 MOST_FLESH = 0.8
 
 
@@ -61,8 +61,8 @@ def held_vertices(
     hard = skin_values(anatomy, anatomy.hard.astype(float), mesh.vertices, triangles) > 0.5
     depth = anatomy.balls.depth(mesh.vertices)
     thickness = anatomy.balls.thickness(mesh.vertices)
-    # Where the back is known the spine runs along it, wherever the joints are. In parts less than
-    # two cells thick hardly a vertex is deep: the neck of a dinosaur had no bone at all.
+    # Where the back is detected the spine runs along it, wherever the joints are. In parts less
+    # than two cells thick hardly a vertex is deep: the neck of a dinosaur had no bone at all.
     on_side = skin_values(anatomy, np.abs(anatomy.back), mesh.vertices, triangles) > 0.2
     held &= ~on_side | (depth > MOST_FLESH * share * thickness) | (thickness < typical_edge(mesh))
     core = (depth > share * thickness) | hard | riding
@@ -75,17 +75,17 @@ def held_vertices(
     if not held.any():  # too coarse for a core, or painted hard all over
         held |= hard.all() & (depth > 0)
         held[depth.argmax()] |= not held.any()
-    for own in range(int(body.max()) + 1):
-        _hold_turning(mesh, mesh.tets[body == own], held)
+    for component in range(int(body.max()) + 1):
+        _hold_along_lines(mesh, mesh.tets[body == component], held)
     return np.flatnonzero(held)
 
 
-#: Bone is a line if it is so many cells thick; of each stretch of so many cells a tet is held.
+#: Largest thickness of a bone that is a line, and distance of the tets held along it, in cells.
 LINE, STRETCH = 0.25, 8.0
 
 
-def _hold_turning(mesh: TetMesh, tets: Ints, held: Bools) -> None:
-    """Hold whole tets along a bone that is a line: flesh would rotate freely about it."""
+def _hold_along_lines(mesh: TetMesh, tets: Ints, held: Bools) -> None:
+    """Hold all corners of tets along a bone that is a line: flesh would rotate freely about it."""
     bone = mesh.vertices[np.unique(tets[held[tets]])]
     if not len(bone):
         return
@@ -149,15 +149,14 @@ def _bridging_tets(character: Character, mesh: TetMesh, anatomy: Anatomy, frames
     nearest = _nearest_vertices(surface.vertices, triangles, mesh.vertices)
     p, q = nearest[a], nearest[b]
     straight = np.linalg.norm(surface.vertices[p] - surface.vertices[q], axis=1)
-    found = (p != q) & _leaves(anatomy, surface.vertices[p], surface.vertices[q])
-    at = np.flatnonzero(found)
-    moved = np.zeros(len(at))
+    at = np.flatnonzero((p != q) & _leaves(anatomy, surface.vertices[p], surface.vertices[q]))
+    change = np.zeros(len(at))
     chosen = frames[farthest_poses(character.rig, frames, min(POSES, len(frames)))]
     for pose in chosen:
         skin = character.rig(pose)
         now = np.linalg.norm(skin[p[at]] - skin[q[at]], axis=1)
-        np.maximum(moved, np.abs(now - straight[at]), out=moved)
-    at = at[moved > APART * cell]
+        np.maximum(change, np.abs(now - straight[at]), out=change)
+    at = at[change > APART * cell]
     at = at[_far_along(surface.vertices, surface.triangles, p[at], q[at], straight[at])]
     bridge = np.zeros(len(keys), bool)
     bridge[at] = True
@@ -229,18 +228,9 @@ SOFT_AT_REST = 0.6
 
 @dataclass(frozen=True, eq=False)
 class BodyPlan:
-    """Tets, bone and stiffness of a body, as builds need them.
+    """Input of builds: tets without bridges, tet vertices `held` that are bone, and stiffness.
 
-    Attributes
-    ----------
-    anatomy
-        Maps on the skin.
-    mesh
-        Tets without bridges between skin that moves apart.
-    held
-        Tet vertices that are bone, ascending.
-    factors
-        (n̄,) factors of Young's modulus at the vertices of the skin.
+    `factors` (n̄,) are those of Young's modulus at the vertices of the skin.
     """
 
     anatomy: Anatomy
@@ -252,16 +242,9 @@ class BodyPlan:
 def plan_body(
     character: Character, tets: int | TetMesh, anatomy: Anatomy | None = None
 ) -> BodyPlan:
-    """Make the body plan of a character.
+    """Make the body plan of a character; its motions determine which skin moves apart.
 
-    Parameters
-    ----------
-    character
-        The character; its motions show which skin moves apart.
-    tets
-        Number of tets, or a mesh that fills the surface and is used unchanged.
-    anatomy
-        By default `anatomy_of` the character.
+    `tets` is their number, or a mesh that fills the surface and is used unchanged.
     """
     anatomy = anatomy_of(character) if anatomy is None else anatomy
     mesh = tets if isinstance(tets, TetMesh) else _meshed(character, tets, anatomy)

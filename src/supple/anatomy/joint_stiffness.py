@@ -61,20 +61,20 @@ def stiffness_factors(character: Character, stiffness: Stiffness) -> Floats:
     return factors
 
 
-def _by_joints(character: Character, wanted: Mapping[str, Any], usual: float) -> Floats:
+def _by_joints(character: Character, factors: Mapping[str, Any], usual: float) -> Floats:
     skins = skinned_rigs(character.rig)
     if not skins:
         raise SuppleError(f"{character.name}: has no joints; give stiffness by vertices instead")
     skinned = skins[-1]
     names = skinned.skeleton.names
     logarithms = np.full(len(names), np.log(usual))
-    for pattern, value in wanted.items():
-        fits = [joint for joint, name in enumerate(names) if fnmatchcase(name, str(pattern))]
-        if not fits:
+    for pattern, value in factors.items():
+        matches = [joint for joint, name in enumerate(names) if fnmatchcase(name, str(pattern))]
+        if not matches:
             near = get_close_matches(str(pattern).strip("*?"), names, 1, 0.5)
             hint = f'did you mean "{near[0]}"?' if near else f"there are {', '.join(names[:6])}"
             raise SuppleError(f'{character.name}: no joint "{pattern}"; {hint}')
-        logarithms[fits] = np.log(_factor(f'joint "{pattern}"', value))
+        logarithms[matches] = np.log(_factor(f'joint "{pattern}"', value))
     return np.exp(skinned.weight_matrix() @ logarithms)
 
 

@@ -42,16 +42,9 @@ MACHINE, MACHINE_JOINTS = 0.75, 4
 class Components:
     """Connected components of a skin.
 
-    Attributes
-    ----------
-    of_vertex
-        (n̄,) piece of each vertex.
-    lead
-        (n̄,) joint with the largest weight at each vertex.
-    single
-        (c,) whether a component follows one joint alone.
-    shares
-        (c,) part of the skin's area.
+    `of_vertex` (n̄,) is the component of each vertex and `lead` (n̄,) its joint with the largest
+    weight; `single` (c,) masks components that follow one joint alone, and `shares` (c,) are their
+    parts of the skin's area.
     """
 
     of_vertex: Ints
@@ -77,35 +70,34 @@ class Components:
     @property
     def loose(self) -> Bools:
         """Return the mask (n̄,) of components with one joint, unless these are the whole body."""
-        found: Bools = self.single[self.of_vertex]
-        return found & (not found.all())
+        loose: Bools = self.single[self.of_vertex]
+        return loose & (not loose.all())
 
     def flesh(self, area: Floats) -> Floats:
         """Return areas (n̄,), 0 for loose components unless they are most of the body."""
-        found = np.where(self.loose, 0.0, area)
-        return found if found.sum() > 0.5 * area.sum() else area
+        flesh = np.where(self.loose, 0.0, area)
+        return flesh if flesh.sum() > 0.5 * area.sum() else area
 
     def held(self, area: Floats) -> Bools:
         """Return the mask (n̄,) of rigid components on joints that other skin follows, too.
 
         An object in one hand must not make the hands look different.
         """
-        own = np.bincount(self.of_vertex, area)
+        areas = np.bincount(self.of_vertex, area)
         loose = self.single[self.of_vertex]
         count = int(self.lead.max()) + 1
         skin = np.bincount(self.lead[~loose], area[~loose], count)
-        found: Bools = loose & (skin[self.lead] > 0.1 * own[self.of_vertex])
-        return found
+        held: Bools = loose & (skin[self.lead] > 0.1 * areas[self.of_vertex])
+        return held
 
     def small_on(self, regions: SkinRegions) -> Ints:
         """Return the number (k,) of small components of each region, such as eyes and teeth."""
-        found = np.zeros(len(regions), np.int64)
+        counts = np.zeros(len(regions), np.int64)
         if len(self.shares) == 1:
-            return found
+            return counts
         for part in np.flatnonzero(self.shares < LARGE_EYE):
-            own = regions.of_vertex[self.of_vertex == part]
-            found[np.bincount(own).argmax()] += 1
-        return found
+            counts[np.bincount(regions.of_vertex[self.of_vertex == part]).argmax()] += 1
+        return counts
 
     @property
     def machine(self) -> bool:
@@ -120,22 +112,17 @@ class Components:
             return None
         count = len(regions)
         bends = np.bincount(regions.of_vertex, ~self.single[self.of_vertex], count)
-        found: Bools = bends < 0.5 * np.bincount(regions.of_vertex, minlength=count)
-        return found
+        rigid: Bools = bends < 0.5 * np.bincount(regions.of_vertex, minlength=count)
+        return rigid
 
 
 @dataclass(frozen=True, eq=False)
 class LooseParts:
-    """Bodies, props and small attached parts of a surface.
+    """Props, small attached parts and shells of a surface, by vertex (n̄,).
 
-    Attributes
-    ----------
-    prop
-        (n̄,) whether a vertex belongs to a component that follows one joint rigidly.
-    carrier
-        (n̄,) vertex of another component to which a small part is attached, else the vertex itself.
-    shell
-        (n̄,) whether a vertex belongs to a trunk that follows one joint, or bends on a machine.
+    `prop` masks components that follow one joint rigidly, `shell` trunks that follow one joint and
+    parts of machines that bend. `carrier` is the vertex of another component to which a small part
+    is attached, otherwise the vertex itself.
     """
 
     prop: Bools
@@ -157,17 +144,17 @@ class LooseParts:
         for piece in np.argsort(pieces.shares, kind="stable"):
             if not pieces.single[piece]:
                 continue
-            own = np.flatnonzero(pieces.of_vertex == piece)
+            members = np.flatnonzero(pieces.of_vertex == piece)
             share = pieces.shares[piece]
-            if share > 0.5 or (trunk[regions.of_vertex[own]].any() and share > BODY):
-                shell[own] = True
+            if share > 0.5 or (trunk[regions.of_vertex[members]].any() and share > BODY):
+                shell[members] = True
                 continue
             others = np.flatnonzero(pieces.of_vertex != piece)
-            away, near = cKDTree(surface.vertices[others]).query(surface.vertices[own])
+            away, near = cKDTree(surface.vertices[others]).query(surface.vertices[members])
             if share < SMALL and np.median(away) < NEAR * surface.size:
-                carrier[own] = others[near]
+                carrier[members] = others[near]
             else:
-                prop[own] = True
+                prop[members] = True
         return cls(prop, carrier, shell)
 
 

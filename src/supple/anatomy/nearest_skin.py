@@ -19,8 +19,8 @@ def skin_values(anatomy: Anatomy, values: Floats, points: Floats, triangles: Int
     corners = triangles[triangle]
     a, b, c = (vertices[corners[:, k]] for k in range(3))
     shares = _barycentric(place, a, b, c)
-    found: Floats = np.einsum("kc,kc->k", shares, values[corners])
-    return found
+    interpolated: Floats = np.einsum("kc,kc->k", shares, values[corners])
+    return interpolated
 
 
 def _barycentric(points: Floats, a: Floats, b: Floats, c: Floats) -> Floats:
@@ -40,5 +40,5 @@ def _barycentric(points: Floats, a: Floats, b: Floats, c: Floats) -> Floats:
 def flesh_triangles(anatomy: Anatomy) -> Ints:
     """Return the triangles (m, 3) of the skin without parts that follow the rig."""
     triangles = anatomy.surface.triangles
-    own = triangles[~anatomy.riding[triangles].all(axis=1)]
-    return np.ascontiguousarray(own if len(own) else triangles)
+    flesh = triangles[~anatomy.riding[triangles].all(axis=1)]
+    return np.ascontiguousarray(flesh if len(flesh) else triangles)

@@ -15,8 +15,8 @@ from supple.anatomy.thickness import InscribedBalls
 from supple.arrays import Bools, Floats, Ints
 from supple.mesh.surface import SurfaceMesh
 
-#: Skin may stick out that is thinner than this part of its region's core, which 90 % of the
-#: region's area are not thicker than; balls of half that size make up the core.
+#: Largest thickness of an outgrowth relative to the core of its region, the same for balls of the
+#: core, and the quantile of the thickness over the region's area that is the core's radius.
 THIN, CORE, QUANTILE = 0.4, 0.5, 0.9
 
 
@@ -28,12 +28,12 @@ MOST_BALLS = 1000
 STICKS_OUT = 1.5
 
 
-#: All of an outgrowth reaches this many times the core's radius from it: a man's ear 0.25 and a
-#: nose 0.4, a rat's ear 0.9, a cow's 1.2.
+#: Least reach of an outgrowth from the core, in radii of the core: a man's ear has 0.25 and a nose
+#: 0.4, a rat's ear 0.9, a cow's 1.2.
 REACH = 0.6
 
 
-#: It has this part of the skin's area at least.
+#: Least area of an outgrowth, relative to the skin.
 LEAST_AREA = 1e-3
 
 
@@ -44,18 +44,9 @@ FLAT = 1.75
 
 @dataclass(frozen=True, eq=False)
 class Outgrowth:
-    """One thin part that protrudes from a body.
+    """Thin part that protrudes from a body: vertices (m,) of the skin, and their region.
 
-    Attributes
-    ----------
-    vertices
-        (m,) vertices of the skin.
-    region
-        Region of the outgrowth.
-    flat
-        Whether it is a flat leaf rather than a rod.
-    side
-        −1, 0 in the middle, 1.
+    `flat` is True for leaves, False for rods; `side` is −1, 0 in the middle, or 1.
     """
 
     vertices: Ints
@@ -74,35 +65,27 @@ def outgrowths(
     mirror: Mirror,
     bound: Floats,
 ) -> list[Outgrowth]:
-    """Return the outgrowths of some regions of the skin.
+    """Return the outgrowths of the regions `among` of the skin.
 
-    Parameters
-    ----------
-    surface, balls
-        The skin, and the balls inscribed in it.
-    thickness, area
-        (n̄,) in metres, and the area of each vertex, 0 for ignored ones.
-    regions, among
-        Regions of the skin, and the ones to search.
-    mirror, bound
-        Mirror symmetry, and the skin in the bind pose.
+    `thickness` (n̄,) is in metres, `area` (n̄,) is 0 for ignored vertices, and `bound` is the skin
+    in the bind pose.
     """
     reach, core = _beyond_cores(surface, balls, thickness, area, regions, among)
     reach, core = mirror.even(reach), mirror.even(core)
     out = (thickness < THIN * core) & (reach > STICKS_OUT * thickness) & (area > 0)
     sides = np.sign(mirror.sides(bound))
-    found: list[Outgrowth] = []
-    for own in _pieces(surface, out):
-        much, mean = float(area[own].sum()), max(float(core[own].mean()), 1e-300)
-        if much < LEAST_AREA * area.sum() or reach[own].max() < REACH * mean:
+    grown: list[Outgrowth] = []
+    for piece in _pieces(surface, out):
+        piece_area, mean = float(area[piece].sum()), max(float(core[piece].mean()), 1e-300)
+        if piece_area < LEAST_AREA * area.sum() or reach[piece].max() < REACH * mean:
             continue
-        around = surface.triangles[np.isin(surface.triangles, own).any(axis=1)]
+        around = surface.triangles[np.isin(surface.triangles, piece).any(axis=1)]
         length = extent(surface.vertices[np.unique(around)])  # only the tip of a coarse ear is far
-        rod = 2 * np.pi * length * float(np.average(thickness[own], weights=area[own]))
-        region = int(np.bincount(regions.of_vertex[own], area[own]).argmax())
-        side = int(float(sides[own].mean()) / 0.95)
-        found.append(Outgrowth(own, region, much > FLAT * rod, side))
-    return found
+        rod = 2 * np.pi * length * float(np.average(thickness[piece], weights=area[piece]))
+        region = int(np.bincount(regions.of_vertex[piece], area[piece]).argmax())
+        side = int(float(sides[piece].mean()) / 0.95)
+        grown.append(Outgrowth(piece, region, piece_area > FLAT * rod, side))
+    return grown
 
 
 def paired_regions(grown: Sequence[Outgrowth]) -> set[int]:
@@ -128,12 +111,12 @@ def _beyond_cores(
     reach, core = np.zeros(n), np.zeros(n)
     centres, radii = balls.centres, balls.radii
     for region in among:
-        own = np.flatnonzero((regions.of_vertex == region) & (area > 0))
-        if not len(own):
+        members = np.flatnonzero((regions.of_vertex == region) & (area > 0))
+        if not len(members):
             continue
-        core[own] = quantile(thickness[own], area[own], QUANTILE)
-        thin = own[thickness[own] < THIN * core[own]]
-        inner = np.flatnonzero(radii >= CORE * core[own[0]])
+        core[members] = quantile(thickness[members], area[members], QUANTILE)
+        thin = members[thickness[members] < THIN * core[members]]
+        inner = np.flatnonzero(radii >= CORE * core[members[0]])
         if len(thin) and len(inner):
             inner = inner[:: max(1, len(inner) // MOST_BALLS)]
             reach[thin] = _to_balls(surface.vertices[thin], centres[inner], radii[inner])
@@ -142,12 +125,12 @@ def _beyond_cores(
 
 def _to_balls(points: Floats, centres: Floats, radii: Floats) -> Floats:
     """Return the distance (m,) of points to the nearest of some balls."""
-    found = np.empty(len(points))
+    nearest = np.empty(len(points))
     for first in range(0, len(points), 256):
-        some = points[first : first + 256]
-        away = np.linalg.norm(some[:, None] - centres[None], axis=2) - radii
-        found[first : first + 256] = away.min(axis=1)
-    return found
+        block = points[first : first + 256]
+        distances = np.linalg.norm(block[:, None] - centres[None], axis=2) - radii
+        nearest[first : first + 256] = distances.min(axis=1)
+    return nearest
 
 
 def _pieces(surface: SurfaceMesh, chosen: Bools) -> list[Ints]:

@@ -66,19 +66,7 @@ def _neighbours(mesh: TetMesh) -> tuple[Ints, Ints]:
 
 
 class TetFit:
-    """Fit of values on points of a body to all its tets.
-
-    Parameters
-    ----------
-    mesh
-        The body.
-    tets
-        (k,) the tet that each point is in.
-    smoothness
-        ζ.
-    logarithms
-        Whether to fit logarithms.
-    """
+    """Fit of values on points of a body to all its tets; `tets` (k,) contain the points."""
 
     def __init__(self, mesh: TetMesh, tets: Ints, smoothness: float, *, logarithms: bool) -> None:
         zeta = checked_number("smoothness", smoothness)
@@ -109,7 +97,7 @@ class TetFit:
             warn(
                 f"nothing is painted on {counted(int(blank.sum()), 'tet')} in "
                 f"{counted(n_parts, 'loose part')} (first: tet {int(np.argmax(blank))}); they "
-                "get the mean of what is painted"
+                "get the mean of the painted values"
             )
             target[blank] = target[held].mean()
         fitted = self._solve(held | blank, target)
@@ -143,7 +131,7 @@ def painted_material(
     smoothness: float = SMOOTHNESS,
     on: str = "auto",
 ) -> Floats:
-    """Return a material constant of every tet, from what an artist painted (xu2016 eq. 37).
+    """Return a material constant of every tet from painted values (xu2016 eq. 37).
 
     A tet's Ē is the mean of the painted skin vertices in it. The others follow by least squares:
     E minimises Σ (E − Ē)² over painted tets + ζ/2 EᵀLE.
@@ -291,8 +279,8 @@ def interpolated_material(materials: Sequence[Material], weights: ArrayLike) -> 
         return first
     mixed: dict[str, Floats] = {}
     for quantity in QUANTITIES:
-        given = [numbers(quantity, getattr(material, quantity)) for material in materials]
-        stack = np.stack(np.broadcast_arrays(*given))
+        constants = [numbers(quantity, getattr(material, quantity)) for material in materials]
+        stack = np.stack(np.broadcast_arrays(*constants))
         blend = np.tensordot(shares, stack, axes=1)
         mixed[quantity] = np.clip(blend, stack.min(axis=0), stack.max(axis=0))
     return replace(first, young=mixed["young"], poisson=mixed["poisson"])
@@ -309,12 +297,12 @@ def _tets_of(skin: Skin, mesh: TetMesh) -> Ints:
     matrix = sp.csr_array(skin)
     if (np.diff(matrix.indptr) == 4).all():  # `embed` weights the corners of one tet
         n = len(mesh.vertices)
-        wanted = row_keys(np.sort(matrix.indices.reshape(-1, 4).astype(np.int64), axis=1), n)
+        embedded = row_keys(np.sort(matrix.indices.reshape(-1, 4).astype(np.int64), axis=1), n)
         keys = row_keys(np.sort(mesh.tets, axis=1), n)
         order = np.argsort(keys, kind="stable")
-        found = order[np.minimum(np.searchsorted(keys[order], wanted), len(keys) - 1)]
-        if np.array_equal(keys[found], wanted):
-            return found
+        tets = order[np.minimum(np.searchsorted(keys[order], embedded), len(keys) - 1)]
+        if np.array_equal(keys[tets], embedded):
+            return tets
     return locate(matrix @ mesh.vertices, mesh).tet
 
 

@@ -118,18 +118,18 @@ def joint_name_role(name: str) -> str | None:
     last = re.split(r"[:|/]", name)[-1]
     words = {word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", last)}
     words = {*words, plain} - NO_PARTS
-    found = [role for role, pattern in WORDS.items() if any(map(pattern.fullmatch, words))]
+    roles = [role for role, pattern in WORDS.items() if any(map(pattern.fullmatch, words))]
     worn = [word for word in words if WORN_WORDS.fullmatch(word)]
-    if worn and (found or not re.fullmatch(WORN, worn[0])):
+    if worn and (roles or not re.fullmatch(WORN, worn[0])):
         return "prop"
-    return found[0] if found else None
+    return roles[0] if roles else None
 
 
 def _translated(name: str) -> str:
-    for word, said in JAPANESE.items():
-        name = name.replace(word, f"_{said}_")
+    for word, english in JAPANESE.items():
+        name = name.replace(word, f"_{english}_")
     return re.sub(
-        r"[A-ZÄÖÜ]?[a-zäöüß]+", lambda found: GERMAN.get(found[0].lower(), found[0]), name
+        r"[A-ZÄÖÜ]?[a-zäöüß]+", lambda match: GERMAN.get(match[0].lower(), match[0]), name
     )
 
 

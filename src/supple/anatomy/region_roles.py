@@ -37,45 +37,35 @@ def region_roles(
     ears: Collection[int] = (),
     rigid: Bools | None = None,
 ) -> list[RegionRole]:
-    """Return the roles of all regions.
+    """Return the roles of all regions, from shape and, with `use_names`, the names of all joints.
 
-    Parameters
-    ----------
-    regions
-        Regions of the skin.
-    names
-        Names of all joints.
-    use_names
-        Whether names count, or shape alone.
-    small_parts
-        (k,) number of small loose components of each region, such as eyes and teeth.
-    ears
-        Regions with ears or horns that have no joints.
-    rigid
-        (k,) rigid regions of a machine, whose other regions are rubber.
+    `small_parts` (k,) counts small loose components of each region, such as eyes and teeth; `ears`
+    are regions with ears or horns without joints. `rigid` (k,) masks the rigid regions of a
+    machine, whose other regions are rubber.
     """
     if rigid is not None:
         kinds = (("forearm", "bends, on a machine"), ("prop", "a rigid piece of a machine"))
         return [RegionRole(role, [why]) for role, why in (kinds[int(each)] for each in rigid)]
-    own = [names[joint] for joint in regions.joints]
+    region_names = [names[joint] for joint in regions.joints]
     if len(regions) == 1:
-        said = joint_name_role(own[0]) if use_names else None
-        if said is not None and ROLES[said] < HARD:
-            return [RegionRole(said, [f'the only region, called "{own[0]}"'], PALM)]
+        named_role = joint_name_role(region_names[0]) if use_names else None
+        if named_role is not None and ROLES[named_role] < HARD:
+            return [RegionRole(named_role, [f'the only region, called "{region_names[0]}"'], PALM)]
         return [RegionRole("trunk", ["the only region"])]
     small = np.zeros(len(regions), np.int64) if small_parts is None else small_parts
-    layout = BodyLayout(regions, own if use_names else [""] * len(own), small, ears)
+    unnamed = [""] * len(regions)
+    layout = BodyLayout(regions, region_names if use_names else unnamed, small, ears)
     roles = layout.roles()
     if use_names:
-        for each, name in zip(roles, own, strict=True):
-            _heed_name(each, name)
-        _settle_named(layout, roles)
+        for each, name in zip(roles, region_names, strict=True):
+            _apply_name(each, name)
+        _inherit_named_roles(layout, roles)
         _heads_without_skin(regions, names, roles)
     _same_on_both_sides(roles, layout)
     if sum(regions.areas[k] for k, each in enumerate(roles) if each.share >= HARD) < LEAST_SOFT:
         for each in roles:
             each.reasons.append("all of the body would be hard otherwise")
-        BodyLayout(regions, [""] * len(own), small, ears).leave_flesh(roles)
+        BodyLayout(regions, unnamed, small, ears).leave_flesh(roles)
     return roles
 
 
@@ -89,31 +79,32 @@ def _heads_without_skin(
         if called[region] == "neck":  # the last region of a neck if nothing is named head
             roles[region].say("head", "the end of a neck")
     for joint, region in enumerate(regions.of_joint):
-        said = joint_name_role(names[joint])
-        if regions.joints[region] != joint and said == "head" and roles[region].role == "neck":
-            roles[region].say("head", f'has the joint "{names[joint]}" in it')
+        named_head = regions.joints[region] != joint and joint_name_role(names[joint]) == "head"
+        if named_head and roles[region].role == "neck":
+            roles[region].say("head", f'contains the joint "{names[joint]}"')
 
 
-def _heed_name(each: RegionRole, name: str) -> None:
+def _apply_name(each: RegionRole, name: str) -> None:
+    """Replace the role by shape where the joint's name takes precedence."""
     shape, plain = each.role, normalised_name(name)[1]
-    said = joint_name_role(name)
-    if said is None and re.match(r"trunk|proboscis", plain) and shape != "trunk":
-        said = "tail"  # an elephant's
-    if said is None:
+    role = joint_name_role(name)
+    if role is None and re.match(r"trunk|proboscis", plain) and shape != "trunk":
+        role = "tail"  # an elephant's trunk
+    if role is None:
         return
-    upper = said == "limb" and shape in ("forearm", "shin", "end") and re.search(UPPER, plain)
-    if upper or (said in ("forearm", "shin") and shape == "end"):
-        each.say(said, f'called "{name}"')
-        return
-    if said in SOFTENING and ROLES[said] > ROLES[shape]:
+    upper = role == "limb" and shape in ("forearm", "shin", "end") and re.search(UPPER, plain)
+    if upper or (role in ("forearm", "shin") and shape == "end"):
+        replaces = True
+    elif role in SOFTENING and ROLES[role] > ROLES[shape]:
         # A helmet on a joint named neck is a head, and Rigify's head is the last spine.
-        if not (shape == "head" and re.match("neck|spine", plain)):
-            each.say(said, f'called "{name}"')
-    elif said != shape and (ROLES[said] <= ROLES[shape] or ROLES[said] < HARD):
-        each.say(said, f'called "{name}"')
+        replaces = not (shape == "head" and re.match("neck|spine", plain))
+    else:
+        replaces = role != shape and (ROLES[role] <= ROLES[shape] or ROLES[role] < HARD)
+    if replaces:
+        each.say(role, f'called "{name}"')
 
 
-def _settle_named(layout: BodyLayout, roles: list[RegionRole]) -> None:
+def _inherit_named_roles(layout: BodyLayout, roles: list[RegionRole]) -> None:
     """Give unnamed regions below a named head, hand or ear its role."""
     for region in layout.order[1:]:
         above = int(layout.above[region])

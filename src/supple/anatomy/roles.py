@@ -30,16 +30,9 @@ HARD = 0.3
 
 @dataclass
 class RegionRole:
-    """Role of one region, with reasons.
+    """Role of one region, a name of `ROLES`, with reasons of one line each.
 
-    Attributes
-    ----------
-    role
-        A name of `ROLES`.
-    reasons
-        Reasons, one line each.
-    own_share
-        φ if it differs from that of the role, as for a hand alone.
+    `own_share` is φ if it differs from that of the role, as for a hand alone.
     """
 
     role: str = "limb"

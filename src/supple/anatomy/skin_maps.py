@@ -54,18 +54,8 @@ HIDDEN = 1e-3
 class MeasuredSkin:
     """Measurements of a skin, before roles are assigned.
 
-    Attributes
-    ----------
-    surface, names
-        The skin, and names of the joints.
-    weights
-        (n̄, J) skin weights, symmetric on both sides.
-    pieces, regions, outgrowths
-        Components, regions and outgrowths of the skin.
-    thickness
-        (n̄,) R in metres, symmetric on both sides.
-    mirror
-        Mirror symmetry; None for bodies without two sides.
+    Skin weights (n̄, J) and thickness (n̄,) in metres are symmetric. `mirror` is None for bodies
+    without two sides.
     """
 
     surface: SurfaceMesh
@@ -115,14 +105,9 @@ STUMP = 0.5
 
 @dataclass(eq=False)
 class SkinMaps:
-    """Role, flesh share, firmness, thickness, separation and back of each vertex.
+    """Role, flesh share, firmness, thickness, separation and back of each vertex; see `Anatomy`.
 
-    Attributes
-    ----------
-    role, share, firmness, apart, thickness, back
-        See `supple.anatomy.anatomy.Anatomy`.
-    told
-        (n̄,) where a user's entry takes precedence over shape and names.
+    `told` (n̄,) masks vertices where a user's entry takes precedence over shape and names.
     """
 
     role: NDArray[np.str_]
@@ -158,32 +143,32 @@ class SkinMaps:
         )
         by_joint = shares[regions.of_joint]
         if use_names:
-            maps._heed_joints_without_regions(skin, entries, by_joint)
+            maps._apply_joints_without_regions(skin, entries, by_joint)
         share = np.clip(np.asarray(skin.weights @ by_joint), 0.0, 1.0)
         # A horn may follow the neck by half.
         hard = shares[regions.of_vertex] < HARD
         maps.share = np.where(hard, np.minimum(share, JUST_HARD), share)
         maps._skull_below_ears()
-        maps._heed_outgrowths(skin.outgrowths)
+        maps._apply_outgrowths(skin.outgrowths)
         parts = LooseParts.of(skin.surface, skin.pieces, regions, _trunk(roles))
         maps.thickness = maps.thickness[parts.carrier]
         maps._belly_and_back(skin)
         maps._hold_stump(skin)
-        maps._heed_parts(skin.surface, parts, labels if use_names else {})
+        maps._apply_parts(skin.surface, parts, labels if use_names else {})
         return maps
 
-    def _heed_joints_without_regions(
+    def _apply_joints_without_regions(
         self, skin: MeasuredSkin, entries: Mapping[str, RegionEntry], shares: Floats
     ) -> None:
         """Make hands and feet hard whose joints lead no region."""
         for joint, name in enumerate(skin.names):
-            said = joint_name_role(name)
-            if name in entries or said is None or ROLES[said] >= HARD:
+            role = joint_name_role(name)
+            if name in entries or role is None or ROLES[role] >= HARD:
                 continue
-            much = skin.weights[:, [joint]].toarray().ravel()
-            if not self.told[much > 0].any():
-                shares[joint] = min(shares[joint], ROLES[said])
-                self.role[much >= LEADS] = said
+            weights = skin.weights[:, [joint]].toarray().ravel()
+            if not self.told[weights > 0].any():
+                shares[joint] = min(shares[joint], ROLES[role])
+                self.role[weights >= LEADS] = role
 
     def _skull_below_ears(self) -> None:
         """Set the role head where skin of an ear's joint is too thick, as a husky's forehead."""
@@ -192,16 +177,16 @@ class SkinMaps:
             skull = ear & (self.thickness > THICK_EAR * np.median(self.thickness[head]))
             self.say(np.flatnonzero(skull), "head")
 
-    def _heed_outgrowths(self, grown: list[Outgrowth]) -> None:
+    def _apply_outgrowths(self, grown: list[Outgrowth]) -> None:
         """Assign roles to outgrowths of heads, necks and trunks without joints."""
         for each in grown:
             if len(each.vertices) < LEAST_VERTICES:
                 continue
-            own = each.vertices[~self.told[each.vertices]]
-            upper = own[np.isin(self.role[own], ("head", "neck"))]
+            vertices = each.vertices[~self.told[each.vertices]]
+            upper = vertices[np.isin(self.role[vertices], ("head", "neck"))]
             self.say(upper, "head" if each.side == 0 else "ear" if each.flat else "horn")
             if each.flat or each.side:  # a rod in the middle is a tail
-                self.say(own[np.isin(self.role[own], ("trunk", "tail"))], "fin")
+                self.say(vertices[np.isin(self.role[vertices], ("trunk", "tail"))], "fin")
 
     def _belly_and_back(self, skin: MeasuredSkin) -> None:
         thick = float(self.thickness[_trunk(self.role)].max(initial=0.0))
@@ -224,33 +209,34 @@ class SkinMaps:
         if not ends or np.isin(self.role, ("trunk", "soft", "head", "tail")).any():
             return
         stump = max(ends, key=lambda region: float(regions.radii[region]))
-        own, places = regions.of_vertex == stump, skin.surface.vertices
-        outwards = places[own].mean(axis=0) - places[~own].mean(axis=0)
+        members, places = regions.of_vertex == stump, skin.surface.vertices
+        outwards = places[members].mean(axis=0) - places[~members].mean(axis=0)
         outwards /= max(float(np.linalg.norm(outwards)), 1e-300)
         reach = places @ outwards
         # The thickness of the body there, as no ball fits into the edge of the cut.
-        thick = float(self.thickness[own].max(initial=0.0))
-        inwards = (reach[own].max() - reach) / max(thick, 1e-300)
+        thick = float(self.thickness[members].max(initial=0.0))
+        inwards = (reach[members].max() - reach) / max(thick, 1e-300)
         kept = np.clip(inwards - STUMP, 0.0, 1.0)
-        near = own & ~self.told
+        near = members & ~self.told
         self.share[near] *= kept[near]
 
-    def _heed_parts(
+    def _apply_parts(
         self, surface: SurfaceMesh, parts: LooseParts, labels: Mapping[str, Ints]
     ) -> None:
         """Assign roles to shells, props, small attached parts, and labelled vertices."""
         self.share[parts.shell] = np.minimum(self.share[parts.shell], SHELL_SHARE)
         self.firmness[parts.shell] *= SHELL_FIRMNESS
         area = surface.vertex_areas()
-        for label, own in labels.items():
-            said = label_role(label)
-            if said is None or area[own].sum() >= MOST_LABELLED * area.sum():
+        for label, vertices in labels.items():
+            role = label_role(label)
+            if role is None or area[vertices].sum() >= MOST_LABELLED * area.sum():
                 continue
-            lower = own if ROLES[said] > HARD else own[self.share[own] > ROLES[said]]
-            lower = lower[~self.told[lower]]  # a user's entry takes precedence
-            if said == "head":  # a cow's udder may have the material of its muzzle
-                lower = lower[np.isin(self.role[lower], ("head", "neck", "ear"))]
-            self.say(lower, said)
+            if ROLES[role] <= HARD:
+                vertices = vertices[self.share[vertices] > ROLES[role]]
+            vertices = vertices[~self.told[vertices]]  # a user's entry takes precedence
+            if role == "head":  # a cow's udder may have the material of its muzzle
+                vertices = vertices[np.isin(self.role[vertices], ("head", "neck", "ear"))]
+            self.say(vertices, role)
         carried = (parts.carrier != np.arange(len(self.role))) & (self.share >= HARD)
         for values in (self.share, self.role):
             values[carried] = values[parts.carrier[carried]]

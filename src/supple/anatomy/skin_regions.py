@@ -109,21 +109,10 @@ class SkinRegions:
         area: Floats,
         mirror: Mirror | None,
     ) -> SkinRegions:
-        """Make the regions of a skinned surface.
+        """Make the regions of a skin with weights (n̄, J).
 
-        Parameters
-        ----------
-        surface, bound
-            The skin, and its vertices in the bind pose at unit size.
-        weights, skeleton
-            Skin weights (n̄, J), and the skeleton.
-        thickness
-            (n̄,) R at each vertex, in metres.
-        area
-            (n̄,) of each vertex; tiny for buried skin and objects in hands, which may be a whole
-            region.
-        mirror
-            Mirror symmetry.
+        `bound` (n̄, 3) is the skin in the bind pose at unit size, `thickness` (n̄,) is in metres.
+        `area` (n̄,) is tiny for buried skin and objects in hands, which may be an entire region.
         """
         thick = thickness / max(surface.size, 1e-300)
         lead = _larger_leaders(weights, area)
@@ -168,8 +157,8 @@ class SkinRegions:
     def tip(self, region: int, gate: Floats) -> Floats:
         """Return the point of a region farthest from its parent."""
         points = self._points[region]
-        found: Floats = points[np.argmax(np.linalg.norm(points - gate, axis=1))]
-        return found
+        tip: Floats = points[np.argmax(np.linalg.norm(points - gate, axis=1))]
+        return tip
 
     def central(self, likely: Sequence[bool] = ()) -> int:
         """Return the candidate whose removal leaves the smallest largest remainder."""
@@ -190,14 +179,14 @@ class SkinRegions:
         # Of equal candidates the thickest is the trunk.
         worst[~may] += 10.0
         near = worst < worst.min() + 0.1
-        found = int(np.argmax(np.where(near, self.radii, -1.0)))
+        centre = int(np.argmax(np.where(near, self.radii, -1.0)))
         for _ in range(3):  # a small region in the middle may be thinner than those beside it
-            beside = [each for each in self.neighbours[found] if may[each]]
-            thickest = max(beside, key=lambda each: self.radii[each], default=found)
-            if self.radii[thickest] < 1.5 * self.radii[found]:
+            beside = [each for each in self.neighbours[centre] if may[each]]
+            thickest = max(beside, key=lambda each: self.radii[each], default=centre)
+            if self.radii[thickest] < 1.5 * self.radii[centre]:
                 break
-            found = thickest
-        return found
+            centre = thickest
+        return centre
 
     def rooted(self, root: int) -> tuple[Ints, Ints]:
         """Return the regions (k,) from the root outwards, and their parents, −1 for the root."""
@@ -279,7 +268,7 @@ def _sides(
 
 @dataclass(frozen=True, eq=False)
 class _Borders:
-    """Return thickness, length (k, k) and middle (k, k, 3) of borders between regions."""
+    """Thickness, length (k, k) and middle (k, k, 3) of borders between regions."""
 
     thickness: Floats
     lengths: Floats
@@ -334,14 +323,14 @@ def _touching_pairs(surface: SurfaceMesh, of_vertex: Ints) -> Ints:
 def _carries(joints: Ints, parents: Ints) -> Bools:
     """Return the mask (k, k) of regions whose joint is above that of another."""
     region_of = {int(joint): region for region, joint in enumerate(joints)}
-    found = np.zeros((len(joints), len(joints)), bool)
+    carries = np.zeros((len(joints), len(joints)), bool)
     for region, joint in enumerate(joints):
         above = int(parents[joint])
         while above >= 0:
             if above in region_of:
-                found[region_of[above], region] = True
+                carries[region_of[above], region] = True
             above = int(parents[above])
-    return found
+    return carries
 
 
 def _tree(

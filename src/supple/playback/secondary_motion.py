@@ -85,10 +85,10 @@ def curves(
     **options
         Those of `CurvePlayOptions` and `FleshOptions`. ``free``: names of the parameters that
         the simulation moves, such as ``["Tail*", "belly"]``, by default those that move flesh and
-        that no motion keys. ``rate``: frames per second, by default the motion's own; the simulation does
-        not depend on it. ``start``, ``end``, ``loop``, ``settle``, ``blend`` (one or two numbers),
-        ``smooth`` (`supple.maths.curves.smoothed`), ``strength``, ``flesh``, ``tets`` and others.
-        All others are options of the engine's builder.
+        that no motion keys. ``rate``: frames per second, by default the motion's own; the
+        simulation does not depend on it. ``start``, ``end``, ``loop``, ``settle``, ``blend`` (one
+        or two numbers), ``smooth`` (`supple.maths.curves.smoothed`), ``strength``, ``flesh``,
+        ``tets`` and others. All others are options of the engine's builder.
 
     Returns
     -------
