@@ -241,7 +241,7 @@ class BakeRequest:
                     "size": float(f"{model.surface.size:.6g}"),
                     "vertices": len(model.surface.vertices),
                 }
-                report |= model.figures | take.figures() | {"build_s": round(built, 3)}
+                report |= {**model.figures, **take.figures(), "build_s": round(built, 3)}
                 report |= {"quality": self.quality, **convergence}
                 assert take.frames is not None
                 rate = 1 / (plan.dt * plan.every)
