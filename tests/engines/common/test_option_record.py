@@ -55,7 +55,7 @@ def test_a_misspelt_keyword_is_refused_with_the_nearest(model):
 
 def test_another_object_is_refused_as_record(model):
     with pytest.raises(SuppleError, match="give StepOptions"):
-        PoseSpaceSimulator(model, options={"beta": 0.1})
+        PoseSpaceSimulator(model, options={"beta": 0.1})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("row", CHARACTER_ENGINES, ids=lambda row: row.name)
@@ -63,5 +63,5 @@ def test_signatures_list_every_option_and_stay_below_sixteen_parameters(row):
     for function in (row.build, row.simulate):
         listed = inspect.signature(function).parameters
         assert not any(each.kind is each.VAR_KEYWORD for each in listed.values())
-        code = getattr(function, "__init__", function) if inspect.isclass(function) else function
-        assert code.__code__.co_argcount + code.__code__.co_kwonlyargcount <= 15
+        code = (function.__init__ if inspect.isclass(function) else function).__code__
+        assert code.co_argcount + code.co_kwonlyargcount <= 15

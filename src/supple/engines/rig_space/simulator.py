@@ -122,9 +122,8 @@ class RigSpaceSimulator(ContactSimulator):
         chosen = RigSpaceOptions.of("RigSpaceSimulator", options, keywords)
         self.model, self._dt = model, _checked_span("dt", dt)
         self._integrator = compiled_integrator(chosen.integrator)
-        self.substeps = max(
-            1, math.ceil(self._dt / _checked_span("substep", chosen.substep) - 1e-6)
-        )
+        longest = _checked_span("substep", chosen.substep)
+        self.substeps = max(1, math.ceil(self._dt / longest - 1e-6))
         self._h, self._usual_substeps = self._dt / self.substeps, self.substeps
         (count,) = checked_whole_numbers("iterations", [chosen.iterations])
         if not 1 <= count <= 1000:

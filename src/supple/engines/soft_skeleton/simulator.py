@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,7 +17,7 @@ from supple.dynamics.friction import checked_friction
 from supple.dynamics.integrators import compiled_integrator
 from supple.dynamics.motion_steps import PoseTrack
 from supple.dynamics.rigid_object import RigidObject
-from supple.engines.common.option_record import OptionRecord, takes_options
+from supple.engines.common.option_record import takes_options
 from supple.engines.common.simulator import CharacterStep, ContactSimulator, Loads
 from supple.engines.common.state import State
 from supple.engines.soft_skeleton.body_system import BodySystem
@@ -30,6 +29,7 @@ from supple.engines.soft_skeleton.contact.contact import BodyContact
 from supple.engines.soft_skeleton.contact.tables import Contacts
 from supple.engines.soft_skeleton.model import SoftSkeletonModel
 from supple.engines.soft_skeleton.step_inputs import (
+    SoftSkeletonOptions,
     between_poses,
     between_roots,
     checked_objects,
@@ -52,27 +52,6 @@ MOST_HALVES, WORSE = 3, 4.0
 
 #: Report of one step.
 SoftSkeletonStep = CharacterStep
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class SoftSkeletonOptions(OptionRecord):
-    """Options of `SoftSkeletonSimulator`, which documents and checks them."""
-
-    substep: float = 1 / 90
-    integrator: str = "bdf2"
-    iterations: int = 1
-    most_iterations: int = 4
-    tracking: float = 8.0
-    root: str = "driven"
-    gravity: ArrayLike = (0.0, -9.81, 0.0)
-    sag: bool = False
-    alpha: float = 0.5
-    beta: float = 0.01
-    joint_stiffness: float = 0.0
-    joint_damping: float = 0.5
-    joint_limits: Mapping[str, Any] | Literal["motions"] | None = "motions"
-    friction: float = 0.5
-    self_contact: bool = True
 
 
 class SoftSkeletonSimulator(ContactSimulator):
@@ -159,7 +138,7 @@ class SoftSkeletonSimulator(ContactSimulator):
         self._inputs = CharacterInputs(model)
         self._correction = skin_correction(model.rig, self._bones, model.skin)
         self.tracking, self.root_mode = chosen.tracking, chosen.root
-        self.gravity = chosen.gravity  # type: ignore[assignment]
+        self.gravity = chosen.gravity
         self._obstacles = checked_obstacles(obstacles)
         self._contact.set_colliders(self._obstacles, checked_objects(objects))
         self._system.allocate()
