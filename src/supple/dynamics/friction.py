@@ -30,7 +30,6 @@ def friction_weight(mu, normal_force, slip_speed):  # type: ignore[no-untyped-de
 @compiled_fused_inline
 def friction_force(mu, normal_force, vx, vy, vz, p, q, r):  # type: ignore[no-untyped-def]
     """Return the force −w (I − n nᵀ) v at a velocity v relative to a surface of normal n, and w.
-
     The derivative by the velocity is −w (I − n nᵀ).
     """
     along = vx * p + vy * q + vz * r

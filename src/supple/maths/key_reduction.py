@@ -24,19 +24,11 @@ ROUNDING = 1e-7
 
 @dataclass(frozen=True, eq=False)
 class Keys:
-    """Keys of one curve of c components, with linear or cubic interpolation.
+    """Keys of one curve of c components, at times (k,): linear, or cubic Hermite with `tangents`.
 
-    Attributes
-    ----------
-    times
-        (k,) seconds.
-    values
-        (k, c); unit quaternions (x, y, z, w) of a rotation, each near its predecessor.
-    tangents
-        (k, c) derivatives per second, for cubic Hermite splines; None for linear interpolation.
-    rotation
-        Whether values are quaternions: interpolation is by slerp, and values of a spline are
-        normalised, as in glTF.
+    `tangents` (k, c) are derivatives per second. With `rotation` values are unit quaternions (x, y,
+    z, w), each near its predecessor: interpolation is by slerp, and values of a spline are
+    normalised, as in glTF.
     """
 
     times: Floats
@@ -93,10 +85,8 @@ def reduced_keys(
 
     Parameters
     ----------
-    times
-        (t,) strictly increasing.
-    values
-        (t, c) samples; unit quaternions where `rotation`.
+    times, values
+        (t,) strictly increasing, and (t, c) samples; unit quaternions where `rotation`.
     tolerance
         Largest distance of a sample from the curve: a number, or (c,) per component; for a
         rotation an angle in radians.

@@ -41,7 +41,6 @@ def green_stress(F: Floats, mu: float, lam: float, S: Floats, P: Floats) -> None
 @compiled_fused
 def green_derivative(F: Floats, mu: float, lam: float, S: Floats, B: Floats, H: Floats) -> None:
     """Write ∂P/∂F to `H` (9, 9), with S from `green_stress`; `B` (3, 3) is scratch.
-
     ∂P_ij/∂F_kl = λ F_ij F_kl + μ F_il F_kj + μ δ_jl (F Fᵀ)_ik + δ_ik S_jl.
     """
     for i in range(3):

@@ -73,10 +73,9 @@ def _element_constants(
     axes: ArrayLike | None,
     saturation: ArrayLike | None,
 ) -> Floats:
-    """Return (n_tets, 20) constants: those of `fung_constants`, and κ.
-
-    C has the shear moduli of the material, and κ the rest of its bulk modulus. With equal axes,
-    small strains behave like (E, ν).
+    """Return (n_tets, 20) constants: those of `fung_constants`, and κ. C has the shear moduli of
+    the material, and κ the rest of its bulk modulus. With equal axes, small strains behave like (E,
+    ν).
     """
     young = per_element("young", young, n_tets, (3,))
     poisson = per_element("poisson", poisson, n_tets, (3,))
