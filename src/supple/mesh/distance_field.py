@@ -129,11 +129,9 @@ def _sampled(surface: SurfaceMesh, origin: Floats, shape: Ints, spacing: float) 
 
 @compiled_fused
 def grid_distance(values, first, a, b, c, ox, oy, oz, spacing, x, y, z):  # type: ignore[no-untyped-def]
-    """Return the distance of a point by a grid of a × b × c nodes, and the normal.
-
-    Inside the grid both are trilinear. Outside, the distance is that to the surface as seen from
-    the nearest point of the grid, which is continuous and a few per cent too large if another part
-    of the surface is nearer.
+    """Return the distance of a point by a grid of a × b × c nodes, and the normal. Inside the grid
+    both are trilinear. Outside, the distance is that to the surface as seen from the nearest point
+    of the grid: continuous, and a few per cent too large if another part of the surface is nearer.
     """
     u, v, w = (x - ox) / spacing, (y - oy) / spacing, (z - oz) / spacing
     if 0.0 * u + 0.0 * v + 0.0 * w != 0.0:  # not finite: the grid must not be read

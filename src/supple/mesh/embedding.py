@@ -133,7 +133,6 @@ def _boundary_faces(tets: Ints, n_vertices: int) -> Bools:
 
 class _Tree(NamedTuple):
     """Tets in Morton order, and the boxes of a complete binary tree over runs of them.
-
     Node i has the children 2 i + 1 and 2 i + 2. The last nodes hold `_LEAF` tets each; the
     boxes of nodes without tets are empty, that is inverted.
     """
@@ -348,16 +347,9 @@ def part_set(components: Iterable[int]) -> str:
 
 
 def embed_parts(surface: SurfaceMesh, points: Floats, owners: Ints, mesh: TetMesh) -> csr_array:
-    """Embed points of a surface, each in tets that may carry its component.
-
-    Parameters
-    ----------
-    surface
-        The skin, with components numbered as by `SurfaceMesh.components`.
-    points, owners
-        (k, 3), and the vertex (k,) of the surface that each belongs to.
-    mesh
-        Tets, with sets named by `part_set`; without any, all tets carry all components.
+    """Embed points (k, 3) of a surface, each in tets that may carry the component of its vertex,
+    one of `owners` (k,). Sets of tets are named by `part_set`; without any, all tets carry all
+    components.
     """
     sets = {name: tets for name, tets in mesh.sets.items() if name.startswith(MARK)}
     if not sets:

@@ -132,7 +132,6 @@ def _excess(reference: Floats) -> Floats:
 
 def _reference(places: Floats, mesh: HexMesh, hexes: Ints, start: Floats) -> Floats:
     """Find reference coordinates of points in their hexes, by Newton's method.
-
     Without convergence (far outside a bent hex) the start is returned.
     """
     corners = mesh.vertices[mesh.hexes[hexes]]
@@ -161,7 +160,6 @@ def _reference(places: Floats, mesh: HexMesh, hexes: Ints, start: Floats) -> Flo
 
 def _move_to_neighbours(places: Floats, mesh: HexMesh, found: Ints, reference: Floats) -> None:
     """Move points beyond a face of their hex to the neighbour if they are more inside.
-
     The search uses tets with flat faces, while hexes may have curved ones.
     """
     faces = np.sort(mesh.hexes[:, OUTWARD_QUADS].reshape(-1, 4), axis=1)

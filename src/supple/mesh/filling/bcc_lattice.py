@@ -97,7 +97,6 @@ def _neighbours(keys, deltas):  # type: ignore[no-untyped-def]
 @compiled
 def _warp(sign, neighbours, cuts, alpha, length):  # type: ignore[no-untyped-def]
     """Move vertices onto near cut points, in order; return the targets, as slot and fraction.
-
     `cuts[i, slot]` is the position of the cut point from i to its neighbour, NaN without one. A
     moved vertex gets sign zero and its edges' cut points vanish, so the result depends on the
     order.
@@ -272,17 +271,10 @@ def clipped_tets(
 ) -> tuple[Floats, Ints]:
     """Clip lattice tets to where the level set is positive; return vertices and tets.
 
-    Parameters
-    ----------
-    keys
-        Sorted lattice points; must hold all neighbours of every positive one.
-    level
-        The level set there, positive inside.
-    origin, cell
-        Origin of the lattice, and the edge of its cells.
-    find_cuts
-        Called with the ends (k, 3), (k, 3) of the edges that change sign and the levels there;
-        returns the positions of the surface along them, between 0 and 1.
+    `keys` are sorted lattice points with all neighbours of every positive one, and `level` the
+    level set there, positive inside. `find_cuts` is called with the ends (k, 3), (k, 3) of the
+    edges that change sign and the levels there; it returns the positions of the surface along them,
+    from 0 to 1.
     """
     coords = unpack(keys)
     points = origin + 0.5 * cell * coords

@@ -43,17 +43,9 @@ class TriangleTree:
 
 
 class SoupDistance:
-    """Signed distance of a triangle soup, positive inside.
-
-    At holes of the surface the winding number ½ closes them, and the values are blended so that the
-    level set is continuous.
-
-    Parameters
-    ----------
-    vertices, triangles
-        The soup, of triangles with an area.
-    facing
-        The triangles that bound volumes, facing outward; see `outward_triangles`.
+    """Signed distance of a triangle soup, positive inside. `facing` are triangles that bound
+    volumes, of `outward_triangles`. At holes of the surface the winding number ½ closes them, and
+    the values are blended so that the level set is continuous.
     """
 
     def __init__(self, vertices: Floats, triangles: Ints, facing: Ints) -> None:
@@ -89,14 +81,8 @@ class SoupDistance:
 
 
 class ThickenedDistance:
-    """Level set united with neighbourhoods of some triangles.
-
-    Parameters
-    ----------
-    base
-        Level set.
-    coats
-        Sets of triangles, with the thickness of their neighbourhoods.
+    """Level set `base` united with neighbourhoods of `coats`: sets of triangles with a
+    thickness.
     """
 
     def __init__(self, base: SoupDistance, coats: list[tuple[TriangleTree, float]]) -> None:
@@ -173,16 +159,10 @@ def _patches(vertices: Floats, triangles: Ints) -> _Patches:
 
 
 def outward_triangles(vertices: Floats, triangles: Ints) -> Ints:
-    """Return the triangles that bound volumes, oriented outward.
-
+    """Return the triangles of a welded soup that bound volumes, oriented outward.
     Closed parts are oriented one by one, so that cavities count as filled. Parts that meet in edges
     of three or more triangles keep a consistent orientation. Open parts that enclose a volume are
     oriented, too. Sheets are left out, unless together they enclose a volume.
-
-    Parameters
-    ----------
-    vertices, triangles
-        A soup of welded vertices and triangles with an area.
     """
     triangles = _without_repetition(triangles, len(vertices))
     p = _patches(vertices, triangles)

@@ -41,8 +41,7 @@ _COATS = (0.65, 0.8, 0.95, 1.1, 1.25, 1.4)
 
 def bisected(vertices: Floats, triangles: Ints, longest: float) -> tuple[Floats, Ints]:
     """Halve triangles across their longest edge until no edge is longer than `longest`.
-
-    The given vertices come first; the order of the triangles changes.
+    The input's vertices come first; the order of the triangles changes.
     """
     done = []
     while len(triangles):
@@ -66,10 +65,9 @@ def bisected(vertices: Floats, triangles: Ints, longest: float) -> tuple[Floats,
 
 
 def bundled(vertices: Floats, triangles: Ints, spacing: float) -> Ints:
-    """Join all vertices of a grid cell; return the triangles, each once.
-
-    Around a needle or in a dense scan, thousands of triangles are equally near to a point, and a
-    box tree would visit all of them.
+    """Join all vertices of a grid cell; return the triangles, each once. Around a needle or in a
+    dense scan, thousands of triangles are equally near to a point, and a box tree would visit all
+    of them.
     """
     rounded = np.round((vertices - vertices.min(axis=0)) / spacing).astype(np.int64)
     keys = row_keys(rounded, int(rounded.max()) + 1)
@@ -102,7 +100,6 @@ def uncovered(points: Floats, vertices: Floats, tets: Ints, cell: float) -> Bool
 
 def pinched_edges(vertices: Floats, tets: Ints) -> Ints:
     """Find edges (k, 2) in which more than two faces of the boundary meet.
-
     `supple.mesh.filling.stuffing.split_pinches` separates bodies that only touch; the rest
     are slits one edge long, between tets that are connected around both ends of it.
     """
@@ -271,7 +268,6 @@ class _Body:
 
     def mesh(self, cell: float, shift: float = 0.0) -> TetMesh:
         """Fill with cells of this size, and thicken until every vertex is covered.
-
         The lattice is centred on the body, for symmetry, and shifted by a fraction of a cell.
         """
         vertices, tets = self._fill(self.distance, cell, shift)
@@ -330,10 +326,8 @@ def _tips(pieces: Ints, missed: Bools) -> Ints:
 
 
 def _expected_cell(volume: float, area: float, tets: float, thinnest: float = 1.3) -> float:
-    """Estimate the cell size at which a body gets a number of tets.
-
-    Twelve per cell inside, and about two more per face of the surface (measured). No part is
-    thinner than `thinnest` cells.
+    """Estimate the cell size at which a body gets a number of tets: twelve per cell inside, and
+    about two more per face of the surface (measured). No part is thinner than `thinnest` cells.
     """
     small, large = 0.0, np.inf
     cell = float(np.sqrt(area / tets))

@@ -290,7 +290,6 @@ def _separated(t: Floats, ax: float, ay: float, az: float, half: float) -> bool:
 @compiled
 def _touches(t: Floats, half: float, across: float) -> bool:
     """Test separating axes of a triangle and a cube at the origin: faces, plane, edge pairs.
-
     The half edge is `across` for oblique axes.
     """
     for c in range(3):
@@ -348,7 +347,6 @@ def _mark_touched(
     corners: Floats, half: float, across: float, shape: Ints, grid: NDArray[np.uint8]
 ) -> Ints:
     """Mark in `grid` the unit cubes that triangles intersect; return their numbers, (m,).
-
     `corners` (m, 3, 3) are in lattice units: cube (i, j, k) is around (i + ½, j + ½, k + ½).
     Its half edge is `half` for the axes of the lattice and `across` for oblique ones.
     """

@@ -31,16 +31,8 @@ _CHUNK_BYTES = 64_000_000
 
 @dataclass(frozen=True, eq=False)
 class ForceBatch:
-    """Forces of a few samples.
-
-    Attributes
-    ----------
-    samples
-        Columns of q.
-    elements
-        (e, 9, t) forces of the tets, without those of first corners.
-    total
-        (r, t) projected sum.
+    """Forces of a few samples, columns of q: those of the tets (e, 9, t), without those of first
+    corners, and their projected sum (r, t).
     """
 
     samples: slice
@@ -50,17 +42,9 @@ class ForceBatch:
 
 @dataclass(frozen=True, eq=False)
 class PoseForces:
-    """Elastic forces of some tets at one pose.
-
-    Attributes
-    ----------
-    body, rest, basis, regions
-        Material and mesh, rest shape (n, 3), localised basis.
-    tets
-        (e,) tets to evaluate: by default all that touch a region, as forces of others project to
-        zero.
-    part
-        Part of the elements' forces: WHOLE, LINEAR or REMAINDER.
+    """Elastic forces of some tets at one pose, with a rest shape (n, 3) and a localised basis.
+    `tets` (e,) are by default all that touch a region, as forces of others project to zero. `part`
+    is the part of the elements' forces: WHOLE, LINEAR or REMAINDER.
     """
 
     body: ElasticBody
@@ -154,7 +138,6 @@ class PoseForces:
 
 def force_norms(total: Floats, first: int = 0, where: str = "") -> Floats:
     """Return ‖f̃‖ (t,) of samples' forces (r, t), by which rows are divided (xu2016 eq. 18).
-
     `first` is the number of the first sample, and `where` precedes it in error messages.
     """
     norms = np.linalg.norm(total, axis=0)
@@ -218,18 +201,10 @@ class ElasticProblem:
     percent; so tets are chosen on all samples at the cost of a few. Forces are in single precision:
     1e-7 is far below the errors of cubature, about a percent.
 
-    Parameters
-    ----------
-    poses, samples
-        The poses and the reduced displacements (r, t) at each.
-    mixtures
-        Number of mixtures per pose; fewer if they need more than 0.7 GB.
-    seed
-        Seed of the signs.
-    stiffnesses
-        (r, r) at rest, if columns are forces without their linear part.
-    totals
-        (r, t) target forces, if they are not the sums of the tets' forces at the samples.
+    There are `mixtures` per pose; fewer if they need more than 0.7 GB. `samples` are reduced
+    displacements (r, t), and `seed` that of the signs. With `stiffnesses` (r, r) at rest, columns
+    are forces without their linear part. `totals` (r, t) are target forces, if they are not the
+    sums of the tets' forces at the samples.
     """
 
     def __init__(

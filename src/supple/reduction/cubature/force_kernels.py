@@ -78,10 +78,9 @@ def element_forces(
     part: int,
     out: Floats,
 ) -> float:
-    """Write forces ∂W_e/∂x of `tets` at rest + each displacement to `out` (e, 9, t).
-
-    `part` is WHOLE; LINEAR, K_e(0) u; or REMAINDER, f_e without the linear part. Returns the
-    smallest rest volume.
+    """Write forces ∂W_e/∂x of `tets` at rest + each displacement to `out` (e, 9, t); return the
+    smallest rest volume. `part` is WHOLE; LINEAR, K_e(0) u; or REMAINDER, f_e without the linear
+    part.
     """
     smallest = np.inf
     for chunk in prange((len(tets) + _CHUNK - 1) // _CHUNK):
@@ -143,7 +142,6 @@ def _determinant(F: Floats) -> float:
 @compiled_parallel
 def gather_at_vertices(forces: Floats, start: Ints, corners: Ints, out: Floats) -> None:
     """Write the sum of element forces at each vertex to `out` (n, 3, t).
-
     `corners[start[v]:start[v + 1]]` lists 4e + corner of the tets around vertex v.
     """
     axes, samples = out.shape[1], forces.shape[2]

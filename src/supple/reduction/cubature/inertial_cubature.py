@@ -259,7 +259,6 @@ def inertial_error(
 @dataclass(frozen=True)
 class _Draw:
     """Source of the samples of one pose: its rig, masses, basis and random numbers.
-
     Loads are projected by `shapes`, which weighted rows of `basis` approximate.
     """
 
