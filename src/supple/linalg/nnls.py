@@ -92,8 +92,8 @@ def joint_fit(
                 others = shares[k] @ weights - shares[k, i] * weights[i]
                 right += shares[k, i] * (rights[k] - grams[k] @ others)
             weights[i] = nonnegative_fit(pose_grams[i], right, weights[i] > 0)
-        moved = np.linalg.norm(lengths * (weights - before))
-        if moved <= change * np.linalg.norm(lengths * weights):
+        weight_change = np.linalg.norm(lengths * (weights - before))
+        if weight_change <= change * np.linalg.norm(lengths * weights):
             break
     return weights
 

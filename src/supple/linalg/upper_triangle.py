@@ -39,11 +39,11 @@ def packed_times(packed: Singles, x: Floats, out: Floats) -> None:
     n, at = len(x), 0
     for i in range(n):
         row, tail, target = packed[at : at + n - i], x[i:n], out[i:n]
-        own, total = x[i], 0.0
+        x_i, total = x[i], 0.0
         for j in range(1, len(row)):
             total += row[j] * tail[j]
-            target[j] += row[j] * own
-        out[i] += total + row[0] * own
+            target[j] += row[j] * x_i
+        out[i] += total + row[0] * x_i
         at += n - i
 
 
@@ -53,11 +53,11 @@ def symmetric_times(upper: Floats, x: Floats, out: Floats) -> None:
     n = len(x)
     for i in range(n):
         row, tail, target = upper[i, i:n], x[i:n], out[i:n]
-        own, total = x[i], 0.0
+        x_i, total = x[i], 0.0
         for j in range(1, len(row)):
             total += row[j] * tail[j]
-            target[j] += row[j] * own
-        out[i] += total + row[0] * own
+            target[j] += row[j] * x_i
+        out[i] += total + row[0] * x_i
 
 
 def padded_identity(n: int) -> Floats:

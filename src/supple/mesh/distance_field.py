@@ -89,11 +89,11 @@ def _facing(surface: SurfaceMesh) -> SurfaceMesh:
     if np.abs(surface.vertices).max() > FARTHEST:
         raise SuppleError(f"a vertex of the solid is farther away than {FARTHEST:.0e} m")
     welded, _ = surface.welded()
-    whole = np.ones(len(welded.triangles), bool)
-    whole[welded.degenerate_triangles()] = False
-    if not whole.any():
+    has_area = np.ones(len(welded.triangles), bool)
+    has_area[welded.degenerate_triangles()] = False
+    if not has_area.any():
         raise SuppleError("the surface of the solid has no area; check its unit and its scale")
-    used, triangles = np.unique(welded.triangles[whole], return_inverse=True)
+    used, triangles = np.unique(welded.triangles[has_area], return_inverse=True)
     sound = SurfaceMesh(welded.vertices[used], triangles.reshape(-1, 3))
     for defect in sound.defects():
         if defect.kind == "open edges":

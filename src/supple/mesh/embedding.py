@@ -252,7 +252,7 @@ def _planes_squared(b, slopes):  # type: ignore[no-untyped-def]
 def _holding(points, tets, corners, inverses, slopes, lows, highs):  # type: ignore[no-untyped-def]
     """Find the tet that contains each point, or -1; on a common face, the one it is deepest in."""
     n, first_leaf = len(points), len(lows) // 2
-    found = np.full(n, -1, np.int64)
+    containing = np.full(n, -1, np.int64)
     barycentric = np.zeros((n, 4))
     stack = np.empty(64, np.int64)
     b = np.empty(4)
@@ -275,21 +275,21 @@ def _holding(points, tets, corners, inverses, slopes, lows, highs):  # type: ign
             start = _LEAF * (node - first_leaf)
             for t in range(start, min(start + _LEAF, len(corners))):
                 lowest = _barycentric(x, y, z, corners[t], inverses[t], b)
-                first = lowest == best and (found[i] < 0 or tets[t] < found[i])
+                first = lowest == best and (containing[i] < 0 or tets[t] < containing[i])
                 if lowest > best or first:
-                    best, found[i] = lowest, tets[t]
+                    best, containing[i] = lowest, tets[t]
                     for k in range(4):
                         barycentric[i, k] = b[k]
             if best > _TIE:
                 break
-    return found, barycentric
+    return containing, barycentric
 
 
 @compiled
 def _nearest(points, tets, corners, inverses, slopes, lows, highs, faces):  # type: ignore[no-untyped-def]
     """Find the tet nearest to each point, its coordinates there, and the squared distance."""
     n, first_leaf = len(points), len(lows) // 2
-    found = np.zeros(n, np.int64)
+    nearest_tets = np.zeros(n, np.int64)
     barycentric = np.zeros((n, 4))
     squared = np.full(n, np.inf)
     stack = np.empty(64, np.int64)
@@ -323,14 +323,14 @@ def _nearest(points, tets, corners, inverses, slopes, lows, highs, faces):  # ty
                 if away > best * (1.0 + _TIE):
                     continue
                 if away >= best * (1.0 - _TIE) and (
-                    lowest < least or (lowest == least and tets[t] > found[i])
+                    lowest < least or (lowest == least and tets[t] > nearest_tets[i])
                 ):
                     continue
-                best, least, found[i] = min(best, away), lowest, tets[t]
+                best, least, nearest_tets[i] = min(best, away), lowest, tets[t]
                 for k in range(4):
                     barycentric[i, k] = b[k]
         squared[i] = best
-    return found, barycentric, squared
+    return nearest_tets, barycentric, squared
 
 
 #: Prefix of names of tet sets that carry certain components of a surface.

@@ -75,8 +75,8 @@ def _displacements(modes: Modes, forces: Floats) -> Floats:
     step = max(1, _BLOCK_ENTRIES // max(1, len(forces)))
     for first in range(0, forces.shape[1], step):
         some = slice(first, first + step)
-        moved = modes.compliance(np.ascontiguousarray(forces[:, some]))
-        forces[:, some] = moved if stretch is None else stretch * moved
+        displacement = modes.compliance(np.ascontiguousarray(forces[:, some]))
+        forces[:, some] = displacement if stretch is None else stretch * displacement
     return forces
 
 

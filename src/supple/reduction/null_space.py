@@ -246,10 +246,10 @@ def _eliminated(matrix: Floats) -> tuple[Floats, Ints, Ints]:
         null = np.hstack([null[:, ~inside], dense])
         positions = np.concatenate([remaining[~inside], remaining[inside][: dense.shape[1]]])
         extra = others[order[rank:]]
-    whole = np.zeros((matrix.shape[1], null.shape[1]))
-    whole[remaining] = null
-    whole[pivots] = -(matrix[solved][:, remaining] @ null) / matrix[solved, pivots][:, None]
-    return whole, positions, extra
+    basis = np.zeros((matrix.shape[1], null.shape[1]))
+    basis[remaining] = null
+    basis[pivots] = -(matrix[solved][:, remaining] @ null) / matrix[solved, pivots][:, None]
+    return basis, positions, extra
 
 
 def _ranked(matrix: Floats) -> tuple[Ints, int, Floats]:

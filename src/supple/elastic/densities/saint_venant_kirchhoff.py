@@ -48,11 +48,11 @@ def green_derivative(F: Floats, mu: float, lam: float, S: Floats, B: Floats, H: 
             B[i, j] = mu * (F[i, 0] * F[j, 0] + F[i, 1] * F[j, 1] + F[i, 2] * F[j, 2])
     for i in range(3):
         for j in range(3):
-            own = lam * F[i, j]
+            scaled_entry = lam * F[i, j]
             for k in range(3):
                 across = mu * F[k, j]
                 for l in range(3):
-                    H[3 * i + j, 3 * k + l] = own * F[k, l] + across * F[i, l]
+                    H[3 * i + j, 3 * k + l] = scaled_entry * F[k, l] + across * F[i, l]
     for i in range(3):
         for j in range(3):
             for k in range(3):

@@ -102,8 +102,8 @@ def _warp(sign, neighbours, cuts, alpha, length):  # type: ignore[no-untyped-def
     order.
     """
     n = len(sign)
-    moved_slot = np.full(n, -1, np.int8)
-    moved_fraction = np.zeros(n)
+    warp_slot = np.full(n, -1, np.int8)
+    warp_fraction = np.zeros(n)
     for i in range(n):
         nearest = np.inf
         for slot in range(14):
@@ -114,9 +114,9 @@ def _warp(sign, neighbours, cuts, alpha, length):  # type: ignore[no-untyped-def
             t = cuts[i, kind] if slot < 7 else 1.0 - cuts[j, kind]
             if t < alpha[kind] and t * length[kind] < nearest:  # False for NaN
                 nearest = t * length[kind]
-                moved_slot[i] = slot
-                moved_fraction[i] = t
-        if moved_slot[i] >= 0:
+                warp_slot[i] = slot
+                warp_fraction[i] = t
+        if warp_slot[i] >= 0:
             sign[i] = 0
             for slot in range(14):
                 j = neighbours[i, slot]
@@ -125,7 +125,7 @@ def _warp(sign, neighbours, cuts, alpha, length):  # type: ignore[no-untyped-def
                         cuts[i, slot] = np.nan
                     else:
                         cuts[j, slot - 7] = np.nan
-    return moved_slot, moved_fraction
+    return warp_slot, warp_fraction
 
 
 @compiled
@@ -286,9 +286,9 @@ def clipped_tets(
     cuts = np.full((len(keys), 7), np.nan)
     fraction = find_cuts(points[a], points[b], level[a], level[b])
     cuts[a, slot] = np.clip(fraction, 1e-9, 1.0 - 1e-9)
-    moved_slot, moved_fraction = _warp(sign, neighbours, cuts, _ALPHA, _LENGTH)
-    moved = moved_slot >= 0
-    points[moved] += 0.5 * cell * moved_fraction[moved, None] * OFFSETS[moved_slot[moved]]
+    warp_slot, warp_fraction = _warp(sign, neighbours, cuts, _ALPHA, _LENGTH)
+    is_warped = warp_slot >= 0
+    points[is_warped] += 0.5 * cell * warp_fraction[is_warped, None] * OFFSETS[warp_slot[is_warped]]
 
     a, slot = np.nonzero(~np.isnan(cuts))
     cut_index = np.full(cuts.shape, -1, dtype=np.int64)

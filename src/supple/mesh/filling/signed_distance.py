@@ -71,12 +71,12 @@ class SoupDistance:
         sign = np.zeros(len(points), dtype=np.int8)
         distance = self._surface.distance(points)
         free = np.flatnonzero(distance > radius)
-        turns = self._turns(points[free])
+        winding = self._turns(points[free])
         # Away from triangles winding numbers are harmonic: integers without holes, otherwise
         # varying over the distance to the rim of a hole.
-        whole = np.abs(turns - np.round(turns)) < 0.1
-        known = whole | ((distance[free] > 1.5 * radius) & (np.abs(turns - 0.5) > 0.35))
-        sign[free[known]] = np.where(turns[known] > 0.5, 1, -1)
+        is_integer = np.abs(winding - np.round(winding)) < 0.1
+        known = is_integer | ((distance[free] > 1.5 * radius) & (np.abs(winding - 0.5) > 0.35))
+        sign[free[known]] = np.where(winding[known] > 0.5, 1, -1)
         return sign
 
 
@@ -166,26 +166,26 @@ def outward_triangles(vertices: Floats, triangles: Ints) -> Ints:
     """
     triangles = _without_repetition(triangles, len(vertices))
     p = _patches(vertices, triangles)
-    turned = np.where((p.volume < 0)[p.patch][:, None], p.triangles[:, ::-1], p.triangles)
+    outward = np.where((p.volume < 0)[p.patch][:, None], p.triangles[:, ::-1], p.triangles)
     keep = np.ones(len(triangles), dtype=bool)
     single = ~p.closed[p.patch]
-    whole = single.copy()
+    is_sound = single.copy()
     if single.any():
         group = _edge_groups(triangles, len(vertices))
-        whole &= _sound_groups(triangles, group, single, len(vertices))
-        double = whole & _flat_groups(vertices, triangles, group)
+        is_sound &= _sound_groups(triangles, group, single, len(vertices))
+        double = is_sound & _flat_groups(vertices, triangles, group)
         if double.any():  # both sides of every triangle: use one of them
             once = _without_repetition(triangles[double], len(vertices), either_side=True)
             if len(once) < np.count_nonzero(double):
                 return outward_triangles(vertices, np.concatenate([triangles[~double], once]))
-        turned[whole] = _turned_by_group(vertices, triangles, group)[whole]
-    sheet = single & ~whole & (np.linalg.norm(p.area_vector, axis=1) > _SHEET * p.area)[p.patch]
+        outward[is_sound] = _outward_by_group(vertices, triangles, group)[is_sound]
+    sheet = single & ~is_sound & (np.linalg.norm(p.area_vector, axis=1) > _SHEET * p.area)[p.patch]
     vectors = _area_vectors(vertices, triangles[sheet])
     if np.linalg.norm(vectors.sum(axis=0)) > _PANELS * np.linalg.norm(vectors, axis=1).sum():
         keep &= ~sheet
     else:
-        turned[sheet] = triangles[sheet]
-    return np.ascontiguousarray(turned[keep])
+        outward[sheet] = triangles[sheet]
+    return np.ascontiguousarray(outward[keep])
 
 
 def _without_repetition(triangles: Ints, n_vertices: int, either_side: bool = False) -> Ints:
@@ -233,6 +233,6 @@ def _flat_groups(vertices: Floats, triangles: Ints, group: Ints) -> Bools:
     return (np.abs(volume) <= 1e-9 * area * size)[group]
 
 
-def _turned_by_group(vertices: Floats, triangles: Ints, group: Ints) -> Ints:
+def _outward_by_group(vertices: Floats, triangles: Ints, group: Ints) -> Ints:
     volume, _ = _group_volumes(vertices, triangles, group)
     return np.where((volume < 0)[group][:, None], triangles[:, ::-1], triangles)

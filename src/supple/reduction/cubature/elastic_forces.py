@@ -105,13 +105,13 @@ class PoseForces:
         step = max(1, min(32, _CHUNK_BYTES // (72 * max(1, len(corners)))))
         for first in range(0, q.shape[1], step):
             chunk = slice(first, min(first + step, q.shape[1]))
-            moved = displacements(self.basis, self.regions, self.body.n_vertices, q[:, chunk])
-            elements = np.empty((len(corners), 9, moved.shape[2]))
+            shifts = displacements(self.basis, self.regions, self.body.n_vertices, q[:, chunk])
+            elements = np.empty((len(corners), 9, shifts.shape[2]))
             with serialised_loops():
                 volume = element_forces(
                     self.body.material.code,
                     self.rest,
-                    moved,
+                    shifts,
                     corners,
                     np.ascontiguousarray(parameters),
                     self.part,
@@ -121,7 +121,7 @@ class PoseForces:
                 raise MeshError(f"the rest shape inverts or flattens a tet (volume {volume:.3g})")
             if weights is not None:
                 elements *= weights[:, None, None]
-            at_vertices = np.empty_like(moved)
+            at_vertices = np.empty_like(shifts)
             with serialised_loops():
                 gather_at_vertices(elements, *around, at_vertices)
             yield ForceBatch(chunk, elements, projected(self.basis, self.regions, at_vertices))
@@ -257,19 +257,19 @@ class ElasticProblem:
         signs /= np.sqrt(self._mixtures)
         forces = np.zeros((9 * len(pose.tets), self._mixtures), np.float32)
         target = np.zeros((pose.rank, self._mixtures))
-        whole = np.empty(q.shape)
+        full_forces = np.empty(q.shape)
         for batch in pose.of_part(WHOLE if linear is None else REMAINDER).batches(q):
             remainder = batch.total
             if sums is not None:
                 remainder = sums[:, batch.samples]
                 remainder = remainder if linear is None else remainder - linear[:, batch.samples]
             total = remainder if linear is None else remainder + linear[:, batch.samples]
-            whole[:, batch.samples] = total
+            full_forces[:, batch.samples] = total
             norms = force_norms(total, batch.samples.start, f"pose {i}: ")
             mixing = signs[batch.samples] / norms[:, None]
             target += remainder @ mixing
             forces += batch.elements.reshape(len(forces), -1) @ mixing
-        return forces.reshape(len(pose.tets), 9, -1), target, whole
+        return forces.reshape(len(pose.tets), 9, -1), target, full_forces
 
     def correlations(self, pose: int, residual: Floats) -> Floats:
         """Return A_iᵀ ρ: inner products of the field U ρ with every tet's corner forces."""

@@ -178,13 +178,13 @@ def element_dots(forces: Singles, y: Singles, tets: Ints, out: Floats) -> None:
                     f, p, q = forces[e, 3 * a + i], other[i], first[i]
                     # Four partial sums are vectorised; one would be a dependency chain.
                     s0 = s1 = s2 = s3 = np.float32(0.0)
-                    whole = samples - samples % 4
-                    for t in range(0, whole, 4):
+                    vectorised_end = samples - samples % 4
+                    for t in range(0, vectorised_end, 4):
                         s0 += f[t] * (p[t] - q[t])
                         s1 += f[t + 1] * (p[t + 1] - q[t + 1])
                         s2 += f[t + 2] * (p[t + 2] - q[t + 2])
                         s3 += f[t + 3] * (p[t + 3] - q[t + 3])
-                    for t in range(whole, samples):
+                    for t in range(vectorised_end, samples):
                         s0 += f[t] * (p[t] - q[t])
                     total += float((s0 + s1) + (s2 + s3))
             out[e] = total

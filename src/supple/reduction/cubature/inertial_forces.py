@@ -41,9 +41,9 @@ def perturbation_sizes(rig: Rig, pose: Floats) -> Floats:
         elif parameter.unit == "m":
             sizes[k] = shift
         else:
-            moved = pose.copy()
-            moved[k] += _PROBE
-            away = float(np.linalg.norm(rig(moved) - start, axis=1).max())
+            probed_pose = pose.copy()
+            probed_pose[k] += _PROBE
+            away = float(np.linalg.norm(rig(probed_pose) - start, axis=1).max())
             sizes[k] = min(1.0, shift * _PROBE / away) if away > 0 else 0.0
     return sizes
 

@@ -57,10 +57,10 @@ def motion_forces(
     rows = len(region.vertices)
     columns = basis.reshape(3 * rows, -1)
     weighted = np.repeat(body.vertex_masses()[region.vertices], 3)[:, None] * columns
-    moved, forces = (
+    displacement, forces = (
         each[region.vertices].reshape(3 * rows, -1).astype(np.float64) for each in shaking
     )
-    q = np.asarray(np.linalg.solve(columns.T @ weighted, weighted.T @ moved), np.float64)
+    q = np.asarray(np.linalg.solve(columns.T @ weighted, weighted.T @ displacement), np.float64)
     shapes, free = condensed_shapes(body, rest, basis, region)
     projected, held = shapes.reshape(columns.shape).T @ forces, free
     if allowed is not None and allowed.rank:

@@ -274,10 +274,10 @@ def region_sways(body: ElasticBody, rest: Floats, regions: Sequence[Region]) -> 
     along = np.tile(np.eye(3), (len(moving), 1)) * np.repeat(masses, 3)[:, None]
     try:
         with single_threaded(), at_most_threads(1):  # reproducible on every machine
-            moved = Compliance(inner, masses)(along)
+            displacement = Compliance(inner, masses)(along)
     except LoosePieceError:  # computing the basis of a region reports where
         return np.ones(len(regions))
-    squares = masses * (moved.reshape(len(moving), -1) ** 2).sum(axis=1)
+    squares = masses * (displacement.reshape(len(moving), -1) ** 2).sum(axis=1)
     weights = np.zeros((len(regions), len(moving)))
     for row, region in zip(weights, regions, strict=True):
         row[np.searchsorted(moving, region.vertices)] = region.weights
