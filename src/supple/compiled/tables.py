@@ -38,7 +38,7 @@ class ArgumentTableType(types.Type):
 
 class ArgumentTable:
     """Tuple of arrays and numbers, possibly nested, in the memory layout of compiled functions.
-    The table holds a reference to the tuple, but code does not count references to the table: it
+    The table holds a reference to the tuple. Compiled code does not count references, so the table
     must outlive the calls that use it.
     """
 

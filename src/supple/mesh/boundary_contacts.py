@@ -81,9 +81,9 @@ def posed_boundary(posed: Floats, triangles: Ints) -> PosedBoundary:
 def facing_triangles(
     boundary: PosedBoundary, rest: Floats, distance: float, far: float
 ) -> NearestTriangles:
-    """Find the nearest triangle that each vertex touches: within `distance` at the pose, and
-    farther apart than `far` and `APART` times the distance at the neutral pose, with tet vertices
-    `rest`.
+    """Find the nearest triangle that each vertex touches: at most `distance` away at the pose. At
+    the neutral pose, with tet vertices `rest` (n, 3), the same points are at least `far` apart, and
+    at least `APART` times their distance at the pose.
     """
     count = len(boundary.vertices)
     nearest = NearestTriangles(

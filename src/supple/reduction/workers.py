@@ -22,9 +22,9 @@ Result = TypeVar("Result")
 
 
 class Workers:
-    """`concurrent.futures.Executor` that reports progress and stops at the first error. By default
-    it has as many threads as parallel kernels use: the work is in compiled code without the GIL,
-    and threads share memory.
+    """Wrapper of a `concurrent.futures.Executor` (threads, processes or a cluster's) that reports
+    progress and stops at the first error. The default has as many threads as parallel kernels use:
+    the work is in compiled code without the GIL, and threads share memory.
     """
 
     def __init__(self, executor: Executor | None = None) -> None:
