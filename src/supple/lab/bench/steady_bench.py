@@ -41,15 +41,7 @@ def measure(
     steps: int = 100_000,
     quiet: bool = False,
 ) -> list[dict[str, Any]]:
-    """Return a row for each scene, or for a model file.
-
-    Parameters
-    ----------
-    scenes, engine, model, quiet
-        As for `supple.lab.bench.step_bench.measure`.
-    steps
-        Number of steps.
-    """
+    """Return a row for each scene, or for a model file; see `step_bench.measure`."""
     check_between(steps, 100, MOST_STEPS, "steps")
     engine_named(engine, "character")
     return measure_models(scenes, engine, model, steadiness, arguments=(engine, steps), quiet=quiet)

@@ -44,29 +44,16 @@ _UNLIMITED = {"displacement_limit": 1e3, "acceleration_limit": 1e9}
 
 
 class Play(NamedTuple):
-    """Simulation of the motion that differs from another one by a switch.
-
-    Attributes
-    ----------
-    about
-        Description.
-    beside
-        Name of the play that it differs from by one switch; empty if there is none.
-    options, damping
-        Options of the simulator, and a factor on both kinds of damping.
-    steps
-        Steps of a frame, each with its pose.
-    whole
-        Forces that are summed over the whole mesh in place of cubature.
-    engine
-        Engine of the simulation.
-    """
+    """Simulation of the motion that differs from another one by a switch."""
 
     about: str
+    #: Name of the play that it differs from by one switch; empty if there is none.
     beside: str = "live"
+    #: Options of the simulator, and a factor on both kinds of damping.
     options: Mapping[str, Any] = {}
     damping: float = 1.0
-    steps: int = LIVE
+    steps: int = LIVE  # steps of a frame, each with its pose
+    #: Forces that are summed over the whole mesh in place of cubature.
     whole: Literal["", "elastic", "inertial", "both"] = ""
     engine: str = "pose-space"
 
@@ -122,28 +109,15 @@ BASES = {
 
 @dataclass(eq=False)
 class Budget:
-    """Error budget of a model and a motion, with rows that are computed on demand and cached.
-
-    Attributes
-    ----------
-    model, motion, rate
-        Model, motion, and frames per second.
-    options
-        Options of the live step: damping, gravity, limits.
-    accuracy
-        Change by the last halving of the reference's step, as for `truth`.
-    folder
-        Folder of the reference and of finished rows, or None.
-    progress
-        Called with the part done and a description.
-    """
+    """Error budget of a model and a motion, with rows that are computed on demand and cached."""
 
     model: PoseSpaceModel
     motion: Motion
     rate: float = 90.0
+    #: Options of the live step: damping, gravity, limits.
     options: dict[str, Any] = field(default_factory=dict)
-    accuracy: float = 0.05
-    folder: Path | None = None
+    accuracy: float = 0.05  # change by the last halving of the reference's step, as for `truth`
+    folder: Path | None = None  # folder of the reference and of finished rows, or None
     progress: Progress = unreported
 
     def __post_init__(self) -> None:
@@ -206,18 +180,16 @@ class Budget:
     def plays(self) -> list[str]:
         """Names of the `PLAYS` that apply to the model.
 
-        Forces and loads fitted to motions of the whole body differ from those of all tets in the
-        basis, so that plays without cubature would be another model.
+        With forces fitted to motions of the whole body, plays without cubature are another model.
         """
         fitted = self.model.report.get("elastic_error", {}).get("forces") == "motions"
         return [name for name, play in PLAYS.items() if not (play.whole and fitted)]
 
     def play(self, name: str) -> dict[str, Any]:
-        """Return the row of one of `PLAYS`.
+        """Return the row of one of `PLAYS`, relative to the RMS displacement of the reference.
 
-        ``error`` is the distance from the reference, ``change`` that from the play that it differs
-        from by a switch, both relative to the RMS displacement of the reference; ``amplitude`` is
-        the relative RMS displacement.
+        ``error`` is the distance from the reference, ``change`` that from the play `Play.beside`,
+        and ``amplitude`` the RMS displacement.
         """
 
         def made() -> dict[str, Any]:

@@ -20,16 +20,9 @@ from supple.engines.pose_space.stepper import Stepper
 def without_cubature(
     model: PoseSpaceModel, poses: ReducedPoses, *, elastic: bool = True, inertial: bool = True
 ) -> PoseSpaceModel:
-    """Return a model that uses all of its tets and vertices in place of cubature.
+    """Return a model with all tets (`elastic`) and vertices (`inertial`) in place of cubature.
 
-    Poses, bases and the step are unchanged.
-
-    Parameters
-    ----------
-    model, poses
-        Model, and its poses on all vertices (`ReducedPoses.of_model`).
-    elastic, inertial
-        Whether to replace cubature of elastic forces, and of inertial forces.
+    `poses` are the model's poses on all vertices (`ReducedPoses.of_model`).
     """
     aligned, count = poses.aligned(model.interpolation), model.n_poses
     listed = [np.asarray(region.vertices, np.int32) for region in model.regions]
@@ -60,15 +53,7 @@ def without_cubature(
 
 
 class BlendedBasis:
-    """Basis U(p) on all vertices as in a step, with frames that follow the flesh.
-
-    Parameters
-    ----------
-    model
-        Model `without_cubature`, which stores its bases everywhere.
-    frames, negligible_weight
-        As for `PoseSpaceSimulator`.
-    """
+    """Basis U(p) on all vertices of a model `without_cubature`; its frames follow the flesh."""
 
     def __init__(
         self,

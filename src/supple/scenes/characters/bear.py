@@ -95,8 +95,7 @@ class WireShape:
     def rotated(self, rotations: ArrayLike) -> Floats:
         """Rotate control points by rotation vectors (j, 3) about all places but the last.
 
-        A rotation sets in gradually over a part of the wire, the softness, so that it bends
-        smoothly.
+        A rotation sets in gradually over a part of the wire, the softness.
         """
         points = self.control_points
         lengths = np.linalg.norm(np.diff(self.joints, axis=0), axis=1)

@@ -36,21 +36,13 @@ INCREMENTS, MOST_ITERATIONS = 5, 40
 
 @dataclass(frozen=True)
 class Probe:
-    """Sphere pressed into the skin.
-
-    Attributes
-    ----------
-    name
-        Description of place and size.
-    place, way
-        (3,) point of the skin at rest, and outward direction there.
-    radius, depth
-        Radius, and depth of the lowest point below the skin, in m.
-    """
+    """Sphere pressed into the skin."""
 
     name: str
+    #: (3,) point of the skin at rest, and outward direction there.
     place: Floats
     way: Floats
+    #: Radius, and depth of the lowest point below the skin, in m.
     radius: float
     depth: float
 
@@ -225,26 +217,10 @@ def compliance(
 ) -> list[dict[str, Any]]:
     """Compare forces and displacements of the skin with those of the unreduced flesh.
 
-    Parameters
-    ----------
-    character, probes
-        The body, and the spheres.
-    handles, bases
-        Numbers of handles, and names of bases, of the models.
-    meshes
-        Numbers of tets, or meshes, of models and of the unreduced flesh.
-    tell
-        Called with a description of each part of the work.
-    **options
-        Other options of `build`.
-
-    Returns
-    -------
-    rows
-        ``basis``, ``handles``, ``residual`` (whether residual flexibility is added), ``probe``,
-        ``tets`` of the model and ``full_tets`` of the unreduced flesh,
-        ``force`` and ``full_force`` in N, ``ratio`` F/F_full, and ``motion_error``
-        ‖u − u_full‖/‖u_full‖ of the skin.
+    Rows have the model's ``basis``, ``handles``, ``residual`` (whether residual flexibility is
+    added), ``probe``, ``tets`` and ``full_tets``, ``force`` and ``full_force`` in N, ``ratio``
+    F/F_full, and ``motion_error`` ‖u − u_full‖/‖u_full‖ of the skin. `meshes` are those of the
+    models and of the unreduced flesh; other options are those of `build`.
     """
     report = tell or (lambda text: None)
     bones, skin = RigBones(character.rig), character.surface

@@ -229,14 +229,9 @@ def _sides(parts: Ints, names: tuple[str, ...], rest: Floats, strain: Floats) ->
 
 
 def skin_strain(surface: SurfaceMesh, moved: Floats) -> Floats:
-    """Return tr C − 2 at each vertex, (n̄,), with C the right Cauchy–Green tensor of triangles.
+    """Return tr C − 2 at each vertex, (n̄,), of a surface with displacements (n̄, 3).
 
-    Parameters
-    ----------
-    surface
-        Surface at rest.
-    moved
-        (n̄, 3) displacements.
+    C is the right Cauchy–Green tensor of the triangles.
     """
     corners, now = surface.vertices[surface.triangles], (surface.vertices + moved)
     now = now[surface.triangles]

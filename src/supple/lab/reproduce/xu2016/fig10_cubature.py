@@ -43,15 +43,7 @@ PAPER_ERRORS = {"pose1": 0.011, "pose2": 0.019, "interpolated": 0.015, "recomput
 
 @dataclass(frozen=True)
 class PosesBetween:
-    """The X at two poses, with bases and forces between them.
-
-    Attributes
-    ----------
-    body, elastic, material
-        Tets with rig and regions, their elastic body, and material.
-    poses, models, weights
-        The two poses, their bases, and their weights between them.
-    """
+    """The X at two poses, with their bases, and forces and weights between them."""
 
     body: ReductionSetup
     elastic: ElasticBody

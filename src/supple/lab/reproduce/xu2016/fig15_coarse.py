@@ -164,27 +164,13 @@ _QUICK: dict[str, Any] = {
 
 @dataclass(frozen=True, eq=False)
 class Played:
-    """Simulation of the motion.
-
-    Attributes
-    ----------
-    name
-        Description.
-    model
-        Model with the tets.
-    milliseconds
-        Duration of a step without the skin.
-    frames
-        (t, n̄, 3) positions of the skin.
-    hertz
-        Frequency of free oscillation.
-    """
+    """Simulation of the motion."""
 
     name: str
     model: PoseSpaceModel
-    milliseconds: float
-    frames: Singles
-    hertz: float
+    milliseconds: float  # duration of a step without the skin
+    frames: Singles  # (t, n̄, 3) positions of the skin
+    hertz: float  # frequency of free oscillation
 
 
 def run(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:

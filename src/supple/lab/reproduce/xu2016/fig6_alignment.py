@@ -55,8 +55,8 @@ class BeamModes:
 def mirrored_beam(size: tuple[float, float, float], cells: tuple[int, int, int]) -> TetMesh:
     """Return a beam whose tets are symmetric about its middle planes.
 
-    The tets of `beam` are not symmetric, which separates the two bending modes of a square beam
-    more than a small difference of width and height.
+    The asymmetric tets of `beam` separate the two bending modes of a square beam more than a small
+    difference of width and height.
     """
     quarter = beam(np.array(size) / [1, 2, 2], np.array(cells) // [1, 2, 2])
     vertices, tets = quarter.vertices, quarter.tets
