@@ -85,9 +85,9 @@ def ringdown(
     swings = np.empty((round(steps), *start.shape), np.float32)
     for index in range(len(swings)):
         shift = (index + 1) * simulator.dt * speed
-        moved = place.copy()
-        moved[:3, 3] += shift
-        simulator.step(root=moved, forces=forces if index < PUSHED else None)
+        shifted_root = place.copy()
+        shifted_root[:3, 3] += shift
+        simulator.step(root=shifted_root, forces=forces if index < PUSHED else None)
         swings[index] = simulator.surface() - start - shift
     return swings
 

@@ -208,17 +208,19 @@ class _Levels:
         if path is not None and (cached := self._cached(path)) is not None:
             return cached
         what = f"{self.engine.name} simulation, {substeps} steps a frame"
-        moved: list[Singles] | None = [] if self.flesh else None
+        displacements: list[Singles] | None = [] if self.flesh else None
         try:
             frames, unconverged = play_finely(
                 *(self.engine, self.model, self.motion, self.rate, substeps, self.options),
                 centred=True,
                 progress=lambda part, _: (self.progress or unreported)(part, what),
-                flesh=moved,
+                flesh=displacements,
             )
         except SolverError:
             return None
-        level = _Level(frames, unconverged, None if moved is None else np.stack(moved))
+        level = _Level(
+            frames, unconverged, None if displacements is None else np.stack(displacements)
+        )
         if path is not None:
             data = io.BytesIO()
             parts: dict[str, Any] = {"flesh": level.flesh} if self.flesh else {}

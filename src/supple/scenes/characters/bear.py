@@ -147,10 +147,12 @@ def offsets(vector: ArrayLike) -> Floats:
     for name in ORDER:
         wire, index = WIRES[name], 2 * PARTS.index(name)
         angles = rotations[index : index + 2]
-        moved = wire.rotated(angles) if angles.any() else wire.control_points  # exactly at rest
+        control_points = (
+            wire.rotated(angles) if angles.any() else wire.control_points
+        )  # exactly at rest
         if name == "body":  # the stretch grows from the seat upwards
-            moved = moved + np.linspace(0, 1, POINTS)[:, None] * rotations[-1]
-        pose.append(moved - wire.control_points)
+            control_points = control_points + np.linspace(0, 1, POINTS)[:, None] * rotations[-1]
+        pose.append(control_points - wire.control_points)
     return np.concatenate(pose).ravel()
 
 

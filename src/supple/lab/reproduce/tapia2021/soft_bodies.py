@@ -108,8 +108,8 @@ def recorded(
     limits: dict[str, None] = {}
     with single_threaded():
         for step, state in enumerate(shown.play(simulator, length), 1):
-            read, moved = state.readings, simulator.unposed()
-            far = float(np.linalg.norm(moved, axis=1).max())
+            read, displacements = state.readings, simulator.unposed()
+            far = float(np.linalg.norm(displacements, axis=1).max())
             contact = read["contact_force"].copy(), read["contacts"], far, read["penetration"]
             pose = shown.motion.at(min(shown.start + step * dt, last))[0]
             rows.append((*contact, simulator.parameters, np.array(pose)))

@@ -114,10 +114,10 @@ def _pulled(
     peak, held = np.zeros(len(rest)), np.zeros_like(rest)
     for step in range(pulled + released):
         simulator.step(forces=forces if step < pulled else None)
-        moved = simulator.surface() - rest
-        peak = np.maximum(peak, np.linalg.norm(moved, axis=1))
+        displacements = simulator.surface() - rest
+        peak = np.maximum(peak, np.linalg.norm(displacements, axis=1))
         if step + 1 == pulled:
-            held = moved
+            held = displacements
     return _Response(peak, held)
 
 

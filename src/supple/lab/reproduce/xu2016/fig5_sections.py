@@ -188,9 +188,9 @@ def _draw_where(axes: Axes, model: PoseSpaceModel, posed: Floats, touching: Ints
 
 def _draw_cut(axes: Axes, model: PoseSpaceModel, posed: Floats, cut: Slice, colour: str) -> None:
     triangles, unit = model.surface.triangles, 100.0  # cm
-    rest, moved = (unit * cut.cut(points, triangles) for points in (posed, cut.skin))
+    rest, pressed = (unit * cut.cut(points, triangles) for points in (posed, cut.skin))
     axes.add_collection(LineCollection(list(rest), colors=_GREY, lw=1.0, label="at rest"))
-    axes.add_collection(LineCollection(list(moved), colors=colour, lw=1.6, label="pressed"))
+    axes.add_collection(LineCollection(list(pressed), colors=colour, lw=1.6, label="pressed"))
     half = unit * _HALF * model.surface.size
     axes.set(xlim=(-half, half), ylim=(-half, half), aspect="equal")
     axes.set_xlabel("cut through both skins, cm", color=INK)
