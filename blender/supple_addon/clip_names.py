@@ -15,21 +15,21 @@ from fnmatch import fnmatchcase
 __all__ = ["matching_names"]
 
 
-def is_pattern(word: str) -> bool:
-    """Return whether a word has signs that stand for others: ``*``, ``?`` or ``[``."""
-    return any(sign in word for sign in "*?[")
+def is_pattern(name: str) -> bool:
+    """Return whether a name contains wildcards: ``*``, ``?`` or ``[``."""
+    return any(wildcard in name for wildcard in "*?[")
 
 
 def short_name(name: str) -> str:
-    """Return the part of a name after its last ``|``: the action, without the armature."""
+    """Return the part of a name after its last ``|``: Blender's action without the armature."""
     return name.rpartition("|")[2]
 
 
-def matching_names(names: Iterable[str], asked: str) -> list[str]:
-    """Return the names that a word matches, in their order; an empty list for none.
+def matching_names(names: Iterable[str], query: str) -> list[str]:
+    """Return the names that a query matches, in their order; an empty list for none.
 
-    The first of these rules that matches any name decides, so more than one name means that the
-    word is ambiguous, or a pattern:
+    The first rule that matches any name decides. Several matches mean that the query is
+    ambiguous or a pattern. The rules are:
 
     1. the whole name;
     2. the part after the last ``|``;
@@ -47,23 +47,23 @@ def matching_names(names: Iterable[str], asked: str) -> list[str]:
     >>> matching_names(["Armature|Rat_Run", "Armature|Rat_Idle"], "rat*")
     ['Armature|Rat_Run', 'Armature|Rat_Idle']
     """
-    known = list(names)
-    if asked in known or not asked.strip():
-        return [asked] if asked in known else []
-    folded, words, folded_words = asked.casefold(), _words(asked), _words(asked.casefold())
+    candidates = list(names)
+    if query in candidates or not query.strip():
+        return [query] if query in candidates else []
+    folded, words, folded_words = query.casefold(), _words(query), _words(query.casefold())
     rules: list[Callable[[str], bool]] = [
-        lambda name: short_name(name) == asked,
+        lambda name: short_name(name) == query,
         lambda name: name.casefold() == folded,
         lambda name: short_name(name).casefold() == folded,
         lambda name: _ends_with(_words(name), words),
         lambda name: _ends_with(_words(name.casefold()), folded_words),
     ]
-    if is_pattern(asked):
+    if is_pattern(query):
         rules.append(lambda name: fnmatchcase(short_name(name).casefold(), folded))
         rules.append(lambda name: fnmatchcase(name.casefold(), folded))
     for rule in rules:
-        if found := [name for name in known if rule(name)]:
-            return found
+        if matches := [name for name in candidates if rule(name)]:
+            return matches
     return []
 
 

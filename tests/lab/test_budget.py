@@ -19,9 +19,15 @@ from supple.engines.pose_space.simulator import PoseSpaceSimulator
 from supple.errors import SuppleError
 from supple.lab.bench import budget_bench
 from supple.lab.fidelity import budget as budget_module
-from supple.lab.fidelity.budget import BASES, PLAYS, Budget
+from supple.lab.fidelity.budget import (
+    BASES,
+    PLAYS,
+    BlendedBasis,
+    Budget,
+    nearest_displacement,
+    without_cubature,
+)
 from supple.lab.fidelity.truth import truth
-from supple.lab.fidelity.whole_mesh import BlendedBasis, nearest_displacement, without_cubature
 from supple.rig.motion.motion import Motion
 
 CELLS = (5, 2, 2)

@@ -219,7 +219,7 @@ def test_unmatched_skeletons_are_refused_without_a_name_map():
     with pytest.raises(SuppleError, match="no joint"):
         retarget(lively(source), source, JointPose(snake), {"segment 77": "mixamorig:Hips"})
     other = Motion([0.0], np.zeros((1, 3)))
-    with pytest.raises(SuppleError, match="3 numbers a pose"):
+    with pytest.raises(SuppleError, match="have 3 numbers"):
         retarget(other, source, source)
 
 

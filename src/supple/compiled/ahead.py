@@ -30,14 +30,8 @@ _PAUSE, _PATIENCE = 0.1, 60.0
 
 
 def compile_missing(job: str, tell: Callable[[Kernel], None]) -> None:
-    """Compile the functions of a job that no process has compiled or is compiling.
-
-    Parameters
-    ----------
-    job
-        One of `jobs()`, or "all".
-    tell
-        Called with each kernel when it is compiled.
+    """Compile the functions of a job (one of `jobs()`, or "all") that no process has compiled or is
+    compiling; call `tell` with each kernel when it is compiled.
     """
     waiting, missing, patience = kernels_for(None if job == ALL else job), 0, _PATIENCE
     while waiting:

@@ -101,13 +101,7 @@ _units: dict[str, Unit] = {}
 
 
 class CodeFiles:
-    """Files BASE.STAMP.KEY of one function.
-
-    Parameters
-    ----------
-    dispatcher
-        Dispatcher of the function.
-    """
+    """Files BASE.STAMP.KEY of the function of a dispatcher."""
 
     def __init__(self, dispatcher: Any) -> None:
         self._dispatcher = dispatcher
@@ -255,7 +249,6 @@ def _read(paths: Iterable[Path]) -> Any:
 
 def _is_trusted(path: Path) -> bool:
     """Return whether no other user can have written a file, as its code will be run.
-
     Files in the package are trusted like its source.
     """
     if _PACKAGE in path.parents or not hasattr(os, "getuid"):

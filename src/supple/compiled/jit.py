@@ -78,10 +78,8 @@ compiled_parallel = _compiler(nogil=True, error_model="numpy", parallel=True)
 
 
 class _WithoutCollector(event.Listener):
-    """Listener that disables garbage collection during compilation.
-
-    Compilation allocates millions of objects that live until its end; collections take a tenth of
-    its time or more.
+    """Listener that disables garbage collection during compilation. Compilation allocates millions
+    of objects that live until its end; collections take a tenth of its time or more.
     """
 
     def __init__(self) -> None:
@@ -125,9 +123,8 @@ _loop_lock = threading.RLock()
 
 @contextmanager
 def serialised_loops() -> Iterator[None]:
-    """Serialise parallel loops of several Python threads where Numba requires it.
-
-    Its workqueue, which is used without an OpenMP library, otherwise aborts the process.
+    """Serialise parallel loops of several Python threads where Numba requires it: its workqueue,
+    which is used without an OpenMP library, otherwise aborts the process.
     """
     try:
         concurrent = numba.threading_layer() != "workqueue"

@@ -68,14 +68,8 @@ class _PartCompiler(_FunctionCompiler):
 
 
 class KernelDispatcher(CPUDispatcher):
-    """Dispatcher of a compiled function.
-
-    Parameters
-    ----------
-    function
-        Function that Numba can compile in nopython mode.
-    **options
-        Options of `numba.njit`.
+    """Dispatcher of a function that Numba can compile in nopython mode, with options of
+    `numba.njit`.
     """
 
     # Attributes of Numba's class, which has no annotations.

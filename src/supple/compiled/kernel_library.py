@@ -31,9 +31,8 @@ _UNRESOLVED = ".numba.unresolved$"
 
 
 class EnvironmentObjects:
-    """Python objects that the code of a function refers to by number: Numba's environment.
-
-    A wrapper adds objects to those of the function, so later environments have more of them.
+    """Python objects that the code of a function refers to by number: Numba's environment. A
+    wrapper adds objects to those of the function, so later environments have more of them.
     """
 
     def __init__(self, environment: Any) -> None:
@@ -50,24 +49,11 @@ def _environment_objects(environment: Any, objects: list[Any]) -> EnvironmentObj
 
 @dataclass(eq=False)
 class Unit:
-    """Code of one part, and the parts that it calls.
+    """Code of one part: LLVM bitcode, and units of the functions that it calls.
 
-    Attributes
-    ----------
-    name
-        Name of its file; empty for a unit that is contained in others only.
-    home
-        Module of the function.
-    bitcode
-        LLVM bitcode.
-    calls
-        Units of the functions that it calls.
-    counted
-        Whether it uses Numba's reference counting.
-    environments
-        Python objects that its code refers to by number.
-    reload
-        Functions to call before its code runs.
+    `name` is that of its file, empty for a unit that is contained in others only; `home` the module
+    of the function; `counted` whether it uses Numba's reference counting; `environments` Python
+    objects that its code refers to by number; `reload` functions to call before its code runs.
     """
 
     name: str

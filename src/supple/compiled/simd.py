@@ -218,7 +218,6 @@ add_weighted_rows: Any = intrinsic(_add_weighted_rows)
 
 def _add_outer_products(typing: Any, a: Any, b: Any, count: Any, width: Any, out: Any) -> Any:
     """Add the symmetric sum Σ a_k b_kᵀ over `count` rows to `out` (width, width).
-
     Blocks of 8 × 8 below the diagonal are skipped.
     """
 
@@ -249,7 +248,6 @@ add_outer_products: Any = intrinsic(_add_outer_products)
 
 def _subtract_products(typing: Any, a: Any, stride: Any, row: Any, end: Any) -> Any:
     """Subtract Σ a_kᵀ a_k over rows k < `row` from four rows of `a`, in columns `row` to `end`.
-
     `a` is of float64 with `stride` numbers per row; columns up to a multiple of eight change.
     """
 
@@ -281,7 +279,6 @@ def _subtract_blocks(
     typing: Any, a: Any, stride: Any, row: Any, column: Any, listed: Any, count: Any
 ) -> Any:
     """Subtract Σ a_kᵀ a_k from four rows and eight columns of `a`, over blocks of eight rows k.
-
     `a` is of float64 with `stride` numbers per row; `listed` has the first rows of `count` blocks.
     """
 
@@ -309,7 +306,6 @@ subtract_blocks: Any = intrinsic(_subtract_blocks)
 
 def _solve_block(typing: Any, a: Any, stride: Any, row: Any, column: Any) -> Any:
     """Solve X ← U⁻ᵀ X for eight rows and columns of `a`, with U the diagonal block of these rows.
-
     `a` is of float64 with `stride` numbers per row; the diagonal of U is stored inverted.
     """
 

@@ -70,7 +70,6 @@ def _multiply_quaternion_rows(
     typing: Any, table: Any, near: Any, shares: Any, quaternions: Any, count: Any
 ) -> Any:
     """Multiply each of `count` quaternions by a weighted sum of four rows of a table, in place.
-
     `near` (count, 4), int32, lists the rows, and `shares` (count, 4) are their weights.
     """
 

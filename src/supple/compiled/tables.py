@@ -37,14 +37,9 @@ class ArgumentTableType(types.Type):
 
 
 class ArgumentTable:
-    """Tuple of arrays and numbers in the memory layout of compiled functions.
-
-    References are not counted: the table must outlive the calls that use it.
-
-    Parameters
-    ----------
-    content
-        The tuple, which may contain tuples. The table holds a reference to it.
+    """Tuple of arrays and numbers, possibly nested, in the memory layout of compiled functions.
+    The table holds a reference to the tuple. Compiled code does not count references, so the table
+    must outlive the calls that use it.
     """
 
     def __init__(self, content: tuple) -> None:
@@ -158,10 +153,8 @@ entry: Any = intrinsic(_write_entry)
 
 
 def _write_call_entry(_typing: Any, row: Any, column: Any, values: Any) -> Any:
-    """Call the function whose address is at a row and a column with the values of a tuple.
-
-    It returns a float64. Numbers are passed by value, and arrays, which are contiguous and of
-    float64, as pointers to their first entry.
+    """Call the function whose address is at a row and a column with the values of a tuple. It
+    returns a float64. Numbers are passed by value, and contiguous float64 arrays as pointers.
     """
     for kind in values:
         if isinstance(kind, types.Array) and (kind.layout, kind.dtype) != ("C", types.float64):

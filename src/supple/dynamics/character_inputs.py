@@ -44,12 +44,8 @@ def checked_vertex(vertex: Any, n_vertices: int, whose: str) -> int:
 
 
 def vertex_forces(forces: Forces, n_vertices: int, whose: str = "the skin") -> tuple[Ints, Floats]:
-    """Return vertices (k,) and forces (k, 3) of a mapping of vertices to forces (3,) in N.
-
-    Raises
-    ------
-    SuppleError
-        For an index out of range, or a force that is not three finite numbers.
+    """Return vertices (k,) and forces (k, 3) of a checked mapping of vertices to forces (3,) in
+    N.
     """
     if not isinstance(forces, Mapping):
         raise SuppleError(f"forces must be a mapping of vertices of {whose} to forces (3,)")
@@ -104,14 +100,8 @@ class SteppedCharacter(Protocol):
 
 class CharacterInputs:
     """Checks of poses, roots and forces for a model; results are contiguous float64 arrays.
-
-    Parameters
-    ----------
-    model
-        Model of the character.
-    scales
-        (s,) scales of the parameters among the model's poses, if it has poses; entries that are
-        too far from all of them are refused.
+    If the model has poses, `scales` (s,) are the scales of the parameters among them; entries that
+    are too far from all poses are refused.
     """
 
     def __init__(self, model: SteppedCharacter, scales: Floats | None = None) -> None:

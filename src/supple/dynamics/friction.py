@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from supple.arrays import Floats
@@ -25,18 +23,6 @@ def friction_weight(mu, normal_force, slip_speed):  # type: ignore[no-untyped-de
     one that slips less.
     """
     return mu * max(normal_force, 0.0) / max(slip_speed, STICKING)
-
-
-@compiled_fused_inline
-def friction_force(mu, normal_force, vx, vy, vz, p, q, r):  # type: ignore[no-untyped-def]
-    """Return the force −w (I − n nᵀ) v at a velocity v relative to a surface of normal n, and w.
-
-    The derivative by the velocity is −w (I − n nᵀ).
-    """
-    along = vx * p + vy * q + vz * r
-    x, y, z = vx - along * p, vy - along * q, vz - along * r
-    weight = friction_weight(mu, normal_force, math.sqrt(x * x + y * y + z * z))
-    return -weight * x, -weight * y, -weight * z, weight
 
 
 def friction_weights(mu: float, normal_forces: Floats, slip_speeds: Floats) -> Floats:

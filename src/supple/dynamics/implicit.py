@@ -70,10 +70,9 @@ class StepReport:
 
 @dataclass
 class StageProblem:
-    """Equation M (w − v) + τ (D w + f(Φ + u + τw) − f_ext) = 0 for the velocity w.
-
-    The left side is the gradient of `potential`, because D = αM + βK is taken at the state
-    the step starts from: ½(w−v)ᵀM(w−v) + ½τ wᵀDw + W − f_extᵀ(u + τw).
+    """Equation M (w − v) + τ (D w + f(Φ + u + τw) − f_ext) = 0 for the velocity w. Its left side is
+    the gradient of `potential`, because D = αM + βK is taken at the state the step starts from:
+    ½(w−v)ᵀM(w−v) + ½τ wᵀDw + W − f_extᵀ(u + τw).
     """
 
     body: ElasticBody | HexBody
@@ -121,20 +120,9 @@ class StageProblem:
 
 
 class ImplicitSolver:
-    """Newton's method on the free unknowns, with one symbolic factorisation for all steps.
-
-    Parameters
-    ----------
-    body, mass
-        Body and its mass matrix (3n, 3n).
-    free
-        Unknowns that may change.
-    alpha, beta
-        Rayleigh damping.
-    newton, tolerance
-        Largest number of iterations; they end when no vertex moves by more than the tolerance, m.
-    psd
-        Project element stiffness always, not only when the system is not positive definite.
+    """Newton's method on the `free` unknowns, with one symbolic factorisation for all steps.
+    `newton` limits iterations; they end when no vertex moves by more than `tolerance`, m. With
+    `psd` element stiffness is projected always, not only when the system is not positive definite.
     """
 
     def __init__(
@@ -160,7 +148,6 @@ class ImplicitSolver:
 
     def solve(self, problem: StageProblem, start: Floats, report: StepReport) -> Floats:
         """Return the velocity at the end of the stage; Newton's method begins at velocity `start`.
-
         A factorised matrix is kept for the next iteration while changes shrink to a quarter.
         """
         self._set_damping(problem, problem.positions(start), report)

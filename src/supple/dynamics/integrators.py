@@ -218,22 +218,9 @@ INTEGRATORS: dict[str, Integrator] = {
 def integrator_named(
     name: Any, fits: Callable[[Integrator], bool] = lambda row: True
 ) -> Integrator:
-    """Return the row of an integrator.
+    """Return the row of an integrator in `INTEGRATORS` that satisfies the engine's condition
+    `fits`; the error for another name lists the names.
 
-    Parameters
-    ----------
-    name
-        As in `INTEGRATORS`.
-    fits
-        Condition on the rows that an engine can step with; by default all are accepted.
-
-    Raises
-    ------
-    SuppleError
-        For a name that is not in the table; the message lists the names.
-
-    Examples
-    --------
     >>> integrator_named("newmark").order
     2
     """

@@ -16,18 +16,14 @@ from supple.rig.skin_transfer import SkinTransfer
 
 
 class PoseTrack:
-    """Smooth path through the poses and roots of a simulator's steps, for sub-steps.
+    """Smooth path through the poses (s,) and roots (4, 4) of steps, for sub-steps; it starts at
+    rest.
 
     The path is a cubic from one pose to the next. Its slope at both ends is the second-order
     one-sided difference of the last three poses: slopes agree where cubics meet, the next pose is
     not needed, and accelerations have no spikes at the poses, as on straight lines. A root's
     rotation is interpolated as a rotation vector from the last one, which is smooth about a steady
     axis and nearly so about a slowly changing one.
-
-    Parameters
-    ----------
-    pose, root
-        (s,) and (4, 4) start of the path, at rest.
     """
 
     def __init__(self, pose: Floats, root: Floats) -> None:
@@ -101,7 +97,6 @@ def _interpolated(
 
 def pose_before(motion: Motion, index: int) -> tuple[Floats, Floats] | None:
     """Return pose and root one step before a key, extrapolated from it and the next.
-
     None where the motion or its shot ends with that key.
     """
     if index + 1 >= motion.n_frames or index + 1 in motion.cuts:
@@ -116,15 +111,9 @@ def pose_before(motion: Motion, index: int) -> tuple[Floats, Floats] | None:
 class MotionSteps:
     """Poses and roots at the steps 0 to N of a motion.
 
-    Attributes
-    ----------
-    motion
-        Motion with a key at each step, smooth between jumps and cuts, which drives the flesh. At
-        its cuts the flesh is reset.
-    shown
-        Motion of the file at each step, at which the skin is shown; None if it is `motion`.
-    jumps
-        Steps at which the motion jumps; the flesh is teleported there.
+    `motion` has a key at each step, smooth between jumps and cuts, and drives the flesh, which is
+    reset at cuts. The skin is shown at `shown`, the motion of the file at each step; None if it is
+    `motion`. The flesh is teleported at the steps `jumps`.
     """
 
     motion: Motion
@@ -146,7 +135,6 @@ class MotionSteps:
 
     def before(self, step: int) -> tuple[Floats, Floats] | None:
         """Return pose and root a step earlier, extrapolated from this step and the next.
-
         None where the motion ends or jumps at the next step.
         """
         return None if step + 1 in self.jumps else pose_before(self.motion, step)
@@ -168,7 +156,6 @@ def motion_steps(motion: Motion, dt: float) -> MotionSteps:
 
 def even_motion(motion: Motion, first: float, last: float, count: int, rate: float) -> Motion:
     """Return `count` samples of a part of a motion at an even rate, as `Motion.resample` does.
-
     The samples have no tracks, because nothing is evaluated between them.
     """
     if count * 8 * (motion.poses.shape[1] + 16) > LARGEST_MOTION:

@@ -206,12 +206,8 @@ class RigidObject:
 
 
 def mass_properties(shape: Obstacle) -> MassProperties:
-    """Return volume, centroid and second moments of a bounded shape.
-
-    Raises
-    ------
-    SuppleError
-        For a plane, and for shapes of other types.
+    """Return volume, centroid and second moments of a bounded shape of ours; refuse other
+    shapes.
     """
     if isinstance(shape, Sphere):
         volume = 4 / 3 * math.pi * shape.radius**3

@@ -21,16 +21,8 @@ GRAVITY_MODES = ("relative", "absolute", "none")
 
 def checked_root(root: ArrayLike | None) -> Floats:
     """Return a copy of a root transform (4, 4), rigid to rounding; the identity for None.
-
     A rotation in float32 precision is made exact, as `supple.rig.Motion` does.
 
-    Raises
-    ------
-    SuppleError
-        If it is not finite, not a rotation and a translation, or too far away.
-
-    Examples
-    --------
     >>> checked_root(None)[3]
     array([0., 0., 0., 1.])
     """

@@ -57,9 +57,8 @@ class Elements(NamedTuple):
 
 @compiled_parallel
 def element_energies(kind: int, x: Floats, rest: Floats, body: Elements, out: Floats) -> float:
-    """Write the energy of each element to `out`; return the smallest rest volume of a point.
-
-    It is negative if elements were omitted.
+    """Write the energy of each element to `out`; return the smallest rest volume of a point, which
+    is negative if elements were omitted.
     """
     elements, parameters, slopes, weights, _, _, flattest = body
     smallest = np.inf
@@ -162,7 +161,6 @@ SMALLEST, LARGEST, TARGET_CHUNKS = 2048, 32768, 200
 @dataclass(frozen=True)
 class Partition:
     """Elements in chunks of cache size, coloured so that chunks of one colour share no vertex.
-
     Chunk k has the elements `order[chunk_start[k]:chunk_start[k + 1]]`, and colour c the chunks
     `colour_start[c]:colour_start[c + 1]`.
     """
@@ -217,7 +215,6 @@ def _colour_chunks(elements: Ints, chunk: Ints, n_vertices: int) -> Ints:
 @dataclass(frozen=True)
 class BlockPattern:
     """Neighbours of each vertex, itself included, whose 3×3 blocks a CSR matrix has.
-
     The neighbours of vertex i are ``neighbours[start[i]:start[i + 1]]``, ascending.
     """
 

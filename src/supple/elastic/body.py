@@ -29,10 +29,8 @@ _MASS_ORDER = 3
 
 
 class _ElementBody:
-    """Mesh with a material: base of bodies of tets and of hexahedra.
-
-    Elements have positive volume at their integration points; `slopes` and `weights` are as in
-    `Elements`.
+    """Mesh with a material: base of bodies of tets and of hexahedra. Elements have positive volume
+    at their integration points; `slopes` and `weights` are as in `Elements`.
     """
 
     mesh: TetMesh | HexMesh

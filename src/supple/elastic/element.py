@@ -84,7 +84,6 @@ def _hex_gradients(
 @compiled_plain
 def _reciprocal(g: Floats, at: int) -> float:
     """Replace three rows of `g` from `at` by their transposed inverse; return the determinant.
-
     The inverse is zero if the determinant is not positive, which callers refuse.
     """
     u, v, w = at, at + 1, at + 2

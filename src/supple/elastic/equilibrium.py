@@ -172,7 +172,6 @@ def line_search(
     energy_at: Callable[[float], float], energy: float, slope: float
 ) -> tuple[float, float]:
     """Backtrack from a full step (Armijo); return (0, energy) if no step lowers the energy.
-
     The full step is taken once the predicted decrease is below the rounding of the energy.
     """
     length = 1.0

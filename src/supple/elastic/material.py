@@ -130,7 +130,6 @@ def pose_parameters(
     out: Floats,
 ) -> None:
     """Write the row of `Material.element_parameters` of one tet at a pose into `out` (xu2016 §8).
-
     Young's modulus and Poisson's ratio (m, c) are blended and clamped to the range of the poses, as
     weights may be negative. Where they are empty, (0, c), the row of `fixed` is used.
     """

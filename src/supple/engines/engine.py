@@ -161,8 +161,6 @@ class Engine:
         ``"module:Class"``: simulator(model, dt, **options) is a `CharacterEngine` or `BodyEngine`.
     crowd
         ``"module:Class"``: crowd(model, count, **options); empty without crowds.
-    more_options
-        Names that the builder takes by ``**``.
     bake_options
         Defaults of the builder's options for `supple.bake`.
     preparer
@@ -193,7 +191,6 @@ class Engine:
     builder: str
     simulator: str
     crowd: str = ""
-    more_options: tuple[str, ...] = ()
     bake_options: Mapping[str, Any] = field(default_factory=dict)
     preparer: str = ""
     may_stiffen: bool = False
@@ -237,7 +234,7 @@ class Engine:
     @cached_property
     def build_options(self) -> tuple[str, ...]:
         """Names of the builder's options."""
-        return (*_option_names(self.build, 1), *self.more_options)
+        return _option_names(self.build, 1)
 
     @cached_property
     def step_options(self) -> tuple[str, ...]:
@@ -246,8 +243,8 @@ class Engine:
 
     @cached_property
     def takes_any_option(self) -> bool:
-        """Whether the builder has ``**`` and `more_options` does not list what it takes."""
-        return not self.more_options and _takes_any(self.build)
+        """Whether the builder has ``**``."""
+        return _takes_any(self.build)
 
     def check_options(self, options: Iterable[str]) -> None:
         """Refuse options that the builder does not have."""
@@ -315,7 +312,6 @@ ENGINES: dict[str, Engine] = {
             builder="supple.engines.pose_space.build.build:build",
             simulator="supple.engines.pose_space.simulator:PoseSpaceSimulator",
             crowd="supple.engines.pose_space.crowd:Crowd",
-            more_options=("variant", "gamma", "most_added"),
             bake_options={**_QUICK, "modes": 100, "basis": "shaken"},
             may_stiffen=True,
             unreduced="full",

@@ -7,10 +7,9 @@ A field has the type, the default and the help text of an option. The commands `
 Annotations here are objects, not text: subclasses in other modules inherit them.
 """
 
-import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
@@ -26,7 +25,6 @@ _LISTED = "; ".join(
 )
 #: Name of an engine of characters.
 EngineName = Annotated[str, Parameter(help=f"Engine that simulates the flesh. {_LISTED}.")]
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
@@ -124,32 +122,6 @@ class CurvePlayOptions(PlayOptions):
     trembling."""
     strength: float = 1.0
     """Factor on the simulated motion that is added: 0.5 for half, 2 for twice as much."""
-
-
-def takes_options(
-    *records: type, without: Iterable[str] = (), **defaults: Any
-) -> Callable[[Function], Function]:
-    """Show the fields of records as keywords in the signature of a function with ``**options``.
-
-    Fields that `without` names are left out; `defaults` replace those of the fields.
-    """
-
-    def decorate(function: Function) -> Function:
-        signature = inspect.signature(function)
-        parameters = dict(signature.parameters)
-        rest = parameters.popitem()[1]
-        for record in records:
-            for each in fields(record):
-                if each.name not in parameters and each.name not in without:
-                    default = defaults.get(each.name, each.default)
-                    parameters[each.name] = inspect.Parameter(
-                        each.name, inspect.Parameter.KEYWORD_ONLY, default=default
-                    )
-        shown = signature.replace(parameters=[*parameters.values(), rest])
-        function.__signature__ = shown  # type: ignore[attr-defined]
-        return function
-
-    return decorate
 
 
 def option_values(record: type, options: dict[str, Any]) -> dict[str, Any]:

@@ -30,16 +30,10 @@ POSITIONS = ("Xposition", "Yposition", "Zposition")
 def write_bvh_curves(
     path: str | Path, curves: FreeCurves, *, additive: bool = False
 ) -> dict[str, Any]:
-    """Write the whole motion of a skeleton: keys, and curves of free joints.
+    """Write the motion of a rig with one skeleton, in centimetres: keys, and curves of free joints.
 
-    Parameters
-    ----------
-    path
-        A ``.bvh`` file, in centimetres. Its rest pose has the joints' positions and no rotations.
-    curves
-        Of a rig with one skeleton. Weights of shapes and scales have no channels in this format.
-    additive
-        Write only the motion that physics adds, around the rest pose.
+    The rest pose has the joints' positions and no rotations. The format has no channels for weights
+    of shapes and for scales. `additive` writes only the motion that physics adds, around rest.
     """
     path = Path(path)
     core = skinned_core(curves.character.rig)

@@ -32,16 +32,10 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, eq=False)
 class ValueTrack:
-    """Values of one channel over time.
+    """Values (t, c) of one channel at `times` (t,): unit quaternions, metres, scales or weights.
 
-    Attributes
-    ----------
-    path
-        Kind of values: unit quaternions, offsets in metres, scales, or weights of shapes.
-    times, values
-        (t,) seconds and (t, c).
-    reach
-        (c,) metres that the skin moves for one unit of each value (a radian of a rotation).
+    `reach` (c,) is the skin's displacement in metres per unit of each value (a radian of a
+    rotation).
     """
 
     path: TrackPath
@@ -65,10 +59,8 @@ class ValueTrack:
         )
 
     def bounded_keys(self, metres: float, kind: KeyKind, curves: FreeCurves) -> Keys:
-        """Return keys of weights; linear ones where a spline would leave the range 0 to 1 of the
-        samples.
-
-        A Bézier curve stays between its control points.
+        """Return keys of weights; linear ones where the control points of a spline, which bound a
+        Bézier curve, would leave the range 0 to 1 of the samples.
         """
         keys = self.keys(metres, kind, curves)
         inside = self.values.min() >= 0 and self.values.max() <= 1
@@ -145,15 +137,8 @@ def write_csv_curves(
 ) -> dict[str, Any]:
     """Write a row for each frame: seconds, and the value of each free parameter.
 
-    Parameters
-    ----------
-    path
-        A ``.csv`` file.
-    curves
-        Angles are in radians, lengths in metres; a joint's three angles are a rotation vector
-        relative to its rest pose.
-    additive
-        Write only what physics adds to the keys.
+    Angles are in radians, lengths in metres; a joint's three angles are a rotation vector relative
+    to its rest pose. `additive` writes only the difference that physics adds to the keys.
     """
     text = io.StringIO(newline="")
     table = csv.writer(text, lineterminator="\n")
@@ -175,18 +160,11 @@ def write_json_curves(
     error: float = 0.0005,
     additive: bool = False,
 ) -> dict[str, Any]:
-    """Write keys of each free parameter.
+    """Write keys of each free parameter, in the units of `write_csv_curves`.
 
-    Parameters
-    ----------
-    path
-        A ``.json`` file: ``curves`` is a list with ``parameter``, ``unit``, ``rest``, ``times`` and
-        ``values`` of each, and ``tangents``, slopes per second, for cubic Hermite splines.
-    curves, additive
-        As for `write_csv_curves`.
-    keys, error
-        ``"every"`` frame a key, or as few as keep the skin within an error, as a fraction of the
-        size, joined by lines (``"linear"``) or splines (``"spline"``).
+    ``curves`` in the file has ``parameter``, ``unit``, ``rest``, ``times`` and ``values`` of each,
+    and ``tangents``, slopes per second, for cubic Hermite splines. `keys` is ``"every"`` frame, or
+    as few as keep the skin within `error`, a fraction of the size (``"linear"`` or ``"spline"``).
     """
     kind, tolerance = checked_keys(keys), checked_error(error)
 

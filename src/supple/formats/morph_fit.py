@@ -52,36 +52,14 @@ def fit_morphs(
     most: int | None = None,
     progress: Progress | None = None,
 ) -> tuple[Singles, Singles, float]:
-    """Fit few shapes, and their weights over time, to offsets before skinning.
+    """Return few shapes (b, n, 3), their weights (t, b) and the largest error over the size.
 
-    Parameters
-    ----------
-    offsets
-        (t, n, 3) offsets of bound positions, metres; `offsets_before_skinning` makes them.
-    matrices
-        (t, n, 3, 3), or a sequence by frame such as `OffsetMatrices`: how offsets move vertices.
-        None for the identity.
-    size
-        Size of the character, metres.
-    error
-        Largest distance of any vertex from its place at any frame after skinning, as a fraction of
-        the size.
-    moves
-        (t, n, 3), or a sequence by frame: displacements to reach after skinning. By default those
-        that the offsets give.
-    most
-        Most shapes, even if the error is not reached.
-    progress
-        Called with the fraction done, 0 to 1, and the name of the step.
-
-    Returns
-    -------
-    shapes
-        (b, n, 3) float32; b = 0 if nothing moves by more than the error.
-    weights
-        (t, b) float32; the largest of each shape is 1 in absolute value.
-    reached
-        The largest error, as a fraction of the size; above `error` if that cannot be reached.
+    `offsets` (t, n, 3) are displacements of bound positions in metres, which `matrices` (t, n, 3,
+    3) (None for the identity) map to displacements after skinning; `moves` (t, n, 3) are the
+    displacements to fit, by default those of the offsets. Both may be sequences by frame. `error`
+    bounds the distance of any vertex at any frame after skinning, as a fraction of the size, unless
+    that needs more than `most` shapes. The largest weight of each shape is 1 in absolute value; b =
+    0 if nothing moves by more than the error.
     """
     offset_array = np.asarray(offsets)
     if offset_array.ndim != 3 or offset_array.shape[2] != 3 or 0 in offset_array.shape:

@@ -92,11 +92,9 @@ def _mdd_header(baked: BakedMotion, rows: Ints) -> tuple[bytes, str]:
 
 
 def write_npz(path: str | Path, baked: BakedMotion) -> dict[str, Any]:
-    """Write arrays for NumPy: ``np.load(path)`` reads them without pickle.
-
-    ``frames`` (t, n, 3) and ``rest`` (n, 3) are of the welded surface in metres, ``triangles`` its
-    faces, ``times`` (t,) seconds in the clip; ``rate``, ``loop``, ``name`` and ``motion`` describe
-    them.
+    """Write arrays for ``np.load``, without pickle: ``frames`` (t, n, 3) and ``rest`` (n, 3) of the
+    welded surface in metres, ``triangles``, ``times`` (t,) in seconds, ``rate``, ``loop``, ``name``
+    and ``motion``.
     """
     path = Path(path)
     frames = checked_frames(path, baked)

@@ -21,17 +21,12 @@ NAMED = {"part": "parts", "thing": "things", "joint": "torques"}
 
 
 def write_readings(path: str | Path, baked: BakedMotion | Sequence[BakedMotion]) -> int:
-    """Write the forces and torques of each frame of baked motions; return the number of rows.
+    """Write readings of the engine "soft-skeleton" as ``.csv``; return the number of rows.
 
-    Parameters
-    ----------
-    path
-        A ``.csv`` file. Rows of kind ``body`` have the total external force, ``part`` the force on
-        a bone's part of the skin, ``thing`` the force of an obstacle or object on the body, all in
-        N; ``joint`` the torque of a joint, in N m; ``contact`` the force on a vertex of the skin in
-        N, its pressure in Pa, its position in m, and what it touches.
-    baked
-        Motions with `readings`, as the engine "soft-skeleton" gives them.
+    Rows of kind ``body`` have the total external force, ``part`` the force on a bone's part of the
+    skin, ``thing`` the force of an obstacle or object on the body, all in N; ``joint`` the torque
+    of a joint, in N m; ``contact`` the force on a vertex of the skin in N, its pressure in Pa, its
+    position in m, and the touched object.
     """
     bakes = [baked] if isinstance(baked, BakedMotion) else list(baked)
     if not any("touching" in each for one in bakes for each in one.readings):

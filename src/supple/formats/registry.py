@@ -173,13 +173,7 @@ Row = TypeVar("Row", CharacterFormat, BakedMotionFormat, CurveFormat, MeshFormat
 
 
 class FormatTable(Generic[Row]):
-    """Formats of one kind, found by suffix.
-
-    Attributes
-    ----------
-    rows : list
-        In the order in which suffixes are listed in messages.
-    """
+    """Formats of one kind, found by suffix; messages list suffixes in the order of `rows`."""
 
     def __init__(self, rows: Iterable[Row]) -> None:
         self.rows: list[Row] = list(rows)

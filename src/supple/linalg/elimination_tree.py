@@ -15,7 +15,6 @@ from supple.compiled.jit import compiled
 @compiled
 def elimination_tree(starts, neighbours, order, position):
     """Return each column's parent, the first column below it that it updates (−1: none).
-
     Liu's algorithm with path compression (Davis §4.1).
     """
     n = len(order)
@@ -73,7 +72,6 @@ def postorder(parent):
 @compiled
 def column_counts(starts, neighbours, order, position, parent):
     """Return the number of entries of each column of the factor below its diagonal.
-
     Row i of the factor is the part of the tree between i's neighbours and i (Davis §4.2), so
     traversing it visits each entry once; on the graph of blocks that is cheap.
     """
@@ -125,10 +123,8 @@ def _add_row(rows, count, row, last, seen, front):
 
 @compiled
 def entries(indptr, indices, order, position, first, row_start, rows):
-    """Return for each front the entries of the matrix that it contains, and their positions.
-
-    Row i of a symmetric matrix is its column i, so the lower triangle's column is read from
-    the row.
+    """Return for each front the entries of the matrix that it contains, and their positions. Row i
+    of a symmetric matrix is its column i, so the lower triangle's column is read from the row.
     """
     n, fronts = len(order), len(first) - 1
     start = np.zeros(fronts + 1, np.int64)

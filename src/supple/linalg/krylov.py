@@ -15,20 +15,14 @@ from supple.linalg.blas import single_threaded
 
 
 class ConjugateGradients:
-    """Solver of A x = b for symmetric positive definite matrices of one pattern.
+    """Solver of A x = b for symmetric positive definite matrices (n, n) of one CSR pattern, which
+    has sorted columns and all diagonal entries.
 
     Preconditioned with (D + L) D⁻¹ (D + Lᵀ), by Eisenstat's trick (SIAM J. Sci. Stat. Comput. 2,
     1981): one forward and one backward sweep include the product with the matrix, so that an
     iteration costs as much as the product alone. Sums are taken by one thread in a fixed order, so
     that results are reproducible bit for bit.
 
-    Parameters
-    ----------
-    pattern
-        (n, n) CSR with sorted columns and all diagonal entries; its values are not used.
-
-    Examples
-    --------
     >>> matrix = sp.csr_array([[4.0, 1.0], [1.0, 3.0]])
     >>> ConjugateGradients(matrix).solve(matrix.data, np.array([1.0, 2.0]), 1e-12, 9).round(8)
     array([0.09090909, 0.63636364])
@@ -44,18 +38,9 @@ class ConjugateGradients:
             raise SolverError("the pattern lacks an entry of its diagonal")
 
     def solve(self, values: Floats, right: Floats, tolerance: float, most: int) -> Floats | None:
-        """Return x (n,), or None if `most` iterations are not enough.
-
-        Parameters
-        ----------
-        values
-            Values of the matrix, in the pattern's order.
-        right
-            b (n,).
-        tolerance
-            Relative residual, in the norm of the preconditioner.
-        most
-            Largest number of iterations.
+        """Return x (n,) of A x = `right`, or None if `most` iterations are not enough. `values` of
+        A are in the pattern's order; `tolerance` is the relative residual, in the norm of the
+        preconditioner.
         """
         x = np.zeros(len(right))
         # A kernel that returned x would turn Ctrl-C into an error.
@@ -77,7 +62,6 @@ def _iterate(
     x: Floats,
 ) -> bool:
     """Add the solution to x, which is zero; return whether the tolerance was reached.
-
     Variables are Eisenstat's: r̂ = (D + L)⁻¹ r, p̂ = (D + Lᵀ) p.
     """
     n = len(right)
@@ -155,22 +139,11 @@ def lowest_eigenpairs(
     tolerance: float = EIGEN_TOLERANCE,
 ) -> tuple[Floats, Floats]:
     """Compute the `count` lowest eigenpairs of K y = λ M y, given the function b ↦ K⁻¹ b.
+    Returns ascending eigenvalues (count,) and vectors (n, count) with Yᵀ M Y = I.
 
     Block Lanczos on K⁻¹M with full orthogonalisation in the inner product of M (Golub & Underwood
     1977). The start is fixed and BLAS uses one thread, so that results are reproducible bit for
     bit. `tolerance` is the relative error of a vector before a final solve.
-
-    Returns
-    -------
-    eigenvalues : (count,)
-        Ascending.
-    vectors : (n, count)
-        Yᵀ M Y = I.
-
-    Raises
-    ------
-    SolverError
-        If there are fewer eigenpairs, or the matrices are not finite or not definite.
     """
     with single_threaded():
         size = mass.shape[0]

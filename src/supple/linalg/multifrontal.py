@@ -156,7 +156,6 @@ def _panel_tile(blas, front, step, tile, j, factor):
 @compiled_parallel
 def _in_parallel(step, tiles, threads, s, j, blas, plan, data, factor, updates, diagonal, failed):
     """Process the tiles of a step; each thread takes the next tile when it is free.
-
     One loop serves all steps, because a parallel loop takes seconds to compile.
     """
     counter = np.zeros(1, np.int64)

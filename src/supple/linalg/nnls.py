@@ -25,20 +25,12 @@ _CHANGE = 1e-3
 
 
 def nonnegative_fit(gram: Floats, right: Floats, start: Bools | None = None) -> Floats:
-    """Minimise ½ vᵀGv − hᵀv over v ≥ 0: least squares of columns with Gram matrix G.
+    """Minimise ½ vᵀGv − hᵀv over v ≥ 0: least squares of columns with Gram matrix G (c, c), h =
+    Aᵀb. `start` (c,) is a mask of weights that are positive in a similar problem.
 
     Block principal pivoting: whole sets of weights change between free and zero at once, which
     takes a handful of Cholesky factorisations where the classical active set takes hundreds.
 
-    Parameters
-    ----------
-    gram, right
-        AᵀA (c, c) and Aᵀb (c,).
-    start
-        (c,) mask of weights that are positive in a similar problem.
-
-    Examples
-    --------
     >>> nonnegative_fit(np.eye(2), np.array([2.0, -1.0]))
     array([2., 0.])
     """
@@ -75,24 +67,12 @@ def joint_fit(
     start: Floats | None = None,
     change: float = _CHANGE,
 ) -> Floats:
-    """Fit weights v_i ≥ 0 of m poses, each target depending on a blend of them.
+    """Fit weights v_i ≥ 0 (m, c) of m poses, each target depending on a blend of them.
 
-    Minimises Σ_k ‖A_k Σ_i s_ki v_i − b_k‖², pose by pose in turn until little changes.
-
-    Parameters
-    ----------
-    grams, rights
-        A_kᵀA_k (c, c) and A_kᵀb_k (c,) of all targets.
-    shares
-        (targets, m) blending weights s; the first m rows are the identity.
-    start
-        (m, c) weights of a similar problem; by default each pose is fitted alone.
-    change
-        Relative change of a sweep over all poses at which the fit ends.
-
-    Returns
-    -------
-    (m, c) array
+    Minimises Σ_k ‖A_k Σ_i s_ki v_i − b_k‖², pose by pose in turn until a sweep over all poses
+    changes the weights by less than `change`, relatively. `grams` and `rights` are A_kᵀA_k (c, c)
+    and A_kᵀb_k (c,); `shares` (targets, m) are blending weights s, the first m rows the identity;
+    `start` (m, c) are weights of a similar problem, by default those of each pose fitted alone.
     """
     m = shares.shape[1]
     if start is None or len(grams) == m:
@@ -112,25 +92,19 @@ def joint_fit(
                 others = shares[k] @ weights - shares[k, i] * weights[i]
                 right += shares[k, i] * (rights[k] - grams[k] @ others)
             weights[i] = nonnegative_fit(pose_grams[i], right, weights[i] > 0)
-        moved = np.linalg.norm(lengths * (weights - before))
-        if moved <= change * np.linalg.norm(lengths * weights):
+        weight_change = np.linalg.norm(lengths * (weights - before))
+        if weight_change <= change * np.linalg.norm(lengths * weights):
             break
     return weights
 
 
 def least_missed(grams: Sequence[Floats], weights: Sequence[Floats], count: int) -> Ints:
     """Choose `count` columns whose removal costs least, summed over poses; in order of removal.
+    `grams` and `weights` are AᵀA (c, c) and weights (c,) of each pose.
 
-    A removal adds v_e² / (G⁻¹)_ee to the squared residual once the others have been refitted.
-    Columns are removed one after another, because each removal raises the cost of others: of two
-    similar columns either can be spared, but not both.
-
-    Parameters
-    ----------
-    grams, weights
-        AᵀA (c, c) and weights (c,) of each pose; a column costs nothing where its weight is 0.
-    count
-        Number of columns to remove.
+    A removal adds v_e² / (G⁻¹)_ee to the squared residual once the others have been refitted; it
+    costs nothing where the weight is 0. Columns are removed one after another, because each removal
+    raises the cost of others: of two similar columns either can be spared, but not both.
     """
     inverses = np.array([_inverse(*pair) for pair in zip(grams, weights, strict=True)])
     values = np.array(weights)
@@ -158,7 +132,6 @@ def _costs(
     inverses: Floats, sizes: Floats, values: Floats, least: Floats, remaining: Bools
 ) -> Floats:
     """Return the cost (q,) of removing each column and those whose weights become negative by it.
-
     `inverses` are G⁻¹ (m, q, q) with diagonals `sizes`, bounded below by `least`.
     """
     parts = inverses / sizes[:, :, None]

@@ -11,16 +11,8 @@ from supple.arrays import Floats, Ints
 
 
 class PrincipalSubmatrix:
-    """Rows and columns `keep` of a CSR matrix, for many matrices of one pattern.
-
+    """Rows and columns `keep`, ascending, of a square CSR matrix, for many matrices of one pattern.
     The positions of the values are computed once; `take` is then one gather.
-
-    Parameters
-    ----------
-    pattern
-        Square CSR matrix; its values are not used.
-    keep
-        Unknowns to keep, ascending.
     """
 
     def __init__(self, pattern: sp.csr_array, keep: Ints) -> None:
@@ -54,12 +46,9 @@ def principal_submatrix(matrix: sp.csr_array, keep: Ints) -> sp.csr_array:
 
 def symmetrised(matrix: sp.csr_array) -> sp.csr_array:
     """Return (A + Aᵀ) / 2, in CSR with sorted columns.
-
     Sums and products of sparse matrices add the terms of (i, j) and of (j, i) in different orders,
     and SciPy omits entries that are exactly zero, so even the pattern may be asymmetric.
 
-    Examples
-    --------
     >>> symmetrised(sp.csr_array([[2.0, 1e-17], [0.0, 3.0]])).nnz
     4
     """

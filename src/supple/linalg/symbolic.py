@@ -103,7 +103,6 @@ def analyse(pattern: sp.csr_array, block: int) -> tuple[Plan, Sizes]:
 
 def _order_by_group(order: Ints, parent: Ints, group: Ints, counts: Ints) -> tuple[Ints, ...]:
     """Make each supernode's columns contiguous, and number supernodes children first.
-
     `group` has for each column the last column of its supernode. Returns the new order, the first
     column of each supernode, its parent, and its number of rows below its columns.
     """
@@ -195,18 +194,11 @@ def _inverse(order: Ints) -> Ints:
 
 
 def _supernodes(parent: Ints, counts: Ints, block: int) -> Ints:
-    """Return for each column the last column of its supernode.
+    """Return for each column the last column of its supernode, of columns of `block` unknowns.
 
-    Columns that follow each other with the same structure share a front (fundamental
-    supernodes); then children are merged into parents where that stores few zeros
-    (relaxed amalgamation, Ashcraft & Grimes 1989).
-
-    Parameters
-    ----------
-    parent, counts : (n,) arrays
-        The elimination tree, children first, and the entries below each column's diagonal.
-    block : int
-        Unknowns per column.
+    Columns that follow each other with the same structure share a front (fundamental supernodes);
+    then children are merged into parents where that stores few zeros (relaxed amalgamation,
+    Ashcraft & Grimes 1989). `parent` (n,) is the elimination tree, children first.
     """
     n = len(parent)
     ends = np.ones(n, dtype=bool)
@@ -245,10 +237,9 @@ def _stored(width: int, below: int) -> int:
 
 
 def _worth_merging(width: int, share: float) -> bool:
-    """Return whether a front of `width` unknowns may have this share of stored zeros.
-
-    Dense kernels are slow on few columns, so narrow fronts may have more zeros. The limits were
-    measured on tet elasticity.
+    """Return whether a front of `width` unknowns may have this share of stored zeros. Dense kernels
+    are slow on few columns, so narrow fronts may have more. The limits were measured on tet
+    elasticity.
     """
     return (
         share < 0.02
@@ -260,7 +251,6 @@ def _worth_merging(width: int, share: float) -> bool:
 
 def _split_into_tasks(parent: Ints, flops: Floats, share: float, least: float) -> tuple[Ints, Ints]:
     """Divide the tree into ranges of whole subtrees that can run in parallel, and the rest.
-
     A range costs at most `share` of the whole or `least`, whichever is more.
     """
     below, size, above = flops.tolist(), [1] * len(parent), parent.tolist()
@@ -285,14 +275,12 @@ def _split_into_tasks(parent: Ints, flops: Floats, share: float, least: float) -
 
 
 def _place_updates(parent: Ints, sizes: Ints, tasks: Ints) -> tuple[Ints, int]:
-    """Place the updates in one array, reusing the memory of fronts that are finished.
+    """Place the updates in one array; return the start of each update, and the length of the array.
 
     A front frees its children's updates once it has added them to its own. With one stack for even
     depths and one for odd, the children are always on top of one stack while the front's own update
     is pushed on the other, so no update is moved. Each task has its own pair of stacks, and so have
     the fronts above the tasks.
-
-    Returns the start of each update, and the length of the array.
     """
     owner = np.full(len(parent), len(tasks))
     for task, (start, stop) in enumerate(tasks):
@@ -328,7 +316,6 @@ def _place_updates(parent: Ints, sizes: Ints, tasks: Ints) -> tuple[Ints, int]:
 
 def _nested_dissection(adjacency: sp.csr_array) -> Ints:
     """Return METIS' order of a symmetric graph without diagonal, the same on every run.
-
     Without pymetis, which has no wheels for some systems, `level_dissection` is used.
     """
     if adjacency.nnz == 0:
@@ -344,8 +331,7 @@ def _nested_dissection(adjacency: sp.csr_array) -> Ints:
 
 
 def level_dissection(adjacency: sp.csr_array) -> Ints:
-    """Return the order whose separators are the middle levels of distance from a peripheral node.
-
+    """Return the order whose separators are the middle levels of distance from a peripheral node:
     George & Liu's automatic nested dissection (1978).
     """
     separators = []

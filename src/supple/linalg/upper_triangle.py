@@ -39,11 +39,11 @@ def packed_times(packed: Singles, x: Floats, out: Floats) -> None:
     n, at = len(x), 0
     for i in range(n):
         row, tail, target = packed[at : at + n - i], x[i:n], out[i:n]
-        own, total = x[i], 0.0
+        x_i, total = x[i], 0.0
         for j in range(1, len(row)):
             total += row[j] * tail[j]
-            target[j] += row[j] * own
-        out[i] += total + row[0] * own
+            target[j] += row[j] * x_i
+        out[i] += total + row[0] * x_i
         at += n - i
 
 
@@ -53,18 +53,17 @@ def symmetric_times(upper: Floats, x: Floats, out: Floats) -> None:
     n = len(x)
     for i in range(n):
         row, tail, target = upper[i, i:n], x[i:n], out[i:n]
-        own, total = x[i], 0.0
+        x_i, total = x[i], 0.0
         for j in range(1, len(row)):
             total += row[j] * tail[j]
-            target[j] += row[j] * own
-        out[i] += total + row[0] * own
+            target[j] += row[j] * x_i
+        out[i] += total + row[0] * x_i
 
 
 def padded_identity(n: int) -> Floats:
-    """Return an identity matrix of n rows with the padding that `cholesky` needs.
-
-    Rows and columns are extended to a multiple of eight by those of the identity, and each row
-    has eight more columns, which kernels may overwrite.
+    """Return an identity matrix of n rows with the padding that `cholesky` needs: rows and columns
+    are extended to a multiple of eight by those of the identity, and each row has eight more
+    columns, which kernels may overwrite.
     """
     size = -(-n // LANES) * LANES
     return np.eye(size, size + LANES)
@@ -73,7 +72,6 @@ def padded_identity(n: int) -> Floats:
 @compiled_fused
 def cholesky(a: Floats) -> bool:
     """Factor A = UᵀU in place, upper triangle; return False if A is not positive definite.
-
     `a` has the padding of `padded_identity`. Four rows at a time: first the products with the rows
     above are subtracted, then the four rows are factored.
     """
@@ -97,20 +95,9 @@ def cholesky(a: Floats) -> bool:
 def cholesky_of_blocks(a: Floats, filled: Bools, listed: Ints) -> bool:
     """Factor A = UᵀU in place, as `cholesky` does, skipping blocks of 8 × 8 that are zero.
 
-    Parameters
-    ----------
-    a
-        Padded as by `padded_identity`; its diagonal becomes the *inverse* of that of U. Blocks that
-        are not filled count as zero, whatever their entries.
-    filled
-        (n / 8, n / 8) whether the block of columns i and rows k ≤ i is filled; blocks that fill in
-        are marked.
-    listed
-        (n / 4,) scratch.
-
-    Returns
-    -------
-    Whether A is positive definite.
+    The diagonal of `a` becomes the *inverse* of that of U. `filled` (n / 8, n / 8) has whether the
+    block of columns i and rows k ≤ i is filled; others count as zero, whatever their entries, and
+    those that fill in are marked. `listed` (n / 4,) is scratch.
     """
     n, stride = a.shape
     flat = a.reshape(n * stride)

@@ -14,17 +14,8 @@ LARGEST_RATIO = 4.0
 
 
 class Curve:
-    """C² cubic spline through keys, component by component.
+    """C² cubic spline through keys `values` (t, …) at strictly increasing `times`, by component.
 
-    Parameters
-    ----------
-    times : (t,) array
-        Strictly increasing.
-    values : (t, …) array
-        Keys, which the curve interpolates.
-
-    Notes
-    -----
     Between evenly spaced keys the curve exceeds the range of the keys by at most ¾ D, where D is
     the largest difference of neighbouring keys: its slopes solve m₋ + 4m + m₊ = 3(Δ₋ + Δ₊)/h, so
     |m| ≤ 3D/h, and the contribution of the slopes on [0, h] is at most |m| h/4. At a single
@@ -88,20 +79,10 @@ def _on_the_line(times: Floats, keys: Floats, at: Floats) -> Floats:
 
 
 def smoothed(times: ArrayLike, values: ArrayLike, period: float) -> Floats:
-    """Smooth keys, damping oscillations faster than `period`.
+    """Smooth keys `values` (t, …) at strictly increasing times, damping oscillations faster than
+    `period`, in seconds. The gain is 1/2 for oscillations of this period, 1/17 for half the period
+    and 16/17 for twice the period; linear motion is unchanged.
 
-    Parameters
-    ----------
-    times : (t,) array
-        Strictly increasing.
-    values : (t, …) array
-        The keys.
-    period : float
-        Seconds. The gain is 1/2 for oscillations of this period, 1/17 for half the period and 16/17
-        for twice the period; linear motion is unchanged.
-
-    Notes
-    -----
     Values of the natural smoothing spline, min ∫|f − y|² + λ∫|f″|² with λ = (period/2π)⁴, whose
     gain at the angular frequency ω is 1/(1 + λω⁴); by Reinsch's banded system.
     """

@@ -24,19 +24,11 @@ ROUNDING = 1e-7
 
 @dataclass(frozen=True, eq=False)
 class Keys:
-    """Keys of one curve of c components, with linear or cubic interpolation.
+    """Keys of one curve of c components, at times (k,): linear, or cubic Hermite with `tangents`.
 
-    Attributes
-    ----------
-    times
-        (k,) seconds.
-    values
-        (k, c); unit quaternions (x, y, z, w) of a rotation, each near its predecessor.
-    tangents
-        (k, c) derivatives per second, for cubic Hermite splines; None for linear interpolation.
-    rotation
-        Whether values are quaternions: interpolation is by slerp, and values of a spline are
-        normalised, as in glTF.
+    `tangents` (k, c) are derivatives per second. With `rotation` values are unit quaternions (x, y,
+    z, w), each near its predecessor: interpolation is by slerp, and values of a spline are
+    normalised, as in glTF.
     """
 
     times: Floats
@@ -93,10 +85,8 @@ def reduced_keys(
 
     Parameters
     ----------
-    times
-        (t,) strictly increasing.
-    values
-        (t, c) samples; unit quaternions where `rotation`.
+    times, values
+        (t,) strictly increasing, and (t, c) samples; unit quaternions where `rotation`.
     tolerance
         Largest distance of a sample from the curve: a number, or (c,) per component; for a
         rotation an angle in radians.
@@ -129,12 +119,12 @@ def reduced_keys(
         raise SuppleError(f"a tolerance of {tolerance!r}; use 0 or more")
     fixed = sorted({0, len(t) - 1, *(int(k) for k in kept)})
     slopes = _slopes(t, x, fixed, closed) if kind == "spline" and len(t) > 1 else None
-    whole = Keys(t, x, slopes, rotation)
+    samples = Keys(t, x, slopes, rotation)
     if kind == "every" or len(t) < 3:
-        return whole
+        return samples
     floor = ROUNDING * np.abs(x).max(axis=0)
     limit = np.maximum(within, floor.max()) if rotation else np.maximum(within, floor)
-    chosen = _thinned(whole, _divided(whole, fixed, limit), set(fixed), limit)
+    chosen = _thinned(samples, _divided(samples, fixed, limit), set(fixed), limit)
     return Keys(t[chosen], x[chosen], None if slopes is None else slopes[chosen], rotation)
 
 
@@ -179,27 +169,27 @@ def _between(keys: Keys, a: ArrayLike, b: ArrayLike, where: Floats) -> Floats:
     return start + u * (end - start)
 
 
-def _errors(whole: Keys, a: int, b: int, limit: Floats) -> Floats:
+def _errors(samples: Keys, a: int, b: int, limit: Floats) -> Floats:
     """Return distances of the samples between keys a and b from the curve, in tolerances."""
     inside = np.arange(a + 1, b)
-    values = _between(whole, a, b, whole.times[inside])
-    if whole.rotation:
+    values = _between(samples, a, b, samples.times[inside])
+    if samples.rotation:
         # |p ∓ q| = 2 sin(θ/4) of the angle θ between two rotations; accurate where θ is small.
-        near = np.where(np.sum(values * whole.values[inside], axis=1, keepdims=True) < 0, -1, 1)
-        chord = np.linalg.norm(near * values - whole.values[inside], axis=1)
+        near = np.where(np.sum(values * samples.values[inside], axis=1, keepdims=True) < 0, -1, 1)
+        chord = np.linalg.norm(near * values - samples.values[inside], axis=1)
         return 4 * np.arcsin(np.minimum(0.5 * chord, 1.0)) / np.maximum(limit, 1e-300)
-    off = np.abs(values - whole.values[inside]) / np.maximum(limit, 1e-300)
+    off = np.abs(values - samples.values[inside]) / np.maximum(limit, 1e-300)
     return np.asarray(off.max(axis=1, initial=0.0))
 
 
-def _divided(whole: Keys, fixed: list[int], limit: Floats) -> list[int]:
+def _divided(samples: Keys, fixed: list[int], limit: Floats) -> list[int]:
     """Divide at the worst sample until all are within the limit (Douglas and Peucker)."""
     chosen, waiting = set(fixed), list(itertools.pairwise(fixed))
     while waiting:
         a, b = waiting.pop()
         if b - a < 2:
             continue
-        errors = _errors(whole, a, b, limit)
+        errors = _errors(samples, a, b, limit)
         worst = int(np.argmax(errors))
         if errors[worst] > 1:
             chosen.add(a + 1 + worst)
@@ -207,13 +197,13 @@ def _divided(whole: Keys, fixed: list[int], limit: Floats) -> list[int]:
     return sorted(chosen)
 
 
-def _thinned(whole: Keys, chosen: list[int], fixed: set[int], limit: Floats) -> list[int]:
+def _thinned(samples: Keys, chosen: list[int], fixed: set[int], limit: Floats) -> list[int]:
     """Remove unnecessary keys, those with the smallest error first."""
     before = dict(zip(chosen[1:], chosen[:-1], strict=True))
     after = dict(itertools.pairwise(chosen))
 
     def cost(key: int) -> float:
-        return float(_errors(whole, before[key], after[key], limit).max(initial=0.0))
+        return float(_errors(samples, before[key], after[key], limit).max(initial=0.0))
 
     costs = {key: cost(key) for key in chosen if key not in fixed}
     heap = [(value, key) for key, value in costs.items()]

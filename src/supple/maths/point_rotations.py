@@ -68,9 +68,8 @@ def faint_sine_and_versine(angle: Any, kind: Any) -> tuple[Any, Any]:
 
 @compiled_fused
 def arc(opposite: Any, adjacent: Any, size: Any, kind: Any) -> tuple[Any, Any]:
-    """Return the angle from 0 to π of a right triangle, and 1 / `opposite`.
-
-    `opposite` > 0, and `size` is the hypotenuse.
+    """Return the angle from 0 to π of a right triangle, and 1 / `opposite`, which is positive.
+    `size` is the hypotenuse.
     """
     # Half the angle to the nearer direction of the adjacent side has a tangent in [0, 1].
     below = size + abs(adjacent)

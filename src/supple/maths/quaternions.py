@@ -46,9 +46,8 @@ def exponential(vector: Floats, out: Floats) -> None:
 
 @compiled
 def logarithm_near(quaternion: Floats, near: Floats, out: Floats) -> None:
-    """Write the rotation vector of a unit quaternion that is nearest to `near`.
-
-    With `near` zero its length is at most π.
+    """Write the rotation vector of a unit quaternion that is nearest to `near`; its length is at
+    most π for a zero `near`.
     """
     x, y, z, w = quaternion
     sine = math.sqrt(x * x + y * y + z * z)

@@ -87,9 +87,8 @@ def nearest_vectors(vectors: ArrayLike, near: ArrayLike) -> Floats:
 
 
 def slerp(a: ArrayLike, b: ArrayLike, fraction: ArrayLike) -> Floats:
-    """Interpolate unit quaternions (…, 4) along the shorter arc, at constant speed.
-
-    `fraction` (…) is 0 at `a` and 1 at `b`.
+    """Interpolate unit quaternions (…, 4) along the shorter arc, at constant speed: from `a` at a
+    `fraction` (…) of 0 to `b` at 1.
     """
     start, end = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
     u = np.asarray(fraction, dtype=np.float64)[..., None]
@@ -143,17 +142,9 @@ def continuous(quaternions: ArrayLike) -> Floats:
 
 
 class RotationCurve:
-    """C² curve of rotations through keys.
+    """C² curve of rotations through unit quaternions (t, 4) at strictly increasing times (t,); it
+    takes the shorter arc between two.
 
-    Parameters
-    ----------
-    times : (t,) array
-        Strictly increasing.
-    quaternions : (t, 4) array
-        Unit keys; the curve takes the shorter arc between two.
-
-    Notes
-    -----
     SciPy's `RotationSpline` has continuous angular velocity and acceleration, but its end
     velocities are those of the first and last step, as if the acceleration were zero there. Two
     extrapolated keys beyond each end move that error out of the range. Keys are inserted on the
@@ -274,7 +265,6 @@ def uniform_scale(matrix: Floats) -> float | None:
 
 def decompose(matrices: Floats) -> tuple[LocalTransforms, Floats]:
     """Decompose transforms (…, 4, 4), M ≈ T R S; return them and the shear (…) of each.
-
     A reflection becomes a negative x scale. A sheared transform gets the nearest rotation. The
     shear is max |QᵀQ - I| with Q the normalised columns; columns of length zero do not count.
     """

@@ -64,7 +64,6 @@ _TINY = 1e-300
 @compiled_fused
 def rotation_svd(F: Floats, U: Floats, sigma: Floats, V: Floats) -> None:
     """Decompose F = U diag(σ) Vᵀ with *rotations* U and V; only the last σ may be negative.
-
     One-sided Jacobi iteration orthogonalises the columns of F V, which keeps small singular values
     accurate, as nearly inverted elements need. The convention is that of Irving et al. 2004.
     """
@@ -161,10 +160,9 @@ def _normalise_columns(B: Floats, sigma: Floats) -> None:
 
 @compiled_fused
 def project_psd(F: Floats, isotropic: bool, H: Floats, scratch: Floats) -> None:
-    """Replace ∂P/∂F by the nearest positive semi-definite matrix, in place.
-
+    """Replace ∂P/∂F by the nearest positive semi-definite matrix, in place; `scratch` is (2, 9, 9).
     Most elements are positive definite already, which an attempted Cholesky factorisation detects
-    at a fraction of the cost. `scratch` is (2, 9, 9).
+    at a fraction of the cost.
     """
     if _is_positive_definite(H, scratch[0]):
         return

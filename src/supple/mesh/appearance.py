@@ -103,7 +103,7 @@ class Texture:
         try:
             opened = self._opened()
             opened.draft("RGB", (side, side))  # a JPEG can be decoded at an eighth of its size
-            whole = opened.convert("RGBA")
+            decoded = opened.convert("RGBA")
         except FormatError as error:
             warn(f"{self.name}: {error}; the base colour is shown")
             return None
@@ -111,8 +111,8 @@ class Texture:
             why = "".join(c if c.isprintable() else "?" for c in str(error))[:100]
             warn(f"{self.name}: is damaged ({why}); the base colour is shown")
             return None
-        whole.thumbnail((side, side), Image.Resampling.BOX)
-        return whole
+        decoded.thumbnail((side, side), Image.Resampling.BOX)
+        return decoded
 
     @cached_property
     def levels(self) -> list[NDArray[np.uint8]]:

@@ -218,7 +218,6 @@ def _softest_mode(problem: _Problem) -> float:
 
 def _split(problem: _Problem, start: Floats, softest: float) -> Floats:
     """Alternate between smoothness and bounds, all columns at once (ADMM).
-
     A stage costs one factorisation, regardless of the number of handles.
     """
     bounded = np.clip(start, 0.0, 1.0)
@@ -241,10 +240,8 @@ def _split(problem: _Problem, start: Floats, softest: float) -> Floats:
 
 
 def _exchange(problem: _Problem, column: int, guess: Floats) -> Floats:
-    """Apply the primal-dual active set method from a guess.
-
-    It is not known to terminate for such matrices, so the best iterate is returned, with a warning
-    if it is not accurate.
+    """Apply the primal-dual active set method from a guess. It is not known to terminate for such
+    matrices, so the best iterate is returned, with a warning if it is not accurate.
     """
     matrix, load = problem.matrix, problem.loads[:, column]
     rows = np.repeat(np.arange(len(load)), np.diff(matrix.indptr))

@@ -81,19 +81,9 @@ def posed_boundary(posed: Floats, triangles: Ints) -> PosedBoundary:
 def facing_triangles(
     boundary: PosedBoundary, rest: Floats, distance: float, far: float
 ) -> NearestTriangles:
-    """Find the nearest triangle that each vertex touches.
-
-    Parameters
-    ----------
-    boundary
-        Boundary at the pose.
-    rest
-        (n, 3) tet vertices at the neutral pose.
-    distance
-        Largest distance of a triangle at the pose.
-    far
-        Smallest distance of the same points at the neutral pose; it is also at least `APART` times
-        the distance at the pose.
+    """Find the nearest triangle that each vertex touches: at most `distance` away at the pose. At
+    the neutral pose, with tet vertices `rest` (n, 3), the same points are at least `far` apart, and
+    at least `APART` times their distance at the pose.
     """
     count = len(boundary.vertices)
     nearest = NearestTriangles(
@@ -150,9 +140,8 @@ def _dot_from(o: Floats, a: Floats, b: Floats) -> float:
 
 @compiled
 def nearest_on_triangle(p: Floats, a: Floats, b: Floats, c: Floats) -> tuple[float, float, float]:
-    """Return barycentric coordinates of the point of a triangle nearest to p.
-
-    By the region of the triangle's plane below p: of a corner, an edge or the inside.
+    """Return barycentric coordinates of the point of a triangle nearest to p, by the region of the
+    triangle's plane below p: of a corner, an edge or the inside.
     """
     bb, bc, cc = _dot_from(a, b, b), _dot_from(a, b, c), _dot_from(a, c, c)
     b_a, c_a = _dot_from(a, b, p), _dot_from(a, c, p)  # p along ab and ac, seen from a,
@@ -191,7 +180,6 @@ def _signed_gap(
     point: Floats, foot: Floats, point_normal: Floats, normal: Floats, inside: bool, distance: float
 ) -> float:
     """Return the signed gap of a point to its foot on a triangle, or inf without contact.
-
     `point_normal` is the normal at the point, `normal` the one at the foot, unit.
     """
     if _dot(point_normal, normal) > _OPPOSED:

@@ -89,11 +89,11 @@ def _facing(surface: SurfaceMesh) -> SurfaceMesh:
     if np.abs(surface.vertices).max() > FARTHEST:
         raise SuppleError(f"a vertex of the solid is farther away than {FARTHEST:.0e} m")
     welded, _ = surface.welded()
-    whole = np.ones(len(welded.triangles), bool)
-    whole[welded.degenerate_triangles()] = False
-    if not whole.any():
+    has_area = np.ones(len(welded.triangles), bool)
+    has_area[welded.degenerate_triangles()] = False
+    if not has_area.any():
         raise SuppleError("the surface of the solid has no area; check its unit and its scale")
-    used, triangles = np.unique(welded.triangles[whole], return_inverse=True)
+    used, triangles = np.unique(welded.triangles[has_area], return_inverse=True)
     sound = SurfaceMesh(welded.vertices[used], triangles.reshape(-1, 3))
     for defect in sound.defects():
         if defect.kind == "open edges":
@@ -129,11 +129,9 @@ def _sampled(surface: SurfaceMesh, origin: Floats, shape: Ints, spacing: float) 
 
 @compiled_fused
 def grid_distance(values, first, a, b, c, ox, oy, oz, spacing, x, y, z):  # type: ignore[no-untyped-def]
-    """Return the distance of a point by a grid of a × b × c nodes, and the normal.
-
-    Inside the grid both are trilinear. Outside, the distance is that to the surface as seen from
-    the nearest point of the grid, which is continuous and a few per cent too large if another part
-    of the surface is nearer.
+    """Return the distance of a point by a grid of a × b × c nodes, and the normal. Inside the grid
+    both are trilinear. Outside, the distance is that to the surface as seen from the nearest point
+    of the grid: continuous, and a few per cent too large if another part of the surface is nearer.
     """
     u, v, w = (x - ox) / spacing, (y - oy) / spacing, (z - oz) / spacing
     if 0.0 * u + 0.0 * v + 0.0 * w != 0.0:  # not finite: the grid must not be read

@@ -133,7 +133,6 @@ def _boundary_faces(tets: Ints, n_vertices: int) -> Bools:
 
 class _Tree(NamedTuple):
     """Tets in Morton order, and the boxes of a complete binary tree over runs of them.
-
     Node i has the children 2 i + 1 and 2 i + 2. The last nodes hold `_LEAF` tets each; the
     boxes of nodes without tets are empty, that is inverted.
     """
@@ -253,7 +252,7 @@ def _planes_squared(b, slopes):  # type: ignore[no-untyped-def]
 def _holding(points, tets, corners, inverses, slopes, lows, highs):  # type: ignore[no-untyped-def]
     """Find the tet that contains each point, or -1; on a common face, the one it is deepest in."""
     n, first_leaf = len(points), len(lows) // 2
-    found = np.full(n, -1, np.int64)
+    containing = np.full(n, -1, np.int64)
     barycentric = np.zeros((n, 4))
     stack = np.empty(64, np.int64)
     b = np.empty(4)
@@ -276,21 +275,21 @@ def _holding(points, tets, corners, inverses, slopes, lows, highs):  # type: ign
             start = _LEAF * (node - first_leaf)
             for t in range(start, min(start + _LEAF, len(corners))):
                 lowest = _barycentric(x, y, z, corners[t], inverses[t], b)
-                first = lowest == best and (found[i] < 0 or tets[t] < found[i])
+                first = lowest == best and (containing[i] < 0 or tets[t] < containing[i])
                 if lowest > best or first:
-                    best, found[i] = lowest, tets[t]
+                    best, containing[i] = lowest, tets[t]
                     for k in range(4):
                         barycentric[i, k] = b[k]
             if best > _TIE:
                 break
-    return found, barycentric
+    return containing, barycentric
 
 
 @compiled
 def _nearest(points, tets, corners, inverses, slopes, lows, highs, faces):  # type: ignore[no-untyped-def]
     """Find the tet nearest to each point, its coordinates there, and the squared distance."""
     n, first_leaf = len(points), len(lows) // 2
-    found = np.zeros(n, np.int64)
+    nearest_tets = np.zeros(n, np.int64)
     barycentric = np.zeros((n, 4))
     squared = np.full(n, np.inf)
     stack = np.empty(64, np.int64)
@@ -324,14 +323,14 @@ def _nearest(points, tets, corners, inverses, slopes, lows, highs, faces):  # ty
                 if away > best * (1.0 + _TIE):
                     continue
                 if away >= best * (1.0 - _TIE) and (
-                    lowest < least or (lowest == least and tets[t] > found[i])
+                    lowest < least or (lowest == least and tets[t] > nearest_tets[i])
                 ):
                     continue
-                best, least, found[i] = min(best, away), lowest, tets[t]
+                best, least, nearest_tets[i] = min(best, away), lowest, tets[t]
                 for k in range(4):
                     barycentric[i, k] = b[k]
         squared[i] = best
-    return found, barycentric, squared
+    return nearest_tets, barycentric, squared
 
 
 #: Prefix of names of tet sets that carry certain components of a surface.
@@ -348,16 +347,9 @@ def part_set(components: Iterable[int]) -> str:
 
 
 def embed_parts(surface: SurfaceMesh, points: Floats, owners: Ints, mesh: TetMesh) -> csr_array:
-    """Embed points of a surface, each in tets that may carry its component.
-
-    Parameters
-    ----------
-    surface
-        The skin, with components numbered as by `SurfaceMesh.components`.
-    points, owners
-        (k, 3), and the vertex (k,) of the surface that each belongs to.
-    mesh
-        Tets, with sets named by `part_set`; without any, all tets carry all components.
+    """Embed points (k, 3) of a surface, each in tets that may carry the component of its vertex,
+    one of `owners` (k,). Sets of tets are named by `part_set`; without any, all tets carry all
+    components.
     """
     sets = {name: tets for name, tets in mesh.sets.items() if name.startswith(MARK)}
     if not sets:

@@ -98,23 +98,23 @@ def locate_hexes(points: ArrayLike, mesh: HexMesh) -> HexLocation:
     # The hex with the nearest centre or a neighbour contains the point, unless hexes are elongated
     # or the point is outside; then all are searched.
     centres = mesh.vertices[mesh.hexes].mean(axis=1)
-    found = np.asarray(cKDTree(centres).query(places)[1], np.int64).reshape(len(places))
-    reference = _reference(places, mesh, found, np.full(places.shape, 0.5))
-    _move_to_neighbours(places, mesh, found, reference)
+    hexes_at = np.asarray(cKDTree(centres).query(places)[1], np.int64).reshape(len(places))
+    reference = _reference(places, mesh, hexes_at, np.full(places.shape, 0.5))
+    _move_to_neighbours(places, mesh, hexes_at, reference)
     left = np.flatnonzero(_excess(reference) > _GAP)
     if len(left):
-        found[left], start = _nearest(places[left], mesh)
-        again, nearest = found[left], _reference(places[left], mesh, found[left], start)
+        hexes_at[left], start = _nearest(places[left], mesh)
+        again, nearest = hexes_at[left], _reference(places[left], mesh, hexes_at[left], start)
         _move_to_neighbours(places[left], mesh, again, nearest)
-        found[left], reference[left] = again, nearest
+        hexes_at[left], reference[left] = again, nearest
     inside = np.clip(reference, 0.0, 1.0)
     out = _excess(reference) > _GAP
     distance = np.zeros(len(places))
-    corners = mesh.vertices[mesh.hexes[found[out]]]
+    corners = mesh.vertices[mesh.hexes[hexes_at[out]]]
     nearest = np.einsum("ka,kac->kc", shape_functions(inside[out]), corners)
     distance[out] = np.linalg.norm(places[out] - nearest, axis=1)
     reference[out] = inside[out]
-    return HexLocation(found, reference, distance)
+    return HexLocation(hexes_at, reference, distance)
 
 
 def _nearest(places: Floats, mesh: HexMesh) -> tuple[Ints, Floats]:
@@ -132,7 +132,6 @@ def _excess(reference: Floats) -> Floats:
 
 def _reference(places: Floats, mesh: HexMesh, hexes: Ints, start: Floats) -> Floats:
     """Find reference coordinates of points in their hexes, by Newton's method.
-
     Without convergence (far outside a bent hex) the start is returned.
     """
     corners = mesh.vertices[mesh.hexes[hexes]]
@@ -159,9 +158,8 @@ def _reference(places: Floats, mesh: HexMesh, hexes: Ints, start: Floats) -> Flo
     return xi
 
 
-def _move_to_neighbours(places: Floats, mesh: HexMesh, found: Ints, reference: Floats) -> None:
+def _move_to_neighbours(places: Floats, mesh: HexMesh, hexes_at: Ints, reference: Floats) -> None:
     """Move points beyond a face of their hex to the neighbour if they are more inside.
-
     The search uses tets with flat faces, while hexes may have curved ones.
     """
     faces = np.sort(mesh.hexes[:, OUTWARD_QUADS].reshape(-1, 4), axis=1)
@@ -173,14 +171,14 @@ def _move_to_neighbours(places: Floats, mesh: HexMesh, found: Ints, reference: F
         todo = np.flatnonzero(_excess(reference) > _GAP)
         axis = np.abs(reference[todo] - 0.5).argmax(axis=1)
         side = (reference[todo, axis] > 0.5).astype(np.int64)
-        number = 6 * found[todo] + _BEYOND[axis, side]
+        number = 6 * hexes_at[todo] + _BEYOND[axis, side]
         shared = uses[face[number]] == 2
         todo, number = todo[shared], number[shared]
         if len(todo) == 0:
             return
-        other = (total[face[number]] - found[todo]).astype(np.int64)
+        other = (total[face[number]] - hexes_at[todo]).astype(np.int64)
         trial = _reference(places[todo], mesh, other, np.full((len(todo), 3), 0.5))
         better = _excess(trial) < _excess(reference[todo])
         if not better.any():
             return
-        found[todo[better]], reference[todo[better]] = other[better], trial[better]
+        hexes_at[todo[better]], reference[todo[better]] = other[better], trial[better]

@@ -52,7 +52,6 @@ def _along_axes(points: Floats) -> Floats:
 
 def gauss_points(order: int) -> tuple[Floats, Floats]:
     """Return integration points (order³, 3) in the unit cube and weights of sum 1.
-
     Two per axis integrate cubics along it, three quintics.
     """
     if isinstance(order, bool) or not isinstance(order, (int, np.integer)) or not 1 <= order <= 5:

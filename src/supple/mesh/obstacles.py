@@ -129,13 +129,7 @@ def check_obstacle(number: int, obstacle: object) -> None:
 
 
 def checked_obstacles(obstacles: Iterable[Obstacle]) -> tuple[Obstacle, ...]:
-    """Return obstacles as a tuple, each of them checked.
-
-    Raises
-    ------
-    SuppleError
-        If one has no `distances`, or there are too many.
-    """
+    """Return obstacles as a tuple; refuse objects without `distances`, and too many of them."""
     if isinstance(obstacles, Obstacle) or not isinstance(obstacles, Iterable):
         raise SuppleError("obstacles must be a list, even if there is only one")
     listed = tuple(islice(obstacles, MOST_OBSTACLES + 1))
@@ -149,10 +143,9 @@ def checked_obstacles(obstacles: Iterable[Obstacle]) -> tuple[Obstacle, ...]:
 
 
 def plain_numbers(obstacles: Iterable[Obstacle]) -> Floats:
-    """Return obstacles as numbers (o, 8), for compiled loops.
-
-    Kind, a point, then a plane's normal or a capsule's other end, and a radius. ``OTHER`` is any
-    other obstacle, also of a derived class.
+    """Return obstacles as numbers (o, 8), for compiled loops: kind, a point, then a plane's normal
+    or a capsule's other end, and a radius. ``OTHER`` is any other obstacle, also of a derived
+    class.
     """
     rows = []
     for each in obstacles:

@@ -171,9 +171,8 @@ def box_distance(hx, hy, hz, x, y, z):  # type: ignore[no-untyped-def]
 
 @compiled_fused
 def hull_distance(faces, first, last, x, y, z):  # type: ignore[no-untyped-def]
-    """Return the distance of a point to the hull of faces `first` to `last`, and the normal.
-
-    The point nearest to an outside point lies on a face visible from it, so only those are tested.
+    """Return the distance of a point to the hull of faces `first` to `last`, and the normal. The
+    point nearest to an outside point lies on a face visible from it, so only those are tested.
     """
     level, best = -math.inf, first
     for f in range(first, last):

@@ -66,10 +66,9 @@ class ShapeTables(NamedTuple):
 
 
 def shape_tables(obstacles: Sequence[Obstacle | None]) -> ShapeTables:
-    """Return the tables of obstacles, in their order; None becomes ``OTHER``.
-
-    A `PlacedShape` contributes its shape at its place. Subclasses of our shapes are ``OTHER``, as
-    they may override distances.
+    """Return the tables of obstacles, in their order; None becomes ``OTHER``. A `PlacedShape`
+    contributes its shape at its place. Subclasses of our shapes are ``OTHER``, as they may override
+    distances.
     """
     shapes = [each.shape if isinstance(each, PlacedShape) else each for each in obstacles]
     o = len(shapes)
@@ -143,7 +142,6 @@ def _ball(points: Floats) -> list[float]:
 @compiled_fused_inline
 def signed_distance(tables, o, x, y, z):  # type: ignore[no-untyped-def]
     """Return the signed distance of a point in the world to shape `o`, and the normal.
-
     ``OTHER`` is infinitely far away.
     """
     turn, shift = tables.rotations[o], tables.translations[o]
@@ -227,15 +225,9 @@ def _rotated_box(row, x, y, z):  # type: ignore[no-untyped-def]
 
 
 def shape_surface(shape: Obstacle) -> SurfaceMesh:
-    """Return triangles that show a shape, in local axes.
+    """Return triangles that show a shape, in local axes; refuse planes and obstacles that implement
+    distances() alone.
 
-    Raises
-    ------
-    SuppleError
-        For a plane, and for obstacles that implement distances() alone.
-
-    Examples
-    --------
     >>> shape_surface(Box((0, 0, 0), (1, 1, 1)))
     SurfaceMesh(8 vertices, 12 triangles)
     """

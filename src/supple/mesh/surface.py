@@ -149,10 +149,10 @@ class SurfaceMesh(Bounded):
 
     def _edge_defects(self) -> Iterator[Defect]:
         n = len(self.vertices)
-        whole = np.flatnonzero(~_has_repeated_corner(self.triangles))
-        if len(whole) == 0:
+        distinct = np.flatnonzero(~_has_repeated_corner(self.triangles))
+        if len(distinct) == 0:
             return
-        triangles = self.triangles[whole]
+        triangles = self.triangles[distinct]
         ends = triangles[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2)
         forward = ends[:, 0] < ends[:, 1]
         keys, edge_of, uses = np.unique(
@@ -166,12 +166,12 @@ class SurfaceMesh(Bounded):
         yield topology.defect("inconsistent edges", lowest[inconsistent], "vertex")
         sound = (uses == 2) & ~inconsistent
         closed = sound[edge_of].reshape(-1, 3).all(axis=1)
-        yield self._inside_out(whole, closed)
+        yield self._inside_out(distinct, closed)
 
-    def _inside_out(self, whole: np.ndarray, closed: np.ndarray) -> Defect:
+    def _inside_out(self, distinct: np.ndarray, closed: np.ndarray) -> Defect:
         labels = self.components()
         is_closed = np.ones(labels.max() + 1, dtype=bool)
-        is_closed[labels[whole[~closed]]] = False
+        is_closed[labels[distinct[~closed]]] = False
         volumes = np.bincount(labels, self._cone_volumes())
         noise = topology.FLAT * np.bincount(labels, self.areas()) * self.size
         inverted = np.flatnonzero(is_closed & (volumes < -noise))
@@ -184,7 +184,7 @@ class SurfaceMesh(Bounded):
 
 
 def vertex_normals(vertices: ArrayLike, triangles: Ints) -> Floats:
-    """Return unit normals (n, 3): area-weighted means of the triangles around repeated vertex."""
+    """Return unit normals (n, 3): area-weighted means of the triangles around each vertex."""
     points = np.asarray(vertices, np.float64)
     corners = points[triangles]
     areas = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])

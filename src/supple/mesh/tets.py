@@ -118,16 +118,9 @@ class TetMesh(ElementMesh):
 
 
 def cotangent_laplacian(mesh: TetMesh, unit: float = 1.0) -> sp.csr_array:
-    """Return L_ab = ∫ ∇N_a·∇N_b over the tets, (n, n), with N the linear hat functions.
-
-    It is positive semi-definite, with constants in its null space.
-
-    Parameters
-    ----------
-    mesh
-        The tets; none may be inverted or flat.
-    unit
-        Unit of length in metres.
+    """Return L_ab = ∫ ∇N_a·∇N_b over the tets, (n, n), with N the linear hat functions and lengths
+    in units of `unit` metres. It is positive semi-definite, with constants in its null space. No
+    tet may be inverted or flat.
     """
     volumes = mesh.volumes() / unit**3
     if not (volumes > 0).all():

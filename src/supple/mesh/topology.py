@@ -105,7 +105,6 @@ def checked_elements(
 
 def row_keys(rows: np.ndarray, n_values: int) -> np.ndarray:
     """Return an int64 per row, equal for equal rows; far faster than ``unique(axis=0)``.
-
     The values of `rows` lie in [0, n_values).
     """
     keys = rows[:, 0].astype(np.int64)
@@ -130,7 +129,6 @@ def repeated_rows(rows: np.ndarray, n_values: int) -> np.ndarray:
 
 def components(elements: np.ndarray, n_vertices: int) -> np.ndarray:
     """Return the component of each element; elements with a common vertex are connected.
-
     Labels count from 0 in the order of first appearance.
     """
     first = np.repeat(elements[:, 0], elements.shape[1] - 1)
@@ -156,19 +154,8 @@ def unreferenced(elements: np.ndarray, n_vertices: int) -> np.ndarray:
 
 
 def fan_triangles(sizes: np.ndarray, corners: np.ndarray) -> np.ndarray:
-    """Cut polygons into triangles, as fans from their first corners.
-
-    Parameters
-    ----------
-    sizes : (p,) int array
-        Number of corners of each polygon; below three gives no triangle.
-    corners : (sum(sizes),) int array
-        The polygons' corners, one polygon after the other.
-
-    Returns
-    -------
-    (m, 3) int array
-        In the order of the polygons.
+    """Cut polygons into triangles (m, 3), as fans from their first corners. `sizes` (p,) are the
+    numbers of corners; below three gives no triangle. `corners` lists one polygon after the other.
     """
     n_triangles = np.maximum(sizes - 2, 0)
     start = np.repeat(np.cumsum(sizes) - sizes, n_triangles)
@@ -186,15 +173,9 @@ def bounding_box(vertices: np.ndarray) -> np.ndarray:
 
 
 def power_of_two_size(vertices: np.ndarray) -> float:
-    """Return the power of two just above the longest side of the bounding box.
-
-    Scaled by it, a body has a size of about 1 without rounding, so that squares and volumes stay
-    within range.
-
-    Raises
-    ------
-    MeshError
-        If the vertices are a single point, to rounding.
+    """Return the power of two just above the longest side of the bounding box; refuse a single
+    point. Scaled by it, a body has a size of about 1 without rounding, so that squares and volumes
+    stay within range.
     """
     length = float(np.ptp(vertices, axis=0).max())
     if not length > FLAT * float(np.abs(vertices).max()):

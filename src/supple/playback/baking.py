@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from supple.anatomy.flesh_presets import Flesh, checked_flesh
+from supple.engines.common.option_record import takes_options
 from supple.engines.engine import (
     ENGINES,
     FIRST_ENGINE,
@@ -25,7 +26,6 @@ from supple.engines.options import (
     BakePlayOptions,
     FleshOptions,
     option_values,
-    takes_options,
     without_defaults,
 )
 from supple.errors import SuppleError

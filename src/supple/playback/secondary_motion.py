@@ -17,13 +17,13 @@ import numpy as np
 from supple.anatomy.flesh_presets import Flesh, checked_flesh
 from supple.arrays import Floats, Ints
 from supple.checks import checked_number, shown
+from supple.engines.common.option_record import takes_options
 from supple.engines.engine import CharacterModel, Engine, check_names, engine_named, engine_of
 from supple.engines.optional_parts import FreeParameters, ParameterSprings
 from supple.engines.options import (
     CurvePlayOptions,
     FleshOptions,
     option_values,
-    takes_options,
     without_defaults,
 )
 from supple.errors import SuppleError

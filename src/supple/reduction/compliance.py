@@ -44,10 +44,9 @@ class Compliance:
 
     Parameters
     ----------
-    stiffness
-        (3n, 3n) K, positive semi-definite.
-    inertia
-        (n,) vertex masses, times W′² if displacements are weighted.
+    stiffness, inertia
+        (3n, 3n) K, positive semi-definite; (n,) vertex masses, times W′² if displacements have
+        weights.
     space
         Allowed displacements; by default all. Vertices without stiffness do not move.
 
@@ -55,16 +54,9 @@ class Compliance:
     ----------
     stiffness, inertia
         ZᵀKZ and ZᵀMZ, in blocks of three with unused unknowns (see `NullSpace.slots`), which have
-        no mass and are fixed.
-    unused
-        Mask of these unknowns.
+        no mass and are fixed; `unused` is their mask.
     rigid
         (3k, c) R, RᵀMR = I; usually c = 0.
-
-    Raises
-    ------
-    LoosePieceError
-        If one of several parts of the body is not held.
     """
 
     def __init__(

@@ -81,18 +81,14 @@ def _rows(values: Floats, columns: Ints, n_vertices: int) -> sp.csr_array:
 
 
 def one_way(contacts: BoundaryContacts) -> Ints:
-    """Choose contacts that count each pair of patches in contact once, ascending.
+    """Return the numbers (k,), ascending, of contacts that count each pair of patches in contact
+    once, including those with obstacles.
 
     Contacts are found from the vertices of both patches. With all of them each side would have to
     interpolate the other, which leaves only linear motions of the patches and makes flesh in
     contact stiff. So patches are processed in the order of their number of contacts, and the
     contact of a vertex is dropped if a contact on one of the vertex's own triangles is kept: the
     finer side keeps its contacts.
-
-    Returns
-    -------
-    (k,) int array
-        Numbers of contacts, including those with obstacles.
     """
     internal = np.flatnonzero(contacts.obstacles < 0)
     vertices, compact = np.unique(

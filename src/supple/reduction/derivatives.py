@@ -75,8 +75,8 @@ def _displacements(modes: Modes, forces: Floats) -> Floats:
     step = max(1, _BLOCK_ENTRIES // max(1, len(forces)))
     for first in range(0, forces.shape[1], step):
         some = slice(first, first + step)
-        moved = modes.compliance(np.ascontiguousarray(forces[:, some]))
-        forces[:, some] = moved if stretch is None else stretch * moved
+        displacement = modes.compliance(np.ascontiguousarray(forces[:, some]))
+        forces[:, some] = displacement if stretch is None else stretch * displacement
     return forces
 
 
@@ -90,17 +90,8 @@ def second_forces(
     tets: ArrayLike | None = None,
 ) -> Floats:
     """Compute second derivatives (H : a_i) b_j of the internal force, i ≤ j, (3k, pairs) in N.
-
-    Parameters
-    ----------
-    body, rest
-        The body and (n, 3) its rest shape, at which derivatives are taken.
-    vertices
-        (k,) vertices that move, ascending.
-    first, second
-        (3k, r) displacements a_i and b_j.
-    tets
-        Tets to sum over; by default all that touch `vertices`.
+    `first` and `second` are displacements a_i and b_j (3k, r) of ascending `vertices` (k,); other
+    vertices do not move. `tets` to sum over are by default all that touch `vertices`.
     """
     shape = checked_array("rest shape", rest, body.rest.shape)
     r = first.shape[1]
@@ -138,7 +129,6 @@ def _tets_around(
     body: ElasticBody, vertices: Ints, tets: ArrayLike | None
 ) -> tuple[Ints, Ints, Ints]:
     """Return tets that touch `vertices`: renumbered corners, numbers of tets, all their vertices.
-
     `vertices` come first, then their neighbours, which do not move.
     """
     moves = np.zeros(body.n_vertices, bool)
@@ -180,7 +170,6 @@ def _add_second_forces(
     out: Floats,
 ) -> float:
     """Add (H : a_i) b_j for i ≤ j to `out` (n, 3, pairs); return the smallest rest volume.
-
     `first` and `second` are (n, 3, r): displacements a_i and b_j. Column (i, j) of `out` is
     number i·r − i(i − 1)/2 + j − i.
     """
@@ -223,9 +212,8 @@ def _displacement_gradients(u: Floats, tet: Ints, g: Floats, G: Floats) -> None:
 def _second_derivative(
     kind: int, A: Floats, i: int, p: Floats, F: Floats, H: Floats, scratch: Floats
 ) -> bool:
-    """Write ∂²P/∂F² : A_i at F = I to H[0] (9, 9); return False if A_i is zero.
-
-    By central differences of ∂P/∂F at I ± hA_i, which are exact for StVK, whose ∂P/∂F is quadratic.
+    """Write ∂²P/∂F² : A_i at F = I to H[0] (9, 9); return False if A_i is zero. By central
+    differences of ∂P/∂F at I ± hA_i, which are exact for StVK, whose ∂P/∂F is quadratic.
     """
     size = 0.0
     for c in range(3):

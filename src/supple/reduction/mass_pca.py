@@ -146,18 +146,10 @@ def _directions(shapes: Floats) -> tuple[Floats, Floats]:
 
 
 def _novel_directions(shapes: Floats, existing: Floats) -> tuple[Floats, Floats, Floats]:
-    """Combine shapes by their part outside of the span of existing orthonormal vectors.
-
-    `shapes` is overwritten.
-
-    Returns
-    -------
-    sizes : (c,) array
-        Sizes of those parts, descending among combinations that are mostly new, then among others.
-    combinations : (c, c) array
-        Coefficients of the combinations, a row each.
-    lengths : (c,) array
-        Lengths of the combinations.
+    """Combine shapes by their part outside of the span of existing orthonormal vectors. Returns the
+    sizes (c,) of these parts, descending among combinations that are mostly new, then among others;
+    the coefficients (c, c) of the combinations, a row each; and their lengths. `shapes` is
+    overwritten.
     """
     frame, triangle = scipy.linalg.qr(shapes, mode="economic", overwrite_a=True)
     shared = frame.T @ existing

@@ -123,7 +123,6 @@ def null_space(
 
 def _rotated_coordinates(rows: sp.csr_array) -> tuple[sp.csr_array, Bools]:
     """Rotate the coordinates of every vertex so that rows involve the first; mark those involved.
-
     Rotations are (3k, 3k), orthogonal blocks of three; a vertex without rows has the identity.
     """
     entries = sp.coo_array(rows)
@@ -207,7 +206,6 @@ def _by_piece(label: ShortInts, n_pieces: int) -> tuple[Ints, Ints]:
 
 def _bases(dense: Floats) -> Iterator[tuple[Ints, Floats, Ints, Ints]]:
     """Compute null spaces of matrices (g, c, m) of one shape, those of one rank together.
-
     Yields numbers of matrices, their null spaces (h, m, m − rank), positions of the columns among
     the m coordinates, and redundant rows.
     """
@@ -229,7 +227,6 @@ def _bases(dense: Floats) -> Iterator[tuple[Ints, Floats, Ints, Ints]]:
 
 def _eliminated(matrix: Floats) -> tuple[Floats, Ints, Ints]:
     """Return a sparse null space (m, d) of a piece, positions of its columns, redundant rows.
-
     Rows with a large entry in a column that is empty otherwise are solved for it (xu2016
     eq. 29, with C_p diagonal), after the null space of the other rows.
     """
@@ -249,10 +246,10 @@ def _eliminated(matrix: Floats) -> tuple[Floats, Ints, Ints]:
         null = np.hstack([null[:, ~inside], dense])
         positions = np.concatenate([remaining[~inside], remaining[inside][: dense.shape[1]]])
         extra = others[order[rank:]]
-    whole = np.zeros((matrix.shape[1], null.shape[1]))
-    whole[remaining] = null
-    whole[pivots] = -(matrix[solved][:, remaining] @ null) / matrix[solved, pivots][:, None]
-    return whole, positions, extra
+    basis = np.zeros((matrix.shape[1], null.shape[1]))
+    basis[remaining] = null
+    basis[pivots] = -(matrix[solved][:, remaining] @ null) / matrix[solved, pivots][:, None]
+    return basis, positions, extra
 
 
 def _ranked(matrix: Floats) -> tuple[Ints, int, Floats]:
@@ -287,7 +284,6 @@ def checked_rows(constraints: sp.csr_array | None, n_vertices: int) -> sp.csr_ar
 
 def _unit_rows(constraints: sp.csr_array, unknowns: Ints) -> tuple[sp.csr_array, Ints]:
     """Return rows on these unknowns, scaled to length 1, and their numbers.
-
     Rows without entries there are omitted. Each row is scaled by itself, as units may differ.
     """
     constraints = sp.csr_array(constraints, copy=True)

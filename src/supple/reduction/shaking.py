@@ -44,9 +44,8 @@ _STILL = 1e-9
 
 
 class Shaking(NamedTuple):
-    """Displacements and elastic forces of a body under random accelerations, (n, 3, t) each.
-
-    In single precision, as a build stores those of all poses.
+    """Displacements and elastic forces of a body under random accelerations, (n, 3, t) each, in
+    single precision, as a build stores those of all poses.
     """
 
     displacements: Singles
@@ -62,29 +61,13 @@ def shake(
     seed: int,
     steps: int = STEPS,
 ) -> Shaking | None:
-    """Simulate the body under random accelerations.
+    """Simulate `steps` displacements of the region under random accelerations; None if the body is
+    free or cannot be simulated. The same seed gives the same result, bit for bit.
 
     Accelerations are affine in position, so that limbs are accelerated together and apart, and
-    those of the rig's parameters, so that a tail is accelerated alone. Their amplitudes are splines
-    of random numbers. Lengths are relative to the body's size, and times to its period under its
-    own weight.
-
-    Parameters
-    ----------
-    body, rest
-        The body, and (n, 3) its rest shape at a pose.
-    region
-        Vertices that may move.
-    moves
-        (n, 3, k) ∂Φ/∂p of the rig there, in any units.
-    seed
-        The same seed gives the same result, bit for bit.
-    steps
-        Number t of displacements.
-
-    Returns
-    -------
-    Shaking, or None if the body is free or cannot be simulated.
+    those of the rig's parameters (`moves` (n, 3, k), ∂Φ/∂p in any units), so that a tail is
+    accelerated alone. Their amplitudes are splines of random numbers. Lengths are relative to the
+    body's size, and times to its period under its own weight.
     """
     with single_threaded(), at_most_threads(1):
         try:

@@ -22,14 +22,9 @@ Result = TypeVar("Result")
 
 
 class Workers:
-    """Executor that reports progress and stops at the first error.
-
-    Parameters
-    ----------
-    executor
-        Any `concurrent.futures.Executor`: threads, processes, or a cluster's. By default as many
-        threads as parallel kernels use: the work is in compiled code without the GIL, and threads
-        share memory.
+    """Wrapper of a `concurrent.futures.Executor` (threads, processes or a cluster's) that reports
+    progress and stops at the first error. The default has as many threads as parallel kernels use:
+    the work is in compiled code without the GIL, and threads share memory.
     """
 
     def __init__(self, executor: Executor | None = None) -> None:
@@ -58,14 +53,8 @@ class Workers:
         done: Callable[[int, int], None] = lambda task, count: None,
     ) -> list[Result]:
         """Return results in the order of tasks; call `done` with each task's index and the count.
-
         Of several errors the first in the order of tasks is raised, once no task is running, so
         that the caller can use its executor again.
-
-        Raises
-        ------
-        SuppleError
-            If the executor accepts no tasks, or its processes have died.
         """
         futures: dict[Future[Result], int] = {}
         try:

@@ -33,15 +33,8 @@ STRONGEST = 100.0
 class FreeJoint:
     """A joint with free channels.
 
-    Attributes
-    ----------
-    joint
-        Index in the skeleton.
-    name
-        Name of the joint.
-    turn, move, scale
-        (3,) indices in the pose of its rotation vector, offset and logarithms of scale, -1 for
-        missing entries; None for channels that are not free.
+    `turn`, `move` and `scale` (3,) are indices in the pose of its rotation vector, offset and
+    logarithms of scale, -1 for missing entries; None for channels that are not free.
     """
 
     joint: int

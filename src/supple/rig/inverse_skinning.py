@@ -35,24 +35,11 @@ NOTHING = 1e-30
 
 
 def offset_matrices(rig: Rig, pose: ArrayLike) -> Floats:
-    """Return the matrix by which an offset of its bound position moves each vertex at a pose.
+    """Return the derivatives (n, 3, 3) of vertices at a pose by their bound positions.
 
-    Parameters
-    ----------
-    rig
-        Exact for rigs with a method ``offset_matrices``, such as skinned ones, below any (pose)
-        blend shapes; by central differences for others that move given points.
-    pose
-        (s,)
-
-    Returns
-    -------
-    (n, 3, 3) array
-
-    Raises
-    ------
-    SuppleError
-        If the rig has no bound positions: a function of the pose alone.
+    Rigs with a method ``offset_matrices``, such as skins, below any (pose) blend shapes, are exact;
+    others that move given points use central differences. A rig without bound positions, a
+    function of the pose alone, is refused.
     """
     base, points, values = without_shapes(rig, pose)
     exact = optional_method(base, "offset_matrices")
@@ -71,29 +58,13 @@ def offsets_before_skinning(
     tolerance: float | None = None,
     stretch: ArrayLike | None = None,
 ) -> Floats:
-    """Compute offsets of the bound positions whose skinned result is a given surface.
+    """Compute offsets (n, 3) of the bound positions whose skinned result is the surface `wanted`.
 
-    Parameters
-    ----------
-    rig, pose
-        As for `offset_matrices`.
-    wanted
-        (n, 3) positions of the surface in the rig's space, without root motion.
-    present
-        (n, 3) positions of the rig at the pose; computed if None.
-    matrices
-        (n, 3, 3) `offset_matrices` at the pose; computed if None.
-    tolerance
-        Largest error of a vertex, in metres, where its matrix is nearly singular; larger errors
-        allow larger offsets. By default a thousandth of the size.
-    stretch
-        (n,) usual stretch of each vertex, such as `largest_stretch` of a motion; by default that
-        of the rest pose.
-
-    Returns
-    -------
-    (n, 3) array
-        In the space of bound positions, in metres.
+    `wanted` and `present`, the rig's own positions at the pose, are (n, 3) in the rig's space
+    without root motion. `tolerance` is the largest error of a vertex, in metres, where its matrix
+    (n, 3, 3) is nearly singular, by default a thousandth of the size; larger values give smaller
+    offsets. `stretch` (n,) is the usual stretch of each vertex, such as `largest_stretch` of a
+    motion, by default that of the rest pose. `present` and `matrices` are computed if None.
     """
     count = rig.n_vertices
     goal = checked_array("wanted positions", wanted, (count, 3))
@@ -119,15 +90,7 @@ def offsets_before_skinning(
 
 
 def largest_stretch(rig: Rig, matrices: Iterable[NDArray[np.floating]]) -> Floats:
-    """Return the largest stretch of each vertex, (n,), at rest and over a motion.
-
-    Parameters
-    ----------
-    rig
-        The rig.
-    matrices
-        `offset_matrices` (n, 3, 3) of each frame.
-    """
+    """Return the largest stretch (n,) at rest and over frames of `offset_matrices` (n, 3, 3)."""
     largest = _stretch(offset_matrices(rig, rig.rest_pose))
     for frame in matrices:
         np.maximum(largest, _stretch(frame), out=largest)

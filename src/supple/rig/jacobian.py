@@ -83,17 +83,7 @@ def analytic_jacobian(rig: Rig, entries: Ints, vertices: Ints | None = None) -> 
 
 
 class DifferencedJacobian:
-    """Jacobian by central differences: two placements for each parameter.
-
-    Parameters
-    ----------
-    rig
-        Any rig.
-    entries
-        (k,) indices of the parameters in the pose.
-    vertices
-        Indices of the vertices; None for all.
-    """
+    """Jacobian of any rig by central differences: two placements for each parameter."""
 
     affine = False
 
@@ -122,13 +112,6 @@ class DifferencedLink:
     """Derivatives of any rig that moves points, by central differences.
 
     All points move at the same time: slopes take six placements for any number of points.
-
-    Parameters
-    ----------
-    placed
-        Placement of the rig.
-    entries
-        (k,) indices of the parameters in its pose.
     """
 
     affine = straight = False

@@ -117,23 +117,11 @@ KINDS: dict[str, Any] = {
 
 
 def stored_rig(rig: Rig) -> tuple[Header, Arrays]:
-    """Return a rig as a header that JSON can carry, and arrays.
+    """Return a rig as a header for JSON, and arrays by name.
 
-    Parameters
-    ----------
-    rig
-        Any rig. Of a class that is not in `KINDS` only the parameters and the number of vertices
-        are stored, and `restored_rigs` needs the rig again.
-
-    Returns
-    -------
-    header : dict
-    arrays : dict from str to array
-
-    Notes
-    -----
-    `restored_rigs` returns the rig rounded to float32. Storing that rig gives the same arrays, bit
-    for bit.
+    Of a class that is not in `KINDS` only the parameters and the number of vertices are stored, and
+    `restored_rigs` needs the rig again. `restored_rigs` returns the rig rounded to float32; storing
+    that rig gives the same arrays, bit for bit.
     """
     return stored_rigs({"rig": rig})
 
@@ -228,21 +216,11 @@ _GIVEN_FIELDS = (
 def restored_rigs(
     header: Header, arrays: Mapping[str, NDArray], rig: Rig | None = None
 ) -> dict[str, Any]:
-    """Restore the rigs that `stored_rigs` stored, by name.
+    """Restore the rigs of `stored_rigs`, or of `stored_rig` under the name "rig", by name.
 
-    Parameters
-    ----------
-    header, arrays
-        Made by `stored_rigs`, or under the name "rig" by `stored_rig`. They may come from an
-        untrusted file: everything is checked, and nothing is run.
-    rig
-        The surface's rig, where it could not be stored.
-
-    Raises
-    ------
-    SuppleError
-        If a field is missing, unknown or out of range, or if `rig` is needed and is missing or
-        has other parameters.
+    Data may come from an untrusted file: a field that is missing, unknown or out of range is
+    refused, and nothing is executed. `rig` is the surface's rig, needed if it could not be stored;
+    its parameters must be the stored ones.
     """
     entries, roots = _checked_header(header)
     arrays_of: list[Arrays] = [{} for _ in entries]

@@ -19,13 +19,7 @@ TILTED, TILTS = 0.2, 1.5
 
 
 def wiggle(character: Character) -> Motion:
-    """Return a motion of the root: shaken sideways, then tilted, then still for half a second.
-
-    Parameters
-    ----------
-    character
-        The character, in its rest pose; it rotates about its middle.
-    """
+    """Return a root motion about the middle: sideways shake, tilt, then rest for half a second."""
     surface = character.surface
     times = np.arange(round(SECONDS * RATE) + 1) / RATE
     shaken = SHAKEN * surface.size * _pulse(times, 0.0, 1.4) * np.sin(2 * np.pi * SHAKES * times)

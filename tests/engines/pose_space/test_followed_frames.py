@@ -41,7 +41,7 @@ def bar() -> PoseSpaceModel:
 
 def angles_off(model: PoseSpaceModel, frames: str, pose: np.ndarray) -> np.ndarray:
     """How far the frames of cubature vertices are from how the rest shape turned, in degrees."""
-    simulator = PoseSpaceSimulator(model, frames=frames)  # type: ignore[arg-type]
+    simulator = PoseSpaceSimulator(model, frames=frames)
     simulator.reset(pose)
     runtime, found = simulator.runtime, simulator._stepper.workspace.blend.frames
     shapes = [model.mesh.vertices, model.tet_rig(pose)]

@@ -92,7 +92,6 @@ def fung_derivative(
     F: Floats, p: Floats, growth: float, bend: float, H: Floats, scratch: Floats
 ) -> None:
     """Write ∂P/∂F column by column: dP = dF S + F dS, dS = g′ C:dE + (2/c) g″ (C:E)(C:E : dE).
-
     T = C:E is in scratch[2], `growth` is g′ and `bend` (2/c) g″.
     """
     FA, work, T, S, dE, dS = scratch[0], scratch[1], scratch[2], scratch[3], scratch[4], scratch[5]

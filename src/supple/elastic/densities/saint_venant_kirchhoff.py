@@ -41,7 +41,6 @@ def green_stress(F: Floats, mu: float, lam: float, S: Floats, P: Floats) -> None
 @compiled_fused
 def green_derivative(F: Floats, mu: float, lam: float, S: Floats, B: Floats, H: Floats) -> None:
     """Write ∂P/∂F to `H` (9, 9), with S from `green_stress`; `B` (3, 3) is scratch.
-
     ∂P_ij/∂F_kl = λ F_ij F_kl + μ F_il F_kj + μ δ_jl (F Fᵀ)_ik + δ_ik S_jl.
     """
     for i in range(3):
@@ -49,11 +48,11 @@ def green_derivative(F: Floats, mu: float, lam: float, S: Floats, B: Floats, H: 
             B[i, j] = mu * (F[i, 0] * F[j, 0] + F[i, 1] * F[j, 1] + F[i, 2] * F[j, 2])
     for i in range(3):
         for j in range(3):
-            own = lam * F[i, j]
+            scaled_entry = lam * F[i, j]
             for k in range(3):
                 across = mu * F[k, j]
                 for l in range(3):
-                    H[3 * i + j, 3 * k + l] = own * F[k, l] + across * F[i, l]
+                    H[3 * i + j, 3 * k + l] = scaled_entry * F[k, l] + across * F[i, l]
     for i in range(3):
         for j in range(3):
             for k in range(3):

@@ -59,8 +59,10 @@ def _stress(F: Floats, p: Floats, P: Floats, scratch: Floats) -> None:
 def _stress_derivative(F: Floats, p: Floats, H: Floats, scratch: Floats) -> None:
     green_strain(F, scratch[3])
     Q = fung_exponent(scratch[3], p, scratch[1], scratch[2])
-    part = SATURATION / (SATURATION + Q)
-    fung_derivative(F, p, 1.0 + part * Q, 2.0 / p[9] * part * part, H, scratch)
+    soft_constants = SATURATION / (SATURATION + Q)
+    fung_derivative(
+        F, p, 1.0 + soft_constants * Q, 2.0 / p[9] * soft_constants * soft_constants, H, scratch
+    )
     add_volume_derivative(F, p[19], p[19] * (determinant(F) - 1.0), H, scratch[0])
 
 
@@ -73,22 +75,21 @@ def _element_constants(
     axes: ArrayLike | None,
     saturation: ArrayLike | None,
 ) -> Floats:
-    """Return (n_tets, 20) constants: those of `fung_constants`, and κ.
-
-    C has the shear moduli of the material, and κ the rest of its bulk modulus. With equal axes,
-    small strains behave like (E, ν).
+    """Return (n_tets, 20) constants: those of `fung_constants`, and κ. C has the shear moduli of
+    the material, and κ the rest of its bulk modulus. With equal axes, small strains behave like (E,
+    ν).
     """
     young = per_element("young", young, n_tets, (3,))
     poisson = per_element("poisson", poisson, n_tets, (3,))
     others = {"shear": shear, "axes": axes}
     c = _SCALE * young.mean(axis=1) if saturation is None else saturation
-    whole = fung_constants(n_tets, young=young, poisson=poisson, saturation=c, **others)
+    stiff_constants = fung_constants(n_tets, young=young, poisson=poisson, saturation=c, **others)
     lower = np.minimum(_POISSON, poisson - _LOWER)
     softer = young * ((1 + lower) / (1 + poisson)).mean(axis=1, keepdims=True)
-    others["shear"] = whole[:, 6:9]
-    part = fung_constants(n_tets, young=softer, poisson=lower, saturation=c, **others)
-    bulk = (whole - part)[:, :6] @ np.array([1.0, 1, 1, 2, 2, 2]) / 9
-    return np.hstack([part, np.maximum(bulk, 0.0)[:, None]])
+    others["shear"] = stiff_constants[:, 6:9]
+    soft_constants = fung_constants(n_tets, young=softer, poisson=lower, saturation=c, **others)
+    bulk = (stiff_constants - soft_constants)[:, :6] @ np.array([1.0, 1, 1, 2, 2, 2]) / 9
+    return np.hstack([soft_constants, np.maximum(bulk, 0.0)[:, None]])
 
 
 SATURATING = Density(

@@ -5,8 +5,7 @@ This is the first stage of a pose-space build, and the whole build of an unreduc
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from supple.anatomy.painted_material import pose_materials
 from supple.arrays import Floats
 from supple.checks import checked_number, shown
 from supple.elastic.material import Material
+from supple.engines.common.option_record import OptionRecord
 from supple.engines.common.pose_selection import Poses, resolve_poses
 from supple.errors import SuppleError
 from supple.mesh.tets import TetMesh
@@ -24,12 +24,13 @@ from supple.mesh.topology import counted
 from supple.reduction.build_log import BuildLog
 from supple.rig.character import Character
 from supple.rig.poses.pose_weights import PoseWeights
-from supple.rig.tets.bones import Bones
+from supple.rig.tets.bones import BONE_RADIUS, Bones
+from supple.rig.tets.fitting import GAMMA
 from supple.rig.tets.tet_body import TetBody
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class FleshOptions:
+class FleshOptions(OptionRecord):
     """Options of the flesh, checked; `supple.engines.pose_space.build` documents them.
 
     Raises
@@ -38,15 +39,17 @@ class FleshOptions:
         For an invalid option; the message names it.
     """
 
-    poses: Poses
-    material: Material | None
-    young: ArrayLike | None
-    poisson: ArrayLike | None
-    tets: int | TetMesh
-    bones: Bones | ArrayLike | None
-    bone_radius: float
-    most_poses: int
-    fitting: Mapping[str, Any] = field(default_factory=dict)
+    poses: Poses = "auto"
+    material: Material | None = None
+    young: ArrayLike | None = None
+    poisson: ArrayLike | None = None
+    tets: int | TetMesh = 12_000
+    bones: Bones | ArrayLike | None = None
+    bone_radius: float = BONE_RADIUS
+    most_poses: int = 12
+    variant: Any = "auto"
+    gamma: float = GAMMA
+    most_added: int = 24
 
     def __post_init__(self) -> None:
         if self.material is not None:
@@ -55,11 +58,9 @@ class FleshOptions:
             raise SuppleError(f"tets is {shown(self.tets)}; give a number of tets, or a TetMesh")
         checked_number("bone_radius", self.bone_radius)
         check_positive("most_poses", self.most_poses)
-        if "gamma" in self.fitting:
-            checked_number("gamma", self.fitting["gamma"])
-        if not is_whole(self.fitting.get("most_added", 0)):
-            shown_value = shown(self.fitting["most_added"])
-            raise SuppleError(f"most_added is {shown_value}; give a whole number")
+        checked_number("gamma", self.gamma)
+        if not is_whole(self.most_added):
+            raise SuppleError(f"most_added is {shown(self.most_added)}; give a whole number")
 
     @property
     def adaptive(self) -> bool:
@@ -100,7 +101,9 @@ class FittedFlesh:
                 bones=options.bones,
                 bone_radius=options.bone_radius,
                 progress=log.tell,
-                **options.fitting,
+                variant=options.variant,
+                gamma=options.gamma,
+                most_added=options.most_added,
             )
             materials = pose_materials(
                 options.material or flesh_material(character.surface.size),

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from numpy.typing import ArrayLike
-
 from supple.elastic.material import Material
 from supple.engines.common.fitted_flesh import (
     FittedFlesh,
@@ -15,16 +13,14 @@ from supple.engines.common.fitted_flesh import (
     check_character,
 )
 from supple.engines.common.flesh_fields import FleshFields, built_flesh
+from supple.engines.common.option_record import takes_options
 from supple.engines.common.pose_selection import Poses
 from supple.linalg.blas import single_threaded
-from supple.mesh.tets import TetMesh
 from supple.mesh.topology import counted
 from supple.reduction.build_log import BuildLog
 from supple.rig.character import Character
 from supple.rig.poses.pose_weights import PoseWeights
 from supple.rig.protocol import Rig
-from supple.rig.tets.bones import BONE_RADIUS, Bones
-from supple.rig.tets.fitting import GAMMA
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -72,21 +68,14 @@ class FullModel(FleshFields):
         return {"tets": len(self.mesh.tets)}
 
 
+@takes_options(FleshOptions, closed=True)
 def build(
     character: Character,
-    poses: Poses = "auto",
+    poses: Poses | None = None,
     *,
-    material: Material | None = None,
-    young: ArrayLike | None = None,
-    poisson: ArrayLike | None = None,
-    tets: int | TetMesh = 12_000,
-    bones: Bones | ArrayLike | None = None,
-    bone_radius: float = BONE_RADIUS,
-    most_poses: int = 12,
-    variant: Any = "auto",
-    gamma: float = GAMMA,
-    most_added: int = 24,
+    options: FleshOptions | None = None,
     log: BuildLog | None = None,
+    **keywords: Any,
 ) -> FullModel:
     """Fill a character with tets and fit them to its rig, as a pose-space build does.
 
@@ -94,6 +83,8 @@ def build(
     ----------
     character
         A surface, its rig and its motions; see `supple.load`.
+    options, **keywords
+        Options as one record, `FleshOptions`, or by keyword; keywords replace its fields.
     poses, most_poses
         Poses at which tets are fitted, and how many ``"auto"`` chooses from the motions.
     material, young, poisson, tets, bones, bone_radius, log
@@ -102,19 +93,10 @@ def build(
         Fitting of the tets to the rig; see `Character.fit_tet_body`.
     """
     check_character(character)
-    options = FleshOptions(
-        poses=poses,
-        material=material,
-        young=young,
-        poisson=poisson,
-        tets=tets,
-        bones=bones,
-        bone_radius=bone_radius,
-        most_poses=most_poses,
-        fitting={"variant": variant, "gamma": gamma, "most_added": most_added},
-    )
+    chosen_poses = {} if poses is None else {"poses": poses}
+    chosen = FleshOptions.of("the engine full", options, keywords | chosen_poses)
     with single_threaded():  # the same bits on every machine
-        flesh = FittedFlesh.of(character, options, BuildLog() if log is None else log)
+        flesh = FittedFlesh.of(character, chosen, BuildLog() if log is None else log)
     body = flesh.body
     return FullModel.make(
         name=character.name,

@@ -7,7 +7,7 @@ from supple.engines.common.pose_selection import (
 )
 from supple.engines.pose_space.alignment import AlignedBases, align, subspace_angles
 from supple.engines.pose_space.build.aligned_poses import Assessment, assess_pose
-from supple.engines.pose_space.build.build import build
+from supple.engines.pose_space.build.build import BuildOptions, build
 from supple.engines.pose_space.build.pose_basis import RegionBasis, pose_basis
 from supple.engines.pose_space.crowd import Crowd
 from supple.engines.pose_space.interpolation import (
@@ -20,15 +20,18 @@ from supple.engines.pose_space.interpolation import (
 )
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.engines.pose_space.simulator import PoseSpaceSimulator, PoseSpaceStep
+from supple.engines.pose_space.step_options import StepOptions
 
 __all__ = [
     "AlignedBases",
     "Assessment",
+    "BuildOptions",
     "Crowd",
     "PoseSpaceModel",
     "PoseSpaceSimulator",
     "PoseSpaceStep",
     "RegionBasis",
+    "StepOptions",
     "align",
     "assess_pose",
     "build",

@@ -14,9 +14,10 @@ from numpy.typing import ArrayLike
 from supple.arrays import Floats, Singles
 from supple.checks import checked_array, checked_whole_numbers, numbers
 from supple.dynamics.character_inputs import CharacterInputs
+from supple.engines.common.option_record import takes_options
 from supple.engines.common.simulator import Copyable
 from supple.engines.pose_space.model.model import PoseSpaceModel
-from supple.engines.pose_space.runtime import Frames, RuntimeModel
+from supple.engines.pose_space.runtime import RuntimeModel
 from supple.engines.pose_space.simulator import limit_names
 from supple.engines.pose_space.state import states_of
 from supple.engines.pose_space.step_options import StepOptions
@@ -42,10 +43,10 @@ class Crowd(Copyable):
     n
         Number of characters.
     dt
-        Seconds from one pose to the next.
+        Seconds from one pose to the next; by default 1/90.
     threads
         Number of threads; by default the number of cores.
-    obstacles, frames, **options
+    options, obstacles, **keywords
         As for `PoseSpaceSimulator`.
 
     Examples
@@ -64,23 +65,25 @@ class Crowd(Copyable):
     _rebuilt: ClassVar = ("model", "_inputs", "_steppers", "_pool")
     _shared: ClassVar = ("runtime",)
 
+    @takes_options(StepOptions, without=("dt",), closed=True)
     def __init__(
         self,
         model: PoseSpaceModel | RuntimeModel,
         n: int,
-        dt: float = 1 / 90,
+        dt: float | None = None,
         *,
+        options: StepOptions | None = None,
         threads: int | None = None,
         obstacles: tuple = (),
-        frames: Frames = "followed",
-        **options: Any,
+        **keywords: Any,
     ) -> None:
         (self.n,) = checked_whole_numbers("size of a crowd", [n])
-        self.runtime = RuntimeModel.of(model, frames=frames)
+        step = {} if dt is None else {"dt": dt}
+        self.options = StepOptions.of("Crowd", options, keywords | step)
+        self.runtime = RuntimeModel.of(model, frames=self.options.frames)
         each = 8 * (6 * self.runtime.n_modes + 15 * len(self.runtime.inertial.rows)) + 2000
         if not 1 <= self.n <= LARGEST_CROWD // each:
             raise SuppleError(f"a crowd of {self.n}; give 1 to {LARGEST_CROWD // each:,}")
-        self.options = StepOptions(dt=dt, **options)
         usual = (os.cpu_count() or 1) if threads is None else threads
         (requested,) = checked_whole_numbers("threads", [usual])
         if not 1 <= requested <= 1024:

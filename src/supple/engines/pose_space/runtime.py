@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ from supple.engines.pose_space.model.basis_rounding import packed_basis
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.engines.pose_space.rest_shape_rotations import frame_tables, no_frame_tables
 from supple.engines.pose_space.skin import SurfaceTables
+from supple.engines.pose_space.step_options import Frames
 from supple.errors import SuppleError
 from supple.mesh.tets import hat_gradients
 from supple.rig.tets.character_placement import CharacterPlacement
@@ -115,8 +116,6 @@ def block_columns(groups: RegionGroups, values: NDArray) -> Singles:
 
 #: Part of the body's size below which displacements of the skin are skipped: micrometres.
 UNSEEN = 2e-6
-
-Frames = Literal["followed", "blended"]
 
 
 class RuntimeModel:

@@ -12,13 +12,14 @@ from numpy.typing import ArrayLike, NDArray
 from supple.arrays import Floats, Singles
 from supple.checks import checked_array
 from supple.dynamics.character_inputs import CharacterInputs, checked_factors
+from supple.engines.common.option_record import takes_options
 from supple.engines.common.simulator import ContactSimulator, Loads
 from supple.engines.common.state import State
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.engines.pose_space.newton import LIMIT_NAMES
-from supple.engines.pose_space.runtime import Frames, RuntimeModel, stiffened
+from supple.engines.pose_space.runtime import RuntimeModel, stiffened
 from supple.engines.pose_space.state import CONTACT_ARRAYS, states_of
-from supple.engines.pose_space.step_options import INTEGRATOR, StepOptions
+from supple.engines.pose_space.step_options import StepOptions
 from supple.engines.pose_space.stepper import Stepper
 from supple.mesh.obstacles import Obstacle, checked_obstacles
 
@@ -85,7 +86,9 @@ class PoseSpaceSimulator(ContactSimulator):
     model
         Model to step; see `supple.build`.
     dt
-        Seconds from one pose to the next.
+        Seconds from one pose to the next; by default 1/90.
+    options
+        Record of all following options, `StepOptions`; keywords replace its fields.
     integrator
         ``"bdf2"`` (second order, damps only motion faster than the step), ``"backward-euler"``
         (the paper's; its damping grows with the step), ``"newmark"`` (second order, keeps energy),
@@ -150,49 +153,20 @@ class PoseSpaceSimulator(ContactSimulator):
     _shared: ClassVar = ("runtime", "_built")
     _varying: ClassVar = CONTACT_ARRAYS
 
+    @takes_options(StepOptions, without=("dt",), closed=True)
     def __init__(
         self,
         model: PoseSpaceModel | RuntimeModel,
-        dt: float = 1 / 90,
+        dt: float | None = None,
         *,
-        integrator: str = INTEGRATOR,
-        iterations: int = 1,
-        substeps: int = 1,
-        alpha: float = 0.5,
-        beta: float = 0.01,
-        gravity: ArrayLike = (0.0, -9.81, 0.0),
-        gravity_mode: str = "relative",
+        options: StepOptions | None = None,
         obstacles: Sequence[Obstacle] = (),
-        acceleration_limit: float = 1000.0,
-        displacement_limit: float = 0.25,
-        look_ahead: float | None = None,
-        transport: bool = True,
-        frames: Frames = "followed",
-        negligible_weight: float = 0.02,
-        obstacle_stiffness: float | None = None,
-        friction: float = 0.0,
-        stiffness: float = 1.0,
+        **keywords: Any,
     ) -> None:
-        self._built = self.runtime = RuntimeModel.of(model, frames=frames)
+        step = {} if dt is None else {"dt": dt}
+        self.options = StepOptions.of("PoseSpaceSimulator", options, keywords | step)
+        self._built = self.runtime = RuntimeModel.of(model, frames=self.options.frames)
         self._factors: Floats | None = None
-        self.options = StepOptions(
-            dt=dt,
-            integrator=integrator,
-            iterations=iterations,
-            substeps=substeps,
-            alpha=alpha,
-            beta=beta,
-            gravity=gravity,
-            gravity_mode=gravity_mode,
-            acceleration_limit=acceleration_limit,
-            displacement_limit=displacement_limit,
-            look_ahead=look_ahead,
-            transport=transport,
-            negligible_weight=negligible_weight,
-            obstacle_stiffness=obstacle_stiffness,
-            friction=friction,
-            stiffness=stiffness,
-        )
         self._dt, self._stiffness = self.options.dt, self.options.stiffness
         self._friction, self._obstacles = self.options.friction, checked_obstacles(obstacles)
         self._rebuild()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,17 +15,20 @@ from supple.dynamics.character_inputs import checked_stiffness
 from supple.dynamics.friction import checked_friction
 from supple.dynamics.integrators import Integrator, compiled_integrator
 from supple.dynamics.root_frame import checked_gravity_mode
+from supple.engines.common.option_record import OptionRecord
 from supple.errors import SuppleError
 
 #: Default integrator, and that of xu2016.
 INTEGRATOR, PAPERS_INTEGRATOR = "bdf2", "backward-euler"
+#: Rotation of bases between poses: as the rest shape rotates, or by the poses' weights alone.
+Frames = Literal["followed", "blended"]
 #: Largest stiffness of obstacles in Pa/m.
 STIFFEST = 1e12
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class StepOptions:
-    """Checked options of `PoseSpaceSimulator`, which documents them.
+class StepOptions(OptionRecord):
+    """Checked options of `PoseSpaceSimulator` and `Crowd`; the former documents them.
 
     Raises
     ------
@@ -32,7 +36,7 @@ class StepOptions:
         For an invalid option; the message names it.
     """
 
-    dt: float
+    dt: float = 1 / 90
     integrator: str = INTEGRATOR
     iterations: int = 1
     substeps: int = 1
@@ -44,6 +48,7 @@ class StepOptions:
     displacement_limit: float = 0.25
     look_ahead: float | None = None
     transport: bool = True
+    frames: Frames = "followed"
     negligible_weight: float = 0.02
     obstacle_stiffness: float | None = None
     friction: float = 0.0

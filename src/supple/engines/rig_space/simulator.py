@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from supple.dynamics.character_inputs import CharacterInputs
 from supple.dynamics.integrators import compiled_integrator
 from supple.dynamics.motion_steps import PoseTrack
 from supple.dynamics.root_frame import acting_gravity, checked_gravity_mode
+from supple.engines.common.option_record import OptionRecord, takes_options
 from supple.engines.common.simulator import CharacterStep, ContactSimulator, Loads
 from supple.engines.common.stage_history import (
     History,
@@ -40,6 +41,27 @@ from supple.rig.placement.placement import placement
 RigSpaceStep = CharacterStep
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RigSpaceOptions(OptionRecord):
+    """Options of `RigSpaceSimulator`, which documents and checks them."""
+
+    solver: str = "condensed"
+    substep: float = 1 / 90
+    tolerance: float | None = None
+    integrator: str = "bdf2"
+    iterations: int = 2
+    alpha: float = 0.5
+    beta: float = 0.01
+    gravity: ArrayLike = (0.0, -9.81, 0.0)
+    gravity_mode: str = "relative"
+    follow: PerParameter | None = None
+    firmness: PerParameter = 1.0
+    damping: PerParameter = 1.0
+    mass: PerParameter = 1.0
+    displacement_limit: float = 0.35
+    friction: float = 0.0
+
+
 class RigSpaceSimulator(ContactSimulator):
     """Simulator of the free parameters of a rig (hahn2013).
 
@@ -49,6 +71,8 @@ class RigSpaceSimulator(ContactSimulator):
         Model of the character.
     dt
         Seconds from one pose to the next.
+    options
+        Record of all following options, `RigSpaceOptions`; keywords replace its fields.
     solver
         ``"condensed"``, ours; or the paper's ``"rsp"``, ``"iv1-je1"``, ``"iv1-je2"``,
         ``"iv2-je1"``, ``"iv2-je2"``; see `make_solver`.
@@ -83,47 +107,37 @@ class RigSpaceSimulator(ContactSimulator):
         the skin.
     """
 
+    @takes_options(RigSpaceOptions, closed=True)
     def __init__(
         self,
         model: RigSpaceModel,
         dt: float = 1 / 90,
         *,
-        solver: str = "condensed",
-        substep: float = 1 / 90,
-        tolerance: float | None = None,
-        integrator: str = "bdf2",
-        iterations: int = 2,
-        alpha: float = 0.5,
-        beta: float = 0.01,
-        gravity: ArrayLike = (0.0, -9.81, 0.0),
-        gravity_mode: str = "relative",
-        follow: PerParameter | None = None,
-        firmness: PerParameter = 1.0,
-        damping: PerParameter = 1.0,
-        mass: PerParameter = 1.0,
-        displacement_limit: float = 0.35,
+        options: RigSpaceOptions | None = None,
         obstacles: Sequence[Obstacle] = (),
-        friction: float = 0.0,
+        **keywords: Any,
     ) -> None:
         if not isinstance(model, RigSpaceModel):
             raise SuppleError(f"a RigSpaceSimulator needs a RigSpaceModel, not {shown(model)}")
+        chosen = RigSpaceOptions.of("RigSpaceSimulator", options, keywords)
         self.model, self._dt = model, _checked_span("dt", dt)
-        self._integrator = compiled_integrator(integrator)
-        self.substeps = max(1, math.ceil(self._dt / _checked_span("substep", substep) - 1e-6))
+        self._integrator = compiled_integrator(chosen.integrator)
+        longest = _checked_span("substep", chosen.substep)
+        self.substeps = max(1, math.ceil(self._dt / longest - 1e-6))
         self._h, self._usual_substeps = self._dt / self.substeps, self.substeps
-        (count,) = checked_whole_numbers("iterations", [iterations])
+        (count,) = checked_whole_numbers("iterations", [chosen.iterations])
         if not 1 <= count <= 1000:
             raise SuppleError(f"iterations must be 1 to 1000, not {count}")
-        self.gravity = owned_array("gravity", gravity, (3,))
-        self.gravity_mode = checked_gravity_mode(str(gravity_mode))
-        self._limit = checked_number("displacement_limit", displacement_limit)
+        self.gravity = owned_array("gravity", chosen.gravity, (3,))
+        self.gravity_mode = checked_gravity_mode(str(chosen.gravity_mode))
+        self._limit = checked_number("displacement_limit", chosen.displacement_limit)
         if not self._limit > 0:
             raise SuppleError(f"displacement_limit is {self._limit:g}; it must be positive")
-        self._springs = usual_springs(model, alpha, beta)
-        values = {"follow": follow, "firmness": firmness, "damping": damping, "mass": mass}
+        self._springs = usual_springs(model, chosen.alpha, chosen.beta)
+        values = {name: getattr(chosen, name) for name in ("follow", "firmness", "damping", "mass")}
         self._springs = tuned_springs(self._springs, model, values)
         self._inputs, self._size = CharacterInputs(model), model.mesh.size
-        self._solver = make_solver(solver, model, iterations=count)
+        self._solver = make_solver(chosen.solver, model, iterations=count)
         self._masses = model.body.vertex_masses()[self._solver.vertices]
         n = len(self._masses)
         self._world, self._away = History((n, 3)), History((self._solver.size,))
@@ -133,11 +147,11 @@ class RigSpaceSimulator(ContactSimulator):
         self._skin = placement(model.rig, single=True)
         self._drawn = np.empty((len(model.surface.vertices), 3), np.float32)
         self._control: ErrorControl | None = None
-        if tolerance is not None:
-            watched = tolerance, self._integrator, self._dt, self._size
+        if chosen.tolerance is not None:
+            watched = chosen.tolerance, self._integrator, self._dt, self._size
             self._control = ErrorControl(*watched, n)
         self._skin_push = SkinPush(model)
-        self.friction = friction
+        self.friction = chosen.friction
         self.obstacles = tuple(obstacles)
         self.reset()
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +17,7 @@ from supple.dynamics.friction import checked_friction
 from supple.dynamics.integrators import compiled_integrator
 from supple.dynamics.motion_steps import PoseTrack
 from supple.dynamics.rigid_object import RigidObject
+from supple.engines.common.option_record import takes_options
 from supple.engines.common.simulator import CharacterStep, ContactSimulator, Loads
 from supple.engines.common.state import State
 from supple.engines.soft_skeleton.body_system import BodySystem
@@ -28,6 +29,7 @@ from supple.engines.soft_skeleton.contact.contact import BodyContact
 from supple.engines.soft_skeleton.contact.tables import Contacts
 from supple.engines.soft_skeleton.model import SoftSkeletonModel
 from supple.engines.soft_skeleton.step_inputs import (
+    SoftSkeletonOptions,
     between_poses,
     between_roots,
     checked_objects,
@@ -61,6 +63,8 @@ class SoftSkeletonSimulator(ContactSimulator):
         Model of the body.
     dt
         Seconds from one pose to the next.
+    options
+        Record of all following options, `SoftSkeletonOptions`; keywords replace its fields.
     substep
         Longest internal time step, in s.
     integrator
@@ -91,38 +95,27 @@ class SoftSkeletonSimulator(ContactSimulator):
         Whether parts of the body touch each other.
     """
 
+    @takes_options(SoftSkeletonOptions, closed=True)
     def __init__(
         self,
         model: SoftSkeletonModel,
         dt: float = 1 / 90,
         *,
-        substep: float = 1 / 90,
-        integrator: str = "bdf2",
-        iterations: int = 1,
-        most_iterations: int = 4,
-        tracking: float = 8.0,
-        root: str = "driven",
-        gravity: ArrayLike = (0.0, -9.81, 0.0),
-        sag: bool = False,
-        alpha: float = 0.5,
-        beta: float = 0.01,
-        joint_stiffness: float = 0.0,
-        joint_damping: float = 0.5,
-        joint_limits: Mapping[str, Any] | Literal["motions"] | None = "motions",
-        friction: float = 0.5,
+        options: SoftSkeletonOptions | None = None,
         obstacles: Sequence[Obstacle] = (),
         objects: Sequence[RigidObject] = (),
-        self_contact: bool = True,
+        **keywords: Any,
     ) -> None:
         if not isinstance(model, SoftSkeletonModel):
             raise SuppleError(
                 f"a SoftSkeletonSimulator needs a SoftSkeletonModel, not {shown(model)}"
             )
+        chosen = SoftSkeletonOptions.of("SoftSkeletonSimulator", options, keywords)
         self.model, self._dt = model, positive_seconds("dt", dt)
-        self._integrator = compiled_integrator(integrator)
-        self._longest = positive_seconds("substep", substep)
-        self.iterations = checked_count("iterations", iterations)
-        most = checked_count("most_iterations", most_iterations)
+        self._integrator = compiled_integrator(chosen.integrator)
+        self._longest = positive_seconds("substep", chosen.substep)
+        self.iterations = checked_count("iterations", chosen.iterations)
+        most = checked_count("most_iterations", chosen.most_iterations)
         self.most_iterations = max(self.iterations, most)
         self._bones = RigBones(model.rig)
         if not np.array_equal(self._bones.parents, model.parents):
@@ -130,21 +123,22 @@ class SoftSkeletonSimulator(ContactSimulator):
         self.chain = BoneChain(model.parents, model.joints)
         self._target, self._start_chain = self.chain.fork(), self.chain.fork()
         self._skin = BodyPoints(model.skin)
-        self._friction = checked_friction(friction)
-        self._contact = BodyContact(model, self._friction, bool(self_contact))
+        self._friction = checked_friction(chosen.friction)
+        self._contact = BodyContact(model, self._friction, bool(chosen.self_contact))
         self._system = BodySystem(
             model,
             self._contact,
-            not_negative("alpha", alpha),
-            not_negative("beta", beta),
-            bool(sag),
-            bounds(joint_limits, self._bones, model.motions),
+            not_negative("alpha", chosen.alpha),
+            not_negative("beta", chosen.beta),
+            bool(chosen.sag),
+            bounds(chosen.joint_limits, self._bones, model.motions),
         )
-        self._system.set_joints(joint_stiffness, joint_damping)
+        self._system.set_joints(chosen.joint_stiffness, chosen.joint_damping)
         self.phi = self._system.phi
         self._inputs = CharacterInputs(model)
         self._correction = skin_correction(model.rig, self._bones, model.skin)
-        self.tracking, self.root_mode, self.gravity = tracking, root, gravity
+        self.tracking, self.root_mode = chosen.tracking, chosen.root
+        self.gravity = chosen.gravity
         self._obstacles = checked_obstacles(obstacles)
         self._contact.set_colliders(self._obstacles, checked_objects(objects))
         self._system.allocate()

@@ -2,14 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from supple.arrays import Floats
 from supple.checks import checked_number, shown
 from supple.dynamics.rigid_object import RigidObject
+from supple.engines.common.option_record import OptionRecord
 from supple.errors import SuppleError
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SoftSkeletonOptions(OptionRecord):
+    """Options of `SoftSkeletonSimulator`, which documents and checks them."""
+
+    substep: float = 1 / 90
+    integrator: str = "bdf2"
+    iterations: int = 1
+    most_iterations: int = 4
+    tracking: float = 8.0
+    root: str = "driven"
+    gravity: ArrayLike = (0.0, -9.81, 0.0)
+    sag: bool = False
+    alpha: float = 0.5
+    beta: float = 0.01
+    joint_stiffness: float = 0.0
+    joint_damping: float = 0.5
+    joint_limits: Mapping[str, Any] | Literal["motions"] | None = "motions"
+    friction: float = 0.5
+    self_contact: bool = True
 
 
 def between_poses(pose: Floats, other: Floats) -> Floats:

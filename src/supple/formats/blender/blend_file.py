@@ -33,18 +33,8 @@ FBX = b"Kaydara FBX Binary"
 
 @dataclass(frozen=True, eq=False)
 class BlendSource(GltfSource):
-    """Origin in a .blend or .fbx file, through the glTF file that Blender sampled.
-
-    Attributes
-    ----------
-    sample
-        Bytes of that glTF file.
-    armature
-        Name of the character's armature in Blender.
-    frame_rate
-        Frames per second of the scene.
-    digest
-        Hash of the file.
+    """Origin in a .blend or .fbx file: `sample` has the bytes of the glTF file that Blender
+    sampled, `armature` the character's armature in Blender, and `digest` the hash of the file.
     """
 
     sample: bytes = b""
@@ -62,26 +52,11 @@ class BlendSource(GltfSource):
 def load_blend(
     path: str | Path, metres_per_unit: float | None = None, *, armature: str | None = None
 ) -> Character:
-    """Read a character from a .blend or .fbx file, through Blender.
+    """Read all visible meshes of an armature and its actions (or the scene's frames) through
+    Blender.
 
-    Parameters
-    ----------
-    path : str or Path
-        The file; nothing in it is executed.
-    metres_per_unit : float, optional
-        Length of its unit; by default that of its scene.
-    armature : str, optional
-        Name of the character's armature, if the file has several.
-
-    Returns
-    -------
-    Character
-        All visible meshes of the armature, and its actions, or the scene's frames without any.
-
-    Raises
-    ------
-    SuppleError
-        When Blender is not found, or cannot read the file.
+    `armature` is needed if the file has several. Nothing in the file is executed. Raises
+    SuppleError if Blender is not found or cannot read the file.
     """
     path = Path(path)
     data = read_bytes(path, BLENDER_SUFFIXES)
@@ -147,24 +122,13 @@ def check_blend_target(path: Path, character: Character, motions: Sequence[str] 
 def write_blend(
     path: str | Path, baked: BakedMotion | Sequence[BakedMotion], *, error: float = 0.002
 ) -> dict[str, Any]:
-    """Write baked motions into a copy of their character's .blend or .fbx file.
+    """Write baked motions, each a clip of the file, into a copy of their .blend or .fbx file.
 
-    Parameters
-    ----------
-    path
-        A ``.blend``: the same file with shape keys and an NLA track per clip, or point caches
-        beside it for meshes that cannot have keys. An ``.fbx``: the whole scene, a take per action,
-        with animated shapes.
-    baked
-        One motion, or several of one character; each must be a clip of the file.
-    error
-        Largest distance of any vertex from its simulated place, as a fraction of the size.
-
-    Returns
-    -------
-    dict
-        ``n_shapes`` (the most of any mesh), ``error`` reached, ``bytes``, ``animation`` or
-        ``animations``, and ``added``, the number of shape keys and modifiers in Blender.
+    A ``.blend`` gets shape keys and an NLA track per clip, or point caches beside it for meshes
+    that cannot have keys; an ``.fbx`` a take per action, with animated shapes. `error` is the
+    largest distance of any vertex from its simulated position, as a fraction of the size. Returns
+    ``n_shapes`` (the most of any mesh), ``error`` reached, ``bytes``, ``animation`` or
+    ``animations``, and ``added``, the number of shape keys and modifiers in Blender.
     """
     path = Path(path)
     bakes = [baked] if isinstance(baked, BakedMotion) else list(baked)

@@ -35,7 +35,7 @@ SCRIPT = (
 class BlenderProgram:
     """A program that runs Python with `bpy`: Blender, or the Python of an environment (`module`).
 
-    `origin` tells where the setting comes from, for messages.
+    `origin` is the source of the setting, for messages.
     """
 
     path: Path

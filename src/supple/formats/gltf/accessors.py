@@ -260,8 +260,7 @@ def _column_bytes(columns: int, rows: int, dtype: np.dtype[Any]) -> int:
 def decode_draco(
     document: Document, primitive: dict[str, Any], count: int
 ) -> tuple[dict[str, NDArray[Any]], NDArray[np.int64]]:
-    """Return attributes (n, components) by name, as stored, and corners of triangles (3 m,).
-
+    """Return attributes (n, components) by name, as stored, and corners of triangles (3 m,);
     `count` is the declared number of vertices.
     """
     notes = document.notes

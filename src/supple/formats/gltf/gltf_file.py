@@ -46,17 +46,9 @@ IMAGES = {
 class GltfFile:
     """Parts of a glTF file, to be written as .glb or as .gltf.
 
-    Attributes
-    ----------
-    json
-        JSON of the file, with additions. Items are only appended to lists, so that indices stay
-        valid.
-    binary
-        Bytes of the buffer that is extended.
-    chunks
-        Kind and bytes of chunks that glTF does not define.
-    buffer
-        Index of that buffer: 0, or a new one in a .gltf that keeps its own buffers.
+    Items are only appended to lists of `json`, so that indices stay valid. `binary` has the bytes
+    of the extended buffer, whose index is `buffer`: 0, or a new one in a .gltf that keeps its
+    buffers. `chunks` has kind and bytes of chunks that glTF does not define.
     """
 
     json: dict[str, Any]

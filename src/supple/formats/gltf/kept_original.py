@@ -52,21 +52,11 @@ def keep_original(
     added: str = CURVES,
     outer: bytes | None = None,
 ) -> None:
-    """Store the original behind the new bytes of a file, with a record of it.
+    """Store the original behind the new bytes of a file, with a record named `added`.
 
-    Parameters
-    ----------
-    file
-        `GltfFile` that is being extended; its JSON is the original's wherever nothing was added,
-        and its binary begins with that of the original.
-    original
-        Bytes of the original, which needs no other files.
-    details
-        Plain values for the record, for information.
-    added
-        Name of the record.
-    outer
-        Bytes of the file that the original was made from, if that needs other files.
+    `file` is an extended `GltfFile` whose binary begins with that of the original. `original` needs
+    no other files; `outer` is the file that it was made from, if that needs other files. `details`
+    are plain values for the record.
     """
     holders = [h for h in (file.json, file.json["asset"]) if isinstance(h.get("extras", {}), dict)]
     if not holders:
@@ -178,7 +168,7 @@ def shown_record(name: str, data: bytes) -> tuple[str, dict[str, Any], dict[str,
 
 
 def stages_before(name: str, data: bytes) -> Iterator[tuple[str, bytes]]:
-    """Yield what was added to a file, last first, and the file before each addition.
+    """Yield the name of each addition to a file, last first, and the file before it.
 
     Raises FormatError if a record is damaged, for example if another program has saved the file.
     """

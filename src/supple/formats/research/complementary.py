@@ -37,19 +37,8 @@ CENTIMETRE = 0.01
 class ComplementaryExample:
     """Surface, tets, rig and motion of one example, in metres.
 
-    Attributes
-    ----------
-    name : str
-    surface : SurfaceMesh
-        The ``.obj`` beside the tets, or their boundary.
-    tets : TetMesh
-        Tets of the example.
-    rig : SkinnedRig
-        Rig of the surface, with interpolated weights of the tets.
-    motion : Motion
-        Rotations of bones as poses, their common motion as the root.
-    metres_per_unit : float
-        Factor of lengths in the files.
+    The surface is the ``.obj`` beside the tets, or their boundary; its rig has interpolated weights
+    of the tets. Poses are rotations of bones; the root has their common motion.
     """
 
     name: str
@@ -71,19 +60,10 @@ class ComplementaryExample:
 def read_complementary(
     path: str | Path, *, metres_per_unit: float = CENTIMETRE
 ) -> ComplementaryExample:
-    """Read an example whose handles are bones.
+    """Read an example whose handles are bones; the files that its ``.json`` names must be beside
+    it.
 
-    Parameters
-    ----------
-    path : str or Path
-        Its ``.json`` file; the files that it names must be beside it.
-    metres_per_unit : float
-        Length of the files' unit.
-
-    Raises
-    ------
-    FormatError, MeshError
-        When a file is missing, damaged, or does not fit the others.
+    Raises FormatError or MeshError if a file is missing, damaged, or does not fit the others.
     """
     path = Path(path)
     files = _named_files(path)
@@ -185,9 +165,7 @@ def _parse_numbers(name: str, text: str) -> Floats:
 
 class _Animation(NamedTuple):
     """Rest position of the root, its rotations and positions (t, 3), and rotations of bones (t ·
-    b).
-
-    Rotations are about axes of the neutral pose.
+    b), about axes of the neutral pose.
     """
 
     rest_position: Floats

@@ -59,28 +59,11 @@ def read_fast_cd(
     rate: float = FRAMES_PER_SECOND,
     metres_per_unit: float = 1.0,
 ) -> Character:
-    """Read an example whose rig is a skeleton on a surface.
+    """Read an example whose rig, ``skeleton_rig.json``, is a skeleton on a surface.
 
-    Parameters
-    ----------
-    path : str or Path
-        Its rig, ``skeleton_rig.json``.
-    content : dict, optional
-        Content of that file, if it was already read.
-    rate : float
-        Frames per second of its motions.
-    metres_per_unit : float
-        Length of the file's unit.
-
-    Raises
-    ------
-    SuppleError
-        When the file is damaged or inconsistent.
-
-    Warns
-    -----
-    SuppleWarning
-        For motions that cannot be read, and for defects of the surface.
+    `content` is that of the file, if it was already read; `rate` is in frames per second. Raises
+    SuppleError if the file is damaged or inconsistent; warns of motions that cannot be read, and of
+    defects of the surface.
     """
     path = Path(path)
     rate = checked_number("frames per second of a motion", rate)

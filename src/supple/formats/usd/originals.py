@@ -47,8 +47,8 @@ def layer_record(path: Path) -> dict[str, Any] | None:
 class LayersBelow:
     """Files below layers that Supple wrote, one after another, from `path`.
 
-    `inside` tells whether the present file was inside a package, `exact` whether it is complete to
-    the byte. Files from packages are in folders that exist as long as the context.
+    `inside` is True if the present file was inside a package, `exact` if it is complete to the
+    byte. Files from packages are in folders that exist as long as the context.
     """
 
     def __init__(self, path: Path) -> None:

@@ -35,10 +35,9 @@ COLUMNS: Cells = {
 
 
 def measure(files: Sequence[str] = (), *, quiet: bool = False) -> list[Row]:
-    """Bake each file, or the built-in characters, and return a row of figures for each.
+    """Bake each file, or the built-in characters, without the cache; return a row for each.
 
-    The cache is not used, and the written files are removed. The row of a file that cannot be
-    baked has the error as ``failed``.
+    The row of a file that cannot be baked has the error as ``failed``.
     """
     sources = list(files) or list(PAPERS["xu2016"])
     with TemporaryDirectory() as folder:

@@ -63,33 +63,20 @@ DRAWN = tuple(
 
 @dataclass(frozen=True)
 class BudgetOptions:
-    """Options of `measure`.
+    """Options of `measure`; None stands for the default of `supple bake`."""
 
-    Attributes
-    ----------
-    motion
-        Name of a motion of each character; by default that of `supple bake`.
-    seconds
-        Duration from the motion's start.
-    tets
-        Number of tets; by default that of `supple bake`.
-    modes, most_poses
-        Numbers of modes and poses; by default those of `supple bake`.
-    cubature
-        Elastic cubature tets for each mode, and half as many vertices; by default three.
-    accuracy
-        Change by the last halving of the reference's step, relative to the displacement.
-    folder
-        Folder of references and finished rows; by default in the user's cache.
-    """
-
+    #: Name of a motion of each character; by default that of `supple bake`.
     motion: str | None = None
     seconds: float = 1.0
-    tets: int | None = None
+    tets: int | None = None  # number of tets; by default that of `supple bake`
+    #: Numbers of modes and poses; by default those of `supple bake`.
     modes: int | None = None
     most_poses: int | None = None
+    #: Elastic cubature tets for each mode, and half as many vertices; by default three.
     cubature: int | None = None
+    #: Change by the last halving of the reference's step, relative to the displacement.
     accuracy: float = 0.05
+    #: Folder of references and finished rows; by default in the user's cache.
     folder: Path | None = None
 
     def __post_init__(self) -> None:
@@ -121,19 +108,10 @@ def measure(
     picture: Path | None = None,
     quiet: bool = False,
 ) -> list[dict[str, Any]]:
-    """Return the error budget of each character, baked as `supple bake` does.
+    """Return the error budget of each file or scene, baked as `supple bake` does.
 
-    Parameters
-    ----------
-    sources
-        Files of characters, and scenes; by default the built-in scenes. The row of one that cannot
-        be measured has the error as ``failed``.
-    options
-        Motion, duration and sizes.
-    picture
-        A .png file, updated after each character.
-    quiet
-        Show no progress.
+    `picture`, a .png file, is updated after each character. The row of a character that cannot be
+    measured has the error as ``failed``.
     """
     chosen = options or BudgetOptions()
     if picture is not None:

@@ -56,15 +56,7 @@ def check_model(cases: Sequence[str], model: Path | None, noun: str = "cases") -
 def run_cases(
     cases: Iterable[tuple[str, Callable[[], Result]]], *, quiet: bool = False
 ) -> list[Result]:
-    """Return the results of functions, called in order with a progress bar.
-
-    Parameters
-    ----------
-    cases
-        Description for the progress bar, and function.
-    quiet
-        Show no progress.
-    """
+    """Call the functions of `cases` (description, function) in order; return their results."""
     first_use_message(quiet)
     listed = list(cases)
     results = []
@@ -85,21 +77,10 @@ def measure_cases(
     *,
     quiet: bool,
 ) -> list[Row]:
-    """Return a row for each case, in order.
+    """Return a row for each case, or for the `model` file alone, which is not built.
 
-    Parameters
-    ----------
-    names
-        Names of the cases, or of the model.
-    model
-        A .supple file to time instead; it is not built.
-    build
-        Function that builds a case into a file on all cores, and returns the seconds.
-    time
-        Function that returns figures of a file and its name on one core. Both are functions of
-        modules, as other processes call them.
-    quiet
-        Show no progress.
+    `build` writes a case to a file on all cores and returns the seconds; `time` returns figures of
+    a file and its name on one core. Other processes call both: they are functions of modules.
     """
     seconds: dict[str, float | None] = dict.fromkeys(names)
     with TemporaryDirectory() as folder:
@@ -194,21 +175,12 @@ def print_columns(
 
 @dataclass(frozen=True)
 class Growth:
-    """Lines of a bench of growth.
+    """Lines of a bench of growth."""
 
-    Attributes
-    ----------
-    over
-        Key of the growing number, by line.
-    fitted
-        Lines and keys of figures that exponents are fitted for.
-    required
-        Keys that every row has; rows without them are of another version.
-    """
-
-    over: Mapping[str, str]
+    over: Mapping[str, str]  # key of the growing number, by line
+    #: Lines and keys of figures that exponents are fitted for.
     fitted: tuple[Sequence[str], Sequence[str]]
-    required: Sequence[str]
+    required: Sequence[str]  # keys that every row has; rows without them are of another version
 
 
 def measure_growth(
@@ -220,23 +192,10 @@ def measure_growth(
     steps: int,
     quiet: bool,
 ) -> Row:
-    """Return rows by line and exponents; write them beside a picture of them.
+    """Return rows by line and fitted exponents; draw them in `path`, a .png file.
 
-    Parameters
-    ----------
-    path
-        The picture, a .png file. Rows are written to a .json file beside it after each case; an
-        interrupted run resumes.
-    cases
-        Line and function of each case, by name.
-    growth
-        Lines and keys.
-    draw
-        Function that draws the figures.
-    steps
-        Number of steps of a run; a run with another number does not resume.
-    quiet
-        Show no progress.
+    `cases` has the line and the function of each case, by name. The .json file beside the picture
+    is written after each case; an interrupted run with the same `steps` resumes.
     """
     checked_sheet(path)
     stored = path.with_suffix(".json")

@@ -1,7 +1,6 @@
 """`supple bench elastic`: element loops beside scikit-fem's, and the full step.
 
-Every size runs in a separate process, so that its peak memory can be measured; scikit-fem runs
-in another one on the same mesh and deformation.
+Every size, and scikit-fem on the same mesh, runs in its own process to measure peak memory.
 """
 
 from __future__ import annotations

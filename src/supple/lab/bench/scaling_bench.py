@@ -64,16 +64,7 @@ def measure_builds(
 ) -> Row:
     """Build a scene with each number of tets in a separate process; return the figures.
 
-    Parameters
-    ----------
-    sizes
-        Numbers of tets.
-    modes
-        Number of modes in all, distributed as the scene's; by default the scene's.
-    scene
-        Name of a scene.
-    quiet
-        Show no progress.
+    `modes` is the total number of modes, distributed as the scene's.
     """
     checked_scenes([scene])
     for size in sizes:
@@ -187,17 +178,7 @@ def measure_reduction(
 
 
 def contact_mode_times(name: str, counts: Sequence[int], repeats: int) -> Row:
-    """Return times of modes of a scene that touches itself, the best of alternating runs.
-
-    Parameters
-    ----------
-    name
-        One of `CONTACT_POSES`.
-    counts
-        Numbers of modes.
-    repeats
-        Number of runs.
-    """
+    """Return times of modes of a scene of `CONTACT_POSES`: the best of alternating runs."""
     from supple.elastic.body import ElasticBody
     from supple.mesh.boundary_contacts import find_boundary_contacts
     from supple.reduction import contact_constraints, null_space

@@ -41,15 +41,7 @@ def measure(
     steps: int = 100_000,
     quiet: bool = False,
 ) -> list[dict[str, Any]]:
-    """Return a row for each scene, or for a model file.
-
-    Parameters
-    ----------
-    scenes, engine, model, quiet
-        As for `supple.lab.bench.step_bench.measure`.
-    steps
-        Number of steps.
-    """
+    """Return a row for each scene, or for a model file; see `step_bench.measure`."""
     check_between(steps, 100, MOST_STEPS, "steps")
     engine_named(engine, "character")
     return measure_models(scenes, engine, model, steadiness, arguments=(engine, steps), quiet=quiet)
@@ -94,14 +86,14 @@ def steadiness(path: Path, engine: str, steps: int) -> dict[str, Any]:
     collections, blocks = _collections() - collections, sys.getallocatedblocks() - blocks
     faults_after, switches_after = _page_faults()
     # After an interruption the caches are cold, and the next step is slow, too.
-    calm = np.diff(switched) == 0
-    calm[1:] &= calm[:-1].copy()
+    undisturbed = np.diff(switched) == 0
+    undisturbed[1:] &= undisturbed[:-1].copy()
     return {
         "scene": model.name,
         "engine": engine,
         "steps": steps,
-        "step": _unevenness(seconds[0], cpu[0], calm),
-        "loop": _unevenness(seconds[1], cpu[1], calm),
+        "step": _unevenness(seconds[0], cpu[0], undisturbed),
+        "loop": _unevenness(seconds[1], cpu[1], undisturbed),
         "collections": collections,
         "blocks": blocks,
         "page_faults": None if faults is None else faults_after - faults,
@@ -136,8 +128,8 @@ def _page_faults() -> tuple[Any, Any]:
     return used.ru_minflt + used.ru_majflt, used.ru_nivcsw
 
 
-def _unevenness(seconds: Floats, cpu: Floats, calm: Bools) -> dict[str, Any]:
-    """Return median, maximum, and numbers of late steps; `calm` marks undisturbed steps."""
+def _unevenness(seconds: Floats, cpu: Floats, undisturbed: Bools) -> dict[str, Any]:
+    """Return median, maximum, and numbers of late steps, also among undisturbed ones."""
     middle, used = float(np.median(seconds)), float(np.median(cpu))
     return {
         "median_ms": 1e3 * middle,
@@ -145,7 +137,7 @@ def _unevenness(seconds: Floats, cpu: Floats, calm: Bools) -> dict[str, Any]:
         "worst": float(seconds.max()) / middle,
         "late": int((seconds > LATE * middle).sum()),
         "late_on_processor": int((cpu > LATE * used).sum()),
-        "late_undisturbed": int((seconds > LATE * middle)[calm].sum()),
+        "late_undisturbed": int((seconds > LATE * middle)[undisturbed].sum()),
     }
 
 

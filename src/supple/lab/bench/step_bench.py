@@ -1,8 +1,7 @@
 """`supple bench`: times of a step of the four characters, beside the paper's and a dense product.
 
 Processes for one core and for all cores limit the threads of BLAS and Numba. A step includes the
-rig, the dynamics and the surface (xu2016 Table 3). Any character engine can be timed; its steps
-report the parts of their time.
+rig, the dynamics and the surface (xu2016 Table 3). Any character engine can be timed.
 """
 
 from __future__ import annotations
@@ -76,10 +75,7 @@ KEYS = (
 class _RigTimes:
     """Clock of the rig's share of each step; it costs less than a microsecond a step.
 
-    Parameters
-    ----------
-    simulator
-        Any engine. Its rig is timed if it places tets and skin as pose-space does.
+    The rig is timed if the engine places tets and skin as pose-space does.
     """
 
     def __init__(self, simulator: Any) -> None:
@@ -115,22 +111,10 @@ def measure(
     fidelity: bool = False,
     quiet: bool = False,
 ) -> list[Row]:
-    """Return a row for each scene, or for a model file.
+    """Return a row for each scene, by default the four of xu2016, or for a .supple file `model`.
 
-    Parameters
-    ----------
-    scenes
-        Names of scenes; by default the four of xu2016.
-    engine
-        Character engine to time, a name of `supple.engines.ENGINES`.
-    model
-        A .supple file to measure instead of scenes.
-    steps
-        Number of steps to time.
-    fidelity
-        Also compare surfaces and frequencies with the unreduced simulation, which takes minutes.
-    quiet
-        Show no progress.
+    `fidelity` adds comparisons of surfaces and frequencies with the unreduced simulation, which
+    take minutes.
     """
     check_steps(steps)
     engine_named(engine, "character")

@@ -78,15 +78,7 @@ def measure(
     steps: int = 2_000,
     quiet: bool = False,
 ) -> list[dict[str, Any]]:
-    """Return a row of parts for each scene, or for a model file of pose-space.
-
-    Parameters
-    ----------
-    scenes, model, quiet
-        As for `supple.lab.bench.step_bench.measure`.
-    steps
-        Number of steps to time.
-    """
+    """Return a row of parts for each scene, or for a model file of pose-space."""
     return measure_models(scenes, "pose-space", model, step_parts, arguments=(steps,), quiet=quiet)
 
 

@@ -58,8 +58,7 @@ def back_and_forth(motion: Motion, steps: int, rate: float = RATE) -> tuple[Floa
 def reversing_times(duration: float, steps: int, rate: float = RATE) -> Floats:
     """Return times (steps,) of a motion played to and fro, between 0 and `duration`.
 
-    Near the ends the motion slows down and reverses within `REVERSAL` seconds, so that its
-    velocity is continuous.
+    Near the ends the motion reverses within `REVERSAL` seconds, with continuous velocity.
     """
     reversal = min(REVERSAL, duration)
     # The parabola at an end covers half of the distance of the two straight lines.
@@ -78,50 +77,27 @@ def reversing_times(duration: float, steps: int, rate: float = RATE) -> Floats:
 
 @dataclass(frozen=True)
 class Timings:
-    """Durations of steps in seconds.
+    """Durations of steps in seconds."""
 
-    Attributes
-    ----------
-    whole, surface
-        (k,) durations of steps with the surface, and of the surface alone.
-    parts
-        (k,) durations of parts that the engine reports, by name. Pose-space reports ``core``
-        (poses and bases) and ``dynamics`` (forces and solution).
-    cpu
-        (k,) processor time of whole steps; other processes change it little.
-    products
-        (j,) durations of 256³ products of float64 between the steps.
-    beside
-        (i,) processor time of another function between the steps.
-    limited
-        Number of steps in which each limit acted.
-    """
-
+    #: (k,) durations of steps with the surface, and of the surface alone.
     whole: Floats
     surface: Floats
+    #: (k,) durations of parts that the engine reports, by name. Pose-space reports ``core`` (poses
+    #: and bases) and ``dynamics`` (forces and solution).
     parts: dict[str, Floats]
-    cpu: Floats
-    products: Floats
-    beside: Floats
-    limited: dict[str, int]
+    cpu: Floats  # (k,) processor time of whole steps; other processes change it little
+    products: Floats  # (j,) durations of 256³ products of float64 between the steps
+    beside: Floats  # (i,) processor time of another function between the steps
+    limited: dict[str, int]  # number of steps in which each limit acted
 
 
 def time_steps(
     simulator: Any, poses: Floats, roots: Floats, beside: Callable[[], Any] | None = None
 ) -> Timings:
-    """Time a step with its surface for each pose, after a warm-up.
+    """Time a step of `simulator`, with its surface, for each pose (k, s) and root, after a warm-up.
 
     Twenty times dense products and `beside` are timed between steps, so that all are slowed down
     alike by other processes. The step after an interruption, with cold caches, does not count.
-
-    Parameters
-    ----------
-    simulator
-        A `CharacterEngine`.
-    poses, roots
-        (k, s), (k, 4, 4) for each step.
-    beside
-        Another function to time, or None.
     """
     simulator.reset(poses[0], roots[0])
     out = np.array(simulator.surface())

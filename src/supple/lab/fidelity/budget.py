@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from time import process_time
@@ -18,14 +18,17 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from supple.arrays import Floats, Singles
+from supple.elastic.body import ElasticBody
 from supple.engines.engine import engine_named
 from supple.engines.pose_space.build.reduced_poses import ReducedPoses
 from supple.engines.pose_space.model.model import PoseSpaceModel
-from supple.engines.pose_space.step_options import INTEGRATOR
+from supple.engines.pose_space.runtime import Frames, RuntimeModel
+from supple.engines.pose_space.state import states_of
+from supple.engines.pose_space.step_options import INTEGRATOR, StepOptions
+from supple.engines.pose_space.stepper import Stepper
 from supple.errors import SuppleError
 from supple.lab.fidelity.oscillation import frequency_error
 from supple.lab.fidelity.truth import Truth, play_finely, played, truth
-from supple.lab.fidelity.whole_mesh import BlendedBasis, nearest_displacement, without_cubature
 from supple.playback.final_take import CONVERGING, rms_difference
 from supple.progress import Progress, unreported
 from supple.rig.motion.motion import Motion
@@ -44,29 +47,16 @@ _UNLIMITED = {"displacement_limit": 1e3, "acceleration_limit": 1e9}
 
 
 class Play(NamedTuple):
-    """Simulation of the motion that differs from another one by a switch.
-
-    Attributes
-    ----------
-    about
-        Description.
-    beside
-        Name of the play that it differs from by one switch; empty if there is none.
-    options, damping
-        Options of the simulator, and a factor on both kinds of damping.
-    steps
-        Steps of a frame, each with its pose.
-    whole
-        Forces that are summed over the whole mesh in place of cubature.
-    engine
-        Engine of the simulation.
-    """
+    """Simulation of the motion that differs from another one by a switch."""
 
     about: str
+    #: Name of the play that it differs from by one switch; empty if there is none.
     beside: str = "live"
+    #: Options of the simulator, and a factor on both kinds of damping.
     options: Mapping[str, Any] = {}
     damping: float = 1.0
-    steps: int = LIVE
+    steps: int = LIVE  # steps of a frame, each with its pose
+    #: Forces that are summed over the whole mesh in place of cubature.
     whole: Literal["", "elastic", "inertial", "both"] = ""
     engine: str = "pose-space"
 
@@ -122,28 +112,15 @@ BASES = {
 
 @dataclass(eq=False)
 class Budget:
-    """Error budget of a model and a motion, with rows that are computed on demand and cached.
-
-    Attributes
-    ----------
-    model, motion, rate
-        Model, motion, and frames per second.
-    options
-        Options of the live step: damping, gravity, limits.
-    accuracy
-        Change by the last halving of the reference's step, as for `truth`.
-    folder
-        Folder of the reference and of finished rows, or None.
-    progress
-        Called with the part done and a description.
-    """
+    """Error budget of a model and a motion, with rows that are computed on demand and cached."""
 
     model: PoseSpaceModel
     motion: Motion
     rate: float = 90.0
+    #: Options of the live step: damping, gravity, limits.
     options: dict[str, Any] = field(default_factory=dict)
-    accuracy: float = 0.05
-    folder: Path | None = None
+    accuracy: float = 0.05  # change by the last halving of the reference's step, as for `truth`
+    folder: Path | None = None  # folder of the reference and of finished rows, or None
     progress: Progress = unreported
 
     def __post_init__(self) -> None:
@@ -190,13 +167,13 @@ class Budget:
 
         def made() -> dict[str, Any]:
             true = self.truth
-            moved = true.frames.astype(np.float64) - true.rig
+            displacements = true.frames.astype(np.float64) - true.rig
             return {
                 "substeps": true.substeps,
                 "change": true.change,
                 "converged": true.converged,
                 "seconds": true.seconds,
-                "displacement": float(np.sqrt((moved**2).sum(axis=2).mean())),
+                "displacement": float(np.sqrt((displacements**2).sum(axis=2).mean())),
                 "size": float(self.model.surface.size),
             }
 
@@ -206,18 +183,16 @@ class Budget:
     def plays(self) -> list[str]:
         """Names of the `PLAYS` that apply to the model.
 
-        Forces and loads fitted to motions of the whole body differ from those of all tets in the
-        basis, so that plays without cubature would be another model.
+        With forces fitted to motions of the whole body, plays without cubature are another model.
         """
         fitted = self.model.report.get("elastic_error", {}).get("forces") == "motions"
         return [name for name, play in PLAYS.items() if not (play.whole and fitted)]
 
     def play(self, name: str) -> dict[str, Any]:
-        """Return the row of one of `PLAYS`.
+        """Return the row of one of `PLAYS`, relative to the RMS displacement of the reference.
 
-        ``error`` is the distance from the reference, ``change`` that from the play that it differs
-        from by a switch, both relative to the RMS displacement of the reference; ``amplitude`` is
-        the relative RMS displacement.
+        ``error`` is the distance from the reference, ``change`` that from the play `Play.beside`,
+        and ``amplitude`` the RMS displacement.
         """
 
         def made() -> dict[str, Any]:
@@ -342,8 +317,8 @@ class Budget:
         for number, frame in enumerate(at):
             self.progress(number / len(at), "projection on a basis")
             rotation = keys.roots[frame, :3, :3]
-            moved = true.flesh[frame].astype(np.float64) @ rotation  # in the root's frame
-            near = nearest_displacement(self.model, basis(keys.poses[frame]), moved)
+            displacements = true.flesh[frame].astype(np.float64) @ rotation  # in the root's frame
+            near = nearest_displacement(self.model, basis(keys.poses[frame]), displacements)
             projected[number] = self.model.embedding @ (near @ rotation.T)
         rig = true.rig[list(at)].astype(np.float64)
         return {
@@ -378,3 +353,80 @@ def _read_rows(path: Path) -> dict[str, dict[str, Any]]:
         return {str(name): dict(row) for name, row in rows.items()}
     except (OSError, ValueError, TypeError, AttributeError):
         return {}
+
+
+def without_cubature(
+    model: PoseSpaceModel, poses: ReducedPoses, *, elastic: bool = True, inertial: bool = True
+) -> PoseSpaceModel:
+    """Return a model with all tets (`elastic`) and vertices (`inertial`) in place of cubature.
+
+    `poses` are the model's poses on all vertices (`ReducedPoses.of_model`).
+    """
+    aligned, count = poses.aligned(model.interpolation), model.n_poses
+    listed = [np.asarray(region.vertices, np.int32) for region in model.regions]
+    moving = np.unique(np.concatenate(listed))
+    fields: dict[str, Any] = {
+        "basis_vertices": tuple(listed),
+        "bases": tuple(
+            np.stack([pose[at] for pose in aligned.bases]) for at in range(len(model.regions))
+        ),
+    }
+    if aligned.rotations is not None:
+        fields["rotations"] = aligned.rotations[:, moving]
+    if elastic:
+        tets = np.flatnonzero(np.isin(model.mesh.tets, moving).any(axis=1)).astype(np.int32)
+        fields |= {
+            "elastic_tets": tets,
+            "elastic_weights": np.ones((count, len(tets)), np.float32),
+            "stiffness_corrections": None,
+            "correction_ends": np.empty((0, 2), np.int32),
+        }
+    if inertial:
+        fields |= {
+            "inertial_vertices": moving,
+            "inertial_weights": np.ones((count, len(moving)), np.float32),
+            "inertial_corrections": None,
+        }
+    return replace(model, **fields)
+
+
+class BlendedBasis:
+    """Basis U(p) on all vertices of a model `without_cubature`; its frames follow the flesh."""
+
+    def __init__(
+        self,
+        model: PoseSpaceModel,
+        frames: Frames = "followed",
+        negligible_weight: float = 0.02,
+    ) -> None:
+        self._runtime = RuntimeModel(model, frames=frames)
+        options = StepOptions(dt=1 / 90, negligible_weight=negligible_weight)
+        self._stepper = Stepper(self._runtime, options)
+        (self._state,) = states_of(self._runtime, 1)
+
+    def __call__(self, pose: Floats) -> Floats:
+        """Return U (3n, r) at a pose (s,), in the root's frame."""
+        runtime, tables = self._runtime, self._runtime.inertial
+        self._stepper.begin(self._state, np.asarray(pose, np.float64), np.eye(4), None)
+        blend = self._stepper.workspace.blend
+        basis = np.zeros((len(runtime.model.mesh.vertices), 3, runtime.n_modes))
+        rotations = blend.frames[tables.rows].reshape(-1, 3, 3).astype(np.float64)
+        where = runtime.vertices[tables.rows]
+        for group, width in enumerate(tables.width):
+            points = slice(tables.first[group], tables.first[group + 1])
+            block = blend.inertial[tables.start[group] : tables.start[group + 1]]
+            columns = tables.columns[group, :width]
+            real = columns >= 0
+            rows = block.reshape(-1, 3, width)[..., real] * blend.column_scale[columns[real]]
+            basis[where[points][:, None], :, columns[real]] = np.swapaxes(
+                rotations[points] @ rows, 1, 2
+            )
+        return basis.reshape(-1, runtime.n_modes)
+
+
+def nearest_displacement(model: PoseSpaceModel, basis: Floats, displacement: Floats) -> Floats:
+    """Return the mass-weighted projection of a displacement (n, 3) on a basis (3n, r)."""
+    masses = ElasticBody(model.mesh, model.material(0)).vertex_masses()
+    root = np.sqrt(np.repeat(masses, 3))
+    q = np.linalg.lstsq(basis * root[:, None], displacement.reshape(-1) * root, rcond=None)[0]
+    return np.asarray((basis @ q).reshape(-1, 3), np.float64)

@@ -38,58 +38,37 @@ IMPULSE = 0.25
 
 @dataclass(frozen=True)
 class Ringing:
-    """Frequencies of free oscillation after an impulse.
+    """Frequencies of free oscillation after an impulse."""
 
-    Attributes
-    ----------
-    frequency, reduced_frequency
-        Dominant frequencies of the full and of the reduced simulation, in Hz.
-    error
-        Their relative difference for the same motion; see `frequency_error`.
-    rms
-        RMS difference of displacements, relative to the full simulation. Phase differences
-        accumulate over the cycles.
-    """
-
+    #: Dominant frequencies of the full and of the reduced simulation, in Hz.
     frequency: float
     reduced_frequency: float
-    error: float
+    error: float  # their relative difference for the same motion; see `frequency_error`
+    #: RMS difference of displacements, relative to the full simulation. Phase differences
+    #: accumulate over the cycles.
     rms: float
 
 
 @dataclass(frozen=True, eq=False)
 class Fidelity:
-    """Figures of a real-time simulation compared with a reference.
+    """Figures of a real-time simulation compared with a reference."""
 
-    Attributes
-    ----------
-    rms
-        RMS surface difference of the real-time simulation, with its integrator and a step for each
-        frame, from the converged reference, relative to the reference's dynamic displacement. It
-        includes the error of the time step.
-    rms_same_step
-        The same with the reference's step in both simulations: the error of the reduction. None
-        unless requested.
-    rms_full_step
-        Difference of the full simulation with the real-time step from the reference: the error
-        of the time step. None unless requested.
-    truth
-        The converged full simulation.
-    frames
-        (t, n̄, 3) float32 positions of the real-time simulation.
-    motion_frequency_error
-        Relative difference of the dominant frequencies during the motion, mostly that of the
-        motion itself; `ringing` has natural frequencies.
-    ringing
-        Free oscillation in the pose halfway through the motion; None unless requested.
-    """
-
+    #: RMS surface difference of the real-time simulation, with its integrator and a step for each
+    #: frame, from the converged reference, relative to the reference's dynamic displacement. It
+    #: includes the error of the time step.
     rms: float
+    #: The same with the reference's step in both simulations: the error of the reduction. None
+    #: unless requested.
     rms_same_step: float | None
+    #: Difference of the full simulation with the real-time step from the reference: the error of
+    #: the time step. None unless requested.
     rms_full_step: float | None
     truth: Truth
-    frames: Singles
+    frames: Singles  # (t, n̄, 3) float32 positions of the real-time simulation
+    #: Relative difference of the dominant frequencies during the motion, mostly that of the motion
+    #: itself; `ringing` has natural frequencies.
     motion_frequency_error: float
+    #: Free oscillation in the pose halfway through the motion; None unless requested.
     ringing: Ringing | None
 
     @property
@@ -186,23 +165,10 @@ def compare_ringing(
     seconds: float = 2.0,
     **options: Any,
 ) -> Ringing:
-    """Compare frequencies of free oscillation of two engines.
+    """Compare frequencies of free oscillation of two engines after an impulse, see `ringdown`.
 
     Both use Newmark's method, 180 steps per second and little damping, so that they differ by
     stiffness and mass alone.
-
-    Parameters
-    ----------
-    model, pose
-        The character, and its pose, by default the rest pose.
-    engine, true_engine
-        As for `compare`.
-    velocity
-        (3,) velocity of the impulse, see `ringdown`; by default equal along all axes.
-    seconds
-        Duration.
-    **options
-        Options of both simulations.
     """
     row = engine_named(true_engine, "character")
     if velocity is None:

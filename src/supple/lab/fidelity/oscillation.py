@@ -46,17 +46,10 @@ def dominant_frequency(signal: ArrayLike, rate: float) -> float:
 
 
 def frequency_error(signal: ArrayLike, truth: ArrayLike, rate: float) -> float:
-    """Return the relative difference of dominant frequencies of a record and a reference.
+    """Return the relative difference of dominant frequencies of a record and a reference, (t, …).
 
     Both are projected on the first principal component of the reference, so that frequencies of
     the same motion are compared.
-
-    Parameters
-    ----------
-    signal, truth
-        (t, …) of equal shape except for their lengths.
-    rate
-        Samples per second.
     """
     ours, true = _record("signal", signal), _record("truth", truth)
     if ours.shape[1] != true.shape[1]:
@@ -78,22 +71,9 @@ def ringdown(
 ) -> Singles:
     """Simulate free oscillation after an impulse; return displacements of the skin (t, n̄, 3).
 
-    Free oscillation shows the natural frequencies, by which a reduced simulation can be compared
-    with the full one.
-
-    Parameters
-    ----------
-    simulator
-        Simulator, which is reset. Frequencies need little damping and ``"newmark"``.
-    pose, root
-        Pose and root of the character.
-    velocity
-        (3,) in m/s. The character starts with this constant velocity, which gives all flesh the
-        opposite impulse.
-    forces
-        Forces on vertices of the skin in the first three steps, in N.
-    seconds
-        Duration.
+    The simulator is reset. The character starts with the constant `velocity` (3,) in m/s, which
+    gives all flesh the opposite impulse; `forces` on skin vertices act in the first three steps, in
+    N. Natural frequencies need little damping and the integrator ``"newmark"``.
     """
     speed = np.zeros(3) if velocity is None else checked_array("velocity", velocity, (3,))
     steps = checked_number("seconds", seconds) / simulator.dt
@@ -105,9 +85,9 @@ def ringdown(
     swings = np.empty((round(steps), *start.shape), np.float32)
     for index in range(len(swings)):
         shift = (index + 1) * simulator.dt * speed
-        moved = place.copy()
-        moved[:3, 3] += shift
-        simulator.step(root=moved, forces=forces if index < PUSHED else None)
+        shifted_root = place.copy()
+        shifted_root[:3, 3] += shift
+        simulator.step(root=shifted_root, forces=forces if index < PUSHED else None)
         swings[index] = simulator.surface() - start - shift
     return swings
 

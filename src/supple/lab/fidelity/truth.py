@@ -31,40 +31,20 @@ MOST_SUBSTEPS = 64
 
 @dataclass(frozen=True, eq=False)
 class Truth:
-    """Simulation with a converged time step.
+    """Simulation with a converged time step."""
 
-    Attributes
-    ----------
-    frames
-        (t, n̄, 3) float32 positions of the skin.
-    rig
-        (t, n̄, 3) float32 positions of the skin by the rig alone.
-    rate
-        Frames per second.
-    substeps
-        Steps between two frames.
-    changes
-        RMS difference by each halving of the step, see `rms_difference`; inf where the longer step
-        has no solution.
-    converged
-        Whether the last change is within the accuracy.
-    unconverged_steps
-        Number of steps whose last Newton iteration exceeded the tolerance.
-    seconds
-        Time of the computation, without cached parts.
-    flesh
-        (t, n, 3) float32 displacements of the tets' vertices from the rig, in the world; None
-        unless requested.
-    """
-
-    frames: Singles
-    rig: Singles
+    frames: Singles  # (t, n̄, 3) float32 positions of the skin
+    rig: Singles  # (t, n̄, 3) float32 positions of the skin by the rig alone
     rate: float
-    substeps: int
+    substeps: int  # steps between two frames
+    #: RMS difference by each halving of the step, see `rms_difference`; inf where the longer step
+    #: has no solution.
     changes: tuple[float, ...]
-    converged: bool
-    unconverged_steps: int
-    seconds: float
+    converged: bool  # whether the last change is within the accuracy
+    unconverged_steps: int  # number of steps whose last Newton iteration exceeded the tolerance
+    seconds: float  # time of the computation, without cached parts
+    #: (t, n, 3) float32 displacements of the tets' vertices from the rig, in the world; None unless
+    #: requested.
     flesh: Singles | None = None
 
     @property
@@ -88,18 +68,9 @@ def usual_options(engine: Engine, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def played(simulator: CharacterEngine, motion: Motion, every: int = 1) -> Singles:
-    """Play a motion from its initial velocity, and return the skin.
+    """Play a motion from its initial velocity, with resets at cuts; return the skin (t, n̄, 3).
 
-    The simulator is reset at cuts.
-
-    Parameters
-    ----------
-    simulator
-        Simulator with its step `dt`.
-    motion
-        Motion, evaluated at each step.
-    every
-        Number of steps in a frame.
+    A frame has `every` steps.
     """
     keys = motion.smooth.resample(1 / simulator.dt)
     frames = []
@@ -127,9 +98,9 @@ def play_finely(
 ) -> tuple[Singles, int]:
     """Play a motion with `substeps` steps a frame; return frames and unconverged steps.
 
-    An engine whose ``run`` accepts `centred` evaluates the motion at its sub-steps, and computes
-    accelerations of the rig by central differences if `centred`; displacements (n, 3) of the
-    tets' vertices at each frame are then appended to `flesh`. Others take single steps.
+    An engine whose ``run`` accepts `centred` evaluates the motion at its sub-steps, computes the
+    rig's accelerations by central differences if `centred`, and appends displacements (n, 3) of the
+    tets' vertices at each frame to `flesh`. Others take single steps.
     """
 
     def at_frame(part: float) -> None:
@@ -237,17 +208,19 @@ class _Levels:
         if path is not None and (cached := self._cached(path)) is not None:
             return cached
         what = f"{self.engine.name} simulation, {substeps} steps a frame"
-        moved: list[Singles] | None = [] if self.flesh else None
+        displacements: list[Singles] | None = [] if self.flesh else None
         try:
             frames, unconverged = play_finely(
                 *(self.engine, self.model, self.motion, self.rate, substeps, self.options),
                 centred=True,
                 progress=lambda part, _: (self.progress or unreported)(part, what),
-                flesh=moved,
+                flesh=displacements,
             )
         except SolverError:
             return None
-        level = _Level(frames, unconverged, None if moved is None else np.stack(moved))
+        level = _Level(
+            frames, unconverged, None if displacements is None else np.stack(displacements)
+        )
         if path is not None:
             data = io.BytesIO()
             parts: dict[str, Any] = {"flesh": level.flesh} if self.flesh else {}

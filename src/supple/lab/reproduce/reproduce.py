@@ -28,16 +28,9 @@ from supple.saving import write_whole
 
 @dataclass(frozen=True)
 class Item:
-    """Table or figure of a paper.
+    """Table or figure of a paper."""
 
-    Attributes
-    ----------
-    module, function
-        Names in `supple.lab.reproduce`; imported when the item runs.
-    about
-        Description in a few words.
-    """
-
+    #: Names in `supple.lab.reproduce`; imported when the item runs.
     module: str
     function: str
     about: str
@@ -142,20 +135,9 @@ def _list(names: Sequence[str]) -> str:
 def run_reproduce(
     what: Sequence[str], output: Path, *, quick: bool = False, quiet: bool = False
 ) -> dict[str, Any]:
-    """Run items, write them into a folder, and return their figures by name.
+    """Run items or papers, by default all; write them into a folder, and return figures by name.
 
-    An error in one item is raised after the others have run.
-
-    Parameters
-    ----------
-    what
-        Names of items or papers; by default all.
-    output
-        Output folder; created if it does not exist.
-    quick
-        Use small bodies and few steps, to check that the items run.
-    quiet
-        Show neither progress nor tables.
+    `quick` uses small bodies and few steps. An error in one item is raised after the others ran.
     """
     from supple.app.report.figure_tables import PAGE, print_item, write_page
 

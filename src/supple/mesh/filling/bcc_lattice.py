@@ -97,14 +97,13 @@ def _neighbours(keys, deltas):  # type: ignore[no-untyped-def]
 @compiled
 def _warp(sign, neighbours, cuts, alpha, length):  # type: ignore[no-untyped-def]
     """Move vertices onto near cut points, in order; return the targets, as slot and fraction.
-
     `cuts[i, slot]` is the position of the cut point from i to its neighbour, NaN without one. A
     moved vertex gets sign zero and its edges' cut points vanish, so the result depends on the
     order.
     """
     n = len(sign)
-    moved_slot = np.full(n, -1, np.int8)
-    moved_fraction = np.zeros(n)
+    warp_slot = np.full(n, -1, np.int8)
+    warp_fraction = np.zeros(n)
     for i in range(n):
         nearest = np.inf
         for slot in range(14):
@@ -115,9 +114,9 @@ def _warp(sign, neighbours, cuts, alpha, length):  # type: ignore[no-untyped-def
             t = cuts[i, kind] if slot < 7 else 1.0 - cuts[j, kind]
             if t < alpha[kind] and t * length[kind] < nearest:  # False for NaN
                 nearest = t * length[kind]
-                moved_slot[i] = slot
-                moved_fraction[i] = t
-        if moved_slot[i] >= 0:
+                warp_slot[i] = slot
+                warp_fraction[i] = t
+        if warp_slot[i] >= 0:
             sign[i] = 0
             for slot in range(14):
                 j = neighbours[i, slot]
@@ -126,7 +125,7 @@ def _warp(sign, neighbours, cuts, alpha, length):  # type: ignore[no-untyped-def
                         cuts[i, slot] = np.nan
                     else:
                         cuts[j, slot - 7] = np.nan
-    return moved_slot, moved_fraction
+    return warp_slot, warp_fraction
 
 
 @compiled
@@ -272,17 +271,10 @@ def clipped_tets(
 ) -> tuple[Floats, Ints]:
     """Clip lattice tets to where the level set is positive; return vertices and tets.
 
-    Parameters
-    ----------
-    keys
-        Sorted lattice points; must hold all neighbours of every positive one.
-    level
-        The level set there, positive inside.
-    origin, cell
-        Origin of the lattice, and the edge of its cells.
-    find_cuts
-        Called with the ends (k, 3), (k, 3) of the edges that change sign and the levels there;
-        returns the positions of the surface along them, between 0 and 1.
+    `keys` are sorted lattice points with all neighbours of every positive one, and `level` the
+    level set there, positive inside. `find_cuts` is called with the ends (k, 3), (k, 3) of the
+    edges that change sign and the levels there; it returns the positions of the surface along them,
+    from 0 to 1.
     """
     coords = unpack(keys)
     points = origin + 0.5 * cell * coords
@@ -294,9 +286,9 @@ def clipped_tets(
     cuts = np.full((len(keys), 7), np.nan)
     fraction = find_cuts(points[a], points[b], level[a], level[b])
     cuts[a, slot] = np.clip(fraction, 1e-9, 1.0 - 1e-9)
-    moved_slot, moved_fraction = _warp(sign, neighbours, cuts, _ALPHA, _LENGTH)
-    moved = moved_slot >= 0
-    points[moved] += 0.5 * cell * moved_fraction[moved, None] * OFFSETS[moved_slot[moved]]
+    warp_slot, warp_fraction = _warp(sign, neighbours, cuts, _ALPHA, _LENGTH)
+    is_warped = warp_slot >= 0
+    points[is_warped] += 0.5 * cell * warp_fraction[is_warped, None] * OFFSETS[warp_slot[is_warped]]
 
     a, slot = np.nonzero(~np.isnan(cuts))
     cut_index = np.full(cuts.shape, -1, dtype=np.int64)

@@ -43,17 +43,9 @@ class TriangleTree:
 
 
 class SoupDistance:
-    """Signed distance of a triangle soup, positive inside.
-
-    At holes of the surface the winding number ½ closes them, and the values are blended so that the
-    level set is continuous.
-
-    Parameters
-    ----------
-    vertices, triangles
-        The soup, of triangles with an area.
-    facing
-        The triangles that bound volumes, facing outward; see `outward_triangles`.
+    """Signed distance of a triangle soup, positive inside. `facing` are triangles that bound
+    volumes, of `outward_triangles`. At holes of the surface the winding number ½ closes them, and
+    the values are blended so that the level set is continuous.
     """
 
     def __init__(self, vertices: Floats, triangles: Ints, facing: Ints) -> None:
@@ -79,24 +71,18 @@ class SoupDistance:
         sign = np.zeros(len(points), dtype=np.int8)
         distance = self._surface.distance(points)
         free = np.flatnonzero(distance > radius)
-        turns = self._turns(points[free])
+        winding = self._turns(points[free])
         # Away from triangles winding numbers are harmonic: integers without holes, otherwise
         # varying over the distance to the rim of a hole.
-        whole = np.abs(turns - np.round(turns)) < 0.1
-        known = whole | ((distance[free] > 1.5 * radius) & (np.abs(turns - 0.5) > 0.35))
-        sign[free[known]] = np.where(turns[known] > 0.5, 1, -1)
+        is_integer = np.abs(winding - np.round(winding)) < 0.1
+        known = is_integer | ((distance[free] > 1.5 * radius) & (np.abs(winding - 0.5) > 0.35))
+        sign[free[known]] = np.where(winding[known] > 0.5, 1, -1)
         return sign
 
 
 class ThickenedDistance:
-    """Level set united with neighbourhoods of some triangles.
-
-    Parameters
-    ----------
-    base
-        Level set.
-    coats
-        Sets of triangles, with the thickness of their neighbourhoods.
+    """Level set `base` united with neighbourhoods of `coats`: sets of triangles with a
+    thickness.
     """
 
     def __init__(self, base: SoupDistance, coats: list[tuple[TriangleTree, float]]) -> None:
@@ -173,39 +159,33 @@ def _patches(vertices: Floats, triangles: Ints) -> _Patches:
 
 
 def outward_triangles(vertices: Floats, triangles: Ints) -> Ints:
-    """Return the triangles that bound volumes, oriented outward.
-
+    """Return the triangles of a welded soup that bound volumes, oriented outward.
     Closed parts are oriented one by one, so that cavities count as filled. Parts that meet in edges
     of three or more triangles keep a consistent orientation. Open parts that enclose a volume are
     oriented, too. Sheets are left out, unless together they enclose a volume.
-
-    Parameters
-    ----------
-    vertices, triangles
-        A soup of welded vertices and triangles with an area.
     """
     triangles = _without_repetition(triangles, len(vertices))
     p = _patches(vertices, triangles)
-    turned = np.where((p.volume < 0)[p.patch][:, None], p.triangles[:, ::-1], p.triangles)
+    outward = np.where((p.volume < 0)[p.patch][:, None], p.triangles[:, ::-1], p.triangles)
     keep = np.ones(len(triangles), dtype=bool)
     single = ~p.closed[p.patch]
-    whole = single.copy()
+    is_sound = single.copy()
     if single.any():
         group = _edge_groups(triangles, len(vertices))
-        whole &= _sound_groups(triangles, group, single, len(vertices))
-        double = whole & _flat_groups(vertices, triangles, group)
+        is_sound &= _sound_groups(triangles, group, single, len(vertices))
+        double = is_sound & _flat_groups(vertices, triangles, group)
         if double.any():  # both sides of every triangle: use one of them
             once = _without_repetition(triangles[double], len(vertices), either_side=True)
             if len(once) < np.count_nonzero(double):
                 return outward_triangles(vertices, np.concatenate([triangles[~double], once]))
-        turned[whole] = _turned_by_group(vertices, triangles, group)[whole]
-    sheet = single & ~whole & (np.linalg.norm(p.area_vector, axis=1) > _SHEET * p.area)[p.patch]
+        outward[is_sound] = _outward_by_group(vertices, triangles, group)[is_sound]
+    sheet = single & ~is_sound & (np.linalg.norm(p.area_vector, axis=1) > _SHEET * p.area)[p.patch]
     vectors = _area_vectors(vertices, triangles[sheet])
     if np.linalg.norm(vectors.sum(axis=0)) > _PANELS * np.linalg.norm(vectors, axis=1).sum():
         keep &= ~sheet
     else:
-        turned[sheet] = triangles[sheet]
-    return np.ascontiguousarray(turned[keep])
+        outward[sheet] = triangles[sheet]
+    return np.ascontiguousarray(outward[keep])
 
 
 def _without_repetition(triangles: Ints, n_vertices: int, either_side: bool = False) -> Ints:
@@ -253,6 +233,6 @@ def _flat_groups(vertices: Floats, triangles: Ints, group: Ints) -> Bools:
     return (np.abs(volume) <= 1e-9 * area * size)[group]
 
 
-def _turned_by_group(vertices: Floats, triangles: Ints, group: Ints) -> Ints:
+def _outward_by_group(vertices: Floats, triangles: Ints, group: Ints) -> Ints:
     volume, _ = _group_volumes(vertices, triangles, group)
     return np.where((volume < 0)[group][:, None], triangles[:, ::-1], triangles)

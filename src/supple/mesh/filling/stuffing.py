@@ -112,7 +112,6 @@ def fill(
     level_set: Distance, low: Floats, high: Floats, cell: float, unit: float
 ) -> tuple[Floats, Ints]:
     """Return vertices and tets before compaction; only cells near the surface are sampled.
-
     `unit` is the length of 1 in messages.
     """
     shape = _lattice_shape(low, high, cell, unit)
@@ -215,10 +214,9 @@ def _crossings(
 
 
 def split_pinches(vertices: Floats, tets: Ints) -> tuple[Floats, Ints]:
-    """Separate pieces that touch only in a vertex or an edge.
-
-    Such pinches would act as ball joints and hinges. Corners of two tets are the same vertex only
-    if the tets are connected through faces around it.
+    """Separate pieces that touch only in a vertex or an edge, as they would act as ball joints and
+    hinges. Corners of two tets are the same vertex only if the tets are connected through faces
+    around it.
     """
     faces = np.sort(tets[:, OUTWARD_FACES].reshape(-1, 3), axis=1)
     order = np.argsort(row_keys(faces, len(vertices)), kind="stable")

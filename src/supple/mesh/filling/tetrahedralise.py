@@ -41,8 +41,7 @@ _COATS = (0.65, 0.8, 0.95, 1.1, 1.25, 1.4)
 
 def bisected(vertices: Floats, triangles: Ints, longest: float) -> tuple[Floats, Ints]:
     """Halve triangles across their longest edge until no edge is longer than `longest`.
-
-    The given vertices come first; the order of the triangles changes.
+    The input's vertices come first; the order of the triangles changes.
     """
     done = []
     while len(triangles):
@@ -66,10 +65,9 @@ def bisected(vertices: Floats, triangles: Ints, longest: float) -> tuple[Floats,
 
 
 def bundled(vertices: Floats, triangles: Ints, spacing: float) -> Ints:
-    """Join all vertices of a grid cell; return the triangles, each once.
-
-    Around a needle or in a dense scan, thousands of triangles are equally near to a point, and a
-    box tree would visit all of them.
+    """Join all vertices of a grid cell; return the triangles, each once. Around a needle or in a
+    dense scan, thousands of triangles are equally near to a point, and a box tree would visit all
+    of them.
     """
     rounded = np.round((vertices - vertices.min(axis=0)) / spacing).astype(np.int64)
     keys = row_keys(rounded, int(rounded.max()) + 1)
@@ -102,7 +100,6 @@ def uncovered(points: Floats, vertices: Floats, tets: Ints, cell: float) -> Bool
 
 def pinched_edges(vertices: Floats, tets: Ints) -> Ints:
     """Find edges (k, 2) in which more than two faces of the boundary meet.
-
     `supple.mesh.filling.stuffing.split_pinches` separates bodies that only touch; the rest
     are slits one edge long, between tets that are connected around both ends of it.
     """
@@ -271,7 +268,6 @@ class _Body:
 
     def mesh(self, cell: float, shift: float = 0.0) -> TetMesh:
         """Fill with cells of this size, and thicken until every vertex is covered.
-
         The lattice is centred on the body, for symmetry, and shifted by a fraction of a cell.
         """
         vertices, tets = self._fill(self.distance, cell, shift)
@@ -330,10 +326,8 @@ def _tips(pieces: Ints, missed: Bools) -> Ints:
 
 
 def _expected_cell(volume: float, area: float, tets: float, thinnest: float = 1.3) -> float:
-    """Estimate the cell size at which a body gets a number of tets.
-
-    Twelve per cell inside, and about two more per face of the surface (measured). No part is
-    thinner than `thinnest` cells.
+    """Estimate the cell size at which a body gets a number of tets: twelve per cell inside, and
+    about two more per face of the surface (measured). No part is thinner than `thinnest` cells.
     """
     small, large = 0.0, np.inf
     cell = float(np.sqrt(area / tets))
@@ -347,51 +341,55 @@ def _expected_cell(volume: float, area: float, tets: float, thinnest: float = 1.
     return cell
 
 
-def _forecast(body: _Body, wanted: int) -> float:
+def _forecast(body: _Body, target_count: int) -> float:
     """Return an initial cell size, from the surface or from coarser meshes."""
-    cell = _expected_cell(body.volume, body.area, min(wanted, _CHEAP))
-    if wanted <= 2 * _CHEAP:
+    cell = _expected_cell(body.volume, body.area, min(target_count, _CHEAP))
+    if target_count <= 2 * _CHEAP:
         return cell
     # Volume and area on the lattice: overlaps count once, thin parts are thickened.
     coarse = body.mesh(cell)
     volume, area = float(coarse.volumes().sum()), body.area
-    if wanted > 20 * _CHEAP:
+    if target_count > 20 * _CHEAP:
         finer = cell / 1.6
         sizes = np.array([cell, finer])
         counts = np.array([len(coarse.tets), len(body.mesh(finer).tets)])
         law = np.column_stack([12 / sizes**3, 2 / sizes**2])
         fit = np.linalg.solve(law, counts)
         if (fit > 0).all():
-            return _expected_cell(fit[0], fit[1], wanted, thinnest=0.0)
-    return _expected_cell(volume, area, wanted)
+            return _expected_cell(fit[0], fit[1], target_count, thinnest=0.0)
+    return _expected_cell(volume, area, target_count)
 
 
-def _search(body: _Body, wanted: int, tell: Progress) -> TetMesh:
+def _search(body: _Body, target_count: int, tell: Progress) -> TetMesh:
     """Try cell sizes until about the right number of tets results."""
     tell(0.1, "measuring the body")
-    cell = min(_forecast(body, wanted), 4 * body.size)
+    cell = min(_forecast(body, target_count), 4 * body.size)
     best: TetMesh | None = None
     for shift in (0.0, 1.0, 2.0):
         # On a lattice with the body's symmetries the number jumps; shifted, it jumps less.
-        mesh = _search_shifted(body, wanted, cell, shift, tell)
-        if best is None or _miss(mesh, wanted) < _miss(best, wanted):
+        mesh = _search_shifted(body, target_count, cell, shift, tell)
+        if best is None or _miss(mesh, target_count) < _miss(best, target_count):
             best = mesh
         # No lattice gives fewer than a point's 24 tets.
-        if abs(len(best.tets) / wanted - 1) <= TOLERANCE or wanted < 21:
+        if abs(len(best.tets) / target_count - 1) <= TOLERANCE or target_count < 21:
             break
     assert best is not None
-    if abs(len(best.tets) / wanted - 1) > TOLERANCE:
-        warn(f"{wanted} tets requested, but the nearest mesh has {len(best.tets)}; continuing")
+    if abs(len(best.tets) / target_count - 1) > TOLERANCE:
+        warn(
+            f"{target_count} tets requested, but the nearest mesh has {len(best.tets)}; continuing"
+        )
     return best
 
 
-def _miss(mesh: TetMesh, wanted: int) -> float:
-    return abs(float(np.log(len(mesh.tets) / wanted)))
+def _miss(mesh: TetMesh, target_count: int) -> float:
+    return abs(float(np.log(len(mesh.tets) / target_count)))
 
 
-def _search_shifted(body: _Body, wanted: int, cell: float, shift: float, tell: Progress) -> TetMesh:
+def _search_shifted(
+    body: _Body, target_count: int, cell: float, shift: float, tell: Progress
+) -> TetMesh:
     largest = 4 * body.size
-    near_enough = _NEAR_ENOUGH if wanted <= 4 * _CHEAP else _NEAR_ENOUGH_IF_LARGE
+    near_enough = _NEAR_ENOUGH if target_count <= 4 * _CHEAP else _NEAR_ENOUGH_IF_LARGE
     too_few, too_many = np.inf, 0.0  # cell sizes known to give that
     tried: list[tuple[float, int]] = []
     best: TetMesh | None = None
@@ -400,15 +398,15 @@ def _search_shifted(body: _Body, wanted: int, cell: float, shift: float, tell: P
         mesh = body.mesh(cell, shift)
         count = len(mesh.tets)
         tried.append((cell, count))
-        if best is None or _miss(mesh, wanted) < _miss(best, wanted):
+        if best is None or _miss(mesh, target_count) < _miss(best, target_count):
             best = mesh
-        if abs(count / wanted - 1) <= near_enough:
+        if abs(count / target_count - 1) <= near_enough:
             break
-        if count > wanted:
+        if count > target_count:
             too_many = max(too_many, cell)
         else:
             too_few = min(too_few, cell)
-        cell = _next_cell(tried, wanted, too_many, too_few)
+        cell = _next_cell(tried, target_count, too_many, too_few)
         if cell > largest or too_few - too_many < 1e-3 * too_few < np.inf:
             break
     assert best is not None
@@ -416,7 +414,7 @@ def _search_shifted(body: _Body, wanted: int, cell: float, shift: float, tell: P
 
 
 def _next_cell(
-    tried: list[tuple[float, int]], wanted: int, too_many: float, too_few: float
+    tried: list[tuple[float, int]], target_count: int, too_many: float, too_few: float
 ) -> float:
     """Take a secant step in the logarithms, or halve the bracket if the step leaves it."""
     cell, count = tried[-1]
@@ -424,7 +422,7 @@ def _next_cell(
     if len(tried) > 1 and tried[-2][0] != cell:
         before, count_before = tried[-2]
         slope = float(np.clip(np.log(count / count_before) / np.log(cell / before), -4.0, -1.0))
-    guess = cell * (wanted / count) ** (1 / slope)
+    guess = cell * (target_count / count) ** (1 / slope)
     if too_many > 0 and np.isfinite(too_few):
         margin = (too_few / too_many) ** 0.1
         if len(tried) > 4 or not too_many * margin <= guess <= too_few / margin:

@@ -101,8 +101,8 @@ def voxelise(
 
 
 def _checked_elements(elements: int) -> int:
-    whole = isinstance(elements, (int, np.integer)) and not isinstance(elements, bool)
-    if not whole or not 1 <= elements <= MOST_HEXES:
+    is_integer = isinstance(elements, (int, np.integer)) and not isinstance(elements, bool)
+    if not is_integer or not 1 <= elements <= MOST_HEXES:
         raise MeshError(f"cannot make {elements!r} cubes; use 1 to {MOST_HEXES}")
     return int(elements)
 
@@ -235,43 +235,43 @@ def _cover_flat(solid: Bools, corners: Floats, shape: Ints) -> None:
         solid |= below.astype(bool) & ~np.roll(solid, -1, axis)
 
 
-def _search(body: _Body, wanted: int, connected: bool) -> tuple[float, Ints]:
+def _search(body: _Body, target_count: int, connected: bool) -> tuple[float, Ints]:
     """Try sizes until about the right number of cubes results."""
     too_few, too_many = np.inf, 0.0  # sizes that give that
-    edge = min(_expected_edge(body, wanted), 2.0 * float(body.extent.max()))
+    edge = min(_expected_edge(body, target_count), 2.0 * float(body.extent.max()))
     best: tuple[float, float, Ints, int] | None = None
     for attempt in range(_TRIES):
         body.part = 0.1 + 0.8 * attempt / _TRIES
         body.tell(body.part, f"filling with cubes of {edge * body.scale:.4g}")
         labels = body.parts(edge, connected)
         count = int(np.count_nonzero(labels))
-        miss = abs(float(np.log(count / wanted)))
+        miss = abs(float(np.log(count / target_count)))
         if best is None or miss < best[0]:
             best = miss, edge, labels, body.left_out
         if miss <= _NEAR_ENOUGH:
             break
-        if count > wanted:
+        if count > target_count:
             too_many = max(too_many, edge)
         else:
             too_few = min(too_few, edge)
-        guess = edge * (count / wanted) ** (1 / 2.6)
+        guess = edge * (count / target_count) ** (1 / 2.6)
         if too_many > 0 and too_few < np.inf and not too_many < guess < too_few:
             guess = float(np.sqrt(too_many * too_few))
         edge = guess
     assert best is not None
     _, edge, labels, body.left_out = best
     count = int(np.count_nonzero(labels))
-    if abs(count / wanted - 1) > TOLERANCE:
-        warn(f"{wanted} cubes requested, but the nearest mesh has {count}; continuing")
+    if abs(count / target_count - 1) > TOLERANCE:
+        warn(f"{target_count} cubes requested, but the nearest mesh has {count}; continuing")
     return edge, labels
 
 
-def _expected_edge(body: _Body, wanted: int) -> float:
+def _expected_edge(body: _Body, target_count: int) -> float:
     """Estimate the size for a number of cubes, from volume and surface."""
     edges = float(body.extent.max()) * np.geomspace(1e-5, 2.0, 2000)
     length = float(body.extent.max())
     counts = body.volume / edges**3 + 0.75 * body.area / edges**2 + length / edges
-    return float(edges[np.argmin(np.abs(np.log(counts / wanted)))])
+    return float(edges[np.argmin(np.abs(np.log(counts / target_count)))])
 
 
 # Cubes of a lattice that triangles intersect, by separating axes, column by column.
@@ -290,7 +290,6 @@ def _separated(t: Floats, ax: float, ay: float, az: float, half: float) -> bool:
 @compiled
 def _touches(t: Floats, half: float, across: float) -> bool:
     """Test separating axes of a triangle and a cube at the origin: faces, plane, edge pairs.
-
     The half edge is `across` for oblique axes.
     """
     for c in range(3):
@@ -348,7 +347,6 @@ def _mark_touched(
     corners: Floats, half: float, across: float, shape: Ints, grid: NDArray[np.uint8]
 ) -> Ints:
     """Mark in `grid` the unit cubes that triangles intersect; return their numbers, (m,).
-
     `corners` (m, 3, 3) are in lattice units: cube (i, j, k) is around (i + ½, j + ½, k + ½).
     Its half edge is `half` for the axes of the lattice and `across` for oblique ones.
     """

@@ -111,7 +111,6 @@ def normal_equations(
     beside: Floats | None = None,
 ) -> tuple[Floats, Floats]:
     """Return AᵀA (c, c) and Aᵀb (c,) of eq. 19, summed over chunks of samples.
-
     `total` (r, t) are the forces of all tets at q, computed by default. Rows are divided by the
     norms of `beside`, by default of the same forces.
     """
@@ -160,17 +159,9 @@ Ends = Sequence[tuple[int, int]]
 
 
 def correction_weights(shares: ArrayLike, ends: Ends) -> Floats:
-    """Return the weight of each stored correction at a pose, (m + k,).
-
-    Those of the m poses have the weights of the poses, and those of the k pairs 4 w_i w_j: 1
-    halfway between the two, 0 at every pose.
-
-    Parameters
-    ----------
-    shares
-        (m,) w, weights of the poses.
-    ends
-        k pairs of poses.
+    """Return the weight of each stored correction at a pose, (m + k,): those of the m poses have
+    the weights `shares` (m,) of the poses, and those of the k pairs `ends` 4 w_i w_j: 1 halfway
+    between the two, 0 at every pose.
     """
     w = numbers("pose weights", shares)
     positive = np.maximum(w, 0.0)
@@ -201,16 +192,9 @@ def blended_correction(
 def midway_corrections(
     targets: Sequence[Floats], at_poses: Floats, ends: Ends, shares: Sequence[Floats]
 ) -> Floats:
-    """Return corrections (k, r, r) of pairs, such that ΔK is exact at intermediate poses.
-
-    Parameters
-    ----------
-    targets
-        k matrices ΔK / ϒϒᵀ at intermediate poses.
-    at_poses
-        (m, r, r) corrections of the poses.
-    ends, shares
-        The pair of poses of each intermediate pose, and (m,) weights there.
+    """Return corrections (k, r, r) of pairs, such that ΔK is exact at intermediate poses. `targets`
+    are k matrices ΔK / ϒϒᵀ there, `at_poses` (m, r, r) corrections of the poses, `ends` the pair of
+    poses of each intermediate pose and `shares` (m,) their weights there.
     """
     if len(targets) == 0:
         return np.empty((0, *at_poses.shape[1:]))

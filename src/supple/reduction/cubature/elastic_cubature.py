@@ -214,9 +214,8 @@ def _trained(
 
 @dataclass(frozen=True, eq=False)
 class _Blends:
-    """Weights of the m poses at all m + k poses, including intermediate ones.
-
-    `shares` (m + k, m); `ends` are the two poses of each intermediate pose; `scales` (r,) of each.
+    """Weights `shares` (m + k, m) of the m poses at all m + k poses, including intermediate ones.
+    `ends` are the two poses of each intermediate pose; `scales` (r,) of each.
     """
 
     shares: Floats
@@ -241,7 +240,6 @@ def _choose_tets(
     options: TrainingOptions,
 ) -> tuple[Ints, list[Floats]]:
     """Choose the tets; also return the forces (r, t) of all samples at every pose (eq. 17–18).
-
     `exact` are the reduced stiffnesses if corrections have the linear part.
     """
     poses, tell = training.poses, options.tell

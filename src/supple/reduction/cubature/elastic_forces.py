@@ -31,16 +31,8 @@ _CHUNK_BYTES = 64_000_000
 
 @dataclass(frozen=True, eq=False)
 class ForceBatch:
-    """Forces of a few samples.
-
-    Attributes
-    ----------
-    samples
-        Columns of q.
-    elements
-        (e, 9, t) forces of the tets, without those of first corners.
-    total
-        (r, t) projected sum.
+    """Forces of a few samples, columns of q: those of the tets (e, 9, t), without those of first
+    corners, and their projected sum (r, t).
     """
 
     samples: slice
@@ -50,17 +42,9 @@ class ForceBatch:
 
 @dataclass(frozen=True, eq=False)
 class PoseForces:
-    """Elastic forces of some tets at one pose.
-
-    Attributes
-    ----------
-    body, rest, basis, regions
-        Material and mesh, rest shape (n, 3), localised basis.
-    tets
-        (e,) tets to evaluate: by default all that touch a region, as forces of others project to
-        zero.
-    part
-        Part of the elements' forces: WHOLE, LINEAR or REMAINDER.
+    """Elastic forces of some tets at one pose, with a rest shape (n, 3) and a localised basis.
+    `tets` (e,) are by default all that touch a region, as forces of others project to zero. `part`
+    is the part of the elements' forces: WHOLE, LINEAR or REMAINDER.
     """
 
     body: ElasticBody
@@ -121,13 +105,13 @@ class PoseForces:
         step = max(1, min(32, _CHUNK_BYTES // (72 * max(1, len(corners)))))
         for first in range(0, q.shape[1], step):
             chunk = slice(first, min(first + step, q.shape[1]))
-            moved = displacements(self.basis, self.regions, self.body.n_vertices, q[:, chunk])
-            elements = np.empty((len(corners), 9, moved.shape[2]))
+            shifts = displacements(self.basis, self.regions, self.body.n_vertices, q[:, chunk])
+            elements = np.empty((len(corners), 9, shifts.shape[2]))
             with serialised_loops():
                 volume = element_forces(
                     self.body.material.code,
                     self.rest,
-                    moved,
+                    shifts,
                     corners,
                     np.ascontiguousarray(parameters),
                     self.part,
@@ -137,7 +121,7 @@ class PoseForces:
                 raise MeshError(f"the rest shape inverts or flattens a tet (volume {volume:.3g})")
             if weights is not None:
                 elements *= weights[:, None, None]
-            at_vertices = np.empty_like(moved)
+            at_vertices = np.empty_like(shifts)
             with serialised_loops():
                 gather_at_vertices(elements, *around, at_vertices)
             yield ForceBatch(chunk, elements, projected(self.basis, self.regions, at_vertices))
@@ -154,7 +138,6 @@ class PoseForces:
 
 def force_norms(total: Floats, first: int = 0, where: str = "") -> Floats:
     """Return ‖f̃‖ (t,) of samples' forces (r, t), by which rows are divided (xu2016 eq. 18).
-
     `first` is the number of the first sample, and `where` precedes it in error messages.
     """
     norms = np.linalg.norm(total, axis=0)
@@ -218,18 +201,10 @@ class ElasticProblem:
     percent; so tets are chosen on all samples at the cost of a few. Forces are in single precision:
     1e-7 is far below the errors of cubature, about a percent.
 
-    Parameters
-    ----------
-    poses, samples
-        The poses and the reduced displacements (r, t) at each.
-    mixtures
-        Number of mixtures per pose; fewer if they need more than 0.7 GB.
-    seed
-        Seed of the signs.
-    stiffnesses
-        (r, r) at rest, if columns are forces without their linear part.
-    totals
-        (r, t) target forces, if they are not the sums of the tets' forces at the samples.
+    There are `mixtures` per pose; fewer if they need more than 0.7 GB. `samples` are reduced
+    displacements (r, t), and `seed` that of the signs. With `stiffnesses` (r, r) at rest, columns
+    are forces without their linear part. `totals` (r, t) are target forces, if they are not the
+    sums of the tets' forces at the samples.
     """
 
     def __init__(
@@ -282,19 +257,19 @@ class ElasticProblem:
         signs /= np.sqrt(self._mixtures)
         forces = np.zeros((9 * len(pose.tets), self._mixtures), np.float32)
         target = np.zeros((pose.rank, self._mixtures))
-        whole = np.empty(q.shape)
+        full_forces = np.empty(q.shape)
         for batch in pose.of_part(WHOLE if linear is None else REMAINDER).batches(q):
             remainder = batch.total
             if sums is not None:
                 remainder = sums[:, batch.samples]
                 remainder = remainder if linear is None else remainder - linear[:, batch.samples]
             total = remainder if linear is None else remainder + linear[:, batch.samples]
-            whole[:, batch.samples] = total
+            full_forces[:, batch.samples] = total
             norms = force_norms(total, batch.samples.start, f"pose {i}: ")
             mixing = signs[batch.samples] / norms[:, None]
             target += remainder @ mixing
             forces += batch.elements.reshape(len(forces), -1) @ mixing
-        return forces.reshape(len(pose.tets), 9, -1), target, whole
+        return forces.reshape(len(pose.tets), 9, -1), target, full_forces
 
     def correlations(self, pose: int, residual: Floats) -> Floats:
         """Return A_iᵀ ρ: inner products of the field U ρ with every tet's corner forces."""

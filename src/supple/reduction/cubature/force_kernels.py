@@ -78,10 +78,9 @@ def element_forces(
     part: int,
     out: Floats,
 ) -> float:
-    """Write forces ∂W_e/∂x of `tets` at rest + each displacement to `out` (e, 9, t).
-
-    `part` is WHOLE; LINEAR, K_e(0) u; or REMAINDER, f_e without the linear part. Returns the
-    smallest rest volume.
+    """Write forces ∂W_e/∂x of `tets` at rest + each displacement to `out` (e, 9, t); return the
+    smallest rest volume. `part` is WHOLE; LINEAR, K_e(0) u; or REMAINDER, f_e without the linear
+    part.
     """
     smallest = np.inf
     for chunk in prange((len(tets) + _CHUNK - 1) // _CHUNK):
@@ -143,7 +142,6 @@ def _determinant(F: Floats) -> float:
 @compiled_parallel
 def gather_at_vertices(forces: Floats, start: Ints, corners: Ints, out: Floats) -> None:
     """Write the sum of element forces at each vertex to `out` (n, 3, t).
-
     `corners[start[v]:start[v + 1]]` lists 4e + corner of the tets around vertex v.
     """
     axes, samples = out.shape[1], forces.shape[2]
@@ -180,13 +178,13 @@ def element_dots(forces: Singles, y: Singles, tets: Ints, out: Floats) -> None:
                     f, p, q = forces[e, 3 * a + i], other[i], first[i]
                     # Four partial sums are vectorised; one would be a dependency chain.
                     s0 = s1 = s2 = s3 = np.float32(0.0)
-                    whole = samples - samples % 4
-                    for t in range(0, whole, 4):
+                    vectorised_end = samples - samples % 4
+                    for t in range(0, vectorised_end, 4):
                         s0 += f[t] * (p[t] - q[t])
                         s1 += f[t + 1] * (p[t + 1] - q[t + 1])
                         s2 += f[t + 2] * (p[t + 2] - q[t + 2])
                         s3 += f[t + 3] * (p[t + 3] - q[t + 3])
-                    for t in range(whole, samples):
+                    for t in range(vectorised_end, samples):
                         s0 += f[t] * (p[t] - q[t])
                     total += float((s0 + s1) + (s2 + s3))
             out[e] = total

@@ -259,7 +259,6 @@ def inertial_error(
 @dataclass(frozen=True)
 class _Draw:
     """Source of the samples of one pose: its rig, masses, basis and random numbers.
-
     Loads are projected by `shapes`, which weighted rows of `basis` approximate.
     """
 
@@ -276,8 +275,8 @@ class _Draw:
         """Draw normalised forces m_s a_s and their sums, of the rig's and of the root's motion."""
         random = np.random.default_rng([self.seed, self.index, *fresh])
         relative, velocities = pose_accelerations(self.rig, self.pose, count, random)
-        whole = root_accelerations(self.rig(self.pose), velocities, random)
-        return self._normalised(relative), self._normalised(whole)
+        body_accelerations = root_accelerations(self.rig(self.pose), velocities, random)
+        return self._normalised(relative), self._normalised(body_accelerations)
 
     def _normalised(self, accelerations: Floats) -> Forces:
         accelerations *= self.mass[:, None, None]

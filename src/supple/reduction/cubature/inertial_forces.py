@@ -28,9 +28,8 @@ _RIDGE = 1e-7
 
 
 def perturbation_sizes(rig: Rig, pose: Floats) -> Floats:
-    """Return the largest change of each parameter, (s,), in training accelerations.
-
-    1° for rotations, 1 mm for translations of a character of human size, scaled with the body;
+    """Return the largest change of each parameter, (s,), in training accelerations: 1° for
+    rotations, 1 mm for translations of a character of human size, scaled with the body;
     dimensionless parameters change such that the largest displacement is the same.
     """
     start = rig(pose)
@@ -42,9 +41,9 @@ def perturbation_sizes(rig: Rig, pose: Floats) -> Floats:
         elif parameter.unit == "m":
             sizes[k] = shift
         else:
-            moved = pose.copy()
-            moved[k] += _PROBE
-            away = float(np.linalg.norm(rig(moved) - start, axis=1).max())
+            probed_pose = pose.copy()
+            probed_pose[k] += _PROBE
+            away = float(np.linalg.norm(rig(probed_pose) - start, axis=1).max())
             sizes[k] = min(1.0, shift * _PROBE / away) if away > 0 else 0.0
     return sizes
 
@@ -53,7 +52,6 @@ def pose_accelerations(
     rig: Rig, pose: Floats, count: int, random: np.random.Generator
 ) -> tuple[Floats, Floats]:
     """Return second and first differences (n, 3, count) of consecutive random poses (eq. 24).
-
     Frames are a unit of time apart, as samples are normalised later.
     """
     sizes = perturbation_sizes(rig, pose)
@@ -67,7 +65,6 @@ def pose_accelerations(
 
 def root_accelerations(rest: Floats, velocities: Floats, random: np.random.Generator) -> Floats:
     """Draw accelerations (n, 3, t) in the frame of a moving root: b + α×x + ω×(ω×x) + 2ω×v.
-
     One for each of the rig's velocities (n, 3, t). Uniform, angular and centrifugal parts have
     equal sizes on average; the Coriolis part is an eighth of them, as v of a whole body is small.
     """
@@ -87,7 +84,6 @@ def normalised(
     basis: tuple[Floats, ...], regions: Sequence[Region], forces: Floats
 ) -> tuple[Floats, Floats]:
     """Divide forces (n, 3, t) and their sum (r, t) by its norm, sample by sample (eq. 25).
-
     A sample without force (of a rig without parameters) becomes zero.
     """
     total = projected(basis, regions, forces)
@@ -103,7 +99,6 @@ def candidates(regions: Sequence[Region]) -> Ints:
 
 class InertialProblem:
     """`CubatureProblem` of normalised forces (k, 3, t) with their sums (r, t) at each pose.
-
     The forces are those of `vertices`, all vertices in a region.
     """
 
@@ -169,10 +164,9 @@ def fit_vertices(rows: Floats, forces: Floats, target: Floats) -> Floats:
 
 
 def correction(rows: Floats, widths: Sequence[int], forces: Floats, residual: Floats) -> Floats:
-    """Fit blocks (c, 3, r) to the residual of weights, region by region.
-
-    Ridge regression from the forces of the chosen vertices in a region to the residual of its
-    columns; zero outside of a column's region.
+    """Fit blocks (c, 3, r) to the residual of weights, region by region: ridge regression from the
+    forces of the chosen vertices in a region to the residual of its columns; zero outside of a
+    column's region.
     """
     blocks = np.zeros_like(rows)
     column = 0

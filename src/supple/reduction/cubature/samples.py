@@ -63,14 +63,14 @@ def displacements(
     basis: LocalBasis, regions: Sequence[Region], n_vertices: int, q: Floats
 ) -> Floats:
     """Return U q of each column of q (r, t), as (n, 3, t)."""
-    moved = np.zeros((n_vertices, 3, q.shape[1]))
+    displacement = np.zeros((n_vertices, 3, q.shape[1]))
     column = 0
     for array, region in zip(basis, regions, strict=True):
         k, _, r = array.shape
         product = array.reshape(3 * k, r) @ q[column : column + r]
-        moved[region.vertices] += product.reshape(k, 3, -1)
+        displacement[region.vertices] += product.reshape(k, 3, -1)
         column += r
-    return moved
+    return displacement
 
 
 def projected(basis: LocalBasis, regions: Sequence[Region], forces: Floats) -> Floats:
@@ -141,17 +141,17 @@ def force_samples(
     step = max(16, _CHUNK_ENTRIES // (3 * body.n_vertices))
     chunks = [slice(first, first + step) for first in range(0, count, step)]
 
-    def moved(chunk: slice) -> Floats:
+    def displacement(chunk: slice) -> Floats:
         return displacements(basis, regions, body.n_vertices, q[:, chunk])
 
-    farthest = [np.linalg.norm(moved(chunk), axis=1).max(axis=0) for chunk in chunks]
+    farthest = [np.linalg.norm(displacement(chunk), axis=1).max(axis=0) for chunk in chunks]
     largest = float(np.median(np.concatenate(farthest)))
     if not largest > 0:
         raise SuppleError("the basis has no displacement or no force; remove such columns")
     scale = amplitude * float(np.linalg.norm(np.ptp(body.rest, axis=0))) / largest
     if not np.isfinite(scale):
         raise SuppleError(f"amplitude {amplitude:g} is too large or too small for the basis")
-    factors = [_harmless(body, rest, moved(chunk) * scale) for chunk in chunks]
+    factors = [_harmless(body, rest, displacement(chunk) * scale) for chunk in chunks]
     return q * scale * np.concatenate(factors)
 
 
@@ -180,14 +180,14 @@ def _gaussian(
     return q
 
 
-def _harmless(body: ElasticBody, rest: Floats, moved: Floats) -> Floats:
+def _harmless(body: ElasticBody, rest: Floats, displacement: Floats) -> Floats:
     """Return powers of ½, (t,), with which no sample inverts a tet."""
-    factors = np.ones(moved.shape[2])
+    factors = np.ones(displacement.shape[2])
     tets = np.require(body.mesh.tets, np.int64, ["C", "W"])
     worst = np.empty((-(-len(tets) // DETERMINANT_CHUNK), len(factors)))
     for _ in range(_MOST_HALVINGS):
         with serialised_loops():
-            smallest_determinants(rest, np.ascontiguousarray(moved * factors), tets, worst)
+            smallest_determinants(rest, np.ascontiguousarray(displacement * factors), tets, worst)
         bad = worst.min(axis=0) < SMALLEST_DETERMINANT
         if not bad.any():
             break

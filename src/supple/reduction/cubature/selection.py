@@ -63,17 +63,9 @@ class CubatureProblem(Protocol):
 
 
 class Support:
-    """Chosen columns with their entries, Gram matrices and weights for every target.
-
-    Parameters
-    ----------
-    problem
-        Columns and targets.
-    threads
-        Threads that process targets in parallel.
-    shares
-        (targets, m) blending weights of m poses at each target, the identity for the first m; by
-        default every target has separate weights.
+    """Chosen columns of a problem with their entries, Gram matrices and weights for every target.
+    `threads` process targets in parallel. `shares` (targets, m) are blending weights of m poses at
+    each target, the identity for the first m; by default every target has separate weights.
     """
 
     def __init__(
@@ -136,7 +128,6 @@ class Support:
 
     def gains(self) -> Floats:
         """Return (e,) the decrease of squared residuals by each column alone.
-
         Weights of a pose affect every target that depends on them, and may increase some residuals.
         """
         norms = self.problem.norms
@@ -187,7 +178,6 @@ def pursue(
     shares: Floats | None = None,
 ) -> Ints:
     """Choose at most `count` columns, ascending, that fit the targets of all poses.
-
     Columns that are zero at every pose are not chosen, so there may be fewer. `threads` process
     poses in parallel; `shares` are the blending weights of targets, see `Support`.
     """

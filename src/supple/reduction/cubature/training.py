@@ -32,18 +32,10 @@ from supple.reduction.shaking import Shaking
 
 
 class MotionForces(NamedTuple):
-    """Motion of the whole body, projected to a basis.
-
-    Attributes
-    ----------
-    q, forces
-        (r, t) mass projection of its displacements, and its forces Vᵀf.
-    stiffness
-        (r, r) VᵀKV at rest.
-    held
-        (r, r) the same with contacts, which the simulated motion does not have.
-    shapes
-        (k, 3, r) V with contacts, by which loads are projected.
+    """Motion of the body projected to a basis V: the mass projection q (r, t) of its displacements,
+    and its forces Vᵀf (r, t). `stiffness` is VᵀKV at rest, and `held` the same with contacts, which
+    the simulated motion does not have; `shapes` (k, 3, r) is V with contacts, by which loads are
+    projected.
     """
 
     q: Floats
@@ -65,10 +57,10 @@ def motion_forces(
     rows = len(region.vertices)
     columns = basis.reshape(3 * rows, -1)
     weighted = np.repeat(body.vertex_masses()[region.vertices], 3)[:, None] * columns
-    moved, forces = (
+    displacement, forces = (
         each[region.vertices].reshape(3 * rows, -1).astype(np.float64) for each in shaking
     )
-    q = np.asarray(np.linalg.solve(columns.T @ weighted, weighted.T @ moved), np.float64)
+    q = np.asarray(np.linalg.solve(columns.T @ weighted, weighted.T @ displacement), np.float64)
     shapes, free = condensed_shapes(body, rest, basis, region)
     projected, held = shapes.reshape(columns.shape).T @ forces, free
     if allowed is not None and allowed.rank:
@@ -84,7 +76,6 @@ def condensed_shapes(
     allowed: NullSpace | None = None,
 ) -> tuple[Floats, Floats]:
     """Return V (k, 3, r) and VᵀKV = G (UᵀM K⁻¹ MU)⁻¹ G (r, r) with G = UᵀMU.
-
     For modes these are U and UᵀKU; for other bases the energy is less than with U. K⁻¹ is
     restricted to `allowed` displacements, by default all.
     """
@@ -126,7 +117,6 @@ class TrainingOptions:
 @dataclass(frozen=True, eq=False)
 class Training:
     """Poses, then intermediate poses, with samples (r, t) and reduced stiffness (r, r) of each.
-
     `held` are the stiffnesses that corrections complete: with contacts, which samples may lack.
     `totals` are forces (r, t) of the samples where they are not those of their displacements, and
     `fresh` are other samples with such forces.

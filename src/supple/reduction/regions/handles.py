@@ -63,15 +63,9 @@ class Handle:
 
 
 def handle_vertices(mesh: TetMesh, handles: Sequence[Handle]) -> tuple[Ints, ...]:
-    """Return the vertices of the tets that each handle passes through.
-
-    A vertex of two handles belongs to the first of them. A handle outside of the body has the
-    vertices of the nearest tet.
-
-    Raises
-    ------
-    SuppleError
-        If a handle is far outside, or all of its vertices belong to others.
+    """Return the vertices of the tets that each handle passes through. A vertex of two handles
+    belongs to the first of them. A handle outside of the body has the vertices of the nearest tet;
+    one that is far outside, or whose vertices all belong to others, is refused.
     """
     handle_of = np.full(len(mesh.vertices), -1)
     lists = []

@@ -73,10 +73,9 @@ class CarriedFlesh:
         return limb_joints
 
     def owners(self, limb_joints: Bools) -> Ints:
-        """Return for each joint the joint of a limb that its flesh is assigned to, (J + 1,).
-
-        Small branches are assigned to the joint of largest contact, which is not always the parent:
-        feet driven by inverse kinematics are children of the root.
+        """Return for each joint the joint of a limb that its flesh is assigned to, (J + 1,). Small
+        branches are assigned to the joint of largest contact, which is not always the parent: feet
+        driven by inverse kinematics are children of the root.
         """
         owner = np.arange(self.n + 1)
         for joint in range(self.n):
@@ -98,10 +97,9 @@ class CarriedFlesh:
         return np.array([_last(assigned, joint) for joint in owner.tolist()])
 
     def contact(self, owner: Ints) -> Contact:
-        """Measure the contact of the flesh of each two joints.
-
-        It is the volume of tets between them, plus a little of the volume that follows both, as
-        joints that are small compared with the tets may have no vertex.
+        """Measure the contact of the flesh of each two joints: the volume of tets between them,
+        plus a little of the volume that follows both, as joints that are small compared with the
+        tets may have no vertex.
         """
         corners = owner[self.joint_of][self.tets]
         rows, columns = np.repeat(corners, 4, axis=1).ravel(), np.tile(corners, 4).ravel()
@@ -163,25 +161,12 @@ _ALIKE = 0.2
 
 @dataclass(frozen=True, eq=False)
 class Limb:
-    """Group of joints.
+    """Group of joints, in the skeleton's order; `name` is that of the joint with most of the flesh.
 
-    Attributes
-    ----------
-    name
-        Name of the joint with most of the flesh.
-    joints
-        Names of all its joints, in the skeleton's order.
-    path
-        (p, 3) positions of its joints from the trunk outward, without side branches; at the end of
-        a limb also the centre of the last joint's flesh.
-    vertices
-        Tet vertices that follow its joints more than others.
-    middle
-        (3,) centre of its flesh.
-    part
-        Fraction of the body's volume.
-    is_end
-        Whether it has no child limb.
+    `path` (p, 3) are positions of its joints from the trunk outward, without side branches; at the
+    end of a limb also the centre of the last joint's flesh. `vertices` are tet vertices that follow
+    its joints more than others, `middle` the centre of its flesh, and `part` its fraction of the
+    body's volume. `is_end` is whether it has no child limb.
     """
 
     name: str
@@ -209,26 +194,13 @@ class _Chain:
 def limbs_of(
     rig: SkinnedRig, surface: SurfaceMesh, mesh: TetMesh, *, most: int = MOST_LIMBS
 ) -> tuple[Limb, ...]:
-    """Group a skeleton's joints into a trunk and limbs.
+    """Group a skeleton's joints into a trunk, which comes first, and limbs in the skeleton's order.
 
     Joints between two branchings are one limb. A branch with little flesh (a finger, a jaw) is
     part of the limb that it touches, unless it is long (a tail); the root and the chain of joints
     that leads to further branchings (hips and spine) are the trunk. If there are more than `most`,
-    the lightest are merged with their parents, equal ones together.
-
-    Parameters
-    ----------
-    rig
-        The skinned rig.
-    surface, mesh
-        The skin and the tets inside, at the rig's rest pose.
-    most
-        Largest number of limbs, including the trunk.
-
-    Returns
-    -------
-    tuple of Limb
-        The trunk first, then in the order of the skeleton.
+    including the trunk, the lightest are merged with their parents, equal ones together. `surface`
+    and `mesh` are the skin and the tets inside, at the rig's rest pose.
     """
     flesh = CarriedFlesh(rig, surface, mesh)
     limb_joints = flesh.branches()

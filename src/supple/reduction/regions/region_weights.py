@@ -67,18 +67,10 @@ def _checked_remap(threshold: float, exponent: float) -> tuple[float, float]:
 
 
 def covering_threshold(weights: Floats, threshold: float = THRESHOLD) -> float:
-    """Return the threshold, lowered if otherwise some vertex were in no region.
-
-    Flesh in no region cannot move. Weights of d handles add up to 1, so the largest at a vertex
-    is at least 1/d: up to 5 handles a threshold of 0.1 is not lowered. Otherwise it is
-    at most half of the smallest of the vertices' largest weights.
-
-    Parameters
-    ----------
-    weights : (k, d) array
-        W of the vertices that must be covered.
-    threshold : float
-        Desired η.
+    """Return the threshold, lowered if otherwise some vertex were in no region of the weights (k,
+    d). Flesh in no region cannot move. Weights of d handles add up to 1, so the largest at a vertex
+    is at least 1/d: up to 5 handles a threshold of 0.1 is not lowered. Otherwise it is at most half
+    of the smallest of the vertices' largest weights.
     """
     if len(weights) == 0:
         return threshold
@@ -270,22 +262,10 @@ def stored_fraction(
 
 
 def region_sways(body: ElasticBody, rest: Floats, regions: Sequence[Region]) -> Floats:
-    """Return √Σ m|u|² of each region, with u the static displacement under 1 m/s² along each axis.
-
+    """Return √Σ m|u|² of each region, with u the static displacement under 1 m/s² along each axis;
+    relative to the largest, to three digits. All are equal for a free body.
     It estimates the region's share of any motion: compared with converged simulations of a bull, a
-    rat and a husky, these shares are within 0.04 of the whole.
-
-    Parameters
-    ----------
-    body, rest
-        The body, and (n, 3) its rest shape.
-    regions
-        Where regions overlap, each counts by its weight.
-
-    Returns
-    -------
-    (k,) array
-        Relative to the largest, to three digits. All equal for a free body.
+    rat and a husky, these shares are within 0.04 of the whole. Overlaps count by their weights.
     """
     moving = np.unique(np.concatenate([region.vertices for region in regions]))
     unknowns = (3 * moving[:, None] + np.arange(3)).reshape(-1)
@@ -294,10 +274,10 @@ def region_sways(body: ElasticBody, rest: Floats, regions: Sequence[Region]) -> 
     along = np.tile(np.eye(3), (len(moving), 1)) * np.repeat(masses, 3)[:, None]
     try:
         with single_threaded(), at_most_threads(1):  # reproducible on every machine
-            moved = Compliance(inner, masses)(along)
+            displacement = Compliance(inner, masses)(along)
     except LoosePieceError:  # computing the basis of a region reports where
         return np.ones(len(regions))
-    squares = masses * (moved.reshape(len(moving), -1) ** 2).sum(axis=1)
+    squares = masses * (displacement.reshape(len(moving), -1) ** 2).sum(axis=1)
     weights = np.zeros((len(regions), len(moving)))
     for row, region in zip(weights, regions, strict=True):
         row[np.searchsorted(moving, region.vertices)] = region.weights

@@ -94,17 +94,7 @@ class DisplacingRig(ABC):
 
 
 class DisplacingPlacement(Forkable, ABC):
-    """Base class of placements of a `DisplacingRig`.
-
-    Parameters
-    ----------
-    base
-        Placement of the base.
-    points
-        (k, 3) rest points.
-    split
-        Number of the base's parameters.
-    """
+    """Base class of placements of a `DisplacingRig`; the base has the first `split` parameters."""
 
     _forked = ("_base",)
 
@@ -233,15 +223,7 @@ class BlendShapeRig(DisplacingRig):
 
 
 class BlendShapePlacement(DisplacingPlacement):
-    """Placement of blend shapes.
-
-    Parameters
-    ----------
-    base, points, split
-        As for `DisplacingPlacement`.
-    deltas
-        (b, k, 3) displacements at weight 1.
-    """
+    """Placement of blend shapes with displacements `deltas` (b, k, 3) at weight 1."""
 
     def __init__(
         self, base: DeformingPlacement, points: Floats, deltas: Floats, split: int
@@ -269,18 +251,8 @@ class BlendShapePlacement(DisplacingPlacement):
 class ShapeJacobian:
     """Jacobian of blend shapes on a linear skin: a weight moves a vertex by A δ.
 
-    A is the blend of the joints' linear parts.
-
-    Parameters
-    ----------
-    rig
-        Shapes on a linear skin.
-    skin
-        Jacobian of the skin with respect to those of the parameters that are its own.
-    entries
-        (k,) indices of the parameters in the pose.
-    vertices
-        Indices of the vertices; None for all.
+    A is the blend of the joints' linear parts. `skin` is the Jacobian of the skin with respect to
+    its share of the parameters; `entries` (k,) are indices of all parameters in the pose.
     """
 
     straight = True

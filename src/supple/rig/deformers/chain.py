@@ -189,14 +189,10 @@ def _joint_placement(rig: Rig) -> Callable[..., Placement] | None:
 
 
 class ChainPlacement:
-    """Placement of a chain: one stage after another, each with its part of the pose.
+    """Placement of a chain: the stages in series, each with its part of the pose.
 
-    Parameters
-    ----------
-    stages
-        Placements of the same vertices; those after the first can move given points.
-    ends
-        Start of each stage's part of the pose, and the end of the last.
+    `ends` has the start of each stage's part of the pose, and the end of the last. Stages after
+    the first can move given points.
     """
 
     def __init__(self, stages: Sequence[Placement], ends: Sequence[int]) -> None:
@@ -237,18 +233,8 @@ class _DeformingChainPlacement(ChainPlacement):
 class ChainJacobian:
     """Jacobian of a chain: ∂x/∂p of each link, multiplied by ∂x/∂X of the links after it.
 
-    Parameters
-    ----------
-    first
-        Jacobian of the first rig.
-    links
-        Jacobians of the others.
-    placements
-        Placements of all rigs; those after the first can move given points.
-    ends
-        Start of each rig's part of the pose, and the end of the last.
-    entries
-        (k,) indices of the parameters in the pose.
+    `ends` has the start of each rig's part of the pose, and the end of the last; `entries` (k,) are
+    indices of the parameters in the pose.
     """
 
     def __init__(

@@ -87,15 +87,7 @@ RigType = TypeVar("RigType", bound=PointDeformer)
 
 
 class PointPlacement(ABC, Generic[RigType]):
-    """Base class of placements of a `PointDeformer`.
-
-    Parameters
-    ----------
-    rig
-        The deformer.
-    vertices
-        Indices of its vertices; None for all.
-    """
+    """Base class of placements of a `PointDeformer`; all vertices if `vertices` is None."""
 
     def __init__(self, rig: RigType, vertices: Ints | None = None) -> None:
         self._rig = rig

@@ -164,15 +164,7 @@ def _table(deltas: Floats, entries: Ints, size: float, single: bool) -> _Table:
 
 
 class PoseBlendPlacement(DisplacingPlacement):
-    """Placement of pose blend shapes.
-
-    Parameters
-    ----------
-    base, points, split
-        As for `DisplacingPlacement`.
-    table
-        Displacements of these vertices.
-    """
+    """Placement of pose blend shapes; `table` has the displacements of its vertices."""
 
     def __init__(self, base: DeformingPlacement, points: Floats, table: _Table, split: int) -> None:
         self._table = table
@@ -242,13 +234,7 @@ def _rotation_slopes(pose: Floats, entries: Ints, rotating: Ints, out: Floats) -
 
 
 class RotationDisplacements:
-    """Displacements of pose blend shapes as a function of their joints' rotations.
-
-    Parameters
-    ----------
-    table
-        Displacements of the vertices.
-    """
+    """Displacements of pose blend shapes as a function of their joints' rotations."""
 
     def __init__(self, table: _Table) -> None:
         self._table, self._block = table, _block()

@@ -251,22 +251,13 @@ class _Runs(NamedTuple):
 
 
 class WiresPlacement(Forkable):
-    """Placement of vertices that follow wires, one after another; the pose is the wires' poses.
+    """Placement of vertices that follow wires in series; the pose is the wires' poses.
 
-    Vertices are kept in an order in which those on the same pieces of the curves are together:
-    they are then moved by loops over neighbours in memory, with the same polynomials for all.
-    Most vertices of a limb's wire are nearest to one of its ends. Those of no influence are left
-    out.
-
-    Parameters
-    ----------
-    wires
-        Of the same vertices, at least one.
-    vertices
-        Indices of the vertices; None for all.
-    single
-        Single precision is enough: some 1e-7 of the size of the body at rest and moved. It is
-        not taken where influences above 1 turn vertices by more than their wire.
+    Vertices are sorted by the piece of curve that they follow, so that loops run over neighbours in
+    memory with the same polynomial. Most vertices of a limb's wire are nearest to one of its ends.
+    Vertices without influence are left out. With `single`, arithmetic is in single precision, with
+    errors of about 1e-7 of the body's size at rest and posed, unless influences above 1 rotate
+    vertices by more than their wire.
     """
 
     def __init__(

@@ -41,15 +41,7 @@ class WireJacobian:
 
     x = x₀ + w s(u) + (R − 1)(x₀ − c(u)), with R the rotation by ρ = η θ n from the rest tangent t
     towards e = t + s′(u), scaled by the point's influence; s and s′ are linear in the offsets.
-
-    Parameters
-    ----------
-    wire
-        The wire.
-    entries
-        (k,) indices of the parameters in its pose.
-    vertices
-        Indices of the vertices; None for all.
+    `entries` (k,) are indices of the parameters in the wire's pose.
     """
 
     affine, straight = False, True

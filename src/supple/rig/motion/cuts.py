@@ -33,36 +33,35 @@ def detect_cuts(motion: Motion, limit: float = 6.0, acceleration: float = 250.0)
 
     Notes
     -----
-    A step's suddenness is how far its velocity is from the mean of its two neighbours', over
-    its duration: the acceleration of going there and stopping. In a fast but continuous motion
-    the steps nearby are sudden too, in a cut only the one that cuts (its two neighbours, which
-    see its velocity, count as half of it: two alike are a sudden start or stop). Pose, root
-    position and root rotation are tested separately. Cuts less than six keys apart and single
-    outlier keys are not detected.
+    The suddenness of a step is the difference of its velocity from the mean velocity of the two
+    adjacent steps, divided by its duration. A fast but continuous motion has several sudden steps
+    in a row, a cut only one. The steps adjacent to a cut have half its suddenness; two adjacent
+    steps of equal suddenness are a sudden start or stop. Pose, root position and root rotation
+    are tested separately. Cuts less than six keys apart and single outlier keys are not detected.
     """
     if not (limit > 1 and acceleration > 0):
         raise SuppleError("cuts need a limit above 1 and an acceleration above 0")
     if motion.n_frames < 3:
         return ()
     gaps = np.diff(motion.times)
-    turns = from_matrix(motion.roots[:, :3, :3])
+    rotations = from_matrix(motion.roots[:, :3, :3])
     steps = [
         _pose_steps(motion),
         np.diff(motion.roots[:, :3, 3], axis=0),
-        logarithm(multiply(inverse(turns[:-1]), turns[1:])),
+        logarithm(multiply(inverse(rotations[:-1]), rotations[1:])),
     ]
     jumps = np.zeros(len(gaps), dtype=bool)
     for step in steps:
         suddenness = _suddenness(step / gaps[:, None], gaps)
-        # The steps beside a jump see half of it. Two alike are a sudden start or stop.
-        beside = np.maximum(np.append(suddenness[1:], 0), np.append(0, suddenness[:-1]))
-        usual = np.maximum(limit * _largest_nearby(suddenness), 1.3 * beside)
-        jumps |= (suddenness > acceleration) & (suddenness > usual)
+        # Steps adjacent to a jump have half its suddenness; equal ones are a start or a stop.
+        adjacent = np.maximum(np.append(suddenness[1:], 0), np.append(0, suddenness[:-1]))
+        threshold = np.maximum(limit * _largest_nearby(suddenness), 1.3 * adjacent)
+        jumps |= (suddenness > acceleration) & (suddenness > threshold)
     return tuple(int(key) for key in np.flatnonzero(jumps) + 1)
 
 
 def _pose_steps(motion: Motion) -> Floats:
-    """Return differences of poses (t - 1, s); of rotation vectors the shortest equivalent ones."""
+    """Return differences of successive poses (t - 1, s), of rotation vectors the shortest."""
     poses, after = motion.poses[:-1], motion.poses[1:].copy()
     if motion.tracks is not None:
         entries = motion.tracks.space.joint_pose.rotation_entries()
@@ -77,8 +76,8 @@ def _suddenness(velocities: Floats, gaps: Floats) -> Floats:
 
 
 def _largest_nearby(values: Floats) -> Floats:
-    """Return the largest of each value's neighbours, without the adjacent ones."""
+    """Return the largest value within `NEIGHBOURS` of each, adjacent values excluded."""
     padded = np.pad(values, NEIGHBOURS)
     windows = np.lib.stride_tricks.sliding_window_view(padded, 2 * NEIGHBOURS + 1)
-    aside = np.abs(np.arange(-NEIGHBOURS, NEIGHBOURS + 1)) > 1
-    return windows[:, aside].max(axis=1)
+    not_adjacent = np.abs(np.arange(-NEIGHBOURS, NEIGHBOURS + 1)) > 1
+    return windows[:, not_adjacent].max(axis=1)

@@ -1,7 +1,6 @@
-"""Numbers and times of frames in a span of seconds whose ends a file has rounded.
+"""Numbers and times of frames between two times that are rounded to single precision.
 
-Files store times in single precision: 1.9 s is 1.89999998 s, and the naive ``int(seconds * rate)``
-loses the last frame of many clips. All frames and steps of motions are counted here.
+Files store 1.9 s as 1.89999998 s, so ``int(seconds * rate)`` loses the last frame of many clips.
 """
 
 from __future__ import annotations
@@ -21,18 +20,15 @@ MOST_ROUNDED = 0.5
 
 
 def rounding_of(first: float, last: float) -> float:
-    """Return the seconds by which a span between single-precision times may be wrong."""
+    """Return the rounding error, in seconds, of a span between two float32 times."""
     return SINGLE * max(abs(first), abs(last))
 
 
 def whole_steps(first: float, last: float, rate: float) -> int:
-    """Return the number of whole steps from `first` to `last` seconds, at `rate` a second.
+    """Return the number of whole steps from `first` to `last` seconds, at `rate` per second.
 
-    An end that rounding to single precision moved before a step counts as that step.
+    A step that float32 rounding ends just after `last` counts as well.
 
-    Examples
-    --------
-    >>> import numpy as np
     >>> whole_steps(0.0, float(np.float32(1.9)), 30.0)  # 1.89999998
     57
     """
@@ -40,13 +36,10 @@ def whole_steps(first: float, last: float, rate: float) -> int:
 
 
 def frame_times(first: float, last: float, rate: float) -> Floats:
-    """Return the times of frames from `first` on, and `last` as the last of them, (t,).
+    """Return frame times (t,) from `first` to `last`, which is always the last of them.
 
-    If `last` is not a frame it is appended after the last frame; if it is one up to rounding it
-    replaces that frame.
+    If `last` is a frame up to rounding, it replaces that frame; otherwise it is appended.
 
-    Examples
-    --------
     >>> frame_times(0.0, 0.25, 10.0)
     array([0.  , 0.1 , 0.2 , 0.25])
     """
@@ -59,5 +52,5 @@ def frame_times(first: float, last: float, rate: float) -> Floats:
 
 
 def _rounded_steps(first: float, last: float, rate: float) -> float:
-    """Return the part of a step by which rounding may move the end of a span."""
+    """Return the rounding error of the end of a span, as a part of a step."""
     return min(MISSED + rounding_of(first, last) * rate, MOST_ROUNDED)

@@ -48,21 +48,21 @@ class Motion:
     poses : (t, s) array
         Poses of a rig; rotation vectors continuous in time, as `JointPose.pack` makes them.
     roots : (t, 4, 4) array, optional
-        Rigid transforms from the rig's space to the world, metres; none means no root motion.
-        Rotations of a file's precision are made exact.
+        Rigid transforms from the rig's space to the world, metres; by default the identity.
+        Rotation matrices rounded to float32 are orthonormalised.
     name : str
     cuts : sequence of int
-        Keys that begin a new shot: flesh begins anew there, and without tracks nothing is
-        interpolated between key ``i - 1`` and ``i``.
+        Keys that begin a new shot. The simulation restarts at a cut ``i``; without tracks,
+        keys ``i - 1`` and ``i`` are not interpolated.
     tracks : MotionTracks, optional
-        Interpolation of the file; `poses` and `roots` are its samples at the keys.
+        Tracks of the file; `poses` and `roots` are their values at the keys.
 
     Notes
     -----
-    A motion of a file has tracks, which interpolate as the file does. Without tracks it is C²
-    between keys: cubic splines for the entries of the pose and the root's place, a spline on
-    the sphere for its rotation. How far a spline may leave the keys' range is said at
-    `supple.maths.curves.Curve`. Accelerations, and so inertial forces, are those of `smooth`.
+    A motion read from a file has tracks with the file's interpolation. A motion without tracks
+    is C² between keys: cubic splines of the pose entries and the root position, a spline on the
+    sphere of the root rotation. `supple.maths.curves.Curve` bounds the overshoot of a spline.
+    Accelerations, and therefore inertial forces, are computed from `smooth`.
 
     Examples
     --------
@@ -92,15 +92,18 @@ class Motion:
         count = len(checked)
         shape = numbers(f"{what}: poses", poses).shape
         if len(shape) != 2 or shape[0] != count:
-            raise SuppleError(f"{what}: poses of shape {shape} for {count} times; give a row each")
+            raise SuppleError(
+                f"{what}: poses of shape {shape} for {count} times; give one row per time"
+            )
         object.__setattr__(self, "times", checked)
         object.__setattr__(self, "poses", _frozen(f"{what}: poses", poses, (count, shape[1])))
         object.__setattr__(self, "roots", _checked_roots(what, roots, count))
         object.__setattr__(self, "name", str(name))
         object.__setattr__(self, "cuts", _checked_cuts(what, cuts, count))
         if tracks is not None and tracks.space.width != shape[1]:
-            wrong = f"its tracks are of {tracks.space.width}"
-            raise SuppleError(f"{what}: {shape[1]} numbers a pose, and {wrong}")
+            raise SuppleError(
+                f"{what}: a pose has {shape[1]} numbers, but its tracks {tracks.space.width}"
+            )
         object.__setattr__(self, "tracks", tracks)
 
     def __repr__(self) -> str:
@@ -127,20 +130,20 @@ class Motion:
     def smooth(self) -> Motion:
         """The same motion with finite accelerations, for inertial forces.
 
-        It passes through the keys, and between them stays near this motion: see `SmoothTrack`.
-        Jumps and cuts stay. A motion without tracks is smooth itself.
+        It passes through the keys and stays near this motion between them (see `SmoothTrack`).
+        Jumps and cuts are kept. A motion without tracks is returned unchanged.
         """
         if self.tracks is None:
             return self
         return self._replaced(tracks=self.tracks.smoothed(self.times[list(self.cuts)]))
 
     def repeated(self, moved: Floats) -> Motion:
-        """Return the smooth motion of a cycle: as `smooth`, and across its ends.
+        """Return the smooth motion of a cycle, which is smooth across the cycle's ends as well.
 
         Parameters
         ----------
         moved : (4, 4) array
-            From a cycle's roots to the next one's.
+            Transform from the roots of one cycle to those of the next.
         """
         if self.tracks is None:
             raise SuppleError(f"{self!r} has no tracks to repeat")
@@ -149,13 +152,13 @@ class Motion:
 
     @property
     def jumps(self) -> Floats:
-        """Times of this motion, after its first, at which tracks jump: steps of the file."""
-        found = np.empty(0) if self.tracks is None else self.tracks.jumps
-        return found[(found > self.times[0]) & (found <= self.times[-1])]
+        """Times after the first key at which a track of the file jumps."""
+        times = np.empty(0) if self.tracks is None else self.tracks.jumps
+        return times[(times > self.times[0]) & (times <= self.times[-1])]
 
     def _replaced(self, **changes: Any) -> Motion:
         fields = ("times", "poses", "roots", "name", "cuts", "tracks")
-        return Motion(**({each: getattr(self, each) for each in fields} | changes))
+        return Motion(**({field: getattr(self, field) for field in fields} | changes))
 
     @cached_property
     def _shots(self) -> list[_Shot]:
@@ -174,48 +177,48 @@ class Motion:
         Parameters
         ----------
         time : float or (k,) array
-            Seconds. Without tracks, in the gap before a cut, the old shot goes on, at its last
-            velocity for no longer than its last gap.
+            Seconds. Without tracks, a shot continues into the gap before the next cut at its
+            last velocity, for at most the length of its last gap.
 
         Returns
         -------
         pose : (s,) or (k, s) array
         root : (4, 4) or (k, 4, 4) array
         """
-        where = numbers("time", time, "seconds")
+        query = numbers("time", time, "seconds")
         if self.tracks is None:
-            return self._evaluate(where, self._shots)
-        flat = self._inside(where.ravel())
+            return self._evaluate(query, self._shots)
+        flat = self._inside(query.ravel())
         poses, roots = self._sampled(self.tracks, flat)
         width = self.poses.shape[1]
-        return poses.reshape(*where.shape, width), roots.reshape(*where.shape, 4, 4)
+        return poses.reshape(*query.shape, width), roots.reshape(*query.shape, 4, 4)
 
     def _sampled(self, tracks: MotionTracks, times: Floats) -> tuple[Floats, Floats]:
-        """Return poses, with rotation vectors nearest to those of the key before, and roots."""
+        """Sample tracks; each rotation vector is the one nearest to that of the preceding key."""
         poses, roots = np.empty((len(times), self.poses.shape[1])), np.empty((len(times), 4, 4))
         entries = tracks.space.joint_pose.rotation_entries()
-        for first in range(0, len(times), BLOCK):  # transforms of all joints take much memory
-            some = slice(first, first + BLOCK)
-            poses[some], roots[some] = tracks.sample(times[some])
+        for first in range(0, len(times), BLOCK):  # limits the memory of joint transforms
+            block = slice(first, first + BLOCK)
+            poses[block], roots[block] = tracks.sample(times[block])
         keys = np.maximum(np.searchsorted(self.times, times, side="right") - 1, 0)
         for vector in entries:
             poses[:, vector] = nearest_vectors(poses[:, vector], self.poses[keys][:, vector])
         return poses, roots
 
-    def _evaluate(self, where: Floats, shots: list[_Shot]) -> tuple[Floats, Floats]:
-        flat = self._inside(where.ravel())
+    def _evaluate(self, query: Floats, shots: list[_Shot]) -> tuple[Floats, Floats]:
+        flat = self._inside(query.ravel())
         starts = np.array([shot.times[0] for shot in shots])
-        owner = np.searchsorted(starts, flat, side="right") - 1
+        shot_indices = np.searchsorted(starts, flat, side="right") - 1
         poses = np.empty((len(flat), self.poses.shape[1]))
         roots = np.zeros((len(flat), 4, 4))
-        for index in np.unique(owner):
-            rows = owner == index
+        for index in np.unique(shot_indices):
+            rows = shot_indices == index
             poses[rows], roots[rows] = shots[index].at(flat[rows])
         width = self.poses.shape[1]
-        return poses.reshape(*where.shape, width), roots.reshape(*where.shape, 4, 4)
+        return poses.reshape(*query.shape, width), roots.reshape(*query.shape, 4, 4)
 
     def _inside(self, times: Floats) -> Floats:
-        """Move times that miss a key by the rounding of float32 to it; refuse those outside."""
+        """Snap times to keys within float32 rounding; refuse times outside the motion."""
         nearest = np.clip(np.searchsorted(self.times, times), 1, max(self.n_frames - 1, 1)) - 1
         for step in (0, 1):
             key = self.times[np.minimum(nearest + step, self.n_frames - 1)]
@@ -237,15 +240,15 @@ class Motion:
         rate : float
             Keys per second, from the first key on.
         smooth : float
-            Seconds. 0 goes through every key, exactly. Keys that are noisy, or samples of
-            stepped or linear interpolation, are smoothed first: what oscillates with this
-            period is halved, faster is damped strongly, slower hardly
-            (`supple.maths.curves.smoothed`). Two to four gaps of the keys are a light dose.
+            Period, in seconds, at which oscillations are halved before resampling; shorter
+            periods are damped strongly, longer ones hardly (`supple.maths.curves.smoothed`).
+            0 interpolates the keys exactly. Two to four gaps between keys smooth lightly, for
+            keys that are noisy or sampled from stepped or linear interpolation.
 
         Returns
         -------
         Motion
-            With the cuts at the first key of each new shot.
+            Its cuts are at the first key of each shot.
         """
         rate = checked_number("keys per second of a resampled motion", rate)
         smooth = checked_number("smoothing of a motion", smooth)
@@ -267,72 +270,76 @@ class Motion:
         return Motion(times, poses, roots, self.name, cuts, tracks)
 
     def sampled(self, times: Floats) -> Motion:
-        """Return the motion with keys at these times as well, and the same tracks and cuts."""
+        """Return the motion with additional keys at `times`; tracks and cuts stay."""
         inside = times[(times >= self.times[0]) & (times <= self.times[-1])]
-        near = np.abs(self.times[np.searchsorted(self.times, inside) - 1] - inside)
-        added = inside[near >= 2 * SHORTEST_GAP]
-        every = np.unique(np.concatenate([self.times, added]))
-        every = every[np.append(np.diff(every) >= SHORTEST_GAP, True)]
-        cuts = np.searchsorted(every, self.times[list(self.cuts)])
-        poses, roots = self.at(every)
-        return Motion(every, poses, roots, self.name, cuts.tolist(), self.tracks)
+        distances = np.abs(self.times[np.searchsorted(self.times, inside) - 1] - inside)
+        added = inside[distances >= 2 * SHORTEST_GAP]
+        keys = np.unique(np.concatenate([self.times, added]))
+        keys = keys[np.append(np.diff(keys) >= SHORTEST_GAP, True)]
+        cuts = np.searchsorted(keys, self.times[list(self.cuts)])
+        poses, roots = self.at(keys)
+        return Motion(keys, poses, roots, self.name, cuts.tolist(), self.tracks)
 
     def slice(self, start: float, stop: float) -> Motion:
-        """Return the part from `start` to `stop`, in seconds: the keys inside, and both ends.
+        """Return the part from `start` to `stop` seconds: the keys inside and both ends.
 
-        An end that misses the first or the last key by the rounding of files means that key.
+        An end within float32 rounding of the first or the last key is that key.
         """
         start, stop = (checked_number("end of a slice", end) for end in (start, stop))
         first, last = float(self.times[0]), float(self.times[-1])
-        slack = rounding_of(first, last)
-        start = first if first - slack <= start < first else start
-        stop = last if last < stop <= last + slack else stop
+        rounding = rounding_of(first, last)
+        start = first if first - rounding <= start < first else start
+        stop = last if last < stop <= last + rounding else stop
         if not start <= stop:
             raise SuppleError(f"a motion cannot be sliced from {start} to {stop} s")
         ends = np.unique(self._inside(np.array([start, stop], dtype=np.float64)))
         kept = (self.times >= ends[0]) & (self.times <= ends[-1])
-        # An end so near a key that the two could not both stay gives way to the key.
-        near = np.abs(ends[:, None] - self.times[kept]).min(axis=1, initial=np.inf)
-        added = ends[near >= 2 * SHORTEST_GAP]
+        # An end closer to a key than keys may be is replaced by that key.
+        distances = np.abs(ends[:, None] - self.times[kept]).min(axis=1, initial=np.inf)
+        added = ends[distances >= 2 * SHORTEST_GAP]
         times = np.sort(np.concatenate([self.times[kept], added]))
         poses, roots = self.at(times)
         cuts = np.searchsorted(times, self.times[list(self.cuts)])
-        inside = [int(cut) for cut in np.unique(cuts) if 0 < cut < len(times)]
-        return Motion(times, poses, roots, self.name, inside, self.tracks)
+        kept_cuts = [int(cut) for cut in np.unique(cuts) if 0 < cut < len(times)]
+        return Motion(times, poses, roots, self.name, kept_cuts, self.tracks)
 
     def with_cuts(self, cuts: Sequence[int]) -> Motion:
-        """Return the same keys with these cuts, as `detect_cuts` finds them."""
+        """Return the same keys with these cuts, e.g. from `detect_cuts`."""
         return self._replaced(cuts=cuts)
 
 
 class _Shot:
-    """The curves between two cuts."""
+    """Interpolating curves between two cuts."""
 
     def __init__(self, times: Floats, poses: Floats, roots: Floats, smooth: float) -> None:
         self.times = times
-        places, turns = roots[:, :3, 3], continuous(from_matrix(roots[:, :3, :3]))
+        positions, rotations = roots[:, :3, 3], continuous(from_matrix(roots[:, :3, :3]))
         if smooth:
-            poses, places = smoothed(times, poses, smooth), smoothed(times, places, smooth)
-            # Each component of a steady turn is damped alike: normalising restores it.
-            turns = smoothed(times, turns, smooth)
-            turns = turns / np.linalg.norm(turns, axis=1, keepdims=True)
-        self.poses, self.places = Curve(times, poses), Curve(times, places)
-        self.turns = RotationCurve(times, turns)
+            poses, positions = smoothed(times, poses, smooth), smoothed(times, positions, smooth)
+            # A steady rotation has equally damped components: normalising restores it.
+            rotations = smoothed(times, rotations, smooth)
+            rotations = rotations / np.linalg.norm(rotations, axis=1, keepdims=True)
+        self.poses, self.positions = Curve(times, poses), Curve(times, positions)
+        self.rotations = RotationCurve(times, rotations)
 
     def at(self, times: Floats) -> tuple[Floats, Floats]:
-        """Return poses and roots; after the last key at its velocity for one gap, then at rest."""
+        """Return poses and roots; after the last key linear for one gap, then constant."""
         last = self.times[-1]
         inside = np.minimum(times, last)
         gap = last - self.times[-2] if len(self.times) > 1 else 0.0
-        over = np.minimum(times - inside, gap)[:, None]
-        poses, places, turns = self.poses(inside), self.places(inside), self.turns(inside)
-        if over.any():
-            poses = poses + over * self.poses(last, 1)
-            places = places + over * self.places(last, 1)
-            turns = multiply(turns, exponential(over * self.turns.velocity(last)))
+        excess = np.minimum(times - inside, gap)[:, None]
+        poses, positions, rotations = (
+            self.poses(inside),
+            self.positions(inside),
+            self.rotations(inside),
+        )
+        if excess.any():
+            poses = poses + excess * self.poses(last, 1)
+            positions = positions + excess * self.positions(last, 1)
+            rotations = multiply(rotations, exponential(excess * self.rotations.velocity(last)))
         roots = np.zeros((len(times), 4, 4))
-        roots[:, :3, :3] = to_matrix(turns)
-        roots[:, :3, 3] = places
+        roots[:, :3, :3] = to_matrix(rotations)
+        roots[:, :3, 3] = positions
         roots[:, 3, 3] = 1
         return poses, roots
 
@@ -346,14 +353,14 @@ def _frozen(what: str, value: ArrayLike, shape: tuple[int, ...]) -> Floats:
 def _checked_times(what: str, times: ArrayLike) -> Floats:
     shape = numbers(f"{what}: times", times).shape
     if len(shape) != 1 or shape[0] == 0:
-        raise SuppleError(f"{what}: times of shape {shape}; it needs a list of at least one")
+        raise SuppleError(f"{what}: times of shape {shape}; a list of at least one time is needed")
     checked = _frozen(f"{what}: times", times, shape)
     gaps = np.diff(checked)
     if len(gaps) and not gaps.min() >= SHORTEST_GAP:
         first = int(np.argmin(gaps >= SHORTEST_GAP)) + 1
         raise SuppleError(
             f"{what}: key {first} at {checked[first]:.9g} s follows {checked[first - 1]:.9g} s;"
-            f" times must increase by a microsecond at least"
+            f" times must increase by at least a microsecond"
         )
     return checked
 
@@ -362,17 +369,19 @@ def _checked_roots(what: str, roots: ArrayLike | None, count: int) -> Floats:
     if roots is None:
         roots = np.broadcast_to(np.eye(4), (count, 4, 4))
     checked = owned_array(f"{what}: roots", roots, (count, 4, 4))
-    turns = np.clip(checked[:, :3, :3], -2.0, 2.0)  # of no rotation either, and nothing overflows
-    errors = np.abs(turns @ turns.transpose(0, 2, 1) - np.eye(3)).max(axis=(1, 2))
+    rotations = np.clip(
+        checked[:, :3, :3], -2.0, 2.0
+    )  # rotations are unchanged, and nothing overflows
+    errors = np.abs(rotations @ rotations.transpose(0, 2, 1) - np.eye(3)).max(axis=(1, 2))
     errors = np.maximum(errors, np.abs(checked[:, 3] - [0, 0, 0, 1]).max(axis=1))
-    bad = (errors > RIGID) | (np.linalg.det(turns) < 0)
+    bad = (errors > RIGID) | (np.linalg.det(rotations) < 0)
     if bad.any():
         raise SuppleError(
             f"{what}: root {int(np.argmax(bad))} is not a rotation and a translation;"
             f" keep scale in the pose (supple.rig.split_root does)"
         )
     if errors.max() > 1e-12:
-        checked[:, :3, :3] = to_matrix(from_matrix(turns))
+        checked[:, :3, :3] = to_matrix(from_matrix(rotations))
     checked.flags.writeable = False
     return checked
 
@@ -381,5 +390,5 @@ def _checked_cuts(what: str, cuts: Sequence[int], count: int) -> tuple[int, ...]
     checked = tuple(sorted(set(checked_whole_numbers(f"{what}: cuts", cuts))))
     if checked and not 0 < checked[0] <= checked[-1] < count:
         bad = checked[0] if checked[0] <= 0 else checked[-1]
-        raise SuppleError(f"{what}: a cut before key {bad}; keys are 1 to {count - 1}")
+        raise SuppleError(f"{what}: a cut at key {bad}; cuts are at keys 1 to {count - 1}")
     return checked

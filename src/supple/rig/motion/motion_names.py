@@ -1,7 +1,7 @@
-"""Names of motions: which motion of a file the user's word means.
+"""Lookup of motions by name.
 
-Files name motions as the program that wrote them does: Blender writes "RatArmature|Rat_Run" for an
-action that the artist calls "Run". Every command, function and page finds motions by these rules.
+Blender writes "RatArmature|Rat_Run" for an action that the artist calls "Run". All commands,
+functions and pages look up motions by these rules.
 """
 
 from __future__ import annotations
@@ -13,27 +13,27 @@ from fnmatch import fnmatchcase
 
 from supple.errors import SuppleError
 
-#: Names that an error lists at most.
+#: Largest number of names in an error message.
 MOST_LISTED = 12
-#: Characters of a name, and words at its end, that are compared for "did you mean".
+#: Characters of a name, and number of words at its end, compared for "did you mean".
 _COMPARED, _TAILS = 200, 4
 
 
-def is_pattern(word: str) -> bool:
-    """Return whether a word has signs that stand for others: ``*``, ``?`` or ``[``."""
-    return any(sign in word for sign in "*?[")
+def is_pattern(name: str) -> bool:
+    """Return whether a name contains wildcards: ``*``, ``?`` or ``[``."""
+    return any(wildcard in name for wildcard in "*?[")
 
 
 def short_name(name: str) -> str:
-    """Return the part of a name after its last ``|``: the action, without the armature."""
+    """Return the part of a name after its last ``|``: Blender's action without the armature."""
     return name.rpartition("|")[2]
 
 
-def matching_names(names: Iterable[str], asked: str) -> list[str]:
-    """Return the names that a word matches, in their order; an empty list for none.
+def matching_names(names: Iterable[str], query: str) -> list[str]:
+    """Return the names that a query matches, in their order; an empty list for none.
 
-    The first of these rules that matches any name decides, so more than one name means that the
-    word is ambiguous, or a pattern:
+    The first rule that matches any name decides. Several matches mean that the query is
+    ambiguous or a pattern. The rules are:
 
     1. the whole name;
     2. the part after the last ``|``;
@@ -51,57 +51,44 @@ def matching_names(names: Iterable[str], asked: str) -> list[str]:
     >>> matching_names(["Armature|Rat_Run", "Armature|Rat_Idle"], "rat*")
     ['Armature|Rat_Run', 'Armature|Rat_Idle']
     """
-    known = list(names)
-    if asked in known or not asked.strip():
-        return [asked] if asked in known else []
-    folded, words, folded_words = asked.casefold(), _words(asked), _words(asked.casefold())
+    candidates = list(names)
+    if query in candidates or not query.strip():
+        return [query] if query in candidates else []
+    folded, words, folded_words = query.casefold(), _words(query), _words(query.casefold())
     rules: list[Callable[[str], bool]] = [
-        lambda name: short_name(name) == asked,
+        lambda name: short_name(name) == query,
         lambda name: name.casefold() == folded,
         lambda name: short_name(name).casefold() == folded,
         lambda name: _ends_with(_words(name), words),
         lambda name: _ends_with(_words(name.casefold()), folded_words),
     ]
-    if is_pattern(asked):
+    if is_pattern(query):
         rules.append(lambda name: fnmatchcase(short_name(name).casefold(), folded))
         rules.append(lambda name: fnmatchcase(name.casefold(), folded))
     for rule in rules:
-        if found := [name for name in known if rule(name)]:
-            return found
+        if matches := [name for name in candidates if rule(name)]:
+            return matches
     return []
 
 
-def one_name(names: Iterable[str], asked: object, whose: str, without: str = "it has none") -> str:
-    """Return the one name that a word matches; see `matching_names` for the rules.
+def one_name(names: Iterable[str], query: object, whose: str, without: str = "it has none") -> str:
+    """Return the only name that a query matches by the rules of `matching_names`.
 
-    Parameters
-    ----------
-    names
-        Names of the motions.
-    asked
-        The user's word.
-    whose
-        Name of the character or model, which an error begins with.
-    without
-        End of the error where there are no motions.
-
-    Raises
-    ------
-    SuppleError
-        If the word matches no motion, or more than one; the message names them, or the nearest.
+    Errors begin with `whose`, the name of the character or model, and list the matches or the
+    most similar names; `without` ends the error if there are no motions.
     """
-    known = list(names)
-    found = matching_names(known, asked) if isinstance(asked, str) else []
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise SuppleError(f'{whose}: "{asked}" matches {_listed(found)}; give one name in full')
+    candidates = list(names)
+    matches = matching_names(candidates, query) if isinstance(query, str) else []
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        raise SuppleError(f'{whose}: "{query}" matches {_listed(matches)}; give one name in full')
     hint = without
-    if near := _nearest(known, str(asked)):
-        hint = f"did you mean {' or '.join(_quoted(near))}?"
-    elif known:
-        hint = f"there are {_listed(known, quoted=False)}"
-    raise SuppleError(f'{whose}: no motion "{asked}"; {hint}')
+    if similar := _similar_names(candidates, str(query)):
+        hint = f"did you mean {' or '.join(_quoted(similar))}?"
+    elif candidates:
+        hint = f"there are {_listed(candidates, quoted=False)}"
+    raise SuppleError(f'{whose}: no motion "{query}"; {hint}')
 
 
 def _words(name: str) -> list[str]:
@@ -112,16 +99,16 @@ def _ends_with(words: Sequence[str], last: Sequence[str]) -> bool:
     return 0 < len(last) <= len(words) and list(words[-len(last) :]) == list(last)
 
 
-def _nearest(names: Sequence[str], asked: str) -> list[str]:
-    """Return at most three names whose whole, last part or last words resemble a word."""
-    meant: dict[str, str] = {}
+def _similar_names(names: Sequence[str], query: str) -> list[str]:
+    """Return at most three names that resemble a query: in full, or their last part or words."""
+    names_of_forms: dict[str, str] = {}
     for name in reversed(names):
         words = _words(name[-_COMPARED:].casefold())
         tails = ["_".join(words[-count:]) for count in range(1, min(len(words), _TAILS) + 1)]
         for form in (*tails, short_name(name)[:_COMPARED].casefold(), name[:_COMPARED].casefold()):
-            meant[form] = name
-    near = get_close_matches(asked[:_COMPARED].casefold(), meant, 6)
-    return list(dict.fromkeys(meant[form] for form in near))[:3]
+            names_of_forms[form] = name
+    similar = get_close_matches(query[:_COMPARED].casefold(), names_of_forms, 6)
+    return list(dict.fromkeys(names_of_forms[form] for form in similar))[:3]
 
 
 def _quoted(names: Iterable[str]) -> list[str]:

@@ -24,15 +24,15 @@ from supple.rig.motion.tracks import COMPARED, SmoothTrack, Track
 from supple.rig.skeleton.joint_pose import JointPose
 from supple.rig.skeleton.joints import Skeleton
 
-#: Item of a track that moves the whole character.
+#: Item of a track that moves the root.
 ROOT = -1
-#: How far a smoothed track may leave its track, joints theirs together, and the smallest jump, as
-#: parts of the size.
+#: Largest deviation of a smoothed track, largest deviation of joint positions, and smallest jump,
+#: relative to the character's size.
 TOLERANCE, BOUND, JUMP = 0.01, 0.02, 1e-4
 MOST_HALVINGS, MOST_COMPARED, MOST_SAMPLES = 5, 500, 100_000
-#: Keys beyond each end of a cycle that its curves depend on; farther ones do not matter.
+#: Keys beyond each end of a cycle that its curves depend on.
 BEYOND = 12
-#: Samples a second that stand for a cubic track where it is repeated.
+#: Samples per second that replace a cubic track in a cycle.
 SPLINE_RATE = 120.0
 
 
@@ -40,21 +40,11 @@ SPLINE_RATE = 120.0
 class TrackSpace:
     """Map from tracks of joints to poses of a rig and roots.
 
-    Attributes
-    ----------
-    joint_pose
-        Pose vector; its skeleton has the joints that tracks move, and their rest.
-    split
-        Separation of root motion from the joints; None if tracks of `ROOT` have it.
-    pivot
-        (3,) point of the rest pose whose place is the translation of `ROOT`.
-    rest_weights
-        (b,) shape weights, which follow the joints' entries in a pose.
-    reach, shape_reach
-        (J,) metres that a radian of each joint moves the surface at most, and (b,) a unit of each
-        shape weight.
-    size
-        Of the character, in metres.
+    Tracks move the joints of `joint_pose.skeleton`; (b,) shape weights, at rest `rest_weights`,
+    follow the joints' entries in a pose. `split` separates root motion from the joints; if it is
+    None, tracks of `ROOT` have it: the rotation and the position of the rest point `pivot` (3,).
+    `reach` (J,) and `shape_reach` (b,) bound the motion of the surface, in metres per radian of
+    each joint and per unit of each shape weight. `size` is that of the character, in metres.
     """
 
     joint_pose: JointPose
@@ -76,7 +66,7 @@ class TrackSpace:
         return self.joint_pose.skeleton
 
     def reach_of(self, track: Track) -> Floats:
-        """Return the largest motion (k,) of the surface, in metres per unit of a track's values."""
+        """Return the largest surface motion (k,), in metres per unit of a track's values."""
         if track.path == "weights":
             return self.shape_reach[track.items]
         if track.path == "translation":
@@ -86,43 +76,35 @@ class TrackSpace:
 
 @dataclass(frozen=True, eq=False)
 class MotionTracks:
-    """Tracks of one clip, to be sampled at any time.
-
-    Attributes
-    ----------
-    space
-        Rig that the tracks move.
-    tracks
-        As the file has them, or smoothed. What no track moves is at rest.
-    """
+    """Tracks of one clip, original or smoothed; joints without a track are at rest."""
 
     space: TrackSpace
     tracks: tuple[Track | SmoothTrack, ...]
 
     @classmethod
     def of_file(cls, space: TrackSpace, tracks: Sequence[Track]) -> MotionTracks:
-        """Return tracks of a file; those of equal keys with one of them."""
-        found = []
+        """Return tracks of a file; a track whose keys are all equal is reduced to one key."""
+        reduced = []
         for track in tracks:
             values, times = track.values, track.times
             if track.interpolation != "CUBICSPLINE" and (values == values[:1]).all():
                 values, times = values[:1], times[:1]
-            found.append(Track(track.path, track.items, track.interpolation, times, values))
-        return cls(space, tuple(found))
+            reduced.append(Track(track.path, track.items, track.interpolation, times, values))
+        return cls(space, tuple(reduced))
 
     def sample(self, times: Floats) -> tuple[Floats, Floats]:
-        """Return poses (t, s), their rotation vectors continuous from row to row, and roots."""
+        """Return poses (t, s), with rotation vectors continuous over rows, and roots (t, 4, 4)."""
         local, weights, roots = self._values(times)
         if self.space.split is not None:
             local, roots = self.space.split.split(local)
         rest = self.space.skeleton.scales
-        # A pose has logarithms of scale: mirroring over time cannot be one.
+        # A pose has logarithms of scales, which cannot represent mirroring over time.
         scales = np.where(local[2] * rest < 0, 1e-9 * rest, local[2])
         poses = self.space.joint_pose.pack(local[0], local[1], scales, check=False)
         return np.hstack([poses, weights]), roots
 
     def local_transforms(self, times: Floats) -> Locals:
-        """Return local transforms of all joints, (t, J, …), with the root's motion in them."""
+        """Return local transforms of all joints, (t, J, …), root motion included."""
         return self._values(times)[0]
 
     def _values(self, times: Floats) -> tuple[Locals, Floats, Floats]:
@@ -134,66 +116,62 @@ class MotionTracks:
             "scale": np.repeat(rest.scales[None], count, axis=0),
             "weights": np.repeat(space.rest_weights[None, :, None], count, axis=0),
         }
-        place, turn = np.repeat(space.pivot[None], count, axis=0), None
+        position, rotation = np.repeat(space.pivot[None], count, axis=0), None
         for track in self.tracks:
             values = track.at(times)
             if len(track.items) == 1 and track.items[0] == ROOT:
                 if track.path == "rotation":
-                    turn = values[:, 0]
+                    rotation = values[:, 0]
                 else:
-                    place = values[:, 0]
+                    position = values[:, 0]
             else:
                 tables[track.path][:, track.items] = values
         roots = np.repeat(np.eye(4)[None], count, axis=0)
-        if turn is not None:
-            roots[:, :3, :3] = to_matrix(turn)
-        roots[:, :3, 3] = place - roots[:, :3, :3] @ space.pivot
+        if rotation is not None:
+            roots[:, :3, :3] = to_matrix(rotation)
+        roots[:, :3, 3] = position - roots[:, :3, :3] @ space.pivot
         local = tables["translation"], tables["rotation"], tables["scale"]
         return local, tables["weights"][:, :, 0], roots
 
     @property
     def own_tracks(self) -> tuple[Track, ...]:
-        """The file's tracks, of smoothed ones too."""
-        return tuple(each if isinstance(each, Track) else each.track for each in self.tracks)
+        """The tracks of the file, smoothed tracks replaced by their originals."""
+        return tuple(t if isinstance(t, Track) else t.track for t in self.tracks)
 
     def content(self) -> list[Floats | Ints | str]:
         """Return the data that identify these tracks, for a hash."""
-        found: list[Floats | Ints | str] = []
+        data: list[Floats | Ints | str] = []
         for track in self.own_tracks:
             kind = f"{track.path} {track.interpolation}"
-            found += [kind, track.items, track.times, track.values]
-        return [*found, *("smooth" for _ in range(self.own_tracks != self.tracks))]
+            data += [kind, track.items, track.times, track.values]
+        return [*data, *("smooth" for _ in range(self.own_tracks != self.tracks))]
 
     @cached_property
     def jumps(self) -> Floats:
-        """Times at which a track jumps: a step, or two keys at almost the same time."""
-        least, found = JUMP * self.space.size, [np.empty(0)]
+        """Times at which a track jumps: steps, and pairs of keys at almost the same time."""
+        least, times = JUMP * self.space.size, [np.empty(0)]
         for track in self.own_tracks:
             if len(track.times) > 1:
-                found.append(track.times[track.jumps(self.space.reach_of(track), least)])
-        return np.unique(np.concatenate(found))
+                times.append(track.times[track.jumps(self.space.reach_of(track), least)])
+        return np.unique(np.concatenate(times))
 
     def sample_times(self, keys: Floats) -> Floats:
-        """Return times, beside those of keys, at which samples joined by lines are these tracks.
+        """Return times, besides the keys, at which to sample for linear interpolation.
 
-        That is up to 1/120 s for cubic tracks.
+        Samples of linear and stepped tracks are exact; cubic tracks are sampled every 1/120 s.
         """
-        early = self.jumps - 2e-6
+        before_jumps = self.jumps - 2e-6
         if all(track.interpolation != "CUBICSPLINE" for track in self.own_tracks):
-            return early
+            return before_jumps
         count = min(int((keys[-1] - keys[0]) * SPLINE_RATE) + 2, MOST_SAMPLES)
-        return np.union1d(early, np.linspace(keys[0], keys[-1], count))
+        return np.union1d(before_jumps, np.linspace(keys[0], keys[-1], count))
 
     def smoothed(self, cuts: Floats, tolerance: float = TOLERANCE) -> MotionTracks:
-        """Return tracks whose accelerations are finite, near these: see `SmoothTrack`.
+        """Return tracks near these with finite accelerations: see `SmoothTrack`.
 
-        Parameters
-        ----------
-        cuts
-            Times of keys that nothing is interpolated to.
-        tolerance
-            Of each track, as a part of the size. Joints of a chain add up: it is halved until
-            their places are within `BOUND`.
+        `cuts` are times of keys that no curve passes. `tolerance` is that of each track, relative
+        to the size; it is halved until the joint positions, where the deviations of a chain add up,
+        are within `BOUND`.
         """
         for _ in range(MOST_HALVINGS):
             smooth = self._smoothed(cuts, tolerance)
@@ -203,26 +181,28 @@ class MotionTracks:
         return smooth
 
     def _apart(self, other: MotionTracks) -> float:
-        """Return how far joints, and the ends of the last ones, are from those of other tracks.
+        """Return the largest distance of joints and chain ends from those of other tracks.
 
-        At some times of the gaps between keys, of which no more than `MOST_COMPARED`.
+        They are compared between keys, in at most `MOST_COMPARED` gaps.
         """
         keys = distinct_times([track.times for track in self.own_tracks], 1e-3)
         if len(keys) < 2:
             return 0.0
         gaps = np.diff(keys)[:, None] * COMPARED
         times = (keys[:-1, None] + gaps)[:: len(keys) // MOST_COMPARED + 1].ravel()
-        skeleton, far = self.space.skeleton, 0.0
-        last = np.ones(skeleton.n_joints, dtype=bool)
-        last[skeleton.parents[skeleton.parents >= 0]] = False
-        reach = np.where(last, self.space.reach, 0.0)
-        for some in np.array_split(times, len(times) * skeleton.n_joints // 200_000 + 1):
-            one, two = (skeleton.world(*each.local_transforms(some)) for each in (self, other))
-            change = one - two
+        skeleton, largest = self.space.skeleton, 0.0
+        is_leaf = np.ones(skeleton.n_joints, dtype=bool)
+        is_leaf[skeleton.parents[skeleton.parents >= 0]] = False
+        reach = np.where(is_leaf, self.space.reach, 0.0)
+        for block in np.array_split(times, len(times) * skeleton.n_joints // 200_000 + 1):
+            transforms, other_transforms = (
+                skeleton.world(*tracks.local_transforms(block)) for tracks in (self, other)
+            )
+            change = transforms - other_transforms
             for axis in range(3):
                 ends = change[..., :3, 3] + reach[:, None] * change[..., :3, axis]
-                far = max(far, float(np.linalg.norm(ends, axis=-1).max(initial=0)))
-        return far
+                largest = max(largest, float(np.linalg.norm(ends, axis=-1).max(initial=0)))
+        return largest
 
     def _smoothed(self, cuts: Floats, tolerance: float) -> MotionTracks:
         smooth: list[Track | SmoothTrack] = []
@@ -235,24 +215,19 @@ class MotionTracks:
         return replace(self, tracks=tuple(smooth))
 
     def resampled(self, times: Floats) -> MotionTracks:
-        """Return tracks with keys at these times, and lines between them."""
-        found = []
+        """Return tracks with keys at these times, linear or stepped between them."""
+        resampled = []
         for track in self.tracks:
             step = isinstance(track, Track) and track.interpolation == "STEP"
             kind = "STEP" if step else "LINEAR"
-            found.append(Track(track.path, track.items, kind, times, track.at(times)))
-        return replace(self, tracks=tuple(found))
+            resampled.append(Track(track.path, track.items, kind, times, track.at(times)))
+        return replace(self, tracks=tuple(resampled))
 
     def cycle(self, first: float, last: float, moved: Floats) -> MotionTracks:
-        """Return tracks that repeat a part of the clip before and after it.
+        """Return tracks of the part from `first` to `last` seconds, repeated before and after it.
 
-        Parameters
-        ----------
-        first, last
-            Seconds of the part. What its end is away from leading into its start is spread over
-            the cycle.
-        moved
-            (4, 4) from a cycle's roots to the next one's.
+        The gap between the part's end and the next start is distributed over the cycle. `moved` (4,
+        4) transforms the roots of one cycle to those of the next.
         """
         displaced, tracks = self._displaced(first, moved), self.own_tracks
         return replace(
@@ -260,9 +235,9 @@ class MotionTracks:
         )
 
     def _displaced(self, first: float, moved: Floats) -> dict[int, Floats]:
-        """Return transforms (4, 4) from a cycle's local transforms to the next, of topmost joints.
+        """Return the (4, 4) step from one cycle's local transforms to the next, by joint.
 
-        Only of those that move, with nothing above them that does.
+        Only moving joints without a moving ancestor have one.
         """
         if np.array_equal(moved, np.eye(4)):
             return {}
@@ -277,63 +252,71 @@ class MotionTracks:
                     keys = np.where(flipped, -keys, keys)
                 moving[track.items] |= np.ptp(keys, axis=0).max(axis=-1) > 1e-9
         world = self.space.skeleton.world(*self.local_transforms(np.array([first])))[0]
-        found, below = {}, np.zeros(len(moving), dtype=bool)
+        steps, below_moving = {}, np.zeros(len(moving), dtype=bool)
         for joint, parent in enumerate(self.space.skeleton.parents.tolist()):
-            below[joint] = parent >= 0 and (below[parent] or moving[parent])
-            if moving[joint] and not below[joint]:
-                above = world[parent] if parent >= 0 else np.eye(4)
-                found[joint] = np.linalg.solve(above, moved @ above)
-        return found
+            below_moving[joint] = parent >= 0 and (below_moving[parent] or moving[parent])
+            if moving[joint] and not below_moving[joint]:
+                parent_world = world[parent] if parent >= 0 else np.eye(4)
+                steps[joint] = np.linalg.solve(parent_world, moved @ parent_world)
+        return steps
 
 
 def _repeated(track: Track, first: float, last: float, displaced: dict[int, Floats]) -> Track:
-    """Return a part of a track with keys of the cycles before and after it."""
+    """Return a part of a track with keys of the preceding and following cycles."""
     inside = (track.times > first + 1e-9) & (track.times < last - 1e-9)
     times = np.concatenate([[first], track.times[inside], [last]])
-    step = track.interpolation == "STEP"
+    stepped = track.interpolation == "STEP"
     if track.interpolation == "CUBICSPLINE":
         between = np.linspace(first, last, max(2, int((last - first) * SPLINE_RATE)))
         times = np.unique(np.concatenate([times, between]))
     values = track.at(times)
-    onward = [displaced.get(int(item)) for item in track.items]
-    if not step:
-        values = _closed(track.path, times, values, onward)
+    steps = [displaced.get(int(item)) for item in track.items]
+    if not stepped:
+        values = _closed(track.path, times, values, steps)
     length, count = last - first, len(times) - 1
     cycles = -(-BEYOND // count)
-    parts, whens = [], []
+    cycle_values, cycle_times = [], []
     for cycle in range(-cycles, cycles + 1):
         stop = None if cycle == cycles else -1  # the last key is the next cycle's first
-        parts.append(_moved_on(track.path, values, onward, cycle)[:stop])
-        whens.append((times + cycle * length)[:stop])
+        cycle_values.append(_displaced_values(track.path, values, steps, cycle)[:stop])
+        cycle_times.append((times + cycle * length)[:stop])
     kept = slice(max(cycles * count - BEYOND, 0), (cycles + 1) * count + BEYOND + 1)
-    when, what = np.concatenate(whens)[kept], np.concatenate(parts)[kept]
-    apart = np.concatenate([[True], np.diff(when) > 0])
-    return Track(track.path, track.items, "STEP" if step else "LINEAR", when[apart], what[apart])
+    all_times, all_values = np.concatenate(cycle_times)[kept], np.concatenate(cycle_values)[kept]
+    is_later = np.concatenate([[True], np.diff(all_times) > 0])
+    return Track(
+        track.path,
+        track.items,
+        "STEP" if stepped else "LINEAR",
+        all_times[is_later],
+        all_values[is_later],
+    )
 
 
-def _moved_on(path: str, values: Floats, onward: Sequence[Floats | None], cycles: int) -> Floats:
-    """Return values shifted by some cycles."""
+def _displaced_values(
+    path: str, values: Floats, steps: Sequence[Floats | None], cycles: int
+) -> Floats:
+    """Return values displaced by a number of cycles."""
     values = values.copy()
-    for column, step in enumerate(onward):
+    for column, step in enumerate(steps):
         if step is None or path not in ("translation", "rotation"):
             continue
         power = np.linalg.matrix_power(step if cycles >= 0 else np.linalg.inv(step), abs(cycles))
-        turn = _rotation(power)
+        rotation = _rotation(power)
         if path == "rotation":
-            values[:, column] = multiply(turn, values[:, column])
+            values[:, column] = multiply(rotation, values[:, column])
         else:
-            values[:, column] = rotate(turn, values[:, column]) + power[:3, 3]
+            values[:, column] = rotate(rotation, values[:, column]) + power[:3, 3]
     return values
 
 
-def _closed(path: str, times: Floats, values: Floats, onward: Sequence[Floats | None]) -> Floats:
-    """Return values whose last row is the first of the next cycle, the rest spread over all."""
-    share = ((times - times[0]) / (times[-1] - times[0]))[:, None, None]
-    end = _moved_on(path, values[:1], onward, 1)
+def _closed(path: str, times: Floats, values: Floats, steps: Sequence[Floats | None]) -> Floats:
+    """Return values whose last row begins the next cycle; the gap is distributed over time."""
+    fraction = ((times - times[0]) / (times[-1] - times[0]))[:, None, None]
+    end = _displaced_values(path, values[:1], steps, 1)
     if path != "rotation":
-        return values - share * (values[-1:] - end)
-    off = logarithm(multiply(end, inverse(values[-1:])))
-    return multiply(exponential(share * off), values)
+        return values - fraction * (values[-1:] - end)
+    gap = logarithm(multiply(end, inverse(values[-1:])))
+    return multiply(exponential(fraction * gap), values)
 
 
 def _rotation(transform: Floats) -> Floats:
@@ -342,17 +325,17 @@ def _rotation(transform: Floats) -> Floats:
 
 
 def distinct_times(times: Sequence[Floats], nearest: float) -> Floats:
-    """Return all of several lists of times, those nearer than `nearest` to the next one left out.
+    """Merge lists of times; a time closer than `nearest` to the next one is left out.
 
-    Where two keys are a jump, the one after it is kept.
+    Of the two keys of a jump, the later is kept.
 
     >>> distinct_times([np.array([0.0, 1.0]), np.array([0.0, 0.5, 1.001])], 0.01)
     array([0.   , 0.5  , 1.001])
     """
-    found = np.unique(np.concatenate([np.empty(0), *times]))
-    if not len(found):
-        return found
-    return found[np.append(np.diff(found) >= nearest, True)]
+    merged = np.unique(np.concatenate([np.empty(0), *times]))
+    if not len(merged):
+        return merged
+    return merged[np.append(np.diff(merged) >= nearest, True)]
 
 
 def joint_reach(
@@ -361,31 +344,27 @@ def joint_reach(
     joints: Ints | None = None,
     weights: Floats | None = None,
 ) -> Floats:
-    """Return (J,) metres from each joint to the farthest of what it carries, at rest, at most.
+    """Bound the distance (J,), in metres at rest, from each joint to what it carries.
 
-    Parameters
-    ----------
-    skeleton
-        Joints.
-    points, joints, weights
-        (n, 3) surface vertices at rest, and (n, j) which joints they follow, where there are any.
+    It carries its descendants and, if given, the surface vertices `points` (n, 3) that follow
+    them: `joints` and `weights` are (n, j).
     """
-    places = skeleton.rest_world()[:, :3, 3]
-    low, high = places.copy(), places.copy()
+    positions = skeleton.rest_world()[:, :3, 3]
+    low, high = positions.copy(), positions.copy()
     if points is not None and joints is not None and weights is not None:
         rows, columns = np.nonzero(weights > 1e-3)
-        followed = joints[rows, columns]
-        np.minimum.at(low, followed, points[rows])
-        np.maximum.at(high, followed, points[rows])
+        joint_of_row = joints[rows, columns]
+        np.minimum.at(low, joint_of_row, points[rows])
+        np.maximum.at(high, joint_of_row, points[rows])
     for joint in range(skeleton.n_joints - 1, -1, -1):
         parent = skeleton.parents[joint]
         if parent >= 0:
             low[parent] = np.minimum(low[parent], low[joint])
             high[parent] = np.maximum(high[parent], high[joint])
-    reach: Floats = np.linalg.norm(np.maximum(places - low, high - places), axis=1)
-    if points is None:  # the last joints carry something as well: about as long as their bones
-        above = np.where(skeleton.parents >= 0, skeleton.parents, np.arange(len(places)))
-        reach = np.maximum(reach, np.linalg.norm(places - places[above], axis=1))
+    reach: Floats = np.linalg.norm(np.maximum(positions - low, high - positions), axis=1)
+    if points is None:  # leaf joints: the length of their bone
+        parents = np.where(skeleton.parents >= 0, skeleton.parents, np.arange(len(positions)))
+        reach = np.maximum(reach, np.linalg.norm(positions - positions[parents], axis=1))
     return reach
 
 
@@ -396,38 +375,34 @@ def sampled_tracks(
     roots: Floats,
     joint: int | None = None,
 ) -> MotionTracks:
-    """Return linear tracks through the samples of a motion.
+    """Return linear tracks through the samples (t, s) and (t, 4, 4) of a motion.
 
-    Parameters
-    ----------
-    joint_pose
-        Pose vector of the joints; entries of `poses` behind its own are shape weights.
-    times, poses, roots
-        (t,), (t, s), (t, 4, 4).
-    joint
-        Joint whose rest place the root turns about; by default the first.
+    Entries of `poses` after those of `joint_pose` are shape weights. The root rotates about the
+    rest position of `joint`, by default the first.
     """
-    skeleton, when = joint_pose.skeleton, np.asarray(times, dtype=np.float64)
+    skeleton, key_times = joint_pose.skeleton, np.asarray(times, dtype=np.float64)
     width = joint_pose.n_parameters
     local = joint_pose.unpack(poses[:, :width])
     rest = skeleton.translations, skeleton.rotations, skeleton.scales
     tracks = []
-    for path, values, still in zip(("translation", "rotation", "scale"), local, rest, strict=True):
-        moving = np.flatnonzero((values != still).any(axis=(0, 2)))
+    for path, values, rest_values in zip(
+        ("translation", "rotation", "scale"), local, rest, strict=True
+    ):
+        moving = np.flatnonzero((values != rest_values).any(axis=(0, 2)))
         if len(moving):
-            tracks.append(Track(path, moving, "LINEAR", when, values[:, moving]))
+            tracks.append(Track(path, moving, "LINEAR", key_times, values[:, moving]))
     if poses.shape[1] > width:
         weights = poses[:, width:, None]
-        tracks.append(Track("weights", np.arange(weights.shape[1]), "LINEAR", when, weights))
-    places = skeleton.rest_world()[:, :3, 3]
-    pivot = places[0 if joint is None else joint]
+        tracks.append(Track("weights", np.arange(weights.shape[1]), "LINEAR", key_times, weights))
+    positions = skeleton.rest_world()[:, :3, 3]
+    pivot = positions[0 if joint is None else joint]
     if (roots != np.eye(4)).any():
-        root, turns = np.array([ROOT]), from_matrix(roots[:, :3, :3])
-        moved = roots[:, :3, :3] @ pivot + roots[:, :3, 3]
-        tracks.append(Track("translation", root, "LINEAR", when, moved[:, None]))
-        tracks.append(Track("rotation", root, "LINEAR", when, turns[:, None]))
+        root, rotations = np.array([ROOT]), from_matrix(roots[:, :3, :3])
+        root_positions = roots[:, :3, :3] @ pivot + roots[:, :3, 3]
+        tracks.append(Track("translation", root, "LINEAR", key_times, root_positions[:, None]))
+        tracks.append(Track("rotation", root, "LINEAR", key_times, rotations[:, None]))
     reach, none = joint_reach(skeleton), np.zeros(poses.shape[1] - width)
-    size = float(np.linalg.norm(np.ptp(places, axis=0)))
+    size = float(np.linalg.norm(np.ptp(positions, axis=0)))
     size = max(size, float(np.abs(skeleton.translations).max()), 1e-9)
     space = TrackSpace(joint_pose, None, pivot, none, reach, none + 0.1 * size, size)
     return MotionTracks.of_file(space, tracks)

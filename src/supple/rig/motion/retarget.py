@@ -15,12 +15,12 @@ from supple.rig.motion.motion_tracks import sampled_tracks
 from supple.rig.skeleton.joint_pose import JointPose
 from supple.rig.skeleton.joints import Skeleton
 
-#: Limbs, whose direction at rest may differ (arms out or down): the bone from the first role to
-#: the second is turned to the source's direction before the source's rotation is applied.
+#: Limb bones, as first and second joint, whose rest directions may differ (arms out or down). They
+#: are rotated to the source's direction before the source's rotation is applied.
 BONES = {"upperarm": "forearm", "forearm": "hand", "thigh": "shin", "shin": "foot"}
-#: Feet stand flat at rest in either skeleton, however the legs are spread.
+#: Feet are flat at rest in both skeletons, so they do not follow the alignment of the legs.
 LEVEL = {"foot", "toe"}
-#: Bodies whose rest frames differ by less than this face the same way.
+#: Largest angle between rest frames of bodies that face the same direction.
 SAME_FACING = np.deg2rad(40)
 
 
@@ -35,43 +35,44 @@ def retarget(
     Parameters
     ----------
     motion : Motion
-        With poses of `source`.
+        Motion with poses of `source`.
     source, target : JointPose
-        Both skeletons at rest in some standing pose.
+        Pose vectors of both skeletons; the rest pose of each is standing.
     names : mapping of str to str, optional
-        Target joints and their source joints, where names alone do not tell. What was matched
-        is what `match_joints` returns for the same arguments.
+        Source joint of target joints that names alone do not match. `match_joints` returns all
+        matches for the same arguments.
 
     Returns
     -------
     Motion
-        With poses of `target`. Joints without a match keep their rest rotation relative to
-        their parent, and all keep their rest translations and scales. The root's way is
+        Motion with poses of `target`. Joints without a match keep their rest rotation relative
+        to their parent; all joints keep their rest translations and scales. The root's path is
         scaled by the ratio of the heights of the hips above the feet.
 
     Notes
     -----
-    A matched joint turns in the world as its source does: R = D A R₀, with D the source's
-    rotation relative to its rest, R₀ the target's rest rotation, and A the rotation that brings
-    the target's limb at rest to the direction of the source's (so arms at rest out and down
-    come to the same). Bodies at rest that face different ways are brought to the target's.
+    The world rotation of a matched joint is R = D A R₀, where D is the source's rotation relative
+    to its rest, R₀ the target's rest rotation, and A the rotation from the rest direction of the
+    target's limb to that of the source's. If the bodies face different directions at rest, the
+    motion is rotated to the target's.
     """
     if motion.poses.shape[1] != source.n_parameters:
         raise SuppleError(
-            f"the motion has {motion.poses.shape[1]} numbers a pose, its skeleton"
-            f" {source.n_parameters}; give the joint pose it was made with"
+            f"poses of the motion have {motion.poses.shape[1]} numbers, those of its skeleton"
+            f" {source.n_parameters}; give the joint pose that it was made with"
         )
     if motion.tracks is not None:
         motion = motion.sampled(motion.tracks.sample_times(motion.times))
     old, new = source.skeleton, target.skeleton
     matched = {
-        new.joint(ours): old.joint(theirs) for ours, theirs in match_joints(old, new, names).items()
+        new.joint(target_name): old.joint(source_name)
+        for target_name, source_name in match_joints(old, new, names).items()
     }
     facing = _facing(old, new, matched)
-    _, turned, _ = source.unpack(motion.poses)
-    world_turns = _world_rotations(old, turned)
-    rest_turns = _world_rotations(old, old.rotations)
-    deltas = multiply(world_turns, inverse(rest_turns))
+    _, rotations, _ = source.unpack(motion.poses)
+    world_rotations = _world_rotations(old, rotations)
+    rest_rotations = _world_rotations(old, old.rotations)
+    deltas = multiply(world_rotations, inverse(rest_rotations))
     deltas = multiply(multiply(facing, deltas), inverse(facing))
     aligned = multiply(_alignments(old, new, matched, facing), _world_rotations(new, new.rotations))
     locals_ = _local_rotations(new, matched, deltas, aligned)
@@ -84,7 +85,7 @@ def retarget(
 
 
 def _world_rotations(skeleton: Skeleton, rotations: Floats) -> Floats:
-    """Return world quaternions (…, J, 4) of local ones, scales left aside."""
+    """Return world quaternions (…, J, 4) of local ones; scales are ignored."""
     world = np.array(rotations, dtype=np.float64)
     for joint, parent in enumerate(skeleton.parents):
         if parent >= 0:
@@ -95,21 +96,21 @@ def _world_rotations(skeleton: Skeleton, rotations: Floats) -> Floats:
 def _local_rotations(
     skeleton: Skeleton, matched: Mapping[int, int], deltas: Floats, aligned: Floats
 ) -> Floats:
-    """Return local quaternions of the target (t, J, 4) in the root's frame."""
+    """Return local quaternions (t, J, 4) of the target, in the root's frame."""
     world = np.empty((len(deltas), skeleton.n_joints, 4))
     local = np.tile(skeleton.rotations, (len(deltas), 1, 1))
     for joint, parent in enumerate(skeleton.parents):
-        above = world[:, parent] if parent >= 0 else np.array([0.0, 0, 0, 1])
+        parent_rotations = world[:, parent] if parent >= 0 else np.array([0.0, 0, 0, 1])
         if joint in matched:
             world[:, joint] = multiply(deltas[:, matched[joint]], aligned[joint])
-            local[:, joint] = multiply(inverse(above), world[:, joint])
+            local[:, joint] = multiply(inverse(parent_rotations), world[:, joint])
         else:
-            world[:, joint] = multiply(above, local[:, joint])
+            world[:, joint] = multiply(parent_rotations, local[:, joint])
     return local
 
 
 def _alignments(old: Skeleton, new: Skeleton, matched: Mapping[int, int], facing: Floats) -> Floats:
-    """Return rotations A (J, 4) that bring the target's limbs at rest to the source's."""
+    """Return the rotations A (J, 4) of the target's limbs at rest to the source's."""
     roles = joint_roles(new)
     ends = {
         joints[0]: roles[side, BONES[role]][0]
@@ -117,20 +118,22 @@ def _alignments(old: Skeleton, new: Skeleton, matched: Mapping[int, int], facing
         if role in BONES and (side, BONES[role]) in roles
     }
     level = {joints[0] for (_, role), joints in roles.items() if role in LEVEL}
-    ours, theirs = (skeleton.rest_world()[:, :3, 3] for skeleton in (new, old))
-    theirs = rotate(facing, theirs)
-    turns = np.tile([0.0, 0, 0, 1], (new.n_joints, 1))
+    target_positions, source_positions = (
+        skeleton.rest_world()[:, :3, 3] for skeleton in (new, old)
+    )
+    source_positions = rotate(facing, source_positions)
+    rotations = np.tile([0.0, 0, 0, 1], (new.n_joints, 1))
     for joint, parent in enumerate(new.parents):
         if parent >= 0 and joint not in level:
-            turns[joint] = turns[parent]
+            rotations[joint] = rotations[parent]
         end = ends.get(joint)
         if end is None or joint not in matched or end not in matched:
             continue
-        mine = rotate(turns[joint], ours[end] - ours[joint])
-        wanted = theirs[matched[end]] - theirs[matched[joint]]
-        if np.linalg.norm(mine) > 0 and np.linalg.norm(wanted) > 0:
-            turns[joint] = multiply(between(mine, wanted), turns[joint])
-    return turns
+        direction = rotate(rotations[joint], target_positions[end] - target_positions[joint])
+        source_direction = source_positions[matched[end]] - source_positions[matched[joint]]
+        if np.linalg.norm(direction) > 0 and np.linalg.norm(source_direction) > 0:
+            rotations[joint] = multiply(between(direction, source_direction), rotations[joint])
+    return rotations
 
 
 def _facing(old: Skeleton, new: Skeleton, matched: Mapping[int, int]) -> Floats:
@@ -143,36 +146,36 @@ def _facing(old: Skeleton, new: Skeleton, matched: Mapping[int, int]) -> Floats:
         if ("L", role) in roles and ("R", role) in roles
     ]
     pairs = [pair for pair in pairs if pair[0] in matched and pair[1] in matched]
-    low = [roles[side, "foot"][0] for side in ("L", "R") if (side, "foot") in roles]
-    low = [joint for joint in low if joint in matched]
-    if not pairs or not low:
+    feet = [roles[side, "foot"][0] for side in ("L", "R") if (side, "foot") in roles]
+    feet = [joint for joint in feet if joint in matched]
+    if not pairs or not feet:
         return np.array([0.0, 0, 0, 1])
-    for skeleton, of in ((old, matched), (new, {joint: joint for joint in matched})):
-        places = skeleton.rest_world()[:, :3, 3]
-        left, right = (of[joint] for joint in pairs[0])
-        side = places[left] - places[right]
-        up = 0.5 * (places[left] + places[right]) - places[[of[joint] for joint in low]].mean(
-            axis=0
-        )
-        up = up - side * (up @ side) / max(side @ side, 1e-300)
-        frame = np.column_stack([side, up, np.cross(side, up)])
+    for skeleton, joint_of in ((old, matched), (new, {joint: joint for joint in matched})):
+        positions = skeleton.rest_world()[:, :3, 3]
+        left, right = (joint_of[joint] for joint in pairs[0])
+        side = positions[left] - positions[right]
+        upward = 0.5 * (positions[left] + positions[right]) - positions[
+            [joint_of[joint] for joint in feet]
+        ].mean(axis=0)
+        upward = upward - side * (upward @ side) / max(side @ side, 1e-300)
+        frame = np.column_stack([side, upward, np.cross(side, upward)])
         lengths = np.linalg.norm(frame, axis=0)
         if not (lengths > 0).all():
             return np.array([0.0, 0, 0, 1])
         frames.append(frame / lengths)
-    turn = frames[1] @ frames[0].T
-    if np.arccos(np.clip((np.trace(turn) - 1) / 2, -1, 1)) < SAME_FACING:
+    rotation = frames[1] @ frames[0].T
+    if np.arccos(np.clip((np.trace(rotation) - 1) / 2, -1, 1)) < SAME_FACING:
         return np.array([0.0, 0, 0, 1])
-    return from_matrix(_nearest_axis_turn(turn))
+    return from_matrix(_nearest_axis_rotation(rotation))
 
 
-def _nearest_axis_turn(turn: Floats) -> Floats:
-    """Return the nearest rotation by quarter turns: files differ by those, anatomy by the rest."""
+def _nearest_axis_rotation(rotation: Floats) -> Floats:
+    """Return the nearest rotation by multiples of 90°, by which files differ."""
     signs = np.array(np.meshgrid(*[[-1.0, 1]] * 3)).reshape(3, -1).T
     orders = ([0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0])
-    turns = [np.diag(sign)[order] for sign in signs for order in orders]
-    proper = [matrix for matrix in turns if np.linalg.det(matrix) > 0]
-    return max(proper, key=lambda matrix: float(np.sum(matrix * turn)))
+    candidates = [np.diag(sign)[order] for sign in signs for order in orders]
+    proper = [matrix for matrix in candidates if np.linalg.det(matrix) > 0]
+    return max(proper, key=lambda matrix: float(np.sum(matrix * rotation)))
 
 
 def _roots(
@@ -183,19 +186,23 @@ def _roots(
     matched: Mapping[int, int],
     facing: Floats,
 ) -> Floats:
-    """Return root transforms that bring the target's hips to the source's, scaled."""
+    """Return root transforms that move the target's hips along the source's scaled path."""
     new = target.skeleton
     hips = _hips(new, matched)
     ratio = _height_ratio(source.skeleton, new, matched, hips, facing)
-    there = source.matrices(motion.poses)[:, matched[hips], :3, 3]
-    there = np.einsum("tij,tj->ti", motion.roots[:, :3, :3], there) + motion.roots[:, :3, 3]
+    source_hips = source.matrices(motion.poses)[:, matched[hips], :3, 3]
+    source_hips = (
+        np.einsum("tij,tj->ti", motion.roots[:, :3, :3], source_hips) + motion.roots[:, :3, 3]
+    )
     frame = to_matrix(facing)
-    turns = frame @ motion.roots[:, :3, :3] @ frame.T
-    here = target.matrices(poses)[:, hips, :3, 3]
+    rotations = frame @ motion.roots[:, :3, :3] @ frame.T
+    target_hips = target.matrices(poses)[:, hips, :3, 3]
     roots = np.zeros((motion.n_frames, 4, 4))
-    roots[:, :3, :3] = turns
-    # Scaled about the world's origin, which is on the floor: feet on it stay on it.
-    roots[:, :3, 3] = ratio * there @ frame.T - np.einsum("tij,tj->ti", turns, here)
+    roots[:, :3, :3] = rotations
+    # Scaled about the world's origin, which is on the floor, so that feet stay on the floor.
+    roots[:, :3, 3] = ratio * source_hips @ frame.T - np.einsum(
+        "tij,tj->ti", rotations, target_hips
+    )
     roots[:, 3, 3] = 1
     return roots
 
@@ -208,14 +215,19 @@ def _hips(skeleton: Skeleton, matched: Mapping[int, int]) -> int:
 def _height_ratio(
     old: Skeleton, new: Skeleton, matched: Mapping[int, int], hips: int, facing: Floats
 ) -> float:
-    """Return the height of the target's hips above its lowest matched joint over the source's."""
+    """Return the ratio, target to source, of the hips' height above the lowest matched joint."""
     pairs = list(matched.items())
-    ours = new.rest_world()[[joint for joint, _ in pairs], :3, 3]
-    theirs = rotate(facing, old.rest_world()[[joint for _, joint in pairs], :3, 3])
-    here = new.rest_world()[hips, 1, 3] - ours[:, 1].min()
-    there = rotate(facing, old.rest_world()[matched[hips], :3, 3])[1] - theirs[:, 1].min()
-    size, other = np.ptp(ours, axis=0).max(), np.ptp(theirs, axis=0).max()
-    if here > 0.1 * size and there > 0.1 * other:
-        return float(here / there)
-    # Without legs below the hips, the whole size.
-    return float(size / other) if other > 0 and size > 0 else 1.0
+    target_positions = new.rest_world()[[joint for joint, _ in pairs], :3, 3]
+    source_positions = rotate(facing, old.rest_world()[[joint for _, joint in pairs], :3, 3])
+    target_height = new.rest_world()[hips, 1, 3] - target_positions[:, 1].min()
+    source_height = (
+        rotate(facing, old.rest_world()[matched[hips], :3, 3])[1] - source_positions[:, 1].min()
+    )
+    size, source_size = (
+        np.ptp(target_positions, axis=0).max(),
+        np.ptp(source_positions, axis=0).max(),
+    )
+    if target_height > 0.1 * size and source_height > 0.1 * source_size:
+        return float(target_height / source_height)
+    # Without legs below the hips: the ratio of sizes.
+    return float(size / source_size) if source_size > 0 and size > 0 else 1.0

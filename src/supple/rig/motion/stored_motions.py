@@ -1,4 +1,4 @@
-"""Stored fields of motions and of the tracks that they play."""
+"""Stored fields of motions and of their tracks."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _read_space(reader: FieldReader) -> TrackSpace:
     )
     if not np.allclose(skeleton.rotations, rotations, rtol=0, atol=1e-12):
         raise reader.fail("rotations are not of unit length")
-    skeleton.rotations[...] = rotations  # normalising them again moves their last bit
+    skeleton.rotations[...] = rotations  # a second normalisation changes their last bit
     pose = JointPose(skeleton, fields["translating"], fields["scaling"])
     if fields["free"]:
         pose = PartialJointPose(skeleton, fields["free"], fields["translating"])
@@ -90,7 +90,7 @@ def _read_space(reader: FieldReader) -> TrackSpace:
 
 
 def _write_tracks(tracks: MotionTracks, prefix: str, arrays: dict[str, NDArray]) -> list[Values]:
-    """Add arrays of tracks; return their tables. Times that several share are stored once."""
+    """Add arrays of tracks and return their tables; shared times are stored once."""
     tables: list[Values] = []
     times_numbers: dict[bytes, int] = {}
     for number, track in enumerate(tracks.own_tracks):

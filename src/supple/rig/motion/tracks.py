@@ -1,4 +1,4 @@
-"""Tracks: keys of joints and shape weights of a file, with its interpolation."""
+"""Tracks: keys of joints and shape weights, with the interpolation of their file."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from supple.maths.rotations import continuous, slerp
 #: Number of components of each property that a track can move.
 PATHS = {"translation": 3, "rotation": 4, "scale": 3, "weights": 1}
 INTERPOLATIONS = ("LINEAR", "STEP", "CUBICSPLINE")
-#: Two keys nearer than this, in seconds, and than this part of the gaps beside them, with different
-#: values are a jump, not a fast motion.
+#: Two keys with different values are a jump if their gap is below this time in seconds, and below
+#: this fraction of the adjacent gaps.
 JUMP_GAP, JUMP_PART = 2e-3, 0.05
 #: Shortest gap, in seconds, that is divided when a curve is fitted to a track.
 SHORTEST_DIVIDED, MOST_DIVISIONS = 4e-3, 8
-#: Parts of a gap at which a curve is compared with its track.
+#: Fractions of a gap at which a curve is compared with its track.
 COMPARED = np.array([0.1, 0.3, 0.5, 0.7, 0.9])
 
 
@@ -29,19 +29,11 @@ COMPARED = np.array([0.1, 0.3, 0.5, 0.7, 0.9])
 class Track:
     """Keys of one property of several joints, or of several shape weights, at the same times.
 
-    Parameters
-    ----------
-    path
-        ``"translation"``, ``"rotation"`` (quaternions), ``"scale"`` or ``"weights"``.
-    items
-        (k,) joints, or shapes.
-    interpolation
-        As glTF defines it: ``"LINEAR"`` (spherical for rotations, the shorter way), ``"STEP"`` or
-        ``"CUBICSPLINE"``. Values are held before the first key and after the last.
-    times
-        (t,) seconds, strictly increasing.
-    values
-        (t, k, c); of splines (t, 3, k, c): in-tangents, values, out-tangents.
+    `path` is ``"translation"``, ``"rotation"`` (quaternions), ``"scale"`` or ``"weights"``; `items`
+    (k,) are joints or shapes; `times` (t,) are seconds, strictly increasing. `values` are (t, k,
+    c), of splines (t, 3, k, c): in-tangents, values, out-tangents. The interpolation is glTF's
+    ``"LINEAR"`` (of rotations spherical, along the shorter arc), ``"STEP"`` or ``"CUBICSPLINE"``;
+    the first and the last value are held outside.
     """
 
     path: str
@@ -66,12 +58,12 @@ class Track:
         return self._unit(self.values[:, 1] if spline else self.values)
 
     def columns(self, chosen: Bools | Ints) -> Track:
-        """Return the track of some of the items."""
+        """Return the track of selected items."""
         values = self.values[..., chosen, :]
         return Track(self.path, self.items[chosen], self.interpolation, self.times, values)
 
     def at(self, times: Floats) -> Floats:
-        """Return values at times, (m, k, c); a step begins with its key."""
+        """Return values at times, (m, k, c); a step takes effect at its key."""
         if len(self.times) == 1:
             return np.repeat(self.keys, len(times), axis=0)
         clamped = np.clip(times, self.times[0], self.times[-1])
@@ -102,26 +94,26 @@ class Track:
         return unit_quaternions(values) if self.path == "rotation" else values
 
     def jumps(self, reach: Floats, least: float) -> NDArray[np.bool_]:
-        """Return which keys, (t,), begin with a jump of more than `least` metres.
+        """Return a mask (t,) of keys at which a jump of more than `least` metres ends.
 
         `reach` is the largest motion of the surface, in metres per unit of each item's value.
         """
-        found = np.zeros(len(self.times), dtype=bool)
+        is_jump = np.zeros(len(self.times), dtype=bool)
         sudden = np.ones(len(self.times) - 1, dtype=bool)
         if self.interpolation != "STEP":
             gaps = np.diff(self.times)
-            beside = np.minimum(np.append(np.inf, gaps[:-1]), np.append(gaps[1:], np.inf))
-            sudden = gaps < np.minimum(JUMP_GAP, JUMP_PART * beside)
-        late = np.flatnonzero(sudden) + 1
+            adjacent_gaps = np.minimum(np.append(np.inf, gaps[:-1]), np.append(gaps[1:], np.inf))
+            sudden = gaps < np.minimum(JUMP_GAP, JUMP_PART * adjacent_gaps)
+        ends = np.flatnonzero(sudden) + 1
         keys = self.keys
-        apart = _apart(self, keys[late], keys[late - 1])
-        found[late] = (apart * reach > least).any(axis=1)
-        return found
+        distances = _distances(self, keys[ends], keys[ends - 1])
+        is_jump[ends] = (distances * reach > least).any(axis=1)
+        return is_jump
 
     def smoothed(self, reach: Floats, tolerance: float, cuts: Floats) -> Track | SmoothTrack:
         """Return a C² curve through the keys that stays within `tolerance` metres of the track.
 
-        A stepped track is returned as it is. Jumps and `cuts`, times of keys, are kept.
+        A stepped track is returned unchanged. Jumps and `cuts`, times of keys, are kept.
         """
         if self.interpolation == "STEP" or len(self.times) == 1:
             return self
@@ -132,26 +124,16 @@ class Track:
 
 
 class SmoothTrack:
-    """C² curves near a track: through its keys, within a tolerance between them.
+    """C² curves through the keys of a track that stay within a tolerance between them.
 
-    Parameters
-    ----------
-    track
-        Track to follow, of linear or cubic interpolation; also an attribute.
-    reach
-        (k,) largest motion of the surface, in metres per unit of each item's value.
-    tolerance
-        Metres.
-    begins
-        Keys that begin a new curve: the track jumps there.
+    `reach` (k,) is the largest motion of the surface, in metres per unit of each item's value;
+    `tolerance` is in metres. `begins` are keys at which the track jumps and a new curve begins.
 
-    Notes
-    -----
-    Cubic splines through the keys; of rotations, splines of continuous quaternions, which are then
-    normalised: C², the same in every frame, and for any number of turns. Where such a curve leaves
-    the track by more than the tolerance, as it does between sparse keys, points of the track are
-    added to the keys, halving the gap, until it does not or gaps are 4 ms: the corners of the
-    track are rounded near its keys only.
+    The curves are cubic splines through the keys; those of rotations are splines of continuous
+    quaternions, normalised, which do not depend on the frame and allow any number of revolutions.
+    In gaps where a curve deviates by more than the tolerance, as between sparse keys, points of the
+    track are added by halving, down to gaps of 4 ms: corners of the track are rounded only near its
+    keys.
     """
 
     def __init__(self, track: Track, reach: Floats, tolerance: float, begins: Ints) -> None:
@@ -164,7 +146,7 @@ class SmoothTrack:
         ]
 
     def at(self, times: Floats) -> Floats:
-        """Return values at times, (m, k, c), held outside."""
+        """Return values at times, (m, k, c); the first and the last are held outside."""
         piece = np.maximum(np.searchsorted(self._starts, times, side="right") - 1, 0)
         clamped = np.clip(times, self._starts[piece], self._stops[piece])
         values = np.empty((len(times), len(self.items), PATHS[self.path]))
@@ -176,35 +158,35 @@ class SmoothTrack:
 
 
 def unit_quaternions(values: Floats) -> Floats:
-    """Return quaternions (…, 4) of unit length; no rotation in place of zeros."""
+    """Return normalised quaternions (…, 4); zeros become the identity."""
     lengths = np.linalg.norm(values, axis=-1, keepdims=True)
-    none = np.array([0.0, 0.0, 0.0, 1.0])
-    return np.where(lengths > 1e-12, values / np.maximum(lengths, 1e-300), none)
+    identity = np.array([0.0, 0.0, 0.0, 1.0])
+    return np.where(lengths > 1e-12, values / np.maximum(lengths, 1e-300), identity)
 
 
 _Curves = list[tuple[Ints, Curve]]
 
 
 def _fitted_curves(track: Track, keys: slice, reach: Floats, tolerance: float) -> _Curves:
-    """Return curves of the columns of a track between two jumps, shared where keys suffice."""
+    """Return curves of a track between two jumps; columns that need no added points share one."""
     times = track.times[keys]
-    whole = _curve(track, times)
+    shared = _curve(track, times)
     if len(times) == 1:
-        return [(np.arange(len(track.items)), whole)]
-    far = (_deviation(track, whole, times) * reach > tolerance).any(axis=0)
-    plain = np.flatnonzero(~far)
-    found = []
-    if len(plain):
-        some = track.columns(plain) if far.any() else track
-        found.append((plain, _curve(some, times) if far.any() else whole))
+        return [(np.arange(len(track.items)), shared)]
+    far = (_deviation(track, shared, times) * reach > tolerance).any(axis=0)
+    within = np.flatnonzero(~far)
+    curves = []
+    if len(within):
+        part = track.columns(within) if far.any() else track
+        curves.append((within, _curve(part, times) if far.any() else shared))
     for column in np.flatnonzero(far):
-        alone = track.columns(np.array([column]))
-        found.append((np.array([column]), _divided(alone, times, reach[column], tolerance)))
-    return found
+        single = track.columns(np.array([column]))
+        curves.append((np.array([column]), _divided(single, times, reach[column], tolerance)))
+    return curves
 
 
 def _divided(track: Track, times: Floats, reach: float, tolerance: float) -> Curve:
-    """Return a curve fitted to one item, with points added where it would leave the track."""
+    """Return a curve of one item, with points added in gaps where it deviates from the track."""
     curve = _curve(track, times)
     for _ in range(MOST_DIVISIONS):
         far = (_deviation(track, curve, times) * reach > tolerance)[:, 0]
@@ -218,23 +200,23 @@ def _divided(track: Track, times: Floats, reach: float, tolerance: float) -> Cur
 
 
 def _curve(track: Track, times: Floats) -> Curve:
-    # The first key of a piece may be the second of a jump: never the value before it.
+    # `at` returns the value after a jump if the first key of a piece ends that jump.
     values = track.at(times)
     return Curve(times, continuous(values) if track.path == "rotation" else values)
 
 
 def _deviation(track: Track, curve: Curve, times: Floats) -> Floats:
-    """Return the distance (t - 1, k) of a curve from its track in each gap."""
+    """Return the largest distance (t - 1, k) of a curve from its track in each gap."""
     between = (times[:-1, None] + np.diff(times)[:, None] * COMPARED).ravel()
     values = curve(between)
     if track.path == "rotation":
         values = unit_quaternions(values)
-    off = _apart(track, values, track.at(between))
-    return off.reshape(len(times) - 1, len(COMPARED), -1).max(axis=1)
+    distances = _distances(track, values, track.at(between))
+    return distances.reshape(len(times) - 1, len(COMPARED), -1).max(axis=1)
 
 
-def _apart(track: Track, a: Floats, b: Floats) -> Floats:
-    """Return distances of values (m, k, c): radians of rotations."""
+def _distances(track: Track, a: Floats, b: Floats) -> Floats:
+    """Return distances (m, k) of values (m, k, c), of rotations in radians."""
     if track.path == "rotation":
         b = np.where(np.sum(a * b, axis=-1, keepdims=True) < 0, -b, b)
         chord = np.linalg.norm(a - b, axis=-1) / 2

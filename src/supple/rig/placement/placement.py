@@ -32,15 +32,9 @@ class Placement(Protocol):
         """Number k of vertices placed; repeated ones count each time."""
 
     def place(self, pose: Floats, out: Positions) -> None:
-        """Write the positions of the vertices at a pose.
+        """Write positions at a finite, contiguous float64 pose (s,) to `out` (k, 3).
 
-        Parameters
-        ----------
-        pose
-            (s,) contiguous float64, finite.
-        out
-            (k, 3) float64 or float32, C-contiguous, overwritten. Equal to a call of the rig up to
-            rounding.
+        `out` is C-contiguous float64 or float32; it equals a call of the rig up to rounding.
         """
 
     def fork(self) -> Placement:
@@ -121,15 +115,7 @@ def writable(pose: Floats) -> Floats:
 
 
 class CalledPlacement:
-    """Placement that calls the rig and copies the result, for rigs without a placement.
-
-    Parameters
-    ----------
-    rig
-        Any rig.
-    vertices
-        Indices of its vertices; None for all.
-    """
+    """Placement that calls the rig and copies the result, for rigs without a placement."""
 
     def __init__(self, rig: Rig, vertices: Ints | None = None) -> None:
         self.rig = rig

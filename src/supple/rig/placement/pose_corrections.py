@@ -35,15 +35,7 @@ class PoseCorrections(NamedTuple):
 
 
 class _Coefficients(Forkable):
-    """Coefficients c(p): weights of several sets of example poses, and perhaps a 1 at the end.
-
-    Parameters
-    ----------
-    weights
-        Pose weights of each set.
-    constant
-        Whether there is a 1 at the end.
-    """
+    """Coefficients c(p): weights of several sets of example poses, and a 1 if `constant`."""
 
     def __init__(self, weights: Sequence[PoseWeights], constant: bool) -> None:
         self._constant = constant
@@ -84,16 +76,9 @@ class Corrections:
 def combined_corrections(
     n_points: int, sets: Sequence[PoseCorrections] = (), constant: Floats | None = None
 ) -> Corrections:
-    """Combine corrections at sets of example poses, and constants, into one sum.
+    """Combine corrections at sets of example poses, and constants (k, 3), into one sum.
 
-    Parameters
-    ----------
-    n_points
-        Number of vertices, k.
-    sets
-        Sets of corrections; those with equal weights are summed in advance.
-    constant
-        (k, 3) added at all poses.
+    Sets with equal weights are summed in advance.
     """
     merged: list[PoseCorrections] = []
     for weights, deltas in sets:
@@ -117,19 +102,10 @@ def _equal(a: PoseWeights, b: PoseWeights) -> bool:
 
 
 class CorrectedPlacement(Forkable):
-    """Any placement plus Σ c(p) δ.
+    """Any placement plus Σ c(p) δ; poses with weights below 1e-12 are skipped.
 
-    Poses with weights below 1e-12 are skipped.
-
-    Parameters
-    ----------
-    base
-        Placement to correct.
-    corrections
-        Sum to add.
-    single
-        Whether to store δ in single precision. Sums into float32 positions are then in single
-        precision, too, with errors of about 1e-7 of the body's size.
+    With `single`, δ is stored in single precision; sums into float32 positions are then in single
+    precision as well, with errors of about 1e-7 of the body's size.
     """
 
     _forked = ("_base", "_coefficients")

@@ -16,12 +16,7 @@ from supple.errors import SuppleError
 class PoseTree:
     """Tree of poses: the basis of each is aligned to that of its parent (xu2016 fig. 9).
 
-    Attributes
-    ----------
-    parents
-        (m,) −1 for the root, which is pose 0.
-    order
-        (m,) poses, each after its parent.
+    `parents` (m,) is −1 for the root, pose 0; `order` (m,) lists each pose after its parent.
     """
 
     parents: Ints

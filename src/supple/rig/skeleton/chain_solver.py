@@ -74,12 +74,12 @@ def solve_chain(
 
 @compiled
 def _approach(chain, goal, within, x, residual, jacobian):  # type: ignore[no-untyped-def]
-    """Reach as far as can be from x, in place; the iterations, and whether a saddle stopped it.
+    """Minimise the distance to the target from x, in place; return iterations and saddle flag.
 
-    A strong preference first, whose minimum Newton's method finds quickly but which holds the end
-    back; then the target is moved on by what is left, again and again (the method of
-    multipliers), until nothing is left: of the poses that reach the target the preferred one.
-    Where that does not converge the target is out of reach, and a weak preference serves.
+    The method of multipliers: Newton's method first minimises with a strong preference, which keeps
+    the end from the target; then the target is shifted by the remaining distance until none is
+    left. Of all poses that reach the target this gives the preferred one. If it does not converge,
+    the target is out of reach, and a weak preference is used.
     """
     target, orientation, turn, length = goal
     preferred, low, high = within

@@ -19,17 +19,8 @@ class SkinJacobian:
     """Jacobian of a linearly skinned surface with respect to channels of its joints.
 
     Rotating joint j by dω moves the vertices below it by L [J(ω) dω]ₓ L⁻¹ (x − o), with L the
-    linear part of its world rotation and o its position. Vertices count with the weights of joint
-    j and of all joints below it.
-
-    Parameters
-    ----------
-    rig
-        A skin with linear blending.
-    entries
-        (k,) indices of the parameters in its pose.
-    vertices
-        Indices of the vertices; None for all.
+    linear part of its world rotation and o its position. The weight of a vertex is the sum over
+    joint j and all joints below it. `entries` (k,) are indices of the parameters in the pose.
     """
 
     affine, straight = False, True

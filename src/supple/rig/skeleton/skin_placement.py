@@ -66,19 +66,7 @@ def skinned_placement(
     *,
     single: bool = False,
 ) -> Placement:
-    """Return a placement of skinned vertices plus corrections, in blocks if that is faster.
-
-    Parameters
-    ----------
-    skin
-        A `SkinnedRig`.
-    vertices
-        Indices of its vertices; None for all.
-    corrections
-        Added to the skinned positions.
-    single
-        Single precision is enough.
-    """
+    """Return a placement of skinned vertices plus corrections, in blocks if that is faster."""
     count = len(skin.vertices) if vertices is None else len(vertices)
     added = combined_corrections(count) if corrections is None else corrections
     if count:
@@ -89,18 +77,11 @@ def skinned_placement(
 
 
 class _SkinTransforms(Forkable):
-    """Transforms that the joints of a skin apply to its vertices, pose after pose.
+    """Transforms that the joints of a skin apply to its vertices, for successive poses.
 
-    Stretched joints under dual quaternions are decomposed by NumPy, which allocates.
-
-    Attributes
-    ----------
-    matrices
-        (J, 4, 4) from bound to posed, after `update`.
-    duals
-        (J, 8) their rigid parts, after `update_duals`.
-    stretches
-        (J, 4, 4) applied before those, if `stretched`.
+    `matrices` (J, 4, 4) are from bound to posed, after `update`; `duals` (J, 8) their rigid parts,
+    after `update_duals`; `stretches` (J, 4, 4) apply before those, if `stretched`. Stretched joints
+    under dual quaternions are decomposed by NumPy, which allocates.
     """
 
     def __init__(self, skin: Skin) -> None:
@@ -147,13 +128,7 @@ def _joint_tables(joint_pose: JointPose) -> tuple[Ints, Floats] | None:
 
 
 class SkinnedPlacement(Forkable):
-    """Placement of skinned vertices one by one; in double precision, as the rig.
-
-    Parameters
-    ----------
-    skin, vertices
-        As for `skinned_placement`.
-    """
+    """Placement of skinned vertices one by one, in double precision as the rig."""
 
     _forked = ("_transforms",)
 
@@ -273,17 +248,10 @@ def _blocks(
 
 
 class BlockPlacement(Forkable):
-    """Skinned vertices and Σ c(p) δ in one pass over vertices that are sorted by joints.
+    """Skinned vertices and Σ c(p) δ in one pass over vertices sorted by joints, `groups`.
 
-    Parameters
-    ----------
-    skin, vertices, corrections
-        As for `skinned_placement`.
-    groups
-        The vertices by their joints.
-    single
-        Single precision throughout: some 1e-7 of the larger of the bound and the posed body,
-        measured from the origin. Otherwise double, as the rig itself.
+    With `single`, all arithmetic is in single precision, with errors of about 1e-7 of the larger of
+    the bound and the posed body, measured from the origin; otherwise in double, as the rig.
     """
 
     _forked = ("_transforms", "_coefficients")

@@ -80,18 +80,11 @@ class BoneTets(NamedTuple):
 
 
 def meet_bones(mesh: TetMesh, bones: BoneMeshes) -> BoneTets:
-    """Move vertices onto bones that are near, and tell which are bone.
+    """Move vertices of tets onto nearby bones, and return which are bone.
 
-    Vertices of the boundary are never bone, nor moved: bones that stick out of the skin end a tet
-    below it. A bone too small for the tets holds the vertex nearest to its middle; bodies of tets
-    that no bone meets are held whole.
-
-    Parameters
-    ----------
-    mesh
-        Tets that fill the skin.
-    bones
-        In the same place.
+    Boundary vertices are never bone nor moved: bones that stick out of the skin end one tet below
+    it. A bone too small for the tets holds the vertex nearest to its middle; a connected body of
+    tets without any bone is held as a whole.
     """
     surface, edge = bones.surface, typical_edge(mesh)
     inner = np.setdiff1d(np.unique(mesh.tets), np.unique(mesh.boundary()))

@@ -34,17 +34,9 @@ class CorotatedCorrections:
     corrections of a limb bent to both sides would cancel halfway, and swell or crush the tets
     there. With R = 1 this is the plain sum start(p) + Σ w_i d_i.
 
-    Parameters
-    ----------
-    start
-        Rig on the tets before correction.
-    weights
-        Weights of the example poses, the neutral one first.
-    corrections
-        (m, n, 3) d in the frames of the neutral pose; zero for that pose.
-    rotations
-        (m, n, 4) R from the neutral pose to each, unit quaternions (x, y, z, w) with consistent
-        signs; see `pose_rotations`.
+    `weights` are of the example poses, the neutral one first; `corrections` (m, n, 3) are d in the
+    frames of the neutral pose, zero for that pose; `rotations` (m, n, 4) are R from the neutral
+    pose to each, unit quaternions (x, y, z, w) with consistent signs (see `pose_rotations`).
     """
 
     def __init__(
@@ -69,16 +61,10 @@ class CorotatedCorrections:
     def of(
         cls, mesh: TetMesh, start: ShepardRig, weights: PoseWeights, away: ArrayLike
     ) -> CorotatedCorrections:
-        """Make corrections from displacements (m, n, 3) of the tets at the example poses.
+        """Make corrections from displacements `away` (m, n, 3) of the tets at the example poses.
 
-        Parameters
-        ----------
-        mesh
-            The tets at the neutral pose, the first of the example poses.
-        start, weights
-            As above.
-        away
-            δ_i = fitted − start in world coordinates; zero for the neutral pose.
+        They are δ_i = fitted − start in world coordinates, zero for the first pose, the neutral
+        one, at which `mesh` is.
         """
         shape = (weights.n_poses, *mesh.vertices.shape)
         deltas = checked_array("pose corrections", away, shape)
@@ -116,13 +102,7 @@ class CorotatedCorrections:
 
 
 class CorotatedPlacement(Forkable):
-    """Placement of tet vertices that follow the surface, with corotated corrections.
-
-    Parameters
-    ----------
-    rig, vertices, share
-        As for `ShepardPlacement`.
-    """
+    """Placement of tet vertices that follow the surface, with corotated corrections."""
 
     _forked = ("surface",)
 

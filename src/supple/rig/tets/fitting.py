@@ -50,22 +50,13 @@ STEPS = 8
 
 @dataclass(frozen=True, eq=False)
 class PoseFit:
-    """Tets fitted to one pose.
+    """Tets fitted to one pose, positions (n, 3).
 
-    Attributes
-    ----------
-    positions
-        (n, 3) of the tet vertices.
-    energies
-        The objective at the start and after every Newton iteration, never increasing; one
-        array for each round of repair, as each round has an objective of its own.
-    inverted_before, inverted
-        Tets inverted at the start, and in the end: none, unless repair failed.
-    gamma
-        γ of the last round.
-    surface_error, largest_error
-        Distance of the surface carried by the tets from the rig's: root mean square over the
-        area, and largest, in metres.
+    `energies` has, for each round of repair, the objective at the start and after every Newton
+    iteration, never increasing; rounds have different objectives. `inverted_before` and `inverted`
+    are numbers of inverted tets at the start and at the end (0 unless repair failed), `gamma` is γ
+    of the last round. `surface_error` and `largest_error` are distances in metres of the embedded
+    surface from the rig's: root mean square over the area, and largest.
     """
 
     positions: Floats
@@ -136,19 +127,10 @@ class PoseFitter:
     ) -> PoseFit:
         """Fit to surface positions `target` (n̄, 3), starting from tet positions `start` (n, 3).
 
-        If tets are inverted then, their guard is strengthened and the fit done again. If that
-        does not help, the surface is followed from the neutral pose along `path`, because tets
-        are more easily kept sound than made so; and then with γ raised.
-
-        Parameters
-        ----------
-        target, start
-            As above.
-        path
-            Surfaces between: (n̄, 3) for a part of the way from neutral, 0, to `target`, 1. By
-            default the straight line.
-        max_iterations
-            Of each minimisation.
+        If tets are inverted, their guard is strengthened and the fit repeated; then the surface is
+        followed from the neutral pose along `path`, since tets are more easily kept valid than
+        repaired; then γ is raised. `path` maps a fraction from neutral, 0, to `target`, 1, to a
+        surface (n̄, 3), by default on the straight line. `max_iterations` limits each minimisation.
         """
         shape = (self.samples.of_surface.shape[1], 3)
         goal = checked_array("surface to fit", target, shape)
@@ -276,19 +258,10 @@ def _along(objective: Callable[[Floats], float], x: Floats, step: Floats, length
 
 
 class VolumeGuard:
-    """Σ ½ κ V (J₀ − J)² over the tets whose volume ratio J has fallen below J₀.
+    """Σ ½ κ V (J₀ − J)² over the tets whose volume ratio J is below J₀ = `kept`.
 
-    Unlike stiffer elasticity it lets tets bend, stretch and slide as before, and acts on none
-    that keep their volume: the larger κ, the nearer to the best of those fits that keep J ≥ J₀.
-
-    Parameters
-    ----------
-    mesh
-        The tets at rest.
-    pattern
-        Where its matrix has its entries.
-    kept
-        J₀.
+    Unlike stiffer elasticity it does not resist bending, stretching and sliding, and does not act
+    on tets that keep their volume. For large κ the fit approaches the best one with J ≥ J₀.
     """
 
     def __init__(self, mesh: TetMesh, pattern: BlockPattern, kept: float) -> None:

@@ -26,20 +26,13 @@ SAME = 1e-7
 
 
 def rig_on_tets(rig: Rig, surface: SurfaceMesh, mesh: TetMesh) -> Rig:
-    """Return a rig of the tets with the parameters of the surface's.
+    """Return a rig of the tets that fill a surface, with the parameters of the surface's rig.
 
     Rigs with a method ``on_tets(transfer)`` return it: skins with extended weights, shapes and
     corrections with extended displacements, wires with extended influences; bends, twists and
     lattices move any point. Flesh inside then rotates as the surface does, and no surface vertex
     is evaluated. All other rigs are interpolated from the nearest surface vertices (`ShepardRig`),
     which shears flesh that rotates.
-
-    Parameters
-    ----------
-    rig, surface
-        The surface at the rig's rest pose.
-    mesh
-        Tets that fill it.
     """
     transferred = _Transfer(surface, mesh).rig(rig)
     if transferred is not None:

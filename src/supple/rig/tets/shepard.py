@@ -119,14 +119,7 @@ FOLLOWER_FIELDS = (
 class SurfaceFollower(ABC):
     """Base class of a surface's rig on tet vertices, without fitted corrections.
 
-    Parameters
-    ----------
-    rig
-        The rig of the surface.
-    surface_vertices
-        (n̄, 3) X̄, positions in the rig's rest pose.
-    tet_vertices
-        (n, 3) X, at the same pose.
+    The surface X̄ (n̄, 3) and the tet vertices X (n, 3) are in the rig's rest pose.
     """
 
     #: Whether it can be stored over a surface's rig that cannot.
@@ -183,13 +176,6 @@ class ShepardRig(SurfaceFollower):
 
     Φ(p) = X + S (Φ̄(p) − X̄) with S the Shepard weights at the neutral pose. For a subset of tet
     vertices the rig is evaluated only on the surface vertices that they follow.
-
-    Parameters
-    ----------
-    rig, surface_vertices, tet_vertices
-        As for `SurfaceFollower`; any rig.
-    neighbours
-        Number of surface vertices that a tet vertex follows.
     """
 
     def __init__(
@@ -268,21 +254,9 @@ class ShepardJacobian:
 class ShepardPlacement(Forkable):
     """Placement of tet vertices that follow the surface: Φ(p) = o + S Φ̄(p) with o = X − S X̄.
 
-    Parameters
-    ----------
-    rig
-        The rig on the tets.
-    vertices
-        Indices of tet vertices; None for all.
-    share
-        Whether the surface is drawn too; all of it is then placed if nearly all is needed.
-
-    Attributes
-    ----------
-    needed
-        (j,) int64, the surface vertices that these tet vertices follow.
-    positions
-        (j, 3) positions of those at the pose last placed.
+    With `share` the surface is drawn too; it is then placed as a whole if nearly all of it is
+    needed. `needed` (j,) are the followed surface vertices, `positions` (j, 3) their last
+    positions.
     """
 
     _forked = ("_surface",)

@@ -57,24 +57,10 @@ def _add_entries(matrix: sp.csr_array, rows: Ints, columns: Ints, values: Floats
 def harmonic_extension(
     mesh: TetMesh, samples: SurfaceSamples, values: ArrayLike, smoothness: float = SMOOTHNESS
 ) -> Floats:
-    """Extend values on a surface smoothly to the tet vertices.
+    """Extend values (n̄, c) on a surface smoothly to the tet vertices, (n, c).
 
-    Minimises ∫‖A w − w̄‖² over the surface + ε ∫‖∇w‖² over the tets, column by column.
-
-    Parameters
-    ----------
-    mesh
-        The tets.
-    samples
-        The surface in them.
-    values
-        (n̄, c) values at the surface's vertices.
-    smoothness
-        ε in lengths of the tets' edges. For small ε, A w is nearly w̄.
-
-    Returns
-    -------
-    (n, c) array
+    Minimises ∫‖A w − w̄‖² over the surface + ε ∫‖∇w‖² over the tets, column by column, with ε
+    = `smoothness` in lengths of the tets' edges. For small ε, A w is nearly w̄.
     """
     values = np.asarray(values, np.float64)
     weighted = samples.of_tets.T @ sp.diags_array(samples.area)
@@ -118,20 +104,8 @@ class SkinnedTetRig(SurfaceFollower):
 
     Skinning rotates flesh with the bones, where displacements interpolated from the surface would
     shear it. Displacements that other rigs, such as blend shapes and corrections, add to the
-    skinning are interpolated by Shepard weights.
-
-    Parameters
-    ----------
-    rig
-        The surface's rig: a `SkinnedRig`, or a rig with one `skinned_core`.
-    surface_vertices
-        (n̄, 3) positions in the rig's rest pose.
-    mesh
-        The tets, in the same pose.
-    samples
-        The surface in the tets.
-    smoothness
-        Smoothness of the weights; see `harmonic_extension`.
+    skinning are interpolated by Shepard weights. `rig` is a `SkinnedRig` or has a `skinned_core`;
+    `smoothness` is that of `harmonic_extension`.
     """
 
     rotates = True
@@ -292,15 +266,7 @@ class _SkinnedTetJacobian:
 
 
 class SkinnedTetPlacement(Forkable):
-    """Placement of skinned tets whose surface has more than skinning, in double precision.
-
-    Parameters
-    ----------
-    rig
-        The rig; that of its surface is no plain skin.
-    vertices
-        Indices of tet vertices; None for all.
-    """
+    """Placement of skinned tets whose surface has more than skinning, in double precision."""
 
     _forked = ("_skinned", "_surface", "_core")
 

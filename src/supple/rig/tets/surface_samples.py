@@ -19,14 +19,12 @@ _MOST_PER_TET = 8
 
 @dataclass(frozen=True, eq=False)
 class SurfaceSamples:
-    """Samples of a surface, seen from the surface and from the tets.
+    """Samples of a surface as functions of its vertices and of the tet vertices.
 
-    ``of_surface @ values`` are values at the samples given those of the surface's vertices,
-    ``of_tets @ values`` given those of the tet vertices; ``area`` is each sample's share.
-
-    A triangle larger than the tets holds several samples: were only its corners asked for, the
-    tets between them would be free to wander, and the ones at the corners would be pulled out
-    of the mesh like needles. Where triangles are small, the samples are the surface's vertices.
+    ``of_surface @ values`` and ``of_tets @ values`` are values at the samples, ``area`` is the area
+    of each. A triangle larger than the tets has several samples: with its corners alone, the tets
+    between them would be unconstrained, and those at the corners would be pulled out of the mesh
+    like needles. Where triangles are small, the samples are the surface's vertices.
     """
 
     of_surface: sp.csr_array

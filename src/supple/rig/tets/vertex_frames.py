@@ -189,25 +189,12 @@ def _tets_of_vertices(tets: Ints, n_vertices: int) -> sp.csr_array:
 
 
 def smoothed_rotations(mesh: TetMesh, quaternions: ArrayLike, length: float) -> Floats:
-    """Smooth the rotations of vertices over a length ℓ.
+    """Smooth m fields of vertex rotations (m, n, 4) over a length ℓ in metres; 0 changes nothing.
 
-    Solves (M + ℓ² L) S = M R for the rotation matrices R, with the mass and stiffness of
-    linear shape functions, and takes the rotations nearest to S. A body that turns as a whole
-    keeps its rotation. The same for any resolution of the mesh.
-
-    Parameters
-    ----------
-    mesh
-        The tets at rest; none may be inverted.
-    quaternions
-        (m, n, 4): m fields, their signs of no account.
-    length
-        ℓ in metres; 0 changes nothing.
-
-    Returns
-    -------
-    (m, n, 4) array
-        Of any sign; what belongs to no tet stays.
+    Solves (M + ℓ² L) S = M R for the rotation matrices R, with the mass and stiffness of linear
+    shape functions, and returns the rotations nearest to S, of any sign. A rigid rotation of the
+    body is preserved, and the result does not depend on the mesh's resolution. Vertices of no tet
+    keep their rotation. No tet of `mesh` may be inverted.
     """
     count = len(numbers("vertex rotations", quaternions))
     n = len(mesh.vertices)
@@ -273,22 +260,13 @@ def nearest_rotations(matrices: Floats, out: Floats) -> None:
 
 
 def consistent_signs(quaternions: ArrayLike, parents: ArrayLike, mesh: TetMesh) -> Floats:
-    """Return rotations with signs such that blends of poses rotate consistently.
+    """Return rotations (m, n, 4) with signs such that blends of poses rotate consistently.
 
-    q and −q are one rotation, but between the neutral pose and q a vertex turns one way round,
-    and towards −q the other. Neighbours must go the same way, also where a vertex turns by more
-    than half a circle: within each connected part of the mesh signs are carried along the edges
-    across which the rotation changes least, and then the part as a whole takes the sign nearer
-    to that of the pose's parent.
-
-    Parameters
-    ----------
-    quaternions
-        (m, n, 4), from the neutral pose to each pose.
-    parents
-        (m,) the alignment tree; see `alignment_tree`.
-    mesh
-        Whose vertices they belong to.
+    q and −q are the same rotation, but blends from the neutral pose to q and to −q rotate in
+    opposite directions. Neighbours must rotate in the same direction, also beyond half a turn: in
+    each connected part of the mesh signs propagate along the edges across which the rotation
+    changes least, and then the part takes the sign nearer to that of the pose's parent in the
+    alignment tree `parents` (m,).
     """
     tree = PoseTree.of(parents)
     n = len(mesh.vertices)
@@ -351,19 +329,10 @@ def _turned(quaternions: ArrayLike, basis: ArrayLike, inverse: bool) -> Floats:
 
 
 def blended_rotations(quaternions: ArrayLike, weights: ArrayLike) -> Floats:
-    """Return the blend Σ wᵢ qᵢ / ‖Σ wᵢ qᵢ‖ (n, 4) of the poses' rotations.
+    """Return the blend Σ wᵢ qᵢ / ‖Σ wᵢ qᵢ‖ (n, 4) of rotations (m, n, 4) of consistent signs.
 
-    Parameters
-    ----------
-    quaternions
-        (m, n, 4) with consistent signs.
-    weights
-        (m,) of the poses; a little below 0 is fine.
-
-    Notes
-    -----
-    Where the blend cancels (half a turn one way against half a turn the other), the rotation of
-    the pose that counts most is taken.
+    Weights (m,) may be slightly negative. Where the blend cancels (opposite half turns), the
+    rotation of the pose with the largest weight is returned.
     """
     given = numbers("vertex rotations", quaternions)
     if given.ndim != 3 or given.shape[0] == 0:

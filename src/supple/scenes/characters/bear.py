@@ -95,8 +95,7 @@ class WireShape:
     def rotated(self, rotations: ArrayLike) -> Floats:
         """Rotate control points by rotation vectors (j, 3) about all places but the last.
 
-        A rotation sets in gradually over a part of the wire, the softness, so that it bends
-        smoothly.
+        A rotation sets in gradually over a part of the wire, the softness.
         """
         points = self.control_points
         lengths = np.linalg.norm(np.diff(self.joints, axis=0), axis=1)
@@ -148,10 +147,12 @@ def offsets(vector: ArrayLike) -> Floats:
     for name in ORDER:
         wire, index = WIRES[name], 2 * PARTS.index(name)
         angles = rotations[index : index + 2]
-        moved = wire.rotated(angles) if angles.any() else wire.control_points  # exactly at rest
+        control_points = (
+            wire.rotated(angles) if angles.any() else wire.control_points
+        )  # exactly at rest
         if name == "body":  # the stretch grows from the seat upwards
-            moved = moved + np.linspace(0, 1, POINTS)[:, None] * rotations[-1]
-        pose.append(moved - wire.control_points)
+            control_points = control_points + np.linspace(0, 1, POINTS)[:, None] * rotations[-1]
+        pose.append(control_points - wire.control_points)
     return np.concatenate(pose).ravel()
 
 

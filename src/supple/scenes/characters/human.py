@@ -335,8 +335,8 @@ def _on_feet(rig: Rig, poses: Floats) -> tuple[Floats, Floats]:
     low = np.flatnonzero(rig(rig.rest_pose)[:, 1] < 0.05)
     places = np.array([rig(pose, low) for pose in poses])
     height, shares = _lowest(places)
-    moved = 0.5 * ((shares[1:] + shares[:-1]) * np.diff(places[:, :, 2], axis=0)).sum(axis=1)
-    return -height, np.concatenate([[0.0], -np.cumsum(moved)])
+    travel = 0.5 * ((shares[1:] + shares[:-1]) * np.diff(places[:, :, 2], axis=0)).sum(axis=1)
+    return -height, np.concatenate([[0.0], -np.cumsum(travel)])
 
 
 def _lowest(places: Floats) -> tuple[Floats, Floats]:

@@ -61,22 +61,12 @@ class Rope:
     """Elastic rope from an anchor in the world to a patch of skin; it pulls and never pushes.
 
     The force is explicit in time, so the stiffness must be below mass/dt² of the held body.
-
-    Attributes
-    ----------
-    vertices
-        (k,) indices of skin vertices, which share the force.
-    anchor
-        (3,) position of the anchor.
-    length
-        Rest length in m.
-    stiffness, damping
-        In N/m and N s/m.
     """
 
-    vertices: Ints
-    anchor: Floats
-    length: float
+    vertices: Ints  # (k,) indices of skin vertices, which share the force
+    anchor: Floats  # (3,) position of the anchor
+    length: float  # rest length in m
+    #: In N/m and N s/m.
     stiffness: float
     damping: float
 

@@ -16,13 +16,7 @@ Key = tuple[float, ArrayLike]
 
 
 class Timeline:
-    """Equally spaced frames, and curves on them.
-
-    Parameters
-    ----------
-    seconds : float
-    rate : float
-        Frames per second.
+    """Frames at equal distances, `rate` per second, and curves on them.
 
     Examples
     --------
@@ -42,8 +36,7 @@ class Timeline:
     def curve(self, keys: Sequence[Key]) -> Floats:
         """Return a C² curve (t, c) through the keys, at rest at both ends of the timeline.
 
-        The curve has the first key's value before it and the last key's value after it, up to
-        the overshoot of the spline.
+        Before and after the keys it is constant, up to the overshoot of the spline.
         """
         moments = [float(time) for time, _ in keys]
         values = [np.atleast_1d(np.asarray(value, float)) for _, value in keys]

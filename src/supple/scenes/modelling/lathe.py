@@ -13,16 +13,9 @@ from supple.mesh.surface import SurfaceMesh
 def lathed(
     start: ArrayLike, end: ArrayLike, profile: Sequence[tuple[float, float]], around: int = 12
 ) -> SurfaceMesh:
-    """Return a closed surface around the axis from `start` to `end`.
+    """Return a closed surface around the axis from pole `start` to pole `end`.
 
-    Parameters
-    ----------
-    start, end
-        Poles of the surface.
-    profile
-        Position on the axis, 0 to 1, and radius in m of each ring.
-    around
-        Number of vertices of a ring.
+    `profile` has the position on the axis, 0 to 1, and the radius in m of each ring.
     """
     a, b = np.asarray(start, float), np.asarray(end, float)
     along = (b - a) / np.linalg.norm(b - a)

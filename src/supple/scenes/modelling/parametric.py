@@ -29,20 +29,10 @@ def parametric_body(
     shapes: Sequence[Floats],
     mean: Floats | None = None,
 ) -> BodyModel:
-    """Return the body model of a modelled surface.
+    """Return the body model of a template surface, with joints in the order of the layout.
 
-    Parameters
-    ----------
-    surface
-        The template.
-    joints
-        Joints of a layout, in its order.
-    weights
-        (n, K) weights of the joints; the four strongest of each vertex are kept.
-    shapes
-        Displacement (n, 3) of each shape coefficient.
-    mean
-        (45,) mean pose of a hand.
+    Of the weights (n, K) the four strongest at each vertex are kept. `shapes` are displacements
+    (n, 3) for each coefficient; `mean` is the mean pose (45,) of a hand.
     """
     names = list(joints)
     layout = joint_layout(len(names))
@@ -70,8 +60,7 @@ def parametric_body(
 def _regressor(points: Floats, places: Floats, weights: Floats, parents: Ints) -> Floats:
     """Return the matrix (K, n) from vertices to joints, exact under linear changes of shape.
 
-    A vertex counts by its weights for the joint and for its parent and by its distance, so that
-    a joint follows the skin around it.
+    A vertex counts by its weights for the joint and for its parent and by its distance.
     """
     regressor = np.zeros((len(places), len(points)))
     for joint, (place, parent) in enumerate(zip(places, parents, strict=True)):

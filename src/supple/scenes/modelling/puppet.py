@@ -21,12 +21,7 @@ Rotations = Mapping[str, tuple[float, float, float]]
 class Puppet:
     """Skeleton without rotations at rest, and its poses.
 
-    Parameters
-    ----------
-    joints : dict of str to (parent or None, place)
-        Names of the two sides end in ".L" and ".R".
-    translating : sequence of str
-        Joints that also translate.
+    `joints` maps names, with suffixes ".L" and ".R" for two sides, to (parent or None, position).
     """
 
     def __init__(
@@ -46,8 +41,8 @@ class Puppet:
     def pose(self, rotations: Rotations) -> Floats:
         """Return the pose of named rotations; a name without a side stands for both sides.
 
-        The right side is then mirrored at x = 0: rotations about y and z and translations along
-        x change their signs.
+        The right side is then mirrored at x = 0: rotations about y and z and translations along x
+        change their signs.
         """
         pose = np.zeros(len(self.places))
         for name, values in rotations.items():

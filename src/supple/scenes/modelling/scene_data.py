@@ -78,16 +78,9 @@ def rotated_axes(axis: str, degrees: float) -> Floats:
 
 
 def limb_solids(data: Mapping[str, Any], names: Sequence[str], pattern: str) -> dict[str, Any]:
-    """Return solids of limbs by name, those of the left side and their mirror images.
+    """Return solids of the limbs `names` of a data file, of the left side and mirrored.
 
-    Parameters
-    ----------
-    data
-        Contents of the data file.
-    names
-        Limbs in the file.
-    pattern
-        Names of the result, such as ``"{name}.{side}"`` with sides L and R.
+    `pattern` forms the names of the result, such as ``"{name}.{side}"`` with sides L and R.
     """
     return {
         pattern.format(name=name, side=side): solids_from(data["solids"][name], sign)

@@ -37,8 +37,8 @@ def bulged(points: Floats, triangles: Ints, amount: Floats) -> Floats:
 class SkinRelaxer:
     """Smoothing of posed skin that removes creases of skinning and preserves details.
 
-    Details are the offsets of the vertices from the smoothed rest shape, in its local frames.
-    They are added to the smoothed posed shape.
+    Details are offsets of the vertices from the smoothed rest shape, in its local frames; they are
+    added to the smoothed posed shape.
     """
 
     def __init__(self, surface: SurfaceMesh, rounds: int = 12) -> None:
@@ -85,22 +85,9 @@ def folded(
 ) -> Floats:
     """Return points of a bent limb whose halves are flattened where they would overlap.
 
-    Both halves stay on their sides of the bisecting plane through the hinge.
-
-    Parameters
-    ----------
-    points
-        Posed points.
-    side
-        (n,) from −1 in the first half to +1 in the second.
-    hinge
-        Posed position of the joint.
-    towards
-        Unit vectors from the hinge along the first and the second half.
-    gap
-        Distance from the plane.
-    softness
-        Distance over which the flattening sets in.
+    Both halves stay at distance `gap` from the bisecting plane through the posed `hinge`; the
+    flattening sets in over the distance `softness`. `side` (n,) runs from −1 in the first half to
+    +1 in the second; `towards` are unit vectors from the hinge along the halves.
     """
     first, second = (np.asarray(vector, float) for vector in towards)
     across = (second - first) / np.linalg.norm(second - first)
@@ -127,22 +114,8 @@ def parted(
 ) -> Floats:
     """Return points of two body parts that are pushed apart until a gap remains.
 
-    Parameters
-    ----------
-    points, triangles
-        The posed surface.
-    pair
-        Masks (n,) of the two parts, which are not connected along the surface.
-    relaxer
-        Smoothing that spreads the displacements.
-    gap
-        Distance that remains.
-    share
-        Share of the displacement that the first part takes.
-    deepest
-        Depth below which a vertex counts as outside, behind the other part.
-    rounds
-        Number of iterations.
+    The masks (n,) of `pair` are not connected along the surface; the first part takes `share` of
+    the displacement. A vertex deeper than `deepest` counts as outside, behind the other part.
     """
     for _ in range(rounds):
         push = np.zeros_like(points)
@@ -180,24 +153,11 @@ def _way_out(
 def untangled(
     points: Floats, surface: SurfaceMesh, relaxer: SkinRelaxer, *, gap: float, rounds: int = 10
 ) -> Floats:
-    """Return points without self-intersections.
+    """Return points without self-intersections, with a gap between folds.
 
     A vertex is inside another fold when the point `gap` in front of it has a nonzero winding
     number. It then moves along the normal of the nearest surface that faces it and is not in its
-    neighbourhood; that surface moves likewise.
-
-    Parameters
-    ----------
-    points
-        Posed points.
-    surface
-        The rest shape, which defines neighbourhoods.
-    relaxer
-        Smoothing that spreads the displacements.
-    gap
-        Distance that remains.
-    rounds
-        Number of iterations.
+    neighbourhood on the rest shape; that surface moves likewise.
     """
     import igl
 
@@ -245,12 +205,7 @@ def _away_from_facing(
 def painted(surface: SurfaceMesh, colours: Callable[[Floats], Floats]) -> Appearance:
     """Return the appearance of a surface with colours at its vertices.
 
-    Parameters
-    ----------
-    surface
-        The rest shape.
-    colours
-        Function from points (n, 3) to sRGB colours (n, 3), 0 to 1.
+    `colours` maps points (n, 3) of the rest shape to sRGB colours (n, 3), 0 to 1.
     """
     light = colours(surface.vertices) ** 2.2
     tints = np.ones((len(surface.triangles), 3, 4), np.float32)

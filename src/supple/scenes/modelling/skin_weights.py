@@ -19,19 +19,8 @@ def part_weights(
     """Return weights (n, parts) by heat diffusion over the surface.
 
     A vertex starts with weight 1 for the part whose solids are deepest there; the weights then
-    diffuse. Parts that touch in space but not along the surface (an arm beside the belly) do not
-    mix.
-
-    Parameters
-    ----------
-    surface
-        Surface of the parts.
-    parts
-        Solids of each part.
-    length
-        Diffusion length in m, for all vertices or for each.
-    rounds
-        Number of diffusion steps within this length; more steps give smoother weights.
+    diffuse over `length`, in m, for all vertices or for each, in `rounds` steps. Parts that touch
+    in space but not along the surface (an arm beside the belly) do not mix.
     """
     import igl
     import scipy.sparse as sp

@@ -184,22 +184,11 @@ def coarsened(
     enlarged: Callable[[Floats], Floats] | None = None,
     even: bool = False,
 ) -> SurfaceMesh:
-    """Return a decimated surface, denser where it is curved.
+    """Return a surface decimated to a number of vertices, denser where it is curved.
 
-    Edges collapse by quadric errors (Garland and Heckbert 1997), or the shortest ones first; the
-    result is relaxed on the solid.
-
-    Parameters
-    ----------
-    surface, solid
-        A fine surface of the solid.
-    vertices
-        Number of vertices of the result.
-    enlarged
-        Map of points (n, 3) to a shape with enlarged details, such as a face, which then keep
-        more vertices; the identity by default.
-    even
-        Whether edges have about equal lengths, which suits contact.
+    Edges collapse by quadric errors (Garland and Heckbert 1997), or the shortest ones first if
+    `even`, which suits contact; the result is relaxed on the solid. `enlarged` maps points to a
+    shape with enlarged details, such as a face, which then keep more vertices.
     """
     import igl
 

@@ -27,24 +27,12 @@ _ODD = np.array([[1, 2, 0, 5], [3, 0, 2, 7], [4, 7, 5, 0], [6, 5, 7, 2], [0, 2, 
 
 
 class Voxels(NamedTuple):
-    """Equal cubes with shared corners.
+    """Equal cubes with shared corners."""
 
-    Attributes
-    ----------
-    vertices
-        (n, 3) corners, sorted by x, then y, then z.
-    hexes
-        (h, 8) corners of each cube, in the order of `CORNERS`.
-    cells
-        (h, 3) integer positions of the cubes in the grid.
-    size
-        Edge of a cube.
-    """
-
-    vertices: Floats
-    hexes: Ints
-    cells: Ints
-    size: float
+    vertices: Floats  # (n, 3) corners, sorted by x, then y, then z
+    hexes: Ints  # (h, 8) corners of each cube, in the order of `CORNERS`
+    cells: Ints  # (h, 3) integer positions of the cubes in the grid
+    size: float  # edge of a cube
 
     def tets(self) -> TetMesh:
         """Return five tets for each cube, with the same vertices."""
@@ -57,10 +45,7 @@ class Voxels(NamedTuple):
 def voxels_around(points: Floats, size: float) -> Voxels:
     """Return the cubes that contain points, of a grid through the origin.
 
-    Raises
-    ------
-    MeshError
-        If the cubes are not connected by faces; a shared edge alone is a hinge.
+    They must be connected by faces (`MeshError`); a shared edge alone is a hinge.
     """
     places = np.floor(points / size).astype(np.int64)
     low = places.min(axis=0)

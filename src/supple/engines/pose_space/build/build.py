@@ -8,11 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from supple.checks import shown
 from supple.elastic.body import ElasticBody
-from supple.elastic.material import Material
 from supple.engines.common.fitted_flesh import (
     FittedFlesh,
     FleshOptions,
@@ -20,6 +18,7 @@ from supple.engines.common.fitted_flesh import (
     check_positive,
     is_whole,
 )
+from supple.engines.common.option_record import takes_options
 from supple.engines.common.pose_selection import Poses
 from supple.engines.pose_space.alignment import VARIANTS, Variant
 from supple.engines.pose_space.build.reduction_setup import (
@@ -34,7 +33,6 @@ from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.errors import SuppleError
 from supple.linalg.blas import single_threaded
 from supple.mesh.obstacles import Obstacle, check_obstacle
-from supple.mesh.tets import TetMesh
 from supple.reduction.build_log import BuildLog
 from supple.reduction.contact_constraints import ContactKind
 from supple.reduction.regions.handles import Handle
@@ -42,34 +40,71 @@ from supple.reduction.regions.region import Region
 from supple.reduction.regions.region_weights import region_sways
 from supple.reduction.workers import Workers
 from supple.rig.character import Character
-from supple.rig.tets.bones import BONE_RADIUS, Bones
 
 Regions = Literal["auto"] | Sequence[Handle] | Sequence[Region] | None
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class BuildOptions(FleshOptions):
+    """Checked options of `build`, which documents them.
+
+    Raises
+    ------
+    SuppleError
+        For an invalid option; the message names it.
+    """
+
+    modes: int | Sequence[int] = 100
+    regions: Regions = "auto"
+    basis: Basis = "modes"
+    contacts: ContactKind | None = "two-sided"
+    obstacles: Sequence[Obstacle] = ()
+    elastic_cubature: int | None = None
+    inertial_cubature: int | None = None
+    interpolation: Variant = "frames"
+    seed: int = 0
+    executor: Executor | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not (self.regions is None or isinstance(self.regions, str | Sequence)):
+            wanted = '"auto", handles, regions or None'
+            raise SuppleError(f"regions is {shown(self.regions)}; use {wanted}")
+        if not isinstance(self.basis, str) or self.basis not in get_args(Basis):
+            wanted = ", ".join(get_args(Basis))
+            raise SuppleError(f"basis is {shown(self.basis)}; use one of {wanted}")
+        _check_contact(self.contacts, self.obstacles)
+        for name in ("elastic_cubature", "inertial_cubature"):
+            if getattr(self, name) is not None:
+                check_positive(name, getattr(self, name))
+        if not isinstance(self.interpolation, str) or self.interpolation not in VARIANTS:
+            wanted = ", ".join(VARIANTS)
+            raise SuppleError(f"interpolation is {shown(self.interpolation)}; use one of {wanted}")
+        if not is_whole(self.seed) or not 0 <= self.seed < 2**63:
+            given = shown(self.seed)
+            raise SuppleError(f"seed must be a whole number from 0 to 2⁶³ − 1, not {given}")
+        _check_executor(self.executor)
+
+    def cubature_counts(self, r: int, moving: int, free: int) -> tuple[int, int]:
+        """Return numbers of elastic tets and inertial vertices for r columns.
+
+        Default numbers are at most those of the moving tets and of the free vertices.
+        """
+        tets, vertices = self.elastic_cubature, self.inertial_cubature
+        return (
+            min(3 * r, moving) if tets is None else int(tets),
+            min((3 * r + 1) // 2, free) if vertices is None else int(vertices),
+        )
+
+
+@takes_options(BuildOptions, closed=True)
 def build(
     character: Character,
-    poses: Poses = "auto",
+    poses: Poses | None = None,
     *,
-    modes: int | Sequence[int] = 100,
-    regions: Regions = "auto",
-    basis: Basis = "modes",
-    material: Material | None = None,
-    young: ArrayLike | None = None,
-    poisson: ArrayLike | None = None,
-    tets: int | TetMesh = 12_000,
-    bones: Bones | ArrayLike | None = None,
-    bone_radius: float = BONE_RADIUS,
-    contacts: ContactKind | None = "two-sided",
-    obstacles: Sequence[Obstacle] = (),
-    elastic_cubature: int | None = None,
-    inertial_cubature: int | None = None,
-    interpolation: Variant = "frames",
-    most_poses: int = 12,
-    seed: int = 0,
-    executor: Executor | None = None,
+    options: BuildOptions | None = None,
     log: BuildLog | None = None,
-    **fitting: Any,
+    **keywords: Any,
 ) -> PoseSpaceModel:
     """Reduce a character at several poses, align their bases, and train their cubature.
 
@@ -81,6 +116,8 @@ def build(
         Poses of the reduction: a number of poses to choose from the motions, poses, frames such as
         ``"Run:12"``, or ``"auto"``: poses are added until interpolation between them changes no
         low frequency by a tenth. See `resolve_poses`.
+    options, **keywords
+        Options as one record, `BuildOptions`, or by keyword; keywords replace its fields.
     modes
         Number of columns in all, r, which regions share by their sway, or of each region.
     regions
@@ -117,9 +154,8 @@ def build(
         because OpenMP's threads do not survive a fork. The result has the same bytes.
     log
         Log of stages and progress.
-    **fitting
-        ``variant``, ``gamma``, ``most_added``: fitting of the tets to the rig; see
-        `Character.fit_tet_body`.
+    variant, gamma, most_added
+        Fitting of the tets to the rig; see `Character.fit_tet_body`.
 
     Raises
     ------
@@ -127,81 +163,9 @@ def build(
         For an invalid option or character; the message says what to do.
     """
     check_character(character)
-    options = BuildOptions(
-        poses=poses,
-        modes=modes,
-        regions=regions,
-        basis=basis,
-        material=material,
-        young=young,
-        poisson=poisson,
-        tets=tets,
-        bones=bones,
-        bone_radius=bone_radius,
-        contacts=contacts,
-        obstacles=obstacles,
-        elastic_cubature=elastic_cubature,
-        inertial_cubature=inertial_cubature,
-        interpolation=interpolation,
-        most_poses=most_poses,
-        seed=seed,
-        executor=executor,
-        fitting=fitting,
-    )
-    return _built(character, options, BuildLog() if log is None else log)
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class BuildOptions(FleshOptions):
-    """Checked options of `build`, which documents them.
-
-    Raises
-    ------
-    SuppleError
-        If one of them cannot be; it names the option.
-    """
-
-    modes: int | Sequence[int]
-    regions: Regions
-    basis: Basis
-    contacts: ContactKind | None
-    obstacles: Sequence[Obstacle]
-    elastic_cubature: int | None
-    inertial_cubature: int | None
-    interpolation: Variant
-    seed: int
-    executor: Executor | None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not (self.regions is None or isinstance(self.regions, str | Sequence)):
-            wanted = '"auto", handles, regions or None'
-            raise SuppleError(f"regions is {shown(self.regions)}; use {wanted}")
-        if not isinstance(self.basis, str) or self.basis not in get_args(Basis):
-            wanted = ", ".join(get_args(Basis))
-            raise SuppleError(f"basis is {shown(self.basis)}; use one of {wanted}")
-        _check_contact(self.contacts, self.obstacles)
-        for name in ("elastic_cubature", "inertial_cubature"):
-            if getattr(self, name) is not None:
-                check_positive(name, getattr(self, name))
-        if not isinstance(self.interpolation, str) or self.interpolation not in VARIANTS:
-            wanted = ", ".join(VARIANTS)
-            raise SuppleError(f"interpolation is {shown(self.interpolation)}; use one of {wanted}")
-        if not is_whole(self.seed) or not 0 <= self.seed < 2**63:
-            given = shown(self.seed)
-            raise SuppleError(f"seed must be a whole number from 0 to 2⁶³ − 1, not {given}")
-        _check_executor(self.executor)
-
-    def cubature_counts(self, r: int, moving: int, free: int) -> tuple[int, int]:
-        """Return numbers of elastic tets and inertial vertices for r columns.
-
-        Those that nobody asks for are no more than the tets that move, and the free vertices.
-        """
-        tets, vertices = self.elastic_cubature, self.inertial_cubature
-        return (
-            min(3 * r, moving) if tets is None else int(tets),
-            min((3 * r + 1) // 2, free) if vertices is None else int(vertices),
-        )
+    chosen_poses = {} if poses is None else {"poses": poses}
+    chosen = BuildOptions.of("the engine pose-space", options, keywords | chosen_poses)
+    return _built(character, chosen, BuildLog() if log is None else log)
 
 
 def _built(character: Character, options: BuildOptions, log: BuildLog) -> PoseSpaceModel:

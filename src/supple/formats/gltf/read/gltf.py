@@ -62,26 +62,10 @@ TALLEST = 30.0
 class GltfSource:
     """Origin in a glTF file of vertices, joints, clips and shapes.
 
-    Attributes
-    ----------
-    path : Path
-    primitives : tuple of GltfPrimitive
-        For each primitive shown by a node, the surface vertex of each of its vertices.
-    joint_nodes : (J,) int array
-        The node of each joint of the skeleton, -1 for the last one, of meshes that nothing moves.
-        Copies of joints (for skins bound elsewhere) have the node of their joint.
-    joint_pose : JointPose
-        Layout of the first part of a pose; morph weights follow. None without joints.
-    clips : dict of str to GltfClip
-        The clips with the file's interpolation.
-    shapes : tuple of (int, int)
-        Node and morph target of each blend shape.
-    mesh_names : tuple of str
-        Names of all meshes in the file.
-    extensions_used : frozenset of str
-        Extensions that the file declares.
-    curves, flesh : bool
-        Whether additions of Supple were kept, as for `load_gltf`.
+    `joint_nodes` (J,) has the node of each joint, -1 for the last one, of meshes that nothing
+    moves; copies of joints (for skins bound elsewhere) have the node of their joint. `joint_pose`
+    is the layout of the first part of a pose, before morph weights; None without joints. `shapes`
+    has node and morph target of each blend shape. `curves` and `flesh` are as for `load_gltf`.
     """
 
     path: Path
@@ -112,34 +96,14 @@ def load_gltf(
     curves: bool = True,
     flesh: bool = False,
 ) -> Character:
-    """Read a character from a glTF file.
+    """Read a character from a ``.glb``, ``.gltf`` or ``.vrm`` file.
 
-    Parameters
-    ----------
-    path : str or Path
-        A ``.glb``, ``.gltf`` or ``.vrm`` file; buffers are opened only beside it and below.
-    metres_per_unit : float, optional
-        Length of its unit; by default metres, as in glTF, or centimetres for a file taller than 30
-        units.
-    curves, flesh : bool
-        As for `supple.load`.
-
-    Returns
-    -------
-    Character
-        All meshes of the scene as one surface: skinned meshes, and rigid ones as vertices that
-        follow their node. Repeated vertices at seams are welded; ``source`` maps them back. A file
-        without mesh gives a character without surface and rig.
-
-    Raises
-    ------
-    FormatError
-        When the file is damaged or requires an unsupported extension.
-
-    Warns
-    -----
-    SuppleWarning
-        For each kind of mistake that does not prevent reading; also in ``warnings``.
+    All meshes of the scene become one surface: skinned meshes, and rigid ones as vertices that
+    follow their node. Repeated vertices at seams are welded; ``source`` maps them back. A file
+    without mesh gives a character without surface and rig. The default unit is the metre, or the
+    centimetre for a file taller than 30 units. `curves` and `flesh` are as for `supple.load`.
+    Buffers are opened only beside the file and below. Mistakes that do not prevent reading are
+    warnings; others raise FormatError.
     """
     data = read_bytes(path, GLTF_SUFFIXES)
     path = Path(path)
@@ -160,7 +124,7 @@ def read_gltf(
 ) -> Character:
     """Read a character from the bytes of a glTF file, as `load_gltf` does from the file at `path`.
 
-    Additions of Supple are kept; `curves` and `flesh` tell which ones had been removed.
+    Additions of Supple are kept; `curves` and `flesh` are False if they were removed before.
     """
     notes = notes or Notes(path.name)
     # Numbers near the end of their range overflow; the results are checked.

@@ -40,16 +40,10 @@ class Instance:
 
 @dataclass(frozen=True, eq=False)
 class GltfPrimitive:
-    """Surface vertices of a primitive in the file.
+    """Surface vertices of a primitive; indices are those of the file, `node` -1 for none.
 
-    Attributes
-    ----------
-    node, mesh, primitive : int
-        Indices in the file; node is -1 for a mesh without a node.
-    welded : (n,) int array
-        Surface vertex of each vertex of the primitive, -1 for one that none of its triangles uses.
-    to_bind : (4, 4) array
-        From the primitive's coordinates to the rig's space of bound positions, in metres.
+    `welded` (n,) is the surface vertex of each vertex of the primitive, -1 for one that none of its
+    triangles uses. `to_bind` (4, 4) maps the primitive's coordinates to bound positions in metres.
     """
 
     node: int

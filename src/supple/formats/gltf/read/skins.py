@@ -123,21 +123,13 @@ def _check_hierarchy(
 
 
 class JointFrames:
-    """Nodes of a character as joints with lengths in metres.
+    """Nodes of a character as joints with lengths in metres; `nodes` (j,) lists parents first.
 
-    Nodes between a joint and its parent joint are constant: their transforms are part of the
-    joint's (`_Fold`). Uniform rest scales (an armature 100 times too large, centimetres) are
-    removed from the joints and applied to everything attached to them: a joint's frame is the
-    node's up to the factor in `sizes`. The surface is unchanged, offsets are in metres, and
-    transforms are rigid where possible.
-
-    Parameters
-    ----------
-    forest : NodeForest
-    nodes : (j,) int array
-        The nodes that are joints, parents first. Other nodes above them have uniform scales.
-    names : sequence of str
-    metres_per_unit : float
+    Nodes between a joint and its parent joint are constant and have uniform scales: their
+    transforms are part of the joint's (`_Fold`). Uniform rest scales (an armature 100 times too
+    large, centimetres) are removed from the joints and applied to everything attached to them: a
+    joint's frame is the node's up to the factor in `sizes`. The surface is unchanged, offsets are
+    in metres, and transforms are rigid where possible.
     """
 
     def __init__(
@@ -342,22 +334,11 @@ class Binding:
         return result
 
     def bind(self, joints: Ints, matrices: Floats, corners: Floats) -> tuple[Floats, Ints]:
-        """Transform a skin into the common space.
+        """Return X (4, 4), from the skin's space to the common one, and the joint or copy to use
+        (k,).
 
-        Parameters
-        ----------
-        joints : (k,) int array
-            Joints with weight in the skin.
-        matrices : (k, 4, 4) array
-            Its inverse bind matrices, in the file's units.
-        corners : (8, 3) array
-            Corners of the box around its vertices, to measure differences.
-
-        Returns
-        -------
-        (4, 4) array, (k,) int array
-            X, from the skin's space to the common one; and the joint, or copy of it, to use for
-            each.
+        `joints` (k,) have weight in the skin, with inverse bind `matrices` (k, 4, 4) in the file's
+        units. Differences are measured at `corners` (8, 3) of the box around its vertices.
         """
         skin_matrices = matrices * self._frames.sizes[joints][:, None, None]
         skin_matrices[:, 3] = (0, 0, 0, 1)

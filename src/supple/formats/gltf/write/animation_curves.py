@@ -257,9 +257,8 @@ class _CurveWriter:
         return np.unique(np.concatenate(parts))
 
     def _spread(self, times: Floats, added: Floats, nothing: ArrayLike) -> Floats:
-        """Return what is added at all times, (t, c): linear between frames, `nothing` outside.
-
-        Four columns are quaternions.
+        """Return added values (t, c) at all times: linear between frames, `nothing` outside; four
+        columns are quaternions.
         """
         spread = np.empty((len(times), added.shape[1]))
         spread[:] = nothing
@@ -305,10 +304,8 @@ class _CurveWriter:
             yield _NodeTrack(node, ValueTrack(path, times, values, reach))  # type: ignore[arg-type]
 
     def _moved(self, joint: FreeJoint, clip: GltfClip | None, local: Any) -> Floats:
-        """Return offsets (t, 3) of a joint in its parent's frame in the file.
-
-        Poses exclude the root's motion; where that is part of the joint itself, offsets are rotated
-        by it.
+        """Return offsets (t, 3) of a joint in its parent's frame in the file. Poses exclude the
+        root's motion; if the joint has that motion, offsets are rotated by it.
         """
         offsets = self.curves.poses[:, joint.move] - self.curves.keyed[:, joint.move]
         split = None if clip is None else clip.tracks.space.split

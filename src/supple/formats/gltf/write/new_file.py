@@ -36,14 +36,10 @@ STILL = 1e-7
 def new_scene(
     bakes: Sequence[BakedMotion], error: float, progress: Progress
 ) -> tuple[GltfFile, dict[str, Any]]:
-    """Make a glTF file of baked motions, for any character with any rig.
+    """Return a glTF file of baked motions for any rig, and the figures of `write_gltf`.
 
-    One node has the skin in its rest pose. The root's motion moves the node; all other motion is in
-    morph targets, which all motions share. Normals have targets as well, since no joint rotates
-    them.
-
-    Returns the file, and ``n_shapes``, ``error`` reached, ``animation`` or ``animations``, ``new``:
-    True.
+    One node has the skin in its rest pose and the root's motion; all other motion is in morph
+    targets, which all motions share. Normals have targets as well, since no joint rotates them.
     """
     character = bakes[0].character
     surface = character.surface

@@ -30,26 +30,12 @@ HELD = 1e-6
 class Branch:
     """The joints of one skeleton within the tree, or the one joint of a transform.
 
-    Attributes
-    ----------
-    number : int
-        Index of its frame in the stage; skeletons are first, in their order.
-    first : int
-        Its first joint; the only one of a transform.
-    order : (j,) ints
-        Joints of the file's list in tree order, empty for a transform.
-    joints : list of str
-        Joints in the file's order.
-    rest : LocalTransforms
-        The file's rest pose in tree order, in the skeleton's space in metres.
-    unit : float
-        Metres per unit in the skeleton's space.
-    carrier : int
-        The joint that moves like the frame, -1 if the frame is constant.
-    folded : bool
-        Whether the transforms of root joints contain that of the frame.
-    above : int
-        Index of the frame that carries it, -1 for none.
+    `number` is the index of its frame in the stage, with skeletons first; `first` its first joint.
+    `order` (j,) has the indices in the file's list `joints` in tree order, empty for a transform.
+    `rest` is in tree order, in the skeleton's space in metres; `unit` has metres per unit of that
+    space. `carrier` is the joint that moves like the frame, -1 if that is constant; `folded` marks
+    root joints whose transforms contain that of the frame. `above` is the frame that carries it, or
+    -1.
     """
 
     number: int

@@ -42,15 +42,7 @@ BAKED = re.compile(r"supple_soft\d*_\d{3,}")
 
 @dataclass(frozen=True, eq=False)
 class UsdMesh:
-    """Surface vertices of a mesh prim's points.
-
-    Attributes
-    ----------
-    path : str
-        Path of the prim in the stage.
-    welded : (n,) int array
-        The surface vertex of each of its points, -1 for a point of no face.
-    """
+    """Path of a mesh prim, and the surface vertex of each of its points (n,), -1 without a face."""
 
     path: str
     welded: NDArray[np.int64]
@@ -60,17 +52,9 @@ class UsdMesh:
 class UsdSource:
     """Origin of a character in a USD file.
 
-    Attributes
-    ----------
-    path : Path
-    meshes : tuple of UsdMesh
-    from_stage : (4, 4) array
-        From the stage's world space to Supple's: metres, +Y up.
-    time_codes : dict of arrays
-        Time codes of the keys of each motion.
-    time_codes_per_second : float
-    without : tuple of str
-        Records of additions to the package `path`, if the character is the original inside.
+    `from_stage` (4, 4) maps the stage's world space to metres with +Y up. `time_codes` has those of
+    the keys of each motion. `without` names records of additions to the package `path`, if the
+    character is the original inside.
     """
 
     path: Path
@@ -88,38 +72,15 @@ def load_usd(
     curves: bool = True,
     flesh: bool = False,
 ) -> Character:
-    """Read a character from a USD file.
+    """Read a character from a ``.usd``, ``.usda``, ``.usdc`` or ``.usdz`` file.
 
-    Parameters
-    ----------
-    path : str or Path
-        A ``.usd``, ``.usda``, ``.usdc`` or ``.usdz`` file. All meshes become one surface in metres,
-        +Y up, in the bind pose. Meshes without a skin follow the transforms above them.
-    metres_per_unit : float, optional
-        Length of its unit, in place of the stage's ``metersPerUnit``.
-    curves : bool
-        Whether to read a layer of Supple with curves; otherwise the file below it is read.
-    flesh : bool
-        Whether to read a layer of Supple with flesh, as blend shapes; by default the file below is
-        read, with a warning.
-
-    Returns
-    -------
-    Character
-        Its `source` is a `UsdSource`. The first motion is that of the stage; with one skeleton,
-        animations that are not bound to it follow. An in-between of a blend shape is a separate
-        parameter, ``smile@0.5``.
-
-    Raises
-    ------
-    SuppleError
-        When the file has no character, or the extra ``supple[usd]`` is not installed. Files outside
-        the file's folder are not read.
-
-    Warns
-    -----
-    SuppleWarning
-        For each mistake in the file, and each part that is ignored.
+    All meshes become one surface in metres, +Y up, in the bind pose; meshes without a skin follow
+    the transforms above them. The first motion is that of the stage; with one skeleton, animations
+    that are not bound to it follow. An in-between of a blend shape is a separate parameter,
+    ``smile@0.5``. `metres_per_unit` replaces the stage's ``metersPerUnit``. Without `curves` or
+    `flesh`, the file below such a layer of Supple is read. Raises SuppleError if the file has no
+    character, or ``supple[usd]`` is not installed. Files outside the file's folder are not read.
+    Mistakes and ignored parts are warnings.
     """
     path = Path(path)
     _check_file(path)

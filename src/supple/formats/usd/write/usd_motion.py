@@ -42,9 +42,8 @@ class FittedShapes:
 def fitted_shapes(
     plan: LayerPlan, frames: Singles, folder: Path, error: float, normals: bool, report: Progress
 ) -> FittedShapes:
-    """Fit shapes to the difference between the stage and the frames of all motions.
-
-    The shapes of each mesh are saved in the folder.
+    """Fit shapes to the difference between the stage and all frames; save those of each mesh in the
+    folder.
     """
     character = plan.character
     # The survey also returns matrices: four times the frames.

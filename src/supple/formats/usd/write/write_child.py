@@ -341,9 +341,9 @@ def _new(request: dict[str, Any], folder: Path) -> dict[str, Any]:
 class _PlayedMesh:
     """A mesh of the stage, its skeleton and its blend shapes.
 
-    `skeleton` moves it, or its animation weights the blend shapes; it may be None. `skinned` tells
-    whether it follows joints, not its own transform. `bound` (3, 3) maps its points to its bind
-    space, in which points of welded meshes coincide.
+    `skeleton` moves it, or its animation weights the blend shapes; it may be None. A `skinned` mesh
+    follows joints, not its own transform. `bound` (3, 3) maps its points to its bind space, in
+    which points of welded meshes coincide.
     """
 
     def __init__(self, prim: Any, skeleton: Any, query: Any, skin: Any) -> None:

@@ -1,7 +1,6 @@
 """Characters for timing rig-space dynamics: scenes with free parameters, and generated ones.
 
-A generated character has a given number of free parameters and tets: a trunk on a wire, or a
-belly that a joint bends, with blend shapes all around.
+A generated trunk (on a wire) or belly (joint and blend shapes) has any number of parameters.
 """
 
 from __future__ import annotations
@@ -89,12 +88,7 @@ def prepared_case(name: str) -> Case:
 def made_trunk(free: int, tets: int) -> Case:
     """Return a soft bar on a wire, shaken at its clamped end.
 
-    Parameters
-    ----------
-    free
-        Number of free parameters, coordinates of the last control points.
-    tets
-        Approximate number of tets.
+    The `free` parameters are coordinates of the last control points; `tets` is approximate.
     """
     across = max(2, round((tets / 6 / 3.5) ** (1 / 3)))
     mesh = beam((1.0, 0.25, 0.25), (max(2, round(tets / 6 / across**2)), across, across))
@@ -113,14 +107,10 @@ def made_trunk(free: int, tets: int) -> Case:
 
 
 def made_belly(free: int, tets: int) -> Case:
-    """Return a barrel that one joint bends, with shapes that move its skin out, round and along.
+    """Return a barrel that one joint bends, with `free` shapes of its skin.
 
-    The radius of a shape depends on `free`, so that about as many shapes act on each vertex.
-
-    Parameters
-    ----------
-    free, tets
-        Number of shapes, and approximate number of tets.
+    The shapes move the skin out, round and along. The radius of a shape depends on `free`, so that
+    about as many shapes act on each vertex.
     """
     half = max(2, round((tets / 8) ** (1 / 3) / 2))
     mesh = _barrel(beam((1.0, 1.0, 1.0), (max(3, round(tets / 24 / half**2)), 2 * half, 2 * half)))

@@ -65,19 +65,10 @@ def measure(
     steps: int = STEPS,
     quiet: bool = False,
 ) -> list[dict[str, Any]]:
-    """Return a row for each case, or for a model file.
+    """Return a row for each case, or for a model file with free parameters.
 
-    Parameters
-    ----------
-    cases
-        Names of `CASES`, scenes with free parameters, or ``scene:group``; by default `CASES` and
-        the paper's.
-    model
-        A .supple file with free parameters to measure instead.
-    steps
-        Number of steps to time.
-    quiet
-        Show no progress.
+    Cases are names of `CASES`, scenes with free parameters or ``scene:group``; by default `CASES`
+    and the paper's.
     """
     check_steps(steps)
     names = [model.stem] if model is not None else checked_cases(cases)

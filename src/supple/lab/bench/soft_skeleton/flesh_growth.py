@@ -67,16 +67,9 @@ def measure(
     steps: int = STEPS,
     quiet: bool = False,
 ) -> dict[str, Any]:
-    """Time steps by number of handles, cubature tets and contacts; draw and write the times.
+    """Time steps by number of handles, of cubature tets and of contacts; draw and write the times.
 
-    Parameters
-    ----------
-    path, steps, quiet
-        See `measure_growth`.
-    handles, cubature, balls
-        Numbers of handles and cubature tets, and radii of the ball.
-    body, tets
-        Name of a scene, and its number of tets; by default the scene's.
+    `balls` are radii of the pressed ball, `body` is the name of a scene; see `measure_growth`.
     """
     check_steps(steps)
     cases = [("handles", h, _CUBATURE if h <= _HANDLES else 6 * h, _BALL) for h in handles]

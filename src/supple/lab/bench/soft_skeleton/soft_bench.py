@@ -68,18 +68,9 @@ def measure(
     steps: int = STEPS,
     quiet: bool = False,
 ) -> list[dict[str, Any]]:
-    """Build and time soft skeletons; return a row for each.
+    """Build and time soft skeletons, of `CASES` or files of bodies; return a row for each.
 
-    Parameters
-    ----------
-    cases
-        Names of `CASES`, or files of bodies; by default `CASES`.
-    model
-        A .supple file to time instead, without the unreduced flesh.
-    steps
-        Number of steps with contact, and without.
-    quiet
-        Show no progress.
+    A `model` file is timed without the unreduced flesh.
     """
     check_steps(steps)
     names = checked_cases(cases) if model is None else [model.stem]
@@ -152,8 +143,7 @@ def run_figures(make: Callable[[], Run], steps: int) -> dict[str, Any]:
 def split_of(parts: dict[str, float], whole: float, force: float) -> dict[str, float]:
     """Return milliseconds of force, Hessian, solution, contact, skin and the rest.
 
-    Forces and Hessian are evaluated together. Forces are timed alone; the rest of the system's
-    time, which includes inertia and joint springs, counts as the Hessian.
+    The Hessian's time is that of the system without the forces; it includes inertia and springs.
     """
     hessian = max(parts["system"] - force, 0.0)
     parts_total = force + hessian + parts["solve"] + parts["contact"] + parts["skin"]
@@ -200,10 +190,7 @@ PARTS = {
 class ClockedRun:
     """Repeated run with a clock on each part of a step, for `time_steps`.
 
-    Parameters
-    ----------
-    make
-        Function that makes a run; called at every reset, as objects move.
+    `make` makes a run at every reset, as objects move.
     """
 
     def __init__(self, make: Callable[[], Run]) -> None:

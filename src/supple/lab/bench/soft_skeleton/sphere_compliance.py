@@ -36,34 +36,26 @@ INCREMENTS, MOST_ITERATIONS = 5, 40
 
 @dataclass(frozen=True)
 class Probe:
-    """Sphere pressed into the skin.
-
-    Attributes
-    ----------
-    name
-        Description of place and size.
-    place, way
-        (3,) point of the skin at rest, and outward direction there.
-    radius, depth
-        Radius, and depth of the lowest point below the skin, in m.
-    """
+    """Sphere pressed into the skin."""
 
     name: str
+    #: (3,) point of the skin at rest, and outward direction there.
     place: Floats
-    way: Floats
+    outward: Floats
+    #: Radius, and depth of the lowest point below the skin, in m.
     radius: float
     depth: float
 
     def sphere(self, part: float = 1.0) -> Sphere:
         """Return the sphere at a part of its depth."""
-        return Sphere(self.place + (self.radius - part * self.depth) * self.way, self.radius)
+        return Sphere(self.place + (self.radius - part * self.depth) * self.outward, self.radius)
 
 
 class Pressed(NamedTuple):
     """Outward force in N, and displacement (n̄, 3) of the skin."""
 
     force: float
-    moved: Floats
+    displacements: Floats
 
 
 def probes_of(character: Character) -> list[Probe]:
@@ -94,11 +86,11 @@ def probes_of(character: Character) -> list[Probe]:
     ]
 
 
-def _touched(skin: SurfaceMesh, start: Floats, way: Floats) -> tuple[Floats, Floats]:
+def _touched(skin: SurfaceMesh, start: Floats, outward: Floats) -> tuple[Floats, Floats]:
     """Return the vertex where a ray leaves the skin, and the normal there."""
     away = skin.vertices - start
-    along = away @ way
-    aside = np.linalg.norm(away - along[:, None] * way, axis=1)
+    along = away @ outward
+    aside = np.linalg.norm(away - along[:, None] * outward, axis=1)
     ahead = np.where(along > 0, along - 2 * aside, -np.inf)
     vertex = int(ahead.argmax())
     corners = skin.triangles[(skin.triangles == vertex).any(axis=1)]
@@ -123,7 +115,7 @@ def press_model(model: SoftSkeletonModel, probe: Probe) -> Pressed:
     for step in range(COMING + SETTLING):
         simulator.obstacles = (probe.sphere(min(1.0, (step + 1) / COMING)),)
         state = simulator.step()
-        forces.append(float(state.readings["contact_force"] @ probe.way))
+        forces.append(float(state.readings["contact_force"] @ probe.outward))
         if step >= COMING + AT_REST and np.ptp(forces[-AT_REST:]) < 1e-3 * abs(forces[-1]):
             break
     return Pressed(-float(np.mean(forces[-AT_REST:])), simulator.surface().astype(float) - before)
@@ -142,18 +134,18 @@ def press_full(layer: FleshLayer, surface: SurfaceMesh, probe: Probe) -> Pressed
         sphere = probe.sphere(float(part))
         for _ in range(MOST_ITERATIONS):
             # As in the simulator, flesh is stiffer where it is thin above the bone.
-            inward = -(spread @ (x - body.rest).ravel()).reshape(-1, 3) @ probe.way
+            inward = -(spread @ (x - body.rest).ravel()).reshape(-1, 3) @ probe.outward
             left = np.maximum(thickness - np.maximum(inward, 0.0), THIN / HARDER)
             firm = HARDNESS * np.maximum(THIN / left, 1.0) * areas
             force, step, size = _newton_step(body, x, unknown, spread, offset, firm, sphere, probe)
             x.ravel()[unknown] += step
             if size < 1e-7 * probe.depth:
                 break
-    moved = layer.embedding @ (x - body.rest)
+    displacements = layer.embedding @ (x - body.rest)
     # As in the simulator, the displayed skin lies outside the sphere.
-    distance, out = probe.sphere().distances(surface.vertices + moved)
-    moved -= np.minimum(distance, 0.0)[:, None] * out
-    return Pressed(force, moved)
+    distance, out = probe.sphere().distances(surface.vertices + displacements)
+    displacements -= np.minimum(distance, 0.0)[:, None] * out
+    return Pressed(force, displacements)
 
 
 def contact_points(surface: SurfaceMesh, probe: Probe) -> tuple[sp.csr_array, Floats]:
@@ -210,7 +202,7 @@ def _newton_step(
     step = -SparseCholesky(stiffness, block=3).factorise(stiffness).solve(gradient)
     largest = float(np.abs(step).max())
     step *= min(1.0, 0.3 * probe.depth / max(largest, 1e-300))
-    return -float((pressed[:, None] * out).sum(axis=0) @ probe.way), step, largest
+    return -float((pressed[:, None] * out).sum(axis=0) @ probe.outward), step, largest
 
 
 def compliance(
@@ -225,26 +217,10 @@ def compliance(
 ) -> list[dict[str, Any]]:
     """Compare forces and displacements of the skin with those of the unreduced flesh.
 
-    Parameters
-    ----------
-    character, probes
-        The body, and the spheres.
-    handles, bases
-        Numbers of handles, and names of bases, of the models.
-    meshes
-        Numbers of tets, or meshes, of models and of the unreduced flesh.
-    tell
-        Called with a description of each part of the work.
-    **options
-        Other options of `build`.
-
-    Returns
-    -------
-    rows
-        ``basis``, ``handles``, ``residual`` (whether residual flexibility is added), ``probe``,
-        ``tets`` of the model and ``full_tets`` of the unreduced flesh,
-        ``force`` and ``full_force`` in N, ``ratio`` F/F_full, and ``motion_error``
-        ‖u − u_full‖/‖u_full‖ of the skin.
+    Rows have the model's ``basis``, ``handles``, ``residual`` (whether residual flexibility is
+    added), ``probe``, ``tets`` and ``full_tets``, ``force`` and ``full_force`` in N, ``ratio``
+    F/F_full, and ``motion_error`` ‖u − u_full‖/‖u_full‖ of the skin. `meshes` are those of the
+    models and of the unreduced flesh; other options are those of `build`.
     """
     report = tell or (lambda text: None)
     bones, skin = RigBones(character.rig), character.surface
@@ -281,7 +257,9 @@ def _compared(
         ours = press_model(model, probe)
         for tets, pressed in truths.items():
             full = pressed[k]
-            missed = np.linalg.norm(ours.moved - full.moved) / np.linalg.norm(full.moved)
+            missed = np.linalg.norm(ours.displacements - full.displacements) / np.linalg.norm(
+                full.displacements
+            )
             rows.append(
                 case
                 | {

@@ -159,10 +159,10 @@ class Flick:
         heights, frames = np.empty(len(pushes)), []
         for k, part in enumerate(pushes):
             simulator.step(forces=part * self.push if part else None)
-            moved = simulator.positions - self.body.rest
-            heights[k] = moved[self.scene.pulled, 1]
+            displacements = simulator.positions - self.body.rest
+            heights[k] = displacements[self.scene.pulled, 1]
             if (k + 1) % every == 0:
-                frames.append(moved)
+                frames.append(displacements)
                 tell((k + 1) / len(pushes))
         return heights, np.array(frames)
 

@@ -36,19 +36,12 @@ QUICK_STEPS = 6
 
 @dataclass(frozen=True)
 class Subject:
-    """Character with free parameters in a motion.
-
-    Attributes
-    ----------
-    scene, groups, motion
-        Names of the scene, of its free groups, and of its motion.
-    start, steps
-        Start time in s, and number of steps.
-    """
+    """Character with free parameters (groups of a scene) in a motion."""
 
     scene: str
     groups: tuple[str, ...]
     motion: str
+    #: Start time in s, and number of steps.
     start: float = 0.0
     steps: int = 360
 
@@ -105,26 +98,12 @@ class Errors(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Take:
-    """Motion computed by a solver.
+    """Motion computed by a solver."""
 
-    Attributes
-    ----------
-    skins
-        (t, n, 3) skin after each step.
-    free
-        (t, k) values added to the free parameters.
-    milliseconds
-        (t,) duration of each step on one core.
-    counts
-        (t,) numbers of iterations, jacobians and rollbacks, by name.
-    limits
-        Limits that acted.
-    """
-
-    skins: Singles
-    free: Floats
-    milliseconds: Floats
-    counts: dict[str, Floats]
+    skins: Singles  # (t, n, 3) skin after each step
+    free: Floats  # (t, k) values added to the free parameters
+    milliseconds: Floats  # (t,) duration of each step on one core
+    counts: dict[str, Floats]  # (t,) numbers of iterations, jacobians and rollbacks, by name
     limits: tuple[str, ...]
 
     @property
@@ -152,16 +131,7 @@ def played(
 ) -> Take:
     """Play a subject's motion with a solver, from its key pose and velocity.
 
-    Parameters
-    ----------
-    subject, solver
-        See `SUBJECTS` and `supple.engines.rig_space.solvers.solver_list`.
-    tell
-        Called with the part done, 0 to 1.
-    quick
-        Use a small model and few steps.
-    steps
-        Number of steps; by default the subject's.
+    `tell` is called with the part done, 0 to 1; `quick` uses a small model and few steps.
     """
     key = subject, solver, quick, steps
     if key not in _takes:
@@ -211,20 +181,9 @@ def draw_character(
     window: tuple[Floats, float] | None = None,
     pixels: int = 320,
 ) -> None:
-    """Render a character into axes.
+    """Render a character with vertices at `points` into axes.
 
-    Parameters
-    ----------
-    axes, caption
-        Axes, and text above them.
-    character, points
-        Character with triangles and colours, and positions of its vertices.
-    azimuth
-        Direction of the camera in degrees.
-    window
-        Centre and width in m of the visible part; by default the whole character.
-    pixels
-        Width and height of the picture.
+    `window` is the centre and the width in m of the visible part, by default the whole character.
     """
     placed = np.ascontiguousarray(points, np.float64)
     triangles, view = character.surface.triangles, view_axes(azimuth, 9.0)

@@ -57,17 +57,18 @@ def _full(name: str, probe: Probe, quick: bool) -> Pressed:
 
 def _row(basis: str, probe: Probe, ours: Pressed, full: Pressed, rest: Floats) -> dict[str, Any]:
     """Compare a pressed body with the unreduced flesh: forces, displacements, far motion."""
-    size = np.linalg.norm(full.moved)
+    size = np.linalg.norm(full.displacements)
     far = np.linalg.norm(rest - probe.place, axis=1) > 4 * probe.radius + 4 * probe.depth
-    true = float(np.linalg.norm(full.moved[far]))
+    true = float(np.linalg.norm(full.displacements[far]))
     return {
         "basis": basis,
         "probe": probe.name,
         "force_N": ours.force,
         "to_full_force": ours.force / full.force,
-        "motion_error": float(np.linalg.norm(ours.moved - full.moved) / size),
-        "far_motion_to_full": float(np.linalg.norm(ours.moved[far])) / max(true, 1e-12),
-        "far_largest_mm": 1e3 * float(np.linalg.norm(ours.moved[far], axis=1).max(initial=0.0)),
+        "motion_error": float(np.linalg.norm(ours.displacements - full.displacements) / size),
+        "far_motion_to_full": float(np.linalg.norm(ours.displacements[far])) / max(true, 1e-12),
+        "far_largest_mm": 1e3
+        * float(np.linalg.norm(ours.displacements[far], axis=1).max(initial=0.0)),
     }
 
 
@@ -93,7 +94,7 @@ def fig13(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
             drawn.append((name, probe, ours, full))
     figure, grid = sheet("Pressed by a sphere: ours above, all tets below", 2, len(drawn))
     for column, (name, probe, ours, full) in enumerate(drawn):
-        most = max(0.5, round(1e3 * float(np.linalg.norm(full.moved, axis=1).max()), 1))
+        most = max(0.5, round(1e3 * float(np.linalg.norm(full.displacements, axis=1).max()), 1))
         captions = f"{name}, {probe.name}: {ours.force:.2f} N", f"all tets: {full.force:.2f} N"
         for row, each in enumerate((ours, full)):
             _draw_pressed(grid[row, column], name, probe, each, captions[row], most)
@@ -120,9 +121,9 @@ def _draw_pressed(
     draw_body(
         axes,
         skin,
-        skin.vertices + pressed.moved,
+        skin.vertices + pressed.displacements,
         caption,
-        values=1e3 * np.linalg.norm(pressed.moved, axis=1),
+        values=1e3 * np.linalg.norm(pressed.displacements, axis=1),
         most=most,
         azimuth=azimuth,
         elevation=elevation,
@@ -164,15 +165,15 @@ def _against_modes(folder: Path, name: str, number: int, quick: bool, tell: Tell
     figure, grid = sheet(
         f"{probe.name}: displacement of the skin in mm at equal depth", 2, len(takes) + 1, 2.5
     )
-    most = round(1e3 * float(np.linalg.norm(full.moved, axis=1).max()), 1)
+    most = round(1e3 * float(np.linalg.norm(full.displacements, axis=1).max()), 1)
     azimuth, elevation = _VIEWS[name]
     for column, (basis, take) in enumerate({"all tets": full, **takes}.items()):
-        field = 1e3 * np.linalg.norm(take.moved, axis=1)
+        field = 1e3 * np.linalg.norm(take.displacements, axis=1)
         _draw_pressed(grid[0, column], name, probe, take, f"{basis}: {take.force:.1f} N", most)
         draw_body(
             grid[1, column],
             shown.character.surface,
-            rest + take.moved,
+            rest + take.displacements,
             "" if column else "colours ten times finer",
             values=field,
             most=0.1 * most,
@@ -291,9 +292,9 @@ def _pin_picture(shots: Sequence[_Shot]) -> Figure:
             camera = draw_body(
                 grid[row, column],
                 skin,
-                skin.vertices + take.moved,
+                skin.vertices + take.displacements,
                 f"{basis}: {take.force:.2f} N",
-                values=1e3 * np.linalg.norm(take.moved, axis=1),
+                values=1e3 * np.linalg.norm(take.displacements, axis=1),
                 most=most,
                 azimuth=200.0,
                 elevation=-60.0,

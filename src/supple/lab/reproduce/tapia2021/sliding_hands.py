@@ -228,17 +228,12 @@ def _sides(parts: Ints, names: tuple[str, ...], rest: Floats, strain: Floats) ->
     return float(np.mean(differences))
 
 
-def skin_strain(surface: SurfaceMesh, moved: Floats) -> Floats:
-    """Return tr C − 2 at each vertex, (n̄,), with C the right Cauchy–Green tensor of triangles.
+def skin_strain(surface: SurfaceMesh, displacements: Floats) -> Floats:
+    """Return tr C − 2 at each vertex, (n̄,), of a surface with displacements (n̄, 3).
 
-    Parameters
-    ----------
-    surface
-        Surface at rest.
-    moved
-        (n̄, 3) displacements.
+    C is the right Cauchy–Green tensor of the triangles.
     """
-    corners, now = surface.vertices[surface.triangles], (surface.vertices + moved)
+    corners, now = surface.vertices[surface.triangles], (surface.vertices + displacements)
     now = now[surface.triangles]
     a, b = corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]
     p, q = now[:, 1] - now[:, 0], now[:, 2] - now[:, 0]
@@ -248,7 +243,7 @@ def skin_strain(surface: SurfaceMesh, moved: Floats) -> Floats:
     flat = np.maximum(E * G - F * F, 1e-300)
     strain = (G * e - 2 * F * f + E * g) / flat - 2.0
     areas = np.sqrt(flat)
-    total, weight = np.zeros(len(moved)), np.zeros(len(moved))
+    total, weight = np.zeros(len(displacements)), np.zeros(len(displacements))
     for i in range(3):
         np.add.at(total, surface.triangles[:, i], areas * strain)
         np.add.at(weight, surface.triangles[:, i], areas)

@@ -73,30 +73,15 @@ class Frame(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Take:
-    """Recorded simulation.
-
-    Attributes
-    ----------
-    frames
-        Frames by time.
-    forces
-        (t, 3) contact force on the body in N.
-    contacts, flesh, depths
-        (t,) contacts, largest displacement of the flesh in m, deepest contact in m.
-    parameters
-        (t, s) poses of the bones.
-    targets
-        (t, s) target poses.
-    limits
-        Limits that acted.
-    """
+    """Recorded simulation."""
 
     frames: dict[float, Frame]
-    forces: Floats
+    forces: Floats  # (t, 3) contact force on the body in N
+    #: (t,) contacts, largest displacement of the flesh in m, deepest contact in m.
     contacts: Floats
     flesh: Floats
     depths: Floats
-    parameters: Floats
+    parameters: Floats  # (t, s) poses of the bones
     targets: Floats
     limits: tuple[str, ...]
 
@@ -110,20 +95,9 @@ def recorded(
     quick: bool = False,
     tell: Callable[[float], None] | None = None,
 ) -> Take:
-    """Play a scene from its start and record frames.
+    """Play a scene from its start, by default until the last of `times`, and record frames then.
 
-    Parameters
-    ----------
-    shown, simulator
-        The scene, and its simulator.
-    times
-        Times of the frames from the start, in s.
-    seconds
-        Duration; by default the last of `times`.
-    quick
-        Take a few steps only; all frames are then the last one.
-    tell
-        Called with the part done, 0 to 1.
+    With `quick` only a few steps are taken, and all frames are the last one.
     """
     length = QUICK_SECONDS if quick else (max(times) if seconds is None else seconds)
     dt, last = simulator.dt, float(shown.motion.times[-1])
@@ -134,8 +108,8 @@ def recorded(
     limits: dict[str, None] = {}
     with single_threaded():
         for step, state in enumerate(shown.play(simulator, length), 1):
-            read, moved = state.readings, simulator.unposed()
-            far = float(np.linalg.norm(moved, axis=1).max())
+            read, displacements = state.readings, simulator.unposed()
+            far = float(np.linalg.norm(displacements, axis=1).max())
             contact = read["contact_force"].copy(), read["contacts"], far, read["penetration"]
             pose = shown.motion.at(min(shown.start + step * dt, last))[0]
             rows.append((*contact, simulator.parameters, np.array(pose)))
@@ -219,21 +193,11 @@ def draw_body(
     window: tuple[Floats, float] | None = None,
     pixels: int | None = None,
 ) -> Camera:
-    """Render skin and colliders into axes; return the camera.
+    """Render the skin at `points` and surfaces of colliders (`things`, grey) into axes.
 
-    Parameters
-    ----------
-    axes, caption
-        Axes, and text above them.
-    surface, points
-        Surface with triangles, and positions of its vertices.
-    values, most, signed
-        Field (n̄,) that replaces the skin's colour, its largest value, and whether it is signed.
-    things
-        Surfaces of colliders, drawn grey.
-    azimuth, elevation, window, pixels
-        Direction of the camera in degrees; centre and width in m of the view, by default of the
-        whole body; width and height in pixels.
+    The field `values` (n̄,), of largest value `most`, replaces the skin's colour. `window` is the
+    centre and width in m of the view, by default of the whole body; angles are in degrees.
+    Return the camera.
     """
     placed, wide = np.ascontiguousarray(points, np.float64), pixels or PIXELS
     colours = np.tile(SKIN, (len(placed), 1))

@@ -57,11 +57,11 @@ def fig1(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
         )
         handles = camera.project(skin.vertices[model.handles])
         grid[row, 0].plot(*handles[:, :2].T, ".", color="black", ms=3)
-        moved = skin.vertices + frame.unposed
+        deformed = skin.vertices + frame.unposed
         draw_body(
             grid[row, 1],
             skin,
-            moved,
+            deformed,
             f"flesh, at most {far.max():.1f} mm",
             values=far,
             most=most,

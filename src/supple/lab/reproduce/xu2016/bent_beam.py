@@ -128,9 +128,9 @@ def figures(quick: bool = False, tell: Tell | None = None) -> dict[str, Any]:
     mass = body.body.vertex_masses()
     for at, (name, poses, basis) in enumerate(cases):
         report((1 + at) / (4 + len(cases)), name)
-        moved = body.projected(basis, angles)
-        rows.append(_row(name, poses, basis, relative_difference(moved, truth, mass)))
-        curves[name] = moved[:, body.tip]
+        displacements = body.projected(basis, angles)
+        rows.append(_row(name, poses, basis, relative_difference(displacements, truth, mass)))
+        curves[name] = displacements[:, body.tip]
     report(0.85, "twice as fast")
     return {
         "vertices": body.body.n_vertices,

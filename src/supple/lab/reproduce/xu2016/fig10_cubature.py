@@ -43,15 +43,7 @@ PAPER_ERRORS = {"pose1": 0.011, "pose2": 0.019, "interpolated": 0.015, "recomput
 
 @dataclass(frozen=True)
 class PosesBetween:
-    """The X at two poses, with bases and forces between them.
-
-    Attributes
-    ----------
-    body, elastic, material
-        Tets with rig and regions, their elastic body, and material.
-    poses, models, weights
-        The two poses, their bases, and their weights between them.
-    """
+    """The X at two poses, with their bases, and forces and weights between them."""
 
     body: ReductionSetup
     elastic: ElasticBody
@@ -175,10 +167,10 @@ def _columns(
 def _draw_column(axes: Axes, case: PosesBetween, part: float, column: Floats) -> None:
     view = view_axes(25.0, 35.0)
     character, flesh = case.body.character, case.body.flesh
-    moved = flesh.embedding @ column.reshape(-1, 3)
-    moved *= _SHOWN * character.surface.size / np.linalg.norm(moved, axis=1).max()
-    points = character.rig(case.pose(part)) + moved
-    size = np.linalg.norm(moved, axis=1)[character.surface.triangles].mean(axis=1)
+    displacements = flesh.embedding @ column.reshape(-1, 3)
+    displacements *= _SHOWN * character.surface.size / np.linalg.norm(displacements, axis=1).max()
+    points = character.rig(case.pose(part)) + displacements
+    size = np.linalg.norm(displacements, axis=1)[character.surface.triangles].mean(axis=1)
     share = (size / size.max())[:, None]
     colours = (1 - share) * np.array([0.62, 0.74, 0.82]) + share * np.array([0.85, 0.40, 0.32])
     draw_surface(axes, points, character.surface.triangles, colour=colours, view=view)

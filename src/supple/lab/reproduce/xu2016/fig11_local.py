@@ -52,18 +52,10 @@ _QUICK: dict[str, Any] = {
 
 @dataclass(frozen=True, eq=False)
 class _Response:
-    """Displacements of the skin by a pull.
+    """Displacements of the skin by a pull."""
 
-    Attributes
-    ----------
-    peak
-        (n,) largest displacement of each skin vertex, in m.
-    held
-        (n, 3) displacements at the end of the pull.
-    """
-
-    peak: Floats
-    held: Floats
+    peak: Floats  # (n,) largest displacement of each skin vertex, in m
+    held: Floats  # (n, 3) displacements at the end of the pull
 
     def over(self, vertices: Bools) -> float:
         """Return the RMS of the largest displacements of some vertices, in m."""
@@ -122,10 +114,10 @@ def _pulled(
     peak, held = np.zeros(len(rest)), np.zeros_like(rest)
     for step in range(pulled + released):
         simulator.step(forces=forces if step < pulled else None)
-        moved = simulator.surface() - rest
-        peak = np.maximum(peak, np.linalg.norm(moved, axis=1))
+        displacements = simulator.surface() - rest
+        peak = np.maximum(peak, np.linalg.norm(displacements, axis=1))
         if step + 1 == pulled:
-            held = moved
+            held = displacements
     return _Response(peak, held)
 
 

@@ -85,11 +85,11 @@ class _HangingX:
             self.body, 1 / RATE, fixed=self.fixed, newton=20, gravity=(0, 0, 0), **DAMPING, **SOLVED
         )
         simulator.reset(rest=rest)
-        moved = []
+        displacements = []
         for at in range(round(seconds * RATE)):
             simulator.step(rest, self.pull("air", at / RATE))
-            moved.append(simulator.positions - rest)
-        return np.array(moved)
+            displacements.append(simulator.positions - rest)
+        return np.array(displacements)
 
     def projected(self, basis: OfPose, pose: str, seconds: float) -> Floats:
         """Simulate within a basis in the "air" or on the "ground"; return displacements."""
@@ -103,15 +103,15 @@ class _HangingX:
             **DAMPING,
             **SOLVED,
         )
-        moved = []
+        displacements = []
         for at in range(round(seconds * RATE)):
             simulator.step(forces=self.pull(pose, at / RATE))
-            moved.append(simulator.displacements)
-        return np.array(moved)
+            displacements.append(simulator.displacements)
+        return np.array(displacements)
 
-    def depths(self, moved: Floats) -> Floats:
+    def depths(self, displacements: Floats) -> Floats:
         """Return the depth of a foot below the ground at each time, (t,) in m."""
-        heights = (self.rig(GROUND) + moved)[:, self.feet, 1]
+        heights = (self.rig(GROUND) + displacements)[:, self.feet, 1]
         return np.maximum(self.ground - heights.min(axis=1), 0.0)
 
 
@@ -135,9 +135,9 @@ def _stretched(mesh: TetMesh, top: float) -> FunctionRig:
     rest = mesh.vertices.copy()
 
     def place(pose: Floats) -> Floats:
-        moved = rest.copy()
-        moved[:, 1] = top + (rest[:, 1] - top) * (1 + STRETCH * pose[0])
-        return moved
+        stretched = rest.copy()
+        stretched[:, 1] = top + (rest[:, 1] - top) * (1 + STRETCH * pose[0])
+        return stretched
 
     return FunctionRig(place, [Parameter("down", "1")], len(rest))
 
@@ -157,11 +157,11 @@ def figures(quick: bool = False, tell: Tell | None = None) -> dict[str, Any]:
     for at, size in enumerate(sizes):
         report(0.3 + 0.5 * at / len(sizes), f"PCA of {size}")
         tried = [_pca(x, size, soft_first=first) for first in (False, True)]
-        moved = [x.projected(each, "air", seconds) for each in tried]
-        errors = [relative_difference(each, truth, mass) for each in moved]
+        displacements = [x.projected(each, "air", seconds) for each in tried]
+        errors = [relative_difference(each, truth, mass) for each in displacements]
         alike[size], soft[size] = errors
         better = int(np.argmin(errors))
-        air[f"PCA {size}"], best[size] = moved[better], tried[better]
+        air[f"PCA {size}"], best[size] = displacements[better], tried[better]
     report(0.85, "on the ground")
     cases = {"ours": ours, "PCA 20": best[20], "PCA 40": best[40]}
     cases["no contact"] = pose_bases.interpolated(x.free)
@@ -201,9 +201,13 @@ def _found(
     x: _HangingX, truth: Floats, air: dict[str, Floats], sunk: dict[str, Floats]
 ) -> dict[str, Any]:
     mass, size = x.body.vertex_masses(), x.body.mesh.size
-    errors = {name: relative_difference(moved, truth, mass) for name, moved in air.items()}
+    errors = {
+        name: relative_difference(displacements, truth, mass) for name, displacements in air.items()
+    }
     foot = int(x.feet[np.argmax(x.body.rest[x.feet, 0])])
-    curves = {name: moved[:, foot, 0] for name, moved in {"full": truth, **air}.items()}
+    curves = {
+        name: displacements[:, foot, 0] for name, displacements in {"full": truth, **air}.items()
+    }
     return {
         "vertices": x.body.n_vertices,
         "tets": x.body.n_tets,

@@ -68,8 +68,8 @@ def _draw_bears(
     above: Any, bear: Scene, played: Sequence[Played], rig: Singles, rate: float
 ) -> None:
     true = played[1].frames
-    moved = np.sqrt(((true - rig) ** 2).sum(axis=2).mean(axis=1))
-    frame = int(moved.argmax())
+    rms_displacements = np.sqrt(((true - rig) ** 2).sum(axis=2).mean(axis=1))
+    frame = int(rms_displacements.argmax())
     others = [each for each in played if each is not played[1]]
     away = [np.linalg.norm(each.frames[frame] - true[frame], axis=1) for each in others]
     norm, colours = Normalize(0.0, 1000 * float(np.percentile(away, 99.5))), colormaps["YlOrRd"]
@@ -105,11 +105,13 @@ def _draw_curves(
     axes: Axes, name: str, vertex: int, played: Sequence[Played], rig: Singles, rate: float
 ) -> None:
     """Draw displacements from the rig along the main direction of the fine simulation."""
-    moved = [(each.frames[:, vertex] - rig[:, vertex]).astype(np.float64) for each in played]
-    direction = np.linalg.svd(moved[1], full_matrices=False)[2][0]
+    displacements = [
+        (each.frames[:, vertex] - rig[:, vertex]).astype(np.float64) for each in played
+    ]
+    direction = np.linalg.svd(displacements[1], full_matrices=False)[2][0]
     direction = direction * np.sign(direction[np.argmax(np.abs(direction))])
     time = np.arange(len(rig)) / rate
-    for each, path, colour in zip(played, moved, _COLOURS, strict=False):
+    for each, path, colour in zip(played, displacements, _COLOURS, strict=False):
         width = 2.6 if each is played[1] else 1.3
         axes.plot(
             time,
@@ -164,27 +166,13 @@ _QUICK: dict[str, Any] = {
 
 @dataclass(frozen=True, eq=False)
 class Played:
-    """Simulation of the motion.
-
-    Attributes
-    ----------
-    name
-        Description.
-    model
-        Model with the tets.
-    milliseconds
-        Duration of a step without the skin.
-    frames
-        (t, n̄, 3) positions of the skin.
-    hertz
-        Frequency of free oscillation.
-    """
+    """Simulation of the motion."""
 
     name: str
     model: PoseSpaceModel
-    milliseconds: float
-    frames: Singles
-    hertz: float
+    milliseconds: float  # duration of a step without the skin
+    frames: Singles  # (t, n̄, 3) positions of the skin
+    hertz: float  # frequency of free oscillation
 
 
 def run(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:

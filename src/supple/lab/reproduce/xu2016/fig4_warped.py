@@ -166,12 +166,12 @@ def _released(case: _Case, load: str, seconds: float) -> dict[str, float]:
             gravity_mode="none",
             **DAMPING,
         )
-        moved = []
+        displacements = []
         for at in range(count):
             simulator.step(forces=pushed if at < held else None)
-            moved.append(simulator.displacements)
+            displacements.append(simulator.displacements)
         mass = body.vertex_masses()
-        errors[method] = relative_difference(np.array(moved), np.array(truth), mass)
+        errors[method] = relative_difference(np.array(displacements), np.array(truth), mass)
     return errors
 
 

@@ -196,8 +196,8 @@ def _pressed(
             simulator.step(forces=forces)
         skins[name] = simulator.surface()
         row[f"{name}_percent"] = 100 * case.deepest(skins[name])
-        moved = np.linalg.norm(skins[name] - case.skin, axis=1)
-        row[f"{name}_moved_mm"] = 1000 * float(moved.max())
+        displacements = np.linalg.norm(skins[name] - case.skin, axis=1)
+        row[f"{name}_moved_mm"] = 1000 * float(displacements.max())
     return row, skins
 
 

@@ -29,21 +29,11 @@ _OUT = 1e-5
 
 @dataclass(frozen=True, eq=False)
 class Touching:
-    """Vertices of a posed skin that face another part of it nearby.
+    """Vertices of a posed skin that face another part of it nearby."""
 
-    Attributes
-    ----------
-    vertices
-        (k,) indices in ascending order.
-    normals
-        (k, 3) outward normals, towards the touched part.
-    areas
-        (k,) areas of skin around the vertices in m².
-    """
-
-    vertices: Ints
-    normals: Floats
-    areas: Floats
+    vertices: Ints  # (k,) indices in ascending order
+    normals: Floats  # (k, 3) outward normals, towards the touched part
+    areas: Floats  # (k,) areas of skin around the vertices in m²
 
     def pressed(self, pressure: float, only: NDArray[np.bool_] | None = None) -> dict[int, Floats]:
         """Return forces in N of a pressure in Pa towards the touched part."""
@@ -124,19 +114,12 @@ _HALF = 0.075  # half width of a cut's picture in parts of the size
 
 @dataclass(frozen=True, eq=False)
 class Slice:
-    """Plane through the middle of the touching skin, and the skin that it cuts.
+    """Plane through the middle of the touching skin, and the skin that it cuts."""
 
-    Attributes
-    ----------
-    origin, axes
-        Point of the plane, and rows right, up and normal.
-    skin
-        (n, 3) positions of the skin.
-    """
-
+    #: Point of the plane, and rows right, up and normal.
     origin: Floats
     axes: Floats
-    skin: Floats
+    skin: Floats  # (n, 3) positions of the skin
 
     @classmethod
     def through(cls, touching: Touching, posed: Floats, skin: NDArray) -> Slice:
@@ -205,9 +188,9 @@ def _draw_where(axes: Axes, model: PoseSpaceModel, posed: Floats, touching: Ints
 
 def _draw_cut(axes: Axes, model: PoseSpaceModel, posed: Floats, cut: Slice, colour: str) -> None:
     triangles, unit = model.surface.triangles, 100.0  # cm
-    rest, moved = (unit * cut.cut(points, triangles) for points in (posed, cut.skin))
+    rest, pressed = (unit * cut.cut(points, triangles) for points in (posed, cut.skin))
     axes.add_collection(LineCollection(list(rest), colors=_GREY, lw=1.0, label="at rest"))
-    axes.add_collection(LineCollection(list(moved), colors=colour, lw=1.6, label="pressed"))
+    axes.add_collection(LineCollection(list(pressed), colors=colour, lw=1.6, label="pressed"))
     half = unit * _HALF * model.surface.size
     axes.set(xlim=(-half, half), ylim=(-half, half), aspect="equal")
     axes.set_xlabel("cut through both skins, cm", color=INK)

@@ -47,16 +47,16 @@ class BeamModes:
 
     def whole(self, vector: Floats) -> Floats:
         """Return a column (k, 3) extended by zero to all vertices."""
-        moved = np.zeros_like(self.mesh.vertices)
-        moved[self.region.vertices] = vector
-        return moved
+        displacements = np.zeros_like(self.mesh.vertices)
+        displacements[self.region.vertices] = vector
+        return displacements
 
 
 def mirrored_beam(size: tuple[float, float, float], cells: tuple[int, int, int]) -> TetMesh:
     """Return a beam whose tets are symmetric about its middle planes.
 
-    The tets of `beam` are not symmetric, which separates the two bending modes of a square beam
-    more than a small difference of width and height.
+    The asymmetric tets of `beam` separate the two bending modes of a square beam more than a small
+    difference of width and height.
     """
     quarter = beam(np.array(size) / [1, 2, 2], np.array(cells) // [1, 2, 2])
     vertices, tets = quarter.vertices, quarter.tets
@@ -223,9 +223,9 @@ def _draw_mode(
     """Draw the shape in grey and, in colour, displaced by a column, along the beam's axis."""
     view = view_axes(62.0, 22.0)
     surface, source = case.mesh.surface()
-    moved = case.whole(column)
-    moved *= _SHOWN / np.linalg.norm(moved, axis=1).max()
-    for points, tint in ((shape, _GREY), (shape + moved, colour)):
+    displacements = case.whole(column)
+    displacements *= _SHOWN / np.linalg.norm(displacements, axis=1).max()
+    for points, tint in ((shape, _GREY), (shape + displacements, colour)):
         draw_surface(axes, points[source], surface.triangles, colour=tint, view=view)
     middle = shape.mean(axis=0) @ view[:2].T
     frame_view(axes, middle - size, middle + size)

@@ -32,8 +32,7 @@ ASSEMBLY = ("assembly", "projection")
 def measure(model: PoseSpaceModel, steps: int = 40) -> dict[str, Any]:
     """Return median milliseconds of both kinds of alternating steps.
 
-    The model stores its bases on some vertices; at the others arbitrary numbers replace them,
-    which does not change the time.
+    At vertices without stored bases arbitrary numbers replace them, which does not change the time.
     """
     if steps < 1:
         raise SuppleError(f"{steps} steps to measure; give at least one")

@@ -248,8 +248,7 @@ class _WatchedPlacement:
 def part_times(path: Path, steps: int) -> dict[str, float]:
     """Return median milliseconds of the parts of a step; called in a separate process.
 
-    The stages of a step are called one by one. The stage of the solution includes the forces;
-    they are evaluated once more alone, and their time is subtracted.
+    The stage of the solution includes the forces; these are timed once more alone and subtracted.
     """
     from supple.engines.pose_space import stepper
     from supple.engines.pose_space.model.model import PoseSpaceModel
