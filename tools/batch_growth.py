@@ -23,7 +23,7 @@ from typing import Any
 from supple.app.batch.batch import _missing
 from supple.app.batch.batch_options import BatchOptions
 from supple.app.batch.batch_page import write_batch_page
-from supple.app.batch.inputs import asked_jobs
+from supple.app.batch.inputs import requested_jobs
 from supple.app.batch.job_process import Outcome
 from supple.app.batch.journal import JOURNAL, Journal, read_journal
 from supple.app.batch.planned_jobs import plan
@@ -96,11 +96,11 @@ def measure(count: int, folder: Path) -> dict[str, Any]:
         figures[f"{name}_s"] = round(time.perf_counter() - began, 2)
         began = time.perf_counter()
 
-    jobs = plan(asked_jobs([str(listed)], "bake", (), (), folder, lambda names: {}), folder)
+    jobs = plan(requested_jobs([str(listed)], "bake", (), (), folder, lambda names: {}), folder)
     lap("plan")
     figures["plan_mb"] = round(peak_megabytes() or 0)
     journal = Journal(folder / JOURNAL)
-    missing = _missing(jobs, folder, journal.told, BatchOptions(), None)[0]
+    missing = _missing(jobs, folder, journal.state, BatchOptions(), None)[0]
     lap("compare")
     Run(EmptyFarm(folder), journal, folder, jobs).all(missing, quiet=True)
     journal.close()

@@ -17,7 +17,7 @@ import supple
 from helpers.commands import run_here
 from helpers.spring_engine import spring_engine
 from helpers.tail_file import tail_builder
-from supple.app.batch.inputs import asked_jobs
+from supple.app.batch.inputs import requested_jobs
 from supple.app.contact_options import ContactOptions
 from supple.app.options import ViewOptions
 from supple.app.viewer import serve
@@ -204,7 +204,7 @@ def test_a_viewer_plays_another_motion_by_its_name(rat: Rat):
 
 def asked_clips(rat: Rat, *clips: str) -> list[str]:
     names = {str(rat.file): list(rat.character.motions)}
-    (wish,) = asked_jobs([str(rat.file)], "bake", [], clips, Path("out"), lambda sources: names)
+    (wish,) = requested_jobs([str(rat.file)], "bake", [], clips, Path("out"), lambda sources: names)
     return [dict(options)["motion"][0] for _, options in wish.settings]
 
 

@@ -65,7 +65,7 @@ def test_workers_and_schedulers_may_be_lost_and_nothing_else_is(tmp_path, cluste
     assert done.returncode == 1
     told = done.stderr.strip().splitlines()
     assert len(told) == 1
-    assert told[0].endswith("run the same command again: it goes on with what is missing")
+    assert told[0].endswith("run the same command again to resume")
     assert 8 <= sum(line["event"] == "done" for line in journal_lines(out)) < count
 
     cluster.end()
@@ -136,8 +136,8 @@ def test_a_local_cluster_is_made_with_certificates_and_ended(tmp_path):
     ("words", "said"),
     [
         (("--cluster", "nowhere.json"), "nowhere.json: there is no such file"),
-        (("--cluster", "tcp://127.0.0.1:1"), "is a scheduler there?"),
-        (("--cluster", "frob"), "is a scheduler there?"),
+        (("--cluster", "tcp://127.0.0.1:1"), "does a scheduler run there?"),
+        (("--cluster", "frob"), "does a scheduler run there?"),
         (("--cluster", "tls://127.0.0.1:1", "--tls-ca", "ca.pem"), "ca.pem: there is no such file"),
     ],
 )

@@ -26,7 +26,7 @@ def test_a_journal_torn_at_any_byte_has_all_whole_lines_and_goes_on(tmp_path):
         (tmp_path / JOURNAL).write_bytes(whole[:cut])
         ends = whole[:cut].count(b"\n") + (whole[cut : cut + 1] == b"\n")
         journal = Journal(tmp_path / JOURNAL)
-        assert len(journal.told.done) + len(journal.told.failed) == min(ends, 4)
+        assert len(journal.state.done) + len(journal.state.failed) == min(ends, 4)
         journal.add("done", job="later", stamp="", files={"later.glb": 9})
         journal.close()
         told = read_journal(tmp_path / JOURNAL)
@@ -48,7 +48,7 @@ def test_a_file_is_of_the_job_that_wrote_it_last(tmp_path):
     journal.add("done", job="other", stamp="1", output="b", files={"b": 5})
     journal.add("failed", job="late", stamp="1", output="c", line="no")
     journal.add("done", job="firm", stamp="1", output="a", files={"a": 5})
-    assert sorted(journal.told.done) == ["firm", "other"]
+    assert sorted(journal.state.done) == ["firm", "other"]
     journal.add("over", job="new", names=["c", "b", 7])  # killed then
     journal.close()
     told = read_journal(tmp_path / JOURNAL)
@@ -76,7 +76,7 @@ def test_hostile_lines_are_passed_over(tmp_path):
 def test_two_commands_do_not_write_one_journal(tmp_path):
     pytest.importorskip("fcntl", reason="there are no locks of files here")
     first = Journal(tmp_path / JOURNAL)
-    with pytest.raises(SuppleError, match="another batch is at work"):
+    with pytest.raises(SuppleError, match="another batch runs"):
         Journal(tmp_path / JOURNAL)
     first.close()
     Journal(tmp_path / JOURNAL).close()

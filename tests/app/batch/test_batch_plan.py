@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 from helpers.commands import run_here
-from supple.app.batch.batch_options import BatchOptions, changed_since
-from supple.app.batch.inputs import asked_jobs
+from supple.app.batch.batch_options import BatchOptions, parse_since
+from supple.app.batch.inputs import requested_jobs
 from supple.app.batch.planned_jobs import Job, file_stamp, plan
 from supple.errors import SuppleError
 
 
 def planned(folder: Path, *given: Any, command: str = "bake", **told: Any) -> list[Job]:
     names = told.pop("names", {})
-    asked = asked_jobs(
+    asked = requested_jobs(
         [str(each) for each in given],
         command,
         told.pop("settings", ()),
@@ -143,7 +143,7 @@ def test_rows_of_a_list_have_options_of_their_own_and_paths_from_its_folder(rats
 )
 def test_a_name_that_leads_out_of_the_folder_is_refused(rats, name):
     rows = [{"source": "a/rat.glb", "output": name}]
-    with pytest.raises(SuppleError, match="no name inside the output folder") as found:
+    with pytest.raises(SuppleError, match="not a name inside the output folder") as found:
         planned(rats, listed(rats, rows))
     assert str(found.value).isprintable()
     if name.strip(" ."):
@@ -155,11 +155,11 @@ def test_a_name_that_leads_out_of_the_folder_is_refused(rats, name):
 @pytest.mark.parametrize(
     ("rows", "words"),
     [
-        ('[{"source": "arm", "rate": NaN}]', "NaN, which is no number"),
-        ('[{"source": "arm", "rate": "nan"}]', "row 1: rate is no finite number"),
-        ('[{"source": "arm", "rate": 1e999}]', "use a number that is one"),
+        ('[{"source": "arm", "rate": NaN}]', "NaN; use finite numbers"),
+        ('[{"source": "arm", "rate": "nan"}]', "row 1: rate is not a finite number"),
+        ('[{"source": "arm", "rate": 1e999}]', "use a finite number"),
         ('[{"source": "arm", "tets": ' + "9" * 30 + "}]", "row 1: tets: is more than"),
-        ('[{"source": "arm", "tets": ' + "9" * 5000 + "}]", "is no list in JSON"),
+        ('[{"source": "arm", "tets": ' + "9" * 5000 + "}]", "not a valid JSON list"),
         ('[{"source": "arm", "tets": {"a": 1}}]', "use text, a number"),
         ('[{"source": "arm", "flsh": "soft"}]', "no option 'flsh'; did you mean flesh"),
         ('[{"source": "arm", "flesh": "sof"}]', 'row 1: Invalid value "sof"'),
@@ -178,7 +178,7 @@ def test_a_name_that_leads_out_of_the_folder_is_refused(rats, name):
         ('[{"flesh": "soft"}]', "row 1: has no source"),
         ("[7]", "row 1: is 7"),
         ("[]", "has 0 rows"),
-        ("[" * 100_000, "is no list in JSON"),
+        ("[" * 100_000, "not a valid JSON list"),
         ('[{"source": "arm"}, {"source": "arm"}]', "two jobs of arm would both be written"),
         (
             '[{"source": "arm", "output": "x"}, {"source": "arm", "output": "x.glb/y"}]',
@@ -196,11 +196,11 @@ def test_hostile_lists_are_refused_in_one_line_that_says_where(rats, rows, words
     ("table", "words"),
     [
         ("file\na.glb\n", 'no column "source"'),
-        ("source,source\na,b\n", "two the same"),
-        ("source,flesh\na.glb\n", "row 2 has not 2 cells"),
-        ("source,flesh\na.glb,soft,more\n", "row 2 has not 2 cells"),
-        ('source\n"' + "x" * 200_000 + '"\n', "no list with commas"),
-        ("source,rate\narm,inf\n", "row 2: rate is no finite number"),
+        ("source,source\na,b\n", "columns need names that differ"),
+        ("source,flesh\na.glb\n", "row 2 must have 2 cells"),
+        ("source,flesh\na.glb,soft,more\n", "row 2 must have 2 cells"),
+        ('source\n"' + "x" * 200_000 + '"\n', "not a valid CSV file"),
+        ("source,rate\narm,inf\n", "row 2: rate is not a finite number"),
         ("source,poses\narm,'Run\n", "no closing quotation"),
     ],
 )
@@ -213,21 +213,21 @@ def test_results_are_no_sources_when_the_same_command_runs_again(rats):
     jobs = planned(rats, rats / "**" / "*.glb", clips=["Run"])
     assert outputs(jobs) == ["a/rat_Run.glb", "b/rat_Run.glb"]  # none of out/x.glb
     for word in (rats / "out", rats / "out" / "*.glb"):
-        with pytest.raises(SuppleError, match="has the sources, too"):
+        with pytest.raises(SuppleError, match="has the sources; give another"):
             planned(rats, word, clips=["Run"])
 
 
 def test_a_link_that_is_a_source_is_not_written_over(rats):
     (rats / "c").mkdir()
     (rats / "c" / "rat.glb").symlink_to(rats / "a" / "rat.glb")
-    asked = asked_jobs([str(rats / "c")], "bake", (), (), rats / "out", lambda s: {})
-    with pytest.raises(SuppleError, match="would be written over a source"):
+    asked = requested_jobs([str(rats / "c")], "bake", (), (), rats / "out", lambda s: {})
+    with pytest.raises(SuppleError, match="would replace a source"):
         plan(asked, rats / "c")
 
 
 def test_results_are_not_written_over_sources_or_each_other(rats):
-    asked = asked_jobs([str(rats / "a")], "bake", (), (), rats / "out", lambda s: {})
-    with pytest.raises(SuppleError, match="would be written over a source"):
+    asked = requested_jobs([str(rats / "a")], "bake", (), (), rats / "out", lambda s: {})
+    with pytest.raises(SuppleError, match="would replace a source"):
         plan(asked, rats / "a")
     with pytest.raises(SuppleError, match=r"would both be written to rat\.glb"):
         planned(rats, rats / "a", rats / "b")
@@ -238,8 +238,8 @@ def test_results_are_not_written_over_sources_or_each_other(rats):
     [
         ([{"output": "x.glb", "report": "X.glb"}], "two of its files"),
         ([{"output": "x.glb", "report": "r.json"}, {"output": "R.json"}], "would both be written"),
-        ([{"output": "x.glb", "readings": "rat.glb"}], r"rat\.glb: would be written over a source"),
-        ([{"output": "S.json", "stiffness": "s.json"}], r"S\.json: would be written over a source"),
+        ([{"output": "x.glb", "readings": "rat.glb"}], r"rat\.glb: would replace a source"),
+        ([{"output": "S.json", "stiffness": "s.json"}], r"S\.json: would replace a source"),
         ([{"output": "x", "report": "y.glb/z.json"}, {"output": "Y.glb"}], "a folder of results"),
     ],
 )
@@ -247,7 +247,9 @@ def test_nothing_that_a_job_writes_lies_on_what_one_reads_or_writes(tmp_path, ro
     (tmp_path / "rat.glb").write_bytes(b"x")
     (tmp_path / "s.json").write_text("{}")
     told = [{"source": "rat.glb"} | row for row in rows]
-    asked = asked_jobs([str(listed(tmp_path, told))], "bake", (), (), tmp_path, lambda sources: {})
+    asked = requested_jobs(
+        [str(listed(tmp_path, told))], "bake", (), (), tmp_path, lambda sources: {}
+    )
     with pytest.raises(SuppleError, match=words):
         plan(asked, tmp_path, "")
 
@@ -274,8 +276,10 @@ def test_the_files_that_a_gltf_refers_to_are_inputs(rats):
     assert job.stamp() != before
     assert job.inputs() == [str(rats / "a/cat.gltf")]
     rows = [{"source": "cat.gltf", "output": "cat .bin"}]
-    asked = asked_jobs([str(listed(rats / "a", rows))], "bake", (), (), rats / "a", lambda s: {})
-    with pytest.raises(SuppleError, match="would be written over a source"):
+    asked = requested_jobs(
+        [str(listed(rats / "a", rows))], "bake", (), (), rats / "a", lambda s: {}
+    )
+    with pytest.raises(SuppleError, match="would replace a source"):
         plan(asked, rats / "a")
 
 
@@ -288,11 +292,11 @@ def test_a_job_is_known_by_what_it_does_and_by_its_files(rats):
 
 
 def test_since_takes_dates_and_times_ago():
-    assert abs(changed_since("2h") - (time.time() - 7200)) < 60
-    assert changed_since("2026-01-02") < changed_since("2026-01-02T10:00")
+    assert abs(parse_since("2h") - (time.time() - 7200)) < 60
+    assert parse_since("2026-01-02") < parse_since("2026-01-02T10:00")
     for word in ("yesterday", "", "9" * 40 + "d", "-3d"):
         with pytest.raises(SuppleError, match="use a date"):
-            changed_since(word)
+            parse_since(word)
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ from helpers.commands import run_here
 from supple.app.batch import batch, dask_tasks, job_process, planned_jobs, sent_files
 from supple.app.batch.batch import run_batch
 from supple.app.batch.batch_options import BatchOptions
-from supple.app.batch.job_process import JobProcess, Limits, Outcome, failure, tells_memory
+from supple.app.batch.job_process import JobProcess, Limits, Outcome, can_read_memory, failure
 from supple.app.batch.process_farm import Task
 
 
@@ -77,8 +77,8 @@ def test_a_killed_process_is_reported(process, tmp_path):
 def test_limits_end_a_job_and_say_which(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "environ", environment(tmp_path))
     for limits, words in (
-        (Limits(seconds=0.3), "took more than 0.3 s; give it a longer --time-limit"),
-        (Limits(megabytes=4), "took more than 4 MB; give it a larger --memory-limit"),
+        (Limits(seconds=0.3), "took more than 0.3 s; use a longer --time-limit"),
+        (Limits(megabytes=4), "took more than 4 MB; use a larger --memory-limit"),
     ):
         own = JobProcess(limits)
         outcome = own.run(asked(tmp_path, "hang"))  # Python alone takes more than 4 MB
@@ -87,7 +87,9 @@ def test_limits_end_a_job_and_say_which(tmp_path, monkeypatch):
         assert own._process is None
 
 
-@pytest.mark.skipif(not tells_memory(), reason="this system does not tell what processes take")
+@pytest.mark.skipif(
+    not can_read_memory(), reason="this system does not report the memory of processes"
+)
 def test_child_processes_count_and_end_with_their_job():
     """Such as Blender, or the reader of USD."""
     code = (
@@ -156,7 +158,7 @@ def test_a_worker_ends_the_jobs_of_a_batch_that_was_broken_off(tmp_path, monkeyp
     thread.join()
     run("mesh")  # was on its way
     assert not found[0]["ok"]
-    assert found[1]["line"] == "its batch was ended"
+    assert found[1]["line"] == "the batch was ended"
     assert not dask_tasks._idle
     assert not dask_tasks._busy
 
@@ -167,7 +169,7 @@ def test_a_limit_of_memory_is_refused_where_memory_cannot_be_watched(tmp_path, m
     words = ("batch", source, "-o", tmp_path / "out", "--command", "info", "--memory-limit", 100)
     done = run_here(*map(str, words))
     assert done.returncode == 1
-    assert done.stderr.startswith("supple: --memory-limit: this system does not tell")
+    assert done.stderr.startswith("supple: --memory-limit: this system does not report")
     assert not JobProcess(Limits(megabytes=100)).run({})["ok"]  # nor on a worker
 
 
@@ -291,7 +293,7 @@ def test_a_folder_that_cannot_be_made_fails_its_job_and_the_rest_goes_on(tmp_pat
     done = run_here("batch", str(source), "-o", str(out), "--command", "info", "--json")
     figures = json.loads(done.stdout)
     assert (done.returncode, figures["made"], figures["failed"]) == (1, 2, 1)
-    assert "film: cannot be made a folder" in figures["failures"][0]["line"]
+    assert "film: cannot be created" in figures["failures"][0]["line"]
     assert (out / "film").read_text() == "mine"
 
 

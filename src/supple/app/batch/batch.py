@@ -1,7 +1,7 @@
-"""`supple batch`: sources in, results out, whatever happens in between.
+"""`supple batch`: run a command on many sources, and resume after interruptions.
 
-The way of a batch: `asked_jobs` (inputs) ▸ `plan` (planned_jobs) ▸ what the journal has not
-(journal) ▸ a farm (process_farm, dask_farm) ▸ the journal ▸ one page (batch_page).
+Data flow: `requested_jobs` (inputs) ▸ `plan` (planned_jobs) ▸ jobs missing from the journal
+(journal) ▸ a farm (process_farm, dask_farm) ▸ the journal ▸ one HTML page (batch_page).
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from supple.app.batch.batch_options import BatchOptions, changed_since
+from supple.app.batch.batch_options import BatchOptions, parse_since
 from supple.app.batch.batch_page import write_batch_page
 from supple.app.batch.dask_farm import Cluster, DaskFarm
-from supple.app.batch.inputs import asked_jobs
-from supple.app.batch.job_process import NO_MEMORY_LIMIT, Limits, tells_memory
+from supple.app.batch.inputs import requested_jobs
+from supple.app.batch.job_process import NO_MEMORY_LIMIT, Limits, can_read_memory
 from supple.app.batch.journal import JOURNAL, Journal, JournalState, read_journal
 from supple.app.batch.planned_jobs import Job, file_stamp, plan
 from supple.app.batch.process_farm import Farm, ProcessFarm, Task, usable_cores
@@ -26,12 +26,12 @@ from supple.errors import SuppleError
 from supple.playback.progress_bar import console, working
 from supple.saving import remove_abandoned
 
-#: Seconds within which a writer has a lock on what it has begun.
-_HELD = 1.0
+#: Seconds within which a writer locks a file that it has created.
+_LOCK_DELAY = 1.0
 
 
 def _farm(options: BatchOptions, folder: Path) -> Farm:
-    """Return whoever does the jobs."""
+    """Return the farm that runs the jobs: local processes, or a Dask cluster."""
     if options.cluster is None:
         return ProcessFarm(_count(options), _limits(options))
     tls = options.tls_ca, options.tls_cert, options.tls_key
@@ -40,7 +40,7 @@ def _farm(options: BatchOptions, folder: Path) -> Farm:
 
 
 def _limits(options: BatchOptions) -> Limits:
-    if options.memory_limit is not None and options.cluster is None and not tells_memory():
+    if options.memory_limit is not None and options.cluster is None and not can_read_memory():
         raise SuppleError(NO_MEMORY_LIMIT)
     usual = 1 if options.cluster else max(1, usable_cores() // _count(options))
     return Limits(options.memory_limit, options.time_limit, options.threads or usual)
@@ -51,42 +51,37 @@ def _count(options: BatchOptions) -> int:
 
 
 def run_batch(
-    given: Sequence[str],
+    sources: Sequence[str],
     output: Path,
     options: BatchOptions | None = None,
     *,
     quiet: bool = False,
 ) -> dict[str, Any]:
-    """Run what is missing of a batch, and return figures.
+    """Run the jobs whose results are missing from the folder `output`, and return figures.
 
-    Parameters
-    ----------
-    given
-        Folders, patterns, files, scenes and lists; none to write the page of what is there.
-    output
-        Folder of the results, made if there is none.
-    options
-        As given on the command line; by default none.
-    quiet
-        Show nothing.
+    `sources` are folders, patterns, files, scenes and lists; without sources, only the page of the
+    existing results is written.
     """
     began, options, folder = time.perf_counter(), options or BatchOptions(), _folder(output)
-    if not given:
+    if not sources:
         return _page_alone(folder)
-    file_stamp.cache_clear()  # files as they are now
-    since = None if options.since is None else changed_since(options.since)
+    file_stamp.cache_clear()  # files may have changed since the last batch of this process
+    since = None if options.since is None else parse_since(options.since)
     if options.dry_run:
-        return _dry_run(given, folder, options, since, read_journal(folder / JOURNAL), quiet)
-    _made(folder)
+        return _dry_run(sources, folder, options, since, read_journal(folder / JOURNAL), quiet)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SuppleError(f"{folder}: cannot be created ({error.strerror})") from None
     journal = Journal(folder / JOURNAL)
-    built = journal.told.models
+    built = journal.state.models
     farm: Farm | None = None
     try:
         _remove_parts(folder)
         with working("planning", quiet):
-            jobs = _planned(given, folder, options, journal)
-        missing, given_up, kept, skipped = _missing(jobs, folder, journal.told, options, since)
-        failures = [journal.told.failed[job.key] for job in given_up]
+            jobs = _planned(sources, folder, options, journal)
+        missing, given_up, kept, skipped = _missing(jobs, folder, journal.state, options, since)
+        failures = [journal.state.failed[job.key] for job in given_up]
         journal.add("begin", jobs=len(jobs), missing=len(missing))
         if missing:
             with working("waiting for workers" if options.cluster else "starting", quiet):
@@ -103,8 +98,8 @@ def run_batch(
         "kept": kept,
         "skipped": skipped,
         "failed": len(failures),
-        "models_built": journal.told.models - built,
-        "torn_lines": journal.told.damaged,
+        "models_built": journal.state.models - built,
+        "torn_lines": journal.state.damaged,
         "seconds": round(time.perf_counter() - began, 3),
         "failures": [_named(line) for line in failures],
         "journal": str(folder / JOURNAL),
@@ -118,14 +113,14 @@ def _named(line: dict[str, Any]) -> dict[str, Any]:
 
 def _page_alone(folder: Path) -> dict[str, Any]:
     if not (folder / JOURNAL).is_file():
-        raise SuppleError(f"{folder}: has no {JOURNAL}, and there is nothing to do; give sources")
-    told = read_journal(folder / JOURNAL)
+        raise SuppleError(f"{folder}: there is no {JOURNAL}, and nothing to do; give sources")
+    state = read_journal(folder / JOURNAL)
     page = write_batch_page(folder)
     return {
-        "jobs": len(told.done) + len(told.failed),
-        "kept": len(told.done),
-        "failed": len(told.failed),
-        "failures": [_named(line) for line in told.failed.values()],
+        "jobs": len(state.done) + len(state.failed),
+        "kept": len(state.done),
+        "failed": len(state.failed),
+        "failures": [_named(line) for line in state.failed.values()],
         "journal": str(folder / JOURNAL),
         "page": str(page),
     }
@@ -133,97 +128,93 @@ def _page_alone(folder: Path) -> dict[str, Any]:
 
 def _folder(output: Path) -> Path:
     if output.exists() and not output.is_dir():
-        raise SuppleError(f"{output}: is no folder; give one for results with -o")
+        raise SuppleError(f"{output}: not a folder; give a folder for results with -o")
     return Path(os.path.abspath(output))
 
 
-def _made(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise SuppleError(f"{folder}: cannot be made ({error.strerror})") from None
-
-
 def _remove_parts(folder: Path) -> None:
-    """Remove what jobs that were killed have not finished writing, and nobody holds."""
+    """Remove unlocked partial files of jobs that were killed."""
     for place, _, files in os.walk(folder):
         if any(file.endswith(".part") for file in files):
-            remove_abandoned(Path(place), _HELD)
+            remove_abandoned(Path(place), _LOCK_DELAY)
 
 
 # Planning
 
 
 def _planned(
-    given: Sequence[str], folder: Path, options: BatchOptions, journal: Journal | None
+    sources: Sequence[str], folder: Path, options: BatchOptions, journal: Journal | None
 ) -> list[Job]:
     def names_of(sources: Sequence[str]) -> dict[str, list[str] | SuppleError]:
-        told = read_journal(folder / JOURNAL) if journal is None else journal.told
+        state = read_journal(folder / JOURNAL) if journal is None else journal.state
         known: dict[str, list[str] | SuppleError] = {
-            s: told.clips[s, file_stamp(s)] for s in sources if (s, file_stamp(s)) in told.clips
+            s: state.clips[s, file_stamp(s)] for s in sources if (s, file_stamp(s)) in state.clips
         }
         unknown = [source for source in dict.fromkeys(sources) if source not in known]
         if unknown:
             known |= _read_clips(unknown, options, journal)
         return known
 
-    told = options.set or (), options.clips or ()
-    wishes = asked_jobs(given, options.command, *told, folder, names_of)
-    jobs = plan(wishes, folder, options.suffix)
+    selection = options.set or (), options.clips or ()
+    requests = requested_jobs(sources, options.command, *selection, folder, names_of)
+    jobs = plan(requests, folder, options.suffix)
     if not jobs:
-        raise SuppleError(f"{given[0]}: has no clips of such names")
+        raise SuppleError(f"{sources[0]}: no clip matches --clips; supple info lists the names")
     return jobs
 
 
 def _read_clips(
     sources: Sequence[str], options: BatchOptions, journal: Journal | None
 ) -> dict[str, list[str] | SuppleError]:
-    """Return names of clips, read in processes that files may crash, or why that fails twice."""
-    found: dict[str, list[str] | SuppleError] = {}
+    """Read clip names of sources in separate processes, since a bad file may crash its process.
+
+    A source that fails twice gets its error in place of names.
+    """
+    names_by_source: dict[str, list[str] | SuppleError] = {}
     farm = ProcessFarm(min(_count(options), len(sources)), _limits(options))
     try:
         for source in sources:
             farm.submit(Task("clips", source, None, {"what": "clips", "source": source}))
-        while len(found) < len(sources):
+        while len(names_by_source) < len(sources):
             task, outcome = farm.outcome()
             if outcome["ok"]:
-                names = found[task.key] = list(outcome.get("names") or ())
+                names = names_by_source[task.key] = list(outcome.get("names") or ())
                 if journal is not None:
                     journal.add("clips", source=task.key, stamp=file_stamp(task.key), names=names)
             elif task.tries:
-                found[task.key] = SuppleError(outcome["line"])
+                names_by_source[task.key] = SuppleError(outcome["line"])
             else:
                 task.tries, task.fresh = 1, bool(outcome.get("fresh"))
                 farm.submit(task)
     finally:
         farm.close()
-    return found
+    return names_by_source
 
 
 def _missing(
     jobs: Sequence[Job],
     folder: Path,
-    told: JournalState,
+    state: JournalState,
     options: BatchOptions,
     since: float | None,
 ) -> tuple[list[Job], list[Job], int, int]:
-    """Return jobs to be run, those given up, how many are done, and how many have not changed."""
+    """Return missing jobs, given-up jobs, the number of done jobs, and of unchanged jobs."""
     missing: list[Job] = []
     given_up: list[Job] = []
     kept = skipped = 0
     for job in jobs:
-        if since is not None and not _newer(job, since):
+        if since is not None and not _changed_since(job, since):
             skipped += 1
-        elif _is_done(job, folder, told):
+        elif _is_done(job, folder, state):
             kept += 1
-        elif _is_given_up(job, told) and not options.retry_failed:
+        elif _is_given_up(job, state) and not options.retry_failed:
             given_up.append(job)
         else:
             missing.append(job)
     return missing, given_up, kept, skipped
 
 
-def _newer(job: Job, since: float) -> bool:
+def _changed_since(job: Job, since: float) -> bool:
     for path in job.read_files():
         with suppress(OSError):
             if os.stat(path).st_mtime >= since:
@@ -231,9 +222,9 @@ def _newer(job: Job, since: float) -> bool:
     return False
 
 
-def _is_done(job: Job, folder: Path, told: JournalState) -> bool:
-    """Return whether a result is there, whole, and of the files as they are now."""
-    stamp, files = told.done.get(job.key, ("", ()))
+def _is_done(job: Job, folder: Path, state: JournalState) -> bool:
+    """Return whether all files of the result exist in full and the inputs are unchanged."""
+    stamp, files = state.done.get(job.key, ("", ()))
     if not files or stamp != job.stamp():
         return False
     try:
@@ -242,22 +233,22 @@ def _is_done(job: Job, folder: Path, told: JournalState) -> bool:
         return False
 
 
-def _is_given_up(job: Job, told: JournalState) -> bool:
-    line = told.failed.get(job.key)
+def _is_given_up(job: Job, state: JournalState) -> bool:
+    line = state.failed.get(job.key)
     return line is not None and line.get("stamp") == job.stamp()
 
 
 def _dry_run(
-    given: Sequence[str],
+    sources: Sequence[str],
     folder: Path,
     options: BatchOptions,
     since: float | None,
-    told: JournalState,
+    state: JournalState,
     quiet: bool,
 ) -> dict[str, Any]:
     with working("planning", quiet):
-        jobs = _planned(given, folder, options, None)
-    missing, _, kept, skipped = _missing(jobs, folder, told, options, since)
+        jobs = _planned(sources, folder, options, None)
+    missing, _, kept, skipped = _missing(jobs, folder, state, options, since)
     models = {job.model for job in missing if job.model}
     listed = [{"words": job.words(folder), "output": job.output} for job in missing]
     figures = {"jobs": len(jobs), "kept": kept, "skipped": skipped, "models": len(models)}
@@ -265,18 +256,18 @@ def _dry_run(
 
 
 def print_batch(figures: dict[str, Any]) -> None:
-    """Print how a batch went, on standard error."""
+    """Print a summary of the batch on standard error."""
     if figures.get("dry_run"):
-        for each in figures["missing"]:
-            console.print(" ".join(each["words"]), markup=False, soft_wrap=True)
+        for job in figures["missing"]:
+            console.print(" ".join(job["words"]), markup=False, soft_wrap=True)
         models = f", {figures['models']} models" if figures["models"] else ""
         console.print(f"{len(figures['missing'])} of {figures['jobs']} jobs to do{models}")
         return
     made = f"{figures['made']} made, " if "made" in figures else ""
-    said = (
+    summary = (
         f"{figures['jobs']} jobs: {made}{figures['kept']} there before, {figures['failed']} failed"
     )
     if figures.get("skipped"):
-        said += f", {figures['skipped']} not changed"
-    console.print(said)
+        summary += f", {figures['skipped']} not changed"
+    console.print(summary)
     console.print(f"wrote {figures['page']}", markup=False, soft_wrap=True)

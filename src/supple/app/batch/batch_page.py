@@ -1,7 +1,7 @@
-"""The page of a batch, from its journal: pictures, times, sizes, warnings and failures.
+"""HTML page of a batch, made from its journal: pictures, times, sizes, warnings and failures.
 
-It is one file that needs nothing else and nobody: names and lines come from anywhere, and are
-escaped; no script but its own can run in it.
+The page is one self-contained file. Names and messages are untrusted: they are escaped, and a
+content security policy allows only the page's own script.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from supple.saving import write_chunks
 
 #: Name of the page, and of the folder of pictures, in the output folder.
 PAGE, PICTURES = "batch.html", ".batch"
-#: Rows, and rows with a picture, that a page has: a browser shows them at once. Failures go first.
+#: Largest numbers of rows and of rows with a picture, which a browser shows without delay.
+#: Failures go first.
 MOST_ROWS, MOST_PICTURES = 20_000, 4_000
 
 _STYLE = """
@@ -68,12 +69,12 @@ document.querySelector('#only').addEventListener('change', event => {
 
 
 def picture_file(folder: Path, key: str) -> Path:
-    """Return where the picture of a job is kept: not all in one folder, as there may be many."""
+    """Return the path of a job's picture: in one of 256 folders, since there may be many."""
     return folder / PICTURES / key[:2] / f"{key}.jpg"
 
 
 def write_batch_page(folder: Path) -> Path:
-    """Write the page of what the journal of a folder says last of each result; its path."""
+    """Write the page from the last journal line of each result, and return its path."""
     last: dict[str, int] = {}
     for number, line in enumerate(lines_of(folder / JOURNAL)):
         if line is not None and line.get("event") in ("done", "failed"):
@@ -95,19 +96,19 @@ def write_batch_page(folder: Path) -> Path:
 
 
 def _result(line: dict[str, Any]) -> str:
-    """Return what a line is about: a result, whatever the settings of the job that made it."""
+    """Return the name of the result that a line is about; jobs of other settings may share it."""
     return str(line.get("output") or line.get("job"))
 
 
 def _page(folder: Path, shown: list[dict[str, Any]], totals: dict[str, Any]) -> Iterator[bytes]:
-    """Yield the page piece by piece."""
+    """Yield the page in chunks."""
     digest = base64.b64encode(hashlib.sha256(_SCRIPT.encode()).digest()).decode()
     policy = "default-src 'none'; img-src data:; style-src 'unsafe-inline';"
     policy += f" script-src 'sha256-{digest}'"
     count = totals["done"] + totals["failed"]
     title = escape(folder.name or "batch")
-    said = f"{count:,} jobs, {totals['failed']:,} failed, {totals['warned']:,} with warnings; "
-    said += f"{_duration(totals['seconds'])} of work, {totals['bytes'] / 1e6:,.1f} MB"
+    summary = f"{count:,} jobs, {totals['failed']:,} failed, {totals['warned']:,} with warnings; "
+    summary += f"{_duration(totals['seconds'])} of work, {totals['bytes'] / 1e6:,.1f} MB"
     more = f" The page has {len(shown):,} of them, failures first; {JOURNAL} has all." * (
         count > len(shown)
     )
@@ -118,17 +119,17 @@ def _page(folder: Path, shown: list[dict[str, Any]], totals: dict[str, Any]) -> 
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         '<meta name="viewport" content="width=device-width">'
         f"<title>{title}</title><style>{_STYLE}</style></head><body><h1>{title}</h1>"
-        f"<p>{said}.{more} Written {written}.</p>"
+        f"<p>{summary}.{more} Written {written}.</p>"
         '<label>Show <select id="only"><option value="all">all</option>'
         '<option value="failed">failed</option><option value="warned">with warnings</option>'
         f"</select></label><table><thead><tr>{heads}</tr></thead><tbody>\n"
-    ).encode(errors="replace")  # a name may have half a letter
+    ).encode(errors="replace")  # a name may have a lone surrogate
     for number, line in enumerate(shown):
         yield _row(folder, line, number < MOST_PICTURES).encode(errors="replace")
     yield f"</tbody></table><script>{_SCRIPT}</script></body></html>\n".encode()
 
 
-#: Columns, and whether they are numbers.
+#: Columns with their kinds: "t" for text, "n" for numbers.
 _COLUMNS = (
     ("", ""),
     ("result", "t"),
@@ -137,7 +138,7 @@ _COLUMNS = (
     ("seconds", "n"),
     ("MB", "n"),
     ("memory, MB", "n"),
-    ("said", "t"),
+    ("messages", "t"),
 )
 
 
@@ -154,10 +155,12 @@ def _row(folder: Path, line: dict[str, Any], pictured: bool) -> str:
     name = escape(output)
     if not failed:
         name = f'<a href="./{escape(quote(output, errors="replace"))}">{name}</a>'
-    told = line.get("options") if isinstance(line.get("options"), dict) else {}
-    words = ", ".join(f"{k} {' '.join(_texts(v))}" for k, v in told.items())  # type: ignore[union-attr]
-    said = [f'<span class="failed">{escape(str(line.get("line", "")))}</span>'] if failed else []
-    said += [escape(each) for each in warned]
+    options = line.get("options") if isinstance(line.get("options"), dict) else {}
+    words = ", ".join(f"{k} {' '.join(_texts(v))}" for k, v in options.items())  # type: ignore[union-attr]
+    messages = (
+        [f'<span class="failed">{escape(str(line.get("line", "")))}</span>'] if failed else []
+    )
+    messages += [escape(each) for each in warned]
     kinds = " ".join(["failed"] * failed + ["warned"] * bool(warned))
     cells = [
         f"<td>{_picture(folder, line) if pictured and not failed else ''}</td>",
@@ -167,13 +170,13 @@ def _row(folder: Path, line: dict[str, Any], pictured: bool) -> str:
         _cell(_number(line.get("seconds")), 1),
         _cell(_size(line) / 1e6, 2),
         _cell(_number(line.get("peak_mb")), 0),
-        f"<td>{'<br>'.join(said)}</td>",
+        f"<td>{'<br>'.join(messages)}</td>",
     ]
     return f'<tr data-is="{kinds}">{"".join(cells)}</tr>\n'
 
 
 def _duration(seconds: float) -> str:
-    """Return seconds in a unit that people read.
+    """Format seconds in a readable unit.
 
     >>> _duration(90), _duration(9000)
     ('1.5 minutes', '2.5 hours')

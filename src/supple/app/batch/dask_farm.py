@@ -1,9 +1,9 @@
-"""Jobs on a cluster of Dask's: a running one, or one of processes on this machine.
+"""Jobs on a Dask cluster: a running one, or one of processes on this machine.
 
-A worker gives each job to a `JobProcess` of its own, so that a job that crashes does not take the
-worker along. A model is built once, stays on the cluster, and goes from worker to worker as jobs
-need it; so do files, where machines do not share a disk. Whatever a lost worker had is computed
-again by Dask; what the scheduler had is asked for anew.
+A worker runs each job in a separate `JobProcess`, so that a crash of the job does not end the
+worker. A model is built once, stays on the cluster and is copied to the workers that need it; so
+are files, if the machines do not share a disk. Dask computes the data of a lost worker again; tasks
+of a lost scheduler are submitted again.
 """
 
 from __future__ import annotations
@@ -35,28 +35,21 @@ from supple.app.batch.sent_files import bundle_of, sent_words
 from supple.errors import SuppleError
 from supple.saving import write_whole
 
-#: Seconds that the scheduler may be away, and between looks at workers.
+#: Seconds that the scheduler may be unreachable, and seconds between queries of the workers.
 _AWAY, _LOOK = 20.0, 5.0
-#: Seconds that a scheduler has to answer at first.
+#: Timeout of the first connection to the scheduler, in seconds.
 _PATIENCE = 15.0
-#: How often a task is asked for anew that was lost with the scheduler, or with its data.
+#: How often a task is submitted again if the cluster lost it.
 _MOST_LOST = 5
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """Cluster that is asked for.
+    """Address of a Dask cluster and how to use it.
 
-    Attributes
-    ----------
-    address
-        "local", the address of a scheduler, or a scheduler's file (.json).
-    files
-        Whether machines see the same files: "shared", "sent", or "auto" to ask them.
-    count
-        Processes of a local cluster.
-    tls
-        Files of the authority, the certificate and the key; None for none.
+    `address` is "local", the address of a scheduler, or a scheduler file (.json); `files` tells
+    whether machines share a disk ("auto" tests it); `count` is the number of processes of a local
+    cluster; `tls` has the files of the authority, the certificate and the key.
     """
 
     address: str
@@ -66,17 +59,7 @@ class Cluster:
 
 
 class DaskFarm:
-    """Client of a cluster.
-
-    Parameters
-    ----------
-    cluster
-        Where.
-    limits
-        Of each job.
-    folder
-        Where results go.
-    """
+    """Farm that runs tasks on a Dask cluster and writes their results into a folder."""
 
     def __init__(self, cluster: Cluster, limits: Limits, folder: Path) -> None:
         self.limits, self.folder, self.address = limits, folder, cluster.address
@@ -104,19 +87,20 @@ class DaskFarm:
             raise SuppleError(
                 "--cluster: needs an extra; run pip install 'supple[cluster]'"
             ) from None
-        # Jobs that a worker loses are run again; one that takes three workers along is not.
+        # Dask runs a task again if its worker is lost, and gives it up after three lost workers.
         dask.config.set({"distributed.client.heartbeat": "2s"})
-        logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what matters is told below
+        # Errors that matter to the user are raised below.
+        logging.getLogger("distributed").setLevel(logging.CRITICAL)
         security = _security(cluster.tls)
         if cluster.address == "local" and security is None:
-            security = _security_for_now()
+            security = _temporary_security()
         with _plain_errors(cluster.address):
             if cluster.address == "local":
                 self._local = distributed.LocalCluster(
                     n_workers=cluster.count,
                     threads_per_worker=1,
                     processes=True,
-                    memory_limit=0,  # jobs have processes, and limits, of their own
+                    memory_limit=0,  # each job has a process with a limit
                     dashboard_address=None,
                     silence_logs=50,
                     **({} if security is None else {"security": security, "protocol": "tls://"}),
@@ -132,7 +116,7 @@ class DaskFarm:
     def _wait_for_workers(self) -> None:
         if self._threads():
             return
-        # A cluster that adapts to its work brings workers when there is a task, and not before.
+        # An adaptive cluster starts workers only if there is a task.
         with _quiet():
             first = self._client.submit(int, pure=False)
             while not self._threads():
@@ -142,43 +126,43 @@ class DaskFarm:
             del first
 
     def _threads(self) -> dict[str, int]:
-        """Return how many tasks each worker does at once, as it was a few seconds ago."""
+        """Return the number of threads of each worker, queried every few seconds."""
         now = time.monotonic()
         if now - self._looked > _LOOK:
-            with suppress(Exception):  # the scheduler is away; that is seen to elsewhere
+            with suppress(Exception):  # `_check_scheduler` handles a missing scheduler
                 self._workers = dict(self._client.nthreads())
             self._looked = now
         return self._workers
 
     def _shares(self, files: str) -> bool:
-        """Return whether workers see the files that are here; SuppleError for other versions."""
+        """Return whether workers share our files; raise SuppleError if their versions differ."""
         token = self.folder / f".{os.getpid()}-{time.time_ns()}.seen"
-        found: dict[str, tuple[str, bool]] = {}
+        replies: dict[str, tuple[str, bool]] = {}
         token.write_bytes(b"")
         try:
-            while not found:  # a worker that came may have gone
+            while not replies:  # the worker may have left meanwhile
                 self._wait_for_workers()
                 with _plain_errors(self.address):
-                    found = self._client.run(greet, str(token))
+                    replies = self._client.run(greet, str(token))
                 self._looked = -_LOOK
         finally:
             token.unlink(missing_ok=True)
-        for worker, (version, _) in found.items():
+        for worker, (version, _) in replies.items():
             if version != supple.__version__:
                 raise SuppleError(
-                    f"{worker}: has supple {version}, and here is {supple.__version__};"
-                    " install the same on all machines"
+                    f"{worker}: has supple {version}, but this machine has {supple.__version__};"
+                    " install the same version on all machines"
                 )
-        return all(sees for _, sees in found.values()) if files == "auto" else files == "shared"
+        return all(sees for _, sees in replies.values()) if files == "auto" else files == "shared"
 
     @property
     def slots(self) -> int:
-        """Return how many tasks workers do at once."""
+        """Return how many tasks the workers run in parallel."""
         return max(1, sum(self._threads().values()))
 
     @property
     def most_models(self) -> int:
-        """Return how many models may be in use at once: jobs bring theirs along."""
+        """Return how many models may be in use at once."""
         return 20 + self.slots
 
     def submit(self, task: Task) -> None:
@@ -191,45 +175,45 @@ class DaskFarm:
             self._outcomes.put((task, failure(str(error))))
             return
         others = [each for each in self._threads() if each != task.avoid] if task.avoid else []
-        how: dict[str, Any] = {"pure": False, "retries": 0}
+        placement: dict[str, Any] = {"pure": False, "retries": 0}
         if others:
-            how |= {"workers": others, "allow_other_workers": True}
-        own = (request, self.limits, task.fresh, self.shared, self._name)
+            placement |= {"workers": others, "allow_other_workers": True}
+        job = (request, self.limits, task.fresh, self.shared, self._name)
         with _quiet():
             if task.what == "model":
-                kept = self._client.submit(make_model, *own, bundles, **how)
+                kept = self._client.submit(make_model, *job, bundles, **placement)
                 self._models[task.key] = kept
                 future = self._client.submit(without_data, kept, pure=False)
             else:
                 model = None if task.job is None else self._models.get(task.job.model)
-                future = self._client.submit(run_job, *own, bundles, model, **how)
+                future = self._client.submit(run_job, *job, bundles, model, **placement)
         self._futures[id(task)] = task, future
         future.add_done_callback(lambda done: self._outcomes.put((task, done)))
 
     def _sent(self, request: dict[str, Any], task: Task) -> list[Any]:
-        """Have files on the cluster, and name them in the request by their content."""
+        """Send input files to the cluster, and refer to them by content hash in the request."""
         inputs = [task.key] if task.job is None else task.job.inputs()
         words = request.get("words") or [request["source"]]
         request["words"], needed = sent_words(words, inputs, self.folder)
-        found = []
+        futures = []
         for digest, path in needed.items():
-            own = self._bundles.get(digest)
-            if own is None or own.status in ("cancelled", "lost", "error"):
-                # A task that gives the bytes back, not data: it can be done again.
+            future = self._bundles.get(digest)
+            if future is None or future.status in ("cancelled", "lost", "error"):
+                # A task that returns the bytes: unlike scattered data, Dask can compute it again.
                 now, bundle = bundle_of(path)
                 if now != digest:
-                    raise SuppleError(f"{path}: was changed while the batch ran; run it again")
+                    raise SuppleError(f"{path}: changed while the batch ran; run the batch again")
                 with _quiet():
-                    own = self._client.submit(held, digest, bundle, pure=False)
-                self._bundles[digest] = own
-            found.append(own)
+                    future = self._client.submit(held, digest, bundle, pure=False)
+                self._bundles[digest] = future
+            futures.append(future)
         for digest in list(self._bundles)[: -4 * self.slots - 16]:
             if digest not in needed:
                 del self._bundles[digest]
-        return found
+        return futures
 
     def outcome(self) -> tuple[Task, Outcome]:
-        """Wait for the next task that is done."""
+        """Wait for the next finished task."""
         while True:
             try:
                 task, done = self._outcomes.get(timeout=0.5)
@@ -240,80 +224,80 @@ class DaskFarm:
                 return task, done
             current = self._futures.get(id(task))
             if current is None or current[1] is not done:
-                continue  # of before the scheduler was lost
+                continue  # submitted before the scheduler was lost
             del self._futures[id(task)]
-            found = self._told(task, done)
-            if found is not None:
-                return task, found
+            outcome = self._result(task, done)
+            if outcome is not None:
+                return task, outcome
 
-    def _told(self, task: Task, future: Any) -> Outcome | None:
-        """Return how a task went; None if it was lost, and is asked for anew."""
+    def _result(self, task: Task, future: Any) -> Outcome | None:
+        """Return the outcome of a task; None if it was lost and submitted again."""
         status = future.status
         while status == "finished":
             try:
-                found: Outcome = future.result(timeout=60)
-            except TimeoutError:  # a large result on a slow line
+                outcome: Outcome = future.result(timeout=60)
+            except TimeoutError:  # a large result on a slow network
                 self._check_scheduler()
-            except Exception:  # the worker that had it went before we did
+            except Exception:  # the worker with the result left
                 status = "lost"
             else:
-                return self._written(found)
+                return self._written(outcome)
         if status == "error":
             error = future.exception(timeout=60)
             if type(error).__name__ == "KilledWorker":
-                return failure("its workers were lost, one after the other; is there memory?")
+                return failure("three workers were lost while running it; is there enough memory?")
             if type(error).__name__ not in ("FutureCancelledError", "CancelledError"):
                 return failure(f"{type(error).__name__}: {error}")
         self._check_scheduler()
         self._lost[task.key] = self._lost.get(task.key, 0) + 1
         if self._lost[task.key] > _MOST_LOST:
-            return failure("was lost by the cluster again and again; is the scheduler well?")
+            return failure(f"the cluster lost it {_MOST_LOST + 1} times; check the scheduler")
         model = "" if task.job is None else task.job.model
         built = self._models.get(model)
         if built is not None and built.status in ("cancelled", "lost"):
-            del self._models[model]  # a job finds the model where it is, or builds it
+            del self._models[model]  # the job loads the model from a cache, or builds it
         time.sleep(0.2)
         self.submit(task)
         return None
 
-    def _written(self, found: Outcome) -> Outcome:
-        """Write the files that a job sent back."""
-        sent = found.pop("sent", {})
+    def _written(self, outcome: Outcome) -> Outcome:
+        """Write the files that a job returned."""
+        sent = outcome.pop("sent", {})
         for name, data in sent.items():
             place = os.path.normpath(self.folder / name)
             if not place.startswith(f"{os.path.normpath(self.folder)}{os.sep}"):
-                return failure(f"{name[:60]}: leads out of the output folder")
+                return failure(f"{name[:60]}: outside the output folder")
             try:
                 os.makedirs(os.path.dirname(place), exist_ok=True)
                 write_whole(place, data)
             except (OSError, SuppleError) as error:
                 return failure(str(error))
         if sent:
-            found["names"] = sorted(sent)
-        return found
+            outcome["names"] = sorted(sent)
+        return outcome
 
     def _check_scheduler(self) -> None:
-        """Raise if the scheduler has been away for long."""
+        """Raise SuppleError if the scheduler stays unreachable."""
         began = time.monotonic()
         while self._client.status != "running":
             if self._client.status == "closed" or time.monotonic() - began > _AWAY:
                 raise SuppleError(
                     f"the scheduler at {self.address} is gone; start it, and run the same command"
-                    " again: it goes on with what is missing"
+                    " again to resume"
                 )
             time.sleep(0.1)
 
     def release(self, model: str) -> None:
-        """Let the cluster forget a model."""
+        """Release a model on the cluster."""
         self._models.pop(model, None)
 
     def close(self) -> None:
-        """End what jobs are left, and leave the cluster; end it if it is ours."""
+        """Cancel the remaining jobs and disconnect; shut down a local cluster."""
         left = [future for _, future in self._futures.values()]
         self._futures, self._models, self._bundles = {}, {}, {}
         with suppress(Exception), _quiet():
             if self._client.status == "running":
-                self._client.cancel(left)  # those that wait; those that run have processes
+                self._client.cancel(left)  # waiting tasks; running tasks have processes
                 self._client.run(end_jobs, self._name)
         for each in (self._client, self._local):
             with suppress(Exception), _quiet():
@@ -321,13 +305,16 @@ class DaskFarm:
                     each.close(timeout=5)
 
 
-def _security_for_now() -> Any:
-    """Return keys for a cluster of our own, so that others on this machine cannot use it."""
+def _temporary_security() -> Any:
+    """Return temporary keys of a local cluster, so that other users of the machine are locked out.
+
+    None without the package `cryptography`.
+    """
     from distributed.security import Security
 
     try:
         return Security.temporary()
-    except ImportError:  # without cryptography
+    except ImportError:
         return None
 
 
@@ -338,9 +325,9 @@ def _security(tls: tuple[Path | None, Path | None, Path | None]) -> Any:
 
     for file in tls:
         if file is not None and not file.is_file():
-            raise SuppleError(f"{file}: there is no such file, for TLS")
+            raise SuppleError(f"{file}: there is no such TLS file")
     authority, certificate, key = (None if each is None else str(each) for each in tls)
-    told = {
+    fields = {
         "tls_ca_file": authority,
         "tls_client_cert": certificate,
         "tls_client_key": key,
@@ -349,13 +336,13 @@ def _security(tls: tuple[Path | None, Path | None, Path | None]) -> Any:
         "tls_worker_cert": certificate,
         "tls_worker_key": key,
     }
-    given = {name: value for name, value in told.items() if value is not None}
-    return Security(require_encryption=True, **given)
+    used = {name: value for name, value in fields.items() if value is not None}
+    return Security(require_encryption=True, **used)
 
 
 @contextmanager
 def _plain_errors(address: str) -> Iterator[None]:
-    """Turn what goes wrong with a cluster into one line."""
+    """Raise errors of a cluster as SuppleError of one line."""
     try:
         with _quiet():
             yield
@@ -363,7 +350,7 @@ def _plain_errors(address: str) -> Iterator[None]:
         raise
     except Exception as error:
         why = " ".join(str(error).split())[:200] or type(error).__name__
-        raise SuppleError(f"--cluster {address}: {why}; is a scheduler there?") from None
+        raise SuppleError(f"--cluster {address}: {why}; does a scheduler run there?") from None
 
 
 @contextmanager

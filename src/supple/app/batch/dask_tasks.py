@@ -1,6 +1,6 @@
-"""Tasks on workers of a Dask cluster: each gives its job to a process of its own.
+"""Tasks on workers of a Dask cluster; each runs its job in a separate process.
 
-Workers import this module, so it imports little.
+Workers import this module, so its imports are few.
 """
 
 from __future__ import annotations
@@ -13,41 +13,41 @@ from typing import Any
 
 import supple
 from supple.app.batch.job_process import JobProcess, Limits, Outcome, failure
-from supple.app.batch.sent_files import Bundle, in_folder_of_its_own, keep_model, local_words
+from supple.app.batch.sent_files import Bundle, in_temporary_folder, keep_model, local_words
 from supple.errors import SuppleError
 
-#: Processes that wait for jobs, and those that do one, with the name of the batch it is of.
+#: Idle processes, and busy processes with the names of their batches.
 _idle: list[JobProcess] = []
 _busy: dict[JobProcess, str] = {}
-#: Batches that were ended: what of theirs was on its way is not begun.
+#: Batches that were ended; their queued tasks do not start.
 _ended: set[str] = set()
 _lock = threading.Lock()
 
 
 def greet(token: str) -> tuple[str, bool]:
-    """Return the version that is installed here, and whether a file is seen."""
+    """Return the installed version, and whether this machine sees a file."""
     return supple.__version__, os.path.exists(token)
 
 
 def held(digest: str, bundle: Bundle) -> tuple[str, Bundle]:
-    """Return a bundle: a task that does so can be done again, where data would be lost."""
+    """Return a bundle unchanged: Dask can run this task again, but cannot recover lost data."""
     return digest, bundle
 
 
-def without_data(found: Outcome) -> Outcome:
-    """Return how a model went, without its bytes."""
-    return {name: value for name, value in found.items() if name != "data"}
+def without_data(outcome: Outcome) -> Outcome:
+    """Return the outcome of a build without the model's bytes."""
+    return {name: value for name, value in outcome.items() if name != "data"}
 
 
 def make_model(
     request: dict[str, Any], limits: Limits, fresh: bool, shared: bool, batch: str, bundles: Any
 ) -> Outcome:
-    """Build a model, and return its bytes and the name that its content has."""
-    found = run_job(request, limits, fresh, shared, batch, bundles, None)
-    path = found.get("path")
-    if found["ok"] and path:
-        found |= {"name": Path(path).name, "data": Path(path).read_bytes()}
-    return found
+    """Build a model; the outcome has its bytes and its file name in the cache."""
+    outcome = run_job(request, limits, fresh, shared, batch, bundles, None)
+    path = outcome.get("path")
+    if outcome["ok"] and path:
+        outcome |= {"name": Path(path).name, "data": Path(path).read_bytes()}
+    return outcome
 
 
 def run_job(
@@ -59,32 +59,36 @@ def run_job(
     bundles: list[tuple[str, Bundle]],
     model: Outcome | None,
 ) -> Outcome:
-    """Run a job in a process of this worker's."""
+    """Run a job in a process of this worker."""
     from distributed import get_worker
 
     here = {"worker": get_worker().address}
-    if request["supple"] != supple.__version__:  # one that came later
+    if request["supple"] != supple.__version__:  # a worker that joined after the first check
         return (
-            failure(f"{here['worker']}: has supple {supple.__version__}; install the same") | here
+            failure(
+                f"{here['worker']}: has supple {supple.__version__}, but the batch runs"
+                f" {request['supple']}; install the same version on all machines"
+            )
+            | here
         )
     try:
         if model is not None and model.get("data"):
-            with suppress(OSError, SuppleError, RuntimeError):  # or the job builds it
+            with suppress(OSError, SuppleError, RuntimeError):  # the job can build it instead
                 keep_model(model["name"], model["data"])
         if shared:
             return _in_process(request, limits, fresh, batch) | here
-        put = dict(bundles)
+        bundle_by_digest = dict(bundles)
 
         def run(folder: Path) -> Outcome:
-            words = local_words(request["words"], put, folder)
+            words = local_words(request["words"], bundle_by_digest, folder)
             for word in words:
                 _, mark, inside = word.partition(f"{folder}{os.sep}")
                 if mark:
                     (folder / inside).parent.mkdir(parents=True, exist_ok=True)
-            own = {**request, "words": words, "source": words[0]}
-            return _in_process(own, limits, fresh, batch)
+            local_request = {**request, "words": words, "source": words[0]}
+            return _in_process(local_request, limits, fresh, batch)
 
-        return in_folder_of_its_own(run) | here
+        return in_temporary_folder(run) | here
     except (OSError, SuppleError) as error:
         return failure(" ".join(str(error).split())) | here
 
@@ -92,7 +96,7 @@ def run_job(
 def _in_process(request: dict[str, Any], limits: Limits, fresh: bool, batch: str) -> Outcome:
     with _lock:
         if batch in _ended:
-            return failure("its batch was ended")
+            return failure("the batch was ended")
         same = [each for each in _idle if each.limits == limits]
         process = same[0] if same else JobProcess(limits)
         if same:
@@ -102,15 +106,15 @@ def _in_process(request: dict[str, Any], limits: Limits, fresh: bool, batch: str
         return process.run(request, fresh=fresh)
     finally:
         with _lock:
-            if _busy.pop(process, None) is not None:  # or it was ended for good
+            if _busy.pop(process, None) is not None:  # None if `end_jobs` has closed it
                 _idle.append(process)
 
 
 def end_jobs(batch: str) -> None:
-    """End the jobs of a batch, and processes that wait for jobs."""
+    """End the jobs of a batch and all idle processes."""
     with _lock:
         _ended.add(batch)
-        ended = [process for process, own in _busy.items() if own == batch]
+        ended = [process for process, owner in _busy.items() if owner == batch]
         for process in ended:
             del _busy[process]
         ended += _idle

@@ -1,4 +1,4 @@
-"""Sources of a batch: folders, patterns, files, scenes, and lists with options for each row."""
+"""Sources of a batch: folders, patterns, files, scenes, and lists with options per row."""
 
 from __future__ import annotations
 
@@ -25,105 +25,95 @@ from supple.formats.registry import CHARACTERS, GLTF_SUFFIXES, SURFACES, TETS, U
 from supple.rig.motion.motion_names import is_pattern, matching_names
 from supple.scenes.characters.character_scene import SCENES
 
-#: Bytes and rows of a list.
+#: Largest numbers of bytes and rows of a list.
 _LARGEST_LIST, _MOST_ROWS = 2**30, 2_000_000
-#: Names of clips that each file has in a list of sources, by path, or why they cannot be read.
+#: Function that returns the clip names of each source by path, or the error of reading them.
 Clips = Callable[[Sequence[str]], Mapping[str, list[str] | SuppleError]]
-#: Endings that are looked for in folders: not those of body models, which motions have, too.
+#: Extensions searched for in folders: not those of body models, which motion files have as well.
 _CHARACTERS = (*GLTF_SUFFIXES, *USD_SUFFIXES)
 
 
-def asked_jobs(
-    given: Sequence[str],
+def requested_jobs(
+    words: Sequence[str],
     command: str,
     settings: Sequence[str],
     clips: Sequence[str],
     folder: Path,
     names_of: Clips,
 ) -> list[JobRequest]:
-    """Return what was asked for on the command line.
+    """Return the jobs requested on the command line.
 
-    Parameters
-    ----------
-    given
-        Folders, patterns, files, scenes and lists.
-    command
-        For all that name none themselves.
-    settings
-        NAME=VALUE; several of one name make a job for each.
-    clips
-        Names, patterns, "all", or files with motions of body models; none for the usual one.
-    folder
-        Where results go; it is not searched for sources.
-    names_of
-        Tells names of clips, where patterns have to be held against them.
+    `words` are folders, patterns, files, scenes and lists; `command` is the default of list rows;
+    `settings` are NAME=VALUE, with one job per value of a name; `clips` are names, patterns, "all"
+    or motion files, none for the command's default. The output `folder` is not searched.
+    `names_of` reads clip names, and is called only if `clips` has patterns.
     """
     if command not in COMMANDS:
         raise SuppleError(f"--command {shown(command, 20)}: use one of {', '.join(COMMANDS)}")
-    chosen = _settings(settings)
-    found: list[JobRequest] = []
-    plain: list[tuple[str, str]] = []
-    for word in given:
+    assignments = _settings(settings)
+    requests: list[JobRequest] = []
+    sources: list[tuple[str, str]] = []
+    for word in words:
         if (rows := _rows(word)) is not None:
-            found += _listed(rows, Path(word), command, chosen)
+            requests += _listed(rows, Path(word), command, assignments)
         else:
-            plain += _sources(word, command, folder)
-    if not plain and not found:
-        raise SuppleError(f"{given[0]}: nothing to do there; give characters (.glb .usd …)")
-    options = [(name, dict(told)) for name, told in crossed(chosen)]
-    by_source = _clips_by_source([source for source, _ in plain], clips, names_of)
-    for source, name in plain:
-        every = []
-        named = by_source[source]
-        fault = str(named) if isinstance(named, SuppleError) else ""
-        for clip in [None] if isinstance(named, SuppleError) else named:
-            for setting, told in options:
-                whole = told if clip is None else {**told, "motion": clip}
+            sources += _sources(word, command, folder)
+    if not sources and not requests:
+        raise SuppleError(f"{words[0]}: there is nothing to do; give characters (.glb .usd …)")
+    options = [(name, dict(values)) for name, values in crossed(assignments)]
+    by_source = _clips_by_source([source for source, _ in sources], clips, names_of)
+    for source, name in sources:
+        cases = []
+        clips_of_source = by_source[source]
+        fault = str(clips_of_source) if isinstance(clips_of_source, SuppleError) else ""
+        for clip in [None] if isinstance(clips_of_source, SuppleError) else clips_of_source:
+            for setting, values in options:
+                values_with_clip = values if clip is None else {**values, "motion": clip}
                 label = None if clip is None else Path(clip).stem if is_motion_file(clip) else clip
                 parts = [safe_name(label)] if label is not None else []
                 parts += [setting] if setting else []
-                own = _absolute(whole, Path())
-                every.append(("_".join(parts), checked_options(command, own, f"{name}: --set")))
-        found.append(JobRequest(command, source, name, tuple(every), fault=fault))
-    return found
+                paths = _absolute(values_with_clip, Path())
+                cases.append(("_".join(parts), checked_options(command, paths, f"{name}: --set")))
+        requests.append(JobRequest(command, source, name, tuple(cases), fault=fault))
+    return requests
 
 
-def _settings(words: Sequence[str]) -> list[tuple[str, list[str]]]:
-    found: dict[str, list[str]] = {}
-    for word in words:
-        name, equals, value = word.partition("=")
+def _settings(assignments: Sequence[str]) -> list[tuple[str, list[str]]]:
+    values_by_name: dict[str, list[str]] = {}
+    for assignment in assignments:
+        name, equals, value = assignment.partition("=")
         if not equals or not name.strip():
-            raise SuppleError(f"--set {word[:60]}: use NAME=VALUE, such as --set flesh=soft")
-        found.setdefault(name.strip().replace("_", "-"), []).append(value)
-    return list(found.items())
+            raise SuppleError(f"--set {assignment[:60]}: use NAME=VALUE, such as --set flesh=soft")
+        values_by_name.setdefault(name.strip().replace("_", "-"), []).append(value)
+    return list(values_by_name.items())
 
 
 # Folders, patterns, files
 
 
 def has_pattern(word: str) -> bool:
-    """Return whether a word has signs that stand for others."""
+    """Return whether a word has wildcards."""
     return glob.has_magic(word)
 
 
 def _sources(word: str, command: str, folder: Path) -> Iterator[tuple[str, str]]:
-    """Yield sources that a word means, each with the name of its result without an ending."""
-    own = os.path.realpath(folder)
+    """Yield the sources that a word stands for, with names of results without extension."""
+    output = os.path.realpath(folder)
     if os.path.isdir(word):
-        _check_apart(word, own)
+        _check_apart(word, output)
         yield from _in_folder(Path(word), command, folder)
     elif os.path.exists(word):
         yield os.path.abspath(word), safe_name(Path(word).stem)
     elif has_pattern(word):
         base = os.path.dirname(word[: min(word.find(sign) % 2**31 for sign in "*?[")]) or "."
-        _check_apart(base, own)
+        _check_apart(base, output)
         files = sorted(
             each
             for each in glob.iglob(word, recursive=True)
-            if os.path.isfile(each) and not os.path.realpath(each).startswith(own + os.sep)
+            if os.path.isfile(each) and not os.path.realpath(each).startswith(output + os.sep)
         )
         if not files:
-            raise SuppleError(f"{word}: no file has such a name")
+            raise SuppleError(f"{word}: no file matches")
         for file in files:
             yield os.path.abspath(file), _name(Path(os.path.relpath(file, base)))
     elif word in SCENES and command != "info":
@@ -132,10 +122,10 @@ def _sources(word: str, command: str, folder: Path) -> Iterator[tuple[str, str]]
         raise SuppleError(f"{word}: there is no such file, folder or scene")
 
 
-def _check_apart(searched: str, own: str) -> None:
-    """Refuse an output folder that is searched for sources: results would be sources next time."""
-    if os.path.realpath(searched) == own:
-        raise SuppleError(f"-o {searched}: has the sources, too; give another folder for results")
+def _check_apart(searched: str, output: str) -> None:
+    """Refuse an output folder that has the sources: results would be sources of the next run."""
+    if os.path.realpath(searched) == output:
+        raise SuppleError(f"-o {searched}: has the sources; give another folder for results")
 
 
 def _in_folder(root: Path, command: str, folder: Path) -> Iterator[tuple[str, str]]:
@@ -144,20 +134,20 @@ def _in_folder(root: Path, command: str, folder: Path) -> Iterator[tuple[str, st
         endings |= {*CHARACTERS.suffixes(), *SURFACES.suffixes(), *TETS.suffixes(), ".bvh"}
     if command != "build":
         endings.add(CHARACTER_MODEL)
-    own, found = os.path.realpath(folder), 0
+    output, count = os.path.realpath(folder), 0
     for place, folders, files in os.walk(root):
         folders[:] = sorted(
             each
             for each in folders
-            if not each.startswith(".") and os.path.realpath(os.path.join(place, each)) != own
+            if not each.startswith(".") and os.path.realpath(os.path.join(place, each)) != output
         )
         for file in sorted(files):
             if not file.startswith(".") and Path(file).suffix.lower() in endings:
-                found += 1
+                count += 1
                 path = os.path.join(place, file)
                 yield os.path.abspath(path), _name(Path(os.path.relpath(path, root)))
-    if not found:
-        raise SuppleError(f"{root}: has no files that supple {command} reads")
+    if not count:
+        raise SuppleError(f"{root}: there are no files that supple {command} reads")
 
 
 def _name(relative: Path) -> str:
@@ -171,54 +161,53 @@ def _name(relative: Path) -> str:
 def _clips_by_source(
     sources: Sequence[str], clips: Sequence[str], names_of: Clips
 ) -> Mapping[str, Sequence[str | None] | SuppleError]:
-    """Return the clips of each source; None for the one that the command chooses.
-
-    In place of clips that cannot be read stands the error that says why.
-    """
+    """Return the clips of each source, None for the command's default, or the error of reading."""
     if not clips:
         return {source: [None] for source in sources}
-    asked: list[str] = []
+    patterns: list[str] = []
     for word in clips:
         if is_motion_file(word):
             files = sorted(glob.iglob(word, recursive=True)) if has_pattern(word) else [word]
             if not files or not all(os.path.isfile(each) for each in files):
                 raise SuppleError(f"--clips {word}: there is no such file")
-            asked += [os.path.abspath(each) for each in files]
+            patterns += [os.path.abspath(each) for each in files]
         else:
-            asked.append(word)
-    if not any(word == "all" or is_pattern(word) for word in asked):
-        return {source: list(dict.fromkeys(asked)) for source in sources}
+            patterns.append(word)
+    if not any(word == "all" or is_pattern(word) for word in patterns):
+        return {source: list(dict.fromkeys(patterns)) for source in sources}
     known = names_of(sources)
-    found: dict[str, Sequence[str | None] | SuppleError] = {}
+    clips_by_source: dict[str, Sequence[str | None] | SuppleError] = {}
     for source in sources:
-        own = known.get(source, [])
-        if isinstance(own, SuppleError):
-            found[source] = own
+        names = known.get(source, [])
+        if isinstance(names, SuppleError):
+            clips_by_source[source] = names
             continue
-        # What has no clips is a job all the same, and says so itself.
-        found[source] = _chosen_clips(own, asked) or ([None] if "all" in asked else [])
-    return found
+        # A source without clips still gets a job, which fails with the reason.
+        clips_by_source[source] = _chosen_clips(names, patterns) or (
+            [None] if "all" in patterns else []
+        )
+    return clips_by_source
 
 
-def _chosen_clips(names: Sequence[str], asked: Sequence[str]) -> list[str]:
-    """Return clips of one source, each once: words as given, and what patterns stand for."""
-    found: dict[str, str] = {}
-    for word in asked:
+def _chosen_clips(names: Sequence[str], patterns: Sequence[str]) -> list[str]:
+    """Return the clips of one source, each once: names as given, and matches of patterns."""
+    chosen: dict[str, str] = {}
+    for word in patterns:
         matches = matching_names(names, word) if not is_motion_file(word) else []
         if word == "all":
-            found = {name: found.get(name, name) for name in [*found, *names]}
+            chosen = {name: chosen.get(name, name) for name in [*chosen, *names]}
         elif is_pattern(word) and not is_motion_file(word):
-            found = {name: found.get(name, name) for name in [*found, *matches]}
-        else:  # a name that matches nothing, or several, is the job's error
-            found.setdefault(matches[0] if len(matches) == 1 else word, word)
-    return list(found.values())
+            chosen = {name: chosen.get(name, name) for name in [*chosen, *matches]}
+        else:  # the job fails if a name matches nothing, or several clips
+            chosen.setdefault(matches[0] if len(matches) == 1 else word, word)
+    return list(chosen.values())
 
 
 # Lists
 
 
 def _rows(word: str) -> list[Any] | None:
-    """Return the rows of a list; None for what is no list."""
+    """Return the rows of a list; None for other files."""
     path = Path(word)
     suffix = path.suffix.lower()
     if suffix not in (".csv", ".json", ".jsonl") or not path.is_file():
@@ -228,7 +217,7 @@ def _rows(word: str) -> list[Any] | None:
             raise SuppleError(f"{path.name}: has more than {_LARGEST_LIST:,} bytes; split it")
         text = path.read_bytes().decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "is no text in UTF-8"
+        why = getattr(error, "strerror", None) or "not UTF-8 text"
         raise SuppleError(f"{path.name}: cannot be read ({why})") from None
     rows = _csv_rows(path.name, text) if suffix == ".csv" else _json_rows(path, text)
     if rows is not None and not 0 < len(rows) <= _MOST_ROWS:
@@ -241,93 +230,99 @@ def _csv_rows(name: str, text: str) -> list[Any]:
         reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
         rows = list(reader)
     except csv.Error as error:
-        raise SuppleError(f"{name}: is no list with commas ({error})") from None
+        raise SuppleError(f"{name}: not a valid CSV file ({error})") from None
     headings = list(reader.fieldnames or ())
     if "source" not in headings:
         raise SuppleError(f'{name}: has no column "source"')
     if len(set(headings)) != len(headings) or not all(headings):
-        raise SuppleError(f"{name}: columns have no names, or two the same")
+        raise SuppleError(f"{name}: columns need names that differ")
     for number, row in enumerate(rows, 2):
         if None in row or any(value is None for value in row.values()):
-            raise SuppleError(f"{name}: row {number} has not {len(headings)} cells, as the first")
+            raise SuppleError(f"{name}: row {number} must have {len(headings)} cells")
     return [{key: cell for key, cell in row.items() if cell.strip()} for row in rows]
 
 
 def _json_rows(path: Path, text: str) -> list[Any] | None:
     def refuse(word: str) -> None:
-        raise SuppleError(f"{path.name}: has {word}, which is no number")
+        raise SuppleError(f"{path.name}: has {word}; use finite numbers")
 
     try:
         if path.suffix.lower() == ".jsonl":
             lines = [line for line in text.splitlines() if line.strip()]
             return [json.loads(line, parse_constant=refuse) for line in lines]
-        if not text.lstrip().startswith("["):  # the .json of a small character
+        if not text.lstrip().startswith("["):  # a character file in JSON
             return None
-        found = json.loads(text, parse_constant=refuse)
+        rows = json.loads(text, parse_constant=refuse)
     except (ValueError, RecursionError) as error:
-        raise SuppleError(f"{path.name}: is no list in JSON ({str(error)[:100]})") from None
-    return found if isinstance(found, list) else None
+        raise SuppleError(f"{path.name}: not a valid JSON list ({str(error)[:100]})") from None
+    return rows if isinstance(rows, list) else None
 
 
 def _listed(
-    rows: Sequence[Any], path: Path, command: str, chosen: Sequence[tuple[str, list[str]]]
+    rows: Sequence[Any], path: Path, command: str, assignments: Sequence[tuple[str, list[str]]]
 ) -> Iterator[JobRequest]:
-    """Yield the jobs of a list; what `--set` says holds for rows that do not say otherwise."""
-    base, cases = path.parent, crossed(chosen)
+    """Yield the jobs of a list; `--set` applies to options that a row leaves out."""
+    base, cases = path.parent, crossed(assignments)
     for number, row in enumerate(rows, 2 if path.suffix.lower() == ".csv" else 1):
         where = f"{path.name}: row {number}"
         if not isinstance(row, dict):
-            raise SuppleError(f"{where}: is {shown(row, 40)}; use source, and options by name")
-        told = dict(row)
-        own, source = told.pop("command", command), told.pop("source", None)
-        output = told.pop("output", None)
-        if own not in COMMANDS:
-            raise SuppleError(f"{where}: command {shown(own, 20)}; use {', '.join(COMMANDS)}")
+            raise SuppleError(
+                f"{where}: is {shown(row, 40)}; use an object with source and options"
+            )
+        options = dict(row)
+        row_command, source = options.pop("command", command), options.pop("source", None)
+        output = options.pop("output", None)
+        if row_command not in COMMANDS:
+            raise SuppleError(
+                f"{where}: command {shown(row_command, 20)}; use {', '.join(COMMANDS)}"
+            )
         if not isinstance(source, str) or not source.strip() or "\0" in source:
             raise SuppleError(f"{where}: has no source; give a file or a scene")
         if output is not None and not isinstance(output, str):
             raise SuppleError(f"{where}: output is {shown(output, 40)}; use a name")
-        told = {key.strip().replace("_", "-"): value for key, value in told.items()}
-        every = []
+        options = {key.strip().replace("_", "-"): value for key, value in options.items()}
+        settings = []
         for name, setting in cases:
-            whole = _absolute(setting, Path()) | _absolute(told, base)
-            every.append((name, checked_options(own, whole, where)))
+            merged = _absolute(setting, Path()) | _absolute(options, base)
+            settings.append((name, checked_options(row_command, merged, where)))
         place, stem = _placed(source.strip(), base)
-        # A name with an ending is the whole name; it cannot hold several settings.
-        whole_name = output is not None and len(every) == 1 and bool(Path(output).suffix)
-        yield JobRequest(own, place, output or _row_name(stem, told), tuple(every), whole_name)
+        # A name with an extension is complete, and can be used by one job only.
+        whole_name = output is not None and len(settings) == 1 and bool(Path(output).suffix)
+        yield JobRequest(
+            row_command, place, output or _row_name(stem, options), tuple(settings), whole_name
+        )
 
 
-def _row_name(stem: str, told: dict[str, Any]) -> str:
-    motion = told.get("motion")
+def _row_name(stem: str, options: dict[str, Any]) -> str:
+    motion = options.get("motion")
     if not isinstance(motion, str) or not motion.strip():
         return stem
     return f"{stem}_{safe_name(Path(motion).stem if is_motion_file(motion) else motion)}"
 
 
 def _placed(source: str, base: Path) -> tuple[str, str]:
-    """Return a row's source, as a path from the list's folder, and the name of its result."""
+    """Return a row's source, absolute, and the name of its result."""
     path = base / source
     if not path.exists() and source in SCENES:
         return source, source
     return os.path.abspath(path), safe_name(Path(source).stem)
 
 
-def _absolute(told: dict[str, Any], base: Path) -> dict[str, Any]:
-    """Return options in which names of files that are there are whole paths."""
-    found = dict(told)
+def _absolute(options: dict[str, Any], base: Path) -> dict[str, Any]:
+    """Return options in which names of existing files, relative to `base`, are absolute paths."""
+    resolved = dict(options)
     for name in READ_FILES:
-        value = found.get(name)
+        value = resolved.get(name)
         words = value if isinstance(value, list) else [value]
         if any(isinstance(word, str) and _is_file(base / word) for word in words):
-            whole = [
+            paths = [
                 os.path.abspath(base / word)
                 if isinstance(word, str) and _is_file(base / word)
                 else word
                 for word in words
             ]
-            found[name] = whole if isinstance(value, list) else whole[0]
-    return found
+            resolved[name] = paths if isinstance(value, list) else paths[0]
+    return resolved
 
 
 def _is_file(path: Path) -> bool:

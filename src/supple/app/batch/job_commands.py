@@ -1,7 +1,7 @@
-"""Commands that a batch runs, with the options that they have on the command line.
+"""Commands that a batch runs, with their command-line options.
 
-A row of a list gives options by these names, and each is checked as the command line would: what a
-job does is what ``supple COMMAND`` does with the same words.
+Rows of a list give options by these names, and the command line's parser checks them: a job does
+exactly what ``supple COMMAND`` does with the same arguments.
 """
 
 from __future__ import annotations
@@ -25,33 +25,33 @@ from supple.engines.options import SourceOptions
 from supple.errors import SuppleError
 from supple.saving import write_whole
 
-#: Names of options with their words, in order of names: what `checked_options` returns.
+#: Names of options with their arguments, sorted by name: the result of `checked_options`.
 JobOptions = tuple[tuple[str, tuple[str, ...]], ...]
 #: Options that may name files to read, and those that name files to write.
 READ_FILES = ("motion", "model-motion", "model", "anatomy", "stiffness", "obstacle", "free")
 WRITTEN_FILES = ("report", "readings", "plot", "page", "sheet")
-#: Options of commands that a batch has its own way for.
+#: Options of commands that a batch replaces by options of `supple batch`.
 _NOT_HERE = ("output", "remove", "processes")
-#: Options on which no model depends.
+#: Options that do not change the model.
 _PLAYED = {
     *("all", "from", "to", "range", "rate", "fps", "loop", "error", "normals", "points", "clay"),
     *("report", "readings", "keys", "strength", "additive", "blend", "smooth", "settle", "damping"),
     *("follow", "firmness", "tolerance", "plot", "page", "obstacle", "ground", "friction"),
     *("gravity", "tracking", "root", "self-contact", "joint-limits", "motion"),
 }
-#: Characters that the words of one option may have.
+#: Largest number of characters in the arguments of one option, and largest integer.
 _LONGEST = 10_000
 _LARGEST = 10**18
 
 
 @dataclass
-class Looked:
-    """Picture of what a job made, for its page; None for none."""
+class Thumbnail:
+    """Picture of a job's result for the page of the batch, if there is one."""
 
     picture: bytes | None = None
 
 
-_Aside = Annotated[Looked | None, Parameter(parse=False)]
+_ThumbnailArgument = Annotated[Thumbnail | None, Parameter(parse=False)]
 commands = App(name="supple", help_flags=[], version_flags=[])
 
 
@@ -63,16 +63,16 @@ def bake(
     output: Path,
     options: Annotated[BakeOptions | None, Parameter(name="*")] = None,
     touch: Annotated[ContactOptions | None, Parameter(name="*")] = None,
-    looked: _Aside = None,
+    thumbnail: _ThumbnailArgument = None,
 ) -> dict[str, Any]:
-    """Do what `supple bake` does."""
+    """Run `supple bake`."""
     from supple.app.baking import run_bake
     from supple.app.pictures.filmstrip import baked_thumbnail
     from supple.rig.baked_motion import BakedMotion
 
     def look(bakes: Sequence[BakedMotion]) -> None:
-        if looked is not None:
-            looked.picture = baked_thumbnail(bakes)
+        if thumbnail is not None:
+            thumbnail.picture = baked_thumbnail(bakes)
 
     return run_bake(source, output, options, touch, quiet=True, look=look)
 
@@ -84,16 +84,16 @@ def curves(
     *,
     output: Path,
     options: Annotated[CurveOptions | None, Parameter(name="*")] = None,
-    looked: _Aside = None,
+    thumbnail: _ThumbnailArgument = None,
 ) -> dict[str, Any]:
-    """Do what `supple curves` does."""
+    """Run `supple curves`."""
     from supple.app.curve_making import run_curves
     from supple.app.pictures.filmstrip import baked_thumbnail
     from supple.rig.free_curves import FreeCurves
 
-    def look(found: FreeCurves) -> None:
-        if looked is not None:
-            looked.picture = baked_thumbnail([found.baked()])
+    def look(result: FreeCurves) -> None:
+        if thumbnail is not None:
+            thumbnail.picture = baked_thumbnail([result.baked()])
 
     return run_curves(source, output, options, quiet=True, look=look)
 
@@ -105,16 +105,16 @@ def build(
     *,
     output: Path,
     options: Annotated[BuildOptions | None, Parameter(name="*")] = None,
-    looked: _Aside = None,
+    thumbnail: _ThumbnailArgument = None,
 ) -> dict[str, Any]:
-    """Do what `supple build` does."""
+    """Run `supple build`."""
     from supple.app.building import run_build
     from supple.app.pictures.filmstrip import surface_thumbnail
     from supple.playback.character_sources import load_character_model
 
     figures = run_build(source, output, options, quiet=True)
-    if looked is not None:
-        looked.picture = surface_thumbnail(load_character_model(output).surface)
+    if thumbnail is not None:
+        thumbnail.picture = surface_thumbnail(load_character_model(output).surface)
     return figures
 
 
@@ -125,19 +125,23 @@ def info(
     *,
     output: Path,
     options: Annotated[SourceOptions | None, Parameter(name="*")] = None,
-    looked: _Aside = None,
+    thumbnail: _ThumbnailArgument = None,
 ) -> dict[str, Any]:
-    """Write what `supple info` says of a file, as JSON."""
+    """Run `supple info`, and write its figures as JSON."""
     from supple.app.info.info import describe
 
-    given = options or SourceOptions()
-    body = {"motion": given.motion, "betas": given.betas, "armature": given.armature}
-    figures = describe(Path(source), None, given.unit, **body)
+    source_options = options or SourceOptions()
+    body = {
+        "motion": source_options.motion,
+        "betas": source_options.betas,
+        "armature": source_options.armature,
+    }
+    figures = describe(Path(source), None, source_options.unit, **body)
     write_whole(output, json.dumps(figures, indent=2).encode())
     return figures
 
 
-#: Commands of jobs, and the ending of what each writes: "" for that of its source, where it can be.
+#: Commands of jobs, and extensions of their results: "" for the source's extension if possible.
 COMMANDS = {"bake": "", "curves": "", "build": ".supple", "info": ".json"}
 
 
@@ -146,30 +150,24 @@ COMMANDS = {"bake": "", "curves": "", "build": ".supple", "info": ".json"}
 
 @cache
 def _known(command: str) -> dict[str, Any]:
-    """Return the options of a command by their names."""
-    found = {}
+    """Return the parser's arguments of a command by option name."""
+    arguments = {}
     for argument in commands[command].assemble_argument_collection():
         for name in argument.names:
             plain = name.removeprefix("--")
             if name.startswith("--") and plain not in _NOT_HERE and not plain.startswith("no-"):
-                found[plain] = argument
-    return found
+                arguments[plain] = argument
+    return arguments
 
 
-def checked_options(command: str, given: Mapping[str, Any], where: str) -> JobOptions:
-    """Return options as words of the command line, each of a kind that the command takes.
+def checked_options(command: str, values: Mapping[str, Any], where: str) -> JobOptions:
+    """Check options of one of `COMMANDS`, and return them as command-line arguments.
 
-    Parameters
-    ----------
-    command
-        One of `COMMANDS`.
-    given
-        Text, numbers, booleans, or lists of them by name; a text for several is split at spaces.
-    where
-        Where they stand, for errors.
+    Values are text, numbers, booleans, or lists of them; text for an option of several values is
+    split at spaces. Error messages begin with `where`.
     """
-    known, found = _known(command), {}
-    for key, value in given.items():
+    known, arguments = _known(command), {}
+    for key, value in values.items():
         name = key.strip().removeprefix("--").replace("_", "-")
         if name not in known:
             near = difflib.get_close_matches(name, known, 1)
@@ -177,8 +175,8 @@ def checked_options(command: str, given: Mapping[str, Any], where: str) -> JobOp
             raise SuppleError(f"{where}: {command} has no option {shown(key, 40)}; {hint}")
         words = _words(value, known[name], f"{where}: {name}")
         if words:
-            found[name] = words
-    options = tuple(sorted(found.items()))
+            arguments[name] = words
+    options = tuple(sorted(arguments.items()))
     plain = tuple((name, ("x",) if _is_text(known[name]) else words) for name, words in options)
     if problem := _problem(command, plain):
         raise SuppleError(f"{where}: {problem}")
@@ -186,12 +184,12 @@ def checked_options(command: str, given: Mapping[str, Any], where: str) -> JobOp
 
 
 def _is_text(argument: Any) -> bool:
-    """Return whether an option takes any one word: whether it makes sense is seen at its turn."""
+    """Return whether an option takes any text, so that only the job itself can check it."""
     return argument.hint in (str, str | None)
 
 
 def _words(value: Any, argument: Any, where: str) -> tuple[str, ...]:
-    """Return a value as words; none for what is not told."""
+    """Return a value as command-line arguments; none for None and blank text."""
     count, several = argument.token_count()
     if value is None:
         return ()
@@ -207,8 +205,8 @@ def _words(value: Any, argument: Any, where: str) -> tuple[str, ...]:
     else:
         parts = [_word(value, where)]
     if sum(map(len, parts)) > _LONGEST or any("\0" in part for part in parts):
-        raise SuppleError(f"{where}: is too long, or no text")
-    if count > 1:  # these are words of their own on the command line
+        raise SuppleError(f"{where}: too long, or has a null character")
+    if count > 1:  # these are separate arguments on the command line
         wrong = len(parts) % count or not parts if several else len(parts) != count
         if wrong or any(part.startswith("-") and not _is_number(part) for part in parts):
             raise SuppleError(f"{where}: is {shown(value, 40)}; use {count} values")
@@ -226,7 +224,7 @@ def _word(value: Any, where: str) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float) and not math.isfinite(value):
-        raise SuppleError(f"{where}: is {value}; use a number that is one")
+        raise SuppleError(f"{where}: is {value}; use a finite number")
     if isinstance(value, int) and abs(value) > _LARGEST:
         raise SuppleError(f"{where}: is more than {_LARGEST:.0e}")
     if isinstance(value, str | int | float):
@@ -236,7 +234,7 @@ def _word(value: Any, where: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _problem(command: str, options: JobOptions) -> str:
-    """Return what is wrong with options, "" for nothing."""
+    """Return the parser's error message for options; "" if they are valid."""
     try:
         _, bound, _ = _parsed([command, "source", "--output=x", *words_of(command, options)])
     except SuppleError as error:
@@ -245,7 +243,7 @@ def _problem(command: str, options: JobOptions) -> str:
         for name, number in vars(value).items() if hasattr(value, "__dict__") else ():
             numbers = number if isinstance(number, list | tuple) else [number]
             if any(isinstance(each, float) and not math.isfinite(each) for each in numbers):
-                return f"{name.replace('_', '-')} is no finite number"
+                return f"{name.replace('_', '-')} is not a finite number"
     return ""
 
 
@@ -257,49 +255,44 @@ def _parsed(words: Sequence[str]) -> Any:
 
 
 def words_of(command: str, options: JobOptions) -> list[str]:
-    """Return options as words of a command line."""
-    found: list[str] = []
+    """Return options as arguments of a command line."""
+    arguments: list[str] = []
     for name, words in options:
         count, several = _known(command)[name].token_count()
         if count > 1:
-            found += [f"--{name}", *words]
+            arguments += [f"--{name}", *words]
         elif several:
-            found += [f"--{name}={word}" for word in words]
+            arguments += [f"--{name}={word}" for word in words]
         else:
-            found.append(f"--{name}={' '.join(words)}")
-    return found
+            arguments.append(f"--{name}={' '.join(words)}")
+    return arguments
 
 
 def model_options_of(command: str, options: JobOptions) -> JobOptions | None:
-    """Return those options that the model of a job depends on; None for jobs that share none."""
-    told = dict(options)
-    if command not in ("bake", "curves") or "model" in told:
+    """Return the options that the model of a job depends on; None if the job builds no model."""
+    arguments = dict(options)
+    if command not in ("bake", "curves") or "model" in arguments:
         return None
     shared = tuple((name, words) for name, words in options if name not in _PLAYED)
-    if told.get("betas") == ("motion",):  # each clip has a body of its own
-        shared += (("motion", told.get("motion", ())),)
+    if arguments.get("betas") == ("motion",):  # each clip has its body shape
+        shared += (("motion", arguments.get("motion", ())),)
     return shared
 
 
 # Running
 
 
-def run_words(words: Sequence[str], looked: Looked | None = None) -> dict[str, Any]:
-    """Run a command, given as on the command line, and return its figures."""
+def run_words(words: Sequence[str], thumbnail: Thumbnail | None = None) -> dict[str, Any]:
+    """Run a command from its command-line arguments, and return its figures."""
     function, bound, _ = _parsed(words)
-    found: dict[str, Any] = function(*bound.args, **bound.kwargs, looked=looked)
-    return found
+    figures: dict[str, Any] = function(*bound.args, **bound.kwargs, thumbnail=thumbnail)
+    return figures
 
 
 def build_model(words: Sequence[str]) -> tuple[Path | None, bool]:
-    """Build the model that a bake or curves of these words need, unless it is kept.
+    """Build the model that a bake or curves command needs, unless it is cached.
 
-    Returns
-    -------
-    path
-        Its file in the user's cache; None where nothing can be kept.
-    kept
-        Whether it was there already.
+    Return its file in the user's cache (None without a writable cache), and whether it was cached.
     """
     from supple.app.model_request import shared_model
 

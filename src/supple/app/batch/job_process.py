@@ -1,8 +1,8 @@
-"""A process that runs jobs one after the other, watched by the one that started it.
+"""Process that runs jobs one after the other, monitored by its parent.
 
-A job that crashes, hangs or eats memory takes its process along, and nothing else: the next job has
-a new one. Requests and answers are lines of JSON. The process ends when its input does, so that
-none outlives a command that was killed.
+A job that crashes, hangs or exceeds its memory ends its process only; the next job gets a new one.
+Requests and answers are lines of JSON. The process ends when its standard input closes, so that it
+does not outlive a killed parent.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ from typing import IO, Any
 from supple.app.processes import peak_megabytes, thread_limits
 from supple.errors import SuppleError, SuppleWarning
 
-#: Seconds between looks at a process.
+#: Seconds between measurements of a process.
 _LOOK = 0.05
-#: A process that has more of its limit than this when a job has ended makes room for a new one.
+#: A process that holds more than this fraction of its memory limit after a job is replaced.
 _STALE = 0.5
-#: Seconds that a process waits for a job, and what it ends with then.
+#: Seconds that an idle process waits for a job, and its exit code afterwards.
 _PATIENCE, _LEFT = 120.0, 75
-#: Warnings of a job that are kept, and characters of each line.
+#: Largest number of recorded warnings of a job, and of characters of each line.
 _MOST_WARNINGS, _LONGEST = 20, 500
-#: Line where memory cannot be watched.
+#: Error message of systems without /proc.
 NO_MEMORY_LIMIT = (
-    "--memory-limit: this system does not tell what processes take; leave it out, or use Linux"
+    "--memory-limit: this system does not report the memory of processes; omit it, or use Linux"
 )
-#: Answer of a job: `ok`, `line` of why not, `figures`, `warnings`, `seconds`, `peak_mb`, `picture`;
-#: `fresh` where what is left in the process may be to blame.
+#: Answer of a job: `ok`, the error's `line`, `figures`, `warnings`, `seconds`, `peak_mb`,
+#: `picture`; `fresh` if the state of the process may be the cause, so that a new one should retry.
 Outcome = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Most that a job may take: megabytes and seconds, None for no limit; and its threads."""
+    """Limits of a job: megabytes and seconds (None for no limit), and number of threads."""
 
     megabytes: float | None = None
     seconds: float | None = None
@@ -55,7 +55,7 @@ class Limits:
 
 
 class JobProcess:
-    """Process for jobs, started when it is first needed, and anew after one that went wrong."""
+    """Process for jobs, started at the first job and restarted after a failure."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
@@ -64,26 +64,26 @@ class JobProcess:
         self._closed, self._lock = False, threading.Lock()
 
     def run(self, request: dict[str, Any], *, fresh: bool = False) -> Outcome:
-        """Have a job done, and return how it went; `fresh` in a process that has done none."""
-        if self.limits.megabytes is not None and not tells_memory():
+        """Run a job, in a new process if `fresh`, and return its outcome."""
+        if self.limits.megabytes is not None and not can_read_memory():
             return failure(NO_MEMORY_LIMIT)
         if fresh:
             self.end()
-        outcome = self._asked(request)
-        if outcome.get("left"):  # it had waited for long, and went as the request came
-            outcome = self._asked(request)
+        outcome = self._send(request)
+        if outcome.get("left"):  # the idle process timed out just as the request arrived
+            outcome = self._send(request)
         return outcome
 
-    def _asked(self, request: dict[str, Any]) -> Outcome:
+    def _send(self, request: dict[str, Any]) -> Outcome:
         began, peak = time.perf_counter(), 0.0
         process = self._begun()
         try:
             assert process.stdin is not None
             process.stdin.write(json.dumps(request).encode() + b"\n")
             process.stdin.flush()
-        except OSError:  # it ended between two jobs
+        except OSError:  # the process ended between two jobs
             self.end()
-            return failure("its process ended before it began") | {"left": True}
+            return failure("its process ended before the job began") | {"left": True}
         while True:
             with suppress(queue.Empty):
                 answer = self._answers.get(timeout=_LOOK)
@@ -91,7 +91,7 @@ class JobProcess:
                     return self._crashed(process) | {"seconds": time.perf_counter() - began}
                 outcome: Outcome = json.loads(answer)
                 outcome["seconds"] = round(time.perf_counter() - began, 3)
-                # Its own figure has the highest moment; ours has those that it started, too.
+                # The process reports its exact peak; `peak` samples it with its children.
                 outcome["peak_mb"] = max(outcome.get("peak_mb") or 0.0, peak) or None
                 self._renew(process)
                 return outcome
@@ -104,13 +104,13 @@ class JobProcess:
     def _exceeded(self, seconds: float, megabytes: float) -> str:
         most = self.limits
         if most.seconds is not None and seconds > most.seconds:
-            return f"took more than {most.seconds:g} s; give it a longer --time-limit"
+            return f"took more than {most.seconds:g} s; use a longer --time-limit"
         if most.megabytes is not None and megabytes > most.megabytes:
-            return f"took more than {most.megabytes:g} MB; give it a larger --memory-limit"
+            return f"took more than {most.megabytes:g} MB; use a larger --memory-limit"
         return ""
 
     def _renew(self, process: subprocess.Popen[bytes]) -> None:
-        """End a process that keeps much of what its job had: the next one has its own limit."""
+        """End a process that still holds much memory, so that the next job has its full limit."""
         most = self.limits.megabytes
         if most is not None and _megabytes(process.pid) > _STALE * most:
             self.end()
@@ -126,15 +126,19 @@ class JobProcess:
             return self._process
 
     def _start(self) -> None:
-        own = {**os.environ, **thread_limits(self.limits.threads), "SUPPLE_COMPILE_AHEAD": "0"}
-        own.pop("SUPPLE_PROGRESS", None)
+        environment = {
+            **os.environ,
+            **thread_limits(self.limits.threads),
+            "SUPPLE_COMPILE_AHEAD": "0",
+        }
+        environment.pop("SUPPLE_PROGRESS", None)
         process = subprocess.Popen(
             [sys.executable, "-m", "supple.app.batch.job_process"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env=own,
-            start_new_session=True,  # so that all that it starts ends with it
+            env=environment,
+            start_new_session=True,  # so that its children end with it
         )
         answers: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         assert process.stdout is not None
@@ -149,10 +153,10 @@ class JobProcess:
             name = signal.Signals(-code).name if -code in set(signal.Signals) else f"{-code}"
             hint = "; is there enough memory?" if name == "SIGKILL" else ""
             return failure(f"its process was ended by {name}{hint}")
-        return failure(f"its process ended by itself, with {code}") | {"left": code == _LEFT}
+        return failure(f"its process exited with code {code}") | {"left": code == _LEFT}
 
     def end(self, *, closed: bool = False) -> None:
-        """End the process, and whatever it does; `closed` for good."""
+        """End the process and its job; with `closed`, no other process is started."""
         with self._lock:
             self._closed |= closed
             self._end()
@@ -167,7 +171,7 @@ class JobProcess:
             else:
                 process.kill()
         process.wait()
-        if process.stdin is not None:  # the other pipe is its listener's
+        if process.stdin is not None:  # the listener closes the other pipe
             with suppress(OSError):
                 process.stdin.close()
 
@@ -184,22 +188,22 @@ def failure(line: str) -> Outcome:
     return {"ok": False, "line": line, "warnings": []}
 
 
-def tells_memory() -> bool:
-    """Return whether the system tells what processes take."""
+def can_read_memory() -> bool:
+    """Return whether the system reports the memory of processes."""
     return _megabytes(os.getpid()) > 0
 
 
 def _megabytes(pid: int) -> float:
-    """Return the memory that a process and those it started have now; 0 where nobody tells."""
+    """Return the memory of a process and its descendants now; 0 without /proc."""
     pages, todo = 0, [pid]
     while todo:
-        one = todo.pop()
+        process = todo.pop()
         with suppress(OSError, ValueError, IndexError):
-            pages += int(Path(f"/proc/{one}/statm").read_text().split()[1])
-            for thread in os.listdir(f"/proc/{one}/task"):  # each has children of its own
+            pages += int(Path(f"/proc/{process}/statm").read_text().split()[1])
+            for thread in os.listdir(f"/proc/{process}/task"):  # children are listed by thread
                 with suppress(OSError):
-                    told = Path(f"/proc/{one}/task/{thread}/children").read_text()
-                    todo += [int(word) for word in told.split()]
+                    children = Path(f"/proc/{process}/task/{thread}/children").read_text()
+                    todo += [int(word) for word in children.split()]
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6 if pages else 0.0
 
 
@@ -207,36 +211,36 @@ def _megabytes(pid: int) -> float:
 
 
 def answer_to(request: dict[str, Any]) -> Outcome:
-    """Do what is asked for, and return how it went: errors too are answers."""
-    from supple.app.batch.job_commands import Looked, build_model, clip_names, run_words
+    """Run a request, and return its outcome; errors are outcomes as well."""
+    from supple.app.batch.job_commands import Thumbnail, build_model, clip_names, run_words
 
-    with suppress(OSError):  # so that the most memory is this job's
+    with suppress(OSError):  # resets the peak memory, so that it is this job's
         Path("/proc/self/clear_refs").write_text("5")
-    looked = Looked() if request.get("picture") else None
-    found: Outcome = {"ok": True}
+    thumbnail = Thumbnail() if request.get("picture") else None
+    outcome: Outcome = {"ok": True}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", SuppleWarning)
         try:
             if request["what"] == "clips":
-                found["names"] = clip_names(request["source"])
+                outcome["names"] = clip_names(request["source"])
             elif request["what"] == "model":
-                path, found["kept"] = build_model(request["words"])
-                found["path"] = None if path is None else str(path)
+                path, outcome["kept"] = build_model(request["words"])
+                outcome["path"] = None if path is None else str(path)
             else:
-                found["figures"] = _plain(run_words(request["words"], looked))
+                outcome["figures"] = _plain(run_words(request["words"], thumbnail))
         except SuppleError as error:
-            found = failure(_line(str(error)))
+            outcome = failure(_line(str(error)))
         except MemoryError:
-            found = failure("there is not enough memory") | {"fresh": True}
+            outcome = failure("not enough memory") | {"fresh": True}
         except Exception as error:
-            found = failure(_line(f"{type(error).__name__}: {error}")) | {"fresh": True}
+            outcome = failure(_line(f"{type(error).__name__}: {error}")) | {"fresh": True}
     kept = [_line(str(each.message)) for each in caught if issubclass(each.category, SuppleWarning)]
-    found["warnings"] = list(dict.fromkeys(kept))[:_MOST_WARNINGS]
-    found["peak_mb"] = peak_megabytes()
-    found["where"] = platform.node()
-    if looked is not None and looked.picture is not None:
-        found["picture"] = base64.b64encode(looked.picture).decode()
-    return found
+    outcome["warnings"] = list(dict.fromkeys(kept))[:_MOST_WARNINGS]
+    outcome["peak_mb"] = peak_megabytes()
+    outcome["where"] = platform.node()
+    if thumbnail is not None and thumbnail.picture is not None:
+        outcome["picture"] = base64.b64encode(thumbnail.picture).decode()
+    return outcome
 
 
 def _line(text: str) -> str:
@@ -245,7 +249,7 @@ def _line(text: str) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return figures as JSON can hold them: what is no finite number is null."""
+    """Return figures as JSON values; numbers that are not finite become null."""
     if isinstance(value, dict):
         return {str(key): _plain(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
@@ -256,9 +260,9 @@ def _plain(value: Any) -> Any:
 
 
 def main(arguments: Sequence[str] = ()) -> None:
-    """Answer requests until there are no more."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # who started this process decides
-    # Whatever libraries print is not taken for an answer.
+    """Answer requests until standard input closes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles interrupts
+    # Output that libraries print goes to standard error, and is not read as an answer.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     requests: queue.SimpleQueue[bytes] = queue.SimpleQueue()
@@ -267,7 +271,7 @@ def main(arguments: Sequence[str] = ()) -> None:
         for line in sys.stdin.buffer:
             requests.put(line)
         if hasattr(os, "killpg") and os.getpgid(0) == os.getpid():
-            os.killpg(0, signal.SIGKILL)  # and all that a job of ours has started
+            os.killpg(0, signal.SIGKILL)  # with all children of a job
         os._exit(1)
 
     threading.Thread(target=listen, daemon=True).start()

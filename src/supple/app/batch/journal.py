@@ -1,9 +1,9 @@
-"""The journal of a batch: lines that are added, each whole or absent.
+"""Journal of a batch: an append-only file of JSON lines with check sums.
 
-A line is an object in JSON whose last field, ``crc``, is a check sum of the text before it. Lines
-are added by one write each, so that whoever is killed leaves whole lines, and at most one that is
-torn: that one has no sum that is right, is passed over, and the next line begins on a line of its
-own. What happened is said after it has happened: first a result is there, then its line.
+The last field of each line, ``crc``, is a check sum of the text before it. Each line is appended by
+one write, so that a killed command leaves at most one torn line. A torn line has a wrong check sum
+and is skipped; the next line starts after a line break. An event is recorded after it happened: a
+result is complete before its line is written.
 """
 
 from __future__ import annotations
@@ -28,32 +28,21 @@ Files = tuple[tuple[str, Any], ...]
 #: Name of the journal in the output folder.
 JOURNAL = "batch.jsonl"
 _SUM = ',"crc":"'
-#: Seconds between two times that the disk is told to keep what was written. A killed command loses
-#: nothing in between; a machine without power loses lines of so long, and their jobs run again.
+#: Seconds between two calls of fsync. A killed command loses nothing in between; a power failure
+#: loses the lines since the last call, and their jobs run again.
 _SYNCED = 0.5
-#: Characters of one line; longer ones are not ours.
+#: Largest number of bytes of one line.
 _LONGEST = 4_000_000
 
 
 @dataclass
 class JournalState:
-    """Contents of a journal that a batch goes on from.
+    """State of a batch according to its journal.
 
-    Attributes
-    ----------
-    done
-        Stamp, names and sizes of results of each job that was made and that no other has written
-        over since, by its key. No more of them: there may be a million.
-    failed
-        The last line of each job that was given up, by its key.
-    clips
-        Names of clips by source and its stamp.
-    models
-        How many models were built.
-    damaged
-        How many lines are torn.
-    owner
-        Key of the job that wrote a file last, or was about to, by its name.
+    `done` has stamp, file names and sizes of each finished job whose files no other job has
+    overwritten, by key, and nothing else, since there may be a million. `failed` has the last line
+    of each failed job by key; `clips` clip names by source and stamp; `models` the number of built
+    models; `damaged` the number of torn lines; `owner` the key of the last writer of each file.
     """
 
     done: dict[str, tuple[str, Files]] = field(default_factory=dict)
@@ -64,29 +53,29 @@ class JournalState:
     owner: dict[str, str] = field(default_factory=dict)
 
     def add(self, line: dict[str, Any]) -> None:
-        """Take a line in."""
+        """Update the state by a line."""
         event, key = line.get("event"), line.get("job")
         if event == "done" and isinstance(key, str):
             files = line.get("files")
-            found = files if isinstance(files, dict) else {}
-            self._own(key, line.get("output"), *found)
-            self.done[key] = str(line.get("stamp")), tuple(found.items())
+            sizes = files if isinstance(files, dict) else {}
+            self._set_owner(key, line.get("output"), *sizes)
+            self.done[key] = str(line.get("stamp")), tuple(sizes.items())
             self.failed.pop(key, None)
             figures = line.get("figures")
             self.models += isinstance(figures, dict) and figures.get("model_kept") is False
         elif event == "failed" and isinstance(key, str):
-            self._own(key, line.get("output"))
+            self._set_owner(key, line.get("output"))
             self.failed[key] = line
             self.done.pop(key, None)
         elif event == "over" and isinstance(key, str) and isinstance(line.get("names"), list):
-            self._own(key, *line["names"])
+            self._set_owner(key, *line["names"])
         elif event == "model":
             self.models += not line.get("kept")
         elif event == "clips" and isinstance(line.get("names"), list):
             self.clips[str(line.get("source")), str(line.get("stamp"))] = line["names"]
 
-    def _own(self, key: str, *names: Any) -> None:
-        """Let a job own files; what another has said of one, of other settings, is so no more."""
+    def _set_owner(self, key: str, *names: Any) -> None:
+        """Record a job as the writer of files, and discard the records of earlier writers."""
         for name in names:
             before = self.owner.get(name, key) if isinstance(name, str) else key
             if before != key:
@@ -97,7 +86,7 @@ class JournalState:
 
 
 def encoded(line: dict[str, Any]) -> bytes:
-    r"""Return a line with its check sum.
+    r"""Encode a line with its check sum.
 
     >>> encoded({"job": "a"})
     b'{"job":"a","crc":"8e157f3f"}\n'
@@ -107,19 +96,19 @@ def encoded(line: dict[str, Any]) -> bytes:
 
 
 def decoded(raw: bytes) -> dict[str, Any] | None:
-    """Return a line, or None if it is not as it was written."""
+    """Decode a line; None if its check sum is wrong."""
     try:
         text, comma, rest = raw.decode().rstrip("\r\n").rpartition(_SUM)
         if not comma or rest != f'{zlib.crc32(text.encode()):08x}"}}':
             return None
-        found = json.loads(text + "}")
+        line = json.loads(text + "}")
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return line if isinstance(line, dict) else None
 
 
 def lines_of(path: Path) -> Iterator[dict[str, Any] | None]:
-    """Yield the lines of a journal, None for each that is torn; nothing where there is none."""
+    """Yield the lines of a journal, None for each torn line; nothing if the file is missing."""
     try:
         with path.open("rb") as file:
             while raw := file.readline(_LONGEST):
@@ -132,18 +121,18 @@ def lines_of(path: Path) -> Iterator[dict[str, Any] | None]:
 
 
 def read_journal(path: Path) -> JournalState:
-    """Return what the journal says; nothing where there is none."""
-    told = JournalState()
+    """Return the state of a batch from its journal; an empty state if the file is missing."""
+    state = JournalState()
     for line in lines_of(path):
         if line is None:
-            told.damaged += 1
+            state.damaged += 1
         else:
-            told.add(line)
-    return told
+            state.add(line)
+    return state
 
 
 class Journal:
-    """Journal that is open for one command, which has it alone."""
+    """Journal that is open for appending, and locked against other commands."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -152,7 +141,7 @@ class Journal:
         except OSError as error:
             raise SuppleError(f"{path}: cannot be written ({error.strerror})") from None
         self._lock()
-        self.told = read_journal(path)
+        self.state = read_journal(path)
         self._synced, self._behind = time.monotonic(), False
         self._mend()
 
@@ -164,14 +153,14 @@ class Journal:
         except BlockingIOError:
             self._file.close()
             raise SuppleError(
-                f"{self.path.parent}: another batch is at work there; wait for it, or give another"
-                " folder with -o"
+                f"{self.path.parent}: another batch runs in this folder; wait for it, or give"
+                " another folder with -o"
             ) from None
-        except OSError:  # a disk that knows no locks
+        except OSError:  # a file system without locks
             pass
 
     def _mend(self) -> None:
-        """Begin a new line after one that is torn."""
+        """End a torn last line by a line break."""
         with self.path.open("rb") as file:
             if file.seek(0, os.SEEK_END):
                 file.seek(-1, os.SEEK_END)
@@ -179,16 +168,16 @@ class Journal:
                     self._write(b"\n")
 
     def add(self, event: str, **fields: Any) -> dict[str, Any]:
-        """Add a line about an event, and return it."""
+        """Append a line about an event, and return it."""
         line = {"event": event, "time": round(time.time(), 3), **fields}
         self._write(encoded(line))
-        self.told.add(line)
+        self.state.add(line)
         return line
 
     def _write(self, data: bytes) -> None:
         try:
             written = self._file.write(data)
-            if written != len(data):  # a full disk takes a part; the next line begins anew
+            if written != len(data):  # a full disk; end the torn line
                 self._file.write(b"\n")
                 raise OSError(28, "no space left on device")
             self._behind = True
@@ -196,19 +185,19 @@ class Journal:
                 self.sync()
         except OSError as error:
             raise SuppleError(
-                f"{self.path}: cannot be written ({(error.strerror or '').lower()}); make room, and"
-                " run the same command again"
+                f"{self.path}: cannot be written ({(error.strerror or '').lower()}); free disk"
+                " space, and run the same command again"
             ) from None
 
     def sync(self) -> None:
-        """Have the disk keep what was written."""
+        """Write buffered lines to the disk."""
         if self._behind:
             os.fsync(self._file.fileno())
             self._behind = False
         self._synced = time.monotonic()
 
     def close(self) -> None:
-        """Keep what was written, and let others have it."""
+        """Write buffered lines to the disk, and unlock the journal."""
         try:
             self.sync()
         except OSError:

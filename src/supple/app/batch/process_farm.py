@@ -1,4 +1,4 @@
-"""Jobs on this machine, in processes beside each other; and what any farm does."""
+"""Protocol of farms, which run tasks, and the farm of parallel processes on this machine."""
 
 from __future__ import annotations
 
@@ -14,26 +14,12 @@ from supple.app.batch.planned_jobs import Job
 
 @dataclass
 class Task:
-    """Work for a farm.
+    """Task of a farm: a job, the build of a model, or the reading of clip names.
 
-    Attributes
-    ----------
-    what
-        "job", "model" or "clips".
-    key
-        Of the job, of the model, or the source whose clips are wanted.
-    job
-        Job, or the first of those that share the model.
-    request
-        As `JobProcess.run` takes it.
-    tries
-        How often it failed.
-    fresh
-        Whether it needs a process that has done nothing.
-    avoid
-        Where it failed.
-    stamp
-        Of the files that it reads, when it was given to the farm.
+    `what` is "job", "model" or "clips"; `key` the job's key, the model's key or the source; `job`
+    the job, or the first job of the model; `request` the argument of `JobProcess.run`; `tries` the
+    number of failures. A `fresh` task needs a new process; `avoid` is the worker where it failed.
+    `stamp` is the job's stamp at submission.
     """
 
     what: str
@@ -47,11 +33,11 @@ class Task:
 
 
 class Farm(Protocol):
-    """Whoever does tasks: processes here, or a cluster."""
+    """Executor of tasks: processes on this machine, or a cluster."""
 
     @property
     def slots(self) -> int:
-        """Return how many tasks it does at once."""
+        """Return how many tasks run in parallel."""
         ...
 
     @property
@@ -68,7 +54,7 @@ class Farm(Protocol):
         ...
 
     def release(self, model: str) -> None:
-        """Forget a model: all jobs that share it are done."""
+        """Release a model after all its jobs are done."""
         ...
 
     def close(self) -> None:
@@ -77,16 +63,16 @@ class Farm(Protocol):
 
 
 def usable_cores() -> int:
-    """Return how many cores this process may use."""
+    """Return the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 class ProcessFarm:
-    """Processes on this machine, each with its part of the cores."""
+    """Farm of processes on this machine, which share its cores."""
 
-    #: Fewer than the user's cache keeps, or one would go before its jobs are done.
+    #: Fewer than the user's cache holds, so that no model is removed before its jobs are done.
     most_models = 20
 
     def __init__(self, count: int, limits: Limits) -> None:
@@ -106,7 +92,7 @@ class ProcessFarm:
         while (task := self._tasks.get()) is not None and not self._closed:
             try:
                 outcome = process.run(task.request, fresh=task.fresh)
-            except Exception as error:  # no process can be started: no memory, say
+            except Exception as error:  # starting a process failed, e.g. for lack of memory
                 outcome = failure(f"{type(error).__name__}: {error}")
             self._outcomes.put((task, outcome))
 
@@ -118,12 +104,12 @@ class ProcessFarm:
         """Wait for the next task that is done."""
         while True:
             try:
-                return self._outcomes.get(timeout=0.5)  # so that Ctrl-C is heard everywhere
+                return self._outcomes.get(timeout=0.5)  # so that Ctrl-C works on all systems
             except queue.Empty:
                 continue
 
     def release(self, model: str) -> None:
-        """Do nothing: models lie in the user's cache."""
+        """Do nothing: models are in the user's cache."""
 
     def close(self) -> None:
         """End all processes."""

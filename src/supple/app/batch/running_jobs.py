@@ -1,4 +1,4 @@
-"""Jobs on their way through a farm and into the journal."""
+"""Execution of the missing jobs of a batch by a farm."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from supple.errors import SuppleError
 from supple.playback.progress_bar import counting_bar
 from supple.saving import write_whole
 
-#: How often a job is tried.
+#: Largest number of attempts per job.
 _TRIES = 2
-#: Figures of a job that the journal keeps, and characters of each.
+#: Largest number of figures of a job in the journal, and of characters of each.
 _MOST_FIGURES, _LONGEST = 40, 200
-#: Figures that name files, or that the journal has in another place.
+#: Figures that name files, and figures that the journal has in other fields.
 _FILES = ("report", "readings", "plot", "page", "sheet")
 _ELSEWHERE = ("output", "outputs", *_FILES, "file", "bytes", "peak_mb")
 Count = Callable[[str], None]
 
 
 class Run:
-    """Jobs on their way through a farm and into the journal.
+    """Execution of jobs by a farm, recorded in a journal.
 
-    Jobs that share a model wait until it is there; where it cannot be built, they fail with its
-    line. A farm never has more than it can soon do, so that a million jobs take no room there.
+    Jobs that share a model wait until it is built; if the build fails, they fail with its message.
+    The farm's queue is short, so that a million jobs need no memory there.
     """
 
     def __init__(self, farm: Farm, journal: Journal, folder: Path, jobs: Iterable[Job]) -> None:
@@ -54,7 +54,7 @@ class Run:
         self._busy = 0
 
     def all(self, missing: Sequence[Job], quiet: bool = False) -> list[dict[str, Any]]:
-        """Run jobs, and return the lines of those that failed."""
+        """Run jobs, and return the journal lines of failed jobs."""
         for job in missing:
             if job.model:
                 self._left[job.model] = self._left.get(job.model, 0) + 1
@@ -70,7 +70,7 @@ class Run:
         return self.failures
 
     def _feed(self, coming: deque[Job], count: Count) -> None:
-        """Give the farm as much as it does at once, and a little more."""
+        """Submit tasks until the farm's queue has about two per slot."""
         most = 2 * self.farm.slots + 2
         while self._busy < most and (self._retried or coming):
             if self._retried:
@@ -95,7 +95,7 @@ class Run:
                 self._submit(self._task(job))
 
     def _shares(self, job: Job) -> bool:
-        """Return whether others wait for the same model: a single job builds its own."""
+        """Return whether several jobs need the model; a single job builds it itself."""
         return bool(job.model) and (self._left[job.model] > 1 or job.model in self._waiting)
 
     def _task(self, job: Job) -> Task:
@@ -109,16 +109,16 @@ class Run:
                     os.makedirs(self.folder / name, exist_ok=True)
                     self._folders.add(name)
             except OSError as error:
-                why = f"{error.filename}: cannot be made a folder ({error.strerror})"
+                why = f"{error.filename}: cannot be created ({error.strerror})"
                 self._refused.append((task, failure(why)))
                 self._busy += 1
                 return
             names = task.job.written()
-            if any(self.journal.told.owner.get(name, task.key) != task.key for name in names):
-                # Said before it happens: whoever is killed now may have written over it.
+            if any(self.journal.state.owner.get(name, task.key) != task.key for name in names):
+                # Recorded in advance: a job that is killed may already have replaced the file.
                 self.journal.add("over", job=task.key, names=names)
         if task.job is not None:
-            # As the files are when it begins: one that changes meanwhile is seen by the next run.
+            # Stamp before the job starts, so that the next run detects a change during the job.
             file_stamp.cache_clear()
             task.stamp = task.job.stamp()
         self._busy += 1
@@ -141,7 +141,7 @@ class Run:
             self._failed(task, outcome, count)
 
     def _take_model(self, task: Task, outcome: Outcome, count: Count) -> None:
-        """Let jobs go on that waited for a model."""
+        """Queue the jobs that waited for a model, or fail them if its build failed."""
         waiting = self._waiting.pop(task.key)
         seconds = round(outcome.get("seconds", 0.0), 3)
         if outcome["ok"]:
@@ -156,7 +156,7 @@ class Run:
             self._failed(Task("job", job.key, job, tries=task.tries), outcome, count)
 
     def _checked(self, task: Task, outcome: Outcome) -> Outcome:
-        """Return the outcome with the files that were written, if they are there."""
+        """Return the outcome with sizes of the written files; a failure if one is missing."""
         assert task.job is not None
         figures = outcome.get("figures") or {}
         names = set(outcome.pop("names", None) or self._names(task.job, figures))
@@ -170,15 +170,15 @@ class Run:
         return {**outcome, "files": sizes}
 
     def _names(self, job: Job, figures: dict[str, Any]) -> list[str]:
-        """Return names of what a job wrote into the folder."""
-        found = figures.get("outputs") or [figures.get("output") or self.folder / job.output]
-        found = [*found, *(figures[n] for n in _FILES if n in figures)]
-        return [Path(os.path.relpath(each, self.folder)).as_posix() for each in map(str, found)]
+        """Return the names of the files that a job wrote into the folder."""
+        paths = figures.get("outputs") or [figures.get("output") or self.folder / job.output]
+        paths = [*paths, *(figures[n] for n in _FILES if n in figures)]
+        return [Path(os.path.relpath(each, self.folder)).as_posix() for each in map(str, paths)]
 
     def _done(self, task: Task, outcome: Outcome, count: Count) -> None:
         assert task.job is not None
         if outcome.get("picture"):
-            with suppress(SuppleError, OSError, ValueError):  # a page without it is one, too
+            with suppress(SuppleError, OSError, ValueError):  # the page works without pictures
                 place = picture_file(self.folder, task.key)
                 place.parent.mkdir(parents=True, exist_ok=True)
                 write_whole(place, base64.b64decode(outcome["picture"]))
@@ -224,7 +224,7 @@ class Run:
 
 
 def _few(figures: dict[str, Any]) -> dict[str, Any]:
-    """Return what the journal keeps of a job's figures: short ones."""
+    """Return the short figures of a job, which the journal records."""
     kept = {}
     for name, value in figures.items():
         short = isinstance(value, str) and len(value) <= _LONGEST

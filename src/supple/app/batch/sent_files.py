@@ -1,7 +1,7 @@
-"""Files that travel to machines with disks of their own, known by their content.
+"""Transfer of files to machines that share no disk, addressed by content hash.
 
-A bundle is a file with those that belong to it, such as the buffers of a .gltf. Jobs name it by a
-hash of its bytes, so that a machine that has it is not sent it again.
+A bundle is a file with the files that it refers to, such as the buffers of a .gltf. Jobs refer to
+it by a hash of its bytes, and each machine stores it once.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from supple.errors import SuppleError
 from supple.saving import write_whole
 from supple.user_cache import cache_folder
 
-#: Bytes of names ▸ content.
+#: Contents of files by name.
 Bundle = dict[str, bytes]
-#: Signs that stand before the hash of a bundle in words that travel.
+#: Prefixes of a bundle's hash and of a path in the output folder, in transferred arguments.
 _MARK, _FOLDER = "\x01bundle:", "\x01folder:"
-#: Bytes of one bundle: more is not sent from job to job.
+#: Largest number of bytes of one bundle.
 _LARGEST = 2**30
-#: Seconds that a machine keeps a bundle.
+#: Seconds that a machine stores a bundle.
 _KEPT = 7 * 86_400.0
 
 
 def bundle_of(path: str) -> tuple[str, Bundle]:
-    """Return a file with what belongs to it, and a hash of all."""
+    """Return the hash and the contents of a file with the files that it refers to."""
     names = [os.path.basename(path), *files_beside(path)]
     try:
         size = sum(os.stat(os.path.join(os.path.dirname(path), name)).st_size for name in names)
         if size > _LARGEST:
-            raise SuppleError(f"{path}: has {size:,} bytes; put it where all machines see it")
+            raise SuppleError(f"{path}: has {size:,} bytes; put it on a disk of all machines")
         data = {name: Path(os.path.dirname(path), name).read_bytes() for name in names}
     except OSError as error:
         raise SuppleError(f"{path}: cannot be read ({error.strerror})") from None
@@ -51,7 +51,7 @@ def bundle_of(path: str) -> tuple[str, Bundle]:
 
 
 def files_beside(path: str) -> list[str]:
-    """Return names of files that a .gltf refers to, in its own folder or below."""
+    """Return names of existing files that a .gltf refers to, in its folder or below."""
     if not path.lower().endswith(".gltf"):
         return []
     with suppress(OSError, ValueError, TypeError, AttributeError, RecursionError):
@@ -74,22 +74,18 @@ def _hash_of(path: str, stamps: tuple[tuple[int, int], ...]) -> str:
 
 
 def _stamps(path: str) -> tuple[tuple[int, int], ...]:
-    """Return sizes and times of a file and of those that belong to it."""
+    """Return sizes and times of a file and of the files that it refers to."""
     places = [Path(path), *(Path(path).parent / name for name in files_beside(path))]
-    return tuple((found.st_size, found.st_mtime_ns) for found in (each.stat() for each in places))
+    return tuple(
+        (status.st_size, status.st_mtime_ns) for status in (each.stat() for each in places)
+    )
 
 
 def sent_words(words: Sequence[str], inputs: Sequence[str], folder: Path) -> tuple[list[str], Any]:
-    """Return words in which files are named by their content, and the files by hash.
+    """Return arguments in which files are replaced by content hashes, and the paths by hash.
 
-    Parameters
-    ----------
-    words
-        Of a job here.
-    inputs
-        Paths among them, alone or after ``=``, that are read.
-    folder
-        Path that results go into.
+    `inputs` are the input paths among the arguments, alone or after ``=``; paths in the output
+    `folder` become relative.
     """
     known: dict[str, str] = {}
     for path in dict.fromkeys(inputs):
@@ -111,22 +107,22 @@ def sent_words(words: Sequence[str], inputs: Sequence[str], folder: Path) -> tup
 
 
 def local_words(words: Sequence[str], bundles: dict[str, Bundle], folder: Path) -> list[str]:
-    """Put bundles down where they are not yet, and return words that name them here."""
+    """Store bundles that this machine lacks, and return arguments with local paths."""
     places = {digest: _put(digest, bundle) for digest, bundle in bundles.items()}
-    found = []
+    arguments = []
     for word in words:
         before, mark, rest = word.partition(_MARK)
         if mark:
             digest, _, name = rest.partition("/")
             word = f"{before}{places[digest] / name}"
         before, mark, rest = word.partition(_FOLDER)
-        found.append(f"{before}{folder / rest}" if mark else word)
-    return found
+        arguments.append(f"{before}{folder / rest}" if mark else word)
+    return arguments
 
 
 def _put(digest: str, bundle: Bundle) -> Path:
-    """Write a bundle into the user's folder for them, whole or not at all."""
-    root = _own_folder()
+    """Store a bundle atomically in the user's folder of bundles, and return its path."""
+    root = _bundle_folder()
     place = root / digest
     if place.is_dir():
         os.utime(place)
@@ -136,10 +132,10 @@ def _put(digest: str, bundle: Bundle) -> Path:
     try:
         for name, content in bundle.items():
             if not _inside(name):
-                raise SuppleError(f"{name[:60]}: leads out of its folder")
+                raise SuppleError(f"{name[:60]}: outside the folder of its bundle")
             (beside / name).parent.mkdir(parents=True, exist_ok=True)
             (beside / name).write_bytes(content)
-        with suppress(OSError):  # another job was first
+        with suppress(OSError):  # another job has stored it
             beside.rename(place)
     finally:
         shutil.rmtree(beside, ignore_errors=True)
@@ -153,34 +149,34 @@ def _remove_old(root: Path) -> None:
                 shutil.rmtree(each, ignore_errors=True)
 
 
-def _own_folder() -> Path:
-    """Return a folder for bundles that no other user can write into."""
-    # By number: a container's user has one, and often no name.
+def _bundle_folder() -> Path:
+    """Return the user's folder of bundles, which no other user can write into."""
+    # By number: the user of a container often has no name.
     user = os.getuid() if hasattr(os, "getuid") else getpass.getuser()
     root = Path(tempfile.gettempdir()) / f"supple-batch-{user}"
     root.mkdir(mode=0o700, exist_ok=True)
     if hasattr(os, "getuid") and (root.is_symlink() or root.stat().st_uid != os.getuid()):
-        raise SuppleError(f"{root}: belongs to someone else; set TMPDIR to a folder of your own")
+        raise SuppleError(f"{root}: belongs to another user; set TMPDIR to one of your folders")
     return root
 
 
 def collected(folder: Path) -> dict[str, bytes]:
-    """Return all files of a folder by their names in it."""
+    """Return the contents of all files of a folder by relative path."""
     files = (each for each in sorted(folder.rglob("*")) if each.is_file())
     return {each.relative_to(folder).as_posix(): each.read_bytes() for each in files}
 
 
-def in_folder_of_its_own(run: Callable[[Path], dict[str, Any]]) -> dict[str, Any]:
-    """Call a function with a new folder, and add what it wrote there as ``sent``."""
+def in_temporary_folder(run: Callable[[Path], dict[str, Any]]) -> dict[str, Any]:
+    """Call a function with a new folder, and add the files that it wrote there as ``sent``."""
     with tempfile.TemporaryDirectory(prefix="supple-job-") as name:
-        found = run(Path(name))
-        return found | {"sent": collected(Path(name)) if found.get("ok") else {}}
+        outcome = run(Path(name))
+        return outcome | {"sent": collected(Path(name)) if outcome.get("ok") else {}}
 
 
 def keep_model(name: str, data: bytes) -> None:
-    """Keep a model that was built elsewhere, under the name that its content has."""
+    """Store a model that another machine built in the user's cache."""
     if not name or Path(name).name != name:
-        raise SuppleError(f"{name[:60]}: is no name of a model")
+        raise SuppleError(f"{name[:60]}: not a file name of a model")
     path = cache_folder() / name
     if not path.is_file():
         path.parent.mkdir(parents=True, exist_ok=True)
