@@ -307,16 +307,7 @@ def unresolved_stiffness(
 
     A cell of width ℓ that the skin shears by r resists like a layer of that thickness. Without it,
     eight shapes of cheeks and neck that move three vertices of a coarse head can cancel each other:
-    weights went from 0 to 1 in a step.
-
-    Parameters
-    ----------
-    surface, rig
-        The skin, and the rig that moves it.
-    mesh, moved
-        Tets, and the rig on them, at rest with its Jacobian.
-    material
-        Of the tets.
+    weights went from 0 to 1 in a step. `moved` is the rig on the tets, at rest with its Jacobian.
     """
     k = len(moved.entries)
     shapes = np.flatnonzero(moved.shapes)

@@ -45,19 +45,10 @@ def moved_vertices(jacobian: Floats) -> Bools:
 
 
 def vertices_near(mesh: TetMesh, jacobians: Iterable[Floats], rings: int) -> Bools:
-    """(n,) vertices that the rig moves at any pose, or that are within some tets of one.
+    """(n,) vertices that the rig moves at any pose, or that are within `rings` tets of one.
 
-    A swinging trunk does not affect the belly: with modes and cubature on the flesh of a whole
-    elephant, the error was 8 % of the height instead of 4 %.
-
-    Parameters
-    ----------
-    mesh
-        The tets.
-    jacobians
-        (n, 3, k) ∂Φ/∂p at each pose.
-    rings
-        Distance in tets.
+    `jacobians` are ∂Φ/∂p (n, 3, k), one per pose. A swinging trunk does not affect the belly: with
+    modes and cubature on the flesh of a whole elephant, the error was 8 % of the height, not 4 %.
     """
     near = np.zeros(len(mesh.vertices), bool)
     for jacobian in jacobians:
@@ -71,15 +62,9 @@ def vertices_near(mesh: TetMesh, jacobians: Iterable[Floats], rings: int) -> Boo
 class Condensation:
     """Interior displacements by free parameters and modes, and the body in these coordinates.
 
-    Attributes
-    ----------
-    corrections
-        (q, 3, K) of interior vertices, added to ∂Φ/∂p: first Z of each parameter, condensation
-        − ∂Φ/∂p, then modes of the interior.
-    mass, stiffness
-        (K, K) YᵀMY and YᵀKY at rest, with Y = [∂Φ/∂p, 0] + corrections.
-    n_modes
-        Number of modes.
+    `corrections` (q, 3, K) of interior vertices are added to ∂Φ/∂p: first Z of each parameter,
+    condensation − ∂Φ/∂p, then `n_modes` modes of the interior. `mass` and `stiffness` (K, K) are
+    YᵀMY and YᵀKY at rest, with Y = [∂Φ/∂p, 0] + corrections.
     """
 
     corrections: Floats
@@ -89,17 +74,7 @@ class Condensation:
 
 
 def condensed_columns(body: ElasticBody, jacobian: Floats, interior: Ints) -> Floats:
-    """Return Z (q, 3, k) = −K_QQ⁻¹ K_QS ∂Φ_S/∂p − ∂Φ_Q/∂p, relative to the rig.
-
-    Parameters
-    ----------
-    body
-        The flesh, at rest.
-    jacobian
-        (n, 3, k) ∂Φ/∂p at rest.
-    interior
-        Vertices Q that follow statically; see `interior_vertices`.
-    """
+    """Return Z (q, 3, k) = −K_QQ⁻¹ K_QS ∂Φ_S/∂p − ∂Φ_Q/∂p at rest, of the interior vertices Q."""
     n, _, k = jacobian.shape
     if not len(interior):
         return np.zeros((0, 3, k))
@@ -140,20 +115,7 @@ def _without_faint(corrections: Floats, jacobian: Floats) -> Floats:
 def reduced(
     body: ElasticBody, jacobian: Floats, interior: Ints, corrections: Floats
 ) -> Condensation:
-    """Return the body in coordinates of parameters and modes.
-
-    Parameters
-    ----------
-    body, jacobian, interior
-        As for `condensed_columns`.
-    corrections
-        (q, 3, K) Z and modes.
-
-    Raises
-    ------
-    SuppleError
-        If the parameters move no flesh.
-    """
+    """Return the body in coordinates of parameters and modes, from Z and modes (q, 3, K)."""
     n, _, k = jacobian.shape
     corrections = _without_faint(corrections, jacobian)
     basis = np.zeros((n, 3, corrections.shape[2]))
@@ -172,14 +134,8 @@ def reduced(
 class Snapshot:
     """State of the flesh with the interior in equilibrium.
 
-    Attributes
-    ----------
-    pose
-        (s,) key pose.
-    away
-        (k,) offsets of the free parameters from the key.
-    left
-        (q, 3) interior displacements beyond condensation, in frames of the flesh.
+    `pose` (s,) is the key pose, `away` (k,) the offsets of the free parameters from it, and `left`
+    (q, 3) the interior displacements beyond condensation, in frames of the flesh.
     """
 
     pose: Floats
@@ -195,24 +151,11 @@ def interior_snapshots(
     count: int,
     rng: np.random.Generator,
 ) -> list[Snapshot]:
-    """Draw states, and compute the interior's equilibrium in each.
+    """Draw `count` states at the key poses in turn, and compute the interior's equilibrium in each.
 
     Condensation is linear, and without modes of the nonlinear response at large motions a body is
     too stiff: for a trunk that swings by a third of its length, six such modes were worth more than
-    sixty modes of vibration.
-
-    Parameters
-    ----------
-    flesh, condensed
-        Flesh without modes, and the body in coordinates of parameters alone.
-    body
-        Elasticity.
-    poses
-        Key poses, used in turn.
-    count
-        Number of snapshots.
-    rng
-        Random numbers.
+    sixty modes of vibration. `flesh` and `condensed` have coordinates of parameters alone.
     """
     flesh.set_key(np.asarray(flesh.rig.rig.rest_pose, np.float64))
     draw = _Drawing(flesh, body, condensed, rng)
@@ -293,16 +236,7 @@ def snapshot_modes(
 ) -> Floats:
     """(q, 3, m) principal modes of the snapshots beyond condensation, by elastic energy.
 
-    Parameters
-    ----------
-    snapshots
-        States.
-    stiffness
-        (3q, 3q) sparse, of the interior at rest.
-    others
-        (q, 3, e) basis modes, which are projected out.
-    count
-        Largest number of modes.
+    `stiffness` (3q, 3q) is sparse, of the interior at rest; `others` (q, 3, e) are projected out.
     """
     q = len(others)
     count = min(count, len(snapshots))

@@ -29,27 +29,10 @@ GROWTH = 2.0
 class ErrorControl:
     """Controller of the number of sub-steps.
 
-    Parameters
-    ----------
-    tolerance
-        Error per second of motion, as a fraction of the body's size.
-    integrator
-        Integrator of the sub-steps.
-    dt
-        Seconds of a step.
-    size
-        Of the body, in m.
-    vertices
-        Number of positions.
-
-    Attributes
-    ----------
-    substeps
-        Number for the next step, or the next run.
-    error
-        Estimate of the last step: error per second, as a fraction of the body's size.
-    tries
-        Number of runs of the last step.
+    `tolerance` is the error per second of motion as a fraction of the body's `size` in m, and `dt`
+    the seconds of a step. `substeps` is the number for the next step or run, `error` the estimated
+    error of the last step, per second and as a fraction of the size, and `tries` the number of runs
+    of the last step.
     """
 
     def __init__(
@@ -72,15 +55,7 @@ class ErrorControl:
         self.substeps, self.error, self.tries, self._total = 1, 0.0, 0, 0.0
 
     def reset(self, away: Floats, before: Floats, substeps: int) -> None:
-        """Reset the history.
-
-        Parameters
-        ----------
-        away, before
-            (n, 3) flesh relative to its key now, and one `dt` earlier.
-        substeps
-            Initial number.
-        """
+        """Reset the history to flesh (n, 3) relative to its key, now and one `dt` earlier."""
         self.substeps = min(max(substeps, 1), MOST_SUBSTEPS)
         h = self._dt / self.substeps
         for back in range(len(self._places)):  # extrapolated linearly

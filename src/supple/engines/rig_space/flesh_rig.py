@@ -31,20 +31,9 @@ _NONE = np.zeros(1, np.int64)
 class FleshRig:
     """Φ and ∂Φ/∂p_f of tet vertices at a key pose and offsets of the free parameters.
 
-    Bones do not follow parameters that the rig is affine in: a shape bulges the flesh only.
-
-    Parameters
-    ----------
-    rig
-        Rig of the tets.
-    entries
-        (k,) indices of the free parameters in the pose.
-    held
-        Tet vertices in bone.
-    vertices
-        Tet vertices to place; None for all. `held` are then indices among these.
-    differences
-        Whether Jacobians are computed by finite differences for every rig.
+    Bones do not follow parameters that the rig is affine in: a shape bulges the flesh only. With
+    `vertices`, only these are placed, and `held` are indices among them. `differences` selects
+    Jacobians by finite differences for every rig.
     """
 
     def __init__(
@@ -151,13 +140,6 @@ class VertexRotations:
 
     Each is the rotation nearest to the mean deformation gradient of the vertex's tets, found by
     iterations from the last one.
-
-    Parameters
-    ----------
-    mesh
-        Tets at rest.
-    vertices
-        (q,) vertices.
     """
 
     def __init__(self, mesh: TetMesh, vertices: Ints) -> None:
@@ -279,16 +261,8 @@ def _rotate_towards(
 class CorotatedFlesh:
     """x(c) = Φ(key + c_p) + R (Z c_p + Ψ c_m), and Y = ∂x/∂c for fixed R.
 
-    Parameters
-    ----------
-    rig
-        Φ and its Jacobian.
-    rotations
-        R of the flesh around each interior vertex.
-    interior
-        (q,) vertices that have corrections.
-    corrections
-        (q, 3, K) Z and Ψ of these.
+    R are rotations of the flesh around the interior vertices (q,); `corrections` (q, 3, K) are Z
+    and Ψ of these.
     """
 
     def __init__(

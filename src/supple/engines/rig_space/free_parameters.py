@@ -201,17 +201,8 @@ def values_by_parameter(
 ) -> Floats:
     """(k,) a number for each free parameter: one for all, or by names and patterns.
 
-    Parameters
-    ----------
-    what
-        Name of the option, for messages.
-    given
-        One number, one per parameter, or numbers by pattern, later ones first; None for the
-        default.
-    parameters
-        The free ones.
-    usual, least
-        Default, and lower bound.
+    Of several patterns that match, the last one counts; None means the default `usual`. `what` is
+    the name of the option in messages.
     """
     values = np.zeros(len(parameters)) + usual
     if isinstance(given, Mapping):
@@ -250,15 +241,7 @@ def usual_springs(model: RigSpaceModel, alpha: float, beta: float) -> Springs:
 def tuned_springs(
     springs: Springs, model: RigSpaceModel, values_by_field: Mapping[str, PerParameter | None]
 ) -> Springs:
-    """Return springs with some values replaced.
-
-    Parameters
-    ----------
-    springs, model
-        Current springs, and their model.
-    values_by_field
-        Values by field: `follow`, `firmness`, `damping` or `mass`; None for no change.
-    """
+    """Return springs with new `follow`, `firmness`, `damping` or `mass`; None for no change."""
     least = {"mass": 1.0}
     changed: dict[str, Any] = {
         name: values_by_parameter(

@@ -49,17 +49,10 @@ def has_anatomy(rig: Rig) -> bool:
 
 
 def shaped_flesh(character: Character, entries: Ints) -> Character:
-    """Return a character painted as flesh where free shapes move its skin.
+    """Return a character painted as flesh where the shapes among the free parameters move its skin.
 
     A head is hard, but cheeks with shapes are not: as bone they had no mass, and their weights
     jumped between bounds in every frame.
-
-    Parameters
-    ----------
-    character
-        The character.
-    entries
-        (k,) indices of the free parameters in the pose; only shapes among them count.
     """
     rig = character.rig
     shapes = entries[affine_entries(rig, entries)]

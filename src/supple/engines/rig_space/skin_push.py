@@ -33,17 +33,7 @@ class Rubbing(NamedTuple):
 class SkinTouch:
     """A penalty ½ ΔpᵀAΔp − bᵀΔp on changes of the parameters from their guess.
 
-    Parameters
-    ----------
-    count
-        Number k of free parameters.
-    turn
-        (3, 3) rotation of the root.
-
-    Attributes
-    ----------
-    matrix, pull
-        A (k, k) and b (k,).
+    `matrix` is A (k, k) and `pull` is b (k,); `turn` (3, 3) is the rotation of the root.
     """
 
     def __init__(self, count: int, turn: Floats) -> None:
@@ -83,13 +73,7 @@ class SkinTouch:
 
 
 class SkinPush:
-    """Forces on the skin as forces on the free parameters: J̄ᵀ f with J̄ = ∂Φ̄/∂p_f.
-
-    Parameters
-    ----------
-    model
-        The model.
-    """
+    """Forces on the skin as forces on the free parameters: J̄ᵀ f with J̄ = ∂Φ̄/∂p_f."""
 
     def __init__(self, model: RigSpaceModel) -> None:
         self._rig, self._entries = model.rig, model.entries
@@ -122,17 +106,7 @@ class SkinPush:
         obstacles: Sequence[Obstacle],
         rub: Rubbing | None = None,
     ) -> SkinTouch | None:
-        """Return the contact of the skin with obstacles at a pose; None without contact.
-
-        Parameters
-        ----------
-        pose, root
-            Predicted pose, without contact, and root.
-        obstacles
-            Obstacles.
-        rub
-            Inputs of friction; None for no friction.
-        """
+        """Return the contact of the skin with obstacles at a predicted pose, or None."""
         world = self._in_world(pose, root)
         touch: SkinTouch | None = None
         before: Floats | None = None

@@ -32,17 +32,9 @@ RINGING = 0.05
 class RigCubature:
     """Tets, their weights, and the stiffness at rest that they miss.
 
-    Attributes
-    ----------
-    tets
-        (c,) ascending.
-    weights
-        (c,) v ≥ 0: energy is Σ v W_e + ½ cᵀ ΔK c.
-    missed
-        (K, K) ΔK = YᵀKY − Σ v Y_eᵀ K_e Y_e at rest, so that small vibrations are exact; of no
-        more than a fifth of YᵀKY.
-    error
-        Relative error of forces on states that were not trained on.
+    The energy is Σ v W_e + ½ cᵀ ΔK c of tets (c,), ascending, with weights v ≥ 0. `missed` (K, K)
+    is ΔK = YᵀKY − Σ v Y_eᵀ K_e Y_e at rest, so that small vibrations are exact; at most a fifth of
+    YᵀKY. `error` is the relative error of forces on states that were not trained on.
     """
 
     tets: Ints
@@ -59,18 +51,9 @@ def train_cubature(
     count: int,
     seed: int = 0,
 ) -> RigCubature:
-    """Choose tets and fit their weights to forces at random states.
+    """Choose `count` tets, and fit their weights to forces at states drawn from the snapshots.
 
-    Parameters
-    ----------
-    flesh, body, condensed
-        Positions by coordinates, elasticity, and both at rest.
-    snapshots
-        Training states; without any, all tets are used.
-    count
-        Number of tets; all of them need no weights.
-    seed
-        Random seed of the states.
+    Without snapshots, or if `count` is not less than the number of moving tets, all tets are used.
     """
     tets = np.ascontiguousarray(body.mesh.tets, np.int64)
     moving = _moving_tets(flesh, tets, snapshots)

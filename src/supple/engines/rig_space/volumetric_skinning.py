@@ -65,18 +65,10 @@ def volumetric_skinning(model: RigSpaceModel) -> VolumetricSkinning:
 def trained_skinning(
     model: RigSpaceModel, examples: Floats, neighbours: int = NEIGHBOURS, *, drop: bool = True
 ) -> VolumetricSkinning:
-    """Fit weights of a model's interior to examples.
+    """Fit weights of a model's interior to example shapes (m, n, 3).
 
-    Parameters
-    ----------
-    model
-        The model.
-    examples
-        (m, n, 3) shapes of the flesh; see `example_shapes`.
-    neighbours
-        Number of candidate surface vertices of an interior one.
-    drop
-        Whether to drop unnecessary ones (Algorithm 1).
+    `neighbours` is the number of candidate surface vertices of an interior one; `drop` removes
+    unnecessary ones (Algorithm 1).
     """
     interior = model.interior
     surface = np.setdiff1d(np.arange(len(model.mesh.vertices)), interior)
@@ -151,24 +143,10 @@ def sparse_weights(
     """Find a few surface vertices that explain an interior one (hahn2013 Algorithm 1).
 
     Vertices with the smallest weights of an L₁-regularised fit are dropped until the error exceeds
-    `allowed` and 1.5 times that of all. For non-negative weights the L₁ norm is their sum, and the
-    fit another non-negative one.
-
-    Parameters
-    ----------
-    points
-        (m, c, 3) surface vertices in m examples.
-    target
-        (m, 3) the interior vertex.
-    allowed
-        δ, in m.
-    drop
-        Whether to drop vertices.
-
-    Returns
-    -------
-    sparse, dense : (c,) arrays
-        Weights of the few, and of all.
+    `allowed` (δ, in m) and 1.5 times that of all. For non-negative weights the L₁ norm is their
+    sum, and the fit another non-negative one. `points` (m, c, 3) and `target` (m, 3) are the
+    surface vertices and the interior one in m examples. Returns weights (c,) of the few, and of
+    all.
     """
     m, c, _ = points.shape
     system = np.concatenate([points.transpose(0, 2, 1).reshape(3 * m, c), np.ones((1, c))])

@@ -49,17 +49,7 @@ class BodySystem:
 
     H = ½ Σ m |x − x̂|²/τ² − Σ m g·x + W(φ) + damping + springs of joints + contact, of points x on
     bones and flesh, flesh φ, and objects. Coordinates: (3 + 3K) bones, m flesh, 6 an object.
-
-    Parameters
-    ----------
-    model, contact
-        The model, and its contacts.
-    alpha, beta
-        Damping of the flesh.
-    sag
-        Whether gravity deforms the flesh at rest.
-    limits
-        Limits of the joints.
+    `alpha` and `beta` damp the flesh; `sag` is whether gravity deforms it at rest.
     """
 
     def __init__(

@@ -16,15 +16,10 @@ ROOT = 6
 
 
 class SystemSolution:
-    """Cholesky factor of the Hessian, and the Newton change.
+    """Cholesky factor of the Hessian of bones, flesh and objects, and the Newton change.
 
     Bones move everything, a handle the flesh around it. With bones last, most blocks of the factor
     stay zero and are skipped (a sixth of the time with 176 handles).
-
-    Parameters
-    ----------
-    bones, flesh, objects
-        Numbers of coordinates, in the order of the system.
     """
 
     def __init__(self, bones: int, flesh: int, objects: int) -> None:
@@ -43,14 +38,9 @@ class SystemSolution:
         self.change = np.zeros(sizes.sum())
 
     def solve(self, hessian: Floats, gradient: Floats, driven: bool) -> bool:
-        """Set `change` from a Hessian and a gradient; return False without a solution.
+        """Set `change` from a Hessian's upper triangle and a gradient; return False on failure.
 
-        Parameters
-        ----------
-        hessian, gradient
-            (N, N), of which the upper triangle is read, and (N,).
-        driven
-            Whether the first bone is fixed.
+        A driven first bone is fixed.
         """
         return bool(
             _solve(

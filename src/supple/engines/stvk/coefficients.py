@@ -62,22 +62,9 @@ def stvk_parts(
 ) -> Floats:
     """Compute coefficients of the tangent of each group for λ = 1, μ = 0, and for λ = 0, μ = 1.
 
-    Parameters
-    ----------
-    points
-        Points at which strain is taken.
-    group
-        (p,) group of each point, from 0.
-    basis
-        (n, 3, r) U.
-    progress
-        Called with the part done, 0 to 1.
-
-    Returns
-    -------
-    (g, 2, r(r+1)/2, 1 + r + r(r+1)/2) array
-        The tangent is Σ λ_g parts[g, 0] + μ_g parts[g, 1]. The same bits for any number of
-        threads.
+    The tangent is Σ λ_g parts[g, 0] + μ_g parts[g, 1], with parts (g, 2, r(r+1)/2, 1 + r +
+    r(r+1)/2), the same bits for any number of threads. `group` (p,) is that of each strain point,
+    and `basis` (n, 3, r) is U.
     """
     r = basis.shape[2]
     if r > MOST_MODES:

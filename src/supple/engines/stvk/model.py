@@ -344,13 +344,7 @@ def _parts(progress: PartDone | None) -> tuple[PartDone | None, PartDone | None]
 
 
 def _check_physical(model: StvkModel) -> None:
-    """Refuse a model with an impossible mass, size, basis or inertia.
-
-    Raises
-    ------
-    FormatError
-        With the reason.
-    """
+    """Raise FormatError for a model with an impossible mass, size, basis or inertia."""
     with np.errstate(over="ignore", invalid="ignore"):  # checks refuse overflow
         _check_shapes(model)
         _check_mass(model)

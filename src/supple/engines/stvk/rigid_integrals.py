@@ -37,24 +37,10 @@ class RigidIntegrals:
     """Moments of each of g groups of elements at a density of 1 kg/m³, mass lumped to vertices.
 
     Mass is lumped as in the whole model: the moments of a box of n cells along an axis are 2/n²
-    larger about other axes than for a uniform density.
-
-    Attributes
-    ----------
-    about
-        (3,) origin of X, near the body's centre for accuracy.
-    volumes
-        (g,) Σ v.
-    first
-        (g, 3) Σ v X.
-    second
-        (g, 3, 3) Σ v X Xᵀ.
-    mixed
-        (g, 3, 3, r) Σ v X_a U_bj.
-    shapes
-        (g, 3, 3, r, r) Σ v U_ai U_bj.
-    held
-        Number of fixed vertices with mass. Vertices that no shape moves need not be fixed.
+    larger about other axes than for a uniform density. X is relative to `about` (3,), near the
+    body's centre for accuracy. `volumes` (g,) are Σ v, `first` (g, 3) Σ v X, `second` (g, 3, 3) Σ v
+    X Xᵀ, `mixed` (g, 3, 3, r) Σ v X_a U_bj, and `shapes` (g, 3, 3, r, r) Σ v U_ai U_bj. `held` is
+    the number of fixed vertices with mass; vertices that no shape moves need not be fixed.
     """
 
     about: Floats
@@ -146,20 +132,10 @@ class RigidIntegrals:
 class RigidMoments:
     """Mass of a free body, and inertia as a function of q; see the module for I, h and M.
 
-    Attributes
-    ----------
-    mass
-        m in kg.
-    centre
-        (3,) X_c, the mass centre at rest.
-    drift
-        (3, r) W / m, how it moves with q.
-    shape_mass
-        (r, r) M.
-    inertia_terms
-        (3, 3), (3, 3, r) and (3, 3, r, r): I(q) = I₀ + I₁[q] + I₂[q, q].
-    coupling_terms
-        (3, r) and (3, r, r): h(q) = h₀ + Σ q_i h₁[:, i], each of the latter antisymmetric.
+    `mass` is m in kg, `centre` (3,) X_c, the mass centre at rest, `drift` (3, r) W / m, its motion
+    with q, and `shape_mass` (r, r) M. `inertia_terms` are (3, 3), (3, 3, r) and (3, 3, r, r): I(q)
+    = I₀ + I₁[q] + I₂[q, q]. `coupling_terms` are (3, r) and (3, r, r): h(q) = h₀ + Σ q_i h₁[:, i],
+    each of the latter antisymmetric.
     """
 
     mass: float

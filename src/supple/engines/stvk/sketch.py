@@ -83,12 +83,8 @@ def static_shapes(
     """Solve for static displacements (t, n, 3) under each of the loads that differ enough.
 
     Newton's method with the exact stiffness. Each load is reached from the one before, in as many
-    parts as necessary.
-
-    Raises
-    ------
-    SolverError
-        If a load is too strong, as when the body snaps through.
+    parts as necessary. A load that is too strong, as when the body snaps through, raises
+    SolverError.
     """
     apart = checked_number("separation", separation)
     if not 0 <= apart < 1:
@@ -117,25 +113,12 @@ def pulling_loads(
     steps: int = 6,
     directions: ArrayLike | None = None,
 ) -> list[Floats]:
-    """Return loads (n, 3) of pulling at vertices in turn, with increasing force.
+    """Return loads (n, 3) of pulling at vertices (k,) in turn, with increasing force.
 
-    They replace a recording, deterministically.
-
-    Parameters
-    ----------
-    body
-        The body.
-    vertices
-        (k,) pulled vertices.
-    fixed
-        Vertices that do not move, or a mask.
-    reach
-        Largest displacement of the linear model in its softest direction, as a fraction of the
-        body's size. Other directions are pulled with the same force.
-    steps
-        Number of loads per direction.
-    directions
-        (d, 3); by default both directions of all three axes.
+    They replace a recording, deterministically. `reach` is the largest displacement of the linear
+    model in its softest direction, as a fraction of the body's size; other directions are pulled
+    with the same force. `steps` is the number of loads per direction; by default directions are
+    both of all three axes.
     """
     places = checked_indices("pulled vertex", vertices, len(body.rest))
     least = checked_count("steps", steps)

@@ -59,14 +59,8 @@ _TABLES = CubeTables(_MODAL, _CHANGES, _SHEARS)
 class CubeRows:
     """Rows of cubes with two Gauss points along each edge, twenty-four each.
 
-    Classes: the mean of the trace; its change along one edge; along two; all else.
-
-    Attributes
-    ----------
-    corners
-        (m, 8) vertices.
-    edges
-        (m, 3, 3) columns ∂X/∂ξ, orthogonal and of equal length.
+    Classes: the mean of the trace; its change along one edge; along two; all else. `corners` (m, 8)
+    are vertices, and `edges` (m, 3, 3) columns ∂X/∂ξ, orthogonal and of equal length.
     """
 
     corners: Ints

@@ -31,22 +31,10 @@ class StrainPoints:
     """Integration points of a mesh, each with the volume around it.
 
     A linear tet has one point, a trilinear hexahedron eight or more. Any element with k corners and
-    shape functions can be described.
-
-    Attributes
-    ----------
-    corners
-        (p, k) vertices with nonzero shape functions at a point.
-    slopes
-        (p, k, 3) gradients ∂N/∂X of those there, in 1/m.
-    shares
-        (p, k) volume lumped to each corner, in m³; rows sum to the point's volume.
-    volumes
-        (p,) in m³.
-    element
-        (p,) the mesh's element that a point belongs to.
-    n_vertices, n_elements
-        Of the mesh.
+    shape functions can be described. `corners` (p, k) are vertices with nonzero shape functions at
+    a point, `slopes` (p, k, 3) gradients ∂N/∂X of those there, in 1/m, and `shares` (p, k) volumes
+    in m³ lumped to each corner; rows sum to the point's volume. `element` (p,) is the mesh's
+    element of a point.
     """
 
     corners: Ints
@@ -183,15 +171,7 @@ class MaterialChange(TypedDict, total=False):
 
 @dataclass(frozen=True, eq=False)
 class MaterialGroups:
-    """Groups of elements that share a material.
-
-    Attributes
-    ----------
-    of_element
-        (m,) group of each element.
-    young, poisson, density
-        (g,) of each group.
-    """
+    """Groups of elements that share a material: the group of each element (m,), constants (g,)."""
 
     of_element: Ints
     young: Floats

@@ -127,16 +127,8 @@ add_symmetric: Any = intrinsic(_add_symmetric)
 def advance(steps: int, forces: Floats, trace: Floats, bound: ArgumentTable) -> int:
     """Make `steps` steps; return the number made before one diverged.
 
-    Parameters
-    ----------
-    steps
-        How many.
-    forces
-        (t, r) external forces of each step; a single row acts in all.
-    trace
-        (steps, r) result: q after each step; or without rows.
-    bound
-        `StepArrays` of the body.
+    `forces` (t, r) are external forces of each step; a single row acts in all. `trace` (steps, r)
+    receives q after each step, unless it has no rows. `bound` are the `StepArrays` of the body.
     """
     body = table_contents(bound)
     several = len(forces) > 1

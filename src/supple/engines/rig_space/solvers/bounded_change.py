@@ -14,13 +14,7 @@ MOST_SETS = 12
 
 
 class BoundedSystem:
-    """Solver of min gᵀd + ½ dᵀHd with bounds on d, which caches the factor of H.
-
-    Parameters
-    ----------
-    size
-        Number of parameters K.
-    """
+    """Solver of min gᵀd + ½ dᵀHd with bounds on d, which caches the factor of H."""
 
     def __init__(self, size: int) -> None:
         #: (K,) d of the last call of `solve`.
@@ -37,12 +31,7 @@ class BoundedSystem:
     ) -> bool:
         """Set `change` so that c + d (K,) is within bounds; return False if H is not definite.
 
-        Parameters
-        ----------
-        gradient, hessian
-            (K,) g and (K, K) or larger H, the same since `renew`.
-        c, lower, upper
-            (K,) current coordinates, and bounds.
+        H (K, K) may be larger, and must be the same since `renew`.
         """
         scratch = self._factor, self._order, self._held, self._trial
         return bool(_bounded_change(gradient, hessian, c, lower, upper, *scratch, self.change))
@@ -61,30 +50,11 @@ def _bounded_change(
     trial: Floats,
     change: Floats,
 ) -> bool:
-    """Minimise gᵀd + ½ dᵀHd with c + d within bounds, by projected Newton; write d.
+    """Write the d within bounds that minimises gᵀd + ½ dᵀHd; return False if H is not definite.
 
     Parameters at a bound whose slope points outwards are held, all others solved for, until none
-    exceeds a bound and no held one moves inwards.
-
-    Parameters
-    ----------
-    gradient, hessian
-        (K,) g and (K, K) or larger H, positive definite.
-    c, lower, upper
-        (K,) current coordinates, and bounds.
-    factor
-        A matrix of `padded_identity`, written: the factor of the free part.
-    order
-        (1 + K,) number of parameters in `factor`, and their indices; negative if it belongs to
-        another Hessian. The factor is reused if the indices match.
-    held, trial
-        (K,) scratch.
-    change
-        (K,) d.
-
-    Returns
-    -------
-    False if H is not positive definite.
+    exceeds a bound and no held one moves inwards. `order` (1 + K,) has the number of parameters in
+    `factor`, negative for another H, and their indices. The factor is reused if the indices match.
     """
     K = len(gradient)
     for i in range(K):

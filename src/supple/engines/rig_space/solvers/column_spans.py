@@ -33,13 +33,7 @@ def padded_columns(values: Floats, width: int) -> Singles:
 
 
 def column_spans(reached: Bools) -> tuple[Ints, Ints]:
-    """Return starts (n + 1,) and spans (s, 2): first and last + 1 column of each.
-
-    Parameters
-    ----------
-    reached
-        (n, K) whether a coordinate moves a vertex.
-    """
+    """Return starts (n + 1,) and spans (s, 2), first and last + 1 column, of a mask (n, K)."""
     n, width = len(reached), padded_width(reached.shape[1])
     filled = np.zeros((n, width), bool)
     filled[:, : reached.shape[1]] = reached

@@ -49,12 +49,8 @@ MOST_SHORTER = 5
 class SpringMatrices:
     """Constant matrices of H in the coordinates: springs, damping and added mass.
 
-    Parameters
-    ----------
-    mass, stiffness, missed
-        (K, K) at rest, and the stiffness that tets and cubature miss.
-    n_free
-        Number of free parameters, the first coordinates.
+    `missed` (K, K) is the stiffness that tets and cubature miss. The first `n_free` coordinates are
+    the free parameters.
     """
 
     def __init__(self, mass: Floats, stiffness: Floats, missed: Floats, n_free: int) -> None:
@@ -91,14 +87,7 @@ class SpringMatrices:
 class CondensedSolver:
     """Gauss–Newton iterations on x(c), with cubature of the energy.
 
-    Parameters
-    ----------
-    model
-        The model.
-    iterations
-        Gauss–Newton iterations per stage.
-    exact
-        Sum over all tets, without cubature, for tests.
+    With `exact` the energy is summed over all tets, for tests.
     """
 
     def __init__(self, model: RigSpaceModel, *, iterations: int = 2, exact: bool = False) -> None:
@@ -209,14 +198,9 @@ class CondensedSolver:
         self._turn(stage.target)
 
     def value(self, stage: StageProblem, c: Floats, order: int = 2) -> float:
-        """Return H(c), in J, up to a constant.
+        """Return H(c), in J, up to a constant, for a stage that has begun.
 
-        Parameters
-        ----------
-        stage, c
-            A stage that has begun, and coordinates (K,).
-        order
-            1 sets `gradient`, 2 also the `hessian`, 3 a Hessian of projected tets.
+        Order 1 sets `gradient`, 2 also the `hessian`, 3 a Hessian of projected tets.
         """
         self._move(c, columns=order > 0)
         total = float(evaluate(self._table, order))

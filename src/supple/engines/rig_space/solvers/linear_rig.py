@@ -45,13 +45,7 @@ class Interior(Protocol):
 
 
 class StaticInterior:
-    """Interior in static equilibrium, q = argmin W(s, q) (hahn2013 eq. 5).
-
-    Parameters
-    ----------
-    model
-        The model.
-    """
+    """Interior in static equilibrium, q = argmin W(s, q) (hahn2013 eq. 5)."""
 
     def __init__(self, model: RigSpaceModel) -> None:
         self._body, self._size = model.body, model.mesh.size
@@ -100,13 +94,8 @@ class StaticInterior:
 class SkinnedInterior:
     """Interior skinned to the surface, q = W s, by Algorithm 1.
 
-    Parameters
-    ----------
-    model
-        The model.
-    offset
-        Whether to add the error of W at rest. The paper does not: its rest shape may have inverted
-        tets, as neighbours need not surround the vertex that they carry.
+    `offset` adds the error of W at rest. The paper does not: its rest shape may have inverted tets,
+    as neighbours need not surround the vertex that they carry.
     """
 
     def __init__(self, model: RigSpaceModel, *, offset: bool = False) -> None:
@@ -129,26 +118,14 @@ class SkinnedInterior:
 
 
 class LinearRigSolver:
-    """Newton's method on the free parameters, with a linearised rig and an interior.
+    """Newton's method on the free parameters, with a linearised rig, iterated until convergence.
 
-    Parameters
-    ----------
-    model
-        The model.
-    iterations
-        Not used: iterations continue until convergence.
-    interior
-        ``"static"`` (IV1), ``"skinned"`` (IV2), ``"skinned-offset"``: IV2 with a correct rest
-        shape.
-    deferred
-        Whether to keep Jacobians while the rig is nearly linear (JE2), or not (JE1). A step with
-        too large an error is repeated with a new one.
-    predictor
-        Prediction of the nonlinearity, which saves most of these repetitions: ``"ahead"`` by p̃ =
-        2p_n − p_{n−1}; ``"printed"`` by p_n + (p_n − p_{n−1})/h as in the paper, which is a hundred
-        steps too far; None for none.
-    differences
-        Jacobians by finite differences, as in the paper.
+    The interior is ``"static"`` (IV1), ``"skinned"`` (IV2), or ``"skinned-offset"``: IV2 with a
+    correct rest shape. With `deferred`, Jacobians are kept while the rig is nearly linear (JE2); a
+    step with too large an error is repeated with a new one. The predictor of the nonlinearity saves
+    most of these repetitions: ``"ahead"`` by p̃ = 2p_n − p_{n−1}; ``"printed"`` by p_n + (p_n −
+    p_{n−1})/h as in the paper, which is a hundred steps too far; None for none. `differences`
+    selects Jacobians by finite differences, as in the paper.
     """
 
     def __init__(

@@ -32,19 +32,11 @@ MOST_ITERATIONS = 25
 
 
 class RigSpacePhysics:
-    """Newton's method on free parameters and interior vertices.
+    """Newton's method on free parameters and interior vertices, iterated until convergence.
 
     Coordinates are offsets of the free parameters, and displacements of the interior vertices from
-    the rig, in frames that rotate with it: x = Φ(p) + R z.
-
-    Parameters
-    ----------
-    model
-        The model; of its reduction only spring values are used.
-    iterations
-        Not used: iterations continue until convergence.
-    differences
-        Jacobians by finite differences, as in the papers.
+    the rig, in frames that rotate with it: x = Φ(p) + R z. `differences` selects Jacobians by
+    finite differences, as in the papers.
     """
 
     def __init__(

@@ -16,20 +16,9 @@ from supple.compiled.jit import compiled_fused
 class Springs:
     """Values set by the animator; (k,) for the free parameters.
 
-    Attributes
-    ----------
-    alpha, beta
-        Damping of motion relative to the key, D = αM + βK at rest.
-    stiffness
-        Factor on the stiffness of all flesh.
-    follow
-        κ: a spring ½ κ K_ii Δ² towards the key.
-    firmness, damping, mass
-        Factors on stiffness, damping and mass of each parameter.
-    lower, upper
-        Bounds of the parameters.
-    reach
-        Largest offset by physics of each parameter.
+    Damping of motion relative to the key is D = αM + βK at rest, and `stiffness` a factor on all
+    flesh. `follow` is κ of springs ½ κ K_ii Δ² towards the key; `firmness`, `damping` and `mass`
+    are factors of each parameter, `reach` is its largest offset by physics.
     """
 
     alpha: float
@@ -46,28 +35,12 @@ class Springs:
 
 @dataclass(eq=False)
 class StageProblem:
-    """Minimisation problem of one implicit stage of time, in the root's frame.
+    """Minimisation problem of one implicit stage of length τ, in the root's frame.
 
-    Attributes
-    ----------
-    tau
-        τ of the stage.
-    pose
-        (s,) key pose at its end.
-    target
-        (n, 3) x̂, the end of the stage without forces.
-    load
-        (n, 3) forces on tet vertices.
-    push
-        (k,) generalised forces on the free parameters, from forces on the skin.
-    start
-        (K,) c*: the stage of the coordinates starts here, c = c* + τ ċ.
-    guess
-        (K,) initial guess.
-    springs
-        Values set by the animator.
-    contact
-        (k, k) A and (k,) b of obstacles: ½ dᵀAd − bᵀd of parameters d away from the guess.
+    `pose` (s,) is the key pose at its end, `target` (n, 3) x̂ the end of the stage without forces,
+    `load` (n, 3) forces on tet vertices, and `push` (k,) forces on the free parameters. The stage
+    of the coordinates starts at c* = `start` (K,), c = c* + τ ċ. `contact` is A (k, k) and b (k,)
+    of obstacles: ½ dᵀAd − bᵀd of parameters d away from the guess.
     """
 
     tau: float

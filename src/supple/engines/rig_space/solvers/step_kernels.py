@@ -256,15 +256,10 @@ def place_flesh(table: ArgumentTable) -> None:
 
 @compiled_fused
 def evaluate(table: ArgumentTable, order: int) -> float:
-    """Return H up to a constant, and write its derivatives.
+    """Return H up to a constant, and write its derivatives, of a `StageArrays` with x and Y at c.
 
-    Parameters
-    ----------
-    table
-        A `StageArrays`, with x and Y at c.
-    order
-        Derivatives: 0 for none, 1 for the gradient, 2 also for the Hessian, 3 with each tet's part
-        of the Hessian projected to be positive semi-definite.
+    Order 0 is for no derivatives, 1 for the gradient, 2 also for the Hessian, 3 with each tet's
+    part of the Hessian projected to be positive semi-definite.
     """
     arrays: StageArrays = table_contents(table)
     f, forces, width = arrays.flesh, arrays.forces, len(arrays.c)

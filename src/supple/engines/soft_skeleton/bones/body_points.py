@@ -61,18 +61,10 @@ class PosedPoints(NamedTuple):
 def point_tables(
     parents: Ints, rest: Floats, weights: sp.csr_array, shapes: Sequence[sp.csr_array] | None = None
 ) -> PointTables:
-    """Return the tables of points.
+    """Return the tables of points (n, 3) at rest, with weights (n, K) of bones whose rows sum to 1.
 
-    Parameters
-    ----------
-    parents
-        (K,) of the bones, each listed after its parent.
-    rest
-        (n, 3) points at rest.
-    weights
-        (n, K) of bones; rows sum to 1.
-    shapes
-        x, y and z of Ψ, (n, m) each with the same entries; None for points on bone.
+    Each bone is listed after its parent. `shapes` are x, y and z of Ψ, (n, m) each with the same
+    entries; None for points on bone.
     """
     n = len(rest)
     weights = sp.csr_array(weights)
@@ -125,13 +117,7 @@ def _and_above(parents: Ints, bone: int) -> list[int]:
 
 
 class BodyPoints:
-    """Points that bones and flesh move.
-
-    Parameters
-    ----------
-    tables
-        See `point_tables`.
-    """
+    """Points that bones and flesh move; see `point_tables`."""
 
     def __init__(self, tables: PointTables) -> None:
         self.tables = tables
@@ -289,18 +275,7 @@ def add_point_terms(
 ) -> None:
     """Add Σ m J_iᵀ d_i/τ² to the gradient, and Σ m J_iᵀ J_i/τ² to the upper half of the Hessian.
 
-    Parameters
-    ----------
-    body
-        Points, bones and flesh.
-    away, masses, rate
-        (n, 3) d, (n,) m, and 1/τ².
-    gravity
-        (3,) g.
-    gradient, hessian
-        (N,) and (N, N), added to.
-    weight
-        (N,) to which −Σ m J_iᵀ g is added.
+    `away` is d (n, 3) and `rate` 1/τ²; −Σ m J_iᵀ g is added to `weight` (N,).
     """
     size = len(gradient)
     out, index, spread = np.empty((3, size)), np.empty(size, np.int64), np.empty((64, 3))

@@ -19,14 +19,8 @@ class BoneChain:
 
     A change has (3 + 3K,) coordinates: a translation of the first joint, then for each joint j a
     small rotation ω_j in world axes of everything below it: R_j ← exp([G_pᵀω_j]×) R_j with R_j =
-    G_pᵀG_j and p the parent.
-
-    Parameters
-    ----------
-    parents
-        (K,) parent of each bone, before it in the list; -1 for the first bone only.
-    joints
-        (K, 3) positions at rest.
+    G_pᵀG_j and p the parent. Parents precede their children; only the first bone has none (-1).
+    `joints` (K, 3) are positions at rest.
     """
 
     def __init__(self, parents: ArrayLike, joints: ArrayLike) -> None:

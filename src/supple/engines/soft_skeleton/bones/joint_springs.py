@@ -153,23 +153,9 @@ def add_joint_terms(
 
     The terms are ½k|log(R R̂ᵀ)|² towards the pose R̂, the same towards rest, c/(2h) |log(R (R̂ R̂₀ᵀ
     R₀)ᵀ)|² against rotation relative to the pose since the step began at R₀, R̂₀, the same against
-    all rotation, and ½k|r − [r]|² for a rotation vector r beyond its limits.
-
-    Parameters
-    ----------
-    joints, parents
-        Springs, and parents of the bones.
-    rotations, target, target_before, start
-        (K, 3, 3) of the bones in the world: now, of the pose, of the pose at the start of the
-        step, and at its start.
-    h
-        Length of the step in s.
-    first
-        0 if springs hold the root as well, else 1.
-    gradient, hessian
-        Added to, from row 3 on; the upper half.
-    torques, stiffness
-        (K, 3), (K, 3, 3) written: gradient and Hessian of each joint, for `write_torques`.
+    all rotation, and ½k|r − [r]|² for a rotation vector r beyond its limits. `first` is 0 if
+    springs hold the root as well, else 1. The terms are added to the upper half from row 3 on;
+    `torques` (K, 3) and `stiffness` (K, 3, 3) receive those of each joint, for `write_torques`.
     """
     rotation, goal, away, small = np.empty((3, 3)), np.empty((3, 3)), np.empty(3), np.empty((3, 3))
     back, goal_moved = np.empty((3, 3)), np.empty((3, 3))

@@ -27,26 +27,11 @@ RIGID = 1e-13
 
 
 class RigBones:
-    """Joints of a rig that move skin, as rotating bones.
+    """Joints of a rig with one skeleton and linear skinning that move skin, as rotating bones.
 
     Rotations are relative to the bind pose: x = G_k X + t_k for vertices X of that pose. Many files
-    rest in another pose.
-
-    Parameters
-    ----------
-    rig
-        A rig on one skeleton with linear skinning.
-
-    Attributes
-    ----------
-    names, parents, joints
-        Of the K bones, parents before children; joints (K, 3) in the bind pose.
-    joint_indices
-        (K,) indices in the rig's skeleton.
-    weights
-        (n̄, K) of the skin.
-    rest_pose
-        (s,) of the rig.
+    rest in another pose. `joints` (K, 3) are positions in the bind pose, `joint_indices` (K,)
+    indices in the rig's skeleton, `weights` (n̄, K) those of the skin; parents precede children.
     """
 
     def __init__(self, rig: Rig) -> None:
@@ -177,13 +162,7 @@ def skin_correction(
 
 
 class ShapedSkin:
-    """Pose blend shapes evaluated from the bones' rotations, without a pose.
-
-    Parameters
-    ----------
-    rig, bones, tables
-        See `RigBones.shaped`; the skin by bones.
-    """
+    """Pose blend shapes, evaluated from the rotations of bones; see `RigBones.shaped`."""
 
     def __init__(self, rig: PoseBlendShapeRig, bones: RigBones, tables: PointTables) -> None:
         self._shapes, self._frames = rig.rotation_displacements(), bones.local_frames(rig.joints)
@@ -198,13 +177,7 @@ class ShapedSkin:
 
 
 class SkinCorrection:
-    """Displacements of any rig, by inverse skinning of its surface.
-
-    Parameters
-    ----------
-    rig, bones, tables
-        The rig, its bones, and its skin by them.
-    """
+    """Displacements of any rig, by inverse skinning of its surface."""
 
     def __init__(self, rig: Rig, bones: RigBones, tables: PointTables) -> None:
         self._placement, self._bones, self._tables = placement(rig), bones, tables

@@ -52,16 +52,9 @@ class SkinPatches(NamedTuple):
 
 
 def skin_patches(rest: Floats, triangles: Ints, order: Ints, sampled: int) -> SkinPatches:
-    """Return the patches of a skin.
+    """Return the patches of a skin (n̄, 3) at rest, in the order of the search.
 
-    Parameters
-    ----------
-    rest, triangles
-        (n̄, 3), (m, 3) skin at rest.
-    order
-        (n̄,) order of the search.
-    sampled
-        Number of vertices, the first in that order, for self-contact.
+    The first `sampled` vertices in that order are used for self-contact.
     """
     n = len(rest)
     groups = _split(rest, np.arange(n), PATCH)
@@ -169,17 +162,9 @@ def body_parts(
 ) -> tuple[list[Capsule], Ints, Bools]:
     """Return capsules inside the parts of a body, their bones, and the points that may touch them.
 
-    Parameters
-    ----------
-    parents
-        (K,) of the bones.
-    points, weights
-        (n, 3) skin at rest, and its weights (n, K).
-
-    Returns
-    -------
-    Capsules at rest, their bones (b,), and (b, n) whether a point may touch each. Points near the
-    capsule at rest, or moved by its bone or a neighbour, may not.
+    The result is capsules at rest, their bones (b,), and (b, n) whether a point may touch each.
+    Points near the capsule at rest, or moved by its bone or a neighbour, may not. `points` (n, 3)
+    is the skin at rest.
     """
     owner = dominant_bones(weights)
     capsules, bones, allowed = [], [], []

@@ -74,17 +74,7 @@ _SYSTEM = ("forces", "friction_forces", "anchors", "anchor_colliders", "normal_f
 
 
 class BodyContact:
-    """Contacts of a body with colliders and itself, and their forces.
-
-    Parameters
-    ----------
-    model
-        The model.
-    friction
-        Coefficient of Coulomb's law.
-    self_contact
-        Whether parts of the body touch each other.
-    """
+    """Contacts of a body with colliders and optionally itself, and their forces."""
 
     def __init__(self, model: SoftSkeletonModel, friction: float, self_contact: bool) -> None:
         self.model, self.friction = model, friction

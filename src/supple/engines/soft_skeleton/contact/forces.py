@@ -43,22 +43,9 @@ def add_contacts(
     """Add ½ dᵀ(diag 1/(k a) + ΔC)⁻¹ d of depths d, and friction, to gradient and Hessian.
 
     Contacts that would pull are released. Friction is a spring from the anchor of a point on the
-    collider; its force is at nearest μ times the normal force of the step before.
-
-    Parameters
-    ----------
-    contacts, colliders
-        The contacts, and the shapes that they are with.
-    law, flesh
-        Coefficients, and the flesh below the skin.
-    body, parents
-        The skin on bones and flesh, and (K,) the parents of the bones.
-    since
-        (N,) change of the coordinates since the step began.
-    gradient, hessian
-        (N,), (N, N): the terms are added, to the upper triangle of the Hessian.
-    system
-        Written: rows, compliance and forces of the contacts.
+    collider; its force is at most μ times the normal force of the step before. `since` (N,) is the
+    change of the coordinates since the step began. Terms are added to the upper triangle of the
+    Hessian; rows, compliance and forces of the contacts are written to `system`.
     """
     if contacts.total[0] == 0:
         system.active[0] = 0

@@ -54,18 +54,8 @@ def update_anchors(
 ) -> None:
     """Store the normal forces of points, and their friction anchors on the colliders.
 
-    A sliding point drags its anchor behind, at the distance where the spring reaches μλ.
-
-    Parameters
-    ----------
-    contacts, colliders
-        Contacts, and the colliders at the end of the step.
-    skin, samples
-        (n̄, 3) skin and samples of objects at the end of the step, in the world.
-    friction
-        Coefficient μ.
-    system
-        Forces as they were applied; anchors are written.
+    A sliding point drags its anchor behind, at the distance where the spring reaches μλ. Colliders,
+    skin (n̄, 3) and samples of objects are in the world, at the end of the step.
     """
     n_skin, place, anchor = len(skin), np.empty(3), np.empty(3)
     # Points that lost contact lose their anchors.

@@ -26,11 +26,6 @@ class ObjectMotion:
     Inertia is that of points, as for the body: M (x − x̂)/τ² with the integrator's target x̂, which
     includes all gyroscopic terms. A change has six coordinates per object: a translation of the
     centre of mass, and a small rotation in world axes.
-
-    Parameters
-    ----------
-    objects
-        Objects that forces move.
     """
 
     def __init__(self, objects: Sequence[RigidObject]) -> None:

@@ -54,24 +54,11 @@ def find_contacts(
 ) -> None:
     """Find points of the skin, and samples of objects, inside colliders.
 
-    Parameters
-    ----------
-    shapes
-        Obstacles, then objects from `first_object` on, then bones from `first_bone` on.
-    skin, indentation
-        (n̄, 3) vertices in the world as bones and handles place them, and their indentation in the
-        step before. Colliders touch the indented skin; depths count from the skin without it.
-    surface
-        Patches, areas and triangles of the skin.
-    cuts
-        (colliders,) subdivisions of the triangles' edges. With 1 the vertices touch the collider,
-        with more the centres of the parts of triangles.
-    samples
-        Of the free objects.
-    first_object, first_bone
-        Indices of the first object and the first bone among the colliders.
-    out
-        Written.
+    `shapes` are obstacles, then objects from `first_object` on, then bones from `first_bone` on.
+    `skin` (n̄, 3) is in the world as bones and handles place it. Colliders touch the skin with the
+    indentation of the step before; depths count from the skin without it. `cuts` (colliders,) are
+    subdivisions of the triangles' edges: with 1 the vertices touch the collider, with more the
+    centres of the parts of triangles.
     """
     patches, areas, order = surface.patches, surface.areas, surface.order
     out.total[0], out.nearest[0], out.full[0], total = 0, np.inf, False, 0

@@ -38,18 +38,7 @@ def write_indentation(
 ) -> None:
     """Write the displacement of the skin by contacts beside bones and handles, (n̄, 3).
 
-    Parameters
-    ----------
-    contacts, forces
-        Contacts, and their normal forces.
-    flesh
-        The flesh below the skin.
-    tables, rotations
-        The skin, and the rotations of its bones.
-    load, away
-        (p,), (p, 3) work.
-    out
-        Written.
+    `forces` are the normal forces of the contacts; `load` (p,) and `away` (p, 3) are work arrays.
     """
     starts, columns, values = flesh.spread
     firsts, rows, moved = flesh.motion
@@ -102,20 +91,9 @@ def fit_indentation(
 
     Return the largest depth in m of a contact of the indented skin. Without the fit, a person lying
     on the ground was 4 mm inside it between contacts, since the flexibility is that of normal
-    forces on patches, and 27 mm while damped flesh recovered from a fall.
-
-    Parameters
-    ----------
-    shapes, skin
-        Colliders, and (n̄, 3) the skin in the world without indentation.
-    thickness
-        (n̄,) thickness of the flesh, m, which bounds the indentation.
-    contacts, forces, stiffness
-        Contacts, their elastic forces in N, and the stiffness of the skin in N/m.
-    work
-        (n̄, 4), zero before and after.
-    indentation
-        (n̄, 3) changed.
+    forces on patches, and 27 mm while damped flesh recovered from a fall. `skin` (n̄, 3) is in the
+    world without indentation, `thickness` (n̄,) in m bounds the indentation, and `work` (n̄, 4) is
+    zero before and after.
     """
     for _ in range(FITS):
         for c in range(contacts.total[0]):

@@ -51,14 +51,8 @@ def flesh_samples(
 ) -> Floats:
     """(count, m) coordinates φ that contact and motion may cause, the `SAMPLE_KINDS` in turn.
 
-    Each displaces the skin by at most 0 to 0.3 times the flesh thickness.
-
-    Parameters
-    ----------
-    layer, shapes, stiffness
-        The flesh, x, y and z of Ψ (n, m), and (m, m) ∂²W/∂φ² at rest.
-    count, seed
-        Number of samples, and the random seed.
+    Each displaces the skin by at most 0 to 0.3 times the flesh thickness. `shapes` are x, y and z
+    of Ψ (n, m), and `stiffness` (m, m) is ∂²W/∂φ² at rest.
     """
     random, m = np.random.default_rng(seed), len(stiffness)
     outer, positions = layer.outer, layer.mesh.vertices[layer.outer]
@@ -172,23 +166,12 @@ class FleshInCoordinates(NamedTuple):
 def fitted_cubature(
     layer: FleshLayer, shapes: list[sp.csr_array], count: int, seed: int, tell: Tell | None = None
 ) -> TetCubature:
-    """Choose tets by importance with Lloyd's method, and fit weights ≥ 0 to forces.
+    """Choose `count` tets by importance with Lloyd's method, and fit weights ≥ 0 to forces.
 
     The importance of a tet is its fraction of the stiffness of each coordinate plus that of sampled
     forces. Chosen by volume alone, 700 tets had an error of 0.51; by forces alone 0.25, by
     stiffness alone 0.19, by both 0.14. Starting from 2.5 times as many and removing a fifth at a
-    time, those with the smallest forces, gives 0.08.
-
-    Parameters
-    ----------
-    layer, shapes
-        The flesh, and x, y and z of Ψ (n, m).
-    count
-        Number of tets, or all strained tets if they are fewer.
-    seed
-        Of deformations and of Lloyd's method; held-out deformations use the next seed.
-    tell
-        Called with the progress.
+    time, those with the smallest forces, gives 0.08. Held-out deformations use the next seed.
     """
     say = tell or (lambda part, what: None)
     flesh = FleshInCoordinates.of(layer, shapes)
@@ -225,14 +208,7 @@ def _importance(flesh: FleshInCoordinates, samples: Floats) -> Floats:
 def lloyd_centres(positions: Floats, matters: Floats, count: int, seed: int) -> tuple[Ints, Ints]:
     """Return the positions nearest to the centres of weighted clusters, and clusters (n,).
 
-    Parameters
-    ----------
-    positions, matters
-        (n, 3), and (n,) weights.
-    count
-        Number of clusters; empty ones are dropped.
-    seed
-        Of the initial centres.
+    Positions (n, 3) have weights `matters` (n,); empty clusters are dropped.
     """
     random, part = np.random.default_rng(seed), matters / matters.sum()
     few = min(count, int((part > 0).sum()))
@@ -323,18 +299,9 @@ def _largest(columns: sp.csc_array, count: int) -> Ints:
 def mass_weights(
     positions: Floats, masses: Floats, weights: sp.csr_array, count: int, seed: int
 ) -> tuple[Ints, Floats]:
-    """Choose points, and masses that reproduce the moments of every bone.
+    """Choose points of (n, 3) at rest, and masses that reproduce the moments of every bone.
 
-    Parameters
-    ----------
-    positions, masses
-        (n, 3), (n,) of all points, at rest.
-    weights
-        (n, K) of the bones.
-    count
-        Number of points.
-    seed
-        Of Lloyd's method.
+    `weights` (n, K) are those of the bones; the seed is that of Lloyd's method.
     """
     heavy = np.flatnonzero(masses > 0)
     if count >= len(heavy):
@@ -382,21 +349,10 @@ def oblivious_cubature(
 ) -> TetCubature:
     """Sample points with the integrals of their biharmonic coordinates (tapia2021 eq. 7).
 
-    Weights may be negative, as in the paper; `fitted_cubature` is our method.
-
-    Parameters
-    ----------
-    layer, shapes
-        The flesh, and x, y and z of Ψ (n, m).
-    handles
-        (h,) tet vertices of the handles.
-    count
-        Number of points; the paper has 5 to 10 per handle.
-    seed
-        Random seed.
-    sampling
-        ``"uniform"`` by volume; ``"colocated"`` with the handles, regardless of `count`;
-        ``"importance"``: by the fraction of each vertex in the stiffness.
+    Weights may be negative, as in the paper; `fitted_cubature` is our method. Sampling is
+    ``"uniform"`` by volume; ``"colocated"`` with the handles (h,), regardless of `count`; or
+    ``"importance"``, by the fraction of each vertex in the stiffness. The paper has 5 to 10 points
+    per handle.
     """
     flesh = FleshInCoordinates.of(layer, shapes)
     soft = TetMesh(layer.mesh.vertices, layer.mesh.tets[layer.soft])

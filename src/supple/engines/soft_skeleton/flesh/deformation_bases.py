@@ -26,18 +26,10 @@ FADE = 0.03, 0.1
 def farthest_handles(
     mesh: TetMesh, candidates: Ints, count: int, density: Floats | None = None
 ) -> Ints:
-    """Return vertices (count,) by farthest-point sampling among candidates.
+    """Return vertices (count,) by farthest-point sampling among candidates on the skin.
 
-    Parameters
-    ----------
-    mesh
-        The tets; distances are along their edges, so that touching fingers stay apart.
-    candidates
-        Vertices to choose from, on the skin.
-    count
-        Number of handles, or all candidates if they are fewer.
-    density
-        (n,) relative density by vertex; None for even.
+    Distances are along edges of the tets, so that touching fingers stay apart. `density` (n,) is
+    relative, by vertex; None for even.
     """
     ends = np.unique(np.sort(mesh.tets[:, EDGES].reshape(-1, 2), axis=1), axis=0)
     n = len(mesh.vertices)
@@ -60,18 +52,10 @@ def handle_weights(
 ) -> sp.csr_array:
     """(n, h) 1 at a handle, 0 at others and at bone, biharmonic between, and faded.
 
-    They minimise wᵀ(L V⁻¹ L)w with L the cotangent Laplacian and V the lumped volumes. With bone
-    fixed the weights stay within −0.06 and 1 on a body where the linearly precise energy of the
-    Hessian overshoots from −4.5 to 6.4, as thin flesh has few interior vertices.
-
-    Parameters
-    ----------
-    mesh
-        The tets.
-    held, handles
-        Vertices of bone, and one vertex per handle.
-    energy
-        (n, n) to minimise instead of L V⁻¹ L; see `precise_energy`.
+    They minimise wᵀ(L V⁻¹ L)w with L the cotangent Laplacian and V the lumped volumes, or another
+    `energy` (n, n). With bone fixed the weights stay within −0.06 and 1 on a body where the
+    linearly precise energy of the Hessian overshoots from −4.5 to 6.4, as thin flesh has few
+    interior vertices.
     """
     n = len(mesh.vertices)
     fixed = np.concatenate([held, handles])

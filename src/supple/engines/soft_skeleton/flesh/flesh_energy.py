@@ -49,17 +49,7 @@ class FleshTables(NamedTuple):
 def flesh_tables(
     mesh: TetMesh, material: Material, shapes: list[sp.csr_array], tets: Ints, weights: Floats
 ) -> FleshTables:
-    """Return the tables of some tets.
-
-    Parameters
-    ----------
-    mesh, material
-        All tets of the body.
-    shapes
-        x, y and z of Ψ (n, m), with the same entries.
-    tets, weights
-        (c,) indices, and weights.
-    """
+    """Return the tables of tets (c,) with weights (c,); `shapes` are x, y and z of Ψ (n, m)."""
     part = TetMesh(mesh.vertices, mesh.tets[tets])
     hats = np.ascontiguousarray(hat_gradients(part))
     reach = nodal_weights(shapes)
@@ -169,20 +159,9 @@ def add_flesh_terms(
 ) -> float:
     """Return W(φ); add its derivatives to the rows from `first` on, upper triangle.
 
-    Parameters
-    ----------
-    kind, stiffness, tables
-        Material code, a factor on the energy, and tets.
-    phi
-        (m,) coordinates of the flesh.
-    first
-        First row in the gradient (N,) and the Hessian (N, N).
-    gradient, hessian
-        Added to.
-    order
-        0 for the energy only, 1 for the gradient as well, 2 also for the Hessian, with each tet's
-        part projected to be positive semi-definite, 3 for the Hessian without projection. Add 4 to
-        skip the energy, which is then returned as 0.
+    Order 0 is for the energy only, 1 for the gradient as well, 2 also for the Hessian, with each
+    tet's part projected to be positive semi-definite, 3 for the Hessian without projection. Add 4
+    to skip the energy, which is then returned as 0. `stiffness` is a factor on the energy.
     """
     nodal, energetic = tables.gradients.shape[1] > 0, order < 4
     order %= 4

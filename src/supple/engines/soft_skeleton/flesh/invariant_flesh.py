@@ -69,16 +69,8 @@ def add_invariant_terms(
 ) -> None:
     """Add derivatives of the energy to the gradient and the upper triangle of the Hessian.
 
-    Parameters
-    ----------
-    kind, stiffness, volumes, constants, starts, columns, gradients
-        Density, a factor on it, and tets; see `FleshTables`.
-    phi, first
-        Coordinates (m,), and their first row.
-    positive
-        Whether each tet's part of the Hessian is projected to be positive semi-definite.
-    gradient, hessian
-        Added to.
+    See `FleshTables` for the tets. With `positive`, each tet's part of the Hessian is projected to
+    be positive semi-definite.
     """
     most = 1
     for e in range(len(volumes)):

@@ -27,25 +27,10 @@ def residual_flexibility(
 
     Handles are three to five times too stiff under a small sphere. With the residual among the
     points in contact, the force is that of the full flesh: 1.00 to 1.06 times, where 82 handles of
-    a body alone had 3.1 to 4.2 times.
-
-    Parameters
-    ----------
-    body
-        The flesh at rest.
-    free
-        Vertices that are not bone.
-    shapes
-        x, y and z of U (n, m).
-    points, normals
-        (p,) vertices of the skin, and (p, 3) directions of the loads.
-    reach
-        Distance in m beyond which entries are dropped.
-
-    Returns
-    -------
-    x, y and z of the motion (p, p) of the points, a row each, by a force of 1 N along the normal of
-    each, a column.
+    a body alone had 3.1 to 4.2 times. `free` are the vertices that are not bone, `shapes` x, y and
+    z of U (n, m), and `points` (p,) vertices of the skin. Returns x, y and z of the motion (p, p)
+    of the points, a row each, by a force of 1 N along the normal of each, a column; entries between
+    points more than `reach` m apart are dropped.
     """
     n = len(body.rest)
     unknown = (3 * free[:, None] + np.arange(3)).ravel()

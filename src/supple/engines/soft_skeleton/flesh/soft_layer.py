@@ -34,16 +34,8 @@ SOFTEST = 10e3
 class FleshLayer:
     """Tets of flesh and bone, at rest.
 
-    Attributes
-    ----------
-    mesh, held
-        Tets, and their vertices in bone.
-    material
-        Of each tet.
-    embedding
-        (n̄, n) weights of the tet vertices at each vertex of the skin.
-    weights
-        (n, K) of the bones.
+    `held` are the vertices in bone, `embedding` (n̄, n) weights of the tet vertices at each vertex
+    of the skin, and `weights` (n, K) those of the bones.
     """
 
     mesh: TetMesh
@@ -120,20 +112,9 @@ def flesh_layer(
 ) -> FleshLayer:
     """Fill a character with tets, and find those in bone.
 
-    Parameters
-    ----------
-    character, bones
-        The character, and bones of its rig.
-    tets
-        Number of tets, or tets that fill the surface.
-    anatomy
-        Bone and flesh; None to derive it from the shape.
-    material
-        Of the flesh; None for that of the anatomy.
-    skeleton
-        Meshes of bones; None for bone as deep as in the anatomy.
-    young
-        Young's modulus on the skin in Pa; overrides the material's.
+    Without an anatomy it is derived from the shape, without a material it is that of the anatomy,
+    and without `skeleton` bone is as deep as in the anatomy. `young` in Pa on the skin overrides
+    the material's.
     """
     surface = character.surface
     plan = plan_body(character, tets, anatomy)

@@ -96,19 +96,10 @@ def fly(
 ) -> int:
     """Make `steps` steps; return the number made before one diverged.
 
-    A step that diverges leaves the state unchanged, except for `TurningArrays`.
-
-    Parameters
-    ----------
-    steps
-        Number of steps.
-    forces, vertices
-        (t, k, 3) in the world, in N, in each step or with t = 1 in all; (k,) vertices of the
-        surface that they act on.
-    trace, flight
-        (steps, r) and (steps, 7) results: q, and C and R, after each step; or without rows.
-    bound
-        `FreeArrays` of the body.
+    A step that diverges leaves the state unchanged, except for `TurningArrays`. `forces` (t, k, 3)
+    act on surface vertices (k,), in N in the world; with t = 1 in all steps. `trace` (steps, r) and
+    `flight` (steps, 7) receive q, and C and R, after each step, unless they have no rows. `bound`
+    are the `FreeArrays` of the body.
     """
     acting, body, turning, spin = table_contents(bound)
     settings, counts, packed, state = body.settings, body.counts, body.packed, body.state

@@ -325,13 +325,7 @@ class FreeStvkSimulator(BodySimulator[StvkModel]):
 
 
 def free_moments(model: StvkModel) -> RigidMoments:
-    """Return the moments of a free body whose basis has no rigid motions.
-
-    Raises
-    ------
-    SuppleError
-        If the body is fixed, or has no such moments.
-    """
+    """Return the moments of a free body whose basis has no rigid motions; refuse other models."""
     if not isinstance(model, StvkModel):
         raise SuppleError(f"a FreeStvkSimulator needs a StvkModel, not {shown(model)}")
     inertia = model.inertia

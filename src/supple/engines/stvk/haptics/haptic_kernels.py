@@ -140,25 +140,13 @@ def _dot(a, b):  # type: ignore[no-untyped-def]
 def haptic_steps(steps, hands, record, ball, settings, tree, scratch, work, forces, trace, body):  # type: ignore[no-untyped-def]
     """Make `steps` steps of ball and body; return the number made before one diverged.
 
-    Parameters
-    ----------
-    steps, hands
-        Number of steps, and (t, 3) positions of the hand at their ends; no rows for no hand.
-    record
-        (steps, 10) results, or without rows.
-    ball
-        (6, 3): position, velocity, hand (NaN for none), contact force, force on the hand, and
-        position half a step ahead.
-    settings
-        Radius, mass, k, χ, the hand's spring, damper and largest force, h, the bound on χδ in s,
-        gravity (3).
-    tree, scratch
-        Of a `SphereTree`.
-    work
-        (1, q), (0, q̇), weight of the body, M⁻¹, marks (n,) and speeds (n, 3) of points, (m, 2)
-        pushes, and scratch of `share_out`.
-    forces, trace, body
-        (1, r) scratch for forces, no trace, and the `bound` arrays of a simulator.
+    `hands` (t, 3) are positions of the hand at the ends of the steps, `record` (steps, 10) the
+    results; either may have no rows. `ball` (6, 3) has position, velocity, hand (NaN for none),
+    contact force, force on the hand, and position half a step ahead. `settings` are radius, mass,
+    k, χ, the hand's spring, damper and largest force, h, the bound on χδ in s, and gravity (3).
+    `work` has (1, q), (0, q̇), weight of the body, M⁻¹, marks (n,) and speeds (n, 3) of points, (m,
+    2) pushes, and scratch of `share_out`. `forces` (1, r) is scratch, and `body` the `bound` arrays
+    of a simulator.
     """
     force, state = forces[0], table_contents(body).state
     weight, lightness = work[2], work[3]

@@ -130,23 +130,12 @@ def touching(  # type: ignore[no-untyped-def]
 ):
     """Find the triangles within a radius; return their number.
 
-    Parameters
-    ----------
-    tree
-        (n, 3, k) coefficients of the points; triangles in the tree's order; (nodes, 2) ranges of
-        the spheres' triangles; (nodes, 4, k) spheres. Sphere i has the children 2i + 1 and 2i + 2.
-    factors
-        (k,) 1 and q.
-    centre, radius
-        Of the ball.
-    stack
-        Scratch: one whole number more than the tree is deep.
-    marks, moved
-        (n,) and (n, 3) for `move`.
-    found, places
-        (m,) and (m, 7) written: triangles in the tree's order, and their contacts.
-    seen
-        (3,) counters of visited spheres, visited triangles, and queries.
+    `tree` has coefficients (n, 3, k) of the points, triangles in the tree's order, ranges (nodes,
+    2) of the spheres' triangles, and spheres (nodes, 4, k); sphere i has the children 2i + 1 and 2i
+    + 2. `factors` (k,) are 1 and q. `stack` is scratch of one integer more than the tree is deep,
+    `marks` (n,) and `moved` (n, 3) are for `move`. Triangles in the tree's order and their contacts
+    are written to `found` (m,) and `places` (m, 7). `seen` (3,) counts visited spheres, visited
+    triangles, and queries.
     """
     points, triangles, ranges, spheres = tree
     seen[2] += 1
