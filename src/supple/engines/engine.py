@@ -1,4 +1,4 @@
-"""The contract of engines, and the list of them.
+"""Protocols of engines, and the table of engines.
 
 A *character engine* simulates the flesh of a rigged character: it takes poses and roots and
 returns the skin. A *body engine* does the same for an elastic body without a rig. `ENGINES` has one
@@ -252,7 +252,7 @@ class Engine:
             check_names(f"the engine {self.name}", options, self.build_options)
 
     def accepted_options(self, **options: Any) -> dict[str, Any]:
-        """Return those of the options that the builder has."""
+        """Return the options that the builder accepts."""
         if self.takes_any_option:
             return options
         return {name: value for name, value in options.items() if name in self.build_options}
@@ -393,7 +393,7 @@ def engine_named(name: str, moves: Literal["character", "body"] | None = None) -
 
 
 def engine_of(model: Any) -> Engine:
-    """Return the row of a model's engine; SuppleError for an object that is no model."""
+    """Return the row of a model's engine; raise a SuppleError for other objects."""
     name = getattr(model, "engine", None)
     if not isinstance(name, str) or name not in ENGINES:
         from supple.checks import shown

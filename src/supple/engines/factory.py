@@ -1,4 +1,4 @@
-"""Models and simulators of any engine: built, read from a file, made to step."""
+"""Functions that build, load and simulate models of any engine."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from supple.tensors import checked_json, header_texts
 
 
 def build(character: Any, *, engine: str = FIRST_ENGINE, **options: Any) -> Any:
-    """Build the model of a character, as the engine does that will step it.
+    """Build the model of a character for an engine.
 
     Parameters
     ----------
     character
         See `supple.load`; a mesh for engines of bodies.
     engine
-        ``"pose-space"`` and others in `supple.engines.ENGINES`.
+        Name of a row of `supple.engines.ENGINES`, such as ``"pose-space"``.
     **options
-        Of the engine's builder. Pose-space has, among others, ``poses``, ``modes``, ``tets``,
-        ``material``, ``young``, ``poisson``, ``regions``, ``contact``, ``executor``, ``log``:
-        see `supple.engines.pose_space.build`.
+        Options of the engine's builder. Pose-space has, among others, ``poses``, ``modes``,
+        ``tets``, ``material``, ``young``, ``poisson``, ``regions``, ``contact``, ``executor``,
+        ``log``: see `supple.engines.pose_space.build`.
 
     Returns
     -------
     model
-        To be saved, and stepped by `supple.Simulator`.
+        Model, which `supple.Simulator` steps.
 
     Examples
     --------
@@ -42,19 +42,19 @@ def build(character: Any, *, engine: str = FIRST_ENGINE, **options: Any) -> Any:
 
 
 def load_model(path: str | Path, **options: Any) -> Any:
-    """Read a model file of any engine; its header says which.
+    """Read a model file of any engine; the file's header names the engine.
 
     Parameters
     ----------
     path
-        As ``model.save`` wrote it. Nothing in it is executed.
+        File that ``model.save`` wrote. Nothing in it is executed.
     **options
-        Of the model's own ``load``: ``rig=`` for pose-space models of a black-box rig.
+        Options of the model's ``load``: ``rig=`` for pose-space models of a black-box rig.
 
     Raises
     ------
     FormatError
-        If it is no model file, damaged, or of an engine that is not there.
+        If the file is not a model, is damaged, or is for an engine that does not exist.
     """
     path = Path(path)
     texts = header_texts(path)
@@ -85,26 +85,26 @@ class _AnyEngine(type):
 
 
 class Simulator(metaclass=_AnyEngine):
-    """Make the simulator that a model is for.
+    """Make the simulator of a model's engine.
 
     Parameters
     ----------
     model
-        Of `supple.build` or `supple.load_model`.
+        Model of `supple.build` or `supple.load_model`.
     dt
-        Seconds of a step; by default 1/90 for characters. Bakes and the viewer step pose-space by
-        1/180, which is truer.
+        Time step in s; by default 1/90 for characters. Bakes and the viewer step pose-space by
+        1/180, which is more accurate.
     engine
-        Another engine that steps such models: "full" for those of pose-space, "stvk-free" for
-        StVK bodies that nothing holds.
+        Another engine that can step the model: "full" for pose-space models, "stvk-free" for
+        unconstrained StVK bodies.
     **options
-        Of the engine's simulator: `supple.engines.pose_space.PoseSpaceSimulator` has `alpha`,
-        `beta`, `gravity`, `obstacles`, limits and more.
+        Options of the engine's simulator: `supple.engines.pose_space.PoseSpaceSimulator` has
+        `alpha`, `beta`, `gravity`, `obstacles`, limits and more.
 
     Returns
     -------
     CharacterEngine or BodyEngine
-        An object of the engine's own class.
+        Object of the class of the engine's simulator.
 
     Examples
     --------

@@ -1,8 +1,4 @@
-"""Bases as functions of the pose: Supple's, the paper's, and those of earlier methods.
-
-Each is a callable from a pose (s,) to U (3n, r), for analysis and for simulations
-on the whole mesh (`supple.engines.baselines.projected.ProjectedSimulator`).
-"""
+"""Bases as functions of the pose: callables from a pose (s,) to U (3n, r) on the whole mesh."""
 
 from __future__ import annotations
 
@@ -21,7 +17,7 @@ from supple.rig.tets.vertex_frames import blended_rotations, pose_rotations, rot
 
 
 def interpolated(poses: ReducedPoses, variant: Variant = "frames") -> OfPose:
-    """Return the aligned and blended basis: in frames, or in the "world" as in xu2016 §5.2."""
+    """Return the aligned and blended basis: in frames, or in "world" coordinates (xu2016 §5.2)."""
     aligned, count = poses.aligned(variant), len(poses.mesh.vertices)
     # (m, n, 3, r) on the whole mesh, so that evaluations are fast.
     stacked = np.stack([dense_basis(each, poses.regions, count) for each in aligned.bases])
@@ -96,7 +92,7 @@ def naive(poses: ReducedPoses) -> OfPose:
 
 
 def _softest_first(poses: ReducedPoses, at: int) -> Floats:
-    """Return a pose's basis, with the columns of each region as its modes, ascending in λ."""
+    """Return a pose's basis (3n, r); columns are the modes of each region, ascending in λ."""
     model, parts = poses.models[at], []
     for vectors, stiffness in zip(model.bases, model.stiffnesses, strict=True):
         parts.append(vectors @ np.linalg.eigh(stiffness)[1])
@@ -148,17 +144,9 @@ def pose_independent(
 ) -> OfPose:
     """Return `count` vectors of the mass-PCA of the bases of all poses (xu2016 fig. 14).
 
-    Parameters
-    ----------
-    poses
-        Poses whose bases are combined.
-    count
-        Number of vectors.
-    frames
-        Combine bases in the neutral pose's frames, and rotate the result to the pose, which helps
-        where poses rotate the body; or in the world.
-    soft_first
-        Weight columns by (λ₁/λ)^½, so that the PCA keeps soft ones; or all equally.
+    With `frames`, the bases are combined in the frames of the neutral pose and the result is
+    rotated to the pose. With `soft_first`, columns are weighted by (λ₁/λ)^½, so that the PCA keeps
+    soft ones.
     """
     aligned = poses.aligned("frames")
     n, turns = len(poses.mesh.vertices), aligned.rotations
@@ -182,7 +170,7 @@ def pose_independent(
 
 
 def _soft_columns(poses: ReducedPoses, at: int) -> tuple[Floats, Floats]:
-    """Return a pose's modes within its basis, and (λ₁/λ)^½ of each."""
+    """Return the modes of a pose within its basis, and (λ₁/λ)^½ of each."""
     values = [np.linalg.eigvalsh(each) for each in poses.models[at].stiffnesses]
     stiffness = np.concatenate(values)
     return _softest_first(poses, at), np.sqrt(stiffness.min() / stiffness)

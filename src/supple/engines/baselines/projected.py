@@ -43,26 +43,13 @@ PARTS = ("rig", "basis", "assembly", "projection", "solve")
 
 
 class PosedSubspace:
-    """Body, basis and skin of a projected simulation, as functions of the pose.
+    """Body, basis U (3n, r), rest shape Φ (n, 3) and skin as functions of the pose (s,).
 
-    Parameters
-    ----------
-    body
-        Tets and their material.
-    rest
-        Φ: from a pose (s,) to rest positions (n, 3), such as a rig.
-    basis
-        From a pose to U, (3n, r), zero where vertices are fixed; see `pose_bases`.
-    rest_pose
-        (s,) default pose of a reset; by default that of the rig.
-    elastic
-        Rest shape and basis for elastic forces at all poses; by default those of each pose. With
-        the neutral ones, and a `basis` that is the neutral one warped to the pose, this is
-        neutral-pose dynamics (Galoppo et al. 2009; xu2016 fig. 4b).
-    material
-        From a pose to the material there, if it changes (xu2016 §8).
-    surface, embedding
-        Φ̄ of the skin, and its embedding (n̄, n), sparse; forces then act on the skin.
+    U is zero at fixed vertices; see `pose_bases`. `elastic` has a rest shape and basis that
+    replace those of the pose for elastic forces: with the neutral ones, and a `basis` that warps
+    the neutral one to the pose, this is neutral-pose dynamics (Galoppo et al. 2009; xu2016 fig.
+    4b). `material` gives the material at a pose (xu2016 §8). With `surface` Φ̄ and its `embedding`
+    (n̄, n), forces act on the skin.
     """
 
     def __init__(
@@ -105,7 +92,7 @@ class PosedSubspace:
 
     @classmethod
     def from_model(cls, model: PoseSpaceModel, basis: OfPose) -> PosedSubspace:
-        """Return a model's flesh and skin with a basis such as those of `pose_bases`.
+        """Return the flesh and skin of a model with a basis of `pose_bases`.
 
         A model stores its bases on the skin and at cubature points only, so they are recomputed.
         """
@@ -131,7 +118,7 @@ class PosedSubspace:
         return self._surface(pose) + self._embedding @ displacements
 
     def load(self, forces: Forces | None) -> Floats:
-        """Return forces on the tet vertices, (n, 3), from those on the skin if there is one."""
+        """Return forces on the tet vertices, (n, 3), from forces on the skin if there is one."""
         count = self.body.n_vertices if self._embedding is None else self._embedding.shape[0]
         load = np.zeros((count, 3))
         vertices, acting = vertex_forces(forces or {}, count, "the body")
@@ -142,34 +129,10 @@ class PosedSubspace:
 class ProjectedSimulator:
     """Simulator of a body within a basis that depends on the pose, without cubature.
 
-    M̃ q̈ + D̃ q̇ + Uᵀf(Φ(p) + U q) = Uᵀ(f_ext − M Φ̈), with U = U(p) (xu2016 eq. 9).
-
-    Parameters
-    ----------
-    posed
-        Body, basis and skin.
-    dt
-        Time step in s.
-    integrator, iterations, tolerance
-        As for `FullBodySimulator`, without ``"midpoint"``; one iteration is the papers' choice for
-        real time.
-    alpha, beta
-        Rayleigh damping D = αM + βK.
-    gravity, gravity_mode
-        In m/s². ``"relative"``: only its change by the root's rotation acts, as the sculpted
-        shape already sags.
-    psd
-        Project element stiffness to positive semi-definite for damping and the first iteration.
-    carried
-        Transfer of the state when U changes: ``"coordinates"`` keeps q (xu2016 §5.2),
-        ``"projection"`` projects displacements and velocities to the new basis (Hahn et al.).
-
-    Attributes
-    ----------
-    q, velocity
-        (r,) reduced coordinates and their velocity.
-    unconverged_steps
-        Steps since `reset` whose last iteration moved a vertex by more than the tolerance.
+    M̃ q̈ + D̃ q̇ + Uᵀf(Φ(p) + U q) = Uᵀ(f_ext − M Φ̈), with U = U(p) (xu2016 eq. 9). Options are as for
+    `FullBodySimulator`, without ``"midpoint"``. `carried` selects the transfer of the state when U
+    changes: ``"coordinates"`` keeps q (xu2016 §5.2), ``"projection"`` projects displacements and
+    velocities to the new basis (Hahn et al.).
 
     Examples
     --------
@@ -218,7 +181,7 @@ class ProjectedSimulator:
         self.reset()
 
     def reset(self, pose: ArrayLike | None = None, root: ArrayLike | None = None) -> None:
-        """Start anew at rest, at a pose (s,) and a rigid root (4, 4)."""
+        """Restart at rest, at a pose (s,) and a rigid root (4, 4)."""
         chosen = self._pose(self._posed.rest_pose if pose is None else pose)
         place = checked_root(root)
         report = _report()
@@ -257,25 +220,10 @@ class ProjectedSimulator:
         root: ArrayLike | None = None,
         forces: Forces | None = None,
     ) -> StepReport:
-        """Advance by one time step.
+        """Advance by one time step to a pose and root; by default both stay.
 
-        Parameters
-        ----------
-        pose, root
-            Pose and root at the end of the step; by default the last ones.
-        forces
-            Mapping of vertices, of the skin if there is one and else of the tets, to forces in N in
-            the world.
-
-        Returns
-        -------
-        StepReport
-            Report, with seconds of rig, basis, assembly, projection and solve.
-
-        Raises
-        ------
-        SuppleError
-            For invalid inputs, or if the state would not be finite; it is then unchanged.
+        `forces` maps vertices, of the skin if there is one and else of the tets, to forces in N in
+        the world. After an error the state is unchanged.
         """
         target = self.pose if pose is None else self._pose(pose)
         place = self.root if root is None else checked_root(root)
@@ -378,7 +326,7 @@ class ProjectedSimulator:
     def _reprojected(
         self, mass: Floats, basis_before: Floats, pair: tuple[Floats, Floats]
     ) -> tuple[Floats, Floats]:
-        """Return coordinates in this basis nearest, by mass, to those in another."""
+        """Return coordinates in this basis nearest by mass to `pair` in the last basis."""
         fields = (basis_before @ np.stack(pair, axis=1)).reshape(-1, 3, 2)
         right = np.stack([self._space.weigh(fields[:, :, at]) for at in (0, 1)], axis=1)
         both = _solved(mass, right)
@@ -389,7 +337,7 @@ class ProjectedSimulator:
 
 
 def _solved(mass: Floats, right: Floats) -> Floats:
-    """Solve; with the smallest solution if columns of the basis are dependent."""
+    """Solve with a mass matrix; use least squares if columns of the basis are dependent."""
     found = solve_definite(mass, right)
     if found is not None:
         return found

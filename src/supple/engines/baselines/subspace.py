@@ -34,15 +34,7 @@ _STRIP = 64
 
 
 class Subspace:
-    """Reduced energy, force and stiffness of a body at a rest shape, in a basis.
-
-    Parameters
-    ----------
-    body
-        Body, which several subspaces may share.
-    rest, basis
-        (n, 3) rest shape, and (3n, r) U; `at` replaces both.
-    """
+    """Reduced energy, force and stiffness of a body at a rest shape (n, 3), in a basis (3n, r)."""
 
     def __init__(self, body: ElasticBody, rest: Floats, basis: Floats) -> None:
         self.body, self._matrix = body, body.pattern.zeros()
@@ -174,17 +166,7 @@ def with_ridge(matrix: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class ReducedEquilibrium:
-    """Equilibrium of a reduced body.
-
-    Attributes
-    ----------
-    q
-        (r,) reduced coordinates.
-    positions
-        (n, 3) Φ + U q.
-    iterations, converged
-        Newton iterations, and whether they reached the tolerance.
-    """
+    """Equilibrium of a reduced body: q (r,), positions Φ + U q (n, 3), and Newton's convergence."""
 
     q: Floats
     positions: Floats
@@ -204,20 +186,8 @@ def reduced_equilibrium(
 ) -> ReducedEquilibrium:
     """Minimise W(Φ + U q) − fᵀU q over q by Newton's method with line search.
 
-    Parameters
-    ----------
-    body, basis
-        Loaded body, and basis (3n, r) of its displacements.
-    forces
-        (n, 3) in N.
-    rest
-        Rest shape; by default the mesh.
-    elastic
-        Rest shape and basis for the energy, in place of these; as for `PosedSubspace`.
-    tolerance
-        Part of the body's size; iterations end when no vertex moves by more.
-    most_iterations
-        Largest number of iterations; the result then has ``converged=False``.
+    Iterations end when no vertex moves by more than `tolerance` times the body's size. `elastic`
+    has another rest shape and basis for the energy; see `PosedSubspace`.
     """
     shape = body.rest.shape
     start = checked_array("rest shape", body.rest if rest is None else rest, shape)
@@ -265,20 +235,8 @@ class SubspaceStage:
     """Equation M̃ (w − v) + τ (D̃ w + f̃(q + τw) − f̃_ext) = 0 for the velocity w.
 
     As `supple.dynamics.implicit.StageProblem`, with D̃ = αM̃ + βK̃ at the start of Newton's method.
-
-    Attributes
-    ----------
-    elastic, moving
-        Subspaces of elastic forces and of the motion; they differ only in neutral-pose dynamics.
-    mass, external
-        (r, r) M̃, and (r,) f̃_ext.
-    alpha, beta
-        Rayleigh damping.
-    iterations, tolerance, psd
-        Largest number of Newton iterations, the movement in m that ends them, and whether the
-        stiffness of the first one, also used for damping, is projected.
-    report
-        Report that receives times and iterations.
+    The subspaces `elastic` and `moving` differ only in neutral-pose dynamics. `tolerance` is in m;
+    `psd` projects the stiffness of the first iteration, which damping uses too.
     """
 
     elastic: Subspace

@@ -31,13 +31,7 @@ from supple.rig.tets.tet_body import TetBody
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FleshOptions(OptionRecord):
-    """Options of the flesh, checked; `supple.engines.pose_space.build` documents them.
-
-    Raises
-    ------
-    SuppleError
-        For an invalid option; the message names it.
-    """
+    """Options of the flesh, checked; `supple.engines.pose_space.build` documents them."""
 
     poses: Poses = "auto"
     material: Material | None = None
@@ -70,17 +64,7 @@ class FleshOptions(OptionRecord):
 
 @dataclass(frozen=True, eq=False)
 class FittedFlesh:
-    """Tets of a character, fitted at poses, and their materials there.
-
-    Attributes
-    ----------
-    body
-        Tets that follow the rig.
-    poses, names
-        (m, s) poses, the neutral one first, and their names.
-    materials
-        Material at each pose.
-    """
+    """Tets of a character fitted at poses (m, s), the neutral one first, and their materials."""
 
     body: TetBody
     poses: Floats

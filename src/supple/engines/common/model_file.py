@@ -51,7 +51,7 @@ class StoredModel:
 
     @classmethod
     def from_stored(cls, fields: Values, sizes: Mapping[str, int]) -> Self:
-        """Make the model of the fields of a file; refuse fields that contradict each other."""
+        """Return the model with the fields of a file; refuse fields that contradict each other."""
         return cls(**fields)
 
     def save(self, path: str | Path) -> None:
@@ -114,13 +114,7 @@ def packed_model(model: StoredModel) -> bytes:
 
 
 def unpacked_model(cls: type[Model], data: bytes, rig: Rig | None = None) -> Model:
-    """Return the model of a class in a file's bytes.
-
-    Raises
-    ------
-    SuppleError
-        If they are not a complete and unchanged model of that class.
-    """
+    """Return the model of a class from a file's bytes; refuse incomplete or changed bytes."""
     header: Header = {}
     if cls.file_format == STVK_FORMAT:
         tensors = _unsealed_arrays(data)
@@ -148,7 +142,7 @@ def sealed(header: Header, tensors: Arrays, engine: str) -> bytes:
 
 
 def _without_repeats(tensors: Arrays) -> tuple[Arrays, dict[str, str]]:
-    """Return the arrays to store, and for each array that equals one of them that one's name."""
+    """Return the arrays to store, and the stored name of each array that equals a stored one."""
     first: dict[tuple[Any, ...], str] = {}
     same: dict[str, str] = {}
     for name in sorted(tensors):
@@ -241,7 +235,7 @@ def _shared(same: Any, tensors: Arrays, file_size: int) -> Arrays:
 
 @contextmanager
 def _errors_as_damage() -> Iterator[None]:
-    """Report errors that no check has foreseen as damage to the file."""
+    """Convert unforeseen errors to a FormatError about a damaged file."""
     try:
         with np.errstate(all="ignore"):  # checks refuse numbers that overflow
             yield
@@ -271,7 +265,7 @@ def part_sizes(model: StoredModel) -> dict[str, int]:
 
 
 def _reached(entries: list[dict[str, Any]], root: int) -> set[int]:
-    """Return the number of a part and those of all parts that it is built on."""
+    """Return the number of a part and of all parts that it depends on."""
     reached, todo = set(), [root]
     while todo:
         part = todo.pop()
@@ -333,16 +327,10 @@ class Rigs(Field):
 
 @dataclass(frozen=True)
 class MaterialField(Field):
-    """Kind of material and its constants, which are numbers or arrays.
+    """Kind of material and its constants, which are numbers, or arrays of `type` and `shape`.
 
-    Attributes
-    ----------
-    constants
-        Function of the model that returns kind, Young's modulus, Poisson's ratio and density.
-    make
-        Function of the same four that returns fields of the model.
-    type, shape
-        Of arrays; without a type only numbers are allowed.
+    `constants` returns kind, Young's modulus, Poisson's ratio and density of a model; `make`
+    returns fields of the model from these four.
     """
 
     constants: Callable[[Any], tuple[str, Any, Any, Any]]

@@ -41,17 +41,17 @@ class CharacterStep(NamedTuple):
 
 
 class Copyable:
-    """Base of simulators that can be copied and pickled: a copy continues alone, to the bit.
+    """Base of simulators that can be copied and pickled; a copy continues with the same bits.
 
-    Copies share the attributes that `_shared` names, which are only read. They leave out those that
-    `_rebuilt` names, such as addresses of this process and threads; `_rebuild` makes them anew.
+    Copies share the read-only attributes named in `_shared`. They leave out those named in
+    `_rebuilt`, such as memory addresses and threads, which `_rebuild` creates again.
     """
 
     _shared: ClassVar[tuple[str, ...]] = ("model",)
     _rebuilt: ClassVar[tuple[str, ...]] = ()
 
     def _rebuild(self) -> None:
-        """Make the attributes that copies leave out."""
+        """Create the attributes that copies leave out."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name not in self._rebuilt}
@@ -76,9 +76,8 @@ class Copyable:
 class CharacterSimulator(Copyable, ABC):
     """Base of the simulators of characters.
 
-    A subclass sets `model`, `_inputs` and `_dt`, and implements `_start`, `advance`, `surface`,
-    `_state_arrays` and `_set_state`. It has `pose` (s,) and `root` (4, 4), the last that were
-    reached, and `_steps`, the steps since the reset, or a `time` of its own.
+    A subclass sets `model`, `_inputs`, `_dt`, and the current `pose` (s,) and `root` (4, 4). It
+    counts `_steps` since the reset, or overrides `time`.
     """
 
     model: Any
@@ -117,17 +116,15 @@ class CharacterSimulator(Copyable, ABC):
     def reset(
         self, pose: Given = None, root: Given = None, *, before: Before | None = None
     ) -> None:
-        """Start anew, undeformed, at a pose and root.
+        """Restart undeformed at a pose and root.
 
         Parameters
         ----------
-        pose
-            (s,), by default the rest pose.
-        root
-            (4, 4), by default the identity.
+        pose, root
+            (s,) and (4, 4); by default the rest pose and the identity.
         before
-            Pose and root one `dt` earlier, from which the body moves on, None for the same root;
-            by default the body rests.
+            Pose and root one `dt` earlier, which give the initial velocity; the root may be None
+            for the same root. By default the body rests.
         """
         self._start(*self._inputs.start(pose, root, before), keep_flesh=False)
 
@@ -136,17 +133,14 @@ class CharacterSimulator(Copyable, ABC):
     ) -> None:
         """Go to a pose and root with the flesh as it is in the root's frame: no inertia acts.
 
-        Parameters
-        ----------
-        pose, root, before
-            As for `reset`.
+        Parameters are those of `reset`.
         """
         self._start(*self._inputs.start(pose, root, before), keep_flesh=True)
 
     def carry(
         self, pose: Given = None, root: Given = None, *, before: Before | None = None
     ) -> None:
-        """Call `teleport`, the name of this method from now on."""
+        """Call `teleport`; deprecated."""
         warnings.warn("carry() is now teleport()", DeprecationWarning, stacklevel=2)
         self.teleport(pose, root, before=before)
 
@@ -161,28 +155,23 @@ class CharacterSimulator(Copyable, ABC):
     ) -> None:
         """Go to a pose and root, undeformed or with the flesh as it is in the root's frame.
 
-        `before` are pose and root one `dt` earlier; the body rests without.
+        `before` has pose and root one `dt` earlier; without it the body rests.
         """
 
     def step(self, pose: Given = None, root: Given = None, forces: Forces | None = None) -> Any:
-        """Advance by `dt`.
+        """Advance by `dt` and return a report, a `StepState`.
 
         Parameters
         ----------
         pose, root
             (s,) and (4, 4) at the end of the step; by default they stay.
         forces
-            Skin vertices and forces (3,) on them, in N in the world.
-
-        Returns
-        -------
-        StepState
-            Report of the step.
+            Mapping of skin vertices to forces (3,), in N in the world.
 
         Raises
         ------
         SuppleError
-            If an input cannot be; the state is then as it was.
+            For an invalid input; the state is then unchanged.
         """
         inputs = self._inputs
         return self.advance(
@@ -193,7 +182,7 @@ class CharacterSimulator(Copyable, ABC):
 
     @abstractmethod
     def advance(self, pose: Floats, root: Floats, loads: Loads | None) -> Any:
-        """Advance the state by `dt` to a pose and root that are checked; return a report."""
+        """Advance the state by `dt` to a checked pose and root; return a report."""
 
     @abstractmethod
     def surface(self, out: Singles | None = None) -> Singles:
@@ -206,22 +195,17 @@ class CharacterSimulator(Copyable, ABC):
         out: Singles | None = None,
         progress: Callable[[float], None] | None = None,
     ) -> Singles:
-        """Step through a whole motion from its first pose on, moving as it does there.
+        """Step through a motion; return the skin of all frames, (t, n̄, 3), the first undeformed.
 
         Parameters
         ----------
         motion
             A motion, or the name of one of the model's. It is resampled to this simulator's
-            rate; at a cut the flesh starts anew.
+            rate; at a cut the flesh is reset.
         out
-            (t, n̄, 3) float32 to write to, for t frames.
+            (t, n̄, 3) float32 to write to.
         progress
-            Called with the part done, 0 to 1.
-
-        Returns
-        -------
-        (t, n̄, 3) float32
-            Skins of all frames, the first one undeformed.
+            Called with the completed part, 0 to 1.
         """
         steps = motion_steps(self._inputs.motion(motion, self.model.motions), self.dt)
         even, transfer = steps.motion, SkinTransfer(self.model.rig, self.model.surface.triangles)
@@ -242,16 +226,13 @@ class CharacterSimulator(Copyable, ABC):
         return frames
 
     def state(self) -> State:
-        """Return copies of all that later steps depend on, to the bit; `resume` takes it."""
+        """Return copies of all arrays that later steps depend on; `resume` continues from them."""
         return State(self._state_arrays())
 
     def resume(self, state: Mapping[str, ArrayLike]) -> None:
-        """Go on from a state that a simulator of the same model and options was in.
+        """Continue from a state of a simulator with the same model and options.
 
-        Raises
-        ------
-        SuppleError
-            If the state does not fit; the simulator is then as it was.
+        A state that does not fit raises a SuppleError and changes nothing.
         """
         self._set_state(checked_state(state, self._state_arrays(), self._varying))
 
@@ -261,7 +242,7 @@ class CharacterSimulator(Copyable, ABC):
 
     @abstractmethod
     def _set_state(self, state: State) -> None:
-        """Take the arrays of a checked state."""
+        """Set the arrays of a checked state."""
 
 
 class ContactSimulator(CharacterSimulator):
@@ -285,10 +266,10 @@ class ContactSimulator(CharacterSimulator):
 
     @property
     def obstacles(self) -> tuple[Obstacle, ...]:
-        """Solid things in the world that the skin is pushed out of; to be set between steps.
+        """Solid obstacles in the world that push the skin out; can be set between steps.
 
-        Set as many of the same kinds, in the same order, to move them: they then push as things
-        that move. Others are new, and skin that is inside them comes out slowly.
+        Obstacles of the same number, kinds and order replace the last ones as moving obstacles.
+        Others are new: skin inside them comes out slowly.
         """
         return self._obstacles
 

@@ -21,12 +21,7 @@ class History:
     """Positions, velocities and accelerations now, and positions and velocities a step earlier.
 
     The implicit stage of `supple.dynamics.integrators` starts at x* with v* and lasts τ; without
-    forces it ends at x* + τ v*.
-
-    Parameters
-    ----------
-    shape
-        Shape of the positions.
+    forces it ends at x* + τ v*. `shape` is that of the positions.
     """
 
     def __init__(self, shape: tuple[int, ...]) -> None:
@@ -37,7 +32,7 @@ class History:
         self.steps, self._h, self._kept_h, self._given_up = 0, 0.0, 0.0, 0.0
 
     def _view(self) -> None:
-        """Make named views of the rows; again in a copy, where they would be separate arrays."""
+        """Create named views of the rows; copies need new views."""
         shaped = self._rows.reshape(8, *self._shape)
         self.x, self.v, self.a = shaped[X], shaped[V], shaped[A]
         self.x_before, self.v_before = shaped[X_BEFORE], shaped[V_BEFORE]
@@ -48,7 +43,7 @@ class History:
         self._view()
 
     def reset(self, x: Floats, v: Floats | float = 0.0) -> None:
-        """Start anew at positions and velocities."""
+        """Restart at positions and velocities."""
         self.x[...], self.v[...], self.a[...] = x, v, 0.0
         self.steps = 0
 
@@ -64,7 +59,7 @@ class History:
         return stage.tau
 
     def give_up(self) -> None:
-        """Discard the stage that was begun; another one may begin."""
+        """Discard the stage that has begun; another one may begin."""
         self._h = self._given_up
 
     def finish(self, x: Floats, tau: float) -> None:

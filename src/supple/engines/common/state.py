@@ -1,4 +1,4 @@
-"""State of a simulator: arrays by name, from which it goes on to the bit."""
+"""State of a simulator: arrays by name from which it continues with the same bits."""
 
 from __future__ import annotations
 
@@ -13,12 +13,7 @@ from supple.errors import SuppleError
 
 
 class State(Mapping[str, NDArray[Any]]):
-    """Copies of all arrays that later steps of a simulator depend on.
-
-    Parameters
-    ----------
-    arrays
-        Arrays by name; numbers become arrays without axes.
+    """Copies of all arrays that later steps of a simulator depend on, by name.
 
     Examples
     --------
@@ -43,7 +38,7 @@ class State(Mapping[str, NDArray[Any]]):
         return f"State({', '.join(self)})"
 
     def part(self, prefix: str) -> State:
-        """Return the arrays whose names begin with `prefix` and a dot, without these."""
+        """Return the arrays named `prefix.…`, without this part of their names."""
         cut = len(prefix) + 1
         names = [name for name in self if name.startswith(f"{prefix}.")]
         return State({name[cut:]: self[name] for name in names})
@@ -54,12 +49,7 @@ def checked_state(
 ) -> State:
     """Return a state with the names, shapes and types of the current one.
 
-    Arrays that `varying` names may be missing, and may have another length than now.
-
-    Raises
-    ------
-    SuppleError
-        If an array is missing, or is not one of finite numbers in the shape that it must have.
+    Arrays named in `varying` may be missing or have another length.
     """
     if not isinstance(state, Mapping):
         raise SuppleError("a state must be a mapping of names to arrays, as state() returns it")

@@ -147,14 +147,14 @@ class FullBodySimulator:
         positions: ArrayLike | None = None,
         velocities: ArrayLike | None = None,
     ) -> None:
-        """Start anew, by default in the rest shape with its velocity.
+        """Restart, by default in the rest shape with its velocity.
 
         Parameters
         ----------
         rest
             Current rest shape, (n, 3); by default the mesh.
         rest_before
-            Rest shape one step earlier, which gives its velocity; by default it rests.
+            Rest shape one step earlier, which gives its velocity; by default the velocity is zero.
         positions, velocities
             (n, 3), used at the free vertices; fixed ones follow the rest shape.
         """

@@ -42,10 +42,10 @@ _STATE = ("pose", "root", "rest", "_rest_before", "_u", "_v", "_a")
 class FullCharacterSimulator(FullBodySimulator, CharacterSimulator):
     """Simulator of all tets of a character; `supple.FullSimulator` makes one of a model.
 
-    M ü + D u̇ + f(x + u, x) = f_ext − M ẍ in the world, with x = R Φ(p) + t the rest shape that
-    of rig and root, and the skin at R Φ̄(p) + t + A u (xu2016 §4). Materials follow the pose
-    (xu2016 eq. 36), and fixed vertices follow the rig. Tets that a pose flattens are left out;
-    `limits` of the step then has ``"rest"``.
+    M ü + D u̇ + f(x + u, x) = f_ext − M ẍ in the world, with x = R Φ(p) + t the rest shape of rig
+    and root, and the skin at R Φ̄(p) + t + A u (xu2016 §4). Materials follow the pose (xu2016 eq.
+    36), and fixed vertices follow the rig. Tets that a pose flattens are left out; `limits` of the
+    step then has ``"rest"``.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ class FullCharacterSimulator(FullBodySimulator, CharacterSimulator):
     def reset(  # type: ignore[override]
         self, pose: Given = None, root: Given = None, *, before: Before | None = None
     ) -> None:
-        """Start anew, undeformed; as `CharacterSimulator.reset`."""
+        """Restart undeformed; see `CharacterSimulator.reset`."""
         with self._undone_on_failure():
             CharacterSimulator.reset(self, pose, root, before=before)
 
@@ -172,23 +172,11 @@ class FullCharacterSimulator(FullBodySimulator, CharacterSimulator):
         *,
         ahead: Before | None = None,
     ) -> StepReport:
-        """Advance by `dt`.
+        """Advance by `dt`; see `CharacterSimulator.step`.
 
-        Parameters
-        ----------
-        pose, root
-            Pose and root at the end of the step; by default the last ones.
-        forces
-            Mapping of skin vertices to forces (3,) in N in the world. They act during the whole
-            step, on the tets in which these vertices are embedded.
-        ahead
-            Pose and root one `dt` later, if known: Φ̈ is then the central difference at the end of
-            the step, as `run` computes it if `centred`. Without sub-steps only.
-
-        Raises
-        ------
-        SuppleError
-            For invalid inputs; the state is then unchanged.
+        Forces act during the whole step, on the tets in which the skin vertices are embedded.
+        `ahead` has pose and root one `dt` later: Φ̈ is then the central difference at the end of
+        the step, as in `run` with `centred`. It requires `substeps` = 1.
         """
         with self._undone_on_failure():
             target = self._inputs.pose(pose, self.pose)
@@ -208,7 +196,7 @@ class FullCharacterSimulator(FullBodySimulator, CharacterSimulator):
         loads: Loads | None,
         later: tuple[Floats, Floats] | None = None,
     ) -> StepReport:
-        """Advance the state by `dt`; `later` are pose and root one `dt` after, where known."""
+        """Advance the state by `dt`; `later` has pose and root one `dt` later, or is None."""
         load = self._skin_load(loads)
         self._track = self._track.fork()
         report = StepReport(converged=True)
@@ -286,7 +274,7 @@ class FullCharacterSimulator(FullBodySimulator, CharacterSimulator):
         centred: bool = False,
         progress: PartDone | None = None,
     ) -> Singles:
-        """Step through a motion from its first pose on, and return the skin at every `dt`.
+        """Step through a motion; return the skin at every `dt`, (t, n̄, 3) float32.
 
         Parameters
         ----------
@@ -294,18 +282,13 @@ class FullCharacterSimulator(FullBodySimulator, CharacterSimulator):
             Motion, or the name of one of the model's. It is evaluated at the sub-steps; at cuts the
             flesh is reset.
         out
-            (t, n̄, 3) float32 to write to, for t frames.
+            (t, n̄, 3) float32 to write to.
         centred
             Compute Φ̈ by central differences at each sub-step, rather than from the last three rest
             shapes. This needs the next pose, and makes `"bdf2"` and `"newmark"` of second order
             for a moving rig.
         progress
             Called with the completed part, 0 to 1.
-
-        Returns
-        -------
-        (t, n̄, 3) float32
-            Skins, the first at the first pose of the motion.
 
         Raises
         ------
