@@ -71,7 +71,7 @@ class FullModel(FleshFields):
 @takes_options(FleshOptions, closed=True)
 def build(
     character: Character,
-    poses: Poses | None = None,
+    poses: Poses = "auto",
     *,
     options: FleshOptions | None = None,
     log: BuildLog | None = None,
@@ -93,8 +93,9 @@ def build(
         Fitting of the tets to the rig; see `Character.fit_tet_body`.
     """
     check_character(character)
-    chosen_poses = {} if poses is None else {"poses": poses}
-    chosen = FleshOptions.of("the engine full", options, keywords | chosen_poses)
+    if options is None or not isinstance(poses, str) or poses != "auto":
+        keywords["poses"] = poses
+    chosen = FleshOptions.of("the engine full", options, keywords)
     with single_threaded():  # the same bits on every machine
         flesh = FittedFlesh.of(character, chosen, BuildLog() if log is None else log)
     body = flesh.body

@@ -100,7 +100,7 @@ class BuildOptions(FleshOptions):
 @takes_options(BuildOptions, closed=True)
 def build(
     character: Character,
-    poses: Poses | None = None,
+    poses: Poses = "auto",
     *,
     options: BuildOptions | None = None,
     log: BuildLog | None = None,
@@ -163,8 +163,9 @@ def build(
         For an invalid option or character; the message says what to do.
     """
     check_character(character)
-    chosen_poses = {} if poses is None else {"poses": poses}
-    chosen = BuildOptions.of("the engine pose-space", options, keywords | chosen_poses)
+    if options is None or not isinstance(poses, str) or poses != "auto":
+        keywords["poses"] = poses
+    chosen = BuildOptions.of("the engine pose-space", options, keywords)
     return _built(character, chosen, BuildLog() if log is None else log)
 
 
