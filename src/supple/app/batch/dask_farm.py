@@ -325,7 +325,7 @@ def _security(tls: tuple[Path | None, Path | None, Path | None]) -> Any:
 
     for file in tls:
         if file is not None and not file.is_file():
-            raise SuppleError(f"{file}: there is no such TLS file")
+            raise SuppleError(f"{file}: there is no such file")
     authority, certificate, key = (None if each is None else str(each) for each in tls)
     fields = {
         "tls_ca_file": authority,
