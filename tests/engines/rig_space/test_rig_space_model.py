@@ -27,6 +27,7 @@ from supple.engines.rig_space.simulator import RigSpaceSimulator
 from supple.errors import FormatError, SuppleError, SuppleWarning
 from supple.rig.character import Character
 from supple.rig.deformers.blend_shapes import BlendShapeRig
+from supple.rig.protocol import Parameter
 from supple.rig.skeleton.joint_pose import JointPose
 from supple.rig.skeleton.joints import Skeleton
 from supple.rig.skeleton.skinning import SkinnedRig
@@ -81,6 +82,16 @@ def test_a_joint_s_name_means_its_angles_and_a_channel_only_that():
     names = [parameters[k].name for k in entries_by_pattern(parameters, "tail*.rz")]
     assert names == ["tail1.rz", "tail2.rz"]
     assert len(entries_by_pattern(parameters, "tail1.r*")) == 3
+
+
+@pytest.mark.parametrize("pattern", ["trunk*", "trunk.5", "tursk*", "trunk*x"])
+def test_a_suggested_pattern_matches_and_differs_from_the_given_one(pattern):
+    parameters = [Parameter(f"trunk.{k}.{c}", "m") for k in range(6) for c in ("tx", "ty", "tz")]
+    with pytest.raises(SuppleError, match="did you mean") as refused:
+        entries_by_pattern(parameters, pattern)
+    suggestion = str(refused.value).split('"')[3]
+    assert suggestion != pattern
+    assert len(entries_by_pattern(parameters, suggestion))
 
 
 @pytest.mark.parametrize(

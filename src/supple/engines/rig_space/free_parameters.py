@@ -96,7 +96,12 @@ def entries_by_pattern(parameters: Sequence[Parameter], pattern: str) -> Ints:
     names = sorted({_joint_of(each.name) or each.name for each in parameters})
     names += [each.name for each in parameters]
     near = _nearest_pattern(lower, names)
-    hint = f'did you mean "{near}"?' if near else f"it has {', '.join(names[:6])} and others"
+    hint = f"it has {', '.join(names[:6])} and others"
+    # A joint's name means its angles; with ".*" it means the channels of a joint without angles.
+    for suggestion in () if near is None else (near, f"{near}.*"):
+        if any(_matches(each.name.casefold(), suggestion.casefold()) for each in parameters):
+            hint = f'did you mean "{suggestion}"?'
+            break
     raise SuppleError(f'the rig has no parameter "{pattern}"; {hint}')
 
 

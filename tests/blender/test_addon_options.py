@@ -1,0 +1,104 @@
+"""Options that the add-on repeats are those that Supple declares.
+
+The add-on cannot import Supple, and Supple cannot import the add-on without Blender, so its source
+is read here.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import math
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from supple.cli.main import app
+from supple.engines.options import BakePlayOptions, FleshName, FleshOptions
+from supple.formats.gltf.write.gltf_motion import write_gltf
+
+ADDON = Path(__file__).parents[2] / "blender" / "supple_addon"
+
+
+def syntax(module: str) -> ast.Module:
+    return ast.parse((ADDON / f"{module}.py").read_text(encoding="utf-8"))
+
+
+def constant(module: str, name: str) -> Any:
+    """Return a literal that a module of the add-on assigns."""
+    for node in syntax(module).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
+            return ast.literal_eval(node.value)
+    raise AssertionError(f"{module}.py does not assign {name}")
+
+
+def class_of(module: str, name: str) -> ast.ClassDef:
+    classes = [each for each in syntax(module).body if isinstance(each, ast.ClassDef)]
+    return next(each for each in classes if each.name == name)
+
+
+def declared_defaults() -> dict[str, Any]:
+    """Return the defaults of `Options` of the add-on."""
+    body = class_of("baking", "Options").body
+    lines = [each for each in body if isinstance(each, ast.AnnAssign) and each.value is not None]
+    return {ast.unparse(each.target): ast.literal_eval(each.value) for each in lines}
+
+
+def shown_defaults() -> dict[str, Any]:
+    """Return the defaults of the panel's properties that have one."""
+    defaults = {}
+    for node in class_of("settings", "CharacterSettings").body:
+        if isinstance(node, ast.AnnAssign) and isinstance(node.annotation, ast.Call):
+            for keyword in node.annotation.keywords:
+                if keyword.arg == "default":
+                    defaults[ast.unparse(node.target)] = ast.literal_eval(keyword.value)
+    return defaults
+
+
+def supple_defaults() -> dict[str, Any]:
+    records = FleshOptions, BakePlayOptions
+    return {each.name: each.default for record in records for each in fields(record)}
+
+
+def test_choices_of_the_panel_are_those_of_supple():
+    assert [name for name, *_ in constant("settings", "FLESH")] == [*get_args(FleshName)]
+    quality = next(each for each in fields(BakePlayOptions) if each.name == "quality")
+    assert [name for name, *_ in constant("settings", "QUALITY")] == [*get_args(quality.type)]
+
+
+def test_defaults_of_the_add_on_are_those_of_supple():
+    ours, theirs = supple_defaults(), declared_defaults()
+    # A factor in the add-on, and a file or a colour for the command: none of them changes anything.
+    assert theirs.pop("stiffness") == 1
+    assert ours["stiffness"] is None
+    assert theirs.pop("gravity") is None
+    assert theirs.pop("error") == inspect.signature(write_gltf).parameters["error"].default
+    assert theirs == {name: ours[name] for name in theirs}
+    shown = shown_defaults()
+    assert shown["flesh"] == theirs["flesh"]
+    assert shown["damping"] == theirs["damping"]
+    assert shown["stiffness"] == 1
+    assert math.isclose(shown["error"] / 100, declared_defaults()["error"])
+
+
+@pytest.mark.parametrize(
+    ("command", "places"),
+    [
+        ("bake", [("baking", "words"), ("baking", "_one_run"), ("baking", "unit_words")]),
+        ("curves", [("baking", "moved_curves"), ("baking", "unit_words")]),
+        ("info", [("looking", "_shown"), ("baking", "unit_words")]),
+        ("view", [("looking", "_alive"), ("baking", "unit_words")]),
+    ],
+)
+def test_commands_have_the_options_that_the_add_on_gives(command: str, places: list):
+    used = set()
+    for module, function in places:
+        nodes = [n for n in ast.walk(syntax(module)) if isinstance(n, ast.FunctionDef)]
+        (body,) = (each for each in nodes if each.name == function)
+        text = [n.value for n in ast.walk(body) if isinstance(n, ast.Constant)]
+        used |= {t.removesuffix("=") for t in text if isinstance(t, str) and t.startswith("-")}
+    known = {name for each in app[command].assemble_argument_collection() for name in each.names}
+    assert len(used) > 1
+    assert used <= known
