@@ -1,16 +1,14 @@
 """The command as its users meet it."""
 
-import inspect
 import json
 import shutil
 import subprocess
 import sys
-from importlib import import_module
 
 import pytest
 
 from helpers.commands import run_here
-from supple.cli.main import COMMANDS, main
+from supple.cli.main import main
 from supple.engines.engine import ENGINES
 
 HEAVY = ("numba", "scipy", "matplotlib", "igl", "meshio", "numpy")
@@ -177,13 +175,6 @@ def test_a_reader_that_stops_listening_and_a_full_disk_are_no_tracebacks(assets)
             check=False,
         )
         assert "Traceback" not in done.stderr
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_the_list_of_commands_says_what_the_command_says_of_itself(name):
-    command = getattr(import_module(f"supple.cli.{name}_command"), name)
-    own = command.help if name == "bench" else (inspect.getdoc(command) or "").split("\n\n")[0]
-    assert " ".join(own.split()) == COMMANDS[name]
 
 
 # Completion by the shell -------------------------------------------------------------------

@@ -1,1 +1,1 @@
-"""The command `supple`: one file a command."""
+"""The command `supple`."""

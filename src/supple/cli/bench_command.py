@@ -14,22 +14,9 @@ from supple.engines.engine import FIRST_ENGINE
 from supple.engines.options import EngineName
 from supple.errors import SuppleError
 
-#: Names of the other benches.
-COMMANDS = (
-    "builds",
-    "growth",
-    "elastic",
-    "rig",
-    "rig-space",
-    "soft-skeleton",
-    "reduction",
-    "bake",
-    "stvk",
-)
-
 
 @dataclass(frozen=True)
-class BudgetWords:
+class BudgetArguments:
     """Options of `--budget`."""
 
     motion: str | None = None
@@ -54,10 +41,13 @@ class BudgetWords:
                 raise SuppleError(f"--{name} is for supple bench --budget")
 
 
-SPLITTING = BudgetWords()
-Splitting = Annotated[BudgetWords, Parameter(name="*")]
+SPLITTING = BudgetArguments()
+Splitting = Annotated[BudgetArguments, Parameter(name="*")]
 
-bench = App(name="bench", help="Measure Supple on this machine, beside other software.")
+bench = App(
+    name="bench",
+    help="Measure the speed and accuracy of Supple on this machine, next to other software.",
+)
 
 
 @bench.default
@@ -73,7 +63,7 @@ def step(
     splitting: Splitting = SPLITTING,
     display: Shown = DISPLAY,
 ) -> None:
-    """Time real-time steps of the built-in characters on one core, beside the paper's.
+    """Time real-time steps of the built-in characters on one core, next to the paper's.
 
     Parameters
     ----------
@@ -85,21 +75,21 @@ def step(
     steps
         Number of steps of the motion.
     fidelity
-        Also compare with the unreduced simulation; takes minutes a scene.
+        Also compare with the unreduced simulation; takes minutes per scene.
     parts
-        Instead, time the parts of a pose-space step, beside the machine's limits.
+        Instead, time the parts of a pose-space step, next to the machine's limits.
     steady
-        Instead, take this many steps and count late ones, beside equal loops of arithmetic.
+        Instead, take this many steps and count late ones, next to equal loops of arithmetic.
     budget
-        Instead, split the error of characters, baked as supple bake does, into its parts: time
-        step, basis, cubature, limits and others. Takes minutes a character; an interrupted run
+        Instead, split the error of characters, baked as by supple bake, into its parts: time
+        step, basis, cubature, limits and others. Takes minutes per character; an interrupted run
         resumes.
     """
     exclusive = {"--parts": parts, "--steady": steady is not None, "--budget": budget}
     exclusive |= {"--fidelity": fidelity, "--model": budget and model is not None}
-    both = [name for name, present in exclusive.items() if present]
-    if len(both) > 1:
-        raise SuppleError(f"{both[0]} and {both[1]}; give one or the other")
+    given = [name for name, present in exclusive.items() if present]
+    if len(given) > 1:
+        raise SuppleError(f"{given[0]} and {given[1]} exclude each other; give one of them")
     if budget:
         _budget(scenes, engine, splitting, display)
         return
@@ -128,7 +118,7 @@ def _steps(
     fidelity: bool,
     display: Display,
 ) -> None:
-    """Time steps; engines with their own bench have their own cases."""
+    """Time steps; rig-space and soft-skeleton have benches with cases of their own."""
     from supple.engines.engine import engine_named
     from supple.lab.bench import step_bench
     from supple.scenes.characters.character_scene import SCENES
@@ -136,21 +126,16 @@ def _steps(
     free = "free" in engine_named(engine, "character").build_options
     if free or engine == "soft-skeleton":
         if fidelity:
-            raise SuppleError(f"--fidelity is for pose-space; supple bench {engine} has its own")
+            raise SuppleError(f"--fidelity: not for {engine}; use supple bench {engine} without it")
         command = rig_space if free else soft_skeleton
         command(*scenes, model=model, steps=steps, display=display)
         return
     for name in scenes:  # a misspelt command looks like a scene
-        near = get_close_matches(name, COMMANDS, 1)
+        near = get_close_matches(name, [*bench], 1)
         if near and not get_close_matches(name, SCENES, 1, 0.5):
             raise SuppleError(f'no scene "{name}"; did you mean supple bench {near[0]}?')
-    options: dict[str, Any] = {
-        "engine": engine,
-        "model": model,
-        "steps": steps,
-        "fidelity": fidelity,
-    }
-    rows = step_bench.measure(scenes, **options, quiet=display.silent)
+    options: dict[str, Any] = {"engine": engine, "model": model, "quiet": display.silent}
+    rows = step_bench.measure(scenes, steps=steps, fidelity=fidelity, **options)
     display.show(rows, step_bench.table)
 
 
@@ -159,27 +144,29 @@ def _check_engine(option: str, engine: str) -> None:
         raise SuppleError(f"{option} is for {FIRST_ENGINE}, not {engine}")
 
 
-def _budget(sources: tuple[str, ...], engine: str, words: BudgetWords, display: Display) -> None:
+def _budget(
+    sources: tuple[str, ...], engine: str, given: BudgetArguments, display: Display
+) -> None:
     from supple.lab.bench import budget_bench
 
     _check_engine("--budget", engine)
     options = budget_bench.BudgetOptions(
-        motion=words.motion,
-        seconds=1.0 if words.seconds is None else words.seconds,
-        tets=words.tets,
-        modes=words.modes,
-        most_poses=words.poses,
-        cubature=words.cubature,
+        motion=given.motion,
+        seconds=1.0 if given.seconds is None else given.seconds,
+        tets=given.tets,
+        modes=given.modes,
+        most_poses=given.poses,
+        cubature=given.cubature,
     )
-    rows = budget_bench.measure(sources, options, picture=words.picture, quiet=display.silent)
+    rows = budget_bench.measure(sources, options, picture=given.picture, quiet=display.silent)
     display.show(rows, budget_bench.table)
     _check_failures(rows, "have no budget")
 
 
-def _check_failures(rows: list[dict[str, Any]], words: str) -> None:
+def _check_failures(rows: list[dict[str, Any]], what: str) -> None:
     failed = [f"{row['character']} ({row['failed']})" for row in rows if "failed" in row]
     if failed:
-        raise SuppleError(f"{len(failed)} of {len(rows)} {words}: {'; '.join(failed)}")
+        raise SuppleError(f"{len(failed)} of {len(rows)} {what}: {'; '.join(failed)}")
 
 
 @bench.command
@@ -190,7 +177,7 @@ def growth(
     scene: str = "gorilla",
     display: Shown = DISPLAY,
 ) -> None:
-    """Time steps of the gorilla on one core as its modes and its tets grow.
+    """Time steps of the gorilla on one core for more and more modes and tets.
 
     Parameters
     ----------
@@ -203,7 +190,7 @@ def growth(
     """
     from supple.lab.bench import scaling_bench
 
-    # Either option switches the defaults of both off.
+    # With one of the options, the other has no default.
     both = modes is None and tets is None
     counts = scaling_bench.MODES if both else _sizes(modes, "--modes 100 50") or ()
     sizes = scaling_bench.SIZES if both else _sizes(tets, "--tets 16000 32000") or ()
@@ -226,7 +213,7 @@ def builds(
     tets
         Mesh sizes; by default 16,000, 32,000 and 64,000.
     modes
-        Number of modes in all; the scene's by default.
+        Total number of modes; by default the scene's.
     scene
         Another character: arm, x or bear.
     """
@@ -239,7 +226,7 @@ def builds(
 
 @bench.command
 def elastic(*, tets: Numbers = None, display: Shown = DISPLAY) -> None:
-    """Time forces, stiffness and full steps, beside scikit-fem's assembly.
+    """Time forces, stiffness and full steps, next to scikit-fem's assembly.
 
     Parameters
     ----------
@@ -254,12 +241,12 @@ def elastic(*, tets: Numbers = None, display: Shown = DISPLAY) -> None:
 
 @bench.command
 def rig(*, vertices: int = 15_000, display: Shown = DISPLAY) -> None:
-    """Time rigs beside a 256³ matrix product on one core.
+    """Time rigs on one core, next to a 256³ matrix product.
 
     Parameters
     ----------
     vertices
-        Size of the surface.
+        Number of vertices of the surface.
     """
     from supple.lab.bench.rig_bench import measure, table
 
@@ -268,7 +255,7 @@ def rig(*, vertices: int = 15_000, display: Shown = DISPLAY) -> None:
 
 @bench.command
 def reduction(*, tets: Numbers = None, display: Shown = DISPLAY) -> None:
-    """Time builds of the gorilla as its mesh grows, and modes with contact beside modes without.
+    """Time builds of the gorilla for more and more tets, and modes with and without contact.
 
     Parameters
     ----------
@@ -302,7 +289,7 @@ def _cases_or_growth(
     if growth is None:
         display.show(module.measure(cases, **settings, **options), module.table)
     elif cases or any(options.values()):
-        raise SuppleError("--growth has cases of its own; leave others out")
+        raise SuppleError("--growth has cases of its own; leave out cases and --model")
     else:
         display.show(module.measure(growth, **settings), module.table)
 
@@ -314,7 +301,7 @@ def stvk(
     growth: Path | None = None,
     display: Shown = DISPLAY,
 ) -> None:
-    """Time StVK bodies: their polynomials on all cores, a step on one, beside barbic2005's.
+    """Time StVK bodies: polynomials on all cores, steps on one, next to those of barbic2005.
 
     Parameters
     ----------
@@ -324,7 +311,7 @@ def stvk(
         Number of steps of a run; 3,000 by default, fewer for --growth.
     growth
         Instead, draw times over modes and elements into this .png file; the figures go into a
-        .json file beside it. An interrupted run resumes.
+        .json file next to it. An interrupted run resumes.
     """
     from supple.lab.bench import stvk_bench, stvk_growth
 
@@ -339,7 +326,7 @@ def rig_space(
     growth: Path | None = None,
     display: Shown = DISPLAY,
 ) -> None:
-    """Time steps of free parameters on one core, beside rig-space physics as in hahn2013.
+    """Time steps of free parameters on one core, next to rig-space physics as in hahn2013.
 
     Parameters
     ----------
@@ -352,7 +339,7 @@ def rig_space(
         Number of steps of a motion; 1,000 by default, fewer for --growth.
     growth
         Instead, draw times over parameters and tets into this .png file; the figures go into a
-        .json file beside it. An interrupted run resumes.
+        .json file next to it. An interrupted run resumes.
     """
     from supple.lab.bench.rig_space import free_growth, rsp_bench
 
@@ -367,7 +354,7 @@ def soft_skeleton(
     growth: Path | None = None,
     display: Shown = DISPLAY,
 ) -> None:
-    """Time steps of bodies in contact on one core, beside the unreduced flesh.
+    """Time steps of bodies in contact on one core, next to the unreduced flesh.
 
     Parameters
     ----------
@@ -377,10 +364,10 @@ def soft_skeleton(
     model
         A .supple file of a soft skeleton to time instead.
     steps
-        Number of steps with contact, and without; 600 by default, fewer for --growth.
+        Number of steps with contact, and as many without; 600 by default, fewer for --growth.
     growth
         Instead, draw times over handles, cubature tets and contacts into this .png file; the
-        figures go into a .json file beside it. An interrupted run resumes.
+        figures go into a .json file next to it. An interrupted run resumes.
     """
     from supple.lab.bench.soft_skeleton import flesh_growth, soft_bench
 

@@ -17,20 +17,20 @@ Output = Annotated[Path | None, Parameter(name=["--output", "-o"])]
 
 @dataclass(frozen=True)
 class Display:
-    """Way to show what a command finds."""
+    """How the figures of a command are shown."""
 
     json: Flag = False
     """Print the figures as JSON."""
     quiet: Annotated[bool, Parameter(name=["--quiet", "-q"], negative="")] = False
-    """Say nothing but errors."""
+    """Print errors only."""
 
     @property
     def silent(self) -> bool:
-        """Return whether no progress is shown: only errors and JSON are wanted."""
+        """Return whether no progress is shown."""
         return self.quiet or self.json
 
     def show(self, figures: Any, table: Callable[[Any], None] | None = None) -> None:
-        """Print figures as JSON on standard output, or by a function for people, or not at all."""
+        """Print figures: with --json as JSON, otherwise by `table` unless quiet."""
         if self.json:
             print(json.dumps(figures, indent=2))
         elif table is not None and not self.quiet:

@@ -130,13 +130,7 @@ def info(
     """Run `supple info`, and write its figures as JSON."""
     from supple.app.info.info import describe
 
-    source_options = options or SourceOptions()
-    body = {
-        "motion": source_options.motion,
-        "betas": source_options.betas,
-        "armature": source_options.armature,
-    }
-    figures = describe(Path(source), None, source_options.unit, **body)
+    figures = describe(Path(source), **vars(options or SourceOptions()))
     write_whole(output, json.dumps(figures, indent=2).encode())
     return figures
 
