@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The Supple developers
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Supple in Blender: soft tissue for rigged characters, on a layer that can be taken away.
+"""Supple in Blender: soft tissue for rigged characters, on a layer that can be removed.
 
-Supple itself runs in a process and an environment of its own, as the command `supple`.
+The simulation runs in a separate process and environment, as the command `supple`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def register() -> None:
 
 @bpy.app.handlers.persistent
 def _listen(*_: object) -> None:
-    """Hear of actions that are assigned, which Blender forgets with every file."""
+    """Subscribe to assignments of actions; Blender drops subscriptions when it loads a file."""
     bpy.msgbus.clear_by_owner(_CLASSES)
     bpy.msgbus.subscribe_rna(
         key=(bpy.types.AnimData, "action"), owner=_CLASSES, args=(), notify=layers.follow_actions
@@ -35,7 +35,7 @@ def _listen(*_: object) -> None:
 
 
 def unregister() -> None:
-    """Take them away again."""
+    """Remove them from Blender."""
     bpy.app.handlers.load_post.remove(_listen)
     bpy.msgbus.clear_by_owner(_CLASSES)
     for each in reversed(_CLASSES):

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Supple developers
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Colours of an anatomy on meshes, and off them."""
+"""Colours of an anatomy on meshes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["has_anatomy", "hide_anatomy", "show_anatomy"]
 ATTRIBUTE = "Supple anatomy"
 #: Custom property of a mesh object: the colour that was active before.
 RECORD = "supple_anatomy"
-#: Linear colours of what a region feels like.
+#: Linear colours by kind of region.
 COLOURS = {
     "hard": (0.22, 0.27, 0.36),
     "apart": (0.05, 0.05, 0.07),
@@ -27,7 +27,7 @@ COLOURS = {
     "normal": (0.76, 0.26, 0.16),
     "soft": (0.55, 0.05, 0.17),
 }
-#: Share of flesh below which a region is bone to the skin.
+#: Share of flesh below which a region counts as hard.
 HARD_SHARE = 0.1
 
 
@@ -37,7 +37,7 @@ def has_anatomy(objects: Iterable[bpy.types.Object]) -> bool:
 
 
 def hide_anatomy(objects: Iterable[bpy.types.Object]) -> None:
-    """Take colours of anatomy away; those that were active before are so again."""
+    """Remove the colours of the anatomy, and restore the active colours."""
     for obj in objects:
         if RECORD not in obj:
             continue
@@ -52,11 +52,11 @@ def hide_anatomy(objects: Iterable[bpy.types.Object]) -> None:
 
 
 def show_anatomy(sample: Sample, regions: list[dict[str, Any]]) -> None:
-    """Colour vertices by the region of the bone that they follow most, of those that have one."""
+    """Colour vertices by the region of the bone with the largest weight, among bones with one."""
     feels = {each["joint"]: each for each in regions}
     known = [k for k, name in enumerate(sample.bones) if name in feels]
     if not known:
-        raise Problem("Supple finds no regions on this character")
+        raise Problem("Supple finds no regions of this character")
     palette = np.array([_colour(feels[sample.bones[k]]) for k in known])
     for mesh in sample.meshes:
         obj = bpy.data.objects.get(mesh.name)

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The Supple developers
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Give flesh to characters: sample, have Supple simulate, add what it found.
+"""Baking of flesh: sample the character, run the command, add the result to the character.
 
-Work is a generator that yields how far it is, so that an operator can go on with it from a timer
-and the interface lives; `finished` is for scripts, which wait.
+A task is a generator that yields its progress, so that an operator can advance it by a timer while
+the interface stays responsive; `finished` runs it to the end, for scripts.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ __all__ = [
     "work_folder",
 ]
 
-#: Part of the whole that sampling is taken to be.
+#: Fraction of the progress bar for sampling.
 SAMPLING = 0.2
-#: Custom property of bones: a factor on the stiffness of what follows them.
+#: Custom property of bones: a factor on the stiffness of the flesh that follows them.
 BONE_STIFFNESS = "supple_stiffness"
 Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
 class Options:
-    """What `supple bake` is told beside the character."""
+    """Options of `supple bake`."""
 
     flesh: str = "normal"
     stiffness: float = 1.0
@@ -63,7 +63,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Step:
-    """How far work is, 0 to 1, with what; and whether it waits for another process."""
+    """Fraction done of a task, its description, and whether it waits for another process."""
 
     part: float
     what: str
@@ -74,7 +74,7 @@ Steps = Generator[Step, None, Result]
 
 
 def finished(steps: Steps[Result]) -> Result:
-    """Go through all of some work, and return what it found."""
+    """Run a task to its end, and return its result."""
     while True:
         try:
             if next(steps).waits:
@@ -85,7 +85,7 @@ def finished(steps: Steps[Result]) -> Result:
 
 @contextmanager
 def work_folder() -> Iterator[Path]:
-    """Give a folder that is gone afterwards."""
+    """Yield a temporary folder."""
     try:
         folder = Path(tempfile.mkdtemp(prefix="supple-"))
     except OSError as error:
@@ -118,7 +118,7 @@ def sampling_steps(
 
 
 def job_steps(job: Job, name: str) -> Steps[None]:
-    """Wait for a process; end it where nobody waits any longer."""
+    """Wait for a process; end it when the generator is closed."""
     try:
         while job.running:
             part = SAMPLING + (1 - SAMPLING) * job.part
@@ -134,16 +134,16 @@ def given_flesh(
     clips: Sequence[Clip],
     options: Options | None = None,
 ) -> Steps[list[dict[str, Any]]]:
-    """Give flesh to a character in some clips; return Supple's figures, for each run of it.
+    """Add flesh to a character in some clips; return the figures of each run of the command.
 
-    Clips that loop are simulated apart from those that do not.
+    Clips that loop need another run than those that do not.
     """
-    options, found = options or Options(), []
+    options, figures = options or Options(), []
     for loop in (False, True):
         alike = [clip for clip in clips if clip.loop == loop]
         if alike:
-            found.append((yield from _one_run(context, command, character, alike, options)))
-    return found
+            figures.append((yield from _one_run(context, command, character, alike, options)))
+    return figures
 
 
 def _one_run(
@@ -184,7 +184,7 @@ def moved_curves(
     free: Sequence[str],
     options: Options | None = None,
 ) -> Steps[dict[str, Any]]:
-    """Move free bones and shape keys of a character by physics, as a layer of curves."""
+    """Simulate free bones and shape keys of a character, and add a layer of curves."""
     options, name = options or Options(), character.name
     with work_folder() as folder, without_curves(character):
         sample = yield from sampling_steps(context, character, [clip], folder / "sample.glb")
@@ -203,18 +203,18 @@ def moved_curves(
 
 
 def unit_words(context: bpy.types.Context) -> list[str]:
-    """Return the option that tells the scene's unit, where it is not metres."""
+    """Return the option for the scene's unit of length; none for metres."""
     length = context.scene.unit_settings.scale_length
     return [] if abs(length - 1) < 1e-6 else ["--unit", f"{length:.9g}"]
 
 
 def bone_stiffness(armature: bpy.types.Object) -> dict[str, float]:
-    """Return factors of bones that have the custom property, on the pose or on the bone itself."""
-    found = {}
+    """Return factors by bone, from the custom property of the pose bone or of the bone."""
+    factors = {}
     for bone in armature.pose.bones:
         value = bone.get(BONE_STIFFNESS, bone.bone.get(BONE_STIFFNESS))
         if isinstance(value, int | float) and value > 0:
-            found[bone.name] = float(value)
+            factors[bone.name] = float(value)
         elif value is not None:
             raise Problem(f'Bone "{bone.name}": {BONE_STIFFNESS} is {value}; use a factor above 0')
-    return found
+    return factors

@@ -13,11 +13,11 @@ import numpy as np
 
 __all__ = ["MARK", "Character", "Clip", "Problem", "clips_of", "found_characters", "playing"]
 
-#: Beginning of the name of all that the add-on makes.
+#: Prefix of the names of all data that the add-on creates.
 MARK = "Supple"
-#: NLA track of what was the active action before a layer of ours came over it.
+#: NLA track of the former active action, below a layer of curves.
 BASE = f"{MARK} base"
-#: Part of a frame by which a key may miss it: importers round times to single precision.
+#: Tolerance of key times in frames: importers round times to single precision.
 ROUNDED = 0.01
 #: Channels of a bone, and their values at rest.
 REST = {
@@ -30,12 +30,12 @@ REST = {
 
 
 class Problem(Exception):
-    """Something that the user can mend, in one line."""
+    """Error that the user can correct; the message has one line."""
 
 
 @dataclass(frozen=True)
 class Character:
-    """An armature, and the meshes that follow it."""
+    """Armature, and the meshes that it deforms."""
 
     armature: bpy.types.Object
     meshes: tuple[bpy.types.Object, ...]
@@ -47,7 +47,7 @@ class Character:
 
 @dataclass(frozen=True)
 class Clip:
-    """Frames of a scene to give flesh; of an action by name if the scene does not play it."""
+    """Range of frames: of the named `action` played alone, or of the scene if that is None."""
 
     name: str
     first: int
@@ -61,7 +61,7 @@ class Clip:
 
 
 def armature_of(obj: bpy.types.Object) -> bpy.types.Object | None:
-    """Return the armature that deforms a mesh, or that is given itself."""
+    """Return the armature that deforms a mesh; an armature is returned unchanged."""
     if obj.type == "ARMATURE":
         return obj
     if obj.type != "MESH":
@@ -78,16 +78,9 @@ def armature_of(obj: bpy.types.Object) -> bpy.types.Object | None:
 def found_characters(
     context: bpy.types.Context, objects: Iterable[bpy.types.Object], *, only: bool = False
 ) -> list[Character]:
-    """Return the characters that objects are parts of, with all visible meshes of each.
+    """Return the characters of meshes and armatures, each with all its visible meshes.
 
-    Parameters
-    ----------
-    context
-        Its view layer has the meshes.
-    objects
-        Selected: meshes, or armatures.
-    only
-        Leave out meshes that are not among `objects`.
+    With `only`, meshes that are not among `objects` are left out.
     """
     given = list(objects)
     armatures = list(dict.fromkeys(filter(None, map(armature_of, given))))
@@ -127,19 +120,10 @@ def _character(
 def clips_of(
     context: bpy.types.Context, character: Character, which: str, loop: str = "AUTO"
 ) -> list[Clip]:
-    """Return what is to be given flesh.
+    """Return the clips to bake; raise Problem if there are none.
 
-    Parameters
-    ----------
-    context
-        Of the scene.
-    character
-        That plays.
-    which
-        ``"ACTION"``, the active action; ``"SCENE"``, the scene's frames; ``"ALL"``, all actions
-        of the armature.
-    loop
-        ``"ON"``, ``"OFF"``, or ``"AUTO"``: as actions say themselves.
+    `which` is ``"ACTION"`` for the active action, ``"SCENE"`` for the scene's frames, or ``"ALL"``
+    for all actions of the armature; `loop` is ``"ON"``, ``"OFF"``, or ``"AUTO"``, cyclic actions.
     """
     scene, armature = context.scene, character.armature
     if which == "SCENE":
@@ -150,9 +134,9 @@ def clips_of(
         actions = [each for each in bpy.data.actions if moves(each, armature)]
         if not actions:
             raise Problem(f'No action moves "{armature.name}"; choose Scene for its frames')
-        found = [_clip_of(each, loop) for each in actions]
-        longer = [clip for clip in found if clip.last > clip.first]  # others are poses
-        return longer or [_checked(clip) for clip in found]
+        clips = [_clip_of(each, loop) for each in actions]
+        longer = [clip for clip in clips if clip.last > clip.first]  # others are poses
+        return longer or [_checked(clip) for clip in clips]
     if active is None:
         raise Problem(f'"{armature.name}" has no active action; choose Scene for its frames')
     clip = _clip_of(active, loop)
@@ -160,7 +144,7 @@ def clips_of(
 
 
 def active_action(owner: bpy.types.ID) -> bpy.types.Action | None:
-    """Return what an armature or a key plays: also where a layer of ours lies over it."""
+    """Return the action of an armature or a key, also below a layer of curves."""
     animated = owner.animation_data
     if animated is None or animated.action is not None:
         return animated and animated.action
@@ -193,7 +177,7 @@ def curves_of(action: bpy.types.Action) -> Iterator[bpy.types.FCurve]:
 
 
 def drop_curves(action: bpy.types.Action, paths: Set[str]) -> None:
-    """Remove an action's F-curves that move some properties."""
+    """Remove the F-curves of an action with these data paths."""
     bags = (
         [b for layer in action.layers for strip in layer.strips for b in strip.channelbags]
         if hasattr(action, "layers")
@@ -205,7 +189,7 @@ def drop_curves(action: bpy.types.Action, paths: Set[str]) -> None:
 
 
 def moves(action: bpy.types.Action, armature: bpy.types.Object) -> bool:
-    """Return whether an action, which is not one of ours, moves bones of the armature."""
+    """Return whether an action moves bones of the armature; False for actions of the add-on."""
     if action.name.startswith(MARK):
         return False
     bones = armature.pose.bones
@@ -214,18 +198,18 @@ def moves(action: bpy.types.Action, armature: bpy.types.Object) -> bool:
 
 
 def cyclic(action: bpy.types.Action) -> bool:
-    """Return whether an action says that it is a cycle."""
+    """Return whether an action is marked as cyclic, or repeats."""
     return action.use_cyclic or repeats(action)
 
 
 def repeats(action: bpy.types.Action) -> bool:
-    """Return whether an action goes on for ever, by Cycles modifiers of its curves."""
+    """Return whether an action repeats by Cycles modifiers of its curves."""
     return any(m.type == "CYCLES" and not m.mute for c in curves_of(action) for m in c.modifiers)
 
 
 @contextmanager
 def playing(armature: bpy.types.Object, action: str | None) -> Iterator[None]:
-    """Have the armature play an action alone, from rest; afterwards it is as it was before."""
+    """Play an action alone on the armature, from rest; restore the armature afterwards."""
     if action is None:
         yield
         return

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Supple developers
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The command `supple`, in a process and an environment of its own."""
+"""The command `supple`, run in a separate process."""
 
 from __future__ import annotations
 
@@ -26,97 +26,88 @@ WINDOWS = sys.platform == "win32"
 
 
 def environment_program(folder: Path, name: str = "supple") -> Path:
-    """Return where a virtual environment keeps a program."""
+    """Return the path of a program in a virtual environment."""
     return folder / "Scripts" / f"{name}.exe" if WINDOWS else folder / "bin" / name
 
 
 def find_command(given: str = "", own: Path | None = None) -> str:
-    """Return the program: the one of the preferences, of the variable, our own, or on the path.
+    """Return the path of the command; raise Problem if there is none.
 
-    Parameters
-    ----------
-    given
-        In the preferences: the program, or a folder with an environment.
-    own
-        Folder of the environment that the add-on made.
+    In this order: `given` in the preferences (the program, or the folder of an environment), the
+    environment variable, the environment `own` of the add-on, the program on the path.
     """
-    for where, told in (("The preferences", given), (VARIABLE, os.environ.get(VARIABLE, ""))):
-        if not told:
+    for where, name in (("The preferences", given), (VARIABLE, os.environ.get(VARIABLE, ""))):
+        if not name:
             continue
-        path = Path(told).expanduser()
+        path = Path(name).expanduser()
         path = environment_program(path) if path.is_dir() else path
-        found = shutil.which(str(path))
-        if found is None:
-            raise Problem(f"{where} names {path}, which is not a program")
-        return found
+        program = shutil.which(str(path))
+        if program is None:
+            raise Problem(f"{where}: {path}, which is not a program")
+        return program
     if own is not None and environment_program(own).is_file():
         return str(environment_program(own))
-    found = shutil.which("supple")
-    if found is None:
+    program = shutil.which("supple")
+    if program is None:
         raise Problem("Supple is not installed yet: Preferences, Add-ons, Supple, Install")
-    return found
+    return program
 
 
 class Job:
-    """A run of a program, heard of while it goes on.
+    """Process of a program, whose progress lines are read while it runs.
 
-    Attributes
-    ----------
-    part, what
-        How far it is with what.
-    warnings
-        Lines that it said beside.
+    `part` is the fraction done of the task `what`; `warnings` are the warnings printed so far.
     """
 
     def __init__(self, command: list[str], folder: Path, name: str = "Supple") -> None:
         self._name = name
         self.part, self.what = 0.0, "starting"
         self.warnings: list[str] = []
-        self._said: deque[str] = deque(maxlen=20)
+        self._lines: deque[str] = deque(maxlen=20)
         self._output: list[str] = []
-        surrounding = dict(os.environ, SUPPLE_PROGRESS="lines", PYTHONUNBUFFERED="1")
-        surrounding.pop("PYTHONHOME", None)  # of Blender's own Python
-        apart: dict[str, Any] = {"start_new_session": True}
+        environment = dict(os.environ, SUPPLE_PROGRESS="lines", PYTHONUNBUFFERED="1")
+        environment.pop("PYTHONHOME", None)  # set by Blender's Python
+        separation: dict[str, Any] = {"start_new_session": True}
         if WINDOWS:
-            apart = {"creationflags": subprocess.CREATE_NO_WINDOW}
+            separation = {"creationflags": subprocess.CREATE_NO_WINDOW}
         try:
             self._process = subprocess.Popen(
                 command,
                 cwd=folder,
-                env=surrounding,
+                env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 text=True,
                 encoding="utf-8",
                 errors="replace",
-                **apart,
+                **separation,
             )
         except OSError as error:
             raise Problem(f"{command[0]} cannot be started: {error.strerror}") from None
         self._threads = [
-            threading.Thread(target=self._hear, args=(self._process.stderr, self._line)),
-            threading.Thread(target=self._hear, args=(self._process.stdout, self._output.append)),
+            threading.Thread(target=self._read, args=(self._process.stderr, self._line)),
+            threading.Thread(target=self._read, args=(self._process.stdout, self._output.append)),
         ]
         for thread in self._threads:
             thread.daemon = True
             thread.start()
 
     @staticmethod
-    def _hear(stream: IO[str], said: Any) -> None:
+    def _read(stream: IO[str], receive: Any) -> None:
         for line in stream:
-            said(line)
+            receive(line)
 
     def _line(self, line: str) -> None:
         line = line.strip()
         if line.startswith('{"part"'):
             with suppress(ValueError):
-                told = json.loads(line)
-                self.part, self.what = float(told["part"]), str(told["what"])
+                progress = json.loads(line)
+                self.part, self.what = float(progress["part"]), str(progress["what"])
         elif line.startswith("supple: warning: "):
             self.warnings.append(line.removeprefix("supple: warning: "))
         elif line:
-            self._said.append(line)
+            self._lines.append(line)
 
     @property
     def running(self) -> bool:
@@ -124,22 +115,22 @@ class Job:
 
     @property
     def last_line(self) -> str:
-        return self._said[-1] if self._said else ""
+        return self._lines[-1] if self._lines else ""
 
     @property
     def printed(self) -> str:
-        """What it printed so far."""
+        """Standard output so far."""
         return "".join(self._output)
 
     def interrupt(self) -> None:
-        """Ask the process to end by itself, as Ctrl-C does, and wait for that a little."""
+        """Interrupt the process, as by Ctrl-C, and wait up to five seconds for its end."""
         with suppress(OSError, subprocess.TimeoutExpired):
             if not WINDOWS:
                 os.kill(self._process.pid, signal.SIGINT)
                 self._process.wait(5)
 
     def end(self) -> None:
-        """End the process and those that it started."""
+        """End the process and its children."""
         if not self.running:
             return
         with suppress(OSError):
@@ -155,21 +146,21 @@ class Job:
             self._process.wait()
 
     def output(self) -> str:
-        """Return what it printed; Problem if it could not do what it should."""
+        """Wait for the end, and return standard output; raise Problem if the command failed."""
         code = self._process.wait()
         for thread in self._threads:
             thread.join(5)
         if code == 0:
             return "".join(self._output)
-        said = [line for line in self._said if line.startswith("supple: ")]
-        if said:
-            raise Problem(f"Supple: {said[-1].removeprefix('supple: ')}")
+        errors = [line for line in self._lines if line.startswith("supple: ")]
+        if errors:
+            raise Problem(f"Supple: {errors[-1].removeprefix('supple: ')}")
         last = f": {self.last_line}" if self.last_line else ""
         raise Problem(f"{self._name} ended unexpectedly ({code}){last}"[:400])
 
     def figures(self) -> dict[str, Any]:
-        """Return what it printed as JSON."""
+        """Return standard output, parsed as JSON."""
         try:
             return json.loads(self.output())
         except ValueError:
-            raise Problem("Supple said something that is not understood; update it") from None
+            raise Problem("The output of Supple is not valid JSON; update Supple") from None

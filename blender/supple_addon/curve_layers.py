@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The Supple developers
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Curves of bones and shape keys as a layer over what is played, that can be taken away.
+"""Curves of bones and shape keys, as a layer above the active action that can be removed.
 
-An active action lies over all NLA tracks, so it is laid onto a track of its own while the layer
-is there. The layer's strip is added to it; quaternions are multiplied.
+The active action is evaluated after all NLA tracks, so it is moved to a track while the layer
+exists. The layer's strip is added to it; quaternions are multiplied.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from .sampling import Sample
 
 __all__ = ["Added", "add_curves", "owners", "read_curves", "remove_curves", "without_curves"]
 
-#: Custom property of an armature or a key: what was laid over it.
+#: Custom property of an armature or a key: record of its layer.
 RECORD = "supple_curves"
 TRACK = f"{MARK} curves"
 
 
 @dataclass
 class Added:
-    """What physics adds: to bones rotations (t, 4) as w, x, y, z and offsets (t, 3); to keys."""
+    """Simulated motion: of bones, rotations (t, 4) as w, x, y, z and offsets (t, 3); of keys."""
 
     turns: dict[str, np.ndarray]
     places: dict[str, np.ndarray]
@@ -41,21 +41,21 @@ class Added:
 
 
 def owners(character: Character) -> list[bpy.types.ID]:
-    """Return what of a character may have a layer of curves."""
+    """Return the armature and the shape keys of a character, which may have layers of curves."""
     keys = [obj.data.shape_keys for obj in character.meshes if obj.data.shape_keys]
     return [character.armature, *keys]
 
 
 def read_curves(sample: Sample, path: Path) -> Added:
-    """Read an additive clip: around rest, in the bones' own frames."""
+    """Read an additive clip: relative to rest, in the bones' local frames."""
     file = GlbReader(path)
     nodes, clip = file.document["nodes"], sample.clips[0]
     added = Added({}, {}, {})
     times = np.arange(len(clip.world)) / clip.rate
-    wanted = f"{clip.clip.name}_additive"
-    found = [each for each in file.document["animations"] if each.get("name") == wanted]
-    for channel in found[-1]["channels"] if found else ():
-        sampler = found[-1]["samplers"][channel["sampler"]]
+    name = f"{clip.clip.name}_additive"
+    clips = [each for each in file.document["animations"] if each.get("name") == name]
+    for channel in clips[-1]["channels"] if clips else ():
+        sampler = clips[-1]["samplers"][channel["sampler"]]
         when = file.array(sampler["input"]).astype(np.float64)
         values = file.array(sampler["output"]).astype(np.float64).reshape(len(when), -1)
         at = np.array([np.interp(times, when, column) for column in values.T]).T
@@ -90,7 +90,7 @@ def _quaternion(xyzw: Sequence[float]) -> Quaternion:
 
 @contextmanager
 def without_curves(character: Character) -> Iterator[None]:
-    """Mute layers of curves."""
+    """Mute layers of curves temporarily."""
     tracks = [
         track
         for owner in owners(character)
@@ -111,13 +111,13 @@ def without_curves(character: Character) -> Iterator[None]:
 def add_curves(
     context: bpy.types.Context, character: Character, sample: Sample, added: Added
 ) -> int:
-    """Lay curves over what a character plays, in place of those that were there; their number."""
+    """Add layers of curves to a character, in place of earlier ones; return their number."""
     for owner in owners(character):
         remove_curves(owner)
     clip, count = sample.clips[0].clip, 0
     curves = list(_bone_curves(context, character.armature, clip.frames, added))
     if curves:
-        count += _lay(context, character.armature, clip.name, clip.frames, curves)
+        count += _add_layer(context, character.armature, clip.name, clip.frames, curves)
     for obj in character.meshes:
         moving = added.keys.get(obj.name, {})
         named = [
@@ -125,7 +125,7 @@ def add_curves(
             for name, values in moving.items()
         ]
         if named:
-            count += _lay(context, obj.data.shape_keys, clip.name, clip.frames, named)
+            count += _add_layer(context, obj.data.shape_keys, clip.name, clip.frames, named)
     context.scene.frame_set(context.scene.frame_current)
     return count
 
@@ -133,13 +133,13 @@ def add_curves(
 def _bone_curves(
     context: bpy.types.Context, armature: bpy.types.Object, frames: np.ndarray, added: Added
 ) -> Iterator[tuple[str, int, np.ndarray]]:
-    """Yield path, index and values of channels of bones, whatever their rotation modes are."""
+    """Yield data path, index and values of bone channels, by rotation mode of each bone."""
     eulers = {}
     for name in added.turns:
         bone = armature.pose.bones[name]
         if bone.rotation_mode == "AXIS_ANGLE":
             raise Problem(
-                f'Bone "{name}" turns by axis and angle; use a quaternion or Euler angles'
+                f'Bone "{name}" rotates by axis and angle; use a quaternion or Euler angles'
             )
         if bone.rotation_mode != "QUATERNION":
             eulers[name] = np.zeros((len(frames), 3))
@@ -165,14 +165,14 @@ def _bone_curves(
         yield from ((path, k, places[:, k]) for k in range(3))
 
 
-def _lay(
+def _add_layer(
     context: bpy.types.Context,
     owner: bpy.types.ID,
     name: str,
     frames: np.ndarray,
     curves: list[tuple[str, int, np.ndarray]],
 ) -> int:
-    """Lay an action of curves over what an owner plays."""
+    """Add an action of curves on an NLA track above the active action of an owner."""
     record: dict[str, Any] = {}
     if owner.animation_data is None:
         owner.animation_data_create()
@@ -202,7 +202,7 @@ def _lay(
     strip = track.strips.new(action.name, int(frames[0]), action)
     if hasattr(strip, "action_slot") and strip.action_slot is None:
         strip.action_slot = action.slots[0]
-    # Combining multiplies quaternions; values of keys it multiplies, too, from Blender 5 on.
+    # COMBINE multiplies quaternions; from Blender 5 on, it multiplies values of keys as well.
     strip.blend_type = "COMBINE" if owner.id_type == "OBJECT" else "ADD"
     strip.extrapolation = "NOTHING"
     animated.use_nla = True
@@ -211,7 +211,7 @@ def _lay(
 
 
 def remove_curves(owner: bpy.types.ID) -> int:
-    """Take the layer of curves off, and have the action be active again; how many went."""
+    """Remove the layer of curves, and restore the active action; return the number of layers."""
     if RECORD not in owner:
         return 0
     record, animated = json.loads(owner[RECORD]), owner.animation_data

@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: The Supple developers
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The files between Blender and the command `supple`: a sampled character out, flesh back.
+"""Files exchanged with the command `supple`: sampled characters, and their flesh.
 
-Out goes a binary glTF: the armature and its bones as nodes, a skin, the meshes with a primitive
-for each material, shapes as morph targets, and a clip for each action, a key at each frame.
-`supple bake` gives the same file back with more morph targets and their weights.
+A sample is written as binary glTF: the armature and its bones as nodes, a skin, meshes with a
+primitive per material, shapes as morph targets, and a clip per action with a key at each frame.
+`supple bake` writes the same file with more morph targets and their weights.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from .skin_maths import decompose
 
 __all__ = ["Flesh", "read_flesh", "write_sample"]
 
-#: Blender's z is up, glTF's is y.
+#: Rotation from Blender's axes, z up, to those of glTF, y up.
 Z_UP = [-float(np.sqrt(0.5)), 0.0, 0.0, float(np.sqrt(0.5))]
-#: Changes that are none: of lengths as a part of the size, of quaternions and scales.
+#: Changes that count as none: of lengths relative to the size, of quaternions and of scales.
 STILL = 1e-6
 
 
@@ -57,7 +57,7 @@ def _transform(matrix: np.ndarray) -> dict[str, list[float]]:
 
 
 def _write_bones(file: GlbWriter, sample: Sample) -> list[int]:
-    """Write what turns z up, the armature and its bones; the nodes of bones and armature."""
+    """Write nodes of the axes, the armature and its bones; return those of bones and armature."""
     file.add("nodes", {"name": "Blender", "rotation": Z_UP, "children": [1]})
     world = sample.clips[0].world[0] if sample.clips else np.eye(4)
     file.add("nodes", {"name": sample.name, "children": [], **_transform(world)})
@@ -71,7 +71,7 @@ def _write_bones(file: GlbWriter, sample: Sample) -> list[int]:
 
 
 def _write_skin(file: GlbWriter, sample: Sample, joints: list[int]) -> int:
-    """Write the skin; the armature is a joint of it only where vertices follow no bone."""
+    """Write the skin; the armature is a joint only if some vertices follow no bone."""
     if not any(mesh.weights[:, -1].any() for mesh in sample.meshes):
         joints = joints[:-1]
     inverse = np.concatenate([np.linalg.inv(sample.rest), np.eye(4)[None]])[: len(joints)]
@@ -80,13 +80,13 @@ def _write_skin(file: GlbWriter, sample: Sample, joints: list[int]) -> int:
 
 
 def _parts(mesh: MeshSample) -> list[tuple[int, np.ndarray, np.ndarray]]:
-    """Return the materials that are used, the vertices of each, and its triangles among these."""
-    found = []
+    """Return each used material with its vertices, and its triangles by index among them."""
+    parts = []
     for material in np.unique(mesh.materials):
         triangles = mesh.triangles[mesh.materials == material]
         vertices, corners = np.unique(triangles, return_inverse=True)
-        found.append((int(material), vertices, corners.reshape(-1, 3)))
-    return found
+        parts.append((int(material), vertices, corners.reshape(-1, 3)))
+    return parts
 
 
 def _write_mesh(file: GlbWriter, mesh: MeshSample) -> int:
@@ -120,20 +120,20 @@ def _write_mesh(file: GlbWriter, mesh: MeshSample) -> int:
 
 
 def _influences(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return joints (n, 4 s) and their weights, the largest first, in as many fours as it takes."""
+    """Return joints (n, 4 s) and their weights, the largest first, in sets of four."""
     most = max(1, int((weights > 0).sum(axis=1).max()))
     width = -(-most // 4) * 4
     order = np.argsort(-weights, axis=1, kind="stable")[:, :width]
-    found = np.take_along_axis(weights, order, axis=1)
-    pad = width - found.shape[1]
-    order, found = np.pad(order, ((0, 0), (0, pad))), np.pad(found, ((0, 0), (0, pad)))
-    return np.where(found > 0, order, 0).astype(np.uint16), found.astype(np.float32)
+    largest = np.take_along_axis(weights, order, axis=1)
+    padding = (0, 0), (0, width - largest.shape[1])
+    order, largest = np.pad(order, padding), np.pad(largest, padding)
+    return np.where(largest > 0, order, 0).astype(np.uint16), largest.astype(np.float32)
 
 
 def _write_clip(
     file: GlbWriter, sample: Sample, clip: ClipSample, number: int, joints: list[int], size: float
 ) -> None:
-    """Write keys at all frames, of what leaves its rest."""
+    """Write keys at all frames, of channels that differ from rest."""
     times = (np.arange(len(clip.world)) / clip.rate).astype(np.float32)
     shared = file.accessor(times, bounds=True)
     samplers: list[dict[str, Any]] = []
@@ -163,17 +163,17 @@ def _write_clip(
     for k, mesh in enumerate(sample.meshes):
         if mesh.shapes:
             play(first + k, "weights", mesh.values[number].reshape(-1))
-    if not channels:  # nothing moves, and a clip has to have something
+    if not channels:  # nothing moves, but a clip must have a channel
         play(1, "translation", place)
     entry = {"name": clip.clip.name, "samplers": samplers, "channels": channels}
     file.add("animations", entry)
 
 
-# Back.
+# Reading.
 
 
 def read_flesh(sample: Sample, path: Path) -> list[Flesh]:
-    """Read what was baked: for each mesh of the sample its new shapes and their values."""
+    """Read a baked file: for each mesh of the sample its new shapes and their values."""
     file = GlbReader(path)
     nodes = file.document["nodes"]
     first = len(sample.bones) + 2
@@ -195,7 +195,7 @@ def _mesh_flesh(file: GlbReader, node: int, index: int, sample: Sample, mesh: Me
     for number, clip in enumerate(sample.clips):
         animation = file.document["animations"][number]
         values.append(_weights(file, animation, node, clip, before, count))
-    # A shape as large as it gets has the value 1.
+    # Scaled to a largest value of 1.
     largest = np.max([np.abs(each).max(axis=0, initial=0) for each in values], axis=0)
     scale = np.where(largest > 0, largest, 1)
     moving = largest > 0
@@ -213,6 +213,6 @@ def _weights(
             sampler = animation["samplers"][channel["sampler"]]
             when = file.array(sampler["input"]).astype(np.float64)
             keys = file.array(sampler["output"]).reshape(len(when), -1)[:, before:]
-            found = [np.interp(times, when, keys[:, k]) for k in range(count)]
-            return np.array(found).reshape(count, len(times)).T
+            columns = [np.interp(times, when, keys[:, k]) for k in range(count)]
+            return np.array(columns).reshape(count, len(times)).T
     return np.zeros((len(times), count))

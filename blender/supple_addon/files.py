@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The Supple developers
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Characters of .blend and .fbx files, for the command `supple`: sampled, and given flesh back.
+"""Characters of .blend and .fbx files for the command `supple`: sampling, and adding flesh.
 
-The command runs `main` in a Blender without windows, each time in a process of its own, with a
-request and an answer as JSON. Nothing that a file brings along is executed.
+The command runs `main` in a Blender without windows, in a new process each time, with a request and
+an answer as JSON. No script of a file is executed.
 """
 
 from __future__ import annotations
@@ -32,37 +32,37 @@ __all__ = ["main"]
 
 
 def main(request: str) -> None:
-    """Answer the request in a file; ends the process."""
+    """Answer the request in a file, and end the process."""
     file = Path(request)
-    told = json.loads(file.read_text(encoding="utf-8"))
-    said = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what Blender prints is no answer
+    task = json.loads(file.read_text(encoding="utf-8"))
+    output = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # messages of Blender go to standard error
     _end_with_parent()
     try:
-        with _watched(said, told["seconds"]) as tell:
-            answer = ACTIONS[told["action"]](told, tell)
+        with _watched(output, task["seconds"]) as tell:
+            answer = ACTIONS[task["action"]](task, tell)
     except Problem as problem:
         answer = {"problem": str(problem)}
-    except RuntimeError as error:  # of Blender's own operators
+    except RuntimeError as error:  # raised by Blender's operators
         answer = {"problem": _line(str(error))}
     except Exception as error:
         answer = {"problem": f"{type(error).__name__}: {_line(str(error))}"}
-    beside = file.with_suffix(".part")
-    beside.write_text(json.dumps(answer), encoding="utf-8")
-    beside.replace(file.with_name("answer.json"))
-    os._exit(0)  # bpy crashes when Python takes it down
+    temporary = file.with_suffix(".part")
+    temporary.write_text(json.dumps(answer), encoding="utf-8")
+    temporary.replace(file.with_name("answer.json"))
+    os._exit(0)  # bpy crashes at a normal exit of Python
 
 
 def _line(text: str) -> str:
-    """Return what an operator says, in one line."""
+    """Return the message of an operator as one line."""
     lines = [line.removeprefix("Error: ").strip() for line in text.splitlines() if line.strip()]
-    if any("Traceback (" in line for line in lines):  # of an operator in Python
+    if any("Traceback (" in line for line in lines):  # by an operator written in Python
         lines = [line for line in lines if not line.startswith("Location: ")][-1:]
     return "; ".join(lines)[:300] or "no reason given"
 
 
 def _end_with_parent() -> None:
-    """End this process with the one that started it: then nobody holds our input open."""
+    """End this process with its parent, whose end closes standard input."""
 
     def wait() -> None:
         with contextlib.suppress(OSError):
@@ -74,63 +74,63 @@ def _end_with_parent() -> None:
 
 
 @contextlib.contextmanager
-def _watched(said: Any, seconds: float) -> Iterator[Any]:
-    """Give a function to tell the part done with; end the process where nothing goes on.
+def _watched(output: Any, seconds: float) -> Iterator[Any]:
+    """Yield a function that reports the fraction done; end the process without reports.
 
-    The command does so sooner, if it is there still.
+    The limit is twice that of the command, which ends this process sooner if it still runs.
     """
 
     def tell(part: float) -> None:
         faulthandler.dump_traceback_later(2 * seconds, exit=True, file=sys.__stderr__)
-        print(json.dumps({"part": round(part, 3)}), file=said, flush=True)
+        print(json.dumps({"part": round(part, 3)}), file=output, flush=True)
 
     tell(0.0)
     yield tell
     faulthandler.cancel_dump_traceback_later()
 
 
-# Actions: each takes what is told, and returns an answer.
+# Actions: each takes a request, and returns an answer.
 
 
-def version(told: dict[str, Any], tell: Any) -> dict[str, Any]:
-    """Say which Blender this is."""
+def version(task: dict[str, Any], tell: Any) -> dict[str, Any]:
+    """Return the version of Blender."""
     return {"version": bpy.app.version_string}
 
 
-def sample(told: dict[str, Any], tell: Any) -> dict[str, Any]:
+def sample(task: dict[str, Any], tell: Any) -> dict[str, Any]:
     """Sample the character of a file, in all its clips, into a .glb."""
-    character = _opened(told)
-    found = _sampled(character, tell)
-    write_sample(found, Path(told["sample"]))
+    character = _opened(task)
+    result = _sampled(character, tell)
+    write_sample(result, Path(task["sample"]))
     scene = bpy.context.scene
     return {
         "armature": character.name,
-        "clips": [clip.clip.name for clip in found.clips],
+        "clips": [clip.clip.name for clip in result.clips],
         "rate": scene.render.fps / scene.render.fps_base,
         "unit": scene.unit_settings.scale_length,
     }
 
 
-def write(told: dict[str, Any], tell: Any) -> dict[str, Any]:
+def write(task: dict[str, Any], tell: Any) -> dict[str, Any]:
     """Add flesh to some clips of a file's character, and save it under another name."""
-    character, target = _opened(told), Path(told["target"])
+    character, target = _opened(task), Path(task["target"])
     binary = target.suffix == ".blend"
-    if binary:  # paths in it, and those of caches, are relative to where it lies from now on
+    if binary:  # so that its paths, and those of caches, are relative to the new place
         bpy.ops.wm.save_as_mainfile(filepath=str(target), relative_remap=True)
     else:
         _own_meshes(character)
     let_go_of_caches()
-    found = _sampled(character, tell)
-    flesh = read_flesh(found, Path(told["flesh"]))
-    some, shapes = _of_clips(found, flesh, told["clips"], told["loop"])
+    all_clips = _sampled(character, tell)
+    flesh = read_flesh(all_clips, Path(task["flesh"]))
+    some, shapes = _of_clips(all_clips, flesh, task["clips"], task["loop"])
     if not binary:
         _check_keys(character, some)
-    added, lost = add_flesh(bpy.context, some, shapes, told["new_caches"]), []
+    added, lost = add_flesh(bpy.context, some, shapes, task["new_caches"]), []
     if binary:
-        move_caches(character.meshes, told["new_caches"], told["caches"])
+        move_caches(character.meshes, task["new_caches"], task["caches"])
         bpy.ops.wm.save_mainfile()
     else:
-        lost = export_takes(character, [clip.clip for clip in found.clips], target)
+        lost = export_takes(character, [clip.clip for clip in all_clips.clips], target)
     return {"added": added, "lost": lost}
 
 
@@ -140,9 +140,9 @@ ACTIONS = {"version": version, "sample": sample, "write": write}
 # Files.
 
 
-def _opened(told: dict[str, Any]) -> Character:
-    """Open or import a file, and return the character that is wanted."""
-    path = told["path"]
+def _opened(task: dict[str, Any]) -> Character:
+    """Open or import a file, and return the requested character."""
+    path = task["path"]
     bpy.ops.wm.read_factory_settings(use_empty=True)
     files = bpy.context.preferences.filepaths
     files.use_scripts_auto_execute, files.save_version = False, 0
@@ -155,30 +155,30 @@ def _opened(told: dict[str, Any]) -> Character:
     if bpy.context.object is not None and bpy.context.object.mode != "OBJECT":
         bpy.ops.object.mode_set(mode="OBJECT")
     bpy.context.view_layer.update()
-    return _chosen(told["armature"])
+    return _chosen(task["armature"])
 
 
 def _chosen(name: str | None) -> Character:
     rigs = [obj for obj in bpy.context.view_layer.objects if obj.type == "ARMATURE"]
-    found = {}
+    characters = {}
     for rig in rigs:
         with contextlib.suppress(Problem):
-            found[rig.name] = found_characters(bpy.context, [rig])[0]
-    listed = ", ".join(f'"{each}"' for each in found)
+            characters[rig.name] = found_characters(bpy.context, [rig])[0]
+    listed = ", ".join(f'"{each}"' for each in characters)
     if name is not None:
-        if name not in found:
-            there = f"choose {listed}" if found else "there is none"
-            raise Problem(f'has no armature "{name}" that moves a visible mesh; {there}')
-        return found[name]
-    if not found:
+        if name not in characters:
+            hint = f"choose {listed}" if characters else "there is none"
+            raise Problem(f'has no armature "{name}" that moves a visible mesh; {hint}')
+        return characters[name]
+    if not characters:
         raise Problem("has no armature that moves a visible mesh")
-    if len(found) > 1:
-        raise Problem(f"has {len(found)} characters; choose with --armature among {listed}")
-    return next(iter(found.values()))
+    if len(characters) > 1:
+        raise Problem(f"has {len(characters)} characters; choose with --armature among {listed}")
+    return next(iter(characters.values()))
 
 
 def _clips(character: Character) -> list[Clip]:
-    """Return all actions that move the armature; the scene's frames where there is none."""
+    """Return all actions that move the armature, or the scene's frames if there are none."""
     if any(moves(each, character.armature) for each in bpy.data.actions):
         return clips_of(bpy.context, character, "ALL")
     return clips_of(bpy.context, character, "SCENE")
@@ -186,10 +186,10 @@ def _clips(character: Character) -> list[Clip]:
 
 def _sampled(character: Character, tell: Any) -> Sample:
     clips = _clips(character)
-    found = _finished(sampled(bpy.context, character, clips), tell)
-    if clips[0].action is None and not _moves(found):
-        return _with(found, [])
-    return found
+    result = _finished(sampled(bpy.context, character, clips), tell)
+    if clips[0].action is None and not _moves(result):
+        return _with(result, [])
+    return result
 
 
 def _finished(steps: Generator[float, None, Sample], tell: Any) -> Sample:
@@ -200,33 +200,33 @@ def _finished(steps: Generator[float, None, Sample], tell: Any) -> Sample:
             return stop.value
 
 
-def _moves(found: Sample) -> bool:
+def _moves(sample: Sample) -> bool:
     """Return whether anything moves in the first clip."""
-    clip, size = found.clips[0], 1e-6
-    still = max(abs(clip.moved - clip.moved[:1]).max(), abs(clip.world - clip.world[:1]).max())
-    values = [abs(m.values[0] - m.values[0][:1]).max(initial=0) for m in found.meshes]
-    return bool(max(still, *values) > size)
+    clip, tolerance = sample.clips[0], 1e-6
+    bones = max(abs(clip.moved - clip.moved[:1]).max(), abs(clip.world - clip.world[:1]).max())
+    values = [abs(m.values[0] - m.values[0][:1]).max(initial=0) for m in sample.meshes]
+    return bool(max(bones, *values) > tolerance)
 
 
-def _with(found: Sample, clips: list[int]) -> Sample:
+def _with(sample: Sample, clips: list[int]) -> Sample:
     """Return a sample with some of its clips."""
     meshes: list[MeshSample] = []
-    for mesh in found.meshes:
+    for mesh in sample.meshes:
         values, placed = [mesh.values[k] for k in clips], [mesh.placed[k] for k in clips]
         meshes.append(replace(mesh, values=values, placed=placed))
-    return replace(found, meshes=meshes, clips=[found.clips[k] for k in clips])
+    return replace(sample, meshes=meshes, clips=[sample.clips[k] for k in clips])
 
 
 def _of_clips(
-    found: Sample, flesh: list[Flesh], names: list[str], loop: bool
+    sample: Sample, flesh: list[Flesh], names: list[str], loop: bool
 ) -> tuple[Sample, list[Flesh]]:
-    """Return the part of a sample and its flesh that belongs to some clips."""
-    order = {clip.clip.name: k for k, clip in enumerate(found.clips)}
+    """Return a sample and its flesh with some of their clips."""
+    order = {clip.clip.name: k for k, clip in enumerate(sample.clips)}
     lost = [name for name in names if name not in order]
     if lost:
-        raise Problem(f'has no clip "{lost[0]}"; it has changed meanwhile')
+        raise Problem(f'has no clip "{lost[0]}" any more; the file was changed during the bake')
     chosen = [order[name] for name in names]
-    some = _with(found, chosen)
+    some = _with(sample, chosen)
     clips: list[ClipSample] = [
         replace(each, clip=replace(each.clip, loop=loop)) for each in some.clips
     ]
@@ -235,16 +235,16 @@ def _of_clips(
 
 
 def _own_meshes(character: Character) -> None:
-    """Give each object a mesh of its own: an .fbx has shapes, and no caches."""
+    """Give each object separate mesh data: an .fbx can have shapes, but no caches."""
     for obj in character.meshes:
         if obj.data.users > 1:
             obj.data = obj.data.copy()
 
 
-def _check_keys(character: Character, found: Sample) -> None:
-    for obj, mesh in zip(character.meshes, found.meshes, strict=True):
+def _check_keys(character: Character, sample: Sample) -> None:
+    for obj, mesh in zip(character.meshes, sample.meshes, strict=True):
         if not keys_fit(obj, mesh.own):
             raise Problem(
-                f'flesh of "{obj.name}" needs a point cache, which .fbx has not, as modifiers make '
-                "its vertices; write it as .blend"
+                f'flesh of "{obj.name}" needs a point cache, as its vertices come from modifiers; '
+                ".fbx files have none: write a .blend file"
             )

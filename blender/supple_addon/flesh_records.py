@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The Supple developers
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Records of flesh: what was added to an object, which is taken away by them.
+"""Records of the data that were added to objects, by which they are removed.
 
-They lie in the file, and a file may come from anybody: what we never write in them is left out,
-and no file is removed but a point cache in a folder of ours beside the .blend.
+Records are stored in the .blend file, which is untrusted: entries that the add-on does not write
+are ignored, and only point caches in its folders next to the .blend are removed.
 """
 
 from __future__ import annotations
@@ -22,37 +22,37 @@ __all__ = ["CACHES", "RECORD", "is_our_cache", "let_go_of_caches", "move_caches"
 
 #: Custom property of an object: its record, as JSON.
 RECORD = "supple_flesh"
-#: What it names of a clip, beside shape keys and the file of a point cache.
+#: Fields of a clip, in addition to shape keys and the file of a point cache.
 NAMES = ("action", "track", "modifier")
-#: Folder of point caches, beside the file; names of the command's end with it.
+#: Folder of point caches next to the file; names of the command's folders end with it.
 CACHES = "supple"
 
 
 def record_of(obj: bpy.types.Object) -> dict[str, Any]:
-    """Return what was added to an object, as far as we may have written it."""
+    """Return the record of an object, with its valid entries only."""
     try:
-        found = json.loads(obj.get(RECORD, ""))
+        record = json.loads(obj.get(RECORD, ""))
     except (TypeError, ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict) or not isinstance(found.get("clips"), dict):
-        found = {"clips": {}}
-    found["clips"] = {name: said for name, said in found["clips"].items() if _sound(said)}
-    return found
+        record = None
+    if not isinstance(record, dict) or not isinstance(record.get("clips"), dict):
+        record = {"clips": {}}
+    record["clips"] = {name: entry for name, entry in record["clips"].items() if _is_valid(entry)}
+    return record
 
 
-def _sound(said: Any) -> bool:
-    """Return whether this is what we say of a clip: all that we add is called after us."""
-    if not isinstance(said, dict) or not said.keys() <= {*NAMES, "keys", "file"}:
+def _is_valid(entry: Any) -> bool:
+    """Return whether the add-on may have written an entry: all its names begin with the mark."""
+    if not isinstance(entry, dict) or not entry.keys() <= {*NAMES, "keys", "file"}:
         return False
-    keys = said.get("keys", [])
-    if not isinstance(keys, list) or not isinstance(said.get("file", ""), str):
+    keys = entry.get("keys", [])
+    if not isinstance(keys, list) or not isinstance(entry.get("file", ""), str):
         return False
-    named = [*keys, *(said[name] for name in NAMES if name in said)]
-    return all(isinstance(each, str) and each.startswith(MARK) for each in named)
+    names = [*keys, *(entry[name] for name in NAMES if name in entry)]
+    return all(isinstance(name, str) and name.startswith(MARK) for name in names)
 
 
 def is_our_cache(file: Path) -> bool:
-    """Return whether a file lies where we write point caches, and is called as they are."""
+    """Return whether a file has the folder and the name of a point cache of the add-on."""
     folder = file.parent.resolve()
     beside = bool(bpy.data.filepath) and folder.parent == Path(bpy.data.filepath).parent.resolve()
     ours = folder.name == CACHES or folder.name.endswith(f"_{CACHES}")
@@ -60,24 +60,24 @@ def is_our_cache(file: Path) -> bool:
 
 
 def let_go_of_caches() -> None:
-    """Forget files of earlier flesh: they are the original's, and stay with it."""
+    """Remove files of earlier flesh from the records: they belong to the original file."""
     for obj in bpy.data.objects:
         if RECORD in obj:
             record = record_of(obj)
-            for said in record["clips"].values():
-                said.pop("file", None)
-            with suppress(AttributeError, TypeError):  # a library's are not ours to change
+            for entry in record["clips"].values():
+                entry.pop("file", None)
+            with suppress(AttributeError, TypeError):  # objects of a library cannot be changed
                 obj[RECORD] = json.dumps(record)
 
 
 def move_caches(objects: Iterable[bpy.types.Object], folder: str, new: str) -> None:
-    """Say that point caches lie in another folder beside the file, where somebody moves them."""
+    """Set another folder of point caches next to the file, to which the caller moves them."""
     for obj in objects:
         record = record_of(obj)
-        for said in record["clips"].values():
-            file = Path(bpy.path.abspath(said.get("file", "")))
+        for entry in record["clips"].values():
+            file = Path(bpy.path.abspath(entry.get("file", "")))
             if file.parent.name == folder:
-                said["file"] = bpy.path.relpath(str(file.parent.with_name(new) / file.name))
-                obj.modifiers[said["modifier"]].filepath = said["file"]
+                entry["file"] = bpy.path.relpath(str(file.parent.with_name(new) / file.name))
+                obj.modifiers[entry["modifier"]].filepath = entry["file"]
         if RECORD in obj:
             obj[RECORD] = json.dumps(record)

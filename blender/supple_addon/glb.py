@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Supple developers
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Binary glTF in as few lines as the exchange with Supple needs; NumPy alone, no bpy."""
+"""Binary glTF, as far as needed for the exchange with Supple; without bpy."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WIDTHS = {name: width for width, name in TYPES.items()}
 
 
 class GlbWriter:
-    """A document that grows, and the bytes of its arrays."""
+    """glTF document under construction, and the bytes of its arrays."""
 
     def __init__(self) -> None:
         self.document: dict[str, Any] = {
@@ -70,18 +70,18 @@ class GlbWriter:
 
 
 class GlbReader:
-    """A document that was read, and its arrays by index of accessor."""
+    """glTF document of a file, and its arrays by index of accessor."""
 
     def __init__(self, path: Path) -> None:
         data = path.read_bytes()
         if len(data) < 20 or struct.unpack_from("<I", data)[0] != MAGIC:
-            raise ValueError(f"{path.name} is no binary glTF")
+            raise ValueError(f"{path.name} is not binary glTF")
         size = struct.unpack_from("<I", data, 12)[0]
         self.document: dict[str, Any] = json.loads(data[20 : 20 + size])
         self._body = memoryview(data)[20 + size + 8 :]
 
     def array(self, accessor: int) -> np.ndarray:
-        """Return the array (n,) or (n, width) of an accessor; of a sparse one, too."""
+        """Return the array (n,) or (n, width) of an accessor, which may be sparse."""
         entry = self.document["accessors"][accessor]
         width, count = WIDTHS[entry["type"]], entry["count"]
         if "bufferView" in entry:

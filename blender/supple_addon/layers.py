@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: The Supple developers
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Flesh on objects, as layers that can be muted and taken away: nothing else is changed.
+"""Flesh on objects, as layers that can be muted and removed; nothing else is changed.
 
-A mesh of its own gets shape keys, which act before its Armature modifier, and an action of their
-values on an NLA track. One whose vertices are made by modifiers (Mirror, Subdivision before the
-armature), or that several objects show, gets a Mesh Cache modifier and a .pc2 file.
+A mesh gets shape keys, which act before its Armature modifier, and an action of their values on an
+NLA track. A mesh whose vertices come from modifiers (Mirror, Subdivision before the armature), or
+that several objects share, gets a Mesh Cache modifier and a .pc2 file.
 """
 
 from __future__ import annotations
@@ -42,14 +42,10 @@ LINEAR = 1
 def add_flesh(
     context: bpy.types.Context, sample: Sample, flesh: Sequence[Flesh], caches: str = CACHES
 ) -> int:
-    """Add flesh to the meshes of a sampled character, in place of what these clips had before.
+    """Add flesh to the meshes of a sampled character; return the number of keys and modifiers.
 
-    Point caches go into the folder `caches` beside the file.
-
-    Returns
-    -------
-    int
-        The number of shape keys and modifiers.
+    Earlier flesh of these clips is replaced. Point caches are written to the folder `caches` next
+    to the file.
     """
     armature, objects = sampled_objects(sample)
     names = [clip.clip.name for clip in sample.clips]
@@ -59,7 +55,7 @@ def add_flesh(
         for obj, mesh, shapes in zip(objects, sample.meshes, flesh, strict=True):
             if len(shapes.shapes):
                 count += _add_layer(context, obj, mesh, sample.clips, shapes, caches)
-    except BaseException:  # a disk may be full: nothing by halves
+    except BaseException:  # such as a full disk: leave nothing incomplete
         remove_flesh(objects, names)
         raise
     action = active_action(armature)
@@ -87,33 +83,32 @@ def _add_layer(
 
 
 def sampled_objects(sample: Sample) -> tuple[bpy.types.Object, list[bpy.types.Object]]:
-    """Find armature and meshes of a sample again: people, and undo, may have been at work since."""
-    objects = [
-        bpy.data.objects.get(name) for name in (sample.name, *(m.name for m in sample.meshes))
-    ]
-    for name, obj in zip((sample.name, *(m.name for m in sample.meshes)), objects, strict=True):
-        if obj is None:
-            raise Problem(f'"{name}" was removed or renamed meanwhile')
+    """Return armature and meshes of a sample by name: the user may have changed them since."""
+    objects = []
+    for name in (sample.name, *(mesh.name for mesh in sample.meshes)):
+        objects.append(bpy.data.objects.get(name))
+        if objects[-1] is None:
+            raise Problem(f'"{name}" was removed or renamed during the simulation')
     for obj, mesh in zip(objects[1:], sample.meshes, strict=True):
         if mesh.own and len(obj.data.vertices) != len(mesh.vertices):
-            raise Problem(f'"{obj.name}" was edited meanwhile; give it flesh again')
+            raise Problem(f'"{obj.name}" was edited during the simulation; give it flesh again')
     return objects[0], objects[1:]
 
 
 def keys_fit(obj: bpy.types.Object, own: bool) -> bool:
-    """Return whether flesh can be shape keys of a mesh."""
+    """Return whether flesh can be stored as shape keys of a mesh."""
     data, keys = obj.data, obj.data.shape_keys
     alone = data.users - data.use_fake_user == 1
     return own and alone and data.library is None and (keys is None or keys.use_relative)
 
 
 def check_place(sample: Sample) -> None:
-    """Raise Problem where a point cache is needed and there is no folder for it."""
+    """Raise Problem if a point cache is needed and there is no folder for it."""
     for obj, mesh in zip(sampled_objects(sample)[1], sample.meshes, strict=True):
         if not bpy.data.filepath and not keys_fit(obj, mesh.own):
             raise Problem(
-                f'Save the file first: flesh of "{obj.name}" goes into a point cache beside it, '
-                "as its vertices are made by modifiers or shared"
+                f'Save the file first: flesh of "{obj.name}" needs a point cache next to it, '
+                "as its vertices come from modifiers or are shared"
             )
 
 
@@ -156,14 +151,14 @@ def _add_keys(
         action = _action(keys, clip, blocks, values)
         track = _add_strip(context, keys, clip, action)
         names = [block.name for block in blocks]
-        said = {"action": action.name, "track": track.name, "keys": names}
-        record["clips"][clip.clip.name] = said
+        entry = {"action": action.name, "track": track.name, "keys": names}
+        record["clips"][clip.clip.name] = entry
     return len(blocks)
 
 
 @contextmanager
 def _holder(obj: bpy.types.Object) -> Iterator[bpy.types.Object]:
-    """Give another object of the same mesh: keys come and go, and the active one stays active."""
+    """Yield another object of the same mesh, to change keys without changing the active one."""
     holder = bpy.data.objects.new(MARK, obj.data)
     try:
         yield holder
@@ -184,7 +179,7 @@ def _action(
 
 
 def new_curves(action: bpy.types.Action, owner: bpy.types.ID) -> Any:
-    """Return the collection that curves of an owner go into, in a slot where there are slots."""
+    """Return the collection for curves of an owner; of a new slot, if actions have slots."""
     if not hasattr(action, "layers"):
         action.id_root = owner.id_type
         return action.fcurves
@@ -194,7 +189,7 @@ def new_curves(action: bpy.types.Action, owner: bpy.types.ID) -> Any:
 
 
 def set_keys(curve: bpy.types.FCurve, frames: np.ndarray, values: np.ndarray) -> None:
-    """Give a new curve linear keys."""
+    """Set linear keys of a new curve."""
     points = curve.keyframe_points
     points.add(len(frames))
     points.foreach_set("co", np.stack([frames, values], axis=1).astype(np.float32).ravel())
@@ -249,16 +244,16 @@ def _add_caches(
         modifier.filepath = bpy.path.relpath(str(file))
         modifier.frame_start = clip.clip.first
         obj.modifiers.move(len(obj.modifiers) - 1, place)
-        # Elsewhere the rig plays alone.
+        # Outside of the clip, the rig plays without flesh.
         driver = modifier.driver_add("factor").driver
         driver.expression = f"1 if frame >= {clip.clip.first} and frame <= {clip.clip.last} else 0"
-        said = {"modifier": modifier.name, "file": modifier.filepath}
-        record["clips"][clip.clip.name] = said
+        entry = {"modifier": modifier.name, "file": modifier.filepath}
+        record["clips"][clip.clip.name] = entry
     return len(clips)
 
 
 def _points(mesh: MeshSample, clip: ClipSample, number: int, flesh: Flesh) -> np.ndarray:
-    """Return vertices (t, n, 3) with flesh in the object's own space."""
+    """Return vertices (t, n, 3) with flesh in the object's space."""
     shapes = np.concatenate(
         [np.array([*mesh.shapes.values()]).reshape(-1, *mesh.vertices.shape), flesh.shapes]
     )
@@ -271,14 +266,14 @@ def _points(mesh: MeshSample, clip: ClipSample, number: int, flesh: Flesh) -> np
 
 
 def write_points(path: Path, points: np.ndarray) -> None:
-    """Write points (t, n, 3) as .pc2, whole or not at all."""
-    beside = path.with_suffix(".part")
+    """Write points (t, n, 3) as .pc2, atomically."""
+    temporary = path.with_suffix(".part")
     head = struct.pack("<12siiffi", b"POINTCACHE2\0", 1, points.shape[1], 0.0, 1.0, len(points))
     try:
-        beside.write_bytes(head + points.astype("<f4").tobytes())
-        beside.replace(path)
+        temporary.write_bytes(head + points.astype("<f4").tobytes())
+        temporary.replace(path)
     except OSError as error:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise Problem(f"{path} cannot be written: {error.strerror}") from None
 
 
@@ -286,7 +281,7 @@ def write_points(path: Path, points: np.ndarray) -> None:
 
 
 def follow_actions() -> None:
-    """Show the flesh of what armatures play now; none where that has no flesh, or it is muted."""
+    """Show the flesh of the active action of each armature, if it has some that is not muted."""
     groups: dict[bpy.types.Object, list[bpy.types.Object]] = {}
     for obj in bpy.data.objects:
         if RECORD in obj and (armature := armature_of(obj)) is not None:
@@ -301,24 +296,24 @@ def follow_actions() -> None:
 
 
 def mute_flesh(objects: Iterable[bpy.types.Object], mute: bool) -> None:
-    """Keep in mind whether the user wants to see flesh at all."""
+    """Record whether the user has muted the flesh."""
     for obj in objects:
         if RECORD in obj:
             obj[RECORD] = json.dumps(record_of(obj) | {"muted": mute})
 
 
 def show_flesh(objects: Iterable[bpy.types.Object], clip: str | None) -> None:
-    """Show the flesh of one clip, or of none: what the rig plays decides which is right."""
+    """Show the flesh of one clip, or hide all."""
     for obj in objects:
         record, keys = record_of(obj), obj.data.shape_keys
         shown = record["clips"].get(clip, {}) if clip is not None else {}
-        for name, said in record["clips"].items():
-            for key in said.get("keys", ()):
+        for name, entry in record["clips"].items():
+            for key in entry.get("keys", ()):
                 if keys and key in keys.key_blocks:
                     keys.key_blocks[key].mute = key not in shown.get("keys", ())
-            if track := _track(keys, said):
+            if track := _track(keys, entry):
                 track.mute = name != clip
-            if (modifier := obj.modifiers.get(said.get("modifier", ""))) is not None:
+            if (modifier := obj.modifiers.get(entry.get("modifier", ""))) is not None:
                 modifier.show_viewport = modifier.show_render = name == clip
 
 
@@ -326,23 +321,23 @@ def muted(objects: Iterable[bpy.types.Object]) -> bool:
     """Return whether no flesh is shown."""
     for obj in objects:
         keys = obj.data.shape_keys
-        for said in record_of(obj)["clips"].values():
-            blocks = [keys.key_blocks.get(key) for key in said.get("keys", ()) if keys]
+        for entry in record_of(obj)["clips"].values():
+            blocks = [keys.key_blocks.get(key) for key in entry.get("keys", ()) if keys]
             if any(block and not block.mute for block in blocks):
                 return False
-            modifier = obj.modifiers.get(said.get("modifier", ""))
+            modifier = obj.modifiers.get(entry.get("modifier", ""))
             if modifier is not None and modifier.show_viewport:
                 return False
     return True
 
 
-def _track(keys: bpy.types.Key | None, said: dict[str, Any]) -> bpy.types.NlaTrack | None:
+def _track(keys: bpy.types.Key | None, entry: dict[str, Any]) -> bpy.types.NlaTrack | None:
     animated = keys.animation_data if keys else None
-    return animated.nla_tracks.get(said["track"]) if animated and "track" in said else None
+    return animated.nla_tracks.get(entry["track"]) if animated and "track" in entry else None
 
 
 def remove_flesh(objects: Iterable[bpy.types.Object], clips: Sequence[str] | None = None) -> int:
-    """Take flesh of clips, by default of all, off objects: all else is as it was before."""
+    """Remove the flesh of clips, by default of all, from objects; return the number removed."""
     removed = 0
     for obj in objects:
         if RECORD not in obj:
@@ -350,55 +345,55 @@ def remove_flesh(objects: Iterable[bpy.types.Object], clips: Sequence[str] | Non
         record = record_of(obj)
         for name in list(record["clips"]):
             if clips is None or name in clips:
-                said = record["clips"].pop(name)
+                entry = record["clips"].pop(name)
                 kept = {key for each in record["clips"].values() for key in each.get("keys", ())}
-                _remove_clip(obj, said, kept)
+                _remove_clip(obj, entry, kept)
                 removed += 1
         if record["clips"]:
             obj[RECORD] = json.dumps(record)
         else:
-            _leave(obj, record)
+            _remove_containers(obj, record)
             del obj[RECORD]
     return removed
 
 
-def _remove_clip(obj: bpy.types.Object, said: dict[str, Any], kept: set[str]) -> None:
+def _remove_clip(obj: bpy.types.Object, entry: dict[str, Any], kept: set[str]) -> None:
     keys = obj.data.shape_keys
     action = None
-    if track := _track(keys, said):
+    if track := _track(keys, entry):
         action = track.strips[0].action if track.strips else None
         keys.animation_data.nla_tracks.remove(track)
-    action = action or bpy.data.actions.get(said.get("action", ""))
+    action = action or bpy.data.actions.get(entry.get("action", ""))
     if action is not None and action.users == 0:
         bpy.data.actions.remove(action)
     with _holder(obj) as holder:
-        for key in said.get("keys", ()):
+        for key in entry.get("keys", ()):
             if keys and key not in kept and key in keys.key_blocks:
                 holder.shape_key_remove(keys.key_blocks[key])
-    modifier = obj.modifiers.get(said.get("modifier", ""))
+    modifier = obj.modifiers.get(entry.get("modifier", ""))
     if modifier is not None:
         modifier.driver_remove("factor")
         obj.modifiers.remove(modifier)
-    if "file" in said:
+    if "file" in entry:
         with suppress(OSError, ValueError):
-            file = Path(bpy.path.abspath(said["file"]))
+            file = Path(bpy.path.abspath(entry["file"]))
             if is_our_cache(file):
                 file.unlink(missing_ok=True)
-                file.parent.rmdir()  # if nothing else is in it
+                file.parent.rmdir()  # succeeds only if it is empty
 
 
-def _leave(obj: bpy.types.Object, record: dict[str, Any]) -> None:
-    """Take away what was made to hold flesh, unless something else is in it by now."""
+def _remove_containers(obj: bpy.types.Object, record: dict[str, Any]) -> None:
+    """Remove containers that were created for flesh, unless they have other content now."""
     keys = obj.data.shape_keys
-    if keys and record.get("made_animation") and _bare(keys):
+    if keys and record.get("made_animation") and _is_empty(keys):
         keys.animation_data_clear()
     if keys and record.get("made_keys") and len(keys.key_blocks) == 1:
         with _holder(obj) as holder:
             holder.shape_key_clear()
-    if record.get("made_driver_data") and obj.animation_data and _bare(obj):
+    if record.get("made_driver_data") and obj.animation_data and _is_empty(obj):
         obj.animation_data_clear()
 
 
-def _bare(owner: bpy.types.ID) -> bool:
+def _is_empty(owner: bpy.types.ID) -> bool:
     animated = owner.animation_data
     return not (animated.action or animated.nla_tracks or animated.drivers)

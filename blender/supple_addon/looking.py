@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Supple developers
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Look at a character: what Supple takes for flesh and what for hard, and alive in a browser."""
+"""Display of a character: its anatomy in colours, and the live page in a browser."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ __all__ = ["CLASSES"]
 
 
 class SUPPLE_OT_show_anatomy(Working, bpy.types.Operator):
-    """Colour what Supple takes for flesh (red), firm (yellow), hard (blue) and apart (black)"""
+    """Colour detected flesh (red), firm (yellow), hard (blue) and separate (black) parts"""
 
     bl_idname = "supple.show_anatomy"
     bl_label = "Show Anatomy"
-    bl_options = {"UNDO"}  # noqa: RUF012 - as Blender wants it
+    bl_options = {"UNDO"}  # noqa: RUF012 - as Blender requires
 
     def steps(self, context: bpy.types.Context) -> Steps[str]:
         characters = current_characters(context)
@@ -48,27 +48,27 @@ class SUPPLE_OT_show_anatomy(Working, bpy.types.Operator):
                 words = [command, "info", "sample.glb", "--json", *unit_words(context)]
                 job = Job([*words, "--anatomy"], folder)
                 yield from job_steps(job, name)
-                found = job.figures()["anatomy"]
-            show_anatomy(sample, found["regions"])
-            hard.append(f"{name}: {100 * found['hard']:.0f} % of the skin is hard")
+                anatomy = job.figures()["anatomy"]
+            show_anatomy(sample, anatomy["regions"])
+            hard.append(f"{name}: {100 * anatomy['hard']:.0f} % of the skin is hard")
         _colour_views(context)
         return "; ".join(hard)
 
 
-def _nothing(said: str) -> Steps[str]:
-    yield Step(1.0, said)
-    return said
+def _nothing(message: str) -> Steps[str]:
+    yield Step(1.0, message)
+    return message
 
 
 def _colour_views(context: bpy.types.Context) -> None:
-    """Have solid views show colours of vertices."""
+    """Show vertex colours in solid views."""
     for area in context.screen.areas if context.screen else ():
         if area.type == "VIEW_3D" and area.spaces.active.shading.type == "SOLID":
             area.spaces.active.shading.color_type = "VERTEX"
 
 
 class SUPPLE_OT_live(Working, bpy.types.Operator):
-    """Open the character alive in the browser; the stiffness found there comes back when it ends"""
+    """Simulate the character live in the browser; its stiffness there is adopted at the end"""
 
     bl_idname = "supple.live"
     bl_label = "Live"
@@ -76,18 +76,18 @@ class SUPPLE_OT_live(Working, bpy.types.Operator):
 
     def steps(self, context: bpy.types.Context) -> Steps[str]:
         character = current_characters(context)[0]
-        own = settings_of(character.armature)
-        clips = clips_of(context, character, own.which, own.loop)
+        settings = settings_of(character.armature)
+        clips = clips_of(context, character, settings.which, settings.loop)
         return self._alive(context, command_of(context), character, clips)
 
     def _alive(
         self, context: bpy.types.Context, command: str, character: Character, clips: list[Clip]
     ) -> Steps[str]:
         name = character.name
-        own = settings_of(character.armature)
+        flesh = settings_of(character.armature).flesh
         with work_folder() as folder:
             yield from sampling_steps(context, character, clips, folder / "sample.glb")
-            words = [command, "view", "sample.glb", "--flesh", own.flesh, "--json"]
+            words = [command, "view", "sample.glb", "--flesh", flesh, "--json"]
             job = Job([*words, *unit_words(context)], folder)
             try:
                 yield from self._served(job, name)
@@ -106,8 +106,8 @@ class SUPPLE_OT_live(Working, bpy.types.Operator):
                 opened = True
                 if not bpy.app.background:
                     webbrowser.open(address)
-            told = f"{name}: live at {address}" if opened else f"{name}: {job.what}"
-            yield Step(1.0 if opened else job.part, told, waits=True)
+            what = f"{name}: live at {address}" if opened else f"{name}: {job.what}"
+            yield Step(1.0 if opened else job.part, what, waits=True)
 
 
 def _take_stiffness(name: str, printed: str) -> None:

@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The Supple developers
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Operators: work that takes long goes on from a timer while Blender stays usable.
+"""Operators: long tasks are advanced by a timer, so that Blender stays usable.
 
-Called from a script they wait until all is done: ``bpy.ops.supple.give_flesh()``.
+Called from a script, they wait for the result: ``bpy.ops.supple.give_flesh()``.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from .settings import WHICH, command_of, settings_of
 
 __all__ = ["CLASSES", "Working", "current_characters", "now_running"]
 
-#: Seconds between calls of the timer, and those that a call may take.
+#: Seconds between calls of the timer, and largest duration of a call.
 TICK, BUSY = 0.1, 0.05
 
 
 class _Running:
-    """The work at hand, for the panel to show and to cancel."""
+    """Running task, which the panel shows and can cancel."""
 
     def __init__(self) -> None:
         self.step = Step(0.0, "starting")
@@ -40,12 +40,12 @@ _running: _Running | None = None
 
 
 def now_running() -> _Running | None:
-    """Return the work at hand, if any."""
+    """Return the running task, if any."""
     return _running
 
 
 def current_characters(context: bpy.types.Context) -> list[Character]:
-    """Return the characters of the selection; of the active object where nothing is selected."""
+    """Return the characters of the selection, or of the active object if nothing is selected."""
     objects = [obj for obj in context.selected_objects if obj.type in ("MESH", "ARMATURE")]
     if not objects and context.active_object is not None:
         objects = [context.active_object]
@@ -54,13 +54,13 @@ def current_characters(context: bpy.types.Context) -> list[Character]:
     if any(chosen):
         only = {c.armature: c for c in found_characters(context, objects, only=True)}
         characters = [
-            only[c.armature] if own else c for c, own in zip(characters, chosen, strict=True)
+            only[c.armature] if chose else c for c, chose in zip(characters, chosen, strict=True)
         ]
     return characters
 
 
-def told(operator: bpy.types.Operator, act: Callable[[], Any]) -> set[str]:
-    """Do something quick; a problem is a message, and the operator is cancelled."""
+def reported(operator: bpy.types.Operator, act: Callable[[], Any]) -> set[str]:
+    """Call a function; report a Problem as an error, and cancel the operator."""
     try:
         act()
     except Problem as problem:
@@ -70,17 +70,17 @@ def told(operator: bpy.types.Operator, act: Callable[[], Any]) -> set[str]:
 
 
 class Working:
-    """An operator whose `steps` take long: modal from the interface, waiting from a script."""
+    """Operator with long `steps`: modal in the interface, blocking in scripts."""
 
-    #: Said when the user ends it.
+    #: Message after the user has cancelled it.
     ended = "Supple was cancelled; nothing is changed"
 
     def steps(self, context: bpy.types.Context) -> Steps[str]:
-        """Work, and return what to tell the user."""
+        """Do the work in steps, and return a message for the user."""
         raise NotImplementedError
 
     def execute(self, context: bpy.types.Context) -> set[str]:
-        return told(self, lambda: self.report({"INFO"}, finished(self.steps(context))))
+        return reported(self, lambda: self.report({"INFO"}, finished(self.steps(context))))
 
     def invoke(self, context: bpy.types.Context, event: bpy.types.Event) -> set[str]:
         global _running
@@ -114,7 +114,7 @@ class Working:
             self._end(context)
             self.report({"ERROR"}, str(problem))
             return {"CANCELLED"}
-        except Exception as error:  # whatever it is, the timer must end
+        except Exception as error:  # the timer must be removed after any error
             self._end(context)
             self.report({"ERROR"}, f"Supple: {type(error).__name__}: {error}")
             return {"CANCELLED"}
@@ -149,15 +149,15 @@ def _redraw(context: bpy.types.Context) -> None:
 
 
 class SUPPLE_OT_give_flesh(Working, bpy.types.Operator):
-    """Simulate soft tissue of the selected characters; what was there before is replaced"""
+    """Simulate soft tissue of the selected characters; earlier flesh is replaced"""
 
     bl_idname = "supple.give_flesh"
     bl_label = "Give Flesh"
-    bl_options = {"UNDO"}  # noqa: RUF012 - as Blender wants it
+    bl_options = {"UNDO"}  # noqa: RUF012 - as Blender requires
 
     which: EnumProperty(
         name="Clips",
-        items=(("OWN", "As Set", "As each character says"), *WHICH),
+        items=(("OWN", "As Set", "As set for each character"), *WHICH),
         default="OWN",
         options={"SKIP_SAVE"},
     )
@@ -166,14 +166,14 @@ class SUPPLE_OT_give_flesh(Working, bpy.types.Operator):
         characters, command = current_characters(context), command_of(context)
         queue = []
         for character in characters:
-            own = settings_of(character.armature)
-            which = own.which if self.which == "OWN" else self.which
-            clips = clips_of(context, character, which, own.loop)
-            queue.append((character, clips, own.options()))
+            settings = settings_of(character.armature)
+            which = settings.which if self.which == "OWN" else self.which
+            clips = clips_of(context, character, which, settings.loop)
+            queue.append((character, clips, settings.options()))
         return self._queue(context, command, queue)
 
     def _queue(self, context: bpy.types.Context, command: str, queue: list[Any]) -> Steps[str]:
-        said = []
+        messages = []
         for number, (character, clips, options) in enumerate(queue):
             name = character.name
             work = given_flesh(context, command, character, clips, options)
@@ -186,12 +186,12 @@ class SUPPLE_OT_give_flesh(Working, bpy.types.Operator):
             names = ", ".join(clip.name for clip in clips[:3]) + (" …" if len(clips) > 3 else "")
             kept = f"{added} shapes, within {100 * off:.2f} % of the size"
             calm = "flesh hardly moves; try a livelier clip, softer flesh or a smaller Error"
-            said.append(f"{name}: {names}: {kept if added else calm}")
-        return "; ".join(said)
+            messages.append(f"{name}: {names}: {kept if added else calm}")
+        return "; ".join(messages)
 
 
 def _of_many(steps: Steps[Any], number: int, count: int) -> Steps[Any]:
-    """Tell steps of one of several works as parts of all."""
+    """Yield the steps of one of several tasks as fractions of all."""
     while True:
         try:
             step = next(steps)
@@ -205,7 +205,7 @@ def _of_many(steps: Steps[Any], number: int, count: int) -> Steps[Any]:
 
 
 class SUPPLE_OT_curves(Working, bpy.types.Operator):
-    """Move chosen bones and shape keys by physics, as keyframes on a layer of their own"""
+    """Simulate chosen bones and shape keys, as keyframes on a separate layer"""
 
     bl_idname = "supple.curves"
     bl_label = "Make Curves"
@@ -213,11 +213,11 @@ class SUPPLE_OT_curves(Working, bpy.types.Operator):
 
     def steps(self, context: bpy.types.Context) -> Steps[str]:
         character, command = current_characters(context)[0], command_of(context)
-        own = settings_of(character.armature)
-        which = "SCENE" if own.which == "SCENE" else "ACTION"
-        clip = clips_of(context, character, which, own.loop)[0]
-        free = [word.strip() for word in own.free.split(",") if word.strip()]
-        if not free:  # those that are selected, or else what Supple finds
+        settings = settings_of(character.armature)
+        which = "SCENE" if settings.which == "SCENE" else "ACTION"
+        clip = clips_of(context, character, which, settings.loop)[0]
+        free = [word.strip() for word in settings.free.split(",") if word.strip()]
+        if not free:  # selected bones; without any, Supple chooses
             free = [bone.name for bone in context.selected_pose_bones or ()]
         return self._moved(context, command, character, clip, free)
 
@@ -238,7 +238,7 @@ class SUPPLE_OT_curves(Working, bpy.types.Operator):
 
 
 class SUPPLE_OT_cancel(bpy.types.Operator):
-    """End what Supple is doing; nothing is changed"""
+    """Cancel the running task; nothing is changed"""
 
     bl_idname = "supple.cancel"
     bl_label = "Cancel"
@@ -254,14 +254,14 @@ class SUPPLE_OT_cancel(bpy.types.Operator):
 
 
 class SUPPLE_OT_remove(bpy.types.Operator):
-    """Take all flesh off the selected characters; the file is as it was before"""
+    """Remove all flesh from the selected characters, which restores the original file"""
 
     bl_idname = "supple.remove"
     bl_label = "Remove"
     bl_options = {"REGISTER", "UNDO"}  # noqa: RUF012
 
     def execute(self, context: bpy.types.Context) -> set[str]:
-        return told(self, lambda: self._remove(context))
+        return reported(self, lambda: self._remove(context))
 
     def _remove(self, context: bpy.types.Context) -> None:
         meshes = [obj for each in current_characters(context) for obj in each.meshes]
@@ -287,7 +287,7 @@ class SUPPLE_OT_mute(bpy.types.Operator):
     shown: BoolProperty(name="Shown", options={"SKIP_SAVE"})
 
     def execute(self, context: bpy.types.Context) -> set[str]:
-        return told(self, lambda: self._mute(context))
+        return reported(self, lambda: self._mute(context))
 
     def _mute(self, context: bpy.types.Context) -> None:
         for character in current_characters(context):
@@ -299,12 +299,12 @@ class SUPPLE_OT_mute(bpy.types.Operator):
             )
             action = active_action(character.armature)
             playing = action.name if action else ""
-            named = matching_names(clips, self.clip)
-            if len(named) > 1:
-                which = ", ".join(f'"{name}"' for name in named[:12])
-                raise Problem(f'"{self.clip}" matches {which}; give one name in full')
-            wanted = named[0] if named else playing if playing in clips else clips[-1]
-            show_flesh(character.meshes, wanted if show else None)
+            matches = matching_names(clips, self.clip)
+            if len(matches) > 1:
+                listed = ", ".join(f'"{name}"' for name in matches[:12])
+                raise Problem(f'"{self.clip}" matches {listed}; give one name in full')
+            clip = matches[0] if matches else playing if playing in clips else clips[-1]
+            show_flesh(character.meshes, clip if show else None)
             mute_flesh(character.meshes, not show)
         context.scene.frame_set(context.scene.frame_current, subframe=context.scene.frame_subframe)
 

@@ -50,11 +50,11 @@ class SUPPLE_PT_main(_SidePanel, bpy.types.Panel):
         except Problem as problem:
             layout.label(text=str(problem), icon="INFO")
             return
-        own = settings_of(characters[0].armature)
+        settings = settings_of(characters[0].armature)
         column = layout.column()
         column.use_property_split = True
-        column.prop(own, "which")
-        column.prop(own, "flesh")
+        column.prop(settings, "which")
+        column.prop(settings, "flesh")
         count = len(characters)
         text = "Give Flesh" if count == 1 else f"Give Flesh to {count} Characters"
         row = layout.row()
@@ -81,7 +81,7 @@ class SUPPLE_PT_main(_SidePanel, bpy.types.Panel):
 class SUPPLE_PT_settings(_SidePanel, bpy.types.Panel):
     bl_label = "Flesh"
     bl_parent_id = "SUPPLE_PT_main"
-    bl_options = {"DEFAULT_CLOSED"}  # noqa: RUF012 - as Blender wants it
+    bl_options = {"DEFAULT_CLOSED"}  # noqa: RUF012 - as Blender requires
 
     @classmethod
     def poll(cls, context: bpy.types.Context) -> bool:
@@ -90,18 +90,18 @@ class SUPPLE_PT_settings(_SidePanel, bpy.types.Panel):
     def draw(self, context: bpy.types.Context) -> None:
         layout = self.layout
         layout.use_property_split = True
-        own = settings_of(_characters(context)[0].armature)
-        layout.prop(own, "stiffness")
-        layout.prop(own, "damping")
+        settings = settings_of(_characters(context)[0].armature)
+        layout.prop(settings, "stiffness")
+        layout.prop(settings, "damping")
         row = layout.row(heading="Gravity")
-        row.prop(own, "use_gravity", text="")
+        row.prop(settings, "use_gravity", text="")
         part = row.row()
-        part.active = own.use_gravity
-        part.prop(own, "gravity", text="")
-        layout.prop(own, "loop")
-        layout.prop(own, "quality")
-        layout.prop(own, "error")
-        layout.prop(own, "only_selected")
+        part.active = settings.use_gravity
+        part.prop(settings, "gravity", text="")
+        layout.prop(settings, "loop")
+        layout.prop(settings, "quality")
+        layout.prop(settings, "error")
+        layout.prop(settings, "only_selected")
 
 
 class SUPPLE_PT_curves(_SidePanel, bpy.types.Panel):
@@ -115,8 +115,8 @@ class SUPPLE_PT_curves(_SidePanel, bpy.types.Panel):
 
     def draw(self, context: bpy.types.Context) -> None:
         layout = self.layout
-        own = settings_of(_characters(context)[0].armature)
-        layout.prop(own, "free")
+        settings = settings_of(_characters(context)[0].armature)
+        layout.prop(settings, "free")
         layout.operator("supple.curves", icon="FCURVE")
 
 

@@ -1,11 +1,11 @@
 # SPDX-FileCopyrightText: The Supple developers
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Sample a character as Blender evaluates it: bones, skin, and what else moves the skin.
+"""Samples of a character as Blender evaluates it: bones, skin, and other deformation.
 
-Bones are sampled behind constraints and drivers. Vertices are sampled, too, behind the Armature
-modifier and the deformers that follow it. What linear skinning of the bones does not make of the
-mesh at rest (shape keys, lattices, preserved volume, bendy bones, shear) becomes shapes of its
-own: Supple gets a skin with morph targets that plays as Blender does, whatever the rig.
+Bones are sampled after constraints and drivers, vertices after the Armature modifier and the
+deformers that follow it. Differences from linear skinning of the rest mesh (shape keys, lattices,
+preserved volume, bendy bones, shear) become shapes, so that Supple gets a skin with morph targets
+that moves as in Blender, with any rig.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from .skin_maths import Skin, few_shapes, local_transforms
 
 __all__ = ["ClipSample", "MeshSample", "Sample", "sampled"]
 
-#: Part of the size that the skin with its shapes may be off what Blender shows.
+#: Largest distance of the sampled skin from Blender's, relative to the size.
 WITHIN = 5e-4
-#: Modifiers that move vertices and make none: these are felt where they follow the armature.
+#: Modifiers that move vertices and create none; they are sampled if they follow the armature.
 DEFORMERS = {
     "ARMATURE",
     "CAST",
@@ -43,9 +43,9 @@ DEFORMERS = {
     "WARP",
     "WAVE",
 }
-#: Vertex groups that artists paint, and the maps of Supple's that they become.
+#: Vertex groups that artists paint, and the attributes of Supple that they become.
 GROUPS = {"supple_stiffness": "_SUPPLE_STIFFNESS", "supple_rigid": "_SUPPLE_RIGID"}
-#: Stiffness that weight 1 of its group multiplies by, and weight 0 divides by.
+#: Factor on the stiffness at weight 1 of its group; at weight 0 it divides.
 STIFFEST = 10.0
 
 
@@ -56,7 +56,7 @@ class ClipSample:
     clip: Clip
     rate: float
     world: np.ndarray  # (t, 4, 4)
-    places: np.ndarray  # (t, j, 3), relative to parents, as all that follow
+    places: np.ndarray  # (t, j, 3), relative to parents, as the next two
     turns: np.ndarray  # (t, j, 4)
     scales: np.ndarray  # (t, j, 3)
     moved: np.ndarray  # (t, j, 4, 4) from rest, in the armature's space
@@ -64,9 +64,9 @@ class ClipSample:
 
 @dataclass
 class MeshSample:
-    """A mesh at rest in the armature's space, its skin and its shapes.
+    """Mesh at rest in the armature's space, with its skin and shapes.
 
-    The last column of weights is of the armature itself: vertices that follow no bone.
+    The last column of weights is the armature's, for vertices that follow no bone.
     """
 
     name: str
@@ -76,7 +76,7 @@ class MeshSample:
     material_names: list[str]
     weights: np.ndarray  # (n, j + 1)
     to_armature: np.ndarray  # (4, 4)
-    own: bool  # its vertices are those of the mesh itself, which can have shape keys
+    own: bool  # its vertices are those of the mesh data, which can have shape keys
     painted: dict[str, np.ndarray] = field(default_factory=dict)
     shapes: dict[str, np.ndarray] = field(default_factory=dict)  # (n, 3)
     values: list[np.ndarray] = field(default_factory=list)  # of each clip (t, s)
@@ -85,7 +85,7 @@ class MeshSample:
 
 @dataclass
 class Sample:
-    """A character at rest, and its clips."""
+    """Character at rest, and its clips."""
 
     name: str
     bones: list[str]
@@ -98,16 +98,16 @@ class Sample:
 def sampled(
     context: bpy.types.Context, character: Character, clips: Sequence[Clip]
 ) -> Generator[float, None, Sample]:
-    """Sample clips of a character; a generator that yields the part done, to be asked again soon.
+    """Sample clips of a character; the generator yields the fraction done.
 
-    The scene's frame changes meanwhile. When it ends, also by `close()`, all is as it was before.
+    It changes the scene's frame. At its end, or at `close()`, the scene is restored.
     """
     scene = context.scene
     rate = scene.render.fps / scene.render.fps_base
     bones = _Bones(character.armature)
     total = sum(len(clip.frames) for clip in clips) + 1
     done = 0
-    with _as_it_was(scene), _without_flesh(character):
+    with _restored_frame(scene), _without_flesh(character):
         meshes = [
             _rest_mesh(context, obj, character.armature, bones.names) for obj in character.meshes
         ]
@@ -129,22 +129,22 @@ def sampled(
 
 
 class _Bones:
-    """The bones that deform, those above them, and where they lie among all."""
+    """Bones that deform and their ancestors, with their indices among all bones."""
 
     def __init__(self, armature: bpy.types.Object) -> None:
         self.armature = armature
-        wanted = set()
+        needed = set()
         for bone in armature.data.bones:
             if bone.use_deform:
-                wanted.update((bone.name, *(above.name for above in bone.parent_recursive)))
-        if not wanted:
+                needed.update((bone.name, *(above.name for above in bone.parent_recursive)))
+        if not needed:
             raise Problem(f'"{armature.name}" has no bone that deforms')
         # Parents come before children among an armature's bones.
-        found = [bone for bone in armature.data.bones if bone.name in wanted]
-        self.names = [bone.name for bone in found]
+        bones = [bone for bone in armature.data.bones if bone.name in needed]
+        self.names = [bone.name for bone in bones]
         index = {name: k for k, name in enumerate(self.names)}
-        self.parents = [index[bone.parent.name] if bone.parent else -1 for bone in found]
-        self.rest = np.array([bone.matrix_local for bone in found])
+        self.parents = [index[bone.parent.name] if bone.parent else -1 for bone in bones]
+        self.rest = np.array([bone.matrix_local for bone in bones])
         order = {bone.name: k for k, bone in enumerate(armature.pose.bones)}
         self._at = np.array([order[name] for name in self.names])
 
@@ -163,7 +163,7 @@ class _Bones:
 
 
 class _Seen:
-    """Vertices of a mesh in each frame, in its own space, and their way to the armature's."""
+    """Vertices of a mesh in each frame in its space, and transforms to the armature's."""
 
     def __init__(self, frames: int, mesh: MeshSample) -> None:
         self.vertices = np.empty((frames, len(mesh.vertices), 3), np.float32)
@@ -172,7 +172,7 @@ class _Seen:
 
 
 class _Frames:
-    """All that is read of a clip."""
+    """Sampled frames of a clip."""
 
     def __init__(self, clip: Clip, bones: int, meshes: Sequence[MeshSample]) -> None:
         count = len(clip.frames)
@@ -196,7 +196,7 @@ class _Frames:
                 frame = depsgraph.scene.frame_current
                 raise Problem(
                     f'"{stage.data.name}" has {len(vertices):,} vertices at frame {frame} and '
-                    f"{seen.vertices.shape[1]:,} at rest; a modifier before its Armature makes them"
+                    f"{seen.vertices.shape[1]:,} at rest; modifiers before the Armature add some"
                 )
             vertices.foreach_get("co", seen.vertices[at].reshape(-1))
             seen.placed[at] = back @ np.array(evaluated.matrix_world)
@@ -207,11 +207,11 @@ class _Frames:
                     values[at] = blocks[name].value
 
 
-# Copies that are evaluated in place of the objects: nothing of theirs is changed.
+# Copies are evaluated in place of the objects, which are not changed.
 
 
 @contextmanager
-def _as_it_was(scene: bpy.types.Scene) -> Iterator[None]:
+def _restored_frame(scene: bpy.types.Scene) -> Iterator[None]:
     frame, part = scene.frame_current, scene.frame_subframe
     try:
         yield
@@ -265,7 +265,7 @@ def _armature_modifiers(obj: bpy.types.Object, armature: bpy.types.Object) -> li
 
 @contextmanager
 def _stages(context: bpy.types.Context, character: Character) -> Iterator[list]:
-    """Give copies of the meshes that end with the deformers: no subdivision behind them."""
+    """Yield copies of the meshes without the modifiers that follow the deformers."""
     with _copied(context, character.meshes) as copies:
         for copy in copies:
             last = max(_armature_modifiers(copy, character.armature), default=-1)
@@ -284,7 +284,7 @@ def _rest_mesh(
     armature: bpy.types.Object,
     bones: list[str],
 ) -> MeshSample:
-    """Evaluate a mesh as it comes to its Armature modifier, with no shape key on."""
+    """Evaluate a mesh before its Armature modifier, without shape keys."""
     with _copied(context, [obj]) as (copy,):
         first = min(_armature_modifiers(copy, armature), default=0)
         before = first > 0
@@ -302,7 +302,7 @@ def _rest_mesh(
         vertices = np.empty(3 * len(mesh.vertices), np.float32)
         mesh.vertices.foreach_get("co", vertices)
         if not np.isfinite(vertices).all():
-            raise Problem(f'"{obj.name}" has vertices at no finite place')
+            raise Problem(f'"{obj.name}" has vertices that are not finite')
         mesh.calc_loop_triangles()
         triangles = np.empty(3 * len(mesh.loop_triangles), np.int32)
         mesh.loop_triangles.foreach_get("vertices", triangles)
@@ -312,7 +312,7 @@ def _rest_mesh(
         own = len(mesh.vertices) == len(obj.data.vertices) and not before
         names = [slot.material.name if slot.material else "" for slot in obj.material_slots]
     to_armature = back @ world
-    found = MeshSample(
+    sample = MeshSample(
         obj.name,
         moved_points(to_armature, vertices.reshape(-1, 3)).astype(np.float32),
         triangles.reshape(-1, 3),
@@ -324,8 +324,8 @@ def _rest_mesh(
         painted,
     )
     if own:
-        found.shapes = _key_shapes(obj, to_armature)
-    return found
+        sample.shapes = _key_shapes(obj, to_armature)
+    return sample
 
 
 def moved_points(matrix: np.ndarray, points: np.ndarray) -> np.ndarray:
@@ -336,7 +336,7 @@ def moved_points(matrix: np.ndarray, points: np.ndarray) -> np.ndarray:
 def _weights(
     mesh: bpy.types.Mesh, obj: bpy.types.Object, armature: bpy.types.Object, bones: list[str]
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Return weights (n, j + 1) as the Armature modifier has them, and what is painted."""
+    """Return weights (n, j + 1) as of the Armature modifier, and painted maps by attribute."""
     column = {name: k for k, name in enumerate(bones) if armature.data.bones[name].use_deform}
     of_group = [column.get(group.name, -1) for group in obj.vertex_groups]
     counts = np.array([len(vertex.groups) for vertex in mesh.vertices])
@@ -359,7 +359,7 @@ def _weights(
         if group is None:
             continue
         here = groups == group.index
-        value = np.zeros(len(counts), np.float32)  # 0 is as it is, in all maps
+        value = np.zeros(len(counts), np.float32)  # 0 is neutral in all maps
         given = values[here]
         value[rows[here]] = STIFFEST ** (2 * given - 1) if name == "supple_stiffness" else given
         painted[map_name] = value
@@ -367,19 +367,19 @@ def _weights(
 
 
 def _key_shapes(obj: bpy.types.Object, to_armature: np.ndarray) -> dict[str, np.ndarray]:
-    """Return shape keys that act by a value each, as offsets (n, 3) in the armature's space."""
+    """Return shape keys as offsets (n, 3) in the armature's space, except masked and muted ones."""
     keys = obj.data.shape_keys
     if keys is None or not keys.use_relative or obj.show_only_shape_key:
         return {}
-    found = {}
+    shapes = {}
     for block in keys.key_blocks:
         ours = block.name.startswith(f"{MARK} ")
         if block == keys.reference_key or block.mute or ours or block.vertex_group:
-            continue  # masked ones are seen as what the skin does not do
+            continue  # the effect of masked ones is sampled by `_add_shapes`
         offsets = coordinates(block) - coordinates(block.relative_key)
         if offsets.any():
-            found[block.name] = (offsets @ to_armature[:3, :3].T).astype(np.float32)
-    return found
+            shapes[block.name] = (offsets @ to_armature[:3, :3].T).astype(np.float32)
+    return shapes
 
 
 def coordinates(block: bpy.types.ShapeKey) -> np.ndarray:
@@ -389,11 +389,11 @@ def coordinates(block: bpy.types.ShapeKey) -> np.ndarray:
     return flat.reshape(-1, 3)
 
 
-# What the skin does not do.
+# Deformation beyond linear skinning.
 
 
 def _add_shapes(mesh: MeshSample, clips: Sequence[ClipSample], seen: Sequence[_Seen]) -> None:
-    """Add shapes to a mesh, and values of all its shapes in each clip, that make what was seen."""
+    """Add shapes of the differences from linear skinning, and values of all shapes in each clip."""
     skin = Skin(mesh.weights)
     count = len(mesh.shapes)
     shapes = np.array([*mesh.shapes.values()], np.float32).reshape(count, mesh.vertices.size)
@@ -414,19 +414,19 @@ def _add_shapes(mesh: MeshSample, clips: Sequence[ClipSample], seen: Sequence[_S
         left.append(there)
     size = float(np.linalg.norm(np.ptp(mesh.vertices, axis=0)))
     if not np.isfinite(farthest):
-        raise Problem(f'"{mesh.name}" is evaluated to no finite place in some frame')
+        raise Problem(f'"{mesh.name}" is evaluated to positions that are not finite')
     if farthest <= WITHIN * size:
         return
     before = [
         skin.unposed(_with_armature(clip.moved), each)
         for clip, each in zip(clips, left, strict=True)
     ]
-    found, values = few_shapes(np.concatenate(before), WITHIN * size)
+    differences, values = few_shapes(np.concatenate(before), WITHIN * size)
     start = 0
     for k, each in enumerate(before):
         mesh.values[k] = np.hstack([mesh.values[k], values[start : start + len(each)]])
         start += len(each)
-    mesh.shapes.update({f"seen {k + 1}": shape for k, shape in enumerate(found)})
+    mesh.shapes.update({f"seen {k + 1}": shape for k, shape in enumerate(differences)})
 
 
 def _with_armature(moved: np.ndarray) -> np.ndarray:

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Supple developers
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is kept with a character in the file, and with Blender in its preferences."""
+"""Settings of a character, stored in the file, and preferences of the add-on."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from .command import environment_program, find_command
 __all__ = ["CLASSES", "command_of", "environment_folder", "preferences", "settings_of"]
 
 WHICH = (
-    ("ACTION", "Active Action", "What the armature plays now"),
-    ("SCENE", "Scene", "The scene's frame range, with all that plays in it"),
-    ("ALL", "All Actions", "Every action that moves the armature, one after the other"),
+    ("ACTION", "Active Action", "The active action of the armature"),
+    ("SCENE", "Scene", "The frame range of the scene, with all its animation"),
+    ("ALL", "All Actions", "Every action that moves the armature"),
 )
 FLESH = (
     ("firm", "Firm", "Swings twice as fast as normal"),
@@ -28,40 +28,40 @@ FLESH = (
 LOOP = (
     (
         "AUTO",
-        "As the Action Says",
+        "By the Action",
         "Loop if the action is marked as cyclic or repeats by modifiers",
     ),
     ("ON", "Loop", "The last frame leads into the first"),
-    ("OFF", "Once", "Begin at rest, and end as it comes"),
+    ("OFF", "Once", "Begin at rest; the end need not match the beginning"),
 )
 QUALITY = (
-    ("live", "Live", "What the live view shows, in seconds"),
-    ("final", "Final", "All tetrahedra with small steps: takes minutes to hours"),
+    ("live", "Live", "The same result as in the live view; takes seconds"),
+    ("final", "Final", "All tetrahedra with short steps; takes minutes to hours"),
 )
 
 
 class CharacterSettings(bpy.types.PropertyGroup):
-    """What Supple is told of a character; kept with its armature."""
+    """Settings of a character, stored with its armature."""
 
-    which: EnumProperty(name="Clips", items=WHICH, description="What is given flesh")
-    flesh: EnumProperty(name="Flesh", items=FLESH, default="normal", description="How soft it is")
+    which: EnumProperty(name="Clips", items=WHICH, description="Clips to simulate")
+    flesh: EnumProperty(name="Flesh", items=FLESH, default="normal", description="Stiffness preset")
     stiffness: FloatProperty(
         name="Stiffness",
         default=1,
         min=0.01,
         max=100,
-        description="Times that of the flesh; 4 swings twice as fast",
+        description="Factor on the stiffness of the flesh; 4 swings twice as fast",
     )
     damping: FloatProperty(
         name="Damping",
         default=1,
         min=0.05,
         max=20,
-        description="2 comes to rest sooner, 0.5 later",
+        description="Factor on the damping: 2 comes to rest sooner, 0.5 later",
     )
     use_gravity: BoolProperty(
-        name="Own Gravity",
-        description="Otherwise as much as makes bodies of all sizes move alike",
+        name="Custom Gravity",
+        description="By default gravity scales with the size, so that all bodies move alike",
     )
     gravity: FloatProperty(name="Gravity", default=9.81, min=0, max=1000, description="In m/s²")
     loop: EnumProperty(name="Loop", items=LOOP, description="Whether the motion is a cycle")
@@ -71,16 +71,16 @@ class CharacterSettings(bpy.types.PropertyGroup):
         min=0.01,
         max=5,
         subtype="PERCENTAGE",
-        description="Distance that shape keys may be from the simulation, of the character's size",
+        description="Largest distance of the shape keys from the simulation, relative to the size",
     )
-    quality: EnumProperty(name="Quality", items=QUALITY, description="How it is simulated")
+    quality: EnumProperty(name="Quality", items=QUALITY, description="Quality of the simulation")
     only_selected: BoolProperty(
         name="Selected Meshes Only",
-        description="Leave out other visible meshes of the armature",
+        description="Ignore other visible meshes of the armature",
     )
     free: StringProperty(
         name="Controls",
-        description="Bones and shape keys that physics moves, with * for anything: tail* ear*",
+        description="Bones and shape keys to simulate, with commas and wildcards: tail*, ear*",
     )
 
     def options(self) -> Options:
@@ -91,25 +91,25 @@ class CharacterSettings(bpy.types.PropertyGroup):
 
 
 def settings_of(armature: bpy.types.Object) -> CharacterSettings:
-    """Return what is kept with an armature."""
+    """Return the settings that are stored with an armature."""
     return armature.supple
 
 
 class SupplePreferences(bpy.types.AddonPreferences):
-    """Place of the command, and the page that sets it up."""
+    """Path of the command, and its installation."""
 
     bl_idname = __package__
 
     command: StringProperty(
         name="Command",
         subtype="FILE_PATH",
-        description="The program supple, or a folder with its environment; empty to find it",
+        description="The program supple, or the folder of its environment; empty to search for it",
     )
     source: StringProperty(
         name="Install From",
         default="supple",
         subtype="FILE_PATH",
-        description="A name at pypi.org, or a wheel on this computer",
+        description="A package of pypi.org, or a wheel on this computer",
     )
 
     def draw(self, context: bpy.types.Context) -> None:
@@ -125,21 +125,21 @@ def preferences(context: bpy.types.Context) -> SupplePreferences | None:
 
 
 def environment_folder() -> Path:
-    """Return the folder of the environment that the add-on makes."""
+    """Return the folder of the environment that the add-on installs."""
     if __package__.startswith("bl_ext."):
         return Path(bpy.utils.extension_path_user(__package__, path="environment"))
     return Path(bpy.utils.user_resource("DATAFILES", path="supple")) / "environment"
 
 
 def command_of(context: bpy.types.Context) -> str:
-    """Return the program, or raise Problem."""
-    found = preferences(context)
-    given = bpy.path.abspath(found.command) if found and found.command else ""
+    """Return the path of the command; raise Problem if there is none."""
+    stored = preferences(context)
+    given = bpy.path.abspath(stored.command) if stored and stored.command else ""
     return find_command(given, environment_folder())
 
 
 def installed() -> bool:
-    """Return whether the add-on's own environment is there."""
+    """Return whether the add-on has installed an environment."""
     return environment_program(environment_folder()).is_file()
 
 

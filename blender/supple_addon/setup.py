@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Supple developers
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Set-up: find Supple's environment or make it, in a folder of its own."""
+"""Installation of Supple in an environment of the add-on, and its check."""
 
 from __future__ import annotations
 
@@ -13,47 +13,47 @@ import bpy
 from .baking import Steps, finished, job_steps, work_folder
 from .character import Problem
 from .command import Job, environment_program
-from .operators import Working, now_running, told
+from .operators import Working, now_running, reported
 from .settings import SupplePreferences, command_of, environment_folder, installed, preferences
 
 __all__ = ["CLASSES", "draw_setup"]
 
-#: The oldest Supple that understands what the add-on says.
+#: Oldest version of Supple that the add-on works with.
 NEEDED = (0, 1, 0)
-#: What the environment takes on disk, measured with Python 3.11 on Linux.
+#: Disk space of the environment, measured with Python 3.11 on Linux.
 ABOUT = "about 700 MB"
 
 _found = ""
 
 
 def version_of(command: str) -> str:
-    """Return the version of a program, or raise Problem where it is none or too old."""
+    """Return the version of a program; raise Problem if it is too old or not Supple."""
     with work_folder() as folder:
         job = Job([command, "--version"], folder)
         finished(job_steps(job, "version"))
         words = job.output().split()
     try:
-        found = tuple(int(part) for part in words[-1].split(".")[:3])
+        version = tuple(int(part) for part in words[-1].split(".")[:3])
     except (IndexError, ValueError):
-        raise Problem(f"{command} does not say its version; it is not Supple") from None
-    if found < NEEDED:
-        wanted = ".".join(map(str, NEEDED))
-        raise Problem(f"Supple {words[-1]} is too old; install {wanted} or newer")
+        raise Problem(f"{command} prints no version; it is not Supple") from None
+    if version < NEEDED:
+        needed = ".".join(map(str, NEEDED))
+        raise Problem(f"Supple {words[-1]} is too old; install {needed} or newer")
     return words[-1]
 
 
 class SUPPLE_OT_install(Working, bpy.types.Operator):
-    """Make an environment for Supple in a folder of its own, and install it there"""
+    """Create an environment in a separate folder, and install Supple there"""
 
     bl_idname = "supple.install"
     bl_label = "Install"
 
     def steps(self, context: bpy.types.Context) -> Steps[str]:
-        own = preferences(context)
-        source = own.source if own else "supple"
+        stored = preferences(context)
+        source = stored.source if stored else "supple"
         local = Path(bpy.path.abspath(source)) if source.endswith(".whl") else None
         if local is not None and not local.is_file():
-            raise Problem(f"{local} is no file")
+            raise Problem(f"{local}: there is no such file")
         if local is None and not bpy.app.online_access:
             raise Problem(
                 "Blender may not use the network: allow it under System, or choose a wheel"
@@ -62,11 +62,11 @@ class SUPPLE_OT_install(Working, bpy.types.Operator):
 
 
 def made_environment(folder: Path, source: str, local: Path | None, online: bool) -> Steps[str]:
-    """Make an environment with Supple, by name or from a wheel; none where that fails."""
+    """Create an environment with Supple, by name or from a wheel; remove it if that fails."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     python = str(environment_program(folder, "python"))
     words = [python, "-I", "-m", "pip", "install", "--disable-pip-version-check", "--upgrade"]
-    if local is not None:  # others may lie beside it: then no network is needed
+    if local is not None:  # other wheels may be next to it, so that no network is needed
         words += ["--find-links", str(local.parent)]
         words += [] if online else ["--no-index"]
     words.append(str(local or source))
@@ -76,7 +76,7 @@ def made_environment(folder: Path, source: str, local: Path | None, online: bool
             (
                 [sys.executable, "-I", "-m", "venv", "--clear", str(folder)],
                 "venv",
-                "making a folder",
+                "creating an environment",
             ),
             (words, "pip", "downloading and installing"),
         ):
@@ -93,13 +93,13 @@ def made_environment(folder: Path, source: str, local: Path | None, online: bool
 
 
 class SUPPLE_OT_check(bpy.types.Operator):
-    """Look for Supple, and ask its version"""
+    """Find Supple, and show its version"""
 
     bl_idname = "supple.check"
     bl_label = "Check"
 
     def execute(self, context: bpy.types.Context) -> set[str]:
-        return told(self, lambda: self._check(context))
+        return reported(self, lambda: self._check(context))
 
     def _check(self, context: bpy.types.Context) -> None:
         global _found
@@ -109,7 +109,7 @@ class SUPPLE_OT_check(bpy.types.Operator):
 
 
 class SUPPLE_OT_uninstall(bpy.types.Operator):
-    """Delete the environment that was made here"""
+    """Delete the environment that the add-on installed"""
 
     bl_idname = "supple.uninstall"
     bl_label = "Delete the Environment"
@@ -123,9 +123,9 @@ class SUPPLE_OT_uninstall(bpy.types.Operator):
         return {"FINISHED"}
 
 
-def draw_setup(own: SupplePreferences, context: bpy.types.Context) -> None:
+def draw_setup(stored: SupplePreferences, context: bpy.types.Context) -> None:
     """Draw the page of the preferences."""
-    layout = own.layout
+    layout = stored.layout
     if (work := now_running()) is not None:
         layout.progress(factor=work.step.part, text=work.step.what)
         layout.operator("supple.cancel", icon="X")
@@ -134,14 +134,16 @@ def draw_setup(own: SupplePreferences, context: bpy.types.Context) -> None:
         layout.label(text=_found or f"Found: {command_of(context)}", icon="CHECKMARK")
     except Problem as problem:
         layout.label(text=str(problem), icon="ERROR")
-    layout.prop(own, "command")
+    layout.prop(stored, "command")
     layout.operator("supple.check", icon="VIEWZOOM")
     box = layout.box()
-    box.label(text="Supple runs in an environment of its own, beside Blender's Python:")
+    box.label(text="Supple runs in an environment separate from Blender's Python:")
     box.label(text=f"{environment_folder()}, {ABOUT}")
-    box.label(text="It downloads Supple, NumPy, SciPy, Numba and what they need from pypi.org;")
-    box.label(text="with a wheel, what lies beside it is taken first, and offline nothing else.")
-    box.prop(own, "source")
+    box.label(
+        text="Install downloads Supple, NumPy, SciPy, Numba and their dependencies from pypi.org"
+    )
+    box.label(text="With a wheel, wheels in its folder are used first; offline, only those.")
+    box.prop(stored, "source")
     row = box.row()
     row.operator("supple.install", icon="IMPORT")
     row.operator("supple.uninstall", icon="TRASH")

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Supple developers
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Linear skinning there and back, on arrays; NumPy alone, no bpy."""
+"""Linear skinning and its inverse, on arrays; without bpy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Skin", "compose", "few_shapes", "local_transforms", "quaternions"]
 
 #: Frames whose blended matrices are in memory at once.
 CHUNK = 16
-#: Part of a bone's scale below which it is taken for none.
+#: Scale of a bone below which it counts as zero.
 FLAT = 1e-6
 
 
@@ -22,7 +22,7 @@ def quaternions(rotations: np.ndarray) -> np.ndarray:
     xx, yy, zz = m[0, 0], m[1, 1], m[2, 2]
     x, y, z = m[2, 1] - m[1, 2], m[0, 2] - m[2, 0], m[1, 0] - m[0, 1]
     xy, xz, yz = m[0, 1] + m[1, 0], m[0, 2] + m[2, 0], m[1, 2] + m[2, 1]
-    # Four times q qᵀ, a column of which is q but for its length: the longest is the safest.
+    # 4 q qᵀ, whose columns are multiples of q; the longest is the most accurate.
     outer = np.array(
         [
             [1 + xx - yy - zz, xy, xz, x],
@@ -32,13 +32,13 @@ def quaternions(rotations: np.ndarray) -> np.ndarray:
         ]
     )
     longest = np.argmax(np.einsum("iik->ik", outer), axis=0)
-    found = outer[:, longest, np.arange(len(longest))].T
-    found /= np.linalg.norm(found, axis=1, keepdims=True)
-    return found.reshape(*rotations.shape[:-2], 4)
+    result = outer[:, longest, np.arange(len(longest))].T
+    result /= np.linalg.norm(result, axis=1, keepdims=True)
+    return result.reshape(*rotations.shape[:-2], 4)
 
 
 def compose(places: np.ndarray, turns: np.ndarray, scales: np.ndarray) -> np.ndarray:
-    """Return matrices (…, 4, 4) of places (…, 3), quaternions (…, 4) and scales (…, 3)."""
+    """Return matrices (…, 4, 4) of translations (…, 3), quaternions (…, 4), scales (…, 3)."""
     x, y, z, w = np.moveaxis(turns, -1, 0)
     rotation = np.array(
         [
@@ -55,7 +55,7 @@ def compose(places: np.ndarray, turns: np.ndarray, scales: np.ndarray) -> np.nda
 
 
 def decompose(matrices: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return place, quaternion and scale of matrices (…, 4, 4); what shears is lost."""
+    """Return translation, quaternion and scale of matrices (…, 4, 4), without their shear."""
     linear = matrices[..., :3, :3]
     scales = np.linalg.norm(linear, axis=-2)
     scales[..., 0] *= np.where(np.linalg.det(linear) < 0, -1.0, 1.0)
@@ -70,22 +70,12 @@ def decompose(matrices: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]
 def local_transforms(
     poses: np.ndarray, rest: np.ndarray, parents: Sequence[int]
 ) -> tuple[tuple[np.ndarray, np.ndarray, np.ndarray], np.ndarray]:
-    """Express bones relative to their parents by place, quaternion and scale.
+    """Return translations, quaternions and scales of bones relative to their parents.
 
-    Parameters
-    ----------
-    poses
-        (t, j, 4, 4) in the armature's space; parents before children.
-    rest
-        (j, 4, 4) likewise, for bones under one that is scaled to nothing.
-    parents
-        Index of the parent, −1 for none.
-
-    Returns
-    -------
-    tuple
-        (t, j, 3), (t, j, 4), (t, j, 3); and (t, j, 4, 4), the bones that these make: without
-        shear, which is not handed on, as a child is relative to what its parent has become.
+    `poses` (t, j, 4, 4) are in the armature's space, parents before children; `rest` (j, 4, 4)
+    replaces those of bones whose parent has no size; `parents` has −1 for none. Also return the
+    bones (t, j, 4, 4) composed from these, which have no shear: a child is relative to its composed
+    parent.
     """
     count, bones = poses.shape[:2]
     places, turns = np.zeros((count, bones, 3)), np.zeros((count, bones, 4))
@@ -121,8 +111,8 @@ class Skin:
         return blended.transpose(1, 0, 2, 3)
 
     def posed(self, moved: np.ndarray, points: np.ndarray) -> np.ndarray:
-        """Return points (t, n, 3) that follow the bones; `points` are (n, 3) or (t, n, 3)."""
-        found = np.empty((len(moved), len(self.weights), 3), np.float32)
+        """Return skinned points (t, n, 3); `points` are (n, 3) or (t, n, 3)."""
+        result = np.empty((len(moved), len(self.weights), 3), np.float32)
         if points.ndim == 2:  # one product: (n, 4 j) by (4 j, 3 t)
             along = np.column_stack([points, np.ones(len(points))]).astype(np.float32)
             spread = (self.weights[:, :, None] * along[:, None]).reshape(len(points), -1)
@@ -130,18 +120,18 @@ class Skin:
             for start in range(0, len(moved), CHUNK):
                 part = bones[:, 3 * start : 3 * (start + CHUNK)].astype(np.float32)
                 posed = (spread @ part).reshape(len(points), -1, 3)
-                found[start : start + CHUNK] = posed.transpose(1, 0, 2)
-            return found
+                result[start : start + CHUNK] = posed.transpose(1, 0, 2)
+            return result
         for start in range(0, len(moved), CHUNK):
             part = slice(start, start + CHUNK)
             matrices = self.blended(moved[part])
-            found[part] = (matrices[..., :3] * points[part][..., None, :]).sum(axis=-1)
-            found[part] += matrices[..., 3]
-        return found
+            result[part] = (matrices[..., :3] * points[part][..., None, :]).sum(axis=-1)
+            result[part] += matrices[..., 3]
+        return result
 
     def unposed(self, moved: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-        """Return offsets (t, n, 3) before the skin of those behind it; 0 where bones are flat."""
-        found = np.empty_like(offsets)
+        """Return offsets (t, n, 3) before skinning from those after it; 0 where bones are flat."""
+        result = np.empty_like(offsets)
         for start in range(0, len(moved), CHUNK):
             part = slice(start, start + CHUNK)
             linear = self.blended(moved[part])[..., :3].astype(np.float64)
@@ -150,12 +140,12 @@ class Skin:
             linear[flat] = np.eye(3)
             solved = np.linalg.solve(linear, offsets[part][..., None])[..., 0]
             solved[flat] = 0
-            found[part] = solved
-        return found
+            result[part] = solved
+        return result
 
 
 def few_shapes(offsets: np.ndarray, within: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return as few shapes (k, n, 3) and values (t, k) as make offsets (t, n, 3) to `within`."""
+    """Approximate offsets (t, n, 3) to `within`: return few shapes (k, n, 3), values (t, k)."""
     frames = np.asarray(offsets, np.float32).reshape(len(offsets), -1)
     squares, vectors = np.linalg.eigh((frames @ frames.T).astype(np.float64))
     values = vectors[:, ::-1] * np.sqrt(np.maximum(squares[::-1], 0))
@@ -169,5 +159,5 @@ def few_shapes(offsets: np.ndarray, within: float) -> tuple[np.ndarray, np.ndarr
         shapes.append(left.T @ (kept[-1] / (kept[-1] @ kept[-1])))
         left -= np.outer(kept[-1], shapes[-1]).astype(np.float32)
     count = len(shapes)
-    found = np.array(shapes, np.float32).reshape(count, *offsets.shape[1:])
-    return found, np.array(kept).reshape(count, len(frames)).T
+    stacked = np.array(shapes, np.float32).reshape(count, *offsets.shape[1:])
+    return stacked, np.array(kept).reshape(count, len(frames)).T

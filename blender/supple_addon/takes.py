@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: The Supple developers
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Takes of .fbx files: an action of each object and key in Blender, all of them in one take.
+"""Takes of .fbx files: in Blender, a take is an action of each object and each shape key.
 
-Blender's exporter makes a take of each NLA strip, or of each action, of one object: keys of meshes
-keep whatever they play. So each take's strip is the armature's, and when its turn comes everything
-else is given what it plays in it.
+Blender's exporter makes a take of each NLA strip, or of each action, of one object, and does not
+change the actions of shape keys. So each take is a strip of the armature, and the actions of all
+others are assigned before the exporter bakes it.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ FLESH = re.compile(rf"{MARK}( .+)? \d+(\.\d{{3}})?")
 
 
 def import_takes(path: str) -> None:
-    """Import an .fbx; actions of armatures are called as their takes."""
+    """Import an .fbx; actions of armatures get the names of their takes."""
     _enable()
-    bpy.ops.import_scene.fbx(filepath=path, use_custom_props=False)  # none of them is ours
+    bpy.ops.import_scene.fbx(filepath=path, use_custom_props=False)  # .fbx files have none of ours
     if not bpy.data.objects:
-        raise Problem("has nothing in it that Blender imports")
+        raise Problem("has nothing that Blender imports")
     known = _take_names(path)
     _drop_flesh()
     for owner in _owners():
@@ -51,7 +51,7 @@ def import_takes(path: str) -> None:
 
 
 def _drop_flesh() -> None:
-    """Take out shape keys of an earlier bake: an .fbx has no record of them but their names."""
+    """Remove shape keys of an earlier bake, which an .fbx identifies by their names only."""
     for obj in (each for each in bpy.data.objects if each.type == "MESH"):
         keys = obj.data.shape_keys
         ours = [each.name for each in keys.key_blocks if FLESH.fullmatch(each.name)] if keys else []
@@ -79,22 +79,22 @@ def _take_names(path: str) -> list[str]:
 
 
 def _take_of(name: str, known: list[str]) -> str:
-    """Return the take that an action is of: TAKE|LAYER, or TAKE where its layer is called so.
+    """Return the take of an action named TAKE|LAYER, or TAKE if the layer has the same name.
 
-    Blender cuts long names off, in the middle of the take's maybe.
+    Blender truncates long names, possibly within the name of the take.
     """
-    found = [take for take in known if f"{name}|".startswith(f"{take}|")]
-    found = found or [take for take in known if take.startswith(name)]
-    return found[0] if found else name
+    takes = [take for take in known if f"{name}|".startswith(f"{take}|")]
+    takes = takes or [take for take in known if take.startswith(name)]
+    return takes[0] if takes else name
 
 
 def _actions(owner: bpy.types.ID) -> list[bpy.types.Action]:
-    """Return the actions that were imported for an object or a key."""
+    """Return the imported actions of an object or a key."""
     return [each for each in bpy.data.actions if each.name.startswith(f"{owner.name}|")]
 
 
 def _key_others(rig: bpy.types.Object, action: bpy.types.Action) -> None:
-    """Key the pose that bones have outside of a take: a take played alone begins at rest."""
+    """Key the imported pose of bones without curves: a take played alone begins at rest."""
     keyed = {curve.data_path.split('"')[1] for curve in curves_of(action) if '"' in curve.data_path}
     posed = [bone for bone in rig.pose.bones if bone.name not in keyed]
     posed = [bone for bone in posed if abs(np.array(bone.matrix_basis) - np.eye(4)).max() > 1e-6]
@@ -111,23 +111,20 @@ def _enable() -> None:
 
     addon_utils.enable("io_scene_fbx")
     if not hasattr(bpy.types, "EXPORT_SCENE_OT_fbx"):
-        raise Problem("needs Blender's FBX add-on, which this Blender has not")
+        raise Problem("needs Blender's FBX add-on, which this Blender does not have")
 
 
 def _owners() -> Iterator[Any]:
-    """Yield what an .fbx can animate: objects, shape keys, cameras."""
+    """Yield the data that an .fbx can animate: objects, shape keys, cameras."""
     yield from bpy.data.objects
     yield from bpy.data.shape_keys
     yield from bpy.data.cameras
 
 
 def export_takes(character: Character, clips: Sequence[Clip], path: Path) -> list[str]:
-    """Export the scene as .fbx, each clip of the character a take in which its flesh plays.
+    """Export the scene as .fbx, with a take per clip of the character, and its flesh.
 
-    Returns
-    -------
-    list of str
-        Names of objects whose modifiers are lost, as they have shape keys.
+    Return names of objects whose modifiers are lost, because they have shape keys.
     """
     _enable()
     armature = character.armature
@@ -172,7 +169,7 @@ def export_takes(character: Character, clips: Sequence[Clip], path: Path) -> lis
 
 
 class _Others:
-    """What other objects play: the exporter would make takes of their strips, and stop the rest."""
+    """Animation of other objects, restored in each take; the exporter would make takes of it."""
 
     def __init__(self, armature: bpy.types.Object) -> None:
         moved = [obj for obj in bpy.data.objects if obj != armature and obj.animation_data]
@@ -183,7 +180,7 @@ class _Others:
             track.mute = True
 
     def play(self) -> None:
-        """Have them play on, in a take of the armature's."""
+        """Restore the animation, for a take of the armature."""
         for track in self._tracks:
             track.mute = False
         for animated, action in self._actions:
@@ -191,7 +188,7 @@ class _Others:
 
 
 def _keep_keys() -> list[str]:
-    """Hide modifiers where there are shape keys, which the exporter drops when it applies them."""
+    """Hide modifiers of meshes with shape keys: applying them would drop the keys."""
     lost = []
     for obj in (each for each in bpy.context.view_layer.objects if each.type == "MESH"):
         keys = obj.data.shape_keys
@@ -205,7 +202,7 @@ def _keep_keys() -> list[str]:
 
 
 def _play(character: Character, clips: Sequence[Clip], name: str) -> None:
-    """Have everything but the armature play its part of a take, from rest."""
+    """Assign the actions of a take to everything except the armature, from rest."""
     clip = next(each for each in clips if each.name == name)
     take = bpy.data.actions[clip.action or name].get(TAKE)
     for bone in character.armature.pose.bones:
@@ -226,7 +223,7 @@ def _play(character: Character, clips: Sequence[Clip], name: str) -> None:
 
 @contextmanager
 def _each_take(begin: Callable[[str], None]) -> Iterator[None]:
-    """Call a function with the name of each strip before the exporter goes through its frames."""
+    """Call a function with the name of each strip before the exporter bakes its frames."""
     from io_scene_fbx import export_fbx_bin as exporter
 
     bake = exporter.fbx_animations_do
