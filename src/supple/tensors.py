@@ -22,7 +22,6 @@ from supple.errors import FormatError
 
 Arrays = dict[str, NDArray]
 
-
 DTYPES: dict[str, np.dtype[Any]] = {
     "F64": np.dtype("<f8"),
     "F32": np.dtype("<f4"),
@@ -31,22 +30,11 @@ DTYPES: dict[str, np.dtype[Any]] = {
     "U16": np.dtype("<u2"),
     "U8": np.dtype("u1"),
 }
-
-
 _CODES = {dtype: code for code, dtype in DTYPES.items()}
-
-
-#: Largest header in bytes: names and figures.
-LARGEST_HEADER = 16 * 2**20
-
-
-#: Deepest nesting of JSON, and most digits of a number.
+#: Largest size of a header in bytes, and largest number of arrays.
+LARGEST_HEADER, MOST_TENSORS = 16 * 2**20, 50_000
+#: Deepest nesting of JSON, and largest number of digits of a number.
 DEEPEST, LONGEST_NUMBER = 40, 30
-
-
-MOST_TENSORS = 50_000
-
-
 #: Names of arrays; none may look like a path or a command.
 NAME = re.compile(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*", re.ASCII)
 
@@ -72,13 +60,7 @@ def packed_tensors(tensors: Mapping[str, NDArray], texts: Mapping[str, str]) -> 
 
 
 def header_texts(path: Path) -> dict[str, str]:
-    """Read the texts in a file's header, without its arrays.
-
-    Raises
-    ------
-    FormatError
-        If it is not a safetensors file, or cannot be opened.
-    """
+    """Read the texts in a file's header; FormatError if it is not a readable safetensors file."""
     try:
         if not path.is_file():
             what = "is not a file" if path.exists() else f"there is no such file in {path.parent}"
@@ -111,10 +93,7 @@ def _texts(header: Any) -> dict[str, str]:
 def unpacked_tensors(data: bytes) -> tuple[Arrays, dict[str, str], memoryview]:
     """Return arrays, texts and the bytes of all arrays, of which the arrays are views.
 
-    Raises
-    ------
-    FormatError
-        If the bytes are not one complete safetensors file.
+    FormatError if the bytes are not one complete safetensors file.
     """
     if len(data) < 10 or data[8:9] != b"{":
         raise FormatError("is not a model file")
@@ -135,8 +114,7 @@ def _views(header: dict[str, Any], block: memoryview) -> Arrays:
     for start, stop, dtype, shape, name in sorted(entries, key=lambda entry: entry[:2]):
         if start != end or stop > len(block):
             raise FormatError(f'array "{name}" has wrong offsets; the file is cut off or edited')
-        flat = np.frombuffer(block[start:stop], dtype=dtype)
-        arrays[name] = flat.reshape(shape)
+        arrays[name] = np.frombuffer(block[start:stop], dtype=dtype).reshape(shape)
         end = stop
     if end != len(block):
         raise FormatError(f"has {len(block) - end:,} bytes that belong to no array")
@@ -174,8 +152,7 @@ def checked_json(data: bytes | str, what: str) -> Any:
             parse_float=_real,
         )
     except (ValueError, RecursionError) as error:
-        reason = _shown(str(error))
-        raise FormatError(f"{what} is damaged ({reason})") from error
+        raise FormatError(f"{what} is damaged ({_shown(str(error))})") from error
 
 
 def _check_depth(text: str, what: str) -> None:

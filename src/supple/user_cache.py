@@ -45,19 +45,10 @@ BUILDING = (*_MODELLING, "playback", "engines", "anatomy", "reduction", "dynamic
 class CacheKind(Generic[Result]):
     """How results of one kind are stored.
 
-    Attributes
-    ----------
-    suffix
-        Ending of the files.
-    packages
-        Packages of Supple whose source the results depend on.
-    read
-        ``read(path)`` returns the result, or raises an exception if the file is invalid.
-    write
-        ``write(path, result)`` writes the file atomically.
-    most
-        Most files of a label; the least recently used are removed first. None for one file per
-        label and options.
+    `suffix` is the extension of the files; `packages` are those of Supple whose source the results
+    depend on; ``read(path)`` raises an exception for an invalid file; ``write(path, result)`` is
+    atomic; `most` is the largest number of files of a label, of which the least recently used are
+    removed, or None for one file per label and options.
     """
 
     suffix: str
@@ -104,18 +95,10 @@ def cached_file(kind: CacheKind, label: str, options: str | None = "") -> Path |
 def cached(
     kind: CacheKind[Result], label: str, make: Callable[[], Result], options: str | None = ""
 ) -> Cached:
-    """Return a result from the cache, or compute and store it.
+    """Return a result from the cache, or compute it by `make` and store it.
 
-    Parameters
-    ----------
-    kind
-        How it is stored.
-    label
-        Beginning of the file's name.
-    make
-        Function that computes the result.
-    options
-        Hash of the options, see `content_hash`; None if the result must not be stored.
+    `label` is the beginning of the file's name, `options` a hash of the options (`content_hash`),
+    or None if the result must not be stored.
     """
     path = cached_file(kind, label, options)
     if path is not None and path.is_file():
@@ -166,8 +149,8 @@ def _stored(
         else:
             replaced = list(path.parent.glob(f"{label}-*{kind.suffix}"))
             protected = {path, *spared}
-            replaced.sort(key=lambda each: (each in protected, each.stat().st_mtime), reverse=True)
-            replaced = [each for each in replaced[kind.most :] if each not in protected]
+            replaced.sort(key=lambda file: (file in protected, file.stat().st_mtime), reverse=True)
+            replaced = [file for file in replaced[kind.most :] if file not in protected]
         for other in replaced:
             if other != path:
                 other.unlink(missing_ok=True)
@@ -216,14 +199,14 @@ def _add(digest: Any, value: Any) -> None:
             _add(digest, value[key])
     elif isinstance(value, list | tuple):
         digest.update(f"{len(value)} ".encode())
-        for each in value:
-            _add(digest, each)
+        for item in value:
+            _add(digest, item)
     elif hasattr(value, "content"):
         _add(digest, value.content())
     elif is_dataclass(value):
-        for each in fields(value):
-            digest.update(f"{each.name} ".encode())
-            _add(digest, getattr(value, each.name))
+        for field in fields(value):
+            digest.update(f"{field.name} ".encode())
+            _add(digest, getattr(value, field.name))
     else:
         raise TypeError(type(value).__name__)
 
@@ -247,13 +230,16 @@ def running_cache(suffix: str, most: int) -> CacheKind[Arrays]:
 
 
 def _write_running(path: Path, arrays: Arrays) -> None:
-    checks = {"digest": np.frombuffer(_digest(arrays), np.uint8)}
-    write_chunks(path, (), into=lambda file: np.savez(file, **arrays, **checks))  # type: ignore[arg-type]
+    write_chunks(path, (), into=lambda file: _save(file, arrays))
 
 
 def _read_running(path: Path) -> Arrays:
     with path.open("rb") as file:
         return _checked(file)
+
+
+def _save(file: IO[bytes], arrays: Arrays) -> None:
+    np.savez(file, **arrays, digest=np.frombuffer(_digest(arrays), np.uint8))  # type: ignore[arg-type]
 
 
 # Arrays of scenes
@@ -268,8 +254,7 @@ def cached_arrays(name: str, make: Callable[[], Arrays]) -> Arrays:
 def packed(arrays: Arrays) -> bytes:
     """Return the bytes of an .npz file; equal arrays give equal bytes."""
     buffer = io.BytesIO()
-    checks = {"digest": np.frombuffer(_digest(arrays), np.uint8)}
-    np.savez(buffer, **arrays, **checks)  # type: ignore[arg-type]
+    _save(buffer, arrays)
     return buffer.getvalue()
 
 

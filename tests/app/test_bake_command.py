@@ -11,6 +11,7 @@ import sys
 import time
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -403,7 +404,8 @@ def test_a_black_box_is_built_each_time_and_a_damaged_model_again(monkeypatch, t
 
 def test_the_cache_forgets_what_was_not_used_for_longest(monkeypatch, tmp_path):
     monkeypatch.setenv("SUPPLE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("supple.playback.character_models.MOST_KEPT", 2)
+    two = replace(character_models._CHARACTER_MODELS, most=2)
+    monkeypatch.setattr(character_models, "_CHARACTER_MODELS", two)
     worm()
     source = read_character("worm.glb")
     for modes in (5, 6, 7):
@@ -555,8 +557,8 @@ def test_an_unreadable_cached_model_is_ignored(error, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--engine", "rig-space"), "rig-space has no unreduced form to play as final"),
-        (("--engine", "soft-skeleton"), "soft-skeleton has no unreduced form to play as final"),
+        (("--engine", "rig-space"), "rig-space has no unreduced form for final quality"),
+        (("--engine", "soft-skeleton"), "soft-skeleton has no unreduced form for final quality"),
         (("--modes", "8"), "final reduces nothing; leave out modes"),
         (("--ground", "0"), "--obstacle: --quality final knows none; use --quality live"),
         (("--friction", "0.5"), "--friction: --quality final knows none; use --quality live"),

@@ -21,12 +21,17 @@ from supple.engines.pose_space.build.sampled_poses import SampledPoses
 from supple.errors import SolverError, SuppleError, SuppleWarning
 from supple.lab.fidelity.truth import rig_surface, truth
 from supple.mesh.obstacles import Plane
-from supple.playback import checkpoint, final_take
+from supple.playback import final_take
 from supple.playback import take as take_module
 from supple.playback.bake_plan import QUALITIES, bake_plan, bake_simulator, flesh_damping
 from supple.playback.baking import bake, bake_all
-from supple.playback.checkpoint import content_of
-from supple.playback.final_take import ACCURACY, CONVERGING, displacement_change, rms_difference
+from supple.playback.final_take import (
+    ACCURACY,
+    CONVERGING,
+    content_of,
+    displacement_change,
+    rms_difference,
+)
 from supple.playback.player import Player
 from supple.playback.take import Take
 from supple.progress import unreported
@@ -81,7 +86,7 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache in which every frame is a checkpoint."""
     monkeypatch.setenv("SUPPLE_CACHE", str(tmp_path))
     for name in ("EVERY", "AT_ENDS", "RATIO"):
-        monkeypatch.setattr(checkpoint, name, 0.0)
+        monkeypatch.setattr(final_take, name, 0.0)
     return tmp_path
 
 
@@ -154,7 +159,7 @@ def test_a_killed_bake_resumes_to_the_same_bytes(kept, monkeypatch, cyclic, afte
     with pytest.raises(KeyboardInterrupt):
         final(**how, progress=interrupt(after))
     assert list(kept.glob("bake-*"))
-    monkeypatch.setattr(checkpoint, "EVERY", 20.0)
+    monkeypatch.setattr(final_take, "EVERY", 20.0)
     told: list[str] = []
     again = final(**how, progress=lambda part, what: told.append(what))
     assert again.frames.tobytes() == whole.frames.tobytes()
@@ -183,10 +188,10 @@ def test_a_checkpoint_that_cannot_be_gone_on_with_is_none(kept, damage):
     with pytest.raises(KeyboardInterrupt):
         final(progress=interrupt(15))
     (file,) = kept.glob("bake-*")
-    state = checkpoint._KIND.read(file)
+    state = final_take._KIND.read(file)
     for name, value in damage.items():
         state[name] = state[name][1:] if value is None else np.full_like(state[name], value)
-    checkpoint._KIND.write(file, state)
+    final_take._KIND.write(file, state)
     assert final().frames.tobytes() == whole.frames.tobytes()
 
 
@@ -204,7 +209,7 @@ def test_warnings_and_counts_before_an_interrupt_are_reported_after_it(kept, mon
     assert whole.report["unconverged_steps"] > 0
     with pytest.raises(KeyboardInterrupt):
         final(**how, progress=interrupt(len(last) - 1))  # within the cycle that is blended
-    monkeypatch.setattr(checkpoint, "EVERY", 20.0)
+    monkeypatch.setattr(final_take, "EVERY", 20.0)
     with pytest.warns(SuppleWarning) as again:
         resumed = final(**how)
     assert [str(each.message) for each in again] == [str(each.message) for each in heard]
@@ -221,7 +226,7 @@ def test_steps_that_were_not_solved_are_counted_on_both_sides_of_a_cut(monkeypat
 
 
 def test_no_clip_of_a_long_list_loses_what_is_kept_of_it(kept, monkeypatch):
-    monkeypatch.setattr(checkpoint, "_KIND", running_cache(".part.npz", 2))
+    monkeypatch.setattr(final_take, "_KIND", running_cache(".part.npz", 2))
     with pytest.raises(KeyboardInterrupt):
         final(named_swing(0.3), firm(), progress=interrupt(3))  # which nobody goes on with
     clips = [named_swing(0.1 + 0.01 * k) for k in range(4)]
@@ -248,7 +253,7 @@ def test_a_checkpoint_is_for_the_same_bake_only_and_is_kept_for_it(kept):
         final(progress=interrupt(6))
     final(damping=2.0, progress=lambda part, what: None)
     (file,) = kept.glob("bake-*")
-    places: list[checkpoint.Checkpoint] = []
+    places: list[final_take.Checkpoint] = []
     done = final(checkpoints=places)
     assert [each.path for each in places] == [file]
     told: list[float] = []
@@ -260,12 +265,12 @@ def test_a_checkpoint_is_for_the_same_bake_only_and_is_kept_for_it(kept):
 
 
 def test_quick_bakes_write_no_checkpoint_and_those_of_black_boxes_are_not_kept(kept, monkeypatch):
-    monkeypatch.setattr(checkpoint, "EVERY", 20.0)
-    monkeypatch.setattr(checkpoint, "AT_ENDS", 20.0)
-    places: list[checkpoint.Checkpoint] = []
+    monkeypatch.setattr(final_take, "EVERY", 20.0)
+    monkeypatch.setattr(final_take, "AT_ENDS", 20.0)
+    places: list[final_take.Checkpoint] = []
     final(swing().slice(0, 0.05), checkpoints=places)
     assert not (places[0].path or kept).is_file()
-    assert checkpoint.Checkpoint(None).path is None
+    assert final_take.Checkpoint(None).path is None
 
 
 def test_loops_close_cuts_begin_anew_and_what_is_still_stays():
@@ -333,8 +338,8 @@ def test_a_motion_that_never_settles_is_reported(monkeypatch):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"quality": "finl"}, 'no quality "finl"; did you mean "final"?'),
-        ({"engine": "rig-space"}, "rig-space has no unreduced form to play as final; pose-space"),
+        ({"quality": "finl"}, "no quality 'finl'; did you mean \"final\"[?]"),
+        ({"engine": "rig-space"}, "rig-space has no unreduced form for final quality; use pose"),
         ({"model": None, "modes": 8, "engine": "pose-space"}, "reduces nothing; leave out modes"),
         (
             {"engine": "pose-space", "simulation": {"obstacles": [Plane((0, 0, 0), (0, 1, 0))]}},

@@ -39,13 +39,13 @@ from supple.playback.bake_plan import (
 from supple.playback.baking import BakeRequest
 from supple.playback.character_models import kept_model, stepped_by
 from supple.playback.character_sources import CharacterSource, read_character
-from supple.playback.checkpoint import (
+from supple.playback.final_take import (
     Checkpoint,
     content_of,
+    displacement_change,
     known_distance,
     remember_distance,
 )
-from supple.playback.final_take import displacement_change
 from supple.playback.motion_choice import chosen_motion, chosen_motions
 from supple.playback.progress_bar import console, task_bar, working
 from supple.rig.baked_motion import BakedMotion

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from difflib import get_close_matches
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any
 
 from supple.anatomy.flesh_presets import HUMAN, Flesh, checked_flesh, scaled_gravity
-from supple.checks import checked_number
+from supple.checks import checked_choice, checked_number
 from supple.engines.engine import (
     ENGINES,
     FIRST_ENGINE,
     CharacterEngine,
     CharacterModel,
     Engine,
+    check_names,
     engine_named,
 )
+from supple.engines.options import FleshOptions, option_values, without_defaults
 from supple.errors import SuppleError, SuppleWarning
 from supple.playback.bake_model import SCALED_LOADS
 from supple.playback.cycle import checked_span, steps_of_frames
@@ -39,16 +40,26 @@ QUALITIES = ("live", "final")
 
 def played_engine(row: Engine, quality: str) -> Engine:
     """Return the engine for a quality: for ``"final"`` the unreduced one."""
-    if quality not in QUALITIES:
-        near = get_close_matches(str(quality), QUALITIES, 1)
-        hint = f'did you mean "{near[0]}"?' if near else f"use {' or '.join(QUALITIES)}"
-        raise SuppleError(f'no quality "{quality}"; {hint}')
-    if quality == "live":
+    if checked_choice("quality", quality, QUALITIES) == "live":
         return row
     if not row.unreduced:
-        having = " or ".join(each.name for each in ENGINES.values() if each.unreduced)
-        raise SuppleError(f"{row.name} has no unreduced form to play as final; {having} has")
+        others = " or ".join(each.name for each in ENGINES.values() if each.unreduced)
+        raise SuppleError(f"{row.name} has no unreduced form for final quality; use {others}")
     return engine_named(row.unreduced)
+
+
+def sorted_options(
+    function: str, played: type, row: Engine, options: dict[str, Any]
+) -> tuple[dict[str, Any], str | Flesh, dict[str, Any]]:
+    """Sort the options of a function: those of playing, the flesh, and those of building.
+
+    `played` is the record of the options of playing. SuppleError for an unknown option.
+    """
+    if not row.takes_any_option:
+        names = [each.name for record in (played, FleshOptions) for each in fields(record)]
+        check_names(f"supple.{function}", options, (*names, *row.build_options, "kind"))
+    playing, flesh = option_values(played, options), options.pop("flesh", "normal")
+    return playing, flesh, without_defaults(FleshOptions, options)
 
 
 def check_unreduced(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -22,14 +22,9 @@ from supple.engines.engine import (
     engine_named,
     engine_of,
 )
-from supple.engines.options import (
-    BakePlayOptions,
-    FleshOptions,
-    option_values,
-    without_defaults,
-)
+from supple.engines.options import BakePlayOptions, FleshOptions
 from supple.errors import SuppleError
-from supple.playback.bake_model import ANATOMY, check_model
+from supple.playback.bake_model import ANATOMY
 from supple.playback.bake_plan import (
     BakePlan,
     bake_plan,
@@ -37,14 +32,14 @@ from supple.playback.bake_plan import (
     check_unreduced,
     played_engine,
     player_with_factor,
+    sorted_options,
 )
-from supple.playback.character_models import default_anatomy, keeps_models, prepared_model
+from supple.playback.character_models import fitting_model, keeps_models
 from supple.playback.character_sources import CharacterSource, source_of
-from supple.playback.checkpoint import Checkpoint, content_of
-from supple.playback.final_take import CONVERGING, final_take
+from supple.playback.final_take import CONVERGING, Checkpoint, content_of, final_take
 from supple.playback.motion_choice import chosen_motions
 from supple.playback.player import Player
-from supple.playback.progress_bar import ShownProgress, reported_progress, shows_progress
+from supple.playback.progress_bar import ShownProgress, reported_progress
 from supple.playback.take import Take, stable_take
 from supple.progress import Progress
 from supple.rig.baked_motion import BakedMotion
@@ -186,19 +181,14 @@ class BakeRequest:
     ) -> BakeRequest:
         """Sort the options of a function by the records that declare them; refuse others."""
         model = source.model if model is None else model
-        row = _chosen_engine(engine, model)
-        names = [each.name for record in (BakePlayOptions, FleshOptions) for each in fields(record)]
-        if not row.takes_any_option:
-            check_names(f"supple.{function}", options, (*names, *row.build_options, "kind"))
-        playing = option_values(BakePlayOptions, options)
+        row = ENGINES[FIRST_ENGINE] if model is None else engine_of(model)
+        if engine is not None:
+            row = engine_named(engine, "character")
+        playing, flesh, building = sorted_options(function, BakePlayOptions, row, options)
         damping, quality = playing.pop("damping"), playing.pop("quality")
-        flesh = options.pop("flesh", "normal")
-        options = without_defaults(FleshOptions, options)
         steps, kept = dict(simulation or {}), keeps_models(keep)
         played_engine(row, quality)
-        return cls(
-            source, model, row, steps, kept, playing, flesh, damping, quality, building=options
-        )
+        return cls(source, model, row, steps, kept, playing, flesh, damping, quality, building)
 
     @property
     def played(self) -> Engine:
@@ -216,8 +206,11 @@ class BakeRequest:
         check_unreduced(self.live, self.quality, building, self.simulation)
         files = list[Checkpoint]() if checkpoints is None else checkpoints
         preset, began = checked_flesh(self.flesh), perf_counter()
-        options = self._step_options(preset) | dict(self.simulation)
-        model = self._prepared(preset, progress)
+        scaled = building.get("anatomy", ANATOMY) is not None
+        options: dict[str, Any] = {"flesh": preset, "damping": self.damping, "engine": row.name}
+        options |= {"scaled_loads": scaled, **self.simulation}
+        given, kept = self.model, self.keep
+        model = fitting_model(self.source, given, preset, row.name, building, kept, progress)
         built = perf_counter() - began
         # A given stiffness is never changed.
         may_stiffen = (
@@ -251,23 +244,6 @@ class BakeRequest:
             for each in files:
                 each.remove()
         return results
-
-    def _prepared(self, flesh: Flesh, progress: ShownProgress) -> CharacterModel:
-        """Return the given model if it fits the character, or find or build one."""
-        if self.model is not None:
-            check_model(self.source.character, self.model, flesh=flesh, **self.building)
-            return self.model
-        anatomy = {"anatomy": default_anatomy(self.source)} | self.building
-        engine, quiet = self.played.name, not shows_progress(progress)
-        prepared: CharacterModel = prepared_model(
-            self.source, flesh=flesh, engine=engine, keep=self.keep, quiet=quiet, **anatomy
-        ).model
-        return prepared
-
-    def _step_options(self, flesh: Flesh) -> dict[str, Any]:
-        scaled = self.building.get("anatomy", ANATOMY) is not None
-        engine = self.played.name
-        return {"flesh": flesh, "damping": self.damping, "engine": engine, "scaled_loads": scaled}
 
 
 def _checkpoints(
@@ -316,10 +292,3 @@ def _share(progress: Progress, number: int, plans: Sequence[BakePlan]) -> Progre
     begun, ended = (seconds[number : number + 2] / seconds[-1]).tolist()
     name = plans[number].motion.name
     return lambda part, what: progress(begun + (ended - begun) * part, f"{name}: {what}")
-
-
-def _chosen_engine(engine: str | None, model: Any) -> Engine:
-    """Return the engine of a name; by default the model's."""
-    if engine is None:
-        return ENGINES[FIRST_ENGINE] if model is None else engine_of(model)
-    return engine_named(engine, "character")

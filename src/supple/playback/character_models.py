@@ -16,13 +16,7 @@ from time import perf_counter
 from typing import Any
 
 from supple.anatomy.flesh_presets import Flesh, checked_flesh
-from supple.engines.engine import (
-    CHARACTER_MODEL,
-    FIRST_ENGINE,
-    Engine,
-    engine_named,
-    engine_of,
-)
+from supple.engines.engine import CHARACTER_MODEL, FIRST_ENGINE, Engine, engine_named, engine_of
 from supple.engines.factory import load_model
 from supple.playback.bake_model import (
     ANATOMY,
@@ -32,7 +26,7 @@ from supple.playback.bake_model import (
     model_options,
 )
 from supple.playback.character_sources import CharacterSource, load_character_model, source_of
-from supple.playback.progress_bar import build_log, shows_progress
+from supple.playback.progress_bar import ShownProgress, build_log, shows_progress
 from supple.reduction.build_log import BuildLog
 from supple.rig.character import Character
 from supple.rig.stored_rigs import GIVEN, KINDS, stored_rig
@@ -42,6 +36,7 @@ from supple.user_cache import Cached, cached, cached_file, content_hash, model_c
 #: Number of models of characters that are kept; the least recently used is removed first.
 MOST_KEPT = 24
 _SCENE_MODELS = model_cache(CHARACTER_MODEL, load_model)
+_CHARACTER_MODELS = model_cache(CHARACTER_MODEL, load_model, MOST_KEPT)
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +85,26 @@ def prepared_model(
         result = _character_model(character, flesh, engine, request, keep, quiet, log)
     scaled = SCALED_LOADS if source.scene else anatomy is not None
     return PreparedModel(result.value, perf_counter() - began, result.found, scaled, result.path)
+
+
+def fitting_model(
+    source: CharacterSource,
+    model: Any,
+    flesh: Flesh,
+    engine: str,
+    building: dict[str, Any],
+    keep: bool,
+    progress: ShownProgress,
+) -> Any:
+    """Return the given model if it fits the character; without one, find or build it."""
+    if model is not None:
+        check_model(source.character, model, flesh=flesh, **building)
+        return model
+    options = {"anatomy": default_anatomy(source)} | building
+    quiet = not shows_progress(progress)
+    return prepared_model(
+        source, flesh=flesh, engine=engine, keep=keep, quiet=quiet, **options
+    ).model
 
 
 def kept_model(
@@ -191,8 +206,7 @@ def _built_model(
     hashed = {name: value for name, value in options.items() if name not in ("executor", "log")}
     content = _content(character, row) if keep else None
     key = None if content is None else content_hash(*content, hashed, row.name)
-    kind = model_cache(CHARACTER_MODEL, load_model, MOST_KEPT)
-    return _renamed(cached(kind, "model-built", make, key).value, character.name)
+    return _renamed(cached(_CHARACTER_MODELS, "model-built", make, key).value, character.name)
 
 
 def _is_plain_scene(
@@ -262,9 +276,8 @@ def _character_model(
             row = engine_named(engine)
             return row.build_model(character, **options, **row.accepted_options(log=shown))
 
-    kind = model_cache(CHARACTER_MODEL, load_model, MOST_KEPT)
     key = _character_key(character, flesh, engine, request) if keep else None
-    result = cached(kind, "model-own", make, key)
+    result = cached(_CHARACTER_MODELS, "model-own", make, key)
     return result._replace(value=_renamed(result.value, character.name))
 
 

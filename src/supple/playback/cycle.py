@@ -21,6 +21,7 @@ CLOSES = 1e-3
 UPRIGHT = 1e-4
 #: Number of keys beyond each end of a cycle that are used for its curves.
 BEYOND = 12
+#: Bounds of frames per second.
 SLOWEST, FASTEST = 1.0, 1000.0
 
 
@@ -65,15 +66,21 @@ def steps_of_frames(
     >>> steps_of_frames(30) == (1 / 90, 3), steps_of_frames(25)[1]
     (True, 4)
     """
-    rate = checked_number("frames per second", rate)
-    if not SLOWEST <= rate <= FASTEST:
-        raise SuppleError(f"{rate:g} frames per second; use {SLOWEST:g} to {FASTEST:g}")
+    rate = checked_rate(rate)
     # The tolerance prevents a fourth step by rounding where three suffice.
     every = int(np.ceil(1 / (longest * rate) - 1e-9))
     if duration is None:
         return 1 / (rate * every), every
     frames = max(1, round(duration * rate))
     return duration / (frames * every), every
+
+
+def checked_rate(rate: float) -> float:
+    """Return frames per second as a number within the bounds."""
+    frames = checked_number("frames per second", rate)
+    if not SLOWEST <= frames <= FASTEST:
+        raise SuppleError(f"{frames:g} frames per second; use {SLOWEST:g} to {FASTEST:g}")
+    return frames
 
 
 def once_table(
@@ -211,10 +218,7 @@ def _closed(
         roots[-1] = roots[0]
     table = Motion(even.times, poses, roots, motion.name, even.cuts)
     steps = MotionSteps.of(table, motion)
-    before: tuple[Floats, Floats] | None = (
-        poses[-2],
-        np.linalg.inv(displacement) @ roots[-2],
-    )
+    before: tuple[Floats, Floats] | None = (poses[-2], np.linalg.inv(displacement) @ roots[-2])
     if count in steps.jumps:  # the first step comes after a jump
         before = steps.before(0)
     return StepTable(steps, before, displacement)

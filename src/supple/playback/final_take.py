@@ -1,11 +1,17 @@
-"""Takes of final quality: unreduced flesh, with steps halved until the result converges."""
+"""Takes of final quality: unreduced flesh, with steps halved until the result converges.
+
+Their checkpoints, and measured distances of live bakes from final ones, are in the user's cache.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -14,15 +20,18 @@ from numpy.typing import ArrayLike, NDArray
 from supple.arrays import Singles
 from supple.checks import checked_number, checked_whole_numbers, numbers
 from supple.dynamics.root_frame import to_world
-from supple.engines.common.flesh_fields import FleshFields
+from supple.engines.common.flesh_fields import FLESH_SCHEMA, FleshFields
+from supple.engines.common.model_file import stored_fields
+from supple.engines.pose_space.model.fields import ModelFields
 from supple.errors import SolverError, SuppleError, SuppleWarning, warn
-from supple.playback.checkpoint import Checkpoint
 from supple.playback.player import Player, without_prefix
 from supple.playback.take import Take
 from supple.progress import Progress
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
 from supple.rig.motion.motion import Motion
+from supple.rig.stored_rigs import GIVEN
+from supple.user_cache import Arrays, cached_file, content_hash, keep, running_cache
 
 Result = TypeVar("Result")
 
@@ -33,6 +42,15 @@ CONVERGING: dict[str, Any] = {"integrator": "bdf2", "newton": 20, "tolerance": 1
 ACCURACY, MOST_SUBSTEPS = 0.02, 128
 #: Lower bound of the flesh's displacement relative to the size: smaller ones are not visible.
 LEAST_DISPLACEMENT = 1e-4
+#: Seconds between two checkpoints, the same at the end of a level, and the least ratio of that time
+#: to the time of writing.
+EVERY, AT_ENDS, RATIO = 20.0, 5.0, 20.0
+#: Largest number of checkpoints; the least recently used is removed first.
+MOST_KEPT = 16
+_KIND = running_cache(".part.npz", MOST_KEPT)
+_LABEL = "bake"
+#: Distances of live bakes from final ones, by the content hash of the live one; a few bytes each.
+_DISTANCES = running_cache(".distance.npz", 500)
 
 
 @dataclass(frozen=True)
@@ -86,6 +104,86 @@ def converged(
     return Converged(before, substeps, tuple(changes), bool(changes) and changes[-1] <= limit)
 
 
+class Checkpoint:
+    """File in the user's cache with the state of an unfinished bake.
+
+    `content` is the hash of all inputs of the bake; nothing is stored if it is None. Checkpoints
+    with the hashes `beside` belong to the same command and are not removed to make room. The file
+    is written atomically, and remains until the bake is written to its file.
+    """
+
+    def __init__(self, content: str | None, beside: Sequence[str | None] = ()) -> None:
+        self._content, self._cost = content, 0.0
+        self._spared = [cached_file(_KIND, _LABEL, each) for each in beside]
+        self._last = perf_counter()
+
+    @property
+    def path(self) -> Path | None:
+        """File of the checkpoint; None if nothing is kept."""
+        return cached_file(_KIND, _LABEL, self._content)
+
+    def read(self) -> Arrays | None:
+        """Return the stored state; None if there is none, or if the file is damaged."""
+        path = self.path
+        if path is None or not path.is_file():
+            return None
+        with contextlib.suppress(Exception):  # a damaged file may raise any exception
+            state = _KIND.read(path)
+            os.utime(path)  # marks it as recently used
+            return state
+        return None
+
+    def offer(self, state: Callable[[], Arrays], *, ended: bool = False) -> None:
+        """Store a state if the last was stored long ago; sooner if a level has `ended`."""
+        if self._content is None:
+            return
+        began = perf_counter()
+        wait = AT_ENDS if ended else EVERY
+        if began - self._last >= max(wait, RATIO * self._cost):
+            keep(_KIND, _LABEL, state(), self._content, self._spared)
+            self._last = perf_counter()
+            self._cost = self._last - began
+
+    def remove(self) -> None:
+        """Remove the file."""
+        path = self.path
+        if path is not None:
+            with contextlib.suppress(OSError):
+                path.unlink(missing_ok=True)
+
+
+def content_of(model: Any, motion: Motion, *values: Any, reduced: bool = False) -> str | None:
+    """Hash the inputs of a bake: flesh, clip and plain values; None for black-box rigs.
+
+    The name and the motions of the model do not count, its reduction only if `reduced`.
+    """
+    if not isinstance(model, FleshFields):
+        return None
+    all_fields = reduced and isinstance(model, ModelFields)
+    header, arrays = stored_fields(model, model.schema if all_fields else FLESH_SCHEMA)
+    if any(part["kind"] == GIVEN for part in header["rigs"]["parts"]):
+        return None
+    flesh = {name: each for name, each in arrays.items() if not name.startswith("motions.")}
+    clip: list[Any] = [motion.times, motion.poses, motion.roots, np.array(motion.cuts, np.int64)]
+    clip += [] if motion.tracks is None else motion.tracks.content()
+    names = ("rigs", "material", "interpolation", "basis_bits", "regions")
+    return content_hash([header.get(name) for name in names], flesh, clip, *values)
+
+
+def remember_distance(content: str | None, distance: float) -> None:
+    """Store the distance of a live bake, by its content hash, from the final one."""
+    keep(_DISTANCES, "live", {"distance": np.array(distance)}, content)
+
+
+def known_distance(content: str | None) -> float | None:
+    """Return the stored distance of a live bake from the final one; None if there is none."""
+    path = cached_file(_DISTANCES, "live", content)
+    if path is not None and path.is_file():
+        with contextlib.suppress(Exception):  # a damaged file may raise any exception
+            return float(_DISTANCES.read(path)["distance"])
+    return None
+
+
 def final_take(
     player_with: Callable[[int], Player], every: int, tell: Progress, kept: Checkpoint
 ) -> Converged[Take]:
@@ -125,7 +223,7 @@ class _Levels:
     changes: list[float] = field(default_factory=list)
     before: Take | None = None
     warned: list[str] = field(default_factory=list)
-    _stored: dict[str, NDArray] | None = None
+    _stored: Arrays | None = None
     _caught: list[warnings.WarningMessage] = field(default_factory=list)
 
     def begin(self) -> tuple[Take | None, int, tuple[float, ...]] | None:
@@ -202,7 +300,7 @@ class _Levels:
         take.kept = lambda take: self.kept.offer(lambda: self._state(substeps, take))
         return take
 
-    def _state(self, substeps: int, take: Take | None) -> dict[str, NDArray]:
+    def _state(self, substeps: int, take: Take | None) -> Arrays:
         assert take is not None
         state = {f"take.{name}": array for name, array in take.state().items()}
         state |= {"substeps": np.array(substeps), "changes": np.array(self.changes)}

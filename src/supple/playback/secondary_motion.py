@@ -1,4 +1,4 @@
-"""Secondary motion: simulated curves of the free parameters of a rig.
+"""Secondary motion: simulated curves of the free parameters of a rig, offsets from its keys.
 
 The time step does not depend on the frame rate, so that curves look the same at 24, 30, 60 and 120
 frames per second; frames are interpolated from the steps.
@@ -7,37 +7,38 @@ frames per second; frames are interpolated from the steps.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
+from statistics import median
 from time import perf_counter
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from supple.anatomy.flesh_presets import Flesh, checked_flesh
+from supple.anatomy.flesh_presets import checked_flesh
 from supple.arrays import Floats, Ints
 from supple.checks import checked_number, shown
+from supple.dynamics.motion_steps import pose_before
 from supple.engines.common.option_record import takes_options
-from supple.engines.engine import CharacterModel, Engine, check_names, engine_named, engine_of
+from supple.engines.engine import CharacterModel, Engine, engine_named, engine_of
 from supple.engines.optional_parts import FreeParameters, ParameterSprings
-from supple.engines.options import (
-    CurvePlayOptions,
-    FleshOptions,
-    option_values,
-    without_defaults,
-)
-from supple.errors import SuppleError
-from supple.playback.bake_model import ANATOMY, check_model
-from supple.playback.bake_plan import bake_simulator
-from supple.playback.character_models import default_anatomy, keeps_models, prepared_model
+from supple.engines.options import CurvePlayOptions, FleshOptions
+from supple.errors import SolverError, SuppleError, warn
+from supple.linalg.blas import single_threaded
+from supple.maths.curves import smoothed
+from supple.playback.bake_model import ANATOMY
+from supple.playback.bake_plan import bake_simulator, sorted_options
+from supple.playback.character_models import fitting_model, keeps_models
 from supple.playback.character_sources import source_of
-from supple.playback.cycle import FASTEST, SLOWEST, checked_span
+from supple.playback.cycle import checked_rate, checked_span
 from supple.playback.motion_choice import chosen_motion
-from supple.playback.parameter_take import ParameterTake
 from supple.playback.player import Player
-from supple.playback.progress_bar import ShownProgress, reported_progress, shows_progress
+from supple.playback.progress_bar import ShownProgress, reported_progress
+from supple.playback.take import CLOSED, MOST_CYCLES, VISIBLY_OPEN
+from supple.progress import Progress
 from supple.rig.character import Character
-from supple.rig.free_curves import FreeCurves
+from supple.rig.free_curves import FreeCurves, skin_reach
 from supple.rig.motion.frame_counts import frame_times, whole_steps
 from supple.rig.motion.motion import Motion
 from supple.rig.wiggle import WIGGLE
@@ -56,6 +57,9 @@ RATES = (120.0, 60.0, 50.0, 48.0, 30.0, 25.0, 24.0)
 #: Seconds of fading at the ends of a part inside of a clip, and of simulation before the part, so
 #: that the flesh is moving when it begins.
 FADE, LEAD = 0.25, 1.0
+#: Largest displacement of the skin per step of settled flesh, relative to the size, and its
+#: duration in s.
+STILL, STILL_FOR = 2e-6, 0.2
 
 
 @takes_options(CurvePlayOptions, FleshOptions, anatomy=ANATOMY)
@@ -99,40 +103,28 @@ def curves(
     source = source_of(character, curves=False)
     model = source.model if model is None else model
     row = engine_of(model) if engine is None and model is not None else moving_engine(engine)
-    names = [each.name for record in (CurvePlayOptions, FleshOptions) for each in fields(record)]
-    if not row.takes_any_option:
-        check_names("supple.curves", options, (*names, *row.build_options, "kind"))
-    playing = option_values(CurvePlayOptions, options)
+    playing, flesh, building = sorted_options("curves", CurvePlayOptions, row, options)
     settle, smooth, strength = (playing.pop(name) for name in ("settle", "smooth", "strength"))
     plan = curve_plan(source.character, motion, **playing)
-    preset, began = checked_flesh(options.pop("flesh", "normal")), perf_counter()
-    options = without_defaults(FleshOptions, options)
-    scaled = options.get("anatomy", ANATOMY) is not None
-    if model is None:
-        building: dict[str, Any] = {"anatomy": default_anatomy(source)} | options
-        building |= {"keep": keeps_models(keep), "quiet": not shows_progress(progress)}
-        model = prepared_model(source, flesh=preset, engine=row.name, **building).model
-    else:
-        _check_given(source.character, model, preset, options)
+    preset, began = checked_flesh(flesh), perf_counter()
+    scaled = building.get("anatomy", ANATOMY) is not None
+    if model is not None and "free" in building:
+        raise SuppleError("the model has its free parameters already; leave out free")
+    kept = keeps_models(keep)
+    model = fitting_model(source, model, preset, row.name, building, kept, progress)
     built = perf_counter() - began
     stepping: dict[str, Any] = {"flesh": preset, "damping": damping, "engine": row.name}
     stepping |= {"scaled_loads": scaled, **(simulation or {})}
     simulator = _made_simulator(model, plan.dt, stepping)
     if not isinstance(simulator, FreeParameters):
         raise SuppleError(f"the engine {row.name} moves no parameters of the rig; use {ENGINE}")
-    columns = _columns(source.character, simulator.free)
+    place = {each.name: k for k, each in enumerate(source.character.rig.parameters)}
+    columns = np.array([place[name] for name in simulator.free], dtype=np.int64)
     with reported_progress(progress) as tell:
         take = ParameterTake(plan.player(simulator), columns, tell)
         take.play(_checked_seconds("settle", settle))
     take.smooth(_checked_seconds("smooth", smooth))
     return plan.curves(source.character, take, built).scaled(strength)
-
-
-def _check_given(character: Character, model: Any, flesh: Flesh, options: dict[str, Any]) -> None:
-    """Refuse a model of another character, and options that the model determines."""
-    if "free" in options:
-        raise SuppleError("the model has its free parameters already; leave out free")
-    check_model(character, model, flesh=flesh, **options)
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,9 +205,7 @@ def curve_plan(
     first, last = checked_span(clip, start, end)
     if not last > first:
         raise SuppleError(f'motion "{clip.name}" lasts no time at {first:.4g} s; choose another')
-    frames = _usual_rate(clip) if rate is None else checked_number("frames per second", rate)
-    if not SLOWEST <= frames <= FASTEST:
-        raise SuppleError(f"{frames:g} frames per second; use {SLOWEST:g} to {FASTEST:g}")
+    frames = _usual_rate(clip) if rate is None else checked_rate(rate)
     count = max(2, round((last - first) / STEP)) if loop else 0
     dt = (last - first) / count if loop else STEP
     times = frame_times(first, last, frames)
@@ -287,6 +277,162 @@ def moving_engine(name: str | None = None) -> Engine:
     return row
 
 
-def _columns(character: Character, free: Sequence[str]) -> Ints:
-    place = {each.name: k for k, each in enumerate(character.rig.parameters)}
-    return np.array([place[name] for name in free], dtype=np.int64)
+@dataclass(eq=False)
+class ParameterTake:
+    """Curves of a motion while they are recorded, at every step.
+
+    `columns` are the indices of the free parameters in a pose, `added` (N + 1, k) their offsets
+    from the keys.
+    """
+
+    player: Player
+    columns: Ints
+    tell: Progress
+    added: Floats = field(init=False)
+    limits: dict[str, int] = field(default_factory=dict)
+    times: list[float] = field(default_factory=list)
+    substeps: list[int] = field(default_factory=list)
+    error: float = 0.0
+    n_cycles: int = 0
+    settled: float = 0.0
+    gap: float | None = None
+    blended: bool = False
+
+    def __post_init__(self) -> None:
+        model = self.player.simulator.model
+        self._simulator = cast(Any, self.player.simulator)
+        self.free: tuple[str, ...] = tuple(self._simulator.free)
+        self.added = np.zeros((self.player.n_steps + 1, len(self.columns)))
+        self._size = float(model.surface.size)
+        self._reach = skin_reach(model.rig, self.columns)
+
+    def play(self, settle: float) -> None:
+        """Play once from rest, or cycles until two are alike; otherwise blend two."""
+        # The systems are small: a step takes 24 ms with BLAS threads on a busy machine, else 1.2.
+        with single_threaded():
+            self._play(settle)
+        values = self.player.motion.poses[:, self.columns] + self.added
+        self._lowest, self._highest = values.min(axis=0), values.max(axis=0)
+
+    def _play(self, settle: float) -> None:
+        if not self.player.loop:
+            self._settle(settle)
+            self._cycle(np.zeros(len(self.added)))
+            return
+        for cycle in range(MOST_CYCLES):
+            self.gap = self._cycle(np.zeros(len(self.added)))
+            if cycle and self.gap <= CLOSED:
+                break
+        if self.gap is not None and self.gap > VISIBLY_OPEN:
+            warn(
+                f'motion "{self.player.motion.name}": after {self.n_cycles} cycles the curves are '
+                f"still {100 * self.gap:.1f} % of the size from the cycle before; two cycles are "
+                "blended so that the loop closes; more damping would close the loop"
+            )
+            part, self.blended = np.linspace(0, 1, len(self.added)), True
+            self._cycle(part**2 * (3 - 2 * part))
+
+    def smooth(self, period: float) -> None:
+        """Low-pass filter the offsets with a period in s; loops stay closed, and cuts are kept."""
+        motion, count = self.player.motion, len(self.added) - 1
+        if not period:
+            return
+        ends = [0, *motion.cuts, count + 1]
+        if self.player.loop and self.player.seamless and not motion.cuts:
+            times = np.concatenate([motion.times[:-1] + k * motion.duration for k in (-1, 0, 1)])
+            around = smoothed(times, np.tile(self.added[:-1], (3, 1)), period)[count : 2 * count]
+            self.added[:] = np.concatenate([around, around[:1]])
+            return
+        for first, last in pairwise(ends):
+            shot = slice(first, last)
+            self.added[shot] = smoothed(motion.times[shot], self.added[shot], period)
+
+    def within(self, keyed: Floats, added: Floats) -> Floats:
+        """Clip offsets from keys (t, k) such that their sums stay in the simulated range.
+
+        Splines and smoothing overshoot: a weight limited to 0 to 1 stays within.
+        """
+        return np.asarray(np.clip(keyed + added, self._lowest, self._highest) - keyed)
+
+    def _settle(self, seconds: float) -> None:
+        """Hold the first pose until nothing moves, then set the velocity of the motion."""
+        motion, simulator = self.player.motion, self._simulator
+        first = motion.poses[0], motion.roots[0]
+        simulator.reset(*first)
+        still, count = 0, whole_steps(0.0, seconds, 1 / simulator.dt)
+        for step in range(count):
+            before = self._values(motion.poses[0])
+            self._note(simulator.step(*first))
+            change = np.abs(self._values(motion.poses[0]) - before) * self._reach
+            still = still + 1 if change.max(initial=0.0) <= STILL * self._size else 0
+            self.settled += simulator.dt
+            self.tell(step / count, "settling")
+            if still * simulator.dt >= STILL_FOR:
+                break
+        simulator.teleport(*first, before=pose_before(motion, 0))
+
+    def _cycle(self, kept: Floats) -> float:
+        """Record a cycle blended with the previous one by weights `kept`; return their distance."""
+        self.player.wrap()
+        self.n_cycles += 1
+        poses, apart, count = self.player.motion.poses, 0.0, len(self.added)
+        for k in range(count):
+            if k:
+                began = perf_counter()
+                self._note(self.player.step())
+                self.times.append(perf_counter() - began)
+            values = self._values(poses[k])
+            off = np.abs(values - self.added[k]) * self._reach
+            apart = max(apart, float(off.max(initial=0.0)) / self._size)
+            self.added[k] = values + kept[k] * (self.added[k] - values)
+            if k % 20 == 0 or k == count - 1:
+                what = f"cycle {self.n_cycles}" if self.player.loop else "simulating"
+                self.tell(k / max(count - 1, 1), what)
+        return apart
+
+    def _values(self, pose: Floats) -> Floats:
+        """Return the current offsets (k,) of the free parameters from a pose."""
+        values = np.asarray(self._simulator.parameters, np.float64)[self.columns]
+        if not np.isfinite(values).all():
+            bad = self.free[int(np.argmin(np.isfinite(values)))]
+            raise SolverError(f'"{bad}" diverges; use firmer flesh or more damping')
+        return values - pose[self.columns]
+
+    def _note(self, state: Any) -> None:
+        if state is None:  # at a cut the flesh restarts
+            return
+        for name in state.limits:
+            self.limits[name] = self.limits.get(name, 0) + 1
+        if "error" in state.readings:  # the engine controls its sub-steps by the error
+            self.substeps.append(int(state.readings["substeps"]))
+            self.error = max(self.error, float(state.readings["error"]))
+
+    def report(self, character: Character) -> dict[str, Any]:
+        """Return figures for tables and JSON."""
+        model = self._simulator.model
+        skin = np.abs(self.added) * self._reach
+        liveliest = np.argsort(-skin.max(axis=0, initial=0.0))[:3]
+        figures: dict[str, Any] = {
+            "name": character.name,
+            "motion": self.player.motion.name,
+            "engine": engine_of(model).name,
+            "size": float(f"{self._size:.6g}"),
+            "vertices": len(character.surface.vertices),
+            **model.figures,
+            "free": len(self.free),
+            "liveliest": [self.free[k] for k in liveliest],
+            "moves": float(f"{skin.max(initial=0.0) / max(self._size, 1e-30):.3g}"),
+            "steps": len(self.times),
+            "step_ms": round(1e3 * median(self.times or [0.0]), 4),
+            "settle_s": round(self.settled, 3),
+            "limits": dict(sorted(self.limits.items())),
+        }
+        if self.substeps:
+            mean = round(float(np.mean(self.substeps)), 2)
+            least, most = min(self.substeps), max(self.substeps)
+            figures["substeps"] = {"least": least, "mean": mean, "most": most}
+            figures["error_per_second"] = float(f"{self.error:.3g}")
+        if self.player.loop:
+            gap = float(f"{self.gap or 0.0:.3g}")
+            figures |= {"cycles": self.n_cycles, "loop_gap": gap, "blended": self.blended}
+        return figures

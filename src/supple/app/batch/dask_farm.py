@@ -21,14 +21,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import supple
-from supple.app.batch.dask_tasks import (
-    end_jobs,
-    greet,
-    held,
-    make_model,
-    run_job,
-    without_data,
-)
+from supple.app.batch.dask_tasks import end_jobs, greet, held, make_model, run_job, without_data
 from supple.app.batch.job_process import Limits, Outcome, failure
 from supple.app.batch.process_farm import Task
 from supple.app.batch.sent_files import bundle_of, sent_words
@@ -47,7 +40,7 @@ _MOST_LOST = 5
 class Cluster:
     """Address of a Dask cluster and how to use it.
 
-    `address` is "local", the address of a scheduler, or a scheduler file (.json); `files` tells
+    `address` is "local", the address of a scheduler, or a scheduler file (.json); `files` states
     whether machines share a disk ("auto" tests it); `count` is the number of processes of a local
     cluster; `tls` has the files of the authority, the certificate and the key.
     """
@@ -84,9 +77,8 @@ class DaskFarm:
             import dask
             import distributed
         except ImportError:
-            raise SuppleError(
-                "--cluster: needs an extra; run pip install 'supple[cluster]'"
-            ) from None
+            advice = "run pip install 'supple[cluster]'"
+            raise SuppleError(f"--cluster: needs an extra; {advice}") from None
         # Dask runs a task again if its worker is lost, and gives it up after three lost workers.
         dask.config.set({"distributed.client.heartbeat": "2s"})
         # Errors that matter to the user are raised below.
@@ -327,15 +319,9 @@ def _security(tls: tuple[Path | None, Path | None, Path | None]) -> Any:
         if file is not None and not file.is_file():
             raise SuppleError(f"{file}: there is no such file")
     authority, certificate, key = (None if each is None else str(each) for each in tls)
-    fields = {
-        "tls_ca_file": authority,
-        "tls_client_cert": certificate,
-        "tls_client_key": key,
-        "tls_scheduler_cert": certificate,
-        "tls_scheduler_key": key,
-        "tls_worker_cert": certificate,
-        "tls_worker_key": key,
-    }
+    fields = {"tls_ca_file": authority}
+    for role in ("client", "scheduler", "worker"):
+        fields |= {f"tls_{role}_cert": certificate, f"tls_{role}_key": key}
     used = {name: value for name, value in fields.items() if value is not None}
     return Security(require_encryption=True, **used)
 

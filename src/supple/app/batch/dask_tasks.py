@@ -64,13 +64,9 @@ def run_job(
 
     here = {"worker": get_worker().address}
     if request["supple"] != supple.__version__:  # a worker that joined after the first check
-        return (
-            failure(
-                f"{here['worker']}: has supple {supple.__version__}, but the batch runs"
-                f" {request['supple']}; install the same version on all machines"
-            )
-            | here
-        )
+        versions = f"has supple {supple.__version__}, but the batch runs {request['supple']}"
+        advice = "install the same version on all machines"
+        return failure(f"{here['worker']}: {versions}; {advice}") | here
     try:
         if model is not None and model.get("data"):
             with suppress(OSError, SuppleError, RuntimeError):  # the job can build it instead

@@ -8,14 +8,11 @@ import io
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from supple.app.batch.job_commands import (
-    COMMANDS,
-    READ_FILES,
-    checked_options,
-)
+from supple.app.batch.job_commands import COMMANDS, READ_FILES, checked_options
 from supple.app.batch.planned_jobs import JobRequest, crossed, safe_name
 from supple.app.options import is_motion_file
 from supple.checks import shown
@@ -91,11 +88,6 @@ def _settings(assignments: Sequence[str]) -> list[tuple[str, list[str]]]:
 # Folders, patterns, files
 
 
-def has_pattern(word: str) -> bool:
-    """Return whether a word has wildcards."""
-    return glob.has_magic(word)
-
-
 def _sources(word: str, command: str, folder: Path) -> Iterator[tuple[str, str]]:
     """Yield the sources that a word stands for, with names of results without extension."""
     output = os.path.realpath(folder)
@@ -104,14 +96,12 @@ def _sources(word: str, command: str, folder: Path) -> Iterator[tuple[str, str]]
         yield from _in_folder(Path(word), command, folder)
     elif os.path.exists(word):
         yield os.path.abspath(word), safe_name(Path(word).stem)
-    elif has_pattern(word):
+    elif glob.has_magic(word):
         base = os.path.dirname(word[: min(word.find(sign) % 2**31 for sign in "*?[")]) or "."
         _check_apart(base, output)
-        files = sorted(
-            each
-            for each in glob.iglob(word, recursive=True)
-            if os.path.isfile(each) and not os.path.realpath(each).startswith(output + os.sep)
-        )
+        matches = sorted(each for each in glob.iglob(word, recursive=True) if os.path.isfile(each))
+        inside = output + os.sep
+        files = [file for file in matches if not os.path.realpath(file).startswith(inside)]
         if not files:
             raise SuppleError(f"{word}: no file matches")
         for file in files:
@@ -167,7 +157,7 @@ def _clips_by_source(
     patterns: list[str] = []
     for word in clips:
         if is_motion_file(word):
-            files = sorted(glob.iglob(word, recursive=True)) if has_pattern(word) else [word]
+            files = sorted(glob.iglob(word, recursive=True)) if glob.has_magic(word) else [word]
             if not files or not all(os.path.isfile(each) for each in files):
                 raise SuppleError(f"--clips {word}: there is no such file")
             patterns += [os.path.abspath(each) for each in files]
@@ -183,9 +173,8 @@ def _clips_by_source(
             clips_by_source[source] = names
             continue
         # A source without clips still gets a job, which fails with the reason.
-        clips_by_source[source] = _chosen_clips(names, patterns) or (
-            [None] if "all" in patterns else []
-        )
+        default = [None] if "all" in patterns else []
+        clips_by_source[source] = _chosen_clips(names, patterns) or default
     return clips_by_source
 
 
@@ -266,16 +255,14 @@ def _listed(
     for number, row in enumerate(rows, 2 if path.suffix.lower() == ".csv" else 1):
         where = f"{path.name}: row {number}"
         if not isinstance(row, dict):
-            raise SuppleError(
-                f"{where}: is {shown(row, 40)}; use an object with source and options"
-            )
+            what = f"is {shown(row, 40)}"
+            raise SuppleError(f"{where}: {what}; use an object with source and options")
         options = dict(row)
         row_command, source = options.pop("command", command), options.pop("source", None)
         output = options.pop("output", None)
         if row_command not in COMMANDS:
-            raise SuppleError(
-                f"{where}: command {shown(row_command, 20)}; use {', '.join(COMMANDS)}"
-            )
+            what = f"command {shown(row_command, 20)}"
+            raise SuppleError(f"{where}: {what}; use {', '.join(COMMANDS)}")
         if not isinstance(source, str) or not source.strip() or "\0" in source:
             raise SuppleError(f"{where}: has no source; give a file or a scene")
         if output is not None and not isinstance(output, str):
@@ -310,23 +297,16 @@ def _placed(source: str, base: Path) -> tuple[str, str]:
 
 def _absolute(options: dict[str, Any], base: Path) -> dict[str, Any]:
     """Return options in which names of existing files, relative to `base`, are absolute paths."""
+
+    def absolute(word: Any) -> Any:
+        with suppress(OSError, ValueError):
+            if isinstance(word, str) and (base / word).is_file():
+                return os.path.abspath(base / word)
+        return word
+
     resolved = dict(options)
-    for name in READ_FILES:
-        value = resolved.get(name)
-        words = value if isinstance(value, list) else [value]
-        if any(isinstance(word, str) and _is_file(base / word) for word in words):
-            paths = [
-                os.path.abspath(base / word)
-                if isinstance(word, str) and _is_file(base / word)
-                else word
-                for word in words
-            ]
-            resolved[name] = paths if isinstance(value, list) else paths[0]
+    for name in resolved.keys() & {*READ_FILES}:
+        value = resolved[name]
+        listed = isinstance(value, list)
+        resolved[name] = [absolute(word) for word in value] if listed else absolute(value)
     return resolved
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except (OSError, ValueError):
-        return False

@@ -19,7 +19,6 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,9 +69,8 @@ class JobProcess:
         if fresh:
             self.end()
         outcome = self._send(request)
-        if outcome.get("left"):  # the idle process timed out just as the request arrived
-            outcome = self._send(request)
-        return outcome
+        # The idle process may have timed out just as the request arrived.
+        return self._send(request) if outcome.get("left") else outcome
 
     def _send(self, request: dict[str, Any]) -> Outcome:
         began, peak = time.perf_counter(), 0.0
@@ -102,11 +100,11 @@ class JobProcess:
                 return failure(why) | {"seconds": round(time.perf_counter() - began, 3)}
 
     def _exceeded(self, seconds: float, megabytes: float) -> str:
-        most = self.limits
-        if most.seconds is not None and seconds > most.seconds:
-            return f"took more than {most.seconds:g} s; use a longer --time-limit"
-        if most.megabytes is not None and megabytes > most.megabytes:
-            return f"took more than {most.megabytes:g} MB; use a larger --memory-limit"
+        limits = self.limits
+        if limits.seconds is not None and seconds > limits.seconds:
+            return f"took more than {limits.seconds:g} s; use a longer --time-limit"
+        if limits.megabytes is not None and megabytes > limits.megabytes:
+            return f"took more than {limits.megabytes:g} MB; use a larger --memory-limit"
         return ""
 
     def _renew(self, process: subprocess.Popen[bytes]) -> None:
@@ -126,11 +124,8 @@ class JobProcess:
             return self._process
 
     def _start(self) -> None:
-        environment = {
-            **os.environ,
-            **thread_limits(self.limits.threads),
-            "SUPPLE_COMPILE_AHEAD": "0",
-        }
+        environment = {**os.environ, **thread_limits(self.limits.threads)}
+        environment["SUPPLE_COMPILE_AHEAD"] = "0"
         environment.pop("SUPPLE_PROGRESS", None)
         process = subprocess.Popen(
             [sys.executable, "-m", "supple.app.batch.job_process"],
@@ -259,7 +254,7 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, str | int | bool | None) else str(value)
 
 
-def main(arguments: Sequence[str] = ()) -> None:
+def main() -> None:
     """Answer requests until standard input closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles interrupts
     # Output that libraries print goes to standard error, and is not read as an answer.

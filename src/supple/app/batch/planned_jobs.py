@@ -163,9 +163,8 @@ def _check_writers(job: Job, writers: dict[str, Job]) -> None:
     for name in job.written():
         same = _normalized(name)
         if same in names:
-            raise SuppleError(
-                f"{job.source}: two of its files would be written to {name}; use different names"
-            )
+            what = f"two of its files would be written to {name}"
+            raise SuppleError(f"{job.source}: {what}; use different names")
         names.add(same)
         if (other := writers.setdefault(same, job)) is not job:
             raise SuppleError(
@@ -225,9 +224,8 @@ def _default_suffix(request: JobRequest) -> str:
     suffix = Path(request.source).suffix.lower()
     table = BAKED_MOTIONS if request.command == "bake" else FREE_CURVES
     usual = ".glb" if request.command == "bake" else ".json"
-    return (
-        suffix if table.find(Path(f"x{suffix}")) is not None and suffix not in (".npz",) else usual
-    )
+    written = suffix != ".npz" and table.find(Path(f"x{suffix}")) is not None
+    return suffix if written else usual
 
 
 def _checked_name(name: str, where: str) -> str:

@@ -26,7 +26,6 @@ _MOST_FIGURES, _LONGEST = 40, 200
 #: Figures that name files, and figures that the journal has in other fields.
 _FILES = ("report", "readings", "plot", "page", "sheet")
 _ELSEWHERE = ("output", "outputs", *_FILES, "file", "bytes", "peak_mb")
-Count = Callable[[str], None]
 
 
 class Run:
@@ -52,6 +51,7 @@ class Run:
         self._retried: deque[Task] = deque()
         self._refused: deque[tuple[Task, Outcome]] = deque()
         self._busy = 0
+        self._count: Callable[[str], None]
 
     def all(self, missing: Sequence[Job], quiet: bool = False) -> list[dict[str, Any]]:
         """Run jobs, and return the journal lines of failed jobs."""
@@ -59,17 +59,17 @@ class Run:
             if job.model:
                 self._left[job.model] = self._left.get(job.model, 0) + 1
         coming = deque(missing)
-        with counting_bar("jobs", len(missing), quiet) as count:
+        with counting_bar("jobs", len(missing), quiet) as self._count:
             while coming or self._retried or self._busy or self._waiting:
-                self._feed(coming, count)
+                self._feed(coming)
                 if self._busy:
                     refused = self._refused
                     task, outcome = refused.popleft() if refused else self.farm.outcome()
                     self._busy -= 1
-                    self._take(task, outcome, count)
+                    self._take(task, outcome)
         return self.failures
 
-    def _feed(self, coming: deque[Job], count: Count) -> None:
+    def _feed(self, coming: deque[Job]) -> None:
         """Submit tasks until the farm's queue has about two per slot."""
         most = 2 * self.farm.slots + 2
         while self._busy < most and (self._retried or coming):
@@ -78,9 +78,9 @@ class Run:
                 continue
             job = coming.popleft()
             if job.fault:
-                self._failed(Task("job", job.key, job), {"line": job.fault}, count)
+                self._failed(Task("job", job.key, job), {"line": job.fault})
             elif job.model in self._lines:
-                self._failed(Task("job", job.key, job), {"line": self._lines[job.model]}, count)
+                self._failed(Task("job", job.key, job), {"line": self._lines[job.model]})
             elif self._shares(job) and job.model not in self._ready:
                 if job.model not in self._waiting:
                     if len(self._waiting) + len(self._open) >= self.farm.most_models:
@@ -124,7 +124,7 @@ class Run:
         self._busy += 1
         self.farm.submit(task)
 
-    def _take(self, task: Task, outcome: Outcome, count: Count) -> None:
+    def _take(self, task: Task, outcome: Outcome) -> None:
         if task.what == "job" and outcome["ok"]:
             outcome = self._checked(task, outcome)
         if not outcome["ok"] and task.tries + 1 < _TRIES:
@@ -134,13 +134,13 @@ class Run:
             self.journal.add("tried", what=task.what, job=task.key, line=outcome["line"])
             self._retried.append(task)
         elif task.what == "model":
-            self._take_model(task, outcome, count)
+            self._take_model(task, outcome)
         elif outcome["ok"]:
-            self._done(task, outcome, count)
+            self._done(task, outcome)
         else:
-            self._failed(task, outcome, count)
+            self._failed(task, outcome)
 
-    def _take_model(self, task: Task, outcome: Outcome, count: Count) -> None:
+    def _take_model(self, task: Task, outcome: Outcome) -> None:
         """Queue the jobs that waited for a model, or fail them if its build failed."""
         waiting = self._waiting.pop(task.key)
         seconds = round(outcome.get("seconds", 0.0), 3)
@@ -153,7 +153,7 @@ class Run:
             return
         self._lines[task.key] = outcome["line"]
         for job in waiting:
-            self._failed(Task("job", job.key, job, tries=task.tries), outcome, count)
+            self._failed(Task("job", job.key, job, tries=task.tries), outcome)
 
     def _checked(self, task: Task, outcome: Outcome) -> Outcome:
         """Return the outcome with sizes of the written files; a failure if one is missing."""
@@ -164,8 +164,7 @@ class Run:
         for name in sorted(names):
             with suppress(OSError):
                 sizes[name] = os.stat(self.folder / name).st_size
-        whole = names and len(sizes) == len(names)
-        if not whole:
+        if not names or len(sizes) < len(names):
             return {**outcome, "ok": False, "line": f"{task.job.output}: was not written"}
         return {**outcome, "files": sizes}
 
@@ -175,7 +174,7 @@ class Run:
         paths = [*paths, *(figures[n] for n in _FILES if n in figures)]
         return [Path(os.path.relpath(each, self.folder)).as_posix() for each in map(str, paths)]
 
-    def _done(self, task: Task, outcome: Outcome, count: Count) -> None:
+    def _done(self, task: Task, outcome: Outcome) -> None:
         assert task.job is not None
         if outcome.get("picture"):
             with suppress(SuppleError, OSError, ValueError):  # the page works without pictures
@@ -188,12 +187,12 @@ class Run:
             "figures": _few(outcome.get("figures") or {}),
         }
         self.journal.add("done", **line)
-        self._ended(task, count)
+        self._ended(task)
 
-    def _failed(self, task: Task, outcome: Outcome, count: Count) -> None:
+    def _failed(self, task: Task, outcome: Outcome) -> None:
         line = self._line(task, outcome) | {"line": outcome["line"]}
         self.failures.append(self.journal.add("failed", **line))
-        self._ended(task, count)
+        self._ended(task)
 
     def _line(self, task: Task, outcome: Outcome) -> dict[str, Any]:
         assert task.job is not None
@@ -211,7 +210,7 @@ class Run:
             "where": outcome.get("where", ""),
         }
 
-    def _ended(self, task: Task, count: Count) -> None:
+    def _ended(self, task: Task) -> None:
         assert task.job is not None
         model = task.job.model
         if model:
@@ -220,7 +219,7 @@ class Run:
                 self._open.discard(model)
                 self.farm.release(model)
         failed = len(self.failures)
-        count(f"jobs, {failed} failed" if failed else "jobs")
+        self._count(f"jobs, {failed} failed" if failed else "jobs")
 
 
 def _few(figures: dict[str, Any]) -> dict[str, Any]:

@@ -76,9 +76,7 @@ def _hash_of(path: str, stamps: tuple[tuple[int, int], ...]) -> str:
 def _stamps(path: str) -> tuple[tuple[int, int], ...]:
     """Return sizes and times of a file and of the files that it refers to."""
     places = [Path(path), *(Path(path).parent / name for name in files_beside(path))]
-    return tuple(
-        (status.st_size, status.st_mtime_ns) for status in (each.stat() for each in places)
-    )
+    return tuple((each.stat().st_size, each.stat().st_mtime_ns) for each in places)
 
 
 def sent_words(words: Sequence[str], inputs: Sequence[str], folder: Path) -> tuple[list[str], Any]:
