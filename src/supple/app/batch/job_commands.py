@@ -11,7 +11,6 @@ import json
 import math
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Annotated, Any
@@ -44,14 +43,8 @@ _LONGEST = 10_000
 _LARGEST = 10**18
 
 
-@dataclass
-class Thumbnail:
-    """Picture of a job's result for the page of the batch, if there is one."""
-
-    picture: bytes | None = None
-
-
-_ThumbnailArgument = Annotated[Thumbnail | None, Parameter(parse=False)]
+#: List that receives the picture of a job's result, for the page of the batch; None for no picture.
+Pictures = Annotated[list[bytes] | None, Parameter(parse=False)]
 commands = App(name="supple", help_flags=[], version_flags=[])
 
 
@@ -63,7 +56,7 @@ def bake(
     output: Path,
     options: Annotated[BakeOptions | None, Parameter(name="*")] = None,
     touch: Annotated[ContactOptions | None, Parameter(name="*")] = None,
-    thumbnail: _ThumbnailArgument = None,
+    pictures: Pictures = None,
 ) -> dict[str, Any]:
     """Run `supple bake`."""
     from supple.app.baking import run_bake
@@ -71,8 +64,8 @@ def bake(
     from supple.rig.baked_motion import BakedMotion
 
     def look(bakes: Sequence[BakedMotion]) -> None:
-        if thumbnail is not None:
-            thumbnail.picture = baked_thumbnail(bakes)
+        if pictures is not None:
+            pictures.append(baked_thumbnail(bakes))
 
     return run_bake(source, output, options, touch, quiet=True, look=look)
 
@@ -84,7 +77,7 @@ def curves(
     *,
     output: Path,
     options: Annotated[CurveOptions | None, Parameter(name="*")] = None,
-    thumbnail: _ThumbnailArgument = None,
+    pictures: Pictures = None,
 ) -> dict[str, Any]:
     """Run `supple curves`."""
     from supple.app.curve_making import run_curves
@@ -92,8 +85,8 @@ def curves(
     from supple.rig.free_curves import FreeCurves
 
     def look(result: FreeCurves) -> None:
-        if thumbnail is not None:
-            thumbnail.picture = baked_thumbnail([result.baked()])
+        if pictures is not None:
+            pictures.append(baked_thumbnail([result.baked()]))
 
     return run_curves(source, output, options, quiet=True, look=look)
 
@@ -105,7 +98,7 @@ def build(
     *,
     output: Path,
     options: Annotated[BuildOptions | None, Parameter(name="*")] = None,
-    thumbnail: _ThumbnailArgument = None,
+    pictures: Pictures = None,
 ) -> dict[str, Any]:
     """Run `supple build`."""
     from supple.app.building import run_build
@@ -113,8 +106,8 @@ def build(
     from supple.playback.character_sources import load_character_model
 
     figures = run_build(source, output, options, quiet=True)
-    if thumbnail is not None:
-        thumbnail.picture = surface_thumbnail(load_character_model(output).surface)
+    if pictures is not None:
+        pictures.append(surface_thumbnail(load_character_model(output).surface))
     return figures
 
 
@@ -125,7 +118,7 @@ def info(
     *,
     output: Path,
     options: Annotated[SourceOptions | None, Parameter(name="*")] = None,
-    thumbnail: _ThumbnailArgument = None,
+    pictures: Pictures = None,
 ) -> dict[str, Any]:
     """Run `supple info`, and write its figures as JSON."""
     from supple.app.info.info import describe
@@ -222,7 +215,7 @@ def _word(value: Any, where: str) -> str:
     if isinstance(value, int) and abs(value) > _LARGEST:
         raise SuppleError(f"{where}: is more than {_LARGEST:.0e}")
     if isinstance(value, str | int | float):
-        return str(value) if not isinstance(value, float) else repr(value)
+        return str(value)
     raise SuppleError(f"{where}: is {shown(value, 40)}; use text, a number, true or false")
 
 
@@ -276,10 +269,10 @@ def model_options_of(command: str, options: JobOptions) -> JobOptions | None:
 # Running
 
 
-def run_words(words: Sequence[str], thumbnail: Thumbnail | None = None) -> dict[str, Any]:
+def run_words(words: Sequence[str], pictures: list[bytes] | None = None) -> dict[str, Any]:
     """Run a command from its command-line arguments, and return its figures."""
     function, bound, _ = _parsed(words)
-    figures: dict[str, Any] = function(*bound.args, **bound.kwargs, thumbnail=thumbnail)
+    figures: dict[str, Any] = function(*bound.args, **bound.kwargs, pictures=pictures)
     return figures
 
 

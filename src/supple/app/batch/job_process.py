@@ -207,11 +207,11 @@ def _megabytes(pid: int) -> float:
 
 def answer_to(request: dict[str, Any]) -> Outcome:
     """Run a request, and return its outcome; errors are outcomes as well."""
-    from supple.app.batch.job_commands import Thumbnail, build_model, clip_names, run_words
+    from supple.app.batch.job_commands import build_model, clip_names, run_words
 
     with suppress(OSError):  # resets the peak memory, so that it is this job's
         Path("/proc/self/clear_refs").write_text("5")
-    thumbnail = Thumbnail() if request.get("picture") else None
+    pictures: list[bytes] | None = [] if request.get("picture") else None
     outcome: Outcome = {"ok": True}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", SuppleWarning)
@@ -222,7 +222,7 @@ def answer_to(request: dict[str, Any]) -> Outcome:
                 path, outcome["kept"] = build_model(request["words"])
                 outcome["path"] = None if path is None else str(path)
             else:
-                outcome["figures"] = _plain(run_words(request["words"], thumbnail))
+                outcome["figures"] = _plain(run_words(request["words"], pictures))
         except SuppleError as error:
             outcome = failure(_line(str(error)))
         except MemoryError:
@@ -233,8 +233,8 @@ def answer_to(request: dict[str, Any]) -> Outcome:
     outcome["warnings"] = list(dict.fromkeys(kept))[:_MOST_WARNINGS]
     outcome["peak_mb"] = peak_megabytes()
     outcome["where"] = platform.node()
-    if thumbnail is not None and thumbnail.picture is not None:
-        outcome["picture"] = base64.b64encode(thumbnail.picture).decode()
+    if pictures:
+        outcome["picture"] = base64.b64encode(pictures[0]).decode()
     return outcome
 
 

@@ -38,28 +38,22 @@ class Farm(Protocol):
     @property
     def slots(self) -> int:
         """Return how many tasks run in parallel."""
-        ...
 
     @property
     def most_models(self) -> int:
         """Return how many models may be in use at once."""
-        ...
 
     def submit(self, task: Task) -> None:
-        """Take a task, to be done when there is room."""
-        ...
+        """Queue a task."""
 
     def outcome(self) -> tuple[Task, Outcome]:
-        """Wait for the next task that is done."""
-        ...
+        """Wait for the next finished task."""
 
     def release(self, model: str) -> None:
         """Release a model after all its jobs are done."""
-        ...
 
     def close(self) -> None:
         """End all work."""
-        ...
 
 
 def usable_cores() -> int:
@@ -80,13 +74,9 @@ class ProcessFarm:
         self._tasks: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
         self._outcomes: queue.SimpleQueue[tuple[Task, Outcome]] = queue.SimpleQueue()
         self._processes = [JobProcess(limits) for _ in range(count)]
-        self._threads = [
-            threading.Thread(target=self._serve, args=(each,), daemon=True)
-            for each in self._processes
-        ]
         self._closed = False
-        for thread in self._threads:
-            thread.start()
+        for process in self._processes:
+            threading.Thread(target=self._serve, args=(process,), daemon=True).start()
 
     def _serve(self, process: JobProcess) -> None:
         while (task := self._tasks.get()) is not None and not self._closed:
@@ -97,11 +87,11 @@ class ProcessFarm:
             self._outcomes.put((task, outcome))
 
     def submit(self, task: Task) -> None:
-        """Take a task, to be done when there is room."""
+        """Queue a task."""
         self._tasks.put(task)
 
     def outcome(self) -> tuple[Task, Outcome]:
-        """Wait for the next task that is done."""
+        """Wait for the next finished task."""
         while True:
             try:
                 return self._outcomes.get(timeout=0.5)  # so that Ctrl-C works on all systems
@@ -114,7 +104,6 @@ class ProcessFarm:
     def close(self) -> None:
         """End all processes."""
         self._closed = True
-        for _ in self._threads:
-            self._tasks.put(None)
         for process in self._processes:
+            self._tasks.put(None)
             process.end(closed=True)
