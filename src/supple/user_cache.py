@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import io
 import os
 import sys
 from collections.abc import Callable, Collection, Mapping
@@ -21,13 +20,13 @@ from functools import cache
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
-from typing import IO, Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from supple.errors import SuppleError
-from supple.saving import write_chunks, write_whole
+from supple.saving import write_chunks
 
 Arrays = dict[str, NDArray]
 Result = TypeVar("Result")
@@ -221,54 +220,33 @@ def model_cache(
     return CacheKind(suffix, BUILDING, read, lambda path, model: model.save(path), most)
 
 
-# Checkpoints of running work
+# Arrays: checkpoints of running work, and scenes
 
 
 def running_cache(suffix: str, most: int) -> CacheKind[Arrays]:
     """Return the `CacheKind` of checkpoints: arrays, written without a copy."""
-    return CacheKind(suffix, BUILDING, _read_running, _write_running, most)
-
-
-def _write_running(path: Path, arrays: Arrays) -> None:
-    write_chunks(path, (), into=lambda file: _save(file, arrays))
-
-
-def _read_running(path: Path) -> Arrays:
-    with path.open("rb") as file:
-        return _checked(file)
-
-
-def _save(file: IO[bytes], arrays: Arrays) -> None:
-    np.savez(file, **arrays, digest=np.frombuffer(_digest(arrays), np.uint8))  # type: ignore[arg-type]
-
-
-# Arrays of scenes
+    return CacheKind(suffix, BUILDING, _read_arrays, _write_arrays, most)
 
 
 def cached_arrays(name: str, make: Callable[[], Arrays]) -> Arrays:
     """Return the arrays of a scene, from the cache if possible."""
-    arrays: Arrays = cached(_ARRAYS, name, make).value
+    arrays: Arrays = cached(_SCENES, name, make).value
     return arrays
 
 
-def packed(arrays: Arrays) -> bytes:
-    """Return the bytes of an .npz file; equal arrays give equal bytes."""
-    buffer = io.BytesIO()
-    _save(buffer, arrays)
-    return buffer.getvalue()
+def _write_arrays(path: Path, arrays: Arrays) -> None:
+    """Write an .npz file; equal arrays give equal bytes."""
+    digest = np.frombuffer(_digest(arrays), np.uint8)
+    write_chunks(path, (), into=lambda file: np.savez(file, **arrays, digest=digest))  # type: ignore[arg-type]
 
 
-def unpacked(data: bytes) -> Arrays:
-    """Return the arrays of `packed`; raise ValueError if they have changed."""
-    return _checked(io.BytesIO(data))
-
-
-def _checked(data: IO[bytes]) -> Arrays:
-    with np.load(data, allow_pickle=False) as file:
+def _read_arrays(path: Path) -> Arrays:
+    """Read an .npz file; raise ValueError if its arrays have changed."""
+    with np.load(path, allow_pickle=False) as file:
         arrays = {name: file[name] for name in file.files}
     digest = arrays.pop("digest", None)
     if digest is None or digest.tobytes() != _digest(arrays):
-        raise ValueError("the arrays have changed since they were packed")
+        raise ValueError("the arrays have changed since they were written")
     return arrays
 
 
@@ -280,12 +258,10 @@ def _digest(arrays: Arrays) -> bytes:
     return digest.digest()
 
 
-def _read_arrays(path: Path) -> Arrays:
+def _read_scene(path: Path) -> Arrays:
     if path.stat().st_size > LARGEST_FILE:
         raise ValueError("too large for a scene's arrays")
-    return unpacked(path.read_bytes())
+    return _read_arrays(path)
 
 
-_ARRAYS: CacheKind[Arrays] = CacheKind(
-    ".npz", _MODELLING, _read_arrays, lambda path, arrays: write_whole(path, packed(arrays))
-)
+_SCENES: CacheKind[Arrays] = CacheKind(".npz", _MODELLING, _read_scene, _write_arrays)
