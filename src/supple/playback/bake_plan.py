@@ -175,7 +175,7 @@ def stable_stiffness(model: CharacterModel, plan: BakePlan, **options: Any) -> f
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SuppleWarning)
         player_with = partial(player_with_factor, model, plan, options)
-        return stable_take(player_with, plan.every, unreported, True)[0].stiffness
+        return stable_take(player_with, plan.every, unreported, True).stiffness
 
 
 def player_with_factor(

@@ -226,7 +226,7 @@ class BakeRequest:
                     take, convergence = _final(model, plan, options, share, plan_files[number])
                 else:
                     player_with = partial(player_with_factor, model, plan, options)
-                    take = stable_take(player_with, plan.every, share, may_stiffen)[0]
+                    take = stable_take(player_with, plan.every, share, may_stiffen)
                     convergence = {}
                 report: dict[str, Any] = {
                     "name": model.name,

@@ -236,33 +236,29 @@ class Take:
 
 def stable_take(
     player_with: Callable[[float], Player], every: int, tell: Progress, stiffen: bool
-) -> tuple[Take, Singles]:
-    """Record a take with the softest flesh that the motion allows; return it and its frames.
+) -> Take:
+    """Record a take with the softest flesh that the motion allows.
 
     `player_with` makes a player with a factor on the stiffness; `every` is the number of steps per
     frame. With `stiffen` the factor increases until limits act in few steps.
     """
-    best: tuple[Take, Singles] | None = None
+    best: Take | None = None
     for factor in STIFFER if stiffen else STIFFER[:1]:
         take = Take(player_with(factor), every, _stiffness_progress(tell, factor))
-        frames = take.recorded()
+        take.recorded()
         take.stiffness = factor
-        if best is None or take.limited < best[0].limited:
-            best = take, frames
+        if best is None or take.limited < best.limited:
+            best = take
         if take.limited <= MOST_LIMITED:
             break
     assert best is not None
-    take = best[0]
-    if take.stiffness > 1:
+    if best.stiffness > 1:
         warn(
-            f'motion "{take.player.motion.name}" is too violent for flesh this soft; it is made '
-            f"{take.stiffness:g} times as stiff"
+            f'motion "{best.player.motion.name}" is too violent for flesh this soft; it is made '
+            f"{best.stiffness:g} times as stiff"
         )
-    if take.limits.get("reset"):
-        warn(
-            f"the simulation restarted {take.limits['reset']} times; use firmer flesh or more "
-            "damping"
-        )
+    if resets := best.limits.get("reset"):
+        warn(f"the simulation restarted {resets} times; use firmer flesh or more damping")
     return best
 
 
