@@ -30,16 +30,7 @@ def run_build(
 ) -> dict[str, Any]:
     """Build a model of a character file or a scene, save it, and return figures.
 
-    Parameters
-    ----------
-    name
-        A character file, or the name of a scene; see `read_any_character`.
-    output
-        Path of the model file; by default the character's name in the current folder.
-    options
-        Options of the command.
-    quiet
-        Show neither progress nor the summary.
+    `output` is by default the character's name in the current folder.
     """
     options = options or BuildOptions()
     row = engine_named(options.engine, "character")
@@ -70,10 +61,11 @@ def run_build(
 
         with working("drawing", quiet):
             write_model_sheet(model, sheet)
+    peak = peak_megabytes()
     figures = {
         "seconds": round(log.seconds, 3),
         "stages": {name: round(seconds, 3) for name, seconds in log.stages.items()},
-        "peak_mb": _rounded(peak_megabytes()),
+        "peak_mb": None if peak is None else round(peak, 1),
         "model_mb": round(target.stat().st_size / 1e6, 3),
         "output": str(target),
         **getattr(model, "report", model.figures),
@@ -82,10 +74,6 @@ def run_build(
         _print_summary(figures)
         console.print(f"wrote {target}" + ("" if sheet is None else f" and {sheet}"))
     return figures
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 1)
 
 
 def _builder_options(

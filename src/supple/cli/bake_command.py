@@ -35,7 +35,7 @@ def bake(
         shapes are added; .pc2 .mdd .npz .abc hold every vertex at every frame.
     """
     if options is not None and options.remove:
-        from supple.app.removing import run_removal
+        from supple.app.command_files import run_removal
         from supple.formats.save import remove_flesh
 
         quiet = display.silent

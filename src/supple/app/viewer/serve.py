@@ -43,27 +43,11 @@ def run_view(
     seconds: float | None = None,
     quiet: bool = False,
 ) -> dict[str, Any]:
-    """Serve the page of a character or an elastic body until it is closed.
+    """Serve the page of a file, a scene, a model or a body until it is closed; return figures.
 
-    Parameters
-    ----------
-    given
-        A file, a scene or a model; a model is built and cached if there is none.
-    options, touch
-        Options of the command; for characters only.
-    folder
-        For recordings and anatomy files; by default the current folder.
-    clay
-        Start with the colouring "clay" instead of the file's own colours.
-    host, port
-        Address to serve at; a port in use is replaced by the next free one.
-    stats, quiet, seconds
-        Print costs every few seconds; print only the address; end after this time.
-
-    Returns
-    -------
-    dict
-        Steps, updates and their costs; for a character its stiffness factor.
+    `options` and `touch` are for characters only. `folder`, for recordings and anatomy files, is by
+    default the current one. `stats` prints costs every few seconds, `seconds` ends the page after
+    this time, and `quiet` prints only the address.
     """
     from supple.app.viewer.server import check_viser, free_port
 

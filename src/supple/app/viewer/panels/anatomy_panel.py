@@ -38,12 +38,7 @@ HINT = "Choose a region, or click it; then choose how it feels."
 class AnatomyPanel:
     """Maps, the chosen region, its properties, and a button that rebuilds the model.
 
-    Parameters
-    ----------
-    server, session, scene, show
-        Of the page; `show` has the choice of colours.
-    folder
-        For saved files.
+    `show` has the choice of colours; `folder` is for saved files.
     """
 
     def __init__(

@@ -134,12 +134,7 @@ class PosePanel:
 class HandlePanel:
     """Choice of a joint, and a handle to drag it with; empty for rigs without limbs.
 
-    Parameters
-    ----------
-    server, session
-        Of the page.
-    posed
-        Called in the session's thread after the handle has posed the rig.
+    `posed` is called in the session's thread after the handle has posed the rig.
     """
 
     def __init__(

@@ -61,18 +61,10 @@ OPACITIES = 4
 
 @dataclass(frozen=True, eq=False)
 class ColourBands:
-    """Bands of a skin's triangles.
+    """Bands of a skin's triangles."""
 
-    Attributes
-    ----------
-    bands
-        (f,) band of each triangle.
-    colours
-        Of each band.
-    """
-
-    bands: Ints
-    colours: tuple[Colour, ...]
+    bands: Ints  # (f,) band of each triangle
+    colours: tuple[Colour, ...]  # of each band
     _parts: list[tuple[Ints, NDArray[np.uint32]]] = field(default_factory=list, repr=False)
 
     def parts(self, triangles: Ints, count: int) -> list[tuple[Ints, NDArray[np.uint32]]]:
@@ -180,40 +172,21 @@ def _darker(colour: Colour, times: int) -> Colour:
 
 @dataclass(frozen=True, eq=False)
 class ColourBand:
-    """Part of the skin in one colour.
+    """Part of the skin in one colour."""
 
-    Attributes
-    ----------
-    vertices
-        (v,) of the subdivided skin.
-    faces
-        (f, 3) indices into `vertices`.
-    colour, opacity
-        Of the band; opacity is None for an opaque one.
-    """
-
-    vertices: Ints
-    faces: NDArray[np.uint32]
+    vertices: Ints  # (v,) of the subdivided skin
+    faces: NDArray[np.uint32]  # (f, 3) indices into `vertices`
     colour: Colour
-    opacity: float | None
+    opacity: float | None  # None for an opaque band
 
 
 @dataclass(frozen=True, eq=False)
 class AppearanceBands:
-    """Colour bands of a subdivided skin.
-
-    Attributes
-    ----------
-    bands
-        Visible bands.
-    corners, shares
-        (w, 3) vertices of the skin and barycentric weights of each vertex of the subdivided skin;
-        empty if the skin is not subdivided.
-    """
+    """Visible colour bands of a skin, which is subdivided unless `corners` is empty."""
 
     bands: tuple[ColourBand, ...]
-    corners: Ints
-    shares: Singles
+    corners: Ints  # (w, 3) vertices of the skin for each vertex of the subdivided skin
+    shares: Singles  # (w, 3) barycentric weights
 
     def subdivided(self, skin: Singles) -> Singles:
         """Return the subdivided skin (w, 3) of a skin (n̄, 3)."""

@@ -124,8 +124,8 @@ class ForceArrows:
         self.visible = False
         model = session.actor.model
         self._size = model.surface.size
-        self._scale = LONG * self._size / max(STANDARD * float(np.sum(model.masses)), 1e-9)
-        """Length of an arrow in m/N."""
+        weight = max(STANDARD * float(np.sum(model.masses)), 1e-9)
+        self._scale = LONG * self._size / weight  # length of an arrow in m/N
 
     def update(self) -> None:
         """Send the arrows of the last step."""

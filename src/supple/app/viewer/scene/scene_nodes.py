@@ -26,20 +26,8 @@ class SkinNode:
     """Skin in the scene, in one colour or in bands of colours.
 
     A mesh of the page has one colour, so a banded skin has a mesh for each band. An update sends
-    12 bytes per vertex; triangles are sent only when bands change.
-
-    Parameters
-    ----------
-    server
-        Of the scene.
-    name
-        Of the node.
-    triangles
-        (f, 3) of the skin.
-    dragged
-        Called with viser's drag events, in order, or None.
-    clicked
-        Called with viser's click events, or None.
+    12 bytes per vertex; triangles (f, 3) are sent only when bands change. `dragged` and `clicked`
+    are called with viser's events, in order.
     """
 
     def __init__(

@@ -62,27 +62,9 @@ class BodyActor(Actor):
     """Elastic body in a reduced basis.
 
     The time step does not depend on the clock's speed; a slower clock makes fewer steps per
-    update. A free body that is too far away restarts.
-
-    Parameters
-    ----------
-    model
-        Of the body.
-    engine
-        ``"stvk"`` or ``"stvk-free"``; by default by the model.
-
-    Attributes
-    ----------
-    built, model
-        Original model, and the one with the current settings.
-    doublings
-        Doublings of each group's stiffness.
-    modes, damping, gravity
-        Number of modes, damping ratio of the lowest mode, one of `GRAVITIES`.
-    frequencies
-        (r,) of small vibrations, in Hz.
-    flies
-        Whether the body is free.
+    update. A free body that is too far away restarts. The engine is ``"stvk"`` or ``"stvk-free"``,
+    by default as the model requires. `built` is the original model, `model` the one with the
+    current settings.
     """
 
     slowest = 0.02
@@ -95,11 +77,11 @@ class BodyActor(Actor):
         self.state: State = "playing"
         self.hands: dict[Hashable, Any] = {}
         self._step_dt = FRAME / steps_a_frame(model.modes)
-        self.doublings = np.zeros(len(model.groups))
+        self.doublings = np.zeros(len(model.groups))  # of each group's stiffness
         self.modes, self.damping, self.gravity = model.modes, DAMPING, "none"
-        self.frequencies = body_frequencies(model)
+        self.frequencies = body_frequencies(model)  # (r,) in Hz
         self.model, self.simulator = model, self._new_simulator(model)
-        self.flies = hasattr(self.simulator, "root")
+        self.flies = hasattr(self.simulator, "root")  # it is free
         self._grips: type[BasisGrip] | type[FlightGrip] = FlightGrip if self.flies else BasisGrip
         self._stale = False
         grey = " Grey parts are fixed." if self.held.any() else ""
