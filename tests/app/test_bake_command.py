@@ -558,8 +558,11 @@ def test_an_unreadable_cached_model_is_ignored(error, monkeypatch):
         (("--engine", "rig-space"), "rig-space has no unreduced form to play as final"),
         (("--engine", "soft-skeleton"), "soft-skeleton has no unreduced form to play as final"),
         (("--modes", "8"), "final reduces nothing; leave out modes"),
-        (("--ground", "0"), "--obstacle: --quality final has no such option; use --quality live"),
-        (("--friction", "0.5"), "--friction: --quality final has no such option; use --quality live"),
+        (("--ground", "0"), "--obstacle: --quality final has no such option"),
+        (
+            ("--friction", "0.5"),
+            "--friction: --quality final has no such option",
+        ),
         (("--tracking", "8"), "--tracking: full has no such option; use --engine soft-skeleton"),
         (("--readings", "a.csv"), "--readings: full has no contacts"),
     ],

@@ -37,10 +37,11 @@ class Row:
 
 def add_rows(gui: viser.GuiApi, session: Session[Any], rows: Iterable[Row]) -> dict[str, Any]:
     """Add the controls of rows; return viser's handles by label."""
-    return {row.label: _add_row(gui, session, row) for row in rows}
+    return {row.label: add_row(gui, session, row) for row in rows}
 
 
-def _add_row(gui: viser.GuiApi, session: Session[Any], row: Row) -> Any:
+def add_row(gui: viser.GuiApi, session: Session[Any], row: Row) -> Any:
+    """Add the control of a row; return viser's handle."""
     handle: Any
     if row.get is None:
         handle = gui.add_button(row.label, hint=row.hint, disabled=row.disabled)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple.anatomy.anatomy import Anatomy
-from supple.app.pictures.anatomy_colours import anatomy_map
+from supple.app.pictures.anatomy_sheet import anatomy_map
 from supple.arrays import Floats, Ints, Singles
 from supple.mesh.appearance import Appearance
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import viser
 
-from supple.app.pictures.anatomy_colours import ANATOMY_MAPS
+from supple.app.pictures.anatomy_sheet import ANATOMY_MAPS
 from supple.app.viewer.scene.colours import (
     BONE,
     FLESH,

@@ -194,17 +194,17 @@ class BasisGrip:
         rows = axes.T @ along
         # Largest displacement anywhere by 1 N along each axis.
         moves = model.surface_basis.reshape(-1, model.modes) @ np.linalg.solve(stiffness, rows.T)
-        most = np.sqrt((moves.reshape(-1, 3, 3) ** 2).sum(axis=1).max(axis=0))
+        reach = np.sqrt((moves.reshape(-1, 3, 3) ** 2).sum(axis=1).max(axis=0))
         light = float(np.linalg.eigvalsh(rows @ np.linalg.solve(model.mass, rows.T))[-1])
         if not (gives[-1] > 0 and light > 0):  # the patch cannot move
             none = np.zeros(3)
             return cls(patch, target, axes.T @ rest, rows, axes, none, none, none)
-        gives, most = (np.maximum(each, 1e-9 * each.max()) for each in (gives, most))
+        gives, reach = (np.maximum(each, 1e-9 * each.max()) for each in (gives, reach))
         firm = BODY_STRENGTH / np.maximum(gives, gives[-1] / LOPSIDED)
         firm = np.minimum(firm, BODY_STEADY / (light * dt**2))
         # The explicit force adds energy, which friction k dt removes.
         friction = firm * dt + 2 * BODY_CALM * np.sqrt(firm / light)
-        strongest = FARTHEST * model.surface.size / most * np.minimum(1.0, gives / (STIFF * most))
+        strongest = FARTHEST * model.surface.size / reach * np.minimum(1.0, gives / (STIFF * reach))
         return cls(patch, target, axes.T @ rest, rows, axes, firm, friction, strongest)
 
     def force(self, simulator: Any) -> Floats:
@@ -251,7 +251,7 @@ class FlightGrip:
         rest = patch.shares @ model.surface.vertices[patch.vertices]
         gives = np.linalg.solve(model.stiffness(np.zeros(r)), rows.T)
         moves = model.surface_basis.reshape(-1, r) @ gives
-        most = float(np.sqrt((moves**2).reshape(-1, 9).sum(axis=1).max()))
+        reach = float(np.sqrt((moves**2).reshape(-1, 9).sum(axis=1).max()))
         # Inverse effective mass of the patch: by deformation, translation and rotation.
         arm = float(np.linalg.norm(rest - moments.centre))
         light = float(np.linalg.eigvalsh(rows @ np.linalg.solve(model.mass, rows.T))[-1])
@@ -260,7 +260,7 @@ class FlightGrip:
         stiffness = min(quick, BODY_STEADY / (light * dt**2))
         friction = 2 * FLIGHT_CALM * float(np.sqrt(stiffness * moments.mass))
         friction = min(friction, BODY_STEADY / (light * dt))
-        strongest = FARTHEST * model.surface.size / max(most, np.finfo(float).tiny)
+        strongest = FARTHEST * model.surface.size / max(reach, np.finfo(float).tiny)
         return cls(patch, target, rest, rows, stiffness, friction, strongest)
 
     def force(self, simulator: Any) -> Floats:

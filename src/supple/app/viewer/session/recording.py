@@ -33,7 +33,7 @@ class Recorder:
         self._frames: list[Singles] = []
         self._poses: list[Floats] = []
         self._roots: list[Floats] = []
-        self.most = max(2, LARGEST // (12 * max(vertices, 1)))  # frames
+        self.most_frames = max(2, LARGEST // (12 * max(vertices, 1)))
 
     def __len__(self) -> int:
         return len(self._frames)
@@ -72,7 +72,7 @@ class Recorder:
                 self._frames.append(surface())
                 self._poses.append(pose.copy())
                 self._roots.append(root.copy())
-                self.on = self.on and len(self._frames) < self.most
+                self.on = self.on and len(self._frames) < self.most_frames
         self._steps += 1
 
     def baked(self, character: Character, name: str) -> BakedMotion:
