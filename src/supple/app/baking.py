@@ -14,10 +14,12 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from rich.markup import escape
-from rich.table import Table
-
-from supple.app.command_files import check_place, checked_page
+from supple.app.command_files import (
+    check_place,
+    checked_page,
+    print_chosen_motion,
+    print_rows,
+)
 from supple.app.contact_options import ContactOptions
 from supple.app.model_request import command_model, flesh_values
 from supple.app.options import BakeOptions
@@ -83,7 +85,9 @@ def run_bake(
         values = flesh_values(source, options, options.model)
         built = source.model is None and options.model is None
         stepping = _stepping(options, touch, row, live) if built else {}
-    _print_motion(source, plans, options, quiet)
+    if not quiet and options.motion is None and len(plans) == 1:
+        hint = "--all for all of them, --motion for one"
+        print_chosen_motion(list(source.character.motions), plans[0].motion.name, WIGGLE, hint)
     ready = command_model(given, source, options, row.name, quiet=quiet)
     if not built:  # a model file determines the engine
         live = stepped_by(live, ready.model)
@@ -94,8 +98,8 @@ def run_bake(
     live_stepping = stepping if row is live else stepping | _stepping(options, touch, live, live)
     checkpoints: list[Checkpoint] = []
     request = BakeRequest(source, ready.model, live, stepping, quality=options.quality)
-    with task_bar(quiet) as tell:
-        bakes = request.bake(plans, tell, checkpoints)
+    with task_bar(quiet) as progress:
+        bakes = request.bake(plans, progress, checkpoints)
     with working("writing", quiet):
         written = _write(target, bakes, options)
     for each in checkpoints:
@@ -233,9 +237,9 @@ def _measure_distances(
 def _live_bake(live: BakeRequest, plan: BakePlan, loop: bool, quiet: bool) -> BakedMotion:
     """Return the live bake of a plan, without its warnings."""
     live_plan = replace(plan, loop=loop).stepped_by(live.live.name)
-    with warnings.catch_warnings(), task_bar(quiet) as tell:
+    with warnings.catch_warnings(), task_bar(quiet) as progress:
         warnings.simplefilter("ignore", SuppleWarning)
-        return live.bake([live_plan], tell, None)[0]
+        return live.bake([live_plan], progress, None)[0]
 
 
 def _stepping(
@@ -313,22 +317,6 @@ def _check_saving(target: Path, options: dict[str, Any]) -> None:
         raise SuppleError(f"--error is {error:g} of the size; use 0.000001 to 0.5")
 
 
-def _print_motion(
-    source: CharacterSource, plans: Sequence[BakePlan], options: BakeOptions, quiet: bool
-) -> None:
-    """Print the motion that was chosen by default, and the others."""
-    if quiet or options.motion is not None or len(plans) > 1:
-        return
-    name, motions = plans[0].motion.name, source.character.motions
-    others = [each for each in motions if each != name]
-    if not motions:
-        console.print(f'it has no motion; "{WIGGLE}" shakes and tilts it', markup=False)
-    elif others:
-        more = ", ".join(others[:8]) + (" …" if len(others) > 8 else "")
-        chosen = f'motion "{name}", the liveliest of {len(motions)}; --all for all of them,'
-        console.print(f"{chosen} --motion for one: {more}", markup=False)
-
-
 def _write(target: Path, bakes: Sequence[BakedMotion], options: BakeOptions) -> dict[str, Any]:
     written = save(target, bakes, **options.saving())
     for name in ("path", "paths"):
@@ -378,10 +366,7 @@ def _print_summary(figures: dict[str, Any]) -> None:
         few = f"none: flesh moves by only {reached:.2g} % of the size; try a livelier motion, "
         rows.append(("shapes", f"{few}softer flesh or a smaller --error"))
     rows.append(("time", f"{figures['bake_s']:.1f} s in all"))
-    table = Table(show_header=False, box=None)
-    for name, value in rows:
-        table.add_row(name, escape(value))
-    console.print(table)
+    print_rows(rows)
     beside = [str(figures[name]) for name in ("mesh", "report", "readings") if name in figures]
     shown = "".join(f" and {each}" for each in beside)
     others = len(figures.get("outputs", [0])) - 1

@@ -1,13 +1,16 @@
-"""Files that commands write: checks before any work is done, and removal of what was added."""
+"""Results of commands: checks of files before any work, removal from files, printed summaries."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
+
+from rich.markup import escape
+from rich.table import Table
 
 from supple.engines.engine import BODY_MODEL
 from supple.errors import SuppleError
@@ -100,3 +103,22 @@ def run_removal(
     if not quiet:
         console.print(f"wrote {target}, without {what}", markup=False)
     return {"output": str(target), "bytes": figures["bytes"]}
+
+
+def print_chosen_motion(names: Sequence[str], chosen: str, test_motion: str, hint: str) -> None:
+    """Print the motion of a character that was chosen by default, and the others."""
+    others = [name for name in names if name != chosen]
+    if not names:
+        console.print(f'it has no motion; "{test_motion}" shakes and tilts it', markup=False)
+    elif others:
+        more = ", ".join(others[:8]) + (" …" if len(others) > 8 else "")
+        motion = f'motion "{chosen}", the liveliest of {len(names)}'
+        console.print(f"{motion}; {hint}: {more}", markup=False)
+
+
+def print_rows(rows: Iterable[tuple[str, str]]) -> None:
+    """Print titles and texts as a table, on standard error."""
+    table = Table(show_header=False, box=None)
+    for title, text in rows:
+        table.add_row(title, escape(text))
+    console.print(table)

@@ -15,10 +15,15 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from rich.markup import escape
-from rich.table import Table
 
-from supple.app.command_files import check_place, checked_page, checked_sheet, run_removal
+from supple.app.command_files import (
+    check_place,
+    checked_page,
+    checked_sheet,
+    print_chosen_motion,
+    print_rows,
+    run_removal,
+)
 from supple.app.model_request import command_model, flesh_values, free_names
 from supple.app.options import CurveOptions, by_parameter
 from supple.engines.engine import FIRST_ENGINE, Engine
@@ -64,9 +69,11 @@ def run_curves(
         source = read_character(given, options.unit, curves=False, **options.reading())
         options = replace(options, motion=options.motion_name())
         plan = curve_plan(source.character, options.motion, **options.playing())
-    _print_motion(source, plan.motion, options, quiet)
+    if not quiet and options.motion is None:
+        names = list(source.character.motions)
+        print_chosen_motion(names, plan.motion.name, SHAKEN, "--motion for another")
     ready = command_model(given, source, options, row.name, quiet=quiet)
-    with task_bar(quiet) as tell:
+    with task_bar(quiet) as progress:
         result = curves(
             source.character,
             plan.motion,
@@ -76,7 +83,7 @@ def run_curves(
             smooth=options.smooth,
             strength=options.strength,
             simulation=stepping | {"scaled_loads": ready.scaled_loads},
-            progress=tell,
+            progress=progress,
             **options.playing(),
         )
     with working("writing", quiet):
@@ -148,22 +155,6 @@ def _checked_target(given: str, output: Path | None, options: CurveOptions) -> P
     return output
 
 
-def _print_motion(
-    source: CharacterSource, motion: Motion, options: CurveOptions, quiet: bool
-) -> None:
-    """Print the motion that was chosen by default, and the others."""
-    if quiet or options.motion is not None:
-        return
-    known = source.character.motions
-    if not known:
-        console.print(f'it has no motion; "{SHAKEN}" shakes and tilts it', markup=False)
-    elif len(known) > 1:
-        others = [name for name in known if name != motion.name]
-        more = ", ".join(others[:8]) + (" …" if len(others) > 8 else "")
-        chosen = f'motion "{motion.name}", the liveliest of {len(known)}'
-        console.print(f"{chosen}; --motion for another: {more}", markup=False)
-
-
 def _write_page(
     page: Path,
     options: CurveOptions,
@@ -184,13 +175,13 @@ def _write_page(
     simulation = flesh_damping(options.flesh, options.flesh_damping())
     if options.young is not None:  # a given stiffness is never changed
         simulation["stiffness"] = 1.0
-    with task_bar(quiet) as tell:
+    with task_bar(quiet) as progress:
         flesh = bake(
             source.character,
             curve_plan(source.character, options.motion, **options.playing()).motion,
             ready.model,
             simulation=simulation | {"scaled_loads": ready.scaled_loads},
-            progress=tell,
+            progress=progress,
             loop=result.loop,
             rate=max(result.rate, 24.0),
             start=float(result.times[0]),
@@ -243,10 +234,7 @@ def _print_summary(figures: dict[str, Any]) -> None:
     if figures["limits"]:
         acted = ", ".join(f"{name} in {count}" for name, count in figures["limits"].items())
         rows.insert(4, ("limits", f"{acted} of {figures['steps']} steps"))
-    table = Table(show_header=False, box=None)
-    for name, value in rows:
-        table.add_row(name, escape(value))
-    console.print(table)
+    print_rows(rows)
     beside = "".join(f" and {figures[name]}" for name in ("plot", "page") if name in figures)
     console.print(f"wrote {figures['output']}{beside}", markup=False)
 

@@ -92,9 +92,9 @@ class _Clock:
 
 @contextmanager
 def _bar(what: str, quiet: bool) -> Iterator[Callable[[float], None]]:
-    with task_bar(quiet) as tell:
-        tell(0.0, what)
-        yield lambda part: tell(part, what)
+    with task_bar(quiet) as progress:
+        progress(0.0, what)
+        yield lambda part: progress(part, what)
 
 
 def _built_model(name: str, quiet: bool, **changes: Any) -> tuple[Any, float]:
@@ -127,9 +127,9 @@ def _character_demo(
             shown = scene(name)
         model, megabytes = _built_model(name, quiet, **changes)
     with clock("simulating"):
-        with _bar("simulating", quiet) as tell:
+        with _bar("simulating", quiet) as progress:
             baked = bake(
-                shown.character, model=model, rate=RATE, progress=lambda part, what: tell(part)
+                shown.character, model=model, rate=RATE, progress=lambda part, what: progress(part)
             )
         step_ms = _step_ms(model, baked)
     figures = _statistics(shown, model, megabytes, step_ms)
@@ -167,28 +167,22 @@ def _statistics(
 ) -> dict[str, Any]:
     """Return our figures, each followed by the paper's (xu2016 Tables 1 to 3)."""
     paper = shown.paper
-    return {
-        "tets": len(model.mesh.tets),
-        "paper_tets": paper.tets,
-        "tet_vertices": len(model.mesh.vertices),
-        "paper_tet_vertices": paper.tet_vertices,
-        "surface_vertices": len(model.surface.vertices),
-        "paper_surface_vertices": paper.surface_vertices,
-        "modes": model.n_modes,
-        "paper_modes": paper.modes,
-        "regions": len(model.regions),
-        "paper_regions": paper.regions,
-        "poses": model.n_poses,
-        "paper_poses": paper.poses,
-        "cubature_tets": len(model.elastic_tets),
-        "paper_cubature_tets": paper.elastic_cubature,
-        "cubature_vertices": len(model.inertial_vertices),
-        "paper_cubature_vertices": paper.inertial_cubature,
-        "model_mb": round(megabytes, 2),
-        "paper_model_mb": paper.megabytes,
-        "step_ms": round(step_ms, 3),
-        "paper_step_ms": paper.milliseconds,
-    }
+    rows = (
+        ("tets", len(model.mesh.tets), paper.tets),
+        ("tet_vertices", len(model.mesh.vertices), paper.tet_vertices),
+        ("surface_vertices", len(model.surface.vertices), paper.surface_vertices),
+        ("modes", model.n_modes, paper.modes),
+        ("regions", len(model.regions), paper.regions),
+        ("poses", model.n_poses, paper.poses),
+        ("cubature_tets", len(model.elastic_tets), paper.elastic_cubature),
+        ("cubature_vertices", len(model.inertial_vertices), paper.inertial_cubature),
+        ("model_mb", round(megabytes, 2), paper.megabytes),
+        ("step_ms", round(step_ms, 3), paper.milliseconds),
+    )
+    figures: dict[str, Any] = {}
+    for name, ours, theirs in rows:
+        figures |= {name: ours, f"paper_{name}": theirs}
+    return figures
 
 
 def _write(
@@ -208,14 +202,16 @@ def _write(
     page, strip, character = files
     azimuth = AZIMUTHS.get(name, 35)
     written: dict[str, Any] = {}
-    with clock("filmstrip"), _bar("drawing the filmstrip", quiet) as tell:
-        written["filmstrip"] = filmstrip(strip, baked, azimuth=azimuth, tell=tell)
+    with clock("filmstrip"), _bar("drawing the filmstrip", quiet) as progress:
+        written["filmstrip"] = filmstrip(strip, baked, azimuth=azimuth, progress=progress)
     with clock("character"), working(f"writing {character.name}", quiet):
         written["character"] = save(character, baked)
-    with clock("page"), _bar("writing the report", quiet) as tell:
+    with clock("page"), _bar("writing the report", quiet) as progress:
         pictures: dict[str, Path | bytes] = {"The rig alone above, with flesh below": strip}
         azimuth = PAGE_AZIMUTHS.get(name, azimuth)
-        written["page"] = write_page(page, baked, figures, pictures, azimuth=azimuth, tell=tell)
+        written["page"] = write_page(
+            page, baked, figures, pictures, azimuth=azimuth, progress=progress
+        )
     written["character"].pop("path", None)
     return written
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,10 +29,10 @@ from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
 from supple.mesh.topology import counted
 from supple.playback.character_sources import source_kind
+from supple.progress import Progress
 from supple.scenes.bodies.elastic_scene import STVK_SCENES, stvk_scene
 
 Mesh = TetMesh | HexMesh
-Tell = Callable[[float, str], None]
 
 #: Default number of elements: fills in a second or two, and keeps the shape recognisable.
 USUAL_ELEMENTS = 4_000
@@ -60,12 +59,17 @@ def _surface_suffixes() -> tuple[str, ...]:
 
 
 def read_body_source(
-    given: str, filling: Filling, tell: Tell, *, scale: float = 1.0, shown: Path | None = None
+    given: str,
+    filling: Filling,
+    progress: Progress,
+    *,
+    scale: float = 1.0,
+    shown: Path | None = None,
 ) -> BodySource:
     """Read a surface, a character, a mesh of tets or hexahedra, or one of `STVK_SCENES`.
 
     Surfaces are filled. `scale` is in metres per unit of the file, `shown` a surface to show
-    instead, and `tell` is called with the progress, 0 to 1, and its description.
+    instead, and `progress` is called with the fraction done and a description.
     """
     file = Path(given)
     suffix = file.suffix.lower()
@@ -75,7 +79,7 @@ def read_body_source(
         return _from_scene(given, filling)
     surface = None if shown is None else _scaled_surface(read_surface(shown), scale)
     if suffix in _surface_suffixes():
-        return _from_surface(file, filling, scale, surface, tell)
+        return _from_surface(file, filling, scale, surface, progress)
     if suffix == BODY_MODEL:
         raise SuppleError(f"{file.name}: is a body already; supple view shows it")
     if TETS.find(file) is None:
@@ -101,9 +105,9 @@ def _from_scene(name: str, filling: Filling) -> BodySource:
 
 
 def _from_surface(
-    file: Path, filling: Filling, scale: float, shown: SurfaceMesh | None, tell: Tell
+    file: Path, filling: Filling, scale: float, shown: SurfaceMesh | None, progress: Progress
 ) -> BodySource:
-    tell(0.0, f"reading {file.name}")
+    progress(0.0, f"reading {file.name}")
     if SURFACES.find(file) is not None:
         surface = read_surface(file)
     else:
@@ -113,7 +117,7 @@ def _from_surface(
         surface = character.surface
     surface = _scaled_surface(surface, scale)
     with reading(file.name):
-        mesh, covered, embedding = _fill(surface, filling, tell)
+        mesh, covered, embedding = _fill(surface, filling, progress)
     return BodySource(mesh, shown or covered, embedding=embedding)
 
 
@@ -149,7 +153,9 @@ def _scaled_mesh(mesh: Mesh, scale: float) -> Mesh:
 # Filling of surfaces ---------------------------------------------------------------------------
 
 
-def _fill(surface: SurfaceMesh, filling: Filling, tell: Tell) -> tuple[Mesh, SurfaceMesh, Any]:
+def _fill(
+    surface: SurfaceMesh, filling: Filling, progress: Progress
+) -> tuple[Mesh, SurfaceMesh, Any]:
     """Fill a surface with one connected mesh.
 
     Returns the mesh, the part of the surface inside or near it, and the sparse weights of the
@@ -160,15 +166,15 @@ def _fill(surface: SurfaceMesh, filling: Filling, tell: Tell) -> tuple[Mesh, Sur
     count = filling.count or USUAL_ELEMENTS
     mesh: Mesh
     if filling.kind == "tets":
-        mesh = _largest_piece(tetrahedralise(surface, tets=count, cell=cell, progress=tell))
+        mesh = _largest_piece(tetrahedralise(surface, tets=count, cell=cell, progress=progress))
     else:
-        mesh = voxelise(surface, elements=count, size=cell, progress=tell)
+        mesh = voxelise(surface, elements=count, size=cell, progress=progress)
     count = len(mesh.tets if isinstance(mesh, TetMesh) else mesh.hexes)
     if count > MOST_ELEMENTS:
         raise SuppleError(
             f"there would be {count} elements, more than {MOST_ELEMENTS}; use a lower --resolution"
         )
-    tell(1.0, "embedding the surface")
+    progress(1.0, "embedding the surface")
     volume = mesh.volumes().mean()
     if isinstance(mesh, TetMesh):
         weights, distance = embed(surface.vertices, mesh), locate(surface.vertices, mesh).distance

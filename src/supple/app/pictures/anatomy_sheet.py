@@ -15,6 +15,7 @@ from supple.app.pictures.drawing import (
     INK,
     PAPER,
     PAPER_RGB,
+    Colour,
     label,
     length_label,
     save_picture,
@@ -24,8 +25,6 @@ from supple.app.pictures.render import Camera, cavities, rasterised
 from supple.arrays import Floats, Ints
 from supple.mesh.surface import vertex_normals
 from supple.mesh.topology import counted
-
-Colour = tuple[int, int, int]
 
 #: Cold colours for hard parts, warm ones for flesh.
 ROLE_COLOURS: dict[str, Colour] = {

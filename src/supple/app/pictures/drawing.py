@@ -20,7 +20,17 @@ from supple.saving import write_whole
 FLESH = np.array([0.86, 0.47, 0.42])
 INK, PAPER = "#2b2b33", "#fbfaf7"
 PAPER_RGB = np.array(to_rgb(PAPER))
+#: Colours of the first regions, of bones, and of elastic and inertial cubature points.
+PALETTE = ("#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#b07aa1", "#edc948", "#76b7b2", "#9c6b4f")
+BONE, ELASTIC, INERTIAL = "#a9a9ac", "#c8443c", "#2f6fb0"
+Colour = tuple[int, int, int]
 _LIGHT = np.array([-0.35, 0.8, 0.65]) / np.linalg.norm([-0.35, 0.8, 0.65])
+
+
+def rgb(colour: str) -> Colour:
+    """Return red, green and blue, 0 to 255, of a colour such as "#4e79a7"."""
+    red, green, blue = bytes.fromhex(colour[1:])
+    return red, green, blue
 
 
 def view_axes(azimuth: float = 25.0, elevation: float = 15.0) -> Floats:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from supple.arrays import Floats
 from supple.errors import SuppleError
 from supple.mesh.appearance import Appearance
 from supple.mesh.surface import SurfaceMesh, vertex_normals
+from supple.progress import PartDone, unreported
 from supple.rig.baked_motion import BakedMotion
 
 
@@ -53,7 +54,7 @@ def liveliest_baked(bakes: Sequence[BakedMotion]) -> int:
     """Return the index of the baked motion whose flesh moves most relative to the rig."""
     motions = []
     for baked in bakes:
-        offsets = _offsets(baked, even_frames(baked, _COMPARED), lambda part: None)
+        offsets = _offsets(baked, even_frames(baked, _COMPARED), unreported)
         motions.append(float(np.mean(np.square(offsets, dtype=np.float64))))
     return int(np.argmax(motions))
 
@@ -71,7 +72,6 @@ def liveliest_vertex(offsets: NDArray[np.floating]) -> tuple[int, Floats]:
     return vertex, axis * (1.0 if axis[np.argmax(np.abs(axis))] >= 0 else -1.0)
 
 
-Tell = Callable[[float], None]
 CLAY, SOFT, RIG_LINE = (0.72, 0.73, 0.76), (0.87, 0.62, 0.52), "#5f6b7a"
 SOFT_LINE, FAR = "#c4452f", np.array([0.78, 0.16, 0.10])
 DPI, WIDTH = 100, 14.0
@@ -97,24 +97,23 @@ def filmstrip(
     azimuth: float = AZIMUTH,
     clay: bool = False,
     chart: bool = True,
-    tell: Tell | None = None,
+    progress: PartDone = unreported,
 ) -> dict[str, Any]:
     """Draw a filmstrip of a motion, or of the liveliest of several, into a PNG file, atomically.
 
     The `frames` are by default the `columns` frames in which the flesh is farthest from the rig in
     this view. The camera, with an azimuth in degrees, follows the position and heading of the root.
     With `clay`, or for a character without colours, the flesh is redder with the distance from the
-    rig. The `chart` shows the vertex that moves most, over time. `tell` is called with the
-    progress, 0 to 1.
+    rig. The `chart` shows the vertex that moves most, over time. `progress` is called with the
+    fraction done.
 
     Returns ``motion``, ``frames``, ``times_s``, ``vertex`` (of the chart) and ``farthest_m``, the
     largest distance from flesh to rig in the candidate frames.
     """
-    tell = tell or (lambda part: None)
     if not isinstance(baked, BakedMotion):
         baked = baked[liveliest_baked(baked)]
     candidates = even_frames(baked, _CANDIDATES)
-    offsets = _offsets(baked, candidates, lambda part: tell(0.3 * part))
+    offsets = _offsets(baked, candidates, lambda part: progress(0.3 * part))
     view = view_axes(azimuth, ELEVATION)
     if frames is None:
         across = offsets - (offsets @ view[2])[..., None] * view[2]
@@ -125,7 +124,7 @@ def filmstrip(
     farthest = float(np.sqrt(np.einsum("kni,kni->kn", offsets, offsets).max()))
     appearance = None if clay else baked.character.appearance
     strip = _Strip(baked, shown, view, appearance, farthest)
-    figure = strip.drawn(chart, lambda part: tell(0.3 + 0.7 * part))
+    figure = strip.drawn(chart, lambda part: progress(0.3 + 0.7 * part))
     vertex, axis = liveliest_vertex(offsets)
     if chart:
         _draw_chart(strip.chart_axes(figure), baked, vertex, axis, shown)
@@ -146,13 +145,15 @@ def _checked(frames: Sequence[int], count: int) -> list[int]:
     return chosen
 
 
-def _offsets(baked: BakedMotion, frames: NDArray[np.int64], tell: Tell) -> NDArray[np.float32]:
+def _offsets(
+    baked: BakedMotion, frames: NDArray[np.int64], progress: PartDone
+) -> NDArray[np.float32]:
     """Return offsets (k, n, 3) from rig to flesh at these frames, in root space."""
     offsets = np.empty((len(frames), *baked.frames.shape[1:]), np.float32)
     for k, frame in enumerate(frames):
         offset = baked.frames[frame] - baked.rig_frame(int(frame))
         offsets[k] = offset @ baked.motion.roots[frame, :3, :3]
-        tell((k + 1) / len(frames))
+        progress((k + 1) / len(frames))
     return offsets
 
 
@@ -195,7 +196,7 @@ class _Strip:
         back = np.array([[c, 0.0, -s], [0.0, 1.0, 0.0], [s, 0.0, c]])
         return (points - root[:3, 3] * [1.0, 0.0, 1.0]) @ back.T
 
-    def drawn(self, chart: bool, tell: Tell) -> Figure:
+    def drawn(self, chart: bool, progress: PartDone) -> Figure:
         """Draw the figure, with space for a chart if requested."""
         row = self.cell[1] / DPI
         self.height = _HEAD + 2 * (row + _NAME) + _CAPTION + 0.1 + (_CHART if chart else 0.0)
@@ -212,7 +213,7 @@ class _Strip:
             self._add_text(
                 figure, middle, tops[1] + row + 0.03, caption, 10, ha="center", color=INK
             )
-            tell((k + 1) / len(self.frames))
+            progress((k + 1) / len(self.frames))
         return figure
 
     def _add_titles(self, figure: Figure, tops: tuple[float, float]) -> None:

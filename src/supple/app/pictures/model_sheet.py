@@ -17,7 +17,11 @@ from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
 from supple.app.pictures.drawing import (
+    BONE,
+    ELASTIC,
+    INERTIAL,
     INK,
+    PALETTE,
     PAPER,
     draw_surface,
     label,
@@ -97,10 +101,7 @@ def frequency_ratios(model: PoseSpaceModel) -> dict[int, float]:
     }
 
 
-#: Colours of the first regions; further ones get distinct hues.
-PALETTE = ("#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#b07aa1", "#edc948", "#76b7b2", "#9c6b4f")
-BONE, FAINT = to_rgb("#a9a9ac"), to_rgb("#f5f4f1")
-ELASTIC, INERTIAL = "#c8443c", "#2f6fb0"
+FAINT = to_rgb("#f5f4f1")
 WIDTH = 15.0  # inches
 MOST = 6  # pictures in a row
 MOST_NAMED = 16  # regions
@@ -146,7 +147,7 @@ def region_colours(model: PoseSpaceModel) -> Floats:
     for region, colour in zip(model.regions, _palette(len(model.regions)), strict=True):
         total[region.vertices] += region.weights
         mixed[region.vertices] += region.weights[:, None] * colour
-    mixed += np.clip(1 - total, 0, 1)[:, None] * BONE
+    mixed += np.clip(1 - total, 0, 1)[:, None] * to_rgb(BONE)
     return np.clip(model.embedding @ (mixed / np.maximum(total, 1)[:, None]), 0, 1)
 
 
@@ -283,6 +284,7 @@ def _better_side(model: PoseSpaceModel, share: Floats, view: Floats) -> tuple[Fl
 
 
 def _palette(count: int) -> Floats:
+    """Return colours (count, 3) of regions; those beyond `PALETTE` have distinct hues."""
     hues = 0.618 * np.arange(max(count - len(PALETTE), 0)) % 1  # golden ratio
     others = hsv_to_rgb(np.stack([hues, 0.45 + 0 * hues, 0.8 + 0 * hues], axis=1))
     return np.concatenate([[to_rgb(name) for name in PALETTE], others])[:count]

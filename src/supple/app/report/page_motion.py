@@ -19,6 +19,7 @@ from supple.errors import SuppleError
 from supple.maths.rotations import continuous, from_matrix
 from supple.mesh.appearance import SIDE, Appearance, Texture
 from supple.mesh.surface import SurfaceMesh
+from supple.progress import PartDone, unreported
 from supple.rig.baked_motion import BakedMotion
 
 # Appearance ------------------------------------------------------------------------------------
@@ -215,7 +216,6 @@ def packed(numbers: NDArray[np.integer]) -> tuple[bytes, int]:
     return b"".join(plane.tobytes() for plane in each), planes
 
 
-Tell = Callable[[float], None]
 #: Tolerance of shapes relative to the size, if the payload allows it.
 TOLERANCE = 5e-4
 #: Most sampled frames of a motion, and their most bytes.
@@ -242,19 +242,18 @@ class EncodedMotion:
 
 
 def encoded_motion(
-    bakes: Sequence[BakedMotion], *, most_bytes: int = 3_500_000, tell: Tell | None = None
+    bakes: Sequence[BakedMotion], *, most_bytes: int = 3_500_000, progress: PartDone = unreported
 ) -> EncodedMotion:
     """Encode motions of one character, rig and flesh in root space, as shapes and weights.
 
-    Shapes are coarser if the payload would have more than `most_bytes`. `tell` is called with the
-    progress, 0 to 1.
+    Shapes are coarser if the payload would have more than `most_bytes`. `progress` is called with
+    the fraction done.
     """
-    tell = tell or (lambda part: None)
     character = bakes[0].character
     for baked in bakes:
         if not np.isfinite(baked.frames).all() or baked.n_frames == 0:
             raise SuppleError(f"{character.name}: has no frames, or some are not finite")
-    samples = _Samples.of(bakes, lambda part: tell(0.3 * part))
+    samples = _Samples.of(bakes, lambda part: progress(0.3 * part))
     surface = character.surface
     look = encoded_appearance(character.appearance, surface.triangles)
     tolerance = TOLERANCE * surface.size
@@ -264,9 +263,11 @@ def encoded_motion(
         if 4 * len(data) / 3 <= most_bytes:
             break
         tolerance *= 2
-        tell(0.3 + 0.3 * (attempt + 1) / ATTEMPTS)
-    tell(0.6)
-    weights, places, error = _weights(bakes, samples, groups, lambda part: tell(0.6 + 0.4 * part))
+        progress(0.3 + 0.3 * (attempt + 1) / ATTEMPTS)
+    progress(0.6)
+    weights, places, error = _weights(
+        bakes, samples, groups, lambda part: progress(0.6 + 0.4 * part)
+    )
     rest, more = _plain_sections({"weights": weights, "places": places})
     header = _header(bakes, samples, groups, error) | {"appearance": look.header or None}
     header["packed"], header["plain"], header["bytes"] = sections, rest, [len(data), len(more)]
@@ -284,7 +285,7 @@ class _Samples:
     flesh: Singles
 
     @classmethod
-    def of(cls, bakes: Sequence[BakedMotion], tell: Tell) -> _Samples:
+    def of(cls, bakes: Sequence[BakedMotion], progress: PartDone) -> _Samples:
         vertices = bakes[0].frames.shape[1]
         count = min(SAMPLES + (len(bakes) - 1) * MORE_SAMPLES, MOST_SAMPLES)
         frames = int(np.clip(SAMPLE_BYTES // (24 * max(vertices, 1)), 8, count))
@@ -298,7 +299,7 @@ class _Samples:
         flesh = np.empty_like(rig)
         for k, (number, frame) in enumerate(places):
             rig[k], flesh[k] = _root_space(bakes[number], frame)
-            tell((k + 1) / len(places))
+            progress((k + 1) / len(places))
         return cls(places, rig, flesh)
 
     def of_motion(self, number: int) -> Singles:
@@ -314,7 +315,10 @@ def _root_space(baked: BakedMotion, frame: int) -> tuple[Singles, Singles]:
 
 
 def _weights(
-    bakes: Sequence[BakedMotion], samples: _Samples, groups: tuple[Shapes, Shapes], tell: Tell
+    bakes: Sequence[BakedMotion],
+    samples: _Samples,
+    groups: tuple[Shapes, Shapes],
+    progress: PartDone,
 ) -> tuple[Singles, Singles, float]:
     """Return weights at all frames, roots, and the largest error."""
     fits = [weights_for(shapes) for shapes in groups]
@@ -329,7 +333,7 @@ def _weights(
         fitted = [fit(part) for fit, part in zip(fits, parts, strict=True)]
         weights[row] = np.concatenate([each for each, _ in fitted])
         error = max(error, fitted[0][1] + fitted[1][1])
-        tell((row + 1) / len(every))
+        progress((row + 1) / len(every))
     places = []
     for baked in bakes:
         roots = baked.motion.roots

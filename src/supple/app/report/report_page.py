@@ -9,7 +9,7 @@ import base64
 import html
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from supple.app.report.figure_tables import grids
 from supple.app.report.page_motion import encoded_motion
 from supple.errors import SuppleError
 from supple.mesh.topology import counted
+from supple.progress import PartDone, unreported
 from supple.rig.baked_motion import BakedMotion
 from supple.saving import write_whole
 
@@ -50,7 +51,7 @@ def write_page(
     clay: bool = False,
     azimuth: float = 35.0,
     most_bytes: int | None = None,
-    tell: Callable[[float], None] | None = None,
+    progress: PartDone = unreported,
 ) -> dict[str, Any]:
     """Write the page of a motion, or of several motions of one character, atomically.
 
@@ -59,7 +60,7 @@ def write_page(
     of the player. With `clay`, the page starts in clay instead of in the character's colours. The
     azimuth of the initial camera is in degrees. Motions with more than `most_bytes` of data, by
     default 3.5 million and half a million for each further motion, are encoded more coarsely; the
-    page shows the error. `tell` is called with the progress, 0 to 1.
+    page shows the error. `progress` is called with the fraction done.
 
     Returns ``bytes``, ``shapes_rig``, ``shapes_flesh`` and ``error_m``, the largest error of a
     shown vertex.
@@ -67,7 +68,7 @@ def write_page(
     shown = _loaded(pictures or {})
     bakes = [baked] if isinstance(baked, BakedMotion) else list(baked)
     usual = min(BYTES + (len(bakes) - 1) * MORE_BYTES, MOST_BYTES)
-    motion = encoded_motion(bakes, most_bytes=most_bytes or usual, tell=tell)
+    motion = encoded_motion(bakes, most_bytes=most_bytes or usual, progress=progress)
     head = motion.header | {
         "colour": list(SOFT),
         "clay": bool(clay),

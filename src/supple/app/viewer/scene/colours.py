@@ -15,13 +15,11 @@ from numpy.typing import NDArray
 
 from supple.anatomy.anatomy import Anatomy
 from supple.app.pictures.anatomy_sheet import anatomy_map
+from supple.app.pictures.drawing import BONE, PALETTE, Colour, rgb
 from supple.arrays import Floats, Ints, Singles
 from supple.mesh.appearance import Appearance
 
-Colour = tuple[int, int, int]
-
 FLESH: Colour = (208, 147, 122)
-BONE: Colour = (169, 169, 172)
 CHOSEN: Colour = (255, 226, 64)
 #: From zero to the largest value; readable by the colour-blind and on a light page.
 RAMP: tuple[Colour, ...] = (
@@ -35,17 +33,6 @@ RAMP: tuple[Colour, ...] = (
     (181, 42, 103),
     (214, 46, 62),
     (240, 96, 34),
-)
-#: Of regions; further regions get darker copies.
-REGIONS: tuple[Colour, ...] = (
-    (78, 121, 167),
-    (242, 142, 43),
-    (89, 161, 79),
-    (225, 87, 89),
-    (176, 122, 161),
-    (237, 201, 72),
-    (118, 183, 178),
-    (156, 107, 79),
 )
 #: Most bands; each is a node of the scene.
 MOST_BANDS = 17
@@ -115,7 +102,7 @@ def by_pressure(pressure: Floats, triangles: Ints, full: float) -> ColourBands:
 
 def by_held(held: NDArray[np.bool_]) -> ColourBands:
     """Colour fixed triangles (f,) grey, and others as flesh."""
-    return ColourBands(held.astype(np.int64), (FLESH, BONE))
+    return ColourBands(held.astype(np.int64), (FLESH, rgb(BONE)))
 
 
 def by_anatomy(anatomy: Anatomy, which: str, chosen: Sequence[str] = ()) -> ColourBands:
@@ -140,8 +127,9 @@ def by_region(model: Any) -> ColourBands:
     if last >= MOST_BANDS:  # several regions share a colour
         bands = np.where(bands == last, MOST_BANDS - 1, bands % (MOST_BANDS - 1))
         last = MOST_BANDS - 1
-    colours = [_darker(REGIONS[k % len(REGIONS)], k // len(REGIONS)) for k in range(last)]
-    return ColourBands(bands.astype(np.int64), (*colours, BONE))
+    regions = [rgb(name) for name in PALETTE]  # further regions get darker copies
+    colours = [_darker(regions[k % len(regions)], k // len(regions)) for k in range(last)]
+    return ColourBands(bands.astype(np.int64), (*colours, rgb(BONE)))
 
 
 def by_stiffness(model: Any) -> ColourBands:

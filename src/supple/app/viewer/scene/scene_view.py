@@ -10,8 +10,8 @@ import numpy as np
 import viser
 
 from supple.app.pictures.anatomy_sheet import ANATOMY_MAPS
+from supple.app.pictures.drawing import BONE, rgb
 from supple.app.viewer.scene.colours import (
-    BONE,
     FLESH,
     AppearanceBands,
     ColourBands,
@@ -158,8 +158,10 @@ class SceneView:
         rig = self._actor.undeformed() if self.rig.visible or (compared and seldom) else None
         bands = self._displacement(skin, rig) if compared and seldom and rig is not None else None
         with self._server.atomic():
-            if self.rig.visible and rig is not None:
-                self._update_rig(rig)
+            if self.rig.visible and rig is not None and self.colouring == OWN:
+                self.rig.show_appearance(rig, self._appearance_bands())
+            elif self.rig.visible and rig is not None:
+                self.rig.show_plain(rig, rgb(BONE))
             if self.soft.visible:
                 self._update_soft(skin, bands, seldom)
             if self.difference.visible:
@@ -169,12 +171,6 @@ class SceneView:
             self.obstacles.update()
         self._updates += 1
         self._stale = False
-
-    def _update_rig(self, rig: Singles) -> None:
-        if self.colouring == OWN:
-            self.rig.show_appearance(rig, self._appearance_bands())
-        else:
-            self.rig.show_plain(rig, BONE)
 
     def _appearance_bands(self) -> AppearanceBands:
         if self._appearance is None:
@@ -193,7 +189,7 @@ class SceneView:
             else:
                 self.soft.show_appearance(skin, self._appearance_bands())
         elif self.colouring == "cubature":
-            self.soft.show_plain(skin, BONE, THROUGH)
+            self.soft.show_plain(skin, rgb(BONE), THROUGH)
         elif self._stale:
             if self.colouring not in self._bands:
                 self._bands[self.colouring] = self._makers[self.colouring]()

@@ -62,18 +62,17 @@ class BodyActor(Actor):
     """Elastic body in a reduced basis.
 
     The time step does not depend on the clock's speed; a slower clock makes fewer steps per
-    update. A free body that is too far away restarts. The engine is ``"stvk"`` or ``"stvk-free"``,
-    by default as the model requires. `built` is the original model, `model` the one with the
-    current settings.
+    update. A free body that is too far away restarts. `built` is the original model, `model` the
+    one with the current settings.
     """
 
     slowest = 0.02
     full_colour = 0.2
     parts = frozenset({"materials", "damping", "gravity", "modes", "energies", "held"})
 
-    def __init__(self, model: StvkModel, *, engine: str | None = None) -> None:
+    def __init__(self, model: StvkModel) -> None:
         self.built = model
-        self._engine = engine_named(engine or body_engine(model), "body")
+        self._engine = engine_named(body_engine(model), "body")
         self.state: State = "playing"
         self.hands: dict[Hashable, Any] = {}
         self._step_dt = FRAME / steps_a_frame(model.modes)

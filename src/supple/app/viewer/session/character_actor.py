@@ -87,13 +87,9 @@ class CharacterActor(Actor):
         self.motion = chosen_motion(self.character, motion)
         self.motions = self.character.motions | {self.motion.name: self.motion}
         self._engine = engine_named(engine, "character")
-        options = self._engine.step_options
-        optional = {part for option, part in ENGINE_PARTS.items() if option in options}
         # Colours of the file apply to a model with the same triangles.
         same = np.array_equal(model.surface.triangles, self.character.surface.triangles)
         self.appearance: Appearance | None = self.character.appearance if same else None
-        optional |= {"appearance"} if self.appearance is not None else set()
-        optional |= {"anatomy"} if anatomy is not None and anatomy.joints else set()
         self.anatomy = anatomy
         self._flesh: dict[str, Any] = {
             "flesh": flesh,
@@ -109,12 +105,17 @@ class CharacterActor(Actor):
         self.traces: ParameterTraces | None = None  # of the free parameters
         if isinstance(self.simulator, FreeParameters):
             self.traces = ParameterTraces(model.rig, self.simulator.free)
-            optional |= {"curves"}
-        optional |= {"springs"} if isinstance(self.simulator, ParameterSprings) else set()
-        optional |= {"touch"} if isinstance(self.simulator, SoftContact) else set()
-        optional |= {"objects"} if isinstance(self.simulator, RigidObjects) else set()
         self.grabs: Grabbed = "flesh"  # gripped by hands; bones follow by springs
-        self.parts = frozenset({"motions", "poses", "recording", "stiffness"} | optional)
+        optional = {
+            "appearance": self.appearance is not None,
+            "anatomy": anatomy is not None and len(anatomy.joints) > 0,
+            "curves": self.traces is not None,
+            "springs": isinstance(self.simulator, ParameterSprings),
+            "touch": isinstance(self.simulator, SoftContact),
+            "objects": isinstance(self.simulator, RigidObjects),
+        } | {part: name in self._engine.step_options for name, part in ENGINE_PARTS.items()}
+        present = {part for part, available in optional.items() if available}
+        self.parts = frozenset({"motions", "poses", "recording", "stiffness"} | present)
         self.hands: dict[Hashable, SkinGrip] = {}
         self.handles = IKHandles(model.rig)
         self.obstacles = MovingObstacles(model.surface.size, self._flesh.get("obstacles", ()))

@@ -192,7 +192,7 @@ class Session(Generic[A]):
         self.changed = False
 
     def advance(self, times: int = 1, /) -> None:
-        """Run requests, then make `steps` steps so many times, unless paused."""
+        """Run requests, then make `times` updates of `steps` steps, unless paused."""
         self.run_requests()
         try:
             self.actor.renew()
