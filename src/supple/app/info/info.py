@@ -18,7 +18,6 @@ from supple.app.info.model_files import (
     describe_model,
     describe_stvk_file,
     engine_lines,
-    hex_parts,
     materials_of,
     model_lines,
     printable,
@@ -31,6 +30,7 @@ from supple.engines.engine import CHARACTER_MODEL
 from supple.errors import FormatError, SuppleError, SuppleWarning
 from supple.formats.length_units import metres_in, unit_name
 from supple.formats.registry import CHARACTERS, SURFACES, TETS
+from supple.mesh.topology import counted
 
 #: Reader of body models, whose motions have the same suffixes.
 BODY_READER = "supple.formats.smpl.load_body:load_body"
@@ -38,6 +38,7 @@ BODY_READER = "supple.formats.smpl.load_body:load_body"
 ENTRIES_SUFFIX = ".anatomy.json"
 
 if TYPE_CHECKING:
+    from supple.mesh.hexes import HexMesh
     from supple.mesh.surface import SurfaceMesh
     from supple.mesh.tets import TetMesh
     from supple.rig.character import Character
@@ -169,7 +170,7 @@ def _read(path: Path, metres: float | None, body: dict[str, Any]) -> dict[str, A
     if suffix == ".veg":
         return {"format": "VEG", **_veg(path)}
     if TETS.find(path) is not None:
-        return {"format": suffix[1:].upper(), **_of_tets(read_tets(path))}
+        return {"format": suffix[1:].upper(), **_of_elements(read_tets(path), "tets")}
     if suffix == CHARACTER_MODEL:
         return describe_model(path)
     if suffix in STVK_FILES:
@@ -289,21 +290,17 @@ def _veg(path: Path) -> dict[str, Any]:
     from supple.mesh.tets import TetMesh
 
     veg = read_any_veg(path)
-    mesh: Any = veg.mesh
-    if isinstance(mesh, TetMesh):
-        contents = _of_tets(mesh)
-    else:
-        contents = hex_parts(mesh) | {"defects": with_consequences(mesh.defects())}
-    return contents | {"materials": materials_of(veg)}
+    kind = "tets" if isinstance(veg.mesh, TetMesh) else "hexes"
+    return _of_elements(veg.mesh, kind) | {"materials": materials_of(veg)}
 
 
-def _of_tets(mesh: TetMesh) -> dict[str, Any]:
-    low, high = mesh.vertices.min(axis=0), mesh.vertices.max(axis=0)
+def _of_elements(mesh: TetMesh | HexMesh, kind: str) -> dict[str, Any]:
+    """Describe a mesh of ``"tets"`` or ``"hexes"``."""
     return {
-        "size": rounded(high - low),
-        "tets": {
+        "size": rounded(np.ptp(mesh.bounds, axis=0)),
+        kind: {
             "vertices": len(mesh.vertices),
-            "tets": len(mesh.tets),
+            kind: len(getattr(mesh, kind)),
             "cubic_metres": float(mesh.volumes().sum()),
         },
         "defects": with_consequences(mesh.defects()),
@@ -351,16 +348,17 @@ def _lines(contents: dict[str, Any]) -> list[tuple[str, str]]:
     if "surface" in contents:
         s = contents["surface"]
         closed = "closed" if s["closed"] else "not closed"
-        parts = f"{s['components']} component{'s' if s['components'] > 1 else ''}"
+        parts = counted(s["components"], "component")
         counts = f"{s['vertices']:,} vertices, {s['triangles']:,} triangles"
         lines.append(("surface", f"{counts}, {parts}, {closed}"))
-    if "tets" in contents:
-        t = contents["tets"]
-        counts = f"{t['tets']:,} tets, {t['vertices']:,} vertices"
-        lines.append(("tets", f"{counts}, {t['cubic_metres']:.4g} m³"))
+    for kind in ("tets", "hexes"):
+        if kind in contents:
+            mesh = contents[kind]
+            counts = f"{mesh[kind]:,} {kind}, {mesh['vertices']:,} vertices"
+            lines.append((kind, f"{counts}, {mesh['cubic_metres']:.4g} m³"))
     lines += stvk_lines(contents)
     for mesh in contents.get("meshes", []):
-        number = f"{mesh['primitives']} primitive{'s' if mesh['primitives'] > 1 else ''}"
+        number = counted(mesh["primitives"], "primitive")
         stored = f"{mesh['vertices']:,} stored vertices"
         lines.append(("mesh", f"{mesh['name']}: {number}, {stored}"))
     if "joints" in contents:

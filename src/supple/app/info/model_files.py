@@ -13,7 +13,6 @@ from supple.formats.registry import MODAL_MATRIX_SUFFIXES
 
 if TYPE_CHECKING:
     from supple.formats.meshes.veg import VegFile
-    from supple.mesh.hexes import HexMesh
 
 #: Most frequencies in a printed line.
 SHOWN = 8
@@ -148,19 +147,6 @@ STVK_FILES: dict[str, Callable[[Path], dict[str, Any]]] = {
 }
 
 
-def hex_parts(mesh: HexMesh) -> dict[str, Any]:
-    """Return the sizes of a hexahedral mesh."""
-    low, high = mesh.bounds
-    return {
-        "size": rounded(high - low),
-        "hexes": {
-            "vertices": len(mesh.vertices),
-            "hexes": len(mesh.hexes),
-            "cubic_metres": float(mesh.volumes().sum()),
-        },
-    }
-
-
 def materials_of(veg: VegFile[Any]) -> list[dict[str, Any]]:
     """Return materials of a .veg file, with their numbers of elements."""
     from supple.formats.vega.vega_model import veg_material_groups
@@ -200,10 +186,6 @@ def stvk_lines(described: dict[str, Any]) -> Iterator[tuple[str, str]]:
         f = described["fixed"]
         numbers = f", {f['first']} to {f['last']} counted from 0" if f["vertices"] else ""
         yield "held", f"{f['vertices']:,} vertices{numbers}"
-    if "hexes" in described:
-        h = described["hexes"]
-        counts = f"{h['hexes']:,} hexes, {h['vertices']:,} vertices"
-        yield "hexes", f"{counts}, {h['cubic_metres']:.4g} m³"
     if "frequencies_hz" in described:
         listed = " ".join(f"{value:.3g}" for value in described["frequencies_hz"][:SHOWN])
         more = " …" if len(described["frequencies_hz"]) > SHOWN else ""

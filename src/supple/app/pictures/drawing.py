@@ -89,6 +89,15 @@ def draw_surface(
     axes.add_collection(drawn)
 
 
+def vertex_means(values: Floats, elements: NDArray[np.int64], count: int) -> Floats:
+    """Return the means (count, …) of the values (k, …) of the elements at each vertex."""
+    total, number = np.zeros((count, *values.shape[1:])), np.zeros(count)
+    for corner in elements.T:
+        np.add.at(total, corner, values)
+        np.add.at(number, corner, 1.0)
+    return total / np.maximum(number, 1.0).reshape(-1, *[1] * (values.ndim - 1))
+
+
 def plain_axes(*charts: Axes) -> None:
     """Remove the top and right axis of charts, and set the background."""
     for axes in charts:

@@ -19,6 +19,7 @@ from supple.app.pictures.drawing import (
     plain_axes,
     save_picture,
     show_window,
+    vertex_means,
     view_axes,
     view_window,
 )
@@ -201,12 +202,7 @@ def _skin_colours(character: Character) -> Floats:
     surface = character.surface
     if character.appearance is None:
         return np.tile(SKIN, (len(surface.vertices), 1))
-    light = _colours(character, "")
-    total, counts = np.zeros((len(surface.vertices), 3)), np.zeros(len(surface.vertices))
-    for corner in surface.triangles.T:
-        np.add.at(total, corner, light)
-        np.add.at(counts, corner, 1.0)
-    return total / np.maximum(counts, 1.0)[:, None]
+    return vertex_means(_colours(character, ""), surface.triangles, len(surface.vertices))
 
 
 def _picture(

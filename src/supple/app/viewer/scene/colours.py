@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from supple.anatomy.anatomy import Anatomy
 from supple.app.pictures.anatomy_sheet import anatomy_map
-from supple.app.pictures.drawing import BONE, PALETTE, Colour, rgb
+from supple.app.pictures.drawing import BONE, PALETTE, Colour, rgb, vertex_means
 from supple.arrays import Floats, Ints, Singles
 from supple.mesh.appearance import Appearance
 
@@ -137,11 +137,8 @@ def by_stiffness(model: Any) -> ColourBands:
     young = np.asarray(model.young, np.float64)
     tets = model.mesh.tets
     logarithm = np.log(np.broadcast_to(young[0] if young.ndim == 2 else young, (len(tets),)))
-    total, count = np.zeros(len(model.mesh.vertices)), np.zeros(len(model.mesh.vertices))
-    for corner in tets.T:
-        np.add.at(total, corner, logarithm)
-        np.add.at(count, corner, 1.0)
-    skin = np.asarray(model.embedding @ (total / np.maximum(count, 1)))
+    means = vertex_means(logarithm, tets, len(model.mesh.vertices))
+    skin = np.asarray(model.embedding @ means)
     value = skin[model.surface.triangles].mean(axis=1)
     span = float(np.ptp(value))
     if span < 1e-3:  # one stiffness

@@ -161,11 +161,10 @@ class MovingObstacles:
             self.object.velocity = self.object.spin = np.zeros(3)
 
     def _obstacles(self, world_from_clip: Floats) -> list[Obstacle]:
-        rotation, shift = world_from_clip[:3, :3], world_from_clip[:3, 3]
-        obstacles = [_moved(each, world_from_clip) for each in self.fixed]
+        fixed = list(self.fixed)
         if self.ground:
-            point = rotation @ np.array([0.0, self.height, 0.0]) + shift
-            obstacles.append(Plane(point, rotation @ np.array([0.0, 1.0, 0.0])))
+            fixed.append(Plane((0.0, self.height, 0.0), (0.0, 1.0, 0.0)))
+        obstacles = [_in_world(each, world_from_clip) for each in fixed]
         if self.ball:
             obstacles.append(self.object)
         return obstacles
@@ -176,7 +175,7 @@ def _follower(centre: ArrayLike) -> DampedFollower:
     return DampedFollower(np.concatenate([np.asarray(centre, np.float64), [1.0, 0.0, 0.0, 0.0]]))
 
 
-def _moved(obstacle: Obstacle, world_from_clip: Floats) -> Obstacle:
+def _in_world(obstacle: Obstacle, world_from_clip: Floats) -> Obstacle:
     if np.array_equal(world_from_clip, np.eye(4)):
         return obstacle
     if isinstance(obstacle, Plane):
