@@ -245,7 +245,7 @@ def _contact_demo(output: Path, name: str, changes: dict[str, Any], quiet: bool)
         record = shown.record(shown.simulator(model), RATE)
         step_ms = 1e3 * (perf_counter() - began) / (len(record.step_times) - 1)
     strength = np.linalg.norm(record.forces, axis=1)
-    figures = {
+    figures: dict[str, Any] = {
         "scene": shown.name,
         "surface_vertices": len(model.surface.vertices),
         "paper_surface_vertices": shown.scene.paper.surface_vertices,
