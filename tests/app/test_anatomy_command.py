@@ -17,7 +17,7 @@ from helpers.character_files import save_character
 from helpers.sample_bodies import figure
 from supple.anatomy.region_entries import FEELS
 from supple.anatomy.roles import ROLES
-from supple.app.pictures.anatomy_colours import ANATOMY_MAPS, ROLE_COLOURS, anatomy_map
+from supple.app.pictures.anatomy_sheet import ANATOMY_MAPS, ROLE_COLOURS, anatomy_map
 from supple.cli.main import main
 from supple.errors import SuppleWarning
 from supple.playback import bake_model

@@ -215,8 +215,8 @@ def test_scenes_are_baked_by_name(capsys):
         (["worm.glb", "--motion", "clap"], 'did you mean "clip"?'),
         (["worm.glb", "-o", "no/where.glb"], "there is no folder no"),
         (["worm.glb", "-o", "worm.txt"], '".txt" files are not written'),
-        (["worm.glb", "-o", "worm.glb"], "is what is baked; give the result another name"),
-        (["worm.glb", "-o", "folder.glb"], "it is no file"),
+        (["worm.glb", "-o", "worm.glb"], "is the file that is baked; give the result another name"),
+        (["worm.glb", "-o", "folder.glb"], "it is not a file"),
         (["worm.glb", "--from", "3"], "lasts from 0 to 0.8 s"),
         (["worm.glb", "--rate", "0"], "0 frames per second"),
         (["worm.glb", "--damping", "-1"], "use 0 to 100"),
@@ -560,10 +560,13 @@ def test_an_unreadable_cached_model_is_ignored(error, monkeypatch):
         (("--engine", "rig-space"), "rig-space has no unreduced form for final quality"),
         (("--engine", "soft-skeleton"), "soft-skeleton has no unreduced form for final quality"),
         (("--modes", "8"), "final reduces nothing; leave out modes"),
-        (("--ground", "0"), "--obstacle: --quality final knows none; use --quality live"),
-        (("--friction", "0.5"), "--friction: --quality final knows none; use --quality live"),
-        (("--tracking", "8"), "--tracking: full knows none; use --engine soft-skeleton"),
-        (("--readings", "a.csv"), "--readings: full feels no forces"),
+        (("--ground", "0"), "--obstacle: --quality final has no such option"),
+        (
+            ("--friction", "0.5"),
+            "--friction: --quality final has no such option",
+        ),
+        (("--tracking", "8"), "--tracking: full has no such option; use --engine soft-skeleton"),
+        (("--readings", "a.csv"), "--readings: full has no contacts"),
     ],
 )
 def test_unsupported_options_of_final_are_refused_before_any_work(arguments, said, capsys):

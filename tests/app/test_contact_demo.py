@@ -8,8 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from helpers.build_samples import kept_scenes
-from supple.app.contact_demo import CONTACT_DEMOS
-from supple.app.demo import run_demo
+from supple.app.demo import CONTACT_DEMOS, run_demo
 from supple.cli.main import main
 from supple.errors import SuppleError
 from supple.scenes.characters.character_scene import PAPERS

@@ -21,10 +21,8 @@ from helpers.model_samples import sample_fields, sample_model
 from supple.app.building import run_build
 from supple.app.command_files import checked_sheet
 from supple.app.options import BuildOptions
-from supple.app.pictures.drawing import label
+from supple.app.pictures.drawing import BONE, PALETTE, label
 from supple.app.pictures.model_sheet import (
-    BONE,
-    PALETTE,
     frequency_ratios,
     model_sheet,
     region_colours,
@@ -90,7 +88,7 @@ def test_skin_has_its_regions_colours_and_grey_where_bones_hold_it():
     colours = region_colours(model)
     held = weights.sum(axis=1) == 0
     assert held.any()
-    np.testing.assert_allclose(colours[held], np.tile(BONE, (held.sum(), 1)), atol=1e-12)
+    np.testing.assert_allclose(colours[held], np.tile(to_rgb(BONE), (held.sum(), 1)), atol=1e-12)
     only_near = (weights[:, 0] > 1 - 1e-12) & (weights[:, 1] == 0)
     both = weights.min(axis=1) > 0.3
     assert both.any()

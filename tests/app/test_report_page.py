@@ -234,8 +234,6 @@ def test_a_single_frame_without_any_swing_is_a_page_too(tmp_path):
         ("none", {}, "no frames"),
         ("", {"pictures": {"p": b"GIF89a"}}, "neither PNG nor JPEG"),
         ("", {"pictures": {"p": Path("nowhere.png")}}, "cannot be read"),
-        ("", {"colour": (1, 2)}, "three numbers"),
-        ("", {"colour": (1, 2, float("nan"))}, "three numbers"),
     ],
 )
 def test_invalid_motions_are_one_line_errors_and_leave_no_page(tmp_path, change, options, words):

@@ -85,8 +85,8 @@ def test_any_surface_becomes_a_body_with_nothing_said(tmp_path, capsys, monkeypa
     assert out == ""
     lines = err.strip().splitlines()
     assert "held: the lowest 5 %" in err
-    assert "the slowest swing is 2 Hz" in err
-    assert "steps a second" in lines[-2]
+    assert "the lowest frequency is 2 Hz" in err
+    assert "steps per second" in lines[-2]
     assert lines[-1] == "wrote post.stvk; supple view post.stvk shows it"
     model = StvkModel.load("post.stvk")
     assert body_frequencies(model)[0] == pytest.approx(2.0)
@@ -266,7 +266,7 @@ def spoilt(folder: Path) -> None:
         ("post.obj --count 1000000000", "--count"),
         ("post.obj --resolution 1000000000", "--resolution"),
         ("post.obj --count 9 --resolution 9", "give one of them"),
-        ("spoon --resolution 9", "cubes of its own"),
+        ("spoon --resolution 9", "its own elements"),
         ("bar.veg --fixed frob", "use a side"),
         ("bar.veg --fixed y<nan", "use a side"),
         ("bar.veg --fixed y<-9", "no vertex is there"),
@@ -296,7 +296,7 @@ def test_invalid_bodies_are_one_line_errors(tmp_path, capsys, monkeypatch, words
 
 def test_a_body_that_cannot_be_held_by_its_bottom_says_what_to_do():
     from supple.app.bodies.body_source import BodySource
-    from supple.app.bodies.fixed_vertices import held_vertices
+    from supple.app.bodies.make_body import held_vertices
 
     points = np.array([[0, 0, 0], [1, 1, 0], [0, 1, 0], [0, 1, 1]], float)
     with pytest.raises(SuppleError, match="--fixed"):

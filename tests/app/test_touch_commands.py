@@ -123,8 +123,11 @@ def test_an_engine_that_cannot_says_which_can(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     write_body(tmp_path / "body.npz", body_fields())
     for words, what in (
-        (["--tracking", "2"], "--tracking: pose-space knows none; use --engine soft-skeleton"),
-        (["--readings", "a.csv"], "--readings: pose-space feels no forces"),
+        (
+            ["--tracking", "2"],
+            "--tracking: pose-space has no such option",
+        ),
+        (["--readings", "a.csv"], "--readings: pose-space has no contacts"),
     ):
         with pytest.raises(SystemExit):
             main(["bake", "body.npz", *words, "--quiet"])

@@ -546,7 +546,7 @@ def test_an_empty_recording_is_refused(session: CharacterSession, tmp_path: Path
 
 
 def test_a_recording_ends_before_it_fills_the_memory(session: CharacterSession) -> None:
-    session.actor.recorder.most = 4
+    session.actor.recorder.most_frames = 4
     session.submit(session.actor.recorder.start)
     session.advance(40)
     assert len(session.actor.recorder) == 4
@@ -577,7 +577,7 @@ def test_a_page_cannot_have_a_recording_of_an_unknown_kind(
 
 def test_recordings_of_large_skins_are_short(model: PoseSpaceModel) -> None:
     recorder = Recorder(len(model.surface.vertices))
-    assert 12 * len(model.surface.vertices) * recorder.most <= 256 * 2**20
+    assert 12 * len(model.surface.vertices) * recorder.most_frames <= 256 * 2**20
 
 
 # What is seen ------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from supple.anatomy.anatomy import Anatomy, anatomy_of
 from supple.anatomy.region_entries import read_entries
 from supple.app.contact_options import ContactOptions
 from supple.app.options import ViewOptions
-from supple.app.pictures.anatomy_colours import ANATOMY_MAPS, ROLE_COLOURS
+from supple.app.pictures.anatomy_sheet import ANATOMY_MAPS, ROLE_COLOURS
 from supple.app.viewer import serve
 from supple.app.viewer.scene.colours import CHOSEN, by_anatomy
 from supple.app.viewer.session.anatomy_editing import AnatomyEditing

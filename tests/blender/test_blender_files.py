@@ -516,12 +516,12 @@ def test_an_environment_is_made_on_request_found_and_removed(
     done = run_here("blender", "--install")
     assert done.returncode == 0, done.stderr
     assert f"Blender 4.2: {folder}/bin/python (supple blender --install)" in done.stdout
-    assert "is there already" in run_here("blender", "--install").stderr
+    assert "already exists" in run_here("blender", "--install").stderr
     assert run_here("blender", "--remove").returncode == 0
     assert not folder.exists()
     assert "nothing to remove" in run_here("blender", "--remove").stderr
     monkeypatch.setattr(blender_setup, "PYTHON", (9, 9))
-    assert "needs python9.9, which is not here" in run_here("blender", "--install").stderr
+    assert "needs python9.9, which is missing" in run_here("blender", "--install").stderr
 
 
 def test_a_simulated_character_is_shown_where_it_was_simulated(

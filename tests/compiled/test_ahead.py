@@ -278,7 +278,7 @@ def test_wrong_words_are_answered_in_one_line():
 
     with pytest.raises(SuppleError, match=f'did you mean "{jobs()[0]}"'):
         run_compile(jobs()[0] + "s")
-    with pytest.raises(SuppleError, match="at least one core"):
+    with pytest.raises(SuppleError, match="use 1 or more"):
         run_compile(None, cores=0)
 
 

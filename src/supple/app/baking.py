@@ -14,10 +14,12 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from rich.markup import escape
-from rich.table import Table
-
-from supple.app.command_files import check_place
+from supple.app.command_files import (
+    check_place,
+    checked_page,
+    print_chosen_motion,
+    print_rows,
+)
 from supple.app.contact_options import ContactOptions
 from supple.app.model_request import command_model, flesh_values
 from supple.app.options import BakeOptions
@@ -65,18 +67,8 @@ def run_bake(
 ) -> dict[str, Any]:
     """Bake a motion of a file, a scene or a model, or all of them; write it, and return figures.
 
-    Parameters
-    ----------
-    given
-        A file, or the name of a scene; an existing file precedes a scene of that name.
-    output
-        Path of the result; by default the name with "_soft" in the current folder.
-    options, touch
-        Options of the command.
-    quiet
-        Print nothing.
-    look
-        Called with the bakes after they are written.
+    An existing file named `given` precedes a scene of that name. `output` is by default the name
+    with "_soft" in the current folder. `look` is called with the bakes after they are written.
     """
     began = perf_counter()
     options, touch = options or BakeOptions(), touch or ContactOptions()
@@ -84,7 +76,7 @@ def run_bake(
     row = played_engine(live, options.quality)
     check_unreduced(live, options.quality, options.flesh_words(), {})
     target = checked_target(given, output)
-    _check_beside(target, options)
+    _check_options(target, options)
     with working("reading", quiet):
         source = read_character(given, options.unit, **options.reading())
         options = replace(options, motion=options.motion_name(), rate=_rate(source, options))
@@ -93,7 +85,9 @@ def run_bake(
         values = flesh_values(source, options, options.model)
         built = source.model is None and options.model is None
         stepping = _stepping(options, touch, row, live) if built else {}
-    _print_motion(source, plans, options, quiet)
+    if not quiet and options.motion is None and len(plans) == 1:
+        hint = "--all for all of them, --motion for one"
+        print_chosen_motion(list(source.character.motions), plans[0].motion.name, WIGGLE, hint)
     ready = command_model(given, source, options, row.name, quiet=quiet)
     if not built:  # a model file determines the engine
         live = stepped_by(live, ready.model)
@@ -104,8 +98,8 @@ def run_bake(
     live_stepping = stepping if row is live else stepping | _stepping(options, touch, live, live)
     checkpoints: list[Checkpoint] = []
     request = BakeRequest(source, ready.model, live, stepping, quality=options.quality)
-    with task_bar(quiet) as tell:
-        bakes = request.bake(plans, tell, checkpoints)
+    with task_bar(quiet) as progress:
+        bakes = request.bake(plans, progress, checkpoints)
     with working("writing", quiet):
         written = _write(target, bakes, options)
     for each in checkpoints:
@@ -137,7 +131,7 @@ def run_bake(
 
 
 def _rate(source: CharacterSource, options: BakeOptions) -> float:
-    """Return frames per second: those that are asked for, or those of the file's scene."""
+    """Return the frames per second of the option, or else of the file."""
     usual = getattr(source.character.source, "frame_rate", RATE)
     return usual if options.rate is None else options.rate
 
@@ -200,7 +194,7 @@ _OF_MOTION = (
 
 
 def _reported(bakes: Sequence[BakedMotion]) -> dict[str, Any]:
-    """Return what is reported of a bake; of several, what differs as a list of ``clips``."""
+    """Return the report of a bake; for several, figures that differ are in a list ``clips``."""
     reports = [baked.report for baked in bakes]
     if len(bakes) == 1:
         return dict(reports[0])
@@ -243,22 +237,22 @@ def _measure_distances(
 def _live_bake(live: BakeRequest, plan: BakePlan, loop: bool, quiet: bool) -> BakedMotion:
     """Return the live bake of a plan, without its warnings."""
     live_plan = replace(plan, loop=loop).stepped_by(live.live.name)
-    with warnings.catch_warnings(), task_bar(quiet) as tell:
+    with warnings.catch_warnings(), task_bar(quiet) as progress:
         warnings.simplefilter("ignore", SuppleWarning)
-        return live.bake([live_plan], tell, None)[0]
+        return live.bake([live_plan], progress, None)[0]
 
 
 def _stepping(
     options: BakeOptions, touch: ContactOptions, row: Engine, live: Engine
 ) -> dict[str, Any]:
-    """Return options of the simulator: the flesh's damping, and no change of a given stiffness."""
+    """Return options of the simulator; with --young, the stiffness is never changed."""
     if options.readings is not None and not hasattr(row.simulate, "contacts"):
-        raise SuppleError(f"--readings: {row.name} feels no forces; use --engine soft-skeleton")
-    around = touch.stepping(row, live)
+        raise SuppleError(f"--readings: {row.name} has no contacts; use --engine soft-skeleton")
+    contact = touch.stepping(row, live)
     stepping = flesh_damping(options.flesh, options.damping)
     if options.young is not None:
         stepping["stiffness"] = 1.0
-    return {name: value for name, value in stepping.items() if name in row.step_options} | around
+    return {name: value for name, value in stepping.items() if name in row.step_options} | contact
 
 
 def _write_report(
@@ -277,48 +271,38 @@ def checked_target(given: str, output: Path | None) -> Path:
     file = Path(given)
     again = holds_flesh(file)
     if output is None:
-        came = CHARACTERS.find(file)
-        suffix = ".glb" if came is None else came.baked_suffix or file.suffix.lower()
+        reader = CHARACTERS.find(file)
+        suffix = ".glb" if reader is None else reader.baked_suffix or file.suffix.lower()
         stem = file.stem.removesuffix("_soft") if again else file.stem
         output = Path(f"{stem}_soft{suffix}")
     row = BAKED_MOTIONS.find(output)
     if row is None:
-        wanted = ", ".join(BAKED_MOTIONS.suffixes())
-        raise SuppleError(f'{output}: "{output.suffix}" files are not written; use one of {wanted}')
+        known = ", ".join(BAKED_MOTIONS.suffixes())
+        raise SuppleError(f'{output}: "{output.suffix}" files are not written; use one of {known}')
     if row.library and find_spec(row.library) is None:
         raise SuppleError(f"{output}: needs an extra; run pip install 'supple[{row.extra}]'")
-    check_place(output, None if again else file)  # of a baked file the original is kept
+    check_place(output, None if again else file)  # a baked file contains the original
     return output
 
 
 def _files(targets: Sequence[Path]) -> dict[str, Any]:
-    """Return what is reported of the files that were written."""
-    found: dict[str, Any] = {"output": str(targets[0])}
-    found["bytes"] = sum(file.stat().st_size for file in targets)
+    """Return names and total size of the files that were written."""
+    size = sum(file.stat().st_size for file in targets)
+    figures: dict[str, Any] = {"output": str(targets[0]), "bytes": size}
     if len(targets) > 1:
-        found["outputs"] = [str(file) for file in targets]
-    return found
+        figures["outputs"] = [str(file) for file in targets]
+    return figures
 
 
-def _check_beside(target: Path, options: BakeOptions) -> None:
-    """Refuse options of what is written, before any work."""
+def _check_options(target: Path, options: BakeOptions) -> None:
+    """Refuse options that the files to be written cannot have, before any work."""
     _check_saving(target, options.saving())
     if options.report is not None:
-        _check_page(options.report)
+        checked_page(options.report, "a report")
     if options.readings is not None:
-        _check_table(options.readings)
-
-
-def _check_page(page: Path) -> None:
-    if page.suffix.lower() not in (".html", ".htm"):
-        raise SuppleError(f"{page}: a report ends in .html")
-    check_place(page, Path())
-
-
-def _check_table(table: Path) -> None:
-    if table.suffix.lower() != ".csv":
-        raise SuppleError(f"{table}: readings are written to a .csv file")
-    check_place(table, Path())
+        if options.readings.suffix.lower() != ".csv":
+            raise SuppleError(f"{options.readings}: readings are written to a .csv file")
+        check_place(options.readings)
 
 
 def _check_saving(target: Path, options: dict[str, Any]) -> None:
@@ -333,22 +317,6 @@ def _check_saving(target: Path, options: dict[str, Any]) -> None:
         raise SuppleError(f"--error is {error:g} of the size; use 0.000001 to 0.5")
 
 
-def _print_motion(
-    source: CharacterSource, plans: Sequence[BakePlan], options: BakeOptions, quiet: bool
-) -> None:
-    """Print the motion that was chosen by default, and the others."""
-    if quiet or options.motion is not None or len(plans) > 1:
-        return
-    name, motions = plans[0].motion.name, source.character.motions
-    others = [each for each in motions if each != name]
-    if not motions:
-        console.print(f'it has no motion; "{WIGGLE}" shakes and tilts it', markup=False)
-    elif others:
-        more = ", ".join(others[:8]) + (" …" if len(others) > 8 else "")
-        chosen = f'motion "{name}", the liveliest of {len(motions)}; --all for all of them,'
-        console.print(f"{chosen} --motion for one: {more}", markup=False)
-
-
 def _write(target: Path, bakes: Sequence[BakedMotion], options: BakeOptions) -> dict[str, Any]:
     written = save(target, bakes, **options.saving())
     for name in ("path", "paths"):
@@ -360,21 +328,20 @@ def _write(target: Path, bakes: Sequence[BakedMotion], options: BakeOptions) -> 
 
 
 def _sizes(figures: dict[str, Any], *names: str) -> str:
-    """List sizes of a model, as far as its engine has them."""
-    found = [counted(figures[name], name[:-1]) for name in names if name in figures]
-    return "".join(f", {each}" for each in found)
+    """Return the given sizes of a model as text, without those that its engine lacks."""
+    return "".join(f", {counted(figures[name], name[:-1])}" for name in names if name in figures)
 
 
 def _quality(quality: str, clip: dict[str, Any]) -> str:
-    """Say how short final's steps were, what halving them changed, and how far live is from it."""
+    """Describe the quality of a clip: sub-steps, effect of halving them, distance of live."""
     apart = f"{100 * clip.get('live_distance', 0):.0f} %"
     if quality == "live":
         return f"live, {apart} from final" if "live_distance" in clip else ""
-    told = f"final, {counted(clip['substeps'], 'step')} in place of one"
-    change = next(iter(clip["changes"][-1:]), None)
+    text = f"final, {counted(clip['substeps'], 'step')} in place of one"
+    change = clip["changes"][-1] if clip["changes"] else None
     if change is not None:
-        told += f"; half as many change {100 * change:.1f} % of what flesh moves"
-    return told + (f"; live is {apart} from it" if "live_distance" in clip else "")
+        text += f"; half as many change {100 * change:.1f} % of the flesh's motion"
+    return text + (f"; live is {apart} from it" if "live_distance" in clip else "")
 
 
 def _print_summary(figures: dict[str, Any]) -> None:
@@ -386,23 +353,20 @@ def _print_summary(figures: dict[str, Any]) -> None:
     ]
     for clip in figures.get("clips", [figures]):
         cycles = f", {clip['cycles']} cycles" if "cycles" in clip else ""
-        told = f"{clip['frames']} frames at {clip['rate']:.4g} a second{cycles}"
-        rows.append(("motion", f"{clip['motion']}, {told}, {clip['step_ms']:.2f} ms a step"))
-        if told := _quality(figures["quality"], clip):
-            rows.append(("quality", told))
+        frames = f"{clip['frames']} frames at {clip['rate']:.4g} per second{cycles}"
+        rows.append(("motion", f"{clip['motion']}, {frames}, {clip['step_ms']:.2f} ms per step"))
+        if quality := _quality(figures["quality"], clip):
+            rows.append(("quality", quality))
     reached = 100 * float(figures.get("error") or 0)
     if figures.get("new") and figures.get("animation"):
         rows.append(("clip", f'"{figures["animation"]}" is new: the file had no such clip'))
     if figures.get("shapes"):
         rows.append(("shapes", f"{figures['shapes']}, within {reached:.2f} % of the size"))
     elif figures.get("shapes") == 0:
-        few = f"none: flesh moves by {reached:.2g} % of the size only; try a livelier motion, "
+        few = f"none: flesh moves by only {reached:.2g} % of the size; try a livelier motion, "
         rows.append(("shapes", f"{few}softer flesh or a smaller --error"))
     rows.append(("time", f"{figures['bake_s']:.1f} s in all"))
-    table = Table(show_header=False, box=None)
-    for name, value in rows:
-        table.add_row(name, escape(value))
-    console.print(table)
+    print_rows(rows)
     beside = [str(figures[name]) for name in ("mesh", "report", "readings") if name in figures]
     shown = "".join(f" and {each}" for each in beside)
     others = len(figures.get("outputs", [0])) - 1

@@ -1,4 +1,4 @@
-"""`supple blender`: which Blender reads .blend and .fbx files, and an environment with one."""
+"""`supple blender`: find the Blender that reads .blend and .fbx files, or install one."""
 
 from __future__ import annotations
 
@@ -17,20 +17,17 @@ from supple.formats.blender.blender_process import (
 )
 from supple.playback.progress_bar import console, working
 
-#: Blender as a Python package: its version, the Python it is for, and megabytes, packed and not.
+#: Blender as a Python package: version, version of Python, megabytes to download and on the disk.
 BPY, PYTHON, DOWNLOAD, DISK = "4.2.0", (3, 11), 350, 1000
 
 
 def run_blender(
     *, install: bool = False, remove: bool = False, quiet: bool = False
 ) -> dict[str, Any]:
-    """Find Blender and ask its version; make an environment with one before, or remove that.
+    """Find Blender, after installing or removing the environment of `blender_folder`.
 
-    Returns
-    -------
-    dict
-        ``program``, ``version`` and ``origin``, None where there is no Blender, and ``folder`` of
-        the environment that is made on request.
+    Returns ``program``, ``version`` and ``origin``, None without Blender, and the environment's
+    ``folder``.
     """
     if install and remove:
         raise SuppleError("--install and --remove: choose one")
@@ -39,19 +36,19 @@ def run_blender(
         _remove(folder)
     if install:
         _install(folder, quiet)
-    found = found_blender()
+    blender = found_blender()
     figures: dict[str, Any] = {"program": None, "version": None, "origin": None}
-    if found is not None:
-        with working("asking Blender", quiet):
-            answer = ask_blender(found, str(found.path), {"action": "version"})
-        figures = {"program": str(found.path), "origin": found.origin, **answer}
+    if blender is not None:
+        with working("starting Blender", quiet):
+            answer = ask_blender(blender, str(blender.path), {"action": "version"})
+        figures = {"program": str(blender.path), "origin": blender.origin, **answer}
     return figures | {"folder": str(folder)}
 
 
 def print_blender(figures: dict[str, Any]) -> None:
-    """Print what was found, for people."""
+    """Print the result of `run_blender`."""
     if figures["program"] is None:
-        print("no Blender: install it from blender.org, name it by SUPPLE_BLENDER, or run")
+        print("no Blender: install it from blender.org, set SUPPLE_BLENDER to its path, or run")
         print(f"supple blender --install, which makes {figures['folder']}: {_size()}")
     else:
         print(f"Blender {figures['version']}: {figures['program']} ({figures['origin']})")
@@ -63,7 +60,7 @@ def _size() -> str:
 
 def _remove(folder: Path) -> None:
     if not folder.exists():
-        raise SuppleError(f"{folder}: is not there; nothing to remove")
+        raise SuppleError(f"{folder}: does not exist; there is nothing to remove")
     try:
         shutil.rmtree(folder)
     except OSError as error:
@@ -71,19 +68,19 @@ def _remove(folder: Path) -> None:
 
 
 def _install(folder: Path, quiet: bool) -> None:
-    """Make an environment with Blender as a Python package; none where that fails."""
+    """Make an environment with Blender as a Python package; remove it after an error."""
     python = _python()
     if folder.exists():
-        raise SuppleError(f"{folder}: is there already; supple blender --remove removes it")
+        raise SuppleError(f"{folder}: already exists; supple blender --remove removes it")
     if not quiet:
         console.print(f"Blender {BPY} into {folder}: {_size()}", markup=False, soft_wrap=True)
     done = False
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with working("downloading and installing", quiet):
-            _called([python, "-I", "-m", "venv", str(folder)])
-            own = [str(environment_python(folder)), "-I", "-m", "pip", "install"]
-            _called([*own, "--disable-pip-version-check", "--no-input", f"bpy=={BPY}"])
+            _run([python, "-I", "-m", "venv", str(folder)])
+            pip = [str(environment_python(folder)), "-I", "-m", "pip", "install"]
+            _run([*pip, "--disable-pip-version-check", "--no-input", f"bpy=={BPY}"])
         done = True
     except OSError as error:
         raise SuppleError(f"{folder}: cannot be made ({error.strerror})") from None
@@ -93,21 +90,21 @@ def _install(folder: Path, quiet: bool) -> None:
 
 
 def _python() -> str:
-    """Return a Python that the package is for."""
+    """Return a Python of the version that the package needs."""
     if sys.version_info[:2] == PYTHON:
         return sys.executable
     name = "python" + ".".join(map(str, PYTHON))
-    found = shutil.which(name)
-    if found is None:
+    path = shutil.which(name)
+    if path is None:
         raise SuppleError(
-            f"Blender {BPY} as a package needs {name}, which is not here; install that, or Blender "
+            f"Blender {BPY} as a package needs {name}, which is missing; install that, or Blender "
             "itself from blender.org"
         )
-    return found
+    return path
 
 
-def _called(words: list[str]) -> None:
-    done = subprocess.run(words, capture_output=True, text=True, errors="replace")
+def _run(command: list[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace")
     if done.returncode:
-        said = (done.stderr.strip() or done.stdout.strip() or "no reason given").splitlines()
-        raise SuppleError(f"Blender cannot be installed ({said[-1][:200]})")
+        lines = (done.stderr.strip() or done.stdout.strip() or "no reason given").splitlines()
+        raise SuppleError(f"Blender cannot be installed ({lines[-1][:200]})")

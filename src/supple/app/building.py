@@ -11,7 +11,7 @@ from typing import Any
 
 from rich.table import Table
 
-from supple.app.command_files import checked_sheet, model_target
+from supple.app.command_files import checked_sheet, model_target, print_rows
 from supple.app.model_request import flesh_values
 from supple.app.options import BuildOptions
 from supple.app.processes import peak_megabytes, worker_processes
@@ -30,16 +30,7 @@ def run_build(
 ) -> dict[str, Any]:
     """Build a model of a character file or a scene, save it, and return figures.
 
-    Parameters
-    ----------
-    name
-        A character file, or the name of a scene; see `read_any_character`.
-    output
-        Path of the model file; by default the character's name in the current folder.
-    options
-        Options of the command.
-    quiet
-        Show neither progress nor the summary.
+    `output` is by default the character's name in the current folder.
     """
     options = options or BuildOptions()
     row = engine_named(options.engine, "character")
@@ -70,10 +61,11 @@ def run_build(
 
         with working("drawing", quiet):
             write_model_sheet(model, sheet)
+    peak = peak_megabytes()
     figures = {
         "seconds": round(log.seconds, 3),
         "stages": {name: round(seconds, 3) for name, seconds in log.stages.items()},
-        "peak_mb": _rounded(peak_megabytes()),
+        "peak_mb": None if peak is None else round(peak, 1),
         "model_mb": round(target.stat().st_size / 1e6, 3),
         "output": str(target),
         **getattr(model, "report", model.figures),
@@ -82,10 +74,6 @@ def run_build(
         _print_summary(figures)
         console.print(f"wrote {target}" + ("" if sheet is None else f" and {sheet}"))
     return figures
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 1)
 
 
 def _builder_options(
@@ -140,7 +128,7 @@ def _print_summary(figures: dict[str, Any]) -> None:
         console.print(f"{figures['seconds']:.1f} s, {figures['model_mb']:.1f} MB")
         return
     console.print(_poses_table(figures))
-    console.print(_totals_table(figures))
+    print_rows(_totals(figures))
 
 
 def _poses_table(figures: dict[str, Any]) -> Table:
@@ -163,24 +151,23 @@ def _poses_table(figures: dict[str, Any]) -> Table:
     return table
 
 
-def _totals_table(figures: dict[str, Any]) -> Table:
+def _totals(figures: dict[str, Any]) -> list[tuple[str, str]]:
     elastic, inertial = figures["elastic_error"], figures["inertial_error"]
     between = elastic["between_poses"]
     halfway = "" if between is None else f", halfway between poses {100 * between:.2f} %"
     if elastic["quarter_way"] is not None:
         halfway += f", a quarter of the way {100 * elastic['quarter_way']:.2f} %"
-    table = Table(show_header=False, box=None)
-    rows = {
-        "tets": f"{figures['tets']:,}",
-        "modes": f"{figures['modes']} in {counted(len(figures['regions']), 'region')}, "
-        f"{100 * figures['stored_fraction']:.0f} % stored",
-        "elastic error": f"{100 * elastic['train']:.2f} % trained, "
-        f"{100 * elastic['held_out']:.2f} % held out{halfway}",
-        "inertial error": f"{100 * inertial['train']:.2f} % trained, "
-        f"{100 * inertial['held_out']:.2f} % held out",
-        "model": f"{figures['model_mb']:.1f} MB",
-        "time": f"{figures['seconds']:.1f} s, peak memory {figures['peak_mb']} MB",
-    }
-    for name, value in rows.items():
-        table.add_row(name, value)
-    return table
+    regions = counted(len(figures["regions"]), "region")
+    stored = f"{100 * figures['stored_fraction']:.0f} % stored"
+    trained, held_out = (
+        [f"{100 * error[part]:.2f} %" for error in (elastic, inertial)]
+        for part in ("train", "held_out")
+    )
+    return [
+        ("tets", f"{figures['tets']:,}"),
+        ("modes", f"{figures['modes']} in {regions}, {stored}"),
+        ("elastic error", f"{trained[0]} trained, {held_out[0]} held out{halfway}"),
+        ("inertial error", f"{trained[1]} trained, {held_out[1]} held out"),
+        ("model", f"{figures['model_mb']:.1f} MB"),
+        ("time", f"{figures['seconds']:.1f} s, peak memory {figures['peak_mb']} MB"),
+    ]

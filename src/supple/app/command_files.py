@@ -1,26 +1,29 @@
-"""Checks of files that commands write, before any work is done."""
+"""Results of commands: checks of files before any work, removal from files, printed summaries."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import tempfile
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
+
+from rich.markup import escape
+from rich.table import Table
 
 from supple.engines.engine import BODY_MODEL
 from supple.errors import SuppleError
+from supple.playback.progress_bar import console
 
-#: Bytes that are written as a test: a full disk takes none.
-_TRIED = 65_536
+#: Bytes that are written as a test, which fails on a full disk.
+_TRIAL_BYTES = 65_536
 
 
 def model_target(given: str, output: Path | None, suffix: str) -> Path:
     """Return the path of a model file, by default the source's name in the current folder.
 
-    Raises
-    ------
-    SuppleError
-        If it has another ending, or cannot be written.
+    SuppleError if it has another suffix or cannot be written.
     """
     target = Path(Path(given).stem + suffix) if output is None else output
     if target.suffix.lower() != suffix:
@@ -33,25 +36,33 @@ def model_target(given: str, output: Path | None, suffix: str) -> Path:
 
 
 def checked_sheet(path: Path) -> Path:
-    """Return the path of a picture; SuppleError if none can be written there."""
+    """Return the path of a picture; SuppleError if it cannot be written."""
     if path.suffix.lower() != ".png" or not path.parent.is_dir():
         raise SuppleError(f"{path}: a sheet is a .png file in a folder that exists")
     _check_access(path)
     return path
 
 
+def checked_page(path: Path, what: str) -> Path:
+    """Return the path of an HTML page; SuppleError if it cannot be written."""
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise SuppleError(f"{path}: {what} ends in .html")
+    check_place(path)
+    return path
+
+
 def _check_access(target: Path) -> None:
     if target.is_dir() or not os.access(target.parent, os.W_OK):
-        raise SuppleError(f"{target}: cannot be written")  # better now than after the work
+        raise SuppleError(f"{target}: cannot be written")
 
 
 def check_place(output: Path, source: Path | None = None) -> None:
-    """Refuse a target that is the source or no file, or whose folder takes no bytes."""
+    """Refuse a target that is the source or a folder, or whose folder cannot be written to."""
     try:
         if output.exists() and not output.is_file():
-            raise SuppleError(f"{output}: cannot be written; it is no file")
+            raise SuppleError(f"{output}: cannot be written; it is not a file")
         if source is not None and output.exists() and source.exists() and output.samefile(source):
-            raise SuppleError(f"{output}: is what is baked; give the result another name")
+            raise SuppleError(f"{output}: is the file that is baked; give the result another name")
         if not output.parent.is_dir():
             raise SuppleError(f"{output}: there is no folder {output.parent}")
         _try_to_write(output.parent)
@@ -64,9 +75,50 @@ def _try_to_write(folder: Path) -> None:
     handle, name = tempfile.mkstemp(prefix=".", suffix=".part", dir=folder)
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(bytes(_TRIED))
+            file.write(bytes(_TRIAL_BYTES))
             file.flush()
             os.fsync(file.fileno())
     finally:
         with contextlib.suppress(OSError):
             os.unlink(name)
+
+
+def run_removal(
+    remove: Callable[[Path, Path], dict[str, Any]],
+    what: str,
+    source: Path,
+    output: Path | None,
+    *,
+    quiet: bool = False,
+) -> dict[str, Any]:
+    """Restore a file with ``remove(target, source)``, in place without `output`; return figures.
+
+    `what` names the removed part in the message of `supple bake` or `supple curves --remove`.
+    """
+    target = source if output is None else output
+    if not source.is_file():
+        raise SuppleError(f"{source}: there is no such file")
+    check_place(target)
+    figures = remove(target, source)
+    if not quiet:
+        console.print(f"wrote {target}, without {what}", markup=False)
+    return {"output": str(target), "bytes": figures["bytes"]}
+
+
+def print_chosen_motion(names: Sequence[str], chosen: str, test_motion: str, hint: str) -> None:
+    """Print the motion of a character that was chosen by default, and the others."""
+    others = [name for name in names if name != chosen]
+    if not names:
+        console.print(f'it has no motion; "{test_motion}" shakes and tilts it', markup=False)
+    elif others:
+        more = ", ".join(others[:8]) + (" …" if len(others) > 8 else "")
+        motion = f'motion "{chosen}", the liveliest of {len(names)}'
+        console.print(f"{motion}; {hint}: {more}", markup=False)
+
+
+def print_rows(rows: Iterable[tuple[str, str]]) -> None:
+    """Print titles and texts as a table, on standard error."""
+    table = Table(show_header=False, box=None)
+    for title, text in rows:
+        table.add_row(title, escape(text))
+    console.print(table)

@@ -1,4 +1,4 @@
-"""Compiling beforehand, for people: `supple compile`, and what a first command says and does."""
+"""Compilation ahead of use: `supple compile`, and in the background of a first command."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from typing import Any
 from supple.errors import SuppleError
 from supple.playback.progress_bar import console, progress_bar
 
-#: Whatever is set to 0 here compiles only what it calls, when it calls it.
+#: Environment variable; 0 compiles functions only when they are called.
 SWITCH = "SUPPLE_COMPILE_AHEAD"
 
 
 @contextmanager
 def compiled_for(job: str, quiet: bool = False) -> Iterator[None]:
-    """Compile what a job needs beside the block, in other processes; say so where it is much."""
+    """Compile the functions of a job in other processes while the block runs."""
     if os.environ.get(SWITCH) == "0":
         yield
         return
@@ -28,26 +28,16 @@ def compiled_for(job: str, quiet: bool = False) -> Iterator[None]:
 
     with compiling_beside(job) as missing:
         if missing and not quiet:
-            console.print(f"first use: compiling beside the work, once ({_cores()})")
+            count = os.cpu_count() or 1
+            cores = "on one core" if count == 1 else f"on {count} cores"
+            console.print(f"first use: compiling beside the work, once ({cores})")
         yield
 
 
-def _cores() -> str:
-    count = os.cpu_count() or 1
-    return "on one core" if count == 1 else f"on {count} cores"
-
-
 def run_compile(job: str | None, cores: int | None = None, quiet: bool = False) -> dict[str, Any]:
-    """Compile what a job needs, or all, and return figures.
+    """Compile the functions of a job, one of `jobs()`, or of all jobs, and return figures.
 
-    Parameters
-    ----------
-    job
-        One of `supple.compiled.listed_kernels.jobs()`; None for all of them.
-    cores
-        How many processes compile at once; by default as many as there are cores.
-    quiet
-        Show nothing.
+    `cores` is the number of processes that compile at once, by default that of the cores.
     """
     from time import perf_counter
 
@@ -57,42 +47,42 @@ def run_compile(job: str | None, cores: int | None = None, quiet: bool = False) 
     if job is not None and job not in jobs():
         near = difflib.get_close_matches(job, jobs(), 1)
         hint = f'did you mean "{near[0]}"?' if near else f"there are {', '.join(jobs())}"
-        raise SuppleError(f'nothing is known to be compiled for "{job}"; {hint}')
+        raise SuppleError(f'no job "{job}" to compile for; {hint}')
     if cores is not None and cores < 1:
-        raise SuppleError(f"--cores is {cores}; at least one core compiles")
+        raise SuppleError(f"--cores {cores}: use 1 or more")
     kernels = kernels_for(job)
     weights = {f"{each.place} {each.arguments}": each.weight + 0.1 for each in kernels}
     began, count = perf_counter(), min(cores or os.cpu_count() or 1, max(1, len(kernels)))
     with progress_bar(quiet) as progress, workers(job or ALL, count) as started:
         if not started:
-            raise SuppleError("no process to compile in could be started; is there enough memory?")
+            raise SuppleError("no compiling process could be started; is there enough memory?")
         task = progress.add_task("compiling", total=round(sum(weights.values()), 1))
         for line in _lines(started):
             progress.advance(task, weights.pop(line, 0.0))
     if weights:
         raise SuppleError(
-            f"{len(weights)} of {len(kernels)} functions are not kept: a process that compiles was"
-            " ended, or the disk is full; run supple compile again, with fewer --cores where memory"
+            f"{len(weights)} of {len(kernels)} functions were not stored: a compiling process was"
+            " killed, or the disk is full; run supple compile again, with fewer --cores if memory"
             " is short"
         )
-    where = where_compiled()
-    return {"kernels": len(kernels), "seconds": round(perf_counter() - began, 1)} | where
+    seconds = round(perf_counter() - began, 1)
+    return {"kernels": len(kernels), "seconds": seconds} | where_compiled()
 
 
 def _lines(processes: list[Any]) -> Iterator[str]:
-    """Give what processes print, line by line, until all have ended."""
-    told: SimpleQueue[str | None] = SimpleQueue()
+    """Yield the lines that processes print, until all have ended."""
+    lines: SimpleQueue[str | None] = SimpleQueue()
 
     def listen(process: Any) -> None:
         for line in process.stdout:
-            told.put(line.rstrip("\n"))
-        told.put(None)
+            lines.put(line.rstrip("\n"))
+        lines.put(None)
 
     for process in processes:
         Thread(target=listen, args=(process,), daemon=True).start()
     left = len(processes)
     while left:
-        line = told.get()
+        line = lines.get()
         if line is None:
             left -= 1
         else:
@@ -100,13 +90,13 @@ def _lines(processes: list[Any]) -> Iterator[str]:
 
 
 def _files() -> list[Path]:
-    """List files of compiled code: of this install, and in the user's cache of any."""
+    """Return the files of compiled code of this installation and in the user's cache."""
     from supple.compiled.code_files import kernel_folders
     from supple.user_cache import cache_folder
 
     root = Path(__file__).resolve().parents[1]
     folders = {each for file in root.rglob("*.py") for each in kernel_folders(str(file))}
-    with suppress(RuntimeError):  # there is no home
+    with suppress(RuntimeError):  # without a home folder
         folders |= set((cache_folder() / "kernels").glob("*"))
     return [
         path
@@ -117,7 +107,7 @@ def _files() -> list[Path]:
 
 
 def where_compiled() -> dict[str, Any]:
-    """Return where compiled code lies, and how much it takes."""
+    """Return the folders, number and size of files of compiled code."""
     files = _files()
     root = Path(__file__).resolve().parents[1]
     places = {root if path.is_relative_to(root) else path.parent.parent for path in files}
@@ -135,7 +125,7 @@ def _size(path: Path) -> int:
 
 
 def remove_compiled() -> dict[str, Any]:
-    """Remove compiled code, and return what was there; it is compiled again when it is called."""
+    """Remove compiled code, and return the number and size of the files."""
     before = where_compiled()
     for path in _files():
         with suppress(OSError):

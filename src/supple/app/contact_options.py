@@ -1,4 +1,4 @@
-"""Options of `supple bake` and `supple view` about what a character touches and how it follows."""
+"""Options of `supple bake` and `supple view`: obstacles, gravity, and tracking of the motion."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from supple.errors import SuppleError
 if TYPE_CHECKING:
     from supple.mesh.obstacles import Obstacle
 
-#: Largest numbers, in m or m/s², that a word may hold: squares of more lose all digits.
+#: Largest number of an option, in m or m/s²; squares of larger ones lose all digits.
 LARGEST = 1e6
 #: Frequency in Hz beyond which springs are as good as rigid.
 FASTEST = 1000.0
@@ -25,111 +25,102 @@ FASTEST = 1000.0
 
 @dataclass(frozen=True)
 class ContactOptions:
-    """Things around, and the firmness with which bones follow; None has a default."""
+    """Obstacles, gravity and tracking; None selects a default."""
 
     obstacle: Annotated[list[str] | None, Parameter(consume_multiple=True, negative="")] = None
-    """Solid things in metres, after each other: plane:X,Y,Z,NX,NY,NZ, a wall by a point of it and
-    the direction it faces; sphere:X,Y,Z,R; capsule:X,Y,Z,X,Y,Z,R; box:X,Y,Z,HX,HY,HZ, by its
-    middle and half of its sides; or a closed mesh (.obj .ply .stl …)."""
+    """One or more obstacles, in metres: plane:X,Y,Z,NX,NY,NZ, by a point and the direction it
+    faces; sphere:X,Y,Z,R; capsule:X,Y,Z,X,Y,Z,R; box:X,Y,Z,HX,HY,HZ, by its middle and half of its
+    sides; or a closed mesh (.obj .ply .stl …)."""
     ground: float | None = None
     """Height of a floor in metres, y up."""
     friction: float | None = None
     """Coefficient of friction, 0.5 by default (soft-skeleton)."""
     gravity: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None
-    """In m/s²: a number, downwards, or X,Y,Z; by default 9.81, and of engines that read no forces
-    as much more or less as a body is larger or smaller than 2 m."""
+    """Gravity in m/s²: a number, downwards, or X,Y,Z; by default 9.81, which engines without
+    contact forces scale by the body's size relative to 2 m."""
     tracking: float | None = None
-    """Frequency in Hz of the springs that pull joints to the motion, 8 by default; 2 is weak, 0 is
-    limp (soft-skeleton)."""
+    """Frequency in Hz of the springs that pull joints to the motion, 8 by default; 2 is weak, and
+    with 0 the body is limp (soft-skeleton)."""
     root: Literal["driven", "tracked", "free"] | None = None
-    """Way of the first bone: driven, exactly as the motion says, by default; tracked, pulled by
-    springs as the others are; or free (soft-skeleton)."""
+    """Motion of the first bone: driven, exactly by the motion, the default; tracked, by springs
+    like the others; or free (soft-skeleton)."""
     self_contact: Annotated[bool | None, Parameter(negative="--no-self-contact")] = None
-    """Have parts of the body touch each other, as they do by default (soft-skeleton)."""
-
+    """Contact between parts of the body, on by default (soft-skeleton)."""
     joint_limits: Annotated[bool | None, Parameter(negative="--no-joint-limits")] = None
-    """Have joints turn little further than the character's motions turn them, as they do by default
+    """Limits of joints, a little beyond the angles in the character's motions, on by default
     (soft-skeleton)."""
 
     def stepping(self, row: Engine, live: Engine | None = None) -> dict[str, Any]:
-        """Return these as options of the engine's simulator; refuse those that it has not.
+        """Return the given options for the simulator of an engine; refuse those that it lacks.
 
-        Parameters
-        ----------
-        row
-            Engine that steps.
-        live
-            Engine whose unreduced form that is.
+        `live` is the reduced engine if `row` is its unreduced form.
         """
-        told: dict[str, Callable[[], Any] | None] = {
-            "obstacles": None if self.obstacle is None and self.ground is None else self._obstacles,
-            "friction": None if self.friction is None else self._friction,
-            "gravity": None if self.gravity is None else self._gravity,
-            "tracking": None if self.tracking is None else self._tracking,
-            "root": None if self.root is None else lambda: self.root,
-            "self_contact": None if self.self_contact is None else lambda: self.self_contact,
-            "joint_limits": None if self.joint_limits is None else self._joint_limits,
+        given: dict[str, tuple[Any, Callable[[Any], Any]]] = {
+            "obstacles": (self.ground if self.obstacle is None else self.obstacle, self._obstacles),
+            "friction": (self.friction, _checked_friction),
+            "gravity": (self.gravity, _gravity),
+            "tracking": (self.tracking, _checked_tracking),
+            "root": (self.root, str),
+            "self_contact": (self.self_contact, bool),
+            "joint_limits": (self.joint_limits, lambda on: "motions" if on else None),
         }
-        found: dict[str, Any] = {}
-        for option, value in told.items():
+        options: dict[str, Any] = {}
+        for name, (value, convert) in given.items():
             if value is not None:
-                _check_option(option, row, live or row)
-                found[option] = value()
-        return found
+                _check_option(name, row, live or row)
+                options[name] = convert(value)
+        return options
 
-    def _friction(self) -> float:
-        from supple.dynamics.friction import checked_friction
-
-        assert self.friction is not None
-        if not math.isfinite(self.friction):
-            raise SuppleError(f"--friction {self.friction:g}: use a number from 0 to 10, as 0.5")
-        return checked_friction(self.friction)
-
-    def _gravity(self) -> list[float]:
-        word = str(self.gravity)
-        numbers = _numbers("--gravity", word, word)
-        if len(numbers) == 1:
-            return [0.0, -numbers[0], 0.0]
-        if len(numbers) != 3:
-            raise SuppleError(f"--gravity {word[:60]}: use one number, downwards, or X,Y,Z")
-        return numbers
-
-    def _tracking(self) -> float:
-        assert self.tracking is not None
-        if not 0 <= self.tracking <= FASTEST:  # nor NaN
-            raise SuppleError(f"--tracking {self.tracking:g}: use 0 for limp, or 1 to 50 Hz")
-        return self.tracking
-
-    def _joint_limits(self) -> str | None:
-        return "motions" if self.joint_limits else None
-
-    def _obstacles(self) -> tuple[Obstacle, ...]:
+    def _obstacles(self, _: Any) -> tuple[Obstacle, ...]:
         from supple.mesh.obstacles import Plane
 
         if self.obstacle is not None and not self.obstacle:
             raise SuppleError("--obstacle needs one or more, such as plane:0,0,1,0,0,-1")
-        found = [obstacle_of(word) for word in self.obstacle or ()]
+        obstacles = [obstacle_of(word) for word in self.obstacle or ()]
         if self.ground is not None:
             if not abs(self.ground) <= LARGEST:  # nor NaN
                 raise SuppleError(f"--ground {self.ground:g}: use a height within ±{LARGEST:g} m")
-            found.append(Plane((0.0, self.ground, 0.0), (0.0, 1.0, 0.0)))
-        return tuple(found)
+            obstacles.append(Plane((0.0, self.ground, 0.0), (0.0, 1.0, 0.0)))
+        return tuple(obstacles)
+
+
+def _checked_friction(friction: float) -> float:
+    from supple.dynamics.friction import checked_friction
+
+    if not math.isfinite(friction):
+        raise SuppleError(f"--friction {friction:g}: use a number from 0 to 10, as 0.5")
+    return checked_friction(friction)
+
+
+def _checked_tracking(frequency: float) -> float:
+    if not 0 <= frequency <= FASTEST:  # nor NaN
+        raise SuppleError(f"--tracking {frequency:g}: use 0 for limp, or 1 to 50 Hz")
+    return frequency
+
+
+def _gravity(text: str) -> list[float]:
+    numbers = _numbers("--gravity", text, text)
+    if len(numbers) == 1:
+        return [0.0, -numbers[0], 0.0]
+    if len(numbers) != 3:
+        raise SuppleError(f"--gravity {text[:60]}: use one number, downwards, or X,Y,Z")
+    return numbers
 
 
 def _check_option(option: str, row: Engine, live: Engine) -> None:
-    """Refuse an option that an engine's simulator has not."""
+    """Refuse an option that the simulator of an engine lacks."""
     if option in row.step_options:
         return
     rows = (each for each in ENGINES.values() if each.moves == "character")
     having = " or ".join(each.name for each in rows if option in each.step_options)
     word = "obstacle" if option == "obstacles" else option.replace("_", "-")
     if option in live.step_options:
-        raise SuppleError(f"--{word}: --quality final knows none; use --quality live")
-    raise SuppleError(f"--{word}: {row.name} knows none; use --engine {having}")
+        raise SuppleError(f"--{word}: --quality final has no such option; use --quality live")
+    raise SuppleError(f"--{word}: {row.name} has no such option; use --engine {having}")
 
 
 def obstacle_of(word: str) -> Obstacle:
-    """Return the obstacle that a word such as ``sphere:0,1,0,0.2``, or a file, means."""
+    """Return the obstacle of a text such as ``sphere:0,1,0,0.2``, or of a mesh file."""
     from supple.mesh.obstacles import Capsule, Plane, Sphere
     from supple.mesh.polyhedra import Box
 
@@ -177,9 +168,9 @@ def _solid(word: str) -> Obstacle:
 
 def _numbers(option: str, word: str, text: str) -> list[float]:
     try:
-        found = [float(each) for each in text.replace(",", " ").split()]
+        numbers = [float(number) for number in text.replace(",", " ").split()]
     except ValueError:
         raise SuppleError(f"{option} {word[:60]}: use numbers with commas") from None
-    if not all(abs(each) <= LARGEST for each in found):  # nor NaN
+    if not all(abs(number) <= LARGEST for number in numbers):  # nor NaN
         raise SuppleError(f"{option} {word[:60]}: use numbers within ±{LARGEST:g}")
-    return found
+    return numbers

@@ -1,11 +1,12 @@
-"""`supple curves`: a character in, the same file out with curves on its free controls.
+"""`supple curves`: write a character's file again, with curves on its free controls.
 
-The way of a file: `_checked_target` ▸ `read_character` and `prepared_model` (character_models) ▸
-`supple.curves` (playback.secondary_motion) ▸ `supple.save` (formats.save).
+The steps are `_checked_target` ▸ `read_character` ▸ `command_model` ▸ `supple.curves` ▸
+`supple.save`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,13 +14,18 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
 
-from rich.markup import escape
-from rich.table import Table
+import numpy as np
 
-from supple.app.command_files import check_place, checked_sheet
+from supple.app.command_files import (
+    check_place,
+    checked_page,
+    checked_sheet,
+    print_chosen_motion,
+    print_rows,
+    run_removal,
+)
 from supple.app.model_request import command_model, flesh_values, free_names
 from supple.app.options import CurveOptions, by_parameter
-from supple.app.removing import run_removal
 from supple.engines.engine import FIRST_ENGINE, Engine
 from supple.errors import SuppleError
 from supple.formats.curve_keys import checked_error
@@ -45,20 +51,10 @@ def run_curves(
     quiet: bool = False,
     look: Callable[[FreeCurves], None] | None = None,
 ) -> dict[str, Any]:
-    """Make curves of a motion of a file, a scene or a model; write them, and return figures.
+    """Compute curves for a motion of a file, a scene or a model; write them, and return figures.
 
-    Parameters
-    ----------
-    given
-        A file, or the name of a scene; a file of that name goes first.
-    output
-        Where to; by default the name with "_curves" in the current folder.
-    options
-        As given on the command line; by default none.
-    quiet
-        Show nothing.
-    look
-        Called with the curves, once they are written.
+    An existing file named `given` precedes a scene of that name. `output` is by default the name
+    with "_curves" in the current folder. `look` is called with the curves after they are written.
     """
     began = perf_counter()
     options = options or CurveOptions()
@@ -73,10 +69,12 @@ def run_curves(
         source = read_character(given, options.unit, curves=False, **options.reading())
         options = replace(options, motion=options.motion_name())
         plan = curve_plan(source.character, options.motion, **options.playing())
-    _say_what(source, plan.motion, options, quiet)
+    if not quiet and options.motion is None:
+        names = list(source.character.motions)
+        print_chosen_motion(names, plan.motion.name, SHAKEN, "--motion for another")
     ready = command_model(given, source, options, row.name, quiet=quiet)
-    with task_bar(quiet) as tell:
-        found = curves(
+    with task_bar(quiet) as progress:
+        result = curves(
             source.character,
             plan.motion,
             ready.model,
@@ -85,28 +83,31 @@ def run_curves(
             smooth=options.smooth,
             strength=options.strength,
             simulation=stepping | {"scaled_loads": ready.scaled_loads},
-            progress=tell,
+            progress=progress,
             **options.playing(),
         )
     with working("writing", quiet):
-        written = save(target, found, **options.saving())
+        written = save(target, result, **options.saving())
     written.pop("path", None)
     if look is not None:
-        look(found)
-    figures = found.report | {
+        look(result)
+    figures = result.report | {
         "flesh": options.flesh,
         "strength": options.strength,
-        "loop": found.loop,
-        "free_names": list(found.free),
+        "loop": result.loop,
+        "free_names": list(result.free),
         "build_s": round(ready.seconds, 3),
         "model_kept": ready.kept,
         **written,
         "output": str(target),
     }
     if options.plot is not None:
-        figures["plot"] = _plotted(options.plot, found, quiet)
+        with working("drawing", quiet):
+            plot_curves(options.plot, result)
+        figures["plot"] = str(options.plot)
     if options.page is not None:
-        figures["page"] = _paged(options, source, found, figures, quiet)
+        _write_page(options.page, options, source, result, figures, quiet)
+        figures["page"] = str(options.page)
     figures["curves_s"] = round(perf_counter() - began, 3)
     if not quiet:
         _print_summary(figures)
@@ -114,21 +115,21 @@ def run_curves(
 
 
 def _stepping(options: CurveOptions, row: Engine) -> dict[str, Any]:
-    """Return options of the simulator: the flesh's damping, and what is said of controls."""
-    told: dict[str, Any] = {
+    """Return options of the simulator: damping of the flesh, and options by control."""
+    given: dict[str, Any] = {
         name: by_parameter(f"--{name}", words)
         for name in ("follow", "firmness", "damping")
         if (words := getattr(options, name)) is not None
     }
-    if isinstance(told.get("damping"), float):  # of all flesh, not of some controls
-        told.pop("damping")
+    if isinstance(given.get("damping"), float):  # for all flesh, not for some controls
+        given.pop("damping")
     damping = flesh_damping(options.flesh, options.flesh_damping())
-    told |= {} if options.tolerance is None else {"tolerance": options.tolerance}
-    for name in told:
+    given |= {} if options.tolerance is None else {"tolerance": options.tolerance}
+    for name in given:
         if name not in row.step_options:
             raise SuppleError(f"--{name}: the engine {row.name} has no such option")
     known = {name: value for name, value in damping.items() if name in row.step_options}
-    return known | told
+    return known | given
 
 
 def _checked_target(given: str, output: Path | None, options: CurveOptions) -> Path:
@@ -146,96 +147,61 @@ def _checked_target(given: str, output: Path | None, options: CurveOptions) -> P
             raise SuppleError(f"{output}: --{name} is not for {output.suffix.lower()} files")
     if options.error is not None:
         checked_error(options.error)
-    # Nothing of its own file is lost: curves can be taken out again.
-    check_place(output)
+    check_place(output)  # may be the source: curves can be removed again
     if options.plot is not None:
         checked_sheet(options.plot)
     if options.page is not None:
-        if options.page.suffix.lower() not in (".html", ".htm"):
-            raise SuppleError(f"{options.page}: a page ends in .html")
-        check_place(options.page)
+        checked_page(options.page, "a page")
     return output
 
 
-def _say_what(source: CharacterSource, motion: Motion, options: CurveOptions, quiet: bool) -> None:
-    """Say which motion was chosen where none was asked for."""
-    if quiet or options.motion is not None:
-        return
-    known = source.character.motions
-    if not known:
-        console.print(f'it has no motion; "{SHAKEN}" shakes and tilts it', markup=False)
-    elif len(known) > 1:
-        others = [name for name in known if name != motion.name]
-        more = ", ".join(others[:8]) + (" …" if len(others) > 8 else "")
-        said = (
-            f'motion "{motion.name}", the liveliest of {len(known)}; --motion for another: {more}'
-        )
-        console.print(said, markup=False)
-
-
-def _plotted(path: Path, found: FreeCurves, quiet: bool) -> str:
-    from supple.app.pictures.curve_plots import plot_curves
-
-    with working("drawing", quiet):
-        plot_curves(path, found)
-    return str(path)
-
-
-def _paged(
+def _write_page(
+    page: Path,
     options: CurveOptions,
     source: CharacterSource,
-    found: FreeCurves,
+    result: FreeCurves,
     figures: dict[str, Any],
     quiet: bool,
-) -> str:
-    """Write the page: rig alone, with curves, and beside them pose-space flesh on the same clip."""
-    from supple.app.pictures.curve_plots import plot_curves
+) -> None:
+    """Write a page of two motions: with curves, and with pose-space flesh on the same clip."""
     from supple.app.pictures.filmstrip import filmstrip
     from supple.app.report.report_page import write_page
 
-    assert options.page is not None
     values = flesh_values(source, options)
     material = ("anatomy", "young", "poisson", "stiffness")
     same = {name: values[name] for name in material if name in values}
     ready = prepared_model(source, flesh=options.flesh, quiet=quiet, **same)
-    own = _named(found.baked(), f"{found.name}, curves")
-    start, end = float(found.times[0]), float(found.times[-1])
-    how: dict[str, Any] = {"rate": max(found.rate, 24.0), "start": start, "end": end}
+    with_curves = _renamed(result.baked(), f"{result.name}, curves")
     simulation = flesh_damping(options.flesh, options.flesh_damping())
     if options.young is not None:  # a given stiffness is never changed
         simulation["stiffness"] = 1.0
-    with task_bar(quiet) as tell:
+    with task_bar(quiet) as progress:
         flesh = bake(
             source.character,
-            _whole(found, source, options),
+            curve_plan(source.character, options.motion, **options.playing()).motion,
             ready.model,
             simulation=simulation | {"scaled_loads": ready.scaled_loads},
-            progress=tell,
-            loop=found.loop,
-            **how,
+            progress=progress,
+            loop=result.loop,
+            rate=max(result.rate, 24.0),
+            start=float(result.times[0]),
+            end=float(result.times[-1]),
         )
-    other = _named(flesh, f"{found.name}, {FIRST_ENGINE}")
+    with_flesh = _renamed(flesh, f"{result.name}, {FIRST_ENGINE}")
     with working("drawing", quiet), TemporaryDirectory() as folder:
-        strips = {"curves": own, FIRST_ENGINE: other}
-        for name, baked in strips.items():
+        for name, baked in (("curves", with_curves), (FIRST_ENGINE, with_flesh)):
             filmstrip(Path(folder) / f"{name}.png", baked)
-        plot_curves(Path(folder) / "plot.png", found)
+        plot_curves(Path(folder) / "plot.png", result)
         pictures: dict[str, Path | bytes] = {
             "rig alone, and with curves": Path(folder) / "curves.png",
             "rig alone, and with pose-space flesh": Path(folder) / f"{FIRST_ENGINE}.png",
             "curves": Path(folder) / "plot.png",
         }
         shown = {name: value for name, value in figures.items() if name != "free_names"}
-        write_page(options.page, [own, other], shown, pictures)
-    return str(options.page)
+        write_page(page, [with_curves, with_flesh], shown, pictures)
 
 
-def _whole(found: FreeCurves, source: CharacterSource, options: CurveOptions) -> Motion:
-    """Return the clip that curves were made of."""
-    return curve_plan(source.character, options.motion, **options.playing()).motion
-
-
-def _named(baked: BakedMotion, name: str) -> BakedMotion:
+def _renamed(baked: BakedMotion, name: str) -> BakedMotion:
     motion = baked.motion
     renamed = Motion(motion.times, motion.poses, motion.roots, name, motion.cuts)
     return replace(baked, motion=renamed)
@@ -244,16 +210,16 @@ def _named(baked: BakedMotion, name: str) -> BakedMotion:
 def _print_summary(figures: dict[str, Any]) -> None:
     built = f"built in {figures['build_s']:.1f} s"
     kept = "kept from before" if figures["model_kept"] else built
-    most = ", ".join(figures["liveliest"])
+    liveliest = ", ".join(figures["liveliest"])
     cycles = f", {figures['cycles']} cycles" if "cycles" in figures else ""
-    frames = f"{figures['frames']} frames at {figures['rate']:.4g} a second{cycles}"
+    frames = f"{figures['frames']} frames at {figures['rate']:.4g} per second{cycles}"
     reached = f"within {100 * figures['error']:.3f} % of the size"
     keys = f"{figures['n_keys']:,} of {figures['n_samples']:,}, {figures['keys']}, {reached}"
     rows = [
         ("character", f"{figures['vertices']:,} vertices"),
         ("model", f"{figures['engine']}, {counted(figures['free'], 'free parameter')}, {kept}"),
-        ("motion", f"{figures['motion']}, {frames}, {figures['step_ms']:.2f} ms a step"),
-        ("curves", f"move skin by {100 * figures['moves']:.2g} % of the size; most: {most}"),
+        ("motion", f"{figures['motion']}, {frames}, {figures['step_ms']:.2f} ms per step"),
+        ("curves", f"move skin by {100 * figures['moves']:.2g} % of the size; most: {liveliest}"),
         ("keys", keys),
         ("time", f"{figures['curves_s']:.1f} s in all"),
     ]
@@ -262,16 +228,74 @@ def _print_summary(figures: dict[str, Any]) -> None:
         channels = counted(figures["channels"], "channel")
         rows.insert(4, ("animation", f"{figures['animation']}, {new}, {channels}"))
     if "substeps" in figures:
-        cut = figures["substeps"]
-        told = f"{cut['least']} to {cut['most']} a step, {cut['mean']} on average"
-        error = f"{100 * figures['error_per_second']:.2g} % of the size a second at most"
-        rows.insert(4, ("sub-steps", f"{told}; estimated error {error}"))
+        counts = "{least} to {most} per step, {mean} on average".format(**figures["substeps"])
+        error = f"{100 * figures['error_per_second']:.2g} % of the size per second at most"
+        rows.insert(4, ("sub-steps", f"{counts}; estimated error {error}"))
     if figures["limits"]:
         acted = ", ".join(f"{name} in {count}" for name, count in figures["limits"].items())
         rows.insert(4, ("limits", f"{acted} of {figures['steps']} steps"))
-    table = Table(show_header=False, box=None)
-    for name, value in rows:
-        table.add_row(name, escape(value))
-    console.print(table)
+    print_rows(rows)
     beside = "".join(f" and {figures[name]}" for name in ("plot", "page") if name in figures)
     console.print(f"wrote {figures['output']}{beside}", markup=False)
+
+
+# Charts of curves ------------------------------------------------------------------------------
+
+#: Most charts of a picture, which shows the parameters that move the skin most.
+MOST_CHARTS = 180
+WIDTH, HEIGHT = 2.6, 1.25
+CURVE, KEY, FILL = "#c2453d", "#8d8d97", "#f3cfc6"
+UNITS = {"rad": "°", "m": " m", "1": ""}
+
+
+def plot_curves(path: str | Path, curves: FreeCurves) -> None:
+    """Draw a chart of each curve into a PNG file, atomically.
+
+    Angles are in degrees. Keys are grey; the motion added by physics is the filled area.
+    """
+    from matplotlib.figure import Figure
+
+    from supple.app.pictures.drawing import INK, PAPER, label, plain_axes, save_picture
+
+    displacement = np.abs(curves.added).max(axis=0, initial=0.0) * curves.reach
+    chosen = np.sort(np.argsort(-displacement, kind="stable")[:MOST_CHARTS])
+    columns = min(6, max(1, math.ceil(math.sqrt(0.6 * len(chosen)))))
+    rows = max(1, math.ceil(len(chosen) / columns))
+    height = rows * HEIGHT + 0.75
+    figure = Figure(figsize=(max(columns * WIDTH, 5.2), height), facecolor=PAPER)
+    charts = figure.subplots(rows, columns, squeeze=False, sharex=True)
+    plain_axes(*charts.ravel())
+    for axes in charts.ravel()[len(chosen) :]:
+        axes.set_visible(False)
+    for axes, k in zip(charts.ravel(), chosen, strict=False):
+        parameter = curves.character.rig.parameters[curves.columns[k]]
+        factor = 180 / math.pi if parameter.unit == "rad" else 1.0
+        key = factor * curves.keyed[:, curves.columns[k]]
+        value = factor * curves.values[:, k]
+        axes.fill_between(curves.times, key, value, color=FILL, linewidth=0)
+        axes.plot(curves.times, key, color=KEY, linewidth=0.8, linestyle=(0, (3, 2)))
+        axes.plot(curves.times, value, color=CURVE, linewidth=1.2)
+        axes.set_title(label(parameter.name, 30), fontsize=7, color=INK, loc="left", pad=2)
+        axes.tick_params(labelsize=6, length=2, colors=INK)
+        axes.margins(x=0)
+        axes.yaxis.set_major_formatter(f"{{x:.3g}}{UNITS[parameter.unit]}")
+        low, high = axes.get_ylim()
+        narrowest = 0.02 * factor  # keeps tiny motions flat
+        if high - low < narrowest:
+            middle = 0.5 * (low + high)
+            axes.set_ylim(middle - 0.5 * narrowest, middle + 0.5 * narrowest)
+    for axes in charts[-1]:
+        axes.set_xlabel("s", fontsize=6, color=INK, labelpad=1)
+    name, count = label(curves.character.name, 40), len(curves.free)
+    more = f", the {len(chosen)} that move most" if len(chosen) < count else ""
+    title = f"{name}, “{label(curves.name, 40)}”: {count} free{more}; dashed: keys"
+    figure.suptitle(title, fontsize=9, color=INK, x=0.01, y=1 - 0.12 / height, ha="left")
+    figure.subplots_adjust(
+        left=0.55 / figure.get_figwidth(),
+        right=1 - 0.1 / figure.get_figwidth(),
+        top=1 - 0.5 / height,
+        bottom=0.32 / height,
+        hspace=0.5,
+        wspace=0.3,
+    )
+    save_picture(figure, Path(path), 130)

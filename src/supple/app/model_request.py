@@ -1,4 +1,4 @@
-"""Words of a command's options ▸ options of the flesh ▸ a model, kept or built now."""
+"""Model of a command: options of the flesh from the command line, and a cached or new model."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from supple.playback.character_models import PreparedModel, default_anatomy, pre
 from supple.playback.character_sources import CharacterSource, gltf_document, read_character
 from supple.rig.character import Character
 
-#: Names that a file of free parameters may have.
+#: Most free parameters, and bytes of a stiffness map.
 MOST_NAMES = 100_000
 LARGEST_MAP = 16 * 2**20
 #: Lower bound of a painted factor: black flesh keeps some stiffness.
@@ -43,10 +43,7 @@ CHANNELS = {"red": [0], "green": [1], "blue": [2], "alpha": [3], "brightness": [
 def flesh_values(
     source: CharacterSource, options: CommandOptions, model: Path | None = None
 ) -> dict[str, Any]:
-    """Return the given options of the flesh as Python's functions take them, files read.
-
-    `flesh` and `engine` are not among them.
-    """
+    """Return the given options of the flesh for Python's functions, except `flesh` and `engine`."""
     values = options.flesh_words() | {"free": free_names(options.free)}
     if options.stiffness is not None:
         values["stiffness"] = read_stiffness(options.stiffness, source.character)
@@ -64,20 +61,9 @@ def command_model(
     *,
     quiet: bool = True,
 ) -> PreparedModel:
-    """Return the model that a command steps, kept or built now.
+    """Return the cached or newly built model of a command, for one engine.
 
-    Parameters
-    ----------
-    name
-        File or scene that the character was read from.
-    source
-        See `read_character`.
-    options
-        As given on the command line.
-    engine
-        Engine that steps the model.
-    quiet
-        Do not show the stages of a build.
+    The character `source` was read from the file or scene `name`.
     """
     values = flesh_values(source, options, options.model)
     built_for = _model_source(name, source, getattr(options, "model_motion", None), options)
@@ -86,7 +72,7 @@ def command_model(
 
 
 def shared_model(name: str, options: BakeOptions | CurveOptions) -> PreparedModel:
-    """Return the model that `supple bake` or `supple curves` would step, kept or built now."""
+    """Return the cached or newly built model that `supple bake` or `supple curves` would use."""
     row = engine_named(options.engine, "character")
     if isinstance(options, BakeOptions):
         row = played_engine(row, options.quality)
@@ -112,9 +98,9 @@ def _model_source(
 def chosen_anatomy(
     word: str | None, source: CharacterSource, model: Path | None = None
 ) -> GivenAnatomy:
-    """Return the anatomy for a word of the command line: auto, none or a file of entries.
+    """Return the anatomy for the value of --anatomy: auto, none or a file of entries.
 
-    Without a word, scenes and model files keep their own flesh; other characters get the default.
+    Without a value, scenes and model files keep their flesh; other characters get the default.
     """
     if word is None:
         return None if model is not None else default_anatomy(source)
@@ -139,20 +125,15 @@ def free_names(words: Sequence[str] | None) -> list[str] | None:
         else:
             names.append(word)
     if not 0 < len(names) <= MOST_NAMES:
-        raise SuppleError(f"--free {words[0]}: has {len(names):,} names; give some")
+        raise SuppleError(f"--free {words[0]}: has {len(names):,} names; use 1 to {MOST_NAMES:,}")
     return names
 
 
 def read_stiffness(text: str, character: Character) -> Any:
-    """Read the option `stiffness` of `supple.bake`.
+    """Return the option `stiffness` of `supple.bake` for the value of --stiffness.
 
-    Parameters
-    ----------
-    text
-        ``color:COLOR_0``, a vertex colour of the glTF file, whose brightness is the factor
-        (``color:COLOR_0:red`` for one channel; black is 0.02), or a JSON file.
-    character
-        Character of that file.
+    The value is ``color:COLOR_0``, a vertex colour of the character's glTF file whose brightness is
+    the factor (``color:COLOR_0:red`` for one channel; black is 0.02), or a JSON file.
     """
     kind, _, rest = text.partition(":")
     if kind.lower() in ("color", "colour") and rest:
@@ -184,7 +165,7 @@ def _painted(character: Character, attribute: str, channel: str) -> Floats:
     with reading(source.path.name):
         accessors = Accessors(document)
         count = len(character.surface.vertices)
-        total, seen = np.zeros(count), np.zeros(count)
+        total, counts = np.zeros(count), np.zeros(count)
         names: set[str] = set()
         for part in source.primitives:
             described = document.part("meshes")[part.mesh]["primitives"][part.primitive]
@@ -198,12 +179,12 @@ def _painted(character: Character, attribute: str, channel: str) -> Floats:
                 raise FormatError(f'{source.path.name}: "{attribute}" has no {channel} everywhere')
             used = part.welded >= 0
             np.add.at(total, part.welded[used], colours[used][:, columns].mean(axis=1))
-            np.add.at(seen, part.welded[used], 1.0)
-    if not seen.any():
+            np.add.at(counts, part.welded[used], 1.0)
+    if not counts.any():
         listed = ", ".join(sorted(names))
         raise SuppleError(f'{source.path.name}: no vertex colour "{attribute}"; it has {listed}')
     # Vertices without the colour keep their stiffness.
-    return np.maximum(np.where(seen > 0, total / np.maximum(seen, 1), 1.0), LEAST_FACTOR)
+    return np.maximum(np.where(counts > 0, total / np.maximum(counts, 1), 1.0), LEAST_FACTOR)
 
 
 def _colours(

@@ -1,4 +1,4 @@
-"""Fresh processes with a stated number of cores, and the memory that a process has had."""
+"""New processes with a given number of threads, and the peak memory of a process."""
 
 from __future__ import annotations
 
@@ -27,54 +27,45 @@ _VARIABLES = (
 
 
 def thread_limits(cores: int) -> dict[str, str]:
-    """Return variables of the environment by which a new process has so many threads."""
+    """Return environment variables that give a new process this number of threads."""
     return dict.fromkeys(_VARIABLES, str(cores))
 
 
 def with_cores(cores: int | None, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function in a process of its own, with so many threads for BLAS and Numba.
+    """Call a function of a module in a new process, with `cores` threads for BLAS and Numba.
 
-    Parameters
-    ----------
-    cores
-        How many; None leaves it to the libraries, which take all.
-    function
-        Of a module, so that the other process finds it.
-    *arguments
-        Whatever can be sent there.
+    None leaves the number to the libraries, which use all cores.
     """
-    # Ctrl-C reaches both processes; this one decides, or each would wait for the other.
-    with _threads(cores), worker_processes(1, deaf=True) as pool:
+    # Ctrl-C reaches both processes; if both handled it, each would wait for the other.
+    with _threads(cores), worker_processes(1, ignore_interrupts=True) as pool:
         try:
             return pool.submit(function, *arguments).result()
         except BrokenProcessPool:
-            raise SuppleError(
-                "the process that measures was ended from outside; is there enough memory?"
-            ) from None
+            raise SuppleError("the measuring process was killed; is there enough memory?") from None
         except KeyboardInterrupt:
             for process in list(pool._processes.values()):
                 process.kill()
             raise
 
 
-def worker_processes(count: int, *, deaf: bool = False) -> ProcessPoolExecutor:
-    """Return processes that are started afresh and end with this one; `deaf` ones ignore Ctrl-C."""
-    # Started afresh: OpenMP's threads do not survive a fork.
-    spawned = get_context("spawn")
-    return ProcessPoolExecutor(count, spawned, initializer=_begin_worker, initargs=(deaf,))
+def worker_processes(count: int, *, ignore_interrupts: bool = False) -> ProcessPoolExecutor:
+    """Return new processes that end with this one, and may ignore Ctrl-C."""
+    spawned = get_context("spawn")  # OpenMP's threads do not survive a fork
+    arguments = (ignore_interrupts,)
+    return ProcessPoolExecutor(count, spawned, initializer=_begin_worker, initargs=arguments)
 
 
-def _begin_worker(deaf: bool) -> None:
-    if deaf:
+def _begin_worker(ignore_interrupts: bool) -> None:
+    if ignore_interrupts:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
 def _end_with_parent() -> None:
-    """End this process when the one that started it has ended, however that was.
+    """End this process when its parent has ended for any reason.
 
-    A pool's worker would finish what it computes, for hours maybe, and then wait for more for good:
-    it holds both ends of the queue that it reads.
+    A worker of a pool would finish its task, which may take hours, and then wait for ever, since it
+    holds both ends of the queue that it reads.
     """
     parent = parent_process()
     if parent is not None:
@@ -100,10 +91,10 @@ def _threads(cores: int | None) -> Iterator[None]:
 
 
 def peak_megabytes() -> float | None:
-    """Return the most memory that this process has had; None where the system does not tell."""
+    """Return the peak memory of this process in MB; None where the system has no such figure."""
     try:
         status = Path("/proc/self/status").read_text()
     except OSError:
         return None
-    # Not getrusage's figure, which a new process inherits from the one that started it.
+    # A new process inherits the figure of getrusage from its parent.
     return int(status.split("VmHWM:")[1].split()[0]) / 1024

@@ -48,7 +48,7 @@ def bake(
         original file with shapes added. .pc2 .mdd .npz .abc have every vertex at every frame.
     """
     if options is not None and options.remove:
-        from supple.app.removing import run_removal
+        from supple.app.command_files import run_removal
         from supple.formats.save import remove_flesh
 
         quiet = display.silent

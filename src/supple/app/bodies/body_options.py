@@ -1,4 +1,4 @@
-"""Options of `supple stvk`: the command line fills them, and passes them on."""
+"""Options of `supple stvk`; a field's docstring is the help text of the option."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from supple.elastic.material import Material
 
 KINDS = ("voxels", "tets")
-#: Beyond, modes and derivatives take minutes and gigabytes.
+#: Upper bounds; with more elements, modes and derivatives take minutes and gigabytes.
 MOST_ELEMENTS, FINEST = 200_000, 400
 #: Axis and direction of each side, with y upwards.
 SIDES = {
@@ -28,7 +28,7 @@ SIDES = {
     "back": (2, -1),
     "front": (2, 1),
 }
-PLACE = re.compile(r"([xyz])\s*([<>])=?\s*([-+0-9.eE]+)")
+HALF_SPACE = re.compile(r"([xyz])\s*([<>])=?\s*([-+0-9.eE]+)")
 SIDE = re.compile(rf"({'|'.join(SIDES)})(?::([0-9.]+)%)?")
 HELP = (
     f'use a side ({", ".join(SIDES)}; bottom:10%), a place such as "y<0.05", a .bou file, or none'
@@ -37,63 +37,63 @@ HELP = (
 
 @dataclass(frozen=True)
 class Filling:
-    """Way to fill a surface; None where nothing was asked for."""
+    """Elements that fill a surface; None selects a default."""
 
     kind: Annotated[Literal["voxels", "tets"] | None, Parameter(name="--elements")] = None
-    """What to fill a surface with; by default cubes."""
+    """Elements that fill a surface; by default voxels, which are cubes."""
     count: int | None = None
-    """How many; by default 4000."""
+    """Number of elements; by default 4000."""
     resolution: int | None = None
-    """Cells along the longest side, instead."""
+    """Number of cells along the longest side, in place of --count."""
 
     def __post_init__(self) -> None:
-        """Refuse what is beyond reason before anything is read."""
+        """Refuse invalid options before anything is read."""
         if self.kind not in (None, *KINDS):
             raise SuppleError(f"--elements {self.kind!r:.40}; there are {', '.join(KINDS)}")
         if self.count is not None and self.resolution is not None:
-            raise SuppleError("--count and --resolution say the same; give one of them")
-        for name, value, most in (
+            raise SuppleError("--count and --resolution exclude each other; give one of them")
+        for name, value, largest in (
             ("count", self.count, MOST_ELEMENTS),
             ("resolution", self.resolution, FINEST),
         ):
-            if value is not None and not 1 <= value <= most:
-                raise SuppleError(f"--{name} {value}; use 1 to {most}")
+            if value is not None and not 1 <= value <= largest:
+                raise SuppleError(f"--{name} {value}; use 1 to {largest}")
 
     @property
-    def asked(self) -> bool:
-        """Return whether anything was asked for."""
+    def given(self) -> bool:
+        """Whether any of the options is given."""
         return (self.kind, self.count, self.resolution) != (None, None, None)
 
 
 @dataclass(frozen=True)
 class BodyOptions:
-    """Options of an elastic body; for None there is a default."""
+    """Options of an elastic body; None selects a default."""
 
     modes: int | None = None
-    """How many ways it can move in; by default 20, or what the scene has. Twice as many make a
-    step sixteen times as dear."""
+    """Number of modes; by default 20, or that of the scene. Twice as many make a step sixteen times
+    as expensive."""
     basis: Literal["derivatives", "modes"] = "derivatives"
-    """"derivatives" for large motion; "modes" for small."""
+    """"derivatives" for large deformations; "modes" for small ones."""
     fixed: Annotated[list[str] | None, Parameter(consume_multiple=True, negative="")] = None
-    """Where it is held: bottom, top, left, right, back, front (the outermost 5 % there; or
+    """Fixed vertices: bottom, top, left, right, back, front (the outermost 5 % there; or
     bottom:20%), places such as "y<0.05" in m, a list of vertices (FILE.bou), or none. By default
-    what NAME.bou beside NAME.veg lists, or else the bottom."""
+    those in NAME.bou beside NAME.veg, or else the bottom."""
     young: float | None = None
-    """Young's modulus in Pa: how stiff it is."""
+    """Young's modulus in Pa."""
     frequency: float | None = None
-    """How fast the slowest swing shall be, in Hz, instead; 2 for what has no material."""
+    """Lowest frequency in Hz, in place of --young; 2 by default for a body without a material."""
     poisson: float | None = None
-    """Poisson's ratio, below 0.5; by default 0.4, or what the file says."""
+    """Poisson's ratio, below 0.5; by default 0.4, or that of the file."""
     density: float | None = None
-    """In kg/m³; by default 1000, or what the file says."""
+    """Density in kg/m³; by default 1000, or that of the file."""
     filling: Annotated[Filling, Parameter(name="*")] = field(default_factory=Filling)
     scale: float = 1.0
-    """Metres a unit of the file: 0.001 for millimetres."""
+    """Metres per unit of the file: 0.001 for millimetres."""
     surface: Path | None = None
-    """A surface in the same place (.obj .ply .stl .off) to be seen instead."""
+    """Surface in the same place (.obj .ply .stl .off) to show in place of that of the elements."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be before anything is read."""
+        """Refuse invalid options before anything is read."""
         from supple.elastic.material import Material
         from supple.engines.stvk.build import BASES
         from supple.engines.stvk.coefficients import MOST_MODES
@@ -102,9 +102,9 @@ class BodyOptions:
             raise SuppleError(f"--modes {self.modes}; use 1 to {MOST_MODES}")
         if self.basis not in BASES:
             raise SuppleError(f"--basis {self.basis!r:.40}; there are {', '.join(BASES)}")
-        check_words(self.fixed)
+        _check_fixed(self.fixed)
         if self.young is not None and self.frequency is not None:
-            raise SuppleError("--young and --frequency both say how stiff it is; give one of them")
+            raise SuppleError("--young and --frequency both set the stiffness; give one of them")
         for name in ("scale", "frequency"):
             value = getattr(self, name)
             if value is not None and not 1e-9 <= value <= 1e9:
@@ -112,34 +112,33 @@ class BodyOptions:
         self.material(Material("stvk"))
 
     def material(self, usual: Material) -> Material:
-        """Return the usual material with the constants that were asked for."""
-        asked = {
+        """Return the usual material with the given constants."""
+        constants = {
             name: value
             for name in ("young", "poisson", "density")
             if (value := getattr(self, name)) is not None
         }
-        return replace(usual, **asked) if asked else usual
+        return replace(usual, **constants)
 
 
-def check_words(words: Sequence[str] | None) -> None:
-    """Refuse words that mean nothing, before anything is read."""
+def _check_fixed(words: Sequence[str] | None) -> None:
     for word in words or ():
-        checked_word(word)
+        parsed_fixed(word)
     if words is not None and len(words) == 0:
-        raise SuppleError(f"--fixed needs a word; {HELP}")
+        raise SuppleError(f"--fixed needs a value; {HELP}")
     if words and "none" in words and len(words) > 1:
-        raise SuppleError("--fixed none holds nothing; leave out the others")
+        raise SuppleError("--fixed none fixes no vertex; leave out the other values")
 
 
-def checked_word(word: str) -> tuple[str, re.Match[str] | None]:
-    """Return the kind of a word, and what was read of it."""
+def parsed_fixed(word: str) -> tuple[str, re.Match[str] | None]:
+    """Return the kind of a value of --fixed: none, file, side or place; and its parts."""
     if word == "none":
         return "none", None
     if Path(word).suffix.lower() == ".bou":
         if not Path(word).is_file():
             raise SuppleError(f"--fixed {word:.80}: there is no such file")
         return "file", None
-    side, place = SIDE.fullmatch(word), PLACE.fullmatch(word)
+    side, place = SIDE.fullmatch(word), HALF_SPACE.fullmatch(word)
     try:
         if side is not None and (side[2] is None or 0 < float(side[2]) < 100):
             return "side", side

@@ -2,62 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from supple.app.bodies.body_options import Filling
-from supple.app.bodies.surface_filling import filled
-from supple.arrays import Ints
+import numpy as np
+
+from supple.app.bodies.body_options import MOST_ELEMENTS, Filling
+from supple.arrays import Floats, Ints
 from supple.elastic.material import Material
 from supple.engines.engine import BODY_MODEL
-from supple.errors import FormatError, SuppleError
+from supple.errors import FormatError, SuppleError, warn
 from supple.formats.file_bytes import reading
 from supple.formats.load import load
 from supple.formats.meshes.read_mesh import read_surface, read_tets
-from supple.formats.meshes.veg import VegFile, read_any_veg
+from supple.formats.meshes.veg import read_any_veg
 from supple.formats.registry import CHARACTERS, SURFACES, TETS
 from supple.formats.vega.bou import read_bou
-from supple.formats.vega.vega_model import veg_material as material_of
+from supple.formats.vega.vega_model import veg_material
+from supple.mesh.embedding import embed, locate
+from supple.mesh.filling.tetrahedralise import tetrahedralise
+from supple.mesh.filling.voxelise import voxelise
+from supple.mesh.hex_embedding import embed_hexes, locate_hexes
 from supple.mesh.hexes import HexMesh
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
+from supple.mesh.topology import counted
 from supple.playback.character_sources import source_kind
+from supple.progress import Progress
 from supple.scenes.bodies.elastic_scene import STVK_SCENES, stvk_scene
 
 Mesh = TetMesh | HexMesh
 
+#: Default number of elements: fills in a second or two, and keeps the shape recognisable.
+USUAL_ELEMENTS = 4_000
+
 
 @dataclass(frozen=True, eq=False)
 class BodySource:
-    """Mesh of a body, and what is known about it.
-
-    Attributes
-    ----------
-    mesh
-        Elements.
-    surface
-        What is seen; None for the elements' own.
-    material
-        What the file or the scene says; None for nothing.
-    fixed, fixed_by
-        Vertices that a scene, or a list of the mesh's name beside it, holds, and which of them it
-        is; None for nothing.
-    modes
-        A scene's own number.
-    listed
-        Sparse, a row for each vertex of the file: the mesh's vertices that carry it, where the file
-        is a surface; None where its vertices are the mesh's.
-    """
+    """Elements of a body, and the properties given by its file or scene; None for unknown ones."""
 
     mesh: Mesh
-    surface: SurfaceMesh | None = None
+    surface: SurfaceMesh | None = None  # shown; None for the surface of the elements
     material: Material | None = None
-    fixed: Ints | None = None
-    fixed_by: str = ""
+    fixed: Ints | None = None  # vertices of the mesh
+    fixed_by: str = ""  # name of the scene or file that lists them
     modes: int | None = None
-    listed: Any = None
+    embedding: Any = None
+    """Of a filled surface: sparse weights of the mesh's vertices, a row per vertex of the file."""
 
 
 def _surface_suffixes() -> tuple[str, ...]:
@@ -69,35 +61,25 @@ def _surface_suffixes() -> tuple[str, ...]:
 def read_body_source(
     given: str,
     filling: Filling,
+    progress: Progress,
     *,
     scale: float = 1.0,
-    seen: Path | None = None,
-    tell: Callable[[float, str], None] | None = None,
+    shown: Path | None = None,
 ) -> BodySource:
-    """Read the mesh of a file or a scene; surfaces are filled.
+    """Read a surface, a character, a mesh of tets or hexahedra, or one of `STVK_SCENES`.
 
-    Parameters
-    ----------
-    given
-        A surface, a character, a mesh of tets or hexahedra, or one of `STVK_SCENES`.
-    filling
-        How to fill a surface.
-    scale
-        Metres a unit of the file.
-    seen
-        A surface to show instead, in the same units.
-    tell
-        Called with the part done, 0 to 1, and what is being done.
+    Surfaces are filled. `scale` is in metres per unit of the file, `shown` a surface to show
+    instead, and `progress` is called with the fraction done and a description.
     """
-    file, say = Path(given), tell or (lambda part, what: None)
+    file = Path(given)
     suffix = file.suffix.lower()
     if source_kind(given) in ("body scene", "scene"):
-        if scale != 1.0 or seen is not None:
+        if scale != 1.0 or shown is not None:
             raise SuppleError(f"{given} has a size and a surface; leave out --scale and --surface")
-        return _of_scene(given, filling)
-    shown = None if seen is None else _scaled_surface(read_surface(seen), scale)
+        return _from_scene(given, filling)
+    surface = None if shown is None else _scaled_surface(read_surface(shown), scale)
     if suffix in _surface_suffixes():
-        return _of_surface(file, filling, scale, shown, say)
+        return _from_surface(file, filling, scale, surface, progress)
     if suffix == BODY_MODEL:
         raise SuppleError(f"{file.name}: is a body already; supple view shows it")
     if TETS.find(file) is None:
@@ -106,30 +88,26 @@ def read_body_source(
             f'{file.name or given!r}: bodies are not made from "{file.suffix}" files; use one of '
             f"{known}, or {', '.join(STVK_SCENES)}"
         )
-    if filling.asked:
+    if filling.given:
         raise SuppleError(
             f"{file.name}: is a mesh of elements already; leave out --elements, --count and "
             "--resolution"
         )
-    return _of_elements(file, scale, shown)
+    return _from_elements(file, scale, surface)
 
 
-def _of_scene(name: str, filling: Filling) -> BodySource:
-    shown = stvk_scene(name)  # where there is none, an error that knows their names
+def _from_scene(name: str, filling: Filling) -> BodySource:
+    scene = stvk_scene(name)
     if filling.count is not None or filling.resolution is not None:
-        raise SuppleError(f"{name} has cubes of its own; leave out --count and --resolution")
-    mesh: Mesh = shown.tets if filling.kind == "tets" else shown.mesh
-    return BodySource(mesh, shown.surface, shown.material, shown.fixed, name, shown.modes)
+        raise SuppleError(f"{name} has its own elements; leave out --count and --resolution")
+    mesh: Mesh = scene.tets if filling.kind == "tets" else scene.mesh
+    return BodySource(mesh, scene.surface, scene.material, scene.fixed, name, scene.modes)
 
 
-def _of_surface(
-    file: Path,
-    filling: Filling,
-    scale: float,
-    shown: SurfaceMesh | None,
-    say: Callable[[float, str], None],
+def _from_surface(
+    file: Path, filling: Filling, scale: float, shown: SurfaceMesh | None, progress: Progress
 ) -> BodySource:
-    say(0.0, f"reading {file.name}")
+    progress(0.0, f"reading {file.name}")
     if SURFACES.find(file) is not None:
         surface = read_surface(file)
     else:
@@ -139,33 +117,23 @@ def _of_surface(
         surface = character.surface
     surface = _scaled_surface(surface, scale)
     with reading(file.name):
-        mesh, kept, carried = filled(surface, filling, say)
-    return BodySource(mesh, shown or kept, listed=carried)
+        mesh, covered, embedding = _fill(surface, filling, progress)
+    return BodySource(mesh, shown or covered, embedding=embedding)
 
 
-def _of_elements(file: Path, scale: float, shown: SurfaceMesh | None) -> BodySource:
-    material, fixed = None, None
-    if file.suffix.lower() == ".veg":
-        veg = read_any_veg(file)
-        mesh: Mesh = veg.mesh
-        material = _veg_material(file.name, veg)
-        beside = file.with_suffix(".bou")  # where VegaFEM's users have what is held
-        fixed = read_bou(beside, len(mesh.vertices)) if beside.is_file() else None
-    else:
-        mesh = read_tets(file)
-    if scale != 1.0:
-        mesh = _scaled_mesh(mesh, scale)
-    by = "" if fixed is None else beside.name
-    return BodySource(mesh, shown, material, fixed, by)
-
-
-def _veg_material(name: str, veg: VegFile[TetMesh] | VegFile[HexMesh]) -> Material | None:
-    if not veg.materials:
-        return None
+def _from_elements(file: Path, scale: float, shown: SurfaceMesh | None) -> BodySource:
+    """Read elements; VegaFEM's users keep fixed vertices in a .bou file beside a .veg file."""
+    if file.suffix.lower() != ".veg":
+        return BodySource(_scaled_mesh(read_tets(file), scale), shown)
+    veg = read_any_veg(file)
     try:
-        return material_of(veg)
+        material = veg_material(veg) if veg.materials else None
     except SuppleError as error:
-        raise FormatError(f"{name}: {error}") from None
+        raise FormatError(f"{file.name}: {error}") from None
+    mesh, listed = veg.mesh, file.with_suffix(".bou")
+    fixed = read_bou(listed, len(mesh.vertices)) if listed.is_file() else None
+    name = "" if fixed is None else listed.name
+    return BodySource(_scaled_mesh(mesh, scale), shown, material, fixed, name)
 
 
 def _scaled_surface(surface: SurfaceMesh, scale: float) -> SurfaceMesh:
@@ -175,6 +143,64 @@ def _scaled_surface(surface: SurfaceMesh, scale: float) -> SurfaceMesh:
 
 
 def _scaled_mesh(mesh: Mesh, scale: float) -> Mesh:
+    if scale == 1.0:
+        return mesh
     if isinstance(mesh, TetMesh):
         return TetMesh(mesh.vertices * scale, mesh.tets, mesh.sets)
     return HexMesh(mesh.vertices * scale, mesh.hexes, mesh.sets)
+
+
+# Filling of surfaces ---------------------------------------------------------------------------
+
+
+def _fill(
+    surface: SurfaceMesh, filling: Filling, progress: Progress
+) -> tuple[Mesh, SurfaceMesh, Any]:
+    """Fill a surface with one connected mesh.
+
+    Returns the mesh, the part of the surface inside or near it, and the sparse weights of the
+    mesh's vertices, with a row for each vertex of the given surface.
+    """
+    extent = float(np.ptp(surface.vertices[np.unique(surface.triangles)], axis=0).max())
+    cell = None if filling.resolution is None else extent / filling.resolution
+    count = filling.count or USUAL_ELEMENTS
+    mesh: Mesh
+    if filling.kind == "tets":
+        mesh = _largest_piece(tetrahedralise(surface, tets=count, cell=cell, progress=progress))
+    else:
+        mesh = voxelise(surface, elements=count, size=cell, progress=progress)
+    count = len(mesh.tets if isinstance(mesh, TetMesh) else mesh.hexes)
+    if count > MOST_ELEMENTS:
+        raise SuppleError(
+            f"there would be {count} elements, more than {MOST_ELEMENTS}; use a lower --resolution"
+        )
+    progress(1.0, "embedding the surface")
+    volume = mesh.volumes().mean()
+    if isinstance(mesh, TetMesh):
+        weights, distance = embed(surface.vertices, mesh), locate(surface.vertices, mesh).distance
+        edge = float(np.cbrt(8.5 * volume))  # of a regular tet
+    else:
+        weights = embed_hexes(surface.vertices, mesh)
+        distance, edge = locate_hexes(surface.vertices, mesh).distance, float(np.cbrt(volume))
+    return mesh, _covered_part(surface, distance, edge), weights
+
+
+def _largest_piece(mesh: TetMesh) -> TetMesh:
+    labels = mesh.components()
+    sizes = np.bincount(labels, mesh.volumes())
+    if len(sizes) == 1:
+        return mesh
+    keep = labels == int(sizes.argmax())
+    left_out = counted(int((~keep).sum()), "tet")
+    warn(f"the surface has several pieces; only the largest is kept: {left_out} left out")
+    used, tets = np.unique(mesh.tets[keep], return_inverse=True)
+    return TetMesh(mesh.vertices[used], tets.reshape(-1, 4))
+
+
+def _covered_part(surface: SurfaceMesh, distance: Floats, near: float) -> SurfaceMesh:
+    """Return the triangles of the surface in the body, or within `near` of it."""
+    inside = (distance <= near)[surface.triangles].all(axis=1)
+    if inside.all() or not inside.any():
+        return surface
+    used, triangles = np.unique(surface.triangles[inside], return_inverse=True)
+    return SurfaceMesh(surface.vertices[used], triangles.reshape(-1, 3))

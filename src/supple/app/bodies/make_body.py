@@ -1,88 +1,90 @@
-"""`supple stvk`: a mesh or a scene in, a body out that moves at a kilohertz, and figures.
+"""`supple stvk`: make an elastic body of a mesh or a scene, save it, and report figures.
 
-Also the bodies that `supple view` shows: of a file, of a scene (kept in the cache), or of a mesh.
+`supple view` shows these bodies, too: of a file, of a mesh, or of a scene, which is cached.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 import scipy.linalg
+from numpy.typing import NDArray
 
-from supple.app.bodies.body_options import BodyOptions
-from supple.app.bodies.body_source import BodySource, read_body_source
-from supple.app.bodies.fixed_vertices import held_vertices
+from supple.app.bodies.body_options import SIDES, BodyOptions, parsed_fixed
+from supple.app.bodies.body_source import BodySource, Mesh, read_body_source
 from supple.app.command_files import model_target
 from supple.app.processes import peak_megabytes
-from supple.arrays import Floats
+from supple.arrays import Floats, Ints
 from supple.elastic.material import Material
 from supple.engines.engine import BODY_MODEL
 from supple.engines.stvk.model import StvkModel
 from supple.engines.stvk.simulator import StvkSimulator
 from supple.errors import SuppleError
+from supple.formats.vega.bou import read_bou
 from supple.mesh.tets import TetMesh
+from supple.mesh.topology import counted
 from supple.playback.character_sources import source_kind
 from supple.playback.progress_bar import build_log, console, working
 from supple.reduction.build_log import BuildLog
 from supple.user_cache import cached, model_cache
 
 USUAL_MODES = 20
-#: Of what has no material: it swings visibly, whatever its size.
+#: Of a body without a material; at this frequency it swings visibly, whatever its size.
 USUAL_FREQUENCY, USUAL_POISSON, USUAL_DENSITY = 2.0, 0.4, 1000.0
-#: A body larger or smaller than this, in m, is likely to be in other units.
+#: A body larger or smaller than this, in m, is probably in other units.
 SMALLEST, LARGEST = 1e-3, 50.0
-#: Seconds that steps are timed for, and their time step.
+#: Seconds for which steps are timed, and their time step.
 TIMED, STEP = 0.1, 1e-3
+#: Thickness of a side relative to the extent; the next one if too few vertices are in it.
+THICKNESS = (0.05, 0.1, 0.2, 0.4)
+#: Points are collinear if their second singular value is below this, relative to the first.
+COLLINEAR = 1e-6
 
 
 def made_body(
     given: str, options: BodyOptions, log: BuildLog
 ) -> tuple[StvkModel, BodySource, list[str]]:
-    """Make the body of a file or a scene; return its source, and notes of what was chosen, too."""
+    """Make the body of a file or a scene; return also its source, and notes on default choices."""
     with log.stage("mesh"):
         source = read_body_source(
-            given, options.filling, scale=options.scale, seen=options.surface, tell=log.tell
+            given, options.filling, log.tell, scale=options.scale, shown=options.surface
         )
-        fixed, named = held_vertices(source, options.fixed)
-    notes = _size_notes(source, options)
-    held = f"held: {named} ({len(fixed):,} of {len(source.mesh.vertices):,} vertices)"
-    notes.append(held if options.fixed else f"{held}; --fixed says otherwise")
+        fixed, described = held_vertices(source, options.fixed)
+    notes = []
+    size = float(np.ptp(source.mesh.vertices, axis=0).max())
+    if options.scale == 1.0 and not SMALLEST <= size <= LARGEST:
+        notes.append(f"it is {size:.3g} m long; for other units, --scale sets the metres per unit")
+    held = f"held: {described} ({len(fixed):,} of {len(source.mesh.vertices):,} vertices)"
+    notes.append(held if options.fixed else f"{held}; --fixed changes it")
     usual = source.material or Material("stvk", 1e5, USUAL_POISSON, USUAL_DENSITY)
-    made = options.material(usual)
     with log.stage("polynomials"):
         log.tell(0.0, "modes and derivatives")
         model = StvkModel.build(
             source.mesh,
-            made,
+            options.material(usual),
             options.modes or source.modes or USUAL_MODES,
             fixed=fixed,
             basis=options.basis,
             surface=source.surface,
             progress=lambda part: log.tell(part, "coefficients"),
         )
-    wanted = options.frequency
-    if wanted is None and options.young is None and source.material is None:
-        wanted = USUAL_FREQUENCY
-    if wanted is not None:
-        model = _tuned(model, wanted)
+    frequency = options.frequency
+    if frequency is None and options.young is None and source.material is None:
+        frequency = USUAL_FREQUENCY
+    if frequency is not None:
+        model = _tuned(model, frequency)
         young = f"{float(model.groups.young.max()):.3g}"
-        said = "" if options.frequency else "; --young or --frequency says otherwise"
-        notes.append(f"Young's modulus {young} Pa: the slowest swing is {wanted:g} Hz{said}")
+        hint = "" if options.frequency else "; --young or --frequency changes it"
+        notes.append(f"Young's modulus {young} Pa: the lowest frequency is {frequency:g} Hz{hint}")
     return model, source, notes
 
 
-def _size_notes(source: BodySource, options: BodyOptions) -> list[str]:
-    size = float(np.ptp(source.mesh.vertices, axis=0).max())
-    if options.scale != 1.0 or SMALLEST <= size <= LARGEST:
-        return []
-    return [f"it is {size:.3g} m long; if its units are others, --scale says how many metres each"]
-
-
 def body_frequencies(model: StvkModel) -> Floats:
-    """Return frequencies of small swings about rest, (r,) in Hz, ascending; 0 without stiffness."""
+    """Return frequencies of small vibrations, (r,) in Hz, ascending; 0 without stiffness."""
     stiffness = model.stiffness(np.zeros(model.modes))
     try:
         squares = scipy.linalg.eigh(stiffness, model.mass, eigvals_only=True)
@@ -92,10 +94,10 @@ def body_frequencies(model: StvkModel) -> Floats:
 
 
 def _tuned(model: StvkModel, frequency: float) -> StvkModel:
-    """Make a body stiffer all over, or softer, until its slowest swing has this frequency in Hz."""
+    """Scale the stiffness of a body so that its lowest frequency has this value in Hz."""
     lowest = float(body_frequencies(model)[0])
     if not lowest > 0:
-        raise SuppleError("the body swings without stiffness; hold more of it with --fixed")
+        raise SuppleError("the body has a mode without stiffness; fix more of it with --fixed")
     factor = (frequency / lowest) ** 2
     for group, young in enumerate(model.groups.young.tolist()):
         model = model.with_material(group, young=factor * young)
@@ -147,19 +149,19 @@ def _figures(model: StvkModel, source: BodySource, log: BuildLog) -> dict[str, A
 
 
 def summary(figures: dict[str, Any]) -> str:
-    """Return the figures in a line for people."""
+    """Return the figures as one line of text."""
     lowest = ", ".join(f"{value:.3g}" for value in figures["frequencies_hz"][:3])
     return (
         f"{figures['elements']:,} {figures['kind']}, {figures['modes']} modes ({lowest} … Hz), "
         f"precomputed in {figures['precompute_s']:.1f} s, "
-        f"{figures['steps_per_second']:,} steps a second, {figures['model_mb']:.1f} MB"
+        f"{figures['steps_per_second']:,} steps per second, {figures['model_mb']:.1f} MB"
     )
 
 
 def steps_per_second(model: StvkModel) -> float:
-    """Time steps of a body at rest, many in one call."""
+    """Return the number of steps per second of a body at rest, many in one call."""
     simulator = StvkSimulator(model, STEP)
-    simulator.run(20)  # compiled, and in the cache
+    simulator.run(20)  # compiles, and fills the processor's caches
     count = 50
     while True:
         began = perf_counter()
@@ -174,7 +176,7 @@ _SCENE_BODIES = model_cache(BODY_MODEL, StvkModel.load)
 
 
 def prepared_body(given: str, *, quiet: bool = True) -> StvkModel:
-    """Return the body of a file or a scene, or of a mesh as `supple stvk` makes it by default."""
+    """Return the body of a file, a scene or a mesh, with the defaults of `supple stvk`."""
     kind, notes = source_kind(given), list[str]()
     if kind == "body":
         with working("reading", quiet):
@@ -182,8 +184,8 @@ def prepared_body(given: str, *, quiet: bool = True) -> StvkModel:
 
     def make() -> StvkModel:
         with build_log(quiet) as log:
-            model, _, said = made_body(given, BodyOptions(), log)
-        notes.extend(said)
+            model, _, new_notes = made_body(given, BodyOptions(), log)
+        notes.extend(new_notes)
         return model
 
     if kind == "body scene":
@@ -191,6 +193,109 @@ def prepared_body(given: str, *, quiet: bool = True) -> StvkModel:
         return body
     body = make()
     if not quiet:
-        for note in (*notes, f"supple stvk {given} makes a file of it, with options"):
+        for note in (*notes, f"supple stvk {given} writes it to a file, with options"):
             console.print(f"note: {note}", markup=False, soft_wrap=True)
     return body
+
+
+# Fixed vertices --------------------------------------------------------------------------------
+
+
+def held_vertices(source: BodySource, words: Sequence[str] | None) -> tuple[Ints, str]:
+    """Return the fixed vertices of the mesh, and a description of them.
+
+    `words` are the values of --fixed; None selects those of the source, or else the bottom.
+    """
+    points = source.mesh.vertices
+    if words is not None and list(words) == ["none"]:
+        return np.empty(0, np.int64), "nothing: it floats"
+    if words is not None:
+        held, described = _given_vertices(source, words), " ".join(words)[:80]
+    elif source.fixed is not None:
+        held, described = source.fixed, f"those of {source.fixed_by}"
+    else:
+        held, described = _bottom(points)
+    if len(held):
+        _check_pieces(source.mesh, held)
+    return held, described
+
+
+def _given_vertices(source: BodySource, words: Sequence[str]) -> Ints:
+    points = source.mesh.vertices
+    held = np.zeros(len(points), bool)
+    for word in words:
+        held |= _mask(word, source)
+    named = " ".join(words)[:80]
+    if not held.any():
+        low, high = points.min(axis=0), points.max(axis=0)
+        spans = ", ".join(
+            f"{axis} {a:.4g} to {b:.4g}" for axis, a, b in zip("xyz", low, high, strict=True)
+        )
+        raise SuppleError(f"--fixed {named}: no vertex is there; the body is at {spans} m")
+    if _collinear(points[held]):
+        vertices = counted(int(held.sum()), "vertex is", "vertices are")
+        raise SuppleError(
+            f"--fixed {named}: {vertices} on a line, and the body would turn round it; fix more"
+        )
+    return np.flatnonzero(held)
+
+
+def _mask(word: str, source: BodySource) -> NDArray[np.bool_]:
+    """Return whether each vertex is selected by a value of --fixed."""
+    kind, parts = parsed_fixed(word)
+    points = source.mesh.vertices
+    if kind == "file":
+        return _listed(Path(word), source)
+    assert parts is not None
+    if kind == "side":
+        return _side(points, parts[1], THICKNESS[0] if parts[2] is None else float(parts[2]) / 100)
+    along = points[:, "xyz".index(parts[1])]
+    return along <= float(parts[3]) if parts[2] == "<" else along >= float(parts[3])
+
+
+def _listed(file: Path, source: BodySource) -> NDArray[np.bool_]:
+    """Select listed vertices; those of a filled surface select the vertices that carry them."""
+    held = np.zeros(len(source.mesh.vertices), bool)
+    if source.embedding is None:
+        held[read_bou(file, len(held))] = True
+    else:
+        held[source.embedding[read_bou(file, source.embedding.shape[0])].indices] = True
+    return held
+
+
+def _side(points: Floats, name: str, part: float) -> NDArray[np.bool_]:
+    axis, sign = SIDES[name]
+    depth = sign * points[:, axis]
+    return depth >= depth.max() - part * float(np.ptp(depth))
+
+
+def _bottom(points: Floats) -> tuple[Ints, str]:
+    """Return enough of the lowest vertices to fix the body."""
+    for part in THICKNESS:
+        held = _side(points, "bottom", part)
+        if not _collinear(points[held]) and not held.all():
+            return np.flatnonzero(held), f"the lowest {100 * part:.0f} %"
+    raise SuppleError("the bottom cannot hold the body; use --fixed with a place, or --fixed none")
+
+
+def _check_pieces(mesh: Mesh, held: Ints) -> None:
+    """Refuse a mesh with a disconnected piece that has no fixed vertex."""
+    pieces = mesh.components()
+    elements = mesh.tets if isinstance(mesh, TetMesh) else mesh.hexes
+    is_held = np.zeros(len(mesh.vertices), bool)
+    is_held[held] = True
+    fixed_pieces = np.zeros(int(pieces.max()) + 1, bool)
+    fixed_pieces[pieces[is_held[elements].any(axis=1)]] = True
+    if not fixed_pieces.all():
+        element = int((pieces == int(fixed_pieces.argmin())).argmax())
+        raise SuppleError(
+            f"a piece of the mesh, with element {element}, is held by nothing; fix some of it with "
+            "--fixed, or remove it"
+        )
+
+
+def _collinear(points: Floats) -> bool:
+    if len(points) < 3:
+        return True
+    sizes = np.linalg.svd(points - points.mean(axis=0), compute_uv=False)
+    return not bool(sizes[1] > COLLINEAR * sizes[0])

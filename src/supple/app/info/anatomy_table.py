@@ -14,6 +14,7 @@ from rich.table import Table
 from supple.anatomy.anatomy import Anatomy, anatomy_of
 from supple.anatomy.region_entries import ENTRIES_SUFFIX, RegionEntry, read_entries
 from supple.app.command_files import check_place, checked_sheet
+from supple.app.info.model_files import printable
 from supple.errors import SuppleError
 from supple.playback.character_sources import read_any_character
 
@@ -23,23 +24,10 @@ def describe_anatomy(
 ) -> dict[str, Any]:
     """Detect the anatomy of a character, and write it to files.
 
-    Parameters
-    ----------
-    source
-        As for `supple bake`.
-    targets
-        ``.png`` files for a sheet, ``.anatomy.json`` files for editing; existing ones are not
-        overwritten.
-    unit
-        Length unit of the file; by default the one in the file.
-    **body
-        As for `read_any_character`.
-
-    Returns
-    -------
-    dict
-        ``hard``, a fraction of the skin's area; ``regions``: joint, area, role, share, feel and
-        reasons of each; ``wrote``, the files.
+    Targets are ``.png`` files for a sheet, and ``.anatomy.json`` files for editing, which must not
+    exist. `unit` and `body` are options of `read_any_character`. Returns ``hard``, a fraction of
+    the skin's area; ``regions``, rows with joint, area, role, share, feel and reasons; ``wrote``,
+    the files.
     """
     for target in targets:
         _check_target(target, Path(source))
@@ -103,13 +91,9 @@ def anatomy_table(described: dict[str, Any], console: Console) -> None:
     for row in described["regions"]:
         words = (row["joint"], row["role"], f"{row['share']:.2f}", row["feel"])
         reasons = "; ".join(row["reasons"])
-        table.add_row(*(escape(_printable(word)) for word in (*words, reasons)))
+        table.add_row(*(escape(printable(word)) for word in (*words, reasons)))
     console.print(table)
     if "hard" in described:
         console.print(f"{100 * described['hard']:.0f} % of the skin is hard")
     for target in described.get("wrote", ()):
         console.print(f"wrote {target}", markup=False)
-
-
-def _printable(text: str) -> str:
-    return "".join(c if c.isprintable() else "?" for c in text)

@@ -18,16 +18,19 @@ from supple.app.info.model_files import (
     describe_model,
     describe_stvk_file,
     engine_lines,
-    hex_parts,
     materials_of,
     model_lines,
+    printable,
+    rounded,
     stvk_lines,
 )
 from supple.app.options import body_options
+from supple.arrays import Floats
 from supple.engines.engine import CHARACTER_MODEL
 from supple.errors import FormatError, SuppleError, SuppleWarning
 from supple.formats.length_units import metres_in, unit_name
 from supple.formats.registry import CHARACTERS, SURFACES, TETS
+from supple.mesh.topology import counted
 
 #: Reader of body models, whose motions have the same suffixes.
 BODY_READER = "supple.formats.smpl.load_body:load_body"
@@ -35,6 +38,7 @@ BODY_READER = "supple.formats.smpl.load_body:load_body"
 ENTRIES_SUFFIX = ".anatomy.json"
 
 if TYPE_CHECKING:
+    from supple.mesh.hexes import HexMesh
     from supple.mesh.surface import SurfaceMesh
     from supple.mesh.tets import TetMesh
     from supple.rig.character import Character
@@ -95,19 +99,9 @@ def describe(
 ) -> dict[str, Any]:
     """Describe a file by plain values, for JSON.
 
-    Parameters
-    ----------
-    path : str or Path
-        A character (glTF, USD, a body model), a motion (BVH, AMASS), a surface, a mesh of tets or
-        hexahedra, a model, an elastic body, or a VegaFEM file.
-    anatomy : list of Path, optional
-        Detect a character's anatomy, and write it to these files; see `describe_anatomy`.
-    unit : str, optional
-        Unit of a character or a motion, as for `metres_in`; by default the one in the file.
-    motion, betas : str, optional
-        Motion file and shape of a body model, as for `body_options`.
-    armature : str, optional
-        Armature of a file that Blender reads, if it has several.
+    The file is a character, a motion (BVH, AMASS), a surface, a mesh of tets or hexahedra, a model,
+    an elastic body, or a VegaFEM file. With `anatomy`, a character's anatomy is detected and
+    written to these files. `unit` is read by `metres_in`, the other options by `body_options`.
 
     Returns
     -------
@@ -117,11 +111,6 @@ def describe(
         ``defects`` with their consequences. A model also has ``model``, ``poses``, ``regions``,
         ``motions``, ``bytes_by_part`` and its ``report``; a character ``painted`` maps and its
         ``anatomy`` on request; a body ``body``, ``hexes``, ``frequencies_hz`` and ``materials``.
-
-    Raises
-    ------
-    SuppleError
-        When the file cannot be read.
     """
     path = Path(path)
     with warnings.catch_warnings(record=True) as caught:
@@ -181,7 +170,7 @@ def _read(path: Path, metres: float | None, body: dict[str, Any]) -> dict[str, A
     if suffix == ".veg":
         return {"format": "VEG", **_veg(path)}
     if TETS.find(path) is not None:
-        return {"format": suffix[1:].upper(), **_of_tets(read_tets(path))}
+        return {"format": suffix[1:].upper(), **_of_elements(read_tets(path), "tets")}
     if suffix == CHARACTER_MODEL:
         return describe_model(path)
     if suffix in STVK_FILES:
@@ -236,12 +225,17 @@ def _parameters(parameters: Any) -> dict[str, int]:
 
 
 def _clip(motion: Motion) -> dict[str, Any]:
-    travel = np.linalg.norm(np.diff(motion.roots[:, :3, 3], axis=0), axis=1).sum()
+    return _clip_values(motion.name, motion.duration, motion.rate, motion.roots[:, :3, 3])
+
+
+def _clip_values(name: str, duration: float, rate: float, roots: Floats) -> dict[str, Any]:
+    """Return the description of a clip with these positions (n, 3) of the root."""
+    travel = np.linalg.norm(np.diff(roots, axis=0), axis=1).sum()
     return {
-        "name": motion.name,
-        "seconds": round(motion.duration, 4),
-        "keys": motion.n_frames,
-        "keys_per_second": round(motion.rate, 2),
+        "name": name,
+        "seconds": round(duration, 4),
+        "keys": len(roots),
+        "keys_per_second": round(rate, 2),
         "root_travels_metres": round(float(travel), 4),
     }
 
@@ -255,7 +249,7 @@ def _bvh(path: Path, metres: float | None) -> dict[str, Any]:
         "format": "BVH",
         "metres_per_unit": file.metres_per_unit,
         "unit_told": metres is not None,
-        "size": _metres(np.ptp(places, axis=0)),
+        "size": rounded(np.ptp(places, axis=0)),
         "joints": list(file.skeleton.names),
         "clips": [_clip(file.motion)],
     }
@@ -265,14 +259,8 @@ def _body_motion(path: Path) -> dict[str, Any]:
     from supple.formats.smpl.body_motion import read_body_motion
 
     file = read_body_motion(path)
-    travel = np.linalg.norm(np.diff(file.translations, axis=0), axis=1).sum()
-    clip = {
-        "name": file.name,
-        "seconds": round((len(file.poses) - 1) / file.rate, 4),
-        "keys": len(file.poses),
-        "keys_per_second": round(file.rate, 2),
-        "root_travels_metres": round(float(travel), 4),
-    }
+    duration = (len(file.poses) - 1) / file.rate
+    clip = _clip_values(file.name, duration, file.rate, file.translations)
     return {
         "format": f"motion of a body model ({file.layout.kind or 'other'}, {file.up} up)",
         "joints": list(file.layout.names),
@@ -286,7 +274,7 @@ def _of_surface(surface: SurfaceMesh) -> dict[str, Any]:
     kinds = {defect.kind for defect in defects}
     open_kinds = {"open edges", "non-manifold edges", "inconsistent edges"}
     return {
-        "size": _metres(high - low),
+        "size": rounded(high - low),
         "surface": {
             "vertices": len(surface.vertices),
             "triangles": len(surface.triangles),
@@ -302,29 +290,21 @@ def _veg(path: Path) -> dict[str, Any]:
     from supple.mesh.tets import TetMesh
 
     veg = read_any_veg(path)
-    mesh: Any = veg.mesh
-    if isinstance(mesh, TetMesh):
-        contents = _of_tets(mesh)
-    else:
-        contents = hex_parts(mesh) | {"defects": with_consequences(mesh.defects())}
-    return contents | {"materials": materials_of(veg)}
+    kind = "tets" if isinstance(veg.mesh, TetMesh) else "hexes"
+    return _of_elements(veg.mesh, kind) | {"materials": materials_of(veg)}
 
 
-def _of_tets(mesh: TetMesh) -> dict[str, Any]:
-    low, high = mesh.vertices.min(axis=0), mesh.vertices.max(axis=0)
+def _of_elements(mesh: TetMesh | HexMesh, kind: str) -> dict[str, Any]:
+    """Describe a mesh of ``"tets"`` or ``"hexes"``."""
     return {
-        "size": _metres(high - low),
-        "tets": {
+        "size": rounded(np.ptp(mesh.bounds, axis=0)),
+        kind: {
             "vertices": len(mesh.vertices),
-            "tets": len(mesh.tets),
+            kind: len(getattr(mesh, kind)),
             "cubic_metres": float(mesh.volumes().sum()),
         },
         "defects": with_consequences(mesh.defects()),
     }
-
-
-def _metres(extent: np.ndarray) -> list[float]:
-    return [float(f"{value:.5g}") for value in extent]
 
 
 def print_info(contents: dict[str, Any], console: Console | None = None) -> None:
@@ -334,7 +314,7 @@ def print_info(contents: dict[str, Any], console: Console | None = None) -> None
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     for title, text in _lines(contents):
-        table.add_row(title, escape(_printable(text)))
+        table.add_row(title, escape(printable(text)))
     console.print(table)
     if "anatomy" in contents:
         from supple.app.info.anatomy_table import anatomy_table
@@ -346,13 +326,8 @@ def print_info(contents: dict[str, Any], console: Console | None = None) -> None
     console.print("[bold]defects[/bold]")
     for defect in contents["defects"]:
         code = f" ({defect['code']})" if "code" in defect else ""
-        console.print(f"  {escape(_printable(defect['what']))}{code}", soft_wrap=True)
-        console.print(f"    → {escape(_printable(defect['consequence']))}", soft_wrap=True)
-
-
-def _printable(text: str) -> str:
-    """Replace control characters by question marks; names come from files."""
-    return "".join(c if c.isprintable() else "?" for c in text)
+        console.print(f"  {escape(printable(defect['what']))}{code}", soft_wrap=True)
+        console.print(f"    → {escape(printable(defect['consequence']))}", soft_wrap=True)
 
 
 def _lines(contents: dict[str, Any]) -> list[tuple[str, str]]:
@@ -373,16 +348,17 @@ def _lines(contents: dict[str, Any]) -> list[tuple[str, str]]:
     if "surface" in contents:
         s = contents["surface"]
         closed = "closed" if s["closed"] else "not closed"
-        parts = f"{s['components']} component{'s' if s['components'] > 1 else ''}"
+        parts = counted(s["components"], "component")
         counts = f"{s['vertices']:,} vertices, {s['triangles']:,} triangles"
         lines.append(("surface", f"{counts}, {parts}, {closed}"))
-    if "tets" in contents:
-        t = contents["tets"]
-        counts = f"{t['tets']:,} tets, {t['vertices']:,} vertices"
-        lines.append(("tets", f"{counts}, {t['cubic_metres']:.4g} m³"))
+    for kind in ("tets", "hexes"):
+        if kind in contents:
+            mesh = contents[kind]
+            counts = f"{mesh[kind]:,} {kind}, {mesh['vertices']:,} vertices"
+            lines.append((kind, f"{counts}, {mesh['cubic_metres']:.4g} m³"))
     lines += stvk_lines(contents)
     for mesh in contents.get("meshes", []):
-        number = f"{mesh['primitives']} primitive{'s' if mesh['primitives'] > 1 else ''}"
+        number = counted(mesh["primitives"], "primitive")
         stored = f"{mesh['vertices']:,} stored vertices"
         lines.append(("mesh", f"{mesh['name']}: {number}, {stored}"))
     if "joints" in contents:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +13,19 @@ from supple.formats.registry import MODAL_MATRIX_SUFFIXES
 
 if TYPE_CHECKING:
     from supple.formats.meshes.veg import VegFile
-    from supple.mesh.hexes import HexMesh
 
 #: Most frequencies in a printed line.
 SHOWN = 8
+
+
+def rounded(values: Iterable[float]) -> list[float]:
+    """Return numbers with five significant digits."""
+    return [float(f"{value:.5g}") for value in values]
+
+
+def printable(text: str) -> str:
+    """Replace control characters by question marks; names come from files."""
+    return "".join(c if c.isprintable() else "?" for c in text)
 
 
 def describe_stvk_file(path: Path) -> dict[str, Any]:
@@ -38,7 +47,7 @@ def _body(path: Path) -> dict[str, Any]:
         raise FormatError(f"{path.name}: {error}") from None
     return {
         "format": "Supple elastic body (StVK)",
-        "size": [float(f"{value:.5g}") for value in high - low],
+        "size": rounded(high - low),
         "body": {
             "vertices": len(model.rest),
             "held": int((~model.basis.any(axis=(1, 2))).sum()),
@@ -47,7 +56,7 @@ def _body(path: Path) -> dict[str, Any]:
             "surface_vertices": len(model.surface.vertices),
             "triangles": len(model.surface.triangles),
         },
-        "frequencies_hz": [float(f"{value:.5g}") for value in frequencies],
+        "frequencies_hz": rounded(frequencies),
         "materials": [
             {
                 "name": f"group {number}",
@@ -85,9 +94,7 @@ def _polynomials(path: Path) -> dict[str, Any]:
             "cubic": force.cubic.size,
         },
         # VegaFEM's modes have unit mass: eigenvalues of the stiffness are squared frequencies.
-        "frequencies_hz": [
-            float(f"{value:.5g}") for value in np.sqrt(np.maximum(squares, 0.0)) / (2 * np.pi)
-        ],
+        "frequencies_hz": rounded(np.sqrt(np.maximum(squares, 0.0)) / (2 * np.pi)),
         "defects": defects,
     }
 
@@ -140,19 +147,6 @@ STVK_FILES: dict[str, Callable[[Path], dict[str, Any]]] = {
 }
 
 
-def hex_parts(mesh: HexMesh) -> dict[str, Any]:
-    """Return the sizes of a hexahedral mesh."""
-    low, high = mesh.bounds
-    return {
-        "size": [float(f"{value:.5g}") for value in high - low],
-        "hexes": {
-            "vertices": len(mesh.vertices),
-            "hexes": len(mesh.hexes),
-            "cubic_metres": float(mesh.volumes().sum()),
-        },
-    }
-
-
 def materials_of(veg: VegFile[Any]) -> list[dict[str, Any]]:
     """Return materials of a .veg file, with their numbers of elements."""
     from supple.formats.vega.vega_model import veg_material_groups
@@ -192,10 +186,6 @@ def stvk_lines(described: dict[str, Any]) -> Iterator[tuple[str, str]]:
         f = described["fixed"]
         numbers = f", {f['first']} to {f['last']} counted from 0" if f["vertices"] else ""
         yield "held", f"{f['vertices']:,} vertices{numbers}"
-    if "hexes" in described:
-        h = described["hexes"]
-        counts = f"{h['hexes']:,} hexes, {h['vertices']:,} vertices"
-        yield "hexes", f"{counts}, {h['cubic_metres']:.4g} m³"
     if "frequencies_hz" in described:
         listed = " ".join(f"{value:.3g}" for value in described["frequencies_hz"][:SHOWN])
         more = " …" if len(described["frequencies_hz"]) > SHOWN else ""
@@ -223,30 +213,29 @@ def describe_model(path: Path) -> dict[str, Any]:
     from supple.engines.factory import load_model
 
     model = load_model(path)
+    low, high = model.surface.bounds
+    common = {"format": "Supple model", "size": rounded(high - low)}
+    motions = [
+        {"name": name, "seconds": round(motion.duration, 4), "keys": motion.n_frames}
+        for name, motion in model.motions.items()
+    ]
     if model.engine != "pose-space":
-        low, high = model.surface.bounds
-        return {
-            "format": "Supple model",
-            "size": [float(f"{value:.5g}") for value in high - low],
+        return common | {
             "engine": model.engine,
             "name": model.name,
             "surface_vertices": len(model.surface.vertices),
             "parameters": len(model.rig.parameters),
-            "motions": _motions(model),
+            "motions": motions,
             "figures": dict(model.figures),
         }
-    low, high = model.surface.bounds
-    n_tets = len(model.mesh.tets)
     entries = sum(basis[0].size for basis in model.bases)
-    return {
-        "format": "Supple model",
-        "size": [float(f"{value:.5g}") for value in high - low],
+    return common | {
         "model": {
             "name": model.name,
             "seed": model.seed,
             "surface_vertices": len(model.surface.vertices),
             "tet_vertices": len(model.mesh.vertices),
-            "tets": n_tets,
+            "tets": len(model.mesh.tets),
             "fixed_vertices": len(model.fixed),
             "parameters": len(model.rig.parameters),
             "material": model.material_kind,
@@ -262,28 +251,26 @@ def describe_model(path: Path) -> dict[str, Any]:
             {"name": region.name, "vertices": len(region.vertices), "modes": basis.shape[3]}
             for region, basis in zip(model.regions, model.bases, strict=True)
         ],
-        "motions": _motions(model),
+        "motions": motions,
         "bytes_by_part": model.sizes(),
         "report": dict(model.report),
     }
 
 
-def _motions(model: Any) -> list[dict[str, Any]]:
-    return [
-        {"name": name, "seconds": round(motion.duration, 4), "keys": motion.n_frames}
-        for name, motion in model.motions.items()
-    ]
-
-
 def engine_lines(described: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield titles and texts of a model of any engine."""
     yield "model", f"{described['name']}, engine {described['engine']}"
-    yield (
-        "surface",
-        f"{described['surface_vertices']:,} vertices, {described['parameters']} parameters",
-    )
+    yield _surface_line(described)
     for name, value in described["figures"].items():
         yield name.replace("_", " "), _figures(value)
+    yield from _motion_lines(described)
+
+
+def _surface_line(model: dict[str, Any]) -> tuple[str, str]:
+    return "surface", f"{model['surface_vertices']:,} vertices, {model['parameters']} parameters"
+
+
+def _motion_lines(described: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for motion in described["motions"]:
         yield "motion", f"{motion['name']}: {motion['seconds']:.3g} s, {motion['keys']} keys"
 
@@ -292,21 +279,18 @@ def model_lines(described: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield titles and texts of a described model."""
     model = described["model"]
     yield "model", f"{model['name']}, {model['material']}, interpolated in {model['interpolation']}"
-    yield "surface", f"{model['surface_vertices']:,} vertices, {model['parameters']} parameters"
+    yield _surface_line(model)
     held = f"{model['fixed_vertices']:,} held by bones"
     yield "tets", f"{model['tets']:,} tets, {model['tet_vertices']:,} vertices, {held}"
     yield "poses", f"{len(described['poses'])}: {', '.join(described['poses'])}"
     share = 100 * model["stored_fraction"]
     yield "modes", f"{model['modes']}, {share:.0f} % of the dense entries stored"
     for region in described["regions"]:
-        yield (
-            "region",
-            f"{region['name']}: {region['vertices']:,} vertices, {region['modes']} modes",
-        )
+        counts = f"{region['vertices']:,} vertices, {region['modes']} modes"
+        yield "region", f"{region['name']}: {counts}"
     points = f"{model['elastic_cubature']} tets, {model['inertial_cubature']} vertices"
     yield "cubature", points
-    for motion in described["motions"]:
-        yield "motion", f"{motion['name']}: {motion['seconds']:.3g} s, {motion['keys']} keys"
+    yield from _motion_lines(described)
     for part, size in described["bytes_by_part"].items():
         if size >= 0.01 * described["bytes"]:
             yield "megabytes", f"{size / 1e6:.3f} {part}"

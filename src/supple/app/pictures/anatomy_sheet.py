@@ -1,21 +1,130 @@
-"""Sheet of an anatomy: the character from three sides, coloured by role, flesh and hardness."""
+"""Anatomy in colours: maps of role, thickness of flesh and hardness, and a sheet of all three."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from matplotlib.colors import to_hex, to_rgb
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from supple.anatomy.anatomy import Anatomy
-from supple.app.pictures.anatomy_colours import ANATOMY_MAPS, AnatomyMap, anatomy_map
-from supple.app.pictures.drawing import INK, PAPER, label, save_picture, view_axes
+from supple.app.pictures.drawing import (
+    INK,
+    PAPER,
+    PAPER_RGB,
+    Colour,
+    label,
+    length_label,
+    save_picture,
+    view_axes,
+)
 from supple.app.pictures.render import Camera, cavities, rasterised
-from supple.arrays import Floats
+from supple.arrays import Floats, Ints
 from supple.mesh.surface import vertex_normals
 from supple.mesh.topology import counted
+
+#: Cold colours for hard parts, warm ones for flesh.
+ROLE_COLOURS: dict[str, Colour] = {
+    "prop": (62, 64, 74),
+    "horn": (120, 104, 92),
+    "hand": (88, 150, 168),
+    "foot": (66, 112, 150),
+    "end": (150, 160, 172),
+    "head": (112, 128, 190),
+    "fin": (120, 190, 178),
+    "forearm": (206, 190, 96),
+    "shin": (178, 166, 74),
+    "ear": (214, 150, 196),
+    "neck": (236, 158, 84),
+    "limb": (240, 192, 92),
+    "tail": (122, 176, 92),
+    "trunk": (222, 110, 92),
+    "soft": (196, 62, 116),
+}
+FEEL_COLOURS: dict[str, Colour] = {
+    "apart": (62, 64, 74),
+    "hard": (128, 140, 160),
+    "firm": (206, 190, 120),
+    "flesh": (226, 138, 112),
+    "soft": (196, 62, 116),
+}
+#: Thickness of flesh, from zero to the largest.
+FLESH_COLOURS: tuple[Colour, ...] = (
+    (150, 158, 170),
+    (236, 222, 196),
+    (240, 200, 158),
+    (238, 172, 124),
+    (230, 138, 100),
+    (214, 102, 88),
+    (190, 70, 86),
+    (152, 46, 88),
+)
+#: Stiffness factors above and below which flesh is firm or soft; share of flesh that is soft.
+FIRM, SOFT, ALL_FLESH = 1.5, 0.7, 0.9
+
+ANATOMY_MAPS = {
+    "role": "role",
+    "thickness": "thickness of flesh",
+    "hardness": "hard, soft, apart",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class AnatomyMap:
+    """Map on the triangles of a skin."""
+
+    bands: Ints  # (f,) band of each triangle
+    colours: tuple[Colour, ...]  # of each band
+    labels: tuple[str, ...]  # of each band
+
+
+def anatomy_map(anatomy: Anatomy, which: str) -> AnatomyMap:
+    """Return one of `ANATOMY_MAPS`."""
+    if which == "thickness":
+        return _flesh(anatomy)
+    names, table = (
+        (np.array(anatomy.role), ROLE_COLOURS)
+        if which == "role"
+        else (_feels(anatomy), FEEL_COLOURS)
+    )
+    used = [name for name in table if (names == name).any()]
+    number = np.zeros(len(names), np.int64)
+    for band, name in enumerate(used):
+        number[names == name] = band
+    bands = _median_band(number[anatomy.surface.triangles])
+    return AnatomyMap(bands, tuple(table[name] for name in used), tuple(used))
+
+
+def _feels(anatomy: Anatomy) -> np.ndarray:
+    feels = np.full(len(anatomy.share), "flesh", "<U5")
+    feels[anatomy.firmness > FIRM] = "firm"
+    feels[(anatomy.firmness < SOFT) | (anatomy.share >= ALL_FLESH)] = "soft"
+    feels[anatomy.hard] = "hard"
+    feels[anatomy.apart] = "apart"
+    return feels
+
+
+def _flesh(anatomy: Anatomy) -> AnatomyMap:
+    """Return a map of the thickness φR of flesh, in even steps from 0, which hard parts have."""
+    thick = np.where(anatomy.hard, 0.0, anatomy.share * anatomy.thickness)
+    steps = len(FLESH_COLOURS) - 1
+    thickest = max(float(thick.max(initial=0.0)), 1e-300)
+    bands = np.ceil(steps * thick / thickest - 1e-9).astype(np.int64)
+    ends = [thickest * band / steps for band in range(1, steps + 1)]
+    labels = ("none: bone", *(f"to {length_label(end)}" for end in ends))
+    triangles = anatomy.surface.triangles
+    return AnatomyMap(_median_band(np.clip(bands, 0, steps)[triangles]), FLESH_COLOURS, labels)
+
+
+def _median_band(corners: Ints) -> Ints:
+    """Return the median band of the corners of triangles (f, 3)."""
+    return np.sort(corners, axis=1)[:, 1]
+
+
+# Sheet -----------------------------------------------------------------------------------------
 
 #: Azimuths of cameras in degrees: front, side and back.
 AZIMUTHS, ELEVATION = (30.0, 90.0, 210.0), 14.0
@@ -116,6 +225,6 @@ class _Side:
         """Return pixels (h, w, 3) in the colours of a map."""
         colours = np.array(shown.colours, np.float64)[shown.bands] / 255
         width, height = self.pixels
-        picture = np.tile(np.array(to_rgb(PAPER)), (*self.which.shape, 1))
+        picture = np.tile(PAPER_RGB, (*self.which.shape, 1))
         picture[self.covered] = np.clip(colours[self.which[self.covered]] * self.light, 0.0, 1.0)
         return picture.reshape(height, FINE, width, FINE, 3).mean(axis=(1, 3))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
@@ -17,7 +19,18 @@ from supple.saving import write_whole
 
 FLESH = np.array([0.86, 0.47, 0.42])
 INK, PAPER = "#2b2b33", "#fbfaf7"
+PAPER_RGB = np.array(to_rgb(PAPER))
+#: Colours of the first regions, of bones, and of elastic and inertial cubature points.
+PALETTE = ("#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#b07aa1", "#edc948", "#76b7b2", "#9c6b4f")
+BONE, ELASTIC, INERTIAL = "#a9a9ac", "#c8443c", "#2f6fb0"
+Colour = tuple[int, int, int]
 _LIGHT = np.array([-0.35, 0.8, 0.65]) / np.linalg.norm([-0.35, 0.8, 0.65])
+
+
+def rgb(colour: str) -> Colour:
+    """Return red, green and blue, 0 to 255, of a colour such as "#4e79a7"."""
+    red, green, blue = bytes.fromhex(colour[1:])
+    return red, green, blue
 
 
 def view_axes(azimuth: float = 25.0, elevation: float = 15.0) -> Floats:
@@ -29,6 +42,20 @@ def view_axes(azimuth: float = 25.0, elevation: float = 15.0) -> Floats:
     return np.stack([right, np.cross(towards, right), towards])
 
 
+def view_window(group: Sequence[Floats], view: Floats) -> tuple[Floats, Floats]:
+    """Return the lower and upper corner (2,) of several point sets in a view, with a margin."""
+    flat = np.concatenate([points @ view[:2].T for points in group])
+    low, high = flat.min(axis=0), flat.max(axis=0)
+    margin = 0.03 * max(float((high - low).max()), 1e-30)
+    return low - margin, high + margin
+
+
+def show_window(axes: Axes, window: tuple[Floats, Floats]) -> None:
+    """Set the limits of 2D axes to a result of `view_window`."""
+    low, high = window
+    axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), aspect="equal")
+
+
 def draw_surface(
     axes: Axes,
     vertices: ArrayLike,
@@ -38,20 +65,10 @@ def draw_surface(
     view: Floats | None = None,
     shadow: float = 0.5,
 ) -> None:
-    """Add a shaded surface to 2D axes, nearest triangles last.
+    """Add a shaded surface to 2D axes, nearest triangles last; limits are not changed.
 
-    Parameters
-    ----------
-    axes
-        Target; its limits are not changed.
-    vertices, triangles
-        The surface.
-    colour
-        One colour, or one per triangle.
-    view
-        As `view_axes` returns.
-    shadow
-        Darkening of unlit triangles, 0 to 1.
+    There is one colour, or one per triangle. `view` is a result of `view_axes`, `shadow` the
+    darkening of unlit triangles, 0 to 1.
     """
     view = view_axes() if view is None else view
     corners = np.asarray(vertices, float)[triangles]
@@ -70,6 +87,15 @@ def draw_surface(
     drawn = PolyCollection(shapes, facecolors=colours, edgecolors=colours, lw=0.3)
     drawn.set_in_layout(False)  # measuring it for the layout takes long
     axes.add_collection(drawn)
+
+
+def vertex_means(values: Floats, elements: NDArray[np.int64], count: int) -> Floats:
+    """Return the means (count, …) of the values (k, …) of the elements at each vertex."""
+    total, number = np.zeros((count, *values.shape[1:])), np.zeros(count)
+    for corner in elements.T:
+        np.add.at(total, corner, values)
+        np.add.at(number, corner, 1.0)
+    return total / np.maximum(number, 1.0).reshape(-1, *[1] * (values.ndim - 1))
 
 
 def plain_axes(*charts: Axes) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,32 +14,31 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 from PIL import Image
 
-from supple.app.pictures.drawing import INK, PAPER, label, length_label, save_picture, view_axes
+from supple.app.pictures.drawing import (
+    INK,
+    PAPER,
+    PAPER_RGB,
+    label,
+    length_label,
+    save_picture,
+    view_axes,
+)
 from supple.app.pictures.render import Body, Camera, cavities, render
 from supple.arrays import Floats
 from supple.errors import SuppleError
 from supple.mesh.appearance import Appearance
 from supple.mesh.surface import SurfaceMesh, vertex_normals
+from supple.progress import PartDone, unreported
 from supple.rig.baked_motion import BakedMotion
 
 
-def even_frames(baked: BakedMotion, most: int) -> NDArray[np.int64]:
-    """Return at most so many frames, evenly spread from the first to the last."""
-    return np.unique(np.linspace(0, baked.n_frames - 1, most).round().astype(np.int64))
+def even_frames(baked: BakedMotion, count: int) -> NDArray[np.int64]:
+    """Return at most `count` frames, evenly spread from the first to the last."""
+    return np.unique(np.linspace(0, baked.n_frames - 1, count).round().astype(np.int64))
 
 
 def best_frames(frames: NDArray[np.int64], scores: ArrayLike, count: int) -> list[int]:
-    """Return the frames with the highest scores, in order and well apart.
-
-    Parameters
-    ----------
-    frames
-        (k,) candidates, in order.
-    scores
-        (k,) of the candidates.
-    count
-        Most frames.
-    """
+    """Return at most `count` of the candidate frames (k,): high scores, in order, well apart."""
     values = np.asarray(scores, np.float64)
     gap = (frames[-1] - frames[0]) / (2.5 * max(count, 1))
     free = np.ones(len(frames), bool)
@@ -55,7 +54,7 @@ def liveliest_baked(bakes: Sequence[BakedMotion]) -> int:
     """Return the index of the baked motion whose flesh moves most relative to the rig."""
     motions = []
     for baked in bakes:
-        offsets = _offsets(baked, even_frames(baked, _COMPARED), lambda part: None)
+        offsets = _offsets(baked, even_frames(baked, _COMPARED), unreported)
         motions.append(float(np.mean(np.square(offsets, dtype=np.float64))))
     return int(np.argmax(motions))
 
@@ -63,10 +62,7 @@ def liveliest_baked(bakes: Sequence[BakedMotion]) -> int:
 def liveliest_vertex(offsets: NDArray[np.floating]) -> tuple[int, Floats]:
     """Return the vertex that moves most relative to the rig, and its main direction (3,).
 
-    Parameters
-    ----------
-    offsets
-        (k, n, 3) from the rig's skin to the soft skin, at some frames.
+    `offsets` (k, n, 3) are from the rig's skin to the soft skin, at some frames.
     """
     square = np.einsum("kni,kni->n", offsets, offsets)
     vertex = int(np.argmax(square))
@@ -76,10 +72,11 @@ def liveliest_vertex(offsets: NDArray[np.floating]) -> tuple[int, Floats]:
     return vertex, axis * (1.0 if axis[np.argmax(np.abs(axis))] >= 0 else -1.0)
 
 
-Tell = Callable[[float], None]
 CLAY, SOFT, RIG_LINE = (0.72, 0.73, 0.76), (0.87, 0.62, 0.52), "#5f6b7a"
 SOFT_LINE, FAR = "#c4452f", np.array([0.78, 0.16, 0.10])
 DPI, WIDTH = 100, 14.0
+#: Default angles of the camera, in degrees.
+AZIMUTH, ELEVATION = 35.0, 12.0
 #: Candidate frames of a filmstrip.
 _CANDIDATES = 120
 #: Frames of each motion that are compared to choose one motion.
@@ -97,49 +94,27 @@ def filmstrip(
     *,
     frames: Sequence[int] | None = None,
     columns: int = 6,
-    azimuth: float = 35.0,
-    elevation: float = 12.0,
-    colour: ArrayLike = SOFT,
+    azimuth: float = AZIMUTH,
     clay: bool = False,
     chart: bool = True,
-    tell: Tell | None = None,
+    progress: PartDone = unreported,
 ) -> dict[str, Any]:
-    """Draw a filmstrip into a PNG file, atomically.
+    """Draw a filmstrip of a motion, or of the liveliest of several, into a PNG file, atomically.
 
-    Parameters
-    ----------
-    path
-        Output file.
-    baked
-        The motion; of several, the one whose flesh moves most.
-    frames
-        Frames to draw; by default those in which the flesh is farthest from the rig in this view.
-    columns
-        Number of frames, without `frames`.
-    azimuth, elevation
-        Of the camera, in degrees; it follows the position and heading of the root.
-    colour
-        Of the flesh, in clay.
-    clay
-        Draw in clay, redder with the distance from the rig, instead of in the character's colours.
-        A character without colours is always drawn in clay.
-    chart
-        Also draw a chart of the vertex that moves most, over time.
-    tell
-        Called with the progress, 0 to 1.
+    The `frames` are by default the `columns` frames in which the flesh is farthest from the rig in
+    this view. The camera, with an azimuth in degrees, follows the position and heading of the root.
+    With `clay`, or for a character without colours, the flesh is redder with the distance from the
+    rig. The `chart` shows the vertex that moves most, over time. `progress` is called with the
+    fraction done.
 
-    Returns
-    -------
-    dict
-        ``motion``, ``frames``, ``times_s``, ``vertex`` (of the chart) and ``farthest_m`` (largest
-        distance from flesh to rig in the candidate frames).
+    Returns ``motion``, ``frames``, ``times_s``, ``vertex`` (of the chart) and ``farthest_m``, the
+    largest distance from flesh to rig in the candidate frames.
     """
-    tell = tell or (lambda part: None)
     if not isinstance(baked, BakedMotion):
         baked = baked[liveliest_baked(baked)]
     candidates = even_frames(baked, _CANDIDATES)
-    offsets = _offsets(baked, candidates, lambda part: tell(0.3 * part))
-    view = view_axes(azimuth, elevation)
+    offsets = _offsets(baked, candidates, lambda part: progress(0.3 * part))
+    view = view_axes(azimuth, ELEVATION)
     if frames is None:
         across = offsets - (offsets @ view[2])[..., None] * view[2]
         scores = np.sqrt(np.mean(across**2, axis=(1, 2)))
@@ -148,8 +123,8 @@ def filmstrip(
         shown = _checked(frames, baked.n_frames)
     farthest = float(np.sqrt(np.einsum("kni,kni->kn", offsets, offsets).max()))
     appearance = None if clay else baked.character.appearance
-    strip = _Strip(baked, shown, view, np.asarray(colour, np.float64), appearance, farthest)
-    figure = strip.drawn(chart, lambda part: tell(0.3 + 0.7 * part))
+    strip = _Strip(baked, shown, view, appearance, farthest)
+    figure = strip.drawn(chart, lambda part: progress(0.3 + 0.7 * part))
     vertex, axis = liveliest_vertex(offsets)
     if chart:
         _draw_chart(strip.chart_axes(figure), baked, vertex, axis, shown)
@@ -170,13 +145,15 @@ def _checked(frames: Sequence[int], count: int) -> list[int]:
     return chosen
 
 
-def _offsets(baked: BakedMotion, frames: NDArray[np.int64], tell: Tell) -> NDArray[np.float32]:
+def _offsets(
+    baked: BakedMotion, frames: NDArray[np.int64], progress: PartDone
+) -> NDArray[np.float32]:
     """Return offsets (k, n, 3) from rig to flesh at these frames, in root space."""
     offsets = np.empty((len(frames), *baked.frames.shape[1:]), np.float32)
     for k, frame in enumerate(frames):
         offset = baked.frames[frame] - baked.rig_frame(int(frame))
         offsets[k] = offset @ baked.motion.roots[frame, :3, :3]
-        tell((k + 1) / len(frames))
+        progress((k + 1) / len(frames))
     return offsets
 
 
@@ -187,7 +164,6 @@ class _Strip:
     baked: BakedMotion
     frames: list[int]
     view: Floats
-    colour: Floats
     appearance: Appearance | None
     farthest: float
 
@@ -220,7 +196,7 @@ class _Strip:
         back = np.array([[c, 0.0, -s], [0.0, 1.0, 0.0], [s, 0.0, c]])
         return (points - root[:3, 3] * [1.0, 0.0, 1.0]) @ back.T
 
-    def drawn(self, chart: bool, tell: Tell) -> Figure:
+    def drawn(self, chart: bool, progress: PartDone) -> Figure:
         """Draw the figure, with space for a chart if requested."""
         row = self.cell[1] / DPI
         self.height = _HEAD + 2 * (row + _NAME) + _CAPTION + 0.1 + (_CHART if chart else 0.0)
@@ -237,7 +213,7 @@ class _Strip:
             self._add_text(
                 figure, middle, tops[1] + row + 0.03, caption, 10, ha="center", color=INK
             )
-            tell((k + 1) / len(self.frames))
+            progress((k + 1) / len(self.frames))
         return figure
 
     def _add_titles(self, figure: Figure, tops: tuple[float, float]) -> None:
@@ -259,7 +235,6 @@ class _Strip:
     ) -> None:
         """Draw the rig, and below it the flesh with the rig's outline."""
         triangles = self.baked.character.surface.triangles
-        paper = np.array([int(PAPER[i : i + 2], 16) / 255 for i in (1, 3, 5)])
         covered = []
         for top, points, colours in (
             (tops[0], self.rigs[k], np.broadcast_to(CLAY, self.rigs[k].shape)),
@@ -267,7 +242,7 @@ class _Strip:
         ):
             normals = vertex_normals(points, triangles)
             body = Body(points, triangles, normals, colours, cavity, self.appearance)
-            picture, mask = render(body, self._camera(k), self.ground, paper)
+            picture, mask = render(body, self._camera(k), self.ground, PAPER_RGB)
             covered.append(mask)
             axes = self._place(figure, left, top, picture)
         if covered[0].max() > 0.5:
@@ -279,7 +254,7 @@ class _Strip:
         """Return colours of the flesh, (n, 3)."""
         far = np.linalg.norm(self.softs[column] - self.rigs[column], axis=1)
         part = np.clip(far / max(self.farthest, 1e-12), 0.0, 1.0)[:, None] ** 0.8
-        return (1 - part) * self.colour + part * FAR
+        return (1 - part) * np.array(SOFT) + part * FAR
 
     def _camera(self, column: int) -> Camera:
         centre = self.middles[column] @ self.view[:2]
@@ -360,14 +335,14 @@ def baked_thumbnail(bakes: Sequence[BakedMotion]) -> bytes:
     return _thumbnail(baked.frames[best], character.surface, character.appearance)
 
 
-def surface_thumbnail(surface: SurfaceMesh, appearance: Appearance | None = None) -> bytes:
+def surface_thumbnail(surface: SurfaceMesh) -> bytes:
     """Return a JPEG of a surface."""
-    return _thumbnail(surface.vertices, surface, appearance)
+    return _thumbnail(surface.vertices, surface, None)
 
 
 def _thumbnail(points: ArrayLike, surface: SurfaceMesh, appearance: Appearance | None) -> bytes:
     places = np.asarray(points, np.float64)
-    view = view_axes(35.0, 12.0)
+    view = view_axes(AZIMUTH, ELEVATION)
     flat = places @ view[:2].T
     low, high = flat.min(axis=0), flat.max(axis=0)
     scale = 0.9 * float(np.min(np.array(_THUMBNAIL) / np.maximum(high - low, 1e-9)))
@@ -375,12 +350,7 @@ def _thumbnail(points: ArrayLike, surface: SurfaceMesh, appearance: Appearance |
     normals = vertex_normals(places, surface.triangles)
     colours = np.broadcast_to(SOFT, places.shape)
     body = Body(places, surface.triangles, normals, colours, cavities(surface), appearance)
-    paper = np.array([int(PAPER[i : i + 2], 16) / 255 for i in (1, 3, 5)])
-    picture, _ = render(body, camera, float(places[:, 1].min()), paper)
-    return _jpeg((255 * picture).round().astype(np.uint8))
-
-
-def _jpeg(pixels: NDArray[np.uint8]) -> bytes:
-    buffer = io.BytesIO()
+    picture, _ = render(body, camera, float(places[:, 1].min()), PAPER_RGB)
+    buffer, pixels = io.BytesIO(), (255 * picture).round().astype(np.uint8)
     Image.fromarray(pixels).save(buffer, "JPEG", quality=_QUALITY)
     return buffer.getvalue()

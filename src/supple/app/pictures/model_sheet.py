@@ -16,7 +16,20 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
-from supple.app.pictures.drawing import INK, PAPER, draw_surface, label, save_picture, view_axes
+from supple.app.pictures.drawing import (
+    BONE,
+    ELASTIC,
+    INERTIAL,
+    INK,
+    PALETTE,
+    PAPER,
+    draw_surface,
+    label,
+    save_picture,
+    show_window,
+    view_axes,
+    view_window,
+)
 from supple.app.pictures.scene_sheet import AZIMUTHS
 from supple.arrays import Floats
 from supple.engines.pose_space.model.model import PoseSpaceModel
@@ -88,10 +101,7 @@ def frequency_ratios(model: PoseSpaceModel) -> dict[int, float]:
     }
 
 
-#: Colours of the first regions; further ones get distinct hues.
-PALETTE = ("#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#b07aa1", "#edc948", "#76b7b2", "#9c6b4f")
-BONE, FAINT = to_rgb("#a9a9ac"), to_rgb("#f5f4f1")
-ELASTIC, INERTIAL = "#c8443c", "#2f6fb0"
+FAINT = to_rgb("#f5f4f1")
 WIDTH = 15.0  # inches
 MOST = 6  # pictures in a row
 MOST_NAMED = 16  # regions
@@ -116,9 +126,9 @@ def model_sheet(model: PoseSpaceModel) -> Figure:
     softest = softest_columns(model, MOST)
     neutral = model.surface.vertices
     heights = [
-        _row_height(_window(posed, view), len(posed)) + 0.35,  # for the names of regions
-        _row_height(_window([neutral], view), len(softest)),
-        max(_row_height(_window([neutral], view), 4), tree_height(model) + 0.9),
+        _row_height(view_window(posed, view), len(posed)) + 0.35,  # for the names of regions
+        _row_height(view_window([neutral], view), len(softest)),
+        max(_row_height(view_window([neutral], view), 4), tree_height(model) + 0.9),
     ]
     layout = ConstrainedLayoutEngine(h_pad=0.1)
     figure = Figure((WIDTH, sum(heights) + 0.5), facecolor=PAPER, layout=layout)
@@ -137,7 +147,7 @@ def region_colours(model: PoseSpaceModel) -> Floats:
     for region, colour in zip(model.regions, _palette(len(model.regions)), strict=True):
         total[region.vertices] += region.weights
         mixed[region.vertices] += region.weights[:, None] * colour
-    mixed += np.clip(1 - total, 0, 1)[:, None] * BONE
+    mixed += np.clip(1 - total, 0, 1)[:, None] * to_rgb(BONE)
     return np.clip(model.embedding @ (mixed / np.maximum(total, 1)[:, None]), 0, 1)
 
 
@@ -154,10 +164,10 @@ def softest_columns(model: PoseSpaceModel, count: int) -> list[int]:
 def skin_displacement(model: PoseSpaceModel, column: int) -> Floats:
     """Return the displacement (n̄, 3) of the skin by one unit of a column at the neutral pose."""
     region = _region_of(model, column)
-    moved = np.zeros((len(model.mesh.vertices), 3))
+    displacement = np.zeros((len(model.mesh.vertices), 3))
     local = column - model.columns[region].start
-    moved[model.basis_vertices[region]] = model.bases[region][0][:, :, local]
-    return np.asarray(model.embedding @ moved)
+    displacement[model.basis_vertices[region]] = model.bases[region][0][:, :, local]
+    return np.asarray(model.embedding @ displacement)
 
 
 def _draw_poses(
@@ -165,7 +175,7 @@ def _draw_poses(
 ) -> None:
     _heading(row, _some_of(len(shown), model.n_poses, "pose") + ", coloured by region")
     colours = region_colours(model)[model.surface.triangles].mean(axis=1)
-    window = _window(posed, view)
+    window = view_window(posed, view)
     for axes, pose, points in zip(_panels(row, len(shown)), shown, posed, strict=True):
         _draw(axes, model, points, colours, view, window)
         _caption(axes, label(model.pose_names[pose]))
@@ -185,14 +195,14 @@ def _draw_columns(row: SubFigure, model: PoseSpaceModel, softest: list[int], vie
     whose = "each region's softest" if len(model.regions) > 1 else "the softest"
     _heading(row, f"{some}, {whose}, exaggerated")
     points, triangles = model.surface.vertices, model.surface.triangles
-    moved = [_exaggerated(model, skin_displacement(model, column)) for column in softest]
-    for axes, column, step in zip(_panels(row, len(softest)), softest, moved, strict=True):
+    displacements = [_exaggerated(model, skin_displacement(model, column)) for column in softest]
+    for axes, column, step in zip(_panels(row, len(softest)), softest, displacements, strict=True):
         far = np.linalg.norm(step, axis=1)
         share = far[triangles].mean(axis=1) / max(float(far.max()), 1e-30)
         signs, side = _better_side(model, share, view)
         faint = np.clip(1 - 5 * share, 0, 1)[:, None]  # of parts that hardly move
         colours = (1 - faint) * colormaps["YlOrRd"](0.1 + 0.75 * share)[:, :3] + faint * FAINT
-        window = _window([signs * (points + other) for other in moved], view)
+        window = view_window([signs * (points + other) for other in displacements], view)
         _draw(axes, model, signs * (points + step), colours, view, window)
         frequency = np.sqrt(model.root_eigenvalues[column]) / (2 * np.pi)
         region = model.regions[_region_of(model, column)]
@@ -200,16 +210,17 @@ def _draw_columns(row: SubFigure, model: PoseSpaceModel, softest: list[int], vie
         _caption(axes, f"{label(region.name)}\n{frequency:.{digits}f} Hz{side}")
 
 
-def _exaggerated(model: PoseSpaceModel, moved: Floats) -> Floats:
+def _exaggerated(model: PoseSpaceModel, displacement: Floats) -> Floats:
     """Scale a displacement so that it is visible, but does not fold the surface."""
     points, edges = model.surface.vertices, model.surface.triangles[:, :2]
     size = float(np.linalg.norm(np.ptp(points, axis=0)))
-    most = float(np.linalg.norm(moved, axis=1).max())
+    largest = float(np.linalg.norm(displacement, axis=1).max())
     lengths, changes = (
-        np.linalg.norm(np.diff(x[edges], axis=1)[:, 0], axis=1) for x in (points, moved)
+        np.linalg.norm(np.diff(x[edges], axis=1)[:, 0], axis=1) for x in (points, displacement)
     )
     strain = float(np.percentile(changes / np.maximum(lengths, 1e-9 * size), 99))
-    return moved * min(EXAGGERATION * size / max(most, 1e-30), STEEPEST / max(strain, 1e-30))
+    factors = EXAGGERATION * size / max(largest, 1e-30), STEEPEST / max(strain, 1e-30)
+    return displacement * min(factors)
 
 
 def _draw_cubature_and_tree(row: SubFigure, model: PoseSpaceModel, view: Floats) -> None:
@@ -236,7 +247,7 @@ def _draw_points(
     view: Floats,
 ) -> None:
     skin = model.surface.vertices
-    _draw(axes, model, skin, np.array(FAINT), view, _window([skin, points], view))
+    _draw(axes, model, skin, np.array(FAINT), view, view_window([skin, points], view))
     used = np.flatnonzero(weights > 0)
     across, up = (points[used] @ view[:2].T).T
     areas = 8 + 110 * weights[used] / max(float(weights.max(initial=0)), 1e-30)
@@ -252,8 +263,7 @@ def _draw(
     window: tuple[Floats, Floats],
 ) -> None:
     draw_surface(axes, points, model.surface.triangles, colour=colours, view=view, shadow=SHADOW)
-    low, high = window
-    axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), aspect="equal")
+    show_window(axes, window)
 
 
 def _panels(figure: SubFigure, count: int) -> list[Axes]:
@@ -274,6 +284,7 @@ def _better_side(model: PoseSpaceModel, share: Floats, view: Floats) -> tuple[Fl
 
 
 def _palette(count: int) -> Floats:
+    """Return colours (count, 3) of regions; those beyond `PALETTE` have distinct hues."""
     hues = 0.618 * np.arange(max(count - len(PALETTE), 0)) % 1  # golden ratio
     others = hsv_to_rgb(np.stack([hues, 0.45 + 0 * hues, 0.8 + 0 * hues], axis=1))
     return np.concatenate([[to_rgb(name) for name in PALETTE], others])[:count]
@@ -281,13 +292,6 @@ def _palette(count: int) -> Floats:
 
 def _region_of(model: PoseSpaceModel, column: int) -> int:
     return next(k for k, columns in enumerate(model.columns) if column < columns.stop)
-
-
-def _window(group: list[Floats], view: Floats, margin: float = 0.03) -> tuple[Floats, Floats]:
-    flat = np.concatenate([points @ view[:2].T for points in group])
-    low, high = flat.min(axis=0), flat.max(axis=0)
-    around = margin * max(float((high - low).max()), 1e-30)
-    return low - around, high + around
 
 
 def _row_height(window: tuple[Floats, Floats], panels: int) -> float:

@@ -27,24 +27,12 @@ _LAYERS = 6
 
 @dataclass(frozen=True, eq=False)
 class Camera:
-    """Orthographic camera.
+    """Orthographic camera."""
 
-    Attributes
-    ----------
-    view
-        Rows: right, up and towards the viewer.
-    centre
-        Point in the middle of the picture.
-    scale
-        Pixels per metre.
-    pixels
-        Width and height.
-    """
-
-    view: Floats
-    centre: Floats
-    scale: float
-    pixels: tuple[int, int]
+    view: Floats  # rows: right, up and towards the viewer
+    centre: Floats  # point in the middle of the picture
+    scale: float  # pixels per metre
+    pixels: tuple[int, int]  # width and height
 
     def finer(self, times: int) -> Camera:
         """Return the same view with more pixels."""
@@ -71,26 +59,14 @@ class Camera:
 
 @dataclass(frozen=True, eq=False)
 class Body:
-    """Surface to be drawn.
-
-    Attributes
-    ----------
-    vertices, triangles, normals
-        Surface in the world; unit normals of its vertices.
-    colours
-        (n, 3), 0 to 1.
-    cavity
-        (n,) visibility of the sky at the vertices; see `cavities`.
-    appearance
-        Materials and textures, which replace `colours`.
-    """
+    """Surface to be drawn, in the world."""
 
     vertices: Floats
     triangles: NDArray[np.int64]
-    normals: Floats
-    colours: Floats
-    cavity: Floats
-    appearance: Appearance | None = None
+    normals: Floats  # (n, 3) of unit length
+    colours: Floats  # (n, 3), 0 to 1
+    cavity: Floats  # (n,) visibility of the sky; see `cavities`
+    appearance: Appearance | None = None  # materials and textures, which replace `colours`
 
 
 def rasterised(
@@ -159,17 +135,18 @@ def render(body: Body, camera: Camera, ground: float, paper: Floats) -> tuple[Fl
         light[hit] += opacity[:, None] * lit
         through[hit] -= opacity
     picture = light + through[..., None] * picture
-    coarse = picture.reshape(camera.pixels[1], _FINE, camera.pixels[0], _FINE, 3).mean(axis=(1, 3))
-    whole = 1 - through.reshape(camera.pixels[1], _FINE, camera.pixels[0], _FINE).mean(axis=(1, 3))
-    return np.clip(coarse, 0.0, 1.0), whole
+    sub_pixels = camera.pixels[1], _FINE, camera.pixels[0], _FINE
+    coarse = picture.reshape(*sub_pixels, 3).mean(axis=(1, 3))
+    coverage = 1 - through.reshape(sub_pixels).mean(axis=(1, 3))
+    return np.clip(coarse, 0.0, 1.0), coverage
 
 
 def _layers(
-    body: Body, seen: Floats, shape: tuple[int, int], most: int
+    body: Body, seen: Floats, shape: tuple[int, int], count: int
 ) -> Iterator[tuple[NDArray[np.int32], Singles]]:
     """Yield triangle and barycentric coordinates by pixel, layer by layer from the front."""
     before = np.full(shape, np.inf, np.float32)
-    for _ in range(most):
+    for _ in range(count):
         before, which, parts = rasterised_behind(seen, body.triangles, before)
         if not (which >= 0).any():
             return

@@ -14,10 +14,14 @@ from supple.app.command_files import checked_sheet
 from supple.app.pictures.drawing import (
     INK,
     PAPER,
+    PAPER_RGB,
     draw_surface,
     plain_axes,
     save_picture,
+    show_window,
+    vertex_means,
     view_axes,
+    view_window,
 )
 from supple.app.pictures.render import Body, Camera, cavities, render
 from supple.arrays import Floats
@@ -103,10 +107,10 @@ def scene_sheet(shown: Scene) -> Figure:
         axes.set_axis_off()
     split = rows - -(-FRAMES // COLUMNS)
     for axes, points, caption in zip(grid[:split].flat, poses, captions, strict=False):
-        _draw(axes, shown, points, caption, view, _window(poses, view))
+        _draw(axes, shown, points, caption, view, view_window(poses, view))
     later = captions[len(poses) :]
     for axes, points, caption in zip(grid[split:].flat, frames, later, strict=False):
-        _draw(axes, shown, points, caption, view, _window(frames, view))
+        _draw(axes, shown, points, caption, view, view_window(frames, view))
     return figure
 
 
@@ -123,23 +127,16 @@ def _world(shown: Scene, pose: Floats, root: Floats) -> Floats:
     return shown.character.rig(pose) @ root[:3, :3].T + [0.0, root[1, 3], 0.0]
 
 
-def _window(group: list[Floats], view: Floats) -> tuple[Floats, Floats]:
-    flat = np.concatenate([points @ view[:2].T for points in group])
-    low, high = flat.min(axis=0), flat.max(axis=0)
-    margin = 0.03 * (high - low).max()
-    return low - margin, high + margin
-
-
 def _aspect(group: list[Floats], view: Floats) -> float:
-    low, high = _window(group, view)
+    low, high = view_window(group, view)
     return float((high - low)[1] / (high - low)[0])
 
 
-def _colours(shown: Scene) -> Floats:
+def _colours(character: Character, scene: str) -> Floats:
     """Return the colours of the character's triangles (m, 3), or one default colour."""
-    appearance = shown.character.appearance
+    appearance = character.appearance
     if appearance is None:
-        return np.array(COLOURS.get(shown.name, COLOURS["arm"]))
+        return np.array(COLOURS.get(scene, COLOURS["arm"]))
     every = np.arange(len(appearance.material_of))
     light = appearance.colours(every, np.full((len(every), 3), 1 / 3))
     return np.asarray(light[:, :3] ** (1 / 2.2))
@@ -154,9 +151,8 @@ def _draw(
     window: tuple[Floats, Floats],
 ) -> None:
     triangles = shown.character.surface.triangles
-    draw_surface(axes, points, triangles, colour=_colours(shown), view=view)
-    low, high = window
-    axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), aspect="equal")
+    draw_surface(axes, points, triangles, colour=_colours(shown.character, shown.name), view=view)
+    show_window(axes, window)
     axes.set_title(caption, color=INK, fontsize=9, pad=2)
 
 
@@ -179,12 +175,11 @@ def contact_strip(path: str | Path, scene: ContactScene, record: ContactRecord) 
     above, below = parts[:, 0]
     figure.suptitle(f"{scene.name}: {scene.description}", color=INK, fontsize=13)
     colours = _skin_colours(scene.scene.character)
-    paper = np.array([int(PAPER[i : i + 2], 16) / 255 for i in (1, 3, 5)])
     panels = above.subplots(ROWS, STRIP_COLUMNS, squeeze=False).flat
     for axes in panels:
         axes.set_axis_off()
     for axes, frame in zip(above.axes, shown, strict=False):
-        picture = _picture(scene, record, int(frame), colours, camera, ground, paper)
+        picture = _picture(scene, record, int(frame), colours, camera, ground)
         axes.imshow(picture, interpolation="none")
         axes.set_title(f"{record.times[frame]:.2f} s", color=INK, fontsize=9, pad=2)
     _draw_forces(below.subplots(), record)
@@ -195,26 +190,19 @@ def _camera(record: ContactRecord, view: Floats) -> tuple[Camera, float]:
     """Return a camera that shows all frames, and the lowest height."""
     points = [record.skins.reshape(-1, 3)]
     points += [each.vertices for things in record.things for each in things]
-    whole = np.concatenate(points)
-    seen = whole @ view.T
+    every = np.concatenate(points)
+    seen = every @ view.T
     low, high = seen.min(axis=0), seen.max(axis=0)
     scale = 0.94 * PIXELS / float((high - low)[:2].max())
-    return Camera(view, (low + high) / 2 @ view, scale, (PIXELS, PIXELS)), float(whole[:, 1].min())
+    return Camera(view, (low + high) / 2 @ view, scale, (PIXELS, PIXELS)), float(every[:, 1].min())
 
 
 def _skin_colours(character: Character) -> Floats:
     """Return colours (n̄, 3) of the skin: means of the adjacent triangles."""
-    surface, appearance = character.surface, character.appearance
-    if appearance is None:
+    surface = character.surface
+    if character.appearance is None:
         return np.tile(SKIN, (len(surface.vertices), 1))
-    every = np.arange(len(surface.triangles))
-    light = np.asarray(appearance.colours(every, np.full((len(every), 3), 1 / 3)))
-    light = light[:, :3] ** (1 / 2.2)
-    total, counts = np.zeros((len(surface.vertices), 3)), np.zeros(len(surface.vertices))
-    for corner in surface.triangles.T:
-        np.add.at(total, corner, light)
-        np.add.at(counts, corner, 1.0)
-    return total / np.maximum(counts, 1.0)[:, None]
+    return vertex_means(_colours(character, ""), surface.triangles, len(surface.vertices))
 
 
 def _picture(
@@ -224,7 +212,6 @@ def _picture(
     colours: Floats,
     camera: Camera,
     ground: float,
-    paper: Floats,
 ) -> Floats:
     surface, things = scene.scene.character.surface, record.things[frame]
     skin = record.skins[frame].astype(np.float64)
@@ -237,7 +224,7 @@ def _picture(
     cavity = np.ones(len(points))
     cavity[: len(skin)] = cavities(surface)
     body = Body(points, triangles, vertex_normals(points, triangles), tint, cavity)
-    return render(body, camera, ground, paper)[0]
+    return render(body, camera, ground, PAPER_RGB)[0]
 
 
 def _draw_forces(axes: Axes, record: ContactRecord) -> None:

@@ -127,6 +127,16 @@ def _text(value: Any) -> str:
     return str(value)
 
 
+def rich_table(caption: str | None, headings: list[str], rows: list[list[str]]) -> Table:
+    """Return a table for the terminal, with numbers to the right."""
+    table = Table(title=caption, title_justify="left")
+    for at, heading in enumerate(headings):
+        table.add_column(heading, justify="left" if at == 0 else "right")
+    for row in rows:
+        table.add_row(*(escape(cell) for cell in row))
+    return table
+
+
 def print_item(name: str, figures: dict[str, Any], folder: Path) -> None:
     """Print an item's tables, its message and the paths of its pictures."""
     out = Console(highlight=False)
@@ -134,12 +144,7 @@ def print_item(name: str, figures: dict[str, Any], folder: Path) -> None:
     if "message" in figures:
         out.print(escape(str(figures["message"])))
     for caption, headings, rows in grids(figures):
-        table = Table(title=caption or None, title_justify="left")
-        for at, heading in enumerate(headings):
-            table.add_column(heading, justify="left" if at == 0 else "right")
-        for row in rows:
-            table.add_row(*(escape(cell) for cell in row))
-        out.print(table)
+        out.print(rich_table(caption or None, headings, rows))
     for remark in _remarks(figures):
         out.print(escape(remark), style="dim")
     for picture in figures.get("pictures", ()):

@@ -19,6 +19,7 @@ from supple.errors import SuppleError
 from supple.maths.rotations import continuous, from_matrix
 from supple.mesh.appearance import SIDE, Appearance, Texture
 from supple.mesh.surface import SurfaceMesh
+from supple.progress import PartDone, unreported
 from supple.rig.baked_motion import BakedMotion
 
 # Appearance ------------------------------------------------------------------------------------
@@ -34,21 +35,11 @@ _KINDS = {b"\x89PNG": "png", b"\xff\xd8\xff": "jpeg"}
 
 @dataclass(frozen=True, eq=False)
 class EncodedAppearance:
-    """Encoded appearance.
-
-    Attributes
-    ----------
-    header
-        Plain values: materials, and the range of coordinates.
-    numbers
-        Integers by name, to be packed with the shapes.
-    pictures
-        Textures as data URIs.
-    """
+    """Encoded appearance: materials and range of coordinates, packed integers, textures."""
 
     header: dict[str, Any] = field(default_factory=dict)
-    numbers: dict[str, Ints] = field(default_factory=dict)
-    pictures: list[str] = field(default_factory=list)
+    numbers: dict[str, Ints] = field(default_factory=dict)  # to be packed with the shapes
+    pictures: list[str] = field(default_factory=list)  # data URIs
 
 
 def encoded_appearance(appearance: Appearance | None, triangles: Ints) -> EncodedAppearance:
@@ -139,7 +130,6 @@ def _address(texture: Texture, side: int, clear: bool) -> str:
 
 # Shapes and weights ----------------------------------------------------------------------------
 
-Whole = NDArray[np.int32]
 #: Shapes computed between two evaluations of the error.
 _AT_ONCE = 6
 #: Quantisation steps per tolerance, so that rounding adds little to the error.
@@ -148,24 +138,16 @@ _STEPS = 8
 
 @dataclass(frozen=True, eq=False)
 class Shapes:
-    """Quantised shapes; a frame is Σ weight × step × numbers.
+    """Quantised shapes; a frame is Σ weight × step × numbers."""
 
-    `numbers` is (k, n, 3), `step` in m.
-    """
-
-    numbers: Whole
-    step: float
+    numbers: NDArray[np.int32]  # (k, n, 3)
+    step: float  # in m
 
 
 def fitted_shapes(samples: Singles, tolerance: float) -> Shapes:
-    """Return the first singular vectors of samples, as many as the tolerance needs.
+    """Return the first singular vectors of samples (m, n, 3), as many as the tolerance needs.
 
-    Parameters
-    ----------
-    samples
-        (m, n, 3) positions or offsets.
-    tolerance
-        Largest error of a vertex in m, before quantisation.
+    The tolerance is the largest error of a vertex in m, before quantisation.
     """
     count, vertices = samples.shape[:2]
     flat = samples.reshape(count, -1)
@@ -234,7 +216,6 @@ def packed(numbers: NDArray[np.integer]) -> tuple[bytes, int]:
     return b"".join(plane.tobytes() for plane in each), planes
 
 
-Tell = Callable[[float], None]
 #: Tolerance of shapes relative to the size, if the payload allows it.
 TOLERANCE = 5e-4
 #: Most sampled frames of a motion, and their most bytes.
@@ -249,47 +230,30 @@ ATTEMPTS = 6
 class EncodedMotion:
     """Encoded motions.
 
-    Attributes
-    ----------
-    header
-        Sizes, the layout of the numbers, the motions ``clips``, and the one shown first, ``clip``.
-    payload
-        Compressed numbers in base 64.
-    pictures
-        Textures as data URIs.
-    error
-        Largest error of a vertex, in m.
-    n_shapes
-        Number of shapes of the rig and of the flesh's offsets.
+    The header has sizes, the layout of the numbers, the motions ``clips``, and the one shown first,
+    ``clip``.
     """
 
     header: dict[str, Any]
-    payload: str
-    pictures: list[str]
-    error: float
-    n_shapes: tuple[int, int]
+    payload: str  # compressed numbers in base 64
+    pictures: list[str]  # textures as data URIs
+    error: float  # largest error of a vertex, in m
+    n_shapes: tuple[int, int]  # of the rig and of the flesh's offsets
 
 
 def encoded_motion(
-    bakes: Sequence[BakedMotion], *, most_bytes: int = 3_500_000, tell: Tell | None = None
+    bakes: Sequence[BakedMotion], *, most_bytes: int = 3_500_000, progress: PartDone = unreported
 ) -> EncodedMotion:
-    """Encode motions of rig and flesh in root space as shared shapes and weights.
+    """Encode motions of one character, rig and flesh in root space, as shapes and weights.
 
-    Parameters
-    ----------
-    bakes
-        Motions of one character.
-    most_bytes
-        Upper bound of the payload; shapes are coarser if it is too small.
-    tell
-        Called with the progress, 0 to 1.
+    Shapes are coarser if the payload would have more than `most_bytes`. `progress` is called with
+    the fraction done.
     """
-    tell = tell or (lambda part: None)
     character = bakes[0].character
     for baked in bakes:
         if not np.isfinite(baked.frames).all() or baked.n_frames == 0:
             raise SuppleError(f"{character.name}: has no frames, or some are not finite")
-    samples = _Samples.of(bakes, lambda part: tell(0.3 * part))
+    samples = _Samples.of(bakes, lambda part: progress(0.3 * part))
     surface = character.surface
     look = encoded_appearance(character.appearance, surface.triangles)
     tolerance = TOLERANCE * surface.size
@@ -299,9 +263,11 @@ def encoded_motion(
         if 4 * len(data) / 3 <= most_bytes:
             break
         tolerance *= 2
-        tell(0.3 + 0.3 * (attempt + 1) / ATTEMPTS)
-    tell(0.6)
-    weights, places, error = _weights(bakes, samples, groups, lambda part: tell(0.6 + 0.4 * part))
+        progress(0.3 + 0.3 * (attempt + 1) / ATTEMPTS)
+    progress(0.6)
+    weights, places, error = _weights(
+        bakes, samples, groups, lambda part: progress(0.6 + 0.4 * part)
+    )
     rest, more = _plain_sections({"weights": weights, "places": places})
     header = _header(bakes, samples, groups, error) | {"appearance": look.header or None}
     header["packed"], header["plain"], header["bytes"] = sections, rest, [len(data), len(more)]
@@ -319,21 +285,21 @@ class _Samples:
     flesh: Singles
 
     @classmethod
-    def of(cls, bakes: Sequence[BakedMotion], tell: Tell) -> _Samples:
+    def of(cls, bakes: Sequence[BakedMotion], progress: PartDone) -> _Samples:
         vertices = bakes[0].frames.shape[1]
         count = min(SAMPLES + (len(bakes) - 1) * MORE_SAMPLES, MOST_SAMPLES)
-        most = int(np.clip(SAMPLE_BYTES // (24 * max(vertices, 1)), 8, count))
+        frames = int(np.clip(SAMPLE_BYTES // (24 * max(vertices, 1)), 8, count))
         total = sum(baked.n_frames for baked in bakes)
         places = []
         for number, baked in enumerate(bakes):
-            share = max(2, round(most * baked.n_frames / total))
+            share = max(2, round(frames * baked.n_frames / total))
             chosen = np.linspace(0, baked.n_frames - 1, share).round().astype(int)
             places += [(number, frame) for frame in np.unique(chosen).tolist()]
         rig = np.empty((len(places), vertices, 3), np.float32)
         flesh = np.empty_like(rig)
         for k, (number, frame) in enumerate(places):
             rig[k], flesh[k] = _root_space(bakes[number], frame)
-            tell((k + 1) / len(places))
+            progress((k + 1) / len(places))
         return cls(places, rig, flesh)
 
     def of_motion(self, number: int) -> Singles:
@@ -349,7 +315,10 @@ def _root_space(baked: BakedMotion, frame: int) -> tuple[Singles, Singles]:
 
 
 def _weights(
-    bakes: Sequence[BakedMotion], samples: _Samples, groups: tuple[Shapes, Shapes], tell: Tell
+    bakes: Sequence[BakedMotion],
+    samples: _Samples,
+    groups: tuple[Shapes, Shapes],
+    progress: PartDone,
 ) -> tuple[Singles, Singles, float]:
     """Return weights at all frames, roots, and the largest error."""
     fits = [weights_for(shapes) for shapes in groups]
@@ -364,7 +333,7 @@ def _weights(
         fitted = [fit(part) for fit, part in zip(fits, parts, strict=True)]
         weights[row] = np.concatenate([each for each, _ in fitted])
         error = max(error, fitted[0][1] + fitted[1][1])
-        tell((row + 1) / len(every))
+        progress((row + 1) / len(every))
     places = []
     for baked in bakes:
         roots = baked.motion.roots

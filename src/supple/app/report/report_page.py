@@ -9,13 +9,12 @@ import base64
 import html
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 import supple
 from supple.app.pictures.filmstrip import SOFT
@@ -23,6 +22,7 @@ from supple.app.report.figure_tables import grids
 from supple.app.report.page_motion import encoded_motion
 from supple.errors import SuppleError
 from supple.mesh.topology import counted
+from supple.progress import PartDone, unreported
 from supple.rig.baked_motion import BakedMotion
 from supple.saving import write_whole
 
@@ -48,61 +48,36 @@ def write_page(
     figures: Mapping[str, Any] | None = None,
     pictures: Mapping[str, Path | bytes] | None = None,
     *,
-    title: str | None = None,
-    colour: ArrayLike = SOFT,
     clay: bool = False,
     azimuth: float = 35.0,
     most_bytes: int | None = None,
-    tell: Callable[[float], None] | None = None,
+    progress: PartDone = unreported,
 ) -> dict[str, Any]:
-    """Write the page atomically.
+    """Write the page of a motion, or of several motions of one character, atomically.
 
-    Parameters
-    ----------
-    path
-        Output file, .html.
-    baked
-        Motion, or several motions of one character; the page starts with the liveliest and has a
-        list of them.
-    figures
-        Numbers and texts by name; ``paper_x`` is shown beside ``x``, lists of dicts as tables. By
-        default the report of the bake.
-    pictures
-        PNG or JPEG files, or their bytes, by caption. The first replaces the player in a browser
-        without WebGL 2.
-    title
-        By default the character's name.
-    colour
-        Of the flesh in clay, 0 to 1.
-    clay
-        Start in clay instead of in the character's colours.
-    azimuth
-        Of the initial camera, in degrees.
-    most_bytes
-        Upper bound of the motion's data; by default 3.5 million, and half a million for each
-        further motion. Long motions are encoded more coarsely; the page shows the error.
-    tell
-        Called with the progress, 0 to 1.
+    The tables show `figures`, as `grids` does, or else the report of the bake. `pictures` are PNG
+    or JPEG files, or their bytes, by caption; a browser without WebGL 2 refers to the first instead
+    of the player. With `clay`, the page starts in clay instead of in the character's colours. The
+    azimuth of the initial camera is in degrees. Motions with more than `most_bytes` of data, by
+    default 3.5 million and half a million for each further motion, are encoded more coarsely; the
+    page shows the error. `progress` is called with the fraction done.
 
-    Returns
-    -------
-    dict
-        ``bytes``, ``shapes_rig``, ``shapes_flesh`` and ``error_m``, the largest error of a shown
-        vertex.
+    Returns ``bytes``, ``shapes_rig``, ``shapes_flesh`` and ``error_m``, the largest error of a
+    shown vertex.
     """
     shown = _loaded(pictures or {})
     bakes = [baked] if isinstance(baked, BakedMotion) else list(baked)
     usual = min(BYTES + (len(bakes) - 1) * MORE_BYTES, MOST_BYTES)
-    motion = encoded_motion(bakes, most_bytes=most_bytes or usual, tell=tell)
+    motion = encoded_motion(bakes, most_bytes=most_bytes or usual, progress=progress)
     head = motion.header | {
-        "colour": _colour(colour),
+        "colour": list(SOFT),
         "clay": bool(clay),
         "azimuth": float(np.radians(azimuth)),
     }
     for clip, each in zip(head["clips"], bakes, strict=True):
         clip |= {"subtitle": _subtitle(each), "far": _length(clip["farthest"])}
     shown_figures = bakes[head["clip"]].report if figures is None else figures
-    parts = _texts(head, title or bakes[0].character.name) | {
+    parts = _texts(head, bakes[0].character.name) | {
         "figures": _tables(shown_figures),
         "pictures": _pictures(shown),
         "still": _still(shown),
@@ -139,13 +114,6 @@ def _texts(head: Mapping[str, Any], title: str) -> dict[str, str]:
 
 def _resource(name: str) -> str:
     return files("supple.app.report").joinpath("page", name).read_text(encoding="utf-8")
-
-
-def _colour(colour: ArrayLike) -> list[float]:
-    rgb = np.asarray(colour, np.float64)
-    if rgb.shape != (3,) or not ((rgb >= 0) & (rgb <= 1)).all():
-        raise SuppleError(f"colour {rgb.tolist()}: use three numbers from 0 to 1")
-    return [float(part) for part in rgb]
 
 
 def _loaded(pictures: Mapping[str, Path | bytes]) -> dict[str, str]:

@@ -15,55 +15,34 @@ CHART_STEPS = 360
 
 @dataclass(frozen=True)
 class Costs:
-    """Averages over a measurement.
+    """Averages over a measurement."""
 
-    Attributes
-    ----------
-    seconds
-        Duration of the measurement.
-    steps, updates
-        Number per second.
-    step_ms, skin_ms
-        Wall-clock time of a step, and of the skin of an update.
-    update_ms
-        Processor time of an update of the page: that of the process without the simulation.
-    processor
-        Processor time of the process, as a fraction of one core.
-    """
-
-    seconds: float
-    steps: float
-    updates: float
-    step_ms: float
-    skin_ms: float
-    update_ms: float
-    processor: float
+    seconds: float  # duration of the measurement
+    steps: float  # per second
+    updates: float  # per second
+    step_ms: float  # wall-clock time of a step
+    skin_ms: float  # wall-clock time of the skin of an update
+    update_ms: float  # processor time of an update: that of the process without the simulation
+    processor: float  # processor time of the process, as a fraction of one core
 
     def text(self) -> str:
         """Return the figures as one line."""
+        ms = self.step_ms
+        step = f"{1e3 * ms:.0f} µs" if ms < 0.1 else f"{ms:.2f} ms"
         return (
-            f"step {_short(self.step_ms)}, skin {self.skin_ms:.2f} ms, "
+            f"step {step}, skin {self.skin_ms:.2f} ms, "
             f"page {self.update_ms:.2f} ms per update; "
             f"{self.steps:.0f} steps and {self.updates:.0f} updates per second, "
             f"{100 * self.processor:.0f} % of a core"
         )
 
 
-def _short(milliseconds: float) -> str:
-    if milliseconds < 0.1:
-        return f"{1e3 * milliseconds:.0f} µs"
-    return f"{milliseconds:.2f} ms"
-
-
 class Meter:
     """Counter of steps and updates; `costs` ends a measurement and starts the next."""
 
     def __init__(self) -> None:
-        self.history = np.zeros(CHART_STEPS)
-        """Ring buffer of the last steps' times in ms; the oldest is at `start`."""
-        self.start = 0
-        self.total_steps = 0
-        self.total_updates = 0
+        self.history = np.zeros(CHART_STEPS)  # ring buffer in ms; the oldest step is at `start`
+        self.start = self.total_steps = self.total_updates = 0
         self._begin()
 
     def _begin(self) -> None:

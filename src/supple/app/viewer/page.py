@@ -34,21 +34,9 @@ IDLE, PAUSED = 0.25, 0.02
 
 
 class Clock:
-    """Thread that steps a session in real time while a page is open.
+    """Thread that steps a session in real time while `watched` returns that a page is open.
 
-    Parameters
-    ----------
-    session
-        Stepped by the thread.
-    show
-        Called after steps, in the same thread, with an error message of one line or None.
-    watched
-        Returns whether a page is open.
-
-    Attributes
-    ----------
-    failure
-        Error that ended the thread, if one did.
+    The thread calls `show` after steps, with an error message of one line or None.
     """
 
     def __init__(
@@ -57,7 +45,7 @@ class Clock:
         self._session, self._show, self._watched = session, show, watched
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="supple view", daemon=True)
-        self.failure: BaseException | None = None
+        self.failure: BaseException | None = None  # that ended the thread
 
     def start(self) -> None:
         """Start the thread."""
@@ -70,7 +58,7 @@ class Clock:
             self._thread.join(timeout=10.0)
 
     def wait(self, seconds: float) -> bool:
-        """Wait at most so many seconds; return whether the thread has ended."""
+        """Wait at most this long; return whether the thread has ended."""
         return self._ended.wait(seconds)
 
     def _run(self) -> None:
@@ -112,18 +100,10 @@ class Clock:
 
 
 class Page:
-    """Web page of a session; all browsers show the same simulation.
+    """Web page of a session, with panels for the parts of its actor.
 
-    Parameters
-    ----------
-    session
-        Of a character or a body; the page has panels for the parts of its actor.
-    host, port
-        Address to serve at; a port in use is replaced by the next free one.
-    folder
-        For recordings and anatomy files.
-    clay
-        Start with the colouring "clay" instead of the file's own colours.
+    All browsers show the same simulation. A port in use is replaced by the next free one; `folder`
+    is for recordings and anatomy files; with `clay`, the colours of the file are off at first.
     """
 
     def __init__(
@@ -151,10 +131,8 @@ class Page:
         self.scene = SceneView(self.server, session, clay=clay)
         fixed = session.actor.obstacles.fixed if "obstacles" in session.actor.parts else ()
         add_obstacles(self.server, fixed, session.actor.model.surface.size)
-        self._nodes: list[Any] = [self.scene]
-        """Nodes and panels updated with every frame."""
-        self._panels: list[Any] = []
-        """Panels updated every `SLIDER` seconds."""
+        self._nodes: list[Any] = [self.scene]  # updated with every frame
+        self._panels: list[Any] = []  # updated every `SLIDER` seconds
         self._add_panels()
         self._show_scene()
         self.clock.start()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from supple.app.viewer.session.anatomy_editing import AnatomyEditing
 from supple.app.viewer.session.body_actor import BodyActor
 from supple.app.viewer.session.character_actor import CharacterActor
 from supple.app.viewer.session.session import Actor, Session
-from supple.engines.engine import Engine, engine_named
+from supple.engines.engine import engine_named
 from supple.errors import SuppleError
 from supple.playback.character_models import prepared_model, stepped_by
 from supple.playback.character_sources import CharacterSource, is_body, read_character
@@ -43,27 +43,11 @@ def run_view(
     seconds: float | None = None,
     quiet: bool = False,
 ) -> dict[str, Any]:
-    """Serve the page of a character or an elastic body until it is closed.
+    """Serve the page of a file, a scene, a model or a body until it is closed; return figures.
 
-    Parameters
-    ----------
-    given
-        A file, a scene or a model; a model is built and cached if there is none.
-    options, touch
-        Options of the command; for characters only.
-    folder
-        For recordings and anatomy files; by default the current folder.
-    clay
-        Start with the colouring "clay" instead of the file's own colours.
-    host, port
-        Address to serve at; a port in use is replaced by the next free one.
-    stats, quiet, seconds
-        Print costs every few seconds; print only the address; end after this time.
-
-    Returns
-    -------
-    dict
-        Steps, updates and their costs; for a character its stiffness factor.
+    `options` and `touch` are for characters only. `folder`, for recordings and anatomy files, is by
+    default the current one. `stats` prints costs every few seconds, `seconds` ends the page after
+    this time, and `quiet` prints only the address.
     """
     from supple.app.viewer.server import check_viser, free_port
 
@@ -73,14 +57,24 @@ def run_view(
     if body:
         _check_body_options(given, options, touch, folder)
     else:
-        _check_free(engine_named(options.engine, "character"), options.free)
-        _check_folder(target)
+        row = engine_named(options.engine, "character")
+        if options.free is not None and "free" not in row.build_options:
+            raise SuppleError(f"--free: {row.name} has no free controls; use --engine rig-space")
+        if not (target.is_dir() and os.access(target, os.W_OK)):
+            raise SuppleError(
+                f"{target}: cannot save recordings there; use --folder with a writable one"
+            )
     check_viser()
     free_port(host, port)  # raises before the build rather than after it
     first_use_message(quiet)
     from supple.app.viewer.page import Page
 
-    actor: Actor = _body(given, quiet) if body else _character(given, options, touch, quiet)
+    if body:
+        model = prepared_body(given, quiet=quiet)
+        with working("starting", quiet):
+            actor: Actor = BodyActor(model)
+    else:
+        actor = _character(given, options, touch, quiet)
     with working("starting", quiet):
         page = Page(Session(actor), host=host, port=port, folder=target, clay=clay)
     with page:
@@ -99,24 +93,6 @@ def _check_body_options(
     names += ["--folder"] * (folder is not None) + ["contact"] * (touch != ContactOptions())
     if names:
         raise SuppleError(f"{given}: is an elastic body; {names[0]} is for characters")
-
-
-def _check_folder(folder: Path) -> None:
-    if not (folder.is_dir() and os.access(folder, os.W_OK)):
-        raise SuppleError(
-            f"{folder}: cannot save recordings there; use --folder with a writable one"
-        )
-
-
-def _check_free(row: Engine, free: Sequence[str] | None) -> None:
-    if free is not None and "free" not in row.build_options:
-        raise SuppleError(f"--free: {row.name} has no free controls; use --engine rig-space")
-
-
-def _body(given: str, quiet: bool) -> BodyActor:
-    body = prepared_body(given, quiet=quiet)
-    with working("starting", quiet):
-        return BodyActor(body)
 
 
 def _character(

@@ -66,10 +66,7 @@ def address(server: Any) -> str:
 def free_port(host: str, port: int) -> int:
     """Return the port if it is free, else the next free one, else any.
 
-    Raises
-    ------
-    SuppleError
-        If the address does not belong to this computer, or the port is out of range.
+    SuppleError if the address does not belong to this computer, or the port is out of range.
     """
     if not 0 <= port <= 65535:
         raise SuppleError(f"--port {port}: use a number from 0 to 65535")

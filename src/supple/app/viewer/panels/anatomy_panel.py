@@ -10,11 +10,11 @@ import viser
 
 from supple.anatomy.region_entries import ENTRIES_SUFFIX, FEELS
 from supple.anatomy.roles import HARD
-from supple.app.pictures.anatomy_colours import ANATOMY_MAPS, AnatomyMap, anatomy_map
+from supple.app.pictures.anatomy_sheet import ANATOMY_MAPS, AnatomyMap, anatomy_map
 from supple.app.viewer.panels.rows import (
     MOST_LISTED,
     Row,
-    add_rows,
+    add_row,
     labels,
     notify,
     save_and_notify,
@@ -38,12 +38,7 @@ HINT = "Choose a region, or click it; then choose how it feels."
 class AnatomyPanel:
     """Maps, the chosen region, its properties, and a button that rebuilds the model.
 
-    Parameters
-    ----------
-    server, session, scene, show
-        Of the page; `show` has the choice of colours.
-    folder
-        For saved files.
+    `show` has the choice of colours; `folder` is for saved files.
     """
 
     def __init__(
@@ -66,15 +61,13 @@ class AnatomyPanel:
         self._ended = threading.Event()
         gui, plain = server.gui, scene.colouring
         maps = (plain, *ANATOMY_MAPS)
-        row = Row("Map", lambda: plain, self._recolour, options=maps)
-        self._map: Any = add_rows(gui, session, [row])["Map"]
+        self._map = add_row(gui, session, Row("Map", lambda: plain, self._recolour, options=maps))
         self._legend = gui.add_html("")
         regions = tuple(self._joints)
-        rows = (
-            Row("Region", lambda: regions[0], self._choose, HINT, options=regions),
-            Row("Both sides", lambda: True, self._choose, "Change left and right together"),
-        )
-        self._region, self._both = add_rows(gui, session, rows).values()
+        row = Row("Region", lambda: regions[0], self._choose, HINT, options=regions)
+        self._region = add_row(gui, session, row)
+        hint = "Change left and right together"
+        self._both = add_row(gui, session, Row("Both sides", lambda: True, self._choose, hint))
         self._feel = gui.add_button_group("Feels", FEELS)
         self._about = gui.add_markdown(HINT)
         self._rebuild = gui.add_button("Rebuild", disabled=True)

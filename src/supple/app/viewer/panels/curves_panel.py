@@ -60,10 +60,8 @@ class CurvesPanel:
         traces = session.actor.traces
         assert traces is not None
         self._traces: ParameterTraces = traces
-        self.group: Ints = np.arange(len(traces.names))
-        """(m,) numbers of the parameters of the chosen group."""
-        self.shown: Ints = self.group[:MOST_CURVES]
-        """Numbers of the parameters whose curves are drawn."""
+        self.group: Ints = np.arange(len(traces.names))  # parameters of the chosen group
+        self.shown: Ints = self.group[:MOST_CURVES]  # parameters whose curves are drawn
         self._ranked = 0.0
         panel: Any = server.gui.add_panel()
         with panel.add_tab("Curves", viser.Icon.CHART_LINE):
@@ -129,15 +127,7 @@ def _points(across: Floats, values: Floats, low: float, high: float) -> str:
 
 
 class SpringPanel:
-    """Choice of a group of free parameters, and sliders of its springs.
-
-    Parameters
-    ----------
-    server, session
-        Of the page.
-    curves
-        Window that shows the group's curves.
-    """
+    """Choice of a group of free parameters, whose curves are shown, and sliders of its springs."""
 
     def __init__(
         self, server: viser.ViserServer, session: Session[CharacterActor], curves: CurvesPanel
@@ -223,14 +213,8 @@ def _followed(percent: float) -> float:
 def curve_options(names: Sequence[str], groups: Sequence[Ints], springs: Any, built: Any) -> str:
     """Return options of `supple curves` for the springs that were changed; "" for none.
 
-    Parameters
-    ----------
-    names
-        Of the free parameters.
-    groups
-        Disjoint groups of parameter numbers; if there are none, all parameters are one group.
-    springs, built
-        Current and original values; see `supple.engines.ParameterSprings`.
+    `groups` are disjoint groups of indices into `names`; without any, all parameters are one group.
+    `springs` and `built` are the current and original `supple.engines.ParameterSprings`.
     """
     parts = []
     for option in SPRINGS:

@@ -9,7 +9,7 @@ from typing import Any
 
 import viser
 
-from supple.app.viewer.panels.rows import Row, add_rows, attribute, labels, save_and_notify
+from supple.app.viewer.panels.rows import Row, add_row, add_rows, attribute, labels, save_and_notify
 from supple.app.viewer.scene.scene_nodes import ObstacleNodes
 from supple.app.viewer.session.body_actor import DOUBLINGS, GRAVITIES
 from supple.app.viewer.session.character_actor import ENDINGS, CharacterActor
@@ -38,30 +38,21 @@ class PlayPanel:
         self._time: Any = None
         motions = "motions" in self._actor.parts
         if motions:
-            add_rows(gui, session, [self._motion_row()])
+            add_row(gui, session, self._motion_row())
         else:
             gui.add_markdown(self._actor.hint)
-        self.play = add_rows(gui, session, [Row("Pause", None, self._toggle)])["Pause"]
+        self.play = add_row(gui, session, Row("Pause", None, self._toggle))
         if motions:
             self._add_time(gui)
         else:
-            add_rows(gui, session, [Row("Reset", None, session.reset)])
-        speed = Row(
-            "Speed",
-            *attribute(lambda: session, "speed"),
-            SPEED_HINT,
-            (slowest, 2.0, slowest),
-        )
-        self.speed = add_rows(gui, session, [speed])["Speed"]
+            add_row(gui, session, Row("Reset", None, session.reset))
+        get, put = attribute(lambda: session, "speed")
+        limits = (slowest, 2.0, slowest)
+        self.speed = add_row(gui, session, Row("Speed", get, put, SPEED_HINT, limits))
         if motions:
-            ending = Row(
-                "At the end",
-                lambda: self._actor.ending,
-                self._actor.end_with,
-                options=ENDINGS,
-                from_pages=True,
-            )
-            self._ending = add_rows(gui, session, [ending])["At the end"]
+            get, put = (lambda: self._actor.ending), self._actor.end_with
+            ending = Row("At the end", get, put, options=ENDINGS, from_pages=True)
+            self._ending = add_row(gui, session, ending)
             gui.add_markdown(self._actor.hint)
 
     def _toggle(self) -> None:
@@ -115,8 +106,8 @@ def add_material_controls(
         add_rows(server.gui, session, _obstacle_rows(session, nodes))
 
 
-def _doublings(label: str, most: float, hint: str, stiffen: Any) -> Row:
-    return Row(f"{label} (doublings)", lambda: 0.0, stiffen, hint, (-most, most, 0.1))
+def _doublings(label: str, largest: float, hint: str, stiffen: Any) -> Row:
+    return Row(f"{label} (doublings)", lambda: 0.0, stiffen, hint, (-largest, largest, 0.1))
 
 
 def _material_rows(session: Session[Any]) -> Iterator[Row]:
@@ -182,12 +173,12 @@ class RecordPanel:
         gui = server.gui
         self._actor, self._folder = session.actor, folder
         self._recorder = session.actor.recorder
-        self._record = add_rows(gui, session, [Row("Record", None, self._toggle)])["Record"]
+        self._record = add_row(gui, session, Row("Record", None, self._toggle))
         suffixes = " ".join(row.suffixes[0] for row in BAKED_MOTIONS.rows)
         self._name = gui.add_text("File", "take1.npz", hint=f"In {folder}; formats: {suffixes}")
         self._save = gui.add_button("Save")
         self._status = gui.add_markdown("Nothing recorded.")
-        self._shown: tuple[bool, int] = (False, 0)
+        self._shown = (False, 0)
         self._save.on_click(self._write)
 
     def _toggle(self) -> None:

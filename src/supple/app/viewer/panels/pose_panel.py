@@ -9,7 +9,7 @@ import numpy as np
 import viser
 
 from supple.app.pictures.drawing import label
-from supple.app.viewer.panels.rows import MOST_LISTED, Row, add_rows, labels
+from supple.app.viewer.panels.rows import MOST_LISTED, Row, add_row, labels
 from supple.app.viewer.session.character_actor import CharacterActor
 from supple.app.viewer.session.session import Session
 
@@ -32,13 +32,11 @@ def parameter_groups(names: list[str]) -> dict[str, list[int]]:
     for number, name in enumerate(names):
         group = name.rpartition(".")[0] or name
         groups.setdefault(group, []).append(number)
-    split: dict[str, list[int]] = {}
-    for name, numbers in groups.items():
-        for part, start in enumerate(range(0, len(numbers), MOST_SLIDERS)):
-            split[name if not part else f"{name} ({part + 1})"] = numbers[
-                start : start + MOST_SLIDERS
-            ]
-    return split
+    return {
+        f"{name} ({start // MOST_SLIDERS + 1})" if start else name: numbers[start:][:MOST_SLIDERS]
+        for name, numbers in groups.items()
+        for start in range(0, len(numbers), MOST_SLIDERS)
+    }
 
 
 class PosePanel:
@@ -54,11 +52,9 @@ class PosePanel:
         self._poses = {name: k for k, name in enumerate(names)}
         gui, hint = server.gui, "The rig stops and the flesh keeps moving"
         options = (NO_POSE, *self._poses)
-        rows = (
-            Row("Go to pose", lambda: NO_POSE, self._go, options=options, from_pages=True),
-            Row("Hold this pose", None, self._hold, hint),
-        )
-        add_rows(gui, session, rows)
+        poses = Row("Go to pose", lambda: NO_POSE, self._go, options=options, from_pages=True)
+        add_row(gui, session, poses)
+        add_row(gui, session, Row("Hold this pose", None, self._hold, hint))
         self._filter = gui.add_text("Find joint", "")
         shown = list(self._groups)[:MOST_LISTED]
         self._joint = gui.add_dropdown("Joint", shown, initial_value=shown[0])
@@ -120,7 +116,7 @@ class PosePanel:
             limits=(low, high, span / 500),
             from_pages=True,
         )
-        return add_rows(self._gui, self._session, [row])[row.label]
+        return add_row(self._gui, self._session, row)
 
     def _pose_to_target(self) -> None:
         self._actor.pose_to(self._target.copy())
@@ -134,12 +130,7 @@ class PosePanel:
 class HandlePanel:
     """Choice of a joint, and a handle to drag it with; empty for rigs without limbs.
 
-    Parameters
-    ----------
-    server, session
-        Of the page.
-    posed
-        Called in the session's thread after the handle has posed the rig.
+    `posed` is called in the session's thread after the handle has posed the rig.
     """
 
     def __init__(
@@ -158,7 +149,7 @@ class HandlePanel:
         options = (NO_HANDLE, *self._joints)
         hint = "Drag this joint; the joints above it follow"
         row = Row("Handle", lambda: NO_HANDLE, self._show, hint, options=options)
-        add_rows(server.gui, session, [row])
+        add_row(server.gui, session, row)
         self._handle = server.scene.add_transform_controls(
             "/handle",
             scale=HANDLE_SIZE * session.actor.model.surface.size,

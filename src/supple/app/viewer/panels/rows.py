@@ -21,41 +21,27 @@ class Row:
     """Control of a panel.
 
     A row with `options` is a dropdown, one with `limits` a slider, one without `get` a button,
-    and others are checkboxes.
-
-    Attributes
-    ----------
-    label, hint
-        Texts of the page.
-    get, set
-        Functions that return and set the value. `set` runs in the session's thread, with a value
-        within `limits` or among `options`; a button's takes no argument.
-    limits
-        Least and largest value and increment of a slider.
-    options
-        Values of a dropdown.
-    disabled
-        Whether the page can only show it.
-    from_pages
-        Whether only pages set it: the program changes the shown value, too.
+    and others are checkboxes. `set` runs in the session's thread, with a value within `limits` or
+    among `options`; that of a button takes no argument.
     """
 
     label: str
     get: Callable[[], Any] | None
     set: Callable[..., object]
     hint: str | None = None
-    limits: tuple[float, float, float] | None = None
+    limits: tuple[float, float, float] | None = None  # smallest and largest value, increment
     options: Sequence[str] = ()
-    disabled: bool = False
-    from_pages: bool = False
+    disabled: bool = False  # the page can only show it
+    from_pages: bool = False  # `set` ignores changes of the shown value by the program
 
 
 def add_rows(gui: viser.GuiApi, session: Session[Any], rows: Iterable[Row]) -> dict[str, Any]:
     """Add the controls of rows; return viser's handles by label."""
-    return {row.label: _add_row(gui, session, row) for row in rows}
+    return {row.label: add_row(gui, session, row) for row in rows}
 
 
-def _add_row(gui: viser.GuiApi, session: Session[Any], row: Row) -> Any:
+def add_row(gui: viser.GuiApi, session: Session[Any], row: Row) -> Any:
+    """Add the control of a row; return viser's handle."""
     handle: Any
     if row.get is None:
         handle = gui.add_button(row.label, hint=row.hint, disabled=row.disabled)

@@ -130,15 +130,7 @@ class EnergyPanel:
 
 
 class CostPanel:
-    """Strip chart of the step's time, and a line of figures.
-
-    Parameters
-    ----------
-    server, session
-        Of the page.
-    longest
-        Upper end of the chart in ms; None for an automatic one.
-    """
+    """Strip chart of the step's time, up to `longest` ms if given, and a line of figures."""
 
     def __init__(
         self, server: viser.ViserServer, session: Session[Any], longest: float | None

@@ -14,14 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple.anatomy.anatomy import Anatomy
-from supple.app.pictures.anatomy_colours import anatomy_map
+from supple.app.pictures.anatomy_sheet import anatomy_map
+from supple.app.pictures.drawing import BONE, PALETTE, Colour, rgb, vertex_means
 from supple.arrays import Floats, Ints, Singles
 from supple.mesh.appearance import Appearance
 
-Colour = tuple[int, int, int]
-
 FLESH: Colour = (208, 147, 122)
-BONE: Colour = (169, 169, 172)
 CHOSEN: Colour = (255, 226, 64)
 #: From zero to the largest value; readable by the colour-blind and on a light page.
 RAMP: tuple[Colour, ...] = (
@@ -35,17 +33,6 @@ RAMP: tuple[Colour, ...] = (
     (181, 42, 103),
     (214, 46, 62),
     (240, 96, 34),
-)
-#: Of regions; further regions get darker copies.
-REGIONS: tuple[Colour, ...] = (
-    (78, 121, 167),
-    (242, 142, 43),
-    (89, 161, 79),
-    (225, 87, 89),
-    (176, 122, 161),
-    (237, 201, 72),
-    (118, 183, 178),
-    (156, 107, 79),
 )
 #: Most bands; each is a node of the scene.
 MOST_BANDS = 17
@@ -61,18 +48,10 @@ OPACITIES = 4
 
 @dataclass(frozen=True, eq=False)
 class ColourBands:
-    """Bands of a skin's triangles.
+    """Bands of a skin's triangles."""
 
-    Attributes
-    ----------
-    bands
-        (f,) band of each triangle.
-    colours
-        Of each band.
-    """
-
-    bands: Ints
-    colours: tuple[Colour, ...]
+    bands: Ints  # (f,) band of each triangle
+    colours: tuple[Colour, ...]  # of each band
     _parts: list[tuple[Ints, NDArray[np.uint32]]] = field(default_factory=list, repr=False)
 
     def parts(self, triangles: Ints, count: int) -> list[tuple[Ints, NDArray[np.uint32]]]:
@@ -123,7 +102,7 @@ def by_pressure(pressure: Floats, triangles: Ints, full: float) -> ColourBands:
 
 def by_held(held: NDArray[np.bool_]) -> ColourBands:
     """Colour fixed triangles (f,) grey, and others as flesh."""
-    return ColourBands(held.astype(np.int64), (FLESH, BONE))
+    return ColourBands(held.astype(np.int64), (FLESH, rgb(BONE)))
 
 
 def by_anatomy(anatomy: Anatomy, which: str, chosen: Sequence[str] = ()) -> ColourBands:
@@ -148,8 +127,9 @@ def by_region(model: Any) -> ColourBands:
     if last >= MOST_BANDS:  # several regions share a colour
         bands = np.where(bands == last, MOST_BANDS - 1, bands % (MOST_BANDS - 1))
         last = MOST_BANDS - 1
-    colours = [_darker(REGIONS[k % len(REGIONS)], k // len(REGIONS)) for k in range(last)]
-    return ColourBands(bands.astype(np.int64), (*colours, BONE))
+    regions = [rgb(name) for name in PALETTE]  # further regions get darker copies
+    colours = [_darker(regions[k % len(regions)], k // len(regions)) for k in range(last)]
+    return ColourBands(bands.astype(np.int64), (*colours, rgb(BONE)))
 
 
 def by_stiffness(model: Any) -> ColourBands:
@@ -157,11 +137,8 @@ def by_stiffness(model: Any) -> ColourBands:
     young = np.asarray(model.young, np.float64)
     tets = model.mesh.tets
     logarithm = np.log(np.broadcast_to(young[0] if young.ndim == 2 else young, (len(tets),)))
-    total, count = np.zeros(len(model.mesh.vertices)), np.zeros(len(model.mesh.vertices))
-    for corner in tets.T:
-        np.add.at(total, corner, logarithm)
-        np.add.at(count, corner, 1.0)
-    skin = np.asarray(model.embedding @ (total / np.maximum(count, 1)))
+    means = vertex_means(logarithm, tets, len(model.mesh.vertices))
+    skin = np.asarray(model.embedding @ means)
     value = skin[model.surface.triangles].mean(axis=1)
     span = float(np.ptp(value))
     if span < 1e-3:  # one stiffness
@@ -180,40 +157,21 @@ def _darker(colour: Colour, times: int) -> Colour:
 
 @dataclass(frozen=True, eq=False)
 class ColourBand:
-    """Part of the skin in one colour.
+    """Part of the skin in one colour."""
 
-    Attributes
-    ----------
-    vertices
-        (v,) of the subdivided skin.
-    faces
-        (f, 3) indices into `vertices`.
-    colour, opacity
-        Of the band; opacity is None for an opaque one.
-    """
-
-    vertices: Ints
-    faces: NDArray[np.uint32]
+    vertices: Ints  # (v,) of the subdivided skin
+    faces: NDArray[np.uint32]  # (f, 3) indices into `vertices`
     colour: Colour
-    opacity: float | None
+    opacity: float | None  # None for an opaque band
 
 
 @dataclass(frozen=True, eq=False)
 class AppearanceBands:
-    """Colour bands of a subdivided skin.
-
-    Attributes
-    ----------
-    bands
-        Visible bands.
-    corners, shares
-        (w, 3) vertices of the skin and barycentric weights of each vertex of the subdivided skin;
-        empty if the skin is not subdivided.
-    """
+    """Visible colour bands of a skin, which is subdivided unless `corners` is empty."""
 
     bands: tuple[ColourBand, ...]
-    corners: Ints
-    shares: Singles
+    corners: Ints  # (w, 3) vertices of the skin for each vertex of the subdivided skin
+    shares: Singles  # (w, 3) barycentric weights
 
     def subdivided(self, skin: Singles) -> Singles:
         """Return the subdivided skin (w, 3) of a skin (n̄, 3)."""

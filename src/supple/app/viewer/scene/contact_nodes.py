@@ -124,8 +124,8 @@ class ForceArrows:
         self.visible = False
         model = session.actor.model
         self._size = model.surface.size
-        self._scale = LONG * self._size / max(STANDARD * float(np.sum(model.masses)), 1e-9)
-        """Length of an arrow in m/N."""
+        weight = max(STANDARD * float(np.sum(model.masses)), 1e-9)
+        self._scale = LONG * self._size / weight  # length of an arrow in m/N
 
     def update(self) -> None:
         """Send the arrows of the last step."""
@@ -183,7 +183,7 @@ class UnposedNode:
         if not self.visible:
             return
         actor = self._session.actor
-        moved = (self._rest + actor.simulator.unposed()).astype(np.float32)
+        unposed = (self._rest + actor.simulator.unposed()).astype(np.float32)
         full = self._scene.full_displacement * actor.model.surface.size
         rest = self._rest.astype(np.float32)
-        self._skin.show_bands(moved, by_displacement(moved, rest, self._triangles, full))
+        self._skin.show_bands(unposed, by_displacement(unposed, rest, self._triangles, full))

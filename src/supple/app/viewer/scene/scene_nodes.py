@@ -9,15 +9,15 @@ import numpy as np
 import viser
 from numpy.typing import NDArray
 
-from supple.app.viewer.scene.colours import FLESH, AppearanceBands, Colour, ColourBands
+from supple.app.pictures.drawing import ELASTIC, INERTIAL, Colour, rgb
+from supple.app.viewer.scene.colours import FLESH, AppearanceBands, ColourBands
 from supple.app.viewer.session.session import Session
 from supple.arrays import Floats, Ints, Singles
 from supple.mesh.polyhedra import Box, Convex
 from supple.mesh.shape_tables import shape_surface
 
-#: Opacity of the ground, and colours of cubature points.
+#: Opacity of the ground.
 SOLID = 0.9
-ELASTIC, INERTIAL = (200, 68, 60), (47, 111, 176)
 #: Invisible face and vertex of an empty band.
 NO_FACE, NO_VERTEX = np.zeros((1, 3), np.uint32), np.zeros((1, 3), np.float32)
 
@@ -26,20 +26,8 @@ class SkinNode:
     """Skin in the scene, in one colour or in bands of colours.
 
     A mesh of the page has one colour, so a banded skin has a mesh for each band. An update sends
-    12 bytes per vertex; triangles are sent only when bands change.
-
-    Parameters
-    ----------
-    server
-        Of the scene.
-    name
-        Of the node.
-    triangles
-        (f, 3) of the skin.
-    dragged
-        Called with viser's drag events, in order, or None.
-    clicked
-        Called with viser's click events, or None.
+    12 bytes per vertex; triangles (f, 3) are sent only when bands change. `dragged` and `clicked`
+    are called with viser's events, in order.
     """
 
     def __init__(
@@ -199,8 +187,8 @@ class CubaturePoints:
                 visible=False,
             )
             for name, count, colour in (
-                ("elastic", len(self._tets), ELASTIC),
-                ("inertial", len(self._inertial), INERTIAL),
+                ("elastic", len(self._tets), rgb(ELASTIC)),
+                ("inertial", len(self._inertial), rgb(INERTIAL)),
             )
         ]
 

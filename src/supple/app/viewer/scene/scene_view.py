@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import viser
 
-from supple.app.pictures.anatomy_colours import ANATOMY_MAPS
+from supple.app.pictures.anatomy_sheet import ANATOMY_MAPS
+from supple.app.pictures.drawing import BONE, rgb
 from supple.app.viewer.scene.colours import (
-    BONE,
     FLESH,
     AppearanceBands,
     ColourBands,
@@ -41,22 +41,8 @@ class SceneView:
     """Nodes of the scene, and their colours and visibility.
 
     All methods run in the session's thread. The colourings depend on the actor and its model. The
-    rig and the difference stand to the left and right; they are hidden at first.
-
-    Attributes
-    ----------
-    colourings, colouring
-        Names of the soft skin's possible colourings, and the current one.
-    full_displacement
-        Displacement of the last colour, relative to the size.
-    full_pressure
-        Pressure of the last colour, in Pa.
-    chosen
-        Joints whose regions are highlighted in maps of the anatomy.
-    click_listeners
-        Called with viser's click events on the soft skin.
-    soft, rig, difference, tets, obstacles
-        Nodes; `tets` is None for models without tets.
+    rig and the difference stand to the left and right; they are hidden at first. `cubature` and
+    `tets` are None for models without them.
     """
 
     def __init__(
@@ -65,8 +51,8 @@ class SceneView:
         self._server, self._session = server, session
         actor = self._actor = session.actor
         model = actor.model
-        self.chosen: tuple[str, ...] = ()
-        self.click_listeners: list[Callable[[Any], None]] = []
+        self.chosen: tuple[str, ...] = ()  # joints whose regions are highlighted
+        self.click_listeners: list[Callable[[Any], None]] = []  # for clicks on the soft skin
         self._triangles = model.surface.triangles.astype(np.int64)
         clicked = self._click if "anatomy" in actor.parts else None
         self.soft = SkinNode(server, "/soft", self._triangles, self._drag, clicked)
@@ -87,16 +73,15 @@ class SceneView:
         self.tets = TetNode(server, actor) if hasattr(model, "tet_rig") else None
         self.obstacles = ObstacleNodes(server, session)
         self._appearance: AppearanceBands | None = None
-        own = [OWN] if "appearance" in actor.parts else []
         plain = "plain" if "plain" in self._makers else CLAY
-        others = [name for name in self._makers if name != plain]
-        points = [] if self.cubature is None else ["cubature"]
-        pressure = ["pressure"] if "touch" in actor.parts else []
-        self.colourings: tuple[str, ...] = (
-            *(*own, plain, "displacement"),
-            *(*pressure, *others, *points),
-        )
+        colourings = [OWN] if "appearance" in actor.parts else []
+        colourings += [plain, "displacement"]
+        colourings += ["pressure"] if "touch" in actor.parts else []
+        colourings += [name for name in self._makers if name != plain]
+        colourings += [] if self.cubature is None else ["cubature"]
+        self.colourings = tuple(colourings)  # of the soft skin
         self.colouring = plain if clay else self.colourings[0]
+        # Values of the last colour: displacement relative to the size, and pressure in Pa.
         self.full_displacement: float = actor.full_colour
         self.full_pressure = PRESSURE
         self._updates, self._stale = 0, True
@@ -173,8 +158,10 @@ class SceneView:
         rig = self._actor.undeformed() if self.rig.visible or (compared and seldom) else None
         bands = self._displacement(skin, rig) if compared and seldom and rig is not None else None
         with self._server.atomic():
-            if self.rig.visible and rig is not None:
-                self._update_rig(rig)
+            if self.rig.visible and rig is not None and self.colouring == OWN:
+                self.rig.show_appearance(rig, self._appearance_bands())
+            elif self.rig.visible and rig is not None:
+                self.rig.show_plain(rig, rgb(BONE))
             if self.soft.visible:
                 self._update_soft(skin, bands, seldom)
             if self.difference.visible:
@@ -184,12 +171,6 @@ class SceneView:
             self.obstacles.update()
         self._updates += 1
         self._stale = False
-
-    def _update_rig(self, rig: Singles) -> None:
-        if self.colouring == OWN:
-            self.rig.show_appearance(rig, self._appearance_bands())
-        else:
-            self.rig.show_plain(rig, BONE)
 
     def _appearance_bands(self) -> AppearanceBands:
         if self._appearance is None:
@@ -208,7 +189,7 @@ class SceneView:
             else:
                 self.soft.show_appearance(skin, self._appearance_bands())
         elif self.colouring == "cubature":
-            self.soft.show_plain(skin, BONE, THROUGH)
+            self.soft.show_plain(skin, rgb(BONE), THROUGH)
         elif self._stale:
             if self.colouring not in self._bands:
                 self._bands[self.colouring] = self._makers[self.colouring]()

@@ -35,23 +35,8 @@ class AnatomyEditing:
     """Regions of a character, compared with those of its model.
 
     Firm, normal and soft are stiffness values and act immediately. Changes of the bone under the
-    flesh, such as hard and apart, need a rebuild.
-
-    Parameters
-    ----------
-    character
-        With a skin bound to joints.
-    anatomy
-        Anatomy of the model, or the detected one.
-    built
-        Whether the model was built with it.
-    rebuild
-        Function that builds another model; None if the options of this one are unknown.
-
-    Attributes
-    ----------
-    anatomy
-        Current anatomy.
+    flesh, such as hard and apart, need a rebuild. Without `built`, the model was not built
+    with the initial anatomy; `rebuild` is None if the options of the model are unknown.
     """
 
     def __init__(

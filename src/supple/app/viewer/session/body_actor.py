@@ -62,44 +62,25 @@ class BodyActor(Actor):
     """Elastic body in a reduced basis.
 
     The time step does not depend on the clock's speed; a slower clock makes fewer steps per
-    update. A free body that is too far away restarts.
-
-    Parameters
-    ----------
-    model
-        Of the body.
-    engine
-        ``"stvk"`` or ``"stvk-free"``; by default by the model.
-
-    Attributes
-    ----------
-    built, model
-        Original model, and the one with the current settings.
-    doublings
-        Doublings of each group's stiffness.
-    modes, damping, gravity
-        Number of modes, damping ratio of the lowest mode, one of `GRAVITIES`.
-    frequencies
-        (r,) of small vibrations, in Hz.
-    flies
-        Whether the body is free.
+    update. A free body that is too far away restarts. `built` is the original model, `model` the
+    one with the current settings.
     """
 
     slowest = 0.02
     full_colour = 0.2
     parts = frozenset({"materials", "damping", "gravity", "modes", "energies", "held"})
 
-    def __init__(self, model: StvkModel, *, engine: str | None = None) -> None:
+    def __init__(self, model: StvkModel) -> None:
         self.built = model
-        self._engine = engine_named(engine or body_engine(model), "body")
+        self._engine = engine_named(body_engine(model), "body")
         self.state: State = "playing"
         self.hands: dict[Hashable, Any] = {}
         self._step_dt = FRAME / steps_a_frame(model.modes)
-        self.doublings = np.zeros(len(model.groups))
+        self.doublings = np.zeros(len(model.groups))  # of each group's stiffness
         self.modes, self.damping, self.gravity = model.modes, DAMPING, "none"
-        self.frequencies = body_frequencies(model)
+        self.frequencies = body_frequencies(model)  # (r,) in Hz
         self.model, self.simulator = model, self._new_simulator(model)
-        self.flies = hasattr(self.simulator, "root")
+        self.flies = hasattr(self.simulator, "root")  # it is free
         self._grips: type[BasisGrip] | type[FlightGrip] = FlightGrip if self.flies else BasisGrip
         self._stale = False
         grey = " Grey parts are fixed." if self.held.any() else ""

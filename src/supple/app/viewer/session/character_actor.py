@@ -29,7 +29,7 @@ from supple.engines.optional_parts import (
 from supple.errors import SuppleError, SuppleWarning
 from supple.mesh.appearance import Appearance
 from supple.playback.bake_model import SCALED_LOADS
-from supple.playback.bake_plan import bake_plan, bake_simulator, stable_stiffness
+from supple.playback.bake_plan import BakePlan, bake_plan, bake_simulator, stable_stiffness
 from supple.playback.motion_choice import chosen_motion
 from supple.playback.player import Player
 from supple.rig.character import Character
@@ -50,46 +50,16 @@ PRESERVED = ("gravity_mode", "friction")
 class CharacterActor(Actor):
     """Character that plays a motion or holds a pose.
 
-    Parameters
-    ----------
-    model
-        Of the character.
-    motion
-        Name of the first motion, as for `Character.motion`; by default the liveliest.
-    character
-        Source of the motions; by default the model. Without motions a test motion is played.
-    engine, flesh, damping
-        As for `supple.bake`.
-    scaled_loads
-        As for `bake_simulator`.
-    anatomy
-        Regions that can be edited.
-    simulation
-        Further options of the simulator; its obstacles stay fixed.
-    may_stiffen
-        Make the flesh stiffer where a motion is too violent for it, as `supple.bake` does.
+    The first motion is by default the liveliest, and motions are by default those of the model;
+    without any, a test motion is played. `engine`, `flesh` and `damping` are options of
+    `supple.bake`, and `scaled_loads` of `bake_simulator`. Obstacles among the further options
+    `simulation` stay fixed. With `may_stiffen`, motions that are too violent for the flesh make it
+    stiffer, as in `supple.bake`.
 
-    Attributes
-    ----------
-    motions, motion
-        Motions by name, and the current one.
-    ending
-        Behaviour at the end of a motion. ``"loop"``: continue with the next cycle;
-        ``"restart"``: start again, undeformed; ``"stop"``: pause. The frames are bit for bit those
-        of `supple bake`, with ``--loop`` for a loop. A cycle has a whole number of steps, so its
-        steps may be slightly longer or shorter than those of a motion that ends.
-    pose, root
-        (s,), (4, 4) at the last step.
-    handles
-        Joints that can be dragged.
-    obstacles, objects, recorder
-        Ground and ball; rigid balls and boxes; recorded frames.
-    grabs
-        What a hand grips: ``"flesh"``, or ``"bone"`` for bones that follow by springs.
-    traces
-        Curves of the free parameters, or None.
-    appearance
-        Colours of the character's file, or None.
+    At the end of a motion, `ending` ``"loop"`` continues with the next cycle, ``"restart"`` starts
+    again, undeformed, and ``"stop"`` pauses. The frames are bit for bit those of `supple bake`,
+    with ``--loop`` for a loop. A cycle has a whole number of steps, so its steps may be slightly
+    longer or shorter than those of a motion that ends.
     """
 
     hint = "Drag the skin to pull it; release it to see it swing back."
@@ -117,11 +87,9 @@ class CharacterActor(Actor):
         self.motion = chosen_motion(self.character, motion)
         self.motions = self.character.motions | {self.motion.name: self.motion}
         self._engine = engine_named(engine, "character")
-        options = self._engine.step_options
-        optional = {part for option, part in ENGINE_PARTS.items() if option in options}
-        self.appearance = self._own_appearance()
-        optional |= {"appearance"} if self.appearance is not None else set()
-        optional |= {"anatomy"} if anatomy is not None and anatomy.joints else set()
+        # Colours of the file apply to a model with the same triangles.
+        same = np.array_equal(model.surface.triangles, self.character.surface.triangles)
+        self.appearance: Appearance | None = self.character.appearance if same else None
         self.anatomy = anatomy
         self._flesh: dict[str, Any] = {
             "flesh": flesh,
@@ -134,25 +102,29 @@ class CharacterActor(Actor):
         self.factor = 1.0
         self._stable_factors: dict[tuple[str, bool], float] = {}
         self.simulator: Any = bake_simulator(model, **self._flesh)
-        self.traces: ParameterTraces | None = None
+        self.traces: ParameterTraces | None = None  # of the free parameters
         if isinstance(self.simulator, FreeParameters):
             self.traces = ParameterTraces(model.rig, self.simulator.free)
-            optional |= {"curves"}
-        optional |= {"springs"} if isinstance(self.simulator, ParameterSprings) else set()
-        optional |= {"touch"} if isinstance(self.simulator, SoftContact) else set()
-        optional |= {"objects"} if isinstance(self.simulator, RigidObjects) else set()
-        self.grabs: Grabbed = "flesh"
-        self.parts = frozenset({"motions", "poses", "recording", "stiffness"} | optional)
+        self.grabs: Grabbed = "flesh"  # gripped by hands; bones follow by springs
+        optional = {
+            "appearance": self.appearance is not None,
+            "anatomy": anatomy is not None and len(anatomy.joints) > 0,
+            "curves": self.traces is not None,
+            "springs": isinstance(self.simulator, ParameterSprings),
+            "touch": isinstance(self.simulator, SoftContact),
+            "objects": isinstance(self.simulator, RigidObjects),
+        } | {part: name in self._engine.step_options for name, part in ENGINE_PARTS.items()}
+        present = {part for part, available in optional.items() if available}
+        self.parts = frozenset({"motions", "poses", "recording", "stiffness"} | present)
         self.hands: dict[Hashable, SkinGrip] = {}
         self.handles = IKHandles(model.rig)
         self.obstacles = MovingObstacles(model.surface.size, self._flesh.get("obstacles", ()))
         self.objects = DraggableObjects(model.surface.size)
         self.recorder = Recorder(len(model.surface.vertices))
-        self.pose, self.root = model.rig.rest_pose.copy(), np.eye(4)
+        self.pose, self.root = model.rig.rest_pose.copy(), np.eye(4)  # (s,), (4, 4)
         self._follower = DampedFollower(self.pose)
         self._skin = np.empty((len(model.surface.vertices), 3), np.float32)
-        self._posed = True
-        """Whether the pose was set by a page instead of the motion."""
+        self._posed = True  # by a page instead of the motion
         self.ending: Ending = "loop"
         self._start_motion()
         if not self.player.seamless:  # a loop would jump
@@ -160,11 +132,6 @@ class CharacterActor(Actor):
             self._start_motion()
         self.state: State = "playing"
         self.obstacles.place_around(self.undeformed())
-
-    def _own_appearance(self) -> Appearance | None:
-        """Return the character's colours, if the model has the same triangles."""
-        same = np.array_equal(self.model.surface.triangles, self.character.surface.triangles)
-        return self.character.appearance if same else None
 
     @property
     def time(self) -> float:
@@ -284,15 +251,7 @@ class CharacterActor(Actor):
         self.factor = factor
 
     def tune(self, numbers: Ints, name: str, value: float) -> None:
-        """Set `follow`, `firmness` or `damping` of some of the free parameters.
-
-        Parameters
-        ----------
-        numbers
-            Indices among the free parameters.
-        name, value
-            Property, and its new value.
-        """
+        """Set one of `SPRINGS` to a value, for the free parameters with these indices."""
         values = getattr(self.simulator.springs, name).copy()
         values[numbers] = clamped(value, 0.0, 1e4)
         self.simulator.tune(**{name: values})
@@ -312,10 +271,14 @@ class CharacterActor(Actor):
     def stable_factors(self, model: CharacterModel) -> dict[tuple[str, bool], float]:
         """Return the stiffness factor of bake for this motion with another model; any thread."""
         loop = self.ending == "loop"
-        plan = bake_plan(self.character, self.motion, loop=loop, engine=self._engine.name)
         scaled = self._flesh | {"scaled_loads": True}
-        factor = stable_stiffness(model, plan, **scaled) if self._may_stiffen else 1.0
-        return {(self.motion.name, loop): factor}
+        return {(self.motion.name, loop): self._stable_factor(model, self._plan(loop), scaled)}
+
+    def _stable_factor(self, model: CharacterModel, plan: BakePlan, flesh: dict[str, Any]) -> float:
+        return stable_stiffness(model, plan, **flesh) if self._may_stiffen else 1.0
+
+    def _plan(self, loop: bool) -> BakePlan:
+        return bake_plan(self.character, self.motion, loop=loop, engine=self._engine.name)
 
     def replace_model(
         self,
@@ -376,13 +339,12 @@ class CharacterActor(Actor):
         self._follow_player()
 
     def _new_player(self, loop: bool) -> Player:
-        plan = bake_plan(self.character, self.motion, loop=loop, engine=self._engine.name)
+        plan = self._plan(loop)
         if plan.dt != self.simulator.dt:
             self._new_simulator(plan.dt)
         key = self.motion.name, loop
         if key not in self._stable_factors:  # the stiffness of bake, for the same frames
-            factor = stable_stiffness(self.model, plan, **self._flesh) if self._may_stiffen else 1.0
-            self._stable_factors[key] = factor
+            self._stable_factors[key] = self._stable_factor(self.model, plan, self._flesh)
         self.stiffen(self.factor)
         with warnings.catch_warnings():  # a jump is visible
             warnings.simplefilter("ignore", SuppleWarning)

@@ -23,12 +23,9 @@ MOST_VERTICES = 24
 class Patch(NamedTuple):
     """Round patch of skin."""
 
-    vertices: Ints
-    """(k,) vertices, the nearest to the grip point first."""
-    shares: Floats
-    """(k,) fraction of a force on each vertex; their sum is 1."""
-    radius: float
-    """In m."""
+    vertices: Ints  # (k,), the nearest to the grip point first
+    shares: Floats  # (k,) fraction of a force on each vertex; their sum is 1
+    radius: float  # in m
 
 
 def patch_around(skin: Singles, where: Floats, size: float) -> Patch:
@@ -70,29 +67,15 @@ FLESH_STEADY, FLESH_CALM = 0.25, 0.25
 
 @dataclass(eq=False)
 class SkinGrip:
-    """Grip of a character's flesh: a damped spring, and forces on vertices of the skin.
-
-    Attributes
-    ----------
-    target
-        (3,) position of the hand, in the world.
-    stiffness, friction
-        In N/m and N s/m.
-    longest
-        Distance in m beyond which the force no longer grows.
-    dt
-        Seconds between two calls of `forces`.
-    before
-        (3,) position of the patch at the previous call, None at first.
-    """
+    """Grip of a character's flesh: a damped spring, and forces on vertices of the skin."""
 
     patch: Patch
-    target: Floats
-    stiffness: float
-    longest: float
-    friction: float
-    dt: float
-    before: Floats | None = None
+    target: Floats  # (3,) position of the hand, in the world
+    stiffness: float  # in N/m
+    longest: float  # distance in m beyond which the force no longer grows
+    friction: float  # in N·s/m
+    dt: float  # seconds between two calls of `forces`
+    before: Floats | None = None  # (3,) position of the patch at the previous call
 
     @classmethod
     def take(cls, model: Any, skin: Singles, where: Floats, dt: float) -> SkinGrip:
@@ -142,16 +125,9 @@ class BoneGrip(SkinGrip):
 
     @classmethod
     def hold(cls, model: Any, owners: Ints, skin: Singles, where: Floats, dt: float) -> BoneGrip:
-        """Grip the bone below the skin (n̄, 3) near a point (3,).
+        """Grip the bone below the skin (n̄, 3) near a point (3,); `owners` (n̄,) are bones.
 
-        Parameters
-        ----------
-        model
-            With a `surface`, and a `density` unless it is that of default flesh.
-        owners
-            (n̄,) bone of each vertex.
-        skin, where, dt
-            As for `take`.
+        A model without `density` has that of default flesh.
         """
         size = model.surface.size
         nearest = int(np.argmin(np.linalg.norm(skin - where, axis=1)))
@@ -196,26 +172,17 @@ STIFF = 0.1
 class BasisGrip:
     """Grip of a body that is fixed somewhere: a damped spring, and forces in the basis.
 
-    Attributes
-    ----------
-    target
-        (3,) position of the hand, in m.
-    rest, rows
-        (3,), (3, r): coordinates of the patch along `axes` are rest + rows q.
-    axes
-        (3, 3) principal axes of the compliance at the patch, as columns.
-    stiffness, friction, strongest
-        (3,) along each, in N/m, N·s/m and N.
+    Coordinates of the patch along `axes` are rest + rows q.
     """
 
     patch: Patch
-    target: Floats
-    rest: Floats
-    rows: Floats
-    axes: Floats
-    stiffness: Floats
-    friction: Floats
-    strongest: Floats
+    target: Floats  # (3,) position of the hand, in m
+    rest: Floats  # (3,)
+    rows: Floats  # (3, r)
+    axes: Floats  # (3, 3) principal axes of the compliance at the patch, as columns
+    stiffness: Floats  # (3,) along the axes, in N/m
+    friction: Floats  # (3,) in N·s/m
+    strongest: Floats  # (3,) in N
 
     @classmethod
     def fit(cls, model: Any, patch: Patch, target: Floats, dt: float) -> BasisGrip:
@@ -227,17 +194,17 @@ class BasisGrip:
         rows = axes.T @ along
         # Largest displacement anywhere by 1 N along each axis.
         moves = model.surface_basis.reshape(-1, model.modes) @ np.linalg.solve(stiffness, rows.T)
-        most = np.sqrt((moves.reshape(-1, 3, 3) ** 2).sum(axis=1).max(axis=0))
+        reach = np.sqrt((moves.reshape(-1, 3, 3) ** 2).sum(axis=1).max(axis=0))
         light = float(np.linalg.eigvalsh(rows @ np.linalg.solve(model.mass, rows.T))[-1])
         if not (gives[-1] > 0 and light > 0):  # the patch cannot move
             none = np.zeros(3)
             return cls(patch, target, axes.T @ rest, rows, axes, none, none, none)
-        gives, most = (np.maximum(each, 1e-9 * each.max()) for each in (gives, most))
+        gives, reach = (np.maximum(each, 1e-9 * each.max()) for each in (gives, reach))
         firm = BODY_STRENGTH / np.maximum(gives, gives[-1] / LOPSIDED)
         firm = np.minimum(firm, BODY_STEADY / (light * dt**2))
         # The explicit force adds energy, which friction k dt removes.
         friction = firm * dt + 2 * BODY_CALM * np.sqrt(firm / light)
-        strongest = FARTHEST * model.surface.size / most * np.minimum(1.0, gives / (STIFF * most))
+        strongest = FARTHEST * model.surface.size / reach * np.minimum(1.0, gives / (STIFF * reach))
         return cls(patch, target, axes.T @ rest, rows, axes, firm, friction, strongest)
 
     def force(self, simulator: Any) -> Floats:
@@ -265,21 +232,16 @@ FREQUENCY, FLIGHT_CALM = 1.5, 0.7
 class FlightGrip:
     """Grip of a free body; see `BasisGrip`. The force points towards the hand.
 
-    Attributes
-    ----------
-    rest, rows
-        (3,), (3, r): the position of the patch in the body's frame is rest + rows q.
-    stiffness, friction, strongest
-        In N/m, N·s/m and N.
+    The position of the patch in the body's frame is rest + rows q.
     """
 
     patch: Patch
-    target: Floats
-    rest: Floats
-    rows: Floats
-    stiffness: float
-    friction: float
-    strongest: float
+    target: Floats  # (3,)
+    rest: Floats  # (3,)
+    rows: Floats  # (3, r)
+    stiffness: float  # in N/m
+    friction: float  # in N·s/m
+    strongest: float  # in N
 
     @classmethod
     def fit(cls, model: Any, patch: Patch, target: Floats, dt: float) -> FlightGrip:
@@ -289,7 +251,7 @@ class FlightGrip:
         rest = patch.shares @ model.surface.vertices[patch.vertices]
         gives = np.linalg.solve(model.stiffness(np.zeros(r)), rows.T)
         moves = model.surface_basis.reshape(-1, r) @ gives
-        most = float(np.sqrt((moves**2).reshape(-1, 9).sum(axis=1).max()))
+        reach = float(np.sqrt((moves**2).reshape(-1, 9).sum(axis=1).max()))
         # Inverse effective mass of the patch: by deformation, translation and rotation.
         arm = float(np.linalg.norm(rest - moments.centre))
         light = float(np.linalg.eigvalsh(rows @ np.linalg.solve(model.mass, rows.T))[-1])
@@ -298,7 +260,7 @@ class FlightGrip:
         stiffness = min(quick, BODY_STEADY / (light * dt**2))
         friction = 2 * FLIGHT_CALM * float(np.sqrt(stiffness * moments.mass))
         friction = min(friction, BODY_STEADY / (light * dt))
-        strongest = FARTHEST * model.surface.size / max(most, np.finfo(float).tiny)
+        strongest = FARTHEST * model.surface.size / max(reach, np.finfo(float).tiny)
         return cls(patch, target, rest, rows, stiffness, friction, strongest)
 
     def force(self, simulator: Any) -> Floats:

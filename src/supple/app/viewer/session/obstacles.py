@@ -65,30 +65,14 @@ class MovingObstacles:
     """Ground and ball, switched on and off; the ball follows its handle smoothly.
 
     The ball may have any of `SHAPES`. It is a kinematic object: with friction it drags the skin.
-
-    Parameters
-    ----------
-    size
-        Of the character, in m.
-    fixed
-        Obstacles that are always present.
-
-    Attributes
-    ----------
-    ground, ball
-        Whether they are present.
-    height
-        Of the ground, in m.
-    radius
-        Of the ball, in m.
+    `size` is that of the character in m.
     """
 
     def __init__(self, size: float, fixed: Sequence[Obstacle] = ()) -> None:
-        self.fixed = tuple(fixed)
+        self.fixed = tuple(fixed)  # obstacles that are always present
         self.radius = BALL * size
-        self.height = 0.0
-        self.ground = False
-        self.ball = False
+        self.height = 0.0  # of the ground, in m
+        self.ground = self.ball = False  # whether they are present
         self._objects: dict[str, RigidObject] = {}
         self.kind = "ball"
         self._place = _follower(np.zeros(3))
@@ -149,16 +133,9 @@ class MovingObstacles:
         self._applied = None
 
     def step(self, simulator: Any, dt: float, world_from_clip: Floats) -> None:
-        """Move the ball, and set the simulator's obstacles if anything has changed.
+        """Move the ball by a step of `dt` s, and set the simulator's obstacles after a change.
 
-        Parameters
-        ----------
-        simulator
-            Of the character.
-        dt
-            Time step in s.
-        world_from_clip
-            (4, 4) from the clip's space to the simulator's world; a looped walk moves on there.
+        A looped walk moves on in the simulator's world, but not in the clip's space.
         """
         distance = np.abs(self._place.target - self._place.value)
         moving = bool(distance[:3].max() > 1e-6 * self.radius or distance[3:].max() > 1e-6)
@@ -184,11 +161,10 @@ class MovingObstacles:
             self.object.velocity = self.object.spin = np.zeros(3)
 
     def _obstacles(self, world_from_clip: Floats) -> list[Obstacle]:
-        rotation, shift = world_from_clip[:3, :3], world_from_clip[:3, 3]
-        obstacles = [_moved(each, world_from_clip) for each in self.fixed]
+        fixed = list(self.fixed)
         if self.ground:
-            point = rotation @ np.array([0.0, self.height, 0.0]) + shift
-            obstacles.append(Plane(point, rotation @ np.array([0.0, 1.0, 0.0])))
+            fixed.append(Plane((0.0, self.height, 0.0), (0.0, 1.0, 0.0)))
+        obstacles = [_in_world(each, world_from_clip) for each in fixed]
         if self.ball:
             obstacles.append(self.object)
         return obstacles
@@ -199,7 +175,7 @@ def _follower(centre: ArrayLike) -> DampedFollower:
     return DampedFollower(np.concatenate([np.asarray(centre, np.float64), [1.0, 0.0, 0.0, 0.0]]))
 
 
-def _moved(obstacle: Obstacle, world_from_clip: Floats) -> Obstacle:
+def _in_world(obstacle: Obstacle, world_from_clip: Floats) -> Obstacle:
     if np.array_equal(world_from_clip, np.eye(4)):
         return obstacle
     if isinstance(obstacle, Plane):
@@ -212,31 +188,19 @@ def _moved(obstacle: Obstacle, world_from_clip: Floats) -> Obstacle:
 class DraggableObjects:
     """Rigid balls and boxes: kinematic while they are dragged, dynamic otherwise.
 
-    Positions are in the clip's space, where a looped walk returns to its start.
-
-    Parameters
-    ----------
-    size
-        Of the character, in m.
-
-    Attributes
-    ----------
-    objects
-        Current objects, in the simulator's world.
-    revision
-        Counter of additions and removals; a change makes the scene create new nodes.
+    Positions are in the clip's space, where a looped walk returns to its start. `size` is that of
+    the character in m.
     """
 
     def __init__(self, size: float) -> None:
         self.size, self.radius = size, RADIUS * size
-        self.objects: list[RigidObject] = []
-        self.revision = 0
+        self.objects: list[RigidObject] = []  # in the simulator's world
+        self.revision = 0  # counts additions and removals, after which the scene needs new nodes
         self._created = 0
         self._middle = np.zeros(3)
         self._dragged: dict[int, tuple[RigidObject, DampedFollower]] = {}
         self._world_from_clip = np.eye(4)
-        self._applied = True
-        """Whether the simulator has the current objects."""
+        self._applied = True  # whether the simulator has the current objects
 
     def add(self, kind: ObjectKind, skin: Singles) -> RigidObject:
         """Add a ball or a box in front of and above the middle of the skin (n̄, 3)."""

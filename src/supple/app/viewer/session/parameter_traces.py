@@ -55,21 +55,9 @@ def _words(name: str) -> list[str]:
 
 
 class ParameterTraces:
-    """Keys and results of the free parameters over the last seconds.
+    """Keys and results of the k `free` parameters over the last seconds.
 
-    Parameters
-    ----------
-    rig
-        Rig of the skin.
-    free
-        Names of the parameters that physics moves.
-
-    Attributes
-    ----------
-    names, groups
-        Of the k parameters; indices by group.
-    units
-        Unit of each.
+    `groups` has their indices by group, `units` the unit of each.
     """
 
     def __init__(self, rig: Rig, free: Sequence[str]) -> None:
@@ -88,15 +76,7 @@ class ParameterTraces:
         self._count, self._next = 0, self._time
 
     def add(self, dt: float, pose: Floats, result: Callable[[], Floats]) -> None:
-        """Add a step; sample key pose and result when a sample is due.
-
-        Parameters
-        ----------
-        dt, pose
-            Seconds of the step, and key pose (s,) at its end.
-        result
-            Returns the pose (s,) with the motion that physics adds.
-        """
+        """Add a step of `dt` s; sample its key pose (s,) and result (s,) when a sample is due."""
         self._time += dt
         if self._time < self._next:
             return

@@ -23,19 +23,10 @@ SOFTNESS = 0.05
 
 
 class DampedFollower:
-    """Value that follows a target like a critically damped spring, integrated exactly.
+    """Value (s,) that follows a target like a critically damped spring, integrated exactly.
 
-    It smooths the jumps of sliders, which would otherwise be impacts on the flesh.
-
-    Parameters
-    ----------
-    value, velocity
-        (s,) initial value and velocity.
-
-    Attributes
-    ----------
-    target
-        (s,), may be set at any time.
+    It smooths the jumps of sliders, which would otherwise be impacts on the flesh. `target` may be
+    set at any time.
     """
 
     def __init__(self, value: Floats, velocity: Floats | None = None) -> None:
@@ -57,17 +48,7 @@ class IKHandles:
     """Joints of a rig that a handle can move, each with the limb above it.
 
     A limb extends from its joint up to the next branch of the skeleton: a wrist moves the arm but
-    not the chest. Only skinned rigs have limbs.
-
-    Parameters
-    ----------
-    rig
-        Of the character.
-
-    Attributes
-    ----------
-    joints
-        Names, with the ends of the skeleton first.
+    not the chest. Only skinned rigs have limbs. `joints` has names, ends of the skeleton first.
     """
 
     def __init__(self, rig: Rig) -> None:
@@ -97,21 +78,10 @@ class IKHandles:
         return self._chain(joint).end(np.asarray(pose, np.float64)[self._places])
 
     def solve(self, joint: str, pose: Floats, target: ArrayLike) -> Floats:
-        """Return the pose that brings a joint as near to a point as its limb allows.
+        """Return the pose (s,) that brings a joint as near to a target as its limb allows.
 
-        Parameters
-        ----------
-        joint
-            One of `joints`.
-        pose
-            (s,) initial pose.
-        target
-            (3,) in the rig's space.
-
-        Returns
-        -------
-        (s,) array
-            The pose; other parameters are unchanged.
+        The target (3,) is in the rig's space. Parameters of other joints keep their values in
+        `pose`.
         """
         chain = self._chain(joint)
         solved = pose.copy()

@@ -23,30 +23,17 @@ LONGEST_NAME = 100
 
 
 class Recorder:
-    """Recorder of the skin at 30 frames per second.
-
-    Parameters
-    ----------
-    vertices
-        Number of vertices of the skin.
-
-    Attributes
-    ----------
-    on
-        Whether it records.
-    most
-        Most frames.
-    """
+    """Recorder of a skin with this number of vertices, at 30 frames per second."""
 
     def __init__(self, vertices: int) -> None:
         self._dt = 1 / 90
-        self.on = False
+        self.on = False  # whether it records
         self._steps = 0
         self._changing, self._saving = threading.Lock(), threading.Lock()
         self._frames: list[Singles] = []
         self._poses: list[Floats] = []
         self._roots: list[Floats] = []
-        self.most = max(2, LARGEST // (12 * max(vertices, 1)))
+        self.most_frames = max(2, LARGEST // (12 * max(vertices, 1)))
 
     def __len__(self) -> int:
         return len(self._frames)
@@ -72,16 +59,9 @@ class Recorder:
         self.on = False
 
     def step(self, dt: float, surface: Callable[[], Singles], pose: Floats, root: Floats) -> None:
-        """Record a frame if one is due; called after every step.
+        """Record a frame if one is due; called after every step of `dt` s.
 
-        Parameters
-        ----------
-        dt
-            Seconds of the step.
-        surface
-            Returns the skin (n̄, 3) as a new array; called for recorded frames only.
-        pose, root
-            (s,), (4, 4) at the step.
+        `surface` returns the skin (n̄, 3) as a new array, and is called for recorded frames only.
         """
         if not self.on:
             return
@@ -92,7 +72,7 @@ class Recorder:
                 self._frames.append(surface())
                 self._poses.append(pose.copy())
                 self._roots.append(root.copy())
-                self.on = self.on and len(self._frames) < self.most
+                self.on = self.on and len(self._frames) < self.most_frames
         self._steps += 1
 
     def baked(self, character: Character, name: str) -> BakedMotion:

@@ -35,59 +35,41 @@ def clamped(value: float, low: float, high: float) -> float:
 class Grip(Protocol):
     """Connection between a hand (a pointer of a page) and the skin."""
 
-    target: Floats
-    """(3,) position of the hand in the world, in m."""
+    target: Floats  # (3,) position of the hand in the world, in m
 
 
 class Actor(ABC):
     """Character or body that a session simulates and that pages change.
 
-    All methods run in the session's thread; pages call them through `Session.submit`.
+    All methods run in the session's thread; pages call them through `Session.submit`. The names in
+    `parts` stand for optional attributes:
 
-    Attributes
-    ----------
-    parts
-        Names of its optional parts:
-
-        - ``"motions"``: `motions`, `motion`, `ending`; `choose`, `seek`, `end_with`;
-        - ``"poses"``: `pose`, `target`; `hold`, `pose_to`, `reach`;
-        - ``"recording"``: `recorder`;
-        - ``"anatomy"``: `anatomy`, regions that can be edited; `apply_anatomy`, `replace_model`;
-        - ``"obstacles"``: `obstacles`, a ground and a ball;
-        - ``"objects"``: `objects`, rigid balls and boxes;
-        - ``"touch"``: a `SoftContact` as `simulator`; `grabs`, flesh or bones;
-        - ``"stiffness"``: `stiffen(factor)` for all flesh;
-        - ``"gravity mode"``: `simulator.gravity_mode`;
-        - ``"friction"``: `simulator.friction`;
-        - ``"curves"``: `traces`, curves of free parameters;
-        - ``"springs"``: `simulator.springs`; `tune` for free parameters;
-        - ``"materials"``: `stiffen(group, doublings)` for a group of elements;
-        - ``"damping"``, ``"gravity"``, ``"modes"``: `damp`, `fall`, `truncate`;
-        - ``"energies"``: `simulator.energies()`, `frequencies`;
-        - ``"held"``: `held`, triangles that cannot move;
-        - ``"appearance"``: `appearance`, colours from the character's file.
-    state
-        ``"playing"``; ``"paused"``; ``"posing"``: the rig holds a pose and the flesh moves.
-    model, simulator
-        Of the engine; the simulator may be replaced between two steps.
-    hands
-        Grips by hand, oldest first.
-    hint
-        Usage hint shown on the page.
-    slowest
-        Lower limit of the slider of the clock's speed.
-    full_colour
-        Displacement shown in the last colour, relative to the size.
+    - ``"motions"``: `motions`, `motion`, `ending`; `choose`, `seek`, `end_with`;
+    - ``"poses"``: `pose`, `target`; `hold`, `pose_to`, `reach`;
+    - ``"recording"``: `recorder`;
+    - ``"anatomy"``: `anatomy`, regions that can be edited; `apply_anatomy`, `replace_model`;
+    - ``"obstacles"``: `obstacles`, a ground and a ball;
+    - ``"objects"``: `objects`, rigid balls and boxes;
+    - ``"touch"``: a `SoftContact` as `simulator`; `grabs`, flesh or bones;
+    - ``"stiffness"``: `stiffen(factor)` for all flesh;
+    - ``"gravity mode"``, ``"friction"``: attributes of `simulator`;
+    - ``"curves"``: `traces`, curves of free parameters;
+    - ``"springs"``: `simulator.springs`; `tune` for free parameters;
+    - ``"materials"``: `stiffen(group, doublings)` for a group of elements;
+    - ``"damping"``, ``"gravity"``, ``"modes"``: `damp`, `fall`, `truncate`;
+    - ``"energies"``: `simulator.energies()`, `frequencies`;
+    - ``"held"``: `held`, triangles that cannot move;
+    - ``"appearance"``: `appearance`, colours from the character's file.
     """
 
     parts: frozenset[str]
-    state: State
+    state: State  # "posing": the rig holds a pose and the flesh moves
     model: Any
-    simulator: Any
-    hands: dict[Hashable, Any]
-    hint: str
-    slowest: ClassVar[float]
-    full_colour: ClassVar[float]
+    simulator: Any  # may be replaced between two steps
+    hands: dict[Hashable, Any]  # grips by hand, oldest first
+    hint: str  # on the usage, shown on the page
+    slowest: ClassVar[float]  # lower limit of the slider of the clock's speed
+    full_colour: ClassVar[float]  # displacement shown in the last colour, relative to the size
 
     @property
     @abstractmethod
@@ -120,10 +102,7 @@ class Actor(ABC):
     def step(self, count: int) -> tuple[str, ...] | None:
         """Make steps; return the names of limits that acted, None if the motion has ended.
 
-        Raises
-        ------
-        SuppleError
-            If the simulation has to restart; the message gives the reason.
+        SuppleError, with the reason, if the simulation has to restart.
         """
 
     @abstractmethod
@@ -163,29 +142,13 @@ class Session(Generic[A]):
 
     Any thread may submit requests, which run before the next step: `play`, `pause`, `take` and
     similar methods, and `submit` for any method of the actor. Only `advance` makes steps.
-
-    Parameters
-    ----------
-    actor
-        A `CharacterActor` or a `BodyActor`.
-
-    Attributes
-    ----------
-    skin
-        (n̄, 3) float32, updated by `refresh`.
-    changed
-        Whether the skin has changed since the last `refresh`.
-    limits
-        Names of the limits that acted in the last step.
-    meter
-        Costs of steps and updates.
     """
 
     def __init__(self, actor: A) -> None:
         self.actor = actor
         self.meter = Meter()
-        self.limits: tuple[str, ...] = ()
-        self.changed = True
+        self.limits: tuple[str, ...] = ()  # that acted in the last step
+        self.changed = True  # since the last `refresh`
         self.skin = np.empty((len(actor.model.surface.vertices), 3), np.float32)
         self._requests: SimpleQueue[Callable[[], object]] = SimpleQueue()
         self._speed = 1.0
@@ -193,7 +156,7 @@ class Session(Generic[A]):
 
     @property
     def state(self) -> State:
-        """State of the actor: ``"playing"``, ``"paused"`` or ``"posing"``."""
+        """State of the actor."""
         return self.actor.state
 
     @property
@@ -229,7 +192,7 @@ class Session(Generic[A]):
         self.changed = False
 
     def advance(self, times: int = 1, /) -> None:
-        """Run requests, then make `steps` steps so many times, unless paused."""
+        """Run requests, then make `times` updates of `steps` steps, unless paused."""
         self.run_requests()
         try:
             self.actor.renew()
