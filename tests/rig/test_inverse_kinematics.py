@@ -10,8 +10,7 @@ from scipy.spatial.transform import Rotation
 from supple.errors import SuppleError
 from supple.rig.protocol import Rig
 from supple.rig.skeleton.chain_kinematics import residual_and_jacobian, with_workspace
-from supple.rig.skeleton.handle_rig import HandleRig
-from supple.rig.skeleton.inverse_kinematics import InverseKinematics
+from supple.rig.skeleton.inverse_kinematics import HandleRig, InverseKinematics
 from supple.rig.skeleton.joint_pose import JointPose, PartialJointPose
 from supple.rig.skeleton.joints import Skeleton
 from supple.rig.skeleton.skinning import SkinnedRig

@@ -26,8 +26,7 @@ from supple.rig.deformers.twist import Twist
 from supple.rig.deformers.wire import Wire
 from supple.rig.poses.pose_weights import PoseWeights
 from supple.rig.protocol import FunctionRig, Parameter, Rig
-from supple.rig.skeleton.handle_rig import HandleRig
-from supple.rig.skeleton.inverse_kinematics import InverseKinematics
+from supple.rig.skeleton.inverse_kinematics import HandleRig, InverseKinematics
 from supple.rig.skeleton.joint_pose import JointPose, PartialJointPose
 from supple.rig.skeleton.joints import Skeleton
 from supple.rig.skeleton.skinning import SkinnedRig

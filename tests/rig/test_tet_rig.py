@@ -17,8 +17,7 @@ from supple.rig.deformers.blend_shapes import BlendShapeRig
 from supple.rig.deformers.chain import RigChain
 from supple.rig.poses.farthest_poses import farthest_poses
 from supple.rig.protocol import FunctionRig, Parameter
-from supple.rig.skeleton.handle_rig import HandleRig
-from supple.rig.skeleton.inverse_kinematics import InverseKinematics
+from supple.rig.skeleton.inverse_kinematics import HandleRig, InverseKinematics
 from supple.rig.skeleton.joint_pose import JointPose
 from supple.rig.skeleton.joints import Skeleton
 from supple.rig.skeleton.skinning import SkinnedRig, skinned_core

@@ -36,11 +36,10 @@ from supple.playback.motion_choice import chosen_motion
 from supple.playback.parameter_take import ParameterTake
 from supple.playback.player import Player
 from supple.playback.progress_bar import ShownProgress, reported_progress, shows_progress
-from supple.rig.character import Character
+from supple.rig.character import WIGGLE, Character
 from supple.rig.free_curves import FreeCurves
 from supple.rig.motion.frame_counts import frame_times, whole_steps
 from supple.rig.motion.motion import Motion
-from supple.rig.wiggle import WIGGLE
 
 #: Default engine.
 ENGINE = "rig-space"

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from supple.arrays import Floats, Ints
 from supple.errors import MeshError
+from supple.maths.rotations import exponential, to_matrix
 from supple.mesh.appearance import Appearance
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
@@ -25,6 +26,14 @@ if TYPE_CHECKING:
     from supple.rig.tets.tet_body import TetBody
 
 Part = TypeVar("Part")
+
+#: Name of the default motion of characters without motions; its duration in seconds and rate.
+WIGGLE = "wiggle"
+SECONDS, RATE = 3.0, 30
+#: Amplitude of its shaking, relative to the size, and its frequency in Hz.
+SHAKEN, SHAKES = 0.05, 2.5
+#: Amplitude of its tilting in radians, and its frequency in Hz.
+TILTED, TILTS = 0.2, 1.5
 
 
 class _Needed(Generic[Part]):
@@ -186,3 +195,23 @@ class Character:
             progress=lambda part, what: tell(0.6 + 0.4 * part, what),
         )
         return replace(body, tet_rig=tet_rig)
+
+
+def wiggle(character: Character) -> Motion:
+    """Return a root motion about the middle: sideways shake, tilt, then rest for half a second."""
+    surface = character.surface
+    times = np.arange(round(SECONDS * RATE) + 1) / RATE
+    shaken = SHAKEN * surface.size * _pulse(times, 0.0, 1.4) * np.sin(2 * np.pi * SHAKES * times)
+    tilted = TILTED * _pulse(times, 1.2, 2.5) * np.sin(2 * np.pi * TILTS * (times - 1.2))
+    roots = np.tile(np.eye(4), (len(times), 1, 1))
+    roots[:, :3, :3] = to_matrix(exponential(tilted[:, None] * [0.0, 0.0, 1.0]))
+    middle = 0.5 * (surface.vertices.min(axis=0) + surface.vertices.max(axis=0))
+    roots[:, :3, 3] = middle - roots[:, :3, :3] @ middle
+    roots[:, 0, 3] += shaken
+    poses = np.tile(np.asarray(character.rig.rest_pose, np.float64), (len(times), 1))
+    return Motion(times, poses, roots, WIGGLE)
+
+
+def _pulse(times: Floats, start: float, stop: float) -> Floats:
+    """Return a pulse up to 1 and back to 0, without a kink in its velocity."""
+    return np.sin(np.pi * np.clip((times - start) / (stop - start), 0, 1)) ** 2

@@ -53,7 +53,7 @@ from supple.rig.protocol import Rig
 from supple.rig.stored.packed_arrays import rounded
 from supple.rig.stored_rigs import restored_rigs, stored_rigs
 from supple.rig.tets.bones import Bones, held_tets
-from supple.rig.tets.rig_transfer import rig_on_tets
+from supple.rig.tets.skinned_tets import rig_on_tets
 from supple.rig.tets.surface_samples import typical_edge
 from supple.rig.tets.tet_rig import check_rest
 

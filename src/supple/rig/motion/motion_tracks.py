@@ -19,7 +19,7 @@ from supple.maths.rotations import (
     rotate,
     to_matrix,
 )
-from supple.rig.motion.root_policy import Locals, RootPolicy
+from supple.rig.motion.root_motion import Locals, RootPolicy
 from supple.rig.motion.tracks import COMPARED, SmoothTrack, Track
 from supple.rig.skeleton.joint_pose import JointPose
 from supple.rig.skeleton.joints import Skeleton
