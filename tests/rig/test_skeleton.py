@@ -89,7 +89,7 @@ def test_a_misspelt_joint_is_answered_with_near_names():
 def test_paths_follow_the_tree():
     skeleton = Skeleton(list("abcdef"), [-1, 0, 1, 0, 3, -1], np.zeros((6, 3)))
     assert list(skeleton.path("a", "c")) == [0, 1, 2]
-    with pytest.raises(SuppleError, match='"f" does not hang on "a"'):
+    with pytest.raises(SuppleError, match='"f" is not below "a"'):
         skeleton.path("a", "f")
 
 

@@ -90,8 +90,8 @@ class _StoredTetMesh(TetMesh):
         return TetMesh(**fields)
 
 
-#: Classes of parts by the names of their kinds in files. Each has a tuple `stored_fields` and a
-#: function `restored` of these fields, by their names.
+#: Classes of parts by the names of their kinds in files. Each has a tuple `stored_fields`, and a
+#: function `restored` of these fields by name, unless the constructor takes them.
 KINDS: dict[str, Any] = {
     "skeleton": Skeleton,
     "joint pose": JointPose,
@@ -303,7 +303,8 @@ def _restored(
 
 def _restored_known(reader: FieldReader, type_: Any) -> Any:
     try:
-        return type_.restored(**reader.read(type_.stored_fields))
+        make = getattr(type_, "restored", type_)
+        return make(**reader.read(type_.stored_fields))
     except SuppleError as error:
         message = str(error)
         named = message if message.startswith(reader.what) else f"{reader.what}: {message}"

@@ -25,6 +25,7 @@ from supple.rig.placement.placement import (
     placement,
     writable,
 )
+from supple.rig.placement.pose_corrections import single_if_exact
 from supple.rig.protocol import TetTransfer
 from supple.rig.skeleton.skin_jacobian import right_jacobian_column
 from supple.rig.skeleton.skinning import SkinnedRig
@@ -33,7 +34,7 @@ from supple.rig.stored.schema import Array, PackedRows, PartOf, vertex_count
 
 #: Entries of R − 1 of each joint.
 FEATURES = 9
-#: Joints with entries of R − 1 up to this displace nothing: they would be lost in rounding.
+#: Joints whose entries of R − 1 are at most this are skipped: they would be lost in rounding.
 NEGLIGIBLE = 1e-14
 #: Vertices of a block, whose sums stay in the nearest cache.
 BLOCK = 256
@@ -71,7 +72,7 @@ class PoseBlendShapeRig(DisplacingRig):
     def __init__(self, base: SkinnedRig, deltas: ArrayLike, joints: ArrayLike) -> None:
         if not isinstance(base, SkinnedRig):
             kind = type(base).__name__
-            raise SuppleError(f"pose blend shapes stand on a skinned rig; a {kind} is none")
+            raise SuppleError(f"pose blend shapes need a skinned rig, not a {kind}")
         self.base = base
         self.joints = _checked_joints(joints, base.skeleton.n_joints)
         shape = (len(self.joints), FEATURES, base.n_vertices, 3)
@@ -95,8 +96,6 @@ class PoseBlendShapeRig(DisplacingRig):
             self._whole = _table(self.deltas, self.entries, _size(self.rest_points), False)
         _add_posed(values, *self._whole, np.empty((len(self.joints), FEATURES)), _block(), out)
         return out
-
-    shaped = shaped_at
 
     def placement(self, vertices: Ints | None = None, *, single: bool = False) -> Placement:
         """Return a placement of the listed vertices, or of all; see `Placement`."""
@@ -129,11 +128,6 @@ class PoseBlendShapeRig(DisplacingRig):
         PackedRows("deltas", ("joints", FEATURES, "n", 3)),
     )
 
-    @classmethod
-    def restored(cls, base: SkinnedRig, joints: Ints, deltas: Floats) -> PoseBlendShapeRig:
-        """Make the rig from its stored fields."""
-        return cls(base, deltas, joints)
-
 
 class _Table(NamedTuple):
     """Displacements by joint, of those vertices only that the joint displaces."""
@@ -155,12 +149,10 @@ def _table(deltas: Floats, entries: Ints, size: float, single: bool) -> _Table:
     listed = [np.flatnonzero(row).astype(np.int32) for row in touched]
     pieces = [deltas[j][:, vertices].ravel() for j, vertices in enumerate(listed)]
     rows = np.concatenate([np.empty(0), *pieces])
-    half = rows.astype(np.float32)
-    # Most files hold single precision; float32 tables halve the memory to read.
-    table: NDArray[np.floating] = half if single or np.array_equal(half, rows) else rows
     counts = [len(vertices) for vertices in listed]
     starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    return _Table(entries, starts, np.concatenate([np.empty(0, np.int32), *listed]), table)
+    moved = np.concatenate([np.empty(0, np.int32), *listed])
+    return _Table(entries, starts, moved, single_if_exact(rows, single))
 
 
 class PoseBlendPlacement(DisplacingPlacement):
@@ -277,9 +269,9 @@ def rotation_features(pose: Floats, entries: Ints, joint: int, out: Floats) -> f
     largest = 0.0
     for i in range(3):
         for k in range(3):
-            much = matrix[i, k] - (1.0 if i == k else 0.0)
-            out[3 * i + k] = much
-            largest = max(largest, abs(much))
+            entry = matrix[i, k] - (1.0 if i == k else 0.0)
+            out[3 * i + k] = entry
+            largest = max(largest, abs(entry))
     return largest
 
 
@@ -334,16 +326,16 @@ def _add_listed(pose: Floats, entries: Ints, deltas: Floats, listed: Ints, out: 
             continue
         for i in range(len(listed)):
             for axis in range(3):
-                much = 0.0
+                total = 0.0
                 for k in range(9):
-                    much += features[k] * deltas[joint, k, listed[i], axis]
-                out[i, axis] += much
+                    total += features[k] * deltas[joint, k, listed[i], axis]
+                out[i, axis] += total
 
 
 @compiled_plain
-def _add_three(much: Floats, rows: Positions, start: int, stride: int, out: Floats) -> None:
+def _add_three(factors: Floats, rows: Positions, start: int, stride: int, out: Floats) -> None:
     """Add three rows of a table, each times its factor."""
-    a, b, c, count = much[0], much[1], much[2], len(out)
+    a, b, c, count = factors[0], factors[1], factors[2], len(out)
     first = rows[start : start + count]
     second = rows[start + stride : start + stride + count]
     third = rows[start + 2 * stride : start + 2 * stride + count]

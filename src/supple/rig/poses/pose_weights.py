@@ -203,13 +203,6 @@ class PoseWeights:
         Value("names", "texts", lambda weights: [str(name) for name in weights.names]),
     )
 
-    @classmethod
-    def restored(
-        cls, poses: Floats, scales: Floats, kind: str, names: Sequence[str]
-    ) -> PoseWeights:
-        """Make the weights from their stored fields."""
-        return cls(poses, scales, kind=kind, names=names)
-
 
 def _wrong_scale(scales: Floats) -> int:
     """Return a scale that is zero, or negative without its two neighbours; -1 for none."""

@@ -42,12 +42,12 @@ def residual_and_jacobian(chain, goal, x, residual, jacobian):  # type: ignore[n
         for column in range(3):
             linear[row, column] = base[row, column]
     for j in range(count):
-        _apply(linear, translations[j], place, 1.0)
+        _apply(linear, translations[j], place)
         _matrix_product(linear, locals_[j], above[j])
         for row in range(3):
             for column in range(3):
                 linear[row, column] = above[j, row, column] * scales[j, column]
-    _apply(linear, offset, place, 1.0)
+    _apply(linear, offset, place)
     for k in range(3):
         ends[count - 1, k] = scales[count - 1, k] * offset[k]
         residual[k] = target[k] - place[k]
@@ -59,7 +59,7 @@ def residual_and_jacobian(chain, goal, x, residual, jacobian):  # type: ignore[n
                 reach += locals_[j, k, m] * ends[j, m]
             ends[j - 1, k] = scales[j - 1, k] * reach
     if turn:
-        _turn_left(turns[count - 1], orientation, length, residual[3:])
+        _rotation_residual(turns[count - 1], orientation, length, residual[3:])
     _fill_jacobian(x, above, ends, turns, turn, length, linear, locals_[0], jacobian)
 
 
@@ -76,7 +76,7 @@ def chain_span(chain, x, low, high):  # type: ignore[no-untyped-def]
     place, last, top = base[:3, 3].copy(), np.zeros(3), np.zeros(3)
     reach, turning = 0.0, False
     for j in range(len(translations)):
-        _apply(linear, translations[j], place, 1.0)
+        _apply(linear, translations[j], place)
         free = False
         for k in range(3 * j, 3 * j + 3):
             free = free or low[k] < high[k]
@@ -95,7 +95,7 @@ def chain_span(chain, x, low, high):  # type: ignore[no-untyped-def]
         for row in range(3):
             for column in range(3):
                 linear[row, column] *= scales[j, column]
-    _apply(linear, offset, place, 1.0)
+    _apply(linear, offset, place)
     if not turning:
         return place, 0.0
     return top, reach + _distance(last, place)
@@ -107,12 +107,12 @@ def _distance(a: Floats, b: Floats) -> float:
 
 
 @compiled
-def _turn_left(now: Floats, wanted: Floats, length: float, out: Floats) -> None:
+def _rotation_residual(now: Floats, goal: Floats, length: float, out: Floats) -> None:
     inverse, relative = np.empty(4), np.empty(4)
     for k in range(3):
         inverse[k] = -now[k]
     inverse[3] = now[3]
-    multiply(wanted, inverse, relative)
+    multiply(goal, inverse, relative)
     logarithm_near(relative, np.zeros(3), out)
     for k in range(3):
         out[k] *= length
@@ -149,7 +149,7 @@ def _fill_jacobian(
 
 @compiled
 def right_jacobian(vector: Floats, out: Floats) -> None:
-    """J with exp(ω + δ) = exp(ω) exp(J δ) for small δ."""
+    """Write J with exp(ω + δ) = exp(ω) exp(J δ) for small δ."""
     x, y, z = vector[0], vector[1], vector[2]
     squared = x * x + y * y + z * z
     angle = math.sqrt(squared)
@@ -171,13 +171,13 @@ def right_jacobian(vector: Floats, out: Floats) -> None:
 
 
 @compiled
-def _apply(matrix: Floats, vector: Floats, out: Floats, part: float) -> None:
-    """Add `part` of matrix times vector."""
+def _apply(matrix: Floats, vector: Floats, out: Floats) -> None:
+    """Add matrix times vector."""
     for row in range(3):
         total = 0.0
         for k in range(3):
             total += matrix[row, k] * vector[k]
-        out[row] += part * total
+        out[row] += total
 
 
 @compiled

@@ -88,7 +88,7 @@ class InverseKinematics:
         self.joints = skeleton.path(top, tip)
         self.offset = checked_array("offset of the chain's end", offset, (3,))
         #: Entries of the pose that are solved for, and which of the chain's 3c rotations they are.
-        self.entries, self._rotations = self._found_entries()
+        self.entries, self._rotations = self._chain_entries()
         #: Limits of these entries.
         self.low, self.high = self._checked_limits(limits or {})
         if not (self.low < self.high).any():
@@ -104,14 +104,14 @@ class InverseKinematics:
         names = [self.joint_pose.skeleton.names[joint] for joint in self.joints]
         return f"InverseKinematics({' > '.join(names)})"
 
-    def _found_entries(self) -> tuple[Ints, Ints]:
+    def _chain_entries(self) -> tuple[Ints, Ints]:
         """Find the chain's entries by name: with locked channels they are elsewhere, or missing."""
         places = {entry.name: place for place, entry in enumerate(self.joint_pose.parameters)}
         names = self.joint_pose.skeleton.names
-        wanted = [f"{names[joint]}.r{axis}" for joint in self.joints for axis in "xyz"]
-        there = [k for k, name in enumerate(wanted) if name in places]
-        entries = [places[wanted[k]] for k in there]
-        return np.array(entries, dtype=np.int64), np.array(there, dtype=np.int64)
+        rotations = [f"{names[joint]}.r{axis}" for joint in self.joints for axis in "xyz"]
+        present = [k for k, name in enumerate(rotations) if name in places]
+        entries = [places[rotations[k]] for k in present]
+        return np.array(entries, dtype=np.int64), np.array(present, dtype=np.int64)
 
     def _checked_limits(
         self, limits: Mapping[str | int, tuple[ArrayLike, ArrayLike]]
@@ -145,7 +145,7 @@ class InverseKinematics:
             Entries of the pose that keep their value although they are in the chain.
         """
         values = self._pose(pose)
-        low, high = map(self._whole, self._bounds(values, held))
+        low, high = map(self._all_rotations, self._bounds(values, held))
         return chain_span(self._chain(values), np.clip(0.0, low, high), low, high)
 
     def end(self, pose: ArrayLike | None = None) -> Floats:
@@ -185,9 +185,9 @@ class InverseKinematics:
         ChainSolution
             The nearest pose found where the target cannot be reached.
         """
-        wanted = checked_array("target", target, (3,))
+        goal = checked_array("target", target, (3,))
         values = self._pose(pose).copy()
-        low, high = map(self._whole, self._bounds(values, held))
+        low, high = map(self._all_rotations, self._bounds(values, held))
         turn, quaternion = orientation is not None, np.array([0.0, 0, 0, 1])
         if orientation is not None:
             quaternion = checked_array("wanted orientation", orientation, (4,))
@@ -195,15 +195,15 @@ class InverseKinematics:
                 raise SuppleError("the wanted orientation is a zero quaternion")
             quaternion = quaternion / np.linalg.norm(quaternion)
         chain = self._chain(values)
-        start = np.clip(self._whole(values[self.entries]), low, high)
+        start = np.clip(self._all_rotations(values[self.entries]), low, high)
         preferred = np.clip(0.0, low, high)
         if softness:
             top, reach = chain_span(chain, preferred, low, high)
-            wanted = _drawn_in(wanted, top, reach, softness)
-        found, error, turn_error, iterations = solve_chain(
-            *chain, wanted, quaternion, turn, start, preferred, low, high, self.length
+            goal = _drawn_in(goal, top, reach, softness)
+        rotations, error, turn_error, iterations = solve_chain(
+            *chain, goal, quaternion, turn, start, preferred, low, high, self.length
         )
-        values[self.entries] = found[self._rotations]
+        values[self.entries] = rotations[self._rotations]
         reached = error <= REACHED * self.length and turn_error <= REACHED
         return ChainSolution(values, error, turn_error, iterations, bool(reached))
 
@@ -232,11 +232,11 @@ class InverseKinematics:
         low[kept] = high[kept] = pose[self.entries[kept]]
         return low, high
 
-    def _whole(self, values: Floats) -> Floats:
-        """Return values of all rotations of the chain, (3c,): zero where the pose has no entry."""
-        whole = np.zeros(3 * len(self.joints))
-        whole[self._rotations] = values
-        return whole
+    def _all_rotations(self, values: Floats) -> Floats:
+        """Return values of all rotations of the chain, (3c,); zero for those not in the pose."""
+        rotations = np.zeros(3 * len(self.joints))
+        rotations[self._rotations] = values
+        return rotations
 
     stored_fields: ClassVar[tuple[Field, ...]] = (
         PartOf("joint_pose", JointPose),
@@ -319,48 +319,36 @@ class HandleRig:
             raise SuppleError(f"softness {softness}; it must be 0 or a part of 1")
         self.base, self.chain, self.softness = base, chain, float(softness)
         indices = {parameter.name: k for k, parameter in enumerate(base.parameters)}
-        for extra_name in extra:
-            if extra_name not in indices:
-                raise SuppleError(
-                    f'the rig has no parameter "{extra_name}" to keep beside the handle'
-                )
-        self._extra = np.array([indices[extra_name] for extra_name in extra], dtype=np.int64)
-        self._n_joint_parameters = len(of_joints)
+        missing = [each for each in extra if each not in indices]
+        if missing:
+            raise SuppleError(f'the rig has no parameter "{missing[0]}" to keep beside the handle')
+        self._extra = np.array([indices[each] for each in extra], dtype=np.int64)
         rest = np.asarray(base.rest_pose)[: len(of_joints)]
         end = chain.end(rest)
         top, reach = chain.span(rest, held=self._extra)
         if softness and np.linalg.norm(end - top) > (1 - softness) * reach:
             raise SuppleError("the chain is stretched at rest; bend it a little, or softness=0")
-        self.parameters = checked_parameters(
-            [
-                *(
-                    Parameter(f"{name}.{axis}", "m", float(x))
-                    for axis, x in zip("xyz", end, strict=True)
-                ),
-                *(base.parameters[k] for k in self._extra),
-            ]
-        )
+        handle = [
+            Parameter(f"{name}.{axis}", "m", float(x)) for axis, x in zip("xyz", end, strict=True)
+        ]
+        self.parameters = checked_parameters([*handle, *(base.parameters[k] for k in self._extra)])
         self.rest_pose = rest_values(self.parameters)
+        self.n_vertices = base.n_vertices
 
     def __repr__(self) -> str:
         return f"HandleRig({len(self.parameters)} parameters on {self.base!r})"
 
-    @property
-    def n_vertices(self) -> int:
-        """Number of vertices."""
-        return self.base.n_vertices
-
     def base_pose(self, pose: ArrayLike) -> Floats:
         """Return the base's pose at a handle position, by inverse kinematics."""
         values = checked_pose(self.parameters, pose)
-        whole = np.array(self.base.rest_pose, dtype=np.float64)
-        whole[self._extra] = values[3:]
-        joints = self._n_joint_parameters
+        base_pose = np.array(self.base.rest_pose, dtype=np.float64)
+        base_pose[self._extra] = values[3:]
+        joints = slice(self.chain.joint_pose.n_parameters)
         # Extra parameters may move the chain and change its reach; softness applies to that reach.
-        whole[:joints] = self.chain.solve(
-            values[:3], pose=whole[:joints], held=self._extra, softness=self.softness
+        base_pose[joints] = self.chain.solve(
+            values[:3], pose=base_pose[joints], held=self._extra, softness=self.softness
         ).pose
-        return whole
+        return base_pose
 
     def __call__(self, pose: ArrayLike, vertices: ArrayLike | None = None) -> Floats:
         """Return positions of all vertices or of the listed ones."""
@@ -373,11 +361,6 @@ class HandleRig:
         Value("softness", "number"),
         Value("name", "text", lambda rig: rig.parameters[0].name.removesuffix(".x")),
     )
-
-    @classmethod
-    def restored(cls, **fields: Any) -> HandleRig:
-        """Make the rig from its stored fields."""
-        return cls(**fields)
 
 
 def _drawn_in(target: Floats, top: Floats, reach: float, softness: float) -> Floats:

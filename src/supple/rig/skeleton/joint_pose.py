@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -61,6 +61,9 @@ class JointPose:
             if not np.all(skeleton.scales[joint] != 0):
                 name = skeleton.names[joint]
                 raise SuppleError(f'joint "{name}" has a rest scale of zero and cannot be scaled')
+        self._n_channels = 3 * (skeleton.n_joints + len(self.translating) + len(self.scaling))
+        #: Length of a pose.
+        self.n_parameters = self._n_channels
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
@@ -82,17 +85,8 @@ class JointPose:
             ]
         )
 
-    @property
-    def n_parameters(self) -> int:
-        """Length of a pose."""
-        return self._n_channels
-
-    @property
-    def _n_channels(self) -> int:
-        return 3 * (self.skeleton.n_joints + len(self.translating) + len(self.scaling))
-
     def entries(self) -> Ints:
-        """Return where each joint's channels stand in the pose, (J, 9); -1 for those at rest.
+        """Return the indices in the pose of each joint's channels, (J, 9); -1 for those at rest.
 
         Columns are the rotation vector, the offset and the logarithms of scale.
         """
@@ -107,7 +101,7 @@ class JointPose:
         return entries
 
     def rotation_entries(self) -> Ints:
-        """Return where whole rotation vectors stand in the pose, (k, 3)."""
+        """Return the indices in the pose of complete rotation vectors, (k, 3)."""
         vectors = self.entries()[:, :3]
         return vectors[(vectors >= 0).all(axis=1)]
 
@@ -224,7 +218,7 @@ class JointPose:
         array = numbers("a pose", pose)
         if array.ndim == 0 or array.shape[-1] != self.n_parameters:
             raise SuppleError(f"pose of shape {array.shape}; expected (…, {self.n_parameters})")
-        # Writable, though nobody writes: Numba would compile once more for what is not.
+        # Writable: Numba would compile kernels again for read-only arrays.
         rows = np.require(array, requirements=["C", "W"]).reshape(-1, self.n_parameters)
         return rows, array.shape[:-1]
 
@@ -237,11 +231,6 @@ class JointPose:
         Array("translating", INDEX, (None,)),
         Array("scaling", INDEX, (None,)),
     )
-
-    @classmethod
-    def restored(cls, **fields: Any) -> JointPose:
-        """Make the pose space from its stored fields."""
-        return cls(**fields)
 
 
 class PartialJointPose(JointPose):
@@ -274,17 +263,13 @@ class PartialJointPose(JointPose):
         if len(set(free)) < len(free):
             raise SuppleError("an entry of the pose is listed twice")
         self._free = np.array([places[name] for name in free], dtype=np.int64)
+        self.n_parameters = len(self._free)
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
         """The free channels."""
         channels = self._channels()
         return tuple(channels[place] for place in self._free)
-
-    @property
-    def n_parameters(self) -> int:
-        """Length of a pose."""
-        return len(self._free)
 
     def _free_channels(self) -> Ints:
         return self._free
