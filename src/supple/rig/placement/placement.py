@@ -69,7 +69,8 @@ class Forkable:
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__)
         for name in self._forked:
-            setattr(twin, name, getattr(self, name).fork())
+            part = getattr(self, name)
+            setattr(twin, name, None if part is None else part.fork())
         twin._allocate()
         return twin
 

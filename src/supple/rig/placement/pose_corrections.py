@@ -42,11 +42,7 @@ class _Coefficients(Forkable):
         sizes = [[each.n_poses, each.normalise] for each in weights]
         self._sizes = np.array(sizes, np.int64).reshape(-1, 2)
         # One array, as each argument of a kernel costs a part of a microsecond.
-        parts = [
-            table.ravel()
-            for each in weights
-            for table in (each.scales, each.scaled_poses, each.matrix, each.constant)
-        ]
+        parts = [table.ravel() for each in weights for table in each.tables[:4]]
         self._packed = np.concatenate([np.empty(0), *parts])
         self._allocate()
 

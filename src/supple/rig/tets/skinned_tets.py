@@ -92,12 +92,12 @@ def harmonic_extension(
 
 
 def extended_influences(
-    rig: SkinnedRig, mesh: TetMesh, samples: SurfaceSamples, smoothness: float = SMOOTHNESS
+    rig: SkinnedRig, mesh: TetMesh, samples: SurfaceSamples
 ) -> tuple[ShortInts, Floats]:
     """Return joints (n, k) and weights (n, k) of tet vertices, pruned and normalised."""
     weights = rig.weight_matrix()
     used = np.unique(weights.indices)
-    extended = harmonic_extension(mesh, samples, weights[:, used].toarray(), smoothness)
+    extended = harmonic_extension(mesh, samples, weights[:, used].toarray())
     count = min(MOST_JOINTS, len(used))
     heaviest = np.argpartition(-extended, count - 1, axis=1)[:, :count]
     pruned = np.take_along_axis(extended, heaviest, axis=1)
@@ -107,9 +107,9 @@ def extended_influences(
     lost = np.flatnonzero(pruned.sum(axis=1) <= 0)
     if len(lost):
         nearest = shepard_matrix(mesh.vertices[lost], samples.of_tets @ mesh.vertices, 1).indices
-        whole = (samples.of_surface[nearest] @ weights)[:, used].toarray()
-        heaviest[lost] = np.argpartition(-whole, count - 1, axis=1)[:, :count]
-        pruned[lost] = np.take_along_axis(whole, heaviest[lost], axis=1)
+        at_nearest = (samples.of_surface[nearest] @ weights)[:, used].toarray()
+        heaviest[lost] = np.argpartition(-at_nearest, count - 1, axis=1)[:, :count]
+        pruned[lost] = np.take_along_axis(at_nearest, heaviest[lost], axis=1)
     pruned /= pruned.sum(axis=1, keepdims=True)
     return used[heaviest].astype(np.int32), pruned
 
@@ -119,8 +119,7 @@ class SkinnedTetRig(SurfaceFollower):
 
     Skinning rotates flesh with the bones, where displacements interpolated from the surface would
     shear it. Displacements that other rigs, such as blend shapes and corrections, add to the
-    skinning are interpolated by Shepard weights. `rig` is a `SkinnedRig` or has a `skinned_core`;
-    `smoothness` is that of `harmonic_extension`.
+    skinning are interpolated by Shepard weights. `rig` is a `SkinnedRig` or has a `skinned_core`.
     """
 
     rotates = True
@@ -131,14 +130,13 @@ class SkinnedTetRig(SurfaceFollower):
         surface_vertices: ArrayLike,
         mesh: TetMesh,
         samples: SurfaceSamples,
-        smoothness: float = SMOOTHNESS,
     ) -> None:
         core = skinned_core(rig)
         if core is None:
             raise SuppleError('the rig has no skinning weights; use the variant "shepard"')
         super().__init__(rig, surface_vertices, mesh.vertices)
         self._core, self._core_entries = core
-        joints, weights = extended_influences(core.rig, mesh, samples, smoothness)
+        joints, weights = extended_influences(core.rig, mesh, samples)
         self.skinned = core.rig.bound_at_rest(mesh.vertices, joints, weights)
         rows = None
         if rig is not core.rig:
@@ -207,9 +205,8 @@ class SkinnedTetRig(SurfaceFollower):
 
     def jacobian(self, entries: Ints, vertices: Ints | None = None) -> Jacobian | None:
         """Return the analytic Jacobian of linear skinning; None for dual quaternions."""
-        return (
-            _SkinnedTetJacobian(self, entries, vertices) if self._core.method == "linear" else None
-        )
+        linear = self._core.method == "linear"
+        return _SkinnedTetJacobian(self, entries, vertices) if linear else None
 
     stored_fields: ClassVar[tuple[Field, ...]] = (
         *FOLLOWER_FIELDS,
@@ -297,23 +294,19 @@ class SkinnedTetPlacement(Forkable):
         self._surface: Placement = placement(rig.rig, needed)
         self._core: Placement = placement(rig._core, needed)
         self._surface_offset = np.ascontiguousarray(rig._surface_offset[needed])
+        self.n_points = count
         self._allocate()
 
     def _allocate(self) -> None:
         self._scratch = np.empty((self.n_points, 3))
         self._moved, self._bare = np.empty((2, *self._surface_offset.shape))
 
-    @property
-    def n_points(self) -> int:
-        """Number of tet vertices placed."""
-        return self._skinned.n_points
-
     def place(self, pose: Floats, out: Positions) -> None:
         """Write the positions (k, 3) of the tet vertices at a pose."""
-        whole = writable(pose)
-        joints = whole[self._core_entries]
+        values = writable(pose)
+        joints = values[self._core_entries]
         self._skinned.place(joints, self._scratch)
-        self._surface.place(whole, self._moved)
+        self._surface.place(values, self._moved)
         self._core.place(joints, self._bare)
         _add_displacements(
             *self._matrix, self._moved, self._bare, self._surface_offset, self._scratch
