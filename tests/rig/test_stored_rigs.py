@@ -203,7 +203,7 @@ def test_a_black_box_must_be_given_again():
     assert header["parts"][0]["kind"] == "given"
     with pytest.raises(SuppleError, match=r"black box of 1 parameters .* pass it as rig="):
         restored_rigs(header, arrays)
-    with pytest.raises(SuppleError, match=r'parameter "turn" .* where the stored one had "slide"'):
+    with pytest.raises(SuppleError, match=r'parameter "turn" .* the stored one had "slide"'):
         restored_rigs(header, arrays, black_box(name="turn"))
     with pytest.raises(SuppleError, match=r"the rig passed has 7 vertices; the stored one had"):
         restored_rigs(header, arrays, black_box(7))
@@ -254,7 +254,7 @@ def set_array(name: str, make: Callable[[np.ndarray], np.ndarray]) -> Callable[[
         (lambda h, a: h["parts"][2]["parts"].update(extra=0), 'unknown field "extra"'),
         (lambda h, a: a.pop("2.vertices"), '"vertices" is missing'),
         (lambda h, a: a.update({"2.more": np.zeros(1)}), 'unknown array "more"'),
-        (lambda h, a: a.update({"9.more": np.zeros(1)}), "no such part"),
+        (lambda h, a: a.update({"9.more": np.zeros(1)}), "of a missing part"),
         (lambda h, a: a.update({"../x": np.zeros(1)}), "no part's"),
         (set_value(2, "method", 5), '"method" is not a text'),
         (set_value(2, "method", "magic"), 'skinning method "magic"'),

@@ -51,7 +51,7 @@ class _Needed(Generic[Part]):
     def __get__(self, character: Any, owner: type) -> Part: ...
     def __get__(self, character: Any, owner: type) -> Part:
         if character is None:
-            raise AttributeError(self._name)  # no default, says dataclass
+            raise AttributeError(self._name)  # so that a dataclass finds no default
         part = getattr(character, self._slot)
         if part is None:
             raise MeshError(f"{character.name}: has no mesh, and so no {self._name}")
@@ -198,7 +198,7 @@ class Character:
 
 
 def wiggle(character: Character) -> Motion:
-    """Return a root motion about the middle: sideways shake, tilt, then rest for half a second."""
+    """Return the default motion, of the root about the middle: shake sideways, tilt, then rest."""
     surface = character.surface
     times = np.arange(round(SECONDS * RATE) + 1) / RATE
     shaken = SHAKEN * surface.size * _pulse(times, 0.0, 1.4) * np.sin(2 * np.pi * SHAKES * times)

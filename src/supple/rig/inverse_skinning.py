@@ -4,9 +4,8 @@ Files play soft tissue as shapes that are added to the bound positions, before s
 vertex is an affine function of its bound position, x = M b + t, with one 3 × 3 matrix for each
 vertex and pose. An offset d of the bound position moves it by M d. Where joints twist against each
 other the blended M is nearly singular (the candy wrapper), and the exact offset along a flattened
-direction would be huge: right at this frame, and a spike between frames. The same holds where a
-joint is scaled to almost zero. There the offset is kept small, and a part of the displacement is
-lost.
+direction would be huge: exact at this frame, but a spike between frames. The same holds for joints
+scaled to almost zero. Such offsets are kept small, at the cost of a part of the displacement.
 """
 
 from __future__ import annotations
@@ -135,10 +134,8 @@ def without_shapes(rig: Rig, pose: ArrayLike) -> tuple[Deformer, Floats, Floats]
     """
     values = checked_pose(rig.parameters, pose)
     if not isinstance(rig, Deformer):
-        raise SuppleError(
-            f"a {type(rig).__name__} places vertices by the pose alone and has no bound positions"
-            f" to offset; save its motion as whole positions (.npz, .pc2, .mdd)"
-        )
+        advice = "save its motion as positions (.npz, .pc2, .mdd)"
+        raise SuppleError(f"a {type(rig).__name__} has no bound positions to offset; {advice}")
     base: Deformer = rig
     points = np.asarray(base.rest_points, np.float64)
     while (peel := optional_method(base, "without_shapes")) is not None:
@@ -187,11 +184,11 @@ def _damped_offsets(matrices: Floats, moves: Floats, allowed: float, usual: Floa
     """
     left, sizes, right = np.linalg.svd(matrices)
     along = np.einsum("nji,nj->ni", left, moves)
-    whole = np.maximum(usual, NOTHING)[:, None]
+    stretch = np.maximum(usual, NOTHING)[:, None]
     gains = np.zeros_like(sizes)
     open_rows = np.ones(len(sizes), dtype=bool)
     for floor in FLOORS:
-        gains[open_rows] = (sizes / np.maximum(sizes, floor * whole) ** 2)[open_rows]
+        gains[open_rows] = (sizes / np.maximum(sizes, floor * stretch) ** 2)[open_rows]
         open_rows = np.linalg.norm((1 - gains * sizes) * along, axis=1) > allowed
         if not open_rows.any():
             break
@@ -214,14 +211,7 @@ class SkinTransfer:
     A skinned vertex is an affine function of its bound position, x = M b + t. Flesh offsets it by
     u = M d; at another pose the same d moves it by M′ d, so that u becomes u + (M′ − M) d. Where M
     is nearly singular d is kept small. For rigs without bound positions u rotates with the surface
-    around the vertex.
-
-    Parameters
-    ----------
-    rig
-        Rig of the skin.
-    triangles
-        (m, 3) its surface.
+    around the vertex. `triangles` (m, 3) are the surface.
     """
 
     def __init__(self, rig: Rig, triangles: Ints) -> None:
@@ -237,9 +227,9 @@ class SkinTransfer:
             base, points, values = without_shapes(self._rig, pose)
             _, new_points, new_values = without_shapes(self._rig, new_pose)
             blend = optional_method(base, "linear_blend")
-            now = None if blend is None else blend(values)
-            if blend is not None and now is not None:
-                joints, weights, matrices = now
+            skinning = None if blend is None else blend(values)
+            if blend is not None and skinning is not None:
+                joints, weights, matrices = skinning
                 frames = (matrices, blend(new_values).matrices, root, new_root)
                 _transfer(skin, joints, weights, points, new_points, *frames)
                 return

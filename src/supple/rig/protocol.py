@@ -193,9 +193,8 @@ class FunctionRig:
         except SuppleError:
             raise
         except Exception as error:
-            raise SuppleError(
-                f"the rig function failed: {type(error).__name__}: {error}"
-            ) from error
+            what = f"{type(error).__name__}: {error}"
+            raise SuppleError(f"the rig function failed: {what}") from error
         if subset is None or self._takes_vertices:
             rows = self.n_vertices if subset is None else len(subset)
             return owned_array("the rig function's result", result, (rows, 3))

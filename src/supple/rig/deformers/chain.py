@@ -128,13 +128,13 @@ class RigChain:
         # Only without other stages, which could amplify the rounding of single precision.
         alone = single and len(runs) == 1
         for make, run in runs:
-            for rigs in [[rig] for rig in run] if make is None else [run]:
-                stages.append(
-                    placement(rigs[0], vertices)
-                    if make is None
-                    else make(rigs, vertices, single=alone)
-                )
-                ends.append(ends[-1] + sum(len(rig.parameters) for rig in rigs))
+            if make is None:
+                stages += [placement(rig, vertices) for rig in run]
+                widths = [len(rig.parameters) for rig in run]
+            else:
+                stages.append(make(run, vertices, single=alone))
+                widths = [sum(len(rig.parameters) for rig in run)]
+            ends += (ends[-1] + np.cumsum(widths)).tolist()
         if not all(isinstance(stage, DeformingPlacement) for stage in stages[1:]):
             return CalledPlacement(self, vertices)
         if len(stages) == 1:

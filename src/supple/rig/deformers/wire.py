@@ -187,17 +187,15 @@ class Wire(PointDeformer):
             "a wire's basis",
             lambda sizes: 3 * (sizes["points"] + sizes["controls"]) * sizes["controls"],
         ),
-        PackedRows("influence", ("points", 1), lambda rig: rig.influence[:, None]),
+        PackedRows(
+            "influence",
+            ("points", 1),
+            lambda rig: rig.influence[:, None],
+            restore=lambda influence, _: influence[:, 0],
+        ),
         name_field(2),
         Value("turning", "number"),
     )
-
-    @classmethod
-    def restored(
-        cls, points: Floats, control_points: Floats, influence: Floats, **values: Any
-    ) -> Wire:
-        """Make the rig from its stored fields."""
-        return cls(points, control_points, influence=influence[:, 0], **values)
 
 
 def knots(count: int, degree: int) -> Floats:

@@ -22,14 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from supple.arrays import Floats, Ints
 from supple.checks import checked_array, numbers
 from supple.errors import SuppleError
-from supple.maths.rotations import (
-    from_matrix,
-    inverse,
-    logarithm,
-    multiply,
-    rotate,
-    to_matrix,
-)
+from supple.maths.rotations import from_matrix, inverse, logarithm, multiply, rotate, to_matrix
 from supple.rig.skeleton.joint_pose import JointPose
 from supple.rig.skeleton.joints import Skeleton
 
@@ -75,21 +68,15 @@ def extract_root(
     rest_transforms = np.broadcast_to(np.eye(4), shape[1:]) if rest is None else rest
     rest_transforms = checked_array("rest transforms", rest_transforms, shape[1:])
     if len(shape) == 4 and not 0 <= joint < shape[1]:
-        raise SuppleError(
-            f"joint {joint} does not exist; there are transforms of {shape[1]} joints"
-        )
-    followed, followed_rest = (
-        (transforms, rest_transforms)
-        if len(shape) == 3
-        else (transforms[:, joint], rest_transforms[joint])
-    )
-    rotations = (
-        _nearest_rotations(followed[:, :3, :3]) @ _nearest_rotations(followed_rest[:3, :3]).T
-    )
+        raise SuppleError(f"joint {joint} does not exist; there are {shape[1]} joints")
+    followed, at_rest = transforms, rest_transforms
+    if len(shape) == 4:
+        followed, at_rest = transforms[:, joint], rest_transforms[joint]
+    rotations = _nearest_rotations(followed[:, :3, :3]) @ _nearest_rotations(at_rest[:3, :3]).T
     mirrored = np.linalg.det(rotations) < 0
     if mirrored.any():
         raise SuppleError(f"frame {int(np.argmax(mirrored))} is mirrored: it has no rigid root")
-    roots = _rigid(rotations, followed[:, :3, 3] - rotations @ followed_rest[:3, 3])
+    roots = _rigid(rotations, followed[:, :3, 3] - rotations @ at_rest[:3, 3])
     inverse_roots = np.linalg.inv(roots)
     return roots, (inverse_roots if len(shape) == 3 else inverse_roots[:, None]) @ transforms
 
@@ -120,15 +107,11 @@ def split_root(
         Local transforms without the root motion. Only joints without a parent change, and
         the chosen joint stays at its rest position. Scales do not change.
     """
-    local_translations, local_rotations, local_scales = _local_arrays(
-        skeleton, translations, rotations, scales
-    )
-    roots = _joint_roots(
-        skeleton, local_translations, local_rotations, local_scales, skeleton.joint(joint)
-    )
+    local = _local_arrays(skeleton, translations, rotations, scales)
+    roots = _joint_roots(skeleton, *local, skeleton.joint(joint))
     shape = (len(roots), skeleton.n_joints)
-    new_translations = np.broadcast_to(local_translations, (*shape, 3)).copy()
-    new_rotations = np.broadcast_to(local_rotations, (*shape, 4)).copy()
+    new_translations = np.broadcast_to(local[0], (*shape, 3)).copy()
+    new_rotations = np.broadcast_to(local[1], (*shape, 4)).copy()
     rotation = roots[:, :3, :3]
     inverse_rotation = inverse(from_matrix(rotation))[:, None]
     topmost = np.flatnonzero(skeleton.parents < 0)
@@ -153,8 +136,8 @@ def _local_arrays(
     arrays = [numbers("joint transforms", rest if a is None else a) for a, rest in pairs]
     for array, (_, rest) in zip(arrays, pairs, strict=True):
         if array.shape[-2:] != rest.shape or array.ndim > 3:
-            expected_shape = ("t", *rest.shape)
-            raise SuppleError(f"joint transforms of shape {array.shape}; expected {expected_shape}")
+            expected = ("t", *rest.shape)
+            raise SuppleError(f"joint transforms of shape {array.shape}; expected {expected}")
     if max(array.ndim for array in arrays) != 3:
         raise SuppleError("root motion needs transforms over time: give (t, J, …) arrays")
     if not all(np.isfinite(array).all() for array in arrays):
@@ -170,10 +153,7 @@ def _joint_roots(
     skeleton: Skeleton, translations: Floats, rotations: Floats, scales: Floats, joint: int
 ) -> Floats:
     """Return the rigid motion (t, 4, 4) of one joint relative to its rest."""
-    chain = [joint]
-    while (parent := int(skeleton.parents[chain[-1]])) >= 0:
-        chain.append(parent)
-    chain.reverse()
+    chain = [*skeleton.ancestors(joint)[::-1], joint]
     # Only its ancestors: matrices of all joints of a long motion would take gigabytes.
     chain_skeleton = Skeleton(
         [skeleton.names[j] for j in chain],
@@ -214,9 +194,8 @@ def varying_joints(skeleton: Skeleton, samples: Sequence[Locals], size: float) -
     stretch, noise = _stretch_above(skeleton), STILL * max(size, 1e-9)
     for translations, rotations, _ in samples:
         # Quaternions q and -q are the same rotation.
-        aligned = np.where(
-            np.sum(rotations * rotations[:1], axis=-1, keepdims=True) < 0, -rotations, rotations
-        )
+        flipped = np.sum(rotations * rotations[:1], axis=-1, keepdims=True) < 0
+        aligned = np.where(flipped, -rotations, rotations)
         varies |= np.ptp(translations, axis=0).max(axis=1) * stretch > noise
         varies |= np.ptp(aligned, axis=0).max(axis=1) > STILL
     return varies
@@ -272,10 +251,7 @@ class RootPolicy:
             if parents[joint] >= 0:
                 load[parents[joint]] += load[joint]
                 above_moving[parents[joint]] |= above_moving[joint] | varies[joint]
-        below_moving = np.zeros(skeleton.n_joints, dtype=bool)
-        for joint in range(skeleton.n_joints):
-            parent = parents[joint]
-            below_moving[joint] = parent >= 0 and (below_moving[parent] or varies[parent])
+        below_moving = skeleton.below(varies)
         topmost_moving = varies & ~below_moving
         leader = cls._leader(topmost_moving, load, weight, ~(varies | below_moving))
         # Joints above a topmost moving joint do not change, unless vertices follow them.
@@ -289,9 +265,7 @@ class RootPolicy:
         carriers = np.empty(0, np.int64)
         if followed != leader:
             carriers = skeleton.path(leader, followed)[:-1]
-            ancestors, joint = set(carriers.tolist()), leader
-            while (joint := int(parents[joint])) >= 0:
-                ancestors.add(joint)
+            ancestors = {*carriers.tolist(), *skeleton.ancestors(leader)}
             tops = [*(joint for joint in tops if joint not in ancestors), followed]
         tops = cls._tops_in_rigid_space(skeleton, tops, samples) if followed >= 0 else tops
         kept = set(tops)
@@ -314,13 +288,10 @@ class RootPolicy:
             if joint < 0 or load[joint] < load[leader]:
                 break
             rest = inverse(skeleton.rotations[joint])
-            rotation_vectors = (
+            vectors = (
                 logarithm(multiply(rest, rotations[:, joint])) for _, rotations, _ in samples
             )
-            if (
-                max(np.linalg.norm(vectors, axis=1).max(initial=0) for vectors in rotation_vectors)
-                > FAR
-            ):
+            if max(np.linalg.norm(clip, axis=1).max(initial=0) for clip in vectors) > FAR:
                 lowest = joint
         return lowest
 
@@ -375,11 +346,9 @@ class RootPolicy:
         anchors: list[int] = []
         for joint, parent in enumerate(parents):
             anchors.append(joint if parent < 0 or uniform[parent] else anchors[parent])
-        moved_tops = {anchors[top] for top in tops}
-        below: list[bool] = []
-        for parent in parents:
-            below.append(parent >= 0 and (parent in moved_tops or below[parent]))
-        return sorted(joint for joint in moved_tops if not below[joint])
+        is_top = np.zeros(skeleton.n_joints, dtype=bool)
+        is_top[[anchors[top] for top in tops]] = True
+        return np.flatnonzero(is_top & ~skeleton.below(is_top)).tolist()
 
     def _undo(
         self,

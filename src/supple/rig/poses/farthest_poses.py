@@ -39,19 +39,19 @@ def farthest_poses(rig: Rig, poses: ArrayLike, count: int) -> Ints:
     (count,) = checked_whole_numbers("number of poses to choose", [count])
     if count < 0:
         raise SuppleError(f"cannot choose {count} poses")
-    tried = np.unique(np.linspace(0, len(rows) - 1, min(len(rows), _POSES)).astype(np.int64))
-    seen = np.unique(
-        np.linspace(0, rig.n_vertices - 1, min(rig.n_vertices, _VERTICES)).astype(np.int64)
-    )
-    rest = rig(rig.rest_pose, seen).ravel()
-    shapes = np.array([rig(rows[row], seen).ravel() for row in tried]).reshape(
-        len(tried), rest.size
-    )
-    apart = np.linalg.norm(shapes - rest, axis=1)
-    least = 1e-6 * max(apart.max(initial=0.0), float(np.ptp(rest)))
+    tried, vertices = _spread(len(rows), _POSES), _spread(rig.n_vertices, _VERTICES)
+    rest = rig(rig.rest_pose, vertices).ravel()
+    shapes = np.array([rig(rows[row], vertices).ravel() for row in tried])
+    apart = np.linalg.norm(shapes.reshape(len(tried), rest.size) - rest, axis=1)
+    negligible = 1e-6 * max(apart.max(initial=0.0), float(np.ptp(rest)))
     chosen: list[int] = []
-    while len(chosen) < min(count, len(tried)) and apart.max() > least:
+    while len(chosen) < min(count, len(tried)) and apart.max() > negligible:
         best = int(np.argmax(apart))
         chosen.append(int(tried[best]))
         apart = np.minimum(apart, np.linalg.norm(shapes - shapes[best], axis=1))
     return np.array(chosen, np.int64)
+
+
+def _spread(count: int, most: int) -> Ints:
+    """Return at most so many indices below `count`, evenly spread."""
+    return np.unique(np.linspace(0, count - 1, min(count, most)).astype(np.int64))

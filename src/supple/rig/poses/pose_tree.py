@@ -41,15 +41,15 @@ class PoseTree:
         reached = np.concatenate(order)
         if len(reached) < len(parents):
             lost = np.setdiff1d(np.arange(len(parents)), reached)
-            raise SuppleError(f"pose {lost[0]} is not joined to pose 0; its parents go in a circle")
+            raise SuppleError(f"pose {lost[0]} is not joined to pose 0; its parents form a cycle")
         return cls(parents, reached)
 
 
 def alignment_tree(distances: ArrayLike, poses: ArrayLike | None = None) -> Ints:
     """Return the parents of poses: the nearest pose joined before (xu2016 §5.1, fig. 9).
 
-    Beginning with the neutral pose, the pose nearest to a joined one is joined to it, again and
-    again (Prim's algorithm).
+    Prim's algorithm: beginning with the neutral pose, the pose nearest to a joined one is joined
+    to it, repeatedly.
 
     Parameters
     ----------

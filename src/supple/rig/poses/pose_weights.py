@@ -97,8 +97,7 @@ class PoseWeights:
             self._refuse_huge(f'example pose "{example}"', pose)
         self.scaled_poses = self.poses * self.scales
         self.matrix, self.constant = self._solve()
-        weighing = (self.scales, self.scaled_poses, self.matrix, self.constant, self.normalise)
-        self.tables: tuple[Floats, Floats, Floats, Floats, bool] = weighing
+        self.tables = (self.scales, self.scaled_poses, self.matrix, self.constant, self.normalise)
 
     def __repr__(self) -> str:
         return f"PoseWeights({self.n_poses} poses, {len(self.scales)} parameters, {self.kind})"

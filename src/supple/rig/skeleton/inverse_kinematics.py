@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -264,10 +264,8 @@ class InverseKinematics:
         offset: Floats,
     ) -> InverseKinematics:
         """Make the solver from its stored fields."""
-        joints = joint_pose.skeleton.path(int(top), int(tip))
-        limits: Mapping[str | int, Any] = {
-            int(joint): (low[k], high[k]) for k, joint in zip(range(len(low)), joints, strict=True)
-        }
+        joints = joint_pose.skeleton.path(int(top), int(tip)).tolist()
+        limits = dict(zip(joints, zip(low, high, strict=True), strict=True))
         return cls(joint_pose, int(top), int(tip), offset=offset, limits=limits)
 
 

@@ -9,15 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from supple.arrays import Floats, Ints
-from supple.checks import (
-    checked_array,
-    numbers,
-    owned_array,
-    plain_array,
-    shown,
-    without_overflow,
-)
+from supple.arrays import Bools, Floats, Ints
+from supple.checks import checked_array, numbers, owned_array, plain_array, shown, without_overflow
 from supple.compiled.jit import compiled
 from supple.errors import SuppleError
 from supple.maths.quaternions import to_matrix
@@ -134,10 +127,7 @@ class Skeleton:
         return out.reshape(*leading, self.n_joints, 4, 4)
 
     def local_transforms(
-        self,
-        translations: ArrayLike | None,
-        rotations: ArrayLike | None,
-        scales: ArrayLike | None,
+        self, translations: ArrayLike | None, rotations: ArrayLike | None, scales: ArrayLike | None
     ) -> tuple[Floats, Floats, Floats]:
         """Return (…, J, 3), (…, J, 4), (…, J, 3) arrays with the same leading axes.
 
@@ -197,17 +187,28 @@ class Skeleton:
         keep_bits("a rotation", skeleton.rotations, rotations)
         return skeleton
 
+    def ancestors(self, joint: int) -> list[int]:
+        """Return the joints above a joint, from its parent up."""
+        joints = []
+        while (joint := int(self.parents[joint])) >= 0:
+            joints.append(joint)
+        return joints
+
+    def below(self, chosen: Bools) -> Bools:
+        """Return which joints (J,) are below any of the chosen ones (J,)."""
+        below = np.zeros(self.n_joints, dtype=bool)
+        for joint, parent in enumerate(self.parents):
+            below[joint] = parent >= 0 and (below[parent] or chosen[parent])
+        return below
+
     def path(self, top: str | int, tip: str | int) -> Ints:
         """Return the joints from `top` down to `tip`, both included."""
-        first, joint = self.joint(top), self.joint(tip)
-        joints = [joint]
-        while joint != first:
-            joint = int(self.parents[joint])
-            if joint < 0:
-                names = f'"{self.names[self.joint(tip)]}" is not below "{self.names[first]}"'
-                raise SuppleError(f"no path between joints: {names}")
-            joints.append(joint)
-        return np.array(joints[::-1])
+        first, last = self.joint(top), self.joint(tip)
+        joints = [last, *self.ancestors(last)]
+        if first not in joints:
+            names = f'"{self.names[last]}" is not below "{self.names[first]}"'
+            raise SuppleError(f"no path between joints: {names}")
+        return np.array(joints[joints.index(first) :: -1])
 
 
 def unique_names(names: Iterable[str]) -> tuple[str, ...]:

@@ -282,12 +282,7 @@ def to_quaternion(m: Floats, out: Floats) -> None:
 
 @compiled_brief
 def skin_transforms(
-    pose: Floats,
-    entries: Ints,
-    rest: Floats,
-    inverse_bind: Floats,
-    world: Floats,
-    matrices: Floats,
+    pose: Floats, entries: Ints, rest: Floats, inverse_bind: Floats, world: Floats, matrices: Floats
 ) -> None:
     """Write `matrices` (J, 4, 4) from bound to posed, as `SkinnedRig.skin_matrices` returns them.
 

@@ -40,11 +40,7 @@ class CorotatedCorrections:
     """
 
     def __init__(
-        self,
-        start: ShepardRig,
-        weights: PoseWeights,
-        corrections: ArrayLike,
-        rotations: ArrayLike,
+        self, start: ShepardRig, weights: PoseWeights, corrections: ArrayLike, rotations: ArrayLike
     ) -> None:
         self.start, self.pose_weights = start, weights
         if weights.poses.shape[1] != len(start.parameters):

@@ -125,11 +125,7 @@ class SkinnedTetRig(SurfaceFollower):
     rotates = True
 
     def __init__(
-        self,
-        rig: Rig,
-        surface_vertices: ArrayLike,
-        mesh: TetMesh,
-        samples: SurfaceSamples,
+        self, rig: Rig, surface_vertices: ArrayLike, mesh: TetMesh, samples: SurfaceSamples
     ) -> None:
         core = skinned_core(rig)
         if core is None:

@@ -284,9 +284,7 @@ def check_rest(rig: Rig, surface: SurfaceMesh) -> None:
         raise SuppleError(f"the rig has {counts}; they must be the same ones")
     apart = float(np.abs(rig(rig.rest_pose) - surface.vertices).max())
     if apart > 1e-4 * surface.size:
-        raise SuppleError(
-            f"the surface is {apart:.3g} m away from the rig's rest positions; use these"
-        )
+        raise SuppleError(f"the surface is {apart:.3g} m off the rig's rest positions; use these")
 
 
 def example_weights(
