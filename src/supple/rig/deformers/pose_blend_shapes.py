@@ -81,7 +81,7 @@ class PoseBlendShapeRig(DisplacingRig):
         self.rest_pose = base.rest_pose
         #: Indices of the joints' rotation vectors in the pose, (d, 3); -1 for locked channels.
         self.entries: Ints = np.ascontiguousarray(base.joint_pose.entries()[self.joints, :3])
-        self._whole: _Table | None = None
+        self._all_vertices: _Table | None = None
 
     def __repr__(self) -> str:
         return f"PoseBlendShapeRig({len(self.joints)} joints on {self.base!r})"
@@ -92,9 +92,11 @@ class PoseBlendShapeRig(DisplacingRig):
         if subset is not None:
             _add_listed(values, self.entries, self.deltas, subset, out)
             return out
-        if self._whole is None:
-            self._whole = _table(self.deltas, self.entries, _size(self.rest_points), False)
-        _add_posed(values, *self._whole, np.empty((len(self.joints), FEATURES)), _block(), out)
+        if self._all_vertices is None:
+            self._all_vertices = _table(self.deltas, self.entries, _size(self.rest_points), False)
+        _add_posed(
+            values, self._all_vertices, np.empty((len(self.joints), FEATURES)), _block(), out
+        )
         return out
 
     def placement(self, vertices: Ints | None = None, *, single: bool = False) -> Placement:
@@ -169,7 +171,7 @@ class PoseBlendPlacement(DisplacingPlacement):
 
     def _displace(self, points: Floats, pose: Floats) -> None:
         np.copyto(self._shaped, points)
-        _add_posed(pose, *self._table, self._features, self._block, self._shaped)
+        _add_posed(pose, self._table, self._features, self._block, self._shaped)
 
 
 class _PoseBlendJacobian:
@@ -233,7 +235,7 @@ class RotationDisplacements:
 
     def add(self, features: Floats, out: Floats) -> None:
         """Add Σ_j Δ_j vec(R_j − 1) to `out` (n, 3), of features vec(R_j − 1) (d, 9)."""
-        _add_displacements(features, *self._table[1:], self._block, out)
+        _add_displacements(features, self._table, self._block, out)
 
 
 def _checked_joints(joints: ArrayLike, count: int) -> Ints:
@@ -276,27 +278,17 @@ def rotation_features(pose: Floats, entries: Ints, joint: int, out: Floats) -> f
 
 
 @compiled
-def _add_posed(
-    pose: Floats,
-    entries: Ints,
-    starts: Ints,
-    moved: ShortInts,
-    rows: Positions,
-    features: Floats,
-    block: Floats,
-    out: Floats,
-) -> None:
+def _add_posed(pose: Floats, table: _Table, features: Floats, block: Floats, out: Floats) -> None:
     """Add Σ_j Δ_j vec(R_j − 1) at a pose to `out` (k, 3); see `_Table`."""
-    for joint in range(len(entries)):
-        rotation_features(pose, entries, joint, features[joint])
-    _add_displacements(features, starts, moved, rows, block, out)
+    for joint in range(len(table.entries)):
+        rotation_features(pose, table.entries, joint, features[joint])
+    _add_displacements(features, table, block, out)
 
 
 @compiled_plain
-def _add_displacements(
-    features: Floats, starts: Ints, moved: ShortInts, rows: Positions, block: Floats, out: Floats
-) -> None:
+def _add_displacements(features: Floats, table: _Table, block: Floats, out: Floats) -> None:
     """Add Σ_j Δ_j f_j of features (d, 9) to `out` (k, 3)."""
+    starts, moved, rows = table.starts, table.moved, table.rows
     for joint in range(len(features)):
         first, count, largest = starts[joint], starts[joint + 1] - starts[joint], 0.0
         for k in range(9):

@@ -12,11 +12,14 @@ from supple.maths.quaternions import exponential, logarithm_near, multiply, to_m
 
 
 @compiled
-def with_workspace(base, base_turn, translations, rotations, scales, offset):  # type: ignore[no-untyped-def]
-    """Return the chain with scratch memory, as the functions of this module take it."""
-    count = len(translations)
+def with_workspace(chain):  # type: ignore[no-untyped-def]
+    """Return a chain with scratch memory, as the functions of this module take it.
+
+    A chain is the transform (4, 4) and rotation (4,) above it, local translations (c, 3), rest
+    rotations (c, 4) and scales (c, 3) of its joints, and the offset (3,) of its end.
+    """
+    count = len(chain[2])
     frames, places, turns = np.empty((2, count, 3, 3)), np.empty((count, 3)), np.empty((count, 4))
-    chain = (base, base_turn, translations, rotations, scales, offset)
     return chain, (frames[0], frames[1], places, turns, np.empty((3, 4)), np.empty((3, 3)))
 
 

@@ -32,32 +32,22 @@ LONGEST = 1.0
 
 
 @compiled
-def solve_chain(
-    base: Floats,
-    base_turn: Floats,
-    translations: Floats,
-    rotations: Floats,
-    scales: Floats,
-    offset: Floats,
-    target: Floats,
-    orientation: Floats,
-    turn: bool,
-    start: Floats,
-    preferred: Floats,
-    low: Floats,
-    high: Floats,
-    length: float,
-) -> tuple[Floats, float, float, int]:
-    """Solve for rotation vectors; return them, distance and angle left, and iterations."""
-    chain = with_workspace(base, base_turn, translations, rotations, scales, offset)
-    goal = (target, orientation, turn, length)
+def solve_chain(chain, goal, within, start):  # type: ignore[no-untyped-def]
+    """Solve for rotation vectors (3c,); return them, distance and angle left, and iterations.
+
+    `chain` is that of `with_workspace`; `goal` is target (3,), orientation (4,), whether that
+    counts, and the length L; `within` is preferred, low and high (3c,).
+    """
+    chain = with_workspace(chain)
+    target, _, _, length = goal
+    preferred, low, high = within
     top, reach = chain_span(chain[0], preferred, low, high)
     count = len(start)
     residual, jacobian = np.empty(6), np.empty((6, count))
     best, best_left, total = start.copy(), np.inf, 0
     x = start.copy()
     for attempt in range(3):
-        iterations, saddle = _approach(chain, goal, (preferred, low, high), x, residual, jacobian)
+        iterations, saddle = _approach(chain, goal, within, x, residual, jacobian)
         total += iterations
         left = _left(chain, goal, x, residual, jacobian)
         if left < best_left:

@@ -200,8 +200,9 @@ class InverseKinematics:
         if softness:
             top, reach = chain_span(chain, preferred, low, high)
             goal = _drawn_in(goal, top, reach, softness)
+        within = (preferred, low, high)
         rotations, error, turn_error, iterations = solve_chain(
-            *chain, goal, quaternion, turn, start, preferred, low, high, self.length
+            chain, (goal, quaternion, turn, self.length), within, start
         )
         values[self.entries] = rotations[self._rotations]
         reached = error <= REACHED * self.length and turn_error <= REACHED

@@ -71,19 +71,14 @@ class JointPose:
         return self._channels()
 
     def _channels(self) -> tuple[Parameter, ...]:
-        kinds: list[tuple[Iterable[int], str, str]] = [
-            (range(self.skeleton.n_joints), "r", "rad"),
-            (self.translating, "t", "m"),
-            (self.scaling, "s", "1"),
+        joints = (range(self.skeleton.n_joints), self.translating, self.scaling)
+        channels = [
+            Parameter(f"{self.skeleton.names[joint]}.{letter}{axis}", unit)
+            for listed, letter, unit in zip(joints, "rts", ("rad", "m", "1"), strict=True)
+            for joint in listed
+            for axis in "xyz"
         ]
-        return checked_parameters(
-            [
-                Parameter(f"{self.skeleton.names[joint]}.{letter}{axis}", unit)
-                for joints, letter, unit in kinds
-                for joint in joints
-                for axis in "xyz"
-            ]
-        )
+        return checked_parameters(channels)
 
     def entries(self) -> Ints:
         """Return the indices in the pose of each joint's channels, (J, 9); -1 for those at rest.
@@ -144,9 +139,8 @@ class JointPose:
             self._refuse_loss(moved, sized)
         steps = leading[0] if leading else 1
         across = int(np.prod(leading[1:], dtype=np.int64))
-        quaternions = np.ascontiguousarray(turned, dtype=np.float64).reshape(
-            steps, across, rest.n_joints, 4
-        )
+        quaternions = np.ascontiguousarray(turned, dtype=np.float64)
+        quaternions = quaternions.reshape(steps, across, rest.n_joints, 4)
         vectors = np.empty((*quaternions.shape[:-1], 3))
         bad = _relative_vectors(quaternions, rest.rotations, vectors)
         if bad >= 0:
@@ -173,9 +167,7 @@ class JointPose:
     def _refuse_loss(self, translations: Floats, scales: Floats) -> None:
         rest = self.skeleton
         places = rest.rest_world()[:, :3, 3]
-        size = max(
-            float(np.ptp(places, axis=0).max()), float(np.abs(rest.translations).max()), 1e-9
-        )
+        size = max(np.ptp(places, axis=0).max(), np.abs(rest.translations).max(), 1e-9)
         checks = [
             ("moves", "translating", translations - rest.translations, self.translating, size),
             ("scales", "scaling", scales - rest.scales, self.scaling, 1.0),
@@ -191,13 +183,8 @@ class JointPose:
     def unpack(self, pose: ArrayLike) -> tuple[Floats, Floats, Floats]:
         """Return local translations (…, J, 3), rotations (…, J, 4), scales (…, J, 3) of poses."""
         rows, leading = self._channel_rows(pose)
-        shape = (*leading, self.skeleton.n_joints)
-        translations, rotations, scales = self._unpack_rows(rows)
-        return (
-            translations.reshape(*shape, 3),
-            rotations.reshape(*shape, 4),
-            scales.reshape(*shape, 3),
-        )
+        t, r, s = (array.reshape(*leading, *array.shape[1:]) for array in self._unpack_rows(rows))
+        return t, r, s
 
     def matrices(self, pose: ArrayLike) -> Floats:
         """Return world transforms of the joints, (…, J, 4, 4)."""

@@ -148,7 +148,7 @@ class SkinnedPlacement(Forkable):
     def deform(self, points: Floats, pose: Floats, out: Positions) -> None:
         """Write the positions of the vertices if they are bound at `points`."""
         values, transforms = writable(pose), self._transforms
-        influences = (points, NO_SUBSET, self._joints, self._weights, NO_SUBSET)
+        influences = (points, self._joints, self._weights, NO_SUBSET)
         if self._linear:
             transforms.update(values)
             turn_over(transforms.matrices)

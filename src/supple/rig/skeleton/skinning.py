@@ -131,9 +131,8 @@ class SkinnedRig:
     ) -> Floats:
         """Return positions of all vertices or of the listed ones, in `out` unless it is None."""
         subset = checked_subset(vertices, self.n_vertices)
-        rows = NO_SUBSET if subset is None else subset
-        count = self.n_vertices if subset is None else len(subset)
-        return self._run(self.vertices, rows, rows, pose, count, out)
+        points = self.vertices if subset is None else self.vertices[subset]
+        return self._run(points, subset, pose, out)
 
     def deform(
         self,
@@ -145,9 +144,7 @@ class SkinnedRig:
     ) -> Floats:
         """Return positions of the vertices if they are bound at `points`."""
         subset = checked_subset(vertices, self.n_vertices)
-        bound = checked_points(points, subset, self.n_vertices)
-        rows = NO_SUBSET if subset is None else subset
-        return self._run(bound, NO_SUBSET, rows, pose, len(bound), out)
+        return self._run(checked_points(points, subset, self.n_vertices), subset, pose, out)
 
     def with_influences(
         self, points: ArrayLike, joints: ArrayLike, weights: ArrayLike
@@ -235,19 +232,13 @@ class SkinnedRig:
         return matrix
 
     def _run(
-        self,
-        points: Floats,
-        point_rows: Ints,
-        rows: Ints,
-        pose: ArrayLike,
-        count: int,
-        out: Floats | None,
+        self, points: Floats, subset: Ints | None, pose: ArrayLike, out: Floats | None
     ) -> Floats:
         matrices = self.skin_matrices(pose)
-        result = _checked_out(out, count)
-        if count == 0:
+        result = _checked_out(out, len(points))
+        if len(points) == 0:
             return result
-        influences = (points, point_rows, self.joints, self.weights, rows)
+        influences = (points, self.joints, self.weights, NO_SUBSET if subset is None else subset)
         if self.method == "linear":
             # The kernel reads columns of the transforms as contiguous rows of four.
             turn_over(matrices)

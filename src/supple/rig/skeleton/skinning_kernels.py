@@ -103,22 +103,20 @@ def turn_over(matrices: Floats) -> None:
 @compiled
 def skin_linear(
     points: Floats,
-    point_rows: Ints,
     joints: NDArray[np.int32],
     weights: Floats,
     rows: Ints,
     columns: Floats,
     out: Floats,
 ) -> None:
-    """Write Σ w T x over the influences of each vertex.
+    """Write Σ w T x over the influences of each point.
 
-    Vertex i is row ``rows[i]`` of `joints` and `weights` and row ``point_rows[i]`` of `points`;
-    empty lists mean row i. `columns` (J, 4, 4) holds the transforms' columns as rows.
+    Point i has row ``rows[i]`` of `joints` and `weights`; an empty list means row i. `columns`
+    (J, 4, 4) holds the transforms' columns as rows.
     """
-    everything, all_points = len(rows) == 0, len(point_rows) == 0
+    everything = len(rows) == 0
     for i in range(len(out)):
-        vertex = i if everything else rows[i]
-        point = points[i if all_points else point_rows[i]]
+        vertex, point = i if everything else rows[i], points[i]
         out[i, 0], out[i, 1], out[i, 2] = blended_point(  # type: ignore[call-arg]
             columns, joints[vertex], weights[vertex], point[0], point[1], point[2]
         )
@@ -127,7 +125,6 @@ def skin_linear(
 @compiled
 def skin_dual(
     points: Floats,
-    point_rows: Ints,
     joints: NDArray[np.int32],
     weights: Floats,
     rows: Ints,
@@ -141,10 +138,9 @@ def skin_dual(
     Rows as in `skin_linear`; `duals` (J, 8) are rotation and dual part, `stretches` (J, 3, 3)
     is applied when `stretched`.
     """
-    everything, all_points = len(rows) == 0, len(point_rows) == 0
+    everything = len(rows) == 0
     for i in range(len(out)):
-        vertex = i if everything else rows[i]
-        point = points[i if all_points else point_rows[i]]
+        vertex, point = i if everything else rows[i], points[i]
         follow, weight = joints[vertex], weights[vertex]
         x, y, z = point[0], point[1], point[2]
         if stretched:
