@@ -15,7 +15,7 @@ from supple.mesh.tets import TetMesh
 from supple.rig.deformers.bend import Bend
 from supple.rig.deformers.blend_shapes import BlendShapeRig
 from supple.rig.deformers.chain import RigChain
-from supple.rig.poses.farthest_poses import farthest_poses
+from supple.rig.poses.example_poses import farthest_poses
 from supple.rig.protocol import FunctionRig, Parameter
 from supple.rig.skeleton.inverse_kinematics import HandleRig, InverseKinematics
 from supple.rig.skeleton.joint_pose import JointPose

@@ -19,7 +19,7 @@ from supple.mesh.tets import TetMesh
 from supple.mesh.topology import counted
 from supple.rig.motion.motion import Motion
 from supple.rig.motion.motion_names import one_name
-from supple.rig.poses.farthest_poses import farthest_poses
+from supple.rig.poses.example_poses import farthest_poses
 from supple.rig.protocol import Rig
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ class Character:
         from supple.rig.tets.fitting import GAMMA
         from supple.rig.tets.tet_body import fit_tet_body, with_poses_between
 
-        tell = progress or (lambda part, what: None)
+        report = progress or (lambda part, what: None)
         frames = self.sampled_poses()
         if isinstance(poses, Integral):
             poses = frames[farthest_poses(self.rig, frames, int(poses))]
@@ -183,7 +183,7 @@ class Character:
             self.rig,
             poses,
             tets=tets,
-            progress=lambda part, what: tell(0.6 * part, what),
+            progress=lambda part, what: report(0.6 * part, what),
             **options,
         )
         tet_rig = with_poses_between(
@@ -192,7 +192,7 @@ class Character:
             frames,
             most=most_added,
             gamma=options.get("gamma", GAMMA),
-            progress=lambda part, what: tell(0.6 + 0.4 * part, what),
+            progress=lambda part, what: report(0.6 + 0.4 * part, what),
         )
         return replace(body, tet_rig=tet_rig)
 

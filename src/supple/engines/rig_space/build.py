@@ -48,7 +48,7 @@ from supple.mesh.tets import TetMesh
 from supple.reduction.build_log import BuildLog
 from supple.rig.character import Character
 from supple.rig.jacobian import rig_jacobian
-from supple.rig.poses.farthest_poses import farthest_poses
+from supple.rig.poses.example_poses import farthest_poses
 from supple.rig.protocol import Rig
 from supple.rig.stored.packed_arrays import rounded
 from supple.rig.stored_rigs import restored_rigs, stored_rigs

@@ -132,8 +132,8 @@ def _wire_rotations(pose: Floats, table: ArgumentTable, out: Positions) -> None:
         s2 = _dot(c, c)
         if s2 + q * q == 0.0 or (s2 == 0.0 and q < 0):
             continue
-        much = data[14] * turning * _angle_over_sine(s2, q)[0]
-        rho = (much * c[0], much * c[1], much * c[2])
+        scale = data[14] * turning * _angle_over_sine(s2, q)[0]
+        rho = (scale * c[0], scale * c[1], scale * c[2])
         one, _, sine = _rotation_factors(_dot(rho, rho))
         for j in range(3):
             axis = (1.0, 0.0, 0.0) if j == 0 else (0.0, 1.0, 0.0) if j == 1 else (0.0, 0.0, 1.0)

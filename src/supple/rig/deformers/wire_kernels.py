@@ -71,10 +71,10 @@ def _shift(offsets: Floats, powers: Floats, out: Floats) -> None:
     for power in range(4):
         x = y = z = 0.0
         for k in range(acting):
-            much = powers[power, k]
-            x += much * offsets[3 * k]
-            y += much * offsets[3 * k + 1]
-            z += much * offsets[3 * k + 2]
+            factor = powers[power, k]
+            x += factor * offsets[3 * k]
+            y += factor * offsets[3 * k + 1]
+            z += factor * offsets[3 * k + 2]
         out[3 * power], out[3 * power + 1], out[3 * power + 2] = x, y, z
 
 
@@ -200,7 +200,7 @@ def _follow_spread(
         if turning is None:
             sine, versine = _whole_turn(part, inner, squared, kind)
         else:
-            # Not a function of its own: one so large would be called, and not vectorised.
+            # Written here: as a function it would be called, and the loop not vectorised.
             turns = squared > none
             length, size = math.sqrt(squared), math.sqrt(squared + inner * inner)
             angle, inverse = arc(length if turns else one, inner, size if turns else one, kind)

@@ -337,10 +337,10 @@ def joint_reach(
     joints: Ints | None = None,
     weights: Floats | None = None,
 ) -> Floats:
-    """Bound the distance (J,), in metres at rest, from each joint to what it carries.
+    """Return a bound (J,), in metres at rest, of the distance from each joint to its descendants.
 
-    It carries its descendants and, if given, the surface vertices `points` (n, 3) that follow
-    them: `joints` and `weights` are (n, j).
+    Surface vertices `points` (n, 3) that follow it or these count as well; `joints` and `weights`
+    are (n, j).
     """
     positions = skeleton.rest_world()[:, :3, 3]
     low, high = positions.copy(), positions.copy()

@@ -128,13 +128,9 @@ def _add_affine(
 
 
 @compiled_fused
-def _row(values: Floats, much: float, kind: Any) -> tuple[float, float, float, float]:
-    return (
-        kind(much * values[0]),
-        kind(much * values[1]),
-        kind(much * values[2]),
-        kind(much * values[3]),
-    )
+def _row(v: Floats, factor: float, kind: Any) -> tuple[float, float, float, float]:
+    a, b, c, d = factor * v[0], factor * v[1], factor * v[2], factor * v[3]
+    return kind(a), kind(b), kind(c), kind(d)
 
 
 @compiled
@@ -224,14 +220,20 @@ def _correct(
 
 @compiled_fused
 def _add_two(
-    much: float, more: float, deltas: Positions, first: int, second: int, n: int, out: Positions
+    first_factor: float,
+    second_factor: float,
+    deltas: Positions,
+    first: int,
+    second: int,
+    n: int,
+    out: Positions,
 ) -> None:
     for axis in range(3):
         row = out[axis * BLOCK : axis * BLOCK + n]
         a = deltas[(3 * first + axis) * n : (3 * first + axis + 1) * n]
         b = deltas[(3 * second + axis) * n : (3 * second + axis + 1) * n]
         for i in range(n):
-            row[i] += much * a[i] + more * b[i]
+            row[i] += first_factor * a[i] + second_factor * b[i]
 
 
 @compiled_fused

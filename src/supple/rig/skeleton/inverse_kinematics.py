@@ -190,9 +190,9 @@ class InverseKinematics:
         low, high = map(self._all_rotations, self._bounds(values, held))
         turn, quaternion = orientation is not None, np.array([0.0, 0, 0, 1])
         if orientation is not None:
-            quaternion = checked_array("wanted orientation", orientation, (4,))
+            quaternion = checked_array("target orientation", orientation, (4,))
             if not np.linalg.norm(quaternion) > 0:
-                raise SuppleError("the wanted orientation is a zero quaternion")
+                raise SuppleError("the target orientation is a zero quaternion")
             quaternion = quaternion / np.linalg.norm(quaternion)
         chain = self._chain(values)
         start = np.clip(self._all_rotations(values[self.entries]), low, high)

@@ -59,8 +59,8 @@ class Skeleton:
             raise SuppleError(f'two joints are called "{twice}"; {advice}')
         self.parents = self._checked_parents(parents)
         self.translations = owned_array("joint translations", translations, (count, 3))
-        turns = np.tile([0.0, 0, 0, 1], (count, 1)) if rotations is None else rotations
-        self.rotations = self._unit(checked_array("joint rotations", turns, (count, 4)))
+        quaternions = np.tile([0.0, 0, 0, 1], (count, 1)) if rotations is None else rotations
+        self.rotations = self._unit(checked_array("joint rotations", quaternions, (count, 4)))
         sizes = np.ones((count, 3)) if scales is None else scales
         self.scales = owned_array("joint scales", sizes, (count, 3))
         self._rest_world = self.world(self.translations, self.rotations, self.scales)

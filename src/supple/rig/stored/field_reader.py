@@ -263,16 +263,12 @@ class FieldReader:
 
     def _check_shape(self, name: str, array: NDArray, shape: Shape) -> None:
         lengths = [self.length(each) for each in shape]
-        fits = len(lengths) == array.ndim and all(
-            expected in (None, actual)
-            for actual, expected in zip(array.shape, lengths, strict=True)
-        )
-        if fits:
-            for symbol, actual in zip(shape, array.shape, strict=True):
-                if isinstance(symbol, str) and self.sizes.setdefault(symbol, actual) != actual:
-                    fits = False
+        fits = len(shape) == array.ndim
+        for each, actual in zip(shape, array.shape, strict=False):
+            fits = fits and self.length(each) in (None, actual)
+            if fits and isinstance(each, str):
+                self.sizes[each] = actual
         if not fits:
-            lengths = [self.length(each) for each in shape]
             expected = ", ".join("any" if length is None else str(length) for length in lengths)
             raise self.bad_array(name, f"has shape {array.shape}; expected ({expected})")
 

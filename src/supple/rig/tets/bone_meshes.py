@@ -94,14 +94,14 @@ def meet_bones(mesh: TetMesh, bones: BoneMeshes) -> BoneTets:
         mesh.vertices[inner], surface.vertices, surface.triangles
     )
     facing = outward_triangles(surface.vertices, surface.triangles)
-    turns = igl.fast_winding_number(surface.vertices, facing, mesh.vertices[inner])
+    winding = igl.fast_winding_number(surface.vertices, facing, mesh.vertices[inner])
     near = np.sqrt(squared) < SNAPPED * edge
     moved[inner[near]] = projections[near]
     back = _flattened(mesh, moved, inner[near])
     moved[back] = mesh.vertices[back]
     inside[inner[near]] = True
     inside[back] = False
-    inside[inner] |= np.abs(turns) > 0.5
+    inside[inner] |= np.abs(winding) > 0.5
     owner = np.zeros(len(mesh.vertices), np.int64)
     owner[inner] = bones.bone[surface.triangles[triangle, 0]]
     for bone in range(len(bones.names)):

@@ -15,7 +15,7 @@ from supple.maths.rotations import inverse, rotate
 from supple.mesh.tets import TetMesh
 from supple.rig.placement.placement import Forkable, Positions, writable
 from supple.rig.placement.pose_corrections import NEGLIGIBLE_WEIGHT
-from supple.rig.poses.pose_tree import alignment_tree
+from supple.rig.poses.example_poses import alignment_tree
 from supple.rig.poses.pose_weights import PoseWeights, evaluate_weights
 from supple.rig.protocol import Rig, checked_pose, checked_subset
 from supple.rig.tets.shepard import ShepardPlacement, ShepardRig, follow_surface

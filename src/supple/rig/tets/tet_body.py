@@ -101,11 +101,11 @@ def fit_tet_body(
     SuppleError
         If the surface cannot be filled, or tets stay inverted at a pose.
     """
-    tell = progress or (lambda part, what: None)
+    report = progress or (lambda part, what: None)
     if isinstance(tets, TetMesh):
         mesh = tets
     else:
-        mesh = tetrahedralise(surface, tets=tets, progress=lambda p, what: tell(0.2 * p, what))
+        mesh = tetrahedralise(surface, tets=tets, progress=lambda p, what: report(0.2 * p, what))
     owners = np.arange(len(surface.vertices))
     embedding = embed_parts(surface, surface.vertices, owners, mesh)
     tet_rig = fit_tet_rig(
@@ -116,15 +116,15 @@ def fit_tet_body(
         names=names,
         variant=variant,
         gamma=gamma,
-        progress=lambda p, what: tell(0.2 + 0.75 * p, what),
+        progress=lambda p, what: report(0.2 + 0.75 * p, what),
     )
-    tell(0.95, "finding the tets that bones hold")
+    report(0.95, "finding the tets that bones hold")
     fixed = _fixed(bones, rig, surface, mesh, bone_radius)
     body = TetBody(surface, mesh, embedding, tet_rig, fixed)
     if body.rest_error() > MOST_REST_ERROR * surface.size:
         away = f"{body.rest_error():.3g} m"
         raise SuppleError(f"the tets move the surface by {away} at rest; use tets that fill it")
-    tell(1.0, repr(body))
+    report(1.0, repr(body))
     return body
 
 
@@ -179,7 +179,7 @@ def with_poses_between(
     rows = checked_array("poses between", candidates, shape)
     if most < 0:
         raise SuppleError(f"cannot add {most} poses")
-    tell = progress or (lambda part, what: None)
+    report = progress or (lambda part, what: None)
     fitter: PoseFitter | None = None
     failed = np.zeros(len(rows), bool)
     for added in range(most + 1):
@@ -190,14 +190,14 @@ def with_poses_between(
         if added == most or not counts[~failed].any():
             warn(f"{counts.sum()} tets stay inverted at {frames}; add poses, or raise --fit")
             break
-        tell(added / most, f"adding a pose; tets are inverted at {frames}")
+        report(added / most, f"adding a pose; tets are inverted at {frames}")
         fitter = fitter or PoseFitter(tet_rig.mesh, SurfaceSamples.of(surface, tet_rig.mesh), gamma)
         worst = int(np.argmax(np.where(failed, 0, counts)))
         try:
             tet_rig = _with_pose(tet_rig, fitter, surface, rows[worst], f"between {worst}")
         except SuppleError:  # a frame that cannot be fitted is skipped
             failed[worst] = True
-    tell(1.0, f"{len(tet_rig.poses)} poses")
+    report(1.0, f"{len(tet_rig.poses)} poses")
     return tet_rig
 
 

@@ -24,7 +24,7 @@ from supple.maths.rotations import from_matrix, to_matrix
 from supple.maths.small_matrices import rotation_svd
 from supple.mesh.tets import EDGES, TetMesh, hat_gradients
 from supple.mesh.topology import row_keys
-from supple.rig.poses.pose_tree import PoseTree
+from supple.rig.poses.example_poses import PoseTree
 
 Average = Literal["matrices", "quaternions"]
 
@@ -206,12 +206,12 @@ def smoothed_rotations(mesh: TetMesh, quaternions: ArrayLike, length: float) -> 
 
 def checked_rotations(quaternions: ArrayLike, shape: tuple[int, ...]) -> Floats:
     """Check that quaternions of vertices have unit length."""
-    turns = checked_array("vertex rotations", quaternions, shape)
-    wrong = ~(np.abs(np.linalg.norm(turns, axis=-1) - 1) <= UNIT)
+    checked = checked_array("vertex rotations", quaternions, shape)
+    wrong = ~(np.abs(np.linalg.norm(checked, axis=-1) - 1) <= UNIT)
     if wrong.any():
         vertex = np.argwhere(wrong)[0][-1]
         raise SuppleError(f"rotation of vertex {vertex} is not a unit quaternion")
-    return turns
+    return checked
 
 
 def _laplacian(mesh: TetMesh) -> tuple[sp.csr_array, Floats]:
@@ -282,33 +282,33 @@ def _spatial_signs(quaternions: Floats, edges: Ints, roots: Ints) -> Floats:
     flips = np.zeros(n + 1, bool)
     inner = order[before[order] < n]
     inner = inner[before[inner] >= 0]
-    turned = np.sum(quaternions[inner] * quaternions[before[inner]], axis=1) < 0
-    _carry(inner, before, turned, flips)
+    differs = np.sum(quaternions[inner] * quaternions[before[inner]], axis=1) < 0
+    _carry(inner, before, differs, flips)
     return np.where(flips[:n], -1.0, 1.0)
 
 
 @compiled
-def _carry(order: Ints, before: Ints, turned: NDArray[np.bool_], flips: NDArray[np.bool_]) -> None:
+def _carry(order: Ints, before: Ints, differs: NDArray[np.bool_], flips: NDArray[np.bool_]) -> None:
     for k in range(len(order)):
-        flips[order[k]] = flips[before[order[k]]] != turned[k]
+        flips[order[k]] = flips[before[order[k]]] != differs[k]
 
 
 def rotate_basis(quaternions: ArrayLike, basis: ArrayLike) -> Floats:
     """Return R U: rows of a basis (k, 3, r) rotated by the vertices' quaternions (k, 4)."""
-    return _turned(quaternions, basis, inverse=False)
+    return _rotated(quaternions, basis, inverse=False)
 
 
 def unrotate_basis(quaternions: ArrayLike, basis: ArrayLike) -> Floats:
     """Return Rᵀ U: rows of a basis (k, 3, r) rotated back by quaternions (k, 4)."""
-    return _turned(quaternions, basis, inverse=True)
+    return _rotated(quaternions, basis, inverse=True)
 
 
-def _turned(quaternions: ArrayLike, basis: ArrayLike, inverse: bool) -> Floats:
+def _rotated(quaternions: ArrayLike, basis: ArrayLike, inverse: bool) -> Floats:
     rows = numbers("basis", basis)
     if rows.ndim != 3 or rows.shape[1] != 3:
         raise SuppleError(f"basis of shape {rows.shape}; expected (vertices, 3, columns)")
-    turns = to_matrix(checked_rotations(quaternions, (len(rows), 4)))
-    return (np.swapaxes(turns, 1, 2) if inverse else turns) @ rows
+    rotations = to_matrix(checked_rotations(quaternions, (len(rows), 4)))
+    return (np.swapaxes(rotations, 1, 2) if inverse else rotations) @ rows
 
 
 def blended_rotations(quaternions: ArrayLike, weights: ArrayLike) -> Floats:
@@ -320,10 +320,10 @@ def blended_rotations(quaternions: ArrayLike, weights: ArrayLike) -> Floats:
     given = numbers("vertex rotations", quaternions)
     if given.ndim != 3 or given.shape[0] == 0:
         raise SuppleError(f"vertex rotations of shape {given.shape}; expected (poses, vertices, 4)")
-    turns = checked_array("vertex rotations", given, (*given.shape[:2], 4))
-    shares = checked_array("pose weights", weights, (len(turns),))
-    blend = np.tensordot(shares, turns, 1)
+    rotations = checked_array("vertex rotations", given, (*given.shape[:2], 4))
+    shares = checked_array("pose weights", weights, (len(rotations),))
+    blend = np.tensordot(shares, rotations, 1)
     size = np.linalg.norm(blend, axis=1, keepdims=True)
     cancelled = ~(size > CANCELLED * np.abs(shares).sum())
-    strongest = turns[int(np.argmax(np.abs(shares)))]
+    strongest = rotations[int(np.argmax(np.abs(shares)))]
     return np.where(cancelled, strongest, blend / np.where(cancelled, 1.0, size))
