@@ -50,7 +50,7 @@ def test_derivatives_equal_finite_differences_also_of_scaled_joints():
     x, step = rng.standard_normal(9), 1e-6
     turn = Rotation.random(random_state=3).as_quat()
     goal = (rng.standard_normal(3), turn, True, chain.length)
-    parts = with_workspace(*chain._chain(np.zeros(12)))
+    parts = with_workspace(chain._chain(np.zeros(12)))
     left, jacobian = np.empty(6), np.empty((6, 9))
 
     def residual(at):
@@ -77,7 +77,7 @@ def test_the_residual_is_what_the_skeleton_says():
     left = np.empty(6)
     goal = (np.array([1.0, 2, 3]), np.array([0.0, 0, 0, 1]), False, 1.0)
     residual_and_jacobian(
-        with_workspace(*chain._chain(pose)), goal, pose[3:], left, np.empty((6, 9))
+        with_workspace(chain._chain(pose)), goal, pose[3:], left, np.empty((6, 9))
     )
     np.testing.assert_allclose(left[:3], [1, 2, 3] - end, atol=1e-12)
 

@@ -245,7 +245,7 @@ def set_array(name: str, make: Callable[[np.ndarray], np.ndarray]) -> Callable[[
     [
         (lambda h, a: h.pop("roots"), "no parts and roots"),
         (lambda h, a: h["roots"].update(rig=17), "is no part of the file"),
-        (lambda h, a: h["parts"][2].update(kind="os.system"), "is not known"),
+        (lambda h, a: h["parts"][2].update(kind="os.system"), "is unknown"),
         (lambda h, a: h["parts"][2].update(kind=["skinned"]), "wrong type"),
         (lambda h, a: h["parts"][2].pop("values"), "no kind, values and parts"),
         (lambda h, a: h["parts"][2]["parts"].update(joint_pose=2), "is not an earlier part"),
@@ -255,7 +255,7 @@ def set_array(name: str, make: Callable[[np.ndarray], np.ndarray]) -> Callable[[
         (lambda h, a: a.pop("2.vertices"), '"vertices" is missing'),
         (lambda h, a: a.update({"2.more": np.zeros(1)}), 'unknown array "more"'),
         (lambda h, a: a.update({"9.more": np.zeros(1)}), "of a missing part"),
-        (lambda h, a: a.update({"../x": np.zeros(1)}), "no part's"),
+        (lambda h, a: a.update({"../x": np.zeros(1)}), "of no part"),
         (set_value(2, "method", 5), '"method" is not a text'),
         (set_value(2, "method", "magic"), 'skinning method "magic"'),
         (set_value(0, "names", ["a", "b"]), r"shape \(3, 4\); expected \(2, 4\)"),

@@ -127,7 +127,7 @@ def _local_arrays(
     translations: ArrayLike | None,
     rotations: ArrayLike | None,
     scales: ArrayLike | None,
-) -> list[Floats]:
+) -> Locals:
     pairs = [
         (translations, skeleton.translations),
         (rotations, skeleton.rotations),
@@ -146,7 +146,8 @@ def _local_arrays(
     if is_zero.any():
         name = skeleton.names[int(np.argwhere(is_zero)[0][-1])]
         raise SuppleError(f'joint "{name}": a rotation is a zero quaternion')
-    return arrays
+    t, r, s = arrays
+    return t, r, s
 
 
 def _joint_roots(

@@ -155,7 +155,7 @@ def corrected_placement(
     return CorrectedPlacement(base, corrections, single)
 
 
-def single_if_exact(table: Floats, single: bool) -> Positions:
+def single_if_exact(table: Positions, single: bool) -> Positions:
     """Return a table as float32 if that is exact, or if `single` allows rounding.
 
     Models from files hold single precision; float32 tables halve the memory to read.

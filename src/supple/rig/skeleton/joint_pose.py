@@ -71,7 +71,7 @@ class JointPose:
         return self._channels()
 
     def _channels(self) -> tuple[Parameter, ...]:
-        joints = (range(self.skeleton.n_joints), self.translating, self.scaling)
+        joints = (np.arange(self.skeleton.n_joints), self.translating, self.scaling)
         channels = [
             Parameter(f"{self.skeleton.names[joint]}.{letter}{axis}", unit)
             for listed, letter, unit in zip(joints, "rts", ("rad", "m", "1"), strict=True)

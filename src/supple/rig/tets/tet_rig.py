@@ -86,8 +86,6 @@ class TetRig:
         rotations: ArrayLike | None = None,
     ) -> None:
         self.mesh, self.start, self.fits = mesh, start, tuple(fits)
-        self.parameters, self.rest_pose = start.parameters, start.rest_pose
-        self.n_vertices = len(mesh.vertices)
         self._corotated: CorotatedCorrections | None = None
         self._corrected: PoseSpaceDeformation | CorotatedCorrections
         if rotations is None:
@@ -97,6 +95,8 @@ class TetRig:
         else:
             self._corotated = CorotatedCorrections(start, weights, corrections, rotations)  # type: ignore[arg-type]
             self._corrected = self._corotated
+        self.parameters, self.rest_pose = start.parameters, start.rest_pose
+        self.n_vertices = len(mesh.vertices)
         self.pose_weights, self.poses, self.pose_names = weights, weights.poses, weights.names
         self.corrections: Floats = self._corrected.corrections
         self.rotations = None if self._corotated is None else self._corotated.rotations
