@@ -336,7 +336,7 @@ def test_wrong_input_is_named(bends: Bases) -> None:
         ({"bases": [U[0][:, 0], U[1]]}, "expected \\(vertices, 3, columns\\)"),
         ({"bases": [U[0][:, :, :0]] * 2}, "expected \\(vertices, 3, columns\\)"),
         ({"parents": []}, "one for each pose"),
-        ({"parents": [-1, 1]}, "circle"),
+        ({"parents": [-1, 1]}, "cycle"),
         ({"bases": [U[0], 2 * U[1]]}, "basis of pose 1 is not mass-orthonormal"),
         ({"mass": m[:-1]}, "vertex masses: shape"),
         ({"mass": -m}, "negative"),

@@ -107,8 +107,8 @@ def vertex_rotations(
     _tet_gradients(first, second, tets, by_tet, volumes)
     if not volumes.min() > 0:
         worst = int(np.argmin(volumes))
-        volume = f"volume {volumes[worst]:.3g} m³"
-        raise MeshError(f"tet {worst} of the rest shape is inverted or flat ({volume})")
+        what = f"tet {worst} of the rest shape is inverted or flat ({volumes[worst]:.3g} m³)"
+        raise MeshError(f"{what}; every tet must be positively oriented")
     if not np.isfinite(by_tet).all():
         raise MeshError("the shapes are too large to compare; use metres")
     nearest_rotations(by_tet, by_tet)  # independent of the positive factor of F
@@ -219,7 +219,8 @@ def _laplacian(mesh: TetMesh) -> tuple[sp.csr_array, Floats]:
     volumes = mesh.volumes()
     if not volumes.min() > 0:
         worst = int(np.argmin(volumes))
-        raise MeshError(f"tet {worst} of the rest shape is inverted or flat")
+        what = f"tet {worst} of the rest shape is inverted or flat"
+        raise MeshError(f"{what}; every tet must be positively oriented")
     gradients = hat_gradients(mesh)
     # `cotangent_laplacian` rounds its products differently, which would change the bits of models.
     blocks = volumes[:, None, None] * (gradients @ np.swapaxes(gradients, 1, 2))
