@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from supple.arrays import Floats, Ints
-from supple.checks import checked_array, checked_indices
+from supple.checks import checked_array
 from supple.errors import SuppleError, warn
 from supple.mesh.embedding import embed_parts
 from supple.mesh.filling.tetrahedralise import tetrahedralise
@@ -141,7 +141,12 @@ def _fixed(
         bones = Bones.of_rig(skinned[0])
     if isinstance(bones, Bones):
         return held_tets(bones, surface, mesh, radius).vertices
-    return np.unique(checked_indices("fixed vertex", np.ravel(bones), len(mesh.vertices)))
+    listed, count = np.asarray(bones), len(mesh.vertices)
+    if listed.size and (listed.dtype.kind not in "iu" or listed.min() < 0):
+        raise SuppleError("fixed vertices must be a list of vertex numbers")
+    if listed.size and listed.max() >= count:
+        raise SuppleError(f"fixed vertex {listed.max()} is not there; there are {count}")
+    return np.unique(listed.astype(np.int64))
 
 
 def with_poses_between(
