@@ -16,7 +16,7 @@ from supple.errors import SuppleError, SuppleWarning
 from supple.formats.gltf.read.gltf import load_gltf
 from supple.rig.character import Character
 from supple.rig.deformers.blend_shapes import BlendShapeRig
-from supple.rig.motion import root_policy
+from supple.rig.motion import root_motion
 
 FILES = [
     "RiggedSimple.glb", "MorphStressTest.glb", "RecursiveSkeletons.glb", "AnimatedMorphCube.glb",
@@ -143,7 +143,7 @@ def test_root_motion_under_an_unevenly_scaled_parent_is_still_exact(tmp_path):
 
 
 def test_a_static_prop_beside_a_walking_body_stays_where_it_is(tmp_path, monkeypatch):
-    monkeypatch.setattr(root_policy, "MOST_ANCHORED", 0.5)  # 3 of 9 vertices are the prop's
+    monkeypatch.setattr(root_motion, "MOST_ANCHORED", 0.5)  # 3 of 9 vertices are the prop's
     b = skinned_octahedron()
     b.animate(2, "translation", [0, 1], [[0, -1, 0], [4, -1, 2]])
     prop = [[0, 0, 0], [0.01, 0, 0], [0, 0.01, 0]]

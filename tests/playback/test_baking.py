@@ -30,11 +30,10 @@ from supple.playback.cycle import cycle_table, steps_of_frames
 from supple.playback.motion_choice import liveliness
 from supple.playback.player import Player
 from supple.rig.baked_motion import BakedMotion
-from supple.rig.character import Character
+from supple.rig.character import Character, wiggle
 from supple.rig.deformers.blend_shapes import BlendShapeRig
 from supple.rig.motion.motion import Motion
 from supple.rig.protocol import FunctionRig, Parameter
-from supple.rig.wiggle import wiggle
 
 PERIOD, KEYS = 0.8, 24
 

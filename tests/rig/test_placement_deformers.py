@@ -282,12 +282,17 @@ CHARACTERS = ["bar", "a few of the bar", "wires", "all of the wires", "plain", "
 CHARACTERS += ["carried", "strangers"]
 
 
+def outputs(rig, tet_rig, listed) -> tuple[np.ndarray, np.ndarray]:
+    """Arrays for the listed tet vertices, None for all, and for the surface."""
+    count = tet_rig.n_vertices if listed is None else len(listed)
+    return np.empty((count, 3)), np.empty((rig.n_vertices, 3), np.float32)
+
+
 @pytest.mark.parametrize("name", CHARACTERS)
 def test_tets_and_surface_of_a_character_are_those_of_its_rigs(name):
     rig, tet_rig, some = characters()[name]
     character = CharacterPlacement(rig, tet_rig, some)
-    tets = np.empty((character.n_tet_vertices, 3))
-    surface = np.empty((character.n_surface_vertices, 3), np.float32)
+    tets, surface = outputs(rig, tet_rig, some)
     with pytest.raises(SuppleError, match="call place_tets first"):
         character.place_surface(surface)
     for seed, size in ((0, 0.1), (1, 0.02), (2, 0.4), (3, 0.0)):
@@ -345,8 +350,7 @@ def test_placing_allocates_nothing(monkeypatch):
         (model.rig, model.tet_rig, some),
     ):
         character = CharacterPlacement(own, tets_own, listed)
-        tets = np.empty((character.n_tet_vertices, 3))
-        surface = np.empty((character.n_surface_vertices, 3), np.float32)
+        tets, surface = outputs(own, tets_own, listed)
         pose = random_pose(own, 1, 0.1)
         monkeypatch.setattr(gc, "enable", lambda: None)  # by whoever compiles
         gc.disable()  # which would empty lists of free objects: those that fill them are counted
@@ -374,16 +378,14 @@ def test_forks_are_independent_and_threads_agree_to_the_bit(name):
     poses = [random_pose(rig, seed, 0.2) for seed in range(24)]
 
     def run(which: CharacterPlacement, pose: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        tets = np.empty((which.n_tet_vertices, 3))
-        surface = np.empty((which.n_surface_vertices, 3), np.float32)
+        tets, surface = outputs(rig, tet_rig, some)
         which.place_tets(pose, tets)
         which.place_surface(surface)
         return tets, surface
 
     alone = [run(first, pose) for pose in poses]
     forks = [first.fork() for _ in poses]
-    tets = np.empty((first.n_tet_vertices, 3))
-    surface = np.empty((first.n_surface_vertices, 3), np.float32)
+    tets, surface = outputs(rig, tet_rig, some)
     first.place_tets(poses[0], tets)
     run(forks[0], poses[1])
     first.place_surface(surface)

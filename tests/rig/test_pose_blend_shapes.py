@@ -17,7 +17,7 @@ from supple.rig.protocol import Deformer
 from supple.rig.skeleton.joint_pose import PartialJointPose
 from supple.rig.skeleton.skinning import SkinnedRig, skinned_core
 from supple.rig.stored_rigs import stored_rig
-from supple.rig.tets.rig_transfer import rig_on_tets
+from supple.rig.tets.skinned_tets import rig_on_tets
 from supple.rig.tets.tet_rig import fit_tet_rig
 
 MESH = bar_mesh((6, 2, 2))

@@ -12,7 +12,7 @@ from supple.rig.deformers.bend import Bend
 from supple.rig.deformers.chain import RigChain
 from supple.rig.deformers.pose_space_deformation import PoseSpaceDeformation
 from supple.rig.deformers.twist import Twist
-from supple.rig.poses.farthest_poses import farthest_poses
+from supple.rig.poses.example_poses import farthest_poses
 from supple.rig.poses.pose_weights import PoseWeights, evaluate_weights, parameter_scales
 from supple.rig.protocol import FunctionRig, Parameter
 

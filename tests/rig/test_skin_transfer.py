@@ -5,7 +5,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from supple.rig import JointPose, Parameter, Skeleton, SkinnedRig
-from supple.rig.skin_transfer import SkinTransfer
+from supple.rig.inverse_skinning import SkinTransfer
 
 TRIANGLES = np.array([[0, 1, 2], [0, 2, 3], [0, 3, 1], [1, 3, 2]])
 

@@ -15,10 +15,9 @@ from supple.mesh.tets import TetMesh
 from supple.rig.deformers.bend import Bend
 from supple.rig.deformers.blend_shapes import BlendShapeRig
 from supple.rig.deformers.chain import RigChain
-from supple.rig.poses.farthest_poses import farthest_poses
+from supple.rig.poses.example_poses import farthest_poses
 from supple.rig.protocol import FunctionRig, Parameter
-from supple.rig.skeleton.handle_rig import HandleRig
-from supple.rig.skeleton.inverse_kinematics import InverseKinematics
+from supple.rig.skeleton.inverse_kinematics import HandleRig, InverseKinematics
 from supple.rig.skeleton.joint_pose import JointPose
 from supple.rig.skeleton.joints import Skeleton
 from supple.rig.skeleton.skinning import SkinnedRig, skinned_core
@@ -336,7 +335,7 @@ def test_impossible_requests_are_errors(change, words):
 def test_a_surface_that_is_not_at_rest_is_an_error():
     surface, rig, mesh, _ = arm()
     moved = SurfaceMesh(surface.vertices + 0.1, surface.triangles)
-    with pytest.raises(SuppleError, match="away from the rig's rest positions"):
+    with pytest.raises(SuppleError, match="off the rig's rest positions"):
         fit_tet_rig(rig, moved, mesh, [bent(20)])
 
 

@@ -18,7 +18,7 @@ from supple.mesh.filling.tetrahedralise import tetrahedralise
 from supple.mesh.surface import SurfaceMesh, vertex_normals
 from supple.mesh.tets import TetMesh
 from supple.rig.jacobian import DifferencedJacobian, rig_jacobian
-from supple.rig.tets.rig_transfer import rig_on_tets
+from supple.rig.tets.skinned_tets import rig_on_tets
 from supple.scenes.characters.character_scene import PAPERS, Scene, scene
 
 #: Vertices, and parameters that are free, by group: hahn2013 §5.

@@ -24,7 +24,7 @@ from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import EDGES, TetMesh
 from supple.mesh.topology import components, row_keys
 from supple.rig.character import Character
-from supple.rig.poses.farthest_poses import farthest_poses
+from supple.rig.poses.example_poses import farthest_poses
 from supple.rig.skeleton.skinning import skinned_rigs
 from supple.rig.tets.bones import BONE_RADIUS, Bones, held_tets
 from supple.rig.tets.surface_samples import typical_edge

@@ -26,10 +26,9 @@ from supple.elastic.material import Material
 from supple.linalg.cholesky import SparseCholesky
 from supple.mesh.embedding import embed
 from supple.mesh.tets import TetMesh
-from supple.rig.character import Character
+from supple.rig.character import Character, wiggle
 from supple.rig.motion.motion import Motion
 from supple.rig.tets.surface_samples import typical_edge
-from supple.rig.wiggle import wiggle
 
 #: Flesh thinner than this part of a tet's edge is too soft, as tets bend as a whole.
 #: Largest factor of stiffness.

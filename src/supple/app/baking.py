@@ -51,9 +51,8 @@ from supple.playback.final_take import (
 from supple.playback.motion_choice import chosen_motion, chosen_motions
 from supple.playback.progress_bar import console, task_bar, working
 from supple.rig.baked_motion import BakedMotion
-from supple.rig.character import Character
+from supple.rig.character import WIGGLE, Character
 from supple.rig.motion.motion_names import is_pattern
-from supple.rig.wiggle import WIGGLE
 
 
 def run_bake(

@@ -10,9 +10,9 @@ import numpy as np
 from supple.arrays import Floats, Singles
 from supple.errors import SuppleError
 from supple.maths.rotations import exponential, from_matrix, inverse, logarithm, multiply, to_matrix
+from supple.rig.inverse_skinning import SkinTransfer
 from supple.rig.motion.frame_counts import SINGLE, whole_steps
 from supple.rig.motion.motion import LARGEST_MOTION, Motion
-from supple.rig.skin_transfer import SkinTransfer
 
 
 class PoseTrack:

@@ -14,10 +14,9 @@ import numpy as np
 
 from supple.arrays import Floats, Ints
 from supple.mesh.surface import SurfaceMesh
-from supple.rig.character import Character
+from supple.rig.character import WIGGLE, Character, wiggle
 from supple.rig.motion.motion import Motion
 from supple.rig.motion.motion_names import is_pattern, matching_names, one_name, short_name
-from supple.rig.wiggle import WIGGLE, wiggle
 
 #: Seconds h: flesh of a body oscillates at about three cycles per second.
 STEP = 1 / 15

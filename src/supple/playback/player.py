@@ -15,8 +15,8 @@ from supple.engines.optional_parts import Resumable
 from supple.errors import SuppleError
 from supple.maths.rotations import from_matrix, to_matrix
 from supple.playback.cycle import StepTable, cycle_table, once_table
+from supple.rig.inverse_skinning import SkinTransfer
 from supple.rig.motion.motion import Motion
-from supple.rig.skin_transfer import SkinTransfer
 
 
 class Player:

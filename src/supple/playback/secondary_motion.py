@@ -37,11 +37,10 @@ from supple.playback.player import Player
 from supple.playback.progress_bar import ShownProgress, reported_progress
 from supple.playback.take import CLOSED, MOST_CYCLES, VISIBLY_OPEN
 from supple.progress import Progress
-from supple.rig.character import Character
+from supple.rig.character import WIGGLE, Character
 from supple.rig.free_curves import FreeCurves, skin_reach
 from supple.rig.motion.frame_counts import frame_times, whole_steps
 from supple.rig.motion.motion import Motion
-from supple.rig.wiggle import WIGGLE
 
 #: Default engine.
 ENGINE = "rig-space"

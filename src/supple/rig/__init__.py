@@ -20,12 +20,10 @@ if TYPE_CHECKING:
     from supple.rig.motion.motion import Motion
     from supple.rig.motion.retarget import retarget
     from supple.rig.motion.root_motion import extract_root, split_root
-    from supple.rig.poses.farthest_poses import farthest_poses
-    from supple.rig.poses.pose_tree import alignment_tree
+    from supple.rig.poses.example_poses import alignment_tree, farthest_poses
     from supple.rig.poses.pose_weights import PoseWeights, parameter_scales
     from supple.rig.protocol import Deformer, FunctionRig, Parameter, Rig
-    from supple.rig.skeleton.handle_rig import HandleRig
-    from supple.rig.skeleton.inverse_kinematics import ChainSolution, InverseKinematics
+    from supple.rig.skeleton.inverse_kinematics import ChainSolution, HandleRig, InverseKinematics
     from supple.rig.skeleton.joint_pose import JointPose
     from supple.rig.skeleton.joints import Skeleton, unique_names
     from supple.rig.skeleton.skinning import SkinnedRig

@@ -12,19 +12,28 @@ from numpy.typing import ArrayLike
 
 from supple.arrays import Floats, Ints
 from supple.errors import MeshError
+from supple.maths.rotations import exponential, to_matrix
 from supple.mesh.appearance import Appearance
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
 from supple.mesh.topology import counted
 from supple.rig.motion.motion import Motion
 from supple.rig.motion.motion_names import one_name
-from supple.rig.poses.farthest_poses import farthest_poses
+from supple.rig.poses.example_poses import farthest_poses
 from supple.rig.protocol import Rig
 
 if TYPE_CHECKING:
     from supple.rig.tets.tet_body import TetBody
 
 Part = TypeVar("Part")
+
+#: Name of the default motion of characters without motions; its duration in seconds and rate.
+WIGGLE = "wiggle"
+SECONDS, RATE = 3.0, 30
+#: Amplitude of its shaking, relative to the size, and its frequency in Hz.
+SHAKEN, SHAKES = 0.05, 2.5
+#: Amplitude of its tilting in radians, and its frequency in Hz.
+TILTED, TILTS = 0.2, 1.5
 
 
 class _Needed(Generic[Part]):
@@ -42,7 +51,7 @@ class _Needed(Generic[Part]):
     def __get__(self, character: Any, owner: type) -> Part: ...
     def __get__(self, character: Any, owner: type) -> Part:
         if character is None:
-            raise AttributeError(self._name)  # no default, says dataclass
+            raise AttributeError(self._name)  # so that a dataclass finds no default
         part = getattr(character, self._slot)
         if part is None:
             raise MeshError(f"{character.name}: has no mesh, and so no {self._name}")
@@ -165,7 +174,7 @@ class Character:
         from supple.rig.tets.fitting import GAMMA
         from supple.rig.tets.tet_body import fit_tet_body, with_poses_between
 
-        tell = progress or (lambda part, what: None)
+        report = progress or (lambda part, what: None)
         frames = self.sampled_poses()
         if isinstance(poses, Integral):
             poses = frames[farthest_poses(self.rig, frames, int(poses))]
@@ -174,7 +183,7 @@ class Character:
             self.rig,
             poses,
             tets=tets,
-            progress=lambda part, what: tell(0.6 * part, what),
+            progress=lambda part, what: report(0.6 * part, what),
             **options,
         )
         tet_rig = with_poses_between(
@@ -183,6 +192,26 @@ class Character:
             frames,
             most=most_added,
             gamma=options.get("gamma", GAMMA),
-            progress=lambda part, what: tell(0.6 + 0.4 * part, what),
+            progress=lambda part, what: report(0.6 + 0.4 * part, what),
         )
         return replace(body, tet_rig=tet_rig)
+
+
+def wiggle(character: Character) -> Motion:
+    """Return the default motion, of the root about the middle: shake sideways, tilt, then rest."""
+    surface = character.surface
+    times = np.arange(round(SECONDS * RATE) + 1) / RATE
+    shaken = SHAKEN * surface.size * _pulse(times, 0.0, 1.4) * np.sin(2 * np.pi * SHAKES * times)
+    tilted = TILTED * _pulse(times, 1.2, 2.5) * np.sin(2 * np.pi * TILTS * (times - 1.2))
+    roots = np.tile(np.eye(4), (len(times), 1, 1))
+    roots[:, :3, :3] = to_matrix(exponential(tilted[:, None] * [0.0, 0.0, 1.0]))
+    middle = 0.5 * (surface.vertices.min(axis=0) + surface.vertices.max(axis=0))
+    roots[:, :3, 3] = middle - roots[:, :3, :3] @ middle
+    roots[:, 0, 3] += shaken
+    poses = np.tile(np.asarray(character.rig.rest_pose, np.float64), (len(times), 1))
+    return Motion(times, poses, roots, WIGGLE)
+
+
+def _pulse(times: Floats, start: float, stop: float) -> Floats:
+    """Return a pulse up to 1 and back to 0, without a kink in its velocity."""
+    return np.sin(np.pi * np.clip((times - start) / (stop - start), 0, 1)) ** 2

@@ -18,7 +18,6 @@ from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
 from supple.rig.motion.motion import Motion
 from supple.rig.protocol import Rig
-from supple.rig.skeleton.joint_pose import JointPose
 from supple.rig.skeleton.skinning import skinned_core
 
 #: Tolerance of weights that the simulation kept within 0 to 1; scaled ones stay there, too.
@@ -90,13 +89,9 @@ class FreeCurves(Motion):
         missing = [name for name in free if name not in known]
         if missing:
             raise SuppleError(f'{character.name}: the rig has no parameter "{missing[0]}"')
-        object.__setattr__(self, "character", character)
-        object.__setattr__(self, "free", tuple(free))
-        object.__setattr__(self, "keyed", keyed)
-        object.__setattr__(self, "loop", bool(loop))
-        whole = (float(motion.times[0]), float(motion.times[-1])) if span is None else span
-        object.__setattr__(self, "span", whole)
-        object.__setattr__(self, "report", dict(report or {}))
+        clip = (float(motion.times[0]), float(motion.times[-1])) if span is None else span
+        vars(self).update(character=character, free=tuple(free), keyed=keyed, loop=bool(loop))
+        vars(self).update(span=clip, report=dict(report or {}))
 
     def __repr__(self) -> str:
         count, name = len(self.free), self.name
@@ -126,11 +121,13 @@ class FreeCurves(Motion):
     @cached_property
     def joints(self) -> tuple[FreeJoint, ...]:
         """Joints with a free rotation, offset or scale."""
-        found = _joint_entries(self.character.rig)
-        if found is None:
+        core = skinned_core(self.character.rig)
+        if core is None:
             return ()
-        pose, entries = found
-        free = np.zeros(self.poses.shape[1] + 1, dtype=bool)  # the last for entries that are none
+        pose = core.rig.joint_pose
+        entries = pose.entries()
+        entries = np.where(entries >= 0, entries + core.entries.start, -1)
+        free = np.zeros(self.poses.shape[1] + 1, dtype=bool)  # the last for missing entries
         free[self.columns] = True
         joints = []
         for joint, row in enumerate(entries):
@@ -163,34 +160,31 @@ class FreeCurves(Motion):
         factor = checked_number("strength", strength)
         if not 0 <= factor <= STRONGEST:
             raise SuppleError(f"a strength of {factor:g}; use 0 to {STRONGEST:g}, 1 as simulated")
-        poses = (
-            self.poses.copy() if factor == 1 else self.keyed + factor * (self.poses - self.keyed)
-        )
+        poses = self.poses.copy()
+        if factor != 1:
+            poses = self.keyed + factor * (self.poses - self.keyed)
         for column in self.others if factor > 1 else ():
-            unit = self.character.rig.parameters[column].unit == "1"
+            is_weight = self.character.rig.parameters[column].unit == "1"
             both = np.stack([self.poses[:, column], self.keyed[:, column]])
-            if unit and both.min() >= -ROUNDING and both.max() <= 1 + ROUNDING:
+            if is_weight and both.min() >= -ROUNDING and both.max() <= 1 + ROUNDING:
                 poses[:, column] = np.clip(poses[:, column], 0, 1)
-        return self._with(poses)
-
-    def _with(self, poses: Floats) -> FreeCurves:
-        how: dict[str, Any] = {"loop": self.loop, "span": self.span, "report": self.report}
-        return FreeCurves(self.character, self.free, self.motion, poses, **how)
+        settings: dict[str, Any] = {"loop": self.loop, "span": self.span, "report": self.report}
+        return FreeCurves(self.character, self.free, self.motion, poses, **settings)
 
     def over(self, poses: Floats) -> Floats:
         """Add the differences from the keys to other poses (t, s), as an additive clip.
 
         Rotations are applied after those of the pose, in the joint's frame.
         """
-        found = np.array(poses, np.float64)
-        found[:, self.columns] += self.added
+        result = np.array(poses, np.float64)
+        result[:, self.columns] += self.added
         for joint in self.joints:
             if joint.turn is not None:
-                own = joint.turn >= 0
-                under = exponential(_vectors(np.asarray(poses), joint.turn))
-                turned = logarithm(multiply(under, self.turned(joint)))
-                found[:, joint.turn[own]] = turned[:, own]
-        return found
+                present = joint.turn >= 0
+                below = exponential(_vectors(np.asarray(poses), joint.turn))
+                vectors = logarithm(multiply(below, self.turned(joint)))
+                result[:, joint.turn[present]] = vectors[:, present]
+        return result
 
     def additive(self) -> Motion:
         """Return the differences from the keys added to the rest pose, without root motion."""
@@ -226,19 +220,10 @@ def _vectors(poses: Floats, places: Ints | None) -> Floats:
 def skin_reach(rig: Rig, columns: Ints) -> Floats:
     """Return the largest motion (k,) of the skin at rest, in metres per unit of each parameter."""
     rest = np.asarray(rig.rest_pose, np.float64)
-    skin, found = rig(rest), np.zeros(len(columns))
+    skin, reach = rig(rest), np.zeros(len(columns))
     for k, column in enumerate(columns):
         pose = rest.copy()
         pose[column] += PROBE
-        off = rig(pose) - skin
-        found[k] = np.sqrt(np.einsum("ni,ni->n", off, off).max(initial=0.0)) / PROBE
-    return found
-
-
-def _joint_entries(rig: Rig) -> tuple[JointPose, Ints] | None:
-    """Return the joint pose of a rig and the indices (J, 9) of its entries; None without one."""
-    core = skinned_core(rig)
-    if core is None:
-        return None
-    entries = core.rig.joint_pose.entries()
-    return core.rig.joint_pose, np.where(entries >= 0, entries + core.entries.start, -1)
+        moved = rig(pose) - skin
+        reach[k] = np.sqrt(np.einsum("ni,ni->n", moved, moved).max(initial=0.0)) / PROBE
+    return reach

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -48,19 +50,11 @@ class LinkJacobian(Protocol):
 def rig_jacobian(
     rig: Rig, entries: Ints, vertices: Ints | None = None, *, differences: bool = False
 ) -> Jacobian:
-    """Return the Jacobian of a rig's vertices with respect to some of its parameters.
+    """Return the Jacobian of some vertices (m,) of a rig, or of all, by parameters `entries` (k,).
 
-    Parameters
-    ----------
-    rig
-        Rigs with a method ``jacobian(entries, vertices)`` return an analytic one from it, or None.
-        All others are differenced; in a chain, each link separately.
-    entries
-        (k,) indices of the parameters in the pose.
-    vertices
-        Indices of vertices (m,); None for all.
-    differences
-        Always use differences: two placements for each parameter.
+    Rigs with a method ``jacobian(entries, vertices)`` return an analytic one from it, or None. All
+    others, or all with `differences`, use two placements for each parameter; in a chain, each link
+    separately.
 
     Examples
     --------
@@ -95,17 +89,10 @@ class DifferencedJacobian:
 
     def evaluate(self, pose: Floats, out: Floats) -> None:
         """Write the differences (m, 3, k) at a pose."""
-        moved = self._pose
-        moved[:] = pose
-        for column, entry in enumerate(self._entries):
-            value = moved[entry]
-            moved[entry] = value + STEP
-            self._placement.place(moved, self._ahead)
-            moved[entry] = value - STEP
-            self._placement.place(moved, self._behind)
-            moved[entry] = value
-            np.subtract(self._ahead, self._behind, out=self._ahead)
-            np.multiply(self._ahead, 0.5 / STEP, out=out[:, :, column])
+        self._pose[:] = pose
+        _write_differences(
+            self._placement.place, self._pose, self._entries, self._ahead, self._behind, out
+        )
 
 
 class DifferencedLink:
@@ -122,14 +109,8 @@ class DifferencedLink:
 
     def evaluate_points(self, points: Floats, pose: Floats, out: Floats) -> None:
         """Write ∂x/∂p (m, 3, k)."""
-        moved = pose.copy()
-        for column, entry in enumerate(self._entries):
-            for step, target in ((STEP, self._ahead), (-STEP, self._behind)):
-                moved[entry] = pose[entry] + step
-                self._placed.deform(points, moved, target)
-            moved[entry] = pose[entry]
-            np.subtract(self._ahead, self._behind, out=self._ahead)
-            np.multiply(self._ahead, 0.5 / STEP, out=out[:, :, column])
+        place = partial(self._placed.deform, points)
+        _write_differences(place, pose.copy(), self._entries, self._ahead, self._behind, out)
 
     def write_slopes(self, points: Floats, pose: Floats, out: Positions) -> None:
         """Write ∂x/∂X (m, 3, 3)."""
@@ -141,3 +122,22 @@ class DifferencedLink:
                 self._placed.deform(self._points, pose, target)
             np.subtract(self._ahead, self._behind, out=self._ahead)
             np.multiply(self._ahead, 0.5 / length, out=out[:, :, axis])
+
+
+def _write_differences(
+    place: Callable[[Floats, Floats], None],
+    pose: Floats,
+    entries: Ints,
+    ahead: Floats,
+    behind: Floats,
+    out: Floats,
+) -> None:
+    """Write differences (m, 3, k) of the positions that `place` writes; `pose` is unchanged."""
+    for column, entry in enumerate(entries):
+        value = pose[entry]
+        for step, target in ((STEP, ahead), (-STEP, behind)):
+            pose[entry] = value + step
+            place(pose, target)
+        pose[entry] = value
+        np.subtract(ahead, behind, out=ahead)
+        np.multiply(ahead, 0.5 / STEP, out=out[:, :, column])

@@ -62,8 +62,9 @@ class Rig(Protocol):
         ∂x/∂X of a deformer whose positions are affine in its points, for inverse skinning.
         Without it matrices are differenced, and offsets found by iteration.
     ``stored_fields``, a tuple of declared fields, and the class method ``restored(**fields)``
-        Storage in model files, with a row in `supple.rig.stored_rigs.KINDS`. Without them a model
-        file needs the rig again when it is read.
+        Storage in model files, with a row in `supple.rig.stored_rigs.KINDS`. Without fields a
+        model file needs the rig again when it is read; without ``restored`` the constructor takes
+        the fields.
     """
 
     @property
@@ -192,23 +193,19 @@ class FunctionRig:
         except SuppleError:
             raise
         except Exception as error:
-            raise SuppleError(
-                f"the rig function failed: {type(error).__name__}: {error}"
-            ) from error
-        whole = subset is None or not self._takes_vertices
-        rows = self.n_vertices if whole else len(subset)  # type: ignore[arg-type]
-        positions = owned_array("the rig function's result", result, (rows, 3))
-        return positions[subset] if whole and subset is not None else positions
+            what = f"{type(error).__name__}: {error}"
+            raise SuppleError(f"the rig function failed: {what}") from error
+        if subset is None or self._takes_vertices:
+            rows = self.n_vertices if subset is None else len(subset)
+            return owned_array("the rig function's result", result, (rows, 3))
+        return owned_array("the rig function's result", result, (self.n_vertices, 3))[subset]
 
 
 def _takes_second_argument(function: Callable[..., ArrayLike]) -> bool:
     try:
         signature = inspect.signature(function)
-    except (TypeError, ValueError):
-        return False
-    try:
         signature.bind(None, None)
-    except TypeError:
+    except (TypeError, ValueError):
         return False
     # A second parameter with a default, such as a captured constant, is not a list of vertices.
     parameters = list(signature.parameters.values())
@@ -230,7 +227,7 @@ def checked_parameters(parameters: Sequence[Parameter]) -> tuple[Parameter, ...]
     names: set[str] = set()
     for parameter in parameters:
         if not isinstance(parameter, Parameter):
-            raise SuppleError(f"{parameter!r} is no rig parameter; use supple.rig.Parameter")
+            raise SuppleError(f"{parameter!r} is not a rig parameter; use supple.rig.Parameter")
         if parameter.name in names:
             raise SuppleError(f'two rig parameters are called "{parameter.name}"; rename one')
         names.add(parameter.name)

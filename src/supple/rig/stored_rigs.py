@@ -26,8 +26,7 @@ from supple.rig.deformers.twist import Twist
 from supple.rig.deformers.wire import Wire
 from supple.rig.poses.pose_weights import PoseWeights
 from supple.rig.protocol import Parameter, Rig, checked_parameters
-from supple.rig.skeleton.handle_rig import HandleRig
-from supple.rig.skeleton.inverse_kinematics import InverseKinematics
+from supple.rig.skeleton.inverse_kinematics import HandleRig, InverseKinematics
 from supple.rig.skeleton.joint_pose import JointPose, PartialJointPose
 from supple.rig.skeleton.joints import Skeleton
 from supple.rig.skeleton.skinning import SkinnedRig
@@ -91,8 +90,8 @@ class _StoredTetMesh(TetMesh):
         return TetMesh(**fields)
 
 
-#: Classes of parts by the names of their kinds in files. Each has a tuple `stored_fields` and a
-#: function `restored` of these fields, by their names.
+#: Classes of parts by the names of their kinds in files. Each has a tuple `stored_fields`, and a
+#: function `restored` of these fields by name, unless the constructor takes them.
 KINDS: dict[str, Any] = {
     "skeleton": Skeleton,
     "joint pose": JointPose,
@@ -227,9 +226,9 @@ def restored_rigs(
     for name, array in arrays.items():
         digits, _, field = name.partition(".")
         if not (digits.isascii() and digits.isdigit() and len(digits) < 6 and field):
-            raise SuppleError(f'a stored rig has an array "{name[:40]}", which is no part\'s')
+            raise SuppleError(f'a stored rig has an array "{name[:40]}" of no part')
         if int(digits) >= len(entries):
-            raise SuppleError(f'a stored rig has an array "{name[:40]}", and no such part')
+            raise SuppleError(f'a stored rig has an array "{name[:40]}" of a missing part')
         arrays_of[int(digits)][field] = array
     parts: list[Any] = []
     budget = UnpackingBudget(sum(array.nbytes for array in arrays.values()))
@@ -247,8 +246,7 @@ def _checked_header(header: Any) -> tuple[list[Any], dict[str, int]]:
     if not isinstance(entries, list) or len(entries) > MOST_PARTS or not isinstance(roots, dict):
         raise SuppleError("the parts of a stored rig are not a list, or too many")
     for name, number in roots.items():
-        whole = isinstance(number, int) and not isinstance(number, bool)
-        if not whole or not 0 <= number < len(entries):
+        if type(number) is not int or not 0 <= number < len(entries):
             raise SuppleError(f'the stored rig "{str(name)[:40]}" is no part of the file')
     _check_uses(entries)
     return entries, roots
@@ -297,18 +295,18 @@ def _restored(
     elif entry["kind"] in KINDS:
         part = _restored_known(reader, KINDS[entry["kind"]])
     else:
-        raise reader.fail("its kind is not known; a newer version of Supple may know it")
+        raise reader.fail("its kind is unknown; a newer version of Supple may read it")
     reader.finish()
     return part
 
 
 def _restored_known(reader: FieldReader, type_: Any) -> Any:
     try:
-        return type_.restored(**reader.read(type_.stored_fields))
+        make = getattr(type_, "restored", type_)
+        return make(**reader.read(type_.stored_fields))
     except SuppleError as error:
-        message = str(error)
-        named = message if message.startswith(reader.what) else f"{reader.what}: {message}"
-        raise SuppleError(named) from error
+        prefix = "" if str(error).startswith(reader.what) else f"{reader.what}: "
+        raise SuppleError(f"{prefix}{error}") from error
     except (ArithmeticError, ValueError, np.linalg.LinAlgError) as error:
         raise reader.fail(f"cannot be made of these numbers ({error})") from error
 
@@ -322,10 +320,8 @@ def _checked_given(reader: FieldReader, rig: Rig | None) -> Rig:
         [Parameter(*each) for each in zip(names, units, rest, strict=True)]
     )
     if rig is None:
-        raise SuppleError(
-            f"the rig is a black box of {len(names)} parameters that no file can hold; pass it"
-            " as rig="
-        )
+        what = f"a black box of {len(names)} parameters"
+        raise SuppleError(f"the rig is {what} that no file can hold; pass it as rig=")
     check_same_rig(rig, parameters, int(fields["vertices"]))
     return rig
 
@@ -335,17 +331,13 @@ def check_same_rig(rig: Rig, parameters: Iterable[Parameter], n_vertices: int) -
     if not isinstance(rig, Rig):
         raise SuppleError(f"{type(rig).__name__} is not a rig")
     if rig.n_vertices != n_vertices:
-        raise SuppleError(
-            f"the rig passed has {rig.n_vertices:,} vertices; the stored one had {n_vertices:,}"
-        )
+        counts = f"{rig.n_vertices:,} vertices; the stored one had {n_vertices:,}"
+        raise SuppleError(f"the rig passed has {counts}")
     stored, passed = tuple(parameters), tuple(rig.parameters)
     if len(stored) != len(passed):
-        raise SuppleError(
-            f"the rig passed has {len(passed)} parameters; the stored one had {len(stored)}"
-        )
+        counts = f"{len(passed)} parameters; the stored one had {len(stored)}"
+        raise SuppleError(f"the rig passed has {counts}")
     for one, other in zip(stored, passed, strict=True):
         if one != other:
-            raise SuppleError(
-                f'the rig passed has a parameter "{other.name}" ({other.unit}, {other.rest:g})'
-                f' where the stored one had "{one.name}" ({one.unit}, {one.rest:g})'
-            )
+            now, then = (f'"{p.name}" ({p.unit}, {p.rest:g})' for p in (other, one))
+            raise SuppleError(f"the rig passed has a parameter {now}; the stored one had {then}")

@@ -22,7 +22,7 @@ from supple.reduction.modes import linear_modes
 from supple.reduction.null_space import null_space
 from supple.reduction.regions.region import Region
 from supple.rig.deformers.bend import Bend
-from supple.rig.poses.pose_tree import alignment_tree
+from supple.rig.poses.example_poses import alignment_tree
 from supple.rig.tets.vertex_frames import edge_rotations, pose_rotations
 from supple.scenes.bodies.beam import beam
 
@@ -336,7 +336,7 @@ def test_wrong_input_is_named(bends: Bases) -> None:
         ({"bases": [U[0][:, 0], U[1]]}, "expected \\(vertices, 3, columns\\)"),
         ({"bases": [U[0][:, :, :0]] * 2}, "expected \\(vertices, 3, columns\\)"),
         ({"parents": []}, "one for each pose"),
-        ({"parents": [-1, 1]}, "circle"),
+        ({"parents": [-1, 1]}, "cycle"),
         ({"bases": [U[0], 2 * U[1]]}, "basis of pose 1 is not mass-orthonormal"),
         ({"mass": m[:-1]}, "vertex masses: shape"),
         ({"mass": -m}, "negative"),

@@ -26,7 +26,7 @@ from supple.reduction.modes import linear_modes
 from supple.reduction.null_space import null_space
 from supple.reduction.regions.region import Region
 from supple.rig.deformers.bend import Bend
-from supple.rig.poses.pose_tree import alignment_tree
+from supple.rig.poses.example_poses import alignment_tree
 from supple.rig.poses.pose_weights import PoseWeights
 from supple.rig.tets.vertex_frames import edge_rotations, pose_rotations
 from supple.scenes.bodies.beam import beam

@@ -15,7 +15,7 @@ from supple.errors import SuppleError, warn
 from supple.mesh.topology import counted
 from supple.rig.character import Character
 from supple.rig.motion.motion_names import matching_names, one_name
-from supple.rig.poses.farthest_poses import farthest_poses
+from supple.rig.poses.example_poses import farthest_poses
 from supple.rig.protocol import Rig, checked_pose
 
 FrameReference = str | tuple[str, int]

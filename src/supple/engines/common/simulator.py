@@ -22,8 +22,8 @@ from supple.dynamics.friction import checked_friction
 from supple.dynamics.motion_steps import motion_steps
 from supple.engines.common.state import State, checked_state
 from supple.mesh.obstacles import Obstacle, checked_obstacles
+from supple.rig.inverse_skinning import SkinTransfer
 from supple.rig.motion.motion import Motion
-from supple.rig.skin_transfer import SkinTransfer
 
 #: Skin vertices (k,) and forces (k, 3) on them in the world.
 Loads = tuple[Ints, Floats]

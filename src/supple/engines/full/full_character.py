@@ -31,8 +31,8 @@ from supple.engines.full.full_body import FullBodySimulator
 from supple.errors import SuppleError
 from supple.mesh.obstacles import Obstacle
 from supple.progress import PartDone
+from supple.rig.inverse_skinning import SkinTransfer
 from supple.rig.motion.motion import Motion
-from supple.rig.skin_transfer import SkinTransfer
 
 MOST_SUBSTEPS = 10_000
 #: Arrays of the state, (s,), (4, 4) and (n, 3).

@@ -15,7 +15,7 @@ from supple.checks import checked_array, numbers
 from supple.errors import SolverError, SuppleError
 from supple.linalg.blas import single_threaded
 from supple.linalg.krylov import column_signs
-from supple.rig.poses.pose_tree import PoseTree
+from supple.rig.poses.example_poses import PoseTree
 from supple.rig.tets.vertex_frames import unrotate_basis
 
 #: Bases are blended in the neutral pose's frames, or in the world as in the paper.

@@ -48,12 +48,12 @@ from supple.mesh.tets import TetMesh
 from supple.reduction.build_log import BuildLog
 from supple.rig.character import Character
 from supple.rig.jacobian import rig_jacobian
-from supple.rig.poses.farthest_poses import farthest_poses
+from supple.rig.poses.example_poses import farthest_poses
 from supple.rig.protocol import Rig
 from supple.rig.stored.packed_arrays import rounded
 from supple.rig.stored_rigs import restored_rigs, stored_rigs
 from supple.rig.tets.bones import Bones, held_tets
-from supple.rig.tets.rig_transfer import rig_on_tets
+from supple.rig.tets.skinned_tets import rig_on_tets
 from supple.rig.tets.surface_samples import typical_edge
 from supple.rig.tets.tet_rig import check_rest
 

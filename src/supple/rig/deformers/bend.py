@@ -85,10 +85,7 @@ class Bend(PointDeformer):
         """Return the same bend of the tet vertices."""
         return self.with_rest_points(transfer.vertices)
 
-    stored_fields: ClassVar[tuple[Field, ...]] = (
-        Array("frame", DOUBLE, (3, 3)),
-        *axis_fields(),
-    )
+    stored_fields: ClassVar[tuple[Field, ...]] = (Array("frame", DOUBLE, (3, 3)), *axis_fields())
 
     @classmethod
     def restored(cls, points: Floats, origin: Floats, frame: Floats, **values: Any) -> Bend:

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from supple.arrays import Floats, Ints
 from supple.checks import checked_array, owned_array
 from supple.compiled.jit import compiled, compiled_plain
+from supple.rig.deformers.point_deformer import PointRig
 from supple.rig.jacobian import LinkJacobian, analytic_jacobian
 from supple.rig.placement.placement import (
     CalledPlacement,
@@ -29,9 +30,6 @@ from supple.rig.protocol import (
     TetTransfer,
     checked_deformer,
     checked_parameters,
-    checked_points,
-    checked_pose,
-    checked_subset,
     rest_values,
 )
 from supple.rig.skeleton.skinning import skinned_core
@@ -43,43 +41,21 @@ LOCAL = 0.25
 NO_SUBSET = np.empty(0, dtype=np.int64)
 
 
-class DisplacingRig(ABC):
+class DisplacingRig(PointRig):
     """Base class of rigs that displace the points of another rig before it moves them.
 
     Its pose begins with that of the base. A subclass sets `parameters` and `rest_pose`.
     """
 
     base: Deformer
-    parameters: tuple[Parameter, ...]
-    rest_pose: Floats
 
     @property
-    def n_vertices(self) -> int:
-        """Number of vertices."""
-        return self.base.n_vertices
-
-    @property
-    def rest_points(self) -> Floats:
+    def rest_points(self) -> Floats:  # type: ignore[override]
         """Rest points of the base, to which displacements are added."""
         return self.base.rest_points
 
-    def __call__(self, pose: ArrayLike, vertices: ArrayLike | None = None) -> Floats:
-        """Return positions of all vertices or of the listed ones."""
-        subset = checked_subset(vertices, self.n_vertices)
-        points = self.rest_points if subset is None else self.rest_points[subset]
-        return self._run(points, pose, subset)
-
-    def deform(
-        self, points: ArrayLike, pose: ArrayLike, vertices: ArrayLike | None = None
-    ) -> Floats:
-        """Return positions of the vertices if they start at `points`; see `Deformer`."""
-        subset = checked_subset(vertices, self.n_vertices)
-        return self._run(checked_points(points, subset, self.n_vertices), pose, subset)
-
-    def _run(self, points: Floats, pose: ArrayLike, subset: Ints | None) -> Floats:
-        base, shaped, values = self.without_shapes(
-            points, checked_pose(self.parameters, pose), subset
-        )
+    def _move(self, points: Floats, pose: Floats, subset: Ints | None) -> Floats:
+        base, shaped, values = self.without_shapes(points, pose, subset)
         return base.deform(shaped, values, subset)
 
     def without_shapes(
@@ -100,15 +76,11 @@ class DisplacingPlacement(Forkable, ABC):
 
     def __init__(self, base: DeformingPlacement, points: Floats, split: int) -> None:
         self._base, self._points, self._split = base, np.ascontiguousarray(points), split
+        self.n_points = base.n_points
         self._allocate()
 
     def _allocate(self) -> None:
         self._shaped = np.empty((self.n_points, 3))
-
-    @property
-    def n_points(self) -> int:
-        """Number of vertices placed."""
-        return self._base.n_points
 
     def place(self, pose: Floats, out: Positions) -> None:
         """Write the positions (k, 3) at a pose."""
@@ -162,12 +134,8 @@ class BlendShapeRig(DisplacingRig):
         return f"BlendShapeRig({len(self.names)} shapes on {self.base!r})"
 
     def shaped_at(self, points: Floats, pose: Floats, subset: Ints | None = None) -> Floats:
-        """Return `points` plus the displacements at a pose of this rig."""
-        return self.shaped(points, pose[len(self.base.parameters) :], subset)
-
-    def shaped(self, points: Floats, weights: Floats, subset: Ints | None = None) -> Floats:
-        """Return `points` plus the weighted displacements of the vertices."""
-        out = points.copy()
+        """Return `points` plus the weighted displacements of the vertices at a pose."""
+        out, weights = points.copy(), pose[len(self.base.parameters) :]
         add_weighted(self.deltas, weights, NO_SUBSET if subset is None else subset, out)
         return out
 
@@ -213,13 +181,6 @@ class BlendShapeRig(DisplacingRig):
         PackedRows("deltas", ("shapes", "n", 3)),
         Array("rest", DOUBLE, ("shapes",), lambda rig: rig.rest_pose[len(rig.base.parameters) :]),
     )
-
-    @classmethod
-    def restored(
-        cls, base: Deformer, names: Sequence[str], deltas: Floats, rest: Floats
-    ) -> BlendShapeRig:
-        """Make the rig from its stored fields."""
-        return cls(base, deltas, names, rest=rest)
 
 
 class BlendShapePlacement(DisplacingPlacement):

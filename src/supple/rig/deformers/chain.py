@@ -80,14 +80,10 @@ class RigChain:
         )
         self.rest_pose = rest_values(self.parameters)
         self._ends = np.cumsum([0, *(len(rig.parameters) for rig in rigs)])
+        self.n_vertices = rigs[0].n_vertices
 
     def __repr__(self) -> str:
         return f"RigChain({', '.join(type(rig).__name__ for rig in self.rigs)})"
-
-    @property
-    def n_vertices(self) -> int:
-        """Number of vertices."""
-        return self.rigs[0].n_vertices
 
     @property
     def rest_points(self) -> Floats:
@@ -113,7 +109,7 @@ class RigChain:
     ) -> Floats:
         values = checked_pose(self.parameters, pose)
         subset = checked_subset(vertices, self.n_vertices)
-        parts = [values[a:b] for a, b in zip(self._ends[:-1], self._ends[1:], strict=True)]
+        parts = [values[a:b] for a, b in itertools.pairwise(self._ends)]
         points = begin(parts[0], subset)
         for rig, part in zip(self.rigs[1:], parts[1:], strict=True):
             points = rig.deform(points, part, subset)  # type: ignore[attr-defined]
@@ -127,17 +123,18 @@ class RigChain:
         """
         stages: list[Placement] = []
         ends = [0]
-        runs = [(key, list(run)) for key, run in itertools.groupby(self.rigs, _joint_placement)]
+        grouped = itertools.groupby(self.rigs, lambda rig: optional_method(rig, "joint_placement"))
+        runs = [(make, list(run)) for make, run in grouped]
         # Only without other stages, which could amplify the rounding of single precision.
         alone = single and len(runs) == 1
         for make, run in runs:
-            for rigs in [[rig] for rig in run] if make is None else [run]:
-                stages.append(
-                    placement(rigs[0], vertices)
-                    if make is None
-                    else make(rigs, vertices, single=alone)
-                )
-                ends.append(ends[-1] + sum(len(rig.parameters) for rig in rigs))
+            if make is None:
+                stages += [placement(rig, vertices) for rig in run]
+                widths = [len(rig.parameters) for rig in run]
+            else:
+                stages.append(make(run, vertices, single=alone))
+                widths = [sum(len(rig.parameters) for rig in run)]
+            ends += (ends[-1] + np.cumsum(widths)).tolist()
         if not all(isinstance(stage, DeformingPlacement) for stage in stages[1:]):
             return CalledPlacement(self, vertices)
         if len(stages) == 1:
@@ -184,10 +181,6 @@ class RigChain:
         return cls(*rigs)
 
 
-def _joint_placement(rig: Rig) -> Callable[..., Placement] | None:
-    return optional_method(rig, "joint_placement")
-
-
 class ChainPlacement:
     """Placement of a chain: the stages in series, each with its part of the pose.
 
@@ -196,13 +189,8 @@ class ChainPlacement:
     """
 
     def __init__(self, stages: Sequence[Placement], ends: Sequence[int]) -> None:
-        self._stages, self._ends = tuple(stages), tuple(ends)
+        self._stages, self._ends, self.n_points = tuple(stages), tuple(ends), stages[0].n_points
         self._scratch = np.empty((self.n_points, 3))
-
-    @property
-    def n_points(self) -> int:
-        """Number of vertices placed."""
-        return self._stages[0].n_points
 
     def place(self, pose: Floats, out: Positions) -> None:
         """Write the positions (k, 3) at a pose."""

@@ -114,13 +114,6 @@ class Lattice(PointDeformer):
         name_field(4),
     )
 
-    @classmethod
-    def restored(
-        cls, points: Floats, divisions: Ints, low: Floats, high: Floats, name: str
-    ) -> Lattice:
-        """Make the rig from its stored fields."""
-        return cls(points, divisions, low=low, high=high, name=name)  # type: ignore[arg-type]
-
 
 class LatticePlacement(Forkable, PointPlacement[Lattice]):
     """Placement of vertices in a lattice, with precomputed Bernstein polynomials."""
@@ -157,41 +150,37 @@ def _pull_with(
     rest: Floats, first: Floats, second: Floats, third: Floats, offsets: Floats, out: Positions
 ) -> None:
     for i in range(len(rest)):
-        x = y = z = 0.0
-        for a in range(first.shape[1]):
-            for b in range(second.shape[1]):
-                across = first[i, a] * second[i, b]
-                for c in range(third.shape[1]):
-                    weight = across * third[i, c]
-                    x += weight * offsets[a, b, c, 0]
-                    y += weight * offsets[a, b, c, 1]
-                    z += weight * offsets[a, b, c, 2]
-        out[i, 0], out[i, 1], out[i, 2] = rest[i, 0] + x, rest[i, 1] + y, rest[i, 2] + z
+        _pull(rest[i], first[i], second[i], third[i], offsets, out[i])
 
 
 @compiled
 def _pull_points(
-    points: Floats,
-    low: Floats,
-    high: Floats,
-    offsets: Floats,
-    basis: Floats,
-    out: Positions,
+    points: Floats, low: Floats, high: Floats, offsets: Floats, basis: Floats, out: Positions
 ) -> None:
+    first, second = basis[0, : offsets.shape[0]], basis[1, : offsets.shape[1]]
+    third = basis[2, : offsets.shape[2]]
     for i in range(len(points)):
         for axis in range(3):
             part = (points[i, axis] - low[axis]) / (high[axis] - low[axis])
             _bernstein(min(max(part, 0.0), 1.0), basis[axis, : offsets.shape[axis]])
-        x = y = z = 0.0
-        for a in range(offsets.shape[0]):
-            for b in range(offsets.shape[1]):
-                across = basis[0, a] * basis[1, b]
-                for c in range(offsets.shape[2]):
-                    weight = across * basis[2, c]
-                    x += weight * offsets[a, b, c, 0]
-                    y += weight * offsets[a, b, c, 1]
-                    z += weight * offsets[a, b, c, 2]
-        out[i, 0], out[i, 1], out[i, 2] = points[i, 0] + x, points[i, 1] + y, points[i, 2] + z
+        _pull(points[i], first, second, third, offsets, out[i])
+
+
+@compiled
+def _pull(
+    point: Floats, first: Floats, second: Floats, third: Floats, offsets: Floats, out: Positions
+) -> None:
+    """Write a point plus Σ B_a B_b B_c offset_abc, with the polynomials of its place in the box."""
+    x = y = z = 0.0
+    for a in range(len(first)):
+        for b in range(len(second)):
+            across = first[a] * second[b]
+            for c in range(len(third)):
+                weight = across * third[c]
+                x += weight * offsets[a, b, c, 0]
+                y += weight * offsets[a, b, c, 1]
+                z += weight * offsets[a, b, c, 2]
+    out[0], out[1], out[2] = point[0] + x, point[1] + y, point[2] + z
 
 
 @compiled

@@ -1,4 +1,4 @@
-"""Base classes of deformers that move points, and of their placements.
+"""Base classes of rigs that move given points, and of their placements.
 
 Compiled kernels move each point independently of the others, so that a subset has the same bits.
 NumPy functions use other instructions for other lengths and strides.
@@ -34,21 +34,16 @@ from supple.rig.stored.schema import Array, Value
 LARGEST_ANGLE = 100.0
 
 
-class PointDeformer(ABC):
-    """Base class of rigs that move rest points; a subclass implements `_move`."""
+class PointRig(ABC):
+    """Base class of rigs that move given points; a subclass implements `_move`."""
 
-    def __init__(self, points: ArrayLike, parameters: Sequence[Parameter]) -> None:
-        self.rest_points = checked_cloud("rest points", points)
-        self.parameters = checked_parameters(parameters)
-        self.rest_pose = rest_values(self.parameters)
-
-    def __repr__(self) -> str:
-        what = f"{self.n_vertices:,} vertices, {len(self.parameters)} parameters"
-        return f"{type(self).__name__}({what})"
+    rest_points: Floats
+    parameters: tuple[Parameter, ...]
+    rest_pose: Floats
 
     @property
     def n_vertices(self) -> int:
-        """Number of rest points."""
+        """Number of vertices."""
         return len(self.rest_points)
 
     def __call__(self, pose: ArrayLike, vertices: ArrayLike | None = None) -> Floats:
@@ -65,6 +60,23 @@ class PointDeformer(ABC):
         start = checked_points(points, subset, self.n_vertices)
         return self._move(start, checked_pose(self.parameters, pose), subset)
 
+    @abstractmethod
+    def _move(self, points: Floats, pose: Floats, subset: Ints | None) -> Floats:
+        """Return the moved points; `subset` holds their vertex indices, None for all vertices."""
+
+
+class PointDeformer(PointRig):
+    """Base class of rigs that move rest points of their own."""
+
+    def __init__(self, points: ArrayLike, parameters: Sequence[Parameter]) -> None:
+        self.rest_points = checked_cloud("rest points", points)
+        self.parameters = checked_parameters(parameters)
+        self.rest_pose = rest_values(self.parameters)
+
+    def __repr__(self) -> str:
+        what = f"{self.n_vertices:,} vertices, {len(self.parameters)} parameters"
+        return f"{type(self).__name__}({what})"
+
     def with_rest_points(self, points: Floats) -> Self:
         """Return a copy that moves other rest points (m, 3).
 
@@ -78,10 +90,6 @@ class PointDeformer(ABC):
         """Return the first parameter's name without its last `endings` parts."""
         return self.parameters[0].name.rsplit(".", endings)[0]
 
-    @abstractmethod
-    def _move(self, points: Floats, pose: Floats, subset: Ints | None) -> Floats:
-        """Return the moved points; `subset` holds their vertex indices, None for all vertices."""
-
 
 RigType = TypeVar("RigType", bound=PointDeformer)
 
@@ -89,16 +97,12 @@ RigType = TypeVar("RigType", bound=PointDeformer)
 class PointPlacement(ABC, Generic[RigType]):
     """Base class of placements of a `PointDeformer`; all vertices if `vertices` is None."""
 
-    def __init__(self, rig: RigType, vertices: Ints | None = None) -> None:
+    def __init__(self, rig: RigType, vertices: Ints | None) -> None:
         self._rig = rig
         points = rig.rest_points
         # A copy: for read-only arrays Numba would compile kernels again.
         self._rest = np.array(points if vertices is None else points[vertices], order="C")
-
-    @property
-    def n_points(self) -> int:
-        """Number of vertices placed."""
-        return len(self._rest)
+        self.n_points = len(self._rest)
 
     @abstractmethod
     def place(self, pose: Floats, out: Positions) -> None:

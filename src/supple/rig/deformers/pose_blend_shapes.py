@@ -25,6 +25,7 @@ from supple.rig.placement.placement import (
     placement,
     writable,
 )
+from supple.rig.placement.pose_corrections import single_if_exact
 from supple.rig.protocol import TetTransfer
 from supple.rig.skeleton.skin_jacobian import right_jacobian_column
 from supple.rig.skeleton.skinning import SkinnedRig
@@ -33,7 +34,7 @@ from supple.rig.stored.schema import Array, PackedRows, PartOf, vertex_count
 
 #: Entries of R − 1 of each joint.
 FEATURES = 9
-#: Joints with entries of R − 1 up to this displace nothing: they would be lost in rounding.
+#: Joints whose entries of R − 1 are at most this are skipped: they would be lost in rounding.
 NEGLIGIBLE = 1e-14
 #: Vertices of a block, whose sums stay in the nearest cache.
 BLOCK = 256
@@ -71,7 +72,7 @@ class PoseBlendShapeRig(DisplacingRig):
     def __init__(self, base: SkinnedRig, deltas: ArrayLike, joints: ArrayLike) -> None:
         if not isinstance(base, SkinnedRig):
             kind = type(base).__name__
-            raise SuppleError(f"pose blend shapes stand on a skinned rig; a {kind} is none")
+            raise SuppleError(f"pose blend shapes need a skinned rig, not a {kind}")
         self.base = base
         self.joints = _checked_joints(joints, base.skeleton.n_joints)
         shape = (len(self.joints), FEATURES, base.n_vertices, 3)
@@ -80,7 +81,7 @@ class PoseBlendShapeRig(DisplacingRig):
         self.rest_pose = base.rest_pose
         #: Indices of the joints' rotation vectors in the pose, (d, 3); -1 for locked channels.
         self.entries: Ints = np.ascontiguousarray(base.joint_pose.entries()[self.joints, :3])
-        self._whole: _Table | None = None
+        self._all_vertices: _Table | None = None
 
     def __repr__(self) -> str:
         return f"PoseBlendShapeRig({len(self.joints)} joints on {self.base!r})"
@@ -91,12 +92,12 @@ class PoseBlendShapeRig(DisplacingRig):
         if subset is not None:
             _add_listed(values, self.entries, self.deltas, subset, out)
             return out
-        if self._whole is None:
-            self._whole = _table(self.deltas, self.entries, _size(self.rest_points), False)
-        _add_posed(values, *self._whole, np.empty((len(self.joints), FEATURES)), _block(), out)
+        if self._all_vertices is None:
+            self._all_vertices = _table(self.deltas, self.entries, _size(self.rest_points), False)
+        _add_posed(
+            values, self._all_vertices, np.empty((len(self.joints), FEATURES)), _block(), out
+        )
         return out
-
-    shaped = shaped_at
 
     def placement(self, vertices: Ints | None = None, *, single: bool = False) -> Placement:
         """Return a placement of the listed vertices, or of all; see `Placement`."""
@@ -129,11 +130,6 @@ class PoseBlendShapeRig(DisplacingRig):
         PackedRows("deltas", ("joints", FEATURES, "n", 3)),
     )
 
-    @classmethod
-    def restored(cls, base: SkinnedRig, joints: Ints, deltas: Floats) -> PoseBlendShapeRig:
-        """Make the rig from its stored fields."""
-        return cls(base, deltas, joints)
-
 
 class _Table(NamedTuple):
     """Displacements by joint, of those vertices only that the joint displaces."""
@@ -155,12 +151,10 @@ def _table(deltas: Floats, entries: Ints, size: float, single: bool) -> _Table:
     listed = [np.flatnonzero(row).astype(np.int32) for row in touched]
     pieces = [deltas[j][:, vertices].ravel() for j, vertices in enumerate(listed)]
     rows = np.concatenate([np.empty(0), *pieces])
-    half = rows.astype(np.float32)
-    # Most files hold single precision; float32 tables halve the memory to read.
-    table: NDArray[np.floating] = half if single or np.array_equal(half, rows) else rows
     counts = [len(vertices) for vertices in listed]
     starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    return _Table(entries, starts, np.concatenate([np.empty(0, np.int32), *listed]), table)
+    moved = np.concatenate([np.empty(0, np.int32), *listed])
+    return _Table(entries, starts, moved, single_if_exact(rows, single))
 
 
 class PoseBlendPlacement(DisplacingPlacement):
@@ -177,7 +171,7 @@ class PoseBlendPlacement(DisplacingPlacement):
 
     def _displace(self, points: Floats, pose: Floats) -> None:
         np.copyto(self._shaped, points)
-        _add_posed(pose, *self._table, self._features, self._block, self._shaped)
+        _add_posed(pose, self._table, self._features, self._block, self._shaped)
 
 
 class _PoseBlendJacobian:
@@ -241,7 +235,7 @@ class RotationDisplacements:
 
     def add(self, features: Floats, out: Floats) -> None:
         """Add Σ_j Δ_j vec(R_j − 1) to `out` (n, 3), of features vec(R_j − 1) (d, 9)."""
-        _add_displacements(features, *self._table[1:], self._block, out)
+        _add_displacements(features, self._table, self._block, out)
 
 
 def _checked_joints(joints: ArrayLike, count: int) -> Ints:
@@ -277,34 +271,24 @@ def rotation_features(pose: Floats, entries: Ints, joint: int, out: Floats) -> f
     largest = 0.0
     for i in range(3):
         for k in range(3):
-            much = matrix[i, k] - (1.0 if i == k else 0.0)
-            out[3 * i + k] = much
-            largest = max(largest, abs(much))
+            entry = matrix[i, k] - (1.0 if i == k else 0.0)
+            out[3 * i + k] = entry
+            largest = max(largest, abs(entry))
     return largest
 
 
 @compiled
-def _add_posed(
-    pose: Floats,
-    entries: Ints,
-    starts: Ints,
-    moved: ShortInts,
-    rows: Positions,
-    features: Floats,
-    block: Floats,
-    out: Floats,
-) -> None:
+def _add_posed(pose: Floats, table: _Table, features: Floats, block: Floats, out: Floats) -> None:
     """Add Σ_j Δ_j vec(R_j − 1) at a pose to `out` (k, 3); see `_Table`."""
-    for joint in range(len(entries)):
-        rotation_features(pose, entries, joint, features[joint])
-    _add_displacements(features, starts, moved, rows, block, out)
+    for joint in range(len(table.entries)):
+        rotation_features(pose, table.entries, joint, features[joint])
+    _add_displacements(features, table, block, out)
 
 
 @compiled_plain
-def _add_displacements(
-    features: Floats, starts: Ints, moved: ShortInts, rows: Positions, block: Floats, out: Floats
-) -> None:
+def _add_displacements(features: Floats, table: _Table, block: Floats, out: Floats) -> None:
     """Add Σ_j Δ_j f_j of features (d, 9) to `out` (k, 3)."""
+    starts, moved, rows = table.starts, table.moved, table.rows
     for joint in range(len(features)):
         first, count, largest = starts[joint], starts[joint + 1] - starts[joint], 0.0
         for k in range(9):
@@ -334,16 +318,16 @@ def _add_listed(pose: Floats, entries: Ints, deltas: Floats, listed: Ints, out: 
             continue
         for i in range(len(listed)):
             for axis in range(3):
-                much = 0.0
+                total = 0.0
                 for k in range(9):
-                    much += features[k] * deltas[joint, k, listed[i], axis]
-                out[i, axis] += much
+                    total += features[k] * deltas[joint, k, listed[i], axis]
+                out[i, axis] += total
 
 
 @compiled_plain
-def _add_three(much: Floats, rows: Positions, start: int, stride: int, out: Floats) -> None:
+def _add_three(factors: Floats, rows: Positions, start: int, stride: int, out: Floats) -> None:
     """Add three rows of a table, each times its factor."""
-    a, b, c, count = much[0], much[1], much[2], len(out)
+    a, b, c, count = factors[0], factors[1], factors[2], len(out)
     first = rows[start : start + count]
     second = rows[start + stride : start + stride + count]
     third = rows[start + 2 * stride : start + 2 * stride + count]

@@ -75,8 +75,8 @@ class PoseSpaceDeformation:
             raise SuppleError("the pose weights were made for other poses")
         shape = (self.pose_weights.n_poses, base.n_vertices, 3)
         self.corrections = owned_array("pose corrections", corrections, shape)
-        self.parameters = base.parameters
-        self.rest_pose = base.rest_pose
+        self.parameters, self.rest_pose = base.parameters, base.rest_pose
+        self.n_vertices = base.n_vertices
 
     def __repr__(self) -> str:
         return f"PoseSpaceDeformation({self.pose_weights.n_poses} poses on {self.base!r})"
@@ -85,11 +85,6 @@ class PoseSpaceDeformation:
     def poses(self) -> Floats:
         """Example poses, (m, s)."""
         return self.pose_weights.poses
-
-    @property
-    def n_vertices(self) -> int:
-        """Number of vertices."""
-        return self.base.n_vertices
 
     @property
     def rest_points(self) -> Floats:
@@ -127,7 +122,7 @@ class PoseSpaceDeformation:
         corrections = combined_corrections(count, sets)
         return corrected_placement(placement(base, vertices, single=single), corrections, single)
 
-    def pose_corrections(self, vertices: Ints | None = None) -> PoseCorrections:
+    def pose_corrections(self, vertices: Ints | None) -> PoseCorrections:
         """Return the corrections of the listed vertices, or of all."""
         rows = slice(None) if vertices is None else vertices
         return PoseCorrections(self.pose_weights, self.corrections[:, rows])

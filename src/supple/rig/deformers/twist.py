@@ -77,10 +77,7 @@ class Twist(PointDeformer):
         """Return the same twist of the tet vertices."""
         return self.with_rest_points(transfer.vertices)
 
-    stored_fields: ClassVar[tuple[Field, ...]] = (
-        Array("axis", DOUBLE, (3,)),
-        *axis_fields(),
-    )
+    stored_fields: ClassVar[tuple[Field, ...]] = (Array("axis", DOUBLE, (3,)), *axis_fields())
 
     @classmethod
     def restored(cls, points: Floats, origin: Floats, axis: Floats, **values: Any) -> Twist:

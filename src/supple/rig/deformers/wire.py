@@ -157,7 +157,7 @@ class Wire(PointDeformer):
 
     @staticmethod
     def joint_placement(
-        rigs: Sequence[Wire], vertices: Ints | None = None, *, single: bool = False
+        rigs: Sequence[Wire], vertices: Ints | None, *, single: bool
     ) -> WiresPlacement:
         """Return one placement of consecutive wires of a chain."""
         return WiresPlacement(rigs, vertices, single=single)
@@ -187,17 +187,15 @@ class Wire(PointDeformer):
             "a wire's basis",
             lambda sizes: 3 * (sizes["points"] + sizes["controls"]) * sizes["controls"],
         ),
-        PackedRows("influence", ("points", 1), lambda rig: rig.influence[:, None]),
+        PackedRows(
+            "influence",
+            ("points", 1),
+            lambda rig: rig.influence[:, None],
+            restore=lambda influence, _: influence[:, 0],
+        ),
         name_field(2),
         Value("turning", "number"),
     )
-
-    @classmethod
-    def restored(
-        cls, points: Floats, control_points: Floats, influence: Floats, **values: Any
-    ) -> Wire:
-        """Make the rig from its stored fields."""
-        return cls(points, control_points, influence=influence[:, 0], **values)
 
 
 def knots(count: int, degree: int) -> Floats:
@@ -267,24 +265,20 @@ class WiresPlacement(Forkable):
         single = single and all(wire.influence.max(initial=0.0) <= 1 for wire in wires)
         self._pieces = _pieces(wires)
         self._runs = _runs(wires, every, np.dtype(np.float32 if single else np.float64))
+        self.n_points = len(every)
         self._allocate()
 
     def _allocate(self) -> None:
         self._shifts = np.zeros((len(self._pieces.powers), SHIFTS))
         self._scratch = np.zeros(SCRATCH, self._runs.table.dtype)
 
-    @property
-    def n_points(self) -> int:
-        """Number of vertices placed."""
-        return len(self._runs.order)
-
     def place(self, pose: Floats, out: Positions) -> None:
         """Write the positions (k, 3) at a pose."""
-        _place(writable(pose), self._pieces, self._runs, self._shifts, self._scratch, out)
+        _place(None, writable(pose), self._pieces, self._runs, self._shifts, self._scratch, out)
 
     def deform(self, points: Floats, pose: Floats, out: Positions) -> None:
         """Move vertices from `points` (k, 3); `out` may be `points`."""
-        _deform(points, writable(pose), self._pieces, self._runs, self._shifts, self._scratch, out)
+        _place(points, writable(pose), self._pieces, self._runs, self._shifts, self._scratch, out)
 
 
 def _pieces(wires: Sequence[Wire]) -> _Pieces:
@@ -309,16 +303,16 @@ def _runs(wires: Sequence[Wire], vertices: Ints, kind: np.dtype) -> _Runs:
     keys = np.stack([_keys(wire, vertices, single) for wire in wires])
     order = np.lexsort(keys)
     lanes = 32 // kind.itemsize
-    runs, blocks, tables, filled = [], [], [np.empty(0)], 0
+    runs, blocks, tables, size = [], [], [np.empty(0)], 0
     for begin in range(0, len(order), BLOCK):
         listed, before = vertices[order[begin : begin + BLOCK]], 0
-        for wire, own in zip(wires, keys[:, order[begin : begin + BLOCK]], strict=True):
-            for a, b, piece, how in _stretches(own):
+        for wire, wire_keys in zip(wires, keys[:, order[begin : begin + BLOCK]], strict=True):
+            for a, b, piece, how in _stretches(wire_keys):
                 width = -(-(b - a) // lanes) * lanes
                 columns = [wire.influence, wire.places][: 2 if how in (PARTLY, FULLY) else 1]
-                tables += [_filled(column[listed[a:b]], width) for column in columns]
-                runs.append([a, a + width, before + piece, how, filled])
-                filled += width * len(columns)
+                tables += [np.pad(column[listed[a:b]], (0, width - (b - a))) for column in columns]
+                runs.append([a, a + width, before + piece, how, size])
+                size += width * len(columns)
             before += len(wire.powers)
         blocks.append([begin + len(listed), len(runs)])
     return _Runs(
@@ -328,11 +322,6 @@ def _runs(wires: Sequence[Wire], vertices: Ints, kind: np.dtype) -> _Runs:
         np.array(runs, np.int64).reshape(-1, 5),
         np.concatenate(tables).astype(kind),
     )
-
-
-def _filled(values: Floats, width: int) -> Floats:
-    """Return the values followed by zeros."""
-    return np.concatenate([values, np.zeros(width - len(values))])
 
 
 def _keys(wire: Wire, vertices: Ints, single: bool) -> Ints:
@@ -357,26 +346,7 @@ def _stretches(keys: Ints) -> Iterator[tuple[int, int, int, int]]:
 
 @compiled
 def _place(
-    pose: Floats, pieces: tuple, runs: tuple, shifts: Floats, scratch: Positions, out: Positions
-) -> None:
-    """Move rest points along with the wires, and write them in the order of the vertices."""
-    powers, rest, first, where = pieces
-    order, points, blocks, listed, table = runs
-    shift_pieces(pose, powers, rest, first, where, shifts)
-    begin = run = 0
-    for k in range(len(blocks)):
-        end, last = blocks[k]
-        for axis in range(3):
-            row = scratch[axis * STRIDE : axis * STRIDE + end - begin]
-            row[:] = points[axis, begin:end]
-        follow_wires(listed[run:last], rest, where, shifts, table, scratch)
-        _write(order[begin:end], scratch, out)
-        begin, run = end, last
-
-
-@compiled
-def _deform(
-    points: Floats,
+    points: Floats | None,
     pose: Floats,
     pieces: tuple,
     runs: tuple,
@@ -384,17 +354,22 @@ def _deform(
     scratch: Positions,
     out: Positions,
 ) -> None:
-    """Do as `_place` does, with other points than those at rest."""
+    """Move points (k, 3), by default the rest points, along with the wires."""
     powers, rest, first, where = pieces
-    order, _, blocks, listed, table = runs
+    order, rest_points, blocks, listed, table = runs
     shift_pieces(pose, powers, rest, first, where, shifts)
     begin = run = 0
     for k in range(len(blocks)):
         end, last = blocks[k]
-        for i in range(end - begin):
-            at = order[begin + i]
-            scratch[i], scratch[STRIDE + i] = points[at, 0], points[at, 1]
-            scratch[2 * STRIDE + i] = points[at, 2]
+        if points is None:
+            for axis in range(3):
+                row = scratch[axis * STRIDE : axis * STRIDE + end - begin]
+                row[:] = rest_points[axis, begin:end]
+        else:
+            for i in range(end - begin):
+                at = order[begin + i]
+                scratch[i], scratch[STRIDE + i] = points[at, 0], points[at, 1]
+                scratch[2 * STRIDE + i] = points[at, 2]
         follow_wires(listed[run:last], rest, where, shifts, table, scratch)
         _write(order[begin:end], scratch, out)
         begin, run = end, last

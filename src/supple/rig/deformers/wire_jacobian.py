@@ -14,6 +14,8 @@ from supple.rig.deformers.wire_kernels import UNMOVED
 from supple.rig.placement.placement import Positions
 from supple.rig.protocol import Parameter
 
+Vector = tuple[float, float, float]
+
 #: Below this sine or angle, series are used.
 SMALL = 1e-4
 
@@ -130,8 +132,8 @@ def _wire_rotations(pose: Floats, table: ArgumentTable, out: Positions) -> None:
         s2 = _dot(c, c)
         if s2 + q * q == 0.0 or (s2 == 0.0 and q < 0):
             continue
-        much = data[14] * turning * _angle_over_sine(s2, q)[0]
-        rho = (much * c[0], much * c[1], much * c[2])
+        scale = data[14] * turning * _angle_over_sine(s2, q)[0]
+        rho = (scale * c[0], scale * c[1], scale * c[2])
         one, _, sine = _rotation_factors(_dot(rho, rho))
         for j in range(3):
             axis = (1.0, 0.0, 0.0) if j == 0 else (0.0, 1.0, 0.0) if j == 1 else (0.0, 0.0, 1.0)
@@ -142,9 +144,7 @@ def _wire_rotations(pose: Floats, table: ArgumentTable, out: Positions) -> None:
 
 
 @compiled_fused_inline
-def _tangents(
-    data: Floats, acting: Ints, pose: Floats
-) -> tuple[tuple[float, float, float], tuple[float, float, float]]:
+def _tangents(data: Floats, acting: Ints, pose: Floats) -> tuple[Vector, Vector]:
     """Return the tangent of the curve at rest, t, and at the pose, e."""
     t = (data[11], data[12], data[13])
     x, y, z = t
@@ -165,15 +165,22 @@ def _rotation_factors(angle2: float) -> tuple[float, float, float]:
 
 
 @compiled_fused_inline
-def _cross(
-    a: tuple[float, float, float], b: tuple[float, float, float]
-) -> tuple[float, float, float]:
+def _cross(a: Vector, b: Vector) -> Vector:
     return a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]
 
 
 @compiled_fused_inline
-def _dot(a: tuple[float, float, float], b: tuple[float, float, float]) -> float:
+def _dot(a: Vector, b: Vector) -> float:
     return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
+
+
+@compiled_fused_inline
+def _combined(a: Vector, s: float, b: Vector, t: float, c: Vector) -> Vector:
+    return (
+        a[0] + s * b[0] + t * c[0],
+        a[1] + s * b[1] + t * c[1],
+        a[2] + s * b[2] + t * c[2],
+    )
 
 
 @compiled_fused_inline
@@ -188,9 +195,9 @@ def _angle_over_sine(s2: float, q: float) -> tuple[float, float]:
 
 @compiled_fused_inline
 def _rotation_derivative(
-    a: tuple[float, float, float],
-    t: tuple[float, float, float],
-    e: tuple[float, float, float],
+    a: Vector,
+    t: Vector,
+    e: Vector,
     part: float,
     out: Floats,
 ) -> None:
@@ -205,11 +212,7 @@ def _rotation_derivative(
     one, two, sine = _rotation_factors(_dot(rho, rho))
     once = _cross(rho, a)
     twice = _cross(rho, once)
-    turned = (
-        a[0] + sine * once[0] + one * twice[0],
-        a[1] + sine * once[1] + one * twice[1],
-        a[2] + sine * once[2] + one * twice[2],
-    )
+    turned = _combined(a, sine, once, one, twice)
     for j in range(3):
         # t × e_j, the change of c.
         dc = (0.0, t[2], -t[1]) if j == 0 else (-t[2], 0.0, t[0]) if j == 1 else (t[1], -t[0], 0.0)
@@ -221,9 +224,4 @@ def _rotation_derivative(
         )
         once = _cross(rho, d)
         twice = _cross(rho, once)
-        d = (
-            d[0] + one * once[0] + two * twice[0],
-            d[1] + one * once[1] + two * twice[1],
-            d[2] + one * once[2] + two * twice[2],
-        )
-        out[0, j], out[1, j], out[2, j] = _cross(d, turned)
+        out[0, j], out[1, j], out[2, j] = _cross(_combined(d, one, once, two, twice), turned)

@@ -1,13 +1,12 @@
 """Compiled loops that move several points at a time along with wires.
 
-Points are moved in blocks that stay in the nearest cache, x, y and z in rows `STRIDE` apart: a
-compiler that knows the distance of what is written needs no checks before a loop. Within one
-loop all points follow the same polynomials: the only other thing that differs from point to point
-is its influence and its place. Sines and arcs are polynomials of the accuracy of the arithmetic,
-as calls of library functions keep a loop from being vectorised. Nothing depends on neighbours, so
-that a subset has the same bits.
+Points are moved in blocks that stay in the nearest cache, x, y and z in rows `STRIDE` apart: with
+this distance known, compiled loops need no overlap checks. Within one loop all points follow the
+same polynomials and differ only in influence and place. Sines and arcs are polynomials of the
+accuracy of the arithmetic, as calls of library functions keep a loop from being vectorised. A point
+does not depend on its neighbours, so that a subset has the same bits.
 
-A run is filled up with points that follow it and belong to others: their influence is 0 there.
+A run is padded with points of the next runs, whose influence is 0 there.
 """
 
 from __future__ import annotations
@@ -31,13 +30,13 @@ from supple.rig.placement.placement import Positions
 
 #: The piece of vertices without influence.
 UNMOVED = -1
-#: Kinds of runs: all points at one place of the curve; there, and none turns by more than
-#: `FAINT`; spread along the curve, turning in part; fully.
+#: Kinds of runs: all points at one place of the curve; the same, rotated by at most `FAINT`; spread
+#: along the curve and rotated in part; spread and rotated fully.
 AT_ONE_PLACE, FAINTLY, PARTLY, FULLY = 0, 1, 2, 3
 
-#: Points moved at a time, and how far their coordinates are apart: runs may end beyond them.
+#: Points of a block, and the distance of their rows of coordinates: padded runs may end beyond.
 BLOCK, STRIDE = 512, 544
-#: Numbers that a block's coordinates take.
+#: Size of the coordinates of a block.
 SCRATCH = 3 * STRIDE
 #: Numbers that `shift_pieces` writes for a piece.
 SHIFTS = 13
@@ -47,32 +46,22 @@ SHIFTS = 13
 def shift_pieces(
     pose: Floats, powers: Floats, rest: Floats, first: Ints, where: Floats, shifts: Floats
 ) -> None:
-    """Write how each piece of the wires moves and turns.
+    """Write the shift and rotation (g, `SHIFTS`) of each piece of the wires at a pose (s,).
 
-    Parameters
-    ----------
-    pose
-        (s,) offsets of the control points.
-    powers
-        (g, 4, 4) of each piece of a curve, from its control points to powers of the place.
-    rest
-        (g, 12) the pieces at rest, four powers of x, y, z each.
-    first
-        (g,) place in the pose of the first of a piece's control points.
-    where
-        (g, 2) the one place of all points of a piece, or -1; and the part of the tangent's
-        rotation that is followed.
-    shifts
-        (g, `SHIFTS`) written. Where points are spread: the shift, four powers of x, y, z, and
-        whether the tangent turns little. At one place: shift, axis, axis × place, and angle.
+    `powers` (g, 4, 4) map a piece's control points to powers of the place; `rest` (g, 12) are the
+    pieces at rest, four powers of x, y, z each; `first` (g,) is the index in the pose of a piece's
+    first control point; `where` (g, 2) is the one place of all points of a piece, or -1, and the
+    part of the tangent's rotation that is followed. Where points are spread, `shifts` are the
+    shift, four powers of x, y, z, and whether the tangent turns little; at one place: shift, axis,
+    axis × place, and angle.
     """
     for piece in range(len(powers)):
-        own = shifts[piece]
-        _shift(pose[first[piece] :], powers[piece], own)
+        shift = shifts[piece]
+        _shift(pose[first[piece] :], powers[piece], shift)
         if where[piece, 0] < 0:
-            own[12] = 1.0 if turns_little(rest[piece], own) else 0.0
+            shift[12] = 1.0 if turns_little(rest[piece], shift) else 0.0
         else:
-            _settle(where[piece, 0], where[piece, 1], rest[piece], own)
+            _settle(where[piece, 0], where[piece, 1], rest[piece], shift)
 
 
 @compiled_fused
@@ -82,10 +71,10 @@ def _shift(offsets: Floats, powers: Floats, out: Floats) -> None:
     for power in range(4):
         x = y = z = 0.0
         for k in range(acting):
-            much = powers[power, k]
-            x += much * offsets[3 * k]
-            y += much * offsets[3 * k + 1]
-            z += much * offsets[3 * k + 2]
+            factor = powers[power, k]
+            x += factor * offsets[3 * k]
+            y += factor * offsets[3 * k + 1]
+            z += factor * offsets[3 * k + 2]
         out[3 * power], out[3 * power + 1], out[3 * power + 2] = x, y, z
 
 
@@ -96,7 +85,7 @@ def _settle(u: float, turning: float, rest: Floats, shift: Floats) -> None:
     sx, sy, sz, dx, dy, dz = _place_and_slope(u, shift)
     cx, cy, cz, inner, squared = shortest_turn(tx, ty, tz, dx, dy, dz)
     length = math.sqrt(squared)
-    # No tangent, or one that did not turn. Opposite ones have no shortest rotation: none then.
+    # No rotation without a tangent, for an unchanged one, and for an opposite one (no axis).
     inverse = 1.0 / length if length > 0 else 0.0
     x, y, z = cx * inverse, cy * inverse, cz * inverse
     shift[0], shift[1], shift[2], shift[3], shift[4], shift[5] = sx, sy, sz, x, y, z
@@ -122,19 +111,12 @@ def _place_and_slope(u: float, c: Floats) -> tuple[float, float, float, float, f
 def follow_wires(
     runs: Ints, rest: Floats, where: Floats, shifts: Floats, table: Positions, points: Positions
 ) -> None:
-    """Move a block of points along with several wires, one after another.
+    """Move a block of points (`SCRATCH`,) along with several wires, one after another, in place.
 
-    Parameters
-    ----------
-    runs
-        (r, 5) first and last + 1 of the points, piece, kind, and the start of their table.
-    rest, where, shifts
-        Of the pieces, as `shift_pieces` has them.
-    table
-        Influences of each run's points and, where they are spread, their places in the piece.
-    points
-        (`SCRATCH`,) the points, moved in place; arithmetic is in its precision, but for pieces of
-        which the tangent turns so far that the axis needs more.
+    `runs` (r, 5) are first and last + 1 of the points, piece, kind, and the start of their `table`:
+    influences and, where points are spread, places in the piece. `rest`, `where` and `shifts` are
+    those of `shift_pieces`. Arithmetic is in the precision of `points`, except for pieces whose
+    tangent turns so far that the axis needs more.
     """
     kind = points.dtype.type
     for k in range(len(runs)):
@@ -169,7 +151,7 @@ def _follow_place(
     px, py, pz = kind(shift[6]), kind(shift[7]), kind(shift[8])
     angle = kind(shift[9])
     for i in range(np.uint64(len(parts))):
-        # Unsigned, as compiled loops look at the sign of other indices.
+        # Unsigned: compiled loops would test the sign of other indices.
         at = first + i
         part = parts[i]
         if most is not None:
@@ -218,7 +200,7 @@ def _follow_spread(
         if turning is None:
             sine, versine = _whole_turn(part, inner, squared, kind)
         else:
-            # Not a function of its own: one so large would be called, and not vectorised.
+            # Written here: as a function it would be called, and the loop not vectorised.
             turns = squared > none
             length, size = math.sqrt(squared), math.sqrt(squared + inner * inner)
             angle, inverse = arc(length if turns else one, inner, size if turns else one, kind)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-import numpy as np
-
 from supple.errors import SuppleError
 from supple.rig.skeleton.joints import Skeleton
 
@@ -71,11 +69,10 @@ def joint_roles(skeleton: Skeleton) -> dict[tuple[str, str], list[int]]:
     for joint, name in enumerate(skeleton.names):
         side, base_name = normalised_name(name)
         named.setdefault((side, base_name.rstrip("0123456789")), []).append(joint)
-    depth = _depths(skeleton)
 
     def order(joint: int) -> tuple[bool, int, int]:
         # Helper joints such as "__UpLeg_L" sort after the joint itself.
-        return skeleton.names[joint].startswith("_"), int(depth[joint]), joint
+        return skeleton.names[joint].startswith("_"), len(skeleton.ancestors(joint)), joint
 
     roles: dict[tuple[str, str], list[int]] = {}
     taken: set[int] = set()
@@ -108,25 +105,12 @@ def _roles_by_preference(side: str) -> Iterable[tuple[str, tuple[str, ...]]]:
                 yield role, names[rank : rank + 1]
 
 
-def _depths(skeleton: Skeleton) -> np.ndarray:
-    depth = np.zeros(skeleton.n_joints, dtype=int)
-    for joint, parent in enumerate(skeleton.parents):
-        depth[joint] = depth[parent] + 1 if parent >= 0 else 0
-    return depth
-
-
 def _common_ancestor(skeleton: Skeleton, roles: Mapping[tuple[str, str], list[int]]) -> int | None:
     """Return the lowest joint above both thighs, or None."""
     if ("L", "thigh") not in roles or ("R", "thigh") not in roles:
         return None
-    above = []
-    for side in ("L", "R"):
-        joint, path = int(skeleton.parents[roles[side, "thigh"][0]]), []
-        while joint >= 0:
-            path.append(joint)
-            joint = int(skeleton.parents[joint])
-        above.append(path)
-    return next((joint for joint in above[0] if joint in set(above[1])), None)
+    left, right = (skeleton.ancestors(roles[side, "thigh"][0]) for side in ("L", "R"))
+    return next((joint for joint in left if joint in right), None)
 
 
 def match_joints(
@@ -172,8 +156,8 @@ def _check_match_count(
 ) -> None:
     needed = 1 if has_names else min(5, source.n_joints, target.n_joints)
     if len(matches) < needed:
+        counts = f"{len(matches)} of the target's {target.n_joints} joints have a match among"
+        example = f'names={{"{target.names[0]}": "{source.names[0]}"}}'
         raise SuppleError(
-            f"only {len(matches)} of the target's {target.n_joints} joints have a match among the"
-            f" source's {source.n_joints}; name them, as in"
-            f' names={{"{target.names[0]}": "{source.names[0]}"}}'
+            f"only {counts} the source's {source.n_joints}; name them, as in {example}"
         )

@@ -92,19 +92,19 @@ class Motion:
         count = len(checked)
         shape = numbers(f"{what}: poses", poses).shape
         if len(shape) != 2 or shape[0] != count:
-            raise SuppleError(
-                f"{what}: poses of shape {shape} for {count} times; give one row per time"
-            )
-        object.__setattr__(self, "times", checked)
-        object.__setattr__(self, "poses", _frozen(f"{what}: poses", poses, (count, shape[1])))
-        object.__setattr__(self, "roots", _checked_roots(what, roots, count))
-        object.__setattr__(self, "name", str(name))
-        object.__setattr__(self, "cuts", _checked_cuts(what, cuts, count))
+            shapes = f"poses of shape {shape} for {count} times"
+            raise SuppleError(f"{what}: {shapes}; give one row per time")
         if tracks is not None and tracks.space.width != shape[1]:
-            raise SuppleError(
-                f"{what}: a pose has {shape[1]} numbers, but its tracks {tracks.space.width}"
-            )
-        object.__setattr__(self, "tracks", tracks)
+            widths = f"{shape[1]} numbers, but its tracks {tracks.space.width}"
+            raise SuppleError(f"{what}: a pose has {widths}")
+        vars(self).update(
+            times=checked,
+            poses=_frozen(f"{what}: poses", poses, (count, shape[1])),
+            roots=_checked_roots(what, roots, count),
+            name=str(name),
+            cuts=_checked_cuts(what, cuts, count),
+            tracks=tracks,
+        )
 
     def __repr__(self) -> str:
         name = f'"{self.name}", ' if self.name else ""
@@ -140,10 +140,7 @@ class Motion:
     def repeated(self, moved: Floats) -> Motion:
         """Return the smooth motion of a cycle, which is smooth across the cycle's ends as well.
 
-        Parameters
-        ----------
-        moved : (4, 4) array
-            Transform from the roots of one cycle to those of the next.
+        `moved` (4, 4) is the transform from the roots of one cycle to those of the next.
         """
         if self.tracks is None:
             raise SuppleError(f"{self!r} has no tracks to repeat")
@@ -186,10 +183,11 @@ class Motion:
         root : (4, 4) or (k, 4, 4) array
         """
         query = numbers("time", time, "seconds")
-        if self.tracks is None:
-            return self._evaluate(query, self._shots)
         flat = self._inside(query.ravel())
-        poses, roots = self._sampled(self.tracks, flat)
+        if self.tracks is None:
+            poses, roots = self._evaluate(flat, self._shots)
+        else:
+            poses, roots = self._sampled(self.tracks, flat)
         width = self.poses.shape[1]
         return poses.reshape(*query.shape, width), roots.reshape(*query.shape, 4, 4)
 
@@ -205,17 +203,15 @@ class Motion:
             poses[:, vector] = nearest_vectors(poses[:, vector], self.poses[keys][:, vector])
         return poses, roots
 
-    def _evaluate(self, query: Floats, shots: list[_Shot]) -> tuple[Floats, Floats]:
-        flat = self._inside(query.ravel())
+    def _evaluate(self, times: Floats, shots: list[_Shot]) -> tuple[Floats, Floats]:
         starts = np.array([shot.times[0] for shot in shots])
-        shot_indices = np.searchsorted(starts, flat, side="right") - 1
-        poses = np.empty((len(flat), self.poses.shape[1]))
-        roots = np.zeros((len(flat), 4, 4))
+        shot_indices = np.searchsorted(starts, times, side="right") - 1
+        poses = np.empty((len(times), self.poses.shape[1]))
+        roots = np.zeros((len(times), 4, 4))
         for index in np.unique(shot_indices):
             rows = shot_indices == index
-            poses[rows], roots[rows] = shots[index].at(flat[rows])
-        width = self.poses.shape[1]
-        return poses.reshape(*query.shape, width), roots.reshape(*query.shape, 4, 4)
+            poses[rows], roots[rows] = shots[index].at(times[rows])
+        return poses, roots
 
     def _inside(self, times: Floats) -> Floats:
         """Snap times to keys within float32 rounding; refuse times outside the motion."""
@@ -226,10 +222,8 @@ class Motion:
         first, last = self.times[0], self.times[-1]
         outside = ~((times >= first) & (times <= last))
         if outside.any():
-            bad = times[int(np.argmax(outside))]
-            raise SuppleError(
-                f"time {bad:.6g} s is not in the motion ({first:.6g} to {last:.6g} s)"
-            )
+            bad, span = times[int(np.argmax(outside))], f"{first:.6g} to {last:.6g} s"
+            raise SuppleError(f"time {bad:.6g} s is not in the motion ({span})")
         return times
 
     def resample(self, rate: float, smooth: float = 0.0) -> Motion:
@@ -264,7 +258,7 @@ class Motion:
             tracks = self.tracks.resampled(times)
         else:
             shots = self._shots if smooth == 0 else self._shots_smoothed(smooth)
-            poses, roots = self._evaluate(times, shots)
+            poses, roots = self._evaluate(self._inside(times), shots)
         firsts = np.searchsorted(self._inside(times), self.times[list(self.cuts)])
         cuts = sorted({int(first) for first in firsts if 0 < first < count})
         return Motion(times, poses, roots, self.name, cuts, tracks)
@@ -328,11 +322,8 @@ class _Shot:
         inside = np.minimum(times, last)
         gap = last - self.times[-2] if len(self.times) > 1 else 0.0
         excess = np.minimum(times - inside, gap)[:, None]
-        poses, positions, rotations = (
-            self.poses(inside),
-            self.positions(inside),
-            self.rotations(inside),
-        )
+        poses, positions = self.poses(inside), self.positions(inside)
+        rotations = self.rotations(inside)
         if excess.any():
             poses = poses + excess * self.poses(last, 1)
             positions = positions + excess * self.positions(last, 1)
@@ -358,10 +349,8 @@ def _checked_times(what: str, times: ArrayLike) -> Floats:
     gaps = np.diff(checked)
     if len(gaps) and not gaps.min() >= SHORTEST_GAP:
         first = int(np.argmin(gaps >= SHORTEST_GAP)) + 1
-        raise SuppleError(
-            f"{what}: key {first} at {checked[first]:.9g} s follows {checked[first - 1]:.9g} s;"
-            f" times must increase by at least a microsecond"
-        )
+        keys = f"key {first} at {checked[first]:.9g} s follows {checked[first - 1]:.9g} s"
+        raise SuppleError(f"{what}: {keys}; times must increase by at least a microsecond")
     return checked
 
 
@@ -369,17 +358,14 @@ def _checked_roots(what: str, roots: ArrayLike | None, count: int) -> Floats:
     if roots is None:
         roots = np.broadcast_to(np.eye(4), (count, 4, 4))
     checked = owned_array(f"{what}: roots", roots, (count, 4, 4))
-    rotations = np.clip(
-        checked[:, :3, :3], -2.0, 2.0
-    )  # rotations are unchanged, and nothing overflows
+    # Rotations are unchanged, and squares of other matrices do not overflow.
+    rotations = np.clip(checked[:, :3, :3], -2.0, 2.0)
     errors = np.abs(rotations @ rotations.transpose(0, 2, 1) - np.eye(3)).max(axis=(1, 2))
     errors = np.maximum(errors, np.abs(checked[:, 3] - [0, 0, 0, 1]).max(axis=1))
     bad = (errors > RIGID) | (np.linalg.det(rotations) < 0)
     if bad.any():
-        raise SuppleError(
-            f"{what}: root {int(np.argmax(bad))} is not a rotation and a translation;"
-            f" keep scale in the pose (supple.rig.split_root does)"
-        )
+        root = f"root {int(np.argmax(bad))} is not a rotation and a translation"
+        raise SuppleError(f"{what}: {root}; keep scale in the pose (supple.rig.split_root does)")
     if errors.max() > 1e-12:
         checked[:, :3, :3] = to_matrix(from_matrix(rotations))
     checked.flags.writeable = False

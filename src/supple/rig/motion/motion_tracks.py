@@ -19,7 +19,7 @@ from supple.maths.rotations import (
     rotate,
     to_matrix,
 )
-from supple.rig.motion.root_policy import Locals, RootPolicy
+from supple.rig.motion.root_motion import Locals, RootPolicy
 from supple.rig.motion.tracks import COMPARED, SmoothTrack, Track
 from supple.rig.skeleton.joint_pose import JointPose
 from supple.rig.skeleton.joints import Skeleton
@@ -205,13 +205,13 @@ class MotionTracks:
         return largest
 
     def _smoothed(self, cuts: Floats, tolerance: float) -> MotionTracks:
-        smooth: list[Track | SmoothTrack] = []
-        for track in self.tracks:
-            if isinstance(track, Track):
-                reach = self.space.reach_of(track)
-                smooth.append(track.smoothed(reach, tolerance * self.space.size, cuts))
-            else:
-                smooth.append(track)
+        space = self.space
+        smooth = (
+            track.smoothed(space.reach_of(track), tolerance * space.size, cuts)
+            if isinstance(track, Track)
+            else track
+            for track in self.tracks
+        )
         return replace(self, tracks=tuple(smooth))
 
     def resampled(self, times: Floats) -> MotionTracks:
@@ -229,10 +229,9 @@ class MotionTracks:
         The gap between the part's end and the next start is distributed over the cycle. `moved` (4,
         4) transforms the roots of one cycle to those of the next.
         """
-        displaced, tracks = self._displaced(first, moved), self.own_tracks
-        return replace(
-            self, tracks=tuple(_repeated(track, first, last, displaced) for track in tracks)
-        )
+        displaced = self._displaced(first, moved)
+        repeated = (_repeated(track, first, last, displaced) for track in self.own_tracks)
+        return replace(self, tracks=tuple(repeated))
 
     def _displaced(self, first: float, moved: Floats) -> dict[int, Floats]:
         """Return the (4, 4) step from one cycle's local transforms to the next, by joint.
@@ -252,12 +251,11 @@ class MotionTracks:
                     keys = np.where(flipped, -keys, keys)
                 moving[track.items] |= np.ptp(keys, axis=0).max(axis=-1) > 1e-9
         world = self.space.skeleton.world(*self.local_transforms(np.array([first])))[0]
-        steps, below_moving = {}, np.zeros(len(moving), dtype=bool)
-        for joint, parent in enumerate(self.space.skeleton.parents.tolist()):
-            below_moving[joint] = parent >= 0 and (below_moving[parent] or moving[parent])
-            if moving[joint] and not below_moving[joint]:
-                parent_world = world[parent] if parent >= 0 else np.eye(4)
-                steps[joint] = np.linalg.solve(parent_world, moved @ parent_world)
+        steps = {}
+        for joint in np.flatnonzero(moving & ~self.space.skeleton.below(moving)).tolist():
+            parent = self.space.skeleton.parents[joint]
+            parent_world = world[parent] if parent >= 0 else np.eye(4)
+            steps[joint] = np.linalg.solve(parent_world, moved @ parent_world)
         return steps
 
 
@@ -283,13 +281,8 @@ def _repeated(track: Track, first: float, last: float, displaced: dict[int, Floa
     kept = slice(max(cycles * count - BEYOND, 0), (cycles + 1) * count + BEYOND + 1)
     all_times, all_values = np.concatenate(cycle_times)[kept], np.concatenate(cycle_values)[kept]
     is_later = np.concatenate([[True], np.diff(all_times) > 0])
-    return Track(
-        track.path,
-        track.items,
-        "STEP" if stepped else "LINEAR",
-        all_times[is_later],
-        all_values[is_later],
-    )
+    kind = "STEP" if stepped else "LINEAR"
+    return Track(track.path, track.items, kind, all_times[is_later], all_values[is_later])
 
 
 def _displaced_values(
@@ -344,10 +337,10 @@ def joint_reach(
     joints: Ints | None = None,
     weights: Floats | None = None,
 ) -> Floats:
-    """Bound the distance (J,), in metres at rest, from each joint to what it carries.
+    """Return a bound (J,), in metres at rest, of the distance from each joint to its descendants.
 
-    It carries its descendants and, if given, the surface vertices `points` (n, 3) that follow
-    them: `joints` and `weights` are (n, j).
+    Surface vertices `points` (n, 3) that follow it or these count as well; `joints` and `weights`
+    are (n, j).
     """
     positions = skeleton.rest_world()[:, :3, 3]
     low, high = positions.copy(), positions.copy()
@@ -369,11 +362,7 @@ def joint_reach(
 
 
 def sampled_tracks(
-    joint_pose: JointPose,
-    times: ArrayLike,
-    poses: Floats,
-    roots: Floats,
-    joint: int | None = None,
+    joint_pose: JointPose, times: ArrayLike, poses: Floats, roots: Floats, joint: int | None = None
 ) -> MotionTracks:
     """Return linear tracks through the samples (t, s) and (t, 4, 4) of a motion.
 
@@ -385,9 +374,8 @@ def sampled_tracks(
     local = joint_pose.unpack(poses[:, :width])
     rest = skeleton.translations, skeleton.rotations, skeleton.scales
     tracks = []
-    for path, values, rest_values in zip(
-        ("translation", "rotation", "scale"), local, rest, strict=True
-    ):
+    paths = ("translation", "rotation", "scale")
+    for path, values, rest_values in zip(paths, local, rest, strict=True):
         moving = np.flatnonzero((values != rest_values).any(axis=(0, 2)))
         if len(moving):
             tracks.append(Track(path, moving, "LINEAR", key_times, values[:, moving]))

@@ -22,13 +22,11 @@ BONES = {"upperarm": "forearm", "forearm": "hand", "thigh": "shin", "shin": "foo
 LEVEL = {"foot", "toe"}
 #: Largest angle between rest frames of bodies that face the same direction.
 SAME_FACING = np.deg2rad(40)
+IDENTITY = np.array([0.0, 0, 0, 1])
 
 
 def retarget(
-    motion: Motion,
-    source: JointPose,
-    target: JointPose,
-    names: Mapping[str, str] | None = None,
+    motion: Motion, source: JointPose, target: JointPose, names: Mapping[str, str] | None = None
 ) -> Motion:
     """Transfer a motion from one skeleton to another.
 
@@ -57,10 +55,9 @@ def retarget(
     motion is rotated to the target's.
     """
     if motion.poses.shape[1] != source.n_parameters:
-        raise SuppleError(
-            f"poses of the motion have {motion.poses.shape[1]} numbers, those of its skeleton"
-            f" {source.n_parameters}; give the joint pose that it was made with"
-        )
+        counts = f"{motion.poses.shape[1]} numbers, those of its skeleton {source.n_parameters}"
+        advice = "give the joint pose that it was made with"
+        raise SuppleError(f"poses of the motion have {counts}; {advice}")
     if motion.tracks is not None:
         motion = motion.sampled(motion.tracks.sample_times(motion.times))
     old, new = source.skeleton, target.skeleton
@@ -100,7 +97,7 @@ def _local_rotations(
     world = np.empty((len(deltas), skeleton.n_joints, 4))
     local = np.tile(skeleton.rotations, (len(deltas), 1, 1))
     for joint, parent in enumerate(skeleton.parents):
-        parent_rotations = world[:, parent] if parent >= 0 else np.array([0.0, 0, 0, 1])
+        parent_rotations = world[:, parent] if parent >= 0 else IDENTITY
         if joint in matched:
             world[:, joint] = multiply(deltas[:, matched[joint]], aligned[joint])
             local[:, joint] = multiply(inverse(parent_rotations), world[:, joint])
@@ -118,11 +115,9 @@ def _alignments(old: Skeleton, new: Skeleton, matched: Mapping[int, int], facing
         if role in BONES and (side, BONES[role]) in roles
     }
     level = {joints[0] for (_, role), joints in roles.items() if role in LEVEL}
-    target_positions, source_positions = (
-        skeleton.rest_world()[:, :3, 3] for skeleton in (new, old)
-    )
-    source_positions = rotate(facing, source_positions)
-    rotations = np.tile([0.0, 0, 0, 1], (new.n_joints, 1))
+    target_positions = new.rest_world()[:, :3, 3]
+    source_positions = rotate(facing, old.rest_world()[:, :3, 3])
+    rotations = np.tile(IDENTITY, (new.n_joints, 1))
     for joint, parent in enumerate(new.parents):
         if parent >= 0 and joint not in level:
             rotations[joint] = rotations[parent]
@@ -149,23 +144,22 @@ def _facing(old: Skeleton, new: Skeleton, matched: Mapping[int, int]) -> Floats:
     feet = [roles[side, "foot"][0] for side in ("L", "R") if (side, "foot") in roles]
     feet = [joint for joint in feet if joint in matched]
     if not pairs or not feet:
-        return np.array([0.0, 0, 0, 1])
+        return IDENTITY
     for skeleton, joint_of in ((old, matched), (new, {joint: joint for joint in matched})):
         positions = skeleton.rest_world()[:, :3, 3]
         left, right = (joint_of[joint] for joint in pairs[0])
         side = positions[left] - positions[right]
-        upward = 0.5 * (positions[left] + positions[right]) - positions[
-            [joint_of[joint] for joint in feet]
-        ].mean(axis=0)
+        ground = positions[[joint_of[joint] for joint in feet]].mean(axis=0)
+        upward = 0.5 * (positions[left] + positions[right]) - ground
         upward = upward - side * (upward @ side) / max(side @ side, 1e-300)
         frame = np.column_stack([side, upward, np.cross(side, upward)])
         lengths = np.linalg.norm(frame, axis=0)
         if not (lengths > 0).all():
-            return np.array([0.0, 0, 0, 1])
+            return IDENTITY
         frames.append(frame / lengths)
     rotation = frames[1] @ frames[0].T
     if np.arccos(np.clip((np.trace(rotation) - 1) / 2, -1, 1)) < SAME_FACING:
-        return np.array([0.0, 0, 0, 1])
+        return IDENTITY
     return from_matrix(_nearest_axis_rotation(rotation))
 
 
@@ -191,18 +185,16 @@ def _roots(
     hips = _hips(new, matched)
     ratio = _height_ratio(source.skeleton, new, matched, hips, facing)
     source_hips = source.matrices(motion.poses)[:, matched[hips], :3, 3]
-    source_hips = (
-        np.einsum("tij,tj->ti", motion.roots[:, :3, :3], source_hips) + motion.roots[:, :3, 3]
-    )
+    source_hips = np.einsum("tij,tj->ti", motion.roots[:, :3, :3], source_hips)
+    source_hips += motion.roots[:, :3, 3]
     frame = to_matrix(facing)
     rotations = frame @ motion.roots[:, :3, :3] @ frame.T
     target_hips = target.matrices(poses)[:, hips, :3, 3]
     roots = np.zeros((motion.n_frames, 4, 4))
     roots[:, :3, :3] = rotations
     # Scaled about the world's origin, which is on the floor, so that feet stay on the floor.
-    roots[:, :3, 3] = ratio * source_hips @ frame.T - np.einsum(
-        "tij,tj->ti", rotations, target_hips
-    )
+    offsets = np.einsum("tij,tj->ti", rotations, target_hips)
+    roots[:, :3, 3] = ratio * source_hips @ frame.T - offsets
     roots[:, 3, 3] = 1
     return roots
 
@@ -216,17 +208,12 @@ def _height_ratio(
     old: Skeleton, new: Skeleton, matched: Mapping[int, int], hips: int, facing: Floats
 ) -> float:
     """Return the ratio, target to source, of the hips' height above the lowest matched joint."""
-    pairs = list(matched.items())
-    target_positions = new.rest_world()[[joint for joint, _ in pairs], :3, 3]
-    source_positions = rotate(facing, old.rest_world()[[joint for _, joint in pairs], :3, 3])
+    target_positions = new.rest_world()[list(matched), :3, 3]
+    source_positions = rotate(facing, old.rest_world()[list(matched.values()), :3, 3])
+    source_hips = rotate(facing, old.rest_world()[matched[hips], :3, 3])
     target_height = new.rest_world()[hips, 1, 3] - target_positions[:, 1].min()
-    source_height = (
-        rotate(facing, old.rest_world()[matched[hips], :3, 3])[1] - source_positions[:, 1].min()
-    )
-    size, source_size = (
-        np.ptp(target_positions, axis=0).max(),
-        np.ptp(source_positions, axis=0).max(),
-    )
+    source_height = source_hips[1] - source_positions[:, 1].min()
+    size, source_size = (np.ptp(p, axis=0).max() for p in (target_positions, source_positions))
     if target_height > 0.1 * size and source_height > 0.1 * source_size:
         return float(target_height / source_height)
     # Without legs below the hips: the ratio of sizes.

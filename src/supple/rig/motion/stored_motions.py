@@ -12,7 +12,7 @@ from supple.arrays import Ints
 from supple.errors import FormatError
 from supple.rig.motion.motion import Motion
 from supple.rig.motion.motion_tracks import ROOT, MotionTracks, TrackSpace
-from supple.rig.motion.root_policy import RootPolicy
+from supple.rig.motion.root_motion import RootPolicy
 from supple.rig.motion.tracks import Track
 from supple.rig.skeleton.joint_pose import JointPose, PartialJointPose
 from supple.rig.skeleton.joints import Skeleton

@@ -69,27 +69,19 @@ class Forkable:
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__)
         for name in self._forked:
-            setattr(twin, name, getattr(self, name).fork())
+            part = getattr(self, name)
+            setattr(twin, name, None if part is None else part.fork())
         twin._allocate()
         return twin
 
 
 def placement(rig: Rig, vertices: ArrayLike | None = None, *, single: bool = False) -> Placement:
-    """Return a placement of all vertices of a rig, or of the listed ones.
+    """Return a placement of all vertices of a rig, or of a list in any order, with repetitions.
 
     Rigs with a method ``placement(vertices, *, single=False)`` make it; vertices are None or
     checked int64 indices. All others are called; so are rigs whose class inherits that method and
-    replaces ``__call__``.
-
-    Parameters
-    ----------
-    rig
-        Any rig.
-    vertices
-        Indices in any order, with or without repetition; None for all.
-    single
-        Whether single precision is enough, as for surfaces that are drawn but not differenced in
-        time. Rigs may then use float32 tables.
+    replaces ``__call__``. With `single`, for surfaces that are drawn but not differenced in time,
+    rigs may use float32 tables.
 
     Examples
     --------
@@ -120,12 +112,7 @@ class CalledPlacement:
     def __init__(self, rig: Rig, vertices: Ints | None = None) -> None:
         self.rig = rig
         self.vertices = None if vertices is None else vertices.copy()
-        self._n_points = rig.n_vertices if vertices is None else len(vertices)
-
-    @property
-    def n_points(self) -> int:
-        """Number of vertices placed."""
-        return self._n_points
+        self.n_points = rig.n_vertices if vertices is None else len(vertices)
 
     def place(self, pose: Floats, out: Positions) -> None:
         """Write the positions (k, 3) at a pose."""
@@ -138,7 +125,7 @@ class CalledPlacement:
         except Exception as error:
             which = f"the rig, a {type(self.rig).__name__}, failed"
             raise SuppleError(f"{which}: {type(error).__name__}: {error}") from error
-        out[:] = checked_array("the rig's positions", result, (self._n_points, 3))
+        out[:] = checked_array("the rig's positions", result, (self.n_points, 3))
 
     def fork(self) -> CalledPlacement:
         """Return an equal placement, without state."""

@@ -42,11 +42,7 @@ class _Coefficients(Forkable):
         sizes = [[each.n_poses, each.normalise] for each in weights]
         self._sizes = np.array(sizes, np.int64).reshape(-1, 2)
         # One array, as each argument of a kernel costs a part of a microsecond.
-        parts = [
-            table.ravel()
-            for each in weights
-            for table in (each.scales, each.scaled_poses, each.matrix, each.constant)
-        ]
+        parts = [table.ravel() for each in weights for table in each.tables[:4]]
         self._packed = np.concatenate([np.empty(0), *parts])
         self._allocate()
 
@@ -91,8 +87,8 @@ def combined_corrections(
     parts = [np.empty((0, n_points, 3)), *(each.deltas for each in merged)]
     if constant is not None and np.any(constant):
         parts.append(constant[None])
-    every = [each.weights for each in merged]
-    coefficients = _Coefficients(every, len(parts) > 1 + len(merged))
+    has_constant = len(parts) > 1 + len(merged)
+    coefficients = _Coefficients([each.weights for each in merged], has_constant)
     return Corrections(np.concatenate(parts), coefficients)
 
 
@@ -114,19 +110,12 @@ class CorrectedPlacement(Forkable):
         self._base, self._coefficients = base, corrections.coefficients.fork()
         used = np.flatnonzero(np.any(corrections.deltas, axis=(1, 2)))
         flat = corrections.deltas.reshape(len(corrections), 3 * base.n_points)[used]
-        # Models from files hold single precision; float32 tables halve the memory to read.
-        half = flat.astype(np.float32)
-        self._table: Positions = half if single or np.array_equal(half, flat) else flat
-        self._rows, self._single = used, single
+        self._table = single_if_exact(flat, single)
+        self._rows, self._single, self.n_points = used, single, base.n_points
         self._allocate()
 
     def _allocate(self) -> None:
         self._scratch = np.empty((0 if self._single else self.n_points, 3))
-
-    @property
-    def n_points(self) -> int:
-        """Number of vertices placed."""
-        return self._base.n_points
 
     def place(self, pose: Floats, out: Positions) -> None:
         """Write the corrected positions (k, 3) at a pose."""
@@ -166,6 +155,15 @@ def corrected_placement(
     return CorrectedPlacement(base, corrections, single)
 
 
+def single_if_exact(table: Positions, single: bool) -> Positions:
+    """Return a table as float32 if that is exact, or if `single` allows rounding.
+
+    Models from files hold single precision; float32 tables halve the memory to read.
+    """
+    rounded = table.astype(np.float32)
+    return rounded if single or np.array_equal(rounded, table) else table
+
+
 @compiled_brief
 def _evaluate_sets(pose: Floats, packed: Floats, sizes: Ints, scratch: Floats, out: Floats) -> None:
     """Write the weights of sets of example poses at a pose into the front of `out`.
@@ -195,13 +193,12 @@ def add_sum(table: Positions, rows: Ints, coefficients: Floats, out: Positions) 
     for start in range(0, len(out), 3 * BLOCK):
         piece = out[start : start + 3 * BLOCK]
         for i in range(len(rows)):
-            much = coefficients[rows[i]]
-            if abs(much) >= NEGLIGIBLE_WEIGHT:
-                _add_times(out.dtype.type(much), table[i, start : start + 3 * BLOCK], piece)
+            coefficient = coefficients[rows[i]]
+            if abs(coefficient) >= NEGLIGIBLE_WEIGHT:
+                _add_times(out.dtype.type(coefficient), table[i, start : start + 3 * BLOCK], piece)
 
 
 @compiled
-def _add_times(much: float, delta: Positions, out: Positions) -> None:
-    """Add `much` times `delta` to `out`."""
+def _add_times(coefficient: float, delta: Positions, out: Positions) -> None:
     for i in range(len(out)):
-        out[i] += much * delta[i]
+        out[i] += coefficient * delta[i]

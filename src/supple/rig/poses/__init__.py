@@ -1,1 +1,1 @@
-"""Example poses: weights, a tree through them, a choice of them."""
+"""Example poses: their weights, a tree of them, and their choice."""

@@ -18,7 +18,7 @@ from supple.rig.stored.field_reader import DOUBLE, Field
 from supple.rig.stored.schema import Array, Cost, Value
 
 KINDS = ("normalised", "affine")
-#: Angle, in radians, beyond which a rotation vector is large.
+#: Angle, in radians, above which a rotation vector counts as large.
 FAR = 2.5
 #: Poses nearer than this part of the largest distance count as equal.
 SAME = 1e-8
@@ -54,7 +54,7 @@ class PoseWeights:
     Attributes
     ----------
     scaled_poses, scales, matrix, constant, normalise
-        What `evaluate_weights` takes, for compiled loops.
+        Arguments of `evaluate_weights`; `tables` has them in its order.
 
     Notes
     -----
@@ -97,6 +97,7 @@ class PoseWeights:
             self._refuse_huge(f'example pose "{example}"', pose)
         self.scaled_poses = self.poses * self.scales
         self.matrix, self.constant = self._solve()
+        self.tables = (self.scales, self.scaled_poses, self.matrix, self.constant, self.normalise)
 
     def __repr__(self) -> str:
         return f"PoseWeights({self.n_poses} poses, {len(self.scales)} parameters, {self.kind})"
@@ -119,10 +120,10 @@ class PoseWeights:
         """Return the distances between the example poses in the scaled space, (m, m)."""
         if (self.scales > 0).all():
             return np.linalg.norm(self.scaled_poses[:, None] - self.scaled_poses[None], axis=2)
-        found = np.empty((self.n_poses, self.n_poses))
-        for pose, row in zip(self.poses, found, strict=True):
+        distances = np.empty((self.n_poses, self.n_poses))
+        for pose, row in zip(self.poses, distances, strict=True):
             pose_distances(pose, self.scales, self.scaled_poses, row)
-        return 0.5 * (found + found.T)  # alike up to rounding
+        return 0.5 * (distances + distances.T)  # equal up to rounding
 
     def _solve(self) -> tuple[np.ndarray, np.ndarray]:
         count = self.n_poses
@@ -149,16 +150,7 @@ class PoseWeights:
         values = checked_array("pose", pose, self.scales.shape)
         self._refuse_huge("pose", values)
         out = np.empty(self.n_poses)
-        evaluate_weights(
-            values,
-            self.scales,
-            self.scaled_poses,
-            self.matrix,
-            self.constant,
-            self.normalise,
-            np.empty(self.n_poses),
-            out,
-        )
+        evaluate_weights(values, *self.tables, np.empty(self.n_poses), out)
         return out
 
     __call__ = weights
@@ -202,13 +194,6 @@ class PoseWeights:
         Value("kind", "text"),
         Value("names", "texts", lambda weights: [str(name) for name in weights.names]),
     )
-
-    @classmethod
-    def restored(
-        cls, poses: Floats, scales: Floats, kind: str, names: Sequence[str]
-    ) -> PoseWeights:
-        """Make the weights from their stored fields."""
-        return cls(poses, scales, kind=kind, names=names)
 
 
 def _wrong_scale(scales: Floats) -> int:
@@ -260,14 +245,14 @@ def _saved(vector: Floats, scales: Floats, example: Floats) -> float:
         return 0.0
     first, first_other = _shortest(one)
     second, second_other = _shortest(two)
-    own, near, other, another = 0.0, 0.0, 0.0, 0.0
+    given, near, other, another = 0.0, 0.0, 0.0, 0.0
     for i in range(3):
         scaled = vector[i] * scales[i]
-        own += (scaled - example[i]) ** 2
+        given += (scaled - example[i]) ** 2
         near += (first * scaled - second * example[i]) ** 2
         other += (first_other * scaled - second * example[i]) ** 2
         another += (first * scaled - second_other * example[i]) ** 2
-    return own - min(near, min(other, another))
+    return given - min(near, min(other, another))
 
 
 @compiled

@@ -43,34 +43,15 @@ def place_blocks(
     placed: Positions,
     out: Positions,
 ) -> None:
-    """Write skinned positions plus Σ c δ of all vertices, block by block.
+    """Write skinned positions (k, 3) plus Σ c δ of all vertices, block by block.
 
-    Parameters
-    ----------
-    table
-        Flat, the blocks one after another; all arithmetic is in its precision.
-    blocks
-        (b, 3): a block's start in the table, its number of vertices, and the number of joints
-        they follow.
-    joints
-        (b, most): the joints of each block; for dual quaternions the heaviest first.
-    active
-        (b, m): whether a correction is not zero throughout a block.
-    ranks
-        Place of each row of `out` in `placed`: that of its x.
-    matrices
-        (J, 4, 4) transforms, or the stretches before dual quaternions move; the latter are
-        left out where there are none.
-    duals
-        (J, 8) dual quaternions; none for linear skinning.
-    coefficients
-        (m,) c.
-    scratch
-        (`SCRATCH_ROWS` * `BLOCK`,) to work in.
-    placed
-        (b * 3 * `BLOCK`,) scratch for the blocks' positions, x, y, z in rows.
-    out
-        (k, 3) written.
+    `table` is flat, one block after another; all arithmetic is in its precision. `blocks` (b, 3)
+    are a block's start in the table and its numbers of vertices and of joints; `joints` (b, most)
+    are its joints, for dual quaternions the heaviest first; `active` (b, m) marks corrections that
+    are not zero throughout it. `ranks` (k,) are the indices in `placed` of each vertex's x.
+    `matrices` (J, 4, 4) are the transforms or, for dual quaternions, the stretches before them, or
+    empty; `duals` (J, 8) are empty for linear skinning; `coefficients` (m,) are c. `scratch` has
+    `SCRATCH_ROWS` * `BLOCK` numbers, `placed` 3 * `BLOCK` for each block.
     """
     for block in range(len(blocks)):
         start, n, slots = blocks[block]
@@ -78,17 +59,17 @@ def place_blocks(
         x, y, z = rows[:n], rows[n : 2 * n], rows[2 * n : 3 * n]
         weights = rows[3 * n : (3 + slots) * n]
         follow = joints[block, :slots]
-        own = placed[3 * BLOCK * block : 3 * BLOCK * (block + 1)]
+        target = placed[3 * BLOCK * block : 3 * BLOCK * (block + 1)]
         if len(duals) == 0:
-            _blend_linear(x, y, z, weights, follow, matrices, own)
+            _blend_linear(x, y, z, weights, follow, matrices, target)
         else:
             if len(matrices):
                 _blend_linear(x, y, z, weights, follow, matrices, scratch)
                 x, y = scratch[:n], scratch[BLOCK : BLOCK + n]
                 z = scratch[2 * BLOCK : 2 * BLOCK + n]
             _blend_duals(n, weights, follow, duals, scratch[3 * BLOCK :])
-            _move_dual(x, y, z, scratch[3 * BLOCK :], own)
-        _correct(rows[(3 + slots) * n :], active[block], coefficients, n, own)
+            _move_dual(x, y, z, scratch[3 * BLOCK :], target)
+        _correct(rows[(3 + slots) * n :], active[block], coefficients, n, target)
     _write(ranks, placed, out)
 
 
@@ -147,13 +128,9 @@ def _add_affine(
 
 
 @compiled_fused
-def _row(values: Floats, much: float, kind: Any) -> tuple[float, float, float, float]:
-    return (
-        kind(much * values[0]),
-        kind(much * values[1]),
-        kind(much * values[2]),
-        kind(much * values[3]),
-    )
+def _row(v: Floats, factor: float, kind: Any) -> tuple[float, float, float, float]:
+    a, b, c, d = factor * v[0], factor * v[1], factor * v[2], factor * v[3]
+    return kind(a), kind(b), kind(c), kind(d)
 
 
 @compiled
@@ -243,14 +220,20 @@ def _correct(
 
 @compiled_fused
 def _add_two(
-    much: float, more: float, deltas: Positions, first: int, second: int, n: int, out: Positions
+    first_factor: float,
+    second_factor: float,
+    deltas: Positions,
+    first: int,
+    second: int,
+    n: int,
+    out: Positions,
 ) -> None:
     for axis in range(3):
         row = out[axis * BLOCK : axis * BLOCK + n]
         a = deltas[(3 * first + axis) * n : (3 * first + axis + 1) * n]
         b = deltas[(3 * second + axis) * n : (3 * second + axis + 1) * n]
         for i in range(n):
-            row[i] += much * a[i] + more * b[i]
+            row[i] += first_factor * a[i] + second_factor * b[i]
 
 
 @compiled_fused

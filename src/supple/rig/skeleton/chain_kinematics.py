@@ -12,11 +12,14 @@ from supple.maths.quaternions import exponential, logarithm_near, multiply, to_m
 
 
 @compiled
-def with_workspace(base, base_turn, translations, rotations, scales, offset):  # type: ignore[no-untyped-def]
-    """Return the chain with scratch memory, as the functions of this module take it."""
-    count = len(translations)
+def with_workspace(chain):  # type: ignore[no-untyped-def]
+    """Return a chain with scratch memory, as the functions of this module take it.
+
+    A chain is the transform (4, 4) and rotation (4,) above it, local translations (c, 3), rest
+    rotations (c, 4) and scales (c, 3) of its joints, and the offset (3,) of its end.
+    """
+    count = len(chain[2])
     frames, places, turns = np.empty((2, count, 3, 3)), np.empty((count, 3)), np.empty((count, 4))
-    chain = (base, base_turn, translations, rotations, scales, offset)
     return chain, (frames[0], frames[1], places, turns, np.empty((3, 4)), np.empty((3, 3)))
 
 
@@ -42,12 +45,12 @@ def residual_and_jacobian(chain, goal, x, residual, jacobian):  # type: ignore[n
         for column in range(3):
             linear[row, column] = base[row, column]
     for j in range(count):
-        _apply(linear, translations[j], place, 1.0)
+        _apply(linear, translations[j], place)
         _matrix_product(linear, locals_[j], above[j])
         for row in range(3):
             for column in range(3):
                 linear[row, column] = above[j, row, column] * scales[j, column]
-    _apply(linear, offset, place, 1.0)
+    _apply(linear, offset, place)
     for k in range(3):
         ends[count - 1, k] = scales[count - 1, k] * offset[k]
         residual[k] = target[k] - place[k]
@@ -59,7 +62,7 @@ def residual_and_jacobian(chain, goal, x, residual, jacobian):  # type: ignore[n
                 reach += locals_[j, k, m] * ends[j, m]
             ends[j - 1, k] = scales[j - 1, k] * reach
     if turn:
-        _turn_left(turns[count - 1], orientation, length, residual[3:])
+        _rotation_residual(turns[count - 1], orientation, length, residual[3:])
     _fill_jacobian(x, above, ends, turns, turn, length, linear, locals_[0], jacobian)
 
 
@@ -76,7 +79,7 @@ def chain_span(chain, x, low, high):  # type: ignore[no-untyped-def]
     place, last, top = base[:3, 3].copy(), np.zeros(3), np.zeros(3)
     reach, turning = 0.0, False
     for j in range(len(translations)):
-        _apply(linear, translations[j], place, 1.0)
+        _apply(linear, translations[j], place)
         free = False
         for k in range(3 * j, 3 * j + 3):
             free = free or low[k] < high[k]
@@ -95,7 +98,7 @@ def chain_span(chain, x, low, high):  # type: ignore[no-untyped-def]
         for row in range(3):
             for column in range(3):
                 linear[row, column] *= scales[j, column]
-    _apply(linear, offset, place, 1.0)
+    _apply(linear, offset, place)
     if not turning:
         return place, 0.0
     return top, reach + _distance(last, place)
@@ -107,12 +110,12 @@ def _distance(a: Floats, b: Floats) -> float:
 
 
 @compiled
-def _turn_left(now: Floats, wanted: Floats, length: float, out: Floats) -> None:
+def _rotation_residual(now: Floats, goal: Floats, length: float, out: Floats) -> None:
     inverse, relative = np.empty(4), np.empty(4)
     for k in range(3):
         inverse[k] = -now[k]
     inverse[3] = now[3]
-    multiply(wanted, inverse, relative)
+    multiply(goal, inverse, relative)
     logarithm_near(relative, np.zeros(3), out)
     for k in range(3):
         out[k] *= length
@@ -149,7 +152,7 @@ def _fill_jacobian(
 
 @compiled
 def right_jacobian(vector: Floats, out: Floats) -> None:
-    """J with exp(ω + δ) = exp(ω) exp(J δ) for small δ."""
+    """Write J with exp(ω + δ) = exp(ω) exp(J δ) for small δ."""
     x, y, z = vector[0], vector[1], vector[2]
     squared = x * x + y * y + z * z
     angle = math.sqrt(squared)
@@ -171,13 +174,13 @@ def right_jacobian(vector: Floats, out: Floats) -> None:
 
 
 @compiled
-def _apply(matrix: Floats, vector: Floats, out: Floats, part: float) -> None:
-    """Add `part` of matrix times vector."""
+def _apply(matrix: Floats, vector: Floats, out: Floats) -> None:
+    """Add matrix times vector."""
     for row in range(3):
         total = 0.0
         for k in range(3):
             total += matrix[row, k] * vector[k]
-        out[row] += part * total
+        out[row] += total
 
 
 @compiled

@@ -1,8 +1,8 @@
 """The compiled solver behind `InverseKinematics`: a chain of joints, its end and a target.
 
 Unknowns are the rotation vectors ω of the c joints, 3c numbers x. The objective is
-½‖target − end‖² + ½ L² ‖turn left‖² + ½ ρ² ‖x − preferred‖² within low ≤ x ≤ high, with L the
-length of the chain: what is angle counts as length.
+½‖target − end‖² + ½ L² θ² + ½ ρ² ‖x − preferred‖² within low ≤ x ≤ high, with θ the angle left to
+the target orientation and L the length of the chain.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from supple.compiled.jit import compiled
 from supple.maths.quaternions import exponential, multiply
 from supple.rig.skeleton.chain_kinematics import chain_span, residual_and_jacobian, with_workspace
 
-#: Radians of the differences that give the second derivatives.
+#: Step, in radians, of the differences that approximate second derivatives.
 STEP = 1e-5
-#: Preference for the preferred pose, as part of the chain's length per radian.
+#: ρ as a part of the chain's length per radian.
 STRONG, WEAK = 0.02, 1e-3
-#: Part of the length that may be left.
+#: Residual that ends the search, relative to the length.
 DONE = 1e-8
-#: Slope, in squared lengths per radian, that counts as none.
+#: Gradient that counts as zero, in squared lengths per radian.
 STEEPEST = 1e-12
 MOST, MOST_SHIFTS = 60, 12
 FIRST_DAMPING = 1e-6
@@ -32,32 +32,22 @@ LONGEST = 1.0
 
 
 @compiled
-def solve_chain(
-    base: Floats,
-    base_turn: Floats,
-    translations: Floats,
-    rotations: Floats,
-    scales: Floats,
-    offset: Floats,
-    target: Floats,
-    orientation: Floats,
-    turn: bool,
-    start: Floats,
-    preferred: Floats,
-    low: Floats,
-    high: Floats,
-    length: float,
-) -> tuple[Floats, float, float, int]:
-    """Solve for rotation vectors; return them, distance and angle left, and iterations."""
-    chain = with_workspace(base, base_turn, translations, rotations, scales, offset)
-    goal = (target, orientation, turn, length)
+def solve_chain(chain, goal, within, start):  # type: ignore[no-untyped-def]
+    """Solve for rotation vectors (3c,); return them, distance and angle left, and iterations.
+
+    `chain` is that of `with_workspace`; `goal` is target (3,), orientation (4,), whether that
+    counts, and the length L; `within` is preferred, low and high (3c,).
+    """
+    chain = with_workspace(chain)
+    target, _, _, length = goal
+    preferred, low, high = within
     top, reach = chain_span(chain[0], preferred, low, high)
     count = len(start)
     residual, jacobian = np.empty(6), np.empty((6, count))
     best, best_left, total = start.copy(), np.inf, 0
     x = start.copy()
     for attempt in range(3):
-        iterations, saddle = _approach(chain, goal, (preferred, low, high), x, residual, jacobian)
+        iterations, saddle = _approach(chain, goal, within, x, residual, jacobian)
         total += iterations
         left = _left(chain, goal, x, residual, jacobian)
         if left < best_left:
@@ -115,8 +105,7 @@ def _approach(chain, goal, within, x, residual, jacobian):  # type: ignore[no-un
 def _balance(x, bounds, length, residual, jacobian):  # type: ignore[no-untyped-def]
     """Write the residual r at which x stays as it is: Jᵀ r = ρ² (x − preferred).
 
-    A solution from which the search starts again then holds from the beginning; at the preferred
-    pose it is zero.
+    A search that starts at a solution then stays there; at the preferred pose r is zero.
     """
     preferred, low, high, preference = bounds
     gram, factor, right = np.zeros((6, 6)), np.empty((6, 6)), np.zeros(6)
@@ -126,14 +115,14 @@ def _balance(x, bounds, length, residual, jacobian):  # type: ignore[no-untyped-
                 right[a] += jacobian[a, k] * preference * preference * (x[k] - preferred[k])
                 for b in range(6):
                     gram[a, b] += jacobian[a, k] * jacobian[b, k]
-    everything = np.ones(6, dtype=np.bool_)
-    _factorise(gram, everything, 1e-6 * length * length, factor)
-    _solve(factor, right, everything, residual)
+    all_free = np.ones(6, dtype=np.bool_)
+    _factorise(gram, all_free, 1e-6 * length * length, factor)
+    _solve(factor, right, all_free, residual)
 
 
 @compiled
 def _shift(residual: Floats, length: float, target: Floats, orientation: Floats) -> None:
-    """Move the target on by what is left."""
+    """Shift the target by the residual."""
     spin, before = np.empty(4), orientation.copy()
     for k in range(3):
         target[k] += residual[k]
@@ -149,7 +138,7 @@ def _left(chain, goal, x, residual, jacobian) -> float:  # type: ignore[no-untyp
 
 @compiled
 def _within_reach(top: Floats, target: Floats, reach: float) -> bool:
-    """Tell whether the target is nearer than the chain reaches; limits may still forbid it."""
+    """Return whether the target is nearer than the chain reaches; limits may still exclude it."""
     squared = 0.0
     for k in range(3):
         squared += (target[k] - top[k]) ** 2
@@ -157,18 +146,18 @@ def _within_reach(top: Floats, target: Floats, reach: float) -> bool:
 
 
 @compiled
-def _start_elsewhere(attempt: int, found: Floats, low: Floats, high: Floats, out: Floats) -> None:
-    """Write another start: a little beside the point found, then the middle of the limits."""
+def _start_elsewhere(attempt: int, best: Floats, low: Floats, high: Floats, out: Floats) -> None:
+    """Write another start: near the best point, then near the middle of the limits."""
     for k in range(len(out)):
         beside = 0.2 + 0.1 * (k % 3) if k % 2 else -0.2 - 0.1 * (k % 3)
         middle = 0.5 * (low[k] + high[k])
-        out[k] = found[k] + beside if attempt == 0 else middle + 0.3 * beside
+        out[k] = best[k] + beside if attempt == 0 else middle + 0.3 * beside
         out[k] = min(max(out[k], low[k]), high[k])
 
 
 @compiled
 def _descend(chain, goal, bounds, x, residual, jacobian):  # type: ignore[no-untyped-def]
-    """Minimise from x, in place; the iterations, and whether it ended on a saddle."""
+    """Minimise from x, in place; return iterations, and whether it ended on a saddle."""
     preferred, low, high, preference = bounds
     length = goal[3]
     unit = length * length
@@ -220,7 +209,7 @@ def _descend(chain, goal, bounds, x, residual, jacobian):  # type: ignore[no-unt
 
 @compiled
 def _bounded_step(x: Floats, step: Floats, low: Floats, high: Floats, out: Floats) -> float:
-    """Take the step, shortened and within the limits; the largest change."""
+    """Write x minus the step, shortened and within the limits; return the largest change."""
     longest = 0.0
     for k in range(len(x)):
         longest = max(longest, abs(step[k]))
@@ -247,9 +236,9 @@ def _value(chain, goal, bounds, x, residual, jacobian) -> float:  # type: ignore
 def _fill_hessian(  # type: ignore[no-untyped-def]
     chain, goal, x, free, residual, jacobian, preference, out
 ):
-    """JᵀJ + ρ²I − Σ r ∇²end; the last by differences of Jᵀr with r held, where r matters.
+    """Write JᵀJ + ρ²I − Σ r ∇²end, the last by differences of Jᵀr at constant r unless r is small.
 
-    Entries that are not free are left out: nothing looks at them.
+    Differences of entries that are not free are left out, as `_factorise` ignores these.
     """
     count = len(x)
     for a in range(count):

@@ -1,10 +1,10 @@
-"""Inverse kinematics: the pose of a joint chain that moves its end to a target."""
+"""Inverse kinematics: the pose of a joint chain that moves its end to a target, and a rig of it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from supple.arrays import Floats, Ints
 from supple.checks import checked_array
 from supple.errors import SuppleError
+from supple.rig.protocol import Parameter, Rig, checked_parameters, checked_pose, rest_values
 from supple.rig.skeleton.chain_kinematics import chain_span
 from supple.rig.skeleton.chain_solver import solve_chain
 from supple.rig.skeleton.joint_pose import JointPose
@@ -87,7 +88,7 @@ class InverseKinematics:
         self.joints = skeleton.path(top, tip)
         self.offset = checked_array("offset of the chain's end", offset, (3,))
         #: Entries of the pose that are solved for, and which of the chain's 3c rotations they are.
-        self.entries, self._rotations = self._found_entries()
+        self.entries, self._rotations = self._chain_entries()
         #: Limits of these entries.
         self.low, self.high = self._checked_limits(limits or {})
         if not (self.low < self.high).any():
@@ -103,14 +104,14 @@ class InverseKinematics:
         names = [self.joint_pose.skeleton.names[joint] for joint in self.joints]
         return f"InverseKinematics({' > '.join(names)})"
 
-    def _found_entries(self) -> tuple[Ints, Ints]:
+    def _chain_entries(self) -> tuple[Ints, Ints]:
         """Find the chain's entries by name: with locked channels they are elsewhere, or missing."""
         places = {entry.name: place for place, entry in enumerate(self.joint_pose.parameters)}
         names = self.joint_pose.skeleton.names
-        wanted = [f"{names[joint]}.r{axis}" for joint in self.joints for axis in "xyz"]
-        there = [k for k, name in enumerate(wanted) if name in places]
-        entries = [places[wanted[k]] for k in there]
-        return np.array(entries, dtype=np.int64), np.array(there, dtype=np.int64)
+        rotations = [f"{names[joint]}.r{axis}" for joint in self.joints for axis in "xyz"]
+        present = [k for k, name in enumerate(rotations) if name in places]
+        entries = [places[rotations[k]] for k in present]
+        return np.array(entries, dtype=np.int64), np.array(present, dtype=np.int64)
 
     def _checked_limits(
         self, limits: Mapping[str | int, tuple[ArrayLike, ArrayLike]]
@@ -144,7 +145,7 @@ class InverseKinematics:
             Entries of the pose that keep their value although they are in the chain.
         """
         values = self._pose(pose)
-        low, high = map(self._whole, self._bounds(values, held))
+        low, high = map(self._all_rotations, self._bounds(values, held))
         return chain_span(self._chain(values), np.clip(0.0, low, high), low, high)
 
     def end(self, pose: ArrayLike | None = None) -> Floats:
@@ -184,25 +185,26 @@ class InverseKinematics:
         ChainSolution
             The nearest pose found where the target cannot be reached.
         """
-        wanted = checked_array("target", target, (3,))
+        goal = checked_array("target", target, (3,))
         values = self._pose(pose).copy()
-        low, high = map(self._whole, self._bounds(values, held))
+        low, high = map(self._all_rotations, self._bounds(values, held))
         turn, quaternion = orientation is not None, np.array([0.0, 0, 0, 1])
         if orientation is not None:
-            quaternion = checked_array("wanted orientation", orientation, (4,))
+            quaternion = checked_array("target orientation", orientation, (4,))
             if not np.linalg.norm(quaternion) > 0:
-                raise SuppleError("the wanted orientation is a zero quaternion")
+                raise SuppleError("the target orientation is a zero quaternion")
             quaternion = quaternion / np.linalg.norm(quaternion)
         chain = self._chain(values)
-        start = np.clip(self._whole(values[self.entries]), low, high)
+        start = np.clip(self._all_rotations(values[self.entries]), low, high)
         preferred = np.clip(0.0, low, high)
         if softness:
             top, reach = chain_span(chain, preferred, low, high)
-            wanted = _drawn_in(wanted, top, reach, softness)
-        found, error, turn_error, iterations = solve_chain(
-            *chain, wanted, quaternion, turn, start, preferred, low, high, self.length
+            goal = _drawn_in(goal, top, reach, softness)
+        within = (preferred, low, high)
+        rotations, error, turn_error, iterations = solve_chain(
+            chain, (goal, quaternion, turn, self.length), within, start
         )
-        values[self.entries] = found[self._rotations]
+        values[self.entries] = rotations[self._rotations]
         reached = error <= REACHED * self.length and turn_error <= REACHED
         return ChainSolution(values, error, turn_error, iterations, bool(reached))
 
@@ -231,11 +233,11 @@ class InverseKinematics:
         low[kept] = high[kept] = pose[self.entries[kept]]
         return low, high
 
-    def _whole(self, values: Floats) -> Floats:
-        """Return values of all rotations of the chain, (3c,): zero where the pose has no entry."""
-        whole = np.zeros(3 * len(self.joints))
-        whole[self._rotations] = values
-        return whole
+    def _all_rotations(self, values: Floats) -> Floats:
+        """Return values of all rotations of the chain, (3c,); zero for those not in the pose."""
+        rotations = np.zeros(3 * len(self.joints))
+        rotations[self._rotations] = values
+        return rotations
 
     stored_fields: ClassVar[tuple[Field, ...]] = (
         PartOf("joint_pose", JointPose),
@@ -263,11 +265,101 @@ class InverseKinematics:
         offset: Floats,
     ) -> InverseKinematics:
         """Make the solver from its stored fields."""
-        joints = joint_pose.skeleton.path(int(top), int(tip))
-        limits: Mapping[str | int, Any] = {
-            int(joint): (low[k], high[k]) for k, joint in zip(range(len(low)), joints, strict=True)
-        }
+        joints = joint_pose.skeleton.path(int(top), int(tip)).tolist()
+        limits = dict(zip(joints, zip(low, high, strict=True), strict=True))
         return cls(joint_pose, int(top), int(tip), offset=offset, limits=limits)
+
+
+class HandleRig:
+    """A skinned rig whose pose is a handle's position and some parameters of its base.
+
+    Parameters are "<name>.x", "<name>.y", "<name>.z", the position of the handle in metres in the
+    rig's space, at rest at the chain's end; then the extra ones of the base. Each evaluation solves
+    from the rest pose, so that the surface is a function of the pose and not of its history.
+
+    Parameters
+    ----------
+    base : Rig
+        Its first parameters must be those of the chain's `JointPose`: a `SkinnedRig`, or blend
+        shapes or corrections over one.
+    chain : InverseKinematics
+    extra : sequence of str
+        Parameters of `base` that remain parameters, such as the twist of the fore arm. The chain
+        is solved with their values.
+    softness : float
+        Part of the chain's reach over which it yields before it is stretched. With 0 a chain snaps
+        when it straightens: its pose changes like a square root.
+
+    Examples
+    --------
+    >>> from supple.rig import JointPose, Skeleton, SkinnedRig
+    >>> arm = Skeleton(["upper", "fore"], [-1, 0], [[0, 0, 0], [1, 0.5, 0]])
+    >>> bind = np.linalg.inv(arm.rest_world())
+    >>> skin = SkinnedRig(JointPose(arm), [[2, 0, 0]], [[1]], [[1]], bind)
+    >>> chain = InverseKinematics(skin.joint_pose, "upper", "fore", offset=[1, -0.5, 0])
+    >>> rig = HandleRig(skin, chain, extra=["fore.rx"])
+    >>> np.round(rig([1, 1, 0, 0]), 6)
+    array([[1., 1., 0.]])
+    """
+
+    def __init__(
+        self,
+        base: Rig,
+        chain: InverseKinematics,
+        extra: Sequence[str] = (),
+        *,
+        softness: float = 0.02,
+        name: str = "handle",
+    ) -> None:
+        of_joints = chain.joint_pose.parameters
+        if base.parameters[: len(of_joints)] != of_joints:
+            raise SuppleError("the rig's parameters do not begin with those of the joint chain")
+        if not 0 <= softness < 1:
+            raise SuppleError(f"softness {softness}; it must be 0 or a part of 1")
+        self.base, self.chain, self.softness = base, chain, float(softness)
+        indices = {parameter.name: k for k, parameter in enumerate(base.parameters)}
+        missing = [each for each in extra if each not in indices]
+        if missing:
+            raise SuppleError(f'the rig has no parameter "{missing[0]}" to keep beside the handle')
+        self._extra = np.array([indices[each] for each in extra], dtype=np.int64)
+        rest = np.asarray(base.rest_pose)[: len(of_joints)]
+        end = chain.end(rest)
+        top, reach = chain.span(rest, held=self._extra)
+        if softness and np.linalg.norm(end - top) > (1 - softness) * reach:
+            raise SuppleError("the chain is stretched at rest; bend it a little, or softness=0")
+        handle = [
+            Parameter(f"{name}.{axis}", "m", float(x)) for axis, x in zip("xyz", end, strict=True)
+        ]
+        self.parameters = checked_parameters([*handle, *(base.parameters[k] for k in self._extra)])
+        self.rest_pose = rest_values(self.parameters)
+        self.n_vertices = base.n_vertices
+
+    def __repr__(self) -> str:
+        return f"HandleRig({len(self.parameters)} parameters on {self.base!r})"
+
+    def base_pose(self, pose: ArrayLike) -> Floats:
+        """Return the base's pose at a handle position, by inverse kinematics."""
+        values = checked_pose(self.parameters, pose)
+        base_pose = np.array(self.base.rest_pose, dtype=np.float64)
+        base_pose[self._extra] = values[3:]
+        joints = slice(self.chain.joint_pose.n_parameters)
+        # Extra parameters may move the chain and change its reach; softness applies to that reach.
+        base_pose[joints] = self.chain.solve(
+            values[:3], pose=base_pose[joints], held=self._extra, softness=self.softness
+        ).pose
+        return base_pose
+
+    def __call__(self, pose: ArrayLike, vertices: ArrayLike | None = None) -> Floats:
+        """Return positions of all vertices or of the listed ones."""
+        return self.base(self.base_pose(pose), vertices)
+
+    stored_fields: ClassVar[tuple[Field, ...]] = (
+        PartOf("base", Rig),
+        PartOf("chain", InverseKinematics),
+        Value("extra", "texts", lambda rig: [parameter.name for parameter in rig.parameters[3:]]),
+        Value("softness", "number"),
+        Value("name", "text", lambda rig: rig.parameters[0].name.removesuffix(".x")),
+    )
 
 
 def _drawn_in(target: Floats, top: Floats, reach: float, softness: float) -> Floats:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -61,6 +61,9 @@ class JointPose:
             if not np.all(skeleton.scales[joint] != 0):
                 name = skeleton.names[joint]
                 raise SuppleError(f'joint "{name}" has a rest scale of zero and cannot be scaled')
+        self._n_channels = 3 * (skeleton.n_joints + len(self.translating) + len(self.scaling))
+        #: Length of a pose.
+        self.n_parameters = self._n_channels
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
@@ -68,31 +71,17 @@ class JointPose:
         return self._channels()
 
     def _channels(self) -> tuple[Parameter, ...]:
-        kinds: list[tuple[Iterable[int], str, str]] = [
-            (range(self.skeleton.n_joints), "r", "rad"),
-            (self.translating, "t", "m"),
-            (self.scaling, "s", "1"),
+        joints = (np.arange(self.skeleton.n_joints), self.translating, self.scaling)
+        channels = [
+            Parameter(f"{self.skeleton.names[joint]}.{letter}{axis}", unit)
+            for listed, letter, unit in zip(joints, "rts", ("rad", "m", "1"), strict=True)
+            for joint in listed
+            for axis in "xyz"
         ]
-        return checked_parameters(
-            [
-                Parameter(f"{self.skeleton.names[joint]}.{letter}{axis}", unit)
-                for joints, letter, unit in kinds
-                for joint in joints
-                for axis in "xyz"
-            ]
-        )
-
-    @property
-    def n_parameters(self) -> int:
-        """Length of a pose."""
-        return self._n_channels
-
-    @property
-    def _n_channels(self) -> int:
-        return 3 * (self.skeleton.n_joints + len(self.translating) + len(self.scaling))
+        return checked_parameters(channels)
 
     def entries(self) -> Ints:
-        """Return where each joint's channels stand in the pose, (J, 9); -1 for those at rest.
+        """Return the indices in the pose of each joint's channels, (J, 9); -1 for those at rest.
 
         Columns are the rotation vector, the offset and the logarithms of scale.
         """
@@ -107,7 +96,7 @@ class JointPose:
         return entries
 
     def rotation_entries(self) -> Ints:
-        """Return where whole rotation vectors stand in the pose, (k, 3)."""
+        """Return the indices in the pose of complete rotation vectors, (k, 3)."""
         vectors = self.entries()[:, :3]
         return vectors[(vectors >= 0).all(axis=1)]
 
@@ -150,9 +139,8 @@ class JointPose:
             self._refuse_loss(moved, sized)
         steps = leading[0] if leading else 1
         across = int(np.prod(leading[1:], dtype=np.int64))
-        quaternions = np.ascontiguousarray(turned, dtype=np.float64).reshape(
-            steps, across, rest.n_joints, 4
-        )
+        quaternions = np.ascontiguousarray(turned, dtype=np.float64)
+        quaternions = quaternions.reshape(steps, across, rest.n_joints, 4)
         vectors = np.empty((*quaternions.shape[:-1], 3))
         bad = _relative_vectors(quaternions, rest.rotations, vectors)
         if bad >= 0:
@@ -179,9 +167,7 @@ class JointPose:
     def _refuse_loss(self, translations: Floats, scales: Floats) -> None:
         rest = self.skeleton
         places = rest.rest_world()[:, :3, 3]
-        size = max(
-            float(np.ptp(places, axis=0).max()), float(np.abs(rest.translations).max()), 1e-9
-        )
+        size = max(np.ptp(places, axis=0).max(), np.abs(rest.translations).max(), 1e-9)
         checks = [
             ("moves", "translating", translations - rest.translations, self.translating, size),
             ("scales", "scaling", scales - rest.scales, self.scaling, 1.0),
@@ -197,13 +183,8 @@ class JointPose:
     def unpack(self, pose: ArrayLike) -> tuple[Floats, Floats, Floats]:
         """Return local translations (…, J, 3), rotations (…, J, 4), scales (…, J, 3) of poses."""
         rows, leading = self._channel_rows(pose)
-        shape = (*leading, self.skeleton.n_joints)
-        translations, rotations, scales = self._unpack_rows(rows)
-        return (
-            translations.reshape(*shape, 3),
-            rotations.reshape(*shape, 4),
-            scales.reshape(*shape, 3),
-        )
+        t, r, s = (array.reshape(*leading, *array.shape[1:]) for array in self._unpack_rows(rows))
+        return t, r, s
 
     def matrices(self, pose: ArrayLike) -> Floats:
         """Return world transforms of the joints, (…, J, 4, 4)."""
@@ -224,7 +205,7 @@ class JointPose:
         array = numbers("a pose", pose)
         if array.ndim == 0 or array.shape[-1] != self.n_parameters:
             raise SuppleError(f"pose of shape {array.shape}; expected (…, {self.n_parameters})")
-        # Writable, though nobody writes: Numba would compile once more for what is not.
+        # Writable: Numba would compile kernels again for read-only arrays.
         rows = np.require(array, requirements=["C", "W"]).reshape(-1, self.n_parameters)
         return rows, array.shape[:-1]
 
@@ -237,11 +218,6 @@ class JointPose:
         Array("translating", INDEX, (None,)),
         Array("scaling", INDEX, (None,)),
     )
-
-    @classmethod
-    def restored(cls, **fields: Any) -> JointPose:
-        """Make the pose space from its stored fields."""
-        return cls(**fields)
 
 
 class PartialJointPose(JointPose):
@@ -274,17 +250,13 @@ class PartialJointPose(JointPose):
         if len(set(free)) < len(free):
             raise SuppleError("an entry of the pose is listed twice")
         self._free = np.array([places[name] for name in free], dtype=np.int64)
+        self.n_parameters = len(self._free)
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
         """The free channels."""
         channels = self._channels()
         return tuple(channels[place] for place in self._free)
-
-    @property
-    def n_parameters(self) -> int:
-        """Length of a pose."""
-        return len(self._free)
 
     def _free_channels(self) -> Ints:
         return self._free

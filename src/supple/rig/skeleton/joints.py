@@ -9,15 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from supple.arrays import Floats, Ints
-from supple.checks import (
-    checked_array,
-    numbers,
-    owned_array,
-    plain_array,
-    shown,
-    without_overflow,
-)
+from supple.arrays import Bools, Floats, Ints
+from supple.checks import checked_array, numbers, owned_array, plain_array, shown, without_overflow
 from supple.compiled.jit import compiled
 from supple.errors import SuppleError
 from supple.maths.quaternions import to_matrix
@@ -61,16 +54,13 @@ class Skeleton:
             raise SuppleError("a skeleton needs at least one joint")
         self._index = {name: joint for joint, name in enumerate(self.names)}
         if len(self._index) < count:
-            twice = next(
-                name for joint, name in enumerate(self.names) if self._index[name] != joint
-            )
-            raise SuppleError(
-                f'two joints are called "{twice}"; rename one (rig.unique_names does)'
-            )
+            twice = next(n for joint, n in enumerate(self.names) if self._index[n] != joint)
+            advice = "rename one (rig.unique_names does)"
+            raise SuppleError(f'two joints are called "{twice}"; {advice}')
         self.parents = self._checked_parents(parents)
         self.translations = owned_array("joint translations", translations, (count, 3))
-        turns = np.tile([0.0, 0, 0, 1], (count, 1)) if rotations is None else rotations
-        self.rotations = self._unit(checked_array("joint rotations", turns, (count, 4)))
+        quaternions = np.tile([0.0, 0, 0, 1], (count, 1)) if rotations is None else rotations
+        self.rotations = self._unit(checked_array("joint rotations", quaternions, (count, 4)))
         sizes = np.ones((count, 3)) if scales is None else scales
         self.scales = owned_array("joint scales", sizes, (count, 3))
         self._rest_world = self.world(self.translations, self.rotations, self.scales)
@@ -127,20 +117,17 @@ class Skeleton:
         """
         local = self.local_transforms(translations, rotations, scales)
         leading = local[0].shape[:-2]
-        # Writable, though nobody writes: Numba would compile once more for what is not.
-        moved, turned, sized = (
+        # Writable: Numba would compile the kernel again for read-only arrays.
+        rows = [
             np.require(array.reshape(-1, *array.shape[-2:]), requirements=["C", "W"])
             for array in local
-        )
-        out = np.empty((len(moved), self.n_joints, 4, 4))
-        compose_world(self.parents, moved, turned, sized, out)
+        ]
+        out = np.empty((len(rows[0]), self.n_joints, 4, 4))
+        compose_world(self.parents, *rows, out)
         return out.reshape(*leading, self.n_joints, 4, 4)
 
     def local_transforms(
-        self,
-        translations: ArrayLike | None,
-        rotations: ArrayLike | None,
-        scales: ArrayLike | None,
+        self, translations: ArrayLike | None, rotations: ArrayLike | None, scales: ArrayLike | None
     ) -> tuple[Floats, Floats, Floats]:
         """Return (…, J, 3), (…, J, 4), (…, J, 3) arrays with the same leading axes.
 
@@ -151,31 +138,27 @@ class Skeleton:
             self.rotations if rotations is None else rotations,
             self.scales if scales is None else scales,
         )
-        t, r, s = (
-            self._joint_array(what, value, width)
-            for what, value, width in zip(
-                ("translations", "rotations", "scales"), given, (3, 4, 3), strict=True
-            )
-        )
+        names, widths = ("translations", "rotations", "scales"), (3, 4, 3)
+        t, r, s = map(self._joint_array, names, given, widths)
         try:
             leading = np.broadcast_shapes(t.shape[:-2], r.shape[:-2], s.shape[:-2])
         except ValueError:
             shapes = f"{t.shape}, {r.shape}, {s.shape}"
             raise SuppleError(f"joint transforms of shapes {shapes} do not fit together") from None
-        moved, turned, sized = (np.broadcast_to(a, (*leading, *a.shape[-2:])) for a in (t, r, s))
-        return moved, turned, sized
+        t, r, s = (np.broadcast_to(a, (*leading, *a.shape[-2:])) for a in (t, r, s))
+        return t, r, s
 
     def _joint_array(self, what: str, value: ArrayLike, width: int) -> Floats:
         array = numbers(f"joint {what}", value)
         if array.shape[-2:] != (self.n_joints, width):
-            wanted = f"(…, {self.n_joints}, {width})"
-            raise SuppleError(f"joint {what}: shape {array.shape}; expected {wanted}")
+            expected = f"(…, {self.n_joints}, {width})"
+            raise SuppleError(f"joint {what}: shape {array.shape}; expected {expected}")
         return array
 
     def joint(self, name: str | int) -> int:
         """Return the index of the joint with this name; an index in range is returned as it is."""
         if isinstance(name, bool) or not isinstance(name, (str, int, np.integer)):
-            raise SuppleError(f"{name!r} is no joint; give a name or an index")
+            raise SuppleError(f"{name!r} is not a joint; give a name or an index")
         if not isinstance(name, str):
             if not 0 <= name < self.n_joints:
                 raise SuppleError(f"joint {name} does not exist; the skeleton has {self.n_joints}")
@@ -204,17 +187,28 @@ class Skeleton:
         keep_bits("a rotation", skeleton.rotations, rotations)
         return skeleton
 
+    def ancestors(self, joint: int) -> list[int]:
+        """Return the joints above a joint, from its parent up."""
+        joints = []
+        while (joint := int(self.parents[joint])) >= 0:
+            joints.append(joint)
+        return joints
+
+    def below(self, chosen: Bools) -> Bools:
+        """Return which joints (J,) are below any of the chosen ones (J,)."""
+        below = np.zeros(self.n_joints, dtype=bool)
+        for joint, parent in enumerate(self.parents):
+            below[joint] = parent >= 0 and (below[parent] or chosen[parent])
+        return below
+
     def path(self, top: str | int, tip: str | int) -> Ints:
         """Return the joints from `top` down to `tip`, both included."""
-        first, joint = self.joint(top), self.joint(tip)
-        joints = [joint]
-        while joint != first:
-            joint = int(self.parents[joint])
-            if joint < 0:
-                names = f'"{self.names[self.joint(tip)]}" does not hang on "{self.names[first]}"'
-                raise SuppleError(f"no path between joints: {names}")
-            joints.append(joint)
-        return np.array(joints[::-1])
+        first, last = self.joint(top), self.joint(tip)
+        joints = [last, *self.ancestors(last)]
+        if first not in joints:
+            names = f'"{self.names[last]}" is not below "{self.names[first]}"'
+            raise SuppleError(f"no path between joints: {names}")
+        return np.array(joints[joints.index(first) :: -1])
 
 
 def unique_names(names: Iterable[str]) -> tuple[str, ...]:
@@ -223,12 +217,12 @@ def unique_names(names: Iterable[str]) -> tuple[str, ...]:
     >>> unique_names(["hip", "leg", "leg"])
     ('hip', 'leg', 'leg_2')
     """
-    wanted = [str(name) for name in names]
-    taken = set(wanted)
+    given = [str(name) for name in names]
+    taken = set(given)
     seen: set[str] = set()
     counts: dict[str, int] = {}
     result = []
-    for name in wanted:
+    for name in given:
         unique = name
         if name in seen:
             number = counts.get(name, 1) + 1
@@ -256,19 +250,22 @@ def compose_world(
                 for column in range(3):
                     local[row, column] *= scales[pose, joint, column]
                 local[row, 3] = translations[pose, joint, row]
-            parent = parents[joint]
-            if parent < 0:
-                world[:3] = local
-            else:
-                _times_affine(out[pose, parent], local, world)
-            world[3, 0] = world[3, 1] = world[3, 2] = 0
-            world[3, 3] = 1
+            times_affine(out[pose], parents[joint], local, world)
 
 
 @compiled
-def _times_affine(a: Floats, b: Floats, out: Floats) -> None:
-    """Write the first three rows of the product of two affine transforms."""
+def times_affine(world: Floats, parent: int, local: Floats, out: Floats) -> None:
+    """Write the parent's affine transform times the local one; without a parent, the local one."""
     for row in range(3):
         for column in range(4):
-            total = a[row, 0] * b[0, column] + a[row, 1] * b[1, column] + a[row, 2] * b[2, column]
-            out[row, column] = total + a[row, 3] if column == 3 else total
+            if parent < 0:
+                out[row, column] = local[row, column]
+                continue
+            total = (
+                world[parent, row, 0] * local[0, column]
+                + world[parent, row, 1] * local[1, column]
+                + world[parent, row, 2] * local[2, column]
+            )
+            out[row, column] = total + world[parent, row, 3] if column == 3 else total
+    out[3, 0] = out[3, 1] = out[3, 2] = 0.0
+    out[3, 3] = 1.0

@@ -57,30 +57,11 @@ class SkinJacobian:
         """Write ∂x/∂p (m, 3, k) for vertices that are bound at `points` (m, 3)."""
         out[...] = 0.0
         matrices, world, locals_ = self.transforms(pose)
-        _generators(
-            world,
-            *locals_,
-            self._joint_pose.skeleton.rotations,
-            self._parents,
-            self._moved,
-            self._channel,
-            self._linear,
-            self._origin,
-        )
-        _skin_rows(
-            points,
-            self._joints,
-            self._weights,
-            matrices,
-            self._below,
-            self._channel,
-            self._linear,
-            self._origin,
-            self._starts,
-            self._columns,
-            self._part,
-            out,
-        )
+        frames = (self._channel, self._linear, self._origin)
+        rest = self._joint_pose.skeleton.rotations
+        _generators(world, *locals_, rest, self._parents, self._moved, *frames)
+        influences = (points, self._joints, self._weights, matrices, self._below)
+        _skin_rows(*influences, *frames, self._starts, self._columns, self._part, out)
 
     def write_slopes(self, points: Floats, pose: Floats, out: Positions) -> None:
         """Write ∂x/∂X (m, 3, 3), the blend of the joints' linear parts."""

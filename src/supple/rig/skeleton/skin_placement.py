@@ -139,11 +139,7 @@ class SkinnedPlacement(Forkable):
         self._weights = np.ascontiguousarray(skin.weights[rows])
         self._linear = skin.method == "linear"
         self._transforms = _SkinTransforms(skin)
-
-    @property
-    def n_points(self) -> int:
-        """Number of vertices placed."""
-        return len(self._points)
+        self.n_points = len(self._points)
 
     def place(self, pose: Floats, out: Positions) -> None:
         """Write the skinned positions (k, 3) at a pose."""
@@ -151,23 +147,23 @@ class SkinnedPlacement(Forkable):
 
     def deform(self, points: Floats, pose: Floats, out: Positions) -> None:
         """Write the positions of the vertices if they are bound at `points`."""
-        own, transforms = writable(pose), self._transforms
-        influences = (points, NO_SUBSET, self._joints, self._weights, NO_SUBSET)
+        values, transforms = writable(pose), self._transforms
+        influences = (points, self._joints, self._weights, NO_SUBSET)
         if self._linear:
-            transforms.update(own)
+            transforms.update(values)
             turn_over(transforms.matrices)
             skin_linear(*influences, transforms.matrices, out)
             return
-        transforms.update_duals(own)
-        turning = (transforms.duals, transforms.stretches, transforms.stretched)
-        skin_dual(*influences, *turning, out)
+        transforms.update_duals(values)
+        duals = (transforms.duals, transforms.stretches, transforms.stretched)
+        skin_dual(*influences, *duals, out)
 
 
 class _JointGroups(NamedTuple):
     """Vertices grouped by their joints."""
 
     joints: Ints
-    """(k, most), J where there is none, those last; ascending but for a leading heaviest."""
+    """(k, most) ascending, padded with J; for dual quaternions the heaviest first."""
     weights: Floats
     """(k, most)."""
     order: Ints
@@ -203,12 +199,12 @@ class _Blocks(NamedTuple):
     ranks: NDArray[np.uint32]
 
     def deltas(self) -> Positions:
-        """Return the corrections that stand in the table, (m, k, 3)."""
+        """Return the corrections in the table, (m, k, 3)."""
         count = self.active.shape[1]
         out = np.empty((count, len(self.ranks), 3), self.table.dtype)
         block, place = np.divmod(self.ranks, 3 * BLOCK)
-        for own, (start, n, slots) in enumerate(self.blocks):
-            begin, inside = start + (3 + slots) * n, block == own
+        for number, (start, n, slots) in enumerate(self.blocks):
+            begin, inside = start + (3 + slots) * n, block == number
             rows = self.table[begin : begin + 3 * count * n].reshape(count, 3, n)
             out[:, inside] = rows[:, :, place[inside]].transpose(0, 2, 1)
         return out
@@ -223,11 +219,11 @@ def _blocks(
     blocks: list[tuple[int, int, int]] = []
     ranks = np.empty(len(points), np.uint32)
     for begin, end in pairwise(groups.starts):
-        own = groups.joints[groups.order[begin]]
-        slots = int(np.count_nonzero(own < no_joint))
+        group_joints = groups.joints[groups.order[begin]]
+        slots = int(np.count_nonzero(group_joints < no_joint))
         for first in range(begin, end, BLOCK):
             which = groups.order[first : min(first + BLOCK, end)]
-            # The last again, to fill vectors: what remained would be moved one by one.
+            # Padded with the last vertex to full vectors; a remainder would be moved one by one.
             which = np.pad(which, (0, -len(which) % LANES), mode="edge")
             deltas = added.deltas[:, which].transpose(0, 2, 1)
             weights = groups.weights[which, :slots].T
@@ -235,16 +231,11 @@ def _blocks(
             pieces.append(rows.ravel().astype(np.float32 if single else np.float64))
             ranks[which] = 3 * BLOCK * len(blocks) + np.arange(len(which))
             blocks.append((at, len(which), slots))
-            joints.append(np.where(own < no_joint, own, 0))
+            joints.append(np.where(group_joints < no_joint, group_joints, 0))
             active.append((np.abs(deltas) > least).any(axis=(1, 2)))
             at += rows.size
-    return _Blocks(
-        np.concatenate(pieces),
-        np.array(blocks),
-        np.array(joints),
-        np.array(active),
-        ranks,
-    )
+    tables = (np.array(blocks), np.array(joints), np.array(active))
+    return _Blocks(np.concatenate(pieces), *tables, ranks)
 
 
 class BlockPlacement(Forkable):
@@ -270,6 +261,7 @@ class BlockPlacement(Forkable):
         self._blocks = _blocks(points, groups, corrections, len(skin.inverse_bind), single)
         self._transforms = _SkinTransforms(skin)
         self._coefficients = corrections.coefficients.fork()
+        self.n_points = len(points)
         self._allocate()
 
     def _allocate(self) -> None:
@@ -278,22 +270,17 @@ class BlockPlacement(Forkable):
         self._placed = np.empty(len(self._blocks.blocks) * 3 * BLOCK, kind)
         self._one_by_one: DeformingPlacement | None = None
 
-    @property
-    def n_points(self) -> int:
-        """Number of vertices placed."""
-        return len(self._blocks.ranks)
-
     def place(self, pose: Floats, out: Positions) -> None:
         """Write the skinned and corrected positions (k, 3) at a pose."""
-        own, transforms = writable(pose), self._transforms
+        pose, transforms = writable(pose), self._transforms
         if self._linear:
-            transforms.update(own)
+            transforms.update(pose)
             matrices, duals = transforms.matrices, NO_DUALS
         else:
-            transforms.update_duals(own)
+            transforms.update_duals(pose)
             matrices = transforms.stretches if transforms.stretched else NO_MATRICES
             duals = transforms.duals
-        values = self._coefficients.at(own)
+        values = self._coefficients.at(pose)
         place_blocks(*self._blocks, matrices, duals, values, self._scratch, self._placed, out)
 
     def deform(self, points: Floats, pose: Floats, out: Positions) -> None:

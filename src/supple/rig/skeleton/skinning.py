@@ -102,6 +102,7 @@ class SkinnedRig:
         self.joint_pose = joint_pose
         self.method = method
         self.vertices = checked_cloud("skinned vertices", vertices)
+        self.n_vertices = len(self.vertices)
         spare = None if unweighted_joint is None else self.skeleton.joint(unweighted_joint)
         self.joints, self.weights = checked_influences(
             joints, weights, self.n_vertices, self.skeleton, unweighted_joint=spare
@@ -121,11 +122,6 @@ class SkinnedRig:
         return self.joint_pose.skeleton
 
     @property
-    def n_vertices(self) -> int:
-        """Number of vertices."""
-        return len(self.vertices)
-
-    @property
     def rest_points(self) -> Floats:
         """Bound positions, which `deform` replaces."""
         return self.vertices
@@ -135,9 +131,8 @@ class SkinnedRig:
     ) -> Floats:
         """Return positions of all vertices or of the listed ones, in `out` unless it is None."""
         subset = checked_subset(vertices, self.n_vertices)
-        rows = NO_SUBSET if subset is None else subset
-        count = self.n_vertices if subset is None else len(subset)
-        return self._run(self.vertices, rows, rows, pose, count, out)
+        points = self.vertices if subset is None else self.vertices[subset]
+        return self._run(points, subset, pose, out)
 
     def deform(
         self,
@@ -149,9 +144,7 @@ class SkinnedRig:
     ) -> Floats:
         """Return positions of the vertices if they are bound at `points`."""
         subset = checked_subset(vertices, self.n_vertices)
-        bound = checked_points(points, subset, self.n_vertices)
-        rows = NO_SUBSET if subset is None else subset
-        return self._run(bound, NO_SUBSET, rows, pose, len(bound), out)
+        return self._run(checked_points(points, subset, self.n_vertices), subset, pose, out)
 
     def with_influences(
         self, points: ArrayLike, joints: ArrayLike, weights: ArrayLike
@@ -239,19 +232,13 @@ class SkinnedRig:
         return matrix
 
     def _run(
-        self,
-        points: Floats,
-        point_rows: Ints,
-        rows: Ints,
-        pose: ArrayLike,
-        count: int,
-        out: Floats | None,
+        self, points: Floats, subset: Ints | None, pose: ArrayLike, out: Floats | None
     ) -> Floats:
         matrices = self.skin_matrices(pose)
-        result = _checked_out(out, count)
-        if count == 0:
+        result = _checked_out(out, len(points))
+        if len(points) == 0:
             return result
-        influences = (points, point_rows, self.joints, self.weights, rows)
+        influences = (points, self.joints, self.weights, NO_SUBSET if subset is None else subset)
         if self.method == "linear":
             # The kernel reads columns of the transforms as contiguous rows of four.
             turn_over(matrices)
@@ -284,12 +271,11 @@ def checked_influences(
         raise SuppleError(f"influences of shape {follow.shape}; expected ({count}, k)")
     if follow.dtype.kind not in "iu":
         raise SuppleError("joints of skinned vertices must be indices")
-    much = checked_array("skinning weights", weights, follow.shape)
-    if (much < 0).any():
-        raise SuppleError(
-            f"vertex {int(np.argmin(much.min(axis=1)))} has a negative weight; clamp it"
-        )
-    used = much > 0
+    given = checked_array("skinning weights", weights, follow.shape)
+    if (given < 0).any():
+        negative = int(np.argmin(given.min(axis=1)))
+        raise SuppleError(f"vertex {negative} has a negative weight; clamp it")
+    used = given > 0
     outside = used & ((follow < 0) | (follow >= skeleton.n_joints))
     if outside.any():
         vertex, slot = np.argwhere(outside)[0]
@@ -303,22 +289,20 @@ def checked_influences(
             what = f"{idle.sum():,} vertices follow no joint (first {int(np.argmax(idle))})"
             raise SuppleError(f"{what}; give them weights or an unweighted_joint")
         follow[idle, 0] = unweighted_joint
-        much = much.copy()
-        much[idle, 0] = 1
+        given = given.copy()
+        given[idle, 0] = 1
     # Divided by the largest first, so that sums neither overflow nor vanish.
     # Normalised rows keep their bits.
-    even = much / much.max(axis=1, keepdims=True)
-    even = even / even.sum(axis=1, keepdims=True)
-    done = np.isclose(even, much, rtol=1e-15 * much.shape[1], atol=0).all(axis=1, keepdims=True)
-    much = np.where(done, much, even)
-    order = np.argsort(-much, axis=1, kind="stable")
-    follow, much = (np.take_along_axis(table, order, axis=1) for table in (follow, much))
+    sums_to_1 = given / given.max(axis=1, keepdims=True)
+    sums_to_1 = sums_to_1 / sums_to_1.sum(axis=1, keepdims=True)
+    close = np.isclose(sums_to_1, given, rtol=1e-15 * given.shape[1], atol=0)
+    normalised = np.where(close.all(axis=1, keepdims=True), given, sums_to_1)
+    order = np.argsort(-normalised, axis=1, kind="stable")
+    follow, normalised = (np.take_along_axis(a, order, axis=1) for a in (follow, normalised))
     # Columns of zeros are removed: they cost as much as others.
-    most = int(np.count_nonzero(much, axis=1).max())
-    return (
-        np.ascontiguousarray(follow[:, :most], dtype=np.int32),
-        np.ascontiguousarray(much[:, :most]),
-    )
+    most = int(np.count_nonzero(normalised, axis=1).max())
+    follow = np.ascontiguousarray(follow[:, :most], dtype=np.int32)
+    return follow, np.ascontiguousarray(normalised[:, :most])
 
 
 def _bound_positions(rig: SkinnedRig) -> Floats:

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from supple.arrays import Floats, Ints
 from supple.compiled.jit import compiled, compiled_brief
 from supple.maths.quaternions import exponential, multiply, to_matrix
+from supple.rig.skeleton.joints import times_affine
 
-# The innermost piece of linear blend skinning is written in vector instructions. Numba's loop
-# vectoriser does not see four sums side by side, and its scalar code took 12 ns a vertex and more
-# with four influences; this takes 7. The instructions are LLVM's, for any processor, and nothing is
-# contracted or reordered: a vertex has the same bits wherever it is evaluated.
-
+# The innermost part of linear blend skinning is written in vector instructions: the loop vectoriser
+# does not combine the four sums, and its scalar code took 12 ns per vertex with four influences;
+# this takes 7. The instructions are LLVM's, for any processor, and nothing is contracted or
+# reordered, so that a vertex has the same bits wherever it is evaluated.
 
 INDEX, LANE = ir.IntType(64), ir.IntType(32)
 FOUR = ir.VectorType(ir.DoubleType(), 4)
@@ -86,12 +86,7 @@ RIGID = 1e-9
 def multiply_all(a: Floats, b: Floats, out: Floats) -> None:
     """Multiply 4 × 4 matrices, one by one; NumPy's call costs more than the sixty products."""
     for k in range(len(a)):
-        for row in range(4):
-            for column in range(4):
-                total = a[k, row, 0] * b[k, 0, column]
-                for m in range(1, 4):
-                    total += a[k, row, m] * b[k, m, column]
-                out[k, row, column] = total
+        _times(a[k], b[k], out[k])
 
 
 @compiled_brief
@@ -100,30 +95,28 @@ def turn_over(matrices: Floats) -> None:
     for k in range(len(matrices)):
         for row in range(4):
             for column in range(row):
-                held = matrices[k, row, column]
+                entry = matrices[k, row, column]
                 matrices[k, row, column] = matrices[k, column, row]
-                matrices[k, column, row] = held
+                matrices[k, column, row] = entry
 
 
 @compiled
 def skin_linear(
     points: Floats,
-    point_rows: Ints,
     joints: NDArray[np.int32],
     weights: Floats,
     rows: Ints,
     columns: Floats,
     out: Floats,
 ) -> None:
-    """Write Σ w T x over the influences of each vertex.
+    """Write Σ w T x over the influences of each point.
 
-    Vertex i is row ``rows[i]`` of `joints` and `weights` and row ``point_rows[i]`` of `points`;
-    empty lists mean row i. `columns` (J, 4, 4) holds the transforms' columns as rows.
+    Point i has row ``rows[i]`` of `joints` and `weights`; an empty list means row i. `columns`
+    (J, 4, 4) holds the transforms' columns as rows.
     """
-    everything, all_points = len(rows) == 0, len(point_rows) == 0
+    everything = len(rows) == 0
     for i in range(len(out)):
-        vertex = i if everything else rows[i]
-        point = points[i if all_points else point_rows[i]]
+        vertex, point = i if everything else rows[i], points[i]
         out[i, 0], out[i, 1], out[i, 2] = blended_point(  # type: ignore[call-arg]
             columns, joints[vertex], weights[vertex], point[0], point[1], point[2]
         )
@@ -132,7 +125,6 @@ def skin_linear(
 @compiled
 def skin_dual(
     points: Floats,
-    point_rows: Ints,
     joints: NDArray[np.int32],
     weights: Floats,
     rows: Ints,
@@ -146,10 +138,9 @@ def skin_dual(
     Rows as in `skin_linear`; `duals` (J, 8) are rotation and dual part, `stretches` (J, 3, 3)
     is applied when `stretched`.
     """
-    everything, all_points = len(rows) == 0, len(point_rows) == 0
+    everything = len(rows) == 0
     for i in range(len(out)):
-        vertex = i if everything else rows[i]
-        point = points[i if all_points else point_rows[i]]
+        vertex, point = i if everything else rows[i], points[i]
         follow, weight = joints[vertex], weights[vertex]
         x, y, z = point[0], point[1], point[2]
         if stretched:
@@ -225,23 +216,28 @@ def dual_quaternions(matrices: Floats) -> tuple[Floats, Floats, bool]:
 
 @compiled
 def _find_stretched(linear: Floats, stretches: Floats) -> NDArray[np.bool_]:
-    """Find the matrices that are no rotations, and set the others' stretches to I."""
-    found = np.zeros(len(linear), dtype=np.bool_)
+    """Return which matrices are not rotations, and set all stretches to I."""
+    stretched = np.zeros(len(linear), dtype=np.bool_)
     for joint in range(len(linear)):
-        m = linear[joint]
-        worst = 0.0
-        for i in range(3):
-            for j in range(3):
-                gram = m[0, i] * m[0, j] + m[1, i] * m[1, j] + m[2, i] * m[2, j]
-                worst = max(worst, abs(gram - (1.0 if i == j else 0.0)))
-        determinant = (
-            m[0, 0] * (m[1, 1] * m[2, 2] - m[1, 2] * m[2, 1])
-            - m[0, 1] * (m[1, 0] * m[2, 2] - m[1, 2] * m[2, 0])
-            + m[0, 2] * (m[1, 0] * m[2, 1] - m[1, 1] * m[2, 0])
-        )
-        found[joint] = not (worst < RIGID and determinant > 0)
+        stretched[joint] = not _is_rotation(linear[joint])
         stretches[joint] = np.eye(3)
-    return found
+    return stretched
+
+
+@compiled
+def _is_rotation(m: Floats) -> bool:
+    """Return whether the upper left 3 × 3 part of a matrix is a rotation, up to rounding."""
+    for i in range(3):
+        for j in range(i, 3):
+            gram = m[0, i] * m[0, j] + m[1, i] * m[1, j] + m[2, i] * m[2, j]
+            if not abs(gram - (1.0 if i == j else 0.0)) < RIGID:
+                return False
+    determinant = (
+        m[0, 0] * (m[1, 1] * m[2, 2] - m[1, 2] * m[2, 1])
+        - m[0, 1] * (m[1, 0] * m[2, 2] - m[1, 2] * m[2, 0])
+        + m[0, 2] * (m[1, 0] * m[2, 1] - m[1, 1] * m[2, 0])
+    )
+    return determinant > 0
 
 
 @compiled
@@ -282,45 +278,29 @@ def to_quaternion(m: Floats, out: Floats) -> None:
 
 @compiled_brief
 def skin_transforms(
-    pose: Floats,
-    entries: Ints,
-    rest: Floats,
-    inverse_bind: Floats,
-    world: Floats,
-    matrices: Floats,
+    pose: Floats, entries: Ints, rest: Floats, inverse_bind: Floats, world: Floats, matrices: Floats
 ) -> None:
-    """Write `matrices` (J, 4, 4) from bound to posed, as `SkinnedRig.skin_matrices` has them.
+    """Write `matrices` (J, 4, 4) from bound to posed, as `SkinnedRig.skin_matrices` returns them.
 
-    Parameters
-    ----------
-    pose
-        (s,).
-    entries
-        (J, 10): parent of each joint or -1, then where in the pose its rotation vector, offset
-        and logarithms of scale stand, -1 where they stay at rest.
-    rest
-        (J, 10): translation, rotation and scale at rest.
-    inverse_bind
-        (J, 4, 4).
-    world
-        (J + 1, 4, 4) scratch for the joints' transforms; the last is for the local ones.
-    matrices
-        Written.
+    `entries` (J, 10) are the parent of each joint or -1, then the indices in the pose of its
+    rotation vector, offset and logarithms of scale, -1 for those at rest. `rest` (J, 10) are
+    translation, rotation and scale at rest; `world` (J + 1, 4, 4) is scratch for the joints'
+    transforms and, last, the local one.
     """
     count = len(entries)
     local = world[count]
     for joint in range(count):
-        entry, own = entries[joint], rest[joint]
-        # The rotation is worked out in the joint's own matrix, which is written after.
+        entry, at_rest = entries[joint], rest[joint]
+        # The joint's matrix, which is written last, is scratch for its rotation.
         vector, turn = world[joint, 0], world[joint, 1]
         for axis in range(3):
             vector[axis] = pose[entry[1 + axis]] if entry[1 + axis] >= 0 else 0.0
         exponential(vector, turn)
         turned = world[joint, 2]
-        multiply(own[3:7], turn, turned)
+        multiply(at_rest[3:7], turn, turned)
         to_matrix(turned, local)
         for axis in range(3):
-            scale, offset = own[7 + axis], own[axis]
+            scale, offset = at_rest[7 + axis], at_rest[axis]
             if entry[7 + axis] >= 0:
                 scale *= math.exp(pose[entry[7 + axis]])
             if entry[4 + axis] >= 0:
@@ -328,26 +308,8 @@ def skin_transforms(
             for row in range(3):
                 local[row, axis] *= scale
             local[axis, 3] = offset
-        _times_parent(world, entry[0], local, world[joint])
+        times_affine(world, entry[0], local, world[joint])
         _times(world[joint], inverse_bind[joint], matrices[joint])
-
-
-@compiled
-def _times_parent(world: Floats, parent: int, local: Floats, out: Floats) -> None:
-    """Write the parent's affine transform times the local one; without a parent, the local one."""
-    for row in range(3):
-        for column in range(4):
-            if parent < 0:
-                out[row, column] = local[row, column]
-                continue
-            total = (
-                world[parent, row, 0] * local[0, column]
-                + world[parent, row, 1] * local[1, column]
-                + world[parent, row, 2] * local[2, column]
-            )
-            out[row, column] = total + world[parent, row, 3] if column == 3 else total
-    out[3, 0] = out[3, 1] = out[3, 2] = 0.0
-    out[3, 3] = 1.0
 
 
 @compiled
@@ -364,18 +326,7 @@ def _times(a: Floats, b: Floats, out: Floats) -> None:
 def rigid_duals(matrices: Floats, duals: Floats) -> bool:
     """Write unit dual quaternions (J, 8) of rigid transforms; False if one of them is not rigid."""
     for joint in range(len(matrices)):
-        m = matrices[joint]
-        for i in range(3):
-            for j in range(i, 3):
-                gram = m[0, i] * m[0, j] + m[1, i] * m[1, j] + m[2, i] * m[2, j]
-                if not abs(gram - (1.0 if i == j else 0.0)) < RIGID:
-                    return False
-        determinant = (
-            m[0, 0] * (m[1, 1] * m[2, 2] - m[1, 2] * m[2, 1])
-            - m[0, 1] * (m[1, 0] * m[2, 2] - m[1, 2] * m[2, 0])
-            + m[0, 2] * (m[1, 0] * m[2, 1] - m[1, 1] * m[2, 0])
-        )
-        if not determinant > 0:
+        if not _is_rotation(matrices[joint]):
             return False
     _to_duals(matrices[:, :3, :3], matrices[:, :3, 3], duals)
     return True

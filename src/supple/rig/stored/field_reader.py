@@ -44,13 +44,7 @@ _DTYPES: dict[str, tuple[type, ...]] = {
 
 @dataclass(frozen=True)
 class Field(ABC):
-    """One declared field; subclasses define how it is written and read.
-
-    Attributes
-    ----------
-    name
-        Name in the file.
-    """
+    """One declared field, by its name in the file; subclasses define how it is written and read."""
 
     name: str
 
@@ -66,12 +60,8 @@ class Field(ABC):
 class FieldWriter:
     """Values, part numbers and arrays of a stored object.
 
-    Parameters
-    ----------
-    store
-        Function that stores another part, unless it is stored already, and returns its number.
-    joint
-        Separator in the names of arrays that together hold one field.
+    `store` stores another part, unless it is stored already, and returns its number; `joint` is the
+    separator in the names of arrays that together hold one field.
     """
 
     def __init__(self, store: Callable[[Any], int] | None = None, joint: str = ".") -> None:
@@ -94,24 +84,12 @@ class FieldWriter:
 class FieldReader:
     """Values, parts and arrays of a stored object, each checked and removed as it is read.
 
-    Parameters
-    ----------
-    values
-        Table of plain values.
-    arrays
-        Arrays by name. Not copied: readers of inner tables remove arrays from the same dict.
-    what
-        Beginning of error messages; empty for the fields of a file.
-    parts
-        Numbers of other parts by name.
-    before
-        Parts that have been restored already; only these may be referred to.
-    budget
-        Limit of numbers that may still be unpacked; None for one limit per array.
-    largest
-        Largest magnitude of a number.
-    joint, prefix
-        Separator in the names of arrays that hold one field, and beginning of all names.
+    `values` is the table of plain values; `arrays` by name are not copied, as readers of inner
+    tables remove arrays from the same dict. Error messages begin with `what`, empty for the fields
+    of a file. `parts` are numbers of other parts by name, which refer to `before`, the parts that
+    have been restored. `budget` limits the numbers that may still be unpacked, by default for each
+    array; `largest` is the largest magnitude of a number. `joint` is the separator in the names of
+    arrays that hold one field, `prefix` the beginning of all names.
     """
 
     def __init__(
@@ -285,16 +263,12 @@ class FieldReader:
 
     def _check_shape(self, name: str, array: NDArray, shape: Shape) -> None:
         lengths = [self.length(each) for each in shape]
-        fits = len(lengths) == array.ndim and all(
-            expected in (None, actual)
-            for actual, expected in zip(array.shape, lengths, strict=True)
-        )
-        if fits:
-            for symbol, actual in zip(shape, array.shape, strict=True):
-                if isinstance(symbol, str) and self.sizes.setdefault(symbol, actual) != actual:
-                    fits = False
+        fits = len(shape) == array.ndim
+        for each, actual in zip(shape, array.shape, strict=False):
+            fits = fits and self.length(each) in (None, actual)
+            if fits and isinstance(each, str):
+                self.sizes[each] = actual
         if not fits:
-            lengths = [self.length(each) for each in shape]
             expected = ", ".join("any" if length is None else str(length) for length in lengths)
             raise self.bad_array(name, f"has shape {array.shape}; expected ({expected})")
 

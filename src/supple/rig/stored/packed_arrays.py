@@ -44,13 +44,7 @@ def narrowed(indices: ArrayLike) -> NDArray:
 
 
 class UnpackingBudget:
-    """Number of entries that may still be unpacked from a file.
-
-    Parameters
-    ----------
-    stored_bytes
-        Size of the file.
-    """
+    """Number of entries that may still be unpacked from a file of a size in bytes."""
 
     def __init__(self, stored_bytes: int) -> None:
         self.left = LARGEST_EXPANSION + stored_bytes
@@ -88,9 +82,9 @@ def unpacked_rows(
     nonzero = bits[:count].astype(bool)
     if bits[count:].any() or rows.shape != (int(nonzero.sum()), shape[-1]):
         raise SuppleError(f"{what}: {len(rows):,} rows where its mask has {int(nonzero.sum()):,}")
-    whole = np.zeros((count, shape[-1]))
-    whole[nonzero] = rows
-    return whole.reshape(shape)
+    values = np.zeros((count, shape[-1]))
+    values[nonzero] = rows
+    return values.reshape(shape)
 
 
 def packed_weights(matrix: sp.csr_array) -> Arrays:
@@ -137,13 +131,11 @@ def unpacked_weights(
     if columns.max() >= n_columns:
         raise SuppleError(f"{what}: column {columns.max()} of {n_columns}")
     budget.take(what, len(counts) * int(counts.max()))
-    whole = np.zeros(len(columns))
-    others = np.ones(len(columns), bool)
+    values, others = np.zeros(len(columns)), np.ones(len(columns), bool)
     others[starts[:-1]] = False
-    whole[others] = weights
-    whole[starts[:-1]] = 1 - np.add.reduceat(whole, starts[:-1])
-    if not (whole.min() > 0 and whole.max() <= 1):
-        raise SuppleError(f"{what}: a weight of {whole.min():.3g}; they must be positive, sum 1")
-    return sp.csr_array(
-        (whole, columns.astype(np.int32), starts), shape=(len(counts), int(n_columns))
-    )
+    values[others] = weights
+    values[starts[:-1]] = 1 - np.add.reduceat(values, starts[:-1])
+    if not (values.min() > 0 and values.max() <= 1):
+        raise SuppleError(f"{what}: a weight of {values.min():.3g}; they must be positive, sum 1")
+    entries = (values, columns.astype(np.int32), starts)
+    return sp.csr_array(entries, shape=(len(counts), int(n_columns)))

@@ -88,32 +88,20 @@ def _attribute(source: Source | None, name: str) -> str:
 
 @dataclass(frozen=True)
 class Array(Field):
-    """Array of one type.
-
-    Attributes
-    ----------
-    below
-        Length that integers are below.
-    least
-        Smallest value.
-    shift
-        Added to integers in the file, where −1 means none.
-    optional, default
-        Whether it may be absent, and its value then.
-    attribute
-        Name of the object's attribute, where `source` is a function.
-    restore
-        Function of the array that has been read, and of the lengths.
-    """
+    """Array of one type."""
 
     type: str
     shape: Shape | None
     source: Source | None = None
+    #: Length that integers are below, and smallest value.
     below: Length = None
     least: float | None = None
+    #: Added to integers in the file, where −1 means none.
     shift: int = 0
+    #: Whether it may be absent, and its value then.
     optional: bool = False
     default: Any = None
+    #: Name of the object's attribute, if `source` is a function.
     attribute: str | None = None
     restore: Restore | None = None
 
@@ -178,14 +166,9 @@ class Size(Field):
 
 @dataclass(frozen=True)
 class PackedRows(Field):
-    """Array of float32 without its rows of zeros: a bit mask, and the other rows.
+    """Array of float32 without its rows of zeros: a bit mask, and the other rows; see `Array`.
 
-    Attributes
-    ----------
-    shape
-        Lengths, all known when the array is read.
-    source, attribute, restore, optional
-        As in `Array`.
+    All lengths of `shape` are known when the array is read.
     """
 
     shape: tuple[Length, ...]
@@ -247,16 +230,9 @@ class Weights(Field):
 
 @dataclass(frozen=True)
 class PartOf(Field):
-    """Another part that the object is built on, or a list of parts.
+    """Another part of a class that the object is built on; with `many`, a list of parts.
 
-    Attributes
-    ----------
-    type
-        Class of the part.
-    sizes
-        Function of the part that returns lengths by symbol.
-    many
-        Whether it is a list.
+    `sizes` is a function of the part that returns lengths by symbol.
     """
 
     type: type

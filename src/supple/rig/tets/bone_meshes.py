@@ -25,18 +25,18 @@ LEAST_VOLUME = 0.2
 
 @dataclass(frozen=True, eq=False)
 class BoneMeshes:
-    """Surfaces of bones, at rest, and the joints they turn with.
+    """Surfaces of bones, at rest, and the joints that they rotate with.
 
     Attributes
     ----------
     surface
         All bones; each should be closed. Parts outside of the skin are cut off.
     bone
-        (n,) bone that each vertex is of.
+        (n,) bone of each vertex.
     names
         (b,) of the bones.
     joints
-        (b,) joint of the skeleton that each turns with.
+        (b,) joint of the skeleton that each rotates with.
 
     Examples
     --------
@@ -57,10 +57,9 @@ class BoneMeshes:
         object.__setattr__(self, "names", tuple(self.names))
         count = len(self.names)
         bone = checked_indices("bone", self.bone, count)
-        if bone.shape != (len(self.surface.vertices),):
-            raise SuppleError(
-                f"bone has {bone.size:,} entries; there are {len(self.surface.vertices):,} vertices"
-            )
+        n = len(self.surface.vertices)
+        if bone.shape != (n,):
+            raise SuppleError(f"bone has {bone.size:,} entries; there are {n:,} vertices")
         joints = np.asarray(self.joints)
         if joints.shape != (count,) or joints.dtype.kind not in "iu" or (joints < 0).any():
             raise SuppleError(f"joints must be {count} indices of joints, one for each bone")
@@ -89,49 +88,49 @@ def meet_bones(mesh: TetMesh, bones: BoneMeshes) -> BoneTets:
     surface, edge = bones.surface, typical_edge(mesh)
     inner = np.setdiff1d(np.unique(mesh.tets), np.unique(mesh.boundary()))
     if not len(inner):
-        raise SuppleError("its tets have no vertex inside; give more of them")
+        raise SuppleError("the tets have no inner vertex; use more tets")
     moved, inside = mesh.vertices.copy(), np.zeros(len(mesh.vertices), bool)
-    squared, triangle, nearest = igl.point_mesh_squared_distance(
+    squared, triangle, projections = igl.point_mesh_squared_distance(
         mesh.vertices[inner], surface.vertices, surface.triangles
     )
     facing = outward_triangles(surface.vertices, surface.triangles)
-    turns = igl.fast_winding_number(surface.vertices, facing, mesh.vertices[inner])
+    winding = igl.fast_winding_number(surface.vertices, facing, mesh.vertices[inner])
     near = np.sqrt(squared) < SNAPPED * edge
-    moved[inner[near]] = nearest[near]
+    moved[inner[near]] = projections[near]
     back = _flattened(mesh, moved, inner[near])
     moved[back] = mesh.vertices[back]
     inside[inner[near]] = True
     inside[back] = False
-    inside[inner] |= np.abs(turns) > 0.5
+    inside[inner] |= np.abs(winding) > 0.5
     owner = np.zeros(len(mesh.vertices), np.int64)
     owner[inner] = bones.bone[surface.triangles[triangle, 0]]
     for bone in range(len(bones.names)):
-        own = surface.vertices[bones.bone == bone]
-        if len(own) and not (inside & (owner == bone)).any():
-            there = inner[np.linalg.norm(moved[inner] - own.mean(axis=0), axis=1).argmin()]
-            inside[there], owner[there] = True, bone
+        points = surface.vertices[bones.bone == bone]
+        if len(points) and not (inside & (owner == bone)).any():
+            nearest = inner[np.linalg.norm(moved[inner] - points.mean(axis=0), axis=1).argmin()]
+            inside[nearest], owner[nearest] = True, bone
     body = components(mesh.tets, len(mesh.vertices))
     met = np.zeros(int(body.max()) + 1, bool)
     np.logical_or.at(met, body, inside[mesh.tets].any(axis=1))
     alone = np.unique(mesh.tets[~met[body]])
     if len(alone):
-        tree = igl.point_mesh_squared_distance(
+        _, triangle, _ = igl.point_mesh_squared_distance(
             mesh.vertices[alone], surface.vertices, surface.triangles
         )
-        inside[alone], owner[alone] = True, bones.bone[surface.triangles[tree[1], 0]]
+        inside[alone], owner[alone] = True, bones.bone[surface.triangles[triangle, 0]]
     held = np.flatnonzero(inside)
     return BoneTets(TetMesh(moved, mesh.tets, mesh.sets), held, bones.joints[owner[held]])
 
 
 def _flattened(mesh: TetMesh, moved: Floats, snapped: Ints) -> Ints:
-    """Return vertices that must go back, for no tet to lose more than most of its volume."""
-    own, back = mesh.volumes(), np.zeros(len(moved), bool)
-    could, trial = np.zeros(len(moved), bool), moved.copy()
-    could[snapped] = True
+    """Return the snapped vertices to move back, for each tet to keep `LEAST_VOLUME` of its own."""
+    volumes, back = mesh.volumes(), np.zeros(len(moved), bool)
+    is_snapped, trial = np.zeros(len(moved), bool), moved.copy()
+    is_snapped[snapped] = True
     for _ in range(len(snapped) + 1):
-        bad = TetMesh(trial, mesh.tets).volumes() < LEAST_VOLUME * own
+        bad = TetMesh(trial, mesh.tets).volumes() < LEAST_VOLUME * volumes
         corners = np.unique(mesh.tets[bad])
-        corners = corners[could[corners] & ~back[corners]]
+        corners = corners[is_snapped[corners] & ~back[corners]]
         if not len(corners):
             break
         back[corners] = True

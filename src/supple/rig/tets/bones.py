@@ -65,8 +65,8 @@ class Bones:
         skeleton
             The joints, in their rest pose.
         moving
-            (J,) whether a joint moves any of the surface; those that do not (controls, targets
-            of inverse kinematics) are no bones. By default all do.
+            (J,) whether a joint moves any of the surface, by default all. Others (controls, targets
+            of inverse kinematics) are not bones.
         """
         places = skeleton.rest_world()[:, :3, 3]
         children = np.flatnonzero(skeleton.parents >= 0)
@@ -83,8 +83,8 @@ class Bones:
     def of_rig(cls, rig: SkinnedRig) -> Bones:
         """Make bones of the joints that the surface follows.
 
-        The last joint of a chain, a hand's or a head's, has bone too: from there most of the way
-        to the end of what follows it alone. Held at a point only, a hand of soft flesh flaps.
+        The last joint of a chain, such as a hand or a head, has a bone, too: most of the way to the
+        end of the vertices that follow it most. A hand held at a point only would flap.
         """
         moving = np.zeros(rig.skeleton.n_joints, bool)
         moving[np.unique(rig.joints[rig.weights > 0])] = True
@@ -93,26 +93,19 @@ class Bones:
         leads = rig.joints[np.arange(len(rig.joints)), np.argmax(rig.weights, axis=1)]
         skin = rig(rig.rest_pose)
         for bone in np.flatnonzero((bones.starts == bones.ends).all(axis=1)):
-            own = skin[leads == rig.skeleton.joint(bones.names[bone])] - bones.starts[bone]
-            if len(own):
-                along = own.mean(axis=0)
+            flesh = skin[leads == rig.skeleton.joint(bones.names[bone])] - bones.starts[bone]
+            if len(flesh):
+                along = flesh.mean(axis=0)
                 along /= max(float(np.linalg.norm(along)), np.finfo(float).tiny)
-                ends[bone] += TIP * max(float((own @ along).max()), 0.0) * along
+                ends[bone] += TIP * max(float((flesh @ along).max()), 0.0) * along
         return cls(bones.starts, ends, bones.names)
 
 
 @dataclass(frozen=True, eq=False)
 class HeldTets:
-    """Tets and vertices that bones hold.
+    """Tets that touch a bone and their vertices, which are fixed, both ascending.
 
-    Attributes
-    ----------
-    tets
-        Tets that touch a bone, ascending.
-    vertices
-        Their vertices, ascending: fixed, as far as elasticity goes.
-    bones_inside
-        Number of bones that are inside of the body at least in part.
+    `bones_inside` is the number of bones that are at least partly inside the body.
     """
 
     tets: Ints
@@ -151,10 +144,10 @@ def held_tets(
     held = [where.tet[inside]]
     points, bone = points[inside], bone[inside]
     if len(points):
-        # Never quite zero: an axis that runs along faces and edges touches all tets there.
+        # Not zero: an axis along faces or edges touches all tets there.
         radii = np.maximum(radius * _depths(points, surface), _TOUCH * typical_edge(mesh))
-        found = locate(_around_axes(points, radii, spacing), mesh)
-        held.append(found.tet[found.distance == 0])
+        around = locate(_around_axes(points, radii, spacing), mesh)
+        held.append(around.tet[around.distance == 0])
         away, nearest = cKDTree(points).query(mesh.vertices)
         held.append(np.flatnonzero((away <= radii[nearest])[mesh.tets].any(axis=1)))
     tets = np.unique(np.concatenate(held))

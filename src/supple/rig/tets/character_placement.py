@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,25 +10,17 @@ from numpy.typing import ArrayLike
 from supple.arrays import Floats, Ints
 from supple.compiled.jit import compiled
 from supple.errors import SuppleError
-from supple.rig.placement.placement import Placement, Positions, placement
+from supple.rig.placement.placement import Forkable, Placement, Positions, placement
 from supple.rig.protocol import Rig, checked_subset, optional_method
 
 
-class CharacterPlacement:
-    """Placement of some tet vertices, Φ(p), and then of the whole surface, Φ̄(p).
+class CharacterPlacement(Forkable):
+    """Placement of some tet vertices, Φ(p), by default all, and then of the whole surface, Φ̄(p).
 
-    Tets that follow their nearest surface vertices evaluate the rig on those. A rig on tets with
-    a method ``shared_placement(rig, vertices)`` shares these positions, so that the rig places
-    only the other vertices of the surface.
-
-    Parameters
-    ----------
-    rig
-        Rig of the surface.
-    tet_rig
-        Rig of the tets: any with the same parameters.
-    tet_vertices
-        Indices of the tet vertices to place; None for all.
+    The rigs `rig` of the surface and `tet_rig` of the tets have the same parameters. Tets that
+    follow their nearest surface vertices evaluate the rig on those. A rig on tets with a method
+    ``shared_placement(rig, vertices)`` shares these positions, so that the rig places only the
+    other vertices of the surface.
 
     Examples
     --------
@@ -45,12 +37,13 @@ class CharacterPlacement:
            [ 0.,  1., -1.]], dtype=float32)
     """
 
+    _forked = ("_tets", "_rest")
+
     def __init__(self, rig: Rig, tet_rig: Rig, tet_vertices: ArrayLike | None = None) -> None:
         if len(rig.parameters) != len(tet_rig.parameters):
             counts = f"{len(rig.parameters)} parameters, that of the tets {len(tet_rig.parameters)}"
             raise SuppleError(f"the surface's rig has {counts}; they must be the same")
         listed = checked_subset(tet_vertices, tet_rig.n_vertices)
-        self._n_surface = rig.n_vertices
         share = optional_method(tet_rig, "shared_placement")
         shared = None if share is None else share(rig, listed)
         self._tets: Any = placement(tet_rig, listed) if shared is None else shared
@@ -71,16 +64,6 @@ class CharacterPlacement:
         self._scratch = np.empty((count, 3), dtype=np.float32)
         self._pose: Floats | None = None
 
-    @property
-    def n_tet_vertices(self) -> int:
-        """Number of tet vertices placed, k."""
-        return self._tets.n_points
-
-    @property
-    def n_surface_vertices(self) -> int:
-        """Number of surface vertices, n̄."""
-        return self._n_surface
-
     def place_tets(self, pose: Floats, out: Positions) -> None:
         """Write the positions (k, 3) of the tet vertices at a pose (s,) that has been checked."""
         self._tets.place(pose, out)
@@ -100,15 +83,6 @@ class CharacterPlacement:
         else:
             self._rest.place(self._pose, self._scratch)
             _scatter(self._shared.needed, self._shared.positions, self._others, self._scratch, out)
-
-    def fork(self) -> Self:
-        """Return a copy that shares the tables and has its own scratch memory."""
-        twin = object.__new__(type(self))
-        twin.__dict__.update(self.__dict__)
-        twin._tets = self._tets.fork()
-        twin._rest = None if self._rest is None else self._rest.fork()
-        twin._allocate()
-        return twin
 
 
 @compiled

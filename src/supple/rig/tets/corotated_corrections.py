@@ -15,7 +15,7 @@ from supple.maths.rotations import inverse, rotate
 from supple.mesh.tets import TetMesh
 from supple.rig.placement.placement import Forkable, Positions, writable
 from supple.rig.placement.pose_corrections import NEGLIGIBLE_WEIGHT
-from supple.rig.poses.pose_tree import alignment_tree
+from supple.rig.poses.example_poses import alignment_tree
 from supple.rig.poses.pose_weights import PoseWeights, evaluate_weights
 from supple.rig.protocol import Rig, checked_pose, checked_subset
 from supple.rig.tets.shepard import ShepardPlacement, ShepardRig, follow_surface
@@ -40,11 +40,7 @@ class CorotatedCorrections:
     """
 
     def __init__(
-        self,
-        start: ShepardRig,
-        weights: PoseWeights,
-        corrections: ArrayLike,
-        rotations: ArrayLike,
+        self, start: ShepardRig, weights: PoseWeights, corrections: ArrayLike, rotations: ArrayLike
     ) -> None:
         self.start, self.pose_weights = start, weights
         if weights.poses.shape[1] != len(start.parameters):
@@ -85,8 +81,7 @@ class CorotatedCorrections:
         values = checked_pose(self.start.parameters, pose)
         subset = checked_subset(vertices, self.start.n_vertices)
         out = np.array(self.start(values, subset), np.float64, order="C")
-        rows = NO_SUBSET if subset is None else subset
-        weights = self.pose_weights.weights(values)
+        rows, weights = NO_SUBSET if subset is None else subset, self.pose_weights.weights(values)
         _add_corotated(self._offsets, self.corrections, self.rotations, weights, rows, out)
         return out
 
@@ -111,16 +106,8 @@ class CorotatedPlacement(Forkable):
     ) -> None:
         #: Placement that evaluates the surface.
         self.surface = ShepardPlacement(rig.start, vertices, share)
-        weights = rig.pose_weights
-        self._weighing = (
-            weights.scales,
-            weights.scaled_poses,
-            weights.matrix,
-            weights.constant,
-            weights.normalise,
-        )
+        self._weighing, poses = rig.pose_weights.tables, rig.pose_weights.n_poses
         listed = slice(None) if vertices is None else vertices
-        poses = weights.n_poses
         tables = (
             rig.corrections[:, listed].reshape(poses, -1),
             rig.rotations[:, listed].reshape(poses, -1),
@@ -129,21 +116,12 @@ class CorotatedPlacement(Forkable):
         exact = all(np.array_equal(each.astype(np.float32), each) for each in tables)
         kind = np.float32 if exact else np.float64
         self._tables = tuple(np.ascontiguousarray(each, kind) for each in tables)
+        self.n_points = self.surface.n_points
         self._allocate()
 
     def _allocate(self) -> None:
         poses, count = len(self._tables[0]), self.surface.n_points
-        self._scratch = (
-            np.empty(poses),
-            np.empty(poses),
-            np.empty(3 * count),
-            np.empty(4 * count),
-        )
-
-    @property
-    def n_points(self) -> int:
-        """Number of tet vertices placed."""
-        return self.surface.n_points
+        self._scratch = tuple(np.empty(size) for size in (poses, poses, 3 * count, 4 * count))
 
     def place(self, pose: Floats, out: Positions) -> None:
         """Write the positions (k, 3) of the tet vertices at a pose."""
@@ -220,10 +198,9 @@ def _follow_corotated(
     scratch: tuple,
     out: Positions,
 ) -> None:
-    scales, poses, matrix, constant, normalise = weighing
     distances, weights, moved, quaternions = scratch
     corrections, rotations = tables
-    evaluate_weights(pose, scales, poses, matrix, constant, normalise, distances, weights)
+    evaluate_weights(pose, *weighing, distances, weights)
     total, strongest = 0.0, 0
     for i in range(len(weights)):
         total += abs(weights[i])
@@ -268,11 +245,8 @@ def _rotate(quaternions: Floats, offsets: Floats, moved: Floats) -> None:
         qz, qw = quaternions[4 * i + 2], quaternions[4 * i + 3]
         # R v = v + (w t + q × t) with t = 2 q × v / |q|².
         double = 2.0 / (qx * qx + qy * qy + qz * qz + qw * qw)
-        x, y, z = (
-            offsets[3 * i] + moved[3 * i],
-            offsets[3 * i + 1] + moved[3 * i + 1],
-            offsets[3 * i + 2] + moved[3 * i + 2],
-        )
+        x, y = offsets[3 * i] + moved[3 * i], offsets[3 * i + 1] + moved[3 * i + 1]
+        z = offsets[3 * i + 2] + moved[3 * i + 2]
         tx, ty, tz = qy * z - qz * y, qz * x - qx * z, qx * y - qy * x
         moved[3 * i] = x + double * (qw * tx + (qy * tz - qz * ty))
         moved[3 * i + 1] = y + double * (qw * ty + (qz * tx - qx * tz))

@@ -28,23 +28,25 @@ from supple.rig.tets.surface_samples import SurfaceSamples, typical_edge
 #: and 6 poses each) about 30 of them, and 130 at γ = 0.1 with volumes guarded below 0.3.
 GAMMA = 0.4
 POISSON = 0.3
-#: Tets that keep less of their volume than this count as inverted: as a rest shape they would
-#: be stiff beyond use.
+#: Tets that keep less than this part of their volume count as inverted: they would be too stiff as
+#: a rest shape.
 LEAST_VOLUME = 0.1
-#: The volume below which tets are guarded; a guard is strong compared with the surface's pull.
+#: Part of their volume below which tets are guarded, and stiffness of the guard.
 GUARDED_VOLUME = 0.5
 GUARD = 30.0
-#: Newton ends when it promises to lower the objective by less than this part of it, or when
-#: no coordinate moves by more than this part of an edge. With a tenth of that part fits took half
-#: as many iterations again and moved by a thousandth of an edge, as they do between two solvers.
+#: Newton's method ends if the predicted decrease is below this part of the objective, or if no
+#: coordinate moves by more than this part of an edge. With a tenth of that part fits took half as
+#: many iterations again and moved by a thousandth of an edge, as they do between two solvers.
 TOLERANCE, STEP = 1e-4, 1e-3
-#: Part of a Newton system that iterations may leave, and how many they are before it is factored.
+#: Most iterations of Newton's method in one minimisation.
+MOST_NEWTON = 60
+#: Relative residual of conjugate gradients, and iterations before the matrix is factorised instead.
 LEFT, MOST_ITERATIONS = 1e-2, 100
-#: Where tets are inverted, the guard is strengthened by this factor, so often at most; and then
-#: γ is raised by that one. The guard of all tets: of a few, it inverts those beside them.
+#: While tets are inverted, the guard of all tets is multiplied by this factor, at most so often:
+#: that of a few tets would invert their neighbours. Then γ is multiplied by the second factor.
 STRONGER, MOST_STRENGTHENED = 10.0, 2
 RISE, MOST_RISES = 10.0, 2
-#: In how many steps a surface is followed from the neutral pose.
+#: Number of steps in which a surface is followed from the neutral pose.
 STEPS = 8
 
 
@@ -72,33 +74,23 @@ class PoseFit:
         """Newton iterations of all rounds."""
         return sum(len(energies) - 1 for energies in self.energies)
 
-    @property
-    def rounds(self) -> int:
-        """Number of minimisations: one, unless tets had to be repaired."""
-        return len(self.energies)
-
 
 class PoseFitter:
     """Fitter of tets to the rig's surface, pose by pose.
 
     Minimises ½∫‖A x − Φ̄(p)‖² over the surface + γ ℓ E(x), with E the stable neo-Hookean energy
-    from the neutral shape for a Young's modulus of 1, and ℓ the tets' edge length: so γ is a
-    pure number, and means the same whatever the character's size and resolution. To it comes
-    the penalty of a `VolumeGuard`, which is zero where tets keep half of their volume.
+    from the neutral shape for a Young's modulus of 1, and ℓ the tets' edge length, so that γ is a
+    number independent of size and resolution. The penalty of a `VolumeGuard` is added, which is
+    zero for tets that keep half of their volume.
 
-    Newton's method with line search. A row of A touches one tet only, so AᵀMA has its entries
-    where stiffness has. The surface holds vertices about as strongly as their neighbours do, so
-    conjugate gradients take some 10 iterations at any size: a fit of 128,000 tets costs a tenth of
-    what factorisations did. Where they take too many, as nothing holds a part, a factor is used.
+    Newton's method with line search. A row of A has entries of one tet only, so that AᵀMA has the
+    pattern of the stiffness. The surface constrains vertices about as strongly as their neighbours
+    do, so that conjugate gradients take some 10 iterations at any size: a fit of 128,000 tets costs
+    a tenth of one by factorisations. If they take too many, as for unconstrained parts, the matrix
+    is factorised.
 
-    Parameters
-    ----------
-    mesh
-        The tets, at the neutral pose.
-    samples
-        The surface in the tets.
-    gamma
-        γ: small ones follow the surface closely, large ones keep the tets in shape.
+    `mesh` are the tets at the neutral pose, `samples` the surface in them. A small γ follows the
+    surface closely, a large one keeps the tets in shape.
     """
 
     def __init__(self, mesh: TetMesh, samples: SurfaceSamples, gamma: float = GAMMA) -> None:
@@ -123,19 +115,18 @@ class PoseFitter:
         start: ArrayLike,
         *,
         path: Callable[[float], ArrayLike] | None = None,
-        max_iterations: int = 60,
     ) -> PoseFit:
         """Fit to surface positions `target` (n̄, 3), starting from tet positions `start` (n, 3).
 
         If tets are inverted, their guard is strengthened and the fit repeated; then the surface is
         followed from the neutral pose along `path`, since tets are more easily kept valid than
         repaired; then γ is raised. `path` maps a fraction from neutral, 0, to `target`, 1, to a
-        surface (n̄, 3), by default on the straight line. `max_iterations` limits each minimisation.
+        surface (n̄, 3), by default on the straight line.
         """
         shape = (self.samples.of_surface.shape[1], 3)
         goal = checked_array("surface to fit", target, shape)
         first = checked_array("start of the fit", start, self.mesh.vertices.shape)
-        run = _Run(self, self.samples.of_surface @ goal, max_iterations)
+        run = _Run(self, self.samples.of_surface @ goal)
         x, gamma = run.directly(first), self.gamma
         for _ in range(MOST_RISES + 1):
             if not len(self._inverted(x)):
@@ -149,8 +140,8 @@ class PoseFitter:
         errors = self._errors(x, run.goal)
         return PoseFit(x, tuple(run.energies), before, self._inverted(x), gamma, *errors)
 
-    def _errors(self, x: Floats, wanted: Floats) -> tuple[float, float]:
-        away = np.linalg.norm(self.samples.of_tets @ x - wanted, axis=1)
+    def _errors(self, x: Floats, goal: Floats) -> tuple[float, float]:
+        away = np.linalg.norm(self.samples.of_tets @ x - goal, axis=1)
         area = self.samples.area
         return float(np.sqrt(area @ away**2 / area.sum())), float(away[area > 0].max(initial=0.0))
 
@@ -161,20 +152,20 @@ class PoseFitter:
     def _inverted(self, x: Floats) -> Ints:
         return np.flatnonzero(volume_ratios(self.mesh, x) < LEAST_VOLUME)
 
-    def _objective(self, body: ElasticBody, guard: float, wanted: Floats, x: Floats) -> float:
-        away = self.samples.of_tets @ x - wanted
+    def _objective(self, body: ElasticBody, guard: float, goal: Floats, x: Floats) -> float:
+        away = self.samples.of_tets @ x - goal
         surface = 0.5 * float(self.samples.area @ np.einsum("ij,ij->i", away, away))
         return surface + body.energy(x) + self._guard.energy(x, guard)
 
     def _derivatives(
-        self, body: ElasticBody, guard: float, wanted: Floats, x: Floats
+        self, body: ElasticBody, guard: float, goal: Floats, x: Floats
     ) -> tuple[Floats, Floats]:
         """Return the gradient (n, 3), and values of a positive definite matrix near the Hessian."""
-        away = self.samples.of_tets @ x - wanted
+        away = self.samples.of_tets @ x - goal
         gradient = self.samples.of_tets.T @ (self.samples.area[:, None] * away) + body.force(x)
         values = body.stiffness(x, psd=True).data + self._surface_part
         self._guard.add_derivatives(x, guard, gradient, values)
-        # What no sample holds and no strain resists, a rigid motion say, must not fly away.
+        # Motions without samples or strain, such as rigid ones of loose parts, stay bounded.
         diagonal = self._gradients.diagonal
         values[diagonal] += 1e-9 * values[diagonal].mean()
         return gradient, values
@@ -187,12 +178,12 @@ class PoseFitter:
         return step.reshape(gradient.shape)
 
     def _minimise(
-        self, body: ElasticBody, guard: float, wanted: Floats, x: Floats, max_iterations: int
+        self, body: ElasticBody, guard: float, goal: Floats, x: Floats
     ) -> tuple[Floats, Floats]:
-        objective = partial(self._objective, body, guard, wanted)
+        objective = partial(self._objective, body, guard, goal)
         energies = [objective(x)]
-        for _ in range(max_iterations):
-            gradient, values = self._derivatives(body, guard, wanted, x)
+        for _ in range(MOST_NEWTON):
+            gradient, values = self._derivatives(body, guard, goal, x)
             step = self._newton_step(gradient, values)
             slope = float(np.vdot(gradient, step))
             along = partial(_along, objective, x, step)
@@ -209,8 +200,8 @@ class PoseFitter:
 class _Run:
     """Fit of one pose: its goal, and the energies of its iterations."""
 
-    def __init__(self, fitter: PoseFitter, goal: Floats, max_iterations: int) -> None:
-        self.fitter, self.goal, self.max_iterations = fitter, goal, max_iterations
+    def __init__(self, fitter: PoseFitter, goal: Floats) -> None:
+        self.fitter, self.goal = fitter, goal
         self.energies: list[Floats] = []
 
     def directly(self, x: Floats) -> Floats:
@@ -247,8 +238,7 @@ class _Run:
         return samples.of_surface @ checked_array("surface on the way", path(part), shape)
 
     def _fitted(self, body: ElasticBody, guard: float, goal: Floats, x: Floats) -> Floats:
-        stiffness = guard * self.fitter.edge
-        x, energies = self.fitter._minimise(body, stiffness, goal, x, self.max_iterations)
+        x, energies = self.fitter._minimise(body, guard * self.fitter.edge, goal, x)
         self.energies.append(energies)
         return x
 
@@ -290,7 +280,7 @@ class VolumeGuard:
     ) -> None:
         """Add the gradient, and to a matrix's values the part κ V ∂J∂Jᵀ of the Hessian.
 
-        The part left out is indefinite and vanishes as the constraint comes to hold.
+        The remaining part is indefinite, and vanishes as the constraint is satisfied.
         """
         low, missing, slopes, weight = self._missing(x, stiffness)
         pull = (weight * missing)[:, None, None] * slopes

@@ -25,21 +25,10 @@ NEARLY_ALL = 0.8
 
 
 def shepard_matrix(points: ArrayLike, surface: ArrayLike, neighbours: int = 4) -> sp.csr_array:
-    """Return inverse-distance weights of each point's nearest surface vertices (xu2016 §4.1).
+    """Return inverse-distance weights (n, n̄) of points on their nearest surface vertices.
 
-    Parameters
-    ----------
-    points
-        (n, 3) points of interpolation.
-    surface
-        (n̄, 3) vertices with values.
-    neighbours
-        Number of vertices that each point averages; 4 in the paper.
-
-    Returns
-    -------
-    (n, n̄) csr_array
-        Rows sum to 1. A point on a surface vertex takes the value of that vertex.
+    xu2016 §4.1. Rows sum to 1; a point on a surface vertex takes the value of that vertex.
+    `neighbours` is the number of vertices that each point averages, 4 in the paper.
 
     Examples
     --------
@@ -48,9 +37,7 @@ def shepard_matrix(points: ArrayLike, surface: ArrayLike, neighbours: int = 4) -
     """
     targets, sources = np.asarray(points, np.float64), np.asarray(surface, np.float64)
     if neighbours < 1 or len(sources) == 0:
-        raise SuppleError(
-            "Shepard's interpolation needs a surface vertex and one neighbour at least"
-        )
+        raise SuppleError("Shepard's interpolation needs at least one surface vertex and neighbour")
     count = min(neighbours, len(sources))
     distance, nearest = cKDTree(sources).query(targets, k=range(1, count + 1))
     # Relative to the nearest, so that small distances do not overflow.
@@ -178,16 +165,9 @@ class ShepardRig(SurfaceFollower):
     vertices the rig is evaluated only on the surface vertices that they follow.
     """
 
-    def __init__(
-        self,
-        rig: Rig,
-        surface_vertices: ArrayLike,
-        tet_vertices: ArrayLike,
-        neighbours: int = 4,
-    ) -> None:
+    def __init__(self, rig: Rig, surface_vertices: ArrayLike, tet_vertices: ArrayLike) -> None:
         super().__init__(rig, surface_vertices, tet_vertices)
-        matrix = shepard_matrix(self.tet_vertices, self.surface_vertices, neighbours)
-        self._rows = NeededRows(matrix)
+        self._rows = NeededRows(shepard_matrix(self.tet_vertices, self.surface_vertices))
 
     @property
     def matrix(self) -> sp.csr_array:
@@ -263,11 +243,10 @@ class ShepardPlacement(Forkable):
 
     def __init__(self, rig: ShepardRig, vertices: Ints | None = None, share: bool = False) -> None:
         touched, rows = rig._rows.of(vertices)
-        whole = len(touched) == rig.rig.n_vertices
-        if share and len(touched) > NEARLY_ALL * rig.rig.n_vertices:
-            whole = True
+        nearly_all = share and len(touched) > NEARLY_ALL * rig.rig.n_vertices
+        place_all = nearly_all or len(touched) == rig.rig.n_vertices
         # A copy: for read-only arrays Numba would compile kernels again.
-        self.needed = np.arange(rig.rig.n_vertices) if whole else touched.copy()
+        self.needed = np.arange(rig.rig.n_vertices) if place_all else touched.copy()
         listed = slice(None) if vertices is None else vertices
         count = len(rig.tet_vertices[listed])
         self.offsets = rig.tet_vertices[listed] - rows @ rig.surface_vertices[touched]
@@ -277,18 +256,14 @@ class ShepardPlacement(Forkable):
         self.shares = np.zeros((count, width))
         row = np.repeat(np.arange(count), np.diff(rows.indptr))
         column = np.arange(len(row)) - rows.indptr[row]
-        self.neighbours[row, column] = touched[rows.indices] if whole else rows.indices
+        self.neighbours[row, column] = touched[rows.indices] if place_all else rows.indices
         self.shares[row, column] = rows.data
-        self._surface = placement(rig.rig, None if whole else touched)
+        self._surface = placement(rig.rig, None if place_all else touched)
+        self.n_points = count
         self._allocate()
 
     def _allocate(self) -> None:
         self.positions = np.empty((len(self.needed), 3))
-
-    @property
-    def n_points(self) -> int:
-        """Number of tet vertices placed."""
-        return len(self.offsets)
 
     @property
     def surface(self) -> ShepardPlacement:

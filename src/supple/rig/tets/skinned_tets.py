@@ -1,4 +1,7 @@
-"""Skinned tets: a surface's skinning weights, extended harmonically into the tets (xu2016 §4.1)."""
+"""Transfer of a surface's rig to tets: skinning weights and displacements, extended harmonically.
+
+`SkinnedTetRig` has extended weights (xu2016 §4.1); `rig_on_tets` transfers rigs of any class.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,13 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
+from scipy.spatial import cKDTree
 
 from supple.arrays import Floats, Ints, ShortInts
 from supple.compiled.jit import compiled
 from supple.errors import SuppleError
 from supple.linalg.cholesky import SparseCholesky
+from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh, cotangent_laplacian
 from supple.rig.deformers.pose_space_deformation import split_corrections
 from supple.rig.jacobian import Jacobian, rig_jacobian
@@ -31,6 +36,7 @@ from supple.rig.stored.schema import PartOf, Weights
 from supple.rig.tets.shepard import (
     FOLLOWER_FIELDS,
     NeededRows,
+    ShepardRig,
     SurfaceFollower,
     add_rows,
     shepard_matrix,
@@ -45,6 +51,15 @@ SMOOTHNESS = 3.0
 #: Most joints of a tet vertex, and the least weight of each.
 MOST_JOINTS = 8
 LEAST_WEIGHT = 1e-3
+#: Smoothness of displacements and influences that `rig_on_tets` extends: small, so that the
+#: boundary moves as the surface does.
+TRANSFER_SMOOTHNESS = 0.05
+#: Largest error of a rig on tets at rest, relative to the body's size.
+OFF_REST = 1e-6
+#: Displacements below this part of the largest of their shape are set to zero.
+FAINT = 1e-3
+#: Vertices of surface and tets nearer than this part of the size are the same.
+SAME = 1e-7
 
 
 def _add_entries(matrix: sp.csr_array, rows: Ints, columns: Ints, values: Floats) -> None:
@@ -77,12 +92,12 @@ def harmonic_extension(
 
 
 def extended_influences(
-    rig: SkinnedRig, mesh: TetMesh, samples: SurfaceSamples, smoothness: float = SMOOTHNESS
+    rig: SkinnedRig, mesh: TetMesh, samples: SurfaceSamples
 ) -> tuple[ShortInts, Floats]:
     """Return joints (n, k) and weights (n, k) of tet vertices, pruned and normalised."""
     weights = rig.weight_matrix()
     used = np.unique(weights.indices)
-    extended = harmonic_extension(mesh, samples, weights[:, used].toarray(), smoothness)
+    extended = harmonic_extension(mesh, samples, weights[:, used].toarray())
     count = min(MOST_JOINTS, len(used))
     heaviest = np.argpartition(-extended, count - 1, axis=1)[:, :count]
     pruned = np.take_along_axis(extended, heaviest, axis=1)
@@ -92,9 +107,9 @@ def extended_influences(
     lost = np.flatnonzero(pruned.sum(axis=1) <= 0)
     if len(lost):
         nearest = shepard_matrix(mesh.vertices[lost], samples.of_tets @ mesh.vertices, 1).indices
-        whole = (samples.of_surface[nearest] @ weights)[:, used].toarray()
-        heaviest[lost] = np.argpartition(-whole, count - 1, axis=1)[:, :count]
-        pruned[lost] = np.take_along_axis(whole, heaviest[lost], axis=1)
+        at_nearest = (samples.of_surface[nearest] @ weights)[:, used].toarray()
+        heaviest[lost] = np.argpartition(-at_nearest, count - 1, axis=1)[:, :count]
+        pruned[lost] = np.take_along_axis(at_nearest, heaviest[lost], axis=1)
     pruned /= pruned.sum(axis=1, keepdims=True)
     return used[heaviest].astype(np.int32), pruned
 
@@ -104,26 +119,20 @@ class SkinnedTetRig(SurfaceFollower):
 
     Skinning rotates flesh with the bones, where displacements interpolated from the surface would
     shear it. Displacements that other rigs, such as blend shapes and corrections, add to the
-    skinning are interpolated by Shepard weights. `rig` is a `SkinnedRig` or has a `skinned_core`;
-    `smoothness` is that of `harmonic_extension`.
+    skinning are interpolated by Shepard weights. `rig` is a `SkinnedRig` or has a `skinned_core`.
     """
 
     rotates = True
 
     def __init__(
-        self,
-        rig: Rig,
-        surface_vertices: ArrayLike,
-        mesh: TetMesh,
-        samples: SurfaceSamples,
-        smoothness: float = SMOOTHNESS,
+        self, rig: Rig, surface_vertices: ArrayLike, mesh: TetMesh, samples: SurfaceSamples
     ) -> None:
         core = skinned_core(rig)
         if core is None:
             raise SuppleError('the rig has no skinning weights; use the variant "shepard"')
         super().__init__(rig, surface_vertices, mesh.vertices)
         self._core, self._core_entries = core
-        joints, weights = extended_influences(core.rig, mesh, samples, smoothness)
+        joints, weights = extended_influences(core.rig, mesh, samples)
         self.skinned = core.rig.bound_at_rest(mesh.vertices, joints, weights)
         rows = None
         if rig is not core.rig:
@@ -192,9 +201,8 @@ class SkinnedTetRig(SurfaceFollower):
 
     def jacobian(self, entries: Ints, vertices: Ints | None = None) -> Jacobian | None:
         """Return the analytic Jacobian of linear skinning; None for dual quaternions."""
-        return (
-            _SkinnedTetJacobian(self, entries, vertices) if self._core.method == "linear" else None
-        )
+        linear = self._core.method == "linear"
+        return _SkinnedTetJacobian(self, entries, vertices) if linear else None
 
     stored_fields: ClassVar[tuple[Field, ...]] = (
         *FOLLOWER_FIELDS,
@@ -282,23 +290,19 @@ class SkinnedTetPlacement(Forkable):
         self._surface: Placement = placement(rig.rig, needed)
         self._core: Placement = placement(rig._core, needed)
         self._surface_offset = np.ascontiguousarray(rig._surface_offset[needed])
+        self.n_points = count
         self._allocate()
 
     def _allocate(self) -> None:
         self._scratch = np.empty((self.n_points, 3))
         self._moved, self._bare = np.empty((2, *self._surface_offset.shape))
 
-    @property
-    def n_points(self) -> int:
-        """Number of tet vertices placed."""
-        return self._skinned.n_points
-
     def place(self, pose: Floats, out: Positions) -> None:
         """Write the positions (k, 3) of the tet vertices at a pose."""
-        whole = writable(pose)
-        joints = whole[self._core_entries]
+        values = writable(pose)
+        joints = values[self._core_entries]
         self._skinned.place(joints, self._scratch)
-        self._surface.place(whole, self._moved)
+        self._surface.place(values, self._moved)
         self._core.place(joints, self._bare)
         _add_displacements(
             *self._matrix, self._moved, self._bare, self._surface_offset, self._scratch
@@ -330,3 +334,56 @@ def _add_displacements(
         out[i, 0] += x
         out[i, 1] += y
         out[i, 2] += z
+
+
+def rig_on_tets(rig: Rig, surface: SurfaceMesh, mesh: TetMesh) -> Rig:
+    """Return a rig of the tets that fill a surface, with the parameters of the surface's rig.
+
+    Rigs with a method ``on_tets(transfer)`` return it: skins with extended weights, shapes and
+    corrections with extended displacements, wires with extended influences; bends, twists and
+    lattices move any point. Flesh inside then rotates as the surface does, and no surface vertex
+    is evaluated. All other rigs are interpolated from the nearest surface vertices (`ShepardRig`),
+    which shears flesh that rotates.
+    """
+    transferred = _Transfer(surface, mesh).rig(rig)
+    if transferred is not None:
+        error = np.abs(transferred(transferred.rest_pose) - mesh.vertices).max()
+        same_parameters = tuple(transferred.parameters) == tuple(rig.parameters)
+        if error <= OFF_REST * mesh.size and same_parameters:
+            return transferred
+    return ShepardRig(rig, surface.vertices, mesh.vertices)
+
+
+class _Transfer:
+    """Extension of a surface's values to the vertices of tets; see `TetTransfer`."""
+
+    def __init__(self, surface: SurfaceMesh, mesh: TetMesh) -> None:
+        self.vertices, self._mesh = mesh.vertices, mesh
+        self._samples = SurfaceSamples.of(surface, mesh)
+        distances, self._nearest = cKDTree(surface.vertices).query(mesh.vertices)
+        self._same = np.flatnonzero(distances <= SAME * mesh.size)
+
+    def rig(self, rig: Rig) -> Rig | None:
+        """Return a rig on the tet vertices; None if its class has no method for it."""
+        transfer = optional_method(rig, "on_tets")
+        return None if transfer is None else transfer(self)
+
+    def influences(self, skin: SkinnedRig) -> tuple[ShortInts, Floats]:
+        """Return joints (n, k) and weights (n, k) of the tet vertices."""
+        return extended_influences(skin, self._mesh, self._samples)
+
+    def extended(self, values: Floats) -> Floats:
+        """Extend values (n̄, c) of the surface; vertices of both keep theirs."""
+        extension = harmonic_extension(self._mesh, self._samples, values, TRANSFER_SMOOTHNESS)
+        extension[self._same] = values[self._nearest[self._same]]
+        return extension
+
+    def extended_displacements(self, deltas: Floats) -> Floats:
+        """Extend displacements (…, n̄, 3), and set faint ones of each set to zero."""
+        leading = deltas.shape[:-2]
+        flat = deltas.reshape(-1, *deltas.shape[-2:]).transpose(1, 0, 2)
+        extension = self.extended(flat.reshape(len(flat), -1)).reshape(-1, flat.shape[1], 3)
+        faint = FAINT * np.abs(extension).max(axis=(0, 2), keepdims=True, initial=0.0)
+        visible = np.abs(extension).max(axis=2, keepdims=True) > faint
+        out = np.ascontiguousarray(np.where(visible, extension, 0.0).transpose(1, 0, 2))
+        return out.reshape(*leading, *out.shape[-2:])

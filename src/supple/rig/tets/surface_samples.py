@@ -1,4 +1,4 @@
-"""Points spread over a surface as finely as the tets that are to follow it."""
+"""Samples of a surface, about as far apart as the edges of the tets that follow it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
 from supple.mesh.topology import longest_edges
 
-# However large or slender triangles are, samples stay within this many for each tet.
+# Most samples per tet, whatever the size and shape of triangles.
 _MOST_PER_TET = 8
 
 
@@ -90,7 +90,7 @@ def _lattice(parts: int) -> tuple[Floats, Floats]:
     """
     i, j = np.indices((parts + 1, parts + 1)).reshape(2, -1)
     i, j = i[i + j <= parts], j[i + j <= parts]
-    whole = np.column_stack([i, j, parts - i - j])
-    on_sides = (whole == 0).sum(axis=1)
+    points = np.column_stack([i, j, parts - i - j])
+    on_sides = (points == 0).sum(axis=1)
     share = np.choose(on_sides, [6.0, 3.0, 1.0]) / (3 * parts**2)
-    return whole / parts, share
+    return points / parts, share

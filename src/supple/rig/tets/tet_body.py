@@ -94,20 +94,20 @@ def fit_tet_body(
     variant, gamma
         Way of transferring the rig to the tets, and stiffness in the fit; see `fit_tet_rig`.
     progress
-        Called with the part done, 0 to 1, and what is being done.
+        Called with the completed fraction, 0 to 1, and a description.
 
     Raises
     ------
     SuppleError
         If the surface cannot be filled, or tets stay inverted at a pose.
     """
-    tell = progress or (lambda part, what: None)
+    report = progress or (lambda part, what: None)
     if isinstance(tets, TetMesh):
         mesh = tets
     else:
-        mesh = tetrahedralise(surface, tets=tets, progress=lambda p, what: tell(0.2 * p, what))
-    own = np.arange(len(surface.vertices))
-    embedding = embed_parts(surface, surface.vertices, own, mesh)
+        mesh = tetrahedralise(surface, tets=tets, progress=lambda p, what: report(0.2 * p, what))
+    owners = np.arange(len(surface.vertices))
+    embedding = embed_parts(surface, surface.vertices, owners, mesh)
     tet_rig = fit_tet_rig(
         rig,
         surface,
@@ -116,17 +116,15 @@ def fit_tet_body(
         names=names,
         variant=variant,
         gamma=gamma,
-        progress=lambda p, what: tell(0.2 + 0.75 * p, what),
+        progress=lambda p, what: report(0.2 + 0.75 * p, what),
     )
-    tell(0.95, "finding what bones hold")
+    report(0.95, "finding the tets that bones hold")
     fixed = _fixed(bones, rig, surface, mesh, bone_radius)
     body = TetBody(surface, mesh, embedding, tet_rig, fixed)
     if body.rest_error() > MOST_REST_ERROR * surface.size:
-        raise SuppleError(
-            f"the tets carry the surface {body.rest_error():.3g} m away from itself at rest; "
-            "use tets that fill it"
-        )
-    tell(1.0, repr(body))
+        away = f"{body.rest_error():.3g} m"
+        raise SuppleError(f"the tets move the surface by {away} at rest; use tets that fill it")
+    report(1.0, repr(body))
     return body
 
 
@@ -135,7 +133,7 @@ def _fixed(
 ) -> Ints:
     """Return the tet vertices that bones hold, ascending."""
     if bones is None:
-        # However the rig poses its skeleton: bones are looked for at rest only.
+        # Any skinned rig, whatever its parameters: bones are those of the rest pose.
         skinned = skinned_rigs(rig)
         if len(skinned) != 1:
             warn("the rig has no skeleton, and no bones are given; nothing holds its flesh")
@@ -143,13 +141,11 @@ def _fixed(
         bones = Bones.of_rig(skinned[0])
     if isinstance(bones, Bones):
         return held_tets(bones, surface, mesh, radius).vertices
-    listed = np.asarray(bones)
+    listed, count = np.asarray(bones), len(mesh.vertices)
     if listed.size and (listed.dtype.kind not in "iu" or listed.min() < 0):
         raise SuppleError("fixed vertices must be a list of vertex numbers")
-    if listed.size and listed.max() >= len(mesh.vertices):
-        raise SuppleError(
-            f"fixed vertex {listed.max()} is not there; there are {len(mesh.vertices)}"
-        )
+    if listed.size and listed.max() >= count:
+        raise SuppleError(f"fixed vertex {listed.max()} is not there; there are {count}")
     return np.unique(listed.astype(np.int64))
 
 
@@ -164,7 +160,7 @@ def with_poses_between(
 ) -> TetRig:
     """Fit at more poses until no tet is inverted at any of the candidates.
 
-    Again and again the candidate that inverts most tets becomes an example pose.
+    The candidate that inverts most tets becomes an example pose, repeatedly.
 
     Parameters
     ----------
@@ -175,7 +171,7 @@ def with_poses_between(
     candidates
         (k, s) poses where no tet should be inverted: frames of motions, for example.
     most
-        How many poses to add at most.
+        Largest number of added poses.
     gamma, progress
         As for `fit_tet_rig`.
 
@@ -188,25 +184,25 @@ def with_poses_between(
     rows = checked_array("poses between", candidates, shape)
     if most < 0:
         raise SuppleError(f"cannot add {most} poses")
-    tell = progress or (lambda part, what: None)
+    report = progress or (lambda part, what: None)
     fitter: PoseFitter | None = None
-    hopeless = np.zeros(len(rows), bool)
+    failed = np.zeros(len(rows), bool)
     for added in range(most + 1):
         counts = np.array([len(tets) for tets in tet_rig.inversions(rows)])
         if not counts.any():
             break
         frames = f"{counted(int((counts > 0).sum()), 'pose')} of {len(rows)}"
-        if added == most or not counts[~hopeless].any():
+        if added == most or not counts[~failed].any():
             warn(f"{counts.sum()} tets stay inverted at {frames}; add poses, or raise --fit")
             break
-        tell(added / most, f"adding a pose; tets are inverted at {frames}")
+        report(added / most, f"adding a pose; tets are inverted at {frames}")
         fitter = fitter or PoseFitter(tet_rig.mesh, SurfaceSamples.of(surface, tet_rig.mesh), gamma)
-        worst = int(np.argmax(np.where(hopeless, 0, counts)))
+        worst = int(np.argmax(np.where(failed, 0, counts)))
         try:
             tet_rig = _with_pose(tet_rig, fitter, surface, rows[worst], f"between {worst}")
-        except SuppleError:  # one bad frame must not cost the character
-            hopeless[worst] = True
-    tell(1.0, f"{len(tet_rig.poses)} poses")
+        except SuppleError:  # a frame that cannot be fitted is skipped
+            failed[worst] = True
+    report(1.0, f"{len(tet_rig.poses)} poses")
     return tet_rig
 
 

@@ -23,7 +23,7 @@ from supple.rig.placement.pose_corrections import (
     corrected_placement,
 )
 from supple.rig.poses.pose_weights import PoseWeights, parameter_scales, turning_scales
-from supple.rig.protocol import Parameter, Rig, optional_method
+from supple.rig.protocol import Rig, optional_method
 from supple.rig.skeleton.skinning import skinned_core
 from supple.rig.stored.field_reader import SINGLE, Field
 from supple.rig.stored.schema import Array, PackedRows, PartOf
@@ -66,6 +66,13 @@ class TetRig:
         Fits of all poses but the neutral one.
     rotations
         (m, n, 4) vertex rotations from the neutral pose to each, for a Shepard start only.
+
+    Attributes
+    ----------
+    parameters, rest_pose
+        Parameters of the surface's rig, and the neutral pose.
+    pose_weights, poses, pose_names
+        Weights, (m, s) values and names of the example poses.
     """
 
     def __init__(
@@ -80,12 +87,19 @@ class TetRig:
     ) -> None:
         self.mesh, self.start, self.fits = mesh, start, tuple(fits)
         self._corotated: CorotatedCorrections | None = None
+        self._corrected: PoseSpaceDeformation | CorotatedCorrections
         if rotations is None:
-            self._summed = PoseSpaceDeformation(start, weights.poses, corrections, weights)
+            self._corrected = PoseSpaceDeformation(start, weights.poses, corrections, weights)
         elif start.rotates:
             raise SuppleError("corrections of skinned tets have no rotations")
         else:
             self._corotated = CorotatedCorrections(start, weights, corrections, rotations)  # type: ignore[arg-type]
+            self._corrected = self._corotated
+        self.parameters, self.rest_pose = start.parameters, start.rest_pose
+        self.n_vertices = len(mesh.vertices)
+        self.pose_weights, self.poses, self.pose_names = weights, weights.poses, weights.names
+        self.corrections: Floats = self._corrected.corrections
+        self.rotations = None if self._corotated is None else self._corotated.rotations
 
     @classmethod
     def fitted(
@@ -98,65 +112,15 @@ class TetRig:
     ) -> TetRig:
         """Make the rig from displacements `away` (m, n, 3) of the tets at the example poses.
 
-        Parameters
-        ----------
-        mesh, start, weights, fits
-            As above.
-        away
-            δ in world coordinates; zero for the neutral pose.
+        They are in world coordinates, and zero for the neutral pose; see the class for the others.
         """
         if start.rotates or weights.n_poses == 1:
             return cls(mesh, start, weights, away, fits)
-        corotated = CorotatedCorrections.of(mesh, start, weights, away)  # type: ignore[arg-type]
-        tables = corotated.corrections, corotated.rotations
-        return cls(mesh, start, weights, tables[0], fits, rotations=tables[1])
-
-    @property
-    def _corrected(self) -> PoseSpaceDeformation | CorotatedCorrections:
-        return self._summed if self._corotated is None else self._corotated
+        table = CorotatedCorrections.of(mesh, start, weights, away)  # type: ignore[arg-type]
+        return cls(mesh, start, weights, table.corrections, fits, rotations=table.rotations)
 
     def __repr__(self) -> str:
         return f"TetRig({counted(self.n_vertices, 'vertex', 'vertices')}, {len(self.poses)} poses)"
-
-    @property
-    def parameters(self) -> tuple[Parameter, ...]:
-        """Parameters of the surface's rig."""
-        return self.start.parameters
-
-    @property
-    def n_vertices(self) -> int:
-        """Number of tet vertices."""
-        return len(self.mesh.vertices)
-
-    @property
-    def rest_pose(self) -> Floats:
-        """The neutral pose."""
-        return self.start.rest_pose
-
-    @property
-    def pose_weights(self) -> PoseWeights:
-        """Weights of the example poses."""
-        return self._corrected.pose_weights
-
-    @property
-    def poses(self) -> Floats:
-        """Example poses, (m, s), the neutral one first."""
-        return self.pose_weights.poses
-
-    @property
-    def pose_names(self) -> tuple[str, ...]:
-        """Names of the example poses."""
-        return self.pose_weights.names
-
-    @property
-    def corrections(self) -> Floats:
-        """Corrections δ, (m, n, 3), in the frames of the neutral pose if there are `rotations`."""
-        return self._corrected.corrections
-
-    @property
-    def rotations(self) -> Floats | None:
-        """Vertex rotations (m, n, 4) from the neutral pose to each, or None."""
-        return None if self._corotated is None else self._corotated.rotations
 
     def away(self) -> Floats:
         """Return displacements (m, n, 3) from the start at the example poses, in the world."""
@@ -231,15 +195,7 @@ class TetRig:
         return cls(mesh, start, pose_weights, corrections, rotations=rotations)
 
     def inversions(self, poses: ArrayLike, least: float = 0.0) -> list[Ints]:
-        """Return the inverted tets at each of the poses (k, s).
-
-        Parameters
-        ----------
-        poses
-            For example between the example poses.
-        least
-            Tets with at most this part of their volume count as inverted.
-        """
+        """Return the inverted tets, with at most `least` of their volume, at each pose (k, s)."""
         rows = checked_array("poses", poses, (len(np.atleast_2d(poses)), len(self.parameters)))
         return [np.flatnonzero(volume_ratios(self.mesh, self(pose)) <= least) for pose in rows]
 
@@ -251,19 +207,12 @@ def start_rig(
     variant: Variant = "auto",
     samples: SurfaceSamples | None = None,
 ) -> SurfaceFollower:
-    """Transfer a surface's rig to the tets, without corrections.
+    """Transfer a surface's rig to the tets, without corrections; surface and tets are at rest.
 
-    Parameters
-    ----------
-    rig, surface, mesh
-        The surface's rig, and the surface and the tets in its rest pose.
-    variant
-        ``"carried"``: tet vertices have skinning weights, extended from the surface's.
-        ``"shepard"``: they follow displacements of the nearest surface vertices, for any rig.
-        ``"auto"``: the first for rigs with skinning weights, as bending then inverts far fewer
-        tets.
-    samples
-        Samples of the surface in these tets; computed if None.
+    The variant ``"carried"`` extends skinning weights from the surface to the tet vertices; with
+    ``"shepard"`` they follow displacements of the nearest surface vertices, for any rig;
+    ``"auto"`` is the first for rigs with skinning weights, as bending then inverts far fewer tets.
+    `samples` of the surface in these tets are computed if None.
     """
     if variant not in VARIANTS:
         raise SuppleError(f'no variant "{variant}" of a rig on tets; use {", ".join(VARIANTS)}')
@@ -335,9 +284,7 @@ def check_rest(rig: Rig, surface: SurfaceMesh) -> None:
         raise SuppleError(f"the rig has {counts}; they must be the same ones")
     apart = float(np.abs(rig(rig.rest_pose) - surface.vertices).max())
     if apart > 1e-4 * surface.size:
-        raise SuppleError(
-            f"the surface is {apart:.3g} m away from the rig's rest positions; use these"
-        )
+        raise SuppleError(f"the surface is {apart:.3g} m off the rig's rest positions; use these")
 
 
 def example_weights(
@@ -366,18 +313,11 @@ def example_weights(
 
 
 def fit_pose(
-    fitter: PoseFitter,
-    start: SurfaceFollower,
-    surface: SurfaceMesh,
-    pose: Floats,
-    name: str,
+    fitter: PoseFitter, start: SurfaceFollower, surface: SurfaceMesh, pose: Floats, name: str
 ) -> tuple[PoseFit, Floats]:
     """Fit the tets at one pose; return the fit and its displacement δ (n, 3) from the start.
 
-    Raises
-    ------
-    SuppleError
-        If tets stay inverted.
+    Raise an error if tets stay inverted.
     """
     first = start(pose)
     rest = start.rest_pose

@@ -24,7 +24,7 @@ from supple.maths.rotations import from_matrix, to_matrix
 from supple.maths.small_matrices import rotation_svd
 from supple.mesh.tets import EDGES, TetMesh, hat_gradients
 from supple.mesh.topology import row_keys
-from supple.rig.poses.pose_tree import PoseTree
+from supple.rig.poses.example_poses import PoseTree
 
 Average = Literal["matrices", "quaternions"]
 
@@ -41,11 +41,7 @@ SMOOTHING = 0.2
 
 
 def pose_rotations(
-    mesh: TetMesh,
-    shapes: Sequence[ArrayLike],
-    parents: ArrayLike,
-    *,
-    smoothing: float = SMOOTHING,
+    mesh: TetMesh, shapes: Sequence[ArrayLike], parents: ArrayLike, *, smoothing: float = SMOOTHING
 ) -> Floats:
     """Return smooth vertex rotations (m, n, 4) from the first shape to each, of consistent signs.
 
@@ -58,16 +54,17 @@ def pose_rotations(
     parents
         (m,) the alignment tree.
     smoothing
-        The length over which rotations are made smooth, as a part of the cube root of the
-        body's volume. What is left of a basis when its vertices are turned back is then as
-        smooth as it was; bases blended in rough frames are too stiff.
+        Length over which rotations are smoothed, as a part of the cube root of the body's volume.
+        A basis whose vertices are rotated back then stays as smooth as it was; bases blended in
+        rough frames are too stiff.
     """
     tree = _tree_of(shapes, parents)
     share = checked_number("smoothing", smoothing)
     neutral = TetMesh(checked_array("rest shape", shapes[0], mesh.vertices.shape), mesh.tets)
-    turned = np.array([vertex_rotations(mesh, neutral.vertices, shape) for shape in shapes])
-    turned[1:] = smoothed_rotations(neutral, turned[1:], share * np.cbrt(neutral.volumes().sum()))
-    return consistent_signs(turned, tree.parents, mesh)
+    rotations = np.array([vertex_rotations(mesh, neutral.vertices, shape) for shape in shapes])
+    length = share * np.cbrt(neutral.volumes().sum())
+    rotations[1:] = smoothed_rotations(neutral, rotations[1:], length)
+    return consistent_signs(rotations, tree.parents, mesh)
 
 
 def edge_rotations(mesh: TetMesh, shapes: Sequence[ArrayLike], parents: ArrayLike) -> Floats:
@@ -93,21 +90,11 @@ def vertex_rotations(
 ) -> Floats:
     """Return the rotation of each vertex's neighbourhood between two shapes (xu2016 eq. 13).
 
-    Parameters
-    ----------
-    mesh
-        Whose tets; its own vertices are not used.
-    rest, posed
-        (n, 3) the two shapes. No tet of `rest` may be inverted.
-    average
-        Rotations of a vertex's tets, weighted by their volumes at rest, are averaged as matrices
-        and the nearest rotation to that is taken; or, as the paper has it, as quaternions (each
-        with the sign nearer to the vertex's first tet). Matrices have no sign to choose.
-
-    Returns
-    -------
-    (n, 4) array
-        Unit quaternions (x, y, z, w) with w ≥ 0; no rotation for vertices of no tet.
+    `rest` and `posed` are (n, 3); the vertices of `mesh` are not used. No tet of `rest` may be
+    inverted. Rotations of a vertex's tets, weighted by their volumes at rest, are averaged as
+    matrices, to which the nearest rotation is taken; or, as in the paper, as quaternions, each with
+    the sign nearer to the vertex's first tet. The results (n, 4) are unit quaternions (x, y, z, w)
+    with w ≥ 0; the identity for vertices without a tet.
     """
     if average not in ("matrices", "quaternions"):
         raise SuppleError(f'average "{average}" of rotations; use "matrices" or "quaternions"')
@@ -120,13 +107,11 @@ def vertex_rotations(
     _tet_gradients(first, second, tets, by_tet, volumes)
     if not volumes.min() > 0:
         worst = int(np.argmin(volumes))
-        raise MeshError(
-            f"the rest shape inverts or flattens tet {worst} (volume {volumes[worst]:.3g} m³); "
-            "a rest shape must keep every tet positively oriented"
-        )
+        what = f"tet {worst} of the rest shape is inverted or flat ({volumes[worst]:.3g} m³)"
+        raise MeshError(f"{what}; every tet must be positively oriented")
     if not np.isfinite(by_tet).all():
         raise MeshError("the shapes are too large to compare; use metres")
-    nearest_rotations(by_tet, by_tet)  # a factor before F, which is positive, does not matter
+    nearest_rotations(by_tet, by_tet)  # independent of the positive factor of F
     if average == "matrices":
         quaternions = from_matrix(_mean_matrices(tets, by_tet, volumes, len(first)))
     else:
@@ -203,10 +188,8 @@ def smoothed_rotations(mesh: TetMesh, quaternions: ArrayLike, length: float) -> 
     if not reach >= 0:
         raise SuppleError(f"smoothing length {reach:.3g} m is negative")
     if reach > LONGEST * mesh.size:
-        raise SuppleError(
-            f"smoothing length {reach:.3g} m; the body is {mesh.size:.3g} m large, and one of its "
-            "size makes rotations the same everywhere"
-        )
+        size = f"the body's size of {mesh.size:.3g} m"
+        raise SuppleError(f"smoothing length {reach:.3g} m; use at most {size}")
     if reach == 0 or count == 0:
         return fields.copy()
     stiffness, volumes = _laplacian(mesh)
@@ -217,18 +200,18 @@ def smoothed_rotations(mesh: TetMesh, quaternions: ArrayLike, length: float) -> 
     smooth = SparseCholesky(system).factorise(system).solve(shares[:, None] * matrices)
     rotations = np.empty((n * count, 3, 3))
     nearest_rotations(np.ascontiguousarray(smooth).reshape(-1, 3, 3), rotations)
-    found = from_matrix(rotations).reshape(n, count, 4).transpose(1, 0, 2)
-    return np.where(loose[:, None], fields, found)
+    smoothed = from_matrix(rotations).reshape(n, count, 4).transpose(1, 0, 2)
+    return np.where(loose[:, None], fields, smoothed)
 
 
 def checked_rotations(quaternions: ArrayLike, shape: tuple[int, ...]) -> Floats:
-    """Check unit quaternions of vertices; one of zeros is no rotation at all."""
-    turns = checked_array("vertex rotations", quaternions, shape)
-    wrong = ~(np.abs(np.linalg.norm(turns, axis=-1) - 1) <= UNIT)
+    """Check that quaternions of vertices have unit length."""
+    checked = checked_array("vertex rotations", quaternions, shape)
+    wrong = ~(np.abs(np.linalg.norm(checked, axis=-1) - 1) <= UNIT)
     if wrong.any():
         vertex = np.argwhere(wrong)[0][-1]
-        raise SuppleError(f"rotation of vertex {vertex} is no quaternion of length 1")
-    return turns
+        raise SuppleError(f"rotation of vertex {vertex} is not a unit quaternion")
+    return checked
 
 
 def _laplacian(mesh: TetMesh) -> tuple[sp.csr_array, Floats]:
@@ -236,9 +219,10 @@ def _laplacian(mesh: TetMesh) -> tuple[sp.csr_array, Floats]:
     volumes = mesh.volumes()
     if not volumes.min() > 0:
         worst = int(np.argmin(volumes))
-        raise MeshError(f"tet {worst} is inverted or flat; a rest shape must keep every tet")
+        what = f"tet {worst} of the rest shape is inverted or flat"
+        raise MeshError(f"{what}; every tet must be positively oriented")
     gradients = hat_gradients(mesh)
-    # `cotangent_laplacian` rounds its products otherwise, and models would have other bits.
+    # `cotangent_laplacian` rounds its products differently, which would change the bits of models.
     blocks = volumes[:, None, None] * (gradients @ np.swapaxes(gradients, 1, 2))
     rows, columns = np.repeat(mesh.tets, 4, axis=1).ravel(), np.tile(mesh.tets, (1, 4)).ravel()
     n = len(mesh.vertices)
@@ -289,8 +273,8 @@ def _spatial_signs(quaternions: Floats, edges: Ints, roots: Ints) -> Floats:
     """Return ±1 for each vertex, so that neighbours have a positive product wherever possible."""
     n = len(quaternions)
     products = np.sum(quaternions[edges[:, 0]] * quaternions[edges[:, 1]], axis=1)
-    # One more vertex is joined to one of each part, so that a single tree spans them all. No
-    # length may be 0: the graph routines take that for no edge.
+    # One more vertex is joined to one of each part, so that a single tree spans them all. Lengths
+    # are positive: for the graph routines 0 means no edge.
     lengths = np.concatenate([2 - np.minimum(np.abs(products), 1), np.ones(len(roots))])
     i = np.concatenate([edges[:, 0], roots])
     j = np.concatenate([edges[:, 1], np.full(len(roots), n)])
@@ -299,33 +283,33 @@ def _spatial_signs(quaternions: Floats, edges: Ints, roots: Ints) -> Floats:
     flips = np.zeros(n + 1, bool)
     inner = order[before[order] < n]
     inner = inner[before[inner] >= 0]
-    turned = np.sum(quaternions[inner] * quaternions[before[inner]], axis=1) < 0
-    _carry(inner, before, turned, flips)
+    differs = np.sum(quaternions[inner] * quaternions[before[inner]], axis=1) < 0
+    _carry(inner, before, differs, flips)
     return np.where(flips[:n], -1.0, 1.0)
 
 
 @compiled
-def _carry(order: Ints, before: Ints, turned: NDArray[np.bool_], flips: NDArray[np.bool_]) -> None:
+def _carry(order: Ints, before: Ints, differs: NDArray[np.bool_], flips: NDArray[np.bool_]) -> None:
     for k in range(len(order)):
-        flips[order[k]] = flips[before[order[k]]] != turned[k]
+        flips[order[k]] = flips[before[order[k]]] != differs[k]
 
 
 def rotate_basis(quaternions: ArrayLike, basis: ArrayLike) -> Floats:
     """Return R U: rows of a basis (k, 3, r) rotated by the vertices' quaternions (k, 4)."""
-    return _turned(quaternions, basis, inverse=False)
+    return _rotated(quaternions, basis, inverse=False)
 
 
 def unrotate_basis(quaternions: ArrayLike, basis: ArrayLike) -> Floats:
     """Return Rᵀ U: rows of a basis (k, 3, r) rotated back by quaternions (k, 4)."""
-    return _turned(quaternions, basis, inverse=True)
+    return _rotated(quaternions, basis, inverse=True)
 
 
-def _turned(quaternions: ArrayLike, basis: ArrayLike, inverse: bool) -> Floats:
+def _rotated(quaternions: ArrayLike, basis: ArrayLike, inverse: bool) -> Floats:
     rows = numbers("basis", basis)
     if rows.ndim != 3 or rows.shape[1] != 3:
         raise SuppleError(f"basis of shape {rows.shape}; expected (vertices, 3, columns)")
-    turns = to_matrix(checked_rotations(quaternions, (len(rows), 4)))
-    return (np.swapaxes(turns, 1, 2) if inverse else turns) @ rows
+    rotations = to_matrix(checked_rotations(quaternions, (len(rows), 4)))
+    return (np.swapaxes(rotations, 1, 2) if inverse else rotations) @ rows
 
 
 def blended_rotations(quaternions: ArrayLike, weights: ArrayLike) -> Floats:
@@ -337,10 +321,10 @@ def blended_rotations(quaternions: ArrayLike, weights: ArrayLike) -> Floats:
     given = numbers("vertex rotations", quaternions)
     if given.ndim != 3 or given.shape[0] == 0:
         raise SuppleError(f"vertex rotations of shape {given.shape}; expected (poses, vertices, 4)")
-    turns = checked_array("vertex rotations", given, (*given.shape[:2], 4))
-    shares = checked_array("pose weights", weights, (len(turns),))
-    blend = np.tensordot(shares, turns, 1)
+    rotations = checked_array("vertex rotations", given, (*given.shape[:2], 4))
+    shares = checked_array("pose weights", weights, (len(rotations),))
+    blend = np.tensordot(shares, rotations, 1)
     size = np.linalg.norm(blend, axis=1, keepdims=True)
     cancelled = ~(size > CANCELLED * np.abs(shares).sum())
-    strongest = turns[int(np.argmax(np.abs(shares)))]
+    strongest = rotations[int(np.argmax(np.abs(shares)))]
     return np.where(cancelled, strongest, blend / np.where(cancelled, 1.0, size))

@@ -31,7 +31,7 @@ from supple.reduction.cubature.samples import dense_basis
 from supple.reduction.modes import linear_modes
 from supple.reduction.null_space import null_space
 from supple.reduction.regions.region import Region
-from supple.rig.poses.pose_tree import alignment_tree
+from supple.rig.poses.example_poses import alignment_tree
 from supple.rig.poses.pose_weights import PoseWeights
 from supple.rig.tets.vertex_frames import edge_rotations, pose_rotations, rotate_basis
 

@@ -19,7 +19,7 @@ from supple.formats.gltf.read.skinned_body import Body
 from supple.formats.gltf.read.skins import JointFrames
 from supple.rig.motion.motion import Motion
 from supple.rig.motion.motion_tracks import MotionTracks, TrackSpace, distinct_times, joint_reach
-from supple.rig.motion.root_policy import RootPolicy, pose_of_motions
+from supple.rig.motion.root_motion import RootPolicy, pose_of_motions
 from supple.rig.motion.tracks import Track
 from supple.rig.skeleton.joint_pose import JointPose
 from supple.rig.skeleton.joints import Skeleton, unique_names

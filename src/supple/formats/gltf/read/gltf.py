@@ -42,7 +42,7 @@ from supple.formats.registry import GLTF_SUFFIXES
 from supple.mesh.surface import SurfaceMesh
 from supple.rig.character import Character
 from supple.rig.deformers.blend_shapes import BlendShapeRig
-from supple.rig.motion.root_policy import WORLD
+from supple.rig.motion.root_motion import WORLD
 from supple.rig.protocol import Rig
 from supple.rig.skeleton.joint_pose import JointPose
 from supple.rig.skeleton.joints import unique_names

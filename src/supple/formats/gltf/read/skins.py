@@ -277,7 +277,7 @@ class _Fold:
 def joint_nodes(
     forest: NodeForest, listed: Collection[int], shown: Collection[int], moving: Container[int]
 ) -> Ints:
-    """Return the nodes that are joints, parents first; see `supple.rig.motion.root_policy`.
+    """Return the nodes that are joints, parents first; see `supple.rig.motion.root_motion`.
 
     `listed` are joints of skins, `shown` nodes of meshes without a skin, which are joints only
     below another joint, and `moving` nodes that a clip moves.

@@ -16,7 +16,7 @@ from supple.maths.rotations import (
     scaling,
     uniform_scale,
 )
-from supple.rig.motion.root_policy import WORLD
+from supple.rig.motion.root_motion import WORLD
 from supple.rig.skeleton.joints import Skeleton, unique_names
 
 PARTS = ("translations", "rotations", "scales")

@@ -27,7 +27,7 @@ from supple.rig.character import Character
 from supple.rig.deformers.blend_shapes import BlendShapeRig
 from supple.rig.motion.motion import Motion
 from supple.rig.motion.motion_tracks import MotionTracks, TrackSpace, joint_reach
-from supple.rig.motion.root_policy import Locals, RootPolicy, pose_of_motions
+from supple.rig.motion.root_motion import Locals, RootPolicy, pose_of_motions
 from supple.rig.motion.tracks import Track
 from supple.rig.protocol import Rig
 from supple.rig.skeleton.joint_pose import JointPose

@@ -1,4 +1,4 @@
-"""A tree of poses, from the neutral one outwards."""
+"""Example poses: a choice from a motion, and a tree from the neutral one outwards."""
 
 from __future__ import annotations
 
@@ -8,8 +8,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple.arrays import Floats, Ints
-from supple.checks import checked_array, numbers
+from supple.checks import checked_array, checked_whole_numbers, numbers
 from supple.errors import SuppleError
+from supple.rig.protocol import Rig
+
+#: Most vertices and poses that are compared.
+_VERTICES, _POSES = 200, 600
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,15 +45,15 @@ class PoseTree:
         reached = np.concatenate(order)
         if len(reached) < len(parents):
             lost = np.setdiff1d(np.arange(len(parents)), reached)
-            raise SuppleError(f"pose {lost[0]} is not joined to pose 0; its parents go in a circle")
+            raise SuppleError(f"pose {lost[0]} is not joined to pose 0; its parents form a cycle")
         return cls(parents, reached)
 
 
 def alignment_tree(distances: ArrayLike, poses: ArrayLike | None = None) -> Ints:
     """Return the parents of poses: the nearest pose joined before (xu2016 §5.1, fig. 9).
 
-    Beginning with the neutral pose, the pose nearest to a joined one is joined to it, again and
-    again (Prim's algorithm).
+    Prim's algorithm: beginning with the neutral pose, the pose nearest to a joined one is joined
+    to it, repeatedly.
 
     Parameters
     ----------
@@ -105,3 +109,46 @@ def _ranks(apart: Floats, poses: ArrayLike | None) -> Ints:
     ranks = np.empty(len(apart), np.int64)
     ranks[np.lexsort((np.zeros(len(apart)), *rows.T[::-1]))] = np.arange(len(apart))
     return ranks
+
+
+def farthest_poses(rig: Rig, poses: ArrayLike, count: int) -> Ints:
+    """Choose a few poses that are far from each other and from the rest pose.
+
+    Each has the surface farthest (root mean square over vertices) from that of the rest pose and of
+    all poses chosen before. Angles that differ by 2π count as equal.
+
+    Parameters
+    ----------
+    rig
+        The surface's rig.
+    poses
+        (t, s) candidates, such as those of a motion.
+    count
+        Number of poses; fewer are returned if fewer differ.
+
+    Returns
+    -------
+    (k,) int array
+        Rows of `poses`, in the order chosen.
+    """
+    given = np.atleast_2d(numbers("poses", poses))
+    rows = checked_array("poses", given, (len(given), len(rig.parameters)))
+    (count,) = checked_whole_numbers("number of poses to choose", [count])
+    if count < 0:
+        raise SuppleError(f"cannot choose {count} poses")
+    tried, vertices = _spread(len(rows), _POSES), _spread(rig.n_vertices, _VERTICES)
+    rest = rig(rig.rest_pose, vertices).ravel()
+    shapes = np.array([rig(rows[row], vertices).ravel() for row in tried])
+    apart = np.linalg.norm(shapes.reshape(len(tried), rest.size) - rest, axis=1)
+    negligible = 1e-6 * max(apart.max(initial=0.0), float(np.ptp(rest)))
+    chosen: list[int] = []
+    while len(chosen) < min(count, len(tried)) and apart.max() > negligible:
+        best = int(np.argmax(apart))
+        chosen.append(int(tried[best]))
+        apart = np.minimum(apart, np.linalg.norm(shapes - shapes[best], axis=1))
+    return np.array(chosen, np.int64)
+
+
+def _spread(count: int, most: int) -> Ints:
+    """Return at most so many indices below `count`, evenly spread."""
+    return np.unique(np.linspace(0, count - 1, min(count, most)).astype(np.int64))
