@@ -122,45 +122,18 @@ def all_finite(points: Floats) -> bool:
 
 
 @compiled_fused
-def inertial_force(
-    tables: InertialTables,
-    weights: Floats,
-    frames: Singles,
-    points: Floats,
-    root: Floats,
-    rest: PointHistory,
-    last: Floats,
-    known: int,
-    stage: PointStage,
-    settings: MotionSettings,
-    scratch: InertialScratch,
-    force: Floats,
-) -> int:
-    """Set `force` to the reduced inertial force and gravity; return `CALM`, `LIMITED` or `JUMPED`.
+def inertial_force(  # type: ignore[no-untyped-def]
+    tables, blend, points, root, rest, last, known, stage, settings, scratch, force
+):
+    """Set `force` (r,) to the reduced inertial force and gravity; return how the body moved.
 
-    Parameters
-    ----------
-    tables, weights, frames
-        Inertial cubature, (m,) weights of the poses, (k, 9) frames of the cubature's vertices.
-    points, root
-        (k, 3) rest positions of these vertices, and (4, 4).
-    rest
-        Inertial vertices in the world.
-    last
-        (c′, 3) accelerations in the world at the last step; overwritten by those of this one.
-    known
-        Known motion of the rest shape. 0: none, and no acceleration acts; 1: its velocity; 2: also
-        `last`.
-    stage
-        Stage of the integrator. Accelerations of the rest shape are differences as the flesh has
-        them, so that both move as one body would.
-    settings
-        Limits and gravity.
-    scratch
-        `carried` holds accelerations by the changing basis alone; see `transport_acceleration`.
-        `now` receives positions in the world.
-    force
-        (r,) overwritten.
+    `points` (k, 3) are rest positions of the cubature's vertices, `rest` is the `PointHistory` of
+    the inertial ones in the world, and `last` (c′, 3) their accelerations at the last step, which
+    are overwritten. `known` is 0 if no motion of the rest shape is known, and then no acceleration
+    acts, 1 if its velocity is known, 2 if `last` is, too. Accelerations are differences by the
+    integrator's `stage`, as for the flesh, so that both move as one body would. `scratch.carried`
+    holds those of `transport_acceleration`; `scratch.now` receives positions in the world. Returns
+    `CALM`, `LIMITED` or `JUMPED`.
     """
     limit, ahead, gravity = settings.acceleration_limit, settings.look_ahead, settings.gravity
     carried, felt = scratch.carried, scratch.felt
@@ -186,7 +159,7 @@ def inertial_force(
             turned = root[0, i] * x + root[1, i] * y + root[2, i] * z
             felt[s, i] = turned + settings.sculpted * gravity[i]
     force[:] = 0
-    _add_inertial_force(tables, weights, frames, felt, scratch.local, scratch.row, force)
+    _add_inertial_force(tables, blend, scratch, force)
     return verdict
 
 
@@ -230,20 +203,13 @@ def _accelerations(
 
 
 @compiled_fused
-def _add_inertial_force(
-    tables: InertialTables,
-    weights: Floats,
-    frames: Singles,
-    felt: Floats,
-    local: Floats,
-    row: Singles,
-    force: Floats,
-) -> None:
-    """Add −Σ (R Σ w_i B_i)ᵀ m a to `force`, for accelerations (c′, 3) in the root's frame.
+def _add_inertial_force(tables, blend, scratch, force):  # type: ignore[no-untyped-def]
+    """Add −Σ (R Σ w_i B_i)ᵀ m a to `force`, for the accelerations `scratch.felt`.
 
-    Sums over the poses are of float32, those over vertices of float64. `local` and `row`, as wide
-    as the widest block, are scratch.
+    Sums over the poses are of float32, those over vertices of float64.
     """
+    weights, frames, felt = blend.weights, blend.frames, scratch.felt
+    local, row = scratch.local, scratch.row
     length, basis = tables.basis.shape[1], tables.basis.reshape(tables.basis.size)
     for group in range(len(tables.width)):
         width = tables.width[group]
@@ -272,17 +238,9 @@ def _add_inertial_force(
 
 
 @compiled_fused
-def inertial_displacements(
-    tables: InertialTables,
-    basis: Singles,
-    frames: Singles,
-    column_scale: Floats,
-    root: Floats,
-    q: Floats,
-    local: Floats,
-    out: Floats,
-) -> None:
-    """Write displacements U q of the inertial vertices in the world, (c′, 3), for blended rows."""
+def inertial_displacements(tables, blend, root, q, local, out):  # type: ignore[no-untyped-def]
+    """Write displacements U q of the inertial vertices in the world, (c′, 3); `local` is scratch."""
+    basis, frames, column_scale = blend.inertial, blend.frames, blend.column_scale
     for group in range(len(tables.width)):
         width, columns, z = tables.width[group], tables.columns[group], local
         for j in range(width):

@@ -202,19 +202,7 @@ def _newton(
         for i in range(n):
             stiffness[i, i:n] = 0  # entries below the diagonal are not read
             force[i] = 0
-        left_out, squeezed = add_elastic(
-            elastic,
-            kind,
-            attempt > 0,
-            blend.weights,
-            points,
-            blend.frames,
-            blend.basis,
-            z,
-            scratch,
-            stiffness,
-            force,
-        )
+        left_out, squeezed = add_elastic(elastic, kind, attempt > 0, points, blend, system, scratch)
         if left_out > 0:
             flags |= REST
         if squeezed > 0:

@@ -122,16 +122,7 @@ def displace_skin(
     if stages & DISPLACE:
         for i in range(len(q)):
             scratch.z[i] = blend.column_scale[i] * q[i]
-        displace_carriers(
-            tables,
-            blend.weights,
-            scratch.z,
-            unseen,
-            scratch.listed,
-            scratch.factors,
-            scratch.chunk,
-            scratch.carriers,
-        )
+        displace_carriers(tables, blend.weights, scratch.z, unseen, scratch, scratch.carriers)
     if stages & ROTATE:
         if unframed:
             carrier_quaternions(tables, work.follow, blend, scratch.quaternions)
@@ -146,9 +137,7 @@ def displace_carriers(
     weights: Floats,
     z: Floats,
     least: float,
-    listed: Ints,
-    factors: Singles,
-    chunk: Singles,
+    scratch: SkinScratch,
     out: Singles,
 ) -> None:
     """Write displacements in frames to `out` (b + 1, 4); the last row, at rest, is zero.
@@ -156,6 +145,7 @@ def displace_carriers(
     The fourth column is zero, so that a row is one load. Columns that move no vertex by more than
     `least` in m are skipped.
     """
+    listed, factors, chunk = scratch.listed, scratch.factors, scratch.chunk
     out[:] = 0
     m = len(weights)
     for region in range(len(tables.start) - 1):
@@ -334,14 +324,8 @@ def _add_carrier_force(
         stride = 3 * len(rows)
         for pose in range(len(weights)):
             for column in range(first, last):
-                entry = (
-                    tables.start[region]
-                    + (pose * (last - first) + column - first) * stride
-                    + 3 * at
-                )
-                along = (
-                    tables.basis[entry] * x
-                    + tables.basis[entry + 1] * y
-                    + tables.basis[entry + 2] * z
-                )
+                block = (pose * (last - first) + column - first) * stride
+                entry = tables.start[region] + block + 3 * at
+                axes = tables.basis[entry : entry + 3]
+                along = axes[0] * x + axes[1] * y + axes[2] * z
                 force[column] += weights[pose] * tables.steps[pose, column] * along

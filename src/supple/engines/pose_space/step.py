@@ -100,14 +100,9 @@ class StepTables(NamedTuple):
         # These are read-only in a built model but not in an unpickled one, for which Numba would
         # compile everything again.
         products, corrections = _read_only(poses.products), _read_only(poses.corrections)
-        return cls(
-            poses._replace(products=products, corrections=corrections),
-            runtime.elastic,
-            runtime.inertial,
-            runtime.frames,
-            runtime.normalise,
-            runtime.kind,
-        )
+        poses = poses._replace(products=products, corrections=corrections)
+        tables = runtime.elastic, runtime.inertial, runtime.frames
+        return cls(poses, *tables, runtime.normalise, runtime.kind)
 
 
 def _read_only(table: Singles) -> Singles:
@@ -181,29 +176,15 @@ class StepArguments(NamedTuple):
 
 
 class Workspace:
-    """Scratch arrays of a thread.
-
-    Parameters
-    ----------
-    runtime
-        Tables of the model.
-    batch
-        Largest number of bodies in one call.
-    """
+    """Scratch arrays of a thread, for up to `batch` bodies in one call."""
 
     def __init__(self, runtime: RuntimeModel, batch: int = 1) -> None:
         count, width = len(runtime.vertices), len(runtime.model.rig.parameters)
         self.targets = Targets(
             np.zeros((batch, width)), np.zeros((batch, 4, 4)), np.zeros((batch, count, 3))
         )
-        self.blend = Blend.of(
-            runtime.poses,
-            runtime.elastic,
-            runtime.inertial,
-            runtime.frames,
-            count,
-            runtime.n_modes,
-        )
+        tables = runtime.poses, runtime.elastic, runtime.inertial, runtime.frames
+        self.blend = Blend.of(*tables, count, runtime.n_modes)
         self.system = System.of(runtime.peaks)
         self.elastic = ElasticScratch.of(runtime.elastic)
         self.inertia = InertialScratch.of(runtime.inertial)
@@ -217,11 +198,7 @@ class Workspace:
 
 @compiled_fused
 def take_steps(
-    stages: int,
-    first: int,
-    count: int,
-    bound: ArgumentTable,
-    bound_states: ArgumentTable,
+    stages: int, first: int, count: int, bound: ArgumentTable, bound_states: ArgumentTable
 ) -> int:
     """Run some stages of a step of the bodies `first` to `first + count`.
 
@@ -230,12 +207,8 @@ def take_steps(
     changes.
     """
     arguments: StepArguments = table_contents(bound)
-    targets, tables, settings, work = (
-        arguments.targets,
-        arguments.tables,
-        arguments.settings,
-        arguments.work,
-    )
+    targets, tables = arguments.targets, arguments.tables
+    settings, work = arguments.settings, arguments.work
     states: StateArrays = table_contents(bound_states)
     if stages & FRAMES:
         for i in range(count):
@@ -244,13 +217,7 @@ def take_steps(
     for i in range(count):
         if stages & FRAMES:
             blend_frames(
-                targets.poses[i],
-                tables.poses,
-                tables.normalise,
-                settings.negligible,
-                tables.frames,
-                targets.points[i],
-                work.blend,
+                targets.poses[i], targets.points[i], tables, settings.negligible, work.blend
             )
         if stages & BASES:
             blend_bases(tables.elastic, tables.inertial, work.blend)
@@ -286,7 +253,7 @@ def _set_external_forces(
         now, before, tau, _ = stage
         for j in range(len(ahead)):
             ahead[j] = now * (q[j] + tau * v[j]) + before * (q_before[j] + tau * v_before[j])
-        _displacements(ahead, root, tables.inertial, work, inertia.carried)
+        inertial_displacements(tables.inertial, blend, root, ahead, inertia.local, inertia.carried)
         flesh = _row(states.flesh, at)
         limit = settings.motion.acceleration_limit
         transport_acceleration(inertia.carried, flesh, stage, limit, inertia.carried)
@@ -294,8 +261,7 @@ def _set_external_forces(
         inertia.carried[:] = 0
     verdict = inertial_force(
         tables.inertial,
-        blend.weights,
-        blend.frames,
+        blend,
         points,
         root,
         _row(states.rest, at),
@@ -328,17 +294,6 @@ def _row(points: PointHistory, at: int) -> PointHistory:
         points.position_before[at],
         points.velocity[at],
         points.velocity_before[at],
-    )
-
-
-@compiled_fused
-def _displacements(
-    q: Floats, root: Floats, tables: InertialTables, work: StepWork, out: Floats
-) -> None:
-    """Write displacements of the inertial vertices in the world, (c′, 3)."""
-    blend = work.blend
-    inertial_displacements(
-        tables, blend.inertial, blend.frames, blend.column_scale, root, q, work.inertia.local, out
     )
 
 
@@ -385,7 +340,8 @@ def _remember(
     states: StateArrays,
 ) -> None:
     """Update the histories of rest shape and flesh after a step."""
-    counts, now = states.counts[at], work.inertia.now
+    counts, now, carried = states.counts[at], work.inertia.now, work.inertia.carried
+    inertial, blend, local = tables.inertial, work.blend, work.inertia.local
     stage = _point_stage(settings.motion, counts)
     limits, rest, flesh = counts[LIMITS], _row(states.rest, at), _row(states.flesh, at)
     if limits & TELEPORT:
@@ -394,16 +350,17 @@ def _remember(
         advance_history(rest, now, counts[REST_MOTION] > 1, stage)
     _copy(pose, states.pose[at])
     _copy(root, states.root[at])
-    _copy(work.blend.weights, states.weights[at])
+    _copy(blend.weights, states.weights[at])
     lost = limits & (DISPLACEMENT | RESET) != 0
     if counts[DISPLACED] > 0 and not lost and not limits & TELEPORT:
-        _displacements(states.q[at], root, tables.inertial, work, work.inertia.carried)
-        advance_history(flesh, work.inertia.carried, True, stage)
+        inertial_displacements(inertial, blend, root, states.q[at], local, carried)
+        advance_history(flesh, carried, True, stage)
     else:  # with the basis at this pose for all times
-        _displacements(states.q[at], root, tables.inertial, work, flesh.position)
-        _displacements(states.q_before[at], root, tables.inertial, work, flesh.position_before)
-        _displacements(states.v[at], root, tables.inertial, work, flesh.velocity)
-        _displacements(states.v_before[at], root, tables.inertial, work, flesh.velocity_before)
+        q_before, v_before = states.q_before[at], states.v_before[at]
+        inertial_displacements(inertial, blend, root, states.q[at], local, flesh.position)
+        inertial_displacements(inertial, blend, root, q_before, local, flesh.position_before)
+        inertial_displacements(inertial, blend, root, states.v[at], local, flesh.velocity)
+        inertial_displacements(inertial, blend, root, v_before, local, flesh.velocity_before)
     counts[DISPLACED] = 1
     counts[CONTINUOUS] = 0 if lost else counts[CONTINUOUS] + 1
     counts[STEPS] += 1

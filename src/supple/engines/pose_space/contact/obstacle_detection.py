@@ -11,6 +11,7 @@ from supple.arrays import Floats, Singles
 from supple.compiled.jit import compiled_fused, compiled_plain
 from supple.compiled.tables import ArgumentTable, table_contents
 from supple.dynamics.rigid_object import RigidObject
+from supple.engines.pose_space.blend import Blend
 from supple.engines.pose_space.contact.contact_tables import ContactScratch, ContactTables
 from supple.mesh.obstacles import CAPSULE, OTHER, PLANE, Obstacle, plain_numbers
 from supple.mesh.shape_tables import PlacedShape, shape_tables, signed_distance
@@ -146,16 +147,10 @@ def _places_into_root(rotations, translations, root, out_rotations, out_translat
 
 @compiled_plain
 def predict(
-    q: Floats,
-    v: Floats,
-    dt: float,
-    column_scale: Floats,
-    weights: Floats,
-    peaks: Floats,
-    z: Floats,
-    going: Floats,
+    q: Floats, v: Floats, dt: float, blend: Blend, peaks: Floats, z: Floats, going: Floats
 ) -> float:
-    """Write ϒ(q + v dt) and ϒ v dt; return a bound on displacements."""
+    """Write ϒ(q + v dt) to `z` and ϒ v dt to `going`; return a bound on displacements."""
+    column_scale, weights = blend.column_scale, blend.weights
     bound, total = 0.0, 0.0
     for i in range(len(q)):
         going[i] = column_scale[i] * v[i] * dt
@@ -258,16 +253,9 @@ def list_contacts(
                 if gap < 0 or still < 0:
                     scratch.group[count], scratch.vertex[count], scratch.obstacle[count] = g, v, o
                     scratch.depth[count], scratch.still[count] = -gap, -still
-                    scratch.place[count, 0], scratch.place[count, 1], scratch.place[count, 2] = (
-                        x,
-                        y,
-                        z,
-                    )
-                    scratch.normal[count, 0], scratch.normal[count, 1], scratch.normal[count, 2] = (
-                        p,
-                        q,
-                        r,
-                    )
+                    place, normal = scratch.place[count], scratch.normal[count]
+                    place[0], place[1], place[2] = x, y, z
+                    normal[0], normal[1], normal[2] = p, q, r
                     count += 1
     return count
 

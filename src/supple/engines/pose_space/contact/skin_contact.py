@@ -42,15 +42,7 @@ UNIT = 1e-3
 
 
 class SkinContact:
-    """Contact of the skin of any state of a model with obstacles; one for each thread.
-
-    Parameters
-    ----------
-    runtime, options
-        Tables of the model, and options of the steps.
-    obstacles
-        Checked obstacles, at least one.
-    """
+    """Contact of the skin of any state of a model with obstacles, at least one; one per thread."""
 
     def __init__(
         self, runtime: RuntimeModel, options: StepOptions, obstacles: tuple[Obstacle, ...]
@@ -67,8 +59,8 @@ class SkinContact:
             OUTWARDS * size * h,
             INWARDS * size * h,
         )
-        #: Bound of a skin vertex's displacement for carriers that move by 1.
-        self._spread = 1.001 * float(np.abs(self._tables.shares).sum(axis=1).max(initial=1.0))
+        #: Bound of a skin vertex's displacement for carriers that move by 1, with rounding.
+        self._spread = 1.001 * runtime.spread
         self._found = 0
         self._going = np.zeros(runtime.n_modes)
         #: Whether `rest` is the skin at the pose of the stepper.
@@ -123,16 +115,7 @@ class SkinContact:
         """
         blend, scratch, z = work.blend, self._scratch, self._scratch.z
         self._found = 0
-        farthest = predict(
-            q,
-            v,
-            self._options.dt,
-            blend.column_scale,
-            blend.weights,
-            self._runtime.peaks,
-            z,
-            self._going,
-        )
+        farthest = predict(q, v, self._options.dt, blend, self._runtime.peaks, z, self._going)
         placement.place_surface(scratch.rest)
         self.placed = True
         seen, self._root[:] = self._seen, root
@@ -160,12 +143,10 @@ class SkinContact:
         """Write displacements of the carriers, and their part in this step."""
         runtime, scratch, blend, skin = self._runtime, self._scratch, work.blend, work.skin
         limit = 2 * self._options.longest_displacement(runtime.size) / runtime.spread
-        for z, out in ((scratch.z, work.skin.carriers), (self._going, scratch.going)):
+        for z, out in ((scratch.z, skin.carriers), (self._going, scratch.going)):
             # Invisible displacements are included, because they decide on contact.
-            displace_carriers(
-                runtime.skin, blend.weights, z, 0.0, skin.listed, skin.factors, skin.chunk, out
-            )
-            rotate_carriers(work.skin.quaternions, limit, out)
+            displace_carriers(runtime.skin, blend.weights, z, 0.0, skin, out)
+            rotate_carriers(skin.quaternions, limit, out)
 
     def press(self, memory: ContactMemory, work: Workspace, blas: Ints) -> None:
         """Add penalty forces and stiffness of the contacts to the system."""
@@ -173,7 +154,8 @@ class SkinContact:
         memory.fit(seen.kinds, len(self._tables.carriers), rubs)
         if rubs:
             seen.update_motions(self._root)
-        system = work.system
+        system, dt, rubbed = work.system, self._options.dt, (memory.loads, memory.places)
+        friction = FrictionInputs(self._friction, dt, self._root, seen.motions, *rubbed)
         memory.count = system.pressing[0] = add_contacts(
             self._tables,
             self._found,
@@ -182,14 +164,7 @@ class SkinContact:
             memory.depths,
             memory.known,
             self._settings,
-            FrictionInputs(
-                self._friction,
-                self._options.dt,
-                self._root,
-                seen.motions,
-                memory.loads,
-                memory.places,
-            ),
+            friction,
             blas,
             self._scratch,
             system.contact,
