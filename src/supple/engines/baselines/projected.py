@@ -33,7 +33,7 @@ from supple.engines.baselines.subspace import (
     checked_subspace_basis,
     solve_definite,
 )
-from supple.engines.pose_space.build.reduced_poses import OfPose, model_embedding
+from supple.engines.pose_space.build.reduced_poses import OfPose
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.errors import SolverError, SuppleError
 from supple.linalg.blas import single_threaded
@@ -96,14 +96,22 @@ class PosedSubspace:
 
         A model stores its bases on the skin and at cubature points only, so they are recomputed.
         """
-        painted = np.ndim(model.young) == 2 or np.ndim(model.poisson) == 2
+
+        def material(pose: Floats) -> Material:
+            return model.material(model.pose_weights(pose))
+
+        vertices, weights = model.embedding_vertices, model.embedding_weights.astype(np.float64)
+        rows = np.repeat(np.arange(len(vertices)), vertices.shape[1])
+        embedding = sp.csr_array(
+            (weights.ravel(), (rows, vertices.ravel())), (len(vertices), len(model.mesh.vertices))
+        )
         return cls(
             ElasticBody(model.mesh, model.material()),
             model.tet_rig,
             basis,
-            material=(lambda pose: model.material(model.pose_weights(pose))) if painted else None,
+            material=material if model.material_varies else None,
             surface=model.rig,
-            embedding=model_embedding(model),
+            embedding=embedding,
         )
 
     def make_of_material(self, pose: Floats) -> None:

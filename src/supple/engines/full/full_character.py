@@ -114,7 +114,6 @@ class FullCharacterSimulator(FullBodySimulator, CharacterSimulator):
         self._factors: Floats | None = None
         # Pose, root and rest shape of the next step, if it was evaluated in advance.
         self._seen: tuple[Floats, Floats, Floats] | None = None
-        self._painted = np.ndim(model.young) == 2 or np.ndim(model.poisson) == 2
         self._inputs = CharacterInputs(model, model.pose_weights.scales)
         self._spread = model.embedding.T.tocsr()
         # The base's constructor calls `reset`, which needs these.
@@ -378,11 +377,11 @@ class FullCharacterSimulator(FullBodySimulator, CharacterSimulator):
         return self._seen[2]
 
     def _follow_material(self, pose: Floats) -> None:
-        if self._painted:
+        if self.model.material_varies:
             self.body.set_material(self._material(pose))
 
     def _material(self, pose: Floats) -> Material:
-        weights = self.model.pose_weights(pose) if self._painted else None
+        weights = self.model.pose_weights(pose) if self.model.material_varies else None
         material = self.model.material(weights)
         if self._stiffness == 1 and self._factors is None:
             return material

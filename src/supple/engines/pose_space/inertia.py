@@ -239,7 +239,7 @@ def _add_inertial_force(tables, blend, scratch, force):  # type: ignore[no-untyp
 
 @compiled_fused
 def inertial_displacements(tables, blend, root, q, local, out):  # type: ignore[no-untyped-def]
-    """Write displacements U q of the inertial vertices in the world, (c′, 3); `local` is scratch."""
+    """Write displacements U q of the inertial vertices in the world, (c′, 3)."""
     basis, frames, column_scale = blend.inertial, blend.frames, blend.column_scale
     for group in range(len(tables.width)):
         width, columns, z = tables.width[group], tables.columns[group], local

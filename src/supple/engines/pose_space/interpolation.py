@@ -42,7 +42,8 @@ def mass_products(bases: PoseBases, regions: Sequence[Region], mass: ArrayLike) 
         i < j. Their sum with weights wᵢ wⱼ is the mass matrix of Σ wᵢ Uᵢ. With lumped mass it is
         the same for bases in frames, for any rotations.
     """
-    masses = _checked_mass(mass, regions)
+    masses = checked_masses(mass, len(np.atleast_1d(numbers("vertex masses", mass))))
+    _check_regions(regions, len(masses))
     _check_bases(bases, regions)
     starts, count = _column_starts(bases[0]), len(bases)
     i, j = np.triu_indices(count)
@@ -71,12 +72,6 @@ def _region_products(
     rows = 3 * len(shared)
     gram = left.reshape(rows, count * r).T @ right.reshape(rows, count * s)
     return gram.reshape(count, r, count, s).transpose(0, 2, 1, 3)
-
-
-def _checked_mass(mass: ArrayLike, regions: Sequence[Region]) -> Floats:
-    masses = checked_masses(mass, len(np.atleast_1d(numbers("vertex masses", mass))))
-    _check_regions(regions, len(masses))
-    return masses
 
 
 def _check_regions(regions: Sequence[Region], n_vertices: int) -> None:

@@ -58,7 +58,7 @@ def train_model(
             setup.regions,
             sampled.mass,
             inertial_count,
-            shapes=None if motions is None else [(each.shapes,) for each in motions],
+            shapes=None if motions is None else [(motion.shapes,) for motion in motions],
             seed=seed,
             threads=sampled.workers.threads if is_thread_safe(tet_rig) else None,
             progress=log.tell,
@@ -101,7 +101,7 @@ def _elastic(
         progress=sampled.log.tell,
     )
     motions = sampled.motions(
-        [whole for (whole, *_) in bases], sound, [each.basis[0] for each in between]
+        [basis[0] for basis in bases], sound, [pose.basis[0] for pose in between]
     )
     if motions is not None:
         trained = train(motions=motions)
@@ -149,15 +149,8 @@ def _tried_between(
         return {"between_poses": None, "retrained": None, "quarter_way": None}
     at = int(np.argmax(elastic.between_errors))
     worst, halfway, regions = sound[at], between[at], sampled.setup.regions
-    alone = elastic_cubature(
-        halfway.body,
-        [halfway.rest],
-        [halfway.basis],
-        regions,
-        len(elastic.tets),
-        linear="exact",
-        seed=seed,
-    )
+    case = halfway.body, [halfway.rest], [halfway.basis], regions
+    alone = elastic_cubature(*case, len(elastic.tets), linear="exact", seed=seed)
     return {
         "between_poses": float(elastic.between_errors.max()),
         "retrained": alone.held_out_error,
@@ -169,7 +162,7 @@ def _tried_between(
 def _quarter_way(
     sampled: SampledPoses, elastic: ElasticCubature, ends: tuple[int, int], seed: int
 ) -> float | None:
-    """Return the error there; None if tets are inverted or bases vanish."""
+    """Return the error a quarter along an edge; None if tets are inverted or bases vanish."""
     poses, (i, j) = sampled.weights.poses, ends
     pose = 0.75 * poses[i] + 0.25 * poses[j]
     if len(sampled.setup.flesh.tet_rig.inversions(pose[None])[0]):
@@ -188,16 +181,8 @@ def _error_at(
     correction = None
     if elastic.corrections is not None:
         correction = blended_correction(elastic.corrections, elastic.ends, pose.shares, pose.scales)
-    return force_error(
-        pose.body,
-        pose.rest,
-        pose.basis,
-        regions,
-        elastic.tets,
-        weights,
-        samples,
-        correction=correction,
-    )
+    case = pose.body, pose.rest, pose.basis, regions
+    return force_error(*case, elastic.tets, weights, samples, correction=correction)
 
 
 def _model(
@@ -209,6 +194,7 @@ def _model(
 ) -> PoseSpaceModel:
     setup, aligned = sampled.setup, sampled.aligned
     character, flesh = setup.character, setup.flesh
+    packed = None if elastic.corrections is None else packed_products(elastic.corrections)
     return PoseSpaceModel.make(
         name=character.name,
         surface=character.surface,
@@ -228,7 +214,7 @@ def _model(
         mass_products=aligned.products,
         elastic_tets=elastic.tets,
         elastic_weights=elastic.weights,
-        stiffness_corrections=_packed(elastic.corrections),
+        stiffness_corrections=packed,
         correction_ends=np.array(elastic.ends, np.int64).reshape(-1, 2),
         inertial_vertices=inertial.vertices,
         inertial_weights=inertial.weights,
@@ -237,10 +223,6 @@ def _model(
         seed=seed,
         report=_report(sampled, elastic, inertial, tried),
     )
-
-
-def _packed(matrices: Floats | None) -> Floats | None:
-    return None if matrices is None else packed_products(matrices)
 
 
 def _in_frames(sampled: SampledPoses, inertial: InertialCubature) -> Floats | None:
