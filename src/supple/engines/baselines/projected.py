@@ -317,15 +317,10 @@ class ProjectedSimulator:
         places = [None] * len(rows) if roots is None else list(roots)
         if len(places) != len(rows):
             raise SuppleError(f"{len(places)} roots for {len(rows)} poses")
-        self.reset(rows[0], places[0])
-
-        def shown() -> Floats:
-            return self.surface() if what == "surface" else getattr(self, what)
-
-        frames = [shown()]
-        for pose, root in zip(rows[1:], places[1:], strict=True):
-            self.step(pose, root)
-            frames.append(shown())
+        frames = []
+        for k, (pose, root) in enumerate(zip(rows, places, strict=True)):
+            (self.step if k else self.reset)(pose, root)
+            frames.append(self.surface() if what == "surface" else getattr(self, what))
         return np.array(frames)
 
     def _pose(self, pose: ArrayLike) -> Floats:
@@ -346,9 +341,9 @@ class ProjectedSimulator:
 
 def _solved(mass: Floats, right: Floats) -> Floats:
     """Solve with a mass matrix; use least squares if columns of the basis are dependent."""
-    found = solve_definite(mass, right)
-    if found is not None:
-        return found
+    solution = solve_definite(mass, right)
+    if solution is not None:
+        return solution
     return np.asarray(np.linalg.lstsq(mass, right, rcond=None)[0], np.float64)
 
 

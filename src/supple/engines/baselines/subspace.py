@@ -23,12 +23,8 @@ from supple.errors import SolverError, SuppleError
 
 #: Regularisation for dependent columns: part of the mean diagonal that is added to it.
 RIDGE = 1e-10
-
-
 #: Part of the size below which movements may be lost in the rounding of the energy.
 MINUTE = 1e-6
-
-
 #: Columns of a block row of K in one sum: nine rows of them fit the first-level cache.
 _STRIP = 64
 
@@ -114,22 +110,19 @@ def block_product(
     r = basis.shape[1]
     for v in prange(len(start) - 1):
         degree = start[v + 1] - start[v]
-        mine = neighbours[start[v] : start[v + 1]]
+        near = neighbours[start[v] : start[v + 1]]
         rows = values[9 * start[v] : 9 * start[v + 1]]
         width = 3 * degree
         above, middle, below = rows[:width], rows[width : 2 * width], rows[2 * width :]
         for begin in range(0, r, _STRIP):
             end = min(begin + _STRIP, r)
-            x, y, z = (
-                out[3 * v, begin:end],
-                out[3 * v + 1, begin:end],
-                out[3 * v + 2, begin:end],
-            )
+            x, y = out[3 * v, begin:end], out[3 * v + 1, begin:end]
+            z = out[3 * v + 2, begin:end]
             x[:] = 0.0
             y[:] = 0.0
             z[:] = 0.0
             for s in range(degree):
-                other = 3 * np.int64(mine[s])
+                other = 3 * np.int64(near[s])
                 for axis in range(3):
                     row = basis[other + axis, begin:end]
                     at = 3 * s + axis

@@ -146,12 +146,7 @@ class CharacterSimulator(Copyable, ABC):
 
     @abstractmethod
     def _start(
-        self,
-        pose: Floats,
-        root: Floats,
-        before: tuple[Floats, Floats] | None,
-        *,
-        keep_flesh: bool,
+        self, pose: Floats, root: Floats, before: tuple[Floats, Floats] | None, *, keep_flesh: bool
     ) -> None:
         """Go to a pose and root, undeformed or with the flesh as it is in the root's frame.
 

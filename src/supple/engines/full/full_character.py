@@ -1,24 +1,19 @@
-"""Unreduced simulation of a character: the reference for reduced engines."""
+"""Unreduced simulation of a character, the reference for reduced engines; and `FullSimulator`."""
 
 from __future__ import annotations
 
+from abc import ABCMeta
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from supple.arrays import Floats, Singles
 from supple.checks import checked_number, checked_whole_numbers, shown
-from supple.dynamics.character_inputs import (
-    Before,
-    CharacterInputs,
-    Forces,
-    Given,
-    checked_factors,
-)
+from supple.dynamics.character_inputs import Before, CharacterInputs, Forces, Given, checked_factors
 from supple.dynamics.implicit import StepReport
 from supple.dynamics.motion_steps import MotionSteps, PoseTrack, motion_steps
 from supple.dynamics.root_frame import acting_gravity, checked_gravity_mode, to_world
@@ -142,12 +137,7 @@ class FullCharacterSimulator(FullBodySimulator, CharacterSimulator):
             CharacterSimulator.reset(self, pose, root, before=before)
 
     def _start(
-        self,
-        pose: Floats,
-        root: Floats,
-        before: tuple[Floats, Floats] | None,
-        *,
-        keep_flesh: bool,
+        self, pose: Floats, root: Floats, before: tuple[Floats, Floats] | None, *, keep_flesh: bool
     ) -> None:
         flesh = (self.root, self._u, self._v) if keep_flesh else None
         self.pose, self.root = pose.copy(), root.copy()
@@ -414,3 +404,46 @@ class FullCharacterSimulator(FullBodySimulator, CharacterSimulator):
             if material is not None and self.body.material is not material:
                 self.body.set_material(material)
             raise
+
+
+class FullSimulator(metaclass=ABCMeta):  # noqa: B024 -- classes are registered with it
+    """Factory of unreduced simulators, of a body or of a character's model.
+
+    Parameters
+    ----------
+    body, model
+        An `ElasticBody` or `HexBody` for a `FullBodySimulator`, or a `FullModel` or
+        `PoseSpaceModel` for a `FullCharacterSimulator`, which takes poses and returns the skin.
+    dt
+        Seconds of a step.
+    **options
+        Options of that class: ``integrator``, ``newton``, ``alpha``, ``beta``, ``gravity`` and
+        others.
+
+    Returns
+    -------
+    FullBodySimulator or FullCharacterSimulator
+        Both count as instances of `FullSimulator`.
+
+    Examples
+    --------
+    >>> from supple.elastic import ElasticBody
+    >>> from supple.scenes import beam
+    >>> simulator = FullSimulator(ElasticBody(beam(cells=(4, 1, 1))), fixed=[0, 1, 2, 3])
+    >>> type(simulator).__name__, isinstance(simulator, FullSimulator)
+    ('FullBodySimulator', True)
+    """
+
+    def __new__(cls, *arguments: Any, **options: Any) -> Any:
+        """Make an object of the class that the first argument requires."""
+        first = arguments[0] if arguments else options.get("model")
+        simulator = FullCharacterSimulator if isinstance(first, FleshFields) else FullBodySimulator
+        return simulator(*arguments, **options)
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Declare to type checkers that objects have more attributes than this class."""
+
+
+FullSimulator.register(FullBodySimulator)

@@ -5,11 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from supple.engines.common.fitted_flesh import (
-    FittedFlesh,
-    FleshOptions,
-    check_character,
-)
+from supple.engines.common.fitted_flesh import FittedFlesh, FleshOptions, check_character
 from supple.engines.common.flesh_fields import FleshFields, built_flesh
 from supple.engines.common.option_record import takes_options
 from supple.engines.common.pose_selection import Poses

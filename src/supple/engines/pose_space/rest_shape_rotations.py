@@ -113,10 +113,7 @@ def _neighbours(
     shares = 1 / np.maximum(distance, 1e-3 * float(model.surface.size)) ** 2
     shares /= shares.sum(axis=1, keepdims=True)
     missing = ((0, 0), (0, NEIGHBOURS - count))
-    return (
-        np.pad(nearest, missing).astype(np.int32),
-        np.pad(shares, missing).astype(np.float32),
-    )
+    return (np.pad(nearest, missing).astype(np.int32), np.pad(shares, missing).astype(np.float32))
 
 
 def _edges(corners: Floats) -> Floats:

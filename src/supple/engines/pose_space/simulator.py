@@ -261,12 +261,7 @@ class PoseSpaceSimulator(ContactSimulator):
         return self._stepper.timing.surface
 
     def _start(
-        self,
-        pose: Floats,
-        root: Floats,
-        before: tuple[Floats, Floats] | None,
-        *,
-        keep_flesh: bool,
+        self, pose: Floats, root: Floats, before: tuple[Floats, Floats] | None, *, keep_flesh: bool
     ) -> None:
         q, velocity = self.q, self.velocity
         self._stepper.begin(self._state, pose, root, before)

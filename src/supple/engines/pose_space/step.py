@@ -14,13 +14,7 @@ from supple.arrays import Floats, Ints, Singles
 from supple.compiled.jit import compiled_fused
 from supple.compiled.tables import ArgumentTable, table_contents
 from supple.dynamics.integrators import INTEGRATORS, Integrator, StageCoefficients
-from supple.engines.pose_space.blend import (
-    Blend,
-    PoseTables,
-    blend_bases,
-    blend_frames,
-    blend_mass,
-)
+from supple.engines.pose_space.blend import Blend, PoseTables, blend_bases, blend_frames, blend_mass
 from supple.engines.pose_space.elastic_force import ElasticScratch, ElasticTables
 from supple.engines.pose_space.inertia import (
     JUMPED,
@@ -224,53 +218,39 @@ def take_steps(
         if stages & MASS:
             blend_mass(tables.poses, work.blend)
         if stages & INERTIA:
-            _set_external_forces(
-                first + i, targets.points[i], targets.roots[i], tables, settings, work, states
-            )
+            _set_external_forces(i, first + i, arguments, states)
         if stages & SOLVE:
-            _solve(first + i, targets.points[i], tables, settings, work, states)
+            _solve(i, first + i, arguments, states)
         if stages & REMEMBER:
-            _remember(first + i, targets.poses[i], targets.roots[i], tables, settings, work, states)
+            _remember(i, first + i, arguments, states)
     return count
 
 
 @compiled_fused
-def _set_external_forces(
-    at: int,
-    points: Floats,
-    root: Floats,
-    tables: StepTables,
-    settings: StepSettings,
-    work: StepWork,
-    states: StateArrays,
-) -> None:
-    """Set external forces: inertial ones of rest shape and changing basis, and gravity."""
+def _set_external_forces(i: int, at: int, arguments: StepArguments, states: StateArrays) -> None:
+    """Set external forces: inertial ones of rest shape and changing basis, and gravity.
+
+    The body is number `i` of the batch, and row `at` of the states.
+    """
+    inertial, motion, work = arguments.tables.inertial, arguments.settings.motion, arguments.work
+    points, root = arguments.targets.points[i], arguments.targets.roots[i]
     blend, inertia, counts = work.blend, work.inertia, states.counts[at]
-    stage = _point_stage(settings.motion, counts)
-    if settings.motion.transport and counts[DISPLACED] > 0:
+    stage = _point_stage(motion, counts)
+    if motion.transport and counts[DISPLACED] > 0:
         ahead, q, v = work.system.work, states.q[at], states.v[at]
         q_before, v_before = states.q_before[at], states.v_before[at]
         now, before, tau, _ = stage
         for j in range(len(ahead)):
             ahead[j] = now * (q[j] + tau * v[j]) + before * (q_before[j] + tau * v_before[j])
-        inertial_displacements(tables.inertial, blend, root, ahead, inertia.local, inertia.carried)
-        flesh = _row(states.flesh, at)
-        limit = settings.motion.acceleration_limit
+        inertial_displacements(inertial, blend, root, ahead, inertia.local, inertia.carried)
+        flesh, limit = _row(states.flesh, at), motion.acceleration_limit
         transport_acceleration(inertia.carried, flesh, stage, limit, inertia.carried)
     else:
         inertia.carried[:] = 0
+    rest, last, known = _row(states.rest, at), states.rest_acceleration[at], counts[REST_MOTION]
+    force = work.system.external
     verdict = inertial_force(
-        tables.inertial,
-        blend,
-        points,
-        root,
-        _row(states.rest, at),
-        states.rest_acceleration[at],
-        counts[REST_MOTION],
-        stage,
-        settings.motion,
-        inertia,
-        work.system.external,
+        inertial, blend, points, root, rest, last, known, stage, motion, inertia, force
     )
     counts[REST_MOTION] = 0 if verdict == JUMPED else min(counts[REST_MOTION] + 1, 2)
     counts[LIMITS] = 0
@@ -298,51 +278,29 @@ def _row(points: PointHistory, at: int) -> PointHistory:
 
 
 @compiled_fused
-def _solve(
-    at: int,
-    points: Floats,
-    tables: StepTables,
-    settings: StepSettings,
-    work: StepWork,
-    states: StateArrays,
-) -> None:
+def _solve(i: int, at: int, arguments: StepArguments, states: StateArrays) -> None:
     """Evaluate elastic forces and solve for the coordinates at the end of the step."""
-    counts, solve = states.counts[at], settings.solve
+    points, work = arguments.targets.points[i], arguments.work
+    counts, solve = states.counts[at], arguments.settings.solve
     if counts[CONTINUOUS] == 0:
         stage = solve.first_stage
     elif work.system.pressing[0] > 0:
         stage = solve.contact_stage
     else:
         stage = solve.stage
-    counts[LIMITS] |= advance(
-        tables.elastic,
-        tables.kind,
-        points,
-        work.blend,
-        work.system,
-        work.elastic,
-        solve,
-        stage,
-        Coordinates(
-            states.q[at], states.v[at], states.a[at], states.q_before[at], states.v_before[at]
-        ),
+    state = Coordinates(
+        states.q[at], states.v[at], states.a[at], states.q_before[at], states.v_before[at]
     )
+    counts[LIMITS] |= advance(arguments.tables, points, work, solve, stage, state)
 
 
 @compiled_fused
-def _remember(
-    at: int,
-    pose: Floats,
-    root: Floats,
-    tables: StepTables,
-    settings: StepSettings,
-    work: StepWork,
-    states: StateArrays,
-) -> None:
+def _remember(i: int, at: int, arguments: StepArguments, states: StateArrays) -> None:
     """Update the histories of rest shape and flesh after a step."""
+    pose, root, work = arguments.targets.poses[i], arguments.targets.roots[i], arguments.work
     counts, now, carried = states.counts[at], work.inertia.now, work.inertia.carried
-    inertial, blend, local = tables.inertial, work.blend, work.inertia.local
-    stage = _point_stage(settings.motion, counts)
+    inertial, blend, local = arguments.tables.inertial, work.blend, work.inertia.local
+    stage = _point_stage(arguments.settings.motion, counts)
     limits, rest, flesh = counts[LIMITS], _row(states.rest, at), _row(states.flesh, at)
     if limits & TELEPORT:
         reset_history(rest, now)

@@ -9,15 +9,9 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from supple.checks import shown
+from supple.checks import checked_count, shown
 from supple.elastic.body import ElasticBody
-from supple.engines.common.fitted_flesh import (
-    FittedFlesh,
-    FleshOptions,
-    check_character,
-    check_positive,
-    is_whole,
-)
+from supple.engines.common.fitted_flesh import FittedFlesh, FleshOptions, check_character, is_whole
 from supple.engines.common.option_record import takes_options
 from supple.engines.common.pose_selection import Poses
 from supple.engines.pose_space.alignment import VARIANTS, Variant
@@ -77,7 +71,7 @@ class BuildOptions(FleshOptions):
         _check_contact(self.contacts, self.obstacles)
         for name in ("elastic_cubature", "inertial_cubature"):
             if getattr(self, name) is not None:
-                check_positive(name, getattr(self, name))
+                checked_count(name, getattr(self, name))
         if not is_whole(self.seed) or not 0 <= self.seed < 2**63:
             given = shown(self.seed)
             raise SuppleError(f"seed must be a whole number from 0 to 2⁶³ − 1, not {given}")

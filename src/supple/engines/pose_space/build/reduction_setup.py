@@ -123,9 +123,7 @@ def _warn_uncovered(regions: Sequence[Region], n_vertices: int, flesh: TetBody) 
 
 
 def modes_per_region(
-    modes: int | Sequence[int],
-    regions: Sequence[Region],
-    sways: Callable[[], Floats] | None = None,
+    modes: int | Sequence[int], regions: Sequence[Region], sways: Callable[[], Floats] | None = None
 ) -> tuple[int, ...]:
     """Return the number of columns of each region: as listed, or shares of a total.
 

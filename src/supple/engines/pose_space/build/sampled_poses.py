@@ -21,11 +21,7 @@ from supple.engines.pose_space.build.aligned_poses import (
     assess_pose,
     check_independent,
 )
-from supple.engines.pose_space.build.pose_basis import (
-    PoseModel,
-    PoseTask,
-    reduce_pose,
-)
+from supple.engines.pose_space.build.pose_basis import PoseModel, PoseTask, reduce_pose
 from supple.engines.pose_space.build.reduction_setup import ReductionSetup
 from supple.engines.pose_space.build.shaken_pose import (
     MotionTask,

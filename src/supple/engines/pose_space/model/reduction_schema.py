@@ -99,11 +99,7 @@ class _Regions(Field):
             else:
                 bases.append(reader.array(f"{prefix}.basis", SINGLE, shape))
         reader.sizes["r"] = sum(basis.shape[3] for basis in bases)
-        return {
-            "regions": tuple(regions),
-            "basis_vertices": tuple(stored),
-            "bases": tuple(bases),
-        }
+        return {"regions": tuple(regions), "basis_vertices": tuple(stored), "bases": tuple(bases)}
 
 
 class _Extras(Field):
