@@ -332,8 +332,8 @@ class ProjectedSimulator:
         """Return coordinates in this basis nearest by mass to `pair` in the last basis."""
         fields = (basis_before @ np.stack(pair, axis=1)).reshape(-1, 3, 2)
         right = np.stack([self._space.weigh(fields[:, :, at]) for at in (0, 1)], axis=1)
-        both = _solved(mass, right)
-        return both[:, 0].copy(), both[:, 1].copy()
+        coordinates = _solved(mass, right)
+        return coordinates[:, 0].copy(), coordinates[:, 1].copy()
 
     def _gravity(self, place: Floats) -> Floats:
         return acting_gravity(self.gravity_mode, self.gravity, place)

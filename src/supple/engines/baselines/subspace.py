@@ -59,8 +59,8 @@ class Subspace:
 
     def is_minute(self, change: Floats) -> bool:
         """Return whether a change of q moves no vertex by more than a millionth of the size."""
-        moved = float(np.abs(self.displacement(change)).max())
-        return moved <= MINUTE * self.body.mesh.size
+        distance = float(np.abs(self.displacement(change)).max())
+        return distance <= MINUTE * self.body.mesh.size
 
     def energy(self, q: Floats) -> float:
         """Return the elastic energy W(Φ + U q) in J."""
@@ -68,13 +68,13 @@ class Subspace:
 
     def force(self, q: Floats) -> Floats:
         """Return Uᵀ f(Φ + U q), (r,)."""
-        moved = self.rest + self.displacement(q)
-        return self.project(self.body.force(moved, self.rest, out=self._force))
+        positions = self.rest + self.displacement(q)
+        return self.project(self.body.force(positions, self.rest, out=self._force))
 
     def assemble(self, q: Floats, psd: bool = False) -> None:
         """Assemble K(Φ + U q) on the whole mesh, for `projected`."""
-        moved = self.rest + self.displacement(q)
-        self.body.stiffness(moved, self.rest, psd=psd, out=self._matrix)
+        positions = self.rest + self.displacement(q)
+        self.body.stiffness(positions, self.rest, psd=psd, out=self._matrix)
 
     def projected(self) -> Floats:
         """Return UᵀKU of the assembled stiffness, (r, r), symmetric."""
@@ -259,8 +259,8 @@ class SubspaceStage:
                 change = change * self._length(q, v, w, change, gradient, damping, tau)
             w = w + change
             self.report.iterations += 1
-            moved = float(np.abs(self.moving.displacement(tau * change)).max())
-            self.report.converged = moved <= self.tolerance
+            distance = float(np.abs(self.moving.displacement(tau * change)).max())
+            self.report.converged = distance <= self.tolerance
             if self.report.converged:
                 break
         return q + tau * w, w

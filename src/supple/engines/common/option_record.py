@@ -1,4 +1,4 @@
-"""Records of options, given whole or by keyword."""
+"""Records of options, given as one object or by keyword."""
 
 from __future__ import annotations
 

@@ -114,19 +114,19 @@ def mid_poses(poses: ArrayLike, parents: Sequence[int]) -> tuple[Ints, Floats]:
     """
     array = np.atleast_2d(numbers("poses", poses))
     rows = checked_array("poses", array, array.shape)
-    above = np.array(checked_whole_numbers("parents of poses", parents), np.int64)
-    if above.shape != (len(rows),):
-        raise SuppleError(f"{len(above)} parents for {len(rows)} poses")
-    children = np.flatnonzero(above >= 0)
-    loops = above[children] == children
-    if loops.any() or (above >= len(rows)).any() or (above < -1).any() or (above == -1).sum() != 1:
+    tree = np.array(checked_whole_numbers("parents of poses", parents), np.int64)
+    if tree.shape != (len(rows),):
+        raise SuppleError(f"{len(tree)} parents for {len(rows)} poses")
+    children = np.flatnonzero(tree >= 0)
+    loops = tree[children] == children
+    if loops.any() or (tree >= len(rows)).any() or (tree < -1).any() or (tree == -1).sum() != 1:
         raise SuppleError("parents of poses are not a tree; use -1 once, and other poses")
-    walk = above
+    walk = tree
     for _ in range(len(rows)):  # up to the root, unless there is a cycle
-        walk = np.where(walk >= 0, above[walk], -1)
+        walk = np.where(walk >= 0, tree[walk], -1)
     if (walk >= 0).any():
         raise SuppleError("parents of poses are not a tree; they have a cycle")
-    edges = np.stack([above[children], children], axis=1)
+    edges = np.stack([tree[children], children], axis=1)
     return edges, 0.5 * (rows[edges[:, 0]] + rows[edges[:, 1]])
 
 

@@ -61,13 +61,13 @@ class Copyable:
         self._rebuild()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        twin = object.__new__(type(self))
-        memo[id(self)] = twin
+        copied = object.__new__(type(self))
+        memo[id(self)] = copied
         for name in self._shared:
             value = getattr(self, name)
             memo.setdefault(id(value), value)
-        twin.__setstate__(deepcopy(self.__getstate__(), memo))
-        return twin
+        copied.__setstate__(deepcopy(self.__getstate__(), memo))
+        return copied
 
     def __copy__(self) -> Self:
         return deepcopy(self)  # a shallow copy would step the arrays of the original

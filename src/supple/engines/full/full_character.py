@@ -108,7 +108,7 @@ class FullCharacterSimulator(FullBodySimulator, CharacterSimulator):
             raise SuppleError(f"acceleration_limit is {acceleration_limit}; use a positive number")
         self._factors: Floats | None = None
         # Pose, root and rest shape of the next step, if it was evaluated in advance.
-        self._seen: tuple[Floats, Floats, Floats] | None = None
+        self._next: tuple[Floats, Floats, Floats] | None = None
         self._inputs = CharacterInputs(model, model.pose_weights.scales)
         self._spread = model.embedding.T.tocsr()
         # The base's constructor calls `reset`, which needs these.
@@ -191,8 +191,8 @@ class FullCharacterSimulator(FullBodySimulator, CharacterSimulator):
         report = StepReport(converged=True)
         for at, placed in self._track.towards(pose, root, self.substeps):
             shape = self._shape(at, placed)
-            coming = None if later is None else self._look(*later)
-            self._substep(at, placed, shape, load, coming, report)
+            next_shape = None if later is None else self._shape_ahead(*later)
+            self._substep(at, placed, shape, load, next_shape, report)
         report.time = self.time
         return report
 
@@ -230,8 +230,8 @@ class FullCharacterSimulator(FullBodySimulator, CharacterSimulator):
     def surface(self, out: Singles | None = None) -> Singles:
         """Return the skin in the world, R Φ̄(p) + t + A u, (n̄, 3) float32: a new array, or `out`."""
         target = self._inputs.skin(out)
-        moved = to_world(self.root, self.model.rig(self.pose)) + self.model.embedding @ self._u
-        target[...] = moved
+        rest = to_world(self.root, self.model.rig(self.pose))
+        target[...] = rest + self.model.embedding @ self._u
         return target
 
     def _state_arrays(self) -> dict[str, NDArray[Any]]:
@@ -310,14 +310,14 @@ class FullCharacterSimulator(FullBodySimulator, CharacterSimulator):
             (self.teleport if jumps else self.reset)(pose, root)
             if not last:
                 # The velocity of the next step.
-                ahead = self._look(fine.poses[index + 1], fine.roots[index + 1])
+                ahead = self._shape_ahead(fine.poses[index + 1], fine.roots[index + 1])
                 self._rest_before = 2 * self.rest - ahead
             self.time, self.unconverged_steps = time, unconverged
             return
-        shape, coming = self._shape(pose, root), None
+        shape, next_shape = self._shape(pose, root), None
         if centred and not last:
-            coming = self._look(fine.poses[index + 1], fine.roots[index + 1])
-        self._substep(pose, root, shape, np.zeros_like(shape), coming, StepReport())
+            next_shape = self._shape_ahead(fine.poses[index + 1], fine.roots[index + 1])
+        self._substep(pose, root, shape, np.zeros_like(shape), next_shape, StepReport())
 
     def _substep(
         self,
@@ -325,17 +325,17 @@ class FullCharacterSimulator(FullBodySimulator, CharacterSimulator):
         root: Floats,
         shape: Floats,
         load: Floats,
-        coming: Floats | None,
+        next_shape: Floats | None,
         report: StepReport,
     ) -> None:
         self._follow_material(pose)
         self.pose, self.root = pose.copy(), root.copy()
-        moved = shape - 2 * self.rest + self._rest_before
-        if coming is not None:
-            centred = coming - 2 * shape + self.rest
-            moved = self._in_step(moved, centred)
-        moved, acted = self._limited(moved)
-        done = self._advance(shape, self._weight() + load, moved)
+        delta2 = shape - 2 * self.rest + self._rest_before
+        if next_shape is not None:
+            centred = next_shape - 2 * shape + self.rest
+            delta2 = self._in_step(delta2, centred)
+        delta2, acted = self._limited(delta2)
+        done = self._advance(shape, self._weight() + load, delta2)
         report.iterations += done.iterations
         report.converged &= done.converged
         acted += ("rest",) if self.body.left_out else ()
@@ -345,26 +345,27 @@ class FullCharacterSimulator(FullBodySimulator, CharacterSimulator):
 
     def _shape(self, pose: Floats, root: Floats) -> Floats:
         """Return the rest shape of the tets in the world, R Φ(p) + t."""
-        if self._seen is not None:
-            seen_pose, seen_root, seen = self._seen
-            if np.array_equal(pose, seen_pose) and np.array_equal(root, seen_root):
-                return seen
+        if self._next is not None:
+            next_pose, next_root, next_shape = self._next
+            if np.array_equal(pose, next_pose) and np.array_equal(root, next_root):
+                return next_shape
         return np.ascontiguousarray(to_world(root, self.model.tet_rig(pose)))
 
-    def _limited(self, moved: Floats) -> tuple[Floats, tuple[str, ...]]:
+    def _limited(self, delta2: Floats) -> tuple[Floats, tuple[str, ...]]:
         """Return h²Φ̈ within the acceleration limit, and names of limits that acted."""
-        most = self._acceleration_limit * self._h**2
-        lengths = np.linalg.norm(moved, axis=1)
-        if not lengths.max() > most:
-            return moved, ()
-        if np.square(lengths).mean() > most**2:
-            return np.zeros_like(moved), ("teleport",)
-        return moved * np.minimum(1.0, most / np.maximum(lengths, most))[:, None], ("acceleration",)
+        limit = self._acceleration_limit * self._h**2
+        lengths = np.linalg.norm(delta2, axis=1)
+        if not lengths.max() > limit:
+            return delta2, ()
+        if np.square(lengths).mean() > limit**2:
+            return np.zeros_like(delta2), ("teleport",)
+        parts = np.minimum(1.0, limit / np.maximum(lengths, limit))
+        return delta2 * parts[:, None], ("acceleration",)
 
-    def _look(self, pose: Floats, root: Floats) -> Floats:
+    def _shape_ahead(self, pose: Floats, root: Floats) -> Floats:
         """Return the rest shape at the next step, and store it for that step."""
-        self._seen = pose.copy(), root.copy(), self._shape(pose, root)
-        return self._seen[2]
+        self._next = pose.copy(), root.copy(), self._shape(pose, root)
+        return self._next[2]
 
     def _follow_material(self, pose: Floats) -> None:
         if self.model.material_varies:

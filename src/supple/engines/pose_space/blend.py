@@ -228,9 +228,9 @@ def _blend_blocks(basis, tables, blend, out):  # type: ignore[no-untyped-def]
                 factors[k * columns + j] = share * lengths[j]
         at += columns
         begin, end = start[group], start[group + 1]
-        most = max(CHUNK // columns, 1) * columns
-        for first in range(begin, end, most):
-            rows = (min(first + most, end) - first) // columns
+        stride = max(CHUNK // columns, 1) * columns
+        for first in range(begin, end, stride):
+            rows = (min(first + stride, end) - first) // columns
             if count == 0:
                 out[first : first + rows * columns] = np.float32(0)
             _blend_chunk(table, length, active, count, factors, first, rows, columns, out)

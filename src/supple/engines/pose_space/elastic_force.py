@@ -97,13 +97,13 @@ class ElasticScratch(NamedTuple):
     def of(cls, tables: ElasticTables) -> Self:
         """Make arrays for the widest group of the tables."""
         widest = int(tables.width.max(initial=8))
-        most = MOST_ROWS * widest
+        rows = np.zeros(MOST_ROWS * widest, np.float32)
         return cls(
             z=np.zeros(widest, np.float32),
             force=np.zeros(widest),
             product=np.zeros(widest * widest, np.float32),
-            rows=np.zeros(most, np.float32),
-            images=np.zeros(most, np.float32),
+            rows=rows,
+            images=rows.copy(),
             corner_frames=np.zeros(48, np.float32),
             pull=np.zeros(9, np.float32),
             factors=np.zeros(81, np.float32),

@@ -90,7 +90,7 @@ class InertialScratch(NamedTuple):
 
     now: Floats
     """(c′, 3) positions in the world."""
-    felt: Floats
+    apparent: Floats
     """(c′, 3) accelerations less gravity, in the root's frame."""
     carried: Floats
     """(c′, 3) accelerations of the flesh by the changing basis."""
@@ -105,7 +105,7 @@ class InertialScratch(NamedTuple):
         widest = int(tables.width.max(initial=1))
         return cls(
             now=np.zeros((c, 3)),
-            felt=np.zeros((c, 3)),
+            apparent=np.zeros((c, 3)),
             carried=np.zeros((c, 3)),
             local=np.zeros(widest),
             row=np.zeros(widest, np.float32),
@@ -136,28 +136,28 @@ def inertial_force(  # type: ignore[no-untyped-def]
     `CALM`, `LIMITED` or `JUMPED`.
     """
     limit, ahead, gravity = settings.acceleration_limit, settings.look_ahead, settings.gravity
-    carried, felt = scratch.carried, scratch.felt
-    verdict = _accelerations(points, tables.rows, root, rest, stage, limit, scratch.now, felt)
+    carried, apparent = scratch.carried, scratch.apparent
+    verdict = _accelerations(points, tables.rows, root, rest, stage, limit, scratch.now, apparent)
     if known == 0:
-        felt[:] = 0
+        apparent[:] = 0
         verdict = CALM
     if verdict == JUMPED or known < 2:
         ahead = 0.0
     if verdict == JUMPED:
         carried[:] = 0
-    for s in range(len(felt)):
-        x = felt[s, 0] + ahead * (felt[s, 0] - last[s, 0])
-        y = felt[s, 1] + ahead * (felt[s, 1] - last[s, 1])
-        z = felt[s, 2] + ahead * (felt[s, 2] - last[s, 2])
+    for s in range(len(apparent)):
+        x = apparent[s, 0] + ahead * (apparent[s, 0] - last[s, 0])
+        y = apparent[s, 1] + ahead * (apparent[s, 1] - last[s, 1])
+        z = apparent[s, 2] + ahead * (apparent[s, 2] - last[s, 2])
         squared = x * x + y * y + z * z
         part = 1.0 if squared <= limit * limit else limit / math.sqrt(squared)
         x = part * x + carried[s, 0] - gravity[0]
         y = part * y + carried[s, 1] - gravity[1]
         z = part * z + carried[s, 2] - gravity[2]
         for i in range(3):
-            last[s, i] = felt[s, i]
-            turned = root[0, i] * x + root[1, i] * y + root[2, i] * z
-            felt[s, i] = turned + settings.sculpted * gravity[i]
+            last[s, i] = apparent[s, i]
+            in_root = root[0, i] * x + root[1, i] * y + root[2, i] * z
+            apparent[s, i] = in_root + settings.sculpted * gravity[i]
     force[:] = 0
     _add_inertial_force(tables, blend, scratch, force)
     return verdict
@@ -204,11 +204,11 @@ def _accelerations(
 
 @compiled_fused
 def _add_inertial_force(tables, blend, scratch, force):  # type: ignore[no-untyped-def]
-    """Add −Σ (R Σ w_i B_i)ᵀ m a to `force`, for the accelerations `scratch.felt`.
+    """Add −Σ (R Σ w_i B_i)ᵀ m a to `force`, for the accelerations `scratch.apparent`.
 
     Sums over the poses are of float32, those over vertices of float64.
     """
-    weights, frames, felt = blend.weights, blend.frames, scratch.felt
+    weights, frames, apparent = blend.weights, blend.frames, scratch.apparent
     local, row = scratch.local, scratch.row
     length, basis = tables.basis.shape[1], tables.basis.reshape(tables.basis.size)
     for group in range(len(tables.width)):
@@ -218,7 +218,7 @@ def _add_inertial_force(tables, blend, scratch, force):  # type: ignore[no-untyp
         first, last = tables.first[group], tables.first[group + 1]
         for s in range(first, last):
             f, m = frames[tables.rows[s]], tables.masses[s]
-            x, y, z = felt[s, 0], felt[s, 1], felt[s, 2]
+            x, y, z = apparent[s, 0], apparent[s, 1], apparent[s, 2]
             a = m * (f[0] * x + f[3] * y + f[6] * z)
             b = m * (f[1] * x + f[4] * y + f[7] * z)
             c = m * (f[2] * x + f[5] * y + f[8] * z)

@@ -190,14 +190,14 @@ def interpolated_basis(
         if rotations is None:
             raise SuppleError('bases in frames need vertex rotations; or use variant="world"')
         quaternions = checked_array("vertex rotations", rotations, (len(bases), n_vertices, 4))
-    whole = np.zeros((n_vertices, 3, starts[-1]))
+    basis = np.zeros((n_vertices, 3, starts[-1]))
     for at, region in enumerate(regions):
         blend = sum(share * pose[at] for share, pose in zip(shares, bases, strict=True))
         if quaternions is not None:
             blend = rotate_basis(blended_rotations(quaternions[:, region.vertices], shares), blend)
         columns = slice(starts[at], starts[at + 1])
-        whole[region.vertices, :, columns] = blend * scales[columns]
-    return whole.reshape(3 * n_vertices, -1)
+        basis[region.vertices, :, columns] = blend * scales[columns]
+    return basis.reshape(3 * n_vertices, -1)
 
 
 def reduced_frequencies(basis: ArrayLike, stiffness: sp.csr_array, mass: ArrayLike) -> Floats:

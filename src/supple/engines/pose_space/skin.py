@@ -163,13 +163,13 @@ def displace_carriers(
                     factors[count] = factor * tables.steps[pose, c]
                     listed[count] = pose * columns + c - first
                     count += 1
-        whole = tables.basis[tables.start[region] : tables.start[region + 1]]
+        basis = tables.basis[tables.start[region] : tables.start[region + 1]]
         rows = tables.rows[low:high]
         for begin in range(0, length, CHUNK):
             end = min(begin + CHUNK, length)
             total = chunk[: end - begin]
             total[:] = 0
-            _add_columns(whole, listed, factors, count, length, begin, total)
+            _add_columns(basis, listed, factors, count, length, begin, total)
             first_row = begin // 3
             for k in range((end - begin) // 3):
                 at = rows[first_row + k]
@@ -179,14 +179,14 @@ def displace_carriers(
 
 
 @compiled_fused
-def _add_columns(whole, listed, factors, count, length, begin, total):  # type: ignore[no-untyped-def]
+def _add_columns(basis, listed, factors, count, length, begin, total):  # type: ignore[no-untyped-def]
     """Add columns to `total`, four at a time, to read and write the sum less often."""
     size, k = len(total), 0
     while k + 4 <= count:
         at, bt = listed[k] * length + begin, listed[k + 1] * length + begin
         ct, dt = listed[k + 2] * length + begin, listed[k + 3] * length + begin
-        p, q = whole[at : at + size], whole[bt : bt + size]
-        r, s = whole[ct : ct + size], whole[dt : dt + size]
+        p, q = basis[at : at + size], basis[bt : bt + size]
+        r, s = basis[ct : ct + size], basis[dt : dt + size]
         a, b, c, d = factors[k], factors[k + 1], factors[k + 2], factors[k + 3]
         for j in range(size):
             total[j] += (a * np.float32(p[j]) + b * np.float32(q[j])) + (
@@ -195,7 +195,7 @@ def _add_columns(whole, listed, factors, count, length, begin, total):  # type: 
         k += 4
     while k < count:
         at = listed[k] * length + begin
-        p, a = whole[at : at + size], factors[k]
+        p, a = basis[at : at + size], factors[k]
         for j in range(size):
             total[j] += a * np.float32(p[j])
         k += 1

@@ -108,7 +108,7 @@ class Stepper:
             self._contact.set_obstacles(listed)
 
     def forget_pose(self) -> None:
-        """Place the rig and blend tables anew before the next surface."""
+        """Discard placement and blend, so that the next surface computes them again."""
         self._placed = (None, -1)
 
     def begin(self, state: BodyState, pose: Floats, root: Floats, before: tuple | None) -> None:

@@ -352,7 +352,7 @@ def _region_bases(
     bases: list[Floats] = []
     together = np.empty((3 * len(masses), 0))
     for region, count in zip(task.regions, task.modes, strict=True):
-        made = pose_basis(
+        basis = pose_basis(
             body,
             task.rest,
             stiffness,
@@ -362,10 +362,10 @@ def _region_bases(
             constraints=rows,
             beside=together if bases else None,
         )
-        bases.append(made.vectors)
+        bases.append(basis.vectors)
         if len(bases) < len(task.regions):
             block = np.zeros((len(root), count))
-            block[region.unknowns] = root[region.unknowns] * made.vectors.reshape(-1, count)
+            block[region.unknowns] = root[region.unknowns] * basis.vectors.reshape(-1, count)
             before = root * together
             for _ in range(2):  # twice, for rounding
                 block, _ = np.linalg.qr(block - before @ (before.T @ block))

@@ -161,11 +161,11 @@ def _by_recipe(task: PoseTask, recipe: dict[str, Any]) -> PoseModel:
         raise SuppleError("a recipe is for one region without contacts")
     body, (region,) = ElasticBody(task.mesh, task.material), task.regions
     stiffness = body.stiffness(task.rest, task.rest, out=body.pattern.zeros())
-    made = pose_basis(
+    basis = pose_basis(
         body, task.rest, stiffness, body.vertex_masses(), region, task.modes[0], **recipe
     )
-    reduced = region_stiffness(stiffness, region, made.vectors)
-    return PoseModel(task.rest, (made.vectors,), (reduced,), None, 0)
+    reduced = region_stiffness(stiffness, region, basis.vectors)
+    return PoseModel(task.rest, (basis.vectors,), (reduced,), None, 0)
 
 
 def stand_in_basis(model: PoseSpaceModel) -> Floats:

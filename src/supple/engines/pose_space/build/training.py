@@ -150,10 +150,10 @@ def _tried_between(
     at = int(np.argmax(elastic.between_errors))
     worst, halfway, regions = sound[at], between[at], sampled.setup.regions
     case = halfway.body, [halfway.rest], [halfway.basis], regions
-    alone = elastic_cubature(*case, len(elastic.tets), linear="exact", seed=seed)
+    retrained = elastic_cubature(*case, len(elastic.tets), linear="exact", seed=seed)
     return {
         "between_poses": float(elastic.between_errors.max()),
-        "retrained": alone.held_out_error,
+        "retrained": retrained.held_out_error,
         "quarter_way": _quarter_way(sampled, elastic, worst.ends, seed),
         "worst_between": list(worst.edge),
     }

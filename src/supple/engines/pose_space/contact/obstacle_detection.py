@@ -191,10 +191,10 @@ def mark_near(shapes: Floats, solids: ArgumentTable, bound: float, scratch: Cont
 @compiled_plain
 def longest_displacement(u: Singles) -> float:
     """Return the largest displacement of carriers (b, 3)."""
-    most = np.float32(0)
+    largest = np.float32(0)
     for k in range(len(u)):
-        most = max(most, u[k, 0] * u[k, 0] + u[k, 1] * u[k, 1] + u[k, 2] * u[k, 2])
-    return math.sqrt(most)
+        largest = max(largest, u[k, 0] * u[k, 0] + u[k, 1] * u[k, 1] + u[k, 2] * u[k, 2])
+    return math.sqrt(largest)
 
 
 @compiled_plain
@@ -397,10 +397,10 @@ def _move_touched(tables, frames, column_scale, q, scratch):  # type: ignore[no-
                 continue
             first, last = tables.column[region], tables.column[region + 1]
             rows = scratch.rows[3 * slot * r : 3 * (slot + 1) * r]
-            some = z[first:last]
-            x += _dot(rows[first:last], some)
-            y += _dot(rows[r + first : r + last], some)
-            w += _dot(rows[2 * r + first : 2 * r + last], some)
+            part = z[first:last]
+            x += _dot(rows[first:last], part)
+            y += _dot(rows[r + first : r + last], part)
+            w += _dot(rows[2 * r + first : 2 * r + last], part)
         if carrier < len(frames):
             f = frames[carrier]
             x, y, w = (

@@ -277,10 +277,10 @@ def checked_tree(parents: ArrayLike, count: int) -> Ints:
     tree = array.astype(np.int32)
     if tree[0] != -1 or (count > 1 and not (tree[1:].min() >= 0 and tree[1:].max() < count)):
         raise SuppleError("the alignment tree must have pose 0 as its only root")
-    above = np.arange(count)
+    ancestor = np.arange(count)
     for _ in range(count):
-        above = np.where(above > 0, tree[above], 0)
-    if above.any():
+        ancestor = np.where(ancestor > 0, tree[ancestor], 0)
+    if ancestor.any():
         raise SuppleError("the alignment tree has a cycle")
     return frozen(tree)
 

@@ -142,9 +142,9 @@ class PoseSpaceModel(ModelFields):
             len(where),
             variant=self.interpolation,
         )
-        whole = np.zeros((len(self.mesh.vertices), 3, self.n_modes))
-        whole[where] = basis.reshape(len(where), 3, -1)
-        return whole.reshape(-1, self.n_modes)
+        dense = np.zeros((len(self.mesh.vertices), 3, self.n_modes))
+        dense[where] = basis.reshape(len(where), 3, -1)
+        return dense.reshape(-1, self.n_modes)
 
     def sizes(self) -> dict[str, int]:
         """Return the bytes of each part of the model in a file."""

@@ -54,8 +54,7 @@ def unpacked_basis(what: str, steps: Shorts, exponents: Shorts) -> Singles:
     """Return the basis (m, k, 3, r) of packed steps and exponents."""
     if exponents.size and not (exponents.min() >= LOWEST and exponents.max() <= HIGHEST):
         raise SuppleError(f"{what}: its steps are too small or too large")
-    whole = steps.astype(np.float32)
-    return np.ldexp(whole, exponents[:, None, None, :].astype(np.int32))
+    return np.ldexp(steps.astype(np.float32), exponents[:, None, None, :].astype(np.int32))
 
 
 def rounded_basis(basis: NDArray) -> Singles:
