@@ -6,6 +6,7 @@ cubature: Hahn et al. 2014 assemble these in every step, and cubature approximat
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,10 +58,18 @@ class Subspace:
         """Return Uᵀ x of a field (n, 3)."""
         return self.basis.T @ field.reshape(-1)
 
-    def is_minute(self, change: Floats) -> bool:
-        """Return whether a change of q moves no vertex by more than a millionth of the size."""
+    def step_length(
+        self, potential: Callable[[float], float], slope: float, change: Floats, advice: str
+    ) -> float:
+        """Return the length of a step along a change of q that lowers a potential."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            length, _ = line_search(potential, potential(0.0), slope)
+        if length != 0.0:
+            return length
         distance = float(np.abs(self.displacement(change)).max())
-        return distance <= MINUTE * self.body.mesh.size
+        if distance <= MINUTE * self.body.mesh.size:
+            return 1.0  # energies of such small changes differ by rounding
+        raise SolverError(f"no step lowers the energy any more; {advice}")
 
     def energy(self, q: Floats) -> float:
         """Return the elastic energy W(Φ + U q) in J."""
@@ -206,21 +215,13 @@ def _newton_change(space: Subspace, load: Floats, q: Floats) -> Floats:
         change = solve_definite(with_ridge(space.stiffness(q, psd=True)), -gradient)
     if change is None:
         raise SolverError("the basis lets the body move without resistance; hold part of it")
-    return change * _search(space, load, q, change, float(gradient @ change))
 
-
-def _search(space: Subspace, load: Floats, q: Floats, change: Floats, slope: float) -> float:
     def potential(length: float) -> float:
         at = q + length * change
-        with np.errstate(over="ignore", invalid="ignore"):
-            return space.energy(at) - float(load @ at)
+        return space.energy(at) - float(load @ at)
 
-    length, _ = line_search(potential, potential(0.0), slope)
-    if length == 0.0 and space.is_minute(change):
-        return 1.0
-    if length == 0.0:
-        raise SolverError("no step lowers the energy any more; apply smaller forces")
-    return length
+    slope = float(gradient @ change)
+    return change * space.step_length(potential, slope, change, "apply smaller forces")
 
 
 @dataclass
@@ -306,10 +307,6 @@ class SubspaceStage:
                 - float(self.external @ (q + tau * at))
             )
 
-        with self.report.timed("assembly"), np.errstate(over="ignore", invalid="ignore"):
-            length, _ = line_search(potential, potential(0.0), float(gradient @ change))
-        if length == 0.0 and self.elastic.is_minute(tau * change):
-            return 1.0  # energies of such small changes differ by rounding
-        if length == 0.0:
-            raise SolverError("no step lowers the energy any more; use a smaller dt")
-        return length
+        slope = float(gradient @ change)
+        with self.report.timed("assembly"):
+            return self.elastic.step_length(potential, slope, tau * change, "use a smaller dt")

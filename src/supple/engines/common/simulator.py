@@ -35,7 +35,7 @@ class CharacterStep(NamedTuple):
     time: float
     """Seconds since the reset."""
     limits: tuple[str, ...]
-    """Names of the limits that acted; none in a healthy step."""
+    """Names of the limits that acted; empty in a regular step."""
     readings: Mapping[str, Any]
     """Figures of the step by name."""
 

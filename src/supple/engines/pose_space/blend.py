@@ -16,7 +16,11 @@ from supple.compiled.jit import compiled_fused
 from supple.compiled.simd import add_four_scaled, add_one_scaled, add_two_scaled
 from supple.engines.pose_space.elastic_force import ElasticTables
 from supple.engines.pose_space.inertia import InertialTables
-from supple.engines.pose_space.rest_shape_rotations import FrameTables, turn_further, turn_rest
+from supple.engines.pose_space.rest_shape_rotations import (
+    FrameTables,
+    rotate_by_tets,
+    write_tet_rotations,
+)
 from supple.rig.poses.pose_weights import evaluate_weights
 from supple.rig.tets.vertex_frames import CANCELLED
 
@@ -67,7 +71,7 @@ class Blend(NamedTuple):
     """(k, 9) their rotation matrices, row by row; identities in the world."""
     tet_quaternions: Singles
     """(4t,) blended quaternions of the tets whose rotations frames follow."""
-    further: Singles
+    tet_rotations: Singles
     """(t, 4) quaternions of the rotations of these tets relative to the blend."""
     matrix: Floats
     quaternion: Floats
@@ -107,7 +111,7 @@ class Blend(NamedTuple):
             quaternions=np.zeros(poses.quaternions.shape[1], np.float32),
             frames=np.tile(np.eye(3, dtype=np.float32).reshape(9), (n_vertices, 1)),
             tet_quaternions=np.zeros(follow.quaternions.shape[1], np.float32),
-            further=np.zeros((len(follow.corners), 4), np.float32),
+            tet_rotations=np.zeros((len(follow.corners), 4), np.float32),
             matrix=np.zeros((3, 3)),
             quaternion=np.zeros(4),
             basis=np.zeros(elastic.basis.shape[1], np.float32),
@@ -144,10 +148,8 @@ def blend_frames(pose, points, step_tables, negligible, blend):  # type: ignore[
     blend_rows(tables.quaternions, shares, blend.active, blend.quaternions)
     if len(follow.corners):
         blend_rows(follow.quaternions, shares, blend.active, blend.tet_quaternions)
-        turn_rest(
-            follow, points, blend.tet_quaternions, blend.matrix, blend.quaternion, blend.further
-        )
-        turn_further(blend.further, follow.near, follow.near_shares, blend.quaternions)
+        write_tet_rotations(follow, points, blend)
+        rotate_by_tets(blend.tet_rotations, follow.near, follow.near_shares, blend.quaternions)
     replace_cancelled(tables.quaternions, weights, blend.quaternions)
     frames_of(blend.quaternions, blend.frames)
 

@@ -76,7 +76,7 @@ class MotionSettings(NamedTuple):
     stage: PointStage
     acceleration_limit: float
     sculpted: float
-    """Part (1 or 0) of an unturned root's gravity that the sculpted shape already has."""
+    """Part (1 or 0) of an unrotated root's gravity that the sculpted shape already has."""
     look_ahead: float
     """Steps by which accelerations are extrapolated."""
     gravity: Floats
@@ -125,7 +125,7 @@ def all_finite(points: Floats) -> bool:
 def inertial_force(  # type: ignore[no-untyped-def]
     tables, blend, points, root, rest, last, known, stage, settings, scratch, force
 ):
-    """Set `force` (r,) to the reduced inertial force and gravity; return how the body moved.
+    """Set `force` (r,) to the reduced inertial force and gravity; return a verdict.
 
     `points` (k, 3) are rest positions of the cubature's vertices, `rest` is the `PointHistory` of
     the inertial ones in the world, and `last` (c′, 3) their accelerations at the last step, which
@@ -137,7 +137,7 @@ def inertial_force(  # type: ignore[no-untyped-def]
     """
     limit, ahead, gravity = settings.acceleration_limit, settings.look_ahead, settings.gravity
     carried, apparent = scratch.carried, scratch.apparent
-    verdict = _accelerations(points, tables.rows, root, rest, stage, limit, scratch.now, apparent)
+    verdict = _accelerations(points, tables.rows, root, rest, stage, limit, scratch)
     if known == 0:
         apparent[:] = 0
         verdict = CALM
@@ -164,24 +164,15 @@ def inertial_force(  # type: ignore[no-untyped-def]
 
 
 @compiled_fused
-def _accelerations(
-    points: Floats,
-    rows: Ints,
-    root: Floats,
-    rest: PointHistory,
-    stage: PointStage,
-    limit: float,
-    now: Floats,
-    out: Floats,
-) -> int:
-    """Write accelerations of inertial vertices in the world, (c′, 3); return a verdict.
+def _accelerations(points, rows, root, rest, stage, limit, scratch):  # type: ignore[no-untyped-def]
+    """Write accelerations of inertial vertices in the world to `scratch.apparent`.
 
-    `now` receives positions in the world; `rest` is their history. Accelerations are cut to `limit`
-    (`LIMITED`). If their root mean square exceeds it, the body was teleported, and all are zero
-    (`JUMPED`).
+    `scratch.now` receives positions in the world; `rest` is their history. Accelerations are cut to
+    `limit` (`LIMITED`). If their root mean square exceeds it, the body was teleported, and all are
+    zero (`JUMPED`). Returns `CALM`, `LIMITED` or `JUMPED`.
     """
-    squared = 0.0
-    verdict = CALM
+    now, out = scratch.now, scratch.apparent
+    squared, verdict = 0.0, CALM
     rate = 1 / (stage.tau * stage.tau)
     for s in range(len(rows)):
         x, y, z = points[rows[s], 0], points[rows[s], 1], points[rows[s], 2]

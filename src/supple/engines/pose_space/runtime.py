@@ -231,8 +231,10 @@ class RuntimeModel:
         dense = self._dense_rows(self._stored, corners.ravel())
         dense = dense.reshape(self.n_poses, len(order), 12, self.n_modes)
         tets = model.elastic_tets[order]
-        young, poisson = (self._per_pose(value, tets) for value in (model.young, model.poisson))
-        none = np.zeros((0, len(tets)))
+        poses = self.n_poses if model.material_varies else 0
+        young, poisson = (
+            self._per_pose(each, tets)[:poses] for each in (model.young, model.poisson)
+        )
         parameters = model.material(0).element_parameters(len(model.mesh.tets))[tets]
         return ElasticTables(
             basis_blocks(groups, dense),
@@ -242,8 +244,8 @@ class RuntimeModel:
             model.elastic_weights[:, order].astype(np.float64),
             model.mesh.volumes()[tets],
             np.ascontiguousarray(parameters),
-            young if model.material_varies else none,
-            poisson if model.material_varies else none,
+            young,
+            poisson,
         )
 
     def _per_pose(self, value: object, tets: NDArray) -> Floats:

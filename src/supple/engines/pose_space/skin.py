@@ -18,7 +18,7 @@ from supple.compiled.jit import compiled, compiled_fused
 from supple.compiled.simd_rows import add_carried_rows, rotate_rows, transform_rows
 from supple.compiled.tables import ArgumentTable, table_contents
 from supple.engines.pose_space.blend import Blend, blend_rows, frames_of, replace_cancelled
-from supple.engines.pose_space.rest_shape_rotations import FrameTables, turn_further
+from supple.engines.pose_space.rest_shape_rotations import FrameTables, rotate_by_tets
 
 #: Stages: displacements of carriers in frames, their rotation, and the interpolation on the skin.
 DISPLACE, ROTATE, INTERPOLATE = 1, 2, 4
@@ -208,7 +208,7 @@ def carrier_quaternions(
     """Write quaternions (4b,) of the carriers at the pose of `blend`."""
     blend_rows(skin.quaternions, blend.shares, blend.active, quaternions)
     if len(follow.corners):
-        turn_further(blend.further, follow.carrier_near, follow.carrier_shares, quaternions)
+        rotate_by_tets(blend.tet_rotations, follow.carrier_near, follow.carrier_shares, quaternions)
     replace_cancelled(skin.quaternions, blend.weights, quaternions)
 
 

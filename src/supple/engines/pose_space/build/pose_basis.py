@@ -352,15 +352,9 @@ def _region_bases(
     bases: list[Floats] = []
     together = np.empty((3 * len(masses), 0))
     for region, count in zip(task.regions, task.modes, strict=True):
+        beside = together if bases else None
         basis = pose_basis(
-            body,
-            task.rest,
-            stiffness,
-            masses,
-            region,
-            count,
-            constraints=rows,
-            beside=together if bases else None,
+            body, task.rest, stiffness, masses, region, count, constraints=rows, beside=beside
         )
         bases.append(basis.vectors)
         if len(bases) < len(task.regions):

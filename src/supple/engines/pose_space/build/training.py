@@ -43,10 +43,10 @@ def train_model(
     tet_rig = setup.flesh.tet_rig
     bases = [aligned.world_bases(pose) for pose in range(sampled.n_poses)]
     # Forces are not tested where bases could not be compared.
-    sound = [midpoint for midpoint in sampled.midpoints if midpoint.assessment is not None]
-    between = [_between(sampled, midpoint.pose, midpoint.ends) for midpoint in sound]
+    assessed = [midpoint for midpoint in sampled.midpoints if midpoint.assessment is not None]
+    between = [_between(sampled, midpoint.pose, midpoint.ends) for midpoint in assessed]
     with log.stage("elastic cubature"):
-        trained = _elastic(sampled, bases, between, sound, elastic_count, seed)
+        trained = _elastic(sampled, bases, between, assessed, elastic_count, seed)
     if trained is None:
         return None
     elastic, motions = trained
@@ -64,21 +64,21 @@ def train_model(
             progress=log.tell,
         )
     with log.stage("cubature between poses"):
-        tried: dict[str, Any] = {"forces": "samples" if motions is None else "motions"}
+        errors: dict[str, Any] = {"forces": "samples" if motions is None else "motions"}
         if motions is None:
-            tried |= _tried_between(sampled, elastic, sound, between, seed)
+            errors |= _errors_between(sampled, elastic, assessed, between, seed)
         else:  # samples would measure another fit than that to motions
-            worst = elastic.between_errors.max(initial=0.0) if sound else None
-            tried |= {"between_poses": worst, "retrained": None, "quarter_way": None}
+            worst = elastic.between_errors.max(initial=0.0) if assessed else None
+            errors |= {"between_poses": worst, "retrained": None, "quarter_way": None}
     with log.stage("model"):
-        return _model(sampled, elastic, inertial, tried, seed)
+        return _model(sampled, elastic, inertial, errors, seed)
 
 
 def _elastic(
     sampled: SampledPoses,
     bases: list[tuple[Floats, ...]],
     between: list[Between],
-    sound: list[Midpoint],
+    assessed: list[Midpoint],
     count: int,
     seed: int,
 ) -> tuple[ElasticCubature, list[MotionForces] | None] | None:
@@ -101,7 +101,7 @@ def _elastic(
         progress=sampled.log.tell,
     )
     motions = sampled.motions(
-        [basis[0] for basis in bases], sound, [pose.basis[0] for pose in between]
+        [basis[0] for basis in bases], assessed, [pose.basis[0] for pose in between]
     )
     if motions is not None:
         trained = train(motions=motions)
@@ -133,10 +133,10 @@ def _between(sampled: SampledPoses, pose: Floats, ends: tuple[int, int]) -> Betw
     return Between(elastic, rest, basis, ends, shares, scales)
 
 
-def _tried_between(
+def _errors_between(
     sampled: SampledPoses,
     elastic: ElasticCubature,
-    sound: list[Midpoint],
+    assessed: list[Midpoint],
     between: list[Between],
     seed: int,
 ) -> dict[str, Any]:
@@ -145,10 +145,10 @@ def _tried_between(
     The latter is trained at the worst midpoint. A pose a quarter along the same edge, which no
     stage has used, is tested, too.
     """
-    if not sound:
+    if not assessed:
         return {"between_poses": None, "retrained": None, "quarter_way": None}
     at = int(np.argmax(elastic.between_errors))
-    worst, halfway, regions = sound[at], between[at], sampled.setup.regions
+    worst, halfway, regions = assessed[at], between[at], sampled.setup.regions
     case = halfway.body, [halfway.rest], [halfway.basis], regions
     retrained = elastic_cubature(*case, len(elastic.tets), linear="exact", seed=seed)
     return {
@@ -189,7 +189,7 @@ def _model(
     sampled: SampledPoses,
     elastic: ElasticCubature,
     inertial: InertialCubature,
-    tried: dict[str, Any],
+    errors: dict[str, Any],
     seed: int,
 ) -> PoseSpaceModel:
     setup, aligned = sampled.setup, sampled.aligned
@@ -221,7 +221,7 @@ def _model(
         inertial_corrections=_in_frames(sampled, inertial),
         parents=aligned.parents,
         seed=seed,
-        report=_report(sampled, elastic, inertial, tried),
+        report=_report(sampled, elastic, inertial, errors),
     )
 
 
@@ -238,7 +238,7 @@ def _report(
     sampled: SampledPoses,
     elastic: ElasticCubature,
     inertial: InertialCubature,
-    tried: dict[str, Any],
+    errors: dict[str, Any],
 ) -> dict[str, Any]:
     """Return the figures of a build for the model's report; the same seed gives the same."""
     setup, aligned = sampled.setup, sampled.aligned
@@ -265,7 +265,7 @@ def _report(
             "elastic_error": {
                 "train": elastic.train_error,
                 "held_out": elastic.held_out_error,
-                **tried,
+                **errors,
             },
             "inertial_error": {
                 "train": inertial.train_error,

@@ -76,6 +76,11 @@ class RootFrameObstacles:
         self.kinds = tuple(kinds.tolist())
 
     @property
+    def shapes(self) -> tuple[Floats, ArgumentTable]:
+        """`rows` and `solids`."""
+        return self.rows, self.solids
+
+    @property
     def others(self) -> tuple[Obstacle, ...]:
         """Obstacles of other types, which only have the method `distances`."""
         kinds = self._rows[:, 0]

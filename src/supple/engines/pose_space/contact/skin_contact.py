@@ -118,26 +118,17 @@ class SkinContact:
         farthest = predict(q, v, self._options.dt, blend, self._runtime.peaks, z, self._going)
         placement.place_surface(scratch.rest)
         self.placed = True
-        obstacles, self._root[:] = self._in_root, root
-        obstacles.update_places(root)
-        if not mark_near(obstacles.rows, obstacles.solids, self._spread * farthest, scratch):
+        self._in_root.update_places(root)
+        self._root[:], shapes = root, self._in_root.shapes
+        if not mark_near(*shapes, self._spread * farthest, scratch):
             return
         self._displace(work)
         self._evaluate_others(root, work)
         reach = self._spread * longest_displacement(scratch.going)
         farthest = self._spread * longest_displacement(work.skin.carriers)
-        if mark_near(obstacles.rows, obstacles.solids, farthest + reach, scratch):
-            self._count = list_contacts(
-                self._tables,
-                work.skin.carriers,
-                reach,
-                obstacles.rows,
-                obstacles.solids,
-                root,
-                self._gaps,
-                self._normals,
-                scratch,
-            )
+        if mark_near(*shapes, farthest + reach, scratch):
+            tables, u, gaps, normals = self._tables, work.skin.carriers, self._gaps, self._normals
+            self._count = list_contacts(tables, u, reach, *shapes, root, gaps, normals, scratch)
 
     def _displace(self, work: Workspace) -> None:
         """Write displacements of the carriers, and their part in this step."""
@@ -179,8 +170,7 @@ class SkinContact:
         write_depths(
             self._tables,
             self._count,
-            self._in_root.rows,
-            self._in_root.solids,
+            *self._in_root.shapes,
             self._settings.stiffness,
             work.skin.frames,
             work.blend.column_scale,
