@@ -69,7 +69,7 @@ def resolve_poses(character: Character, poses: Poses) -> tuple[Floats, tuple[str
             warn(
                 f"{character.name}: {poses} poses requested, but the motions have "
                 f"{counted(len(chosen[0]), 'pose')} that differ, the neutral one included; "
-                "going on with those"
+                "using those"
             )
         return chosen
     rows, names = _explicit_poses(character, poses)

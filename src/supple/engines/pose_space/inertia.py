@@ -69,7 +69,7 @@ class PointHistory(NamedTuple):
 
 
 class MotionSettings(NamedTuple):
-    """Numbers by which accelerations of the rest shape act."""
+    """Settings of the inertial forces of the rest shape."""
 
     first_stage: PointStage
     """Stage of the first step after a jump of the coordinates."""
@@ -82,7 +82,7 @@ class MotionSettings(NamedTuple):
     gravity: Floats
     """(3,) in the world."""
     transport: bool
-    """Whether the changing basis carries momentum."""
+    """Whether inertial forces of the changing basis act."""
 
 
 class InertialScratch(NamedTuple):

@@ -86,7 +86,7 @@ class System(NamedTuple):
 
 
 class SolveSettings(NamedTuple):
-    """Numbers by which the equation of motion is solved."""
+    """Settings of the solution of the equation of motion."""
 
     first_stage: StageCoefficients
     """Stage of the first step after a jump of the coordinates."""
@@ -103,7 +103,7 @@ class SolveSettings(NamedTuple):
     longest: float
     """Largest displacement of a cubature vertex, in m."""
     near: float
-    """Distance in m by which velocity leads Newton's method at most."""
+    """Largest extrapolation of the start of Newton's method by velocity, in m."""
     stiffness: float
     """Factor on elastic forces."""
 

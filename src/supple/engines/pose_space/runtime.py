@@ -224,7 +224,7 @@ class RuntimeModel:
 
     def _elastic_tables(self, corners: NDArray) -> ElasticTables:
         model = self.model
-        met = self._reached(corners).any(axis=1)
+        met = np.asarray(self._reached(corners).any(axis=1))
         order, groups = group_by_regions(met, model.columns, 12)
         order = order[: groups.first[-1]]  # tets that no basis moves have no stress
         corners = corners[order]

@@ -262,7 +262,7 @@ def _set_external_forces(i: int, at: int, arguments: StepArguments, states: Stat
 
 @compiled_fused
 def _point_stage(settings: MotionSettings, counts: Ints) -> PointStage:
-    """Return the stage by which flesh and rest shape move over the step."""
+    """Return the integrator's stage of flesh and rest shape in this step."""
     return settings.stage if counts[CONTINUOUS] > 0 else settings.first_stage
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -189,8 +190,8 @@ def _modes(
     inner, weights = principal_submatrix(stiffness, region.unknowns), region.weights
     factor = Compliance(inner, inertia * weights**2, allowed)
     _check_enough(region, count, linear, factor.n_unknowns)
-    options = {"null_space": allowed, "weights": weights, "factor": factor}
-    return linear_modes(inner, inertia, linear, **options, tolerance=_TOLERANCE)
+    parts: dict[str, Any] = {"null_space": allowed, "weights": weights, "factor": factor}
+    return linear_modes(inner, inertia, linear, **parts, tolerance=_TOLERANCE)
 
 
 def _candidates(

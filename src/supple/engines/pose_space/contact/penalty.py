@@ -30,7 +30,7 @@ NEGLIGIBLE = 1e-7
 
 
 class PenaltySettings(NamedTuple):
-    """Numbers of the penalty forces."""
+    """Settings of the penalty forces."""
 
     stiffness: float
     """In Pa/m."""

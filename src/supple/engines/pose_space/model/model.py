@@ -78,14 +78,10 @@ class PoseSpaceModel(ModelFields):
         if rotations is not None:
             quaternions = numbers("vertex rotations", rotations)
             rotations = quaternions[:, np.unique(np.concatenate(stored))]
-        return cls(
-            **fields,
-            regions=tuple(regions),
-            basis_vertices=stored,
-            bases=_stored_bases(bases, regions, stored),
-            rotations=rotations,
-            mass_products=packed_products(mass_products),
-        )
+        fields |= {"regions": tuple(regions), "basis_vertices": stored, "rotations": rotations}
+        fields["bases"] = _stored_bases(bases, regions, stored)
+        fields["mass_products"] = packed_products(mass_products)
+        return cls(**fields)
 
     @property
     def n_modes(self) -> int:
