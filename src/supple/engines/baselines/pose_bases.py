@@ -8,7 +8,6 @@ from supple.arrays import Floats, Ints
 from supple.checks import numbers
 from supple.compiled.jit import compiled
 from supple.engines.pose_space.alignment import Variant
-from supple.engines.pose_space.build.aligned_poses import AlignedPoses
 from supple.engines.pose_space.build.reduced_poses import OfPose, ReducedPoses
 from supple.reduction.cubature.samples import dense_basis
 from supple.reduction.mass_pca import mass_pca
@@ -24,7 +23,9 @@ def interpolated(poses: ReducedPoses, variant: Variant = "frames") -> OfPose:
 
     def basis(pose: Floats) -> Floats:
         weights = poses.weights(pose)
-        scales = 1 / np.sqrt(np.maximum(np.diagonal(_blended_mass(aligned, weights)), 1e-300))
+        i, j = np.triu_indices(len(weights))
+        mass = np.tensordot(weights[i] * weights[j], aligned.products, 1)
+        scales = 1 / np.sqrt(np.maximum(np.diagonal(mass), 1e-300))
         used = np.flatnonzero(weights)
         frames = np.empty((0, 4)) if rotations is None else blended_rotations(rotations, weights)
         out = np.empty(stacked.shape[1:])
@@ -32,11 +33,6 @@ def interpolated(poses: ReducedPoses, variant: Variant = "frames") -> OfPose:
         return out.reshape(3 * count, -1)
 
     return basis
-
-
-def _blended_mass(aligned: AlignedPoses, weights: Floats) -> Floats:
-    i, j = np.triu_indices(len(weights))
-    return np.tensordot(weights[i] * weights[j], aligned.products, 1)
 
 
 @compiled

@@ -199,9 +199,8 @@ def _body(model: FleshFields) -> Values:
     if not (columns.min() >= 0 and columns.max() < n):
         raise SuppleError(f"the surface is embedded at tet vertex {columns.max()}; there are {n:,}")
     weights = stored_array("embedding weights", model.embedding_weights, (n_skin, 4))
-    if not np.abs(weights.sum(axis=1, dtype=np.float64) - 1).max() < UNIT_TOLERANCE * max(
-        1.0, float(np.abs(weights).max())
-    ):
+    tolerance = UNIT_TOLERANCE * max(1.0, float(np.abs(weights).max()))
+    if not np.abs(weights.sum(axis=1, dtype=np.float64) - 1).max() < tolerance:
         raise SuppleError("embedding weights of a vertex do not add up to 1")
     # The first is 1 minus the others, so that files need not store it.
     exact = weights.copy()
