@@ -18,7 +18,7 @@ from helpers.build_samples import (
 )
 from supple.anatomy.flesh_presets import flesh_material
 from supple.anatomy.joint_stiffness import stiffness_factors
-from supple.engines.full.simulator import FullSimulator
+from supple.engines.full.full_character import FullSimulator
 from supple.engines.pose_space.simulator import PoseSpaceSimulator
 from supple.errors import SuppleError, SuppleWarning
 from supple.maths.rotations import exponential, to_matrix

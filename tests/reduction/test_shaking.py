@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from supple.elastic.body import ElasticBody
 from supple.elastic.material import Material
 from supple.engines.pose_space.build.pose_basis import pose_basis
-from supple.engines.pose_space.build.snapshot_basis import shaken_shapes
+from supple.engines.pose_space.build.shaken_pose import shaken_shapes
 from supple.mesh.tets import TetMesh
 from supple.reduction.cubature.elastic_cubature import elastic_cubature
 from supple.reduction.cubature.elastic_forces import PoseForces

@@ -274,9 +274,14 @@ def check_names(what: str, names: Iterable[str], known: Iterable[str]) -> None:
     known = tuple(dict.fromkeys(known))
     for name in names:
         if name not in known:
-            near = difflib.get_close_matches(str(name), known, 1)
-            hint = f'did you mean "{near[0]}"?' if near else f"it has {', '.join(known) or 'none'}"
+            hint = _hint(name, known, f"it has {', '.join(known) or 'none'}")
             raise SuppleError(f'{what} has no option "{name}"; {hint}')
+
+
+def _hint(name: object, known: Sequence[str], otherwise: str) -> str:
+    """Return a question with the nearest of the known names, if one is near."""
+    near = difflib.get_close_matches(str(name), known, 1)
+    return f'did you mean "{near[0]}"?' if near else otherwise
 
 
 def _imported(path: str) -> Any:
@@ -288,22 +293,22 @@ def _imported(path: str) -> Any:
 def _takes_any(function: Callable[..., Any]) -> bool:
     """Return whether a function has ``**``."""
     parameters = inspect.signature(function).parameters.values()
-    return any(each.kind is each.VAR_KEYWORD for each in parameters)
+    return any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
 
 
 def _option_names(function: Callable[..., Any], skipped: int) -> tuple[str, ...]:
     """Return names of the parameters that can be keywords, without the first `skipped`."""
     parameters = [*inspect.signature(function).parameters.values()][skipped:]
     named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    return tuple(each.name for each in parameters if each.kind in named)
+    return tuple(parameter.name for parameter in parameters if parameter.kind in named)
 
 
 #: Options of a build within a minute, for the reduced and the unreduced engine.
 _QUICK = {"tets": 8_000, "most_poses": 6}
 #: Engines by name. A new one is a folder beside this file and a row here.
 ENGINES: dict[str, Engine] = {
-    each.name: each
-    for each in (
+    row.name: row
+    for row in (
         Engine(
             "pose-space",
             "reduced at several poses and blended every step (Xu and Barbič 2016)",
@@ -382,13 +387,12 @@ def engine_named(name: str, moves: Literal["character", "body"] | None = None) -
     moves
         Accept only engines of characters, or only those of bodies.
     """
-    names = [each for each, row in ENGINES.items() if moves in (None, row.moves)]
+    names = [row.name for row in ENGINES.values() if moves in (None, row.moves)]
     if isinstance(name, str) and name in names:
         return ENGINES[name]
     if isinstance(name, str) and name in ENGINES:
         raise SuppleError(f"the engine {name} is for a {ENGINES[name].moves}, not a {moves}")
-    near = difflib.get_close_matches(str(name), names, 1)
-    hint = f'did you mean "{near[0]}"?' if near else f"there are {', '.join(names)}"
+    hint = _hint(name, names, f"there are {', '.join(names)}")
     raise SuppleError(f'no engine "{name}"; {hint}')
 
 

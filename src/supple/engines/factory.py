@@ -58,21 +58,22 @@ def load_model(path: str | Path, **options: Any) -> Any:
     """
     path = Path(path)
     texts = header_texts(path)
-    opens = texts.get("format", "")
-    named = FIRST_ENGINE
-    if opens == MODEL_FORMAT:
+    file_format, engine = texts.get("format", ""), FIRST_ENGINE
+    if file_format == MODEL_FORMAT:
         try:
             header = checked_json(texts.get("header", "{}"), "its header")
         except FormatError as error:
             raise FormatError(f"{path.name}: {error}") from error
         if not isinstance(header, dict):
             raise FormatError(f"{path.name}: its header is no table; build the model again")
-        named = header.get("engine", FIRST_ENGINE)
+        engine = header.get("engine", FIRST_ENGINE)
     for row in ENGINES.values():
-        if row.file_format == opens and (opens != MODEL_FORMAT or row.name == named):
+        if row.file_format == file_format and (file_format != MODEL_FORMAT or row.name == engine):
             return row.model_class.load(path, **options)
-    if opens == MODEL_FORMAT:
-        raise FormatError(f'{path.name}: is for the engine "{named}", which is not in this version')
+    if file_format == MODEL_FORMAT:
+        raise FormatError(
+            f'{path.name}: is for the engine "{engine}", which is not in this version'
+        )
     raise FormatError(f"{path.name}: is a safetensors file, but not a model of Supple")
 
 
@@ -119,8 +120,9 @@ class Simulator(metaclass=_AnyEngine):
         cls, model: Any, dt: float | None = None, *, engine: str | None = None, **options: Any
     ) -> Any:
         """Make an object of the engine's class."""
-        stepped = {} if dt is None else {"dt": dt}
+        if dt is not None:
+            options["dt"] = dt
         row = engine_of(model)
         if engine is not None:
             row = engine_named(engine, row.moves)
-        return row.make_simulator(model, **stepped, **options)
+        return row.make_simulator(model, **options)

@@ -1,11 +1,11 @@
-"""Parts that only some engines have, by protocol: the viewer and others ask for these."""
+"""Protocols of parts that only some engines have."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-if TYPE_CHECKING:  # commands list engines, and should not wait for NumPy and Numba
+if TYPE_CHECKING:  # commands list engines without importing NumPy and Numba
     from numpy.typing import ArrayLike
 
     from supple.arrays import Floats, Ints, Singles
@@ -17,11 +17,11 @@ class FreeParameters(Protocol):
 
     @property
     def free(self) -> tuple[str, ...]:
-        """Names of the parameters that are free."""
+        """Names of the free parameters."""
 
     @property
     def parameters(self) -> Floats:
-        """Pose of the rig now, (s,): the free parameters as physics has them."""
+        """Current pose of the rig, (s,), with the simulated values of the free parameters."""
 
 
 @runtime_checkable
@@ -30,15 +30,15 @@ class ParameterSprings(Protocol):
 
     @property
     def springs(self) -> Any:
-        """Numbers of each free parameter, (k,): `follow`, `firmness`, `damping`."""
+        """Settings of each free parameter, (k,): `follow`, `firmness`, `damping`."""
 
     def tune(self, *, follow: Any = None, firmness: Any = None, damping: Any = None) -> None:
-        """Change them: a number, one for each, or numbers by name; None for no change."""
+        """Change settings: a number, one for each, or numbers by name; None for no change."""
 
 
 @runtime_checkable
 class LocalStiffness(Protocol):
-    """Optional part of a character engine: stiffness that changes from place to place."""
+    """Optional part of a character engine: local stiffness."""
 
     @property
     def local_stiffness(self) -> Floats | None:
@@ -47,13 +47,13 @@ class LocalStiffness(Protocol):
 
 @runtime_checkable
 class Resumable(Protocol):
-    """Optional part of a character engine: a state that it can go on from."""
+    """Optional part of a character engine: a state from which it resumes."""
 
     def state(self) -> dict[str, Floats]:
-        """Return all that later steps depend on, to the bit."""
+        """Return copies of all arrays that later steps depend on, by name."""
 
     def resume(self, state: Mapping[str, ArrayLike]) -> None:
-        """Go on from such a state."""
+        """Continue from such a state, with the same bits."""
 
 
 @runtime_checkable
@@ -62,12 +62,12 @@ class RigidObjects(Protocol):
 
     @property
     def objects(self) -> Sequence[Any]:
-        """The objects; to be set between steps."""
+        """Rigid objects; to be set between steps."""
 
 
 @runtime_checkable
 class SoftContact(Protocol):
-    """Optional part of a character engine: bones that follow by springs, skin that feels."""
+    """Optional part of a character engine: bones on springs, and pressure on the skin."""
 
     @property
     def model(self) -> Any:
@@ -95,16 +95,16 @@ class SoftContact(Protocol):
 
     @property
     def owners(self) -> Ints:
-        """(n̄,) bone that each vertex of the skin goes with most, a number in `model.bones`."""
+        """(n̄,) index in `model.bones` of the bone with the largest weight at each skin vertex."""
 
     def contacts(self) -> Any:
-        """Return points, places, forces in N, pressures in Pa and colliders of the last step."""
+        """Return points, positions, forces in N, pressures in Pa and colliders of the last step."""
 
     def pressure(self) -> Floats:
-        """(n̄,) on the skin in the last step, Pa."""
+        """Return the pressure on the skin in the last step, (n̄,) in Pa."""
 
     def unposed(self) -> Floats:
-        """(n̄, 3) displacement of the flesh before bones move it, in m."""
+        """Return displacements of the flesh before the bones move it, (n̄, 3) in m."""
 
 
 class Crowd(Protocol):

@@ -144,7 +144,7 @@ def test_flesh_in_no_region_is_reported():
 @pytest.mark.parametrize("name", ["elastic_cubature", "inertial_cubature"])
 @pytest.mark.parametrize("count", [0, -1, True, 2.5, "x", [3]])
 def test_cubature_counts_are_looked_at_before_anything_is_computed(name, count):
-    assert "modes" not in refused(f"{name} is .*give a positive whole number", **{name: count})
+    assert "modes" not in refused(f"{name} must be a positive whole number", **{name: count})
 
 
 @pytest.mark.parametrize(

@@ -21,8 +21,8 @@ import supple
 from helpers.model_samples import bent_beam, sample_fields, sample_model
 from supple.elastic.material import Material
 from supple.engines.common.model_file import packed_model, unpacked_model
-from supple.engines.pose_space.model.basis_rounding import packed_basis, rounded_basis
 from supple.engines.pose_space.model.model import PoseSpaceModel
+from supple.engines.pose_space.model.reduction_schema import packed_basis, rounded_basis
 from supple.errors import FormatError, SuppleError
 from supple.reduction.regions.region import Region
 from supple.rig.poses.pose_weights import PoseWeights

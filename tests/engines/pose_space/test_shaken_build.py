@@ -16,9 +16,9 @@ from supple.engines.common.model_file import packed_model
 from supple.engines.engine import ENGINES
 from supple.engines.pose_space.build import training
 from supple.engines.pose_space.build.build import build
+from supple.engines.pose_space.build.pose_basis import rotated_shapes
 from supple.engines.pose_space.build.reduced_poses import ReducedPoses
-from supple.engines.pose_space.build.shaken_pose import rig_moves
-from supple.engines.pose_space.build.snapshot_basis import shaken_shapes, turned_shapes
+from supple.engines.pose_space.build.shaken_pose import rig_moves, shaken_shapes
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.engines.pose_space.simulator import PoseSpaceSimulator
 from supple.errors import SuppleError
@@ -130,7 +130,7 @@ def test_turned_shapes_are_orthonormal_and_keep_what_contacts_forbid() -> None:
     rows = sp.lil_array((3, 3 * count))
     rows[0, 5], rows[1, 20], rows[1, 80], rows[2, 3 * count - 1] = 1.0, 0.6, -0.8, 1.0
     allowed = null_space(sp.csr_array(rows), count)
-    basis = turned_shapes(mesh, body.rest, shapes, region, mass, allowed).reshape(3 * count, -1)
+    basis = rotated_shapes(mesh, body.rest, shapes, region, mass, allowed).reshape(3 * count, -1)
     np.testing.assert_allclose(rows @ basis, 0, atol=1e-9)
     weighed = np.repeat(mass[region.vertices], 3)[:, None] * basis
     np.testing.assert_allclose(basis.T @ weighed, np.eye(7), atol=1e-9)

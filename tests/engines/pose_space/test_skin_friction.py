@@ -175,7 +175,7 @@ def test_solids_are_compiled_and_act_as_python_says_they_do():
         )
         contact = ours._stepper._contact
         assert contact is not None
-        assert contact._seen.others == ()
+        assert contact._in_root.others == ()
         for _ in range(25):
             states = ours.step(), asked.step()
         assert states[0].contacts == states[1].contacts > 0

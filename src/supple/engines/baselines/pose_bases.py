@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from supple.arrays import Floats
+from supple.arrays import Floats, Ints
 from supple.checks import numbers
 from supple.compiled.jit import compiled
 from supple.engines.pose_space.alignment import Variant
-from supple.engines.pose_space.build.aligned_poses import AlignedPoses
 from supple.engines.pose_space.build.reduced_poses import OfPose, ReducedPoses
 from supple.reduction.cubature.samples import dense_basis
 from supple.reduction.mass_pca import mass_pca
@@ -20,14 +18,16 @@ def interpolated(poses: ReducedPoses, variant: Variant = "frames") -> OfPose:
     """Return the aligned and blended basis: in frames, or in "world" coordinates (xu2016 §5.2)."""
     aligned, count = poses.aligned(variant), len(poses.mesh.vertices)
     # (m, n, 3, r) on the whole mesh, so that evaluations are fast.
-    stacked = np.stack([dense_basis(each, poses.regions, count) for each in aligned.bases])
-    turns = aligned.rotations
+    stacked = np.stack([dense_basis(parts, poses.regions, count) for parts in aligned.bases])
+    rotations = aligned.rotations
 
     def basis(pose: Floats) -> Floats:
         weights = poses.weights(pose)
-        scales = 1 / np.sqrt(np.maximum(np.diagonal(_blended_mass(aligned, weights)), 1e-300))
+        i, j = np.triu_indices(len(weights))
+        mass = np.tensordot(weights[i] * weights[j], aligned.products, 1)
+        scales = 1 / np.sqrt(np.maximum(np.diagonal(mass), 1e-300))
         used = np.flatnonzero(weights)
-        frames = np.empty((0, 4)) if turns is None else blended_rotations(turns, weights)
+        frames = np.empty((0, 4)) if rotations is None else blended_rotations(rotations, weights)
         out = np.empty(stacked.shape[1:])
         _blend(stacked, used, weights, frames, scales, out)
         return out.reshape(3 * count, -1)
@@ -35,21 +35,11 @@ def interpolated(poses: ReducedPoses, variant: Variant = "frames") -> OfPose:
     return basis
 
 
-def _blended_mass(aligned: AlignedPoses, weights: Floats) -> Floats:
-    i, j = np.triu_indices(len(weights))
-    return np.tensordot(weights[i] * weights[j], aligned.products, 1)
-
-
 @compiled
 def _blend(
-    bases: Floats,
-    used: NDArray[np.int64],
-    weights: Floats,
-    frames: Floats,
-    scales: Floats,
-    out: Floats,
+    bases: Floats, used: Ints, weights: Floats, frames: Floats, scales: Floats, out: Floats
 ) -> None:
-    """Return R(p) Σ wᵢ Ũᵢ ϒ, vertex by vertex; R is 1 without frames."""
+    """Write R(p) Σ wᵢ Ũᵢ ϒ, vertex by vertex; R is 1 without frames."""
     for v in range(out.shape[0]):
         x, y, z = out[v, 0], out[v, 1], out[v, 2]
         x[:] = 0.0
@@ -93,50 +83,39 @@ def naive(poses: ReducedPoses) -> OfPose:
 
 def _softest_first(poses: ReducedPoses, at: int) -> Floats:
     """Return a pose's basis (3n, r); columns are the modes of each region, ascending in λ."""
-    model, parts = poses.models[at], []
-    for vectors, stiffness in zip(model.bases, model.stiffnesses, strict=True):
-        parts.append(vectors @ np.linalg.eigh(stiffness)[1])
+    model = poses.models[at]
+    pairs = zip(model.bases, model.stiffnesses, strict=True)
+    parts = [vectors @ np.linalg.eigh(stiffness)[1] for vectors, stiffness in pairs]
     count = len(poses.mesh.vertices)
-    found = dense_basis(parts, poses.regions, count).reshape(3 * count, -1)
+    basis = dense_basis(parts, poses.regions, count).reshape(3 * count, -1)
     # Signs nearer to the neutral pose's columns favour naive blending.
     if at > 0:
-        first = _softest_first(poses, 0)
-        alike = np.repeat(poses.mass, 3) @ (first * found)
-        found *= np.where(alike < 0, -1.0, 1.0)
-    return found
+        products = np.repeat(poses.mass, 3) @ (_softest_first(poses, 0) * basis)
+        basis *= np.where(products < 0, -1.0, 1.0)
+    return basis
 
 
 def neutral(poses: ReducedPoses) -> OfPose:
     """Return the neutral pose's basis at every pose."""
-    only = poses.basis(0)
-    return lambda pose: only
+    basis = poses.basis(0)
+    return lambda pose: basis
 
 
 def warped(poses: ReducedPoses) -> OfPose:
     """Return the neutral pose's basis, rotated vertex by vertex with the shape (xu2016 fig. 4a)."""
-    only = poses.basis(0).reshape(len(poses.mesh.vertices), 3, -1)
+    neutral_basis = poses.basis(0).reshape(len(poses.mesh.vertices), 3, -1)
     shape = poses.models[0].rest
+    last: dict[bytes, Floats] = {}  # computed once for consecutive equal poses
 
     def basis(pose: Floats) -> Floats:
-        turns = pose_rotations(poses.mesh, [shape, poses.rest(pose)], [-1, 0])[1]
-        return rotate_basis(turns, only).reshape(3 * len(only), -1)
-
-    return _remembering(basis)
-
-
-def _remembering(basis: OfPose) -> OfPose:
-    """Return a basis that is computed once for consecutive equal poses."""
-    last: dict[bytes, Floats] = {}
-
-    def cached(pose: Floats) -> Floats:
         key = numbers("pose", pose).tobytes()
         if key not in last:
-            found = basis(pose)
+            rotations = pose_rotations(poses.mesh, [shape, poses.rest(pose)], [-1, 0])[1]
             last.clear()
-            last[key] = found
+            last[key] = rotate_basis(rotations, neutral_basis).reshape(3 * len(shape), -1)
         return last[key]
 
-    return cached
+    return basis
 
 
 def pose_independent(
@@ -149,28 +128,28 @@ def pose_independent(
     soft ones.
     """
     aligned = poses.aligned("frames")
-    n, turns = len(poses.mesh.vertices), aligned.rotations
-    assert turns is not None
+    n, rotations = len(poses.mesh.vertices), aligned.rotations
+    assert rotations is not None
     parts = []
     for at in range(len(poses.models)):
-        whole, softness = _soft_columns(poses, at)
+        columns, softness = _soft_columns(poses, at)
         if frames:
-            whole = rotate_basis(turns[at] * [-1, -1, -1, 1], whole.reshape(n, 3, -1))
-        parts.append(whole.reshape(3 * n, -1) * (softness if soft_first else 1.0))
+            columns = rotate_basis(rotations[at] * [-1, -1, -1, 1], columns.reshape(n, 3, -1))
+        parts.append(columns.reshape(3 * n, -1) * (softness if soft_first else 1.0))
     vectors = mass_pca(np.hstack(parts), poses.mass, count)[0]
     if not frames:
         return lambda pose: vectors
-    each = vectors.reshape(n, 3, count)
+    by_vertex = vectors.reshape(n, 3, count)
 
     def basis(pose: Floats) -> Floats:
-        turned = blended_rotations(turns, poses.weights(pose))
-        return rotate_basis(turned, each).reshape(3 * n, count)
+        blend = blended_rotations(rotations, poses.weights(pose))
+        return rotate_basis(blend, by_vertex).reshape(3 * n, count)
 
     return basis
 
 
 def _soft_columns(poses: ReducedPoses, at: int) -> tuple[Floats, Floats]:
     """Return the modes of a pose within its basis, and (λ₁/λ)^½ of each."""
-    values = [np.linalg.eigvalsh(each) for each in poses.models[at].stiffnesses]
-    stiffness = np.concatenate(values)
+    stiffnesses = poses.models[at].stiffnesses
+    stiffness = np.concatenate([np.linalg.eigvalsh(matrix) for matrix in stiffnesses])
     return _softest_first(poses, at), np.sqrt(stiffness.min() / stiffness)

@@ -33,7 +33,7 @@ from supple.engines.baselines.subspace import (
     checked_subspace_basis,
     solve_definite,
 )
-from supple.engines.pose_space.build.reduced_poses import OfPose, model_embedding
+from supple.engines.pose_space.build.reduced_poses import OfPose
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.errors import SolverError, SuppleError
 from supple.linalg.blas import single_threaded
@@ -96,14 +96,22 @@ class PosedSubspace:
 
         A model stores its bases on the skin and at cubature points only, so they are recomputed.
         """
-        painted = np.ndim(model.young) == 2 or np.ndim(model.poisson) == 2
+
+        def material(pose: Floats) -> Material:
+            return model.material(model.pose_weights(pose))
+
+        vertices, weights = model.embedding_vertices, model.embedding_weights.astype(np.float64)
+        rows = np.repeat(np.arange(len(vertices)), vertices.shape[1])
+        embedding = sp.csr_array(
+            (weights.ravel(), (rows, vertices.ravel())), (len(vertices), len(model.mesh.vertices))
+        )
         return cls(
             ElasticBody(model.mesh, model.material()),
             model.tet_rig,
             basis,
-            material=(lambda pose: model.material(model.pose_weights(pose))) if painted else None,
+            material=material if model.material_varies else None,
             surface=model.rig,
-            embedding=model_embedding(model),
+            embedding=embedding,
         )
 
     def make_of_material(self, pose: Floats) -> None:
@@ -309,15 +317,10 @@ class ProjectedSimulator:
         places = [None] * len(rows) if roots is None else list(roots)
         if len(places) != len(rows):
             raise SuppleError(f"{len(places)} roots for {len(rows)} poses")
-        self.reset(rows[0], places[0])
-
-        def shown() -> Floats:
-            return self.surface() if what == "surface" else getattr(self, what)
-
-        frames = [shown()]
-        for pose, root in zip(rows[1:], places[1:], strict=True):
-            self.step(pose, root)
-            frames.append(shown())
+        frames = []
+        for k, (pose, root) in enumerate(zip(rows, places, strict=True)):
+            (self.step if k else self.reset)(pose, root)
+            frames.append(self.surface() if what == "surface" else getattr(self, what))
         return np.array(frames)
 
     def _pose(self, pose: ArrayLike) -> Floats:
@@ -329,8 +332,8 @@ class ProjectedSimulator:
         """Return coordinates in this basis nearest by mass to `pair` in the last basis."""
         fields = (basis_before @ np.stack(pair, axis=1)).reshape(-1, 3, 2)
         right = np.stack([self._space.weigh(fields[:, :, at]) for at in (0, 1)], axis=1)
-        both = _solved(mass, right)
-        return both[:, 0].copy(), both[:, 1].copy()
+        coordinates = _solved(mass, right)
+        return coordinates[:, 0].copy(), coordinates[:, 1].copy()
 
     def _gravity(self, place: Floats) -> Floats:
         return acting_gravity(self.gravity_mode, self.gravity, place)
@@ -338,9 +341,9 @@ class ProjectedSimulator:
 
 def _solved(mass: Floats, right: Floats) -> Floats:
     """Solve with a mass matrix; use least squares if columns of the basis are dependent."""
-    found = solve_definite(mass, right)
-    if found is not None:
-        return found
+    solution = solve_definite(mass, right)
+    if solution is not None:
+        return solution
     return np.asarray(np.linalg.lstsq(mass, right, rcond=None)[0], np.float64)
 
 

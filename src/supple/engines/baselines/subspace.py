@@ -6,6 +6,7 @@ cubature: Hahn et al. 2014 assemble these in every step, and cubature approximat
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,12 +24,8 @@ from supple.errors import SolverError, SuppleError
 
 #: Regularisation for dependent columns: part of the mean diagonal that is added to it.
 RIDGE = 1e-10
-
-
 #: Part of the size below which movements may be lost in the rounding of the energy.
 MINUTE = 1e-6
-
-
 #: Columns of a block row of K in one sum: nine rows of them fit the first-level cache.
 _STRIP = 64
 
@@ -61,10 +58,18 @@ class Subspace:
         """Return Uᵀ x of a field (n, 3)."""
         return self.basis.T @ field.reshape(-1)
 
-    def is_minute(self, change: Floats) -> bool:
-        """Return whether a change of q moves no vertex by more than a millionth of the size."""
-        moved = float(np.abs(self.displacement(change)).max())
-        return moved <= MINUTE * self.body.mesh.size
+    def step_length(
+        self, potential: Callable[[float], float], slope: float, change: Floats, advice: str
+    ) -> float:
+        """Return the length of a step along a change of q that lowers a potential."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            length, _ = line_search(potential, potential(0.0), slope)
+        if length != 0.0:
+            return length
+        distance = float(np.abs(self.displacement(change)).max())
+        if distance <= MINUTE * self.body.mesh.size:
+            return 1.0  # energies of such small changes differ by rounding
+        raise SolverError(f"no step lowers the energy any more; {advice}")
 
     def energy(self, q: Floats) -> float:
         """Return the elastic energy W(Φ + U q) in J."""
@@ -72,13 +77,13 @@ class Subspace:
 
     def force(self, q: Floats) -> Floats:
         """Return Uᵀ f(Φ + U q), (r,)."""
-        moved = self.rest + self.displacement(q)
-        return self.project(self.body.force(moved, self.rest, out=self._force))
+        positions = self.rest + self.displacement(q)
+        return self.project(self.body.force(positions, self.rest, out=self._force))
 
     def assemble(self, q: Floats, psd: bool = False) -> None:
         """Assemble K(Φ + U q) on the whole mesh, for `projected`."""
-        moved = self.rest + self.displacement(q)
-        self.body.stiffness(moved, self.rest, psd=psd, out=self._matrix)
+        positions = self.rest + self.displacement(q)
+        self.body.stiffness(positions, self.rest, psd=psd, out=self._matrix)
 
     def projected(self) -> Floats:
         """Return UᵀKU of the assembled stiffness, (r, r), symmetric."""
@@ -114,22 +119,19 @@ def block_product(
     r = basis.shape[1]
     for v in prange(len(start) - 1):
         degree = start[v + 1] - start[v]
-        mine = neighbours[start[v] : start[v + 1]]
+        near = neighbours[start[v] : start[v + 1]]
         rows = values[9 * start[v] : 9 * start[v + 1]]
         width = 3 * degree
         above, middle, below = rows[:width], rows[width : 2 * width], rows[2 * width :]
         for begin in range(0, r, _STRIP):
             end = min(begin + _STRIP, r)
-            x, y, z = (
-                out[3 * v, begin:end],
-                out[3 * v + 1, begin:end],
-                out[3 * v + 2, begin:end],
-            )
+            x, y = out[3 * v, begin:end], out[3 * v + 1, begin:end]
+            z = out[3 * v + 2, begin:end]
             x[:] = 0.0
             y[:] = 0.0
             z[:] = 0.0
             for s in range(degree):
-                other = 3 * np.int64(mine[s])
+                other = 3 * np.int64(near[s])
                 for axis in range(3):
                     row = basis[other + axis, begin:end]
                     at = 3 * s + axis
@@ -213,21 +215,13 @@ def _newton_change(space: Subspace, load: Floats, q: Floats) -> Floats:
         change = solve_definite(with_ridge(space.stiffness(q, psd=True)), -gradient)
     if change is None:
         raise SolverError("the basis lets the body move without resistance; hold part of it")
-    return change * _search(space, load, q, change, float(gradient @ change))
 
-
-def _search(space: Subspace, load: Floats, q: Floats, change: Floats, slope: float) -> float:
     def potential(length: float) -> float:
         at = q + length * change
-        with np.errstate(over="ignore", invalid="ignore"):
-            return space.energy(at) - float(load @ at)
+        return space.energy(at) - float(load @ at)
 
-    length, _ = line_search(potential, potential(0.0), slope)
-    if length == 0.0 and space.is_minute(change):
-        return 1.0
-    if length == 0.0:
-        raise SolverError("no step lowers the energy any more; apply smaller forces")
-    return length
+    slope = float(gradient @ change)
+    return change * space.step_length(potential, slope, change, "apply smaller forces")
 
 
 @dataclass
@@ -266,8 +260,8 @@ class SubspaceStage:
                 change = change * self._length(q, v, w, change, gradient, damping, tau)
             w = w + change
             self.report.iterations += 1
-            moved = float(np.abs(self.moving.displacement(tau * change)).max())
-            self.report.converged = moved <= self.tolerance
+            distance = float(np.abs(self.moving.displacement(tau * change)).max())
+            self.report.converged = distance <= self.tolerance
             if self.report.converged:
                 break
         return q + tau * w, w
@@ -313,10 +307,6 @@ class SubspaceStage:
                 - float(self.external @ (q + tau * at))
             )
 
-        with self.report.timed("assembly"), np.errstate(over="ignore", invalid="ignore"):
-            length, _ = line_search(potential, potential(0.0), float(gradient @ change))
-        if length == 0.0 and self.elastic.is_minute(tau * change):
-            return 1.0  # energies of such small changes differ by rounding
-        if length == 0.0:
-            raise SolverError("no step lowers the energy any more; use a smaller dt")
-        return length
+        slope = float(gradient @ change)
+        with self.report.timed("assembly"):
+            return self.elastic.step_length(potential, slope, tau * change, "use a smaller dt")

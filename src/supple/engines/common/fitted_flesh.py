@@ -14,13 +14,12 @@ from numpy.typing import ArrayLike
 from supple.anatomy.flesh_presets import flesh_material
 from supple.anatomy.painted_material import pose_materials
 from supple.arrays import Floats
-from supple.checks import checked_number, shown
+from supple.checks import checked_count, checked_number, shown
 from supple.elastic.material import Material
 from supple.engines.common.option_record import OptionRecord
-from supple.engines.common.pose_selection import Poses, resolve_poses
+from supple.engines.common.pose_selection import Poses, motion_poses, resolve_poses
 from supple.errors import SuppleError
 from supple.mesh.tets import TetMesh
-from supple.mesh.topology import counted
 from supple.reduction.build_log import BuildLog
 from supple.rig.character import Character
 from supple.rig.poses.pose_weights import PoseWeights
@@ -51,7 +50,7 @@ class FleshOptions(OptionRecord):
         if not (isinstance(self.tets, TetMesh) or is_whole(self.tets)):
             raise SuppleError(f"tets is {shown(self.tets)}; give a number of tets, or a TetMesh")
         checked_number("bone_radius", self.bone_radius)
-        check_positive("most_poses", self.most_poses)
+        checked_count("most_poses", self.most_poses)
         checked_number("gamma", self.gamma)
         if not is_whole(self.most_added):
             raise SuppleError(f"most_added is {shown(self.most_added)}; give a whole number")
@@ -110,27 +109,16 @@ def check_character(character: Character) -> None:
     if not isinstance(character, Character):
         raise SuppleError(f"build needs a Character, not {shown(character)}; see supple.load")
     _ = character.surface, character.rig  # these raise an error without a mesh
-    count = len(character.rig.parameters)
-    for name, motion in character.motions.items():
-        if motion.poses.shape[1] != count:
-            raise SuppleError(
-                f'{character.name}: poses of motion "{name}" have {motion.poses.shape[1]} '
-                f"entries, and the rig {counted(count, 'parameter')}; retarget it to this rig"
-            )
+    for name in character.motions:
+        motion_poses(character, name)
 
 
-def _check_material(material: Material) -> None:
+def _check_material(material: Any) -> None:
     example = 'Material("stvk", young=2e4, poisson=0.45)'
     if not isinstance(material, Material):
         raise SuppleError(f"material is {shown(material)}; give a Material, such as {example}")
     if not material.isotropic:
         raise SuppleError(f"material is {material.kind}; a model needs another, such as {example}")
-
-
-def check_positive(name: str, value: Any) -> None:
-    """Raise an error unless an option is a positive whole number."""
-    if not is_whole(value) or value < 1:
-        raise SuppleError(f"{name} is {shown(value)}; give a positive whole number")
 
 
 def is_whole(value: Any) -> bool:

@@ -156,6 +156,11 @@ class FleshFields(StoredModel):
         matrix.sum_duplicates()
         return matrix
 
+    @property
+    def material_varies(self) -> bool:
+        """True if the material differs from pose to pose."""
+        return np.ndim(self.young) == 2 or np.ndim(self.poisson) == 2
+
     def material(self, pose: int | ArrayLike | None = None) -> Material:
         """Return the material of the flesh at a pose.
 
@@ -166,9 +171,10 @@ class FleshFields(StoredModel):
             or None for the neutral one.
         """
         if pose is not None and np.ndim(pose) == 1:
-            changing = np.ndim(self.young) == 2 or np.ndim(self.poisson) == 2
-            each = [self.material(i if changing else 0) for i in range(self.n_poses)]
-            return interpolated_material(each if changing else each[:1] * len(each), pose)
+            materials = [self.material(0)] * self.n_poses
+            if self.material_varies:
+                materials = [self.material(i) for i in range(self.n_poses)]
+            return interpolated_material(materials, pose)
         (index,) = checked_whole_numbers("pose", [0 if pose is None else pose])  # type: ignore[list-item]
         if not 0 <= index < self.n_poses:
             raise SuppleError(f"pose {index} is not there; the model has {self.n_poses}")
@@ -193,9 +199,8 @@ def _body(model: FleshFields) -> Values:
     if not (columns.min() >= 0 and columns.max() < n):
         raise SuppleError(f"the surface is embedded at tet vertex {columns.max()}; there are {n:,}")
     weights = stored_array("embedding weights", model.embedding_weights, (n_skin, 4))
-    if not np.abs(weights.sum(axis=1, dtype=np.float64) - 1).max() < UNIT_TOLERANCE * max(
-        1.0, float(np.abs(weights).max())
-    ):
+    tolerance = UNIT_TOLERANCE * max(1.0, float(np.abs(weights).max()))
+    if not np.abs(weights.sum(axis=1, dtype=np.float64) - 1).max() < tolerance:
         raise SuppleError("embedding weights of a vertex do not add up to 1")
     # The first is 1 minus the others, so that files need not store it.
     exact = weights.copy()
@@ -249,9 +254,7 @@ def stored_array(
 ) -> NDArray:
     """Return finite numbers of this shape as read-only float32, or float64."""
     exact = checked_array(what, value, shape)
-    array = exact.copy() if double else rounded(exact).copy()
-    array.flags.writeable = False
-    return array
+    return frozen(exact.copy() if double else rounded(exact).copy())
 
 
 def distinct_indices(what: str, value: ArrayLike, count: int) -> Ints:
@@ -265,8 +268,7 @@ def distinct_indices(what: str, value: ArrayLike, count: int) -> Ints:
     array = indices.astype(np.int32)
     if len(np.unique(array)) < len(array):
         raise SuppleError(f"{what}: an index is listed twice")
-    array.flags.writeable = False
-    return array
+    return frozen(array)
 
 
 def rounded_mesh(mesh: TetMesh) -> TetMesh:
@@ -351,15 +353,28 @@ def scalar_or_array(
 
 def built_flesh(
     *,
-    rig: Any,
-    tet_rig: Any,
+    rig: Rig,
+    tet_rig: Rig,
     embedding: Any,
     material: Material | Sequence[Material],
-    pose_weights: Any,
+    pose_weights: PoseWeights,
     mesh: TetMesh,
     **others: Any,
 ) -> dict[str, Any]:
-    """Return the fields of a model's flesh; rigs are rounded to the precision of the model file."""
+    """Return the fields of a model's flesh from the results of a build.
+
+    Parameters
+    ----------
+    rig, tet_rig
+        Rigs of the skin and the tets. They are stored and restored, so that they equal those of a
+        file.
+    embedding
+        (n̄, n) sparse matrix.
+    material
+        One, or one for each pose.
+    pose_weights, mesh, **others
+        Fields of the model.
+    """
     header, arrays = stored_rigs({"rig": rig, "tet_rig": tet_rig, "pose_weights": pose_weights})
     columns, weights = embedding_table(embedding)
     return {

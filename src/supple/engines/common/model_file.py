@@ -281,10 +281,7 @@ def _reached(entries: list[dict[str, Any]], root: int) -> set[int]:
 SURFACE = Group(
     "surface",
     SurfaceMesh,
-    (
-        Array("surface.vertices", SINGLE, ("skin", 3)),
-        Array("surface.triangles", INDEX, (None, 3)),
-    ),
+    (Array("surface.vertices", SINGLE, ("skin", 3)), Array("surface.triangles", INDEX, (None, 3))),
 )
 
 

@@ -1,4 +1,4 @@
-"""Records of options, given whole or by keyword."""
+"""Records of options, given as one object or by keyword."""
 
 from __future__ import annotations
 
@@ -21,10 +21,7 @@ class OptionRecord:
     def of(cls, what: str, record: Self | None, keywords: Mapping[str, Any]) -> Self:
         """Return a record, by default one of defaults, with changes given by keyword.
 
-        Raises
-        ------
-        SuppleError
-            For an unknown keyword, with the nearest one; `what` names the function.
+        A SuppleError about an unknown keyword has the nearest one; `what` names the function.
         """
         if not isinstance(record, cls | None):
             raise SuppleError(f"options is {shown(record)}; give {cls.__name__}(…), or keywords")

@@ -29,9 +29,9 @@ NEUTRAL, REST = "neutral", "rest pose"
 RATE = 12.0
 #: Largest distance of equal shapes, as a part of the body's size.
 SAME = 1e-6
-#: Last part of the error for frames of a character without motions.
-_WITHOUT = "it has none: give poses as numbers"
-#: Number of vertices that are compared first; all are where these agree.
+#: End of the message about frames of a character without motions.
+_NO_MOTIONS = "it has none: give poses as numbers"
+#: Number of vertices that are compared first; all vertices are compared where these agree.
 _VERTICES = 200
 
 
@@ -62,14 +62,14 @@ def resolve_poses(character: Character, poses: Poses) -> tuple[Floats, tuple[str
         If the motions have fewer different poses than requested.
     """
     if isinstance(poses, str) and poses == "auto":
-        return _chosen(character, AUTO_POSES)
+        return _chosen_poses(character, AUTO_POSES)
     if isinstance(poses, Integral) and not isinstance(poses, bool):
-        chosen = _chosen(character, int(poses))
+        chosen = _chosen_poses(character, int(poses))
         if len(chosen[0]) < poses:
             warn(
                 f"{character.name}: {poses} poses requested, but the motions have "
                 f"{counted(len(chosen[0]), 'pose')} that differ, the neutral one included; "
-                "going on with those"
+                "using those"
             )
         return chosen
     rows, names = _explicit_poses(character, poses)
@@ -92,7 +92,7 @@ def poses_from_frames(
         frames = [frames]
     references = [_frame(character, reference) for reference in frames]
     names = tuple(f"{motion}:{frame}" for motion, frame in references)
-    rows = [_motion_poses(character, motion)[frame] for motion, frame in references]
+    rows = [motion_poses(character, motion)[frame] for motion, frame in references]
     return np.array(rows).reshape(len(rows), len(character.rig.parameters)), names
 
 
@@ -114,42 +114,43 @@ def mid_poses(poses: ArrayLike, parents: Sequence[int]) -> tuple[Ints, Floats]:
     """
     array = np.atleast_2d(numbers("poses", poses))
     rows = checked_array("poses", array, array.shape)
-    above = np.array(checked_whole_numbers("parents of poses", parents), np.int64)
-    if above.shape != (len(rows),):
-        raise SuppleError(f"{len(above)} parents for {len(rows)} poses")
-    children = np.flatnonzero(above >= 0)
-    loops = above[children] == children
-    if loops.any() or (above >= len(rows)).any() or (above < -1).any() or (above == -1).sum() != 1:
+    tree = np.array(checked_whole_numbers("parents of poses", parents), np.int64)
+    if tree.shape != (len(rows),):
+        raise SuppleError(f"{len(tree)} parents for {len(rows)} poses")
+    children = np.flatnonzero(tree >= 0)
+    loops = tree[children] == children
+    if loops.any() or (tree >= len(rows)).any() or (tree < -1).any() or (tree == -1).sum() != 1:
         raise SuppleError("parents of poses are not a tree; use -1 once, and other poses")
-    walk = above
+    walk = tree
     for _ in range(len(rows)):  # up to the root, unless there is a cycle
-        walk = np.where(walk >= 0, above[walk], -1)
+        walk = np.where(walk >= 0, tree[walk], -1)
     if (walk >= 0).any():
         raise SuppleError("parents of poses are not a tree; they have a cycle")
-    edges = np.stack([above[children], children], axis=1)
+    edges = np.stack([tree[children], children], axis=1)
     return edges, 0.5 * (rows[edges[:, 0]] + rows[edges[:, 1]])
 
 
-def _chosen(character: Character, count: int) -> tuple[Floats, tuple[str, ...]]:
+def _chosen_poses(character: Character, count: int) -> tuple[Floats, tuple[str, ...]]:
+    """Return up to `count` poses, the neutral one and others from the motions, and their names."""
     if count < 1:
         raise SuppleError(f"{count} poses; at least 1 is needed, the neutral one")
     rig, blocks, names = character.rig, [np.empty((0, len(character.rig.parameters)))], []
     for name, motion in character.motions.items():
         keys = _sampled_keys(motion.n_frames, motion.duration)
-        blocks.append(_motion_poses(character, name)[keys])
+        blocks.append(motion_poses(character, name)[keys])
         names += [f"{name}:{key}" for key in keys]
     rows = np.concatenate(blocks)
     far = farthest_poses(rig, rows, count - 1) if len(rows) else np.empty(0, np.int64)
     return np.vstack([rig.rest_pose, rows[far]]), (NEUTRAL, *(names[k] for k in far))
 
 
-def _motion_poses(character: Character, name: str) -> Floats:
+def motion_poses(character: Character, name: str) -> Floats:
     """Return poses (t, s) of a motion, checked to fit the rig."""
     poses, count = character.motions[name].poses, len(character.rig.parameters)
     if poses.shape[1] != count:
         raise SuppleError(
             f'{character.name}: poses of motion "{name}" have {poses.shape[1]} entries, and the '
-            f"rig {count} parameters; retarget it to this rig"
+            f"rig {counted(count, 'parameter')}; retarget it to this rig"
         )
     return poses
 
@@ -216,7 +217,7 @@ def _frame(character: Character, reference: object) -> tuple[str, int]:
             motion, key = parts[1], int(parts[2])
         case _:
             raise SuppleError(f'{reference!r} is not a frame of a motion; write it like "Run:12"')
-    motion = one_name(character.motions, motion, character.name, _WITHOUT)
+    motion = one_name(character.motions, motion, character.name, _NO_MOTIONS)
     (frame,) = checked_whole_numbers(f'frames of motion "{motion}"', [key])  # type: ignore[list-item]
     last = character.motions[motion].n_frames - 1
     if not 0 <= frame <= last:
@@ -236,20 +237,20 @@ def _neutral_first(
         first, second = (names[k - 1] for k in twice)
         raise SuppleError(f'poses "{first}" and "{second}" give the same shape; drop one of them')
     others = [k for k in range(1, len(poses)) if k not in neutral]
-    called = names[neutral[0] - 1] if neutral else NEUTRAL if NEUTRAL not in names else REST
-    return np.array([poses[k] for k in (0, *others)]), (called, *(names[k - 1] for k in others))
+    name = names[neutral[0] - 1] if neutral else NEUTRAL if NEUTRAL not in names else REST
+    return np.array([poses[k] for k in (0, *others)]), (name, *(names[k - 1] for k in others))
 
 
 def _same_shapes(rig: Rig, poses: Sequence[Floats]) -> list[tuple[int, int]]:
     """Return pairs of poses that place all vertices equally."""
     some = np.unique(np.linspace(0, rig.n_vertices - 1, min(rig.n_vertices, _VERTICES)).astype(int))
     shapes = np.array([rig(pose, some) for pose in poses])
-    least = SAME * max(float(np.ptp(rig(rig.rest_pose), axis=0).max()), np.finfo(float).tiny)
+    tolerance = SAME * max(float(np.ptp(rig(rig.rest_pose), axis=0).max()), np.finfo(float).tiny)
     pairs = []
     for one, shape in enumerate(shapes):
         gaps = np.abs(shapes[one + 1 :] - shape).max(axis=(1, 2), initial=0.0)
-        for near in np.flatnonzero(gaps <= least):
+        for near in np.flatnonzero(gaps <= tolerance):
             other = one + 1 + int(near)
-            if np.abs(rig(poses[one]) - rig(poses[other])).max() <= least:
+            if np.abs(rig(poses[one]) - rig(poses[other])).max() <= tolerance:
                 pairs.append((one, other))
     return pairs

@@ -35,7 +35,7 @@ class CharacterStep(NamedTuple):
     time: float
     """Seconds since the reset."""
     limits: tuple[str, ...]
-    """Names of the limits that acted; none in a healthy step."""
+    """Names of the limits that acted; empty in a regular step."""
     readings: Mapping[str, Any]
     """Figures of the step by name."""
 
@@ -61,13 +61,13 @@ class Copyable:
         self._rebuild()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        twin = object.__new__(type(self))
-        memo[id(self)] = twin
+        copied = object.__new__(type(self))
+        memo[id(self)] = copied
         for name in self._shared:
             value = getattr(self, name)
             memo.setdefault(id(value), value)
-        twin.__setstate__(deepcopy(self.__getstate__(), memo))
-        return twin
+        copied.__setstate__(deepcopy(self.__getstate__(), memo))
+        return copied
 
     def __copy__(self) -> Self:
         return deepcopy(self)  # a shallow copy would step the arrays of the original
@@ -146,12 +146,7 @@ class CharacterSimulator(Copyable, ABC):
 
     @abstractmethod
     def _start(
-        self,
-        pose: Floats,
-        root: Floats,
-        before: tuple[Floats, Floats] | None,
-        *,
-        keep_flesh: bool,
+        self, pose: Floats, root: Floats, before: tuple[Floats, Floats] | None, *, keep_flesh: bool
     ) -> None:
         """Go to a pose and root, undeformed or with the flesh as it is in the root's frame.
 

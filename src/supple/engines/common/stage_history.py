@@ -142,17 +142,17 @@ def out_of_frame(points: Floats, root: Floats, out: Floats) -> None:
 @compiled_fused
 def farthest(x: Floats, key: Floats, c: Floats) -> float:
     """Return the largest coordinate of x − key (n, 3); infinite if it or any of c is not finite."""
-    most = 0.0
+    largest = 0.0
     for i in range(len(c)):
         if not math.isfinite(c[i]):
             return math.inf
     for v in range(len(x)):
         for i in range(3):
-            away = abs(x[v, i] - key[v, i])
-            if not away < math.inf:
+            distance = abs(x[v, i] - key[v, i])
+            if not distance < math.inf:
                 return math.inf
-            most = max(most, away)
-    return most
+            largest = max(largest, distance)
+    return largest
 
 
 @compiled_fused

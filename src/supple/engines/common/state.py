@@ -64,7 +64,6 @@ def checked_state(
     for name in varying:
         if name in state:
             values = np.asarray(state[name])
-            arrays[name] = checked_array(f"{name} of the state", values, values.shape).astype(
-                values.dtype
-            )
+            checked = checked_array(f"{name} of the state", values, values.shape)
+            arrays[name] = checked.astype(values.dtype)
     return State(arrays)

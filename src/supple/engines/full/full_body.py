@@ -214,12 +214,12 @@ class FullBodySimulator:
         """
         shape = self.body.rest.shape
         new_rest = self.rest if rest is None else checked_array("rest shape", rest, shape).copy()
-        moved = new_rest - 2 * self.rest + self._rest_before
-        return self._advance(new_rest, self._external(forces), moved)
+        delta2 = new_rest - 2 * self.rest + self._rest_before
+        return self._advance(new_rest, self._external(forces), delta2)
 
-    def _advance(self, new_rest: Floats, external: Floats, moved: Floats) -> StepReport:
-        """Make one step of `_h`; `moved` is h²Φ̈."""
-        external = external - (self.mass @ moved.reshape(-1)).reshape(moved.shape) / self._h**2
+    def _advance(self, new_rest: Floats, external: Floats, delta2: Floats) -> StepReport:
+        """Make one step of `_h`; `delta2` is h²Φ̈, the second difference of rest shapes."""
+        external = external - (self.mass @ delta2.reshape(-1)).reshape(delta2.shape) / self._h**2
         stage_rest = self._in_step(self.rest, new_rest)
         report = StepReport()
 

@@ -1,17 +1,11 @@
-"""The unreduced model of a character: skin, tets, rigs and material; and its build."""
+"""Unreduced model of a character: skin, tets, rigs and material; and its build."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from supple.elastic.material import Material
-from supple.engines.common.fitted_flesh import (
-    FittedFlesh,
-    FleshOptions,
-    check_character,
-)
+from supple.engines.common.fitted_flesh import FittedFlesh, FleshOptions, check_character
 from supple.engines.common.flesh_fields import FleshFields, built_flesh
 from supple.engines.common.option_record import takes_options
 from supple.engines.common.pose_selection import Poses
@@ -19,8 +13,6 @@ from supple.linalg.blas import single_threaded
 from supple.mesh.topology import counted
 from supple.reduction.build_log import BuildLog
 from supple.rig.character import Character
-from supple.rig.poses.pose_weights import PoseWeights
-from supple.rig.protocol import Rig
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -33,34 +25,9 @@ class FullModel(FleshFields):
         return f'FullModel("{self.name}", {counted(len(self.mesh.tets), "tet")})'
 
     @classmethod
-    def make(
-        cls,
-        *,
-        rig: Rig,
-        tet_rig: Rig,
-        embedding: Any,
-        material: Material | Sequence[Material],
-        pose_weights: PoseWeights,
-        **fields: Any,
-    ) -> FullModel:
-        """Make a model from the results of a build, as `PoseSpaceModel.make` does.
-
-        Parameters
-        ----------
-        rig, tet_rig
-            Rigs of the skin and the tets. They are written and read, so that the model equals one
-            from a file.
-        embedding
-            (n̄, n) sparse matrix.
-        material
-            One material, or one for each pose.
-        pose_weights
-            Poses, the neutral one first.
-        **fields
-            Other fields of `FleshFields`.
-        """
-        parts = {"rig": rig, "tet_rig": tet_rig, "embedding": embedding, "material": material}
-        return cls(**built_flesh(**parts, pose_weights=pose_weights, **fields))
+    def make(cls, **results: Any) -> FullModel:
+        """Make a model from the results of a build, the arguments of `built_flesh`."""
+        return cls(**built_flesh(**results))
 
     @property
     def figures(self) -> dict[str, int]:

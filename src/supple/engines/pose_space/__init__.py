@@ -1,10 +1,6 @@
 """Pose-space subspace dynamics (Xu and Barbič 2016): build, model, simulator, crowd."""
 
-from supple.engines.common.pose_selection import (
-    mid_poses,
-    poses_from_frames,
-    resolve_poses,
-)
+from supple.engines.common.pose_selection import mid_poses, poses_from_frames, resolve_poses
 from supple.engines.pose_space.alignment import AlignedBases, align, subspace_angles
 from supple.engines.pose_space.build.aligned_poses import Assessment, assess_pose
 from supple.engines.pose_space.build.build import BuildOptions, build

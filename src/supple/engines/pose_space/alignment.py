@@ -112,24 +112,24 @@ def align(
     with single_threaded():
         worlds, masses = _checked_bases(bases, len(tree), mass)
         count, (k, _, r) = len(worlds), worlds[0].shape
-        turned = worlds
+        unrotated = worlds
         if rotations is not None:
             quaternions = checked_array("vertex rotations", rotations, (count, k, 4))
-            turned = [
+            unrotated = [
                 unrotate_basis(quaternion, basis)
                 for quaternion, basis in zip(quaternions, worlds, strict=True)
             ]
         eigenvalues, transformations = _diagonalised(stiffnesses, worlds[0], count)
         weights = _softness(eigenvalues) if weighted else np.ones((count, r))
-        aligned = list(turned) if variant == "frames" else list(worlds)
+        aligned = list(unrotated) if variant == "frames" else list(worlds)
         aligned[0] = _mixed(aligned[0], transformations[0])
         angles = np.zeros((count, r))
         for j in tree.order[1:]:
             goal = aligned[tree.parents[j]]
-            product = _mass_product(turned[j], goal, masses)
+            product = _mass_product(unrotated[j], goal, masses)
             weighed = weights[j][:, None] * (transformations[j].T @ product) * weights[0]
             transformations[j] = transformations[j] @ _orthogonal_factor(weighed, int(j))
-            angles[j] = _principal_angles(turned[j], goal, product, masses)
+            angles[j] = _principal_angles(unrotated[j], goal, product, masses)
             aligned[j] = _mixed(aligned[j], transformations[j])
     return AlignedBases(
         tuple(aligned), tree.parents, transformations, angles, eigenvalues[0], variant

@@ -16,7 +16,11 @@ from supple.compiled.jit import compiled_fused
 from supple.compiled.simd import add_four_scaled, add_one_scaled, add_two_scaled
 from supple.engines.pose_space.elastic_force import ElasticTables
 from supple.engines.pose_space.inertia import InertialTables
-from supple.engines.pose_space.rest_shape_rotations import FrameTables, turn_further, turn_rest
+from supple.engines.pose_space.rest_shape_rotations import (
+    FrameTables,
+    rotate_by_tets,
+    write_tet_rotations,
+)
 from supple.rig.poses.pose_weights import evaluate_weights
 from supple.rig.tets.vertex_frames import CANCELLED
 
@@ -67,7 +71,7 @@ class Blend(NamedTuple):
     """(k, 9) their rotation matrices, row by row; identities in the world."""
     tet_quaternions: Singles
     """(4t,) blended quaternions of the tets whose rotations frames follow."""
-    further: Singles
+    tet_rotations: Singles
     """(t, 4) quaternions of the rotations of these tets relative to the blend."""
     matrix: Floats
     quaternion: Floats
@@ -107,7 +111,7 @@ class Blend(NamedTuple):
             quaternions=np.zeros(poses.quaternions.shape[1], np.float32),
             frames=np.tile(np.eye(3, dtype=np.float32).reshape(9), (n_vertices, 1)),
             tet_quaternions=np.zeros(follow.quaternions.shape[1], np.float32),
-            further=np.zeros((len(follow.corners), 4), np.float32),
+            tet_rotations=np.zeros((len(follow.corners), 4), np.float32),
             matrix=np.zeros((3, 3)),
             quaternion=np.zeros(4),
             basis=np.zeros(elastic.basis.shape[1], np.float32),
@@ -119,19 +123,12 @@ class Blend(NamedTuple):
 
 
 @compiled_fused
-def blend_frames(
-    pose: Floats,
-    tables: PoseTables,
-    normalise: bool,
-    negligible: float,
-    follow: FrameTables,
-    points: Floats,
-    blend: Blend,
-) -> None:
+def blend_frames(pose, points, step_tables, negligible, blend):  # type: ignore[no-untyped-def]
     """Compute the weights of the poses and the frames of the cubature's vertices at a pose (s,).
 
     `points` (k, 3) are their rest positions at the pose; weights below `negligible` fade out.
     """
+    tables, follow = step_tables.poses, step_tables.frames
     weights, shares = blend.weights, blend.shares
     evaluate_weights(
         pose,
@@ -139,7 +136,7 @@ def blend_frames(
         tables.scaled_poses,
         tables.matrix,
         tables.constant,
-        normalise,
+        step_tables.normalise,
         blend.distances,
         weights,
     )
@@ -151,10 +148,8 @@ def blend_frames(
     blend_rows(tables.quaternions, shares, blend.active, blend.quaternions)
     if len(follow.corners):
         blend_rows(follow.quaternions, shares, blend.active, blend.tet_quaternions)
-        turn_rest(
-            follow, points, blend.tet_quaternions, blend.matrix, blend.quaternion, blend.further
-        )
-        turn_further(blend.further, follow.near, follow.near_shares, blend.quaternions)
+        write_tet_rotations(follow, points, blend)
+        rotate_by_tets(blend.tet_rotations, follow.near, follow.near_shares, blend.quaternions)
     replace_cancelled(tables.quaternions, weights, blend.quaternions)
     frames_of(blend.quaternions, blend.frames)
 
@@ -162,26 +157,8 @@ def blend_frames(
 @compiled_fused
 def blend_bases(elastic: ElasticTables, inertial: InertialTables, blend: Blend) -> None:
     """Blend basis rows of the cubature by the poses' weights."""
-    blend_blocks(
-        elastic.basis,
-        elastic.steps,
-        elastic.width,
-        elastic.start,
-        blend.shares,
-        blend.active,
-        blend.factors,
-        blend.basis,
-    )
-    blend_blocks(
-        inertial.plain,
-        inertial.steps,
-        inertial.width,
-        inertial.start,
-        blend.shares,
-        blend.active,
-        blend.factors,
-        blend.inertial,
-    )
+    _blend_blocks(elastic.basis, elastic, blend, blend.basis)
+    _blend_blocks(inertial.plain, inertial, blend, blend.inertial)
 
 
 @compiled_fused
@@ -204,7 +181,7 @@ def blend_mass(tables: PoseTables, blend: Blend) -> None:
 @compiled_fused
 def blend_rows(table: Singles, shares: Singles, active: Ints, out: Singles) -> None:
     """Write Σ shares_i table_i to `out`; `active` (rows,) is scratch."""
-    count = list_active(shares, active)
+    count = _list_active(shares, active)
     length = len(out)
     for begin in range(0, length, CHUNK):
         end = min(begin + CHUNK, length)
@@ -212,30 +189,20 @@ def blend_rows(table: Singles, shares: Singles, active: Ints, out: Singles) -> N
         k = count % 4
         if k == 0:
             total[:] = np.float32(0)
-        elif k == 1:
-            _set_one(table[active[0], begin:end], shares[active[0]], total)
         else:
             _set_one(table[active[0], begin:end], shares[active[0]], total)
             for i in range(1, k):
                 _add_one(table[active[i], begin:end], shares[active[i]], total)
         while k < count:
             a, b, c, d = active[k], active[k + 1], active[k + 2], active[k + 3]
-            _add_four(
-                table[a, begin:end],
-                table[b, begin:end],
-                table[c, begin:end],
-                table[d, begin:end],
-                shares[a],
-                shares[b],
-                shares[c],
-                shares[d],
-                total,
-            )
+            p, q = table[a, begin:end], table[b, begin:end]
+            r, s = table[c, begin:end], table[d, begin:end]
+            _add_four(p, q, r, s, shares[a], shares[b], shares[c], shares[d], total)
             k += 4
 
 
 @compiled_fused
-def list_active(shares: Singles, active: Ints) -> int:
+def _list_active(shares: Singles, active: Ints) -> int:
     """Write the indices of shares that are not negligible to `active`; return their number."""
     count = 0
     for i in range(len(shares)):
@@ -246,25 +213,14 @@ def list_active(shares: Singles, active: Ints) -> int:
 
 
 @compiled_fused
-def blend_blocks(  # type: ignore[no-untyped-def]
-    basis, steps: Singles, width: Ints, start: Ints, shares: Singles, active: Ints, factors, out
-) -> None:
+def _blend_blocks(basis, tables, blend, out):  # type: ignore[no-untyped-def]
     """Write Σ shares_i basis_i to `out`, blocks of all groups one after another.
 
-    Parameters
-    ----------
-    basis, steps
-        (m, …) blocks of integer steps, and (m, Σ width) lengths of a step.
-    width, start
-        Fields of `RegionGroups`.
-    shares
-        (m,) weights of the poses.
-    active, factors
-        (m,) and (m · widest,) scratch.
-    out
-        As long as a row of `basis`.
+    `basis` (m, …) has blocks of integer steps; `tables` has lengths of a step and `RegionGroups`.
     """
-    count = list_active(shares, active)
+    steps, width, start = tables.steps, tables.width, tables.start
+    shares, active, factors = blend.shares, blend.active, blend.factors
+    count = _list_active(shares, active)
     at, length, table = 0, basis.shape[1], basis.reshape(basis.size)
     for group in range(len(width)):
         columns = width[group]
@@ -274,9 +230,9 @@ def blend_blocks(  # type: ignore[no-untyped-def]
                 factors[k * columns + j] = share * lengths[j]
         at += columns
         begin, end = start[group], start[group + 1]
-        most = max(CHUNK // columns, 1) * columns
-        for first in range(begin, end, most):
-            rows = (min(first + most, end) - first) // columns
+        stride = max(CHUNK // columns, 1) * columns
+        for first in range(begin, end, stride):
+            rows = (min(first + stride, end) - first) // columns
             if count == 0:
                 out[first : first + rows * columns] = np.float32(0)
             _blend_chunk(table, length, active, count, factors, first, rows, columns, out)
@@ -393,18 +349,7 @@ def frames_of(quats: Singles, out: Singles) -> None:
     for k in range(len(out)):
         x, y, z, w = quats[4 * k], quats[4 * k + 1], quats[4 * k + 2], quats[4 * k + 3]
         s = two / (x * x + y * y + z * z + w * w)
-        out[k, 0], out[k, 1], out[k, 2] = (
-            one - s * (y * y + z * z),
-            s * (x * y - z * w),
-            s * (x * z + y * w),
-        )
-        out[k, 3], out[k, 4], out[k, 5] = (
-            s * (x * y + z * w),
-            one - s * (x * x + z * z),
-            s * (y * z - x * w),
-        )
-        out[k, 6], out[k, 7], out[k, 8] = (
-            s * (x * z - y * w),
-            s * (y * z + x * w),
-            one - s * (x * x + y * y),
-        )
+        xx, yy, zz = one - s * (y * y + z * z), one - s * (x * x + z * z), one - s * (x * x + y * y)
+        out[k, 0], out[k, 1], out[k, 2] = xx, s * (x * y - z * w), s * (x * z + y * w)
+        out[k, 3], out[k, 4], out[k, 5] = s * (x * y + z * w), yy, s * (y * z - x * w)
+        out[k, 6], out[k, 7], out[k, 8] = s * (x * z - y * w), s * (y * z + x * w), zz

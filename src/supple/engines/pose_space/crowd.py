@@ -81,9 +81,9 @@ class Crowd(Copyable):
         step = {} if dt is None else {"dt": dt}
         self.options = StepOptions.of("Crowd", options, keywords | step)
         self.runtime = RuntimeModel.of(model, frames=self.options.frames)
-        each = 8 * (6 * self.runtime.n_modes + 15 * len(self.runtime.inertial.rows)) + 2000
-        if not 1 <= self.n <= LARGEST_CROWD // each:
-            raise SuppleError(f"a crowd of {self.n}; give 1 to {LARGEST_CROWD // each:,}")
+        state_bytes = 8 * (6 * self.runtime.n_modes + 15 * len(self.runtime.inertial.rows)) + 2000
+        if not 1 <= self.n <= LARGEST_CROWD // state_bytes:
+            raise SuppleError(f"a crowd of {self.n}; give 1 to {LARGEST_CROWD // state_bytes:,}")
         usual = (os.cpu_count() or 1) if threads is None else threads
         (requested,) = checked_whole_numbers("threads", [usual])
         if not 1 <= requested <= 1024:
@@ -120,7 +120,7 @@ class Crowd(Copyable):
         return np.array([state.q for state in self._states])
 
     def reset(self, poses: ArrayLike | None = None, roots: ArrayLike | None = None) -> None:
-        """Start anew, undeformed and at rest.
+        """Restart undeformed and at rest.
 
         Parameters
         ----------

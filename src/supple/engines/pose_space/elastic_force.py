@@ -97,13 +97,13 @@ class ElasticScratch(NamedTuple):
     def of(cls, tables: ElasticTables) -> Self:
         """Make arrays for the widest group of the tables."""
         widest = int(tables.width.max(initial=8))
-        most = MOST_ROWS * widest
+        rows = np.zeros(MOST_ROWS * widest, np.float32)
         return cls(
             z=np.zeros(widest, np.float32),
             force=np.zeros(widest),
             product=np.zeros(widest * widest, np.float32),
-            rows=np.zeros(most, np.float32),
-            images=np.zeros(most, np.float32),
+            rows=rows,
+            images=rows.copy(),
             corner_frames=np.zeros(48, np.float32),
             pull=np.zeros(9, np.float32),
             factors=np.zeros(81, np.float32),
@@ -119,70 +119,30 @@ class ElasticScratch(NamedTuple):
 
 
 @compiled_fused
-def add_elastic(
-    tables: ElasticTables,
-    kind: int,
-    projected: bool,
-    weights: Floats,
-    points: Floats,
-    frames: Singles,
-    basis: Singles,
-    z: Floats,
-    scratch: ElasticScratch,
-    stiffness: Floats,
-    force: Floats,
-) -> tuple[int, int]:
-    """Add K̂ to the upper triangle of `stiffness` and f̂ to `force` (xu2016 eq. 21, 22).
+def add_elastic(tables, kind, projected, points, blend, system, scratch):  # type: ignore[no-untyped-def]
+    """Add K̂ and f̂ at `system.z` to `system.stiffness`, upper triangle, and `system.force`.
 
-    Parameters
-    ----------
-    tables, kind
-        Cubature, and number of its material.
-    projected
-        Make the stiffness of every tet positive semi-definite.
-    weights
-        (m,) weights of the poses.
-    points, frames
-        (k, 3) rest positions and (k, 9) rotations of the cubature's vertices.
-    basis
-        Blended blocks.
-    z
-        (r,) reduced coordinates, scaled by ϒ.
-    scratch
-        Overwritten.
-    stiffness, force
-        (r, r) and (r,), added to.
-
-    Returns
-    -------
-    left_out, squeezed
-        Numbers of tets that the pose flattens, and that are nearly flat or inverted.
+    `points` (k, 3) are rest positions of the cubature's vertices, `blend` is a `Blend` at the pose,
+    `system` a `System`, and `kind` the number of the material. If `projected`, the stiffness of
+    every tet is made positive semi-definite. Returns the number of tets that the pose flattens,
+    which are left out, and of those that are nearly flat or inverted (xu2016 eq. 21, 22).
     """
     left_out, squeezed = 0, 0
     for group in range(len(tables.width)):
         width, columns = tables.width[group], tables.columns[group]
         for j in range(width):
-            scratch.z[j] = z[columns[j]] if columns[j] >= 0 else 0.0
+            scratch.z[j] = system.z[columns[j]] if columns[j] >= 0 else 0.0
         scratch.force[:width] = 0
         scratch.product[: width * width] = 0
         filled, offset = 0, tables.start[group]
         for tet in range(tables.first[group], tables.first[group + 1]):
-            scale = _tet_rows(
-                tables, weights, points, frames, basis, tet, offset, width, filled, scratch
-            )
+            scale = _tet_rows(tables, points, blend, tet, offset, width, filled, scratch)
             offset += 12 * width
             left_out += scale < 0
             if not scale > 0:
                 continue
-            pose_parameters(
-                kind,
-                tables.young,
-                tables.poisson,
-                weights,
-                tet,
-                tables.parameters,
-                scratch.parameters,
-            )
+            young, poisson, fixed = tables.young, tables.poisson, tables.parameters
+            pose_parameters(kind, young, poisson, blend.weights, tet, fixed, scratch.parameters)
             squeezed += _add_tet(kind, projected, scale, width, filled, scratch)
             filled += 9 * width
             if filled >= MOST_ROWS * width:
@@ -191,19 +151,17 @@ def add_elastic(
                 )
                 filled = 0
         add_outer_products(scratch.rows, scratch.images, filled // width, width, scratch.product)
-        _scatter(columns, width, scratch.product, scratch.force, scratch.ends, stiffness, force)
+        _scatter(columns, width, scratch, system.stiffness, system.force)
     return left_out, squeezed
 
 
 @compiled_fused
-def _tet_rows(  # type: ignore[no-untyped-def]
-    tables, weights, points, frames, basis, tet, start, width, at, scratch
-):
+def _tet_rows(tables, points, blend, tet, start, width, at, scratch):  # type: ignore[no-untyped-def]
     """Write rows of G to `scratch.rows[at:]`, and F; return weight times volume.
 
     Returns 0 if the weight is not positive, −1 if the tet is flat at rest.
     """
-    share = 0.0
+    share, weights = 0.0, blend.weights
     for pose in range(len(weights)):
         share += weights[pose] * tables.weights[pose, tet]
     g, flattest = scratch.gradients, LEAST_REST_VOLUME * tables.volumes[tet]
@@ -212,8 +170,8 @@ def _tet_rows(  # type: ignore[no-untyped-def]
         return -1.0
     if not share > 0:
         return 0.0
-    _write_corner_frames(frames, tables.corners, tet, g, scratch.corner_frames)
-    gradient_rows(basis, start, width, scratch.corner_frames, scratch.rows, at)
+    _write_corner_frames(blend.frames, tables.corners, tet, g, scratch.corner_frames)
+    gradient_rows(blend.basis, start, width, scratch.corner_frames, scratch.rows, at)
     rows_times_vector(scratch.rows, at, width, scratch.z, scratch.deformation.reshape(9))
     for i in range(3):
         scratch.deformation[i, i] += 1.0
@@ -259,12 +217,8 @@ def _write_corner_frames(frames, corners, tet, g, out):  # type: ignore[no-untyp
 @compiled_fused
 def _add_tet(kind, projected, scale, width, at, scratch):  # type: ignore[no-untyped-def]
     """Add a tet's force to that of the group, write V ∂P/∂F G; return whether it is squeezed."""
-    F, P, H, parameters = (
-        scratch.deformation,
-        scratch.stress,
-        scratch.derivative,
-        scratch.parameters,
-    )
+    F, P, H = scratch.deformation, scratch.stress, scratch.derivative
+    parameters = scratch.parameters
     stress_and_derivative(kind, F, parameters, P, H, scratch.material)
     if projected:
         project_psd(F, is_isotropic(kind), H, scratch.projection)
@@ -298,12 +252,8 @@ def _volume_ratio(F):  # type: ignore[no-untyped-def]
 @compiled_fused
 def _blend_with_linear(kind, F, part, parameters, scratch):  # type: ignore[no-untyped-def]
     """Blend stress and derivative with the linear ones, ∂P/∂F(I) : (F − I)."""
-    P, H, linear, rows = (
-        scratch.stress,
-        scratch.derivative,
-        scratch.projection[0],
-        scratch.projection[1],
-    )
+    P, H = scratch.stress, scratch.derivative
+    linear, rows = scratch.projection[0], scratch.projection[1]
     for i in range(9):
         rows[0, i] = P[i // 3, i % 3]
         rows[1, i] = F[i // 3, i % 3] - (1.0 if i % 4 == 0 else 0.0)
@@ -319,8 +269,9 @@ def _blend_with_linear(kind, F, part, parameters, scratch):  # type: ignore[no-u
 
 
 @compiled_fused
-def _scatter(columns, width, product, local, ends, stiffness, force):  # type: ignore[no-untyped-def]
+def _scatter(columns, width, scratch, stiffness, force):  # type: ignore[no-untyped-def]
     """Add a group's block to the whole system, by runs of consecutive columns."""
+    product, local, ends = scratch.product, scratch.force, scratch.ends
     count, used = 0, 0
     while used < width and columns[used] >= 0:  # padding comes last
         begin = used

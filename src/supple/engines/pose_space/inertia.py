@@ -69,20 +69,20 @@ class PointHistory(NamedTuple):
 
 
 class MotionSettings(NamedTuple):
-    """Numbers by which accelerations of the rest shape act."""
+    """Settings of the inertial forces of the rest shape."""
 
     first_stage: PointStage
     """Stage of the first step after a jump of the coordinates."""
     stage: PointStage
     acceleration_limit: float
     sculpted: float
-    """Part (1 or 0) of an unturned root's gravity that the sculpted shape already has."""
+    """Part (1 or 0) of an unrotated root's gravity that the sculpted shape already has."""
     look_ahead: float
     """Steps by which accelerations are extrapolated."""
     gravity: Floats
     """(3,) in the world."""
     transport: bool
-    """Whether the changing basis carries momentum."""
+    """Whether inertial forces of the changing basis act."""
 
 
 class InertialScratch(NamedTuple):
@@ -90,7 +90,7 @@ class InertialScratch(NamedTuple):
 
     now: Floats
     """(c′, 3) positions in the world."""
-    felt: Floats
+    apparent: Floats
     """(c′, 3) accelerations less gravity, in the root's frame."""
     carried: Floats
     """(c′, 3) accelerations of the flesh by the changing basis."""
@@ -105,7 +105,7 @@ class InertialScratch(NamedTuple):
         widest = int(tables.width.max(initial=1))
         return cls(
             now=np.zeros((c, 3)),
-            felt=np.zeros((c, 3)),
+            apparent=np.zeros((c, 3)),
             carried=np.zeros((c, 3)),
             local=np.zeros(widest),
             row=np.zeros(widest, np.float32),
@@ -122,93 +122,57 @@ def all_finite(points: Floats) -> bool:
 
 
 @compiled_fused
-def inertial_force(
-    tables: InertialTables,
-    weights: Floats,
-    frames: Singles,
-    points: Floats,
-    root: Floats,
-    rest: PointHistory,
-    last: Floats,
-    known: int,
-    stage: PointStage,
-    settings: MotionSettings,
-    scratch: InertialScratch,
-    force: Floats,
-) -> int:
-    """Set `force` to the reduced inertial force and gravity; return `CALM`, `LIMITED` or `JUMPED`.
+def inertial_force(  # type: ignore[no-untyped-def]
+    tables, blend, points, root, rest, last, known, stage, settings, scratch, force
+):
+    """Set `force` (r,) to the reduced inertial force and gravity; return a verdict.
 
-    Parameters
-    ----------
-    tables, weights, frames
-        Inertial cubature, (m,) weights of the poses, (k, 9) frames of the cubature's vertices.
-    points, root
-        (k, 3) rest positions of these vertices, and (4, 4).
-    rest
-        Inertial vertices in the world.
-    last
-        (c′, 3) accelerations in the world at the last step; overwritten by those of this one.
-    known
-        Known motion of the rest shape. 0: none, and no acceleration acts; 1: its velocity; 2: also
-        `last`.
-    stage
-        Stage of the integrator. Accelerations of the rest shape are differences as the flesh has
-        them, so that both move as one body would.
-    settings
-        Limits and gravity.
-    scratch
-        `carried` holds accelerations by the changing basis alone; see `transport_acceleration`.
-        `now` receives positions in the world.
-    force
-        (r,) overwritten.
+    `points` (k, 3) are rest positions of the cubature's vertices, `rest` is the `PointHistory` of
+    the inertial ones in the world, and `last` (c′, 3) their accelerations at the last step, which
+    are overwritten. `known` is 0 if no motion of the rest shape is known, and then no acceleration
+    acts, 1 if its velocity is known, 2 if `last` is, too. Accelerations are differences by the
+    integrator's `stage`, as for the flesh, so that both move as one body would. `scratch.carried`
+    holds those of `transport_acceleration`; `scratch.now` receives positions in the world. Returns
+    `CALM`, `LIMITED` or `JUMPED`.
     """
     limit, ahead, gravity = settings.acceleration_limit, settings.look_ahead, settings.gravity
-    carried, felt = scratch.carried, scratch.felt
-    verdict = _accelerations(points, tables.rows, root, rest, stage, limit, scratch.now, felt)
+    carried, apparent = scratch.carried, scratch.apparent
+    verdict = _accelerations(points, tables.rows, root, rest, stage, limit, scratch)
     if known == 0:
-        felt[:] = 0
+        apparent[:] = 0
         verdict = CALM
     if verdict == JUMPED or known < 2:
         ahead = 0.0
     if verdict == JUMPED:
         carried[:] = 0
-    for s in range(len(felt)):
-        x = felt[s, 0] + ahead * (felt[s, 0] - last[s, 0])
-        y = felt[s, 1] + ahead * (felt[s, 1] - last[s, 1])
-        z = felt[s, 2] + ahead * (felt[s, 2] - last[s, 2])
+    for s in range(len(apparent)):
+        x = apparent[s, 0] + ahead * (apparent[s, 0] - last[s, 0])
+        y = apparent[s, 1] + ahead * (apparent[s, 1] - last[s, 1])
+        z = apparent[s, 2] + ahead * (apparent[s, 2] - last[s, 2])
         squared = x * x + y * y + z * z
         part = 1.0 if squared <= limit * limit else limit / math.sqrt(squared)
         x = part * x + carried[s, 0] - gravity[0]
         y = part * y + carried[s, 1] - gravity[1]
         z = part * z + carried[s, 2] - gravity[2]
         for i in range(3):
-            last[s, i] = felt[s, i]
-            turned = root[0, i] * x + root[1, i] * y + root[2, i] * z
-            felt[s, i] = turned + settings.sculpted * gravity[i]
+            last[s, i] = apparent[s, i]
+            in_root = root[0, i] * x + root[1, i] * y + root[2, i] * z
+            apparent[s, i] = in_root + settings.sculpted * gravity[i]
     force[:] = 0
-    _add_inertial_force(tables, weights, frames, felt, scratch.local, scratch.row, force)
+    _add_inertial_force(tables, blend, scratch, force)
     return verdict
 
 
 @compiled_fused
-def _accelerations(
-    points: Floats,
-    rows: Ints,
-    root: Floats,
-    rest: PointHistory,
-    stage: PointStage,
-    limit: float,
-    now: Floats,
-    out: Floats,
-) -> int:
-    """Write accelerations of inertial vertices in the world, (c′, 3); return a verdict.
+def _accelerations(points, rows, root, rest, stage, limit, scratch):  # type: ignore[no-untyped-def]
+    """Write accelerations of inertial vertices in the world to `scratch.apparent`.
 
-    `now` receives positions in the world; `rest` is their history. Accelerations are cut to `limit`
-    (`LIMITED`). If their root mean square exceeds it, the body was teleported, and all are zero
-    (`JUMPED`).
+    `scratch.now` receives positions in the world; `rest` is their history. Accelerations are cut to
+    `limit` (`LIMITED`). If their root mean square exceeds it, the body was teleported, and all are
+    zero (`JUMPED`). Returns `CALM`, `LIMITED` or `JUMPED`.
     """
-    squared = 0.0
-    verdict = CALM
+    now, out = scratch.now, scratch.apparent
+    squared, verdict = 0.0, CALM
     rate = 1 / (stage.tau * stage.tau)
     for s in range(len(rows)):
         x, y, z = points[rows[s], 0], points[rows[s], 1], points[rows[s], 2]
@@ -230,20 +194,13 @@ def _accelerations(
 
 
 @compiled_fused
-def _add_inertial_force(
-    tables: InertialTables,
-    weights: Floats,
-    frames: Singles,
-    felt: Floats,
-    local: Floats,
-    row: Singles,
-    force: Floats,
-) -> None:
-    """Add −Σ (R Σ w_i B_i)ᵀ m a to `force`, for accelerations (c′, 3) in the root's frame.
+def _add_inertial_force(tables, blend, scratch, force):  # type: ignore[no-untyped-def]
+    """Add −Σ (R Σ w_i B_i)ᵀ m a to `force`, for the accelerations `scratch.apparent`.
 
-    Sums over the poses are of float32, those over vertices of float64. `local` and `row`, as wide
-    as the widest block, are scratch.
+    Sums over the poses are of float32, those over vertices of float64.
     """
+    weights, frames, apparent = blend.weights, blend.frames, scratch.apparent
+    local, row = scratch.local, scratch.row
     length, basis = tables.basis.shape[1], tables.basis.reshape(tables.basis.size)
     for group in range(len(tables.width)):
         width = tables.width[group]
@@ -252,7 +209,7 @@ def _add_inertial_force(
         first, last = tables.first[group], tables.first[group + 1]
         for s in range(first, last):
             f, m = frames[tables.rows[s]], tables.masses[s]
-            x, y, z = felt[s, 0], felt[s, 1], felt[s, 2]
+            x, y, z = apparent[s, 0], apparent[s, 1], apparent[s, 2]
             a = m * (f[0] * x + f[3] * y + f[6] * z)
             b = m * (f[1] * x + f[4] * y + f[7] * z)
             c = m * (f[2] * x + f[5] * y + f[8] * z)
@@ -272,17 +229,9 @@ def _add_inertial_force(
 
 
 @compiled_fused
-def inertial_displacements(
-    tables: InertialTables,
-    basis: Singles,
-    frames: Singles,
-    column_scale: Floats,
-    root: Floats,
-    q: Floats,
-    local: Floats,
-    out: Floats,
-) -> None:
-    """Write displacements U q of the inertial vertices in the world, (c′, 3), for blended rows."""
+def inertial_displacements(tables, blend, root, q, local, out):  # type: ignore[no-untyped-def]
+    """Write displacements U q of the inertial vertices in the world, (c′, 3)."""
+    basis, frames, column_scale = blend.inertial, blend.frames, blend.column_scale
     for group in range(len(tables.width)):
         width, columns, z = tables.width[group], tables.columns[group], local
         for j in range(width):

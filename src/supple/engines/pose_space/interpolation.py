@@ -42,7 +42,8 @@ def mass_products(bases: PoseBases, regions: Sequence[Region], mass: ArrayLike) 
         i < j. Their sum with weights wᵢ wⱼ is the mass matrix of Σ wᵢ Uᵢ. With lumped mass it is
         the same for bases in frames, for any rotations.
     """
-    masses = _checked_mass(mass, regions)
+    masses = checked_masses(mass, len(np.atleast_1d(numbers("vertex masses", mass))))
+    _check_regions(regions, len(masses))
     _check_bases(bases, regions)
     starts, count = _column_starts(bases[0]), len(bases)
     i, j = np.triu_indices(count)
@@ -71,12 +72,6 @@ def _region_products(
     rows = 3 * len(shared)
     gram = left.reshape(rows, count * r).T @ right.reshape(rows, count * s)
     return gram.reshape(count, r, count, s).transpose(0, 2, 1, 3)
-
-
-def _checked_mass(mass: ArrayLike, regions: Sequence[Region]) -> Floats:
-    masses = checked_masses(mass, len(np.atleast_1d(numbers("vertex masses", mass))))
-    _check_regions(regions, len(masses))
-    return masses
 
 
 def _check_regions(regions: Sequence[Region], n_vertices: int) -> None:
@@ -195,14 +190,14 @@ def interpolated_basis(
         if rotations is None:
             raise SuppleError('bases in frames need vertex rotations; or use variant="world"')
         quaternions = checked_array("vertex rotations", rotations, (len(bases), n_vertices, 4))
-    whole = np.zeros((n_vertices, 3, starts[-1]))
+    basis = np.zeros((n_vertices, 3, starts[-1]))
     for at, region in enumerate(regions):
         blend = sum(share * pose[at] for share, pose in zip(shares, bases, strict=True))
         if quaternions is not None:
             blend = rotate_basis(blended_rotations(quaternions[:, region.vertices], shares), blend)
         columns = slice(starts[at], starts[at + 1])
-        whole[region.vertices, :, columns] = blend * scales[columns]
-    return whole.reshape(3 * n_vertices, -1)
+        basis[region.vertices, :, columns] = blend * scales[columns]
+    return basis.reshape(3 * n_vertices, -1)
 
 
 def reduced_frequencies(basis: ArrayLike, stiffness: sp.csr_array, mass: ArrayLike) -> Floats:

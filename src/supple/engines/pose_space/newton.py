@@ -86,7 +86,7 @@ class System(NamedTuple):
 
 
 class SolveSettings(NamedTuple):
-    """Numbers by which the equation of motion is solved."""
+    """Settings of the solution of the equation of motion."""
 
     first_stage: StageCoefficients
     """Stage of the first step after a jump of the coordinates."""
@@ -103,7 +103,7 @@ class SolveSettings(NamedTuple):
     longest: float
     """Largest displacement of a cubature vertex, in m."""
     near: float
-    """Distance in m by which velocity leads Newton's method at most."""
+    """Largest extrapolation of the start of Newton's method by velocity, in m."""
     stiffness: float
     """Factor on elastic forces."""
 
@@ -134,22 +134,14 @@ def _seconds_ahead(v: Floats, peaks: Floats, h: float, near: float) -> float:
 
 
 @compiled_fused
-def advance(
-    elastic: ElasticTables,
-    kind: int,
-    points: Floats,
-    blend: Blend,
-    system: System,
-    scratch: ElasticScratch,
-    settings: SolveSettings,
-    stage: StageCoefficients,
-    state: Coordinates,
-) -> int:
-    """Advance the coordinates of a state in place; return bits of the limits that acted.
+def advance(tables, points, work, settings, stage, state):  # type: ignore[no-untyped-def]
+    """Advance the `Coordinates` of a state in place; return bits of the limits that acted.
 
-    `points` (k, 3) are rest positions of the cubature's vertices at the end of the step;
-    `system.external` holds all forces but the elastic one.
+    `tables` and `work` are `StepTables` and `StepWork`, `settings` are `SolveSettings` and `stage`
+    the `StageCoefficients`. `points` (k, 3) are rest positions of the cubature's vertices at the
+    end of the step; `work.system.external` holds all forces but the elastic one.
     """
+    system = work.system
     q, v, a, q_before, v_before = state
     now, before, divisor, lead, tau = stage
     flags = 0
@@ -165,33 +157,24 @@ def advance(
             start_v[i] = (now * v[i] - before * v_before[i]) / divisor + lead * a[i]
         acted = 0
         for _ in range(settings.iterations):
-            acted |= _newton(system, blend, elastic, kind, points, scratch, settings, tau)
+            acted |= _newton(tables, points, work, settings, tau)
         for i in range(n):
             new_v = (iterate[i] - start_q[i]) / tau
             a[i] = (new_v - start_v[i]) / tau
             q_before[i], v_before[i] = q[i], v[i]
             q[i], v[i] = iterate[i], new_v
-        lost = acted & RESET != 0
-        acted |= _limit(state, settings.longest, lost, system.peaks, elastic, blend, scratch)
-        flags |= acted
+        flags |= acted | _limit(state, settings.longest, acted & RESET != 0, tables, work)
     return flags
 
 
 @compiled_fused
-def _newton(
-    system: System,
-    blend: Blend,
-    elastic: ElasticTables,
-    kind: int,
-    points: Floats,
-    scratch: ElasticScratch,
-    settings: SolveSettings,
-    tau: float,
-) -> int:
+def _newton(tables, points, work, settings, tau):  # type: ignore[no-untyped-def]
     """Take one iteration: linearise at `system.iterate` and replace it by the solution.
 
     Returns bits of the limits that acted.
     """
+    elastic, kind, scratch = tables.elastic, tables.kind, work.elastic
+    blend, system = work.blend, work.system
     alpha, beta, stiff = settings.alpha, settings.beta, settings.stiffness
     column_scale, z, iterate, n = blend.column_scale, system.z, system.iterate, len(system.iterate)
     flags = 0
@@ -202,19 +185,7 @@ def _newton(
         for i in range(n):
             stiffness[i, i:n] = 0  # entries below the diagonal are not read
             force[i] = 0
-        left_out, squeezed = add_elastic(
-            elastic,
-            kind,
-            attempt > 0,
-            blend.weights,
-            points,
-            blend.frames,
-            blend.basis,
-            z,
-            scratch,
-            stiffness,
-            force,
-        )
+        left_out, squeezed = add_elastic(elastic, kind, attempt > 0, points, blend, system, scratch)
         if left_out > 0:
             flags |= REST
         if squeezed > 0:
@@ -268,16 +239,9 @@ def _add_contact(system: System, column_scale: Floats, tau: float) -> None:
 
 
 @compiled_fused
-def _limit(
-    state: Coordinates,
-    limit: float,
-    lost: bool,
-    peaks: Floats,
-    elastic: ElasticTables,
-    blend: Blend,
-    scratch: ElasticScratch,
-) -> int:
+def _limit(state, limit, lost, tables, work):  # type: ignore[no-untyped-def]
     """Cut displacements of the cubature's vertices to `limit`; reset the state if it is lost."""
+    blend, peaks = work.blend, work.system.peaks
     q, v, a, q_before, v_before = state
     total, bound, n = 0.0, 0.0, len(q)
     for i in range(n):
@@ -296,7 +260,7 @@ def _limit(
     if bound > FARTHEST * limit:  # too large for float32
         for i in range(n):
             q[i] *= FARTHEST * limit / bound
-    longest = math.sqrt(_longest(elastic, blend, scratch, q))
+    longest = math.sqrt(_longest(tables.elastic, blend, work.elastic, q))
     if not longest > limit and bound <= FARTHEST * limit:
         return 0
     part = min(limit / longest, 1.0) if longest > 0 else 1.0

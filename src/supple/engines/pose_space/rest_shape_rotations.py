@@ -113,10 +113,7 @@ def _neighbours(
     shares = 1 / np.maximum(distance, 1e-3 * float(model.surface.size)) ** 2
     shares /= shares.sum(axis=1, keepdims=True)
     missing = ((0, 0), (0, NEIGHBOURS - count))
-    return (
-        np.pad(nearest, missing).astype(np.int32),
-        np.pad(shares, missing).astype(np.float32),
-    )
+    return (np.pad(nearest, missing).astype(np.int32), np.pad(shares, missing).astype(np.float32))
 
 
 def _edges(corners: Floats) -> Floats:
@@ -183,20 +180,12 @@ def _halve(m: Floats, i: int, j: int, other: float) -> float:
 
 
 @compiled_fused
-def turn_rest(
-    tables: FrameTables,
-    points: Floats,
-    blend: Singles,
-    matrix: Floats,
-    rotation: Floats,
-    out: Singles,
-) -> None:
-    """Write A Bᵀ, (t, 4): the rotation of each tet relative to its blended one (4t,).
-
-    `matrix` (3, 3) and `rotation` (4,) are scratch.
-    """
+def write_tet_rotations(tables, points, blend):  # type: ignore[no-untyped-def]
+    """Write the rotation A Bᵀ of each tet relative to its blended one to `blend.tet_rotations`."""
+    blended, matrix, rotation = blend.tet_quaternions, blend.matrix, blend.quaternion
+    out = blend.tet_rotations
     for t in range(len(tables.corners)):
-        x, y, z, w = blend[4 * t], blend[4 * t + 1], blend[4 * t + 2], blend[4 * t + 3]
+        x, y, z, w = blended[4 * t], blended[4 * t + 1], blended[4 * t + 2], blended[4 * t + 3]
         squared = x * x + y * y + z * z + w * w
         rotates = squared > 1e-12 and _rotation_of(
             points, tables.corners, tables.inverses, t, matrix, rotation
@@ -216,17 +205,13 @@ def turn_rest(
 
 
 @compiled_fused
-def turn_further(
-    further: Singles, neighbours: NDArray[np.int32], shares: Singles, quaternions: Singles
+def rotate_by_tets(
+    rotations: Singles, neighbours: NDArray[np.int32], shares: Singles, quaternions: Singles
 ) -> None:
-    """Multiply blended quaternions (4k,) by weighted sums of `further` (t, 4), in place.
+    """Multiply blended quaternions (4k,) by weighted sums of tets' rotations (t, 4), in place.
 
     Quaternions may have any length, before and after.
     """
-    multiply_quaternion_rows(
-        further.reshape(further.size),
-        neighbours.reshape(neighbours.size),
-        shares.reshape(shares.size),
-        quaternions,
-        len(neighbours),
-    )
+    near, weights = neighbours.reshape(neighbours.size), shares.reshape(shares.size)
+    rows = rotations.reshape(rotations.size)
+    multiply_quaternion_rows(rows, near, weights, quaternions, len(neighbours))

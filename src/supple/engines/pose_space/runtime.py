@@ -18,12 +18,11 @@ from supple.arrays import Floats, Ints, Singles
 from supple.compiled.simd import LANES
 from supple.elastic.body import ElasticBody
 from supple.elastic.densities.dispatch import material_number
-from supple.elastic.material import MATERIALS
 from supple.engines.pose_space.blend import PoseTables
 from supple.engines.pose_space.elastic_force import ElasticTables
 from supple.engines.pose_space.inertia import InertialTables
-from supple.engines.pose_space.model.basis_rounding import packed_basis
 from supple.engines.pose_space.model.model import PoseSpaceModel
+from supple.engines.pose_space.model.reduction_schema import packed_basis
 from supple.engines.pose_space.rest_shape_rotations import frame_tables, no_frame_tables
 from supple.engines.pose_space.skin import SurfaceTables
 from supple.engines.pose_space.step_options import Frames
@@ -33,55 +32,31 @@ from supple.rig.tets.character_placement import CharacterPlacement
 
 
 class RegionGroups(NamedTuple):
-    """Groups of points (tets or vertices) with the same regions, whose basis rows are dense blocks.
-
-    Attributes
-    ----------
-    first
-        (g + 1,) first point of each group in the new order.
-    width
-        (g,) columns of each block, padded.
-    start
-        (g + 1,) first entry of each block in the flat array of all blocks.
-    columns
-        (g, widest) basis columns of each block; −1 for padding.
-    """
+    """Groups of tets or vertices with the same regions, whose basis rows are dense blocks."""
 
     first: Ints
+    """(g + 1,) first point of each group in the new order."""
     width: Ints
+    """(g,) columns of each block, padded."""
     start: Ints
+    """(g + 1,) first entry of each block in the flat array of all blocks."""
     columns: Ints
+    """(g, widest) basis columns of each block; −1 for padding."""
 
 
 def group_by_regions(
     met: NDArray[np.bool_], columns: Sequence[slice], rows: int
 ) -> tuple[Ints, RegionGroups]:
-    """Group points by the regions that reach them.
+    """Group points by the regions that reach them, `met` (k, regions); return order and groups.
 
-    Parameters
-    ----------
-    met
-        (k, regions) whether a region reaches a point.
-    columns
-        Columns of each region.
-    rows
-        Number of basis rows of a point: 12 for a tet, 3 for a vertex.
-
-    Returns
-    -------
-    order, groups
-        (k,) points in the new order, and the groups. Points without a region are last, in no
-        group.
+    `columns` are those of each region; a point has 12 basis `rows` if it is a tet, 3 if a vertex.
+    In the order (k,), points without a region are last, in no group.
     """
     patterns, of_point = np.unique(met, axis=0, return_inverse=True)
     used = [p for p in range(len(patterns)) if patterns[p].any()]
     members = [np.flatnonzero(of_point.reshape(-1) == p) for p in used]
-    listed = [
-        np.concatenate(
-            [np.arange(c.start, c.stop) for c, on in zip(columns, patterns[p], strict=True) if on]
-        )
-        for p in used
-    ]
+    ranges = [np.arange(c.start, c.stop) for c in columns]
+    listed = [np.concatenate([ranges[k] for k in np.flatnonzero(patterns[p])]) for p in used]
     width = np.array([-(-len(each) // LANES) * LANES for each in listed], np.int64)
     table = np.full((len(used), int(width.max(initial=0))), -1, np.int64)
     for row, each in zip(table, listed, strict=True):
@@ -121,13 +96,8 @@ UNSEEN = 2e-6
 class RuntimeModel:
     """Tables of a model for the kernels, read only.
 
-    Parameters
-    ----------
-    model
-        Model to be stepped.
-    frames
-        Frames between poses: ``"followed"`` rotate as the rest shape does, ``"blended"`` by the
-        weights alone; see `supple.engines.pose_space.rest_shape_rotations`.
+    Bases between poses rotate as the rest shape does if `frames` is ``"followed"``, and by the
+    poses' weights alone if it is ``"blended"``; see `rest_shape_rotations`.
 
     Attributes
     ----------
@@ -161,9 +131,7 @@ class RuntimeModel:
         self.kind = material_number(model.material_kind)
         corners = model.mesh.tets[model.elastic_tets]
         self.vertices = np.unique(np.concatenate([corners.ravel(), model.inertial_vertices]))
-        self._places = [
-            np.full(len(model.mesh.vertices), -1, np.int64) for _ in model.basis_vertices
-        ]
+        self._places = np.full((len(model.bases), len(model.mesh.vertices)), -1, np.int64)
         for place, listed in zip(self._places, model.basis_vertices, strict=True):
             place[listed] = np.arange(len(listed))
         # Vertices that a basis moves and in which the skin is embedded.
@@ -208,7 +176,8 @@ class RuntimeModel:
         return self.model.interpolation == "frames"
 
     def _reached(self, vertices: NDArray) -> NDArray[np.bool_]:
-        return np.stack([place[vertices] >= 0 for place in self._places], axis=-1)
+        """Return whether each region reaches each of the vertices, (…, regions)."""
+        return np.moveaxis(self._places[:, vertices] >= 0, 0, -1)
 
     def basis_rows(self, vertices: NDArray) -> NDArray:
         """Return basis rows (m, k, 3, r) of tet vertices (k,), dense."""
@@ -255,32 +224,28 @@ class RuntimeModel:
 
     def _elastic_tables(self, corners: NDArray) -> ElasticTables:
         model = self.model
-        met = np.any(self._reached(corners), axis=1, keepdims=True)[:, 0]
+        met = np.asarray(self._reached(corners).any(axis=1))
         order, groups = group_by_regions(met, model.columns, 12)
         order = order[: groups.first[-1]]  # tets that no basis moves have no stress
         corners = corners[order]
         dense = self._dense_rows(self._stored, corners.ravel())
         dense = dense.reshape(self.n_poses, len(order), 12, self.n_modes)
         tets = model.elastic_tets[order]
-        young, poisson = (self._per_pose(value, tets) for value in (model.young, model.poisson))
-        changing = np.ndim(model.young) == 2 or np.ndim(model.poisson) == 2
-        if changing and not MATERIALS[model.material_kind].isotropic:
-            raise SuppleError(f"an {model.material_kind} material cannot change with the pose")
-        none = np.zeros((0, len(tets)))
+        poses = self.n_poses if model.material_varies else 0
+        young, poisson = (
+            self._per_pose(each, tets)[:poses] for each in (model.young, model.poisson)
+        )
         parameters = model.material(0).element_parameters(len(model.mesh.tets))[tets]
         return ElasticTables(
             basis_blocks(groups, dense),
             block_columns(groups, self._steps),
-            groups.first,
-            groups.width,
-            groups.start,
-            groups.columns,
+            *groups,
             np.searchsorted(self.vertices, corners),
             model.elastic_weights[:, order].astype(np.float64),
             model.mesh.volumes()[tets],
             np.ascontiguousarray(parameters),
-            young if changing else none,
-            poisson if changing else none,
+            young,
+            poisson,
         )
 
     def _per_pose(self, value: object, tets: NDArray) -> Floats:
@@ -305,10 +270,7 @@ class RuntimeModel:
             basis_blocks(groups, rows[:, order].astype(np.float32)),
             basis_blocks(groups, self._dense_rows(self._stored, vertices[order])),
             block_columns(groups, self._steps),
-            groups.first,
-            groups.width,
-            groups.start,
-            groups.columns,
+            *groups,
             np.searchsorted(self.vertices, vertices[order]),
             masses[vertices[order]],
         )
@@ -316,12 +278,11 @@ class RuntimeModel:
     def _surface_tables(self) -> SurfaceTables:
         model = self.model
         # Vertices without a region use the last row, which stays zero.
-        carrying = self.carriers
-        lookup = np.full(len(model.mesh.vertices), len(carrying), np.int64)
-        lookup[carrying] = np.arange(len(carrying))
+        lookup = np.full(len(model.mesh.vertices), len(self.carriers), np.int64)
+        lookup[self.carriers] = np.arange(len(self.carriers))
         blocks, listed = [], []
         for vertices, stored in zip(model.basis_vertices, self._stored, strict=True):
-            used = np.isin(vertices, carrying)
+            used = np.isin(vertices, self.carriers)
             listed.append(vertices[used])
             columns_first = stored[:, used].transpose(0, 3, 1, 2)  # (m, r, k, 3)
             blocks.append(np.ascontiguousarray(columns_first).reshape(-1))
@@ -338,7 +299,7 @@ class RuntimeModel:
             np.array(columns, np.int64),
             np.array(counts, np.int64),
             np.concatenate([lookup[each] for each in listed]),
-            self._vertex_quaternions(carrying),
+            self._vertex_quaternions(self.carriers),
             lookup[model.embedding_vertices].astype(np.int32),
             shares.astype(np.float32),
         )
@@ -353,30 +314,14 @@ def _stored_bases(model: PoseSpaceModel) -> tuple[list[NDArray], Singles]:
     return [steps for steps, _ in packed], np.ldexp(np.float32(1), exponents).astype(np.float32)
 
 
-# Local stiffness without another build.
-
-
 def stiffened(runtime: RuntimeModel, factors: Floats) -> RuntimeModel:
-    """Return tables of the same model with other stiffnesses of tets.
+    """Return tables of the same model with factors (T,) on Young's modulus of each tet.
 
-    Parameters
-    ----------
-    runtime
-        Tables of the model; they are not changed.
-    factors
-        (T,) factors on Young's modulus of each tet.
-
-    Notes
-    -----
     Cubature tets use their factors. The correction ΔK is scaled to S ΔK S, with sᵢ² the ratio of
     K̂ᵢᵢ with factors to K̂ᵢᵢ without. Modes and cubature are those of the model; a model built with
     these stiffnesses is more accurate.
     """
     model = runtime.model
-    if not MATERIALS[model.material_kind].isotropic:
-        raise SuppleError(
-            f"{model.material_kind} flesh has no local stiffness; use an isotropic material"
-        )
     material, tets = model.material(0), _cubature_tets(runtime)
     stiffer = replace(material, young=factors * np.asarray(material.young))
     parameters = stiffer.element_parameters(len(model.mesh.tets))[tets]

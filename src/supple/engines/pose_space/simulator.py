@@ -40,7 +40,7 @@ class PoseSpaceStep:
     time
         Seconds since the reset.
     limits
-        Names of the limits that acted, none in a healthy step. ``"acceleration"``: accelerations
+        Names of the limits that acted, none in a regular step. ``"acceleration"``: accelerations
         of the rest shape were cut; ``"teleport"``: the rest shape jumped, so that no inertia acts;
         ``"stiffness"``: the tangent was not positive definite, and the tets' stiffness was
         projected; ``"rest"``: the pose flattens cubature tets, which were left out;
@@ -261,12 +261,7 @@ class PoseSpaceSimulator(ContactSimulator):
         return self._stepper.timing.surface
 
     def _start(
-        self,
-        pose: Floats,
-        root: Floats,
-        before: tuple[Floats, Floats] | None,
-        *,
-        keep_flesh: bool,
+        self, pose: Floats, root: Floats, before: tuple[Floats, Floats] | None, *, keep_flesh: bool
     ) -> None:
         q, velocity = self.q, self.velocity
         self._stepper.begin(self._state, pose, root, before)
@@ -278,14 +273,8 @@ class PoseSpaceSimulator(ContactSimulator):
         state, timing = self._state, self._stepper.timing
         limits = self._stepper.step(state, pose, root, loads)
         x, y, z = state.contact.force.tolist()
-        return PoseSpaceStep(
-            self.time,
-            limit_names(limits),
-            timing.core,
-            timing.dynamics,
-            state.contact.count,
-            (x, y, z),
-        )
+        seconds, count = (timing.core, timing.dynamics), state.contact.count
+        return PoseSpaceStep(self.time, limit_names(limits), *seconds, count, (x, y, z))
 
     def surface(self, out: Singles | None = None) -> Singles:
         """Return the skin in the world, (n̄, 3) float32: a new array, or `out`."""

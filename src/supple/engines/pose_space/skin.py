@@ -18,7 +18,7 @@ from supple.compiled.jit import compiled, compiled_fused
 from supple.compiled.simd_rows import add_carried_rows, rotate_rows, transform_rows
 from supple.compiled.tables import ArgumentTable, table_contents
 from supple.engines.pose_space.blend import Blend, blend_rows, frames_of, replace_cancelled
-from supple.engines.pose_space.rest_shape_rotations import FrameTables, turn_further
+from supple.engines.pose_space.rest_shape_rotations import FrameTables, rotate_by_tets
 
 #: Stages: displacements of carriers in frames, their rotation, and the interpolation on the skin.
 DISPLACE, ROTATE, INTERPOLATE = 1, 2, 4
@@ -122,16 +122,7 @@ def displace_skin(
     if stages & DISPLACE:
         for i in range(len(q)):
             scratch.z[i] = blend.column_scale[i] * q[i]
-        displace_carriers(
-            tables,
-            blend.weights,
-            scratch.z,
-            unseen,
-            scratch.listed,
-            scratch.factors,
-            scratch.chunk,
-            scratch.carriers,
-        )
+        displace_carriers(tables, blend.weights, scratch.z, unseen, scratch, scratch.carriers)
     if stages & ROTATE:
         if unframed:
             carrier_quaternions(tables, work.follow, blend, scratch.quaternions)
@@ -146,9 +137,7 @@ def displace_carriers(
     weights: Floats,
     z: Floats,
     least: float,
-    listed: Ints,
-    factors: Singles,
-    chunk: Singles,
+    scratch: SkinScratch,
     out: Singles,
 ) -> None:
     """Write displacements in frames to `out` (b + 1, 4); the last row, at rest, is zero.
@@ -156,6 +145,7 @@ def displace_carriers(
     The fourth column is zero, so that a row is one load. Columns that move no vertex by more than
     `least` in m are skipped.
     """
+    listed, factors, chunk = scratch.listed, scratch.factors, scratch.chunk
     out[:] = 0
     m = len(weights)
     for region in range(len(tables.start) - 1):
@@ -173,13 +163,13 @@ def displace_carriers(
                     factors[count] = factor * tables.steps[pose, c]
                     listed[count] = pose * columns + c - first
                     count += 1
-        whole = tables.basis[tables.start[region] : tables.start[region + 1]]
+        basis = tables.basis[tables.start[region] : tables.start[region + 1]]
         rows = tables.rows[low:high]
         for begin in range(0, length, CHUNK):
             end = min(begin + CHUNK, length)
             total = chunk[: end - begin]
             total[:] = 0
-            _add_columns(whole, listed, factors, count, length, begin, total)
+            _add_columns(basis, listed, factors, count, length, begin, total)
             first_row = begin // 3
             for k in range((end - begin) // 3):
                 at = rows[first_row + k]
@@ -189,14 +179,14 @@ def displace_carriers(
 
 
 @compiled_fused
-def _add_columns(whole, listed, factors, count, length, begin, total):  # type: ignore[no-untyped-def]
+def _add_columns(basis, listed, factors, count, length, begin, total):  # type: ignore[no-untyped-def]
     """Add columns to `total`, four at a time, to read and write the sum less often."""
     size, k = len(total), 0
     while k + 4 <= count:
         at, bt = listed[k] * length + begin, listed[k + 1] * length + begin
         ct, dt = listed[k + 2] * length + begin, listed[k + 3] * length + begin
-        p, q = whole[at : at + size], whole[bt : bt + size]
-        r, s = whole[ct : ct + size], whole[dt : dt + size]
+        p, q = basis[at : at + size], basis[bt : bt + size]
+        r, s = basis[ct : ct + size], basis[dt : dt + size]
         a, b, c, d = factors[k], factors[k + 1], factors[k + 2], factors[k + 3]
         for j in range(size):
             total[j] += (a * np.float32(p[j]) + b * np.float32(q[j])) + (
@@ -205,7 +195,7 @@ def _add_columns(whole, listed, factors, count, length, begin, total):  # type: 
         k += 4
     while k < count:
         at = listed[k] * length + begin
-        p, a = whole[at : at + size], factors[k]
+        p, a = basis[at : at + size], factors[k]
         for j in range(size):
             total[j] += a * np.float32(p[j])
         k += 1
@@ -218,7 +208,7 @@ def carrier_quaternions(
     """Write quaternions (4b,) of the carriers at the pose of `blend`."""
     blend_rows(skin.quaternions, blend.shares, blend.active, quaternions)
     if len(follow.corners):
-        turn_further(blend.further, follow.carrier_near, follow.carrier_shares, quaternions)
+        rotate_by_tets(blend.tet_rotations, follow.carrier_near, follow.carrier_shares, quaternions)
     replace_cancelled(skin.quaternions, blend.weights, quaternions)
 
 
@@ -334,14 +324,8 @@ def _add_carrier_force(
         stride = 3 * len(rows)
         for pose in range(len(weights)):
             for column in range(first, last):
-                entry = (
-                    tables.start[region]
-                    + (pose * (last - first) + column - first) * stride
-                    + 3 * at
-                )
-                along = (
-                    tables.basis[entry] * x
-                    + tables.basis[entry + 1] * y
-                    + tables.basis[entry + 2] * z
-                )
+                block = (pose * (last - first) + column - first) * stride
+                entry = tables.start[region] + block + 3 * at
+                axes = tables.basis[entry : entry + 3]
+                along = axes[0] * x + axes[1] * y + axes[2] * z
                 force[column] += weights[pose] * tables.steps[pose, column] * along

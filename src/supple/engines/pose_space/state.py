@@ -79,10 +79,9 @@ class ContactMemory:
         if kinds != self.kinds:
             self.kinds, self.known = kinds, False
             self.depths = np.zeros((len(kinds), vertices), np.float32)
-        rubbed = vertices if rubs else 0
-        if self.loads.shape != (len(kinds) if rubs else 0, rubbed):
-            self.loads = np.zeros((len(kinds) if rubs else 0, rubbed), np.float32)
-            self.places = np.zeros((rubbed, 3))
+        shape = (len(kinds), vertices) if rubs else (0, 0)
+        if self.loads.shape != shape:
+            self.loads, self.places = np.zeros(shape, np.float32), np.zeros((shape[1], 3))
 
     def check(self, state: State, vertices: int) -> None:
         """Refuse a state whose contact arrays are missing or do not fit each other."""
@@ -121,13 +120,7 @@ class ContactMemory:
 
 
 class BodyState:
-    """State of one body: its rows of `StateArrays`, and its contacts.
-
-    Parameters
-    ----------
-    bound, index
-        `StateArrays` of all bodies, and the row of this one.
-    """
+    """State of one body: row `index` of the `StateArrays` in `bound`, and its contacts."""
 
     def __init__(self, bound: ArgumentTable, index: int) -> None:
         self.bound, self.index = bound, index
@@ -138,9 +131,7 @@ class BodyState:
         self.weights, self.counts = arrays.weights[index], arrays.counts[index]
         self.contact = ContactMemory()
 
-    def __reduce__(
-        self,
-    ) -> tuple[type[BodyState], tuple[ArgumentTable, int], dict[str, Any]]:
+    def __reduce__(self) -> tuple[type[BodyState], tuple[ArgumentTable, int], dict[str, Any]]:
         # Rows of a copy must be views of its arrays; a plain copy would make separate arrays.
         return BodyState, (self.bound, self.index), {"contact": self.contact}
 
@@ -159,12 +150,12 @@ class BodyState:
         rows: dict[str, NDArray[Any]] = {}
         for name, field in self.arrays._asdict().items():
             if isinstance(field, PointHistory):
-                each = field._asdict().items()
-                rows |= {f"{name}.{part}": array[self.index] for part, array in each}
+                parts = field._asdict().items()
+                rows |= {f"{name}.{part}": array[self.index] for part, array in parts}
             else:
                 rows[name] = field[self.index]
-        contact = {f"contact.{name}": np.asarray(v) for name, v in vars(self.contact).items()}
-        return rows | contact
+        contact = vars(self.contact).items()
+        return rows | {f"contact.{name}": np.asarray(value) for name, value in contact}
 
     def restore(self, state: State, vertices: int) -> None:
         """Set the values from a state with the names of `all_arrays`; `vertices` of the skin."""
@@ -187,21 +178,14 @@ class BodyState:
     def start(
         self, pose: Floats, root: Floats, rest: Floats, rest_before: Floats, dt: float
     ) -> None:
-        """Start undeformed at a pose and root.
+        """Start undeformed at a pose (s,) and root (4, 4).
 
-        Parameters
-        ----------
-        pose, root
-            (s,) and (4, 4).
-        rest, rest_before
-            (c′, 3) inertial vertices of the rest shape in the world, now and a step earlier.
-        dt
-            Seconds of a step.
+        `rest` and `rest_before` (c′, 3) are the inertial vertices of the rest shape in the world,
+        now and a step of `dt` earlier.
         """
         arrays, i = self.arrays, self.index
-        for field in (arrays.q, arrays.v, arrays.a, arrays.q_before, arrays.v_before):
-            field[i] = 0
-        for field in (arrays.rest_acceleration, *arrays.flesh):
+        coordinates = arrays.q, arrays.v, arrays.a, arrays.q_before, arrays.v_before
+        for field in (*coordinates, arrays.rest_acceleration, *arrays.flesh):
             field[i] = 0
         self.pose[:], self.root[:] = pose, root
         arrays.rest.position[i], arrays.rest.position_before[i] = rest, rest_before

@@ -14,13 +14,7 @@ from supple.arrays import Floats, Ints, Singles
 from supple.compiled.jit import compiled_fused
 from supple.compiled.tables import ArgumentTable, table_contents
 from supple.dynamics.integrators import INTEGRATORS, Integrator, StageCoefficients
-from supple.engines.pose_space.blend import (
-    Blend,
-    PoseTables,
-    blend_bases,
-    blend_frames,
-    blend_mass,
-)
+from supple.engines.pose_space.blend import Blend, PoseTables, blend_bases, blend_frames, blend_mass
 from supple.engines.pose_space.elastic_force import ElasticScratch, ElasticTables
 from supple.engines.pose_space.inertia import (
     JUMPED,
@@ -100,14 +94,9 @@ class StepTables(NamedTuple):
         # These are read-only in a built model but not in an unpickled one, for which Numba would
         # compile everything again.
         products, corrections = _read_only(poses.products), _read_only(poses.corrections)
-        return cls(
-            poses._replace(products=products, corrections=corrections),
-            runtime.elastic,
-            runtime.inertial,
-            runtime.frames,
-            runtime.normalise,
-            runtime.kind,
-        )
+        poses = poses._replace(products=products, corrections=corrections)
+        tables = runtime.elastic, runtime.inertial, runtime.frames
+        return cls(poses, *tables, runtime.normalise, runtime.kind)
 
 
 def _read_only(table: Singles) -> Singles:
@@ -181,29 +170,15 @@ class StepArguments(NamedTuple):
 
 
 class Workspace:
-    """Scratch arrays of a thread.
-
-    Parameters
-    ----------
-    runtime
-        Tables of the model.
-    batch
-        Largest number of bodies in one call.
-    """
+    """Scratch arrays of a thread, for up to `batch` bodies in one call."""
 
     def __init__(self, runtime: RuntimeModel, batch: int = 1) -> None:
         count, width = len(runtime.vertices), len(runtime.model.rig.parameters)
         self.targets = Targets(
             np.zeros((batch, width)), np.zeros((batch, 4, 4)), np.zeros((batch, count, 3))
         )
-        self.blend = Blend.of(
-            runtime.poses,
-            runtime.elastic,
-            runtime.inertial,
-            runtime.frames,
-            count,
-            runtime.n_modes,
-        )
+        tables = runtime.poses, runtime.elastic, runtime.inertial, runtime.frames
+        self.blend = Blend.of(*tables, count, runtime.n_modes)
         self.system = System.of(runtime.peaks)
         self.elastic = ElasticScratch.of(runtime.elastic)
         self.inertia = InertialScratch.of(runtime.inertial)
@@ -217,11 +192,7 @@ class Workspace:
 
 @compiled_fused
 def take_steps(
-    stages: int,
-    first: int,
-    count: int,
-    bound: ArgumentTable,
-    bound_states: ArgumentTable,
+    stages: int, first: int, count: int, bound: ArgumentTable, bound_states: ArgumentTable
 ) -> int:
     """Run some stages of a step of the bodies `first` to `first + count`.
 
@@ -230,12 +201,8 @@ def take_steps(
     changes.
     """
     arguments: StepArguments = table_contents(bound)
-    targets, tables, settings, work = (
-        arguments.targets,
-        arguments.tables,
-        arguments.settings,
-        arguments.work,
-    )
+    targets, tables = arguments.targets, arguments.tables
+    settings, work = arguments.settings, arguments.work
     states: StateArrays = table_contents(bound_states)
     if stages & FRAMES:
         for i in range(count):
@@ -244,67 +211,46 @@ def take_steps(
     for i in range(count):
         if stages & FRAMES:
             blend_frames(
-                targets.poses[i],
-                tables.poses,
-                tables.normalise,
-                settings.negligible,
-                tables.frames,
-                targets.points[i],
-                work.blend,
+                targets.poses[i], targets.points[i], tables, settings.negligible, work.blend
             )
         if stages & BASES:
             blend_bases(tables.elastic, tables.inertial, work.blend)
         if stages & MASS:
             blend_mass(tables.poses, work.blend)
         if stages & INERTIA:
-            _set_external_forces(
-                first + i, targets.points[i], targets.roots[i], tables, settings, work, states
-            )
+            _set_external_forces(i, first + i, arguments, states)
         if stages & SOLVE:
-            _solve(first + i, targets.points[i], tables, settings, work, states)
+            _solve(i, first + i, arguments, states)
         if stages & REMEMBER:
-            _remember(first + i, targets.poses[i], targets.roots[i], tables, settings, work, states)
+            _remember(i, first + i, arguments, states)
     return count
 
 
 @compiled_fused
-def _set_external_forces(
-    at: int,
-    points: Floats,
-    root: Floats,
-    tables: StepTables,
-    settings: StepSettings,
-    work: StepWork,
-    states: StateArrays,
-) -> None:
-    """Set external forces: inertial ones of rest shape and changing basis, and gravity."""
+def _set_external_forces(i: int, at: int, arguments: StepArguments, states: StateArrays) -> None:
+    """Set external forces: inertial ones of rest shape and changing basis, and gravity.
+
+    The body is number `i` of the batch, and row `at` of the states.
+    """
+    inertial, motion, work = arguments.tables.inertial, arguments.settings.motion, arguments.work
+    points, root = arguments.targets.points[i], arguments.targets.roots[i]
     blend, inertia, counts = work.blend, work.inertia, states.counts[at]
-    stage = _point_stage(settings.motion, counts)
-    if settings.motion.transport and counts[DISPLACED] > 0:
+    stage = _point_stage(motion, counts)
+    if motion.transport and counts[DISPLACED] > 0:
         ahead, q, v = work.system.work, states.q[at], states.v[at]
         q_before, v_before = states.q_before[at], states.v_before[at]
         now, before, tau, _ = stage
         for j in range(len(ahead)):
             ahead[j] = now * (q[j] + tau * v[j]) + before * (q_before[j] + tau * v_before[j])
-        _displacements(ahead, root, tables.inertial, work, inertia.carried)
-        flesh = _row(states.flesh, at)
-        limit = settings.motion.acceleration_limit
+        inertial_displacements(inertial, blend, root, ahead, inertia.local, inertia.carried)
+        flesh, limit = _row(states.flesh, at), motion.acceleration_limit
         transport_acceleration(inertia.carried, flesh, stage, limit, inertia.carried)
     else:
         inertia.carried[:] = 0
+    rest, last, known = _row(states.rest, at), states.rest_acceleration[at], counts[REST_MOTION]
+    force = work.system.external
     verdict = inertial_force(
-        tables.inertial,
-        blend.weights,
-        blend.frames,
-        points,
-        root,
-        _row(states.rest, at),
-        states.rest_acceleration[at],
-        counts[REST_MOTION],
-        stage,
-        settings.motion,
-        inertia,
-        work.system.external,
+        inertial, blend, points, root, rest, last, known, stage, motion, inertia, force
     )
     counts[REST_MOTION] = 0 if verdict == JUMPED else min(counts[REST_MOTION] + 1, 2)
     counts[LIMITS] = 0
@@ -316,7 +262,7 @@ def _set_external_forces(
 
 @compiled_fused
 def _point_stage(settings: MotionSettings, counts: Ints) -> PointStage:
-    """Return the stage by which flesh and rest shape move over the step."""
+    """Return the integrator's stage of flesh and rest shape in this step."""
     return settings.stage if counts[CONTINUOUS] > 0 else settings.first_stage
 
 
@@ -332,61 +278,29 @@ def _row(points: PointHistory, at: int) -> PointHistory:
 
 
 @compiled_fused
-def _displacements(
-    q: Floats, root: Floats, tables: InertialTables, work: StepWork, out: Floats
-) -> None:
-    """Write displacements of the inertial vertices in the world, (c′, 3)."""
-    blend = work.blend
-    inertial_displacements(
-        tables, blend.inertial, blend.frames, blend.column_scale, root, q, work.inertia.local, out
-    )
-
-
-@compiled_fused
-def _solve(
-    at: int,
-    points: Floats,
-    tables: StepTables,
-    settings: StepSettings,
-    work: StepWork,
-    states: StateArrays,
-) -> None:
+def _solve(i: int, at: int, arguments: StepArguments, states: StateArrays) -> None:
     """Evaluate elastic forces and solve for the coordinates at the end of the step."""
-    counts, solve = states.counts[at], settings.solve
+    points, work = arguments.targets.points[i], arguments.work
+    counts, solve = states.counts[at], arguments.settings.solve
     if counts[CONTINUOUS] == 0:
         stage = solve.first_stage
     elif work.system.pressing[0] > 0:
         stage = solve.contact_stage
     else:
         stage = solve.stage
-    counts[LIMITS] |= advance(
-        tables.elastic,
-        tables.kind,
-        points,
-        work.blend,
-        work.system,
-        work.elastic,
-        solve,
-        stage,
-        Coordinates(
-            states.q[at], states.v[at], states.a[at], states.q_before[at], states.v_before[at]
-        ),
+    state = Coordinates(
+        states.q[at], states.v[at], states.a[at], states.q_before[at], states.v_before[at]
     )
+    counts[LIMITS] |= advance(arguments.tables, points, work, solve, stage, state)
 
 
 @compiled_fused
-def _remember(
-    at: int,
-    pose: Floats,
-    root: Floats,
-    tables: StepTables,
-    settings: StepSettings,
-    work: StepWork,
-    states: StateArrays,
-) -> None:
+def _remember(i: int, at: int, arguments: StepArguments, states: StateArrays) -> None:
     """Update the histories of rest shape and flesh after a step."""
-    counts, now = states.counts[at], work.inertia.now
-    stage = _point_stage(settings.motion, counts)
+    pose, root, work = arguments.targets.poses[i], arguments.targets.roots[i], arguments.work
+    counts, now, carried = states.counts[at], work.inertia.now, work.inertia.carried
+    inertial, blend, local = arguments.tables.inertial, work.blend, work.inertia.local
+    stage = _point_stage(arguments.settings.motion, counts)
     limits, rest, flesh = counts[LIMITS], _row(states.rest, at), _row(states.flesh, at)
     if limits & TELEPORT:
         reset_history(rest, now)
@@ -394,16 +308,17 @@ def _remember(
         advance_history(rest, now, counts[REST_MOTION] > 1, stage)
     _copy(pose, states.pose[at])
     _copy(root, states.root[at])
-    _copy(work.blend.weights, states.weights[at])
+    _copy(blend.weights, states.weights[at])
     lost = limits & (DISPLACEMENT | RESET) != 0
     if counts[DISPLACED] > 0 and not lost and not limits & TELEPORT:
-        _displacements(states.q[at], root, tables.inertial, work, work.inertia.carried)
-        advance_history(flesh, work.inertia.carried, True, stage)
+        inertial_displacements(inertial, blend, root, states.q[at], local, carried)
+        advance_history(flesh, carried, True, stage)
     else:  # with the basis at this pose for all times
-        _displacements(states.q[at], root, tables.inertial, work, flesh.position)
-        _displacements(states.q_before[at], root, tables.inertial, work, flesh.position_before)
-        _displacements(states.v[at], root, tables.inertial, work, flesh.velocity)
-        _displacements(states.v_before[at], root, tables.inertial, work, flesh.velocity_before)
+        q_before, v_before = states.q_before[at], states.v_before[at]
+        inertial_displacements(inertial, blend, root, states.q[at], local, flesh.position)
+        inertial_displacements(inertial, blend, root, q_before, local, flesh.position_before)
+        inertial_displacements(inertial, blend, root, states.v[at], local, flesh.velocity)
+        inertial_displacements(inertial, blend, root, v_before, local, flesh.velocity_before)
     counts[DISPLACED] = 1
     counts[CONTINUOUS] = 0 if lost else counts[CONTINUOUS] + 1
     counts[STEPS] += 1

@@ -8,8 +8,9 @@ from time import perf_counter
 
 import numpy as np
 
-from supple.arrays import Floats, Ints, Singles
+from supple.arrays import Floats, Singles
 from supple.compiled.tables import ArgumentTable
+from supple.engines.common.simulator import Loads
 from supple.engines.pose_space.contact.skin_contact import SkinContact
 from supple.engines.pose_space.newton import DISPLACEMENT, RESET, TELEPORT
 from supple.engines.pose_space.runtime import RuntimeModel
@@ -50,16 +51,7 @@ class Timing:
 class Stepper:
     """Stepper of any state of a model; each thread has one, with a workspace.
 
-    Parameters
-    ----------
-    runtime
-        Tables of the model, shared by threads.
-    options
-        Options of the steps.
-    obstacles
-        Obstacles of the skin.
-    batch
-        Largest number of states of `step_all`.
+    Threads share the tables `runtime`. `batch` is the largest number of states of `step_all`.
     """
 
     def __init__(
@@ -116,12 +108,12 @@ class Stepper:
             self._contact.set_obstacles(listed)
 
     def forget_pose(self) -> None:
-        """Place the rig and blend tables anew before the next surface."""
+        """Discard placement and blend, so that the next surface computes them again."""
         self._placed = (None, -1)
 
     def begin(self, state: BodyState, pose: Floats, root: Floats, before: tuple | None) -> None:
         """Reset a state at a pose, at rest or with the velocity from an earlier pose and root."""
-        self._placed = (None, -1)
+        self.forget_pose()
         now = self._rest_in_world(state, pose, root)
         earlier = now
         if before is not None:
@@ -138,24 +130,12 @@ class Stepper:
         return np.asarray(points @ root[:3, :3].T + root[:3, 3])
 
     def step(
-        self,
-        state: BodyState,
-        pose: Floats,
-        root: Floats,
-        forces: tuple[Ints, Floats] | None = None,
+        self, state: BodyState, pose: Floats, root: Floats, forces: Loads | None = None
     ) -> int:
-        """Advance a state to a pose and root; return bits of the limits that acted.
-
-        Parameters
-        ----------
-        state, pose, root
-            State, checked pose (s,) and root (4, 4).
-        forces
-            Skin vertices (k,) and forces (k, 3) on them in the world.
-        """
+        """Advance a state to a checked pose (s,) and root (4, 4); return bits of acting limits."""
         began = perf_counter()
-        work, contact = self.workspace, self._contact
-        self._placed = (None, -1)
+        runtime, work, contact = self.runtime, self.workspace, self._contact
+        self.forget_pose()
         self._blend(state, pose, root)
         ready = perf_counter()
         if contact is None and forces is None:
@@ -171,10 +151,8 @@ class Stepper:
             if contact is not None:
                 contact.press(state.contact, work, self._blas)
             if forces is not None:
-                weights, frames = work.blend.weights, self._frame_carriers()
-                add_skin_forces(
-                    self.runtime.skin, weights, frames, *forces, root, work.system.external
-                )
+                skin, weights, frames = runtime.skin, work.blend.weights, self._frame_carriers()
+                add_skin_forces(skin, weights, frames, *forces, root, work.system.external)
             self._take(SOLVE, state)
             if contact is not None:
                 lost = bool(state.limits & (DISPLACEMENT | RESET))
@@ -187,13 +165,10 @@ class Stepper:
     def step_all(self, states: list[BodyState], poses: list[Floats], roots: list[Floats]) -> None:
         """Advance states in consecutive rows, without contacts and forces.
 
-        Raises
-        ------
-        SuppleError
-            If a rig fails; all states are then unchanged.
+        If a rig fails, a SuppleError is raised and all states are unchanged.
         """
         targets = self.workspace.targets
-        self._placed = (None, -1)
+        self.forget_pose()
         for i, (state, pose, root) in enumerate(zip(states, poses, roots, strict=True)):
             state.contact.forget()
             self.busy_with = state.index
@@ -221,16 +196,9 @@ class Stepper:
     def _displace(self, stages: int, state: BodyState, out: Singles) -> None:
         """Run stages of the displacement of a skin that the rig has placed."""
         runtime = self.runtime
-        displace_skin(
-            stages,
-            self._skin,
-            runtime.in_frames and not self._framed,
-            runtime.unseen,
-            2 * self.options.longest_displacement(runtime.size) / runtime.spread,
-            state.q,
-            state.root,
-            out,
-        )
+        unframed = runtime.in_frames and not self._framed
+        limit = 2 * self.options.longest_displacement(runtime.size) / runtime.spread
+        displace_skin(stages, self._skin, unframed, runtime.unseen, limit, state.q, state.root, out)
 
     def _blend(self, state: BodyState, pose: Floats, root: Floats) -> None:
         """Place the cubature's vertices and blend tables at a pose."""

@@ -168,19 +168,8 @@ def _elastic(bound: ArgumentTable, q: Floats) -> None:
     for i in range(n):
         system.stiffness[i, i:n] = 0
         system.z[i], system.force[i] = blend.column_scale[i] * q[i], 0.0
-    add_elastic(
-        arguments.tables.elastic,
-        arguments.tables.kind,
-        False,
-        blend.weights,
-        arguments.targets.points[0],
-        blend.frames,
-        blend.basis,
-        system.z,
-        arguments.work.elastic,
-        system.stiffness,
-        system.force,
-    )
+    tables, points = arguments.tables, arguments.targets.points[0]
+    add_elastic(tables.elastic, tables.kind, False, points, blend, system, arguments.work.elastic)
 
 
 def _work(stepper: Stepper, q: Any) -> Work:

@@ -8,7 +8,6 @@ from itertools import combinations, pairwise
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from supple.arrays import Floats, Ints
 from supple.compiled.jit import at_most_threads
@@ -38,34 +37,23 @@ from supple.rig.tets.vertex_frames import edge_rotations, pose_rotations, rotate
 
 @dataclass(frozen=True, eq=False)
 class AlignedPoses:
-    """Aligned bases of all poses and regions.
-
-    Attributes
-    ----------
-    regions, variant
-        Regions of the bases; and "frames" or "world", in which they are blended.
-    bases
-        For each pose, for each region (k, 3, r): in the neutral pose's frames, or in the world.
-    rotations
-        (m, n, 4) vertex rotations from the neutral pose; None in the world.
-    parents
-        (m,) parents in the alignment tree; −1 for its root.
-    angles
-        (m, r) subspace angles between each pose and its parent, region by region; radians.
-    eigenvalues
-        (r,) λ of the neutral pose's columns, each region's ascending.
-    products
-        (m(m+1)/2, r, r) terms of the reduced mass matrix; see `mass_products`.
-    """
+    """Aligned bases of all poses and regions."""
 
     regions: tuple[Region, ...]
     variant: Variant
+    """Regions of the bases; and "frames" or "world", in which they are blended."""
     bases: tuple[tuple[Floats, ...], ...]
+    """For each pose, for each region (k, 3, r): in the neutral pose's frames, or in the world."""
     rotations: Floats | None
+    """(m, n, 4) vertex rotations from the neutral pose; None in the world."""
     parents: Ints
+    """(m,) parents in the alignment tree; −1 for its root."""
     angles: Floats
+    """(m, r) subspace angles between each pose and its parent, region by region; radians."""
     eigenvalues: Floats
+    """(r,) λ of the neutral pose's columns, each region's ascending."""
     products: Floats
+    """(m(m+1)/2, r, r) terms of the reduced mass matrix; see `mass_products`."""
 
     @property
     def n_columns(self) -> int:
@@ -74,15 +62,8 @@ class AlignedPoses:
 
     def basis(self, weights: Floats, n_vertices: int) -> Floats:
         """Return U(p), (3n, r), for weights of the poses."""
-        return interpolated_basis(
-            self.bases,
-            self.regions,
-            weights,
-            self.rotations,
-            self.products,
-            n_vertices,
-            variant=self.variant,
-        )
+        parts = self.bases, self.regions, weights, self.rotations, self.products, n_vertices
+        return interpolated_basis(*parts, variant=self.variant)
 
     def mass(self, weights: Floats) -> Floats:
         """Return M̃(p), (r, r), for weights of the poses."""
@@ -92,9 +73,9 @@ class AlignedPoses:
         """Return the bases of one of the poses, for each region (k, 3, r), in the world."""
         if self.rotations is None:
             return self.bases[pose]
-        turns = self.rotations[pose]
+        quaternions = self.rotations[pose]
         return tuple(
-            rotate_basis(turns[region.vertices], basis)
+            rotate_basis(quaternions[region.vertices], basis)
             for region, basis in zip(self.regions, self.bases[pose], strict=True)
         )
 
@@ -110,31 +91,21 @@ def align_poses(
 ) -> AlignedPoses:
     """Align the bases of all poses, region by region so that they stay sparse.
 
-    Parameters
-    ----------
-    mesh
-        Tets at the neutral pose.
-    models
-        Reduced models of the poses, the neutral one first.
-    pose_weights
-        Weights of these poses; their metric defines distances of poses.
-    regions
-        Regions of the bases.
-    mass
-        (n,) masses of the vertices.
-    variant
-        "frames": blended in frames, soft columns first; "world": as in the paper.
+    `models` are those of the poses, the neutral one first; the metric of `pose_weights` defines
+    distances of poses; `mass` (n,) is that of the vertices. In "frames" bases are blended in frames
+    and soft columns have more weight; "world" is the paper's variant.
     """
     parents = alignment_tree(pose_weights.distances(), pose_weights.poses)
     shapes = [model.rest for model in models]
-    turns = (pose_rotations if variant == "frames" else edge_rotations)(mesh, shapes, parents)
+    rotations_of = pose_rotations if variant == "frames" else edge_rotations
+    rotations = rotations_of(mesh, shapes, parents)
     aligned = [
         align(
             [model.bases[at] for model in models],
             parents,
             mass[region.vertices],
             stiffnesses=[model.stiffnesses[at] for model in models],
-            rotations=turns[:, region.vertices],
+            rotations=rotations[:, region.vertices],
             weighted=variant == "frames",
             variant=variant,
         )
@@ -145,7 +116,7 @@ def align_poses(
         regions=tuple(regions),
         variant=variant,
         bases=bases,
-        rotations=turns if variant == "frames" else None,
+        rotations=rotations if variant == "frames" else None,
         parents=parents,
         angles=np.concatenate([part.angles for part in aligned], axis=1),
         eigenvalues=np.concatenate([part.eigenvalues for part in aligned]),
@@ -155,8 +126,7 @@ def align_poses(
 
 #: Number of lowest frequencies that are compared.
 FREQUENCIES = 6
-#: Least eigenvalue of a mass matrix with unit diagonal below which columns are dependent in
-#: float32.
+#: Eigenvalue of a mass matrix with unit diagonal below which columns are dependent in float32.
 DISTINCT = 1e-6
 
 
@@ -243,26 +213,18 @@ def _exact_frequencies(
 
 
 def check_independent(aligned: AlignedPoses, names: Sequence[str]) -> None:
-    """Raise an error if columns of two regions are nearly dependent at a pose.
-
-    Parameters
-    ----------
-    aligned
-        Bases of all poses.
-    names
-        (m,) names of the poses.
-    """
+    """Raise an error if columns of two regions are nearly dependent at a pose; `names` (m,)."""
     if len(aligned.regions) < 2:
         return
     ends = np.cumsum([0, *(basis.shape[2] for basis in aligned.bases[0])])
-    columns = [np.arange(start, end) for start, end in pairwise(ends)]
+    columns = [range(start, end) for start, end in pairwise(ends.tolist())]
     for pose, name in enumerate(names):
         mass = aligned.mass(np.eye(len(names))[pose])
-        if _least(mass) >= DISTINCT:
+        if _smallest_eigenvalue(mass) >= DISTINCT:
             continue
         first, second = min(
             combinations(range(len(columns)), 2),
-            key=lambda pair: _least(mass, np.concatenate([columns[at] for at in pair])),
+            key=lambda pair: _smallest_eigenvalue(mass, [*columns[pair[0]], *columns[pair[1]]]),
         )
         one, other = aligned.regions[first].name, aligned.regions[second].name
         raise SuppleError(
@@ -271,7 +233,7 @@ def check_independent(aligned: AlignedPoses, names: Sequence[str]) -> None:
         )
 
 
-def _least(mass: Floats, among: NDArray[np.int64] | None = None) -> float:
+def _smallest_eigenvalue(mass: Floats, among: Sequence[int] | None = None) -> float:
     part = mass if among is None else mass[np.ix_(among, among)]
     return float(np.linalg.eigvalsh(part)[0])
 

@@ -1,4 +1,4 @@
-"""Building a pose-space model of a character: every stage, in order."""
+"""Build of a pose-space model of a character: all stages in their order."""
 
 from __future__ import annotations
 
@@ -9,15 +9,9 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from supple.checks import shown
+from supple.checks import checked_count, shown
 from supple.elastic.body import ElasticBody
-from supple.engines.common.fitted_flesh import (
-    FittedFlesh,
-    FleshOptions,
-    check_character,
-    check_positive,
-    is_whole,
-)
+from supple.engines.common.fitted_flesh import FittedFlesh, FleshOptions, check_character, is_whole
 from supple.engines.common.option_record import takes_options
 from supple.engines.common.pose_selection import Poses
 from supple.engines.pose_space.alignment import VARIANTS, Variant
@@ -68,18 +62,16 @@ class BuildOptions(FleshOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not (self.regions is None or isinstance(self.regions, str | Sequence)):
-            wanted = '"auto", handles, regions or None'
-            raise SuppleError(f"regions is {shown(self.regions)}; use {wanted}")
-        if not isinstance(self.basis, str) or self.basis not in get_args(Basis):
-            wanted = ", ".join(get_args(Basis))
-            raise SuppleError(f"basis is {shown(self.basis)}; use one of {wanted}")
+            kinds = '"auto", handles, regions or None'
+            raise SuppleError(f"regions is {shown(self.regions)}; use {kinds}")
+        for name, values in (("basis", get_args(Basis)), ("interpolation", VARIANTS)):
+            value = getattr(self, name)
+            if not isinstance(value, str) or value not in values:
+                raise SuppleError(f"{name} is {shown(value)}; use one of {', '.join(values)}")
         _check_contact(self.contacts, self.obstacles)
         for name in ("elastic_cubature", "inertial_cubature"):
             if getattr(self, name) is not None:
-                check_positive(name, getattr(self, name))
-        if not isinstance(self.interpolation, str) or self.interpolation not in VARIANTS:
-            wanted = ", ".join(VARIANTS)
-            raise SuppleError(f"interpolation is {shown(self.interpolation)}; use one of {wanted}")
+                checked_count(name, getattr(self, name))
         if not is_whole(self.seed) or not 0 <= self.seed < 2**63:
             given = shown(self.seed)
             raise SuppleError(f"seed must be a whole number from 0 to 2⁶³ − 1, not {given}")
@@ -180,15 +172,8 @@ def _built(character: Character, options: BuildOptions, log: BuildLog) -> PoseSp
             modes = modes_per_region(
                 options.modes, regions, lambda: region_sways(elastic, elastic.rest, regions)
             )
-        setup = ReductionSetup(
-            character,
-            flesh.body,
-            regions,
-            modes,
-            options.contacts,
-            tuple(options.obstacles),
-            options.basis,
-        )
+        touching = options.contacts, tuple(options.obstacles)
+        setup = ReductionSetup(character, flesh.body, regions, modes, *touching, options.basis)
         free = np.unique(np.concatenate([region.vertices for region in regions]))
         moving = int(np.isin(flesh.body.mesh.tets, free).any(axis=1).sum())
         counts = options.cubature_counts(int(np.sum(modes)), moving, len(free))
@@ -202,9 +187,9 @@ def _built(character: Character, options: BuildOptions, log: BuildLog) -> PoseSp
 
         # Snapshot bases with badly fitted forces do not settle into a cycle: after 12 cycles a worm
         # with 8 columns still changed by 3.6 % of its size, with modes by 0.1 %.
-        found = trained(setup) or trained(replace(setup, basis="modes"))
-        assert found is not None  # modes always give a model
-        return found
+        model = trained(setup) or trained(replace(setup, basis="modes"))
+        assert model is not None  # modes always give a model
+        return model
 
 
 def _check_contact(contacts: ContactKind | None, obstacles: Sequence[Obstacle]) -> None:

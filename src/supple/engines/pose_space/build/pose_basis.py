@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,10 +15,10 @@ from supple.checks import checked_array, checked_count, checked_masses, checked_
 from supple.compiled.jit import at_most_threads
 from supple.elastic.body import ElasticBody
 from supple.elastic.material import Material
-from supple.engines.pose_space.build.snapshot_basis import turned_shapes
 from supple.errors import SuppleError
 from supple.linalg.blas import single_threaded
-from supple.linalg.sparse import principal_submatrix
+from supple.linalg.cholesky import SparseCholesky
+from supple.linalg.sparse import principal_submatrix, symmetrised
 from supple.mesh.boundary_contacts import BoundaryContacts, find_boundary_contacts
 from supple.mesh.obstacles import Obstacle
 from supple.mesh.tets import TetMesh
@@ -39,6 +40,7 @@ from supple.reduction.null_space import (
     null_space,
 )
 from supple.reduction.regions.region import Region
+from supple.rig.tets.vertex_frames import pose_rotations, rotate_basis
 
 #: Number of modes per basis vector; their derivatives are many more.
 _MODES_PER_VECTOR = 0.5
@@ -49,6 +51,8 @@ REACH = 0.05
 #: Part of a mode's response to its own load below which other responses are rounding: a body that
 #: nothing holds follows the load.
 RIGID = 1e-9
+#: Part of a column below which it depends on the others up to rounding.
+_DEPENDENT = 1e-8
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -183,39 +187,36 @@ def _modes(
     linear: int,
 ) -> Modes:
     """Return modes of the region with the outside fixed."""
-    inner = principal_submatrix(stiffness, region.unknowns)
-    weights = region.weights
+    inner, weights = principal_submatrix(stiffness, region.unknowns), region.weights
     factor = Compliance(inner, inertia * weights**2, allowed)
     _check_enough(region, count, linear, factor.n_unknowns)
-    return linear_modes(
-        inner,
-        inertia,
-        linear,
-        null_space=allowed,
-        weights=weights,
-        factor=factor,
-        tolerance=_TOLERANCE,
-    )
+    parts: dict[str, Any] = {"null_space": allowed, "weights": weights, "factor": factor}
+    return linear_modes(inner, inertia, linear, **parts, tolerance=_TOLERANCE)
 
 
 def _candidates(
-    modes: Modes, bent: Floats, places: Floats, mass: Floats, reach: float | None, size: float
+    modes: Modes,
+    derivatives: Floats,
+    places: Floats,
+    mass: Floats,
+    reach: float | None,
+    size: float,
 ) -> Floats:
     """Return candidate shapes, scaled for a displacement `reach` of the softest mode."""
     if reach is None:
-        return scaled_candidates(modes.eigenvalues, modes.vectors, bent)
+        return scaled_candidates(modes.eigenvalues, modes.vectors, derivatives)
     if not checked_number("reach", reach) > 0:
         raise SuppleError(f"a basis cannot reach {reach} of the body's size; give more than 0")
     far = reach * size
     (soft,) = largest_displacements(modes.vectors[:, :1])
-    shapes = scaled_candidates(modes.eigenvalues, modes.vectors, bent, far / soft)
-    del bent  # the largest array
-    given_way = inertial_displacements(modes.compliance, places, mass, modes.weights)
+    shapes = scaled_candidates(modes.eigenvalues, modes.vectors, derivatives, far / soft)
+    del derivatives  # the largest array
+    responses = inertial_displacements(modes.compliance, places, mass, modes.weights)
     # Over all axes together, which does not depend on the body's rotation.
-    largest = float(np.sqrt((given_way.reshape(len(places), -1) ** 2).sum(axis=1).max()))
+    largest = float(np.sqrt((responses.reshape(len(places), -1) ** 2).sum(axis=1).max()))
     if largest <= RIGID * soft / modes.eigenvalues[0]:
         return shapes
-    return np.hstack([shapes, given_way * (far / largest)])
+    return np.hstack([shapes, responses * (far / largest)])
 
 
 def _linear_modes_for(count: int) -> int:
@@ -271,81 +272,50 @@ def _located(
 
 @dataclass(frozen=True, eq=False)
 class PoseTask:
-    """Input of `reduce_pose`; it can be pickled.
-
-    Attributes
-    ----------
-    name
-        Name of the pose, for messages.
-    mesh
-        Tets at the neutral pose.
-    material
-        Material at this pose.
-    rest
-        (n, 3) Φ(p), the rest shape at this pose.
-    regions, modes
-        Regions that have a basis each, and their numbers of columns.
-    contacts
-        Kind of contact constraints, or None to ignore contact.
-    obstacles
-        Obstacles that the body may touch.
-    shapes
-        (n, 3, r) columns for all poses, by `shaken_shapes`, for a body with one region; None for
-        modes and derivatives of this pose.
-    seed, steps
-        Seed of the shaking at this pose, and least number of its steps.
-    moves
-        (n, 3, k) derivatives of the rig, by `rig_moves`, along which the body is shaken, too.
-    """
+    """Input of `reduce_pose`; it can be pickled."""
 
     name: str
     mesh: TetMesh
+    """Tets at the neutral pose."""
     material: Material
     rest: Floats
+    """Material at this pose, and rest shape Φ(p), (n, 3)."""
     regions: tuple[Region, ...]
     modes: tuple[int, ...]
+    """Regions that have a basis each, and their numbers of columns."""
     contacts: ContactKind | None = "two-sided"
+    """Kind of contact constraints, or None to ignore contact."""
     obstacles: tuple[Obstacle, ...] = ()
     shapes: Floats | None = None
+    """(n, 3, r) columns for all poses, by `shaken_shapes`, for a body with one region; None for
+    modes and derivatives of this pose."""
     seed: int = 0
     steps: int = 0
+    """Seed of the shaking at this pose, and least number of its steps."""
     moves: Singles | None = None
+    """(n, 3, k) derivatives of the rig, by `rig_moves`, along which the body is shaken, too."""
 
 
 @dataclass(frozen=True, eq=False)
 class PoseModel:
-    """Reduced model of one pose, by `reduce_pose`.
-
-    Attributes
-    ----------
-    rest
-        (n, 3) rest shape.
-    bases
-        For each region (k, 3, r), mass-orthonormal within the region, in world space.
-    stiffnesses
-        For each region UᵀKU at rest, (r, r).
-    contacts
-        Contacts of the body with itself or obstacles; None if contact is ignored.
-    constraints
-        Number of constraint rows.
-    """
+    """Reduced model of one pose, by `reduce_pose`."""
 
     rest: Floats
+    """(n, 3) rest shape."""
     bases: tuple[Floats, ...]
+    """For each region (k, 3, r), mass-orthonormal within the region, in world space."""
     stiffnesses: tuple[Floats, ...]
+    """For each region UᵀKU at rest, (r, r)."""
     contacts: BoundaryContacts | None
+    """Contacts of the body with itself or obstacles; None if contact is ignored."""
     constraints: int
+    """Number of constraint rows."""
 
 
 def reduce_pose(task: PoseTask) -> PoseModel:
     """Compute a basis of every region at one pose: modes, derivatives and their mass-PCA.
 
-    It uses one thread, because poses are computed in parallel.
-
-    Raises
-    ------
-    SuppleError
-        For any failure, with the name of the pose.
+    It uses one thread, because poses are computed in parallel. Errors name the pose.
     """
     try:
         return _reduced(task)
@@ -362,10 +332,8 @@ def _reduced(task: PoseTask) -> PoseModel:
         if task.shapes is None:
             bases = _region_bases(task, body, stiffness, masses, rows)
         else:
-            (region,) = task.regions
-            allowed = null_space(_weighted_rows(rows, region, len(masses)), len(region.vertices))
-            parts = task.mesh, task.rest, task.shapes, region, masses, allowed
-            bases = (turned_shapes(*parts),)
+            (region,), allowed = task.regions, _allowed(task, rows)
+            bases = (rotated_shapes(task.mesh, task.rest, task.shapes, region, masses, allowed),)
         stiffnesses = tuple(
             region_stiffness(stiffness, region, basis)
             for region, basis in zip(task.regions, bases, strict=True)
@@ -385,20 +353,14 @@ def _region_bases(
     bases: list[Floats] = []
     together = np.empty((3 * len(masses), 0))
     for region, count in zip(task.regions, task.modes, strict=True):
-        made = pose_basis(
-            body,
-            task.rest,
-            stiffness,
-            masses,
-            region,
-            count,
-            constraints=rows,
-            beside=together if bases else None,
+        beside = together if bases else None
+        basis = pose_basis(
+            body, task.rest, stiffness, masses, region, count, constraints=rows, beside=beside
         )
-        bases.append(made.vectors)
+        bases.append(basis.vectors)
         if len(bases) < len(task.regions):
             block = np.zeros((len(root), count))
-            block[region.unknowns] = root[region.unknowns] * made.vectors.reshape(-1, count)
+            block[region.unknowns] = root[region.unknowns] * basis.vectors.reshape(-1, count)
             before = root * together
             for _ in range(2):  # twice, for rounding
                 block, _ = np.linalg.qr(block - before @ (before.T @ block))
@@ -408,8 +370,45 @@ def _region_bases(
 
 def allowed_displacements(task: PoseTask) -> NullSpace:
     """Return the displacements that contacts at a pose allow, for a body with one region."""
-    (region,), (_, rows) = task.regions, _contact_rows(task)
+    return _allowed(task, _contact_rows(task)[1])
+
+
+def _allowed(task: PoseTask, rows: sp.csr_array | None) -> NullSpace:
+    (region,) = task.regions
     return null_space(_weighted_rows(rows, region, len(task.rest)), len(region.vertices))
+
+
+def rotated_shapes(
+    mesh: TetMesh, rest: Floats, shapes: Floats, region: Region, mass: Floats, allowed: NullSpace
+) -> Floats:
+    """Return a mass-orthonormal basis (k, 3, r) at a rest shape: shapes, rotated with the flesh.
+
+    `shapes` (n, 3, r) are in the neutral pose's frames; the basis is projected to the displacements
+    of the region that contacts allow. `mass` (n,) is that of all vertices.
+    """
+    quaternions = pose_rotations(mesh, [mesh.vertices, rest], [-1, 0])[1]
+    rotated = rotate_basis(quaternions, shapes)[region.vertices]
+    vectors = rotated.reshape(3 * len(region.vertices), -1)
+    inertia = np.repeat(mass[region.vertices], 3)[:, None]
+    if allowed.rank:
+        vectors = _nearest_allowed(vectors, inertia, allowed)
+    frame, triangle = np.linalg.qr(np.sqrt(inertia) * vectors)
+    lengths = np.abs(np.diagonal(triangle))
+    if not lengths.min() > _DEPENDENT * lengths.max():
+        raise SuppleError("contacts leave the basis fewer directions; use fewer modes")
+    frame *= np.where(np.diagonal(triangle) < 0, -1.0, 1.0)
+    basis = np.divide(frame, np.sqrt(inertia), out=np.zeros_like(frame), where=inertia > 0)
+    return basis.reshape(len(region.vertices), 3, -1)
+
+
+def _nearest_allowed(vectors: Floats, inertia: Floats, allowed: NullSpace) -> Floats:
+    """Return Z (ZᵀMZ)⁻¹ ZᵀM u, the nearest allowed displacements by mass."""
+    space = allowed.matrix
+    heavy = np.maximum(inertia[:, 0], 1e-12 * inertia.max())  # unreferenced vertices have no mass
+    weighed = sp.csr_array(space.T @ sp.diags_array(heavy))
+    matrix = symmetrised(sp.csr_array(weighed @ space))
+    solved = SparseCholesky(matrix).factorise(matrix).solve(weighed @ vectors)
+    return np.asarray(space @ solved)
 
 
 def region_stiffness(stiffness: sp.csr_array, region: Region, basis: Floats) -> Floats:

@@ -23,8 +23,7 @@ from supple.engines.pose_space.build.pose_basis import (
     region_stiffness,
 )
 from supple.engines.pose_space.build.reduction_setup import modes_per_region
-from supple.engines.pose_space.build.shaken_pose import shake_pose, shaken_tasks
-from supple.engines.pose_space.build.snapshot_basis import shaken_shapes
+from supple.engines.pose_space.build.shaken_pose import shake_pose, shaken_shapes, shaken_tasks
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.errors import SuppleError
 from supple.mesh.obstacles import Obstacle
@@ -41,26 +40,17 @@ OfPose = Callable[[Floats], Floats]
 
 @dataclass(frozen=True, eq=False)
 class ReducedPoses:
-    """Reduced models of several poses, whose bases `aligned` aligns.
-
-    Attributes
-    ----------
-    mesh, rest
-        Tets, and Φ from a pose to rest positions (n, 3).
-    models, weights
-        Models of the poses, the neutral one first; and their weights at any pose.
-    regions
-        Regions of the bases.
-    mass
-        (n,) masses of the vertices.
-    """
+    """Reduced models of several poses, whose bases `aligned` aligns."""
 
     mesh: TetMesh
     rest: OfPose
+    """Tets, and Φ from a pose to rest positions (n, 3)."""
     models: tuple[PoseModel, ...]
     weights: PoseWeights
+    """Models of the poses, the neutral one first; and their weights at any pose."""
     regions: tuple[Region, ...]
     mass: Floats
+    """Regions of the bases, and masses (n,) of the vertices."""
     _aligned: dict[str, AlignedPoses] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
@@ -79,27 +69,13 @@ class ReducedPoses:
         recipe: dict[str, Any] | None = None,
         shaken: int = 0,
     ) -> ReducedPoses:
-        """Reduce a body at several poses.
+        """Reduce a body at poses (m, s), the neutral one first, or at those of weights.
 
-        Parameters
-        ----------
-        mesh, material
-            Tets, and their material, or materials at the poses.
-        rest
-            Φ, such as a rig.
-        poses
-            (m, s), the neutral one first, or their weights.
-        modes
-            Number of columns in all, or of each region.
-        fixed, regions
-            Fixed vertices, and regions of the bases; by default one region, the whole body.
-        contacts, obstacles
-            Kind of contact constraints, None to ignore contact; and obstacles.
-        recipe
-            Options of `pose_basis`, for one region without contacts; by default those of a build.
-        shaken
-            Number of poses, the first ones, at which the body is shaken for a common basis; `rest`
-            is then a rig. 0 for bases of modes.
+        `material` is one, or one for each pose; `rest` is Φ, such as a rig; `modes` the number of
+        columns in all, or of each region. By default there is one region, the whole body without
+        the `fixed` vertices, and contact is ignored. `recipe` has options of `pose_basis`, for one
+        region without contacts; by default those of a build. At the first `shaken` poses the body
+        is shaken for a common basis, and `rest` must be a rig; 0 gives bases of modes.
         """
         weights = poses if isinstance(poses, PoseWeights) else PoseWeights(poses)
         still = np.asarray(fixed, np.int64)
@@ -173,11 +149,11 @@ def _shaken(tasks: Sequence[PoseTask], rig: Rig, poses: Floats, mass: Floats) ->
     """Return the shapes (n, 3, r) of the shaken body, as in a build."""
     (region,), (count,) = tasks[0].regions, tasks[0].modes
     shakings = [shake_pose(task) for task in shaken_tasks(tasks, rig, poses)]
-    whole = [each for each in shakings if each is not None]
-    if len(whole) < len(shakings):
-        raise SuppleError("the body cannot be shaken at all of these poses; use modes")
+    held = [shaking for shaking in shakings if shaking is not None]
+    if len(held) < len(shakings):
+        raise SuppleError("nothing holds the body at one of the poses to shake it at; use modes")
     rests = [task.rest for task in tasks]
-    return shaken_shapes(tasks[0].mesh, rests, whole, region, mass, count)
+    return shaken_shapes(tasks[0].mesh, rests, held, region, mass, count)
 
 
 def _by_recipe(task: PoseTask, recipe: dict[str, Any]) -> PoseModel:
@@ -185,21 +161,11 @@ def _by_recipe(task: PoseTask, recipe: dict[str, Any]) -> PoseModel:
         raise SuppleError("a recipe is for one region without contacts")
     body, (region,) = ElasticBody(task.mesh, task.material), task.regions
     stiffness = body.stiffness(task.rest, task.rest, out=body.pattern.zeros())
-    made = pose_basis(
+    basis = pose_basis(
         body, task.rest, stiffness, body.vertex_masses(), region, task.modes[0], **recipe
     )
-    reduced = region_stiffness(stiffness, region, made.vectors)
-    return PoseModel(task.rest, (made.vectors,), (reduced,), None, 0)
-
-
-def model_embedding(model: PoseSpaceModel) -> sp.csr_array:
-    """Return the embedding A (n̄, n) of the model's skin in its tets."""
-    count, corners = model.embedding_vertices.shape
-    rows = np.repeat(np.arange(count), corners)
-    entries = model.embedding_weights.astype(np.float64).ravel()
-    return sp.csr_array(
-        (entries, (rows, model.embedding_vertices.ravel())), (count, len(model.mesh.vertices))
-    )
+    reduced = region_stiffness(stiffness, region, basis.vectors)
+    return PoseModel(task.rest, (basis.vectors,), (reduced,), None, 0)
 
 
 def stand_in_basis(model: PoseSpaceModel) -> Floats:

@@ -30,26 +30,17 @@ Basis = Literal["modes", "shaken"]
 
 @dataclass(frozen=True, eq=False)
 class ReductionSetup:
-    """Parts of a reduction that are the same at every pose.
-
-    Attributes
-    ----------
-    character, flesh
-        Surface with its rig, and the tets inside.
-    regions, modes
-        Regions with a basis each, and their numbers of columns.
-    contacts, obstacles
-        Kind of contact constraints, None to ignore contact; and obstacles.
-    basis
-        See `Basis`.
-    """
+    """Parts of a reduction that are the same at every pose."""
 
     character: Character
     flesh: TetBody
+    """Surface with its rig, and the tets inside."""
     regions: tuple[Region, ...]
     modes: tuple[int, ...]
+    """Regions with a basis each, and their numbers of columns."""
     contacts: ContactKind | None
     obstacles: tuple[Obstacle, ...]
+    """Kind of contact constraints, None to ignore contact; and obstacles."""
     basis: Basis = "modes"
     _bodies: dict[int, ElasticBody] = field(default_factory=dict, init=False, repr=False)
 
@@ -68,10 +59,8 @@ class ReductionSetup:
 
     def elastic(self, materials: Sequence[Material]) -> list[ElasticBody]:
         """Return a body for each material, cached."""
-        for material in materials:
-            if (
-                id(material) not in self._bodies
-            ):  # bodies keep materials alive, so that ids are unique
+        for material in materials:  # bodies keep materials alive, so that ids are unique
+            if id(material) not in self._bodies:
                 self._bodies[id(material)] = ElasticBody(self.flesh.mesh, material)
         return [self._bodies[id(material)] for material in materials]
 
@@ -86,15 +75,13 @@ def choose_regions(
     n_vertices = len(flesh.mesh.vertices)
     if len(flesh.fixed) == n_vertices:
         raise SuppleError("every tet vertex is fixed; nothing is left to move")
-    if isinstance(regions, str):
-        if regions != "auto":
-            raise SuppleError(f'regions="{regions}"; use "auto", handles, regions or None')
-        regions = (
-            handles_from_bones(character.rig, character.surface, flesh.mesh, fixed=flesh.fixed)
-            if basis == "modes"
-            else None
-        )
-    regions = () if regions is None else regions
+    if isinstance(regions, str) and regions != "auto":
+        raise SuppleError(f'regions="{regions}"; use "auto", handles, regions or None')
+    if regions is None or (regions == "auto" and basis == "shaken"):
+        regions = ()
+    elif isinstance(regions, str):
+        fixed = flesh.fixed
+        regions = handles_from_bones(character.rig, character.surface, flesh.mesh, fixed=fixed)
     if basis == "shaken" and len(regions):
         raise SuppleError('a shaken body has one basis; leave out regions, or use basis="modes"')
     if len(regions) and all(isinstance(region, Region) for region in regions):
@@ -136,9 +123,7 @@ def _warn_uncovered(regions: Sequence[Region], n_vertices: int, flesh: TetBody) 
 
 
 def modes_per_region(
-    modes: int | Sequence[int],
-    regions: Sequence[Region],
-    sways: Callable[[], Floats] | None = None,
+    modes: int | Sequence[int], regions: Sequence[Region], sways: Callable[[], Floats] | None = None
 ) -> tuple[int, ...]:
     """Return the number of columns of each region: as listed, or shares of a total.
 

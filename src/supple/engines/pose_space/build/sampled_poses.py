@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, TypeVar
 
@@ -21,20 +21,16 @@ from supple.engines.pose_space.build.aligned_poses import (
     assess_pose,
     check_independent,
 )
-from supple.engines.pose_space.build.pose_basis import (
-    PoseModel,
-    PoseTask,
-    reduce_pose,
-)
+from supple.engines.pose_space.build.pose_basis import PoseModel, PoseTask, reduce_pose
 from supple.engines.pose_space.build.reduction_setup import ReductionSetup
 from supple.engines.pose_space.build.shaken_pose import (
     MotionTask,
     pose_motion,
     rig_moves,
     shake_pose,
+    shaken_shapes,
     shaken_tasks,
 )
-from supple.engines.pose_space.build.snapshot_basis import shaken_shapes
 from supple.errors import SuppleError, warn
 from supple.mesh.topology import counted
 from supple.reduction.build_log import BuildLog
@@ -42,7 +38,6 @@ from supple.reduction.cubature.training import MotionForces
 from supple.reduction.shaking import Shaking
 from supple.reduction.workers import Workers
 from supple.rig.poses.pose_weights import PoseWeights
-from supple.rig.protocol import Rig
 
 Result = TypeVar("Result")
 
@@ -53,35 +48,23 @@ ENOUGH = 1.1
 WORTHWHILE = 0.75
 
 
+@dataclass(eq=False)
 class Midpoint:
-    """Pose halfway between two of the sampled ones.
+    """Pose halfway between two of the sampled ones."""
 
-    Attributes
-    ----------
-    ends, edge
-        Indices of the two poses, and their names.
-    pose, task, model
-        Pose (s,), task of its reduction, and reduced model.
-    assessment
-        Comparison of the blended basis with that of `model`.
-    trouble
-        Reason why `model` or `assessment` is missing.
-    """
-
-    def __init__(
-        self, ends: tuple[int, int], edge: tuple[str, str], pose: Floats, task: PoseTask
-    ) -> None:
-        self.ends, self.edge, self.pose, self.task = ends, edge, pose, task
-        self.model: PoseModel | None = None
-        self.assessment: Assessment | None = None
-        self.trouble: str | None = None
-        #: Worst ratio of the edge whose half this one is; infinite for an original edge.
-        self.halved_from = np.inf
-
-    @property
-    def name(self) -> str:
-        """Name for messages."""
-        return f"between {self.edge[0]} and {self.edge[1]}"
+    ends: tuple[int, int]
+    edge: tuple[str, str]
+    """Indices of the two poses, and their names."""
+    pose: Floats
+    task: PoseTask
+    """Pose (s,), and task of its reduction."""
+    halved_from: float
+    """Worst ratio of the edge whose half this one is; infinite for an original edge."""
+    model: PoseModel | None = None
+    assessment: Assessment | None = None
+    """Reduced model, and comparison of the blended basis with its basis."""
+    trouble: str | None = None
+    """Reason why `model` or `assessment` is missing."""
 
     @property
     def worst(self) -> float:
@@ -98,25 +81,12 @@ class Midpoint:
 
 
 class SampledPoses:
-    """Poses at which a character is reduced, and their reduced models.
-
-    Parameters
-    ----------
-    setup
-        Parts of the reduction that are the same at every pose.
-    poses, names, materials
-        (m, s), the neutral one first, and the name and material of each.
-    variant
-        "frames" or "world", in which bases are blended.
-    workers, log
-        Workers for computations, and log of the build.
+    """Poses (m, s) at which a character is reduced, the neutral one first, and their models.
 
     Attributes
     ----------
-    models
-        Reduced models of the poses, after `reduce`.
-    aligned
-        Their aligned bases, after `reduce`.
+    models, aligned
+        Reduced models of the poses, and their aligned bases, after `reduce`.
     midpoints
         Poses halfway between, after `assess`.
     shapes
@@ -179,16 +149,14 @@ class SampledPoses:
     def _shake(self) -> None:
         """Shake the body at all poses for a common basis; use modes if nothing holds the body."""
         (region,), (count,) = self.setup.regions, self.setup.modes
+        flesh = self.setup.flesh
         with self.log.stage("shaking"):
-            tasks = shaken_tasks(self._tasks(), self._rig, self.weights.poses)
-            shaken = self._computed(shake_pose, tasks)
-            shakings = [each for each in shaken if each is not None]
-            if len(shakings) < len(tasks):
-                return
-            rests = [task.rest for task in tasks]
-            mesh = self.setup.flesh.mesh
-            self.shapes = shaken_shapes(mesh, rests, shakings, region, self.mass, count)
-            self._shaken = shakings
+            tasks = shaken_tasks(self._tasks(), flesh.tet_rig, self.weights.poses)
+            shakings = _all_or_none(self._computed(shake_pose, tasks))
+            if shakings is not None:
+                rests = [task.rest for task in tasks]
+                self.shapes = shaken_shapes(flesh.mesh, rests, shakings, region, self.mass, count)
+                self._shaken = shakings
 
     def motions(
         self, bases: Sequence[Floats], between: Sequence[Midpoint], blended: Sequence[Floats]
@@ -199,26 +167,20 @@ class SampledPoses:
         """
         if self.shapes is None:
             return None
-        left: list[Shaking | None] = [None] * (self.n_poses - len(self._shaken))
-        motion_tasks = [
-            MotionTask(self._thrown(task, pose) if shaking is None else task, basis, shaking, True)
-            for task, pose, basis, shaking in zip(
-                self._tasks(), self.weights.poses, bases, [*self._shaken, *left], strict=True
-            )
-        ]
+        motion_tasks = []
+        for k, (task, basis) in enumerate(zip(self._tasks(), bases, strict=True)):
+            shaking = self._shaken[k] if k < len(self._shaken) else None
+            if shaking is None:
+                task = self._with_moves(task, self.weights.poses[k])
+            motion_tasks.append(MotionTask(task, basis, shaking, True))
         for k, (midpoint, basis) in enumerate(zip(between, blended, strict=True)):
-            task = replace(self._thrown(midpoint.task, midpoint.pose), seed=self.n_poses + k)
+            task = replace(self._with_moves(midpoint.task, midpoint.pose), seed=self.n_poses + k)
             motion_tasks.append(MotionTask(task, basis, None, False))
-        made = self._computed(pose_motion, motion_tasks)
-        motions = [each for each in made if each is not None]
-        return None if len(motions) < len(made) else motions
+        return _all_or_none(self._computed(pose_motion, motion_tasks))
 
-    @property
-    def _rig(self) -> Rig:
-        return self.setup.flesh.tet_rig
-
-    def _thrown(self, task: PoseTask, pose: Floats) -> PoseTask:
-        return replace(task, moves=rig_moves(self._rig, pose))
+    def _with_moves(self, task: PoseTask, pose: Floats) -> PoseTask:
+        """Return a task whose body is also shaken along the rig's derivatives at a pose."""
+        return replace(task, moves=rig_moves(self.setup.flesh.tet_rig, pose))
 
     def _computed(
         self, function: Callable[[Any], Result], tasks: Sequence[PoseTask | MotionTask]
@@ -242,7 +204,7 @@ class SampledPoses:
             check_independent(self.aligned, self.weights.names)
 
     def assess(self, insert_up_to: int = 0) -> None:
-        """Assess midpoints, and add those where interpolation is poor, up to `most` poses."""
+        """Assess midpoints; add those where interpolation is poor, up to `insert_up_to` poses."""
         computed: dict[bytes, Midpoint] = {}
         while True:
             with self.log.stage("between poses"):
@@ -256,9 +218,9 @@ class SampledPoses:
             if not added:
                 break
             self._insert(added)
-        self._tell_what_is_left(poor if insert_up_to else [], bool(insert_up_to))
+        self._warn_of_poor_edges(poor if insert_up_to else [], bool(insert_up_to))
 
-    def _tell_what_is_left(self, poor: Sequence[Midpoint], inserted: bool) -> None:
+    def _warn_of_poor_edges(self, poor: Sequence[Midpoint], inserted: bool) -> None:
         """Warn of edges that could not be assessed, and of those with too few poses."""
         assessed = [midpoint for midpoint in poor if midpoint.assessment is not None]
         if assessed:
@@ -288,30 +250,28 @@ class SampledPoses:
                 midpoint.trouble = before.trouble if before.model is None else None
             computed[pose.tobytes()] = midpoint
             midpoints.append(midpoint)
+        inversions = self.setup.flesh.tet_rig.inversions
         fresh = [
             midpoint
             for midpoint in midpoints
-            if midpoint.model is None and midpoint.trouble is None and self._is_sound(midpoint)
+            if midpoint.model is None
+            and midpoint.trouble is None
+            and not len(inversions(midpoint.pose[None])[0])
         ]
-        for midpoint, made in zip(
-            fresh, self._computed(_reduced_or_why_not, [each.task for each in fresh]), strict=True
-        ):
-            midpoint.model, midpoint.trouble = (
-                (None, made) if isinstance(made, str) else (made, None)
-            )
+        results = self._computed(_reduced_or_reason, [midpoint.task for midpoint in fresh])
+        for midpoint, result in zip(fresh, results, strict=True):
+            if isinstance(result, str):
+                midpoint.trouble = result
+            else:
+                midpoint.model = result
         return midpoints
 
     def _midpoint(self, ends: tuple[int, int], pose: Floats) -> Midpoint:
         edge = (self.weights.names[ends[0]], self.weights.names[ends[1]])
         material = interpolated_material(self.materials, self.weights(pose))
         task = self.setup.task(f"between {edge[0]} and {edge[1]}", pose, material)
-        task = replace(task, shapes=self.shapes)
-        midpoint = Midpoint(ends, edge, pose, task)
-        midpoint.halved_from = min(self._halved.get(end, np.inf) for end in ends)
-        return midpoint
-
-    def _is_sound(self, midpoint: Midpoint) -> bool:
-        return len(self.setup.flesh.tet_rig.inversions(midpoint.pose[None])[0]) == 0
+        halved_from = min(self._halved.get(end, np.inf) for end in ends)
+        return Midpoint(ends, edge, pose, replace(task, shapes=self.shapes), halved_from)
 
     def _assess_midpoints(self) -> None:
         sound = [midpoint for midpoint in self.midpoints if midpoint.model is not None]
@@ -334,16 +294,18 @@ class SampledPoses:
         names = list(self.weights.names)
         for midpoint in midpoints:
             self._halved[len(names)] = midpoint.worst
-            names.append(self._new_name(names))
+            names.append(next(n for k in count(1) if (n := f"halfway {k}") not in names))
         self.weights = self._weights(
             np.vstack([self.weights.poses, *(midpoint.pose for midpoint in midpoints)]),
             tuple(names),
         )
         self._align()
 
-    @staticmethod
-    def _new_name(names: Sequence[str]) -> str:
-        return next(name for k in count(1) if (name := f"halfway {k}") not in names)
+
+def _all_or_none(results: list[Result | None]) -> list[Result] | None:
+    """Return results of all poses; None if one is missing, because nothing holds the body there."""
+    complete = [result for result in results if result is not None]
+    return complete if len(complete) == len(results) else None
 
 
 def _same(first: Material, second: Material) -> bool:
@@ -356,7 +318,7 @@ def _same(first: Material, second: Material) -> bool:
 # Midpoints are only assessed: an error there is reported, and does not end the build.
 
 
-def _reduced_or_why_not(task: PoseTask) -> PoseModel | str:
+def _reduced_or_reason(task: PoseTask) -> PoseModel | str:
     try:
         return reduce_pose(task)
     except SuppleError as error:

@@ -1,6 +1,8 @@
-"""Shaking of the body at one pose: its motions for a common basis, and its forces in that.
+"""Shaking of the body at the poses: a snapshot basis for all of them, and forces in that basis.
 
-Workers run these functions in parallel for the poses.
+In frames that rotate with the rig, flesh moves similarly at every pose. So the motions of all poses
+have one mass-PCA. The basis of a pose is its vectors, rotated by `rotated_shapes`. Workers run
+`shake_pose` and `pose_motion` in parallel for the poses.
 """
 
 from __future__ import annotations
@@ -17,23 +19,21 @@ from supple.elastic.body import ElasticBody
 from supple.engines.pose_space.build.pose_basis import PoseTask, allowed_displacements
 from supple.errors import SuppleError
 from supple.linalg.blas import single_threaded
+from supple.mesh.tets import TetMesh
 from supple.reduction.cubature.training import MotionForces, motion_forces
+from supple.reduction.mass_pca import mass_pca
+from supple.reduction.regions.region import Region
 from supple.reduction.shaking import STEPS, Shaking, shake
 from supple.rig.jacobian import DifferencedJacobian
 from supple.rig.protocol import Rig
+from supple.rig.tets.vertex_frames import pose_rotations, unrotate_basis
 
 #: Largest number of accelerated rig parameters, and of entries of their fields.
 _MOST_MOVES, _MOST_NUMBERS = 256, 1 << 22
 
 
 def shake_pose(task: PoseTask) -> Shaking | None:
-    """Shake the body at a pose; return None if nothing holds it.
-
-    Raises
-    ------
-    SuppleError
-        For any failure, with the name of the pose.
-    """
+    """Shake the body at a pose; return None if nothing holds it. Errors name the pose."""
     (region,) = task.regions
     steps = max(STEPS, task.steps)
     try:
@@ -66,25 +66,41 @@ def shaken_tasks(tasks: Sequence[PoseTask], rig: Rig, poses: Floats) -> list[Pos
     ]
 
 
-class MotionTask(NamedTuple):
-    """Input of `pose_motion`.
+def shaken_shapes(
+    mesh: TetMesh,
+    rests: Sequence[Floats],
+    shakings: Sequence[Shaking],
+    region: Region,
+    mass: Floats,
+    count: int,
+) -> Floats:
+    """Return the `count` shapes (n, 3, r) nearest to all motions, in the frames of the first pose.
 
-    Attributes
-    ----------
-    task
-        Task of the pose.
-    basis
-        (k, 3, r) basis of the pose.
-    shaking
-        Motion of the shaken body there; None to compute it.
-    touching
-        Whether contacts constrain the body, as they do in the bases of poses.
+    `rests` (n, 3) are rest shapes of the poses, the neutral one first, and `shakings` the motions
+    there. Only the region moves; `mass` (n,) is that of all vertices.
     """
+    rotations = pose_rotations(mesh, rests, np.minimum(np.arange(len(rests)) - 1, 0))
+    unrotated = [
+        unrotate_basis(quaternions, shaking.displacements.astype(np.float64))[region.vertices]
+        for quaternions, shaking in zip(rotations, shakings, strict=True)
+    ]
+    snapshots, rows = np.concatenate(unrotated, axis=2), len(region.vertices)
+    vectors, _ = mass_pca(snapshots.reshape(3 * rows, -1), mass[region.vertices], count)
+    shapes = np.zeros((len(mesh.vertices), 3, count))
+    shapes[region.vertices] = vectors.reshape(rows, 3, count)
+    return shapes
+
+
+class MotionTask(NamedTuple):
+    """Input of `pose_motion`."""
 
     task: PoseTask
     basis: Floats
+    """(k, 3, r) basis of the pose."""
     shaking: Shaking | None
+    """Motion of the shaken body there; None to compute it."""
     touching: bool
+    """Whether contacts constrain the body, as they do in the bases of poses."""
 
     @property
     def name(self) -> str:

@@ -43,10 +43,10 @@ def train_model(
     tet_rig = setup.flesh.tet_rig
     bases = [aligned.world_bases(pose) for pose in range(sampled.n_poses)]
     # Forces are not tested where bases could not be compared.
-    sound = [midpoint for midpoint in sampled.midpoints if midpoint.assessment is not None]
-    between = [_between(sampled, midpoint.pose, midpoint.ends) for midpoint in sound]
+    assessed = [midpoint for midpoint in sampled.midpoints if midpoint.assessment is not None]
+    between = [_between(sampled, midpoint.pose, midpoint.ends) for midpoint in assessed]
     with log.stage("elastic cubature"):
-        trained = _elastic(sampled, bases, between, sound, elastic_count, seed)
+        trained = _elastic(sampled, bases, between, assessed, elastic_count, seed)
     if trained is None:
         return None
     elastic, motions = trained
@@ -58,27 +58,27 @@ def train_model(
             setup.regions,
             sampled.mass,
             inertial_count,
-            shapes=None if motions is None else [(each.shapes,) for each in motions],
+            shapes=None if motions is None else [(motion.shapes,) for motion in motions],
             seed=seed,
             threads=sampled.workers.threads if is_thread_safe(tet_rig) else None,
             progress=log.tell,
         )
     with log.stage("cubature between poses"):
-        tried: dict[str, Any] = {"forces": "samples" if motions is None else "motions"}
+        errors: dict[str, Any] = {"forces": "samples" if motions is None else "motions"}
         if motions is None:
-            tried |= _tried_between(sampled, elastic, sound, between, seed)
+            errors |= _errors_between(sampled, elastic, assessed, between, seed)
         else:  # samples would measure another fit than that to motions
-            worst = elastic.between_errors.max(initial=0.0) if sound else None
-            tried |= {"between_poses": worst, "retrained": None, "quarter_way": None}
+            worst = elastic.between_errors.max(initial=0.0) if assessed else None
+            errors |= {"between_poses": worst, "retrained": None, "quarter_way": None}
     with log.stage("model"):
-        return _model(sampled, elastic, inertial, tried, seed)
+        return _model(sampled, elastic, inertial, errors, seed)
 
 
 def _elastic(
     sampled: SampledPoses,
     bases: list[tuple[Floats, ...]],
     between: list[Between],
-    sound: list[Midpoint],
+    assessed: list[Midpoint],
     count: int,
     seed: int,
 ) -> tuple[ElasticCubature, list[MotionForces] | None] | None:
@@ -101,7 +101,7 @@ def _elastic(
         progress=sampled.log.tell,
     )
     motions = sampled.motions(
-        [whole for (whole, *_) in bases], sound, [each.basis[0] for each in between]
+        [basis[0] for basis in bases], assessed, [pose.basis[0] for pose in between]
     )
     if motions is not None:
         trained = train(motions=motions)
@@ -133,10 +133,10 @@ def _between(sampled: SampledPoses, pose: Floats, ends: tuple[int, int]) -> Betw
     return Between(elastic, rest, basis, ends, shares, scales)
 
 
-def _tried_between(
+def _errors_between(
     sampled: SampledPoses,
     elastic: ElasticCubature,
-    sound: list[Midpoint],
+    assessed: list[Midpoint],
     between: list[Between],
     seed: int,
 ) -> dict[str, Any]:
@@ -145,22 +145,15 @@ def _tried_between(
     The latter is trained at the worst midpoint. A pose a quarter along the same edge, which no
     stage has used, is tested, too.
     """
-    if not sound:
+    if not assessed:
         return {"between_poses": None, "retrained": None, "quarter_way": None}
     at = int(np.argmax(elastic.between_errors))
-    worst, halfway, regions = sound[at], between[at], sampled.setup.regions
-    alone = elastic_cubature(
-        halfway.body,
-        [halfway.rest],
-        [halfway.basis],
-        regions,
-        len(elastic.tets),
-        linear="exact",
-        seed=seed,
-    )
+    worst, halfway, regions = assessed[at], between[at], sampled.setup.regions
+    case = halfway.body, [halfway.rest], [halfway.basis], regions
+    retrained = elastic_cubature(*case, len(elastic.tets), linear="exact", seed=seed)
     return {
         "between_poses": float(elastic.between_errors.max()),
-        "retrained": alone.held_out_error,
+        "retrained": retrained.held_out_error,
         "quarter_way": _quarter_way(sampled, elastic, worst.ends, seed),
         "worst_between": list(worst.edge),
     }
@@ -169,7 +162,7 @@ def _tried_between(
 def _quarter_way(
     sampled: SampledPoses, elastic: ElasticCubature, ends: tuple[int, int], seed: int
 ) -> float | None:
-    """Return the error there; None if tets are inverted or bases vanish."""
+    """Return the error a quarter along an edge; None if tets are inverted or bases vanish."""
     poses, (i, j) = sampled.weights.poses, ends
     pose = 0.75 * poses[i] + 0.25 * poses[j]
     if len(sampled.setup.flesh.tet_rig.inversions(pose[None])[0]):
@@ -188,27 +181,20 @@ def _error_at(
     correction = None
     if elastic.corrections is not None:
         correction = blended_correction(elastic.corrections, elastic.ends, pose.shares, pose.scales)
-    return force_error(
-        pose.body,
-        pose.rest,
-        pose.basis,
-        regions,
-        elastic.tets,
-        weights,
-        samples,
-        correction=correction,
-    )
+    case = pose.body, pose.rest, pose.basis, regions
+    return force_error(*case, elastic.tets, weights, samples, correction=correction)
 
 
 def _model(
     sampled: SampledPoses,
     elastic: ElasticCubature,
     inertial: InertialCubature,
-    tried: dict[str, Any],
+    errors: dict[str, Any],
     seed: int,
 ) -> PoseSpaceModel:
     setup, aligned = sampled.setup, sampled.aligned
     character, flesh = setup.character, setup.flesh
+    packed = None if elastic.corrections is None else packed_products(elastic.corrections)
     return PoseSpaceModel.make(
         name=character.name,
         surface=character.surface,
@@ -228,19 +214,15 @@ def _model(
         mass_products=aligned.products,
         elastic_tets=elastic.tets,
         elastic_weights=elastic.weights,
-        stiffness_corrections=_packed(elastic.corrections),
+        stiffness_corrections=packed,
         correction_ends=np.array(elastic.ends, np.int64).reshape(-1, 2),
         inertial_vertices=inertial.vertices,
         inertial_weights=inertial.weights,
         inertial_corrections=_in_frames(sampled, inertial),
         parents=aligned.parents,
         seed=seed,
-        report=_report(sampled, elastic, inertial, tried),
+        report=_report(sampled, elastic, inertial, errors),
     )
-
-
-def _packed(matrices: Floats | None) -> Floats | None:
-    return None if matrices is None else packed_products(matrices)
 
 
 def _in_frames(sampled: SampledPoses, inertial: InertialCubature) -> Floats | None:
@@ -256,7 +238,7 @@ def _report(
     sampled: SampledPoses,
     elastic: ElasticCubature,
     inertial: InertialCubature,
-    tried: dict[str, Any],
+    errors: dict[str, Any],
 ) -> dict[str, Any]:
     """Return the figures of a build for the model's report; the same seed gives the same."""
     setup, aligned = sampled.setup, sampled.aligned
@@ -283,7 +265,7 @@ def _report(
             "elastic_error": {
                 "train": elastic.train_error,
                 "held_out": elastic.held_out_error,
-                **tried,
+                **errors,
             },
             "inertial_error": {
                 "train": inertial.train_error,

@@ -11,6 +11,7 @@ from supple.arrays import Floats, Singles
 from supple.compiled.jit import compiled_fused, compiled_plain
 from supple.compiled.tables import ArgumentTable, table_contents
 from supple.dynamics.rigid_object import RigidObject
+from supple.engines.pose_space.blend import Blend
 from supple.engines.pose_space.contact.contact_tables import ContactScratch, ContactTables
 from supple.mesh.obstacles import CAPSULE, OTHER, PLANE, Obstacle, plain_numbers
 from supple.mesh.shape_tables import PlacedShape, shape_tables, signed_distance
@@ -19,7 +20,7 @@ from supple.mesh.shape_tables import PlacedShape, shape_tables, signed_distance
 TABLED = 4
 
 
-class SeenObstacles:
+class RootFrameObstacles:
     """Obstacles of a scene in the root's frame.
 
     Attributes
@@ -45,20 +46,19 @@ class SeenObstacles:
         """Replace the obstacles."""
         self.obstacles = obstacles
         self._rows = plain_numbers(obstacles)
-        hidden = self._rows[:, 0] == OTHER
+        not_plain = self._rows[:, 0] == OTHER
         # Tables of placed shapes and meshes are reused, because meshes may be large.
-        others = [each if only else None for each, only in zip(obstacles, hidden, strict=True)]
+        others = [each if other else None for each, other in zip(obstacles, not_plain, strict=True)]
         shapes = [each.shape if isinstance(each, PlacedShape) else each for each in others]
         same = self._shapes is not None and len(shapes) == len(self._shapes)
         if not same or any(a is not b for a, b in zip(shapes, self._shapes or (), strict=True)):
             self._world = shape_tables(others)
-            self._seen = self._world._replace(
-                rotations=self._world.rotations.copy(),
-                translations=self._world.translations.copy(),
+            self._in_root = self._world._replace(
+                rotations=self._world.rotations.copy(), translations=self._world.translations.copy()
             )
-            self.solids, self._shapes = ArgumentTable(self._seen), shapes
+            self.solids, self._shapes = ArgumentTable(self._in_root), shapes
         self._world.rotations[:], self._world.translations[:] = np.eye(3), 0.0
-        tabled = hidden & (self._world.kinds != OTHER)
+        tabled = not_plain & (self._world.kinds != OTHER)
         self._rows[tabled, 0] = TABLED
         self.rows, self.motions = np.zeros_like(self._rows), np.zeros((len(obstacles), 9))
         self._has_solids = bool(tabled.any())
@@ -76,22 +76,26 @@ class SeenObstacles:
         self.kinds = tuple(kinds.tolist())
 
     @property
+    def shapes(self) -> tuple[Floats, ArgumentTable]:
+        """`rows` and `solids`."""
+        return self.rows, self.solids
+
+    @property
     def others(self) -> tuple[Obstacle, ...]:
         """Obstacles of other types, which only have the method `distances`."""
         kinds = self._rows[:, 0]
         return tuple(each for each, k in zip(self.obstacles, kinds, strict=True) if k == OTHER)
 
-    def look(self, root: Floats) -> None:
+    def update_places(self, root: Floats) -> None:
         """Update the positions of obstacles in the frame of a root (4, 4)."""
         into_root(self._rows, root, self.rows)
         if not self._has_solids:
             return
-        world, seen = self._world, self._seen
-        for k, each in self._placed:
-            place = each.place
-            world.rotations[k], world.translations[k] = place[:3, :3], place[:3, 3]
+        world, out = self._world, self._in_root
+        for k, shape in self._placed:
+            world.rotations[k], world.translations[k] = shape.place[:3, :3], shape.place[:3, 3]
         _places_into_root(
-            world.rotations, world.translations, root, seen.rotations, seen.translations
+            world.rotations, world.translations, root, out.rotations, out.translations
         )
 
     def update_motions(self, root: Floats) -> None:
@@ -131,31 +135,19 @@ def into_root(shapes: Floats, root: Floats, out: Floats) -> None:
 def _places_into_root(rotations, translations, root, out_rotations, out_translations):  # type: ignore[no-untyped-def]
     """Write rotations (o, 3, 3) and translations (o, 3) of shapes in the root's frame."""
     for o in range(len(rotations)):
+        r, t, out_r, out_t = rotations[o], translations[o], out_rotations[o], out_translations[o]
         for j in range(3):
-            x, y, z = into_root_axes(
-                root, rotations[o, 0, j], rotations[o, 1, j], rotations[o, 2, j]
-            )
-            out_rotations[o, 0, j], out_rotations[o, 1, j], out_rotations[o, 2, j] = x, y, z
-        out_translations[o, 0], out_translations[o, 1], out_translations[o, 2] = into_root_axes(
-            root,
-            translations[o, 0] - root[0, 3],
-            translations[o, 1] - root[1, 3],
-            translations[o, 2] - root[2, 3],
-        )
+            out_r[0, j], out_r[1, j], out_r[2, j] = into_root_axes(root, r[0, j], r[1, j], r[2, j])
+        x, y, z = t[0] - root[0, 3], t[1] - root[1, 3], t[2] - root[2, 3]
+        out_t[0], out_t[1], out_t[2] = into_root_axes(root, x, y, z)
 
 
 @compiled_plain
 def predict(
-    q: Floats,
-    v: Floats,
-    dt: float,
-    column_scale: Floats,
-    weights: Floats,
-    peaks: Floats,
-    z: Floats,
-    going: Floats,
+    q: Floats, v: Floats, dt: float, blend: Blend, peaks: Floats, z: Floats, going: Floats
 ) -> float:
-    """Write ϒ(q + v dt) and ϒ v dt; return a bound on displacements."""
+    """Write ϒ(q + v dt) to `z` and ϒ v dt to `going`; return a bound on displacements."""
+    column_scale, weights = blend.column_scale, blend.weights
     bound, total = 0.0, 0.0
     for i in range(len(q)):
         going[i] = column_scale[i] * v[i] * dt
@@ -204,10 +196,10 @@ def mark_near(shapes: Floats, solids: ArgumentTable, bound: float, scratch: Cont
 @compiled_plain
 def longest_displacement(u: Singles) -> float:
     """Return the largest displacement of carriers (b, 3)."""
-    most = np.float32(0)
+    largest = np.float32(0)
     for k in range(len(u)):
-        most = max(most, u[k, 0] * u[k, 0] + u[k, 1] * u[k, 1] + u[k, 2] * u[k, 2])
-    return math.sqrt(most)
+        largest = max(largest, u[k, 0] * u[k, 0] + u[k, 1] * u[k, 1] + u[k, 2] * u[k, 2])
+    return math.sqrt(largest)
 
 
 @compiled_plain
@@ -225,8 +217,8 @@ def list_contacts(
     """List the skin vertices inside obstacles, group by group; return their number.
 
     `u` (b + 1, 3) are displacements of the carriers, at most `reach` of them in this step; `shapes`
-    (o, 8) and `solids` are those of `SeenObstacles`; `gaps` (o′, n̄) and `normals` (o′, n̄, 3) in the
-    world are those of obstacles of other types.
+    (o, 8) and `solids` are those of `RootFrameObstacles`; `gaps` (o′, n̄) and `normals` (o′, n̄, 3)
+    in the world are those of obstacles of other types.
     """
     count, going = 0, scratch.going
     # Local names, because field access in a loop costs time.
@@ -258,16 +250,9 @@ def list_contacts(
                 if gap < 0 or still < 0:
                     scratch.group[count], scratch.vertex[count], scratch.obstacle[count] = g, v, o
                     scratch.depth[count], scratch.still[count] = -gap, -still
-                    scratch.place[count, 0], scratch.place[count, 1], scratch.place[count, 2] = (
-                        x,
-                        y,
-                        z,
-                    )
-                    scratch.normal[count, 0], scratch.normal[count, 1], scratch.normal[count, 2] = (
-                        p,
-                        q,
-                        r,
-                    )
+                    place, normal = scratch.place[count], scratch.normal[count]
+                    place[0], place[1], place[2] = x, y, z
+                    normal[0], normal[1], normal[2] = p, q, r
                     count += 1
     return count
 
@@ -417,10 +402,10 @@ def _move_touched(tables, frames, column_scale, q, scratch):  # type: ignore[no-
                 continue
             first, last = tables.column[region], tables.column[region + 1]
             rows = scratch.rows[3 * slot * r : 3 * (slot + 1) * r]
-            some = z[first:last]
-            x += _dot(rows[first:last], some)
-            y += _dot(rows[r + first : r + last], some)
-            w += _dot(rows[2 * r + first : 2 * r + last], some)
+            part = z[first:last]
+            x += _dot(rows[first:last], part)
+            y += _dot(rows[r + first : r + last], part)
+            w += _dot(rows[2 * r + first : 2 * r + last], part)
         if carrier < len(frames):
             f = frames[carrier]
             x, y, w = (

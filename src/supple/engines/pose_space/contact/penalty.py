@@ -30,7 +30,7 @@ NEGLIGIBLE = 1e-7
 
 
 class PenaltySettings(NamedTuple):
-    """Numbers of the penalty forces."""
+    """Settings of the penalty forces."""
 
     stiffness: float
     """In Pa/m."""
@@ -50,7 +50,7 @@ class FrictionInputs(NamedTuple):
     root: Floats
     """(4, 4)"""
     motions: Floats
-    """(o, 9) `SeenObstacles.motions`."""
+    """(o, 9) `RootFrameObstacles.motions`."""
     loads: Singles
     places: Floats
     """(o, n̄) and (n̄, 3), of `ContactResult`."""
@@ -73,10 +73,8 @@ def add_contacts(
 ) -> int:
     """Write Σ s c cᵀ to the upper triangle of `stiffness`; return the number of active contacts.
 
-    Σ s (depth − target) c + K z, the linearised force at z = 0, is added to `force`.
-
-    `count` contacts were detected. `before` (o, n̄) are depths at the end of the last step, if they
-    are `valid`.
+    Σ s (depth − target) c + K z, the linearised force at z = 0, is added to `force`. `count`
+    contacts were detected. `before` (o, n̄) are depths at the end of the last step, if `valid`.
     """
     stiffness[:] = 0
     if count == 0:
@@ -128,14 +126,10 @@ def _write_grips(tables, count, valid, stiffness, friction, scratch):  # type: i
         scratch.grip[k] = 0.0
         if not valid or loads[o, v] <= 0 or scratch.target[k] < 0:
             continue
-        was = into_root_axes(
-            root,
-            places[v, 0] - root[0, 3],
-            places[v, 1] - root[1, 3],
-            places[v, 2] - root[2, 3],
-        )
-        # The last contact point, moved with the obstacle.
-        m, (x, y, z) = motions[o], was
+        x, y, z = places[v, 0] - root[0, 3], places[v, 1] - root[1, 3], places[v, 2] - root[2, 3]
+        x, y, z = into_root_axes(root, x, y, z)
+        # The last contact point moves with the obstacle.
+        m = motions[o]
         a, b, c = x - m[6], y - m[7], z - m[8]
         x += h * (m[0] + m[4] * c - m[5] * b)
         y += h * (m[1] + m[5] * a - m[3] * c)
@@ -172,7 +166,7 @@ def _touched_rows(tables, count, weights, scratch):  # type: ignore[no-untyped-d
     for region in range(len(tables.sizes)):
         first, last = tables.column[region], tables.column[region + 1]
         width, size, places = last - first, tables.sizes[region], tables.places[region]
-        whole = tables.basis[tables.start[region] : tables.start[region + 1]]
+        basis = tables.basis[tables.start[region] : tables.start[region + 1]]
         for slot in range(used):
             place = places[touched[slot]]
             if place < 0:
@@ -185,7 +179,7 @@ def _touched_rows(tables, count, weights, scratch):  # type: ignore[no-untyped-d
                     if abs(weights[pose]) < NEGLIGIBLE:
                         continue
                     at = (3 * (pose * size + place) + axis) * width
-                    _add_scaled(scratch.factors[pose, first:last], whole[at : at + width], out)
+                    _add_scaled(scratch.factors[pose, first:last], basis[at : at + width], out)
 
 
 @compiled
@@ -250,7 +244,7 @@ def _add_line(tables, group, k, direction, scale, push, frames, place, scratch, 
 @compiled
 def _along(x, y, z):  # type: ignore[no-untyped-def]
     """Return two unit vectors at right angles to a unit vector and to each other."""
-    # From the axis with the largest angle to it, for accuracy.
+    # The axis with the largest angle to the vector is the most accurate start.
     if abs(x) <= abs(y) and abs(x) <= abs(z):
         p, q, r = np.float32(0), z, -y
     elif abs(y) <= abs(z):
@@ -264,20 +258,8 @@ def _along(x, y, z):  # type: ignore[no-untyped-def]
 
 @compiled
 def _subtract_products(blas, width, count, lines, product):  # type: ignore[no-untyped-def]
-    gemm(
-        blas,
-        NO,
-        YES,
-        width,
-        width,
-        count,
-        (lines, 0),
-        width,
-        (lines, 0),
-        width,
-        (product, 0),
-        width,
-    )
+    left, out = (lines, 0), (product, 0)
+    gemm(blas, NO, YES, width, width, count, left, width, left, width, out, width)
 
 
 @compiled
@@ -302,16 +284,10 @@ def _write_line(tables, group, k, direction, frames, scratch, line):  # type: ig
                 continue
             first, last = tables.column[region], tables.column[region + 1]
             if tables.places[region, carrier] >= 0:
-                whole = scratch.rows[3 * slot * r : 3 * (slot + 1) * r]
-                _add_three(
-                    whole[first:last],
-                    whole[r + first : r + last],
-                    whole[2 * r + first : 2 * r + last],
-                    a,
-                    b,
-                    c,
-                    line[at : at + last - first],
-                )
+                rows = scratch.rows[3 * slot * r : 3 * (slot + 1) * r]
+                p, q = rows[first:last], rows[r + first : r + last]
+                s, out = rows[2 * r + first : 2 * r + last], line[at : at + last - first]
+                _add_three(p, q, s, a, b, c, out)
             at += last - first
 
 

@@ -9,7 +9,7 @@ from supple.checks import numbers
 from supple.engines.pose_space.contact.contact_tables import ContactScratch, contact_tables
 from supple.engines.pose_space.contact.obstacle_detection import (
     ContactResult,
-    SeenObstacles,
+    RootFrameObstacles,
     list_contacts,
     longest_displacement,
     mark_near,
@@ -42,15 +42,7 @@ UNIT = 1e-3
 
 
 class SkinContact:
-    """Contact of the skin of any state of a model with obstacles; one for each thread.
-
-    Parameters
-    ----------
-    runtime, options
-        Tables of the model, and options of the steps.
-    obstacles
-        Checked obstacles, at least one.
-    """
+    """Contact of the skin of any state of a model with obstacles, at least one; one per thread."""
 
     def __init__(
         self, runtime: RuntimeModel, options: StepOptions, obstacles: tuple[Obstacle, ...]
@@ -67,35 +59,35 @@ class SkinContact:
             OUTWARDS * size * h,
             INWARDS * size * h,
         )
-        #: Bound of a skin vertex's displacement for carriers that move by 1.
-        self._spread = 1.001 * float(np.abs(self._tables.shares).sum(axis=1).max(initial=1.0))
-        self._found = 0
+        #: Bound of a skin vertex's displacement for carriers that move by 1, with rounding.
+        self._spread = 1.001 * runtime.spread
+        self._count = 0
         self._going = np.zeros(runtime.n_modes)
         #: Whether `rest` is the skin at the pose of the stepper.
         self.placed = False
-        self._seen, self._root = SeenObstacles(), np.eye(4)
+        self._in_root, self._root = RootFrameObstacles(), np.eye(4)
         self._friction = options.friction
         self.set_obstacles(obstacles)
 
     def set_obstacles(self, obstacles: tuple[Obstacle, ...]) -> None:
         """Replace the obstacles; as many of the same kinds count as the same ones, moved."""
-        kinds = self._seen.kinds
-        self._seen.set(obstacles)
-        if self._seen.kinds != kinds:
+        kinds = self._in_root.kinds
+        self._in_root.set(obstacles)
+        if self._in_root.kinds != kinds:
             self._make_arrays()
 
     def _make_arrays(self) -> None:
         self.placed, n = False, len(self._tables.carriers)
-        count, modes = len(self._seen.kinds), self._runtime.n_modes
+        count, modes = len(self._in_root.kinds), self._runtime.n_modes
         self._scratch = ContactScratch.of(self._tables, count, modes, self._friction > 0)
-        others = len(self._seen.others)
+        others = len(self._in_root.others)
         self._gaps, self._normals = np.zeros((others, n)), np.zeros((others, n, 3))
         self._world = np.zeros((n if others else 0, 3), np.float32)
 
     @property
     def obstacles(self) -> tuple[Obstacle, ...]:
         """Obstacles of the skin."""
-        return self._seen.obstacles
+        return self._in_root.obstacles
 
     @property
     def friction(self) -> float:
@@ -104,9 +96,9 @@ class SkinContact:
 
     @friction.setter
     def friction(self, friction: float) -> None:
-        anew = (friction > 0) != (self._friction > 0)
+        changes_arrays = (friction > 0) != (self._friction > 0)
         self._friction = friction
-        if anew:
+        if changes_arrays:
             self._make_arrays()
 
     @property
@@ -122,74 +114,48 @@ class SkinContact:
         The state is only read, so that it is unchanged if an obstacle raises an error.
         """
         blend, scratch, z = work.blend, self._scratch, self._scratch.z
-        self._found = 0
-        farthest = predict(
-            q,
-            v,
-            self._options.dt,
-            blend.column_scale,
-            blend.weights,
-            self._runtime.peaks,
-            z,
-            self._going,
-        )
+        self._count = 0
+        farthest = predict(q, v, self._options.dt, blend, self._runtime.peaks, z, self._going)
         placement.place_surface(scratch.rest)
         self.placed = True
-        seen, self._root[:] = self._seen, root
-        seen.look(root)
-        if not mark_near(seen.rows, seen.solids, self._spread * farthest, scratch):
+        self._in_root.update_places(root)
+        self._root[:], shapes = root, self._in_root.shapes
+        if not mark_near(*shapes, self._spread * farthest, scratch):
             return
         self._displace(work)
         self._evaluate_others(root, work)
         reach = self._spread * longest_displacement(scratch.going)
         farthest = self._spread * longest_displacement(work.skin.carriers)
-        if mark_near(seen.rows, seen.solids, farthest + reach, scratch):
-            self._found = list_contacts(
-                self._tables,
-                work.skin.carriers,
-                reach,
-                seen.rows,
-                seen.solids,
-                root,
-                self._gaps,
-                self._normals,
-                scratch,
-            )
+        if mark_near(*shapes, farthest + reach, scratch):
+            tables, u, gaps, normals = self._tables, work.skin.carriers, self._gaps, self._normals
+            self._count = list_contacts(tables, u, reach, *shapes, root, gaps, normals, scratch)
 
     def _displace(self, work: Workspace) -> None:
         """Write displacements of the carriers, and their part in this step."""
         runtime, scratch, blend, skin = self._runtime, self._scratch, work.blend, work.skin
         limit = 2 * self._options.longest_displacement(runtime.size) / runtime.spread
-        for z, out in ((scratch.z, work.skin.carriers), (self._going, scratch.going)):
+        for z, out in ((scratch.z, skin.carriers), (self._going, scratch.going)):
             # Invisible displacements are included, because they decide on contact.
-            displace_carriers(
-                runtime.skin, blend.weights, z, 0.0, skin.listed, skin.factors, skin.chunk, out
-            )
-            rotate_carriers(work.skin.quaternions, limit, out)
+            displace_carriers(runtime.skin, blend.weights, z, 0.0, skin, out)
+            rotate_carriers(skin.quaternions, limit, out)
 
     def press(self, memory: ContactMemory, work: Workspace, blas: Ints) -> None:
         """Add penalty forces and stiffness of the contacts to the system."""
-        seen, rubs = self._seen, self._friction > 0
-        memory.fit(seen.kinds, len(self._tables.carriers), rubs)
+        obstacles, rubs = self._in_root, self._friction > 0
+        memory.fit(obstacles.kinds, len(self._tables.carriers), rubs)
         if rubs:
-            seen.update_motions(self._root)
-        system = work.system
+            obstacles.update_motions(self._root)
+        system, dt, rubbed = work.system, self._options.dt, (memory.loads, memory.places)
+        friction = FrictionInputs(self._friction, dt, self._root, obstacles.motions, *rubbed)
         memory.count = system.pressing[0] = add_contacts(
             self._tables,
-            self._found,
+            self._count,
             work.blend.weights,
             work.skin.frames,
             memory.depths,
             memory.known,
             self._settings,
-            FrictionInputs(
-                self._friction,
-                self._options.dt,
-                self._root,
-                seen.motions,
-                memory.loads,
-                memory.places,
-            ),
+            friction,
             blas,
             self._scratch,
             system.contact,
@@ -203,9 +169,8 @@ class SkinContact:
             return
         write_depths(
             self._tables,
-            self._found,
-            self._seen.rows,
-            self._seen.solids,
+            self._count,
+            *self._in_root.shapes,
             self._settings.stiffness,
             work.skin.frames,
             work.blend.column_scale,
@@ -221,7 +186,7 @@ class SkinContact:
             return
         self._world[:] = self._scratch.rest
         interpolate_skin(self._runtime.skin, work.skin.carriers, root, work.skin, self._world)
-        for row, obstacle in enumerate(self._seen.others):
+        for row, obstacle in enumerate(self._in_root.others):
             self._gaps[row], self._normals[row] = _distances(obstacle, self._world)
 
 

@@ -21,8 +21,7 @@ from supple.engines.common.flesh_fields import (
     frozen,
     stored_array,
 )
-from supple.engines.pose_space.model.basis_rounding import rounded_basis
-from supple.engines.pose_space.model.reduction_schema import REDUCTION_SCHEMA
+from supple.engines.pose_space.model.reduction_schema import REDUCTION_SCHEMA, rounded_basis
 from supple.errors import SuppleError
 from supple.reduction.regions.region import Region
 from supple.rig.stored.field_reader import Field, Values
@@ -78,7 +77,7 @@ class ModelFields(FleshFields):
     parents
         (m,) the alignment tree: −1 for pose 0.
     basis_bits
-        16: `bases` are rounded to 16 bits (see `basis_rounding`), which halves the file. 32: they
+        16: `bases` are rounded to 16 bits (see `reduction_schema`), which halves the file. 32: they
         are rounded to float32.
     seed
         Seed of the cubature's samples.
@@ -117,32 +116,18 @@ class ModelFields(FleshFields):
 
 
 def _checked(model: ModelFields) -> Values:
-    """Return all fields of a reduction in the precision of files.
-
-    Raises
-    ------
-    SuppleError
-        If a shape, an index or a number is wrong, or fields contradict each other.
-    """
+    """Return all fields of a reduction in the precision of files; refuse contradictory ones."""
     if model.interpolation not in INTERPOLATIONS:
         raise SuppleError(f'interpolation "{model.interpolation}"; use frames or world')
     fields: Values = {"parents": checked_tree(model.parents, model.n_poses)}
     fields |= _bases(model)
     fields |= _cubature(model, fields)
     _check_stored(model, fields)
-    fields |= {
-        "seed": _seed(model.seed),
-        "report": checked_report(model.report),
-        "extras": checked_extras(model.extras),
-    }
-    return fields
-
-
-def _seed(seed: Any) -> int:
-    (value,) = checked_whole_numbers("seed", [seed])
-    if not 0 <= value < 2**63:
-        raise SuppleError(f"seed {value}; use a whole number from 0 to 2⁶³ − 1")
-    return value
+    (seed,) = checked_whole_numbers("seed", [model.seed])
+    if not 0 <= seed < 2**63:
+        raise SuppleError(f"seed {seed}; use a whole number from 0 to 2⁶³ − 1")
+    report, extras = checked_report(model.report), checked_extras(model.extras)
+    return fields | {"seed": seed, "report": report, "extras": extras}
 
 
 def _bases(model: ModelFields) -> Values:
@@ -292,13 +277,12 @@ def checked_tree(parents: ArrayLike, count: int) -> Ints:
     tree = array.astype(np.int32)
     if tree[0] != -1 or (count > 1 and not (tree[1:].min() >= 0 and tree[1:].max() < count)):
         raise SuppleError("the alignment tree must have pose 0 as its only root")
-    above = np.arange(count)
+    ancestor = np.arange(count)
     for _ in range(count):
-        above = np.where(above > 0, tree[above], 0)
-    if above.any():
+        ancestor = np.where(ancestor > 0, tree[ancestor], 0)
+    if ancestor.any():
         raise SuppleError("the alignment tree has a cycle")
-    tree.flags.writeable = False
-    return tree
+    return frozen(tree)
 
 
 def checked_report(report: Mapping[str, Any]) -> dict[str, Any]:
@@ -326,6 +310,5 @@ def checked_extras(extras: Mapping[str, NDArray]) -> dict[str, NDArray]:
             )
         if not np.isfinite(array).all():
             raise SuppleError(f'extra array "{name}" is not finite everywhere')
-        array.flags.writeable = False
-        checked[name] = array
+        checked[name] = frozen(array)
     return checked

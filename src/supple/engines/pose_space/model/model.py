@@ -12,17 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from supple.arrays import Floats
 from supple.checks import numbers
-from supple.elastic.material import Material
 from supple.engines.common.flesh_fields import built_flesh
 from supple.engines.common.model_file import part_sizes
 from supple.engines.pose_space.interpolation import interpolated_basis
 from supple.engines.pose_space.model.fields import ModelFields
 from supple.errors import SuppleError
-from supple.mesh.tets import TetMesh
 from supple.mesh.topology import counted
 from supple.reduction.regions.region import Region
-from supple.rig.poses.pose_weights import PoseWeights
-from supple.rig.protocol import Rig
 
 Ints = NDArray[np.int32]
 
@@ -50,29 +46,17 @@ class PoseSpaceModel(ModelFields):
     def make(
         cls,
         *,
-        rig: Rig,
-        tet_rig: Rig,
-        embedding: Any,
-        material: Material | Sequence[Material],
-        pose_weights: PoseWeights,
         regions: Sequence[Region],
         bases: Sequence[Sequence[ArrayLike]],
         rotations: ArrayLike | None,
         mass_products: ArrayLike,
-        **fields: Any,
+        **results: Any,
     ) -> PoseSpaceModel:
         """Make a model from the results of a build's stages.
 
         Parameters
         ----------
-        rig, tet_rig
-            Rigs of the skin and the tets. They are stored and restored, so that they equal those
-            of a file.
-        embedding
-            (n̄, n) sparse.
-        material
-            One, or one for each pose.
-        pose_weights, regions
+        regions
             As in the class.
         bases
             For each pose, for each region (k_ρ, 3, r_ρ) at all its vertices; stored at those that
@@ -81,13 +65,23 @@ class PoseSpaceModel(ModelFields):
             (m, n, 4) of all tet vertices; None if interpolation is ``"world"``.
         mass_products
             (m(m+1)/2, r, r), as returned by `supple.engines.pose_space.mass_products`.
-        **fields
-            Other fields of the class.
+        **results
+            Arguments of `built_flesh`, and other fields of the class.
         """
-        results = {"rig": rig, "tet_rig": tet_rig, "embedding": embedding, "material": material}
-        results |= {"pose_weights": pose_weights, "regions": tuple(regions), "bases": bases}
-        results |= {"rotations": rotations, "mass_products": mass_products}
-        return cls(**built_fields(**results, **fields))
+        fields = built_flesh(**results)
+        carrying = fields["embedding_vertices"][fields["embedding_weights"] != 0]
+        corners = fields["mesh"].tets[np.asarray(fields["elastic_tets"], np.int64)]
+        # Bases are stored only at vertices that carry the skin or a cubature point.
+        lists = carrying, corners.ravel(), np.asarray(fields["inertial_vertices"], np.int64)
+        needed = np.concatenate(lists)
+        stored = tuple(np.intersect1d(r.vertices, needed).astype(np.int32) for r in regions)
+        if rotations is not None:
+            quaternions = numbers("vertex rotations", rotations)
+            rotations = quaternions[:, np.unique(np.concatenate(stored))]
+        fields |= {"regions": tuple(regions), "basis_vertices": stored, "rotations": rotations}
+        fields["bases"] = _stored_bases(bases, regions, stored)
+        fields["mass_products"] = packed_products(mass_products)
+        return cls(**fields)
 
     @property
     def n_modes(self) -> int:
@@ -144,22 +138,13 @@ class PoseSpaceModel(ModelFields):
             len(where),
             variant=self.interpolation,
         )
-        whole = np.zeros((len(self.mesh.vertices), 3, self.n_modes))
-        whole[where] = basis.reshape(len(where), 3, -1)
-        return whole.reshape(-1, self.n_modes)
+        dense = np.zeros((len(self.mesh.vertices), 3, self.n_modes))
+        dense[where] = basis.reshape(len(where), 3, -1)
+        return dense.reshape(-1, self.n_modes)
 
     def sizes(self) -> dict[str, int]:
         """Return the bytes of each part of the model in a file."""
         return part_sizes(self)
-
-
-def _needed_vertices(region: Region, *lists: ArrayLike) -> Ints:
-    """Return the region's vertices that are in one of the lists, ascending.
-
-    Bases are stored only at vertices that carry the skin or a cubature point.
-    """
-    needed = np.concatenate([np.asarray(each, np.int64).ravel() for each in lists])
-    return np.intersect1d(region.vertices, needed).astype(np.int32)
 
 
 def packed_products(products: ArrayLike) -> Floats:
@@ -170,51 +155,8 @@ def packed_products(products: ArrayLike) -> Floats:
     return matrices[..., *np.triu_indices(matrices.shape[-1])]
 
 
-def built_fields(
-    *,
-    rig: Any,
-    tet_rig: Any,
-    embedding: Any,
-    material: Material | Sequence[Material],
-    pose_weights: Any,
-    regions: tuple[Region, ...],
-    bases: Sequence[Sequence[ArrayLike]],
-    rotations: ArrayLike | None,
-    mass_products: ArrayLike,
-    mesh: TetMesh,
-    elastic_tets: ArrayLike,
-    inertial_vertices: ArrayLike,
-    **others: Any,
-) -> dict[str, Any]:
-    """Return the fields of a model; see `PoseSpaceModel.make`."""
-    fields = others | built_flesh(
-        rig=rig,
-        tet_rig=tet_rig,
-        embedding=embedding,
-        material=material,
-        pose_weights=pose_weights,
-        mesh=mesh,
-    )
-    carrying = fields["embedding_vertices"][fields["embedding_weights"] != 0]
-    corners = mesh.tets[np.asarray(elastic_tets, np.int64)]
-    stored = tuple(_needed_vertices(r, carrying, corners, inertial_vertices) for r in regions)
-    fields |= {
-        "regions": regions,
-        "basis_vertices": stored,
-        "bases": _stored_bases(bases, regions, stored),
-        "rotations": None,
-        "mass_products": packed_products(mass_products),
-        "elastic_tets": elastic_tets,
-        "inertial_vertices": inertial_vertices,
-    }
-    if rotations is not None:
-        quaternions = numbers("vertex rotations", rotations)
-        fields["rotations"] = quaternions[:, np.unique(np.concatenate(stored))]
-    return fields
-
-
 def _stored_bases(
-    bases: Sequence[Sequence[ArrayLike]], regions: tuple[Region, ...], stored: tuple[Ints, ...]
+    bases: Sequence[Sequence[ArrayLike]], regions: Sequence[Region], stored: tuple[Ints, ...]
 ) -> tuple[Floats, ...]:
     """Return for each region the bases (m, k, 3, r) of all poses at the stored vertices."""
     for pose, parts in enumerate(bases):

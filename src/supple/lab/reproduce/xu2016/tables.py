@@ -313,19 +313,8 @@ def _force_seconds(first: int, _count: int, bound: Any, states: Any) -> float:
     system.stiffness[:] = 0
     system.force[:] = 0
     np.multiply(blend.column_scale, states.content.q[first], out=system.z)
-    add_elastic(
-        arguments.tables.elastic,
-        arguments.tables.kind,
-        False,
-        blend.weights,
-        arguments.targets.points[0],
-        blend.frames,
-        blend.basis,
-        system.z,
-        scratch,
-        system.stiffness,
-        system.force,
-    )
+    tables, points = arguments.tables, arguments.targets.points[0]
+    add_elastic(tables.elastic, tables.kind, False, points, blend, system, scratch)
     return perf_counter() - began
 
 
