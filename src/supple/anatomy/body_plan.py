@@ -11,10 +11,14 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import dijkstra
 
 from supple.anatomy.anatomy import Anatomy, anatomy_of
-from supple.anatomy.flesh_firmness import flesh_factors, motion_firmness
+from supple.anatomy.flesh_firmness import (
+    flesh_factors,
+    flesh_triangles,
+    motion_firmness,
+    skin_values,
+)
 from supple.anatomy.flesh_presets import flesh_material
 from supple.anatomy.loose_parts import RIDING, flesh_tets
-from supple.anatomy.nearest_skin import flesh_triangles, skin_values
 from supple.arrays import Bools, Floats, Ints
 from supple.elastic.material import Material
 from supple.mesh.embedding import locate, part_set
@@ -104,16 +108,10 @@ def _hold_along_lines(mesh: TetMesh, tets: Ints, held: Bools) -> None:
 
 #: Change of distance, in cells, from which skin points count as moving apart.
 APART = 0.5
-
-
 #: They belong to different folds if the path along the skin is this many times longer.
 ALONG = 3.0
-
-
 #: Number of poses tested, far from each other.
 POSES = 24
-
-
 #: Largest distance of skin from its tets, in cells.
 MOST_AWAY = 0.75
 
@@ -220,8 +218,6 @@ def _needed(skin: Floats, mesh: TetMesh, bridging: Bools) -> Bools:
 
 #: Inscribed radius of a human's trunk, relative to the size.
 TRUNK_RADIUS = 0.077
-
-
 #: Young's modulus at rest relative to that of `flesh_material`, which does not stiffen.
 SOFT_AT_REST = 0.6
 

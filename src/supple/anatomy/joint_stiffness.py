@@ -18,7 +18,6 @@ from supple.rig.character import Character
 from supple.rig.skeleton.skinning import skinned_rigs
 
 Stiffness = Mapping[str, Any] | ArrayLike
-
 #: Range of factors: beyond it flesh would be bone or a hole.
 SOFTEST, STIFFEST = 1e-3, 1e3
 KEYS = ("default", "joints", "vertices")

@@ -27,8 +27,6 @@ from supple.mesh.topology import counted, row_keys
 #: ζ of xu2016 eq. 37. Weights of neighbours are 1 on average, so that it is a pure number: a tet
 #: of another value than its four neighbours keeps 1 / (1 + 2 ζ) of the difference.
 SMOOTHNESS = 0.1
-
-
 #: Range of ζ: beyond it the system is nearly singular.
 LEAST_SMOOTHNESS, MOST_SMOOTHNESS = 1e-6, 1e6
 
@@ -116,8 +114,6 @@ class TetFit:
 
 
 Skin: TypeAlias = SurfaceMesh | sp.csr_array
-
-
 QUANTITIES = {"young": "Young's modulus", "poisson": "Poisson's ratio"}
 
 

@@ -23,7 +23,6 @@ TYPES = {
 ORDERS = {"ascii": "", "binary_little_endian": "<", "binary_big_endian": ">"}
 LONGEST_HEADER = 100_000
 MOST_EQUAL_CORNERS = 64
-
 # For each property: lengths of the lists (None for single numbers), and all values.
 _Columns = dict[str, tuple[np.ndarray | None, np.ndarray]]
 

@@ -58,7 +58,6 @@ NAMES: dict[tuple[str, str], Name] = {
     for kind in (Name.CSC, Name.CSR, Name.COO)
     for module in ("", "_")
 }
-
 #: Classes with instances: matrices, and arrays of chumpy.
 CLASSES = (Name.CSC, Name.CSR, Name.COO, Name.CH, Name.SELECT)
 #: Most axes of an array, and most levels of wrapped arrays.

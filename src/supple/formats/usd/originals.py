@@ -220,7 +220,6 @@ MOST_BYTES = 4 * 2**30 - 2**20
 DATE = (1980, 1, 1, 0, 0, 0)
 #: Mark of the padding, as in USD.
 PADDING = 0x1986
-
 Entry = tuple[str, Path, str | None]
 
 

@@ -31,7 +31,6 @@ from supple.errors import FormatError, SuppleError
 REQUEST, ANSWER, LOG = "request.npz", "answer.npz", "said.txt"
 #: Seconds without a request after which a server ends.
 IDLE = 30.0
-
 ARRAY = "array:"
 
 
@@ -80,9 +79,7 @@ BYTES_PER_SECOND = 1e6
 #: Memory limit of a small file: USD itself takes a few hundred megabytes of addresses.
 LEAST_MEMORY = 3 * 2**30
 MEMORY_PER_BYTE = 30
-
 SEARCH_PATH = "PXR_AR_DEFAULT_SEARCH_PATH"
-
 # Packages without their __init__, whose imports the process does not need.
 BOOTSTRAP = """
 import importlib, sys, types
