@@ -12,7 +12,7 @@ from supple.app.bodies.body_options import SIDES, checked_word
 from supple.app.bodies.body_source import BodySource
 from supple.arrays import Floats, Ints
 from supple.errors import SuppleError
-from supple.formats.vega.bou import read_bou
+from supple.formats.meshes.veg import read_bou
 from supple.mesh.hexes import HexMesh
 from supple.mesh.tets import TetMesh
 from supple.mesh.topology import counted
