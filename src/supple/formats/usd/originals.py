@@ -123,11 +123,8 @@ def _between(data: bytes, original: Path) -> str | None:
         for entry in sorted(archive.infolist(), key=lambda each: each.header_offset):
             name, extra = struct.unpack_from("<HH", data, entry.header_offset + 26)
             start = entry.header_offset + 30 + name + extra
-            if (
-                entry.compress_type != zipfile.ZIP_STORED
-                or start < position
-                or not _safe(entry.filename)
-            ):
+            stored = entry.compress_type == zipfile.ZIP_STORED
+            if not stored or start < position or not _safe(entry.filename):
                 return None
             names.append(entry.filename)
             gaps.append(data[position:start])
@@ -154,11 +151,8 @@ def _extracted(path: Path, record: dict[str, Any], folder: Path) -> Path:
     )
     layer = str(record["original"]).removeprefix("./")
     original_name = str(record.get("name") or layer)
-    if (
-        not _safe(layer)
-        or not _safe(original_name)
-        or not original_name.lower().endswith(USD_SUFFIXES)
-    ):
+    is_usd = original_name.lower().endswith(USD_SUFFIXES)
+    if not (_safe(layer) and _safe(original_name) and is_usd):
         raise error_lost
     try:
         with zipfile.ZipFile(path) as archive:
@@ -227,10 +221,6 @@ def root_entry(original: Path) -> str:
     """Return the path of the original's root layer, relative to a layer in the same package."""
     if original.suffix.lower() != ".usdz":
         return f"./{original.name}"
-    return f"./{_first_layer(original)}"
-
-
-def _first_layer(original: Path) -> str:
     try:
         with zipfile.ZipFile(original) as archive:
             names = [entry.filename for entry in archive.infolist()]
@@ -238,7 +228,7 @@ def _first_layer(original: Path) -> str:
         raise FormatError(f"{original.name}: is not a readable package ({error})") from error
     if not names or not names[0].lower().endswith(LAYERS):
         raise FormatError(f"{original.name}: does not begin with a layer; save it again")
-    return names[0]
+    return f"./{names[0]}"
 
 
 def package_entries(layer: Path, original: Path | None, files: list[str]) -> list[Entry]:
@@ -271,9 +261,7 @@ def package(name: str, target: IO[bytes], entries: list[Entry]) -> None:
             data = _content(file, inner)
             total += len(data)
             if total > MOST_BYTES:
-                raise FormatError(
-                    f"{name}: would have over 4 GiB, too much for a package; use .usdc"
-                )
+                raise FormatError(f"{name}: has over 4 GiB, too much for a package; use .usdc")
             info = zipfile.ZipInfo(entry, DATE)
             data_start = target.tell() + 30 + len(entry.encode())
             n_padding = -(data_start + 4) % ALIGNMENT

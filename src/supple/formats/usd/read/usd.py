@@ -18,8 +18,8 @@ from supple.formats.painted_maps import PaintedMaps
 from supple.formats.registry import CURVES, FLESH, USD_SUFFIXES
 from supple.formats.usd.originals import LayersBelow
 from supple.formats.usd.process import read_stage
-from supple.formats.usd.read.joint_forest import SHEAR, Branch, JointForest, read_joints
-from supple.formats.usd.read.skinned_surface import BlendShapes, SkinnedSurface, read_meshes
+from supple.formats.usd.read.joint_forest import PARTS, SHEAR, Branch, JointForest, read_joints
+from supple.formats.usd.read.skinned_surface import SkinnedSurface, read_meshes
 from supple.formats.usd.read.staged_appearance import staged_appearance
 from supple.maths.rotations import decompose, scaling
 from supple.mesh.surface import SurfaceMesh
@@ -140,7 +140,8 @@ def staged_character(
     try:
         forest = read_joints(stage, to_supple)
         surface = read_meshes(stage, forest, to_supple)
-        rig, motions, codes = _rigged(path.stem, stage, forest, surface, to_supple)
+        joint_pose, motions, codes = _read_motions(path.stem, stage, forest, surface, to_supple)
+        rig = _rig(joint_pose, forest, surface)
         mesh = SurfaceMesh(rig(rig.rest_pose), surface.triangles)
     except SuppleError as error:
         # Errors of the rig do not name the file.
@@ -174,28 +175,11 @@ def staged_character(
 def _upright(axis: str, unit: float) -> Floats:
     """Return the transform (4, 4) from the stage's space to metres with +Y up."""
     transform = scaling(unit)
-    if axis == "Z":
-        transform = transform @ np.array(
-            [[1.0, 0, 0, 0], [0, 0, 1, 0], [0, -1, 0, 0], [0, 0, 0, 1]]
-        )
-    return transform
+    z_to_y = np.array([[1.0, 0, 0, 0], [0, 0, 1, 0], [0, -1, 0, 0], [0, 0, 0, 1]])
+    return transform @ z_to_y if axis == "Z" else transform
 
 
-def _rigged(
-    stem: str,
-    stage: dict[str, Any],
-    forest: JointForest,
-    surface: SkinnedSurface,
-    to_supple: Floats,
-) -> tuple[Rig, dict[str, Motion], dict[str, Floats]]:
-    """Return the rig, its motions, and the time codes of their keys."""
-    skeleton = forest.skeleton()
-    weight = np.zeros(skeleton.n_joints)
-    np.add.at(weight, surface.joints, surface.weights)
-    size = float(np.linalg.norm(np.ptp(surface.vertices, axis=0)))
-    joint_pose, motions, codes = _read_motions(
-        stage, forest, skeleton, surface, weight, size, to_supple, stem
-    )
+def _rig(joint_pose: JointPose, forest: JointForest, surface: SkinnedSurface) -> Rig:
     skin = SkinnedRig(
         joint_pose,
         surface.vertices,
@@ -204,10 +188,6 @@ def _rigged(
         np.array(forest.inverse_bind),
         "dual-quaternion" if surface.dual else "linear",
     )
-    return _with_shapes(skin, surface), motions, codes
-
-
-def _with_shapes(skin: SkinnedRig, surface: SkinnedSurface) -> Rig:
     if not len(surface.deltas):
         return skin
     used = [parameter.name for parameter in skin.parameters]
@@ -219,17 +199,17 @@ def _with_shapes(skin: SkinnedRig, surface: SkinnedSurface) -> Rig:
 
 
 def _read_motions(
+    stem: str,
     stage: dict[str, Any],
     forest: JointForest,
-    skeleton: Skeleton,
     surface: SkinnedSurface,
-    weight: Floats,
-    size: float,
     to_supple: Floats,
-    stem: str,
 ) -> tuple[JointPose, dict[str, Motion], dict[str, Floats]]:
     """Return a pose vector for all clips, the motions, and the time codes of their keys."""
-    clips = stage["clips"]
+    clips, skeleton = stage["clips"], forest.skeleton()
+    weight = np.zeros(skeleton.n_joints)
+    np.add.at(weight, surface.joints, surface.weights)
+    size = float(np.linalg.norm(np.ptp(surface.vertices, axis=0)))
     samples = [_clip_locals(forest, skeleton, clip, to_supple) for clip in clips]
     policy = RootPolicy.chosen(skeleton, samples, weight, size)
     split = [policy.split(local) for local in samples]
@@ -243,7 +223,9 @@ def _read_motions(
     for clip, local in zip(clips, samples, strict=True):
         name = _free_name(clip["name"] or stem, motions)
         times = (clip["times"] - clip["times"][0]) / stage["rate"]
-        weights = _shape_weights(stage, clip, surface.shapes)
+        drivers = [driver["path"] for driver in stage["skeletons"]]
+        animations = dict(zip(drivers, clip["animations"], strict=True))
+        weights = surface.shapes.weights(animations, len(times))
         tracks = _tracks(space, times, local, weights, stage.get("held", False))
         poses, roots = tracks.sample(times)
         motions[name] = Motion(times, poses, roots, name, tracks=tracks)
@@ -277,18 +259,12 @@ def _free_name(name: str, used: dict[str, Motion]) -> str:
     return unused
 
 
-def _shape_weights(stage: dict[str, Any], clip: dict[str, Any], shapes: BlendShapes) -> Floats:
-    drivers = [skeleton["path"] for skeleton in stage["skeletons"]]
-    return shapes.weights(dict(zip(drivers, clip["animations"], strict=True)), len(clip["times"]))
-
-
 def _clip_locals(
     forest: JointForest, skeleton: Skeleton, clip: dict[str, Any], to_supple: Floats
 ) -> Locals:
     """Return local transforms of all joints over time, (t, J, …)."""
     count = len(clip["times"])
-    rest = (skeleton.translations, skeleton.rotations, skeleton.scales)
-    local = tuple(np.repeat(part[None], count, axis=0) for part in rest)
+    local = tuple(np.repeat(getattr(skeleton, part)[None], count, axis=0) for part in PARTS)
     for branch in forest.branches:
         frames = to_supple @ clip["frames"][branch.number] @ scaling(1 / branch.unit)
         if branch.above >= 0:
@@ -313,12 +289,10 @@ def _clip_locals(
 def _move(forest: JointForest, local: tuple[Floats, ...], joint: int, frames: Floats) -> None:
     parts, shear = decompose(frames)
     if shear.max(initial=0) >= SHEAR:
-        forest.notes.append(
-            f"{forest.names[joint]} is sheared while it moves; the shear is ignored"
-        )
-    local[0][:, joint] = parts.translations
-    local[1][:, joint] = parts.rotations
-    local[2][:, joint] = parts.scales
+        name = forest.names[joint]
+        forest.notes.append(f"{name} is sheared while it moves; the shear is ignored")
+    for table, part in zip(local, PARTS, strict=True):
+        table[:, joint] = getattr(parts, part)
 
 
 def _branch_locals(
@@ -326,11 +300,6 @@ def _branch_locals(
 ) -> Locals:
     """Return the file's rest transforms, replaced for animated joints."""
     rest = branch.rest.copies(count)
-    tables = {
-        "translations": rest.translations,
-        "rotations": rest.rotations,
-        "scales": rest.scales,
-    }
     if animation is not None:
         row_of = {branch.joints[old]: row for row, old in enumerate(branch.order)}
         columns = [column for column, joint in enumerate(animation["joints"]) if joint in row_of]
@@ -340,13 +309,13 @@ def _branch_locals(
                 f"animation {animation['path']} has {n_unknown} unknown joints; ignored"
             )
         rows = [row_of[animation["joints"][column]] for column in columns]
-        for name, table in tables.items():
+        for name in PARTS:
             values = animation[name]
             if values is not None:
                 factor = branch.unit if name == "translations" else 1.0
-                table[:, rows] = values[:, columns] * factor
-        _make_unit(forest, tables["rotations"])
-    return tables["translations"], tables["rotations"], tables["scales"]
+                getattr(rest, name)[:, rows] = values[:, columns] * factor
+        _make_unit(forest, rest.rotations)
+    return rest.translations, rest.rotations, rest.scales
 
 
 def _make_unit(forest: JointForest, rotations: Floats) -> None:
@@ -360,10 +329,8 @@ def _make_unit(forest: JointForest, rotations: Floats) -> None:
     rotations[zero] = (0.0, 0.0, 0.0, 1.0)
     not_unit = (np.abs(lengths - 1) > ROUNDED) & ~zero
     rotations[not_unit] /= lengths[not_unit][:, None]
-    for wrong, what in [
-        (zero, "zero; the identity is used"),
-        (not_unit, "not of unit length; normalised"),
-    ]:
+    zero_note, unit_note = "zero; the identity is used", "not of unit length; normalised"
+    for wrong, what in ((zero, zero_note), (not_unit, unit_note)):
         if wrong.any():
             forest.notes.append(f"{int(wrong.sum())} joint rotations are {what}")
     sine = np.linalg.norm(rotations[..., :3], axis=-1)
