@@ -172,7 +172,7 @@ def _read_anatomy(path: Path) -> Any:
 
 
 def _read_stiffness(path: Path) -> Any:
-    from supple.anatomy.joint_stiffness import stiffness_factors
+    from supple.anatomy.flesh_presets import stiffness_factors
     from supple.app.model_request import read_stiffness
 
     return stiffness_factors(_character(), read_stiffness(str(path), _character()))

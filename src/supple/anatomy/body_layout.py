@@ -100,12 +100,8 @@ class BodyLayout:
 
     def like(self, one: int, other: int) -> bool:
         """Return whether two regions look like left and right."""
-        r = self.regions
-        pairs = (
-            (self.weight[one], self.weight[other]),
-            (r.radii[one], r.radii[other]),
-            (r.lengths[one], r.lengths[other]),
-        )
+        measures = (self.weight, self.regions.radii, self.regions.lengths)
+        pairs = [(values[one], values[other]) for values in measures]
         return all(max(a, b) <= ALIKE * min(a, b) for a, b in pairs)
 
     def _begins_limb(self, region: int) -> bool:
@@ -219,16 +215,18 @@ class BodyLayout:
             return False
         outer = [each for each in range(len(self.regions)) if each not in self.trunk]
         thick = self.regions.radii[np.array(fingers)]
-        long = [float(self._reach(self._from_trunk(each))[0]) for each in fingers]
+        long = [float(self._reach(self._outside_trunk(each)[::-1])[0]) for each in fingers]
         slender = self.regions.radii[np.array(outer)].max() < self.regions.radii[self.root]
         alike = thick.max() < LIKE_FINGERS * thick.min() and max(long) < LIKE_FINGERS * min(long)
         return bool(slender and alike)
 
-    def _from_trunk(self, region: int) -> list[int]:
-        path = [region]
-        while int(self.above[path[-1]]) not in self.trunk:
-            path.append(int(self.above[path[-1]]))
-        return path[::-1]
+    def _outside_trunk(self, region: int) -> list[int]:
+        """Return the path from a region inwards to the trunk, without regions of the trunk."""
+        path = []
+        while region >= 0 and region not in self.trunk:
+            path.append(region)
+            region = int(self.above[region])
+        return path
 
     def _gate(self, region: int) -> Floats:
         gate: Floats = self.regions.gates[region, max(int(self.above[region]), 0)]
@@ -322,11 +320,8 @@ class BodyLayout:
 
     def _heads(self) -> list[int]:
         """Return the first regions of heads: those with the most evidence."""
-        scores = {
-            region: len(evidence)
-            for region in range(len(self.regions))
-            if (evidence := self._head_evidence(region)) is not None
-        }
+        evidence = enumerate(map(self._head_evidence, range(len(self.regions))))
+        scores = {region: len(each) for region, each in evidence if each is not None}
         if not scores:
             return []
         # Of equal evidence the largest, and of its chain the last.
@@ -341,11 +336,9 @@ class BodyLayout:
         likely = self.limbs and scores[best] >= LIKELY and scores[best] > second
         if not (scores[best] >= SURE or likely):
             return []
-        inner = int(self.above[best])
-        while inner >= 0 and inner not in self.trunk:
+        for inner in self._outside_trunk(int(self.above[best])):
             if scores.get(inner, 0) >= LIKELY and self._has_pairs(inner):
                 best = inner  # horns on the back of a head
-            inner = int(self.above[inner])
         return [best]
 
     def _has_pairs(self, region: int) -> bool:
@@ -398,10 +391,8 @@ class BodyLayout:
         why = ", ".join(dict.fromkeys(self._head_evidence(head) or ()))
         for each in self.subtree(head):
             roles[each].assign("head", why if each == head else "hangs from a head")
-        above = int(self.above[head])
-        while above >= 0 and above not in self.trunk:
-            roles[above].assign("neck", "leads to a head")
-            above = int(self.above[above])
+        for each in self._outside_trunk(int(self.above[head])):
+            roles[each].assign("neck", "leads to a head")
         r = self.regions
         around = {*self.below[head], *self.below[int(self.above[head])]}
         for each in around:

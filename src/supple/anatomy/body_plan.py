@@ -33,14 +33,6 @@ from supple.rig.skeleton.skinning import skinned_rigs
 from supple.rig.tets.bones import BONE_RADIUS, Bones, held_tets
 from supple.rig.tets.surface_samples import typical_edge
 
-
-def riding_vertices(mesh: TetMesh) -> Bools:
-    """Return the mask (n,) of tet vertices of parts that follow the rig; see `RIDING`."""
-    riding = np.zeros(len(mesh.vertices), bool)
-    riding[mesh.tets[mesh.sets.get(RIDING, np.empty(0, np.int64))]] = True
-    return riding
-
-
 #: Where the back is detected, bones hold flesh deeper than this part of φR only.
 MOST_FLESH = 0.8
 
@@ -60,7 +52,9 @@ def held_vertices(
         if len(bones.starts):
             flesh = flesh_tets(mesh)
             held[held_tets(bones, character.surface, flesh, bone_radius).vertices] = True
-    triangles, riding = flesh_triangles(anatomy), riding_vertices(mesh)
+    riding = np.zeros(len(mesh.vertices), bool)
+    riding[mesh.tets[mesh.sets.get(RIDING, np.empty(0, np.int64))]] = True
+    triangles = flesh_triangles(anatomy)
     share = skin_values(anatomy, anatomy.share, mesh.vertices, triangles)
     hard = skin_values(anatomy, anatomy.hard.astype(float), mesh.vertices, triangles) > 0.5
     depth = anatomy.balls.depth(mesh.vertices)
@@ -147,7 +141,7 @@ def _bridging_tets(character: Character, mesh: TetMesh, anatomy: Anatomy, frames
     nearest = _nearest_vertices(surface.vertices, triangles, mesh.vertices)
     p, q = nearest[a], nearest[b]
     straight = np.linalg.norm(surface.vertices[p] - surface.vertices[q], axis=1)
-    at = np.flatnonzero((p != q) & _leaves(anatomy, surface.vertices[p], surface.vertices[q]))
+    at = np.flatnonzero((p != q) & _leave_body(anatomy, surface.vertices[p], surface.vertices[q]))
     change = np.zeros(len(at))
     chosen = frames[farthest_poses(character.rig, frames, min(POSES, len(frames)))]
     for pose in chosen:
@@ -171,8 +165,8 @@ def _nearest_vertices(vertices: Floats, triangles: Ints, points: Floats) -> Ints
     return corners[np.arange(len(corners)), away.argmin(axis=1)]
 
 
-def _leaves(anatomy: Anatomy, starts: Floats, ends: Floats) -> Bools:
-    """Return whether segments leave the body."""
+def _leave_body(anatomy: Anatomy, starts: Floats, ends: Floats) -> Bools:
+    """Return the mask (m,) of segments that leave the body."""
     outside = np.zeros(len(starts), bool)
     for part in (0.25, 0.5, 0.75):
         outside |= anatomy.balls.depth(starts + part * (ends - starts)) < 0
@@ -182,7 +176,7 @@ def _leaves(anatomy: Anatomy, starts: Floats, ends: Floats) -> Bools:
 def _far_along(
     vertices: Floats, triangles: Ints, starts: Ints, ends: Ints, straight: Floats
 ) -> Bools:
-    """Return whether the path along edges of the skin is `ALONG` times longer than straight."""
+    """Return the mask (m,) of pairs whose path along the skin is `ALONG` times the straight one."""
     if not len(starts):
         return np.zeros(0, bool)
     sides = triangles[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2)

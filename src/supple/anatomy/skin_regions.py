@@ -140,12 +140,9 @@ class SkinRegions:
         for region in order[::-1]:
             if above[region] >= 0:
                 below[above[region]] += below[region]
-        worst = np.array(
-            [
-                max([1 - below[r], *(below[n] for n in self.neighbours[r] if above[n] == r)])
-                for r in range(len(self))
-            ]
-        )
+        worst = 1 - below
+        for region in order[1:]:
+            worst[above[region]] = max(worst[above[region]], below[region])
         may = np.array(likely if any(likely) else [True] * len(self), bool)
         if (may & (self.sides == 0)).any():  # one of a pair is no trunk
             may &= self.sides == 0

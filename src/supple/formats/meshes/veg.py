@@ -92,17 +92,17 @@ def read_veg(path: str | Path) -> VegFile[TetMesh]:
     Included files must be in the folder of the ``.veg`` file or below. Raises FormatError or
     MeshError when the file is damaged or has hexahedra; `read_veg_hexes` reads those.
     """
-    return _read(Path(path), "tet", TetMesh)
+    return _read(Path(path), TetMesh)
 
 
 def read_veg_hexes(path: str | Path) -> VegFile[HexMesh]:
     """Read a VegaFEM mesh of hexahedra (``CUBIC``), otherwise like `read_veg`."""
-    return _read(Path(path), "hex", HexMesh)
+    return _read(Path(path), HexMesh)
 
 
-def _read(path: Path, noun: str, mesh_type: type[Elements]) -> VegFile[Elements]:
+def _read(path: Path, mesh_type: type[Elements]) -> VegFile[Elements]:
     with reading(path.name):
-        vertices, elements, sets, materials, regions = _parts(path, _sections(path), noun)
+        vertices, elements, sets, materials, regions = _parts(path, _sections(path), mesh_type)
         mesh = usable_mesh(path.name, mesh_type(vertices, elements, sets))
         return VegFile(mesh, materials, regions)
 
@@ -120,7 +120,7 @@ def parse_veg_tets(
     path: Path, data: bytes
 ) -> tuple[np.ndarray, np.ndarray, list[str], dict[str, np.ndarray]]:
     """Return vertices (n, 3), tets (m, 4), no other cells, and named sets of tets."""
-    vertices, tets, sets, _, _ = _parts(path, _sections(path, data), "tet")
+    vertices, tets, sets, _, _ = _parts(path, _sections(path, data), TetMesh)
     return vertices, tets, [], sets
 
 
@@ -140,10 +140,10 @@ def write_veg(path: str | Path, veg: VegFile[TetMesh] | VegFile[HexMesh]) -> Non
     lines = ["# Vega mesh file.", "", "*VERTICES", f"{len(mesh.vertices)} 3 0 0"]
     for i, (x, y, z) in enumerate(mesh.vertices.tolist(), 1):
         lines.append(f"{i} {x!r} {y!r} {z!r}")
-    kind, corners = _KINDS["tet" if isinstance(mesh, TetMesh) else "hex"]
-    elements = mesh.tets if isinstance(mesh, TetMesh) else mesh.hexes
-    lines += ["", "*ELEMENTS", kind, f"{len(elements)} {corners} 0"]
-    lines += [f"{i} {' '.join(map(str, row))}" for i, row in enumerate((elements + 1).tolist(), 1)]
+    kind, corners = _KINDS[mesh.noun]
+    lines += ["", "*ELEMENTS", kind, f"{len(mesh.elements)} {corners} 0"]
+    for i, row in enumerate((mesh.elements + 1).tolist(), 1):
+        lines.append(f"{i} {' '.join(map(str, row))}")
     for name, material in veg.materials.items():
         parameters = ", ".join(repr(float(value)) for value in material.parameters)
         lines += ["", f"*MATERIAL {name}", f"{material.kind}, {parameters}"]
@@ -173,22 +173,24 @@ _Parts = tuple[
 ]
 
 
-def _parts(path: Path, sections: list[_Section], noun: str) -> _Parts:
+def _parts(path: Path, sections: list[_Section], of: type[TetMesh | HexMesh]) -> _Parts:
     """Return vertices, elements, sets, materials and regions of a file with these elements."""
     name = path.name
     table = _numbered_table(name, _only(name, sections, "VERTICES").rows, "vertices", 3)
     first_vertex = _first_number(name, table, "vertices")
     section = _only(name, sections, "ELEMENTS")
-    elements, first_element = _elements(name, section, first_vertex, noun)
-    sets = _sets(name, sections, first_element, len(elements), noun)
+    elements, first_element = _elements(name, section, first_vertex, of)
+    sets = _sets(name, sections, first_element, len(elements), of)
     materials = _materials(name, sections)
     return table[:, 1:], elements, sets, materials, _regions(name, sections, sets, materials)
 
 
-def _elements(name: str, section: _Section, first_vertex: int, noun: str) -> tuple[np.ndarray, int]:
+def _elements(
+    name: str, section: _Section, first_vertex: int, of: type[TetMesh | HexMesh]
+) -> tuple[np.ndarray, int]:
     kind = section.rows[0][0].upper() if section.rows else ""
     kind = "TET" if kind == "TETS" else kind
-    keyword, corners = _KINDS[noun]
+    keyword, corners = _KINDS[of.noun]
     if kind == "CUBIC" != keyword:
         raise FormatError(
             f"{name}: has hexahedra (CUBIC), not tetrahedra; use supple.formats.read_veg_hexes"
@@ -199,14 +201,13 @@ def _elements(name: str, section: _Section, first_vertex: int, noun: str) -> tup
         raise FormatError(
             f'{name}: has elements "{kind[:40]}"; use tetrahedra (TET) or hexahedra (CUBIC)'
         )
-    plural = "tets" if noun == "tet" else "hexes"
-    table = _numbered_table(name, section.rows[1:], plural, corners)
-    elements = as_integers(name, table[:, 1:], plural) - first_vertex
-    return elements, _first_number(name, table, plural)
+    table = _numbered_table(name, section.rows[1:], of.plural, corners)
+    elements = as_integers(name, table[:, 1:], of.plural) - first_vertex
+    return elements, _first_number(name, table, of.plural)
 
 
 def _sets(
-    name: str, sections: list[_Section], first: int, count: int, noun: str
+    name: str, sections: list[_Section], first: int, count: int, of: type[TetMesh | HexMesh]
 ) -> dict[str, np.ndarray]:
     sets: dict[str, np.ndarray] = {}
     for section in _titled(sections, "SET"):
@@ -216,11 +217,8 @@ def _sets(
         members = as_integers(name, as_floats(name, words, where), where)
         wrong = members[(members < first) | (members >= count + first)]
         if len(wrong):
-            plural = "tets" if noun == "tet" else "hexes"
-            raise FormatError(
-                f"{name}: {where} has {noun} {wrong[0]}; {plural} are {first} to"
-                f" {count - 1 + first}"
-            )
+            known = f"{of.plural} are {first} to {count - 1 + first}"
+            raise FormatError(f"{name}: {where} has {of.noun} {wrong[0]}; {known}")
         sets[section.argument] = members - first
     return sets
 

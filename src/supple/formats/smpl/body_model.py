@@ -312,13 +312,10 @@ def _directions(fields: dict[str, Any], name: str, count: int) -> Floats:
     array = fields.get(name)
     if not isinstance(array, np.ndarray):
         return np.zeros((count, 3, 0))
-    if array.dtype.kind not in "iuf" or array.ndim not in (2, 3) or array.size % (3 * count):
-        raise FormatError(f'"{name}" has shape {array.shape}; expected ({count}, 3, any)')
-    if array.ndim == 2 and array.shape[0] != 3 * count:
-        raise FormatError(f'"{name}" has shape {array.shape}; expected ({3 * count}, any)')
+    leading = (count, 3) if array.ndim == 3 else (3 * count,)
+    if array.dtype.kind not in "iuf" or array.shape[:-1] != leading:
+        raise FormatError(f'"{name}" has shape {array.shape}; expected {(*leading, "any")}')
     reshaped = array.reshape(count, 3, -1)
-    if array.ndim == 3 and array.shape != reshaped.shape:
-        raise FormatError(f'"{name}" has shape {array.shape}; expected ({count}, 3, any)')
     return _bounded(name, checked_array(f'"{name}"', reshaped, reshaped.shape))
 
 

@@ -23,12 +23,7 @@ def read_bone_meshes(path: str | Path) -> BoneMeshes:
     path
         ``.npz`` with ``vertices`` (n, 3) in m, for the rest pose; ``faces`` (m, 3); ``bone`` (n,)
         the bone of each vertex; ``bone_names`` (b,) texts; ``bone_joint`` (b,) the joint that each
-        bone follows. Other fields are ignored.
-
-    Raises
-    ------
-    FormatError
-        When the file is damaged, or not a file of bones.
+        bone follows. Other fields are ignored. FormatError if it is not a file of bones.
     """
     path = Path(path)
     fields = read_fields(path, FIELDS)

@@ -63,11 +63,6 @@ def load_body(
     closed : bool
         Whether to close holes, such as a hand's at the wrist, by triangles between their vertices.
         Filling with tets closes them anyway.
-
-    Raises
-    ------
-    FormatError
-        When a file is damaged, or not a body.
     """
     if is_motion(path):
         raise FormatError(f"{path.name}: {IS_MOTION}")

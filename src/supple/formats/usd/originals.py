@@ -44,7 +44,7 @@ def layer_record(path: Path) -> dict[str, Any] | None:
     return record
 
 
-class LayersBelow:
+class LayersBelow(ExitStack):
     """Files below layers that Supple wrote, one after another, from `path`.
 
     `inside` is True if the present file was inside a package, `exact` if it is complete to the
@@ -52,14 +52,8 @@ class LayersBelow:
     """
 
     def __init__(self, path: Path) -> None:
-        self.path, self.inside, self.exact = path, False, True
-        self._stack, self._count = ExitStack(), 0
-
-    def __enter__(self) -> LayersBelow:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._stack.close()
+        super().__init__()
+        self.path, self.inside, self.exact, self._count = path, False, True, 0
 
     def descend(self, record: dict[str, Any]) -> None:
         """Go to the file below the present one, which has this record.
@@ -72,7 +66,11 @@ class LayersBelow:
         packed = self.path.suffix.lower() == ".usdz"
         self.inside = self.inside or packed
         self.exact = self.exact and ("sha256" in record or not packed)
-        self.path = _file_below(self.path, record, self._stack)
+        if packed:
+            folder = tempfile.TemporaryDirectory(prefix="supple-original-")
+            self.path = _extracted(self.path, record, Path(self.enter_context(folder)))
+        else:
+            self.path = _file_below(self.path, record)
 
 
 @contextmanager
@@ -86,18 +84,13 @@ def file_before(path: Path, added: Collection[str]) -> Iterator[Path]:
         yield below.path
 
 
-def _file_below(path: Path, record: dict[str, Any], stack: ExitStack) -> Path:
-    if path.suffix.lower() == ".usdz":
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="supple-original-"))
-        return _extracted(path, record, Path(folder))
+def _file_below(path: Path, record: dict[str, Any]) -> Path:
     below = Path(record["where"])
     # Paths in files are untrusted: files outside the folder are not opened.
     inside = below.resolve().is_relative_to(path.absolute().parent.resolve())
     if not inside or not below.is_file() or below.samefile(path):
-        raise FormatError(
-            f"{path.name}: {below.name[:80]}, the file below it, is not beside it; load that file"
-            " itself"
-        )
+        what = f"{below.name[:80]}, the file below it, is not beside it"
+        raise FormatError(f"{path.name}: {what}; load that file itself")
     return below
 
 
@@ -145,10 +138,8 @@ def _safe(name: str) -> bool:
 
 def _extracted(path: Path, record: dict[str, Any], folder: Path) -> Path:
     """Extract the original inside a package to a folder, to the byte; return its path."""
-    error_lost = FormatError(
-        f"{path.name}: no longer contains its original (another program may have saved it); use the"
-        " original"
-    )
+    lost = "no longer contains its original (another program may have saved it)"
+    error_lost = FormatError(f"{path.name}: {lost}; use the original")
     layer = str(record["original"]).removeprefix("./")
     original_name = str(record.get("name") or layer)
     is_usd = original_name.lower().endswith(USD_SUFFIXES)

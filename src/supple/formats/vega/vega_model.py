@@ -202,12 +202,10 @@ def _obj(surface: SurfaceMesh) -> bytes:
 
 def veg_material_groups(veg: VegFile[TetMesh] | VegFile[HexMesh]) -> NDArray[np.int64]:
     """Return the index of each element's material in ``veg.materials``; −1 for none."""
-    mesh = veg.mesh
-    count = len(mesh.tets if isinstance(mesh, TetMesh) else mesh.hexes)
     number = {name: i for i, name in enumerate(veg.materials)}
-    groups = np.full(count, -1, np.int64)
+    groups = np.full(len(veg.mesh.elements), -1, np.int64)
     for of, material in veg.regions:
-        groups[slice(None) if of == ALL else mesh.sets[of]] = number[material]
+        groups[slice(None) if of == ALL else veg.mesh.sets[of]] = number[material]
     return groups
 
 

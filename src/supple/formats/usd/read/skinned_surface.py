@@ -158,22 +158,17 @@ def _skinned_part(mesh: dict[str, Any], branch: Branch, forest: JointForest) -> 
 
 def _checked_weights(path: str, weights: Floats, forest: JointForest) -> Floats:
     total = np.maximum(weights, 0).sum(axis=1)
+    unequal = (total > 0) & (np.abs(total - 1) > WEIGHT_ROUNDING)
     checks = [
         ((weights < 0).any(axis=1), "negative joint weights", "set to zero"),
         (total <= 0, "no joint weights", "they follow the first joint"),
-        (
-            (total > 0) & (np.abs(total - 1) > WEIGHT_ROUNDING),
-            "joint weights that do not sum to one",
-            "they are normalised",
-        ),
+        (unequal, "joint weights that do not sum to one", "they are normalised"),
     ]
     for wrong, what, consequence in checks:
         if wrong.any():
-            number = counted(int(wrong.sum()), "point")
-            first = int(np.argmax(wrong))
-            forest.notes.append(
-                f"mesh {path} has {number} with {what} (first {first}); {consequence}"
-            )
+            points = f"{counted(int(wrong.sum()), 'point')} with {what}"
+            first = f"(first {int(np.argmax(wrong))})"
+            forest.notes.append(f"mesh {path} has {points} {first}; {consequence}")
     return np.maximum(weights, 0)
 
 

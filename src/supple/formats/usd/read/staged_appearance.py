@@ -72,13 +72,8 @@ def _material(described: dict[str, Any], texture: Texture | None) -> SurfaceMate
     red, green, blue, alpha = described["colour"]
     if texture is not None:
         red, green, blue = described["texture"]["scale"]
-    return SurfaceMaterial(
-        described["name"],
-        (red, green, blue, alpha),
-        texture,
-        described["alpha"],
-        described["cutoff"],
-    )
+    colour, mode = (red, green, blue, alpha), described["alpha"]
+    return SurfaceMaterial(described["name"], colour, texture, mode, described["cutoff"])
 
 
 def _placed(uv: Singles | None, materials: list[Any], which: Ints, corners: Ints) -> Singles:

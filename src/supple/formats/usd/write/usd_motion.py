@@ -236,17 +236,8 @@ def write_usd(
     -------
     dict
         n_shapes, n_frames, bytes, error: the largest distance of any point from its simulated
-        place, as UsdSkel evaluates the result, as a fraction of the size.
-
-    Raises
-    ------
-    SuppleError
-        When the character's file is missing or has changed, or the target cannot be written.
-
-    Warns
-    -----
-    SuppleWarning
-        When the error is not reached, or the layer refers to a file outside its folder.
+        place, as UsdSkel evaluates the result, as a fraction of the size. Warns if it is larger
+        than requested, or the layer refers to a file outside its folder.
     """
     path = Path(path)
     if path.suffix.lower() not in USD_SUFFIXES:
