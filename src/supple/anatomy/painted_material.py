@@ -349,9 +349,9 @@ def _masks(painted: ArrayLike | None, shape: tuple[int, ...]) -> Bools:
 
 def _check_values(quantity: str, rows: Floats, masks: Bools, noun: str, single: bool) -> None:
     if quantity == "young":
-        right, wanted = (rows > 0) & np.isfinite(rows), "must be positive and finite, in Pa"
+        right, rule = (rows > 0) & np.isfinite(rows), "must be positive and finite, in Pa"
     else:
-        right, wanted = (rows > -1) & (rows < 0.5), "must lie between -1 and 0.5"
+        right, rule = (rows > -1) & (rows < 0.5), "must lie between -1 and 0.5"
     wrong = masks & ~right
     if not wrong.any():
         return
@@ -363,5 +363,5 @@ def _check_values(quantity: str, rows: Floats, masks: Bools, noun: str, single: 
         advice += ", or leave it out of `painted`"
     raise SuppleError(
         f"painted {quantity}{where}: {noun} {place} is {rows[pose, place]:g}{more}; "
-        f"{QUANTITIES[quantity]} {wanted}; {advice}"
+        f"{QUANTITIES[quantity]} {rule}; {advice}"
     )

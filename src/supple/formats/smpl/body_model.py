@@ -61,28 +61,19 @@ def joint_layout(n_joints: int) -> JointLayout:
     >>> joint_layout(52).names[22], joint_layout(16).names[7]
     ('left_index1', 'pinky1')
     """
-    for layout in _LAYOUTS:
-        if len(layout.names) == n_joints:
-            return layout
-    return JointLayout("", tuple(f"joint{k}" for k in range(n_joints)))
+    other = JointLayout("", tuple(f"joint{k}" for k in range(n_joints)))
+    return next((layout for layout in _LAYOUTS if len(layout.names) == n_joints), other)
 
 
 def layout_of_columns(columns: int) -> JointLayout | None:
     """Return the layout of poses with this number of columns, None if there is none."""
-    for layout in (*_LAYOUTS, BODY_ONLY):
-        if 3 * len(layout.names) == columns:
-            return layout
-    return None
+    layouts = (*_LAYOUTS, BODY_ONLY)
+    return next((each for each in layouts if 3 * len(each.names) == columns), None)
 
 
 #: Required fields of a body.
 NEEDED = ("v_template", "f", "weights", "J_regressor", "kintree_table")
-BODY_FIELDS = (
-    *NEEDED,
-    "shapedirs",
-    "posedirs",
-    *(f"hands_{what}{side}" for what in ("mean", "components") for side in ("", "l", "r")),
-)
+BODY_FIELDS = (*NEEDED, "shapedirs", "posedirs", "hands_mean", "hands_components")
 MOST_VERTICES, MOST_JOINTS = 2_000_000, 1000
 #: Largest number of a body; products of larger ones would overflow.
 LARGEST = 1e9

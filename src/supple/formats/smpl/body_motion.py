@@ -35,17 +35,8 @@ from supple.rig.skeleton.joint_pose import JointPose
 RATES = ("mocap_framerate", "mocap_frame_rate", "framerate", "frame_rate", "frameRate", "fps")
 _PARTS = ("root_orient", "pose_body", "pose_jaw", "pose_eye", "pose_hand")
 _CAMEL = ("bodyPose", "headPose", "leftHandPose", "rightHandPose", "bodyTranslation")
-MOTION_FIELDS = (
-    "poses",
-    "trans",
-    "betas",
-    "flat_hand_mean",
-    "mocap_time_length",
-    *RATES,
-    *_PARTS,
-    *_CAMEL,
-    "shapeParameters",
-)
+_AMASS = ("poses", "trans", "betas", "flat_hand_mean", "mocap_time_length")
+MOTION_FIELDS = (*_AMASS, *RATES, *_PARTS, *_CAMEL, "shapeParameters")
 #: Default frames per second.
 USUAL_RATE = 30.0
 #: Most frames times joints, as for BVH.

@@ -121,23 +121,30 @@ def cache_points(
     for code, world in around.items():
         local = _world_to_local(prim, code)
         points = (world @ local[:3, :3].T + local[:3, 3]).astype(np.float32)
-        mesh.GetPointsAttr().Set(_vectors(points), code)
-        mesh.GetExtentAttr().Set(_extent(points[used]), code)
-        if surface["normals"] is not None:
-            mesh.GetNormalsAttr().Set(_vectors(_smooth_normals(mesh, points, welded)), code)
+        smooth = None if surface["normals"] is None else _smooth_normals(mesh, points, welded)
+        _set_frame(mesh, code, points, points[used], smooth)
     for k, code in enumerate(codes):
         local = _world_to_local(prim, float(code)) @ inward
         points = rest.copy()
         points[used] = surface["frames"][k][welded[used]] @ local[:3, :3].T + local[:3, 3]
-        points = points.astype(np.float32)
-        mesh.GetPointsAttr().Set(_vectors(points), float(code))
-        mesh.GetExtentAttr().Set(_extent(points[used]), float(code))
+        points, normals = points.astype(np.float32), None
         if surface["normals"] is not None:
             # Normals transform by the inverse transpose.
             normals = surface["normals"][k][np.maximum(welded, 0)] @ np.linalg.inv(local[:3, :3])
-            mesh.GetNormalsAttr().Set(_vectors(_unit(normals)), float(code))
+            normals = _unit(normals)
+        _set_frame(mesh, float(code), points, points[used], normals)
     if surface["normals"] is not None:
         mesh.SetNormalsInterpolation("vertex")
+
+
+def _set_frame(
+    mesh: Any, code: float, points: np.ndarray, used: np.ndarray, normals: np.ndarray | None
+) -> None:
+    """Set points, the extent of those in use, and normals at a time code."""
+    mesh.GetPointsAttr().Set(_vectors(points), code)
+    mesh.GetExtentAttr().Set(_extent(used), code)
+    if normals is not None:
+        mesh.GetNormalsAttr().Set(_vectors(normals), code)
 
 
 def _world_to_local(prim: Any, code: float) -> np.ndarray:
@@ -199,10 +206,7 @@ def new_stage(
     mesh.CreateExtentAttr(_extent(request["rest"].astype(np.float32)))
     mesh.CreateDisplayColorAttr(Vt.Vec3fArray([(0.8, 0.62, 0.53)]))
     for k, code in enumerate(codes):
-        mesh.GetPointsAttr().Set(_vectors(frames[k]), float(code))
-        mesh.GetExtentAttr().Set(_extent(frames[k]), float(code))
-        if normals is not None:
-            mesh.GetNormalsAttr().Set(_vectors(normals[k]), float(code))
+        _set_frame(mesh, float(code), frames[k], frames[k], None if normals is None else normals[k])
     if normals is not None:
         mesh.SetNormalsInterpolation("vertex")
 

@@ -81,8 +81,8 @@ class _Values:
         samples = [np.array(prim.GetAttribute(n).GetTimeSamples(), float) for n in channels]
         self.file_codes = np.round(np.concatenate(samples), 6)
         frames = np.round(self.frames, 6)
-        kept = [] if self.replaces else self.file_codes
-        self.codes = np.unique(np.concatenate([frames, kept]))
+        codes = [frames] if self.replaces else [frames, self.file_codes]
+        self.codes = np.unique(np.concatenate(codes))
         names = [] if self.replaces else [str(name) for name in listed or []]
         self.n_listed = len(names)
         self.names = [*names, *(name for name in changed if name not in names)]

@@ -109,7 +109,10 @@ def _survey(request: dict[str, Any], folder: Path) -> dict[str, Any]:
         _, stage = _opened(request, clip)
         meshes = _played_meshes(stage, [mesh["path"] for mesh in request["meshes"]])
         for mesh, requested in zip(meshes, request["meshes"], strict=True):
-            _check_points(mesh, requested)
+            n_points, expected = len(mesh.points(0.0)), requested["n_points"]
+            if n_points != expected:
+                what = f"{n_points} points in {requested['path']}, no longer {expected}"
+                raise Refused(f"has {what}; load it again")
         bounds = [unit * mesh.bound if mesh.takes_shapes else np.eye(3) for mesh in meshes]
         rows = slice(*clip["rows"])
         _survey_clip(request, clip, meshes, bounds, present[rows], matrices[rows])
@@ -136,12 +139,6 @@ def _survey_clip(
             placed, effect = mesh.probed(mesh.points(float(code)), float(code))
             present[k, vertices] = placed[rows] @ outward[:3, :3].T + outward[:3, 3]
             matrices[k, vertices] = outward[:3, :3] @ effect[rows] @ np.linalg.inv(bound)
-
-
-def _check_points(mesh: _PlayedMesh, requested: dict[str, Any]) -> None:
-    n_points, expected, path = len(mesh.points(0.0)), requested["n_points"], requested["path"]
-    if n_points != expected:
-        raise Refused(f"has {n_points} points in {path}, no longer {expected}; load it again")
 
 
 def _author(request: dict[str, Any], folder: Path) -> dict[str, Any]:
