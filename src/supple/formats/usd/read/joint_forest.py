@@ -279,6 +279,7 @@ def _checked_transforms(
     if bind is None and rest is None:
         raise FormatError(f"skeleton {path} has neither valid bind nor rest transforms")
     if bind is None:
+        assert rest is not None
         forest.notes.append(f"skeleton {path} has no bind transforms; rest transforms are used")
         bind = _world(rest, parents)
     if (np.abs(np.linalg.det(bind[:, :3, :3])) < 1e-30).any():

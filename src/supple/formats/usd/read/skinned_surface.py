@@ -278,7 +278,8 @@ def _triangulate(points: Floats, counts: Ints) -> Ints:
 
     def shifted(steps: int | Ints) -> Ints:
         """Return the corner so many steps further around its polygon."""
-        return starts[polygon] + (index_in_polygon + steps) % np.maximum(counts[polygon], 1)
+        shifts: Ints = (index_in_polygon + steps) % np.maximum(counts[polygon], 1)
+        return starts[polygon] + shifts
 
     before, after = points[shifted(-1)], points[shifted(1)]
     # Newell's normal: sum of cross products of neighbours, relative to the first corner.
