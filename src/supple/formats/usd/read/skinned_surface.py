@@ -276,10 +276,10 @@ def _triangulate(points: Floats, counts: Ints) -> Ints:
     polygon = np.repeat(np.arange(len(counts)), counts)
     index_in_polygon = np.arange(len(points)) - starts[polygon]
 
-    def shifted(steps: int | Ints) -> Ints:
+    def shifted(steps: Any) -> Ints:
         """Return the corner so many steps further around its polygon."""
-        shifts: Ints = (index_in_polygon + steps) % np.maximum(counts[polygon], 1)
-        return starts[polygon] + shifts
+        corner: Ints = starts[polygon] + (index_in_polygon + steps) % np.maximum(counts[polygon], 1)
+        return corner
 
     before, after = points[shifted(-1)], points[shifted(1)]
     # Newell's normal: sum of cross products of neighbours, relative to the first corner.
