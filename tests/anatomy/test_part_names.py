@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from supple.anatomy.part_names import joint_name_role, label_role
+from supple.anatomy.roles import joint_name_role, label_role
 
 #: From rigs of VRM, Mixamo, Rigify, Unreal, MakeHuman, SMPL-X, MANO, Daz, Character Creator, Biped,
 #: Quaternius and MMD.

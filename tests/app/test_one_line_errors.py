@@ -18,7 +18,7 @@ from supple.engines.stvk.haptics.sphere_tree import SphereTree
 from supple.engines.stvk.model import StvkModel
 from supple.engines.stvk.simulator import StvkSimulator
 from supple.errors import SuppleError
-from supple.formats.vega.bou import read_bou, write_bou
+from supple.formats.meshes.veg import read_bou, write_bou
 from supple.formats.vega.reduced_files import (
     CubicForce,
     read_cub,

@@ -16,8 +16,7 @@ from supple.app.info.info import describe
 from supple.cli.main import main
 from supple.elastic.material import Material
 from supple.errors import SuppleWarning
-from supple.formats.meshes.veg import VegFile, VegMaterial, write_veg
-from supple.formats.vega.bou import write_bou
+from supple.formats.meshes.veg import VegFile, VegMaterial, write_bou, write_veg
 from supple.formats.vega.reduced_files import write_modal_matrix
 from supple.mesh.filling.voxelise import voxelise
 from supple.mesh.hexes import HexMesh

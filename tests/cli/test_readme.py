@@ -18,7 +18,7 @@ import supple
 from helpers.batch_samples import HereFarm
 from helpers.build_samples import kept_scenes
 from helpers.rat_sample import write_rat
-from supple.anatomy.joint_stiffness import stiffness_factors
+from supple.anatomy.flesh_presets import stiffness_factors
 from supple.cli.main import app, main
 from supple.engines.common.fitted_flesh import FleshOptions
 from supple.engines.common.model_file import stored_fields

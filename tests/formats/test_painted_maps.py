@@ -13,7 +13,7 @@ import supple
 from helpers.character_files import save_character
 from helpers.sample_bodies import figure
 from supple.anatomy.anatomy import anatomy_of
-from supple.anatomy.joint_stiffness import SOFTEST, STIFFEST
+from supple.anatomy.flesh_presets import SOFTEST, STIFFEST
 from supple.errors import SuppleWarning
 from supple.formats.painted_maps import PAINTED
 from supple.rig.character import Character

@@ -278,7 +278,7 @@ def test_failed_writes_are_one_line_errors_and_leave_nothing(two_clips, tmp_path
     refused(target, wrong, "baked frame 3 is not finite")
     original = tmp_path / "two.usda"
     original.write_text(TWO_CLIPS.replace('def Mesh "Post"', 'def Mesh "Pillar"'))
-    refused(target, baked, "changed after loading")
+    refused(target, baked, "changed; load it again")
     original.write_text(TWO_CLIPS[:400])
     refused(target, baked, "two.usda: ")
     original.unlink()

@@ -12,8 +12,15 @@ from supple.elastic.body import HexBody
 from supple.elastic.material import Material
 from supple.engines.stvk.model import StvkModel
 from supple.errors import FormatError, SuppleError, SuppleWarning
-from supple.formats.meshes.veg import VegFile, VegMaterial, read_veg, read_veg_hexes, write_veg
-from supple.formats.vega.bou import read_bou, write_bou
+from supple.formats.meshes.veg import (
+    VegFile,
+    VegMaterial,
+    read_bou,
+    read_veg,
+    read_veg_hexes,
+    write_bou,
+    write_veg,
+)
 from supple.formats.vega.reduced_files import (
     CubicForce,
     read_cub,

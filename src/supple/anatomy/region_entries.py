@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -18,19 +18,11 @@ from supple.saving import write_whole
 
 #: Ending of the files.
 ENTRIES_SUFFIX = ".anatomy.json"
-
-
 #: First key of a file, and the version that is written.
 MARK, VERSION = "supple_anatomy", 1
-
-
 #: Reason of a user's entry, which takes precedence over shape and material names.
-TOLD = "told"
-
-
+EDITED = "told"
 FEELS = ("hard", "firm", "normal", "soft", "apart")
-
-
 LARGEST_FILE, MOST_REGIONS = 4_000_000, 10_000
 
 
@@ -76,27 +68,16 @@ class RegionEntry:
 def write_entries(path: str | Path, name: str, entries: Mapping[str, RegionEntry]) -> None:
     """Write regions by joint as JSON, one per line."""
     lines = []
-    for joint, each in entries.items():
-        said = {
-            "role": each.role,
-            "share": round(each.share, 4),
-            "feel": each.feel,
-            "reasons": list(each.reasons),
-        }
-        lines.append(f"  {json.dumps(joint)}: {json.dumps(said, ensure_ascii=False)}")
+    for joint, entry in entries.items():
+        fields = asdict(entry) | {"share": round(entry.share, 4)}
+        lines.append(f"  {json.dumps(joint)}: {json.dumps(fields, ensure_ascii=False)}")
     body = ",\n".join(lines)
     text = f'{{"{MARK}": {VERSION}, "character": {json.dumps(name)},\n"regions": {{\n{body}\n}}}}\n'
     write_whole(checked_path("the anatomy file", path), text.encode())
 
 
 def read_entries(path: str | Path) -> dict[str, RegionEntry]:
-    """Read regions by joint.
-
-    Raises
-    ------
-    FormatError
-        If the file is not valid; the message names the file and the joint.
-    """
+    """Read regions by joint; FormatError for an invalid file names the file and the joint."""
     file = checked_path("the anatomy file", path)
     name = file.name or str(file)
     try:
@@ -107,37 +88,29 @@ def read_entries(path: str | Path) -> dict[str, RegionEntry]:
         why = (getattr(error, "strerror", None) or "").lower() or "it is not JSON"
         raise FormatError(f"{name}: cannot be read as an anatomy ({why})") from None
     if not isinstance(data, dict) or data.get(MARK) != VERSION:
-        raise FormatError(f'{name}: is no anatomy file; it begins with {{"{MARK}": {VERSION}')
+        raise FormatError(f'{name}: is not an anatomy file; one begins with {{"{MARK}": {VERSION}')
     regions = data.get("regions")
     if not isinstance(regions, dict) or len(regions) > MOST_REGIONS:
         raise FormatError(f'{name}: "regions" must have an entry for each joint')
-    return {joint: _entry(name, joint, said) for joint, said in regions.items()}
+    return {joint: _entry(name, joint, fields) for joint, fields in regions.items()}
 
 
 def entries_for(character: Character, path: str | Path) -> dict[str, RegionEntry]:
     """Read the regions of a file for a character, possibly another on the same rig.
 
-    Raises
-    ------
-    FormatError
-        If the file is for another rig.
-
-    Warns
-    -----
-    SuppleWarning
-        If the file names joints that the character does not have.
+    Raises FormatError if the file is for another rig; warns of joints that the character lacks.
     """
     entries, name = read_entries(path), Path(path).name
     skinned = skinned_rigs(character.rig)
-    own = set(skinned[0].skeleton.names) if len(skinned) == 1 else set()
-    unknown = [joint for joint in entries if joint not in own]
+    joints = set(skinned[0].skeleton.names) if len(skinned) == 1 else set()
+    unknown = [joint for joint in entries if joint not in joints]
     listed = ", ".join(_quoted(joint) for joint in unknown[:4])
     listed += f" and {len(unknown) - 4} more" if len(unknown) > 4 else ""
     if unknown and len(unknown) == len(entries):
         raise FormatError(f"{name}: is of another rig; {character.name} has no joint {listed}")
     if unknown:
         warn(f"{name}: {character.name} has no joint {listed}; ignored")
-    return {joint: entry for joint, entry in entries.items() if joint in own}
+    return {joint: entry for joint, entry in entries.items() if joint in joints}
 
 
 def _quoted(joint: str) -> str:
@@ -145,22 +118,22 @@ def _quoted(joint: str) -> str:
     return f'"{plain[:40]}"'
 
 
-def _entry(name: str, joint: str, said: Any) -> RegionEntry:
+def _entry(name: str, joint: str, fields: Any) -> RegionEntry:
     where = f"{name}: region {shown(joint)}"
-    if not isinstance(said, dict):
+    if not isinstance(fields, dict):
         raise FormatError(f"{where} must be an object with role, share and feel")
-    for key in said:
+    for key in fields:
         if key not in ("role", "share", "feel", "reasons"):
             raise FormatError(f"{where} has {shown(key)}; there are role, share, feel and reasons")
-    role = _one_of(where, "role", said.get("role", "limb"), tuple(ROLES))
-    feel = _one_of(where, "feel", said.get("feel", "normal"), FEELS)
-    share = said.get("share", ROLES[role])
+    role = _one_of(where, "role", fields.get("role", "limb"), tuple(ROLES))
+    feel = _one_of(where, "feel", fields.get("feel", "normal"), FEELS)
+    share = fields.get("share", ROLES[role])
     number = isinstance(share, int | float) and not isinstance(share, bool)
     if not (number and 0 <= share <= 1):
         raise FormatError(f"{where} has share {shown(share)}; it is a number from 0 to 1")
-    reasons = said.get("reasons", [])
+    reasons = fields.get("reasons", [])
     if not isinstance(reasons, list) or not all(isinstance(each, str) for each in reasons):
-        raise FormatError(f"{where} has reasons that are no list of text")
+        raise FormatError(f"{where} has reasons that are not a list of text")
     return RegionEntry(role, float(share), feel, tuple(reasons))
 
 

@@ -1,8 +1,12 @@
-"""Roles of parts of a body, and their flesh shares."""
+"""Roles of parts of a body: their flesh shares, and names of joints and materials as evidence."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
+from functools import lru_cache
+
+from supple.rig.motion.joint_names import normalised_name
 
 #: Flesh share φ of each role: flesh deeper than φ times the thickness is bone.
 ROLES = {
@@ -22,8 +26,6 @@ ROLES = {
     "trunk": 0.85,
     "soft": 1.0,
 }
-
-
 #: Below this share a part is rigid.
 HARD = 0.3
 
@@ -39,7 +41,7 @@ class RegionRole:
     reasons: list[str] = field(default_factory=list)
     own_share: float | None = None
 
-    def say(self, role: str, reason: str) -> None:
+    def assign(self, role: str, reason: str) -> None:
         """Change the role, with a reason."""
         self.role = role
         self.reasons.append(reason)
@@ -48,3 +50,131 @@ class RegionRole:
     def share(self) -> float:
         """Flesh share φ."""
         return ROLES[self.role] if self.own_share is None else self.own_share
+
+
+# Evidence of names.
+
+
+#: Words of joints; the first role with a match counts: a "backleg" is a leg. From rigs of Mixamo,
+#: Rigify, Unreal, VRM, MakeHuman, SMPL, MANO, Daz, Character Creator, Biped and Quaternius.
+JOINTS = {
+    "prop": "weapon|sword|shield|gun|rifle|backpack|helmet|hat|cape|prop|armou?r|monochord"
+    "|vibrator",
+    "horn": "horn|antler|tusk|claw|hoof|hooves|beak|teeth|tooth|spike|fang|talon"
+    "|(finger|thumb|toe)?nail",
+    "soft": "breast|boob|bust|pectoral|glute|gluteus|butt|buttock|belly|stomach|tummy|jiggle|jowl"
+    "|udder|fat|wattle|dewlap",
+    "ear": "ear",
+    "fin": "wing|feather|fin|flipper|fluke",
+    "tail": "tail",
+    "hand": "hand|wrist|palm|finger|thumb|index|pinky|pinkie|metacarpal|carpal|phalanx|phalange"
+    "|knuckle",
+    "foot": "foot|feet|ankle|toe|paw|ball|metatarsal|heel",
+    "forearm": "forearm|lowerarm|lowarm|loarm|elbow|ulna",
+    "shin": "shin|calf|lowerleg|lowleg|loleg|knee|tibia",
+    "limb": "arm|leg|thigh|femur|humerus|shoulder|shldr",
+    "head": "head|skull|cranium|face|facial|forehead|jaw|mouth|muzzle|snout|nose|nostril|tongue"
+    "|eye|eyeball|eyelid|eyebrow|eyelash|lid|brow|lip|chin|cheek|oris|orbicularis|oculi"
+    "|temporalis|risorius|levator",
+    "neck": "neck",
+    "trunk": "hip|pelvis|spine|torso|abdomen|chest|body|waist|rib|ribcage|clavicle|collar"
+    "|collarbone|thorax",
+}
+#: Names of fingers with other meanings.
+FINGERS = re.compile("f?(middle|mid|ring|little)(finger|proximal|intermediate|distal|tip|end)?")
+#: Prefixes and suffixes of body words.
+BEFORE = (
+    "left|right|lf|rt|l|r|upper|up|lower|low|lo|fore|front|back|hind|rear|top|bottom|middle|mid"
+    "|inner|outer|big|main|ik|fk|f"
+)
+AFTER = (
+    "base|end|tip|nub|top|root|middle|mid|bend|twist|roll|bone|joint|ik|fk|target|anchor|upper|lower"
+    "|inner|outer|proximal|intermediate|distal|left|right|l|r|s"
+)
+WORDS = {
+    role: re.compile(f"(?:{BEFORE})*(?:{words})(?:{AFTER})*") for role, words in JOINTS.items()
+}
+#: Objects named after a part of the body.
+WORN = "plate|pad|guard|strap|armou?r|light|lamp|lace|band|belt|buckle|bracelet|holster|stool|bag"
+WORN_WORDS = re.compile(f"(?:(?:{BEFORE})*(?:{'|'.join(JOINTS.values())}))?(?:{WORN})s?")
+#: Words that contain body words but are none.
+NO_PARTS = {"legend", "legends", "earl", "earls", "handle", "handles"}
+#: Words of MMD's Japanese, wherever they are in a name, the longer first.
+JAPANESE = {
+    "手首": "wrist", "足首": "ankle", "つま先": "toe", "上半身": "spine", "下半身": "pelvis",
+    "ひじ": "elbow", "肘": "elbow", "ひざ": "knee", "膝": "knee", "親指": "thumb",
+    "人指": "index", "人差指": "index", "中指": "finger", "薬指": "finger", "小指": "pinky",
+    "目": "eye", "頭": "head", "首": "neck", "顎": "jaw", "舌": "tongue", "肩": "shoulder",
+    "腕": "arm", "手": "hand", "腿": "thigh", "足": "leg", "胸": "chest", "腰": "waist",
+    "尻": "butt", "腹": "belly", "尾": "tail", "耳": "ear", "角": "horn", "翼": "wing",
+    "左": "left", "右": "right",
+}  # fmt: skip
+#: German words, alone in a name or between other words.
+GERMAN = {
+    "oberschenkel": "thigh", "unterschenkel": "shin", "oberarm": "upperarm",
+    "unterarm": "forearm", "wirbelsäule": "spine", "schulter": "shoulder", "becken": "pelvis",
+    "bauch": "belly", "schwanz": "tail", "flügel": "wing", "kiefer": "jaw", "kopf": "head",
+    "hals": "neck", "bein": "leg", "knie": "knee", "fuß": "foot", "fuss": "foot", "zehen": "toe",
+    "zeh": "toe", "ohr": "ear", "brust": "chest", "daumen": "thumb", "links": "left",
+    "rechts": "right",
+}  # fmt: skip
+#: Patterns of hard materials and meshes, anywhere in a name; and some of soft ones.
+LABELS = (
+    ("prop", r"helmet|hat|armou?r|breastplate|metal|steel|weapon|sword|shield|gun|shoes?|boots?"
+     r"|glasses|earrings?|bracelets?|buckles?|buttons?|monochord|instrument"),
+    ("horn", r"hoof|hooves|horns?|antlers?|tusks?|claws?|(finger|toe)?nails?|teeth|tooth|beak|skull"
+     r"|fangs?|spikes?|eyes?|eyeballs?|cornea|sclera|pupils?|iris"),
+    ("head", r"muzzle|nose|snout|eyebrows?|face|lips?"),
+    ("soft", r"udder|wattle|jelly|fat"),
+)  # fmt: skip
+
+
+@lru_cache(maxsize=4096)
+def joint_name_role(name: str) -> str | None:
+    """Return the role that a joint's name indicates, if any.
+
+    >>> joint_name_role("mixamorig:LeftForeArm"), joint_name_role("BackLeg.R")
+    ('forearm', 'limb')
+    >>> joint_name_role("left_hip"), joint_name_role("Trunk01"), joint_name_role("joint_7")
+    ('limb', None, None)
+    >>> joint_name_role("左手首"), joint_name_role("Oberschenkel_L"), joint_name_role("handle")
+    ('hand', 'limb', None)
+    """
+    name = _translated(name[:200])
+    side, plain = normalised_name(name)
+    plain = re.sub(r"\d+", "", plain)
+    if side and plain in ("hip", "upper"):
+        return "limb"  # in SMPL, the thigh's joint is a hip
+    if FINGERS.fullmatch(plain):
+        return "hand"
+    if plain in ("back", "shoulders"):
+        return "trunk"
+    last = re.split(r"[:|/]", name)[-1]
+    words = {word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", last)}
+    words = {*words, plain} - NO_PARTS
+    roles = [role for role, pattern in WORDS.items() if any(map(pattern.fullmatch, words))]
+    worn = [word for word in words if WORN_WORDS.fullmatch(word)]
+    if worn and (roles or not re.fullmatch(WORN, worn[0])):
+        return "prop"
+    return roles[0] if roles else None
+
+
+def _translated(name: str) -> str:
+    for word, english in JAPANESE.items():
+        name = name.replace(word, f"_{english}_")
+    return re.sub(
+        r"[A-ZÄÖÜ]?[a-zäöüß]+", lambda match: GERMAN.get(match[0].lower(), match[0]), name
+    )
+
+
+def label_role(label: str) -> str | None:
+    """Return the role that the name of a material or mesh indicates, if any.
+
+    >>> label_role("material:Hooves"), label_role("material:Eye_Black"), label_role("mesh:Cow")
+    ('horn', 'horn', None)
+    """
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])|[_\d.]+", " ", label[-500:].split(":", 1)[-1]).lower()
+    for role, pattern in LABELS:
+        if re.search(rf"\b({pattern})\b", words):
+            return role
+    return None

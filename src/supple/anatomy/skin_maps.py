@@ -8,13 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from scipy.spatial import cKDTree
 
-from supple.anatomy.belly_and_back import back_side, share_by_side
-from supple.anatomy.loose_parts import Components, LooseParts
-from supple.anatomy.outgrowths import Outgrowth, outgrowths
-from supple.anatomy.part_names import joint_name_role, label_role
-from supple.anatomy.region_entries import FEEL_STIFFNESS, TOLD, RegionEntry
-from supple.anatomy.roles import HARD, ROLES
+from supple.anatomy.loose_parts import Components, LooseParts, Outgrowth, outgrowths
+from supple.anatomy.region_entries import EDITED, FEEL_STIFFNESS, RegionEntry
+from supple.anatomy.roles import HARD, ROLES, joint_name_role, label_role
 from supple.anatomy.skin_regions import SkinRegions
 from supple.anatomy.symmetry import BoundBody, Mirror
 from supple.anatomy.thickness import InscribedBalls
@@ -24,28 +22,16 @@ from supple.rig.skeleton.skinning import SkinnedRig
 
 #: Largest flesh share of skin that follows a hard region most.
 JUST_HARD = 0.95 * HARD
-
-
 #: Least weight with which skin follows a joint without a region.
 LEADS = 0.4
-
-
 #: Flesh share and firmness of a rigid shell that is a trunk.
 SHELL_SHARE, SHELL_FIRMNESS = 0.35, 4.0
-
-
 #: An ear is thinner than this part of the head.
 THICK_EAR = 0.5
-
-
 #: Largest part of the skin that a label may name: a mesh named "head" may be the whole body.
 MOST_LABELLED = 0.5
-
-
 #: Least vertices of an outgrowth; fewer are only the tip of a coarse one.
 LEAST_VERTICES = 4
-
-
 #: Weight of buried skin and of objects in a hand.
 HIDDEN = 1e-3
 
@@ -107,7 +93,7 @@ STUMP = 0.5
 class SkinMaps:
     """Role, flesh share, firmness, thickness, separation and back of each vertex; see `Anatomy`.
 
-    `told` (n̄,) masks vertices where a user's entry takes precedence over shape and names.
+    `edited` (n̄,) masks vertices where a user's entry takes precedence over shape and names.
     """
 
     role: NDArray[np.str_]
@@ -116,7 +102,7 @@ class SkinMaps:
     apart: Bools
     thickness: Floats
     back: Floats
-    told: Bools
+    edited: Bools
 
     @classmethod
     def of(
@@ -139,7 +125,7 @@ class SkinMaps:
             np.array([each.feel == "apart" for each in listed])[regions.of_vertex],
             skin.thickness.copy(),
             np.zeros(len(regions.of_vertex)),
-            np.array([TOLD in each.reasons for each in listed])[regions.of_vertex],
+            np.array([EDITED in each.reasons for each in listed])[regions.of_vertex],
         )
         by_joint = shares[regions.of_joint]
         if use_names:
@@ -166,31 +152,31 @@ class SkinMaps:
             if name in entries or role is None or ROLES[role] >= HARD:
                 continue
             weights = skin.weights[:, [joint]].toarray().ravel()
-            if not self.told[weights > 0].any():
+            if not self.edited[weights > 0].any():
                 shares[joint] = min(shares[joint], ROLES[role])
                 self.role[weights >= LEADS] = role
 
     def _skull_below_ears(self) -> None:
         """Set the role head where skin of an ear's joint is too thick, as a husky's forehead."""
-        head, ear = self.role == "head", (self.role == "ear") & ~self.told
+        head, ear = self.role == "head", (self.role == "ear") & ~self.edited
         if head.any() and ear.any():
             skull = ear & (self.thickness > THICK_EAR * np.median(self.thickness[head]))
-            self.say(np.flatnonzero(skull), "head")
+            self.set_role(np.flatnonzero(skull), "head")
 
     def _apply_outgrowths(self, grown: list[Outgrowth]) -> None:
         """Assign roles to outgrowths of heads, necks and trunks without joints."""
         for each in grown:
             if len(each.vertices) < LEAST_VERTICES:
                 continue
-            vertices = each.vertices[~self.told[each.vertices]]
+            vertices = each.vertices[~self.edited[each.vertices]]
             upper = vertices[np.isin(self.role[vertices], ("head", "neck"))]
-            self.say(upper, "head" if each.side == 0 else "ear" if each.flat else "horn")
+            self.set_role(upper, "head" if each.side == 0 else "ear" if each.flat else "horn")
             if each.flat or each.side:  # a rod in the middle is a tail
-                self.say(vertices[np.isin(self.role[vertices], ("trunk", "tail"))], "fin")
+                self.set_role(vertices[np.isin(self.role[vertices], ("trunk", "tail"))], "fin")
 
     def _belly_and_back(self, skin: MeasuredSkin) -> None:
         thick = float(self.thickness[_trunk(self.role)].max(initial=0.0))
-        sided = np.isin(self.role, ("trunk", "neck")) & ~(self.told & (self.share < HARD))
+        sided = np.isin(self.role, ("trunk", "neck")) & ~(self.edited & (self.share < HARD))
         back = back_side(skin.surface, self.role, thick)
         if skin.mirror is not None:  # a rest pose may be a stride
             back = skin.mirror.mean(back)
@@ -217,7 +203,7 @@ class SkinMaps:
         thick = float(self.thickness[members].max(initial=0.0))
         inwards = (reach[members].max() - reach) / max(thick, 1e-300)
         kept = np.clip(inwards - STUMP, 0.0, 1.0)
-        near = members & ~self.told
+        near = members & ~self.edited
         self.share[near] *= kept[near]
 
     def _apply_parts(
@@ -233,20 +219,78 @@ class SkinMaps:
                 continue
             if ROLES[role] <= HARD:
                 vertices = vertices[self.share[vertices] > ROLES[role]]
-            vertices = vertices[~self.told[vertices]]  # a user's entry takes precedence
+            vertices = vertices[~self.edited[vertices]]  # a user's entry takes precedence
             if role == "head":  # a cow's udder may have the material of its muzzle
                 vertices = vertices[np.isin(self.role[vertices], ("head", "neck", "ear"))]
-            self.say(vertices, role)
+            self.set_role(vertices, role)
         carried = (parts.carrier != np.arange(len(self.role))) & (self.share >= HARD)
         for values in (self.share, self.role):
             values[carried] = values[parts.carrier[carried]]
-        self.say(np.flatnonzero(parts.prop), "prop")
+        self.set_role(np.flatnonzero(parts.prop), "prop")
         self.apart = self.apart | parts.prop
 
-    def say(self, vertices: Ints, role: str) -> None:
+    def set_role(self, vertices: Ints, role: str) -> None:
         """Set the role of some vertices, and its flesh share."""
         self.role[vertices], self.share[vertices] = role, ROLES[role]
 
 
 def _trunk(roles: NDArray[np.str_]) -> Bools:
     return np.isin(roles, ("trunk", "soft"))
+
+
+# Belly and back of bodies that stand on limbs: the spine runs along the back, flesh hangs below.
+# Skeletons of game animals often run through the belly, or along the middle. With bone there, a
+# cow's withers swung by 7.6 % of its size while its belly did not move.
+
+
+#: Roles along the middle of a body, and of the limbs it stands on.
+MIDDLE = ("trunk", "soft", "neck", "head", "tail")
+LIMBS = ("limb", "forearm", "shin", "hand", "foot", "end")
+#: Distance of the limbs' middle from the body's axis, in trunk radii, from which they indicate the
+#: belly; at twice that the evidence is full. A standing human's limbs are along the axis.
+BESIDE = 0.5
+#: Triangles near a vertex whose normals are averaged, so that coarse backs are smooth.
+NEAR = 16
+#: Share of flesh at the middle of the back, relative to that of the flanks.
+BACK = 0.15
+
+
+def back_side(surface: SurfaceMesh, role: NDArray[np.str_], radius: float) -> Floats:
+    """Return (n̄,) 1 on the back, −1 on the belly, 0 on the flanks and if the shape is ambiguous.
+
+    `role` (n̄,) is the role of each vertex, `radius` that of the trunk's largest inscribed ball.
+    """
+    area = surface.vertex_areas()
+    middle, limbs = np.isin(role, MIDDLE), np.isin(role, LIMBS)
+    none = np.zeros(len(role))
+    if not (area[middle].sum() > 0 and area[limbs].sum() > 0):
+        return none
+    centre = np.average(surface.vertices[middle], axis=0, weights=area[middle])
+    centred = surface.vertices[middle] - centre
+    axis = np.linalg.eigh((centred * area[middle, None]).T @ centred)[1][:, -1]
+    trunk = np.isin(role, ("trunk", "soft"))
+    if area[trunk].sum() > 0:
+        centre = np.average(surface.vertices[trunk], axis=0, weights=area[trunk])
+    below = np.average(surface.vertices[limbs], axis=0, weights=area[limbs]) - centre
+    below -= (below @ axis) * axis
+    away = float(np.linalg.norm(below))
+    certain = np.clip(away / (BESIDE * radius) - 1, 0.0, 1.0)
+    if certain == 0:
+        return none
+    facing: Floats = _normals(surface) @ (-below / away)
+    return certain * facing
+
+
+def share_by_side(share: Floats, back: Floats) -> Floats:
+    """Return φ (n̄,) reduced on the back."""
+    dorsal, ventral = np.clip(2 * back - 0.6, 0.0, 1.0), np.maximum(-back, 0.0)
+    return share * (1 - (1 - BACK) * dorsal) + (1 - share) * ventral
+
+
+def _normals(surface: SurfaceMesh) -> Floats:
+    """Return unit normals (n̄, 3), averaged over the triangles near each vertex."""
+    areas, triangles = surface.areas(), surface.triangles
+    tree = cKDTree(surface.vertices[triangles].mean(axis=1))
+    _, near = tree.query(surface.vertices, k=range(1, min(NEAR, len(triangles)) + 1))
+    summed: Floats = np.einsum("kn,kni->ki", areas[near], surface.normals()[near])
+    return summed / np.maximum(np.linalg.norm(summed, axis=1, keepdims=True), 1e-300)

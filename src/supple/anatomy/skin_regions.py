@@ -18,21 +18,13 @@ from supple.rig.skeleton.joints import Skeleton
 
 #: Regions smaller than this part of the skin's area belong to a neighbour.
 LEAST_AREA = 1e-3
-
-
 #: Vertices of different components touch within this part of the size: clothes, and the halves of
 #: a body that was modelled in parts.
 TOUCHING = 0.01
-
-
 #: Weight above which skin follows one joint alone.
 ALONE = 0.95
-
-
 #: Factor of the length of borders between regions on one side.
 ONE_SIDE = 2.0
-
-
 #: Largest distance from the plane of a middle region without a twin.
 MIDDLE = 0.03
 
@@ -41,39 +33,23 @@ MIDDLE = 0.03
 class SkinRegions:
     """Regions of the skin by the strongest joint of each vertex. Lengths are relative to the size.
 
-    Attributes
-    ----------
-    joints
-        (k,) the joint of each region.
-    of_vertex
-        (n̄,) region of each vertex.
-    of_joint
-        (J,) region that represents each joint.
-    areas, radii, lengths
-        (k,) part of the skin's area, median thickness, and extent along the longest axis.
-    narrow
-        (k,) 30 % quantile of the thickness over the area: balls of the neighbours cover a short
-        neck except for its middle.
-    cores
-        (k,) 80 % quantile of the thickness: mouths and ears make heads look thin.
-    rigid
-        (k,) part of the region's area that follows its joint alone.
-    centres
-        (k, 3) centres of the skin in the bind pose.
-    sides
-        (k,) −1, 0 in the middle, 1; all 0 for a body without two sides.
-    twins
-        (k,) the region on the other side of each, itself in the middle, −1 for none.
-    neighbours
-        Neighbours of each region in the tree.
-    borders
-        (k, k) thickness where two regions meet, 0 where they do not.
-    gates
-        (k, k, 3) middle of the border between two regions, or of their centres.
-    carries
-        (k, k) whether the joint of one region is above that of another in the skeleton.
-    whole
-        The skin's area, as a part of the size's square.
+    `joints` (k,) is the joint of each region, `of_vertex` (n̄,) the region of each vertex, and
+    `of_joint` (J,) the region that represents each joint. Regions have parts of the skin's area
+    `areas`, `lengths` along the longest axis, and `centres` (k, 3) in the bind pose; `total_area`
+    is the skin's area as a part of the size's square. `rigid` is the part of a region's area that
+    follows its joint alone.
+
+    `radii`, `narrow` and `cores` are the median and the 30 % and 80 % quantiles of the thickness
+    over the area: balls of the neighbours cover a short neck except for its middle, and mouths and
+    ears make heads look thin.
+
+    `sides` (k,) are −1, 0 in the middle, 1; all 0 for a body without two sides. `twins` (k,) are
+    the regions on the other side, the region itself in the middle, −1 for none.
+
+    `neighbours` are those of each region in the tree, `borders` (k, k) the thickness where two
+    regions meet, 0 where they do not, and `gates` (k, k, 3) the middle of their border, or of their
+    centres. `carries` (k, k) is True if the joint of one region is above that of another in the
+    skeleton.
     """
 
     joints: Ints
@@ -92,7 +68,7 @@ class SkinRegions:
     borders: Floats
     gates: Floats
     carries: Bools
-    whole: float
+    total_area: float
     _points: tuple[Floats, ...]
 
     def __len__(self) -> int:
@@ -115,28 +91,25 @@ class SkinRegions:
         `area` (n̄,) is tiny for buried skin and objects in hands, which may be an entire region.
         """
         thick = thickness / max(surface.size, 1e-300)
-        lead = _larger_leaders(weights, area)
-        joints, of_vertex = np.unique(lead, return_inverse=True)
+        joints, of_vertex = np.unique(_larger_leaders(weights, area), return_inverse=True)
         count = len(joints)
         totals = np.maximum(np.bincount(of_vertex, area, minlength=count), 1e-300)
         alone = leading_joints(weights)[1] > ALONE
-        centres = np.stack(
-            [np.bincount(of_vertex, area * axis, count) / totals for axis in bound.T], 1
-        )
+        centres = _means(bound, of_vertex, area, totals)
         members = [np.flatnonzero(of_vertex == region) for region in range(count)]
         radii, narrow, cores = (
-            np.array([quantile(thick[own], area[own], part) for own in members])
+            np.array([quantile(thick[rows], area[rows], part) for rows in members])
             for part in (0.5, 0.3, 0.8)
         )
-        full = [own[area[own] > 0.01 * area[own].max()] for own in members]
-        points = tuple(bound[own] for own in full)
-        sides, twins = _sides(joints, of_vertex, area, centres, mirror, bound)
+        visible = [rows[area[rows] > 0.01 * area[rows].max()] for rows in members]
+        points = tuple(bound[rows] for rows in visible)
+        sides, twins = _sides(joints, of_vertex, area, totals, centres, mirror, bound)
         border = _Borders.of(surface, bound, of_vertex, thick, centres)
         tree = _tree(joints, skeleton.parents, border.lengths, centres, sides)
         return cls(
             joints,
             of_vertex,
-            _regions_of_joints(joints, skeleton, surface, of_vertex, area),
+            _regions_of_joints(joints, skeleton, surface.vertices, of_vertex, area, totals),
             totals / totals.sum(),
             radii,
             narrow,
@@ -167,12 +140,9 @@ class SkinRegions:
         for region in order[::-1]:
             if above[region] >= 0:
                 below[above[region]] += below[region]
-        worst = np.array(
-            [
-                max([1 - below[r], *(below[n] for n in self.neighbours[r] if above[n] == r)])
-                for r in range(len(self))
-            ]
-        )
+        worst = 1 - below
+        for region in order[1:]:
+            worst[above[region]] = max(worst[above[region]], below[region])
         may = np.array(likely if any(likely) else [True] * len(self), bool)
         if (may & (self.sides == 0)).any():  # one of a pair is no trunk
             may &= self.sides == 0
@@ -241,10 +211,17 @@ def extent(points: Floats) -> float:
     return float(np.ptp(centred @ axis))
 
 
+def _means(points: Floats, of_vertex: Ints, area: Floats, totals: Floats) -> Floats:
+    """Return the mean (k, 3) of points (n̄, 3) over each region, weighted by area."""
+    sums = [np.bincount(of_vertex, area * axis, len(totals)) for axis in points.T]
+    return np.stack([each / totals for each in sums], 1)
+
+
 def _sides(
     joints: Ints,
     of_vertex: Ints,
     area: Floats,
+    totals: Floats,
     centres: Floats,
     mirror: Mirror | None,
     bound: Floats,
@@ -261,8 +238,7 @@ def _sides(
     middle |= (twins < 0) & (np.abs(across) < MIDDLE)
     # Regions on both sides are in the middle, too.
     left = np.bincount(of_vertex, area * (mirror.sides(bound) > 0), count)
-    total = np.maximum(np.bincount(of_vertex, area, count), 1e-300)
-    middle |= (twins < 0) & (np.abs(left / total - 0.5) < 0.25)
+    middle |= (twins < 0) & (np.abs(left / totals - 0.5) < 0.25)
     return np.where(middle, 0, sides), twins
 
 
@@ -291,8 +267,8 @@ class _Borders:
 
         def summed(values: Floats) -> Floats:
             both = np.concatenate([values, values])
-            total = np.bincount(keys, twice * both, count * count).astype(np.float64)
-            return total.reshape(count, count)
+            sums = np.bincount(keys, twice * both, count * count).astype(np.float64)
+            return sums.reshape(count, count)
 
         total = summed(np.ones(len(ends)))
         middles = 0.5 * (bound[ends[:, 0]] + bound[ends[:, 1]])
@@ -376,20 +352,16 @@ def _tree(
 
 
 def _regions_of_joints(
-    joints: Ints, skeleton: Skeleton, surface: SurfaceMesh, of_vertex: Ints, area: Floats
+    joints: Ints, skeleton: Skeleton, skin: Floats, of_vertex: Ints, area: Floats, totals: Floats
 ) -> Ints:
     """Return the region (J,) of each joint, of the nearest joint above, or the nearest region."""
-    found = np.full(skeleton.n_joints, -1, np.int64)
-    found[joints] = np.arange(len(joints))
+    regions = np.full(skeleton.n_joints, -1, np.int64)
+    regions[joints] = np.arange(len(joints))
     for joint, above in enumerate(skeleton.parents):
-        if found[joint] < 0 and above >= 0:
-            found[joint] = found[above]
-    lost = np.flatnonzero(found < 0)
+        if regions[joint] < 0 and above >= 0:
+            regions[joint] = regions[above]
+    lost = np.flatnonzero(regions < 0)
     if len(lost):
-        count = len(joints)
-        totals = np.maximum(np.bincount(of_vertex, area, count), 1e-300)
-        centres = np.stack(
-            [np.bincount(of_vertex, area * x, count) / totals for x in surface.vertices.T], 1
-        )
-        found[lost] = cKDTree(centres).query(skeleton.rest_world()[lost, :3, 3])[1]
-    return found
+        centres = _means(skin, of_vertex, area, totals)
+        regions[lost] = cKDTree(centres).query(skeleton.rest_world()[lost, :3, 3])[1]
+    return regions

@@ -15,40 +15,23 @@ from supple.rig.skeleton.skinning import SkinnedRig
 
 #: Largest distance of a counterpart from the mirror image of skin, relative to the size.
 NEAR = 0.015
-
-
 #: The same for counterparts that are vertices.
 EXACT = 2e-3
-
-
 #: Least part of the area with a counterpart for a body with two sides.
 LEAST_COMMON = 0.75
-
-
 #: Points of the skin that a plane is fitted to, and iterations of the fit.
 PLACES, ROUNDS = 1200, 6
-
-
 #: Least cosine of the mirrored skins of two twin joints.
 OVERLAP = 0.5
-
-
 #: Largest ratio of edge lengths in the bind pose and in the rest pose.
 UNEVEN = 2.0
 
 
 @dataclass(frozen=True, eq=False)
 class BoundBody:
-    """A body in its bind pose, with arms spread and legs side by side, at unit size.
+    """Skin (n̄, 3) and joints (J, 3) in the bind pose, at unit size.
 
-    The rest pose may be the first frame of a walk instead.
-
-    Attributes
-    ----------
-    vertices
-        (n̄, 3) of the skin.
-    joints
-        (J, 3).
+    Arms are spread and legs side by side there; the rest pose may be the first frame of a walk.
     """
 
     vertices: Floats
@@ -69,11 +52,11 @@ class BoundBody:
             np.linalg.norm(np.diff(body.vertices[edges], axis=1)[:, 0], axis=1)
             for body in (bound, rest)
         ]
-        whole = (lengths[0] > 1e-9) & (lengths[1] > 1e-9)
-        if not (whole.any() and sound.all()):
+        usable = (lengths[0] > 1e-9) & (lengths[1] > 1e-9)
+        if not (usable.any() and sound.all()):
             return rest
-        least, most = np.quantile(lengths[0][whole] / lengths[1][whole], [0.1, 0.9])
-        return bound if most < UNEVEN * least else rest
+        low, high = np.quantile(lengths[0][usable] / lengths[1][usable], [0.1, 0.9])
+        return bound if high < UNEVEN * low else rest
 
 
 def _sized(vertices: Floats, joints: Floats) -> BoundBody:
@@ -86,16 +69,10 @@ def _sized(vertices: Floats, joints: Floats) -> BoundBody:
 class Mirror:
     """Counterparts of the skin and the joints on the other side of a body.
 
-    Attributes
-    ----------
-    counterpart
-        (n̄, n̄) interpolation weights at the mirror image of each vertex; empty rows without one.
-    twins
-        (J,) joint on the other side, the joint itself in the middle, −1 for none.
-    stand_ins
-        (J,) strongest joint at the mirror image of a joint's skin, itself for none.
-    normal, offset
-        Plane normal · x = offset in the bind pose.
+    `counterpart` (n̄, n̄) has interpolation weights at the mirror image of each vertex, and empty
+    rows without one. `twins` (J,) are the joints on the other side, the joint itself in the middle,
+    −1 for none; `stand_ins` (J,) the strongest joints at the mirror image of a joint's skin, itself
+    for none. The plane is normal · x = offset in the bind pose.
     """
 
     counterpart: sp.csr_array
@@ -108,28 +85,19 @@ class Mirror:
     def of(
         cls, body: BoundBody, triangles: Ints, area: Floats, weights: sp.csr_array, parents: Ints
     ) -> Mirror | None:
-        """Return the symmetry; None for a body without two sides.
+        """Return the symmetry of a body with areas (n̄,) and skin weights (n̄, J).
 
-        Parameters
-        ----------
-        body, triangles
-            The body in its bind pose.
-        area
-            (n̄,) of each vertex.
-        weights
-            (n̄, J) of the skin.
-        parents
-            (J,) of the joints: two sides have the same hierarchy.
+        None for a body without two sides; these have the same hierarchy `parents` (J,) of joints.
         """
-        found, best = None, LEAST_COMMON
+        best_mirror, best = None, LEAST_COMMON
         skin = _Skin(body.vertices, triangles, area)
         for normal, offset in skin.planes():
             mirror = cls._at(skin, normal, offset, body.joints, weights, parents)
-            known = weights @ (mirror.twins >= 0).astype(float)
-            score = float((mirror.has * known) @ area) / max(float(area.sum()), 1e-300)
+            paired = weights @ (mirror.twins >= 0).astype(float)
+            score = float((mirror.has * paired) @ area) / max(float(area.sum()), 1e-300)
             if score > best + 1e-3:
-                found, best = mirror, score
-        return found
+                best_mirror, best = mirror, score
+        return best_mirror
 
     @classmethod
     def _at(
@@ -145,18 +113,18 @@ class Mirror:
         weighed = sp.diags_array(skin.area) @ weights
         # Overlap of each joint's skin with the mirror image of another's.
         shared = (weighed.T @ (counterpart @ weights)).toarray()
-        own = np.sqrt(np.maximum((weighed.multiply(weights)).sum(axis=0), 1e-300))
-        likeness = 0.5 * (shared + shared.T) / (own[:, None] * own[None])
+        norms = np.sqrt(np.maximum((weighed.multiply(weights)).sum(axis=0), 1e-300))
+        likeness = 0.5 * (shared + shared.T) / (norms[:, None] * norms[None])
         away = np.linalg.norm(_mirrored(joints, normal, offset)[:, None] - joints[None], axis=2)
         likeness += np.where(likeness > 0, OVERLAP * np.exp(-((away / NEAR) ** 2)), 0.0)
         depth = np.zeros(len(parents), np.int64)
-        for joint, above in enumerate(parents):
-            depth[joint] = depth[above] + 1 if above >= 0 else 0
+        for child, above in enumerate(parents):
+            depth[child] = depth[above] + 1 if above >= 0 else 0
         likeness[depth[:, None] != depth[None]] *= 0.1  # two sides have the same hierarchy
-        best, own_place = likeness.argmax(axis=1), np.arange(len(parents))
-        mutual = (best[best] == own_place) & (likeness.max(axis=1) > OVERLAP)
+        best, joint = likeness.argmax(axis=1), np.arange(len(parents))
+        mutual = (best[best] == joint) & (likeness.max(axis=1) > OVERLAP)
         twins = np.where(mutual, best, -1)
-        stand_ins = np.where(likeness.max(axis=1) > 0, best, own_place)
+        stand_ins = np.where(likeness.max(axis=1) > 0, best, joint)
         return cls(counterpart, twins.astype(np.int64), stand_ins.astype(np.int64), normal, offset)
 
     @property
@@ -182,8 +150,8 @@ class Mirror:
 
     def sides(self, bound: Floats) -> Floats:
         """Return the signed distance (n̄,) from the plane, relative to the size."""
-        found: Floats = bound @ self.normal - self.offset
-        return found
+        distances: Floats = bound @ self.normal - self.offset
+        return distances
 
 
 class _Skin:
@@ -197,8 +165,8 @@ class _Skin:
         self.tree.init(self.vertices, self.triangles)
         ends = np.cumsum(area)
         count = min(PLACES, 4 * len(area))
-        wanted = (np.arange(count) + 0.5) / count * ends[-1]
-        self.places = self.vertices[np.minimum(np.searchsorted(ends, wanted), len(area) - 1)]
+        sums = (np.arange(count) + 0.5) / count * ends[-1]
+        self.places = self.vertices[np.minimum(np.searchsorted(ends, sums), len(area) - 1)]
 
     def planes(self) -> list[tuple[Floats, float]]:
         """Return planes that mirror most of the skin, the best first.
@@ -210,25 +178,25 @@ class _Skin:
         scored: list[tuple[float, float, Floats, float]] = []
         for axis in (*principal, *np.eye(3)):
             if any(off < 0.1 * NEAR and abs(float(n @ axis)) > 0.95 for off, _, n, _ in scored):
-                continue  # found already
+                continue  # the same plane again
             plane = self.fitted(axis)
             if plane is not None:
                 away = self.nearest(_mirrored(self.places, *plane))[1]
                 off = float(np.minimum(away, 2 * NEAR).mean())
                 scored.append((off, float((away < NEAR).mean()), *plane))
-        found: list[tuple[Floats, float]] = []
-        least = min((each[0] for each in scored), default=0.0)
+        planes: list[tuple[Floats, float]] = []
+        smallest = min((each[0] for each in scored), default=0.0)
         for off, common, normal, offset in sorted(scored, key=lambda each: each[0]):
-            new = all(abs(float(normal @ other)) < 0.95 for other, _ in found)
-            if new and common > LEAST_COMMON and off < least + 0.4 * NEAR:
-                found.append(self.polished(normal, offset))
-        return found
+            new = all(abs(float(normal @ other)) < 0.95 for other, _ in planes)
+            if new and common > LEAST_COMMON and off < smallest + 0.4 * NEAR:
+                planes.append(self.polished(normal, offset))
+        return planes
 
     def fitted(self, normal: Floats) -> tuple[Floats, float] | None:
         """Fit the plane near a normal, iteratively, to the points nearest to mirror images."""
         offset = float(self.places.mean(axis=0) @ normal)
         for round_ in range(ROUNDS):
-            there, away = self.nearest(_mirrored(self.places, normal, offset))
+            there, away, _ = self.nearest(_mirrored(self.places, normal, offset))
             near = away <= max(np.quantile(away, 0.5), NEAR) if round_ < 2 else away < 2 * NEAR
             if near.sum() < 8:
                 return None
@@ -249,26 +217,21 @@ class _Skin:
             normal, offset = _between(self.vertices[near], self.vertices[there[near]], normal)
         return normal, offset
 
-    def nearest(self, points: Floats) -> tuple[Floats, Floats]:
-        """Return the nearest points of the skin, and their distances."""
-        squared, _, there = self.tree.squared_distance(
+    def nearest(self, points: Floats) -> tuple[Floats, Floats, Ints]:
+        """Return the nearest points of the skin, their distances, and their triangles."""
+        squared, triangle, there = self.tree.squared_distance(
             self.vertices, self.triangles, np.ascontiguousarray(points)
         )
-        return there, np.sqrt(np.maximum(squared, 0.0))
+        return there, np.sqrt(np.maximum(squared, 0.0)), triangle
 
     def counterpart(self, normal: Floats, offset: float) -> sp.csr_array:
         """Return interpolation weights (n̄, n̄) at the mirror image of each vertex."""
-        mirrored = np.ascontiguousarray(_mirrored(self.vertices, normal, offset))
-        squared, triangle, place = self.tree.squared_distance(
-            self.vertices, self.triangles, mirrored
-        )
-        near = np.sqrt(np.maximum(squared, 0.0)) < NEAR
-        rows = np.flatnonzero(near)
+        place, away, triangle = self.nearest(_mirrored(self.vertices, normal, offset))
+        rows = np.flatnonzero(away < NEAR)
         corners = self.triangles[triangle[rows]]
         a, b, c = (np.ascontiguousarray(self.vertices[corners[:, k]]) for k in range(3))
-        shares = np.clip(
-            np.nan_to_num(igl.barycentric_coordinates(place[rows], a, b, c), nan=1 / 3), 0, 1
-        )
+        shares = igl.barycentric_coordinates(place[rows], a, b, c)
+        shares = np.clip(np.nan_to_num(shares, nan=1 / 3), 0, 1)
         shares /= np.maximum(shares.sum(axis=1, keepdims=True), 1e-300)
         n = len(self.vertices)
         return sp.csr_array((shares.ravel(), (np.repeat(rows, 3), corners.ravel())), (n, n))
@@ -280,10 +243,10 @@ def _between(points: Floats, others: Floats, normal: Floats) -> tuple[Floats, fl
     cross = (points - middle).T @ (others - middle)
     # The normal of the best reflection is an eigenvector.
     vectors = np.linalg.eigh(cross + cross.T)[1]
-    turned: Floats = vectors[:, int(np.argmax(np.abs(vectors.T @ normal)))]
-    return turned, float(middle @ turned)
+    best: Floats = vectors[:, int(np.argmax(np.abs(vectors.T @ normal)))]
+    return best, float(middle @ best)
 
 
 def _mirrored(points: Floats, normal: Floats, offset: float) -> Floats:
-    found: Floats = points - 2 * (points @ normal - offset)[:, None] * normal
-    return found
+    images: Floats = points - 2 * (points @ normal - offset)[:, None] * normal
+    return images

@@ -16,34 +16,20 @@ from supple.rig.tets.bones import Bones
 
 #: Number of skin points with inscribed balls, spread evenly over the area.
 SAMPLES = 3000
-
-
 #: Iterations of shrinking; radii of the assets' characters change by less than 1 % after 8.
 ROUNDS = 12
-
-
 #: A ball covers points up to this part of its radius away: at the edges of a coarse mesh,
 #: where faces meet at 60°, no ball comes nearer than 0.15 of its radius.
 REACH = 0.15
-
-
 #: The skin is outside where the winding number this part of the size above it is below a half;
 #: eyes and teeth inside a head, or skin below cloth, do not bound the body.
 ABOVE = 2e-3
 
 
 class InscribedBalls:
-    """Thickness and depth of the body inside a surface.
+    """Thickness and depth of the body inside a surface of any triangles.
 
-    Parameters
-    ----------
-    surface
-        Any triangles; parts inside others are ignored.
-
-    Attributes
-    ----------
-    centres, radii
-        (k, 3), (k,) centres and radii of the balls, largest first.
+    Parts inside others are ignored.
     """
 
     def __init__(self, surface: SurfaceMesh) -> None:
@@ -151,9 +137,8 @@ class InscribedBalls:
         return centres[kept], radii[kept]
 
     def _turns(self, points: Floats) -> Floats:
-        if self._distance is None:
-            return np.zeros(len(points))
-        return self._distance._turns(points)
+        """Return the winding number (n,) of the surface around points."""
+        return np.zeros(len(points)) if self._distance is None else self._distance._turns(points)
 
 
 def _exposed(vertices: Floats, facing: Ints) -> Ints:
@@ -173,8 +158,8 @@ def _exposed(vertices: Floats, facing: Ints) -> Ints:
 def _spread(areas: Floats, count: int) -> tuple[Ints, Floats]:
     """Return points spread over the area: triangles (k,) and barycentric weights (k, 3)."""
     ends, number = np.cumsum(areas), np.arange(count)
-    wanted = (number + 0.5) / count * ends[-1]
-    chosen = np.minimum(np.searchsorted(ends, wanted), len(areas) - 1)
+    sums = (number + 0.5) / count * ends[-1]
+    chosen = np.minimum(np.searchsorted(ends, sums), len(areas) - 1)
     # Points of an even sequence in a square (Roberts 2018), folded into the triangle.
     first, second = (0.5 + number * 0.7548776662466927) % 1, (0.5 + number * 0.5698402909980532) % 1
     outside = first + second > 1
@@ -185,7 +170,7 @@ def _spread(areas: Floats, count: int) -> tuple[Ints, Floats]:
 @compiled
 def _covering(points: Floats, centres: Floats, radii: Floats) -> Floats:
     """Return the radius of the first ball that covers each point, or that misses it least."""
-    found = np.empty(len(points))
+    covering = np.empty(len(points))
     for k in range(len(points)):
         least, best = np.inf, 0.0
         for b in range(len(radii)):
@@ -198,18 +183,14 @@ def _covering(points: Floats, centres: Floats, radii: Floats) -> Floats:
                 break
             if missed < least:
                 least, best = missed, radii[b]
-        found[k] = best
-    return found
+        covering[k] = best
+    return covering
 
 
 #: Reach from a bone, in thicknesses, from which parts are stiffened, and the largest factor.
 SLENDER_REACH, STIFFEST = 1.5, 40.0
-
-
 #: Number of points whose thickness is measured.
 PLACES = 1500
-
-
 #: Number of these near a vertex whose median counts: less than half of them are at a rim, where
 #: the ray runs across the part.
 NEAR, QUANTILE = 12, 0.3
@@ -252,12 +233,12 @@ def thickness(surface: SurfaceMesh) -> Floats:
     normals = doubled / areas[:, None]
     chosen, shares = _spread(areas, PLACES)
     origins = np.einsum("kc,kci->ki", shares, corners[chosen])
-    through = _ways_through(origins, -normals[chosen], corners, areas, chosen)
+    through = _exit_distances(origins, -normals[chosen], corners, areas, chosen)
     through[~np.isfinite(through)] = surface.size  # rays of an open mesh may not end
     count = min(NEAR, len(origins))
     _, near = cKDTree(origins).query(surface.vertices, k=range(1, count + 1))
-    found: Floats = np.quantile(through[near], QUANTILE, axis=1)
-    return found
+    quantiles: Floats = np.quantile(through[near], QUANTILE, axis=1)
+    return quantiles
 
 
 def _to_bones(points: Floats, bones: Bones) -> Floats:
@@ -275,18 +256,18 @@ def _to_bones(points: Floats, bones: Bones) -> Floats:
 
 
 @compiled
-def _ways_through(
-    origins: Floats, ways: Floats, corners: Floats, areas: Floats, own: Ints
+def _exit_distances(
+    origins: Floats, directions: Floats, corners: Floats, areas: Floats, skipped: Ints
 ) -> Floats:
-    """Write the length of each ray until it leaves through a triangle, infinite if it does not.
+    """Return the length of each ray until it leaves through a triangle, infinite if it does not.
 
-    `areas` are twice those of the triangles.
+    `areas` are twice those of the triangles; each ray ignores one triangle, that of its origin.
     """
-    found = np.full(len(origins), np.inf)
+    lengths = np.full(len(origins), np.inf)
     for k in range(len(origins)):
-        dx, dy, dz = ways[k, 0], ways[k, 1], ways[k, 2]
+        dx, dy, dz = directions[k, 0], directions[k, 1], directions[k, 2]
         for t in range(len(corners)):
-            if t == own[k]:
+            if t == skipped[k]:
                 continue
             a, b, c = corners[t, 0], corners[t, 1], corners[t, 2]
             ux, uy, uz = b[0] - a[0], b[1] - a[1], b[2] - a[2]
@@ -305,6 +286,6 @@ def _ways_through(
             if not (second >= 0 and first + second <= 1):
                 continue
             far = (vx * qx + vy * qy + vz * qz) / volume
-            if 0 < far < found[k]:
-                found[k] = far
-    return found
+            if 0 < far < lengths[k]:
+                lengths[k] = far
+    return lengths

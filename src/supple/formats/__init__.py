@@ -9,11 +9,18 @@ from supple.lazy_imports import lazy_imports
 if TYPE_CHECKING:
     from supple.formats.bvh import BvhFile, EndSite, read_bvh
     from supple.formats.meshes.read_mesh import read_surface, read_tets
-    from supple.formats.meshes.veg import VegFile, VegMaterial, read_veg, read_veg_hexes, write_veg
+    from supple.formats.meshes.veg import (
+        VegFile,
+        VegMaterial,
+        read_bou,
+        read_veg,
+        read_veg_hexes,
+        write_bou,
+        write_veg,
+    )
     from supple.formats.point_cache import read_point_cache
     from supple.formats.smpl.body_model import BodyModel, read_body_model
     from supple.formats.smpl.body_motion import MotionFile, read_body_motion
-    from supple.formats.vega.bou import read_bou, write_bou
     from supple.formats.vega.reduced_files import (
         CubicForce,
         read_cub,

@@ -9,7 +9,7 @@ import numpy as np
 from supple.arrays import Floats, Ints
 
 #: Names of the maps, and limits of their values; 0 is unpainted in all of them. Stiffness factors
-#: are limited as in `supple.anatomy.joint_stiffness`, which the USD process does not import.
+#: are limited as in `supple.anatomy.flesh_presets`, which the USD process does not import.
 PAINTED = {"rigid": (0.0, 1.0), "flesh": (0.0, 1.0), "stiffness": (1e-3, 1e3)}
 #: Value of skin that is not painted.
 UNPAINTED = {"rigid": 0.0, "flesh": 0.0, "stiffness": 1.0}

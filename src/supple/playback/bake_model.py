@@ -11,8 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from supple.anatomy.anatomy import Anatomy, anatomy_of
 from supple.anatomy.body_plan import BodyPlan, anatomical_material, plan_body
-from supple.anatomy.flesh_presets import Flesh, checked_flesh, flesh_material
-from supple.anatomy.joint_stiffness import Stiffness, stiffness_factors
+from supple.anatomy.flesh_presets import (
+    Flesh,
+    Stiffness,
+    checked_flesh,
+    flesh_material,
+    stiffness_factors,
+)
 from supple.anatomy.region_entries import RegionEntry
 from supple.anatomy.thickness import slender_factors
 from supple.checks import checked_number, shown

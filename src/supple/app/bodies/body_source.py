@@ -16,9 +16,8 @@ from supple.errors import FormatError, SuppleError, warn
 from supple.formats.file_bytes import reading
 from supple.formats.load import load
 from supple.formats.meshes.read_mesh import read_surface, read_tets
-from supple.formats.meshes.veg import read_any_veg
+from supple.formats.meshes.veg import read_any_veg, read_bou
 from supple.formats.registry import CHARACTERS, SURFACES, TETS
-from supple.formats.vega.bou import read_bou
 from supple.formats.vega.vega_model import veg_material
 from supple.mesh.embedding import embed, locate
 from supple.mesh.filling.tetrahedralise import tetrahedralise

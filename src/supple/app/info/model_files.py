@@ -128,7 +128,7 @@ def _matrix(path: Path) -> dict[str, Any]:
 
 
 def _list(path: Path) -> dict[str, Any]:
-    from supple.formats.vega.bou import read_bou
+    from supple.formats.meshes.veg import read_bou
 
     held = read_bou(path)
     first, last = (int(held[0]), int(held[-1])) if len(held) else (None, None)

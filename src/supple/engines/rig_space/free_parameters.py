@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from supple.anatomy.part_names import joint_name_role
+from supple.anatomy.roles import joint_name_role
 from supple.arrays import Bools, Floats, Ints
 from supple.checks import checked_number
 from supple.engines.rig_space.model import RigSpaceModel

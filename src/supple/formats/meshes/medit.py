@@ -21,8 +21,7 @@ def parse_medit(
     """Return vertices (n, 3), tets (m, 4), names of volume cells other than tets, and no sets."""
     name = path.name
     sections = _sections(name, data)
-    dimension = sections.get("Dimension", ["3"])[:1]
-    if dimension != ["3"]:
+    if sections.get("Dimension", ["3"])[:1] != ["3"]:
         raise FormatError(f"{name}: is not three-dimensional; save a volume mesh")
     if "Vertices" not in sections:
         raise FormatError(f"{name}: has no Vertices; it is damaged or not a Medit mesh")

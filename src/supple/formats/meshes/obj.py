@@ -41,8 +41,19 @@ def parse_obj(path: Path, data: bytes) -> tuple[np.ndarray, np.ndarray]:
         )
     counts = np.array(sizes)
     flat = np.array(corners, dtype=np.int64)
-    _check_corners(name, counts, flat, len(vertices), face_lines)
-    _warn_of_small_faces(name, counts, face_lines)
+    wrong = np.flatnonzero(flat >= len(vertices))
+    if len(wrong):
+        face = int(np.searchsorted(np.cumsum(counts), wrong[0], side="right"))
+        raise FormatError(
+            f"{name}: line {face_lines[face]} (face {face}) refers to vertex {flat[wrong[0]] + 1}"
+            f" of {len(vertices)}; correct or remove that face"
+        )
+    small = np.flatnonzero(counts < 3)
+    if len(small):
+        warn(
+            f"{name}: has {counted(len(small), 'face')} of fewer than three corners"
+            f" (first in line {face_lines[small[0]]}); ignored"
+        )
     return np.array(vertices), fan_triangles(counts, flat)
 
 
@@ -76,24 +87,3 @@ def _corners(name: str, number: int, words: list[str], n_so_far: int) -> list[in
             )
         corners.append(index - 1 if index > 0 else n_so_far + index)
     return corners
-
-
-def _check_corners(
-    name: str, counts: np.ndarray, corners: np.ndarray, n_vertices: int, lines: list[int]
-) -> None:
-    wrong = np.flatnonzero(corners >= n_vertices)
-    if len(wrong):
-        face = int(np.searchsorted(np.cumsum(counts), wrong[0], side="right"))
-        raise FormatError(
-            f"{name}: line {lines[face]} (face {face}) refers to vertex {corners[wrong[0]] + 1}"
-            f" of {n_vertices}; correct or remove that face"
-        )
-
-
-def _warn_of_small_faces(name: str, counts: np.ndarray, lines: list[int]) -> None:
-    small = np.flatnonzero(counts < 3)
-    if len(small):
-        warn(
-            f"{name}: has {counted(len(small), 'face')} of fewer than three corners"
-            f" (first in line {lines[small[0]]}); ignored"
-        )

@@ -18,8 +18,7 @@ def parse_off(path: Path, data: bytes) -> tuple[np.ndarray, np.ndarray]:
     """Return vertices (n, 3) and triangles (m, 3); polygons become fans."""
     name = path.name
     lines = (line.partition("#")[0].split() for line in as_text(name, data).splitlines())
-    rows = [row for row in lines if row]
-    rows = rows or [[""]]
+    rows = [row for row in lines if row] or [[""]]
     if rows[0][0] not in KINDS or rows[0][1:2] == ["BINARY"]:
         raise FormatError(
             f'{name}: begins with "{" ".join(rows[0])[:40]}", not with OFF; save it as text OFF'

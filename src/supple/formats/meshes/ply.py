@@ -23,7 +23,6 @@ TYPES = {
 ORDERS = {"ascii": "", "binary_little_endian": "<", "binary_big_endian": ">"}
 LONGEST_HEADER = 100_000
 MOST_EQUAL_CORNERS = 64
-
 # For each property: lengths of the lists (None for single numbers), and all values.
 _Columns = dict[str, tuple[np.ndarray | None, np.ndarray]]
 
@@ -99,7 +98,9 @@ class _BinaryNumbers:
 
     def take(self, kind: str, count: int) -> np.ndarray:
         """Return the next `count` numbers of one kind."""
-        dtype = np.dtype(self.order + kind)
+        return self._take(np.dtype(self.order + kind), count)
+
+    def _take(self, dtype: np.dtype, count: int) -> np.ndarray:
         if count < 0 or count * dtype.itemsize > len(self.body) - self.at:
             raise _cut_off(self.name)
         numbers = np.frombuffer(self.body, dtype, count, self.at)
@@ -112,11 +113,8 @@ class _BinaryNumbers:
 
     def table(self, kinds: list[str], count: int) -> np.ndarray:
         """Return `count` rows of numbers of these kinds, as float64."""
-        dtype = np.dtype([(f"f{i}", self.order + kind) for i, kind in enumerate(kinds)])
-        if count * dtype.itemsize > len(self.body) - self.at:
-            raise _cut_off(self.name)
-        rows = np.frombuffer(self.body, dtype, count, self.at)
-        self.at += count * dtype.itemsize
+        fields = [(f"f{i}", self.order + kind) for i, kind in enumerate(kinds)]
+        rows = self._take(np.dtype(fields), count)
         return np.column_stack([rows[f"f{i}"].astype(np.float64) for i in range(len(kinds))])
 
 

@@ -24,16 +24,16 @@ def usable_mesh(name: str, mesh: Mesh) -> Mesh:
     Raises MeshError when no element has a volume. Warns of changes, and of each kind of defect that
     remains.
     """
-    one, many = ("tet", "tets") if isinstance(mesh, TetMesh) else ("hex", "hexes")
-    flat = _degenerate(mesh)
-    if len(flat) == _count(mesh):
+    one, many = mesh.noun, mesh.plural
+    flat = mesh.degenerate_tets() if isinstance(mesh, TetMesh) else mesh.degenerate_hexes()
+    if len(flat) == len(mesh.elements):
         raise MeshError(f"{name}: none of its {len(flat)} {many} has a volume")
     if len(flat):
         number = counted(len(flat), f"degenerate {one}", f"degenerate {many}")
         warn(f"{name}: has {number} without volume (first: {one} {flat[0]}); removed")
         mesh = mesh.without(flat)
     inverted = np.flatnonzero(mesh.volumes() < 0)
-    if len(inverted) == _count(mesh):
+    if len(inverted) == len(mesh.elements):
         warn(f"{name}: all {len(inverted)} {many} have the opposite orientation; reoriented")
     elif len(inverted):
         number = counted(len(inverted), f"inverted {one}", f"inverted {many}")
@@ -41,14 +41,6 @@ def usable_mesh(name: str, mesh: Mesh) -> Mesh:
     mesh = mesh.oriented() if len(inverted) else mesh
     warn_of_defects(name, mesh.defects())
     return mesh
-
-
-def _count(mesh: TetMesh | HexMesh) -> int:
-    return len(mesh.tets if isinstance(mesh, TetMesh) else mesh.hexes)
-
-
-def _degenerate(mesh: TetMesh | HexMesh) -> np.ndarray:
-    return mesh.degenerate_tets() if isinstance(mesh, TetMesh) else mesh.degenerate_hexes()
 
 
 def read_surface(path: str | Path) -> SurfaceMesh:

@@ -1,4 +1,7 @@
-"""VegaFEM ``.veg`` files: tets or hexes, named sets, materials and regions."""
+"""VegaFEM meshes: ``.veg`` files of tets or hexes with named sets, materials and regions.
+
+Also ``.bou`` files of fixed vertices, counted from 1 and separated by commas.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,9 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
+from supple.checks import checked_path, plain_array
 from supple.errors import FormatError
 from supple.formats.file_bytes import (
     as_floats,
@@ -26,6 +31,7 @@ from supple.saving import write_whole
 #: The predefined set of all elements.
 ALL = "allElements"
 Mesh = TypeVar("Mesh", TetMesh, HexMesh, covariant=True)
+Elements = TypeVar("Elements", TetMesh, HexMesh)
 #: Keyword and number of corners of the elements of a mesh.
 _KINDS = {"tet": ("TET", 4), "hex": ("CUBIC", 8)}
 
@@ -86,19 +92,18 @@ def read_veg(path: str | Path) -> VegFile[TetMesh]:
     Included files must be in the folder of the ``.veg`` file or below. Raises FormatError or
     MeshError when the file is damaged or has hexahedra; `read_veg_hexes` reads those.
     """
-    path = Path(path)
-    with reading(path.name):
-        vertices, tets, sets, materials, regions = _parts(path, _sections(path), "tet")
-        mesh = usable_mesh(path.name, TetMesh(vertices, tets, sets))
-        return VegFile(mesh, materials, regions)
+    return _read(Path(path), TetMesh)
 
 
 def read_veg_hexes(path: str | Path) -> VegFile[HexMesh]:
     """Read a VegaFEM mesh of hexahedra (``CUBIC``), otherwise like `read_veg`."""
-    path = Path(path)
+    return _read(Path(path), HexMesh)
+
+
+def _read(path: Path, mesh_type: type[Elements]) -> VegFile[Elements]:
     with reading(path.name):
-        vertices, hexes, sets, materials, regions = _parts(path, _sections(path), "hex")
-        mesh = usable_mesh(path.name, HexMesh(vertices, hexes, sets))
+        vertices, elements, sets, materials, regions = _parts(path, _sections(path), mesh_type)
+        mesh = usable_mesh(path.name, mesh_type(vertices, elements, sets))
         return VegFile(mesh, materials, regions)
 
 
@@ -115,7 +120,7 @@ def parse_veg_tets(
     path: Path, data: bytes
 ) -> tuple[np.ndarray, np.ndarray, list[str], dict[str, np.ndarray]]:
     """Return vertices (n, 3), tets (m, 4), no other cells, and named sets of tets."""
-    vertices, tets, sets, _, _ = _parts(path, _sections(path, data), "tet")
+    vertices, tets, sets, _, _ = _parts(path, _sections(path, data), TetMesh)
     return vertices, tets, [], sets
 
 
@@ -135,10 +140,10 @@ def write_veg(path: str | Path, veg: VegFile[TetMesh] | VegFile[HexMesh]) -> Non
     lines = ["# Vega mesh file.", "", "*VERTICES", f"{len(mesh.vertices)} 3 0 0"]
     for i, (x, y, z) in enumerate(mesh.vertices.tolist(), 1):
         lines.append(f"{i} {x!r} {y!r} {z!r}")
-    kind, corners = _KINDS["tet" if isinstance(mesh, TetMesh) else "hex"]
-    elements = mesh.tets if isinstance(mesh, TetMesh) else mesh.hexes
-    lines += ["", "*ELEMENTS", kind, f"{len(elements)} {corners} 0"]
-    lines += [f"{i} {' '.join(map(str, row))}" for i, row in enumerate((elements + 1).tolist(), 1)]
+    kind, corners = _KINDS[mesh.noun]
+    lines += ["", "*ELEMENTS", kind, f"{len(mesh.elements)} {corners} 0"]
+    for i, row in enumerate((mesh.elements + 1).tolist(), 1):
+        lines.append(f"{i} {' '.join(map(str, row))}")
     for name, material in veg.materials.items():
         parameters = ", ".join(repr(float(value)) for value in material.parameters)
         lines += ["", f"*MATERIAL {name}", f"{material.kind}, {parameters}"]
@@ -163,34 +168,29 @@ def _check_names(file: str, veg: VegFile[TetMesh] | VegFile[HexMesh]) -> None:
 # Sections of a file.
 
 
-def _parts(
-    path: Path, sections: list[_Section], noun: str
-) -> tuple[
-    np.ndarray,
-    np.ndarray,
-    dict[str, np.ndarray],
-    dict[str, VegMaterial],
-    list[tuple[str, str]],
-]:
+_Parts = tuple[
+    np.ndarray, np.ndarray, dict[str, np.ndarray], dict[str, VegMaterial], list[tuple[str, str]]
+]
+
+
+def _parts(path: Path, sections: list[_Section], of: type[TetMesh | HexMesh]) -> _Parts:
     """Return vertices, elements, sets, materials and regions of a file with these elements."""
     name = path.name
-    vertices, first_vertex = _vertices(name, _only(name, sections, "VERTICES"))
+    table = _numbered_table(name, _only(name, sections, "VERTICES").rows, "vertices", 3)
+    first_vertex = _first_number(name, table, "vertices")
     section = _only(name, sections, "ELEMENTS")
-    elements, first_element = _elements(name, section, first_vertex, noun)
-    sets = _sets(name, sections, first_element, len(elements), noun)
+    elements, first_element = _elements(name, section, first_vertex, of)
+    sets = _sets(name, sections, first_element, len(elements), of)
     materials = _materials(name, sections)
-    return vertices, elements, sets, materials, _regions(name, sections, sets, materials)
+    return table[:, 1:], elements, sets, materials, _regions(name, sections, sets, materials)
 
 
-def _vertices(name: str, section: _Section) -> tuple[np.ndarray, int]:
-    table = _numbered_table(name, section.rows, "vertices", 3)
-    return table[:, 1:], _first_number(name, table, "vertices")
-
-
-def _elements(name: str, section: _Section, first_vertex: int, noun: str) -> tuple[np.ndarray, int]:
+def _elements(
+    name: str, section: _Section, first_vertex: int, of: type[TetMesh | HexMesh]
+) -> tuple[np.ndarray, int]:
     kind = section.rows[0][0].upper() if section.rows else ""
     kind = "TET" if kind == "TETS" else kind
-    keyword, corners = _KINDS[noun]
+    keyword, corners = _KINDS[of.noun]
     if kind == "CUBIC" != keyword:
         raise FormatError(
             f"{name}: has hexahedra (CUBIC), not tetrahedra; use supple.formats.read_veg_hexes"
@@ -201,31 +201,24 @@ def _elements(name: str, section: _Section, first_vertex: int, noun: str) -> tup
         raise FormatError(
             f'{name}: has elements "{kind[:40]}"; use tetrahedra (TET) or hexahedra (CUBIC)'
         )
-    plural = "tets" if noun == "tet" else "hexes"
-    table = _numbered_table(name, section.rows[1:], plural, corners)
-    return as_integers(name, table[:, 1:], plural) - first_vertex, _first_number(
-        name, table, plural
-    )
+    table = _numbered_table(name, section.rows[1:], of.plural, corners)
+    elements = as_integers(name, table[:, 1:], of.plural) - first_vertex
+    return elements, _first_number(name, table, of.plural)
 
 
 def _sets(
-    name: str, sections: list[_Section], first: int, count: int, noun: str
+    name: str, sections: list[_Section], first: int, count: int, of: type[TetMesh | HexMesh]
 ) -> dict[str, np.ndarray]:
     sets: dict[str, np.ndarray] = {}
-    for section in sections:
-        if section.title != "SET":
-            continue
+    for section in _titled(sections, "SET"):
         _check_new(name, "set", section.argument, sets.keys() | {ALL})
         words = [word for row in section.rows for word in row]
         where = f'set "{section.argument}"'
         members = as_integers(name, as_floats(name, words, where), where)
         wrong = members[(members < first) | (members >= count + first)]
         if len(wrong):
-            plural = "tets" if noun == "tet" else "hexes"
-            raise FormatError(
-                f"{name}: {where} has {noun} {wrong[0]}; {plural} are {first} to"
-                f" {count - 1 + first}"
-            )
+            known = f"{of.plural} are {first} to {count - 1 + first}"
+            raise FormatError(f"{name}: {where} has {of.noun} {wrong[0]}; {known}")
         sets[section.argument] = members - first
     return sets
 
@@ -237,9 +230,7 @@ def _check_new(name: str, noun: str, new: str, used: set[str]) -> None:
 
 def _materials(name: str, sections: list[_Section]) -> dict[str, VegMaterial]:
     materials: dict[str, VegMaterial] = {}
-    for section in sections:
-        if section.title != "MATERIAL":
-            continue
+    for section in _titled(sections, "MATERIAL"):
         _check_new(name, "material", section.argument, set(materials))
         words = [word for row in section.rows for word in row]
         where = f'material "{section.argument}"'
@@ -260,8 +251,8 @@ def _regions(
     materials: dict[str, VegMaterial],
 ) -> list[tuple[str, str]]:
     regions = []
-    for section in sections:
-        for row in section.rows if section.title == "REGION" else []:
+    for section in _titled(sections, "REGION"):
+        for row in section.rows:
             if len(row) != 2 or row[0] not in sets.keys() | {ALL} or row[1] not in materials:
                 raise FormatError(
                     f'{name}: region "{", ".join(row)[:60]}" has an unknown set or material'
@@ -334,9 +325,13 @@ def _split(name: str, lines: list[str]) -> list[_Section]:
     return sections
 
 
+def _titled(sections: list[_Section], title: str) -> list[_Section]:
+    return [section for section in sections if section.title == title]
+
+
 def _only(name: str, sections: list[_Section], title: str) -> _Section:
     """Return the only section of this title."""
-    matches = [section for section in sections if section.title == title]
+    matches = _titled(sections, title)
     if len(matches) != 1:
         raise FormatError(f"{name}: has {len(matches)} sections *{title}; it needs one")
     return matches[0]
@@ -368,3 +363,43 @@ def _first_number(name: str, table: np.ndarray, what: str) -> int:
     if first not in (0, 1) or (table[:, 0] != first + np.arange(len(table))).any():
         raise FormatError(f"{name}: its {what} are not numbered consecutively from 0 or 1")
     return first
+
+
+# Fixed vertices.
+
+
+_PER_LINE = 8
+
+
+def read_bou(path: str | Path, n_vertices: int | None = None) -> NDArray[np.int64]:
+    """Read a list of vertices, counted from 0, ascending and without duplicates.
+
+    Parameters
+    ----------
+    path : str or Path
+        The ``.bou`` file.
+    n_vertices : int, optional
+        Number of vertices of the mesh; a larger index is an error.
+    """
+    path = checked_path("a .bou file", path)
+    data = read_bytes(path, (".bou",))
+    with reading(path.name):
+        lines = [line.partition("#")[0] for line in as_text(path.name, data).splitlines()]
+        words = " ".join(lines).replace(",", " ").split()
+        listed = as_integers(path.name, as_floats(path.name, words, "vertices"), "vertices")
+        end = np.iinfo(np.int32).max if n_vertices is None else n_vertices
+        wrong = listed[(listed < 1) | (listed > end)]
+        if len(wrong):
+            raise FormatError(f"{path.name}: has vertex {wrong[0]}; vertices are 1 to {end}")
+        return np.unique(listed - 1)
+
+
+def write_bou(path: str | Path, vertices: ArrayLike) -> None:
+    """Write a list of vertices, counted from 0; no file is left half written."""
+    path = checked_path("a .bou file", path)
+    listed = np.atleast_1d(plain_array(f"{path.name}: a list of vertices", vertices))
+    if listed.ndim != 1 or listed.size == 0 or listed.dtype.kind not in "iu" or listed.min() < 0:
+        raise FormatError(f"{path.name}: needs a list of at least one vertex, counted from 0")
+    numbers = [str(number + 1) for number in np.unique(listed).tolist()]
+    lines = [numbers[i : i + _PER_LINE] for i in range(0, len(numbers), _PER_LINE)]
+    write_whole(path, "".join(",".join(line) + ",\n" for line in lines).encode())

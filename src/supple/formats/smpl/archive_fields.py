@@ -7,7 +7,8 @@ import math
 import warnings
 import zipfile
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from supple.errors import FormatError
+from supple.errors import FormatError, SuppleError
 from supple.formats.file_bytes import read_bytes, reading
 from supple.formats.smpl.restricted_pickle import read_pickle
 
@@ -28,6 +29,16 @@ MOST_MEMBERS, LARGEST_MEMBER = 1000, 2 * 2**30
 LARGEST_SUM = 4 * 2**30
 #: Most bytes of the header of an array.
 LONGEST_HEADER = 4096
+
+
+@contextmanager
+def named_errors(name: str) -> Iterator[None]:
+    """Turn errors of the library inside the context into errors that begin with the file's name."""
+    try:
+        yield
+    except SuppleError as error:
+        text = str(error)
+        raise FormatError(text if text.startswith(f"{name}: ") else f"{name}: {text}") from None
 
 
 def read_fields(path: str | Path, names: Iterable[str]) -> dict[str, Any]:

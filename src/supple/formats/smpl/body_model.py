@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from supple.arrays import Floats, Ints
 from supple.checks import checked_array, numbers
 from supple.errors import FormatError, SuppleError
-from supple.formats.smpl.archive_fields import read_fields
+from supple.formats.smpl.archive_fields import named_errors, read_fields
 from supple.rig.deformers.pose_blend_shapes import PoseBlendShapeRig
 from supple.rig.skeleton.joint_pose import JointPose
 from supple.rig.skeleton.joints import Skeleton
@@ -61,28 +61,19 @@ def joint_layout(n_joints: int) -> JointLayout:
     >>> joint_layout(52).names[22], joint_layout(16).names[7]
     ('left_index1', 'pinky1')
     """
-    for layout in _LAYOUTS:
-        if len(layout.names) == n_joints:
-            return layout
-    return JointLayout("", tuple(f"joint{k}" for k in range(n_joints)))
+    other = JointLayout("", tuple(f"joint{k}" for k in range(n_joints)))
+    return next((layout for layout in _LAYOUTS if len(layout.names) == n_joints), other)
 
 
 def layout_of_columns(columns: int) -> JointLayout | None:
     """Return the layout of poses with this number of columns, None if there is none."""
-    for layout in (*_LAYOUTS, BODY_ONLY):
-        if 3 * len(layout.names) == columns:
-            return layout
-    return None
+    layouts = (*_LAYOUTS, BODY_ONLY)
+    return next((each for each in layouts if 3 * len(each.names) == columns), None)
 
 
 #: Required fields of a body.
 NEEDED = ("v_template", "f", "weights", "J_regressor", "kintree_table")
-BODY_FIELDS = (
-    *NEEDED,
-    "shapedirs",
-    "posedirs",
-    *(f"hands_{what}{side}" for what in ("mean", "components") for side in ("", "l", "r")),
-)
+BODY_FIELDS = (*NEEDED, "shapedirs", "posedirs", "hands_mean", "hands_components")
 MOST_VERTICES, MOST_JOINTS = 2_000_000, 1000
 #: Largest number of a body; products of larger ones would overflow.
 LARGEST = 1e9
@@ -145,13 +136,9 @@ class BodyModel:
         n_expressions = self.shape_directions.shape[2] - self.n_betas
         shape_values = _coefficients("betas", betas, self.n_betas)
         expression_values = _coefficients("expression", expression, n_expressions)
-        directions = self.shape_directions
-        shape_offsets = directions[:, :, : len(shape_values)] @ shape_values
-        expression_offsets = (
-            directions[:, :, self.n_betas : self.n_betas + len(expression_values)]
-            @ expression_values
-        )
-        return self.template + shape_offsets + expression_offsets
+        shapes = self.shape_directions[:, :, : len(shape_values)]
+        expressions = self.shape_directions[:, :, self.n_betas :][:, :, : len(expression_values)]
+        return self.template + shapes @ shape_values + expressions @ expression_values
 
     def rig(
         self, betas: ArrayLike = (), expression: ArrayLike = ()
@@ -224,9 +211,8 @@ class BodyModel:
         if self.shape_directions.shape[2] == 0:
             return False
         from_centre = self.template - self.template.mean(axis=0)
-        growth = (from_centre * self.shape_directions[:, :, 0]).sum(axis=0) / (from_centre**2).sum(
-            axis=0
-        )
+        growth = (from_centre * self.shape_directions[:, :, 0]).sum(axis=0)
+        growth = growth / (from_centre**2).sum(axis=0)
         growth_yz = growth[1:].mean()
         return bool(growth[0] * growth_yz < 0 and abs(growth[0]) > 0.25 * abs(growth_yz))
 
@@ -255,12 +241,8 @@ def read_body_model(path: str | Path) -> BodyModel:
     """
     path = Path(path)
     fields = read_fields(path, BODY_FIELDS)
-    try:
+    with named_errors(path.name):
         return body_of_fields(path.name, fields)
-    except SuppleError as error:
-        text = str(error)
-        named = text if text.startswith(f"{path.name}: ") else f"{path.name}: {text}"
-        raise FormatError(named) from None
 
 
 @np.errstate(all="ignore")  # numbers that overflow are not finite, which is an error
@@ -321,13 +303,10 @@ def _directions(fields: dict[str, Any], name: str, count: int) -> Floats:
     array = fields.get(name)
     if not isinstance(array, np.ndarray):
         return np.zeros((count, 3, 0))
-    if array.dtype.kind not in "iuf" or array.ndim not in (2, 3) or array.size % (3 * count):
-        raise FormatError(f'"{name}" has shape {array.shape}; expected ({count}, 3, any)')
-    if array.ndim == 2 and array.shape[0] != 3 * count:
-        raise FormatError(f'"{name}" has shape {array.shape}; expected ({3 * count}, any)')
+    leading = (count, 3) if array.ndim == 3 else (3 * count,)
+    if array.dtype.kind not in "iuf" or array.shape[:-1] != leading:
+        raise FormatError(f'"{name}" has shape {array.shape}; expected {(*leading, "any")}')
     reshaped = array.reshape(count, 3, -1)
-    if array.ndim == 3 and array.shape != reshaped.shape:
-        raise FormatError(f'"{name}" has shape {array.shape}; expected ({count}, 3, any)')
     return _bounded(name, checked_array(f'"{name}"', reshaped, reshaped.shape))
 
 
@@ -389,7 +368,7 @@ def write_body_model(path: str | Path, body: BodyModel) -> None:
         raise FormatError(f"{path.name}: body models are written as .npz; use that suffix")
     table = np.array([body.parents, np.arange(body.n_joints)])
     table[0, 0] = 2**32 - 1  # as in the published files
-    fields: dict[str, Floats] = {
+    fields: dict[str, Floats | None] = {
         "v_template": body.template,
         "f": body.triangles.astype(np.uint32),
         "weights": body.weights,
@@ -397,11 +376,10 @@ def write_body_model(path: str | Path, body: BodyModel) -> None:
         "kintree_table": table,
         "shapedirs": body.shape_directions,
         "posedirs": body.pose_directions,
+        "hands_mean": body.hand_mean,
+        "hands_components": body.hand_components,
     }
-    if body.hand_mean is not None:
-        fields["hands_mean"] = body.hand_mean
-    if body.hand_components is not None:
-        fields["hands_components"] = body.hand_components
+    fields = {name: array for name, array in fields.items() if array is not None}
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **fields)  # type: ignore[arg-type]
     write_whole(path, buffer.getvalue())

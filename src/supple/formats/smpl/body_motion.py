@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from supple.arrays import Floats
 from supple.checks import checked_array
 from supple.errors import FormatError, SuppleError, warn
-from supple.formats.smpl.archive_fields import read_fields
+from supple.formats.smpl.archive_fields import named_errors, read_fields
 from supple.formats.smpl.body_model import (
     BODY_ONLY,
     BodyModel,
@@ -35,17 +35,8 @@ from supple.rig.skeleton.joint_pose import JointPose
 RATES = ("mocap_framerate", "mocap_frame_rate", "framerate", "frame_rate", "frameRate", "fps")
 _PARTS = ("root_orient", "pose_body", "pose_jaw", "pose_eye", "pose_hand")
 _CAMEL = ("bodyPose", "headPose", "leftHandPose", "rightHandPose", "bodyTranslation")
-MOTION_FIELDS = (
-    "poses",
-    "trans",
-    "betas",
-    "flat_hand_mean",
-    "mocap_time_length",
-    *RATES,
-    *_PARTS,
-    *_CAMEL,
-    "shapeParameters",
-)
+_AMASS = ("poses", "trans", "betas", "flat_hand_mean", "mocap_time_length")
+MOTION_FIELDS = (*_AMASS, *RATES, *_PARTS, *_CAMEL, "shapeParameters")
 #: Default frames per second.
 USUAL_RATE = 30.0
 #: Most frames times joints, as for BVH.
@@ -96,9 +87,8 @@ class MotionFile:
         if body.kind == "MANO" and self.layout.kind == "MANO":
             poses = body.full_pose(poses, flat_hand_mean=self.flat_hand_mean)
         index_of = {name: k for k, name in enumerate(body.joint_names)}
-        pairs = [
-            (index_of[name], k) for k, name in enumerate(self.layout.names) if name in index_of
-        ]
+        names = enumerate(self.layout.names)
+        pairs = [(index_of[name], k) for k, name in names if name in index_of]
         if (0, 0) not in pairs:
             kind, other = self.layout.kind or "another body", body.kind or "of another kind"
             raise SuppleError(f"{self.name}: is a motion of {kind}, but the body is {other}")
@@ -150,27 +140,19 @@ def read_body_motion(
     if up not in (None, "y", "z"):
         raise SuppleError(f'up cannot be "{up}"; use y or z')
     fields = read_fields(path, MOTION_FIELDS)
-    try:
+    with named_errors(path.name):
         return _motion_of_fields(path, fields, rate, up)
-    except SuppleError as error:
-        text = str(error)
-        named = text if text.startswith(f"{path.name}: ") else f"{path.name}: {text}"
-        raise FormatError(named) from None
 
 
-@np.errstate(all="ignore")  # what overflows is not finite, and refused
+@np.errstate(all="ignore")  # numbers that overflow are not finite, which is an error
 def _motion_of_fields(
     path: Path, fields: dict[str, Any], rate: float | None, up: str | None
 ) -> MotionFile:
     poses, layout = _poses(fields)
     count = len(poses)
-    translation_field = fields.get("bodyTranslation" if "bodyPose" in fields else "trans")
-    shape = (count, 3)
-    translations = (
-        np.zeros(shape)
-        if translation_field is None
-        else _bounded("translations", translation_field, shape, FARTHEST)
-    )
+    translations = fields.get("bodyTranslation" if "bodyPose" in fields else "trans")
+    if translations is None:
+        translations = np.zeros((count, 3))
     betas = fields.get("shapeParameters" if "bodyPose" in fields else "betas")
     if up is None:
         up = _upward(layout, poses, amass=any(name in fields for name in RATES[:2]))
@@ -179,7 +161,7 @@ def _motion_of_fields(
         path.stem,
         layout,
         poses,
-        translations,
+        _bounded("translations", translations, (count, 3), FARTHEST),
         _rate(path.name, fields, count) if rate is None else _checked_rate(rate),
         np.zeros(0) if betas is None else np.ravel(_numeric("betas", betas))[:1000],
         up,

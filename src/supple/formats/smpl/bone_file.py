@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from supple.errors import FormatError, SuppleError
-from supple.formats.smpl.archive_fields import read_fields
+from supple.errors import FormatError
+from supple.formats.smpl.archive_fields import named_errors, read_fields
 from supple.mesh.surface import SurfaceMesh
 from supple.rig.tets.bone_meshes import BoneMeshes
 
@@ -23,16 +23,11 @@ def read_bone_meshes(path: str | Path) -> BoneMeshes:
     path
         ``.npz`` with ``vertices`` (n, 3) in m, for the rest pose; ``faces`` (m, 3); ``bone`` (n,)
         the bone of each vertex; ``bone_names`` (b,) texts; ``bone_joint`` (b,) the joint that each
-        bone follows. Other fields are ignored.
-
-    Raises
-    ------
-    FormatError
-        When the file is damaged, or not a file of bones.
+        bone follows. Other fields are ignored. FormatError if it is not a file of bones.
     """
     path = Path(path)
     fields = read_fields(path, FIELDS)
-    try:
+    with named_errors(path.name):
         for name in FIELDS:
             if name not in fields or not isinstance(fields[name], np.ndarray):
                 raise FormatError(f'has no array "{name}"; it is not a file of bones')
@@ -44,14 +39,8 @@ def read_bone_meshes(path: str | Path) -> BoneMeshes:
                 raise FormatError(f'"{name}" is {fields[name].dtype}; expected whole numbers')
         if fields["vertices"].dtype.kind != "f":
             raise FormatError(f'"vertices" is {fields["vertices"].dtype}; expected float')
-        surface = SurfaceMesh(
-            fields["vertices"].astype(np.float64), fields["faces"].astype(np.int64)
+        faces, bone, joint = (
+            fields[name].astype(np.int64) for name in ("faces", "bone", "bone_joint")
         )
-        return BoneMeshes(
-            surface,
-            fields["bone"].astype(np.int64),
-            tuple(str(name) for name in names),
-            fields["bone_joint"].astype(np.int64),
-        )
-    except SuppleError as error:
-        raise FormatError(f"{path.name}: {error}") from error
+        surface = SurfaceMesh(fields["vertices"].astype(np.float64), faces)
+        return BoneMeshes(surface, bone, tuple(str(name) for name in names), joint)

@@ -63,13 +63,7 @@ def load_body(
     closed : bool
         Whether to close holes, such as a hand's at the wrist, by triangles between their vertices.
         Filling with tets closes them anyway.
-
-    Raises
-    ------
-    FormatError
-        When a file is damaged, or not a body.
     """
-    path = Path(path)
     if is_motion(path):
         raise FormatError(f"{path.name}: {IS_MOTION}")
     body = read_body_model(path)
@@ -115,9 +109,8 @@ def body_character(
     """Return the character of a body with a shape; arguments as for `load_body`."""
     notes: list[str] = []
     if mirror_shapes is None:
-        mirror_shapes = (
-            body.kind == "MANO" and "left" in path.stem.lower() and body.shapes_look_mirrored()
-        )
+        is_left_hand = body.kind == "MANO" and "left" in path.stem.lower()
+        mirror_shapes = is_left_hand and body.shapes_look_mirrored()
         if mirror_shapes:
             notes.append(
                 f"{path.name}: has the shape directions of a right hand; they are mirrored"
@@ -162,14 +155,11 @@ def hole_triangles(vertices: Floats, triangles: Ints) -> Ints:
         while vertex != first:
             rim.append(vertex)
             if vertex not in next_vertex:
-                raise SuppleError(
-                    f"the rim of a hole ends at vertex {vertex}; close it in a modeller"
-                )
+                raise SuppleError(f"a hole's rim ends at vertex {vertex}; close it in a modeller")
             vertex = next_vertex.pop(vertex)
         if len(rim) > LONGEST_RIM:
-            raise SuppleError(
-                f"a hole has {len(rim):,} edges, more than {LONGEST_RIM:,}; close it in a modeller"
-            )
+            count = f"{len(rim):,} edges, more than {LONGEST_RIM:,}"
+            raise SuppleError(f"a hole has {count}; close it in a modeller")
         while len(rim) > 2:
             before, after = np.roll(rim, 1), np.roll(rim, -1)
             lengths = np.linalg.norm(vertices[before] - vertices[after], axis=1)

@@ -38,27 +38,24 @@ class Name(Enum):
 
 #: Names by module, for Python 2 and 3, and old and new NumPy and SciPy.
 NAMES: dict[tuple[str, str], Name] = {
-    ("numpy", "ndarray"): Name.ARRAY,
-    ("numpy", "dtype"): Name.TYPE,
-    ("numpy.core.multiarray", "_reconstruct"): Name.RECONSTRUCT,
-    ("numpy._core.multiarray", "_reconstruct"): Name.RECONSTRUCT,
-    ("numpy.core.multiarray", "scalar"): Name.SCALAR,
-    ("numpy._core.multiarray", "scalar"): Name.SCALAR,
-    ("__builtin__", "set"): Name.SET,
-    ("builtins", "set"): Name.SET,
-    ("__builtin__", "object"): Name.OBJECT,
-    ("builtins", "object"): Name.OBJECT,
-    ("copy_reg", "_reconstructor"): Name.RECONSTRUCTOR,
-    ("copyreg", "_reconstructor"): Name.RECONSTRUCTOR,
-    ("_codecs", "encode"): Name.ENCODE,
-    ("chumpy.ch", "Ch"): Name.CH,
-    ("chumpy.reordering", "Select"): Name.SELECT,
-} | {
-    (f"scipy.sparse.{module}{kind.value[13:16]}", kind.value[13:]): kind
-    for kind in (Name.CSC, Name.CSR, Name.COO)
-    for module in ("", "_")
+    (module, name): meaning
+    for modules, name, meaning in (
+        (("numpy",), "ndarray", Name.ARRAY),
+        (("numpy",), "dtype", Name.TYPE),
+        (("numpy.core.multiarray", "numpy._core.multiarray"), "_reconstruct", Name.RECONSTRUCT),
+        (("numpy.core.multiarray", "numpy._core.multiarray"), "scalar", Name.SCALAR),
+        (("scipy.sparse.csc", "scipy.sparse._csc"), "csc_matrix", Name.CSC),
+        (("scipy.sparse.csr", "scipy.sparse._csr"), "csr_matrix", Name.CSR),
+        (("scipy.sparse.coo", "scipy.sparse._coo"), "coo_matrix", Name.COO),
+        (("__builtin__", "builtins"), "set", Name.SET),
+        (("__builtin__", "builtins"), "object", Name.OBJECT),
+        (("copy_reg", "copyreg"), "_reconstructor", Name.RECONSTRUCTOR),
+        (("_codecs",), "encode", Name.ENCODE),
+        (("chumpy.ch",), "Ch", Name.CH),
+        (("chumpy.reordering",), "Select", Name.SELECT),
+    )
+    for module in modules
 }
-
 #: Classes with instances: matrices, and arrays of chumpy.
 CLASSES = (Name.CSC, Name.CSR, Name.COO, Name.CH, Name.SELECT)
 #: Most axes of an array, and most levels of wrapped arrays.
@@ -171,17 +168,13 @@ class Resolver:
         if isinstance(value, ArrayRecord):
             return value.array()
         if isinstance(value, Instance):
-            return self._instance(value, depth)
+            if value.kind is Name.CH:
+                return self._field(value, "x", depth)
+            convert = self._selected if value.kind is Name.SELECT else self._dense
+            return convert(value, depth)
         if isinstance(value, bytes):
             return value[:1000].decode("latin-1")
         return value if isinstance(value, (str, int, float)) else None
-
-    def _instance(self, value: Instance, depth: int) -> NDArray[Any]:
-        if value.kind is Name.CH:
-            return self._field(value, "x", depth)
-        if value.kind is Name.SELECT:
-            return self._selected(value, depth)
-        return self._dense(value, depth)
 
     def _field(self, value: Instance, name: str, depth: int) -> NDArray[Any]:
         array = self.resolve(value.fields.get(name), depth + 1)
@@ -209,16 +202,16 @@ class Resolver:
         if shape is None:
             return selected
         listed = tuple(shape) if isinstance(shape, (tuple, list)) else ()
-        whole = len(listed) <= MOST_AXES and all(type(n) is int and n >= 0 for n in listed)
-        if not whole or math.prod(listed) != selected.size:
+        valid = len(listed) <= MOST_AXES and all(type(n) is int and n >= 0 for n in listed)
+        if not valid or math.prod(listed) != selected.size:
             raise FormatError("selects entries that do not fit their shape")
         return selected.reshape(listed)
 
     def _dense(self, value: Instance, depth: int) -> NDArray[Any]:
         """Return a sparse matrix as a dense one; duplicate entries are summed."""
         shape: Any = value.fields.get("_shape", value.fields.get("shape"))
-        whole = isinstance(shape, tuple) and len(shape) == 2
-        if not whole or not all(type(n) is int and 0 < n < 2**31 for n in shape):
+        is_pair = isinstance(shape, tuple) and len(shape) == 2
+        if not is_pair or not all(type(n) is int and 0 < n < 2**31 for n in shape):
             raise FormatError("has a sparse matrix without a shape")
         data = self._field(value, "data", depth).ravel()
         if data.dtype.kind not in "iuf":
@@ -227,11 +220,11 @@ class Resolver:
             both = value.fields.get("coords")  # newer SciPy stores both together
             if isinstance(both, tuple) and len(both) == 2:
                 value.fields = value.fields | {"row": both[0], "col": both[1]}
-            rows = _whole(self._field(value, "row", depth))
-            columns = _whole(self._field(value, "col", depth))
+            rows = _integers(self._field(value, "row", depth))
+            columns = _integers(self._field(value, "col", depth))
         else:
-            inner = _whole(self._field(value, "indices", depth))
-            starts = _whole(self._field(value, "indptr", depth))
+            inner = _integers(self._field(value, "indices", depth))
+            starts = _integers(self._field(value, "indptr", depth))
             lines = shape[1] if value.kind is Name.CSC else shape[0]
             fits = len(starts) == lines + 1 and starts[0] == 0 and starts[-1] == len(inner)
             # Compared, not subtracted: differences of huge numbers wrap around.
@@ -250,7 +243,7 @@ class Resolver:
         return out
 
 
-def _whole(array: NDArray[Any]) -> NDArray[np.int64]:
+def _integers(array: NDArray[Any]) -> NDArray[np.int64]:
     if array.dtype.kind not in "iu":
         raise FormatError("has a sparse matrix whose indices are not integers")
     return array.ravel().astype(np.int64)

@@ -40,11 +40,10 @@ class _Refusal(Exception):
     """A pickle has unsupported content; the text describes it."""
 
 
-class _Mark:
-    """Start of a list of values on the stack."""
-
-
-_MARK = _Mark()
+#: Errors of steps on damaged data.
+_DAMAGE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, struct.error)
+#: Start of a list of values on the stack.
+_MARK = object()
 
 
 def read_pickle(data: bytes, name: str, fields: Iterable[str]) -> dict[str, Any]:
@@ -63,14 +62,7 @@ def read_pickle(data: bytes, name: str, fields: Iterable[str]) -> dict[str, Any]
         raise FormatError(f"{name}: {error}; a body model is a dict of arrays") from None
     except MemoryError:
         raise FormatError(f"{name}: needs more memory than there is") from None
-    except (
-        ArithmeticError,
-        AttributeError,
-        LookupError,
-        TypeError,
-        ValueError,
-        struct.error,
-    ) as error:
+    except _DAMAGE as error:
         why = f"{type(error).__name__}: {error}"[:120]
         raise FormatError(f"{name}: is damaged and cannot be read ({why})") from None
 
@@ -130,6 +122,10 @@ class _Machine:
             raise _Refusal(f"takes a value from an empty stack at byte {self.at:,}")
         return self.stack.pop()
 
+    def popped(self, count: int) -> list[Any]:
+        """Pop `count` values; return them in the order in which they were pushed."""
+        return [self.pop() for _ in range(count)][::-1]
+
     def top(self, kind: type | tuple[type, ...]) -> Any:
         """Return the top of the stack, which must be of a kind."""
         if not self.stack or not isinstance(self.stack[-1], kind):
@@ -146,67 +142,55 @@ class _Machine:
         raise _Refusal(f"has no mark at byte {self.at:,}")
 
 
-def _constant(value: Any) -> Callable[[_Machine], None]:
-    return lambda machine: machine.push(value)
+Step = Callable[[_Machine], object]
 
 
-def _binary(layout: str) -> Callable[[_Machine], None]:
-    return lambda machine: machine.push(machine.number(layout))
+def _push(read: Callable[[_Machine], Any]) -> Step:
+    """Return the step that pushes what `read` returns."""
+    return lambda machine: machine.push(read(machine))
 
 
-def _text(layout: str) -> Callable[[_Machine], None]:
-    return lambda machine: machine.push(machine.take(machine.number(layout)).decode("utf-8"))
+def _number(layout: str) -> Callable[[_Machine], Any]:
+    return lambda machine: machine.number(layout)
 
 
-def _bytes(layout: str) -> Callable[[_Machine], None]:
-    return lambda machine: machine.push(machine.take(machine.number(layout)))
+def _bytes(layout: str) -> Callable[[_Machine], bytes]:
+    """Read the number of bytes in a format of `struct`, then the bytes."""
+    return lambda machine: machine.take(machine.number(layout))
 
 
-def _long(layout: str) -> Callable[[_Machine], None]:
-    def step(machine: _Machine) -> None:
+def _text(layout: str) -> Callable[[_Machine], str]:
+    return lambda machine: machine.take(machine.number(layout)).decode("utf-8")
+
+
+def _long(layout: str) -> Callable[[_Machine], int]:
+    def read(machine: _Machine) -> int:
         count = machine.number(layout)
         if not 0 <= count <= LONGEST_BINARY:
             raise _Refusal(f"has a number of {count:,} bytes")
-        machine.push(int.from_bytes(machine.take(count), "little", signed=True))
+        return int.from_bytes(machine.take(count), "little", signed=True)
 
-    return step
+    return read
 
 
-def _int_line(machine: _Machine) -> None:
+def _int_line(machine: _Machine) -> int:
     word = machine.line(LONGEST_NUMBER)
-    machine.push(word == b"01" if word in (b"00", b"01") else int(word))
+    return word == b"01" if word in (b"00", b"01") else int(word)
 
 
-def _long_line(machine: _Machine) -> None:
-    machine.push(int(machine.line(LONGEST_NUMBER).rstrip(b"L")))
-
-
-def _float_line(machine: _Machine) -> None:
-    machine.push(float(machine.line(LONGEST_NUMBER)))
-
-
-def _string_line(machine: _Machine) -> None:
+def _string_line(machine: _Machine) -> Any:
     """Read a quoted string of Python 2; old files store arrays as strings."""
     word = machine.line(len(machine.data))
     if len(word) < 2 or word[:1] != word[-1:] or word[:1] not in (b"'", b'"'):
         raise _Refusal(f"a string before byte {machine.at:,} has no quotes")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # unknown escapes stay as they are
-        machine.push(codecs.escape_decode(word[1:-1])[0])
+        return codecs.escape_decode(word[1:-1])[0]
 
 
-def _unicode_line(machine: _Machine) -> None:
-    machine.push(machine.line(len(machine.data)).decode("raw-unicode-escape"))
-
-
-def _name_line(machine: _Machine) -> None:
+def _name_line(machine: _Machine) -> Name:
     module, name = machine.line(), machine.line()
-    machine.push(_named(module.decode("utf-8"), name.decode("utf-8")))
-
-
-def _stacked_name(machine: _Machine) -> None:
-    name, module = machine.pop(), machine.pop()
-    machine.push(_named(module, name))
+    return _named(module.decode("utf-8"), name.decode("utf-8"))
 
 
 def _named(module: Any, name: Any) -> Name:
@@ -220,15 +204,11 @@ def _named(module: Any, name: Any) -> Name:
     return meaning
 
 
-def _make(machine: _Machine) -> None:
-    """Apply a name to arguments: a record is created, nothing is called."""
-    arguments, what = machine.pop(), machine.pop()
+def _made(machine: _Machine) -> Any:
+    """Return the record of a name applied to arguments; nothing is called."""
+    what, arguments = machine.popped(2)
     if not isinstance(arguments, tuple) or not isinstance(what, Name):
         raise _Refusal(f"calls something that is not a name at byte {machine.at:,}")
-    machine.push(_made(machine, what, arguments))
-
-
-def _made(machine: _Machine, what: Name, arguments: tuple[Any, ...]) -> Any:
     if what is Name.RECONSTRUCT:
         return ArrayRecord()
     if what is Name.SET:
@@ -255,21 +235,21 @@ def _encoded(machine: _Machine, text: Any) -> bytes:
     return text.encode("latin-1")
 
 
-def _instance(machine: _Machine) -> None:
-    arguments, what = machine.pop(), machine.pop()
+def _instance(machine: _Machine) -> Instance:
+    what, arguments = machine.popped(2)
     if not isinstance(arguments, tuple) or len(arguments):
         raise _Refusal(f"creates an object with arguments at byte {machine.at:,}")
-    machine.push(Instance(what))
+    return Instance(what)
 
 
 def _build(machine: _Machine) -> None:
     """Set the state of a record."""
     state = machine.pop()
-    record = machine.top((ArrayRecord, TypeRecord, Instance))
-    record.build(state)
+    machine.top((ArrayRecord, TypeRecord, Instance)).build(state)
 
 
-def _keyed(machine: _Machine, pairs: list[Any], into: dict[Any, Any]) -> None:
+def _with_items(machine: _Machine, pairs: list[Any], into: dict[Any, Any]) -> dict[Any, Any]:
+    """Enter keys and values, which alternate in `pairs`, into a dict; return the dict."""
     if len(pairs) % 2:
         raise _Refusal(f"has a key without a value at byte {machine.at:,}")
     for key, value in zip(pairs[::2], pairs[1::2], strict=True):
@@ -279,60 +259,28 @@ def _keyed(machine: _Machine, pairs: list[Any], into: dict[Any, Any]) -> None:
             into[key] = value
         else:
             raise _Refusal(f"has a key at byte {machine.at:,} that is not a name")
+    return into
 
 
-def _set_item(machine: _Machine) -> None:
-    value, key = machine.pop(), machine.pop()
-    _keyed(machine, [key, value], machine.top(dict))
-
-
-def _set_items(machine: _Machine) -> None:
-    pairs = machine.marked()
-    _keyed(machine, pairs, machine.top(dict))
-
-
-def _marked_dict(machine: _Machine) -> None:
-    items: dict[Any, Any] = {}
-    _keyed(machine, machine.marked(), items)
-    machine.push(items)
-
-
-def _append(machine: _Machine) -> None:
-    value = machine.pop()
-    machine.top(list).append(value)
-
-
-def _appends(machine: _Machine) -> None:
-    values = machine.marked()
+def _extend(machine: _Machine, values: list[Any]) -> None:
     machine.top(list).extend(values)
 
 
-def _tuple(count: int) -> Callable[[_Machine], None]:
-    def step(machine: _Machine) -> None:
-        machine.push(tuple(reversed([machine.pop() for _ in range(count)])))
-
-    return step
-
-
-def _get(read: Callable[[_Machine], int]) -> Callable[[_Machine], None]:
-    def step(machine: _Machine) -> None:
+def _stored(read: Callable[[_Machine], int]) -> Callable[[_Machine], Any]:
+    def value(machine: _Machine) -> Any:
         place = read(machine)
         if place not in machine.memo:
             raise _Refusal(f"refers to a value at byte {machine.at:,} that was not stored")
-        machine.push(machine.memo[place])
+        return machine.memo[place]
 
-    return step
+    return value
 
 
-def _put(read: Callable[[_Machine], int]) -> Callable[[_Machine], None]:
+def _store(read: Callable[[_Machine], int]) -> Step:
     def step(machine: _Machine) -> None:
         machine.memo[read(machine)] = machine.top(object)
 
     return step
-
-
-def _memoise(machine: _Machine) -> None:
-    machine.memo[len(machine.memo)] = machine.top(object)
 
 
 def _line_number(machine: _Machine) -> int:
@@ -350,73 +298,60 @@ def _marked_set(machine: _Machine) -> None:
     machine.top(type(None))
 
 
-def _drop(machine: _Machine) -> None:
-    machine.stack.pop()
-
-
-def _drop_marked(machine: _Machine) -> None:
-    machine.marked()
-
-
-def _frame(machine: _Machine) -> None:
-    """Skip the length of a frame: all bytes are in memory."""
-    machine.number("<Q")
-
-
-_STEPS: dict[bytes, Callable[[_Machine], None]] = {
-    b"(": _constant(_MARK),
-    b"0": _drop,
-    b"1": _drop_marked,
-    b"2": lambda machine: machine.push(machine.top(object)),
-    b"F": _float_line,
-    b"G": _binary(">d"),
-    b"I": _int_line,
-    b"J": _binary("<i"),
-    b"K": _binary("<B"),
-    b"M": _binary("<H"),
-    b"L": _long_line,
-    b"\x8a": _long("<B"),
-    b"\x8b": _long("<i"),
-    b"N": _constant(None),
-    b"\x88": _constant(True),
-    b"\x89": _constant(False),
-    b"S": _string_line,
-    b"T": _bytes("<i"),
-    b"U": _bytes("<B"),
-    b"B": _bytes("<I"),
-    b"C": _bytes("<B"),
-    b"\x8e": _bytes("<Q"),
-    b"V": _unicode_line,
-    b"X": _text("<I"),
-    b"\x8c": _text("<B"),
-    b"\x8d": _text("<Q"),
-    b"}": lambda machine: machine.push({}),
-    b"d": _marked_dict,
-    b"s": _set_item,
-    b"u": _set_items,
-    b"]": lambda machine: machine.push([]),
-    b"l": lambda machine: machine.push(machine.marked()),
-    b"a": _append,
-    b"e": _appends,
-    b")": lambda machine: machine.push(()),
-    b"t": lambda machine: machine.push(tuple(machine.marked())),
-    b"\x85": _tuple(1),
-    b"\x86": _tuple(2),
-    b"\x87": _tuple(3),
-    b"\x8f": _constant(None),  # sets are not needed
+_STEPS: dict[bytes, Step] = {
+    b"(": _push(lambda machine: _MARK),
+    b"0": lambda machine: machine.stack.pop(),
+    b"1": lambda machine: machine.marked(),
+    b"2": _push(lambda machine: machine.top(object)),
+    b"F": _push(lambda machine: float(machine.line(LONGEST_NUMBER))),
+    b"G": _push(_number(">d")),
+    b"I": _push(_int_line),
+    b"J": _push(_number("<i")),
+    b"K": _push(_number("<B")),
+    b"M": _push(_number("<H")),
+    b"L": _push(lambda machine: int(machine.line(LONGEST_NUMBER).rstrip(b"L"))),
+    b"\x8a": _push(_long("<B")),
+    b"\x8b": _push(_long("<i")),
+    b"N": _push(lambda machine: None),
+    b"\x88": _push(lambda machine: True),
+    b"\x89": _push(lambda machine: False),
+    b"S": _push(_string_line),
+    b"T": _push(_bytes("<i")),
+    b"U": _push(_bytes("<B")),
+    b"B": _push(_bytes("<I")),
+    b"C": _push(_bytes("<B")),
+    b"\x8e": _push(_bytes("<Q")),
+    b"V": _push(lambda machine: machine.line(len(machine.data)).decode("raw-unicode-escape")),
+    b"X": _push(_text("<I")),
+    b"\x8c": _push(_text("<B")),
+    b"\x8d": _push(_text("<Q")),
+    b"}": _push(lambda machine: {}),
+    b"d": _push(lambda machine: _with_items(machine, machine.marked(), {})),
+    b"s": lambda machine: _with_items(machine, machine.popped(2), machine.top(dict)),
+    b"u": lambda machine: _with_items(machine, machine.marked(), machine.top(dict)),
+    b"]": _push(lambda machine: []),
+    b"l": _push(lambda machine: machine.marked()),
+    b"a": lambda machine: _extend(machine, machine.popped(1)),
+    b"e": lambda machine: _extend(machine, machine.marked()),
+    b")": _push(lambda machine: ()),
+    b"t": _push(lambda machine: tuple(machine.marked())),
+    b"\x85": _push(lambda machine: tuple(machine.popped(1))),
+    b"\x86": _push(lambda machine: tuple(machine.popped(2))),
+    b"\x87": _push(lambda machine: tuple(machine.popped(3))),
+    b"\x8f": _push(lambda machine: None),  # sets are not needed
     b"\x90": _marked_set,
-    b"g": _get(_line_number),
-    b"h": _get(lambda machine: machine.number("<B")),
-    b"j": _get(lambda machine: machine.number("<I")),
-    b"p": _put(_line_number),
-    b"q": _put(lambda machine: machine.number("<B")),
-    b"r": _put(lambda machine: machine.number("<I")),
-    b"\x94": _memoise,
-    b"c": _name_line,
-    b"\x93": _stacked_name,
-    b"R": _make,
-    b"\x81": _instance,
+    b"g": _push(_stored(_line_number)),
+    b"h": _push(_stored(_number("<B"))),
+    b"j": _push(_stored(_number("<I"))),
+    b"p": _store(_line_number),
+    b"q": _store(_number("<B")),
+    b"r": _store(_number("<I")),
+    b"\x94": _store(lambda machine: len(machine.memo)),
+    b"c": _push(_name_line),
+    b"\x93": _push(lambda machine: _named(*machine.popped(2))),
+    b"R": _push(_made),
+    b"\x81": _push(_instance),
     b"b": _build,
     b"\x80": _protocol,
-    b"\x95": _frame,
+    b"\x95": _number("<Q"),  # length of a frame: all bytes are in memory
 }

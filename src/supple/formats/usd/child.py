@@ -23,7 +23,6 @@ from supple.formats.usd.process import ANSWER, IDLE, LOG, REQUEST, receive, send
 
 #: Function from a request, its folder, and a list for notes, to the answer.
 Answer = Callable[[dict[str, Any], Path, list[str]], dict[str, Any]]
-
 #: Seconds of CPU time after which an abandoned process ends.
 LONGEST_LIFE = 600
 #: On other systems a process with loaded libraries cannot fork: it answers one request and ends.

@@ -41,7 +41,7 @@ def open_stage(path: Path, notes: list[str]) -> Any:
         raise Refused("is not a readable USD file (it has no layer); save it again")
     folder = path.parent.resolve()
     _keep_to_folder(root, folder, notes)
-    if _count_composed(root, lambda layer, asset: _look_up(layer, asset, folder)[1], MOST) > MOST:
+    if _count_composed(root, lambda layer, asset: _look_up(layer, asset, folder)[1]) > MOST:
         raise Refused(f"composes to over {MOST:,} prims by references to its own parts; split it")
     try:
         return Usd.Stage.Open(root)
@@ -51,10 +51,7 @@ def open_stage(path: Path, notes: list[str]) -> Any:
 
 def shown_record(path: str) -> dict[str, str] | None:
     """Return the record of a layer that Supple wrote over another; None for any other layer."""
-    try:
-        layer = Sdf.Layer.FindOrOpen(path)
-    except Tf.ErrorException:
-        return None
+    layer = layer_at(path)
     for added in ADDED if layer else ():
         record = layer.customLayerData.get(added)
         items = record.items() if isinstance(record, dict) else ()
@@ -65,6 +62,14 @@ def shown_record(path: str) -> dict[str, str] | None:
     return None
 
 
+def layer_at(path: str) -> Any:
+    """Return the layer of a file; None if it cannot be read."""
+    try:
+        return Sdf.Layer.FindOrOpen(path) or None
+    except Tf.ErrorException:
+        return None
+
+
 def one_line(error: object, path: Path) -> str:
     """Return the first message of USD in one line, without source positions and folders."""
     text = str(error)
@@ -73,7 +78,7 @@ def one_line(error: object, path: Path) -> str:
         text = text.split(marker, 1)[1].split("'\n\tError in", 1)[0]
     text = text.replace(str(path.parent) + "/", "").replace(path.name + ":", "line ")
     text = " ".join(NAMESPACE.sub("", text).split()).strip("' ")
-    return "".join(c if c.isprintable() else "?" for c in text)[:200] or "no reason given"
+    return shown(text, 200) or "no reason given"
 
 
 def _keep_to_folder(root: Any, folder: Path, notes: list[str]) -> None:
@@ -96,12 +101,7 @@ def _keep_to_folder(root: Any, folder: Path, notes: list[str]) -> None:
 def _look_up(layer: Any, asset: str, folder: Path) -> tuple[str, Any]:
     """Return the reason why a named layer cannot be opened, and the layer or None."""
     reason, where = located(layer, asset, folder)
-    if not where:
-        return reason, None
-    try:
-        return "cannot be read", Sdf.Layer.FindOrOpen(where) or None
-    except Tf.ErrorException:
-        return "cannot be read", None
+    return ("cannot be read", layer_at(where)) if where else (reason, None)
 
 
 def located(layer: Any, asset: str, folder: Path) -> tuple[str, str]:
@@ -137,13 +137,13 @@ def _remove_clips(layer: Any, notes: list[str]) -> None:
         notes.append(f'{spec.path} takes values from other files ("clips"); ignored')
 
 
-def shown(asset: str) -> str:
-    """Return the name of a file for a message: short, on one line."""
-    return "".join(c if c.isprintable() else "?" for c in asset)[:80]
+def shown(text: str, most: int = 80) -> str:
+    """Return a text for a message: short, on one line."""
+    return "".join(c if c.isprintable() else "?" for c in text)[:most]
 
 
-def _count_composed(root: Any, find_layer: Callable[[Any, str], Any], most: int) -> int:
-    """Estimate the number of prims that the layer composes to, at most a little above `most`.
+def _count_composed(root: Any, find_layer: Callable[[Any, str], Any]) -> int:
+    """Estimate the number of prims that the layer composes to, at most a little above `MOST`.
 
     Computed before composition: ten prims that each refer ten times to the next make 10¹⁰ prims.
     Instances share their references and count once; a prim that refers to itself, which USD
@@ -161,14 +161,14 @@ def _count_composed(root: Any, find_layer: Callable[[Any, str], Any], most: int)
             total = 1
             for other, target in _parts(layer, spec, find_layer) if spec else ():
                 total += count(other, target)
-                if total > most:
+                if total > MOST:
                     break
             counts[key] = total
         return counts[key]
 
     total = 0
     layers, seen = [root], {root.identifier}
-    while layers and total <= most:
+    while layers and total <= MOST:
         layer = layers.pop()
         total += sum(count(layer, spec.path) for spec in layer.rootPrims)
         for asset in layer.subLayerPaths:
@@ -196,10 +196,11 @@ def _parts(
             other = find_layer(layer, arc.assetPath) if arc.assetPath else layer
             if not other:
                 continue
+            default = "/" + other.defaultPrim.lstrip("/") if other.defaultPrim else ""
             if arc.primPath:
                 yield other, arc.primPath
-            elif other.defaultPrim and other.GetPrimAtPath("/" + other.defaultPrim.lstrip("/")):
-                yield other, other.GetPrimAtPath("/" + other.defaultPrim.lstrip("/")).path
+            elif default and other.GetPrimAtPath(default):
+                yield other, other.GetPrimAtPath(default).path
     for listed in (spec.inheritPathList, spec.specializesList):
         for path in listed.GetAddedOrExplicitItems():
             yield layer, path

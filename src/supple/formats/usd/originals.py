@@ -44,7 +44,7 @@ def layer_record(path: Path) -> dict[str, Any] | None:
     return record
 
 
-class LayersBelow:
+class LayersBelow(ExitStack):
     """Files below layers that Supple wrote, one after another, from `path`.
 
     `inside` is True if the present file was inside a package, `exact` if it is complete to the
@@ -52,14 +52,8 @@ class LayersBelow:
     """
 
     def __init__(self, path: Path) -> None:
-        self.path, self.inside, self.exact = path, False, True
-        self._stack, self._count = ExitStack(), 0
-
-    def __enter__(self) -> LayersBelow:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._stack.close()
+        super().__init__()
+        self.path, self.inside, self.exact, self._count = path, False, True, 0
 
     def descend(self, record: dict[str, Any]) -> None:
         """Go to the file below the present one, which has this record.
@@ -72,7 +66,11 @@ class LayersBelow:
         packed = self.path.suffix.lower() == ".usdz"
         self.inside = self.inside or packed
         self.exact = self.exact and ("sha256" in record or not packed)
-        self.path = _file_below(self.path, record, self._stack)
+        if packed:
+            folder = tempfile.TemporaryDirectory(prefix="supple-original-")
+            self.path = _extracted(self.path, record, Path(self.enter_context(folder)))
+        else:
+            self.path = _file_below(self.path, record)
 
 
 @contextmanager
@@ -86,18 +84,13 @@ def file_before(path: Path, added: Collection[str]) -> Iterator[Path]:
         yield below.path
 
 
-def _file_below(path: Path, record: dict[str, Any], stack: ExitStack) -> Path:
-    if path.suffix.lower() == ".usdz":
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="supple-original-"))
-        return _extracted(path, record, Path(folder))
+def _file_below(path: Path, record: dict[str, Any]) -> Path:
     below = Path(record["where"])
     # Paths in files are untrusted: files outside the folder are not opened.
     inside = below.resolve().is_relative_to(path.absolute().parent.resolve())
     if not inside or not below.is_file() or below.samefile(path):
-        raise FormatError(
-            f"{path.name}: {below.name[:80]}, the file below it, is not beside it; load that file"
-            " itself"
-        )
+        what = f"{below.name[:80]}, the file below it, is not beside it"
+        raise FormatError(f"{path.name}: {what}; load that file itself")
     return below
 
 
@@ -123,11 +116,8 @@ def _between(data: bytes, original: Path) -> str | None:
         for entry in sorted(archive.infolist(), key=lambda each: each.header_offset):
             name, extra = struct.unpack_from("<HH", data, entry.header_offset + 26)
             start = entry.header_offset + 30 + name + extra
-            if (
-                entry.compress_type != zipfile.ZIP_STORED
-                or start < position
-                or not _safe(entry.filename)
-            ):
+            stored = entry.compress_type == zipfile.ZIP_STORED
+            if not stored or start < position or not _safe(entry.filename):
                 return None
             names.append(entry.filename)
             gaps.append(data[position:start])
@@ -148,17 +138,12 @@ def _safe(name: str) -> bool:
 
 def _extracted(path: Path, record: dict[str, Any], folder: Path) -> Path:
     """Extract the original inside a package to a folder, to the byte; return its path."""
-    error_lost = FormatError(
-        f"{path.name}: no longer contains its original (another program may have saved it); use the"
-        " original"
-    )
+    lost = "no longer contains its original (another program may have saved it)"
+    error_lost = FormatError(f"{path.name}: {lost}; use the original")
     layer = str(record["original"]).removeprefix("./")
     original_name = str(record.get("name") or layer)
-    if (
-        not _safe(layer)
-        or not _safe(original_name)
-        or not original_name.lower().endswith(USD_SUFFIXES)
-    ):
+    is_usd = original_name.lower().endswith(USD_SUFFIXES)
+    if not (_safe(layer) and _safe(original_name) and is_usd):
         raise error_lost
     try:
         with zipfile.ZipFile(path) as archive:
@@ -220,7 +205,6 @@ MOST_BYTES = 4 * 2**30 - 2**20
 DATE = (1980, 1, 1, 0, 0, 0)
 #: Mark of the padding, as in USD.
 PADDING = 0x1986
-
 Entry = tuple[str, Path, str | None]
 
 
@@ -228,10 +212,6 @@ def root_entry(original: Path) -> str:
     """Return the path of the original's root layer, relative to a layer in the same package."""
     if original.suffix.lower() != ".usdz":
         return f"./{original.name}"
-    return f"./{_first_layer(original)}"
-
-
-def _first_layer(original: Path) -> str:
     try:
         with zipfile.ZipFile(original) as archive:
             names = [entry.filename for entry in archive.infolist()]
@@ -239,7 +219,7 @@ def _first_layer(original: Path) -> str:
         raise FormatError(f"{original.name}: is not a readable package ({error})") from error
     if not names or not names[0].lower().endswith(LAYERS):
         raise FormatError(f"{original.name}: does not begin with a layer; save it again")
-    return names[0]
+    return f"./{names[0]}"
 
 
 def package_entries(layer: Path, original: Path | None, files: list[str]) -> list[Entry]:
@@ -272,9 +252,7 @@ def package(name: str, target: IO[bytes], entries: list[Entry]) -> None:
             data = _content(file, inner)
             total += len(data)
             if total > MOST_BYTES:
-                raise FormatError(
-                    f"{name}: would have over 4 GiB, too much for a package; use .usdc"
-                )
+                raise FormatError(f"{name}: has over 4 GiB, too much for a package; use .usdc")
             info = zipfile.ZipInfo(entry, DATE)
             data_start = target.tell() + 30 + len(entry.encode())
             n_padding = -(data_start + 4) % ALIGNMENT

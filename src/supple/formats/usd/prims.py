@@ -16,8 +16,7 @@ MOST_PRIMS = 250_000
 
 def all_prims(stage: Any, notes: list[str]) -> list[Any]:
     """Return every prim, with instances, but without the prototypes of point instancers."""
-    walk = Usd.PrimRange(stage.GetPseudoRoot(), Usd.TraverseInstanceProxies())
-    walk = iter(walk)
+    walk = iter(Usd.PrimRange(stage.GetPseudoRoot(), Usd.TraverseInstanceProxies()))
     prims = []
     for prim in walk:
         prims.append(prim)
@@ -59,11 +58,8 @@ def mesh_data(prim: Any, skeletons: dict[str, Any], notes: list[str]) -> dict[st
     points = first_value(prim, "points", np.float64, 3)
     counts = first_value(prim, "faceVertexCounts", np.int64)
     corners = first_value(prim, "faceVertexIndices", np.int64)
-    if points is None or counts is None or corners is None or not (len(points) and len(counts)):
-        notes.append(f"mesh {path} has no faces; ignored")
-        return None
     problem = _mesh_problem(points, counts, corners)
-    if problem:
+    if points is None or counts is None or corners is None or problem:
         notes.append(f"mesh {path} {problem}; ignored")
         return None
     samples = prim.GetAttribute("points").GetNumTimeSamples()
@@ -77,7 +73,7 @@ def mesh_data(prim: Any, skeletons: dict[str, Any], notes: list[str]) -> dict[st
         "corners": corners,
         "holes": np.empty(0, np.int64) if holes is None else holes,
         "left_handed": UsdGeom.Mesh(prim).GetOrientationAttr().Get() == "leftHanded",
-        "driver": _driver(prim, skeletons),
+        "driver": _bound_skeleton(prim, skeletons),
         "skin": _skin(prim, len(points), skeletons, notes),
         "shapes": _blend_shapes(prim, len(points), notes),
         "painted": _painted(prim, len(points), counts, corners, notes),
@@ -113,12 +109,14 @@ def _painted(
     return maps
 
 
-def _mesh_problem(points: np.ndarray, counts: np.ndarray, corners: np.ndarray) -> str | None:
-    n_points = len(points)
-    if not np.isfinite(points).all():
-        return (
-            f"has a point that is not finite (point {np.argmin(np.isfinite(points).all(axis=1))})"
-        )
+def _mesh_problem(
+    points: np.ndarray | None, counts: np.ndarray | None, corners: np.ndarray | None
+) -> str | None:
+    if points is None or counts is None or corners is None or not (len(points) and len(counts)):
+        return "has no faces"
+    n_points, finite = len(points), np.isfinite(points).all(axis=1)
+    if not finite.all():
+        return f"has a point that is not finite (point {np.argmin(finite)})"
     if (counts < 0).any() or counts.sum() != len(corners):
         return f"lists {len(corners)} corners for faces with {counts.sum()}"
     wrong = (corners < 0) | (corners >= n_points)
@@ -152,8 +150,8 @@ def _inherited_target(prim: Any, name: str) -> Any:
     return None
 
 
-def _driver(prim: Any, skeletons: dict[str, Any]) -> str | None:
-    """Return the skeleton whose animation sets the weights of the blend shapes."""
+def _bound_skeleton(prim: Any, skeletons: dict[str, Any]) -> str | None:
+    """Return the path of a mesh's skeleton, whose animation sets weights of blend shapes."""
     target = _inherited_target(prim, "skel:skeleton")
     return str(target.GetPath()) if target and str(target.GetPath()) in skeletons else None
 
@@ -163,16 +161,16 @@ def _skin(prim: Any, n_points: int, skeletons: dict[str, Any], notes: list[str])
     path = prim.GetPath()
     indices = _inherited(prim, "primvars:skel:jointIndices")
     weights = _inherited(prim, "primvars:skel:jointWeights")
-    target = _inherited_target(prim, "skel:skeleton")
+    bound = _bound_skeleton(prim, skeletons)
     if indices is None and weights is None:
         return None
-    if target is None or str(target.GetPath()) not in skeletons:
+    if bound is None:
         notes.append(f"mesh {path} has joint weights but no skeleton; it follows its transform")
         return None
     if not any(holder.IsA(UsdSkel.Root) for holder in _upwards(prim)):
         notes.append(f"mesh {path} is skinned outside a SkelRoot; it follows its transform")
         return None
-    skeleton = skeletons[str(target.GetPath())]
+    skeleton = skeletons[bound]
     influences = _influences(prim, indices, weights, n_points, skeleton["joints"])
     if isinstance(influences, str):
         notes.append(f"mesh {path}: {influences}; it follows its transform")
@@ -203,13 +201,8 @@ def _influences(
     joint_indices = as_array(first.ComputeFlattened(), np.int64)
     weight_values = as_array(second.ComputeFlattened(), np.float64)
     rows = n_points if kind == "vertex" else 1
-    if (
-        joint_indices is None
-        or weight_values is None
-        or len(joint_indices) != size * rows
-        or len(weight_values) != size * rows
-    ):
-        counts = tuple("no" if a is None else len(a) for a in (joint_indices, weight_values))
+    counts = tuple("no" if a is None else len(a) for a in (joint_indices, weight_values))
+    if joint_indices is None or weight_values is None or counts != (size * rows, size * rows):
         return f"has {counts[0]} joint indices and {counts[1]} weights, not {size} × {rows}"
     if not np.isfinite(weight_values).all():
         return "has joint weights that are not finite"
@@ -236,10 +229,8 @@ def _blend_shapes(prim: Any, n_points: int, notes: list[str]) -> list[dict[str, 
     paths = targets.GetForwardedTargets()
     listed = list(names.Get())
     if len(listed) != len(paths):
-        notes.append(
-            f"mesh {prim.GetPath()} names {len(listed)} blend shapes for {len(paths)} targets;"
-            f" ignored"
-        )
+        counts = f"{len(listed)} blend shapes for {len(paths)} targets"
+        notes.append(f"mesh {prim.GetPath()} names {counts}; ignored")
         return []
     shapes = []
     for name, path in zip(listed, paths, strict=True):
@@ -254,8 +245,8 @@ def _blend_shapes(prim: Any, n_points: int, notes: list[str]) -> list[dict[str, 
 
 def _blend_shape(shape: Any, n_points: int) -> dict[str, Any] | None:
     """Return points, weights and offsets at each weight: the shape first, then in-betweens."""
-    moved = first_value(shape.GetPrim(), "pointIndices", np.int64)
-    points = np.arange(n_points) if moved is None or not len(moved) else moved
+    listed = first_value(shape.GetPrim(), "pointIndices", np.int64)
+    points = np.arange(n_points) if listed is None or not len(listed) else listed
     if len(points) and not (points.min() >= 0 and points.max() < n_points):
         return None
     levels = [(1.0, as_array(shape.GetOffsetsAttr().Get(), np.float64, 3))]
@@ -264,14 +255,12 @@ def _blend_shape(shape: Any, n_points: int) -> dict[str, Any] | None:
         if weight is not None and weight not in (0.0, 1.0):
             levels.append((float(weight), as_array(between.GetOffsets(), np.float64, 3)))
     # A shape that only changes normals has no offsets.
-    whole = [(w, np.zeros((len(points), 3)) if o is None or not len(o) else o) for w, o in levels]
-    if any(len(o) != len(points) or not np.isfinite(o).all() for _, o in whole):
+    still = np.zeros((len(points), 3))
+    offsets = [still if each is None or not len(each) else each for _, each in levels]
+    if any(len(each) != len(points) or not np.isfinite(each).all() for each in offsets):
         return None
-    return {
-        "points": points,
-        "weights": np.array([w for w, _ in whole]),
-        "offsets": np.stack([o for _, o in whole]),
-    }
+    weights = np.array([weight for weight, _ in levels])
+    return {"points": points, "weights": weights, "offsets": np.stack(offsets)}
 
 
 def skeleton_data(prim: Any) -> dict[str, Any]:

@@ -28,10 +28,9 @@ import numpy as np
 from supple.errors import FormatError, SuppleError
 
 #: Names of the files in the common folder; the last has the output of USD.
-REQUEST, ANSWER, LOG = "request.npz", "answer.npz", "said.txt"
+REQUEST, ANSWER, LOG = "request.npz", "answer.npz", "log.txt"
 #: Seconds without a request after which a server ends.
 IDLE = 30.0
-
 ARRAY = "array:"
 
 
@@ -80,9 +79,7 @@ BYTES_PER_SECOND = 1e6
 #: Memory limit of a small file: USD itself takes a few hundred megabytes of addresses.
 LEAST_MEMORY = 3 * 2**30
 MEMORY_PER_BYTE = 30
-
 SEARCH_PATH = "PXR_AR_DEFAULT_SEARCH_PATH"
-
 # Packages without their __init__, whose imports the process does not need.
 BOOTSTRAP = """
 import importlib, sys, types
@@ -153,9 +150,8 @@ def run_child(
     except TimeoutError:
         raise FormatError(f"{name}: takes USD more than {allowed:.0f} s{child.too_long}") from None
     except OSError as error:
-        raise FormatError(
-            f"{name}: the process that {child.does} USD cannot start ({error})"
-        ) from error
+        what = f"the process that {child.does} USD cannot start"
+        raise FormatError(f"{name}: {what} ({error})") from error
     if not answer.exists() or code != 0:
         raise FormatError(f"{name}: {_cause_of_death(code, output)}")
     result: dict[str, Any] = receive(answer)
@@ -181,16 +177,16 @@ class _Server:
             text=True,
             errors="replace",
         )
-        self.owner, self.used, self.late = os.getpid(), monotonic(), False
+        self.parent, self.used, self.late = os.getpid(), monotonic(), False
 
     @property
     def ready(self) -> bool:
-        """Whether it runs, belongs to this process, and is not about to end."""
-        usable = self.owner == os.getpid() and monotonic() < self.used + IDLE / 2
+        """Whether it runs, was started by this process, and is not about to end."""
+        usable = self.parent == os.getpid() and monotonic() < self.used + IDLE / 2
         return usable and not self.late and self.process.poll() is None
 
-    def ask(self, request: dict[str, Any], seconds: float) -> int:
-        """Return the exit code of the process that answered: a fork's, or the server's own.
+    def request(self, message: dict[str, Any], seconds: float) -> int:
+        """Return the exit code of the process that answered: a fork, or the server itself.
 
         Raises TimeoutError after so many seconds; fork and server have ended then, as after any
         exception.
@@ -201,7 +197,7 @@ class _Server:
         timer.start()
         try:
             with suppress(BrokenPipeError):
-                print(json.dumps(request), file=self.process.stdin, flush=True)
+                print(json.dumps(message), file=self.process.stdin, flush=True)
             answer = self.process.stdout.readline()
         except BaseException:
             self._give_up()
@@ -217,7 +213,7 @@ class _Server:
         self.used = monotonic()
         return code
 
-    def said(self) -> str:
+    def output(self) -> str:
         """Return the output of a server that has ended."""
         assert self.process.stderr is not None
         return "" if self.process.poll() is None else self.process.stderr.read()
@@ -234,8 +230,8 @@ class _Server:
                 os.killpg(self.process.pid, signal.SIGKILL)  # its fork too
 
     def end(self) -> None:
-        """Kill it, unless it belongs to the parent process, and close its pipes."""
-        if self.owner == os.getpid():
+        """Kill it, unless another process started it, and close its pipes."""
+        if self.parent == os.getpid():
             self._kill()
             self.process.wait()
         for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
@@ -262,9 +258,9 @@ def _served(module: str, folder: Path, memory: int, seconds: float) -> tuple[int
     server = server or _Server()
     try:
         message = {"module": module, "folder": str(folder.absolute()), "memory": memory}
-        code = server.ask(message, seconds)
+        code = server.request(message, seconds)
         log = folder / LOG
-        return code, (log.read_text(errors="replace") if log.exists() else server.said())
+        return code, (log.read_text(errors="replace") if log.exists() else server.output())
     finally:
         if server.ready:
             _idle.append(server)
@@ -292,9 +288,5 @@ def _cause_of_death(code: int, printed: str) -> str:
         is_signal = -code in {entry.value for entry in signal.Signals}
         ended = signal.Signals(-code).name if is_signal else f"signal {-code}"
         return f"is damaged or nested too deeply: USD crashed on it ({ended}); save it again"
-    last = (
-        "".join(c if c.isprintable() else "?" for c in lines[-1])[:200]
-        if lines
-        else "no reason given"
-    )
-    return f"cannot be read ({last})"
+    last = lines[-1] if lines else "no reason given"
+    return f"cannot be read ({''.join(c if c.isprintable() else '?' for c in last)[:200]})"

@@ -8,7 +8,6 @@ multiplies forces by the square of ``frequencyScaling``.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -86,17 +85,14 @@ def read_vega(
     tangent = _tangent(name, force) * scaling**2
     if modes is None or mesh is None:
         return CubicModel(tangent, mass)
-    mesh_surface = _MeshSurface.of(mesh)
-    basis = _shapes(name, modes, mesh_surface.n_vertices, force.r)
-    vertex_masses = mesh_surface.masses
+    surface, vertices, n_vertices, masses = _mesh_surface(mesh)
+    basis = _shapes(name, modes, n_vertices, force.r)
     return CubicModel(
         tangent,
         mass,
-        surface=mesh_surface.surface,
-        surface_basis=basis[mesh_surface.vertices],
-        axis_weights=None
-        if vertex_masses is None
-        else np.einsum("v,vkr->kr", vertex_masses, basis),
+        surface=surface,
+        surface_basis=basis[vertices],
+        axis_weights=None if masses is None else np.einsum("v,vkr->kr", masses, basis),
     )
 
 
@@ -119,36 +115,24 @@ def _tangent(name: str, force: CubicForce) -> Floats:
         raise FormatError(f"{name}: {error}") from error
 
 
-class _MeshSurface(NamedTuple):
-    """Surface of a mesh, its vertices, and vertex masses if available."""
-
-    surface: SurfaceMesh
-    vertices: NDArray[np.int64]
-    n_vertices: int
-    masses: Floats | None
-
-    @classmethod
-    def of(cls, mesh: str | Path | SurfaceMesh) -> _MeshSurface:
-        if not isinstance(mesh, SurfaceMesh):
-            path = checked_path("the path of a mesh", mesh)
-            if path.suffix.lower() == ".veg":
-                return cls._of_body(_veg_body(path))
-            mesh = read_surface(path)
-        count = len(mesh.vertices)
-        return cls(mesh, np.arange(count), count, None)
-
-    @classmethod
-    def _of_body(cls, body: ElasticBody | HexBody) -> _MeshSurface:
-        surface, vertices = body.mesh.surface()
-        return cls(surface, vertices, len(body.mesh.vertices), body.vertex_masses())
-
-
-def _veg_body(path: Path) -> ElasticBody | HexBody:
-    veg = read_any_veg(path)
-    material = veg_material(veg)
-    if isinstance(veg.mesh, TetMesh):
-        return ElasticBody(veg.mesh, material)
-    return HexBody(veg.mesh, material)
+def _mesh_surface(
+    mesh: str | Path | SurfaceMesh,
+) -> tuple[SurfaceMesh, NDArray[np.int64], int, Floats | None]:
+    """Return a mesh's surface, its vertices in the mesh, their total, and masses if available."""
+    if not isinstance(mesh, SurfaceMesh):
+        path = checked_path("the path of a mesh", mesh)
+        if path.suffix.lower() == ".veg":
+            veg = read_any_veg(path)
+            material = veg_material(veg)
+            body: ElasticBody | HexBody
+            if isinstance(veg.mesh, TetMesh):
+                body = ElasticBody(veg.mesh, material)
+            else:
+                body = HexBody(veg.mesh, material)
+            return *veg.mesh.surface(), len(veg.mesh.vertices), body.vertex_masses()
+        mesh = read_surface(path)
+    count = len(mesh.vertices)
+    return mesh, np.arange(count), count, None
 
 
 def _shapes(name: str, modes: str | Path | ArrayLike, n_vertices: int, r: int) -> Floats:
@@ -218,12 +202,10 @@ def _obj(surface: SurfaceMesh) -> bytes:
 
 def veg_material_groups(veg: VegFile[TetMesh] | VegFile[HexMesh]) -> NDArray[np.int64]:
     """Return the index of each element's material in ``veg.materials``; −1 for none."""
-    mesh = veg.mesh
-    count = len(mesh.tets if isinstance(mesh, TetMesh) else mesh.hexes)
     number = {name: i for i, name in enumerate(veg.materials)}
-    groups = np.full(count, -1, np.int64)
+    groups = np.full(len(veg.mesh.elements), -1, np.int64)
     for of, material in veg.regions:
-        groups[slice(None) if of == ALL else mesh.sets[of]] = number[material]
+        groups[slice(None) if of == ALL else veg.mesh.sets[of]] = number[material]
     return groups
 
 

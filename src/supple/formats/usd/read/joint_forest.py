@@ -190,7 +190,7 @@ def _add_skeleton(
 ) -> None:
     path, joints = data["path"], data["joints"]
     order, parents = _tree(path, joints)
-    bind, rest = _checked_transforms(forest, data, parents)
+    bind, rest = _checked_transforms(forest, data, order, parents)
     above = forest.carrying[int(stage["above"][number])]
     transform = to_supple @ stage["rest_frames"][number]
     carrying_joint = -1
@@ -235,12 +235,10 @@ def _add_carrier(forest: JointForest, name: str, frame: Floats, moves: bool, par
     right[2] *= sign[1]
     sizes[2] *= sign[0] * sign[1]
     outer, inner = np.eye(4), np.eye(4)
-    outer[:3, :3], outer[:3, 3], inner[:3, :3] = left * sizes, frame[:3, 3], right
-    rotation = np.eye(4)
-    rotation[:3, :3] = left
-    outer_parts, _ = decompose(rotation)
-    first_part = LocalTransforms(frame[:3, 3].copy(), outer_parts.rotations, sizes)
-    first = forest.add(name, parent, first_part, np.eye(4))
+    outer[:3, :3], inner[:3, :3] = left, right
+    rotation = decompose(outer)[0].rotations
+    outer_parts = LocalTransforms(frame[:3, 3].copy(), rotation, sizes)
+    first = forest.add(name, parent, outer_parts, np.eye(4))
     return forest.add(f"{name}_stretch", first, decompose(inner)[0], np.eye(4))
 
 
@@ -268,32 +266,28 @@ def _tree(path: str, joints: list[str]) -> tuple[Ints, Ints]:
 
 
 def _checked_transforms(
-    forest: JointForest, data: dict[str, Any], parents: Ints
+    forest: JointForest, data: dict[str, Any], order: Ints, parents: Ints
 ) -> tuple[Floats, Floats]:
     """Return world bind and local rest transforms in tree order; each can replace the other."""
-    order, _ = _tree(data["path"], data["joints"])
-    valid: dict[str, Floats | None] = {}
-    for key in ("bind", "rest"):
-        matrices = data[key]
-        fits = matrices is not None and len(matrices) == len(order) and np.isfinite(matrices).all()
-        valid[key] = matrices[order] if fits else None
-    bind, rest = valid["bind"], valid["rest"]
+    path = data["path"]
+    bind, rest = (
+        each[order]
+        if each is not None and len(each) == len(order) and np.isfinite(each).all()
+        else None
+        for each in (data["bind"], data["rest"])
+    )
     if bind is None and rest is None:
-        raise FormatError(f"skeleton {data['path']} has neither valid bind nor rest transforms")
+        raise FormatError(f"skeleton {path} has neither valid bind nor rest transforms")
     if bind is None:
         assert rest is not None
-        forest.notes.append(
-            f"skeleton {data['path']} has no bind transforms; rest transforms are used"
-        )
+        forest.notes.append(f"skeleton {path} has no bind transforms; rest transforms are used")
         bind = _world(rest, parents)
     if (np.abs(np.linalg.det(bind[:, :3, :3])) < 1e-30).any():
         joint = data["joints"][order[int(np.argmin(np.abs(np.linalg.det(bind))))]]
-        raise FormatError(f'skeleton {data["path"]}: joint "{joint}" has bind scale zero')
+        raise FormatError(f'skeleton {path}: joint "{joint}" has bind scale zero')
     if rest is None:
         if data["rest"] is not None or data["animation"] is None:
-            forest.notes.append(
-                f"skeleton {data['path']} has no rest transforms; bind transforms are used"
-            )
+            forest.notes.append(f"skeleton {path} has no rest transforms; bind transforms are used")
         rest = relative_to_parents(bind, parents)
     return bind, rest
 
@@ -323,6 +317,7 @@ def _neutral_pose(
 
 
 def _placed(local: Floats, parents: Ints, frame: Floats) -> Floats:
+    """Return local transforms with those of the roots placed in a frame."""
     placed = local.copy()
     placed[parents < 0] = frame @ placed[parents < 0]
     return placed

@@ -79,9 +79,7 @@ class Looks:
         look[name][corners] = values[corners]
 
     def _plain(self, number: int) -> int:
-        """Return the number of a copy of a material without texture, for a mesh without
-        coordinates.
-        """
+        """Return the number of a material's copy without texture, for meshes that have no uv."""
         key = f"plain {number}"
         if key not in self._numbers:
             self._numbers[key] = len(self.materials)
@@ -139,20 +137,18 @@ class Looks:
         diffuse, source = _value(shader, "diffuseColor")
         colour = _numbers(diffuse, 3, GREY)
         texture, painted = None, ""
-        if source is not None and source.GetIdAttr().Get() == TEXTURE:
+        kind = source.GetIdAttr().Get() if source is not None else None
+        if source is not None and kind == TEXTURE:
             texture = self._texture(source)
             if texture is None and diffuse is None:
                 painted, colour = DISPLAY, [1.0, 1.0, 1.0]
-        elif source is not None and source.GetIdAttr().Get() in READERS:
+        elif source is not None and kind in READERS:
             painted, colour = _text(_value(source, "varname")[0]), [1.0, 1.0, 1.0]
         opacity, opacity_source = _value(shader, "opacity")
         cutoff = _numbers([_value(shader, "opacityThreshold")[0]], 1, 0.0)[0]
         alpha = _numbers([opacity], 1, 1.0)[0]
-        shares_texture = (
-            opacity_source is not None
-            and source is not None
-            and opacity_source.GetPath() == source.GetPath()
-        )
+        paths = [each.GetPath() for each in (source, opacity_source) if each is not None]
+        shares_texture = len(paths) == 2 and paths[0] == paths[1]
         mode = "mask" if cutoff > 0 else "blend"
         return {
             "name": material.GetPrim().GetName(),
@@ -178,13 +174,8 @@ class Looks:
         if reader is not None:
             name = _text(_value(reader, "varname")[0]) or "st"
         scale = [min(max(s, 0.0), 1.0) for s in _numbers(_value(shader, "scale")[0], 4, 1.0)]
-        return {
-            "picture": picture,
-            "wrap": wraps,
-            "primvar": name,
-            "to_st": to_st,
-            "scale": scale[:3],
-        }
+        texture = {"picture": picture, "wrap": wraps, "primvar": name, "to_st": to_st}
+        return texture | {"scale": scale[:3]}
 
     def _picture(self, attribute: Any) -> int | None:
         """Return the number of the image that an attribute names; None, with a note, if lost."""

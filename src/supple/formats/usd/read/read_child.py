@@ -47,7 +47,8 @@ def _read(request: dict[str, Any], folder: Path, notes: list[str]) -> dict[str, 
     skeletons = {str(p.GetPath()): skeleton_data(p) for p in prims if p.IsA(UsdSkel.Skeleton)}
     meshes = _meshes(prims, skeletons, notes)
     if not meshes:
-        raise Refused(_nothing_to_read(notes))
+        why = f" ({notes[0]})" if notes else ""
+        raise Refused(f"has no mesh with faces{why}; export the character's meshes")
     used = {mesh["driver"] for mesh in meshes}
     used_skeletons = [skeleton for path, skeleton in skeletons.items() if path in used]
     looks = Looks(Path(request["path"]).parent.resolve(), notes)
@@ -69,15 +70,10 @@ def _read(request: dict[str, Any], folder: Path, notes: list[str]) -> dict[str, 
         "above": np.array(frames.above, dtype=np.int64),
         "clips": _clips(stage, prims, used_skeletons, frames.prims, clock, notes),
         "held": stage.GetInterpolationType() == Usd.InterpolationTypeHeld,
-        "rest_frames": _at_first(frames.prims),
+        "rest_frames": _world_transforms(frames.prims),
         "materials": looks.materials,
         "pictures": looks.pictures,
     }
-
-
-def _nothing_to_read(notes: list[str]) -> str:
-    why = f" ({notes[0]})" if notes else ""
-    return f"has no mesh with faces{why}; export the character's meshes"
 
 
 def _meshes(prims: list[Any], skeletons: dict[str, Any], notes: list[str]) -> list[dict[str, Any]]:
@@ -139,28 +135,31 @@ def _place(stage: Any, mesh: dict[str, Any], frames: _Frames) -> None:
     if mesh["skin"] is not None:
         return
     prim = stage.GetPrimAtPath(mesh["path"])
-    world = _at_first([prim])[0]
+    world = _world_transforms([prim])[0]
     carrier = frames.nearest(prim)
     mesh["frame"], mesh["offset"] = -1, world
-    base = _at_first([frames.prims[carrier]])[0] if carrier >= 0 else np.zeros((4, 4))
+    base = _world_transforms([frames.prims[carrier]])[0] if carrier >= 0 else np.zeros((4, 4))
     if abs(np.linalg.det(base)) > 1e-30:  # otherwise its first scale is zero, and it is constant
         mesh["frame"], mesh["offset"] = carrier, np.linalg.solve(base, world)
         holder = _holder(prim, frames.prims[carrier])
-        place = np.linalg.solve(base, _at_first([holder])[0])
+        place = np.linalg.solve(base, _world_transforms([holder])[0])
         mesh["holder"], mesh["place"] = str(holder.GetPath()), place
 
 
 def _holder(prim: Any, carrier: Any) -> Any:
     """Return the transform of a mesh's group, at or below the one that carries it."""
     parent = prim.GetParent()
-    group = (
-        bool(parent) and parent.IsA(UsdGeom.Xform) and parent.GetPath().HasPrefix(carrier.GetPath())
-    )
-    return parent if group and prim != carrier else prim
+    is_group = bool(parent) and parent.IsA(UsdGeom.Xform)
+    below = is_group and parent.GetPath().HasPrefix(carrier.GetPath())
+    return parent if below and prim != carrier else prim
 
 
-def _at_first(prims: list[Any]) -> np.ndarray:
-    cache = UsdGeom.XformCache(Usd.TimeCode.EarliestTime())
+def _world_transforms(prims: list[Any], time: Any = None) -> np.ndarray:
+    """Return world transforms (p, 4, 4) for column vectors, in the stage's units.
+
+    At the first time by default.
+    """
+    cache = UsdGeom.XformCache(Usd.TimeCode.EarliestTime() if time is None else Usd.TimeCode(time))
     matrices = [np.array(cache.GetLocalToWorldTransform(prim)).T for prim in prims]
     return np.array(matrices).reshape(-1, 4, 4)
 
@@ -175,7 +174,7 @@ def _clips(
 ) -> list[dict[str, Any]]:
     """Sample the stage's own motion and, for a single skeleton, animations not bound to it."""
     bound = [skeleton["animation"] for skeleton in skeletons]
-    moving = set().union(*(_transform_times(prim) for prim in frames))
+    moving = {time for prim in frames for time in _transform_times(prim)}
     all_paths = [bound] if any(bound) or moving else []
     if len(skeletons) == 1:
         joints = set(skeletons[0]["joints"])
@@ -200,7 +199,7 @@ def _clips(
                 "name": paths[0].rpartition("/")[2] if len(paths) == 1 else "",
                 "times": times,
                 "animations": sampled,
-                "frames": _sample_frames(frames, times),
+                "frames": np.stack([_world_transforms(frames, float(t)) for t in times], axis=1),
             }
         )
     return clips
@@ -276,13 +275,8 @@ def _animation_times(prim: Any) -> set[float]:
 
 def _transform_times(prim: Any) -> set[float]:
     """Return time codes of the transforms of a prim and its ancestors."""
-    times: set[float] = set()
-    while prim and not prim.IsPseudoRoot():
-        if prim.IsA(UsdGeom.Xformable):
-            samples = UsdGeom.Xformable(prim).GetTimeSamples()
-            times.update(samples if len(samples) > 1 else ())
-        prim = prim.GetParent()
-    return times
+    timed = timed_transforms(prim)
+    return {time for each in timed for time in UsdGeom.Xformable(each).GetTimeSamples()}
 
 
 def _sample_animation(prim: Any, times: np.ndarray, notes: list[str]) -> dict[str, Any]:
@@ -321,13 +315,3 @@ def _channel(
         notes.append(f"animation {prim.GetPath()} has {name} that are not finite; ignored")
         return None
     return stacked
-
-
-def _sample_frames(prims: list[Any], times: np.ndarray) -> np.ndarray:
-    """Sample world transforms of the prims, (p, t, 4, 4), in the stage's units, column vectors."""
-    frames = np.empty((len(prims), len(times), 4, 4))
-    for k, time in enumerate(times):
-        cache = UsdGeom.XformCache(Usd.TimeCode(float(time)))
-        for i, prim in enumerate(prims):
-            frames[i, k] = np.array(cache.GetLocalToWorldTransform(prim)).T
-    return frames

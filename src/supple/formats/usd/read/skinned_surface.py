@@ -7,7 +7,6 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from supple.arrays import Floats, Ints
@@ -36,7 +35,7 @@ class BlendShapes:
     """
 
     keys: list[tuple[str | None, str, tuple[float, ...]]] = field(default_factory=list)
-    moved: list[tuple[int, int, Ints, Floats]] = field(default_factory=list)
+    offsets: list[tuple[int, int, Ints, Floats]] = field(default_factory=list)
 
     def add(self, mesh: dict[str, Any], first_vertex: int, linear: Floats) -> None:
         """Add the shapes of a mesh whose points begin at `first_vertex`."""
@@ -47,9 +46,8 @@ class BlendShapes:
                 self.keys.append(key)
             for level, source in enumerate(order):
                 offsets = shape["offsets"][source] @ linear.T
-                self.moved.append(
-                    (self.keys.index(key), level, first_vertex + shape["points"], offsets)
-                )
+                points = first_vertex + shape["points"]
+                self.offsets.append((self.keys.index(key), level, points, offsets))
 
     def names(self) -> tuple[str, ...]:
         """Return a name for each level of each shape."""
@@ -63,13 +61,11 @@ class BlendShapes:
         """Return displacements, (b, n, 3)."""
         counts = [len(weights) for _, _, weights in self.keys]
         if sum(counts) * n_vertices * 24 > MOST_BYTES:
-            raise FormatError(
-                f"has {sum(counts)} blend shapes of {n_vertices} points, too many for memory;"
-                f" remove some"
-            )
+            number = f"{sum(counts)} blend shapes of {n_vertices} points"
+            raise FormatError(f"has {number}, too many for memory; remove some")
         starts = np.cumsum([0, *counts])
         deltas = np.zeros((sum(counts), n_vertices, 3))
-        for key, level, points, offsets in self.moved:
+        for key, level, points, offsets in self.offsets:
             # A point listed twice moves twice, as in USD.
             np.add.at(deltas[starts[key] + level], points, offsets)
         return deltas
@@ -107,7 +103,7 @@ class SkinnedSurface:
 
 @dataclass
 class _Part:
-    path: str
+    to_metres: Floats
     vertices: Floats
     triangles: Ints
     joints: Ints
@@ -123,11 +119,11 @@ def read_meshes(stage: dict[str, Any], forest: JointForest, to_supple: Floats) -
     shapes, parts, first = BlendShapes(), [], 0
     for mesh in stage["meshes"]:
         if mesh["skin"] is None:
-            part, to_metres = _rigid_part(mesh, forest, by_number, to_supple)
+            part = _rigid_part(mesh, forest, by_number, to_supple)
         else:
             branch = by_number[number_of[mesh["skin"]["skeleton"]]]
-            part, to_metres = _skinned_part(mesh, branch, forest)
-        shapes.add(mesh, first, to_metres[:3, :3])
+            part = _skinned_part(mesh, branch, forest)
+        shapes.add(mesh, first, part.to_metres[:3, :3])
         parts.append(part)
         first += len(part.vertices)
     return _welded(parts, shapes, forest)
@@ -135,7 +131,7 @@ def read_meshes(stage: dict[str, Any], forest: JointForest, to_supple: Floats) -
 
 def _rigid_part(
     mesh: dict[str, Any], forest: JointForest, by_number: dict[int, Branch], to_supple: Floats
-) -> tuple[_Part, Floats]:
+) -> _Part:
     number, transform = forest.attached[mesh["frame"]]
     branch = by_number[number] if number >= 0 else None
     base = to_supple if branch is None else scaling(branch.unit)
@@ -143,13 +139,10 @@ def _rigid_part(
     joint = forest.static if branch is None else forest.holders[mesh["holder"]]
     n = len(mesh["points"])
     joints, weights = np.full((n, 1), joint), np.ones((n, 1))
-    # A mirrored transform inverts the faces.
-    return _part(mesh, to_metres, joints, weights, False), to_metres
+    return _part(mesh, to_metres, joints, weights, False)
 
 
-def _skinned_part(
-    mesh: dict[str, Any], branch: Branch, forest: JointForest
-) -> tuple[_Part, Floats]:
+def _skinned_part(mesh: dict[str, Any], branch: Branch, forest: JointForest) -> _Part:
     skin = mesh["skin"]
     to_metres = scaling(branch.unit) @ skin["bind"]
     row_of = np.empty(len(branch.order), dtype=np.int64)
@@ -160,27 +153,22 @@ def _skinned_part(
     joints[unweighted, 0], weights[unweighted, 0] = branch.first, 1.0
     n = len(mesh["points"])
     joints, weights = (np.broadcast_to(a, (n, a.shape[1])) for a in (joints, weights))
-    return _part(mesh, to_metres, joints, weights, skin["dual"]), to_metres
+    return _part(mesh, to_metres, joints, weights, skin["dual"])
 
 
 def _checked_weights(path: str, weights: Floats, forest: JointForest) -> Floats:
     total = np.maximum(weights, 0).sum(axis=1)
+    unequal = (total > 0) & (np.abs(total - 1) > WEIGHT_ROUNDING)
     checks = [
         ((weights < 0).any(axis=1), "negative joint weights", "set to zero"),
         (total <= 0, "no joint weights", "they follow the first joint"),
-        (
-            (total > 0) & (np.abs(total - 1) > WEIGHT_ROUNDING),
-            "joint weights that do not sum to one",
-            "they are normalised",
-        ),
+        (unequal, "joint weights that do not sum to one", "they are normalised"),
     ]
     for wrong, what, consequence in checks:
         if wrong.any():
-            number = counted(int(wrong.sum()), "point")
-            first = int(np.argmax(wrong))
-            forest.notes.append(
-                f"mesh {path} has {number} with {what} (first {first}); {consequence}"
-            )
+            points = f"{counted(int(wrong.sum()), 'point')} with {what}"
+            first = f"(first {int(np.argmax(wrong))})"
+            forest.notes.append(f"mesh {path} has {points} {first}; {consequence}")
     return np.maximum(weights, 0)
 
 
@@ -192,25 +180,23 @@ def _part(
     is_face = np.ones(len(counts), dtype=bool)
     is_face[mesh["holes"][(mesh["holes"] >= 0) & (mesh["holes"] < len(counts))]] = False
     corner_indices = np.flatnonzero(np.repeat(is_face, counts))
-    local_triangles = _triangulate(
-        mesh["points"][mesh["corners"][corner_indices]],
-        counts[is_face],
-        np.arange(len(corner_indices)),
-    )
-    corners = corner_indices[local_triangles]
+    points = mesh["points"][mesh["corners"][corner_indices]]
+    corners = corner_indices[_triangulate(points, counts[is_face])]
+    # A mirrored transform inverts the faces.
     if mesh["left_handed"] != (np.linalg.det(to_metres[:3, :3]) < 0):
         corners = corners[:, ::-1]
     triangles = mesh["corners"][corners]
     blended = bool(((weights > 0).sum(axis=1) > 1).any())
-    return _Part(mesh["path"], vertices, triangles, joints, weights, dual and blended, corners)
+    return _Part(to_metres, vertices, triangles, joints, weights, dual and blended, corners)
 
 
 def _welded(parts: list[_Part], shapes: BlendShapes, forest: JointForest) -> SkinnedSurface:
     width = max(part.joints.shape[1] for part in parts)
     starts = np.cumsum([0, *(len(part.vertices) for part in parts)])
     vertices = np.concatenate([part.vertices for part in parts])
-    joints = np.concatenate([_padded(part.joints, width) for part in parts])
-    weights = np.concatenate([_padded(part.weights, width) for part in parts])
+    pads = [((0, 0), (0, width - part.joints.shape[1])) for part in parts]
+    joints = np.concatenate([np.pad(p.joints, pad) for p, pad in zip(parts, pads, strict=True)])
+    weights = np.concatenate([np.pad(p.weights, pad) for p, pad in zip(parts, pads, strict=True)])
     weights = weights / weights.sum(axis=1, keepdims=True)
     pairs = zip(parts, starts[:-1], strict=True)
     triangles = np.concatenate([part.triangles + start for part, start in pairs])
@@ -237,10 +223,6 @@ def _welded(parts: list[_Part], shapes: BlendShapes, forest: JointForest) -> Ski
         _one_method(parts, forest),
         [part.corners for part in parts],
     )
-
-
-def _padded(array: NDArray[Any], width: int) -> NDArray[Any]:
-    return np.pad(array, ((0, 0), (0, width - array.shape[1])))
 
 
 def _sparse(joints: Ints, weights: Floats, n_joints: int) -> csr_array:
@@ -284,23 +266,27 @@ def _level_weights(value: Floats, levels: Floats) -> Floats:
 # Triangulation of polygons, also concave ones.
 
 
-def _triangulate(points: Floats, counts: Ints, corners: Ints) -> Ints:
-    """Triangulate polygons, (m, 3), in the polygons' order, with their orientation.
+def _triangulate(points: Floats, counts: Ints) -> Ints:
+    """Triangulate polygons, (m, 3), in their order and orientation; `points` (c, 3) are corners.
 
     A polygon with one reflex corner is a fan from that corner, which lies inside. Several reflex
     corners require ear clipping.
     """
     starts = np.cumsum(counts) - counts
     polygon = np.repeat(np.arange(len(counts)), counts)
-    index_in_polygon = np.arange(len(corners)) - starts[polygon]
-    before = starts[polygon] + (index_in_polygon - 1) % np.maximum(counts[polygon], 1)
-    after = starts[polygon] + (index_in_polygon + 1) % np.maximum(counts[polygon], 1)
-    positions = points[corners]
+    index_in_polygon = np.arange(len(points)) - starts[polygon]
+
+    def shifted(steps: Any) -> Ints:
+        """Return the corner so many steps further around its polygon."""
+        corner: Ints = starts[polygon] + (index_in_polygon + steps) % np.maximum(counts[polygon], 1)
+        return corner
+
+    before, after = points[shifted(-1)], points[shifted(1)]
     # Newell's normal: sum of cross products of neighbours, relative to the first corner.
-    base = positions[starts[polygon]] if len(corners) else positions
+    base = points[starts[polygon]] if len(points) else points
     normals = np.zeros((len(counts), 3))
-    np.add.at(normals, polygon, np.cross(positions - base, positions[after] - base))
-    crosses = np.cross(positions - positions[before], positions[after] - positions)
+    np.add.at(normals, polygon, np.cross(points - base, after - base))
+    crosses = np.cross(points - before, after - points)
     along = np.einsum("ij,ij->i", crosses, normals[polygon])
     size = np.einsum("ij,ij->i", normals, normals)[polygon]
     reflex = (along < -1e-9 * size) & (counts[polygon] > 3)
@@ -308,23 +294,17 @@ def _triangulate(points: Floats, counts: Ints, corners: Ints) -> Ints:
     shift = np.zeros(len(counts), dtype=np.int64)
     shift[polygon[reflex]] = index_in_polygon[reflex]
     shift[n_reflex != 1] = 0
-    rotated_corners = corners[
-        starts[polygon] + (index_in_polygon + shift[polygon]) % np.maximum(counts[polygon], 1)
-    ]
-    triangles = fan_triangles(counts, rotated_corners)
+    triangles = fan_triangles(counts, shifted(shift[polygon]))
     difficult = np.flatnonzero((n_reflex > 1) & (counts <= MOST_CORNERS))[:MOST_POLYGONS]
     ends = np.cumsum(np.maximum(counts - 2, 0))
     for i in difficult:
-        ring = corners[starts[i] : starts[i] + counts[i]]
-        ears = _cut_ears(points[ring], normals[i])
-        triangles[ends[i] - len(ears) : ends[i]] = ring[ears]
+        ears = _cut_ears(points[starts[i] : starts[i] + counts[i]], normals[i])
+        triangles[ends[i] - len(ears) : ends[i]] = starts[i] + ears
     return triangles
 
 
 def _cut_ears(ring: Floats, normal: Floats) -> Ints:
-    """Triangulate one polygon by ear clipping; without an ear (it intersects itself), any corner is
-    cut.
-    """
+    """Triangulate a polygon by ear clipping; one that intersects itself loses any corner."""
     axis = int(np.argmax(np.abs(normal)))
     flat = np.delete(ring, axis, axis=1) * [1.0, 1.0 if normal[axis] > 0 else -1.0]
     if axis == 1:
@@ -333,9 +313,8 @@ def _cut_ears(ring: Floats, normal: Floats) -> Ints:
     triangles = []
     while len(remaining) > 3:
         ear = next((k for k in range(len(remaining)) if _is_ear(flat, remaining, k)), 0)
-        triangles.append(
-            [remaining[ear - 1], remaining[ear], remaining[(ear + 1) % len(remaining)]]
-        )
+        after = remaining[(ear + 1) % len(remaining)]
+        triangles.append([remaining[ear - 1], remaining[ear], after])
         del remaining[ear]
     return np.array([*triangles, remaining], dtype=np.int64)
 

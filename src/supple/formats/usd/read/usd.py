@@ -11,17 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
-from supple.arrays import Floats
+from supple.arrays import Floats, Ints, Singles
 from supple.errors import FormatError, SuppleError, warn
 from supple.formats.file_bytes import LARGEST_FILE, reading
 from supple.formats.painted_maps import PaintedMaps
 from supple.formats.registry import CURVES, FLESH, USD_SUFFIXES
 from supple.formats.usd.originals import LayersBelow
 from supple.formats.usd.process import read_stage
-from supple.formats.usd.read.joint_forest import SHEAR, Branch, JointForest, read_joints
-from supple.formats.usd.read.skinned_surface import BlendShapes, SkinnedSurface, read_meshes
-from supple.formats.usd.read.staged_appearance import staged_appearance
+from supple.formats.usd.read.joint_forest import PARTS, SHEAR, Branch, JointForest, read_joints
+from supple.formats.usd.read.skinned_surface import SkinnedSurface, read_meshes
 from supple.maths.rotations import decompose, scaling
+from supple.mesh.appearance import Appearance, SurfaceMaterial, Texture
 from supple.mesh.surface import SurfaceMesh
 from supple.rig.character import Character
 from supple.rig.deformers.blend_shapes import BlendShapeRig
@@ -140,7 +140,8 @@ def staged_character(
     try:
         forest = read_joints(stage, to_supple)
         surface = read_meshes(stage, forest, to_supple)
-        rig, motions, codes = _rigged(path.stem, stage, forest, surface, to_supple)
+        joint_pose, motions, codes = _read_motions(path.stem, stage, forest, surface, to_supple)
+        rig = _rig(joint_pose, forest, surface)
         mesh = SurfaceMesh(rig(rig.rest_pose), surface.triangles)
     except SuppleError as error:
         # Errors of the rig do not name the file.
@@ -153,7 +154,7 @@ def staged_character(
     for data, each in zip(stage["meshes"], meshes, strict=True):
         for name, values in data.get("painted", {}).items():
             painted.add(name, each.welded, values)
-    appearance = staged_appearance(path.name, stage, surface.corners, forest.notes)
+    appearance = _appearance(path.name, stage, surface.corners, forest.notes)
     guessed = [stage["unit_note"]] if stage["unit_note"] and metres_per_unit is None else []
     defects = [f"{defect.message}; continuing" for defect in mesh.defects()]
     notes = [*guessed, *stage["notes"], *forest.notes, *defects]
@@ -174,28 +175,11 @@ def staged_character(
 def _upright(axis: str, unit: float) -> Floats:
     """Return the transform (4, 4) from the stage's space to metres with +Y up."""
     transform = scaling(unit)
-    if axis == "Z":
-        transform = transform @ np.array(
-            [[1.0, 0, 0, 0], [0, 0, 1, 0], [0, -1, 0, 0], [0, 0, 0, 1]]
-        )
-    return transform
+    z_to_y = np.array([[1.0, 0, 0, 0], [0, 0, 1, 0], [0, -1, 0, 0], [0, 0, 0, 1]])
+    return transform @ z_to_y if axis == "Z" else transform
 
 
-def _rigged(
-    stem: str,
-    stage: dict[str, Any],
-    forest: JointForest,
-    surface: SkinnedSurface,
-    to_supple: Floats,
-) -> tuple[Rig, dict[str, Motion], dict[str, Floats]]:
-    """Return the rig, its motions, and the time codes of their keys."""
-    skeleton = forest.skeleton()
-    weight = np.zeros(skeleton.n_joints)
-    np.add.at(weight, surface.joints, surface.weights)
-    size = float(np.linalg.norm(np.ptp(surface.vertices, axis=0)))
-    joint_pose, motions, codes = _read_motions(
-        stage, forest, skeleton, surface, weight, size, to_supple, stem
-    )
+def _rig(joint_pose: JointPose, forest: JointForest, surface: SkinnedSurface) -> Rig:
     skin = SkinnedRig(
         joint_pose,
         surface.vertices,
@@ -204,10 +188,6 @@ def _rigged(
         np.array(forest.inverse_bind),
         "dual-quaternion" if surface.dual else "linear",
     )
-    return _with_shapes(skin, surface), motions, codes
-
-
-def _with_shapes(skin: SkinnedRig, surface: SkinnedSurface) -> Rig:
     if not len(surface.deltas):
         return skin
     used = [parameter.name for parameter in skin.parameters]
@@ -219,17 +199,17 @@ def _with_shapes(skin: SkinnedRig, surface: SkinnedSurface) -> Rig:
 
 
 def _read_motions(
+    stem: str,
     stage: dict[str, Any],
     forest: JointForest,
-    skeleton: Skeleton,
     surface: SkinnedSurface,
-    weight: Floats,
-    size: float,
     to_supple: Floats,
-    stem: str,
 ) -> tuple[JointPose, dict[str, Motion], dict[str, Floats]]:
     """Return a pose vector for all clips, the motions, and the time codes of their keys."""
-    clips = stage["clips"]
+    clips, skeleton = stage["clips"], forest.skeleton()
+    weight = np.zeros(skeleton.n_joints)
+    np.add.at(weight, surface.joints, surface.weights)
+    size = float(np.linalg.norm(np.ptp(surface.vertices, axis=0)))
     samples = [_clip_locals(forest, skeleton, clip, to_supple) for clip in clips]
     policy = RootPolicy.chosen(skeleton, samples, weight, size)
     split = [policy.split(local) for local in samples]
@@ -243,7 +223,9 @@ def _read_motions(
     for clip, local in zip(clips, samples, strict=True):
         name = _free_name(clip["name"] or stem, motions)
         times = (clip["times"] - clip["times"][0]) / stage["rate"]
-        weights = _shape_weights(stage, clip, surface.shapes)
+        drivers = [driver["path"] for driver in stage["skeletons"]]
+        animations = dict(zip(drivers, clip["animations"], strict=True))
+        weights = surface.shapes.weights(animations, len(times))
         tracks = _tracks(space, times, local, weights, stage.get("held", False))
         poses, roots = tracks.sample(times)
         motions[name] = Motion(times, poses, roots, name, tracks=tracks)
@@ -277,18 +259,12 @@ def _free_name(name: str, used: dict[str, Motion]) -> str:
     return unused
 
 
-def _shape_weights(stage: dict[str, Any], clip: dict[str, Any], shapes: BlendShapes) -> Floats:
-    drivers = [skeleton["path"] for skeleton in stage["skeletons"]]
-    return shapes.weights(dict(zip(drivers, clip["animations"], strict=True)), len(clip["times"]))
-
-
 def _clip_locals(
     forest: JointForest, skeleton: Skeleton, clip: dict[str, Any], to_supple: Floats
 ) -> Locals:
     """Return local transforms of all joints over time, (t, J, …)."""
     count = len(clip["times"])
-    rest = (skeleton.translations, skeleton.rotations, skeleton.scales)
-    local = tuple(np.repeat(part[None], count, axis=0) for part in rest)
+    local = tuple(np.repeat(getattr(skeleton, part)[None], count, axis=0) for part in PARTS)
     for branch in forest.branches:
         frames = to_supple @ clip["frames"][branch.number] @ scaling(1 / branch.unit)
         if branch.above >= 0:
@@ -313,12 +289,10 @@ def _clip_locals(
 def _move(forest: JointForest, local: tuple[Floats, ...], joint: int, frames: Floats) -> None:
     parts, shear = decompose(frames)
     if shear.max(initial=0) >= SHEAR:
-        forest.notes.append(
-            f"{forest.names[joint]} is sheared while it moves; the shear is ignored"
-        )
-    local[0][:, joint] = parts.translations
-    local[1][:, joint] = parts.rotations
-    local[2][:, joint] = parts.scales
+        name = forest.names[joint]
+        forest.notes.append(f"{name} is sheared while it moves; the shear is ignored")
+    for table, part in zip(local, PARTS, strict=True):
+        table[:, joint] = getattr(parts, part)
 
 
 def _branch_locals(
@@ -326,11 +300,6 @@ def _branch_locals(
 ) -> Locals:
     """Return the file's rest transforms, replaced for animated joints."""
     rest = branch.rest.copies(count)
-    tables = {
-        "translations": rest.translations,
-        "rotations": rest.rotations,
-        "scales": rest.scales,
-    }
     if animation is not None:
         row_of = {branch.joints[old]: row for row, old in enumerate(branch.order)}
         columns = [column for column, joint in enumerate(animation["joints"]) if joint in row_of]
@@ -340,13 +309,13 @@ def _branch_locals(
                 f"animation {animation['path']} has {n_unknown} unknown joints; ignored"
             )
         rows = [row_of[animation["joints"][column]] for column in columns]
-        for name, table in tables.items():
+        for name in PARTS:
             values = animation[name]
             if values is not None:
                 factor = branch.unit if name == "translations" else 1.0
-                table[:, rows] = values[:, columns] * factor
-        _make_unit(forest, tables["rotations"])
-    return tables["translations"], tables["rotations"], tables["scales"]
+                getattr(rest, name)[:, rows] = values[:, columns] * factor
+        _make_unit(forest, rest.rotations)
+    return rest.translations, rest.rotations, rest.scales
 
 
 def _make_unit(forest: JointForest, rotations: Floats) -> None:
@@ -360,10 +329,8 @@ def _make_unit(forest: JointForest, rotations: Floats) -> None:
     rotations[zero] = (0.0, 0.0, 0.0, 1.0)
     not_unit = (np.abs(lengths - 1) > ROUNDED) & ~zero
     rotations[not_unit] /= lengths[not_unit][:, None]
-    for wrong, what in [
-        (zero, "zero; the identity is used"),
-        (not_unit, "not of unit length; normalised"),
-    ]:
+    zero_note, unit_note = "zero; the identity is used", "not of unit length; normalised"
+    for wrong, what in ((zero, zero_note), (not_unit, unit_note)):
         if wrong.any():
             forest.notes.append(f"{int(wrong.sum())} joint rotations are {what}")
     sine = np.linalg.norm(rotations[..., :3], axis=-1)
@@ -389,3 +356,88 @@ def _same_signs(forest: JointForest, skeleton: Skeleton, scales: Floats) -> None
         joint = skeleton.names[int(np.argmax(wrong.any(axis=(0, 2))))]
         forest.notes.append(f'joint "{joint}" is scaled to zero or mirrored; a tiny scale is used')
         scales[wrong] = (np.sign(skeleton.scales) * least)[np.nonzero(wrong)[1:]]
+
+
+# Colours, from the materials that the child process read.
+
+
+def _appearance(
+    name: str, stage: dict[str, Any], corners: list[Ints], notes: list[str]
+) -> Appearance | None:
+    """Return colours of all triangles; None for a stage without any.
+
+    `corners` has, for each mesh (m, 3), the corners of the file's faces of each triangle. `notes`
+    gets a line for each image that cannot be used.
+    """
+    looks = [mesh["look"] for mesh in stage["meshes"]]
+    if all((look["materials"] < 0).all() and look["colours"] is None for look in looks):
+        return None
+    textures = _textures(name, stage, notes)
+    materials = [_material(each, textures.get(k)) for k, each in enumerate(stage["materials"])]
+    # The last two are for vertex colours without a material: opaque, or with opacity.
+    materials += [SurfaceMaterial(), SurfaceMaterial(alpha="blend")]
+    material_of_triangle, uv, tints = [], [], []
+    for mesh, look, mesh_corners in zip(stage["meshes"], looks, corners, strict=True):
+        face = np.repeat(np.arange(len(mesh["counts"])), mesh["counts"])[mesh_corners[:, 0]]
+        painted = look["colours"]
+        has_alpha = painted is not None and bool((painted[:, 3] < 1).any())
+        material = look["materials"][face]
+        material_of_triangle.append(
+            np.where(material < 0, len(materials) - (1 if has_alpha else 2), material)
+        )
+        uv.append(_texture_coordinates(look["uv"], stage["materials"], material, mesh_corners))
+        white = np.ones((*mesh_corners.shape, 4), np.float32)
+        tints.append(white if painted is None else np.clip(painted[mesh_corners], 0.0, 1.0))
+    used, new_index = np.unique(np.concatenate(material_of_triangle), return_inverse=True)
+    coloured = any(look["colours"] is not None for look in looks)
+    return Appearance(
+        tuple(materials[k] for k in used),
+        new_index.astype(np.int64),
+        np.concatenate(uv) if any(look["uv"] is not None for look in looks) else None,
+        np.concatenate(tints).astype(np.float32) if coloured else None,
+    )
+
+
+def _textures(name: str, stage: dict[str, Any], notes: list[str]) -> dict[int, Texture]:
+    """Return textures of materials by their numbers, without invalid images."""
+    data = [each["data"].tobytes() for each in stage["pictures"]]
+    textures = {}
+    for number, material in enumerate(stage["materials"]):
+        described = material["texture"]
+        if described is None:
+            continue
+        picture = stage["pictures"][described["picture"]]["name"]
+        wrap = described["wrap"]
+        texture = Texture(f'{name}: image "{picture}"', data[described["picture"]], tuple(wrap))
+        try:
+            texture.check()
+        except FormatError as error:
+            notes.append(f'image "{picture}" {error}; a plain colour is used')
+            continue
+        textures[number] = texture
+    return textures
+
+
+def _material(described: dict[str, Any], texture: Texture | None) -> SurfaceMaterial:
+    red, green, blue, alpha = described["colour"]
+    if texture is not None:
+        red, green, blue = described["texture"]["scale"]
+    colour, mode = (red, green, blue, alpha), described["alpha"]
+    return SurfaceMaterial(described["name"], colour, texture, mode, described["cutoff"])
+
+
+def _texture_coordinates(
+    uv: Singles | None, materials: list[Any], which: Ints, corners: Ints
+) -> Singles:
+    """Return coordinates on the textures, (m, 3, 2), with v downwards."""
+    coordinates = np.zeros((*corners.shape, 2), np.float32)
+    if uv is None:
+        return coordinates
+    for number in np.unique(which[which >= 0]):
+        if materials[number]["texture"] is None:
+            continue
+        chosen = which == number
+        to_st = materials[number]["texture"]["to_st"]
+        placed = uv[corners[chosen]] @ to_st[:, :2].T + to_st[:, 2]
+        coordinates[chosen] = np.stack([placed[..., 0], 1 - placed[..., 1]], axis=-1)
+    return np.where(np.isfinite(coordinates), coordinates, 0.0).astype(np.float32)

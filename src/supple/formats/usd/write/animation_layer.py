@@ -16,7 +16,7 @@ from supple.formats.usd.read.joint_forest import Branch, JointForest, read_joint
 from supple.formats.usd.read.skinned_surface import read_meshes
 from supple.formats.usd.read.usd import UsdSource
 from supple.formats.usd.write.layer_plan import LayerPlan, opened_original
-from supple.formats.usd.write.usd_motion import deliver, layer_format
+from supple.formats.usd.write.usd_motion import deliver
 from supple.maths.key_reduction import KeyKind
 from supple.maths.rotations import continuous, from_matrix, inverse, multiply, rotate, scaling
 from supple.rig.free_curves import FreeCurves, FreeJoint
@@ -71,8 +71,7 @@ def write_usd_curves(
     ):
         layer = _CurveLayer(path, curves, original, Path(folder), keys, additive)
         answer, reached = within_error(curves, tolerance, keys, layer.made)
-        layer_file = Path(folder) / f"layer.{layer_format(path)}"
-        size = deliver(path, layer_file, layer.plan.source_path, answer["files"])
+        size = deliver(path, Path(folder), layer.plan.source_path, answer["files"])
     for note in layer.plan.notes:
         warn(note)
     counts = {name: int(answer[name]) for name in ("channels", "n_keys", "n_samples")}
@@ -103,37 +102,29 @@ class _CurveLayer:
         self.forest: JointForest = read_joints(self.plan.stage, self.plan.source.from_stage)
         surface = read_meshes(self.plan.stage, self.forest, self.plan.source.from_stage)
         self.shapes = surface.shapes
-        self._edits = [
-            self._edit(number, skeleton["path"])
-            for number, skeleton in enumerate(self.clip.skeletons)
-        ]
-        if not any(edit["joints"] or edit["shapes"] for edit in self._edits):
+        skeletons = enumerate(self.clip.skeletons)
+        edits = [self._edit(number, skeleton["path"]) for number, skeleton in skeletons]
+        self._edits = [edit for edit in edits if edit["joints"] or edit["shapes"]]
+        if not self._edits:
             raise FormatError(f"{path.name}: no free parameter is a channel of the file")
 
     def made(self, metres: float) -> tuple[dict[str, Any], float]:
         """Write the layer with keys within so many metres per channel; return answer and error."""
-        plan = self.plan
-        meshes = [{**mesh, "cached": False} for mesh in plan.meshes]
-        least_reach = 1e-3 * self.curves.character.surface.size
+        size = self.curves.character.surface.size
         edits = []
         for edit in self._edits:
-            reach = {name: np.maximum(each, least_reach) for name, each in edit["reach"].items()}
-            tolerances = {name: metres / each for name, each in reach.items()}
+            reach = edit["reach"].items()
+            tolerances = {name: metres / np.maximum(each, 1e-3 * size) for name, each in reach}
             edits.append({**edit, "reach": None, "tolerances": tolerances})
         request = {
-            **plan.request("curves"),
-            "meshes": meshes,
-            "edits": [edit for edit in edits if edit["joints"] or edit["shapes"]],
+            **self.plan.layer_request("curves", [False] * len(self.plan.meshes)),
+            "edits": edits,
             "keys": self.keys,
             "new": self.new,
             "additive": self.additive,
-            "format": layer_format(self.path),
-            "sublayer": plan.sublayer,
-            "record": plan.record(),
-            "package": plan.package,
         }
-        answer = run_child(WRITING, self.path.name, self.folder, request, plan.work)
-        return answer, float(answer["error_metres"]) / self.curves.character.surface.size
+        answer = run_child(WRITING, self.path.name, self.folder, request, self.plan.work)
+        return answer, float(answer["error_metres"]) / size
 
     def _edit(self, number: int, skeleton: str) -> dict[str, Any]:
         """Return the changes of a skeleton's animation: joints and shapes."""
@@ -142,11 +133,11 @@ class _CurveLayer:
         edit |= {"reach": {name: np.empty(0) for name in NEUTRAL}}
         edit |= {name: np.empty((self.curves.n_frames, 0, len(s))) for name, s in NEUTRAL.items()}
         if branch is not None and len(branch.order):
-            whole = self.new and not self.additive
-            edit |= self._all_joints(branch) if whole else self._free_joints(branch)
-        edit |= self._weights(skeleton)
-        edit["reach"]["weights"] = edit.pop("reach_of_weights")
-        return edit
+            replaces = self.new and not self.additive
+            edit |= self._all_joints(branch) if replaces else self._free_joints(branch)
+        weights, reach = self._weights(skeleton)
+        edit["reach"]["weights"] = reach
+        return edit | weights
 
     def _token(self, branch: Branch, joint: int) -> str:
         return branch.joints[branch.order[joint - branch.first]]
@@ -160,23 +151,16 @@ class _CurveLayer:
         for joint in joints:
             parts = {"translations": joint.move, "rotations": joint.turn, "scales": joint.scale}
             for name, columns in parts.items():
-                largest_reach = (
-                    0.0 if columns is None else float(track_reach(self.curves, columns).max())
-                )
-                value = np.tile(NEUTRAL[name], (self.curves.n_frames, 1))
+                value, largest_reach = np.tile(NEUTRAL[name], (self.curves.n_frames, 1)), 0.0
                 if columns is not None:
                     value = self._added(name, joint, branch)
+                    largest_reach = float(track_reach(self.curves, columns).max())
                 added[name].append(value)
                 reach[name].append(largest_reach * (branch.unit if name == "translations" else 1.0))
         return {
             "joints": [self._token(branch, joint.joint) for joint in joints],
             "reach": {name: np.array(each) for name, each in reach.items()},
-            **{
-                name: np.stack(each, axis=1)
-                if each
-                else np.empty((self.curves.n_frames, 0, len(NEUTRAL[name])))
-                for name, each in added.items()
-            },
+            **{name: np.stack(each, axis=1) for name, each in added.items() if each},
         }
 
     def _added(self, name: str, joint: FreeJoint, branch: Branch) -> Floats:
@@ -226,8 +210,8 @@ class _CurveLayer:
             "reach": {name: np.full(len(rows), each) for name, each in reach.items()},
         }
 
-    def _weights(self, skeleton: str) -> dict[str, Any]:
-        """Return what is added to the weights of shapes that a skeleton's animation drives."""
+    def _weights(self, skeleton: str) -> tuple[dict[str, Any], Floats]:
+        """Return what is added to weights of shapes of a skeleton's animation, and their reach."""
         curves = self.curves
         first = len(curves.character.rig.parameters) - sum(len(k[2]) for k in self.shapes.keys)
         free = {int(column) - first for column in curves.columns}
@@ -249,9 +233,6 @@ class _CurveLayer:
             added = curves.poses[:, columns]
         played = curves.poses[:, columns]
         inside = played.size and played.min() >= -1e-6 and played.max() <= 1 + 1e-6
-        return {
-            "shapes": names,
-            "weights": added,
-            "bounded": bool(inside) and not self.additive,
-            "reach_of_weights": track_reach(curves, np.array(columns, np.int64)),
-        }
+        bounded = bool(inside) and not self.additive
+        reach = track_reach(curves, np.array(columns, np.int64))
+        return {"shapes": names, "weights": added, "bounded": bounded}, reach

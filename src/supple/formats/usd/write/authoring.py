@@ -32,41 +32,42 @@ def bind_animations(stage: Any, skeletons: list[dict[str, Any]]) -> None:
 
 def _free_path(prim: Any, name: str) -> Any:
     """Return the path of a new child of the prim."""
-    identifier = _identifier(name)
-    path, number = prim.GetPath().AppendChild(identifier), 2
+    child = identifier(name)
+    path, number = prim.GetPath().AppendChild(child), 2
     while prim.GetStage().GetPrimAtPath(path):
-        path, number = prim.GetPath().AppendChild(f"{identifier}_{number}"), number + 1
+        path, number = prim.GetPath().AppendChild(f"{child}_{number}"), number + 1
     return path
 
 
-def _identifier(name: str) -> str:
+def identifier(name: str) -> str:
     """Return a valid prim name: letters, digits and underscores, no digit first."""
-    identifier = "".join(c if c.isascii() and c.isalnum() else "_" for c in name)
-    return identifier if identifier and not identifier[0].isdigit() else f"_{identifier}"
+    plain = "".join(c if c.isascii() and c.isalnum() else "_" for c in name)
+    return plain if plain and not plain[0].isdigit() else f"_{plain}"
 
 
 def add_shapes(
     prim: Any, names: list[str], offsets: np.ndarray, normals: np.ndarray | None
 ) -> None:
     """Add blend shapes, below the mesh, to those it has; offsets are (b, n, 3)."""
-    moved = np.flatnonzero(np.any(offsets != 0, axis=(0, 2)))
-    if not len(moved):
+    points = np.flatnonzero(np.any(offsets != 0, axis=(0, 2)))
+    if not len(points):
         return
     binding = UsdSkel.BindingAPI.Apply(prim)
     listed = list(binding.GetBlendShapesAttr().Get() or [])
     targets = list(binding.GetBlendShapeTargetsRel().GetTargets())
     if len(listed) != len(targets):
         listed, targets = [], []  # USD ignores such lists as well
-    for name, shape in zip(names, range(len(names)), strict=True):
+    sparse = len(points) < offsets.shape[1]
+    rows = points if sparse else slice(None)
+    for k, name in enumerate(names):
         path = _free_path(prim, name)
         blend_shape = UsdSkel.BlendShape.Define(prim.GetStage(), path)
-        rows = moved if len(moved) < offsets.shape[1] else slice(None)
-        blend_shape.CreateOffsetsAttr(_vectors(offsets[shape][rows]))
+        blend_shape.CreateOffsetsAttr(_vectors(offsets[k][rows]))
         blend_shape.CreateNormalOffsetsAttr(
-            _vectors(normals[shape][rows]) if normals is not None else Vt.Vec3fArray()
+            _vectors(normals[k][rows]) if normals is not None else Vt.Vec3fArray()
         )
-        if len(moved) < offsets.shape[1]:
-            blend_shape.CreatePointIndicesAttr(Vt.IntArray.FromNumpy(moved.astype(np.int32)))
+        if sparse:
+            blend_shape.CreatePointIndicesAttr(Vt.IntArray.FromNumpy(points.astype(np.int32)))
         listed.append(name)
         targets.append(path)
     binding.CreateBlendShapesAttr(Vt.TokenArray(listed))
@@ -78,11 +79,8 @@ def add_weights(prim: Any, names: list[str], codes: np.ndarray, weights: np.ndar
     animation = UsdSkel.Animation(prim)
     listed = [str(name) for name in animation.GetBlendShapesAttr().Get() or []]
     old_attribute = animation.GetBlendShapeWeightsAttr()
-    keys = np.unique(
-        np.concatenate(
-            [codes, np.array(old_attribute.GetTimeSamples() if old_attribute else [], float)]
-        )
-    )
+    old_codes = np.array(old_attribute.GetTimeSamples() if old_attribute else [], float)
+    keys = np.unique(np.concatenate([codes, old_codes]))
     # Read before anything is written, since new values hide the old ones.
     before = [_weights(old_attribute, float(key), len(listed)) for key in keys]
     animation.CreateBlendShapesAttr(Vt.TokenArray([*listed, *names]))
@@ -123,23 +121,30 @@ def cache_points(
     for code, world in around.items():
         local = _world_to_local(prim, code)
         points = (world @ local[:3, :3].T + local[:3, 3]).astype(np.float32)
-        mesh.GetPointsAttr().Set(_vectors(points), code)
-        mesh.GetExtentAttr().Set(_extent(points[used]), code)
-        if surface["normals"] is not None:
-            mesh.GetNormalsAttr().Set(_vectors(_smooth_normals(mesh, points, welded)), code)
+        smooth = None if surface["normals"] is None else _smooth_normals(mesh, points, welded)
+        _set_frame(mesh, code, points, points[used], smooth)
     for k, code in enumerate(codes):
         local = _world_to_local(prim, float(code)) @ inward
         points = rest.copy()
         points[used] = surface["frames"][k][welded[used]] @ local[:3, :3].T + local[:3, 3]
-        points = points.astype(np.float32)
-        mesh.GetPointsAttr().Set(_vectors(points), float(code))
-        mesh.GetExtentAttr().Set(_extent(points[used]), float(code))
+        points, normals = points.astype(np.float32), None
         if surface["normals"] is not None:
             # Normals transform by the inverse transpose.
-            turned = surface["normals"][k][np.maximum(welded, 0)] @ np.linalg.inv(local[:3, :3])
-            mesh.GetNormalsAttr().Set(_vectors(_unit(turned)), float(code))
+            normals = surface["normals"][k][np.maximum(welded, 0)] @ np.linalg.inv(local[:3, :3])
+            normals = _unit(normals)
+        _set_frame(mesh, float(code), points, points[used], normals)
     if surface["normals"] is not None:
         mesh.SetNormalsInterpolation("vertex")
+
+
+def _set_frame(
+    mesh: Any, code: float, points: np.ndarray, used: np.ndarray, normals: np.ndarray | None
+) -> None:
+    """Set points, the extent of those in use, and normals at a time code."""
+    mesh.GetPointsAttr().Set(_vectors(points), code)
+    mesh.GetExtentAttr().Set(_extent(used), code)
+    if normals is not None:
+        mesh.GetNormalsAttr().Set(_vectors(normals), code)
 
 
 def _world_to_local(prim: Any, code: float) -> np.ndarray:
@@ -187,7 +192,7 @@ def new_stage(
     codes = request["codes"]
     stage.SetStartTimeCode(float(codes[0]))
     stage.SetEndTimeCode(float(codes[-1]))
-    name = _identifier(request["name"])
+    name = identifier(request["name"])
     top = UsdGeom.Xform.Define(stage, Sdf.Path.absoluteRootPath.AppendChild(name))
     stage.SetDefaultPrim(top.GetPrim())
     Usd.ModelAPI(top).SetKind(Kind.Tokens.component)
@@ -201,10 +206,7 @@ def new_stage(
     mesh.CreateExtentAttr(_extent(request["rest"].astype(np.float32)))
     mesh.CreateDisplayColorAttr(Vt.Vec3fArray([(0.8, 0.62, 0.53)]))
     for k, code in enumerate(codes):
-        mesh.GetPointsAttr().Set(_vectors(frames[k]), float(code))
-        mesh.GetExtentAttr().Set(_extent(frames[k]), float(code))
-        if normals is not None:
-            mesh.GetNormalsAttr().Set(_vectors(normals[k]), float(code))
+        _set_frame(mesh, float(code), frames[k], frames[k], None if normals is None else normals[k])
     if normals is not None:
         mesh.SetNormalsInterpolation("vertex")
 

@@ -28,6 +28,11 @@ from supple.rig.motion.frame_counts import whole_steps
 MOST_AROUND = 10_000
 
 
+def layer_format(path: Path) -> str:
+    """Return the format of a layer for this path."""
+    return "usda" if path.suffix.lower() == ".usda" else "usdc"
+
+
 def check_layer_target(path: Path, character: Character, motions: Sequence[str] = ()) -> None:
     """Raise FormatError for a target that the character's own USD file needs.
 
@@ -150,23 +155,18 @@ class LayerPlan:
         self.shown = names.index(first) if first in names else 0
         self.meshes = self._meshes()
         self.sublayer = self._sublayer(path)
-        self.package = path.suffix.lower() == ".usdz"
+        self.package, self.format = path.suffix.lower() == ".usdz", layer_format(path)
         self.work = self.source_path.stat().st_size + sum(baked.frames.nbytes for baked in bakes)
 
     def _check(self, path: Path, stage: dict[str, Any]) -> None:
+        name = self.source.path.name
         meshes = [(mesh["path"], len(mesh["points"])) for mesh in stage["meshes"]]
         if meshes != [(mesh.path, len(mesh.welded)) for mesh in self.source.meshes]:
-            raise FormatError(
-                f"{path.name}: the meshes of {self.source.path.name} changed after loading; load it"
-                f" again"
-            )
+            raise FormatError(f"{path.name}: the meshes of {name} changed; load it again")
         times = [clip["times"] for clip in stage["clips"]]
         loaded_times = list(self.source.time_codes.values())
         if len(times) != len(loaded_times) or not all(map(np.array_equal, times, loaded_times)):
-            raise FormatError(
-                f"{path.name}: the motions of {self.source.path.name} changed after loading;"
-                f" load it again"
-            )
+            raise FormatError(f"{path.name}: the motions of {name} changed; load it again")
 
     def _clips(self, bakes: Sequence[BakedMotion], stage: dict[str, Any]) -> list[ClipPlan]:
         with warnings.catch_warnings():
@@ -213,15 +213,8 @@ class LayerPlan:
             new = (vertices >= 0) & ~seen[np.maximum(vertices, 0)]
             vertices, rows = vertices[new], rows[new]
             seen[vertices] = True
-            meshes.append(
-                {
-                    "path": mesh.path,
-                    "n_points": len(mesh.welded),
-                    "rows": rows,
-                    "vertices": vertices,
-                    "welded": mesh.welded,
-                }
-            )
+            points = {"n_points": len(mesh.welded), "welded": mesh.welded}
+            meshes.append({"path": mesh.path, "rows": rows, "vertices": vertices, **points})
         return meshes
 
     def _sublayer(self, path: Path) -> str:
@@ -242,11 +235,6 @@ class LayerPlan:
             return Path(relative).as_posix()
         return f"./{Path(relative).as_posix()}"
 
-    def record(self) -> dict[str, str]:
-        """Return the layer's record of the original."""
-        inside = package_record(self.source_path) if self.package else {}
-        return {"original": self.sublayer, **inside}
-
     def request(self, action: str) -> dict[str, Any]:
         """Return the fields of every request to the writing process."""
         return {
@@ -259,33 +247,33 @@ class LayerPlan:
             "meshes": self.meshes,
         }
 
+    def layer_request(self, action: str, cached: Sequence[bool]) -> dict[str, Any]:
+        """Return the fields of requests that write a layer; `cached` meshes get their points."""
+        inside = package_record(self.source_path) if self.package else {}
+        meshes = zip(self.meshes, cached, strict=True)
+        return {
+            **self.request(action),
+            "meshes": [{**mesh, "cached": has_cache} for mesh, has_cache in meshes],
+            "format": self.format,
+            "sublayer": self.sublayer,
+            "record": {"original": self.sublayer, **inside},
+            "package": self.package,
+        }
+
     def author_request(
-        self,
-        kind: str,
-        cached: list[bool],
-        names: list[str],
-        weights: NDArray[np.float32],
-        normals: bool,
+        self, cached: list[bool], names: list[str], weights: NDArray[np.float32], normals: bool
     ) -> dict[str, Any]:
         """Return the request for the layer; `weights` are those of all frames, (t, b)."""
-        meshes = [
-            {**mesh, "cached": whole} for mesh, whole in zip(self.meshes, cached, strict=True)
-        ]
         clips = []
         for clip in self.clips:
             keys, values = clip.faded(weights[clip.rows])
             clips.append({**clip.request(), "keys": keys, "weights": values})
         ranges = np.array([clip.range for clip in self.clips])
         return {
-            **self.request("author"),
-            "meshes": meshes,
+            **self.layer_request("author", cached),
             "clips": clips,
-            "format": kind,
             "names": names,
             "normals": normals,
             "around": self.clips[self.shown].around(),
             "range": np.array([ranges[:, 0].min(), ranges[:, 1].max()]),
-            "sublayer": self.sublayer,
-            "record": self.record(),
-            "package": self.package,
         }

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from supple.formats.usd.layers import Refused, Sdf, UsdSkel, Vt
 from supple.formats.usd.prims import as_array
+from supple.formats.usd.write.authoring import identifier
 from supple.maths.key_reduction import Keys, reduced_keys
 from supple.maths.rotations import continuous, multiply
 
@@ -30,29 +32,25 @@ def author_curves(stage: Any, request: dict[str, Any]) -> dict[str, Any]:
     figures = {"n_keys": 0, "n_samples": 0, "channels": 0}
     for edit in request["edits"]:
         prim = _animation(stage, request, edit)
-        channels: list[_JointValues | _WeightValues] = []
-        if edit["joints"]:
-            channels.append(_JointValues(stage, prim, edit, request))
-        if edit["shapes"]:
-            channels.append(_WeightValues(stage, prim, edit, request))
-        for channel in channels:
-            keys = channel.chosen()
-            channel.write(keys)
-            figures["n_keys"] += len(keys) * channel.width
-            figures["n_samples"] += len(channel.codes) * channel.width
-            figures["channels"] += channel.width
+        kinds = [kind for kind in (_JointValues, _WeightValues) if edit[kind.edited]]
+        # All old values are read before the first new ones hide them.
+        for values in [kind(stage, prim, edit, request) for kind in kinds]:
+            keys = values.key_indices()
+            values.write(keys)
+            figures["n_keys"] += len(keys) * len(values.columns)
+            figures["n_samples"] += len(values.codes) * len(values.columns)
+            figures["channels"] += len(values.columns)
     return figures
 
 
 def _animation(stage: Any, request: dict[str, Any], edit: dict[str, Any]) -> Any:
     """Return the animation to change: the file's, the new one, or an additive one."""
-    path = request["clips"][0]["skeletons"][edit["number"]]["animation"]
+    clip = request["clips"][0]
     if request["additive"]:
-        name = request["clips"][0]["animation_name"]
-        identifier = "".join(c if c.isascii() and c.isalnum() else "_" for c in f"{name}_additive")
-        parent = Sdf.Path(edit["skeleton"])
-        identifier = identifier if not identifier[0].isdigit() else f"_{identifier}"
-        return UsdSkel.Animation.Define(stage, parent.AppendChild(identifier)).GetPrim()
+        name = identifier(f"{clip['animation_name']}_additive")
+        path = Sdf.Path(edit["skeleton"]).AppendChild(name)
+        return UsdSkel.Animation.Define(stage, path).GetPrim()
+    path = clip["skeletons"][edit["number"]]["animation"]
     prim = stage.GetPrimAtPath(path) if path else None
     if not prim:
         raise Refused(f"has no animation of {edit['skeleton']} any more; load it again")
@@ -60,27 +58,40 @@ def _animation(stage: Any, request: dict[str, Any], edit: dict[str, Any]) -> Any
 
 
 class _Values:
-    """Values of an animation at all its codes, with additions."""
+    """Values of some channels of an animation, with additions.
 
-    width = 1
-    codes: np.ndarray
-    """(t,) time codes of frames and of the file's values."""
-    own: np.ndarray
-    """Time codes of the file's values."""
+    `codes` (t,) are the time codes of frames and of the file's values, `file_codes` those of the
+    file's values alone. `names` are the joints or shapes of the animation, `columns` the indices of
+    those that are changed.
+    """
 
-    def __init__(self, stage: Any, prim: Any, edit: dict[str, Any], request: Any) -> None:
-        self.stage, self.prim, self.edit, self.request = stage, prim, edit, request
+    def __init__(
+        self,
+        prim: Any,
+        edit: dict[str, Any],
+        request: dict[str, Any],
+        channels: Iterable[str],
+        listed: Any,
+        changed: list[str],
+    ) -> None:
+        self.prim, self.edit, self.request = prim, edit, request
+        self.animation = UsdSkel.Animation(prim)
         self.frames: np.ndarray = request["clips"][0]["codes"]
         self.replaces = request["new"] or request["additive"]
-        self.animation = UsdSkel.Animation(prim)
+        samples = [np.array(prim.GetAttribute(n).GetTimeSamples(), float) for n in channels]
+        self.file_codes = np.round(np.concatenate(samples), 6)
+        frames = np.round(self.frames, 6)
+        codes = [frames] if self.replaces else [frames, self.file_codes]
+        self.codes = np.unique(np.concatenate(codes))
+        names = [] if self.replaces else [str(name) for name in listed or []]
+        self.n_listed = len(names)
+        self.names = [*names, *(name for name in changed if name not in names)]
+        self.columns = [self.names.index(name) for name in changed]
 
-    def _codes(self, names: tuple[str, ...]) -> np.ndarray:
-        """Return the codes of frames and of the file's values."""
-        file_codes = (
-            [] if self.replaces else [self.prim.GetAttribute(n).GetTimeSamples() for n in names]
-        )
-        times = np.concatenate([self.frames, *(np.array(each, float) for each in file_codes)])
-        return np.unique(np.round(times, 6))
+    @property
+    def has_new_names(self) -> bool:
+        """Whether the animation gets joints or shapes that it did not have."""
+        return len(self.names) > self.n_listed
 
     def _spread(self, added: np.ndarray, nothing: Any, rotation: bool = False) -> np.ndarray:
         """Return what is added at all codes, (t, c): `nothing` outside the frames."""
@@ -89,14 +100,14 @@ class _Values:
         spread[outside] = nothing
         return spread
 
-    def _key_codes(self, tracks: list[tuple[np.ndarray, float, bool]]) -> np.ndarray:
+    def _key_indices(self, tracks: list[tuple[np.ndarray, float, bool]]) -> np.ndarray:
         """Return the indices of key codes: the file's, and those that the tracks need."""
         if self.request["keys"] == "every":
             return np.arange(len(self.codes))
-        file_codes = np.flatnonzero(~np.isin(self.codes, np.round(self.frames, 6)))
-        chosen = {0, len(self.codes) - 1, *file_codes.tolist()}
+        between = np.flatnonzero(~np.isin(self.codes, np.round(self.frames, 6)))
+        chosen = {0, len(self.codes) - 1, *between.tolist()}
         if not self.replaces:  # other channels keep their keys
-            chosen |= set(np.flatnonzero(np.isin(self.codes, self.own)).tolist())
+            chosen |= set(np.flatnonzero(np.isin(self.codes, self.file_codes)).tolist())
         for values, tolerance, rotation in tracks:
             keys = reduced_keys(
                 self.codes, values, tolerance, "linear", rotation=rotation, kept=chosen
@@ -108,56 +119,43 @@ class _Values:
 class _JointValues(_Values):
     """Transforms of joints."""
 
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self.codes = self._codes(tuple(CHANNELS))
-        self.own = self._own(tuple(CHANNELS))
-        listed = (
-            [] if self.replaces else [str(j) for j in self.animation.GetJointsAttr().Get() or []]
-        )
-        added = [name for name in self.edit["joints"] if name not in listed]
-        self.names, self.has_new_names = [*listed, *added], bool(added)
-        self.columns = [self.names.index(name) for name in self.edit["joints"]]
-        self.width = len(self.columns)
-        self.tables = {name: self._base(name, len(listed)) for name in CHANNELS}
+    edited = "joints"
+
+    def __init__(
+        self, stage: Any, prim: Any, edit: dict[str, Any], request: dict[str, Any]
+    ) -> None:
+        listed = UsdSkel.Animation(prim).GetJointsAttr().Get()
+        super().__init__(prim, edit, request, CHANNELS, listed, edit["joints"])
+        rest = self._rest(UsdSkel.Skeleton(stage.GetPrimAtPath(edit["skeleton"])))
+        self.tables = {name: self._base(name, rest[name]) for name in CHANNELS}
         for name, (_, nothing) in CHANNELS.items():
             for k, place in enumerate(self.columns):
-                self._add(name, place, self.edit[name][:, k], nothing)
+                self._add(name, place, edit[name][:, k], nothing)
 
-    def _own(self, names: tuple[str, ...]) -> np.ndarray:
-        codes = [np.array(self.prim.GetAttribute(n).GetTimeSamples(), float) for n in names]
-        return np.round(np.concatenate(codes), 6)
-
-    def _base(self, name: str, count: int) -> np.ndarray:
+    def _base(self, name: str, rest: np.ndarray) -> np.ndarray:
         """Return the animation's values at all codes, (t, j, c); rest values for new joints."""
-        width = CHANNELS[name][0]
-        rest = self._rest()[name]
-        attribute, rows = self.prim.GetAttribute(name), []
+        attribute, count, rows = self.prim.GetAttribute(name), self.n_listed, []
         for code in self.codes:
-            row = as_array(attribute.Get(float(code)), np.float64, width) if count else None
-            if row is not None and len(row) == count:
-                rows.append(np.vstack([row, rest[count:]]))
-            else:
-                rows.append(rest)
+            row = as_array(attribute.Get(float(code)), np.float64, CHANNELS[name][0])
+            fits = count and row is not None and len(row) == count
+            rows.append(np.vstack([row, rest[count:]]) if fits else rest)  # type: ignore[list-item]
         return np.stack(rows)
 
-    def _rest(self) -> dict[str, np.ndarray]:
-        skeleton = UsdSkel.Skeleton(self.stage.GetPrimAtPath(self.edit["skeleton"]))
+    def _rest(self, skeleton: Any) -> dict[str, np.ndarray]:
+        """Return the rest values (j, c) of each channel; neutral ones without rest transforms."""
         joints = [str(joint) for joint in skeleton.GetJointsAttr().Get() or []]
         values = {
-            name: np.tile(np.array(still), (len(self.names), 1))
-            for name, (_, still) in CHANNELS.items()
+            name: np.tile(np.array(neutral), (len(self.names), 1))
+            for name, (_, neutral) in CHANNELS.items()
         }
         matrices = skeleton.GetRestTransformsAttr().Get()
         if matrices is None or len(matrices) != len(joints):
             return values
-        parts = UsdSkel.DecomposeTransforms(matrices)
-        for k, name in enumerate(self.names):
-            if name in joints:
-                for channel, part in zip(CHANNELS, parts, strict=True):
-                    value = as_array(part, np.float64, CHANNELS[channel][0])
-                    if value is not None:
-                        values[channel][k] = value[joints.index(name)]
+        for channel, part in zip(CHANNELS, UsdSkel.DecomposeTransforms(matrices), strict=True):
+            value = as_array(part, np.float64, CHANNELS[channel][0])
+            for k, name in enumerate(self.names if value is not None else ()):
+                if name in joints:
+                    values[channel][k] = value[joints.index(name)]  # type: ignore[index]
         return values
 
     def _add(self, name: str, place: int, added: np.ndarray, nothing: Any) -> None:
@@ -171,74 +169,65 @@ class _JointValues(_Values):
         else:
             table[:, place] += self._spread(added, nothing)
 
-    def chosen(self) -> np.ndarray:
+    def key_indices(self) -> np.ndarray:
         """Return the indices of key codes."""
-        tracks = []
-        for name in CHANNELS:
-            tolerance = self.edit["tolerances"][name]
-            for k, place in enumerate(self.columns):
-                values = self.tables[name][:, place]
-                tracks.append((values, float(tolerance[k]), name == "rotations"))
-        return self._key_codes(tracks)
+        return self._key_indices(
+            [
+                (self.tables[name][:, place], float(tolerance), name == "rotations")
+                for name in CHANNELS
+                for place, tolerance in zip(
+                    self.columns, self.edit["tolerances"][name], strict=True
+                )
+            ]
+        )
 
-    def write(self, chosen: np.ndarray) -> None:
-        """Write the values; channels without changes are omitted."""
+    def write(self, keys: np.ndarray) -> None:
+        """Write the values at the keys; channels without changes are omitted."""
         if self.has_new_names:
             self.animation.CreateJointsAttr(Vt.TokenArray(self.names))
-        changed = {
-            name
-            for name, (_, nothing) in CHANNELS.items()
-            if self.has_new_names or np.abs(self.edit[name] - nothing).max(initial=0) > 0
-        }
-        for name in CHANNELS:
-            if name not in changed and not self.request["new"]:
+        for name, (_, nothing) in CHANNELS.items():
+            changed = np.abs(self.edit[name] - nothing).max(initial=0) > 0
+            if not (self.has_new_names or changed or self.request["new"]):
                 continue
             attribute = getattr(self.animation, f"Create{name.capitalize()}Attr")()
             values = self.tables[name]
             if name == "rotations" and len(values) > 1:
                 values = np.stack([continuous(each) for each in values.transpose(1, 0, 2)], axis=1)
-            for k in chosen:
+            for k in keys:
                 attribute.Set(_stored(name, values[k]), float(self.codes[k]))
 
 
 class _WeightValues(_Values):
     """Weights of blend shapes."""
 
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self.codes = self._codes(("blendShapeWeights",))
-        attribute = self.prim.GetAttribute("blendShapeWeights")
-        self.own = np.round(np.array(attribute.GetTimeSamples(), float), 6)
-        listed = [] if self.replaces else self.animation.GetBlendShapesAttr().Get() or []
-        names = [str(name) for name in listed]
-        added = [name for name in self.edit["shapes"] if name not in names]
-        self.names, self.has_new_names = [*names, *added], bool(added)
-        self.columns = [self.names.index(name) for name in self.edit["shapes"]]
-        self.width = len(self.columns)
+    edited = "shapes"
+
+    def __init__(
+        self, stage: Any, prim: Any, edit: dict[str, Any], request: dict[str, Any]
+    ) -> None:
+        listed = UsdSkel.Animation(prim).GetBlendShapesAttr().Get()
+        super().__init__(prim, edit, request, ["blendShapeWeights"], listed, edit["shapes"])
+        attribute, count = prim.GetAttribute("blendShapeWeights"), self.n_listed
         self.table = np.zeros((len(self.codes), len(self.names)))
         for row, code in zip(self.table, self.codes, strict=True):
-            weights = as_array(attribute.Get(float(code)), np.float64) if names else None
-            if weights is not None and len(weights) == len(names):
-                row[: len(names)] = weights
-        self.table[:, self.columns] += self._spread(self.edit["weights"], 0.0)
-        if self.edit["bounded"]:
+            weights = as_array(attribute.Get(float(code)), np.float64) if count else None
+            if weights is not None and len(weights) == count:
+                row[:count] = weights
+        self.table[:, self.columns] += self._spread(edit["weights"], 0.0)
+        if edit["bounded"]:
             self.table[:, self.columns] = np.clip(self.table[:, self.columns], 0, 1)
 
-    def chosen(self) -> np.ndarray:
+    def key_indices(self) -> np.ndarray:
         """Return the indices of key codes."""
-        tolerance = self.edit["tolerances"]["weights"]
-        tracks = [
-            (self.table[:, [place]], float(tolerance[k]), False)
-            for k, place in enumerate(self.columns)
-        ]
-        return self._key_codes(tracks)
+        pairs = zip(self.columns, self.edit["tolerances"]["weights"], strict=True)
+        return self._key_indices([(self.table[:, [k]], float(most), False) for k, most in pairs])
 
-    def write(self, chosen: np.ndarray) -> None:
-        """Author the values."""
+    def write(self, keys: np.ndarray) -> None:
+        """Write the values at the keys."""
         if self.has_new_names:
             self.animation.CreateBlendShapesAttr(Vt.TokenArray(self.names))
         attribute = self.animation.CreateBlendShapeWeightsAttr()
-        for k in chosen:
+        for k in keys:
             row = Vt.FloatArray.FromNumpy(self.table[k].astype(np.float32))
             attribute.Set(row, float(self.codes[k]))
 

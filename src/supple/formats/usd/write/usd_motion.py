@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import Any, Literal
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from supple.formats.registry import USD_SUFFIXES
 from supple.formats.usd.originals import package, package_entries
 from supple.formats.usd.process import WRITING, check_library, run_child
 from supple.formats.usd.read.usd import UsdSource
-from supple.formats.usd.write.layer_plan import LayerPlan, opened_original
+from supple.formats.usd.write.layer_plan import LayerPlan, layer_format, opened_original
 from supple.formats.vertex_normals import VertexNormals
 from supple.mesh.topology import counted
 from supple.rig.baked_motion import BakedMotion
@@ -30,20 +29,12 @@ from supple.saving import write_chunks
 NAME = "supple_soft_{:03d}"
 
 
-@dataclass
-class FittedShapes:
-    """Names of the shapes, their weights (t, b), and which meshes get a cache instead."""
-
-    names: list[str]
-    weights: Singles
-    cached: list[bool]
-
-
 def fitted_shapes(
     plan: LayerPlan, frames: Singles, folder: Path, error: float, normals: bool, report: Progress
-) -> FittedShapes:
-    """Fit shapes to the difference between the stage and all frames; save those of each mesh in the
-    folder.
+) -> tuple[list[str], Singles, list[bool]]:
+    """Fit shapes to the difference of stage and frames; save those of each mesh in the folder.
+
+    Return their names, their weights (t, b), and which meshes need a cache instead.
     """
     character = plan.character
     # The survey also returns matrices: four times the frames.
@@ -55,7 +46,7 @@ def fitted_shapes(
         has_shapes[mesh["vertices"]] |= takes
     cached = [not takes for takes in answer["takes_shapes"]]
     if not has_shapes.any():
-        return FittedShapes([], np.zeros((len(frames), 0), np.float32), cached)
+        return [], np.zeros((len(frames), 0), np.float32), cached
     rows = np.flatnonzero(has_shapes)
     offsets = _offsets(character, frames, present, matrices, rows, error)
     shapes, weights, _ = fit_morphs(
@@ -69,11 +60,11 @@ def fitted_shapes(
         ),
         progress=lambda part, what: report(0.1 + 0.6 * part, what),
     )
-    turned = None
+    normal_shapes = None
     if normals and len(shapes):
-        turned = _normal_shapes(character, frames, present, matrices, rows, weights)
-    _save(plan, answer["bounds"], folder, rows, shapes, turned)
-    return FittedShapes(_names(character, len(shapes)), weights, cached)
+        normal_shapes = _normal_shapes(character, frames, present, matrices, rows, weights)
+    _save(plan, answer["bounds"], folder, rows, shapes, normal_shapes)
+    return _names(character, len(shapes)), weights, cached
 
 
 def _names(character: Character, count: int) -> list[str]:
@@ -125,11 +116,7 @@ class _ByFrame(Sequence[Any]):
     def __len__(self) -> int:
         return self._count
 
-    @overload
-    def __getitem__(self, index: int) -> Any: ...
-    @overload
-    def __getitem__(self, index: slice) -> Any: ...
-    def __getitem__(self, index: int | slice) -> Any:
+    def __getitem__(self, index: Any) -> Any:
         return self._compute(index)
 
 
@@ -163,9 +150,8 @@ def _save_rows(file: Path, shapes: Singles, points: Ints, matrix: Any) -> None:
 def baked_normals(baked: BakedMotion) -> Singles:
     """Return unit normals (t, n̄, 3) in the world, weighted by the areas of the faces."""
     normals_of = _normals_of(baked.character)
-    return np.stack([normals_of(frame.astype(np.float64)) for frame in baked.frames]).astype(
-        np.float32
-    )
+    normals = np.stack([normals_of(frame.astype(np.float64)) for frame in baked.frames])
+    return normals.astype(np.float32)
 
 
 def _normal_shapes(
@@ -192,9 +178,8 @@ def _normal_shapes(
             for points in (simulated, present_positions)
         ]
         targets[k] = (unskinned[0] - unskinned[1]).ravel()
-    solution = np.linalg.lstsq(weights.astype(np.float64), targets.astype(np.float64), rcond=1e-6)[
-        0
-    ]
+    matrix = weights.astype(np.float64)
+    solution = np.linalg.lstsq(matrix, targets.astype(np.float64), rcond=1e-6)[0]
     return solution.reshape(weights.shape[1], len(rows), 3).astype(np.float32)
 
 
@@ -251,17 +236,8 @@ def write_usd(
     -------
     dict
         n_shapes, n_frames, bytes, error: the largest distance of any point from its simulated
-        place, as UsdSkel evaluates the result, as a fraction of the size.
-
-    Raises
-    ------
-    SuppleError
-        When the character's file is missing or has changed, or the target cannot be written.
-
-    Warns
-    -----
-    SuppleWarning
-        When the error is not reached, or the layer refers to a file outside its folder.
+        place, as UsdSkel evaluates the result, as a fraction of the size. Warns if it is larger
+        than requested, or the layer refers to a file outside its folder.
     """
     path = Path(path)
     if path.suffix.lower() not in USD_SUFFIXES:
@@ -308,23 +284,24 @@ def _write_layer(
     parts = [np.asarray(baked.frames, np.float32) for baked in bakes]
     frames = parts[0] if len(parts) == 1 else np.concatenate(parts)
     np.save(folder / "frames.npy", frames)
-    shapes, weights = [], np.zeros((len(frames), 0), np.float32)
-    cached = [True] * len(plan.meshes)
     if points == "blend-shapes":
         report(0.02, "evaluating the stage")
-        fit = fitted_shapes(plan, frames, folder, error, normals, report)
-        cached, shapes, weights = fit.cached, fit.names, fit.weights
+        shapes, weights, cached = fitted_shapes(plan, frames, folder, error, normals, report)
+    else:
+        shapes, weights = [], np.zeros((len(frames), 0), np.float32)
+        cached = [True] * len(plan.meshes)
     if normals and any(cached):
         np.save(folder / "normals.npy", baked_normals(bakes[plan.shown]))
     report(0.7, "writing the layer")
-    request = plan.author_request(layer_format(path), cached, shapes, weights, normals)
+    request = plan.author_request(cached, shapes, weights, normals)
     answer = run_child(WRITING, path.name, folder, request, plan.work)
-    layer = folder / f"layer.{layer_format(path)}"
-    size = deliver(path, layer, plan.source_path, answer["files"])
+    size = deliver(path, folder, plan.source_path, answer["files"])
     reached = answer["error_metres"] / plan.character.surface.size
     if reached > ROUNDING * error:
         missed = f"misses the simulation by {reached:.2%} of the size, not {error:.2%}"
-        warn(f"{path.name}: {missed}; {_advice(points)}")
+        by_shapes = "use a point cache, or a larger error"
+        advice = "its transforms flatten a mesh" if points == "cache" else by_shapes
+        warn(f"{path.name}: {missed}; {advice}")
     if len(bakes) > 1 and any(cached):
         meshes, name = counted(sum(cached), "mesh", "meshes"), plan.clips[plan.shown].name
         warn(f'{path.name}: {meshes} without a skeleton can have only one motion, "{name}"')
@@ -332,17 +309,6 @@ def _write_layer(
         warn(note)
     figures = {"n_shapes": len(shapes), "n_frames": len(frames), "error": reached, "bytes": size}
     return {**figures, "cached_meshes": sum(cached), "sublayer": plan.sublayer}
-
-
-def _advice(points: str) -> str:
-    if points == "cache":
-        return "its transforms flatten a mesh"
-    return "use a point cache, or a larger error"
-
-
-def layer_format(path: Path) -> str:
-    """Return the format of a layer for this path."""
-    return "usda" if path.suffix.lower() == ".usda" else "usdc"
 
 
 def _write_stage(
@@ -365,12 +331,13 @@ def _write_stage(
         "rest": np.asarray(surface.vertices),
     }
     run_child(WRITING, path.name, folder, request, baked.frames.nbytes)
-    size = deliver(path, folder / f"layer.{layer_format(path)}", None, [])
+    size = deliver(path, folder, None, [])
     return {"n_shapes": 0, "n_frames": baked.n_frames, "error": 0.0, "bytes": size}
 
 
-def deliver(path: Path, layer: Path, original: Path | None, files: list[str]) -> int:
-    """Copy the layer to its path, alone or in a package, and return the number of bytes."""
+def deliver(path: Path, folder: Path, original: Path | None, files: list[str]) -> int:
+    """Copy the layer in a folder to its path, alone or in a package; return the number of bytes."""
+    layer = folder / f"layer.{layer_format(path)}"
     if not layer.is_file():
         raise FormatError(f"{path.name}: USD wrote no layer; the disk may be full")
     if path.suffix.lower() == ".usdz":

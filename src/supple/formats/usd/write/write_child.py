@@ -20,12 +20,12 @@ from supple.formats.usd.layers import (
     Ar,
     Refused,
     Sdf,
-    Tf,
     Usd,
     UsdGeom,
     UsdSkel,
     UsdUtils,
     Vt,
+    layer_at,
     open_stage,
     shown_record,
 )
@@ -51,15 +51,13 @@ def main(folder: str, memory: int) -> None:
 
 
 def _answer(request: dict[str, Any], folder: Path, notes: list[str]) -> dict[str, Any]:
-    answers = {
-        "survey": _survey,
-        "author": _author,
-        "curves": _curves,
-        "record": _record,
-        "new": _new,
-        "files": _files,
-    }
-    return answers[request["action"]](request, folder)
+    action = request["action"]
+    if action == "record":
+        return {"record": shown_record(request["path"])}
+    if action == "files":
+        return {"files": _needed_files(Path(request["path"]))}
+    answers = {"survey": _survey, "author": _author, "curves": _curves, "new": _new}
+    return answers[action](request, folder)
 
 
 def _opened(
@@ -102,23 +100,25 @@ def _make_editable(stage: Any, request: dict[str, Any]) -> None:
 
 def _survey(request: dict[str, Any], folder: Path) -> dict[str, Any]:
     frames, count = int(request["clips"][-1]["rows"][1]), request["n_vertices"]
-    present = _made(folder / "present.npy", (frames, count, 3))
-    matrices = _made(folder / "matrices.npy", (frames, count, 3, 3))
+    present, matrices = (
+        np.lib.format.open_memmap(folder / f"{name}.npy", "w+", np.float32, (frames, count, *shape))
+        for name, shape in (("present", (3,)), ("matrices", (3, 3)))
+    )
     unit = np.cbrt(abs(np.linalg.det(request["from_stage"][:3, :3])))
     for clip in request["clips"]:
         _, stage = _opened(request, clip)
         meshes = _played_meshes(stage, [mesh["path"] for mesh in request["meshes"]])
         for mesh, requested in zip(meshes, request["meshes"], strict=True):
-            _check_points(mesh, requested)
+            n_points, expected = len(mesh.points(0.0)), requested["n_points"]
+            if n_points != expected:
+                what = f"{n_points} points in {requested['path']}, no longer {expected}"
+                raise Refused(f"has {what}; load it again")
         bounds = [unit * mesh.bound if mesh.takes_shapes else np.eye(3) for mesh in meshes]
         rows = slice(*clip["rows"])
         _survey_clip(request, clip, meshes, bounds, present[rows], matrices[rows])
     present.flush()
     matrices.flush()
-    return {
-        "takes_shapes": [mesh.takes_shapes for mesh in meshes],
-        "bounds": bounds,
-    }
+    return {"takes_shapes": [mesh.takes_shapes for mesh in meshes], "bounds": bounds}
 
 
 def _survey_clip(
@@ -136,15 +136,9 @@ def _survey_clip(
             rows, vertices = requested["rows"], requested["vertices"]
             if not len(rows) or not mesh.takes_shapes:
                 continue
-            placed, moved = mesh.probed(mesh.points(float(code)), float(code))
+            placed, effect = mesh.probed(mesh.points(float(code)), float(code))
             present[k, vertices] = placed[rows] @ outward[:3, :3].T + outward[:3, 3]
-            matrices[k, vertices] = outward[:3, :3] @ moved[rows] @ np.linalg.inv(bound)
-
-
-def _check_points(mesh: _PlayedMesh, requested: dict[str, Any]) -> None:
-    n_points, expected, path = len(mesh.points(0.0)), requested["n_points"], requested["path"]
-    if n_points != expected:
-        raise Refused(f"has {n_points} points in {path}, no longer {expected}; load it again")
+            matrices[k, vertices] = outward[:3, :3] @ effect[rows] @ np.linalg.inv(bound)
 
 
 def _author(request: dict[str, Any], folder: Path) -> dict[str, Any]:
@@ -178,25 +172,19 @@ def _curves(request: dict[str, Any], folder: Path) -> dict[str, Any]:
     clip = request["clips"][0]
     layer, stage = _opened(request, clip, bound=request["new"] and not request["additive"])
     figures = author_curves(stage, request)
-    if (
-        request["new"] or stage.HasAuthoredTimeCodeRange()
-    ):  # a part of a clip does not set the range
+    # A part of a clip does not set the range.
+    if request["new"] or stage.HasAuthoredTimeCodeRange():
         _widen_range(stage, clip["codes"])
     _mark(layer, CURVES, request)
     measured = request if not request["additive"] else {**request, "clips": []}
     return figures | _finished(layer, stage, measured, _stored(folder / "frames.npy"), folder)
 
 
-def _record(request: dict[str, Any], folder: Path) -> dict[str, Any]:
-    return {"record": shown_record(request["path"])}
-
-
 def _mark(layer: Any, added: str, request: dict[str, Any]) -> None:
     """Record what was added, and to what; records of the file below are not copied."""
-    other_data = {
-        name: value for name, value in dict(layer.customLayerData).items() if name not in ADDED
-    }
-    layer.customLayerData = {**other_data, added: request["record"]}
+    data = dict(layer.customLayerData)
+    others = {name: value for name, value in data.items() if name not in ADDED}
+    layer.customLayerData = {**others, added: request["record"]}
 
 
 def _points_around(stage: Any, request: dict[str, Any]) -> list[dict[float, np.ndarray]]:
@@ -210,10 +198,6 @@ def _points_around(stage: Any, request: dict[str, Any]) -> list[dict[float, np.n
         codes = request["around"].tolist() if requested["cached"] else []
         points.append({code: mesh.placed(mesh.points(code), code) for code in codes})
     return points
-
-
-def _made(file: Path, shape: tuple[int, ...]) -> Any:
-    return np.lib.format.open_memmap(file, "w+", np.float32, shape)
 
 
 def _stored(file: Path) -> Any:
@@ -285,10 +269,6 @@ def _as_named(file: Path, folder: Path) -> Path | None:
     return folder / file.resolve().relative_to(real)
 
 
-def _files(request: dict[str, Any], folder: Path) -> dict[str, Any]:
-    return {"files": _needed_files(Path(request["path"]))}
-
-
 def _needed_files(path: Path) -> list[str]:
     """Return all files that a file refers to, directly or not: layers, clips, images.
 
@@ -298,8 +278,8 @@ def _needed_files(path: Path) -> list[str]:
     stack, seen = [str(path)], {str(path)}
     files: dict[str, None] = {}
     while stack and len(seen) < MOST:
-        layer = _opened_package(stack.pop())
-        for asset in _named(layer):
+        layer = layer_at(stack.pop())
+        for asset in _named_files(layer):
             path_of_asset = Sdf.ComputeAssetPathRelativeToLayer(layer, asset)
             if path_of_asset in seen:
                 continue
@@ -313,15 +293,8 @@ def _needed_files(path: Path) -> list[str]:
     return list(files)
 
 
-def _opened_package(name: str) -> Any:
-    try:
-        return Sdf.Layer.FindOrOpen(name)
-    except Tf.ErrorException:
-        return None
-
-
-def _named(layer: Any) -> list[str]:
-    if not layer:
+def _named_files(layer: Any) -> list[str]:
+    if layer is None:
         return []
     listed = UsdUtils.ExtractExternalReferences(layer.identifier)
     return [str(asset) for kind in listed for asset in kind if asset and "\0" not in str(asset)]
@@ -341,15 +314,14 @@ def _new(request: dict[str, Any], folder: Path) -> dict[str, Any]:
 class _PlayedMesh:
     """A mesh of the stage, its skeleton and its blend shapes.
 
-    `skeleton` moves it, or its animation weights the blend shapes; it may be None. A `skinned` mesh
-    follows joints, not its own transform. `bound` (3, 3) maps its points to its bind space, in
-    which points of welded meshes coincide.
+    A `skinned` mesh follows joints, not its own transform. `bound` (3, 3) maps its points to its
+    bind space, in which points of welded meshes coincide.
     """
 
-    def __init__(self, prim: Any, skeleton: Any, query: Any, skin: Any) -> None:
-        self.prim, self.skeleton, self._query, self._skin = prim, skeleton, query, skin
+    def __init__(self, prim: Any, query: Any = None, skin: Any = None) -> None:
+        self.prim, self._query, self._skin = prim, query, skin
         self.skinned = bool(skin) and skin.HasJointInfluences()
-        self._shapes = self._weights_of = None
+        self._shapes = None
         if skin and skin.HasBlendShapes() and query.GetAnimQuery():
             self._shapes = UsdSkel.BlendShapeQuery(UsdSkel.BindingAPI(prim))
             self._point_lists = self._shapes.ComputeBlendShapePointIndices()
@@ -387,11 +359,12 @@ class _PlayedMesh:
         """Return positions of points in the stage's world, (n, 3)."""
         cache = UsdGeom.XformCache(Usd.TimeCode(code))
         if not self.skinned:
-            return _moved(points, cache.GetLocalToWorldTransform(self.prim))
+            return _transformed(points, cache.GetLocalToWorldTransform(self.prim))
         skinned = Vt.Vec3fArray.FromNumpy(np.ascontiguousarray(points, np.float32))
         transforms = self._query.ComputeSkinningTransforms(code)
         self._skin.ComputeSkinnedPoints(transforms, skinned, code)
-        return _moved(np.array(skinned), cache.GetLocalToWorldTransform(self._query.GetPrim()))
+        frame = cache.GetLocalToWorldTransform(self._query.GetPrim())
+        return _transformed(np.array(skinned), frame)
 
     def probed(self, points: np.ndarray, code: float) -> tuple[np.ndarray, np.ndarray]:
         """Return positions of points, and matrices (n, 3, 3) of the effect of offsets.
@@ -404,8 +377,8 @@ class _PlayedMesh:
         for axis in range(3):
             shifted = points.copy()
             shifted[:, axis] += step
-            moved = (shifted - points)[:, axis : axis + 1].astype(np.float64)
-            columns.append((self.placed(shifted, code) - placed) / moved)
+            shift = (shifted - points)[:, axis : axis + 1].astype(np.float64)
+            columns.append((self.placed(shifted, code) - placed) / shift)
         return placed, np.stack(columns, axis=2)
 
 
@@ -419,15 +392,13 @@ def _played_meshes(stage: Any, paths: list[str]) -> list[_PlayedMesh]:
         root = UsdSkel.Root(prim)
         cache.Populate(root, traversal)
         for binding in cache.ComputeSkelBindings(root, traversal):
-            skeleton = binding.GetSkeleton()
-            query = cache.GetSkelQuery(skeleton)
-            for skin in binding.GetSkinningTargets():
-                if query:
-                    bindings[str(skin.GetPrim().GetPath())] = (skeleton.GetPrim(), query, skin)
-    nothing = (None, None, None)
-    return [_PlayedMesh(stage.GetPrimAtPath(path), *bindings.get(path, nothing)) for path in paths]
+            query = cache.GetSkelQuery(binding.GetSkeleton())
+            for skin in binding.GetSkinningTargets() if query else ():
+                bindings[str(skin.GetPrim().GetPath())] = (query, skin)
+    return [_PlayedMesh(stage.GetPrimAtPath(path), *bindings.get(path, ())) for path in paths]
 
 
-def _moved(points: np.ndarray, matrix: Any) -> np.ndarray:
-    place = np.array(matrix)
-    return points.astype(np.float64) @ place[:3, :3] + place[3, :3]
+def _transformed(points: np.ndarray, matrix: Any) -> np.ndarray:
+    """Return points transformed by a matrix of USD, which multiplies row vectors."""
+    transform = np.array(matrix)
+    return points.astype(np.float64) @ transform[:3, :3] + transform[3, :3]
