@@ -105,7 +105,7 @@ def add(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 def test_a_writer_of_baked_motions_is_one_file_and_one_row(add, tmp_path):
     baked = swinging_x(3)
-    with pytest.raises(SuppleError, match=r'cannot save a motion as "\.csv"'):
+    with pytest.raises(SuppleError, match=r'cannot save a motion in "\.csv" files'):
         supple.save(tmp_path / "x.csv", baked)
     add(BAKED_MOTIONS, BakedMotionFormat((".csv",), "table_motion:write_table"), WRITER)
     figures = supple.save(tmp_path / "x.csv", baked, digits=9)

@@ -130,8 +130,7 @@ def _check_option(option: str, row: Engine, live: Engine) -> None:
 
 def obstacle_of(word: str) -> Obstacle:
     """Return the obstacle that a word such as ``sphere:0,1,0,0.2``, or a file, means."""
-    from supple.mesh.obstacles import Capsule, Plane, Sphere
-    from supple.mesh.polyhedra import Box
+    from supple.mesh.obstacles import Box, Capsule, Plane, Sphere
 
     makers: dict[str, tuple[int, Callable[[list[float]], Obstacle]]] = {
         "plane": (6, lambda n: Plane(n[:3], n[3:])),

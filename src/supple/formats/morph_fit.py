@@ -62,8 +62,6 @@ def fit_morphs(
     0 if nothing moves by more than the error.
     """
     offset_array = np.asarray(offsets)
-    if offset_array.ndim != 3 or offset_array.shape[2] != 3 or 0 in offset_array.shape:
-        raise SuppleError(f"offsets of shape {offset_array.shape}; expected (frames, vertices, 3)")
     if not np.isfinite(offset_array).all():
         raise SuppleError("offsets of morph targets are not all finite; the simulation failed")
     limit = checked_number("error of morph targets", error)
@@ -96,8 +94,7 @@ class _Search:
         self.report = progress or (lambda part, what: None)
         self.measured = 0
         # Where offsets were limited in size, no number of shapes is more exact than they are.
-        exact = 0.0 if moves is None else self._exact()
-        self.goal = max(error, SLACK * exact)
+        self.goal = max(error, SLACK * self._offset_error())
 
     def best(self, most: int | None) -> tuple[Singles, Singles, float]:
         no_shapes = np.zeros((0, self.vertices, 3), np.float32)
@@ -131,7 +128,8 @@ class _Search:
             shapes, weights = self._weighted(count, on_vertices, on_frames)
             give_up = np.inf if last else GIVE_UP * self.goal
             reached, by_vertex, by_frame = self._measure(shapes, weights, give_up)
-            self._report(count)
+            self.measured += 1
+            self.report(1 - 0.9**self.measured, f"fitting shapes ({count})")
             if best is None or reached < best[2]:
                 best = shapes, weights, reached
             if reached <= self.goal or reached > GIVE_UP * self.goal or self.frames == 1:
@@ -196,10 +194,10 @@ class _Search:
         total = sum((np.asarray(self.matrices[k]) ** 2).sum(axis=(1, 2)) for k in few)
         return np.maximum(np.sqrt(total / (3 * len(few))), 1e-9)
 
-    def _exact(self) -> float:
-        """Return the largest error of the offsets themselves, as part of the size."""
+    def _offset_error(self) -> float:
+        """Return the largest error of the offsets themselves, as a fraction of the size."""
         worst, by_vertex = 0.0, np.zeros(self.vertices)
-        for frame in range(self.frames):
+        for frame in range(self.frames if self.moves is not None else 0):
             offsets = np.ascontiguousarray(self.offsets[frame], dtype=np.float32)
             worst = max(worst, self._farthest(frame, offsets, by_vertex))
         return worst
@@ -223,16 +221,13 @@ class _Search:
         return float(by_frame.max()), by_vertex, by_frame
 
     def _farthest(self, frame: int, offsets: Singles, by_vertex: Floats) -> float:
+        """Return the largest error of a frame's offsets; raise `by_vertex` to it."""
         targets = self.offsets[frame] if self.moves is None else self.moves[frame]
         goal = np.ascontiguousarray(targets, dtype=np.float32)
         if self.matrices is None:
             return _measure_plain(offsets, goal, self.size, by_vertex)
         matrix = np.ascontiguousarray(self.matrices[frame], dtype=np.float32)
         return _measure_skinned(offsets, goal, matrix, self.moves is None, self.size, by_vertex)
-
-    def _report(self, count: int) -> None:
-        self.measured += 1
-        self.report(1 - 0.9**self.measured, f"fitting shapes ({count})")
 
 
 def _kept(matrices: ByFrame | None, frames: int, vertices: int) -> ByFrame | None:
@@ -272,15 +267,15 @@ def _measure_skinned(
     for v in range(len(offsets)):
         total = 0.0
         for i in range(3):
-            moved = 0.0
+            miss = 0.0
             for j in range(3):
                 part = float(offsets[v, j])
                 if before:
                     part -= goal[v, j]
-                moved += matrices[v, i, j] * part
+                miss += matrices[v, i, j] * part
             if not before:
-                moved -= goal[v, i]
-            total += moved * moved
+                miss -= goal[v, i]
+            total += miss * miss
         off = np.sqrt(total) / size
         by_vertex[v] = max(by_vertex[v], off)
         worst = max(worst, off)
@@ -299,8 +294,8 @@ def unit_weights(shapes: Singles, weights: Singles) -> tuple[Singles, Singles]:
     width = np.maximum(high - low, np.float32(1e-30))
     base = np.tensordot(low.astype(np.float64), shapes.astype(np.float64), axes=1)
     shifted = np.concatenate([(weights - low) / width, np.ones((len(weights), 1))], axis=1)
-    whole = np.concatenate([shapes * width[:, None, None], base[None]])
-    return whole.astype(np.float32), shifted.astype(np.float32)
+    scaled = np.concatenate([shapes * width[:, None, None], base[None]])
+    return scaled.astype(np.float32), shifted.astype(np.float32)
 
 
 def _raised(weights: Floats, errors: Floats) -> Floats:

@@ -13,8 +13,6 @@ from supple.errors import MeshError
 
 # Largest coordinate, so that volumes are finite.
 LARGEST_COORDINATE = 1e100
-
-
 # Relative height below which a triangle or tet counts as flat.
 FLAT = 1e-12
 
@@ -116,6 +114,11 @@ def row_keys(rows: np.ndarray, n_values: int) -> np.ndarray:
         keys = keys * n_values + column
         largest *= n_values
     return keys
+
+
+def half_edges(triangles: np.ndarray) -> np.ndarray:
+    """Return the edges of triangles in their direction, three for each, (3 m, 2)."""
+    return triangles[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2)
 
 
 def repeated_rows(rows: np.ndarray, n_values: int) -> np.ndarray:

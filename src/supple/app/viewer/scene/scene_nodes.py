@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from supple.app.viewer.scene.colours import FLESH, AppearanceBands, Colour, ColourBands
 from supple.app.viewer.session.session import Session
 from supple.arrays import Floats, Ints, Singles
-from supple.mesh.polyhedra import Box, Convex
+from supple.mesh.obstacles import Box, Convex
 from supple.mesh.shape_tables import shape_surface
 
 #: Opacity of the ground, and colours of cubature points.

@@ -21,7 +21,7 @@ from supple.formats.gltf.read.skinned_body import GltfPrimitive
 from supple.formats.gltf.write.vrm_extension import copy_binds
 from supple.formats.morph_fit import MOST_STORED, Progress, fit_morphs, unit_weights
 from supple.formats.registry import FLESH
-from supple.formats.vertex_normals import VertexNormals
+from supple.mesh.surface import VertexNormals
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.inverse_skinning import (
     OffsetMatrices,

@@ -20,9 +20,8 @@ from supple.formats.gltf.write.morph_targets import (
     unused_names,
 )
 from supple.formats.morph_fit import Progress, fit_morphs, unit_weights
-from supple.formats.vertex_normals import VertexNormals
 from supple.maths.rotations import continuous, from_matrix
-from supple.mesh.surface import SurfaceMesh
+from supple.mesh.surface import SurfaceMesh, VertexNormals
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
 from supple.rig.inverse_skinning import OffsetMatrices
