@@ -11,6 +11,7 @@ import json
 import math
 import re
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -94,6 +95,15 @@ def open_container(data: bytes, notes: Notes) -> Container:
         )
         notes.fail(code, f"begins with {quoted(data[:4])} and is not glTF; save it again")
     return Container(_parse(text, notes), binary)
+
+
+def glb_chunks(data: bytes) -> Iterator[tuple[int, int, int]]:
+    """Yield kind, first byte and end of the chunks of a valid .glb; none for other files."""
+    first = 20
+    while data[:4] == MAGIC and first <= len(data):
+        size, kind = struct.unpack_from("<II", data, first - 8)
+        yield kind, first, first + size
+        first += size + 8
 
 
 def _chunks(data: bytes, notes: Notes) -> tuple[bytes, memoryview | None]:

@@ -14,7 +14,6 @@ import base64
 import binascii
 import hashlib
 import re
-import struct
 import zlib
 from collections.abc import Iterator
 from typing import Any
@@ -23,7 +22,7 @@ import numpy as np
 
 from supple.errors import FormatError, warn
 from supple.formats.file_bytes import LARGEST_FILE
-from supple.formats.gltf.container import BINARY_CHUNK, MAGIC, Notes, open_container
+from supple.formats.gltf.container import BINARY_CHUNK, Notes, glb_chunks, open_container
 from supple.formats.registry import ADDED, CURVES, FLESH
 
 #: Lists whose items may have their bytes in a long URI, which is not stored twice.
@@ -36,12 +35,9 @@ _EXPANSION = 1100
 
 def split_binary(data: bytes) -> tuple[int, int]:
     """Return where the binary chunk's bytes begin and end; both the file's length without one."""
-    at = 12
-    while data[:4] == MAGIC and at + 8 <= len(data):
-        size, kind = struct.unpack_from("<II", data, at)
-        if kind == BINARY_CHUNK and at + 8 + size <= len(data):
-            return at + 8, at + 8 + size
-        at += 8 + size
+    for kind, first, last in glb_chunks(data):
+        if kind == BINARY_CHUNK and last <= len(data):
+            return first, last
     return len(data), len(data)
 
 
@@ -131,8 +127,8 @@ def _inline(tree: dict[str, Any]) -> Iterator[tuple[str, int, bytes]]:
                 yield kind, index, uri.encode()
 
 
-def _token(*words: str | int) -> bytes:
-    return f"\0{' '.join(map(str, words))}\0".encode()
+def _token(*parts: str | int) -> bytes:
+    return f"\0{' '.join(map(str, parts))}\0".encode()
 
 
 def _decoded(text: bytes | str) -> bytes | None:
@@ -227,15 +223,15 @@ def _restored(tree: dict[str, Any], record: dict[str, Any], data: bytes) -> byte
         return None
     try:
         unpacking = zlib.decompressobj()
-        whole = unpacking.decompress(buffer_bytes[offset : offset + length], head + tail + 1)
+        unpacked = unpacking.decompress(buffer_bytes[offset : offset + length], head + tail + 1)
     except zlib.error:
         return None
-    if len(whole) != head + tail:
+    if len(unpacked) != head + tail:
         return None
-    text = _expanded(whole[:head], tree, buffer_bytes)
+    text = _expanded(unpacked[:head], tree, buffer_bytes)
     if text is None:
         return None
-    original = text + buffer_bytes[:binary] + whole[head:]
+    original = text + buffer_bytes[:binary] + unpacked[head:]
     is_same = hashlib.sha256(original).hexdigest() == record.get("sha256")
     return original if is_same else None
 

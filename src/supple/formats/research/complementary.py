@@ -6,7 +6,6 @@ the tet vertices (``.dmat``) and an animation in Euler angles (``_anim.txt``).
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,7 @@ from supple.arrays import Floats, Ints
 from supple.errors import FormatError
 from supple.formats.file_bytes import as_floats, as_integers, checked_count, read_text, reading
 from supple.formats.meshes.read_mesh import read_surface, read_tets
-from supple.formats.research.fast_cd import read_fast_cd, read_json
+from supple.formats.research.fast_cd import largest_weights, read_fast_cd, read_json
 from supple.mesh.embedding import embed
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
@@ -87,11 +86,7 @@ def read_complementary(
 
 
 def _named_files(path: Path) -> dict[str, Any]:
-    name, text = path.name, read_text(path, (".json",))
-    try:
-        content = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise FormatError(f"{name}: is not JSON ({error})") from error
+    name, content = path.name, read_json(path)
     files: dict[str, Any] = {}
     for key in ("mesh_file", "handle_file", "weight_file", "anim_file"):
         value = content.get(key) if isinstance(content, dict) else None
@@ -121,20 +116,20 @@ def _parse_graph(name: str, text: str) -> tuple[Floats, Ints]:
     """Return points (p, 3) and edges (b, 2) of a trivial graph format file."""
     sections: list[list[list[str]]] = [[]]
     for line in text.splitlines():
-        words = line.split()
-        if words and words[0].startswith("#"):
+        columns = line.split()
+        if columns and columns[0].startswith("#"):
             sections.append([])
-        elif words:
-            sections[-1].append(words)
+        elif columns:
+            sections[-1].append(columns)
     points, edges = (*sections, [], [])[:2]
     if not edges:
         raise FormatError(f"{name}: has no bones; use an example with bones")
-    if any(len(words) < 4 for words in points) or any(len(words) < 2 for words in edges):
+    if any(len(row) < 4 for row in points) or any(len(row) < 2 for row in edges):
         raise FormatError(
             f"{name}: has an incomplete line; points have a number and three coordinates"
         )
-    coordinates = as_floats(name, [word for words in points for word in words[1:4]], "points")
-    ends = as_floats(name, [word for words in edges for word in words[:2]], "bones")
+    coordinates = as_floats(name, [number for row in points for number in row[1:4]], "points")
+    ends = as_floats(name, [number for row in edges for number in row[:2]], "bones")
     bones = as_integers(name, ends, "bones").reshape(-1, 2) - 1
     if not np.isfinite(coordinates).all() or bones.min() < 0 or bones.max() >= len(points):
         raise FormatError(f"{name}: has a bone with a missing or infinite point")
@@ -143,14 +138,14 @@ def _parse_graph(name: str, text: str) -> tuple[Floats, Ints]:
 
 def _parse_dmat(name: str, text: str) -> Floats:
     """Return a dense matrix: columns and rows, then its values column by column."""
-    words = text.split()
-    if len(words) < 2:
+    numbers = text.split()
+    if len(numbers) < 2:
         raise FormatError(f"{name}: does not declare the size of its matrix")
-    columns = checked_count(name, words[0], "columns", 1, len(text))
-    rows = checked_count(name, words[1], "rows", 1, len(text))
-    if len(words) - 2 != rows * columns:
-        raise FormatError(f"{name}: declares {rows} × {columns} values but has {len(words) - 2}")
-    values = as_floats(name, words[2:], "weights").reshape(columns, rows).T
+    columns = checked_count(name, numbers[0], "columns", 1, len(text))
+    rows = checked_count(name, numbers[1], "rows", 1, len(text))
+    if len(numbers) - 2 != rows * columns:
+        raise FormatError(f"{name}: declares {rows} × {columns} values but has {len(numbers) - 2}")
+    values = as_floats(name, numbers[2:], "weights").reshape(columns, rows).T
     if not np.isfinite(values).all():
         raise FormatError(f"{name}: has a weight that is not finite")
     return values
@@ -186,16 +181,11 @@ def _animation(name: str, numbers: Floats, n_bones: int) -> _Animation:
     table = numbers[2:].reshape(frames + 1, n_bones + 2, 3)
     # The first row is the neutral pose: position and orientation of the root, then of bones.
     rest_position, rest = table[0, 0], Rotation.from_euler("xyz", table[0, 1:], degrees=True)
-    table_rows = table[1:]
-    rotations = Rotation.from_euler("xyz", table_rows[:, 0], degrees=True)
-    root = rest[0] * rotations * rest[0].inv()
+    poses = table[1:]
+    root = rest[0] * Rotation.from_euler("xyz", poses[:, 0], degrees=True) * rest[0].inv()
     axes = Rotation.from_quat(np.tile(rest[1:].as_quat(), (frames, 1)))
-    bones = (
-        axes
-        * Rotation.from_euler("xyz", table_rows[:, 2:].reshape(-1, 3), degrees=True)
-        * axes.inv()
-    )
-    return _Animation(rest_position, root, table_rows[:, 1], bones)
+    rotations = Rotation.from_euler("xyz", poses[:, 2:].reshape(-1, 3), degrees=True)
+    return _Animation(rest_position, root, poses[:, 1], axes * rotations * axes.inv())
 
 
 def _rig(
@@ -212,16 +202,10 @@ def _rig(
     offsets = positions - np.where(parents[:, None] >= 0, positions[parents], 0.0)
     skeleton = Skeleton([f"bone{bone}" for bone in range(len(edges))], parents, offsets)
     surface_weights = np.maximum(embed(surface.vertices, tets) @ np.maximum(weights, 0.0), 0.0)
-    joints = np.tile(np.arange(len(edges)), (len(surface_weights), 1))
-    largest = np.argsort(-surface_weights, axis=1, kind="stable")[:, :8]
-    return SkinnedRig(
-        JointPose(skeleton),
-        surface.vertices,
-        np.take_along_axis(joints, largest, axis=1),
-        np.take_along_axis(surface_weights, largest, axis=1),
-        np.linalg.inv(skeleton.rest_world()),
-        unweighted_joint=0,
-    )
+    joints, largest = largest_weights(surface_weights)
+    inverse_bind = np.linalg.inv(skeleton.rest_world())
+    pose = JointPose(skeleton)
+    return SkinnedRig(pose, surface.vertices, joints, largest, inverse_bind, unweighted_joint=0)
 
 
 def _motion(
@@ -242,9 +226,8 @@ def _motion(
     if len(roots) > 1:
         root = animation.root
         for bone in roots:
-            rotations[:, bone] = (
-                root.inv() * Rotation.from_quat(rotations[:, bone]) * root
-            ).as_quat()
+            rotation = Rotation.from_quat(rotations[:, bone])
+            rotations[:, bone] = (root.inv() * rotation * root).as_quat()
         matrices[:, :3, :3] = root.as_matrix()
         shift = shift + pivot - root.apply(pivot)
     matrices[:, :3, 3] = shift
@@ -252,7 +235,7 @@ def _motion(
     return Motion(dt * np.arange(frames), poses, matrices, name="animation")
 
 
-# Files in JSON of both examples; their keys tell them apart.
+# Files in JSON of both papers; the keys in them differ.
 
 
 def load_json_example(path: Path, metres_per_unit: float | None = None) -> Character:

@@ -93,10 +93,10 @@ def _parts(
     if not isinstance(content, dict) or content.get("rig_type", "surface") != "surface":
         raise FormatError("is not a rig of a surface; use one with rig_type surface")
     vertices = _array(content, "V", (None, 3)) * scale
-    triangles = _whole(content, "F", (None, 3))
+    triangles = _integers(content, "F", (None, 3))
     weights = _array(content, "W", (len(vertices), None))
     bones = weights.shape[1]
-    order, parents = _outward(_whole(content, "pI", (bones,)))
+    order, parents = _parents_first(_integers(content, "pI", (bones,)))
     rest = _worlds(_array(content, "p0", (bones, 3, 4)), scale)[order]
     local, shear = decompose(relative_to_parents(rest, parents))
     if shear.max() >= SHEAR:
@@ -137,17 +137,16 @@ def _rigged(
         name: Motion(np.arange(len(roots)) / rate, pose.pack(*local), roots, name)
         for name, (roots, *local) in tables.items()
     }
-    joint_indices = np.argsort(-weights, axis=1, kind="stable")[:, :8]
-    weight_values = np.maximum(np.take_along_axis(weights, joint_indices, axis=1), 0.0)
-    rig = SkinnedRig(
-        pose,
-        surface.vertices,
-        joint_indices,
-        weight_values,
-        np.linalg.inv(rest),
-        unweighted_joint=root,
-    )
+    joints, largest = largest_weights(weights)
+    inverse_bind = np.linalg.inv(rest)
+    rig = SkinnedRig(pose, surface.vertices, joints, largest, inverse_bind, unweighted_joint=root)
     return rig, motions
+
+
+def largest_weights(weights: Floats) -> tuple[Ints, Floats]:
+    """Return joints and values of the eight largest of the weights (n, J) of each vertex, ≥ 0."""
+    joints = np.argsort(-weights, axis=1, kind="stable")[:, :8]
+    return joints, np.maximum(np.take_along_axis(weights, joints, axis=1), 0.0)
 
 
 def _clips(
@@ -198,14 +197,14 @@ def _array(content: dict[str, Any], key: str, shape: tuple[int | None, ...]) -> 
     return array
 
 
-def _whole(content: dict[str, Any], key: str, shape: tuple[int | None, ...]) -> Ints:
+def _integers(content: dict[str, Any], key: str, shape: tuple[int | None, ...]) -> Ints:
     array = _array(content, key, shape)
     if (array != np.floor(array)).any():
         raise FormatError(f'"{key}" has an index that is not an integer')
     return array.astype(np.int64)
 
 
-def _outward(parents: Ints) -> tuple[Ints, Ints]:
+def _parents_first(parents: Ints) -> tuple[Ints, Ints]:
     """Return an order with parents before children, and the parents in that order."""
     count = len(parents)
     if parents.max() >= count:

@@ -54,7 +54,7 @@ def _without_flesh(path: Path, data: bytes, notes: Notes) -> bytes:
         return _without_flesh(path, before, Notes(path.name))  # which may be baked as well
     if any(FLESH in _extras(mesh) for mesh in _meshes(data, path.name)):
         try:
-            before = _Marked(path, data).removed()
+            before = _MarkedFile(path, data).removed()
         except (_LostError, LookupError, ValueError):
             pass  # reading reports the mistake
         else:
@@ -99,7 +99,7 @@ class _LostError(Exception):
     """Shapes cannot be identified by their mark."""
 
 
-class _Marked:
+class _MarkedFile:
     """A file while marked shapes are removed from its meshes."""
 
     def __init__(self, path: Path, data: bytes) -> None:
@@ -129,7 +129,7 @@ class _Marked:
             del self.file.json["animations"]
         for holder in (self.file.json, self.file.json["asset"]):
             _extras(holder).pop(FLESH, None)
-        return self.file.whole(self.path)
+        return self.file.to_bytes(self.path)
 
     def _remove_targets(self, mesh: dict[str, Any]) -> list[int]:
         """Remove marked targets from a mesh; return the indices of the others."""
@@ -162,8 +162,7 @@ class _Marked:
             if not remaining[node]:
                 continue
             sampler = dict(animation["samplers"][channel["sampler"]])
-            parts = 3 if sampler.get("interpolation") == "CUBICSPLINE" else 1
-            rows = self.accessors.count(sampler["input"]) * parts
+            rows = key_rows(self.accessors, sampler)
             values = self.accessors.raw(sampler["output"])
             if values.size % rows or values.size // rows <= max(remaining[node]):
                 raise _LostError
@@ -181,6 +180,12 @@ def _keep_items(owner: dict[str, Any], name: str, indices: list[int]) -> None:
         owner[name] = [owner[name][k] for k in indices if k < len(owner[name])]
         if not owner[name]:
             del owner[name]
+
+
+def key_rows(accessors: Accessors, sampler: dict[str, Any]) -> int:
+    """Return the number of keys of a sampler; splines have three rows of values for each."""
+    parts = 3 if sampler.get("interpolation") == "CUBICSPLINE" else 1
+    return accessors.count(sampler["input"]) * parts
 
 
 def channel_target(channel: dict[str, Any]) -> tuple[int | None, str]:

@@ -25,7 +25,7 @@ from supple.formats.gltf.kept_original import (
 )
 from supple.formats.gltf.read.animation import Channel
 from supple.formats.gltf.read.gltf import GltfSource, read_gltf
-from supple.formats.registry import CURVES, FLESH, GLTF_SUFFIXES
+from supple.formats.registry import ADDED, CURVES, FLESH, GLTF_SUFFIXES
 from supple.rig.character import Character
 from supple.rig.protocol import optional_method
 from supple.rig.skeleton.skinning import skinned_core
@@ -130,9 +130,9 @@ def _outer(source: GltfSource, data: bytes) -> bytes | None:
     """Return the file with separate files that a character came from, None if it needs none."""
     name = source.path.name
     if not source.flesh:
-        whole = read_bytes(source.path, GLTF_SUFFIXES)
-        if whole != data and _flesh_is_last(name, whole):
-            return kept_file(name, whole)
+        present = read_bytes(source.path, GLTF_SUFFIXES)
+        if present != data and _flesh_is_last(name, present):
+            return kept_file(name, present)
     return data if outside_files(open_container(data, Notes(name)).json) else None
 
 
@@ -162,13 +162,12 @@ def remove_gltf_flesh(path: str | Path, source: str | Path) -> dict[str, Any]:
 
 
 def _removed(path: Path, source: Path, added: str) -> dict[str, Any]:
-    name, what = source.name, "curves" if added == CURVES else "flesh"
+    name, what = source.name, ADDED[added]
     data = read_bytes(source, GLTF_SUFFIXES)
     for last, before in stages_before(name, data):
         if last == added:
             break
-        other = "flesh" if added == CURVES else "curves"
-        warn(f"{name}: {other}, added after the {what}, removed as well")
+        warn(f"{name}: {ADDED[last]}, added after the {what}, removed as well")
         data = before
     else:
         marked = FLESH.encode() in data and added == FLESH and shown_record(name, data) is None
