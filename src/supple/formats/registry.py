@@ -193,7 +193,7 @@ CHARACTERS = FormatTable(
         CharacterFormat(
             "research example (JSON)",
             (".json",),
-            "supple.formats.research.complementary:load_json_example",
+            "supple.formats.research:load_json_example",
             body=False,
         ),
         CharacterFormat(

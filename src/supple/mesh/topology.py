@@ -170,22 +170,6 @@ def fan_triangles(sizes: np.ndarray, corners: np.ndarray) -> np.ndarray:
     )
 
 
-def bounding_box(vertices: np.ndarray) -> np.ndarray:
-    """Return the lowest and highest corner, (2, 3)."""
-    return np.stack([vertices.min(axis=0), vertices.max(axis=0)])
-
-
-def power_of_two_size(vertices: np.ndarray) -> float:
-    """Return the power of two just above the longest side of the bounding box; refuse a single
-    point. Scaled by it, a body has a size of about 1 without rounding, so that squares and volumes
-    stay within range.
-    """
-    length = float(np.ptp(vertices, axis=0).max())
-    if not length > FLAT * float(np.abs(vertices).max()):
-        raise MeshError("the surface is a single point; nothing can be filled")
-    return float(np.ldexp(1.0, int(np.frexp(length)[1])))
-
-
 def longest_edges(vertices: np.ndarray, elements: np.ndarray) -> np.ndarray:
     """Return the length of each element's longest edge."""
     longest = np.zeros(len(elements))
@@ -205,7 +189,7 @@ class Bounded:
     @property
     def bounds(self) -> np.ndarray:
         """Lowest and highest corner of the bounding box, (2, 3)."""
-        return bounding_box(self.vertices)
+        return np.stack([self.vertices.min(axis=0), self.vertices.max(axis=0)])
 
     @property
     def size(self) -> float:

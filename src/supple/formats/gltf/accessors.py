@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,25 @@ COLUMNS_AND_ROWS = {
 MOST_NUMBERS_FROM_NOTHING = 30_000_000
 # Most numbers that are checked in all accessors, used or not.
 MOST_NUMBERS_CHECKED = 200_000_000
+
+
+class _Layout(NamedTuple):
+    """Columns and rows of an element, and the type of its numbers."""
+
+    columns: int
+    rows: int
+    dtype: np.dtype[Any]
+
+    @property
+    def column_bytes(self) -> int:
+        """Bytes from one column of a matrix to the next: a multiple of four."""
+        size = self.rows * self.dtype.itemsize
+        return size if self.columns == 1 else -(-size // 4) * 4
+
+
+def _layout(accessor: dict[str, Any]) -> _Layout:
+    dtype = COMPONENTS[accessor["componentType"]]
+    return _Layout(*COLUMNS_AND_ROWS[accessor["type"]], dtype)
 
 
 class Accessors:
@@ -62,19 +81,17 @@ class Accessors:
     def raw(self, index: int) -> NDArray[Any]:
         """Return the elements as stored, (count, components)."""
         accessor = self._accessors[index]
-        columns, rows = COLUMNS_AND_ROWS[accessor["type"]]
-        dtype = COMPONENTS[accessor["componentType"]]
-        count = accessor["count"]
+        layout, count = _layout(accessor), accessor["count"]
+        width = layout.columns * layout.rows
         if "bufferView" in accessor:
-            offset = accessor.get("byteOffset", 0)
-            values = self._strided(accessor["bufferView"], offset, count, columns, rows, dtype)
+            values = self._strided(accessor, count, layout)
         else:
-            if count * columns * rows > MOST_NUMBERS_FROM_NOTHING:
+            if count * width > MOST_NUMBERS_FROM_NOTHING:
                 what = f"accessor {index} declares {count:,} elements and has no data"
                 self._notes.fail("ACCESSOR_TOO_LONG", f"{what}; it is damaged")
-            values = np.zeros((count, columns * rows), dtype)
+            values = np.zeros((count, width), layout.dtype)
         if "sparse" in accessor:
-            self._fill_sparse(index, accessor["sparse"], values, columns, rows)
+            self._fill_sparse(index, accessor["sparse"], values, layout)
         return values
 
     def floats(self, index: int) -> NDArray[np.float64]:
@@ -95,37 +112,30 @@ class Accessors:
             values = np.maximum(values / np.iinfo(COMPONENTS[component]).max, -1.0)
         return values
 
-    def _strided(
-        self, view: int, offset: int, count: int, columns: int, rows: int, dtype: np.dtype[Any]
-    ) -> NDArray[Any]:
-        view_json = self._views[view]
-        data = self.document.buffers[view_json["buffer"]]
-        column = _column_bytes(columns, rows, dtype)
-        stride = view_json.get("byteStride", columns * column)
-        start = view_json.get("byteOffset", 0) + offset
-        strides = (stride, column, dtype.itemsize)
+    def _strided(self, span: dict[str, Any], count: int, layout: _Layout) -> NDArray[Any]:
+        """Return the elements (count, components) at a buffer view and offset."""
+        view, (columns, rows, dtype) = self._views[span["bufferView"]], layout
+        data = self.document.buffers[view["buffer"]]
+        stride = view.get("byteStride", columns * layout.column_bytes)
+        start = view.get("byteOffset", 0) + span.get("byteOffset", 0)
+        strides = (stride, layout.column_bytes, dtype.itemsize)
         shape = (count, columns, rows)
         strided: NDArray[Any] = np.ndarray(shape, dtype, data, start, strides)
         return strided.reshape(count, columns * rows).copy()
 
     def _fill_sparse(
-        self, index: int, sparse: dict[str, Any], values: NDArray[Any], columns: int, rows: int
+        self, index: int, sparse: dict[str, Any], values: NDArray[Any], layout: _Layout
     ) -> None:
-        count, indices, replacements = sparse["count"], sparse["indices"], sparse["values"]
-        positions = self._strided(
-            indices["bufferView"], indices.get("byteOffset", 0), count, 1, 1,
-            COMPONENTS[indices["componentType"]],
-        )[:, 0].astype(np.int64)  # fmt: skip
+        count, indices = sparse["count"], sparse["indices"]
+        of_indices = _Layout(1, 1, COMPONENTS[indices["componentType"]])
+        positions = self._strided(indices, count, of_indices)[:, 0].astype(np.int64)
         if positions.max() >= len(values):
             message = f"accessor {index} replaces element {positions.max()} of {len(values)}"
             self._notes.fail("ACCESSOR_SPARSE_INDEX_OOB", message)
         if (np.diff(positions) <= 0).any():
             message = f"accessor {index} replaces elements out of order; the last one is used"
             self._notes.warn("ACCESSOR_SPARSE_INDICES_NON_INCREASING", message)
-        offset = replacements.get("byteOffset", 0)
-        values[positions] = self._strided(
-            replacements["bufferView"], offset, count, columns, rows, values.dtype
-        )
+        values[positions] = self._strided(sparse["values"], count, layout)
 
     # Checks before anything is read.
 
@@ -146,19 +156,18 @@ class Accessors:
             self._notes.warn(code, f"buffer view {index} has {length} bytes, fewer than its stride")
 
     def _check(self, index: int, accessor: dict[str, Any]) -> None:
-        dtype = COMPONENTS[accessor["componentType"]]
-        columns, rows = COLUMNS_AND_ROWS[accessor["type"]]
+        layout = _layout(accessor)
         if accessor.get("normalized") and accessor["componentType"] in (5125, 5126):
             code = "ACCESSOR_NORMALIZED_INVALID"
             self._notes.warn(code, f"accessor {index} cannot be normalised; the flag is ignored")
             accessor["normalized"] = accessor["componentType"] == 5125
         for key in ("min", "max"):
-            if key in accessor and len(accessor[key]) != columns * rows:
+            if key in accessor and len(accessor[key]) != layout.columns * layout.rows:
                 code = f"ACCESSOR_{key.upper()}_MISMATCH"
                 self._notes.warn(code, f"accessor {index} has a {key} of the wrong length; ignored")
                 del accessor[key]
         if "bufferView" in accessor:
-            self._check_span(index, accessor, accessor["count"], columns, rows, dtype)
+            self._check_span(index, accessor, accessor["count"], layout)
         elif "byteOffset" in accessor:
             code = "UNSATISFIED_DEPENDENCY"
             self._notes.warn(code, f"accessor {index} has an offset but no buffer view; ignored")
@@ -167,19 +176,15 @@ class Accessors:
             if sparse["count"] > accessor["count"]:
                 code = "ACCESSOR_SPARSE_COUNT_OUT_OF_RANGE"
                 self._notes.fail(code, f"accessor {index} replaces more elements than it has")
-            where = COMPONENTS[sparse["indices"]["componentType"]]
-            self._check_span(index, sparse["indices"], sparse["count"], 1, 1, where)
-            self._check_span(index, sparse["values"], sparse["count"], columns, rows, dtype)
+            of_indices = _Layout(1, 1, COMPONENTS[sparse["indices"]["componentType"]])
+            self._check_span(index, sparse["indices"], sparse["count"], of_indices)
+            self._check_span(index, sparse["values"], sparse["count"], layout)
 
-    def _check_span(
-        self, index: int, at: dict[str, Any], count: int, columns: int, rows: int,
-        dtype: np.dtype[Any],
-    ) -> None:  # fmt: skip
-        view = self._views[at["bufferView"]]
-        column = _column_bytes(columns, rows, dtype)
-        stride = view.get("byteStride", columns * column)
-        element = (columns - 1) * column + rows * dtype.itemsize
-        offset = at.get("byteOffset", 0)
+    def _check_span(self, index: int, span: dict[str, Any], count: int, layout: _Layout) -> None:
+        view, (columns, rows, dtype) = self._views[span["bufferView"]], layout
+        stride = view.get("byteStride", columns * layout.column_bytes)
+        element = (columns - 1) * layout.column_bytes + rows * dtype.itemsize
+        offset = span.get("byteOffset", 0)
         if offset % (4 if columns > 1 else dtype.itemsize):
             code = "ACCESSOR_MATRIX_ALIGNMENT" if columns > 1 else "ACCESSOR_OFFSET_ALIGNMENT"
             self._notes.warn(code, f"accessor {index} begins at byte {offset}; read as it is")
@@ -232,12 +237,6 @@ class Accessors:
             if (np.abs(declared - actual) > noise).any():
                 code = f"ACCESSOR_{key.upper()}_MISMATCH"
                 self._notes.warn(code, f"accessor {index} declares a wrong {key}; ignored")
-
-
-def _column_bytes(columns: int, rows: int, dtype: np.dtype[Any]) -> int:
-    """Return the bytes from one column of a matrix to the next: a multiple of four."""
-    size = rows * dtype.itemsize
-    return size if columns == 1 else -(-size // 4) * 4
 
 
 # Draco-compressed primitives, when a decoder is installed.

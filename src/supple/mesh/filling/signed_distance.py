@@ -17,13 +17,29 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from supple.arrays import Bools, Floats, Ints
-from supple.mesh.topology import half_edges, row_keys
+from supple.errors import MeshError
+from supple.mesh.surface import SurfaceMesh
+from supple.mesh.topology import FLAT, half_edges, row_keys
 
 # Ratio of the summed area vectors to the area above which a patch is a sheet without volume: a
 # hemisphere has ½, a flat patch 1, a closed surface 0.
 _SHEET = 0.6
 # Ratio below which several sheets are the panels of one body.
 _PANELS = 0.1
+
+
+def welded_at_unit_size(surface: SurfaceMesh) -> tuple[SurfaceMesh, Ints, float]:
+    """Return the surface welded and scaled to a size of about 1, its triangles with an area, and
+    the length of the unit: a power of two, so that scaling rounds nothing.
+    """
+    index, triangles = np.unique(surface.triangles, return_inverse=True)
+    used = surface.vertices[index]
+    length = float(np.ptp(used, axis=0).max())
+    if not length > FLAT * float(np.abs(used).max()):
+        raise MeshError("the surface is a single point; nothing can be filled")
+    unit = float(np.ldexp(1.0, int(np.frexp(length)[1])))
+    welded, _ = SurfaceMesh(used / unit, triangles.reshape(-1, 3)).welded()
+    return welded, np.delete(welded.triangles, welded.degenerate_triangles(), axis=0), unit
 
 
 class TriangleTree:

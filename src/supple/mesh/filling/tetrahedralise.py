@@ -16,11 +16,12 @@ from supple.mesh.filling.signed_distance import (
     ThickenedDistance,
     TriangleTree,
     outward_triangles,
+    welded_at_unit_size,
 )
 from supple.mesh.filling.stuffing import compact, fill, split_pinches
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
-from supple.mesh.topology import components, half_edges, power_of_two_size, row_keys
+from supple.mesh.topology import components, half_edges, row_keys
 
 REACH = 0.45
 """Distance in cells from the tets within which a point is covered; half a cell is documented."""
@@ -242,11 +243,7 @@ class _Body:
     """Surface prepared for filling at any cell size; lengths are in units of `scale`."""
 
     def __init__(self, surface: SurfaceMesh) -> None:
-        index, triangles = np.unique(surface.triangles, return_inverse=True)
-        used = surface.vertices[index]
-        self.scale = power_of_two_size(used)
-        welded, _ = SurfaceMesh(used / self.scale, triangles.reshape(-1, 3)).welded()
-        sound = np.delete(welded.triangles, welded.degenerate_triangles(), axis=0)
+        welded, sound, self.scale = welded_at_unit_size(surface)
         if len(sound) == 0:
             raise MeshError("no triangle of the surface has an area; nothing can be filled")
         facing = outward_triangles(welded.vertices, sound)

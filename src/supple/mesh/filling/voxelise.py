@@ -12,10 +12,15 @@ from supple.arrays import Bools, Floats, Ints
 from supple.checks import checked_number
 from supple.compiled.jit import compiled
 from supple.errors import MeshError, warn
-from supple.mesh.filling.signed_distance import SoupDistance, outward_triangles, unbalanced
+from supple.mesh.filling.signed_distance import (
+    SoupDistance,
+    outward_triangles,
+    unbalanced,
+    welded_at_unit_size,
+)
 from supple.mesh.hexes import CORNERS, HexMesh
 from supple.mesh.surface import SurfaceMesh
-from supple.mesh.topology import counted, power_of_two_size, row_keys
+from supple.mesh.topology import counted, row_keys
 
 Progress = Callable[[float, str], None]
 
@@ -112,15 +117,11 @@ class _Body:
 
     def __init__(self, surface: SurfaceMesh, report: Progress) -> None:
         self.report, self.progress = report, 0.1
-        index, triangles = np.unique(surface.triangles, return_inverse=True)
-        used = surface.vertices[index]
-        self.scale = power_of_two_size(used)
-        welded, _ = SurfaceMesh(used / self.scale, triangles.reshape(-1, 3)).welded()
+        welded, sound, self.scale = welded_at_unit_size(surface)
         self.corners = welded.vertices[welded.triangles]
         corners = self.corners.reshape(-1, 3)
         self.middle = (corners.min(axis=0) + corners.max(axis=0)) / 2
         self.extent = np.ptp(corners, axis=0)
-        sound = np.delete(welded.triangles, welded.degenerate_triangles(), axis=0)
         self.distance: SoupDistance | None = None
         self.closed, self.volume, self.area = True, 0.0, 0.0
         if len(sound):
