@@ -15,9 +15,9 @@ from supple.rig.protocol import Rig
 Sample = Callable[[Floats], tuple[Floats, Floats]]
 
 #: Largest distance between vertices of clip and baked motion, as a fraction of the size.
-AGREED = 2e-3
+TOLERANCE = 2e-3
 #: Float32 roundings around a frame's time that are compared as well: clips may jump at a key.
-AROUND = (0, -2, 2)
+TIME_SHIFTS = (0, -2, 2)
 #: Most frames that are compared, and most vertices of each.
 MOST_FRAMES, MOST_VERTICES = 400, 500
 
@@ -34,8 +34,8 @@ def plays(sample: Sample, rig: Rig, baked: BakedMotion) -> bool:
     vertices = np.arange(0, rig.n_vertices, step)
     times = baked.times[frames]
     rounding = SINGLE * np.maximum(1.0, np.abs(times))
-    clips = [sample(times + shift * rounding) for shift in AROUND]
-    tolerance = AGREED * baked.character.surface.size
+    clips = [sample(times + shift * rounding) for shift in TIME_SHIFTS]
+    tolerance = TOLERANCE * baked.character.surface.size
     for row, frame in enumerate(frames.tolist()):
         expected = placed(rig, poses[frame], baked.motion.roots[frame], vertices)
         skins = (placed(rig, clip[row], roots[row], vertices) for clip, roots in clips)

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 
 from supple.arrays import Floats, Ints
-from supple.checks import checked_number
+from supple.checks import checked_choice, checked_number
 from supple.errors import SuppleError
 from supple.maths.key_reduction import KeyKind, Keys, reduced_keys
 from supple.rig.free_curves import FreeCurves, skin_reach
@@ -45,8 +45,8 @@ class ValueTrack:
 
     def keys(self, metres: float, kind: KeyKind, curves: FreeCurves) -> Keys:
         """Return keys whose curve moves the skin by at most `metres` from the samples."""
-        least = LEAST_REACH * curves.character.surface.size
-        tolerance = metres / np.maximum(self.reach, least)
+        lowest_reach = LEAST_REACH * curves.character.surface.size
+        tolerance = metres / np.maximum(self.reach, lowest_reach)
         is_rotation = self.path == "rotation"
         return reduced_keys(
             self.times,
@@ -109,9 +109,7 @@ def within_error(
 
 def checked_keys(kind: str) -> KeyKind:
     """Return the kind of keys; SuppleError if it is unknown."""
-    if kind not in KEYS:
-        raise SuppleError(f'unknown kind of keys "{kind}"; use one of {", ".join(KEYS)}')
-    return kind  # type: ignore[return-value]
+    return checked_choice("kind of keys", kind, KEYS)  # type: ignore[return-value]
 
 
 def checked_error(error: float) -> float:
@@ -175,9 +173,9 @@ def write_json_curves(
     for name, column, curve in zip(curves.free, curves.columns, chosen, strict=True):
         parameter = rig.parameters[column]
         entry: dict[str, Any] = {"parameter": name, "unit": parameter.unit, "rest": parameter.rest}
-        entry |= {"times": _plain(curve.times), "values": _plain(curve.values[:, 0])}
+        entry |= {"times": _rounded(curve.times), "values": _rounded(curve.values[:, 0])}
         if curve.tangents is not None:
-            entry["tangents"] = _plain(curve.tangents[:, 0])
+            entry["tangents"] = _rounded(curve.tangents[:, 0])
         entries.append(entry)
     tree = {
         "format": JSON_FORMAT,
@@ -231,5 +229,5 @@ def _error(curves: FreeCurves, chosen: list[Keys], additive: bool) -> float:
     return largest / curves.character.surface.size
 
 
-def _plain(values: Floats) -> list[float]:
+def _rounded(values: Floats) -> list[float]:
     return [float(f"{value:.9g}") for value in values]

@@ -90,7 +90,7 @@ class _Search:
     ) -> None:
         self.frames, self.vertices = offsets.shape[:2]
         self.offsets, self.moves, self.size = offsets, moves, size
-        self.matrices = _kept(matrices, self.frames, self.vertices)
+        self.matrices = _stored(matrices, self.frames, self.vertices)
         self.report = progress or (lambda part, what: None)
         self.measured = 0
         # Where offsets were limited in size, no number of shapes is more exact than they are.
@@ -134,8 +134,8 @@ class _Search:
                 best = shapes, weights, reached
             if reached <= self.goal or reached > GIVE_UP * self.goal or self.frames == 1:
                 break
-            on_vertices = _raised(on_vertices, by_vertex)
-            on_frames = _raised(on_frames, by_frame)
+            on_vertices = _reweighted(on_vertices, by_vertex)
+            on_frames = _reweighted(on_frames, by_frame)
         assert best is not None
         return best
 
@@ -149,13 +149,13 @@ class _Search:
         rows = parts.reshape(used, -1) * scales.astype(np.float32)
         gram = (rows @ rows.T).astype(np.float64)
         values, vectors = np.linalg.eigh(gram)
-        sound = values > 1e-12 * max(float(values[-1]), 1e-300)
-        root = np.sqrt(values[sound])
+        significant = values > 1e-12 * max(float(values[-1]), 1e-300)
+        root = np.sqrt(values[significant])
         # The weighted rows of B are L Q with orthonormal Q.
-        lower = vectors[:, sound] * root
+        lower = vectors[:, significant] * root
         _, _, right = np.linalg.svd((on_frames[:, None] * left) @ lower, full_matrices=False)
         right = _with_sign(right[:count])
-        mix = (right / root) @ vectors[:, sound].T
+        mix = (right / root) @ vectors[:, significant].T
         weights = left @ (lower @ right.T)
         largest = np.maximum(np.abs(weights).max(axis=0), 1e-300)
         mixed = (mix * largest[:, None]).astype(np.float32) @ parts.reshape(used, -1)
@@ -173,8 +173,8 @@ class _Search:
             products += rows @ rows[chosen].T
         values, vectors = np.linalg.eigh(products[chosen])
         values, vectors = values[::-1], _with_sign(vectors[:, ::-1].T).T
-        sound = values > ROUNDING * max(float(values[0]), 1e-300)
-        columns = np.flatnonzero(sound[: 3 * self.vertices])
+        significant = values > ROUNDING * max(float(values[0]), 1e-300)
+        columns = np.flatnonzero(significant[: 3 * self.vertices])
         # Frames that were not chosen are projected onto the components.
         self.left = products @ (vectors[:, columns] / values[columns])
         self.components = np.empty((len(columns), self.vertices, 3), np.float32)
@@ -199,7 +199,7 @@ class _Search:
         worst, by_vertex = 0.0, np.zeros(self.vertices)
         for frame in range(self.frames if self.moves is not None else 0):
             offsets = np.ascontiguousarray(self.offsets[frame], dtype=np.float32)
-            worst = max(worst, self._farthest(frame, offsets, by_vertex))
+            worst = max(worst, self._frame_error(frame, offsets, by_vertex))
         return worst
 
     def _measure(
@@ -215,12 +215,12 @@ class _Search:
         for frame in range(self.frames):
             if frame % step == 0:
                 block = (weights[frame : frame + step] @ flat).reshape(-1, self.vertices, 3)
-            by_frame[frame] = self._farthest(frame, block[frame % step], by_vertex)
+            by_frame[frame] = self._frame_error(frame, block[frame % step], by_vertex)
             if by_frame[frame] > give_up:
                 break
         return float(by_frame.max()), by_vertex, by_frame
 
-    def _farthest(self, frame: int, offsets: Singles, by_vertex: Floats) -> float:
+    def _frame_error(self, frame: int, offsets: Singles, by_vertex: Floats) -> float:
         """Return the largest error of a frame's offsets; raise `by_vertex` to it."""
         targets = self.offsets[frame] if self.moves is None else self.moves[frame]
         goal = np.ascontiguousarray(targets, dtype=np.float32)
@@ -230,7 +230,7 @@ class _Search:
         return _measure_skinned(offsets, goal, matrix, self.moves is None, self.size, by_vertex)
 
 
-def _kept(matrices: ByFrame | None, frames: int, vertices: int) -> ByFrame | None:
+def _stored(matrices: ByFrame | None, frames: int, vertices: int) -> ByFrame | None:
     """Return the matrices, computed once if they fit into memory."""
     if matrices is None or isinstance(matrices, np.ndarray) or 9 * frames * vertices > MOST_STORED:
         return matrices
@@ -247,9 +247,9 @@ def _measure_plain(offsets: Singles, goal: Singles, size: float, by_vertex: Floa
         total = 0.0
         for i in range(3):
             total += (float(offsets[v, i]) - goal[v, i]) ** 2
-        off = np.sqrt(total) / size
-        by_vertex[v] = max(by_vertex[v], off)
-        worst = max(worst, off)
+        distance = np.sqrt(total) / size
+        by_vertex[v] = max(by_vertex[v], distance)
+        worst = max(worst, distance)
     return worst
 
 
@@ -276,9 +276,9 @@ def _measure_skinned(
             if not before:
                 miss -= goal[v, i]
             total += miss * miss
-        off = np.sqrt(total) / size
-        by_vertex[v] = max(by_vertex[v], off)
-        worst = max(worst, off)
+        distance = np.sqrt(total) / size
+        by_vertex[v] = max(by_vertex[v], distance)
+        worst = max(worst, distance)
     return worst
 
 
@@ -298,7 +298,7 @@ def unit_weights(shapes: Singles, weights: Singles) -> tuple[Singles, Singles]:
     return scaled.astype(np.float32), shifted.astype(np.float32)
 
 
-def _raised(weights: Floats, errors: Floats) -> Floats:
+def _reweighted(weights: Floats, errors: Floats) -> Floats:
     """Return weights, larger where the error is largest."""
     part = errors / max(float(errors.max()), 1e-300)
     raised = weights * (0.25 + part)

@@ -2,7 +2,7 @@
 
 A format is one file that reads or writes it, and one row here. A row names its function as
 ``"module:function"``; the module is imported when the function is first used, so that optional
-libraries are not loaded in vain. All other code takes its lists of suffixes from these tables.
+libraries are loaded only if needed. All lists of suffixes in other modules come from these tables.
 
 >>> CHARACTERS.find("rat.GLB").name
 'glTF 2.0'
@@ -167,7 +167,7 @@ class FormatTable(Generic[Row]):
         return next((row for row in self.rows if suffix in row.suffixes), None)
 
     def required(self, path: Path, cannot: str) -> Row:
-        """Return the row of the path's suffix; FormatError, of what is not possible, without."""
+        """Return the row of the path's suffix; otherwise raise FormatError: cannot `cannot` it."""
         row = self.find(path)
         if row is None:
             suffix, listed = path.suffix.lower(), ", ".join(self.suffixes())

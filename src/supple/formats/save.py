@@ -124,9 +124,9 @@ def _checked_bakes(path: Path, baked: Any) -> list[BakedMotion]:
     if any(each.character is not bakes[0].character for each in bakes):
         raise SuppleError(f"{path.name}: has motions of several characters; save each separately")
     names = [each.motion.name for each in bakes]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise SuppleError(f'{path.name}: motion "{twice}" is given twice; save each once')
+    repeated = next((name for name in names if names.count(name) > 1), None)
+    if repeated is not None:
+        raise SuppleError(f'{path.name}: motion "{repeated}" is given twice; save each once')
     return bakes
 
 

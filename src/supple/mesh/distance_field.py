@@ -94,14 +94,14 @@ def _facing(surface: SurfaceMesh) -> SurfaceMesh:
     if not has_area.any():
         raise SuppleError("the surface of the solid has no area; check its unit and its scale")
     used, triangles = np.unique(welded.triangles[has_area], return_inverse=True)
-    sound = SurfaceMesh(welded.vertices[used], triangles.reshape(-1, 3))
-    for defect in sound.defects():
+    cleaned = SurfaceMesh(welded.vertices[used], triangles.reshape(-1, 3))
+    for defect in cleaned.defects():
         if defect.kind == "open edges":
             raise SuppleError(
                 f"the surface of a solid must be closed; it {defect.message}: "
                 "fill its holes, or use Convex(surface.vertices)"
             )
-    return SurfaceMesh(sound.vertices, outward_triangles(sound.vertices, sound.triangles))
+    return SurfaceMesh(cleaned.vertices, outward_triangles(cleaned.vertices, cleaned.triangles))
 
 
 def _grid(bounds: Floats, nodes: int) -> tuple[Floats, Ints, float]:

@@ -249,6 +249,6 @@ def _unit_ball_points() -> Floats:
     """Return points spread over a unit sphere, (n, 3), by the golden angle."""
     k = np.arange(ROUND)
     height = 1 - (2 * k + 1) / ROUND
-    turn = np.pi * (3 - np.sqrt(5)) * k
-    wide = np.sqrt(1 - height**2)
-    return np.column_stack([wide * np.cos(turn), height, wide * np.sin(turn)])
+    angle = np.pi * (3 - np.sqrt(5)) * k
+    radius = np.sqrt(1 - height**2)
+    return np.column_stack([radius * np.cos(angle), height, radius * np.sin(angle)])

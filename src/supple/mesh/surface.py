@@ -164,8 +164,8 @@ class SurfaceMesh(Bounded):
         yield topology.defect("open edges", lowest[uses == 1], "vertex")
         yield topology.defect("non-manifold edges", lowest[uses > 2], "vertex")
         yield topology.defect("inconsistent edges", lowest[inconsistent], "vertex")
-        sound = (uses == 2) & ~inconsistent
-        closed = sound[edge_of].reshape(-1, 3).all(axis=1)
+        regular = (uses == 2) & ~inconsistent
+        closed = regular[edge_of].reshape(-1, 3).all(axis=1)
         yield self._inside_out(distinct, closed)
 
     def _inside_out(self, distinct: np.ndarray, closed: np.ndarray) -> Defect:

@@ -143,10 +143,8 @@ class Accessors:
         length, offset = view["byteLength"], view.get("byteOffset", 0)
         available = self.document.part("buffers")[view["buffer"]]["byteLength"]
         if offset + length > available:
-            self._notes.fail(
-                "BUFFER_VIEW_TOO_LONG",
-                f"buffer view {index} ends at byte {offset + length} of a buffer of {available}",
-            )
+            what = f"buffer view {index} ends at byte {offset + length}"
+            self._notes.fail("BUFFER_VIEW_TOO_LONG", f"{what} of a buffer of {available}")
         stride = view.get("byteStride")
         if stride is not None and stride % 4:
             code = "VALUE_MULTIPLE_OF"
@@ -196,11 +194,8 @@ class Accessors:
             self._notes.fail("ACCESSOR_SMALL_BYTESTRIDE", message)
         end = offset + (count - 1) * stride + element
         if end > view["byteLength"]:
-            self._notes.fail(
-                "ACCESSOR_TOO_LONG",
-                f"accessor {index} ends at byte {end} of a view of {view['byteLength']};"
-                f" it is damaged or cut off",
-            )
+            what = f"accessor {index} ends at byte {end} of a view of {view['byteLength']}"
+            self._notes.fail("ACCESSOR_TOO_LONG", f"{what}; it is damaged or cut off")
 
     # Checks of all stored numbers, used or not.
 

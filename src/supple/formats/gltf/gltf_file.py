@@ -149,7 +149,7 @@ def _as_text(tree: dict[str, Any]) -> bytes:
 # Opening files to extend them: unchanged, or with all bytes in one buffer.
 
 
-def added_to(path: Path, source: Path, data: bytes) -> tuple[bytes, GltfFile]:
+def open_unchanged(path: Path, source: Path, data: bytes) -> tuple[bytes, GltfFile]:
     """Open a file to extend it and write it to `path`, with nothing else changed.
 
     Returns the bytes of the file without additions, and the same file, open. The bytes are those of
@@ -159,7 +159,7 @@ def added_to(path: Path, source: Path, data: bytes) -> tuple[bytes, GltfFile]:
     notes = Notes(source.name)
     binary = path.suffix.lower() != ".gltf"
     if not _fits(path, source, open_container(data, notes).json, (data[:4] == MAGIC, binary)):
-        data = open_to_add(source, data).to_bytes(path)
+        data = open_embedded(source, data).to_bytes(path)
     tree = open_container(data, notes).json
     file = GltfFile(tree, chunks=_other_chunks(data))
     if binary:
@@ -185,7 +185,7 @@ def outside_files(tree: dict[str, Any]) -> list[str]:
     return [uri for uri in uris if isinstance(uri, str) and not SCHEME.match(uri)]
 
 
-def open_to_add(path: Path, data: bytes) -> GltfFile:
+def open_embedded(path: Path, data: bytes) -> GltfFile:
     """Open a valid file to extend it.
 
     The binary chunk of a .glb stays byte for byte where it was. Separate buffers and images are

@@ -141,7 +141,7 @@ def _decoded(text: bytes | str) -> bytes | None:
 # Restoring originals.
 
 
-def kept_record(tree: dict[str, Any], added: str = CURVES) -> dict[str, Any] | None:
+def _addition_record(tree: dict[str, Any], added: str = CURVES) -> dict[str, Any] | None:
     """Return the record of what was added to a file, None without one."""
     for holder in (tree, tree.get("asset")):
         extras = holder.get("extras") if isinstance(holder, dict) else None
@@ -151,13 +151,13 @@ def kept_record(tree: dict[str, Any], added: str = CURVES) -> dict[str, Any] | N
     return None
 
 
-def shown_record(name: str, data: bytes) -> tuple[str, dict[str, Any], dict[str, Any]] | None:
+def last_addition(name: str, data: bytes) -> tuple[str, dict[str, Any], dict[str, Any]] | None:
     """Return what was added last, its record and the file's JSON; None if nothing was."""
     if not any(added.encode() in data for added in ADDED):
         return None
     tree = open_container(data, Notes(name)).json
     for added in (FLESH, CURVES):  # both only in files that other programs combined
-        record = kept_record(tree, added)
+        record = _addition_record(tree, added)
         if record is not None:
             return added, record, tree
     return None
@@ -168,7 +168,7 @@ def stages_before(name: str, data: bytes) -> Iterator[tuple[str, bytes]]:
 
     Raises FormatError if a record is damaged, for example if another program has saved the file.
     """
-    while (latest := shown_record(name, data)) is not None:
+    while (latest := last_addition(name, data)) is not None:
         added, record, tree = latest
         original = _restored(tree, record, data)
         if original is None:
@@ -189,7 +189,7 @@ def original_bytes(name: str, data: bytes, added: str = CURVES) -> bytes | None:
     return next((before for last, before in stages_before(name, data) if last == added), None)
 
 
-def without_added(name: str, data: bytes) -> bytes:
+def without_curves(name: str, data: bytes) -> bytes:
     """Return a file as it was before curves were added, or the file itself if that is lost."""
     try:
         return original_bytes(name, data) or data
@@ -200,7 +200,7 @@ def without_added(name: str, data: bytes) -> bytes:
 
 def kept_file(name: str, data: bytes) -> bytes | None:
     """Return the file with separate files that a file was made from, None if there is none."""
-    latest = shown_record(name, data)
+    latest = last_addition(name, data)
     inner = latest[1].get("file") if latest is not None else None
     if latest is None or not isinstance(inner, dict):
         return None

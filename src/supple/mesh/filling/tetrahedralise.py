@@ -243,15 +243,15 @@ class _Body:
     """Surface prepared for filling at any cell size; lengths are in units of `scale`."""
 
     def __init__(self, surface: SurfaceMesh) -> None:
-        welded, sound, self.scale = welded_at_unit_size(surface)
-        if len(sound) == 0:
+        welded, with_area, self.scale = welded_at_unit_size(surface)
+        if len(with_area) == 0:
             raise MeshError("no triangle of the surface has an area; nothing can be filled")
-        facing = outward_triangles(welded.vertices, sound)
+        facing = outward_triangles(welded.vertices, with_area)
         self.vertices, self.triangles = welded.vertices, welded.triangles
         self.low, self.high = welded.bounds
         self.size = float(np.linalg.norm(self.high - self.low))
-        self.distance = SoupDistance(welded.vertices, sound, facing)
-        self.area = 2 * float(SurfaceMesh(welded.vertices, sound).areas().sum())
+        self.distance = SoupDistance(welded.vertices, with_area, facing)
+        self.area = 2 * float(SurfaceMesh(welded.vertices, with_area).areas().sum())
         self.volume = 0.0
         if len(facing):  # the rest are sheets, with two sides
             bounding = SurfaceMesh(welded.vertices, facing)

@@ -117,17 +117,17 @@ class _Body:
 
     def __init__(self, surface: SurfaceMesh, report: Progress) -> None:
         self.report, self.progress = report, 0.1
-        welded, sound, self.scale = welded_at_unit_size(surface)
+        welded, with_area, self.scale = welded_at_unit_size(surface)
         self.corners = welded.vertices[welded.triangles]
         corners = self.corners.reshape(-1, 3)
         self.middle = (corners.min(axis=0) + corners.max(axis=0)) / 2
         self.extent = np.ptp(corners, axis=0)
         self.distance: SoupDistance | None = None
         self.closed, self.volume, self.area = True, 0.0, 0.0
-        if len(sound):
-            facing = outward_triangles(welded.vertices, sound)
-            self.distance = SoupDistance(welded.vertices, sound, facing)
-            self.area = float(SurfaceMesh(welded.vertices, sound).areas().sum())
+        if len(with_area):
+            facing = outward_triangles(welded.vertices, with_area)
+            self.distance = SoupDistance(welded.vertices, with_area, facing)
+            self.area = float(SurfaceMesh(welded.vertices, with_area).areas().sum())
             if len(facing):
                 one_group = np.zeros(len(facing), np.int64)
                 self.closed = not unbalanced(facing, one_group, len(welded.vertices)).any()

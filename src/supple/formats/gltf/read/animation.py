@@ -318,10 +318,8 @@ def read_clips(document: Document, moves: list[list[Channel]], reader: ClipReade
             continue
         total += len(_compared_times(channels)) * width
         if total > MOST_NUMBERS:
-            notes.fail(
-                "TOO_LARGE",
-                f"{label}: its keys on {len(joint_nodes)} joints need too much memory; split it",
-            )
+            what = f"{label}: its keys on {len(joint_nodes)} joints need too much memory"
+            notes.fail("TOO_LARGE", f"{what}; split it")
         selected.append((index, channels))
         names.append(str(animation.get("name") or f"clip_{index}"))
     return dict(zip(unique_names(names), selected, strict=True))

@@ -16,8 +16,8 @@ from supple.errors import FormatError
 from supple.formats.gltf.accessors import Accessors
 from supple.formats.gltf.container import Notes, open_container, quoted
 from supple.formats.gltf.document import POINTER, Document
-from supple.formats.gltf.gltf_file import GltfFile, added_to
-from supple.formats.gltf.kept_original import shown_record, stages_before, without_added
+from supple.formats.gltf.gltf_file import GltfFile, open_unchanged
+from supple.formats.gltf.kept_original import last_addition, stages_before, without_curves
 from supple.formats.gltf.read.animation import NODE_POINTER
 from supple.formats.registry import FLESH
 
@@ -32,7 +32,7 @@ NUMBERED = ("VRM", "VRMC_vrm")
 def without_additions(path: Path, data: bytes, notes: Notes, curves: bool, flesh: bool) -> bytes:
     """Return a file without what Supple has added, except for curves or flesh that are kept."""
     if not curves:
-        data = without_added(path.name, data)
+        data = without_curves(path.name, data)
     return data if flesh else _without_flesh(path, data, notes)
 
 
@@ -44,7 +44,7 @@ def _without_flesh(path: Path, data: bytes, notes: Notes) -> bytes:
     if FLESH.encode() not in data:
         _warn_of_names(data, notes)
         return data
-    latest = shown_record(path.name, data)
+    latest = last_addition(path.name, data)
     try:
         added, before = next(stages_before(path.name, data), ("", data))
     except FormatError:
@@ -105,7 +105,7 @@ class _MarkedFile:
     def __init__(self, path: Path, data: bytes) -> None:
         self.path = path
         self.accessors = Accessors(Document(path, data, Notes(path.name)))
-        self.file: GltfFile = added_to(path, path, data)[1]
+        self.file: GltfFile = open_unchanged(path, path, data)[1]
         used = self.file.json.get("extensionsUsed", [])
         self.numbered = any(name in used for name in NUMBERED)
         #: Remaining targets of meshes with marked ones.

@@ -264,14 +264,14 @@ def joint_nodes(
     above_joint: set[int] = set()
     for node in reversed(nodes):
         # A non-uniform scale cannot be part of the joint below.
-        if node in above_joint and not _is_even(forest.scales[node]):
+        if node in above_joint and not _is_uniform(forest.scales[node]):
             joints.add(node)
         if node in joints or node in above_joint:
             above_joint.add(int(forest.parents[node]))
     return np.array([node for node in nodes if node in joints], dtype=np.int64)
 
 
-def _is_even(scale: Floats) -> bool:
+def _is_uniform(scale: Floats) -> bool:
     return bool(scale[0] > 1e-9 and np.abs(scale - scale[0]).max() <= UNIFORM * scale[0])
 
 

@@ -25,8 +25,8 @@ from supple.formats.curve_keys import (
 from supple.formats.file_bytes import reading
 from supple.formats.gltf.container import Notes
 from supple.formats.gltf.document import Document
-from supple.formats.gltf.gltf_file import GltfFile, added_to
-from supple.formats.gltf.kept_original import keep_original, without_added
+from supple.formats.gltf.gltf_file import GltfFile, open_unchanged
+from supple.formats.gltf.kept_original import keep_original, without_curves
 from supple.formats.gltf.read.animation import Channel, GltfClip
 from supple.formats.gltf.read.gltf import GltfSource, read_gltf
 from supple.formats.gltf.write.animations import (
@@ -105,12 +105,24 @@ def write_gltf_curves(
 
 @dataclass(frozen=True, eq=False)
 class _NodeTrack:
-    """Values of one property of a node; `free` marks the weights of a mesh that are new."""
+    """Values of one property of a node."""
 
     node: int
     track: ValueTrack
-    old: Channel | None = None
-    free: Bools | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class _WeightsTrack(_NodeTrack):
+    """Free weights of a mesh; `free` marks them among all of its weights, which `old` animates."""
+
+    old: Channel
+    free: Bools
+
+    @property
+    def varies(self) -> bool:
+        """Whether the file animates other weights of the mesh."""
+        others = self.old.values[..., ~self.free]
+        return bool(others.size) and bool(np.ptp(others, axis=0).any() or others.ndim == 3)
 
 
 class _CurveWriter:
@@ -123,7 +135,7 @@ class _CurveWriter:
         data = source.read()
         with warnings.catch_warnings():  # given when it was loaded
             warnings.simplefilter("ignore", SuppleWarning)
-            self.data = without_added(source.path.name, data)
+            self.data = without_curves(source.path.name, data)
         try:
             self.loaded = loaded_again(self.character, source, curves=False)
         except FormatError as error:
@@ -153,7 +165,7 @@ class _CurveWriter:
 
     def made(self, drop_springs: bool, metres: float) -> tuple[bytes, float]:
         """Return the file with keys within so many metres per channel, and its total error."""
-        base, file = added_to(self.path, self.source.path, self.data)
+        base, file = open_unchanged(self.path, self.source.path, self.data)
         animation, new = self._animation(file)
         times, count, samples = Times(file), 0, 0
         for entry in self.tracks:
@@ -182,11 +194,11 @@ class _CurveWriter:
         return data, self._measured(data, len(file.part("animations")) - 1, new)
 
     def _keys(self, entry: _NodeTrack, metres: float) -> Keys:
-        if entry.track.path != "weights":
+        if not isinstance(entry, _WeightsTrack):
             return entry.track.keys(metres, self.kind, self.curves)
-        kind, old = self.kind, entry.old
-        if kind == "spline" and old is not None and old.interpolation != "CUBICSPLINE":
-            kind = "linear" if _varies(entry) else kind  # other weights stay linear
+        kind = self.kind
+        if kind == "spline" and entry.old.interpolation != "CUBICSPLINE" and entry.varies:
+            kind = "linear"  # other weights stay linear
         return entry.track.bounded_keys(metres, kind, self.curves)
 
     def _animation(self, file: GltfFile) -> tuple[dict[str, Any], bool]:
@@ -349,7 +361,7 @@ class _CurveWriter:
                 values = np.clip(values, 0, 1)
             reach = track_reach(self.curves, columns)
             channel = old or Channel(node, "weights", "LINEAR", times[:1], rest[None, of_node])
-            yield _NodeTrack(node, ValueTrack("weights", times, values, reach), channel, new)
+            yield _WeightsTrack(node, ValueTrack("weights", times, values, reach), channel, new)
 
     # Error when the file is read again.
 
@@ -378,38 +390,27 @@ class _CurveWriter:
         return largest / size
 
 
-def _varies(entry: _NodeTrack) -> bool:
-    """Return whether the file animates other weights of the mesh."""
-    assert entry.old is not None
-    assert entry.free is not None
-    others = entry.old.values[..., ~entry.free]
-    return bool(others.size) and bool(np.ptp(others, axis=0).any() or others.ndim == 3)
-
-
 def _sampler(times: Times, entry: _NodeTrack, keys: Keys) -> dict[str, Any]:
     """Return keys as a sampler of an animation; of weights, all weights of the mesh."""
     key_times, values, in_tangents, out_tangents = (
         _all_weights(entry, keys)
-        if entry.track.path == "weights"
+        if isinstance(entry, _WeightsTrack)
         else (keys.times, keys.values, keys.tangents, keys.tangents)
     )
     interpolation = "LINEAR" if in_tangents is None else "CUBICSPLINE"
     if in_tangents is not None and out_tangents is not None:
         values = np.stack([in_tangents, values, out_tangents], axis=1)
-    width = 1 if entry.track.path == "weights" else values.shape[-1]
+    width = 1 if isinstance(entry, _WeightsTrack) else values.shape[-1]
     return times.sampler(key_times, values.reshape(-1, width), interpolation)
 
 
 def _all_weights(
-    entry: _NodeTrack, keys: Keys
+    entry: _WeightsTrack, keys: Keys
 ) -> tuple[Floats, Floats, Floats | None, Floats | None]:
     """Return times, values (k, b) of all weights of a mesh, and tangents of splines."""
-    old, free = entry.old, entry.free
-    assert old is not None
-    assert free is not None
-    times = keys.times
+    old, free, times = entry.old, entry.free, keys.times
     spline = keys.tangents is not None
-    if _varies(entry):
+    if entry.varies:
         times = np.union1d(times, old.times)
         spline = spline or (old.interpolation == "CUBICSPLINE" and len(old.times) > 1)
         if old.interpolation == "STEP":
@@ -419,7 +420,7 @@ def _all_weights(
     if not spline:
         return times, values, None, None
     in_tangents, out_tangents = np.zeros_like(values), np.zeros_like(values)
-    if _varies(entry) and old.interpolation == "CUBICSPLINE":
+    if entry.varies and old.interpolation == "CUBICSPLINE":
         in_tangents, out_tangents = (part.copy() for part in spline_tangents(old, times))
     in_tangents[:, free] = keys.slope(times, "left")
     out_tangents[:, free] = keys.slope(times, "right")

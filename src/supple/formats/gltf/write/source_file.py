@@ -15,13 +15,13 @@ import numpy as np
 from supple.errors import FormatError, SuppleError, SuppleWarning, warn
 from supple.formats.file_bytes import read_bytes
 from supple.formats.gltf.container import MAGIC, Notes, file_below, open_container, quoted
-from supple.formats.gltf.gltf_file import GltfFile, open_to_add, outside_files
+from supple.formats.gltf.gltf_file import GltfFile, open_embedded, outside_files
 from supple.formats.gltf.kept_original import (
     keep_original,
     kept_file,
-    shown_record,
+    last_addition,
     stages_before,
-    without_added,
+    without_curves,
 )
 from supple.formats.gltf.read.animation import Channel
 from supple.formats.gltf.read.gltf import GltfSource, read_gltf
@@ -44,7 +44,7 @@ def loaded_again(character: Character, source: GltfSource, *, curves: bool = Tru
             warnings.simplefilter("ignore", SuppleWarning)
             data = source.read()
             if not curves:
-                data = without_added(name, data)
+                data = without_curves(name, data)
             again = read_gltf(source.path, data, character.metres_per_unit)
     except SuppleError as error:
         raise FormatError(f"{error}; it was valid when it was loaded, restore it") from error
@@ -103,12 +103,12 @@ class FleshedFile:
 
     def __init__(self, source: GltfSource, data: bytes) -> None:
         self._outer = _outer(source, data)
-        self.file = open_to_add(source.path, data)
+        self.file = open_embedded(source.path, data)
         if self._outer is not None:
             data = self.file.glb()
             with warnings.catch_warnings():  # given just before
                 warnings.simplefilter("ignore", SuppleWarning)
-                self.file = open_to_add(source.path, data)
+                self.file = open_embedded(source.path, data)
         self._data = data
         self._length, self._animations = len(self.file.binary), len(self.file.part("animations"))
 
@@ -170,7 +170,7 @@ def _removed(path: Path, source: Path, added: str) -> dict[str, Any]:
         warn(f"{name}: {ADDED[last]}, added after the {what}, removed as well")
         data = before
     else:
-        marked = FLESH.encode() in data and added == FLESH and shown_record(name, data) is None
+        marked = FLESH.encode() in data and added == FLESH and last_addition(name, data) is None
         lost = ", and does not contain its original; use that" if marked else ""
         raise FormatError(f"{name}: has no {what} from Supple to remove{lost}")
     originals = [kept_file(name, data), before]
