@@ -32,8 +32,8 @@ def load(
         motions beside it or in ``anim/``), or a body model (``.npz``, ``.pkl``) in the layout of
         SMPL, SMPL-H, SMPL-X or MANO.
     metres_per_unit : float, optional
-        Length of the file's unit, in place of the file's own: 0.01 for centimetres. Saving into the
-        file keeps its unit.
+        Length of the file's unit, if the file's value is wrong or missing: 0.01 for centimetres.
+        Saving into the file keeps its unit.
     curves : bool
         Whether to keep curves that Supple has added to the file (`supple.curves`). False restores
         the original, so that curves can be computed again.

@@ -110,10 +110,9 @@ class BakedMotionFormat(CurveFormat):
     mesh_beside : str
         ``"module:function"`` from the path to that of a mesh which is written beside it; "" for
         none.
-    several : str
-        ``"module:function"`` of a function of the character and the writer's options that returns
-        whether one file holds several motions; the writer then takes a list. "" if a file holds
-        one.
+    several : bool or str
+        Whether one file holds several motions, or ``"module:function"`` of a function of the
+        character and the writer's options that returns it. The writer then takes a list.
     target_check : str
         ``"module:function"`` of a function of path, character and names of motions that raises an
         error for a target before the simulation; "" if every path is valid.
@@ -122,7 +121,7 @@ class BakedMotionFormat(CurveFormat):
     """
 
     mesh_beside: str = ""
-    several: str = ""
+    several: bool | str = False
     target_check: str = ""
     flesh_check: str = ""
 
@@ -207,7 +206,7 @@ BAKED_MOTIONS = FormatTable(
         BakedMotionFormat(
             GLTF_SUFFIXES,
             "supple.formats.gltf.write.gltf_motion:write_gltf",
-            several="supple.formats.gltf.write.gltf_motion:holds_several",
+            several=True,
             target_check="supple.formats.gltf.write.vrm_extension:check_vrm_target",
             remover="supple.formats.gltf.write.source_file:remove_gltf_flesh",
             flesh_check="supple.formats.gltf.write.source_file:holds_gltf_flesh",
@@ -215,7 +214,7 @@ BAKED_MOTIONS = FormatTable(
         BakedMotionFormat(
             BLENDER_SUFFIXES,
             "supple.formats.blender.blend_file:write_blend",
-            several="supple.formats.blender.blend_file:holds_clips",
+            several=True,
             target_check="supple.formats.blender.blend_file:check_blend_target",
         ),
         BakedMotionFormat(

@@ -100,7 +100,10 @@ def clip_targets(
     """
     path = Path(path)
     row = BAKED_MOTIONS.required(path, MOTION)
-    if len(names) == 1 or (row.several and imported(row.several)(character, options)):
+    several = row.several
+    if isinstance(several, str):
+        several = imported(several)(character, options)
+    if len(names) == 1 or several:
         return [path]
     used: set[str] = set()
     targets = []

@@ -18,7 +18,7 @@ from supple.mesh.topology import counted
 
 #: Default and largest number of grid nodes (16 MB).
 NODES, MOST_NODES = 100_000, 4_000_000
-#: Cells around the surface, so that normals are known near it.
+#: Margin of the grid in cells, so that normals are defined near the surface.
 MARGIN = 3
 #: Number of points per evaluation.
 AT_A_TIME = 50_000

@@ -15,7 +15,7 @@ from supple.errors import MeshError
 from supple.mesh.filling.bcc_lattice import AXIS_LIMIT, morton
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import OUTWARD_FACES, TetMesh
-from supple.mesh.topology import row_keys
+from supple.mesh.topology import face_keys
 
 # Tets in a leaf of the tree.
 _LEAF = 4
@@ -121,8 +121,8 @@ def locate(points: ArrayLike, mesh: TetMesh) -> Location:
 
 def _boundary_faces(tets: Ints, n_vertices: int) -> Bools:
     """Return whether each face of each tet, (m, 4), is on the boundary."""
-    faces = np.sort(tets[:, OUTWARD_FACES].reshape(-1, 3), axis=1)
-    _, face, uses = np.unique(row_keys(faces, n_vertices), return_inverse=True, return_counts=True)
+    keys = face_keys(tets, OUTWARD_FACES, n_vertices)
+    _, face, uses = np.unique(keys, return_inverse=True, return_counts=True)
     return (uses[face] == 1).reshape(-1, 4)
 
 

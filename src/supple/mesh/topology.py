@@ -121,6 +121,14 @@ def half_edges(triangles: np.ndarray) -> np.ndarray:
     return triangles[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2)
 
 
+def face_keys(elements: np.ndarray, faces: np.ndarray, n_vertices: int) -> np.ndarray:
+    """Return an int64 for each face of each element, equal for faces with the same vertices.
+    `faces` (f, k) are the corners of an element's faces.
+    """
+    rows = elements[:, faces].reshape(-1, faces.shape[1])
+    return row_keys(np.sort(rows, axis=1), n_vertices)
+
+
 def repeated_rows(rows: np.ndarray, n_values: int) -> np.ndarray:
     """Return rows with the same members, in any order, as an earlier row."""
     keys = row_keys(np.sort(rows, axis=1), n_values)

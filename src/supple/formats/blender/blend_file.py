@@ -95,11 +95,6 @@ def _check_kind(path: Path, data: bytes) -> None:
         raise FormatError(f"{path.name}: {what}; save it as binary FBX")
 
 
-def holds_clips(character: Character, options: Any) -> bool:
-    """Return whether a file holds several motions of this character: True for these."""
-    return True
-
-
 def check_blend_target(path: Path, character: Character, motions: Sequence[str] = ()) -> None:
     """Raise FormatError for characters from other formats, and for motions that are not clips."""
     source = character.source

@@ -15,7 +15,7 @@ from supple.arrays import Floats, Ints
 from supple.errors import MeshError
 from supple.mesh.filling.bcc_lattice import AXIS_LIMIT, clipped_tets, closure, morton, pack, unpack
 from supple.mesh.tets import OUTWARD_FACES, TetMesh
-from supple.mesh.topology import row_keys
+from supple.mesh.topology import face_keys
 
 LevelSet = Callable[[Floats], Floats]
 
@@ -211,8 +211,7 @@ def split_pinches(vertices: Floats, tets: Ints) -> tuple[Floats, Ints]:
     hinges. Corners of two tets are the same vertex only if the tets are connected through faces
     around it.
     """
-    faces = np.sort(tets[:, OUTWARD_FACES].reshape(-1, 3), axis=1)
-    keys = row_keys(faces, len(vertices))
+    keys = face_keys(tets, OUTWARD_FACES, len(vertices))
     order = np.argsort(keys, kind="stable")
     same = np.flatnonzero(keys[order][1:] == keys[order][:-1])
     one, other = order[same], order[same + 1]

@@ -360,7 +360,7 @@ def _search(body: _Body, target_count: int, report: Progress) -> TetMesh:
         mesh = _search_shifted(body, target_count, cell, shift, report)
         if best is None or _miss(mesh, target_count) < _miss(best, target_count):
             best = mesh
-        # No lattice gives fewer than a point's 24 tets.
+        # A lattice gives at least the 24 tets around one point.
         if abs(len(best.tets) / target_count - 1) <= TOLERANCE or target_count < 21:
             break
     assert best is not None

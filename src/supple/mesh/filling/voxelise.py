@@ -170,17 +170,17 @@ class _Body:
         if self.distance is None:
             return np.zeros_like(wall)
         if not self.closed:  # holes connect inside and outside: test every cube
-            return self._full(np.arange(wall.size), wall.shape, low, edge).reshape(wall.shape)
+            return self._contains(np.arange(wall.size), wall.shape, low, edge).reshape(wall.shape)
         # Connected cubes without triangles are all inside or all outside.
         rooms, count = ndimage.label(~wall)
         first = np.zeros(count + 1, np.int64)
         first[rooms.ravel()[::-1]] = np.arange(rooms.size)[::-1]  # the first cube of each
-        inside = self._full(first, wall.shape, low, edge)[rooms]
-        inside[wall] = self._full(np.flatnonzero(wall), wall.shape, low, edge)
+        inside = self._contains(first, wall.shape, low, edge)[rooms]
+        inside[wall] = self._contains(np.flatnonzero(wall), wall.shape, low, edge)
         return inside
 
-    def _full(self, cells: Ints, shape: tuple[int, ...], low: Floats, edge: float) -> Bools:
-        """Return whether the centre of each of some cubes is inside."""
+    def _contains(self, cells: Ints, shape: tuple[int, ...], low: Floats, edge: float) -> Bools:
+        """Return whether the centres of cubes are inside."""
         assert self.distance is not None
         inside = np.empty(len(cells), bool)
         for first in range(0, len(cells), _BLOCK):

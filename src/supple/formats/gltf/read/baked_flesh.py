@@ -39,7 +39,7 @@ def without_additions(path: Path, data: bytes, notes: Notes, curves: bool, flesh
 def _without_flesh(path: Path, data: bytes, notes: Notes) -> bytes:
     """Return a file without flesh that Supple has baked; the file itself if it has none.
 
-    Notes are made of flesh that was removed, or cannot be.
+    Flesh that was removed, or cannot be removed, is noted.
     """
     if FLESH.encode() not in data:
         _warn_of_names(data, notes)

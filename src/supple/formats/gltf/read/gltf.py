@@ -62,8 +62,8 @@ TALLEST = 30.0
 class GltfSource:
     """Origin in a glTF file of vertices, joints, clips and shapes.
 
-    `joint_nodes` (J,) has the node of each joint, -1 for the last one, of meshes that nothing
-    moves; copies of joints (for skins bound elsewhere) have the node of their joint. `joint_pose`
+    `joint_nodes` (J,) has the node of each joint, -1 for the joint of meshes that nothing moves;
+    copies of joints (for skins bound elsewhere) have the node of their joint. `joint_pose`
     is the layout of the first part of a pose, before morph weights; None without joints. `shapes`
     has node and morph target of each blend shape. `curves` and `flesh` are as for `load_gltf`.
     """

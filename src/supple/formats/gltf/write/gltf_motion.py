@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -50,7 +50,6 @@ from supple.formats.gltf.write.vrm_extension import overlapping_springs, warn_of
 from supple.formats.morph_fit import Progress
 from supple.formats.smpl.load_body import BodySource
 from supple.rig.baked_motion import BakedMotion
-from supple.rig.character import Character
 from supple.rig.skeleton.skinning import skinned_core, skinned_rigs
 from supple.saving import write_whole
 
@@ -128,11 +127,6 @@ def write_gltf(
     data = writer.fleshed.keep_original(writer.animations, dropped).to_bytes(path)
     write_whole(path, data)
     return {**writer.figures(), "bytes": len(data)}
-
-
-def holds_several(character: Character, options: Mapping[str, Any]) -> bool:
-    """Return whether a file holds several motions of this character: True for glTF."""
-    return True
 
 
 @dataclass

@@ -1,7 +1,7 @@
 """The glTF file that a character came from: read again, extended, and restored.
 
-A file that needs others (buffers or images beside it) is kept twice: with everything inside, as
-the result has it, and as it was.
+A file that needs others (buffers or images beside it) is stored twice: with everything inside, as
+in the result, and unchanged.
 """
 
 from __future__ import annotations
