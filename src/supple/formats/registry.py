@@ -165,12 +165,12 @@ class FormatTable(Generic[Row]):
         suffix = Path(path).suffix.lower()
         return next((row for row in self.rows if suffix in row.suffixes), None)
 
-    def required(self, path: Path, cannot: str) -> Row:
-        """Return the row of the path's suffix; otherwise raise FormatError: cannot `cannot` it."""
+    def required(self, path: Path, action: str) -> Row:
+        """Return the row of the path's suffix; FormatError, with the failed action, without one."""
         row = self.find(path)
         if row is None:
             suffix, listed = path.suffix.lower(), ", ".join(self.suffixes())
-            raise FormatError(f'{path.name}: cannot {cannot} "{suffix}" files; use one of {listed}')
+            raise FormatError(f'{path.name}: cannot {action} "{suffix}" files; use one of {listed}')
         return row
 
 

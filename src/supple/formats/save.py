@@ -22,7 +22,8 @@ from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
 from supple.rig.free_curves import FreeCurves
 
-MOTION = "save a motion in"
+#: Action in messages about suffixes.
+SAVE_MOTION = "save a motion in"
 
 
 def save(
@@ -71,7 +72,7 @@ def save(
     if isinstance(baked, FreeCurves):
         return _save_curves(path, baked, options if error is None else {**options, "error": error})
     bakes = _checked_bakes(path, baked)
-    row = BAKED_MOTIONS.required(path, MOTION)
+    row = BAKED_MOTIONS.required(path, SAVE_MOTION)
     for each in bakes:
         _check_frames(path, each)
     accepted = _checked_options(path, row, options)
@@ -99,7 +100,7 @@ def clip_targets(
     points and dashes become underscores.
     """
     path = Path(path)
-    row = BAKED_MOTIONS.required(path, MOTION)
+    row = BAKED_MOTIONS.required(path, SAVE_MOTION)
     several = row.several
     if isinstance(several, str):
         several = imported(several)(character, options)
@@ -189,7 +190,7 @@ def remove_flesh(path: str | Path, source: str | Path) -> dict[str, Any]:
         If it has no flesh, or its format holds only a motion.
     """
     path, source = Path(path), Path(source)
-    row = BAKED_MOTIONS.required(source, MOTION)
+    row = BAKED_MOTIONS.required(source, SAVE_MOTION)
     if source.suffix.lower() in BLENDER_SUFFIXES:
         how = "remove its flesh in Blender, with Remove in the add-on"
         raise FormatError(f"{source.name}: {how}; the file it was baked from is unchanged")
