@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from supple.formats.load import load
     from supple.formats.save import save
     from supple.mesh.distance_field import Solid
-    from supple.mesh.obstacles import Capsule, Plane, Sphere
-    from supple.mesh.polyhedra import Box, Convex
+    from supple.mesh.obstacles import Box, Capsule, Convex, Plane, Sphere
     from supple.playback.baking import bake, bake_all
     from supple.playback.character_models import build
     from supple.playback.player import Player

@@ -14,8 +14,7 @@ from scipy.stats import qmc
 from supple.dynamics.rigid_object import MassProperties, RigidObject, mass_properties
 from supple.errors import SuppleError
 from supple.mesh.distance_field import Solid
-from supple.mesh.obstacles import Capsule, Obstacle, Plane, Sphere
-from supple.mesh.polyhedra import Box, Convex
+from supple.mesh.obstacles import Box, Capsule, Convex, Obstacle, Plane, Sphere
 from supple.mesh.surface import SurfaceMesh
 
 TURN = Rotation.from_rotvec([0.3, 0.5, 0.2]).as_matrix()

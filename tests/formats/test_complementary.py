@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from supple.errors import SuppleError
-from supple.formats.research.complementary import read_complementary
+from supple.formats.research import read_complementary
 from supple.mesh.tets import TetMesh
 
 ANIMATION = """2 3

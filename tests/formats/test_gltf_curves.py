@@ -283,7 +283,7 @@ def test_failed_writes_are_one_line_errors_and_leave_no_file(sample, tmp_path):
     bare = Character("bare", character.surface, character.rig, character.motions)
     refused: list[Any] = [
         (tmp_path / "x.obj", curves, {}, "use one of"),
-        (tmp_path / "x.glb", curves, {"keys": "some"}, "unknown kind of keys"),
+        (tmp_path / "x.glb", curves, {"keys": "some"}, "no kind of keys 'some'"),
         (tmp_path / "x.glb", curves, {"error": -1}, "the error is"),
         (tmp_path / "x.glb", curves, {"colour": 1}, "has no option"),
         (tmp_path / "no" / "x.glb", curves, {}, "there is no folder"),

@@ -23,7 +23,7 @@ from supple.formats.gltf.read.gltf import load_gltf
 from supple.formats.gltf.write.animations import Track, faded, joined
 from supple.formats.registry import FLESH
 from supple.formats.save import save
-from supple.formats.vertex_normals import VertexNormals
+from supple.mesh.surface import VertexNormals
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
 from supple.rig.inverse_skinning import inverted_moves
@@ -557,7 +557,7 @@ def test_bad_frames_targets_and_options_are_errors(tmp_path):
     broken = BakedMotion(baked.character, baked.motion, frames, baked.rate)
     with pytest.raises(SuppleError, match=r"failed at frame 3, .* \(not finite\)"):
         save(tmp_path / "out.glb", broken)
-    with pytest.raises(FormatError, match=r'cannot save a motion as ".ma"; use one of .glb'):
+    with pytest.raises(FormatError, match=r'cannot save a motion in ".ma" files; use one of .glb'):
         save(tmp_path / "out.ma", baked)
     with pytest.raises(FormatError, match="there is no folder"):
         save(tmp_path / "nowhere" / "out.glb", baked)

@@ -216,7 +216,6 @@ def test_the_same_offsets_give_the_same_bits():
 @pytest.mark.parametrize(
     ("offsets", "size", "error", "said"),
     [
-        (np.zeros((0, 3, 3)), 1.0, 0.1, "offsets of shape"),
         (np.full((2, 3, 3), np.nan), 1.0, 0.1, "not all finite"),
         (np.ones((2, 3, 3)), 0.0, 0.1, "must be positive"),
         (np.ones((2, 3, 3)), 1.0, -0.1, "must be positive"),

@@ -8,7 +8,7 @@ import pytest
 
 import supple
 from supple.errors import SuppleWarning
-from supple.formats.research.complementary import read_complementary
+from supple.formats.research import read_complementary
 from supple.rig.character import Character
 
 CLIPS = ["mh_heavy_male_jump", "mh_arm_flex", "q_Rat", "q_Trex", "q_Husky", "q_Cow", "CesiumMan"]

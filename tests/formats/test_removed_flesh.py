@@ -18,7 +18,7 @@ from helpers.spring_engine import spring_engine
 from helpers.tail_file import tail_builder, tail_file
 from supple.errors import FormatError, SuppleWarning
 from supple.formats import remove_curves, remove_flesh
-from supple.formats.gltf.gltf_file import GltfFile, open_to_add
+from supple.formats.gltf.gltf_file import GltfFile, open_embedded
 from supple.formats.gltf.kept_original import split_binary
 from supple.formats.registry import CURVES, FLESH
 from supple.rig.baked_motion import BakedMotion
@@ -205,7 +205,7 @@ def saved_by_others(
     path: Path, target: Path, change: Any = None, *, extras: bool = True, marks: bool = True
 ) -> Path:
     """As a program saves a file that keeps extras, or not: only what accessors need, in order."""
-    file = open_to_add(path, path.read_bytes())
+    file = open_embedded(path, path.read_bytes())
     described = file.json
     new = GltfFile({key: copy.deepcopy(value) for key, value in described.items()})
     new.json["bufferViews"], new.json["buffers"] = [], []
@@ -365,7 +365,7 @@ def test_a_hostile_record_is_an_error_without_allocation(tmp_path):
         {"length": 10, "head": 10**9},
     ]
     for change in worse:
-        file = open_to_add(once, once.read_bytes())
+        file = open_embedded(once, once.read_bytes())
         file.json["extras"][FLESH] = {**good, **change}
         (tmp_path / "bad.glb").write_bytes(file.glb())
         with pytest.raises(FormatError, match="no longer contains"):

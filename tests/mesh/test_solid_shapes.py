@@ -15,8 +15,7 @@ from scipy.spatial.transform import Rotation
 from supple.compiled.jit import compiled_fused
 from supple.errors import SuppleError
 from supple.mesh.distance_field import Solid
-from supple.mesh.obstacles import OTHER, Capsule, Obstacle, Plane, Sphere
-from supple.mesh.polyhedra import Box, Convex
+from supple.mesh.obstacles import OTHER, Box, Capsule, Convex, Obstacle, Plane, Sphere
 from supple.mesh.shape_tables import place_shapes, shape_surface, shape_tables, signed_distance
 from supple.mesh.surface import SurfaceMesh
 

@@ -29,8 +29,7 @@ from helpers.build_samples import stepped_model  # noqa: E402
 from prove.limits import resident  # noqa: E402
 from supple.engines.pose_space.crowd import Crowd  # noqa: E402
 from supple.engines.pose_space.simulator import PoseSpaceSimulator  # noqa: E402
-from supple.mesh.obstacles import Capsule, Plane, Sphere  # noqa: E402
-from supple.mesh.polyhedra import Box  # noqa: E402
+from supple.mesh.obstacles import Box, Capsule, Plane, Sphere  # noqa: E402
 
 PLACE = ROOT / ".prove"
 #: Steps a second, members of the crowd, and steps between two looks.

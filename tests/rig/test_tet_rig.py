@@ -8,7 +8,7 @@ import pytest
 
 from supple.errors import SuppleError, SuppleWarning
 from supple.formats.load import load
-from supple.formats.research.complementary import read_complementary
+from supple.formats.research import read_complementary
 from supple.mesh.filling.tetrahedralise import tetrahedralise
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh

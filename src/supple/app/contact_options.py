@@ -121,8 +121,7 @@ def _check_option(option: str, row: Engine, live: Engine) -> None:
 
 def obstacle_of(word: str) -> Obstacle:
     """Return the obstacle of a text such as ``sphere:0,1,0,0.2``, or of a mesh file."""
-    from supple.mesh.obstacles import Capsule, Plane, Sphere
-    from supple.mesh.polyhedra import Box
+    from supple.mesh.obstacles import Box, Capsule, Plane, Sphere
 
     makers: dict[str, tuple[int, Callable[[list[float]], Obstacle]]] = {
         "plane": (6, lambda n: Plane(n[:3], n[3:])),

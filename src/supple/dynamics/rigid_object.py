@@ -15,8 +15,7 @@ from supple.checks import checked_number, owned_array
 from supple.dynamics.root_frame import checked_root
 from supple.errors import SuppleError
 from supple.mesh.distance_field import Solid
-from supple.mesh.obstacles import Capsule, Obstacle, Plane, Sphere
-from supple.mesh.polyhedra import Box, Convex
+from supple.mesh.obstacles import Box, Capsule, Convex, Obstacle, Plane, Sphere
 from supple.mesh.surface import SurfaceMesh
 
 #: Largest number of contact samples on a surface.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections import deque
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -138,13 +137,13 @@ def _frames(file: str, text: str, widths: list[int]) -> tuple[Floats, float]:
             f"{file}: has {count} frames of {len(widths)} joints, too many to read;"
             f" split the motion"
         )
-    words = text[head.end() :].split()
-    if len(words) != count * width:
+    numbers = text[head.end() :].split()
+    if len(numbers) != count * width:
         raise FormatError(
-            f"{file}: declares {count} frames of {width} numbers but has {len(words)} numbers;"
+            f"{file}: declares {count} frames of {width} numbers but has {len(numbers)} numbers;"
             f" it is damaged or cut off"
         )
-    values = as_floats(file, words, "frames").reshape(count, width)
+    values = as_floats(file, numbers, "frames").reshape(count, width)
     invalid = ~np.isfinite(values) | (np.abs(values) > 1e12)
     if invalid.any():
         frame, channel = np.argwhere(invalid)[0]
@@ -175,9 +174,10 @@ def _assembled(
     rotations = multiply(multiply(axis_rotation, rotations), inverse(axis_rotation))
     skeleton = Skeleton(names, tree.parents, offsets)
     root_joints = np.flatnonzero(skeleton.parents < 0)
-    root_joint = (
-        skeleton.joint(root) if root is not None else _root(translating, int(root_joints[0]))
-    )
+    if root is not None:
+        root_joint = skeleton.joint(root)
+    else:
+        root_joint = int(np.argmax(translating) if translating.any() else root_joints[0])
     roots, translations, rotations = split_root(skeleton, translations, rotations, joint=root_joint)
     # The split translates joints without a parent; the root joint itself is then at rest.
     translating[root_joints] = True
@@ -237,10 +237,6 @@ def _add_offsets(
         translations += np.where(has_channel, offsets, 0)
 
 
-def _root(moving: NDArray[np.bool_], top: int) -> int:
-    return int(np.argmax(moving)) if moving.any() else top
-
-
 def _guessed_up(skeleton: Skeleton) -> str:
     roles, positions = joint_roles(skeleton), skeleton.rest_world()[:, :3, 3]
     feet = [roles[side, "foot"][0] for side in ("L", "R") if (side, "foot") in roles]
@@ -277,31 +273,31 @@ class _Hierarchy:
 
 
 def _parse_hierarchy(file: str, text: str) -> _Hierarchy:
-    """Parse the words between HIERARCHY and MOTION, without recursion."""
-    words = deque(text.replace("{", " { ").replace("}", " } ").split())
+    """Parse the text between HIERARCHY and MOTION, without recursion."""
+    tokens = deque(text.replace("{", " { ").replace("}", " } ").split())
     tree = _Hierarchy()
     open_blocks: list[int] = []  # joints, or -1 in an End Site
-    while words:
-        word = words.popleft().lower()
-        if word == "}":
+    while tokens:
+        token = tokens.popleft().lower()
+        if token == "}":
             if not open_blocks:
                 raise FormatError(f'{file}: has a "}}" too many after {_last(tree)}')
             open_blocks.pop()
-        elif word in ("root", "joint"):
-            if (word == "root") != (not open_blocks) or open_blocks[-1:] == [-1]:
+        elif token in ("root", "joint"):
+            if (token == "root") != (not open_blocks) or open_blocks[-1:] == [-1]:
                 raise FormatError(
-                    f"{file}: has a {word.upper()} in the wrong place after {_last(tree)}"
+                    f"{file}: has a {token.upper()} in the wrong place after {_last(tree)}"
                 )
-            _open_joint(file, words, tree, open_blocks)
-        elif word == "end":
-            _open_end(file, words, tree, open_blocks)
-        elif word == "offset":
-            _read_offset(file, words, tree, open_blocks)
-        elif word == "channels":
-            _read_channels(file, words, tree, open_blocks)
+            _open_joint(file, tokens, tree, open_blocks)
+        elif token == "end":
+            _open_end(file, tokens, tree, open_blocks)
+        elif token == "offset":
+            _read_offset(file, tokens, tree, open_blocks)
+        elif token == "channels":
+            _read_channels(file, tokens, tree, open_blocks)
         else:
             raise FormatError(
-                f'{file}: "{word[:40]}" after {_last(tree)} is not part of a hierarchy'
+                f'{file}: "{token[:40]}" after {_last(tree)} is not part of a hierarchy'
             )
     if open_blocks:
         raise FormatError(f'{file}: {len(open_blocks)} "}}" are missing; it is damaged or cut off')
@@ -317,22 +313,20 @@ def _last(tree: _Hierarchy) -> str:
     return f'joint "{tree.names[-1]}"' if tree.names else "the beginning"
 
 
-def _until_brace(file: str, words: deque[str], what: str) -> str:
-    words_before: list[str] = []
-    while words and words[0] != "{":
-        words_before.append(words.popleft())
-        if len(words_before) > LONGEST_NAME:
-            break
-    if not words or words[0] != "{":
-        raise FormatError(
-            f'{file}: {what} "{" ".join(words_before)[:40]}" is not followed by a "{{"'
-        )
-    words.popleft()
-    return " ".join(words_before)
+def _until_brace(file: str, tokens: deque[str], what: str) -> str:
+    """Return the text up to the next "{", and remove both."""
+    parts: list[str] = []
+    while tokens and tokens[0] != "{" and len(parts) <= LONGEST_NAME:
+        parts.append(tokens.popleft())
+    name = " ".join(parts)
+    if not tokens or tokens[0] != "{":
+        raise FormatError(f'{file}: {what} "{name[:40]}" is not followed by a "{{"')
+    tokens.popleft()
+    return name
 
 
-def _open_joint(file: str, words: deque[str], tree: _Hierarchy, open_blocks: list[int]) -> None:
-    name = _until_brace(file, words, "joint")
+def _open_joint(file: str, tokens: deque[str], tree: _Hierarchy, open_blocks: list[int]) -> None:
+    name = _until_brace(file, tokens, "joint")
     tree.parents.append(open_blocks[-1] if open_blocks else -1)
     open_blocks.append(len(tree.names))
     tree.names.append(name or f"joint {len(tree.names)}")
@@ -340,17 +334,17 @@ def _open_joint(file: str, words: deque[str], tree: _Hierarchy, open_blocks: lis
     tree.channels.append([])
 
 
-def _open_end(file: str, words: deque[str], tree: _Hierarchy, open_blocks: list[int]) -> None:
-    _until_brace(file, words, "End Site")
+def _open_end(file: str, tokens: deque[str], tree: _Hierarchy, open_blocks: list[int]) -> None:
+    _until_brace(file, tokens, "End Site")
     if not open_blocks or open_blocks[-1] < 0:
         raise FormatError(f"{file}: has an End Site in the wrong place after {_last(tree)}")
     tree.ends.append((open_blocks[-1], np.zeros(3)))
     open_blocks.append(-1)
 
 
-def _read_offset(file: str, words: deque[str], tree: _Hierarchy, open_blocks: list[int]) -> None:
+def _read_offset(file: str, tokens: deque[str], tree: _Hierarchy, open_blocks: list[int]) -> None:
     where = f"OFFSET of {_last(tree)}"
-    offset = as_floats(file, list(_take(file, words, 3, where)), where)
+    offset = as_floats(file, _take(file, tokens, 3, where), where)
     if not np.isfinite(offset).all() or np.abs(offset).max() > 1e12:
         raise FormatError(f"{file}: the {where} is {offset}, which is not finite")
     if not open_blocks:
@@ -361,10 +355,10 @@ def _read_offset(file: str, words: deque[str], tree: _Hierarchy, open_blocks: li
         tree.offsets[open_blocks[-1]] = offset
 
 
-def _read_channels(file: str, words: deque[str], tree: _Hierarchy, open_blocks: list[int]) -> None:
+def _read_channels(file: str, tokens: deque[str], tree: _Hierarchy, open_blocks: list[int]) -> None:
     where = f"CHANNELS of {_last(tree)}"
-    count = checked_count(file, next(iter(_take(file, words, 1, where))), "channels", 1, len(words))
-    names = [word.lower() for word in _take(file, words, count, where)]
+    count = checked_count(file, _take(file, tokens, 1, where)[0], "channels", 1, len(tokens))
+    names = [name.lower() for name in _take(file, tokens, count, where)]
     for name in names:
         if name not in POSITIONS + ROTATIONS:
             raise FormatError(
@@ -383,7 +377,7 @@ def _read_channels(file: str, words: deque[str], tree: _Hierarchy, open_blocks: 
         tree.channels[open_blocks[-1]] = names
 
 
-def _take(file: str, words: deque[str], count: int, what: str) -> Iterable[str]:
-    if len(words) < count:
+def _take(file: str, tokens: deque[str], count: int, what: str) -> list[str]:
+    if len(tokens) < count:
         raise FormatError(f"{file}: is cut off in the {what}")
-    return [words.popleft() for _ in range(count)]
+    return [tokens.popleft() for _ in range(count)]

@@ -46,8 +46,7 @@ def write_bvh_curves(
     if len(curves.others) or scaled:
         omitted = len(curves.others) + scaled
         warn(f"{path.name}: .bvh holds only joints; {omitted} curves of weights or scales omitted")
-    motion: Motion = curves.additive() if additive else curves
-    sampled = _even(motion)
+    sampled = _evenly_sampled(curves.additive() if additive else curves)
     pose = core.rig.joint_pose
     rotations, positions = _aligned(pose, sampled.poses[:, core.entries], sampled.roots)
     text, count = _written(pose.skeleton, rotations, PER_METRE * positions, sampled)
@@ -58,7 +57,7 @@ def write_bvh_curves(
     return {**figures, "error": 0.0, "bytes": len(data)}
 
 
-def _even(motion: Motion) -> Motion:
+def _evenly_sampled(motion: Motion) -> Motion:
     """Return the motion with evenly spaced frames, as the format requires."""
     gaps = np.diff(motion.times)
     if len(gaps) < 2 or np.ptp(gaps) < 1e-6:

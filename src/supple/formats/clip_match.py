@@ -1,4 +1,4 @@
-"""Comparison of a file's clip with the motion that was baked; names alone are no proof."""
+"""Comparison of a file's clip with a baked motion: clips of one name may differ."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from supple.rig.protocol import Rig
 Sample = Callable[[Floats], tuple[Floats, Floats]]
 
 #: Largest distance between vertices of clip and baked motion, as a fraction of the size.
-AGREED = 2e-3
+TOLERANCE = 2e-3
 #: Float32 roundings around a frame's time that are compared as well: clips may jump at a key.
-AROUND = (0, -2, 2)
+TIME_SHIFTS = (0, -2, 2)
 #: Most frames that are compared, and most vertices of each.
 MOST_FRAMES, MOST_VERTICES = 400, 500
 
@@ -34,29 +34,28 @@ def plays(sample: Sample, rig: Rig, baked: BakedMotion) -> bool:
     vertices = np.arange(0, rig.n_vertices, step)
     times = baked.times[frames]
     rounding = SINGLE * np.maximum(1.0, np.abs(times))
-    clips = [sample(times + shift * rounding) for shift in AROUND]
-    tolerance = AGREED * baked.character.surface.size
+    clips = [sample(times + shift * rounding) for shift in TIME_SHIFTS]
+    tolerance = TOLERANCE * baked.character.surface.size
     for row, frame in enumerate(frames.tolist()):
-        expected = _placed(rig, poses[frame], baked.motion.roots[frame], vertices)
-        near = (
-            np.abs(_placed(rig, clip_poses[row], roots[row], vertices) - expected).max()
-            <= tolerance
-            for clip_poses, roots in clips
-        )
-        if not any(near):
+        expected = placed(rig, poses[frame], baked.motion.roots[frame], vertices)
+        skins = (placed(rig, clip[row], roots[row], vertices) for clip, roots in clips)
+        if not any(np.abs(skin - expected).max() <= tolerance for skin in skins):
             return False
     return True
 
 
 def _poses_of(rig: Rig, baked: BakedMotion) -> Floats:
     """Return the baked poses of the parameters that the file's rig has; others are at rest."""
-    names = {each.name: k for k, each in enumerate(baked.character.rig.parameters)}
+    columns = {parameter.name: k for k, parameter in enumerate(baked.character.rig.parameters)}
     poses = np.tile(rig.rest_pose, (len(baked.times), 1))
     for column, parameter in enumerate(rig.parameters):
-        if parameter.name in names:
-            poses[:, column] = baked.motion.poses[:, names[parameter.name]]
+        if parameter.name in columns:
+            poses[:, column] = baked.motion.poses[:, columns[parameter.name]]
     return poses
 
 
-def _placed(rig: Rig, pose: Floats, root: Floats, vertices: NDArray[np.int64]) -> Floats:
+def placed(
+    rig: Rig, pose: Floats, root: Floats, vertices: NDArray[np.int64] | None = None
+) -> Floats:
+    """Return the skin (n, 3) of a pose in the world; of some vertices, or of all."""
     return rig(pose, vertices) @ root[:3, :3].T + root[:3, 3]

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 
 from supple.arrays import Floats, Ints
-from supple.checks import checked_number
+from supple.checks import checked_choice, checked_number
 from supple.errors import SuppleError
 from supple.maths.key_reduction import KeyKind, Keys, reduced_keys
 from supple.rig.free_curves import FreeCurves, skin_reach
@@ -45,8 +45,8 @@ class ValueTrack:
 
     def keys(self, metres: float, kind: KeyKind, curves: FreeCurves) -> Keys:
         """Return keys whose curve moves the skin by at most `metres` from the samples."""
-        least = LEAST_REACH * curves.character.surface.size
-        tolerance = metres / np.maximum(self.reach, least)
+        lowest_reach = LEAST_REACH * curves.character.surface.size
+        tolerance = metres / np.maximum(self.reach, lowest_reach)
         is_rotation = self.path == "rotation"
         return reduced_keys(
             self.times,
@@ -59,20 +59,17 @@ class ValueTrack:
         )
 
     def bounded_keys(self, metres: float, kind: KeyKind, curves: FreeCurves) -> Keys:
-        """Return keys of weights; linear ones where the control points of a spline, which bound a
-        Bézier curve, would leave the range 0 to 1 of the samples.
+        """Return keys of weights: linear ones if a spline's control points, which bound the curve,
+        would leave the range 0 to 1 of the samples.
         """
         keys = self.keys(metres, kind, curves)
         inside = self.values.min() >= 0 and self.values.max() <= 1
         if keys.tangents is None or not inside or len(keys) < 2:
             return keys
         third = np.diff(keys.times)[:, None] / 3
-        points = np.concatenate(
-            [
-                keys.values[:-1] + third * keys.tangents[:-1],
-                keys.values[1:] - third * keys.tangents[1:],
-            ]
-        )
+        after = keys.values[:-1] + third * keys.tangents[:-1]
+        before = keys.values[1:] - third * keys.tangents[1:]
+        points = np.concatenate([after, before])
         if points.min() >= 0 and points.max() <= 1:
             return keys
         return self.keys(metres, "linear", curves)
@@ -96,7 +93,7 @@ def within_error(
     kind: KeyKind,
     attempt: Callable[[float], tuple[Result, float]],
 ) -> tuple[Result, float]:
-    """Choose keys with smaller and smaller tolerances until the whole skin is within the error.
+    """Choose keys with smaller and smaller tolerances until all of the skin is within the error.
 
     `error` is a fraction of the size. `attempt` computes, from the tolerance of each channel in
     metres, a result and its error; the last ones are returned.
@@ -112,9 +109,7 @@ def within_error(
 
 def checked_keys(kind: str) -> KeyKind:
     """Return the kind of keys; SuppleError if it is unknown."""
-    if kind not in KEYS:
-        raise SuppleError(f'unknown kind of keys "{kind}"; use one of {", ".join(KEYS)}')
-    return kind  # type: ignore[return-value]
+    return checked_choice("kind of keys", kind, KEYS)  # type: ignore[return-value]
 
 
 def checked_error(error: float) -> float:
@@ -175,12 +170,12 @@ def write_json_curves(
     chosen, reached = within_error(curves, tolerance, kind, attempt)
     rig = curves.character.rig
     entries = []
-    for name, column, keys_of_one in zip(curves.free, curves.columns, chosen, strict=True):
+    for name, column, curve in zip(curves.free, curves.columns, chosen, strict=True):
         parameter = rig.parameters[column]
         entry: dict[str, Any] = {"parameter": name, "unit": parameter.unit, "rest": parameter.rest}
-        entry |= {"times": _plain(keys_of_one.times), "values": _plain(keys_of_one.values[:, 0])}
-        if keys_of_one.tangents is not None:
-            entry["tangents"] = _plain(keys_of_one.tangents[:, 0])
+        entry |= {"times": _rounded(curve.times), "values": _rounded(curve.values[:, 0])}
+        if curve.tangents is not None:
+            entry["tangents"] = _rounded(curve.tangents[:, 0])
         entries.append(entry)
     tree = {
         "format": JSON_FORMAT,
@@ -197,7 +192,7 @@ def write_json_curves(
     return {
         "channels": len(entries),
         "keys": kind,
-        "n_keys": sum(len(keys_of_one) for keys_of_one in chosen),
+        "n_keys": sum(map(len, chosen)),
         "n_samples": curves.n_frames * len(entries),
         "error": reached,
         "bytes": len(data),
@@ -226,13 +221,13 @@ def _error(curves: FreeCurves, chosen: list[Keys], additive: bool) -> float:
     """Return the distance between the skins of keys and curves, as a fraction of the size."""
     values, rig = _values(curves, additive), curves.character.rig
     poses, largest = curves.poses.copy(), 0.0
-    for k, each in enumerate(chosen):
-        poses[:, curves.columns[k]] += each.at(curves.times)[:, 0] - values[:, k]
+    for k, keys in enumerate(chosen):
+        poses[:, curves.columns[k]] += keys.at(curves.times)[:, 0] - values[:, k]
     for pose, exact in zip(poses, curves.poses, strict=True):
         if not np.array_equal(pose, exact):
             largest = max(largest, float(np.linalg.norm(rig(pose) - rig(exact), axis=1).max()))
     return largest / curves.character.surface.size
 
 
-def _plain(values: Floats) -> list[float]:
+def _rounded(values: Floats) -> list[float]:
     return [float(f"{value:.9g}") for value in values]

@@ -112,9 +112,9 @@ def as_floats(name: str, words: Sequence[str], where: str) -> np.ndarray:
 
 def as_integers(name: str, numbers: np.ndarray, where: str) -> np.ndarray:
     """Convert floats that must be whole numbers to int64."""
-    whole = (np.abs(numbers) < 2**53) & (np.floor(numbers) == numbers)
-    if not whole.all():
-        bad = numbers.ravel()[np.argmin(whole)]
+    is_integer = (np.abs(numbers) < 2**53) & (np.floor(numbers) == numbers)
+    if not is_integer.all():
+        bad = numbers.ravel()[np.argmin(is_integer)]
         raise FormatError(f"{name}: {bad:g} among the {where} is not a whole number")
     return numbers.astype(np.int64)
 

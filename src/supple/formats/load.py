@@ -11,8 +11,6 @@ from supple.formats.length_units import checked_metres
 from supple.formats.registry import CHARACTERS, imported
 from supple.rig.character import Character
 
-_NONE = inspect.Parameter("none", inspect.Parameter.POSITIONAL_ONLY)
-
 
 def load(
     path: str | Path,
@@ -34,8 +32,8 @@ def load(
         motions beside it or in ``anim/``), or a body model (``.npz``, ``.pkl``) in the layout of
         SMPL, SMPL-H, SMPL-X or MANO.
     metres_per_unit : float, optional
-        Length of the file's unit, in place of the file's own: 0.01 for centimetres. Saving into the
-        file keeps its unit.
+        Length of the file's unit, if the file's value is wrong or missing: 0.01 for centimetres.
+        Saving into the file keeps its unit.
     curves : bool
         Whether to keep curves that Supple has added to the file (`supple.curves`). False restores
         the original, so that curves can be computed again.
@@ -57,27 +55,18 @@ def load(
         When the file cannot be read; the message begins with its name.
     """
     path = Path(path)
-    row = CHARACTERS.find(path)
-    if row is None:
-        suffixes = ", ".join(CHARACTERS.suffixes())
-        raise FormatError(
-            f'{path.name}: cannot read characters from "{path.suffix}" files; use {suffixes}'
-        )
+    row = CHARACTERS.required(path, "read characters from")
     reader = imported(row.reader)
     parameters = inspect.signature(reader).parameters
-    reader_options: dict[str, Any] = {}
+    for name in options:
+        if name not in parameters or parameters[name].kind is not inspect.Parameter.KEYWORD_ONLY:
+            raise FormatError(f'{path.name}: {row.name} files have no option "{name}"')
     if metres_per_unit is not None:
-        reader_options["metres_per_unit"] = checked_metres(metres_per_unit)
-    if reader_options and "metres_per_unit" not in parameters:
-        raise FormatError(f"{path.name}: {row.name} files define their unit; omit metres_per_unit")
-    if not curves and "curves" in parameters:
-        reader_options["curves"] = False
-    if flesh and "flesh" in parameters:
-        reader_options["flesh"] = True
-    unknown = [
-        name for name in options if parameters.get(name, _NONE).kind is not _NONE.KEYWORD_ONLY
-    ]
-    if unknown:
-        raise FormatError(f'{path.name}: {row.name} files have no option "{unknown[0]}"')
-    character: Character = reader(path, **reader_options, **options)
+        options["metres_per_unit"] = checked_metres(metres_per_unit)
+        if "metres_per_unit" not in parameters:
+            what = f"{row.name} files define their unit"
+            raise FormatError(f"{path.name}: {what}; omit metres_per_unit")
+    kept = {"curves": curves, "flesh": flesh}
+    options |= {name: value for name, value in kept.items() if name in parameters}
+    character: Character = reader(path, **options)
     return character

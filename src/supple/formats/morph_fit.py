@@ -62,8 +62,6 @@ def fit_morphs(
     0 if nothing moves by more than the error.
     """
     offset_array = np.asarray(offsets)
-    if offset_array.ndim != 3 or offset_array.shape[2] != 3 or 0 in offset_array.shape:
-        raise SuppleError(f"offsets of shape {offset_array.shape}; expected (frames, vertices, 3)")
     if not np.isfinite(offset_array).all():
         raise SuppleError("offsets of morph targets are not all finite; the simulation failed")
     limit = checked_number("error of morph targets", error)
@@ -92,12 +90,11 @@ class _Search:
     ) -> None:
         self.frames, self.vertices = offsets.shape[:2]
         self.offsets, self.moves, self.size = offsets, moves, size
-        self.matrices = _kept(matrices, self.frames, self.vertices)
+        self.matrices = _stored(matrices, self.frames, self.vertices)
         self.report = progress or (lambda part, what: None)
         self.measured = 0
         # Where offsets were limited in size, no number of shapes is more exact than they are.
-        exact = 0.0 if moves is None else self._exact()
-        self.goal = max(error, SLACK * exact)
+        self.goal = max(error, SLACK * self._offset_error())
 
     def best(self, most: int | None) -> tuple[Singles, Singles, float]:
         no_shapes = np.zeros((0, self.vertices, 3), np.float32)
@@ -131,13 +128,14 @@ class _Search:
             shapes, weights = self._weighted(count, on_vertices, on_frames)
             give_up = np.inf if last else GIVE_UP * self.goal
             reached, by_vertex, by_frame = self._measure(shapes, weights, give_up)
-            self._report(count)
+            self.measured += 1
+            self.report(1 - 0.9**self.measured, f"fitting shapes ({count})")
             if best is None or reached < best[2]:
                 best = shapes, weights, reached
             if reached <= self.goal or reached > GIVE_UP * self.goal or self.frames == 1:
                 break
-            on_vertices = _raised(on_vertices, by_vertex)
-            on_frames = _raised(on_frames, by_frame)
+            on_vertices = _reweighted(on_vertices, by_vertex)
+            on_frames = _reweighted(on_frames, by_frame)
         assert best is not None
         return best
 
@@ -151,13 +149,13 @@ class _Search:
         rows = parts.reshape(used, -1) * scales.astype(np.float32)
         gram = (rows @ rows.T).astype(np.float64)
         values, vectors = np.linalg.eigh(gram)
-        sound = values > 1e-12 * max(float(values[-1]), 1e-300)
-        root = np.sqrt(values[sound])
+        significant = values > 1e-12 * max(float(values[-1]), 1e-300)
+        root = np.sqrt(values[significant])
         # The weighted rows of B are L Q with orthonormal Q.
-        lower = vectors[:, sound] * root
+        lower = vectors[:, significant] * root
         _, _, right = np.linalg.svd((on_frames[:, None] * left) @ lower, full_matrices=False)
         right = _with_sign(right[:count])
-        mix = (right / root) @ vectors[:, sound].T
+        mix = (right / root) @ vectors[:, significant].T
         weights = left @ (lower @ right.T)
         largest = np.maximum(np.abs(weights).max(axis=0), 1e-300)
         mixed = (mix * largest[:, None]).astype(np.float32) @ parts.reshape(used, -1)
@@ -175,8 +173,8 @@ class _Search:
             products += rows @ rows[chosen].T
         values, vectors = np.linalg.eigh(products[chosen])
         values, vectors = values[::-1], _with_sign(vectors[:, ::-1].T).T
-        sound = values > ROUNDING * max(float(values[0]), 1e-300)
-        columns = np.flatnonzero(sound[: 3 * self.vertices])
+        significant = values > ROUNDING * max(float(values[0]), 1e-300)
+        columns = np.flatnonzero(significant[: 3 * self.vertices])
         # Frames that were not chosen are projected onto the components.
         self.left = products @ (vectors[:, columns] / values[columns])
         self.components = np.empty((len(columns), self.vertices, 3), np.float32)
@@ -196,12 +194,12 @@ class _Search:
         total = sum((np.asarray(self.matrices[k]) ** 2).sum(axis=(1, 2)) for k in few)
         return np.maximum(np.sqrt(total / (3 * len(few))), 1e-9)
 
-    def _exact(self) -> float:
-        """Return the largest error of the offsets themselves, as part of the size."""
+    def _offset_error(self) -> float:
+        """Return the largest error of the offsets themselves, as a fraction of the size."""
         worst, by_vertex = 0.0, np.zeros(self.vertices)
-        for frame in range(self.frames):
+        for frame in range(self.frames if self.moves is not None else 0):
             offsets = np.ascontiguousarray(self.offsets[frame], dtype=np.float32)
-            worst = max(worst, self._farthest(frame, offsets, by_vertex))
+            worst = max(worst, self._frame_error(frame, offsets, by_vertex))
         return worst
 
     def _measure(
@@ -217,12 +215,13 @@ class _Search:
         for frame in range(self.frames):
             if frame % step == 0:
                 block = (weights[frame : frame + step] @ flat).reshape(-1, self.vertices, 3)
-            by_frame[frame] = self._farthest(frame, block[frame % step], by_vertex)
+            by_frame[frame] = self._frame_error(frame, block[frame % step], by_vertex)
             if by_frame[frame] > give_up:
                 break
         return float(by_frame.max()), by_vertex, by_frame
 
-    def _farthest(self, frame: int, offsets: Singles, by_vertex: Floats) -> float:
+    def _frame_error(self, frame: int, offsets: Singles, by_vertex: Floats) -> float:
+        """Return the largest error of a frame's offsets; raise `by_vertex` to it."""
         targets = self.offsets[frame] if self.moves is None else self.moves[frame]
         goal = np.ascontiguousarray(targets, dtype=np.float32)
         if self.matrices is None:
@@ -230,12 +229,8 @@ class _Search:
         matrix = np.ascontiguousarray(self.matrices[frame], dtype=np.float32)
         return _measure_skinned(offsets, goal, matrix, self.moves is None, self.size, by_vertex)
 
-    def _report(self, count: int) -> None:
-        self.measured += 1
-        self.report(1 - 0.9**self.measured, f"fitting shapes ({count})")
 
-
-def _kept(matrices: ByFrame | None, frames: int, vertices: int) -> ByFrame | None:
+def _stored(matrices: ByFrame | None, frames: int, vertices: int) -> ByFrame | None:
     """Return the matrices, computed once if they fit into memory."""
     if matrices is None or isinstance(matrices, np.ndarray) or 9 * frames * vertices > MOST_STORED:
         return matrices
@@ -252,9 +247,9 @@ def _measure_plain(offsets: Singles, goal: Singles, size: float, by_vertex: Floa
         total = 0.0
         for i in range(3):
             total += (float(offsets[v, i]) - goal[v, i]) ** 2
-        off = np.sqrt(total) / size
-        by_vertex[v] = max(by_vertex[v], off)
-        worst = max(worst, off)
+        distance = np.sqrt(total) / size
+        by_vertex[v] = max(by_vertex[v], distance)
+        worst = max(worst, distance)
     return worst
 
 
@@ -272,18 +267,18 @@ def _measure_skinned(
     for v in range(len(offsets)):
         total = 0.0
         for i in range(3):
-            moved = 0.0
+            miss = 0.0
             for j in range(3):
                 part = float(offsets[v, j])
                 if before:
                     part -= goal[v, j]
-                moved += matrices[v, i, j] * part
+                miss += matrices[v, i, j] * part
             if not before:
-                moved -= goal[v, i]
-            total += moved * moved
-        off = np.sqrt(total) / size
-        by_vertex[v] = max(by_vertex[v], off)
-        worst = max(worst, off)
+                miss -= goal[v, i]
+            total += miss * miss
+        distance = np.sqrt(total) / size
+        by_vertex[v] = max(by_vertex[v], distance)
+        worst = max(worst, distance)
     return worst
 
 
@@ -299,11 +294,11 @@ def unit_weights(shapes: Singles, weights: Singles) -> tuple[Singles, Singles]:
     width = np.maximum(high - low, np.float32(1e-30))
     base = np.tensordot(low.astype(np.float64), shapes.astype(np.float64), axes=1)
     shifted = np.concatenate([(weights - low) / width, np.ones((len(weights), 1))], axis=1)
-    whole = np.concatenate([shapes * width[:, None, None], base[None]])
-    return whole.astype(np.float32), shifted.astype(np.float32)
+    scaled = np.concatenate([shapes * width[:, None, None], base[None]])
+    return scaled.astype(np.float32), shifted.astype(np.float32)
 
 
-def _raised(weights: Floats, errors: Floats) -> Floats:
+def _reweighted(weights: Floats, errors: Floats) -> Floats:
     """Return weights, larger where the error is largest."""
     part = errors / max(float(errors.max()), 1e-300)
     raised = weights * (0.25 + part)

@@ -72,10 +72,28 @@ def write_point_cache(
         n_frames, n_points, bytes, and the mesh's name if one was written.
     """
     path = Path(path)
-    rows, frames = _prepared(path, baked, vertices, up)
+    if up not in ("y", "z"):
+        raise FormatError(f'{path.name}: the upward axis cannot be "{up}"; use y or z')
+    rows = _cached_vertices(path, baked.character, vertices)
+    if len(rows) > MOST or baked.n_frames > MOST:
+        raise FormatError(f"{path.name}: {len(rows)} points are too many for the format")
+    frames = (_upwards(frame[rows], up) for frame in baked.frames)
     header, dtype = (_mdd_header if path.suffix.lower() == ".mdd" else _pc2_header)(baked, rows)
-    beside = _mesh_path(path, vertices, mesh)
-    return _written(path, baked, _with_header(header, frames, dtype), len(rows), up, beside)
+    content = _with_header(header, frames, dtype)
+    figures: dict[str, Any] = {"n_frames": baked.n_frames, "n_points": len(rows)}
+    if vertices != "welded" or mesh is False:
+        return {**figures, "bytes": write_chunks(path, content)}
+    mesh_file = mesh_beside(path) if mesh is True else Path(mesh)
+    is_new, surface = not mesh_file.exists(), baked.character.surface
+    points = _upwards(np.asarray(surface.vertices, np.float32), up)
+    write_chunks(mesh_file, _mesh_text(baked.character.name, points, surface.triangles))
+    try:
+        size = write_chunks(path, content)
+    except BaseException:
+        if is_new:
+            mesh_file.unlink(missing_ok=True)
+        raise
+    return {**figures, "mesh": mesh_file.name, "bytes": size}
 
 
 def _pc2_header(baked: BakedMotion, rows: Ints) -> tuple[bytes, str]:
@@ -97,8 +115,7 @@ def write_npz(path: str | Path, baked: BakedMotion) -> dict[str, Any]:
     and ``motion``.
     """
     path = Path(path)
-    frames = checked_frames(path, baked)
-    character = baked.character
+    frames, character = np.asarray(baked.frames, np.float32), baked.character
     arrays: dict[str, NDArray[Any]] = {
         "frames": frames,
         "times": np.asarray(baked.times, np.float64),
@@ -118,38 +135,6 @@ def mesh_beside(path: Path) -> Path:
     return path.with_name(f"{path.stem}_rest.obj")
 
 
-def checked_frames(path: Path, baked: BakedMotion) -> Singles:
-    """Return the frames; FormatError unless they fit the character and are finite."""
-    frames = np.asarray(baked.frames)
-    expected = (len(baked.times), len(baked.character.surface.vertices), 3)
-    if frames.shape != expected or frames.dtype != np.float32 or not len(frames):
-        raise FormatError(
-            f"{path.name}: baked frames are {frames.shape} {frames.dtype}, not {expected} float32;"
-            f" bake {baked.character.name} again"
-        )
-    for k, frame in enumerate(frames):
-        if not np.isfinite(frame).all():
-            raise FormatError(
-                f"{path.name}: baked frame {k} is not finite; bake it again with stiffer flesh"
-            )
-    return frames
-
-
-def _prepared(
-    path: Path, baked: BakedMotion, vertices: str, up: str
-) -> tuple[NDArray[np.int64], Iterator[Singles]]:
-    """Return the vertex of each point, and the frames one by one."""
-    if up not in ("y", "z"):
-        raise FormatError(f'{path.name}: the upward axis cannot be "{up}"; use y or z')
-    if not path.parent.is_dir():
-        raise FormatError(f"{path.name}: there is no folder {path.parent}; create it first")
-    frames = checked_frames(path, baked)
-    rows = _cached_vertices(path, baked.character, vertices)
-    if len(rows) > MOST or len(frames) > MOST:
-        raise FormatError(f"{path.name}: {len(rows)} points are too many for the format")
-    return rows, (_upwards(frame[rows], up) for frame in frames)
-
-
 def _upwards(points: Singles, up: str) -> Singles:
     if up == "y":
         return points
@@ -166,37 +151,6 @@ def _with_header(header: bytes, frames: Iterable[Singles], dtype: str) -> Iterat
             yield buffer.getvalue()
             buffer = io.BytesIO()
     yield buffer.getvalue()
-
-
-def _mesh_path(path: Path, vertices: str, mesh: bool | str | Path) -> Path | None:
-    if vertices != "welded" or mesh is False:
-        return None
-    return mesh_beside(path) if mesh is True else Path(mesh)
-
-
-def _written(
-    path: Path,
-    baked: BakedMotion,
-    content: Iterator[bytes],
-    n_points: int,
-    up: str,
-    mesh_file: Path | None,
-) -> dict[str, Any]:
-    """Write the mesh, then the cache; if that fails, a new mesh is removed."""
-    figures: dict[str, Any] = {"n_frames": baked.n_frames, "n_points": n_points}
-    surface, is_new = baked.character.surface, False
-    if mesh_file is not None:
-        is_new = not mesh_file.exists()
-        points = _upwards(np.asarray(surface.vertices, np.float32), up)
-        write_chunks(mesh_file, _mesh_text(baked.character.name, points, surface.triangles))
-        figures["mesh"] = mesh_file.name
-    try:
-        figures["bytes"] = write_chunks(path, content)
-    except BaseException:
-        if mesh_file is not None and is_new:
-            mesh_file.unlink(missing_ok=True)
-        raise
-    return figures
 
 
 def _cached_vertices(path: Path, character: Character, vertices: str) -> Ints:
@@ -363,29 +317,26 @@ def write_abc(path: str | Path, baked: BakedMotion) -> dict[str, Any]:
     bytes.
     """
     path = Path(path)
-    frames = checked_frames(path, baked)
     try:
         import alembic3d  # noqa: F401
     except ImportError:
         raise SuppleError(
             f"{path.name}: Alembic files need an extra; run pip install 'supple[alembic]'"
         ) from None
-    if not path.parent.is_dir():
-        raise FormatError(f"{path.name}: there is no folder {path.parent}; create it first")
     try:
         with tempfile.TemporaryDirectory(prefix="supple-abc-") as folder:
             # The library writes directly to the path, and would leave half a file if interrupted.
             part = Path(folder) / "part.abc"
-            _write(part, baked, frames)
+            _write_archive(part, baked)
             with part.open("rb") as file:
                 size = write_chunks(path, iter(lambda: file.read(2**24), b""))
     except (RuntimeError, OSError) as error:
         why = " ".join(str(error).split())[:200]
         raise FormatError(f"{path.name}: Alembic cannot write it ({why})") from error
-    return {"n_frames": len(frames), "n_points": frames.shape[1], "bytes": size}
+    return {"n_frames": baked.n_frames, "n_points": baked.frames.shape[1], "bytes": size}
 
 
-def _write(path: Path, baked: BakedMotion, frames: np.ndarray) -> None:
+def _write_archive(path: Path, baked: BakedMotion) -> None:
     import imath
     from alembic3d.Abc import OArchive
     from alembic3d.AbcCoreAbstract import TimeSampling
@@ -393,18 +344,14 @@ def _write(path: Path, baked: BakedMotion, frames: np.ndarray) -> None:
 
     archive = OArchive(os.fspath(path))
     sampling = archive.addTimeSampling(TimeSampling(1 / baked.rate, float(baked.times[0])))
-    mesh = OPolyMesh(archive.getTop(), _object_name(baked.character.name), sampling)
+    name = "".join(c if c.isalnum() and c.isascii() else "_" for c in baked.character.name)
+    mesh = OPolyMesh(archive.getTop(), name or "character", sampling)
     schema = mesh.getSchema()
     triangles = baked.character.surface.triangles
     corners = imath.IntArrayFromBuffer(np.ascontiguousarray(triangles[:, ::-1], np.int32).ravel())
     counts = imath.IntArrayFromBuffer(np.full(len(triangles), 3, np.int32))
-    for frame in frames:
-        points = imath.V3fArrayFromBuffer(np.ascontiguousarray(frame))
+    for frame in baked.frames:
+        points = imath.V3fArrayFromBuffer(np.ascontiguousarray(frame, np.float32))
         schema.set(OPolyMeshSchemaSample(points, corners, counts))
     # The file is complete once all references to the archive are gone.
     del schema, mesh, archive
-
-
-def _object_name(name: str) -> str:
-    identifier = "".join(c if c.isalnum() and c.isascii() else "_" for c in name)
-    return identifier or "character"

@@ -29,17 +29,17 @@ def write_readings(path: str | Path, baked: BakedMotion | Sequence[BakedMotion])
     position in m, and the touched object.
     """
     bakes = [baked] if isinstance(baked, BakedMotion) else list(baked)
-    if not any("touching" in each for one in bakes for each in one.readings):
+    if not any("touching" in readings for bake in bakes for readings in bake.readings):
         raise SuppleError(
             f"{path}: the motions have no readings; bake with the engine soft-skeleton"
         )
     text = io.StringIO(newline="")
     table, count = csv.writer(text, lineterminator="\n"), 0
     table.writerow(COLUMNS)
-    for one in bakes:
-        for frame, (time, readings) in enumerate(zip(one.times, one.readings, strict=True)):
+    for bake in bakes:
+        for frame, (time, readings) in enumerate(zip(bake.times, bake.readings, strict=True)):
             for row in _rows(readings):
-                cells = [one.motion.name, frame, f"{time:.9g}", *row]
+                cells = [bake.motion.name, frame, f"{time:.9g}", *row]
                 table.writerow(cells + [""] * (len(COLUMNS) - len(cells)))
                 count += 1
     write_whole(path, text.getvalue().encode())

@@ -2,7 +2,7 @@
 
 A format is one file that reads or writes it, and one row here. A row names its function as
 ``"module:function"``; the module is imported when the function is first used, so that optional
-libraries are not loaded in vain. All other code takes its lists of suffixes from these tables.
+libraries are loaded only if needed. All lists of suffixes in other modules come from these tables.
 
 >>> CHARACTERS.find("rat.GLB").name
 'glTF 2.0'
@@ -19,10 +19,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-CURVES, FLESH = "supple_curves", "supple_flesh"
-#: Their names in messages.
-ADDED = {CURVES: "curves", FLESH: "flesh"}
+from supple.errors import FormatError
 
+#: Names of Supple's additions in files, and in messages.
+CURVES, FLESH = "supple_curves", "supple_flesh"
+ADDED = {CURVES: "curves", FLESH: "flesh"}
 
 GLTF_SUFFIXES = (".glb", ".gltf", ".vrm")
 BLENDER_SUFFIXES = (".blend", ".fbx")
@@ -36,12 +37,6 @@ def imported(function: str) -> Callable[..., Any]:
     module, _, name = function.partition(":")
     loaded: Callable[..., Any] = getattr(import_module(module), name)
     return loaded
-
-
-def _named_options(function: str) -> frozenset[str]:
-    """Return the names of a function's keyword-only parameters."""
-    parameters = inspect.signature(imported(function)).parameters.values()
-    return frozenset(each.name for each in parameters if each.kind is each.KEYWORD_ONLY)
 
 
 @dataclass(frozen=True)
@@ -71,55 +66,6 @@ class CharacterFormat:
 
 
 @dataclass(frozen=True)
-class BakedMotionFormat:
-    """A format that baked motions are written to.
-
-    Attributes
-    ----------
-    suffixes : tuple of str
-        In lower case, with the dot.
-    writer : str
-        ``"module:function"`` of a function that takes the path, the `BakedMotion` and keyword-only
-        options, and returns figures as a dict. The options ``error`` and ``normals`` are always
-        passed to a writer that has them; any other option is an error unless the writer has it.
-        A format that extends the character's own file uses ``baked.character.source``, and
-        writes a new file if the character came from another format.
-    library, extra : str
-        Module of the optional library that the format needs, and Supple's extra that installs it;
-        "" for none.
-    mesh_beside : str
-        ``"module:function"`` from the path to that of a mesh which is written beside it; "" for
-        none.
-    several : str
-        ``"module:function"`` of a function of the character and the writer's options that returns
-        whether one file holds several motions; the writer then takes a list. "" if a file holds
-        one.
-    target_check : str
-        ``"module:function"`` of a function of path, character and names of motions that raises an
-        error for a target before the simulation; "" if every path is valid.
-    remover : str
-        ``"module:function"`` of a function of a path and a baked file that writes the original;
-        "" if a file holds only the motion.
-    flesh_check : str
-        ``"module:function"`` of a function of a path that returns whether `remover` applies.
-    """
-
-    suffixes: tuple[str, ...]
-    writer: str
-    library: str = ""
-    extra: str = ""
-    mesh_beside: str = ""
-    several: str = ""
-    target_check: str = ""
-    remover: str = ""
-    flesh_check: str = ""
-
-    def options(self) -> frozenset[str]:
-        """Return the names of the writer's keyword-only parameters."""
-        return _named_options(self.writer)
-
-
-@dataclass(frozen=True)
 class CurveFormat:
     """A format that free curves are written to.
 
@@ -131,10 +77,11 @@ class CurveFormat:
         ``"module:function"`` of a function that takes the path, the `FreeCurves` and keyword-only
         options, and returns figures as a dict.
     remover : str
-        ``"module:function"`` of a function of a path and a file with curves that writes the
-        original; "" if a file holds only curves.
+        ``"module:function"`` of a function of a path and a file with additions that writes the
+        original; "" if a file holds only the motion.
     library, extra : str
-        As for `BakedMotionFormat`.
+        Module of the optional library that the format needs, and Supple's extra that installs it;
+        "" for none.
     """
 
     suffixes: tuple[str, ...]
@@ -145,7 +92,38 @@ class CurveFormat:
 
     def options(self) -> frozenset[str]:
         """Return the names of the writer's keyword-only parameters."""
-        return _named_options(self.writer)
+        parameters = inspect.signature(imported(self.writer)).parameters.values()
+        return frozenset(each.name for each in parameters if each.kind is each.KEYWORD_ONLY)
+
+
+@dataclass(frozen=True)
+class BakedMotionFormat(CurveFormat):
+    """A format that baked motions are written to.
+
+    The writer takes a `BakedMotion` in place of curves. The options ``error`` and ``normals`` are
+    always passed to a writer that has them; any other option is an error unless the writer has it.
+    A format that extends the character's own file uses ``baked.character.source``, and writes a new
+    file if the character came from another format.
+
+    Attributes
+    ----------
+    mesh_beside : str
+        ``"module:function"`` from the path to that of a mesh which is written beside it; "" for
+        none.
+    several : bool or str
+        Whether one file holds several motions, or ``"module:function"`` of a function of the
+        character and the writer's options that returns it. The writer then takes a list.
+    target_check : str
+        ``"module:function"`` of a function of path, character and names of motions that raises an
+        error for a target before the simulation; "" if every path is valid.
+    flesh_check : str
+        ``"module:function"`` of a function of a path that returns whether `remover` applies.
+    """
+
+    mesh_beside: str = ""
+    several: bool | str = False
+    target_check: str = ""
+    flesh_check: str = ""
 
 
 @dataclass(frozen=True)
@@ -187,6 +165,14 @@ class FormatTable(Generic[Row]):
         suffix = Path(path).suffix.lower()
         return next((row for row in self.rows if suffix in row.suffixes), None)
 
+    def required(self, path: Path, action: str) -> Row:
+        """Return the row of the path's suffix; FormatError, with the failed action, without one."""
+        row = self.find(path)
+        if row is None:
+            suffix, listed = path.suffix.lower(), ", ".join(self.suffixes())
+            raise FormatError(f'{path.name}: cannot {action} "{suffix}" files; use one of {listed}')
+        return row
+
 
 CHARACTERS = FormatTable(
     [
@@ -206,13 +192,11 @@ CHARACTERS = FormatTable(
         CharacterFormat(
             "research example (JSON)",
             (".json",),
-            "supple.formats.research.complementary:load_json_example",
+            "supple.formats.research:load_json_example",
             body=False,
         ),
         CharacterFormat(
-            "body model",
-            (".npz", ".pkl", ".smpl"),
-            "supple.formats.smpl.load_body:load_body",
+            "body model", (".npz", ".pkl", ".smpl"), "supple.formats.smpl.load_body:load_body"
         ),
     ]
 )
@@ -222,7 +206,7 @@ BAKED_MOTIONS = FormatTable(
         BakedMotionFormat(
             GLTF_SUFFIXES,
             "supple.formats.gltf.write.gltf_motion:write_gltf",
-            several="supple.formats.gltf.write.gltf_motion:holds_several",
+            several=True,
             target_check="supple.formats.gltf.write.vrm_extension:check_vrm_target",
             remover="supple.formats.gltf.write.source_file:remove_gltf_flesh",
             flesh_check="supple.formats.gltf.write.source_file:holds_gltf_flesh",
@@ -230,7 +214,7 @@ BAKED_MOTIONS = FormatTable(
         BakedMotionFormat(
             BLENDER_SUFFIXES,
             "supple.formats.blender.blend_file:write_blend",
-            several="supple.formats.blender.blend_file:holds_clips",
+            several=True,
             target_check="supple.formats.blender.blend_file:check_blend_target",
         ),
         BakedMotionFormat(
@@ -250,10 +234,7 @@ BAKED_MOTIONS = FormatTable(
         ),
         BakedMotionFormat((".npz",), "supple.formats.point_cache:write_npz"),
         BakedMotionFormat(
-            (".abc",),
-            "supple.formats.point_cache:write_abc",
-            library="alembic3d",
-            extra="alembic",
+            (".abc",), "supple.formats.point_cache:write_abc", library="alembic3d", extra="alembic"
         ),
     ]
 )

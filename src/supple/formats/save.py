@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -15,13 +15,15 @@ from supple.formats.registry import (
     BAKED_MOTIONS,
     BLENDER_SUFFIXES,
     FREE_CURVES,
-    BakedMotionFormat,
     CurveFormat,
     imported,
 )
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
 from supple.rig.free_curves import FreeCurves
+
+#: Action in messages about suffixes.
+SAVE_MOTION = "save a motion in"
 
 
 def save(
@@ -54,13 +56,11 @@ def save(
         Curves have ``keys`` ("every", "linear" or "spline") and ``additive``, and are saved as
         ``.glb``, ``.gltf``, ``.usd…``, ``.bvh``, ``.csv`` and ``.json``.
 
-
     Returns
     -------
     dict
         Figures: ``n_shapes``, the ``error`` reached, ``bytes`` and more, depending on the format.
         For several files ``paths``, the most shapes, the largest error, and the sum of bytes.
-
 
     Raises
     ------
@@ -72,7 +72,7 @@ def save(
     if isinstance(baked, FreeCurves):
         return _save_curves(path, baked, options if error is None else {**options, "error": error})
     bakes = _checked_bakes(path, baked)
-    row = _row(path)
+    row = BAKED_MOTIONS.required(path, SAVE_MOTION)
     for each in bakes:
         _check_frames(path, each)
     accepted = _checked_options(path, row, options)
@@ -100,8 +100,11 @@ def clip_targets(
     points and dashes become underscores.
     """
     path = Path(path)
-    row = _row(path)
-    if len(names) == 1 or (row.several and imported(row.several)(character, options)):
+    row = BAKED_MOTIONS.required(path, SAVE_MOTION)
+    several = row.several
+    if isinstance(several, str):
+        several = imported(several)(character, options)
+    if len(names) == 1 or several:
         return [path]
     used: set[str] = set()
     targets = []
@@ -117,24 +120,21 @@ def clip_targets(
 
 
 def _checked_bakes(path: Path, baked: Any) -> list[BakedMotion]:
-    bakes = [baked] if isinstance(baked, BakedMotion) else baked
-    if not isinstance(bakes, Sequence) or isinstance(bakes, str) or not bakes:
-        raise SuppleError(f"{path.name}: expected a baked motion, not {type(baked).__name__}")
-    wrong = next((each for each in bakes if not isinstance(each, BakedMotion)), None)
-    if wrong is not None:
-        raise SuppleError(f"{path.name}: expected a baked motion, not {type(wrong).__name__}")
+    is_list = isinstance(baked, Sequence) and not isinstance(baked, str) and len(baked) > 0
+    bakes = list(baked) if is_list else [baked]
+    for each in bakes:
+        if not isinstance(each, BakedMotion):
+            raise SuppleError(f"{path.name}: expected a baked motion, not {type(each).__name__}")
     if any(each.character is not bakes[0].character for each in bakes):
         raise SuppleError(f"{path.name}: has motions of several characters; save each separately")
     names = [each.motion.name for each in bakes]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise SuppleError(f'{path.name}: motion "{twice}" is given twice; save each once')
-    return list(bakes)
+    repeated = next((name for name in names if names.count(name) > 1), None)
+    if repeated is not None:
+        raise SuppleError(f'{path.name}: motion "{repeated}" is given twice; save each once')
+    return bakes
 
 
-def _checked_options(
-    path: Path, row: BakedMotionFormat | CurveFormat, options: Mapping[str, Any]
-) -> frozenset[str]:
+def _checked_options(path: Path, row: CurveFormat, options: Mapping[str, Any]) -> frozenset[str]:
     """Return the names of a format's options; SuppleError for an unknown option."""
     accepted = row.options()
     for name in options:
@@ -162,7 +162,6 @@ def remove_curves(path: str | Path, source: str | Path) -> dict[str, Any]:
     source
         A file with curves.
 
-
     Raises
     ------
     SuppleError
@@ -185,17 +184,16 @@ def remove_flesh(path: str | Path, source: str | Path) -> dict[str, Any]:
     source
         A file that a baked motion was saved into.
 
-
     Raises
     ------
     SuppleError
         If it has no flesh, or its format holds only a motion.
     """
     path, source = Path(path), Path(source)
-    row = _row(source)
+    row = BAKED_MOTIONS.required(source, SAVE_MOTION)
     if source.suffix.lower() in BLENDER_SUFFIXES:
-        what = "its flesh is removed in Blender, with Remove in the add-on"
-        raise FormatError(f"{source.name}: {what}; the file it was baked from is unchanged")
+        how = "remove its flesh in Blender, with Remove in the add-on"
+        raise FormatError(f"{source.name}: {how}; the file it was baked from is unchanged")
     if not row.remover:
         raise FormatError(f"{source.name}: holds only a motion, so there is no original to restore")
     _check_extra(source, row)
@@ -211,30 +209,21 @@ def holds_flesh(path: str | Path) -> bool:
 
 def curve_format(path: Path) -> CurveFormat:
     """Return the format of curves for a path's suffix; FormatError if there is none."""
-    row = FREE_CURVES.find(path)
-    if row is None:
-        listed = ", ".join(FREE_CURVES.suffixes())
-        suffix = path.suffix.lower()
-        raise FormatError(f'{path.name}: cannot save curves as "{suffix}"; use one of {listed}')
+    row = FREE_CURVES.required(path, "save curves in")
     _check_extra(path, row)
     return row
 
 
-def _check_extra(path: Path, row: BakedMotionFormat | CurveFormat) -> None:
+def _check_extra(path: Path, row: CurveFormat) -> None:
     if row.library and find_spec(row.library) is None:
         raise FormatError(f"{path.name}: needs an extra; run pip install 'supple[{row.extra}]'")
 
 
 def _summed(figures: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return the figures of several files as one: most shapes, largest error, sum of bytes."""
-    combine: dict[str, Callable[..., Any]] = {
-        "n_shapes": max,
-        "error": max,
-        "bytes": sum,
-        "n_frames": sum,
-    }
+    combine = {"n_shapes": max, "error": max, "bytes": sum, "n_frames": sum}
     return {
-        name: total(each[name] for each in figures)
+        name: total(each[name] for each in figures)  # type: ignore[operator]
         for name, total in combine.items()
         if all(name in each for each in figures)
     }
@@ -261,16 +250,6 @@ def check_target(path: str | Path, character: Character, motions: Sequence[str] 
     row = BAKED_MOTIONS.find(path)
     if row is not None and row.target_check:
         imported(row.target_check)(path, character, motions)
-
-
-def _row(path: Path) -> BakedMotionFormat:
-    row = BAKED_MOTIONS.find(path)
-    if row is None:
-        listed = ", ".join(BAKED_MOTIONS.suffixes())
-        raise FormatError(
-            f'{path.name}: cannot save a motion as "{path.suffix.lower()}"; use one of {listed}'
-        )
-    return row
 
 
 def _check_frames(path: Path, baked: BakedMotion) -> None:

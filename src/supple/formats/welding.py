@@ -1,4 +1,4 @@
-"""Welding: vertices that a file repeats at seams of textures and normals become one."""
+"""Welding of vertices that a file repeats at seams of textures and normals."""
 
 from __future__ import annotations
 

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from supple.mesh.filling.voxelise import voxelise
     from supple.mesh.hex_embedding import embed_hexes, locate_hexes
     from supple.mesh.hexes import HexMesh
-    from supple.mesh.obstacles import Capsule, Obstacle, Plane, Sphere
-    from supple.mesh.polyhedra import Box, Convex
+    from supple.mesh.obstacles import Box, Capsule, Convex, Obstacle, Plane, Sphere
     from supple.mesh.surface import SurfaceMesh
     from supple.mesh.tets import TetMesh
     from supple.mesh.topology import Defect

@@ -147,10 +147,10 @@ class Texture:
         level = np.minimum(level, len(levels) - 1)
         for number in np.unique(level):
             chosen = np.flatnonzero(level == number)
-            colours[chosen] = self._looked_up(levels[number], uv[chosen])
+            colours[chosen] = self._interpolated(levels[number], uv[chosen])
         return colours
 
-    def _looked_up(self, pixels: NDArray[np.uint8], uv: Floats) -> Floats:
+    def _interpolated(self, pixels: NDArray[np.uint8], uv: Floats) -> Floats:
         height, width = pixels.shape[:2]
         columns, across = self._places(uv[:, 0], width, self.wrap[0])
         rows, down = self._places(uv[:, 1], height, self.wrap[1])
@@ -263,10 +263,12 @@ class Appearance:
         for number in np.unique(which):
             chosen = np.flatnonzero(which == number)
             part = None if parts is None else parts[chosen]
-            result[chosen] = self._of(number, triangles[chosen], shares[chosen], part)
+            result[chosen] = self._material_colours(number, triangles[chosen], shares[chosen], part)
         return result
 
-    def _of(self, number: int, triangles: Ints, shares: Floats, parts: Floats | None) -> Floats:
+    def _material_colours(
+        self, number: int, triangles: Ints, shares: Floats, parts: Floats | None
+    ) -> Floats:
         material = self.materials[number]
         colours = np.tile(material.colour, (len(triangles), 1))
         if self.tints is not None:
@@ -275,10 +277,10 @@ class Appearance:
             corners = self.uv[triangles].astype(np.float64)
             texels = None
             if parts is not None and material.texture.levels:
-                tall, wide = material.texture.levels[0].shape[:2]
+                height, width = material.texture.levels[0].shape[:2]
                 a, b = corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]
                 area = 0.5 * np.abs(a[:, 0] * b[:, 1] - a[:, 1] * b[:, 0])
-                texels = area * tall * wide * parts
+                texels = area * height * width * parts
             colours *= material.texture.sample(np.einsum("kc,kci->ki", shares, corners), texels)
         if material.alpha == "opaque":
             colours[:, 3] = 1.0

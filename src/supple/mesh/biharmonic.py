@@ -84,7 +84,7 @@ def biharmonic_weights(mesh: TetMesh, handles: Sequence[ArrayLike]) -> Floats:
         rows = bilaplacian(mesh)[free]
         problem = _problem(rows[:, free], -(rows[:, held] @ weights[held]), _volumes(mesh)[free])
         weights[free] = _bounded(problem)
-    _share_out(weights, held, mesh.vertices)
+    _normalise(weights, held, mesh.vertices)
     used = np.bincount(mesh.tets.ravel(), minlength=len(owner)) > 0
     weights[~used] = weights[used][_nearest(mesh.vertices[~used], mesh.vertices[used])]
     weights[held] = 0.0
@@ -139,9 +139,9 @@ def _follow_nearest(mesh: TetMesh, owner: Ints, weights: Floats) -> Bools:
     lost = np.flatnonzero(has_tet & ~has_handle)
     if len(lost):
         loose = np.flatnonzero(np.isin(component, lost))
-        away, nearest = cKDTree(mesh.vertices[held]).query(mesh.vertices[loose])
+        distances, nearest = cKDTree(mesh.vertices[held]).query(mesh.vertices[loose])
         # A whole component follows the handle nearest to any of its vertices.
-        order = np.lexsort((loose, away, component[loose]))
+        order = np.lexsort((loose, distances, component[loose]))
         labels, begin = np.unique(component[loose][order], return_index=True)
         chosen = owner[held[nearest[order[begin]]]]
         weights[loose, chosen[np.searchsorted(labels, component[loose])]] = 1.0
@@ -210,9 +210,9 @@ def _softest_mode(problem: _Problem) -> float:
     """Estimate the lowest eigenvalue of A against the volumes, by a few inverse iterations."""
     shape, value = np.ones(len(problem.volumes)), 0.0
     for _ in range(6):
-        bent = problem.solver.solve(problem.volumes * shape)
-        value = float(shape @ (problem.volumes * shape) / (shape @ (problem.volumes * bent)))
-        shape = bent / np.sqrt(bent @ (problem.volumes * bent))
+        response = problem.solver.solve(problem.volumes * shape)
+        value = float(shape @ (problem.volumes * shape) / (shape @ (problem.volumes * response)))
+        shape = response / np.sqrt(response @ (problem.volumes * response))
     return value
 
 
@@ -233,9 +233,9 @@ def _split(problem: _Problem, start: Floats, softest: float) -> Floats:
         before = stage
         for _ in range(_ITERATIONS):
             smooth = problem.solver.solve(problem.loads + penalty * (bounded - gap))
-            ahead = _OVER_RELAXATION * smooth + (1 - _OVER_RELAXATION) * bounded
-            bounded = np.clip(ahead + gap, 0.0, 1.0)
-            gap += ahead - bounded
+            relaxed = _OVER_RELAXATION * smooth + (1 - _OVER_RELAXATION) * bounded
+            bounded = np.clip(relaxed + gap, 0.0, 1.0)
+            gap += relaxed - bounded
     return bounded
 
 
@@ -247,7 +247,7 @@ def _exchange(problem: _Problem, column: int, guess: Floats) -> Floats:
     rows = np.repeat(np.arange(len(load)), np.diff(matrix.indptr))
     stiffness = matrix.data[problem.diagonal]
     low, high = guess <= 0, guess >= 1
-    best, least = np.clip(guess, 0.0, 1.0), np.inf
+    best, smallest = np.clip(guess, 0.0, 1.0), np.inf
     for _ in range(_MOST_EXCHANGES):
         at_bound = low | high
         # Rows at a bound become x = bound; the pattern and its analysis stay.
@@ -258,19 +258,19 @@ def _exchange(problem: _Problem, column: int, guess: Floats) -> Floats:
         x = problem.solver.factorise(data).solve(right)
         clipped = np.clip(x, 0.0, 1.0)
         residual = problem.residual(clipped, load)
-        if residual < least:
-            best, least = clipped, residual
-        if least <= TOLERANCE:
+        if residual < smallest:
+            best, smallest = clipped, residual
+        if smallest <= TOLERANCE:
             return best
         slope = matrix @ x - load
         low = np.where(at_bound, low & (slope > 0), x < 0)
         high = np.where(at_bound, high & (slope < 0), x > 1)
-    if least > 100 * TOLERANCE:
-        warn(f"the weight of handle {column} is {least:.1g} from the smoothest; use better tets")
+    if smallest > 100 * TOLERANCE:
+        warn(f"the weight of handle {column} is {smallest:.1g} from the smoothest; use better tets")
     return best
 
 
-def _share_out(weights: Floats, held: Ints, vertices: Floats) -> None:
+def _normalise(weights: Floats, held: Ints, vertices: Floats) -> None:
     """Divide by the sum, in place; vertices with zero sum follow the nearest handle."""
     total = weights.sum(axis=1)
     empty = np.flatnonzero(total <= 1e-9)

@@ -17,7 +17,7 @@ from supple.arrays import Bools, Floats, Ints
 from supple.checks import checked_array, checked_number, numbers
 from supple.compiled.jit import compiled
 from supple.errors import SuppleError
-from supple.mesh.obstacles import Obstacle, check_obstacle
+from supple.mesh.obstacles import Obstacle, checked_obstacles
 from supple.mesh.tets import TetMesh
 from supple.mesh.topology import LARGEST_COORDINATE
 
@@ -52,7 +52,7 @@ class PosedBoundary(NamedTuple):
 
 
 class NearestTriangles(NamedTuple):
-    """For each of k vertices the touched triangle, or -1, the point on it and its distance."""
+    """Touched triangle of each of k vertices, or -1, and the nearest point on it."""
 
     triangle: Ints  # (k,)
     barycentric: Floats  # (k, 3)
@@ -272,17 +272,7 @@ class BoundaryContacts:
 
     def __getitem__(self, chosen: NDArray) -> BoundaryContacts:
         """Return some of the contacts, by mask or by indices."""
-        return BoundaryContacts(*(values[chosen] for values in self._columns()))
-
-    def _columns(self) -> tuple[NDArray, ...]:
-        return (
-            self.vertices,
-            self.others,
-            self.barycentric,
-            self.normals,
-            self.gaps,
-            self.obstacles,
-        )
+        return BoundaryContacts(*(values[chosen] for values in vars(self).values()))
 
 
 def find_boundary_contacts(
@@ -323,12 +313,16 @@ def find_boundary_contacts(
     neutral = mesh.vertices if rest is None else _positions("rest vertices", rest, mesh)
     triangles = mesh.boundary()
     edge = _mean_edge(neutral, triangles)
-    near = TOUCHING * edge if distance is None else _checked(distance)
-    contacts_by_collider = [_own_contacts(points, neutral, triangles, near, FAR * edge)]
+    near = TOUCHING * edge
+    if distance is not None:
+        near = checked_number("distance of contacts", distance)
+        if near <= 0.0:
+            raise SuppleError(f"the distance of contacts is {near:g}; it must be positive")
+    contacts_by_collider = [_self_contacts(points, neutral, triangles, near, FAR * edge)]
     vertices = np.unique(triangles)
-    for number, obstacle in enumerate(_listed(obstacles)):
+    for number, obstacle in enumerate(checked_obstacles(obstacles, most=None)):
         contacts_by_collider.append(_obstacle_contacts(points, vertices, obstacle, number, near))
-    columns = zip(*(contacts._columns() for contacts in contacts_by_collider), strict=True)
+    columns = zip(*(vars(contacts).values() for contacts in contacts_by_collider), strict=True)
     return BoundaryContacts(*(np.concatenate(parts) for parts in columns))
 
 
@@ -339,25 +333,12 @@ def _positions(what: str, values: ArrayLike, mesh: TetMesh) -> Floats:
     return points
 
 
-def _checked(distance: float) -> float:
-    near = checked_number("distance of contacts", distance)
-    if near <= 0.0:
-        raise SuppleError(f"the distance of contacts is {near:g}; it must be positive")
-    return near
-
-
-def _listed(obstacles: Iterable[Obstacle]) -> tuple[Obstacle, ...]:
-    if isinstance(obstacles, Obstacle) or not isinstance(obstacles, Iterable):
-        raise SuppleError("obstacles must be a list, even if there is only one")
-    return tuple(obstacles)
-
-
 def _mean_edge(points: Floats, triangles: Ints) -> float:
     ends = points[triangles]
     return float(np.linalg.norm(ends - np.roll(ends, 1, axis=1), axis=2).mean())
 
 
-def _own_contacts(
+def _self_contacts(
     posed: Floats, rest: Floats, triangles: Ints, near: float, far: float
 ) -> BoundaryContacts:
     # Scaled to at most 1, as winding numbers are computed in float32.
@@ -381,7 +362,6 @@ def _own_contacts(
 def _obstacle_contacts(
     posed: Floats, vertices: Ints, obstacle: Obstacle, number: int, near: float
 ) -> BoundaryContacts:
-    check_obstacle(number, obstacle)
     gaps, normals = _checked_distances(obstacle, posed[vertices], number)
     touching = np.flatnonzero(gaps <= near)
     gaps, normals = gaps[touching], normals[touching]

@@ -18,7 +18,7 @@ from supple.mesh.topology import counted
 
 #: Default and largest number of grid nodes (16 MB).
 NODES, MOST_NODES = 100_000, 4_000_000
-#: Cells around the surface, so that normals are known near it.
+#: Margin of the grid in cells, so that normals are defined near the surface.
 MARGIN = 3
 #: Number of points per evaluation.
 AT_A_TIME = 50_000
@@ -72,7 +72,7 @@ class Solid:
             )
 
     def __repr__(self) -> str:
-        grid = " x ".join(str(each) for each in self.distance.shape)
+        grid = " x ".join(map(str, self.distance.shape))
         return f"Solid({counted(len(self.surface.triangles), 'triangle')}, grid of {grid})"
 
     def distances(self, points: Floats) -> tuple[Floats, Floats]:
@@ -94,14 +94,14 @@ def _facing(surface: SurfaceMesh) -> SurfaceMesh:
     if not has_area.any():
         raise SuppleError("the surface of the solid has no area; check its unit and its scale")
     used, triangles = np.unique(welded.triangles[has_area], return_inverse=True)
-    sound = SurfaceMesh(welded.vertices[used], triangles.reshape(-1, 3))
-    for defect in sound.defects():
+    cleaned = SurfaceMesh(welded.vertices[used], triangles.reshape(-1, 3))
+    for defect in cleaned.defects():
         if defect.kind == "open edges":
             raise SuppleError(
                 f"the surface of a solid must be closed; it {defect.message}: "
                 "fill its holes, or use Convex(surface.vertices)"
             )
-    return SurfaceMesh(sound.vertices, outward_triangles(sound.vertices, sound.triangles))
+    return SurfaceMesh(cleaned.vertices, outward_triangles(cleaned.vertices, cleaned.triangles))
 
 
 def _grid(bounds: Floats, nodes: int) -> tuple[Floats, Ints, float]:
@@ -121,19 +121,20 @@ def _sampled(surface: SurfaceMesh, origin: Floats, shape: Ints, spacing: float) 
     level = SoupDistance(surface.vertices, surface.triangles, surface.triangles)
     out = np.empty(int(shape.prod()), np.float32)
     for start in range(0, len(out), AT_A_TIME):
-        some = np.arange(start, min(start + AT_A_TIME, len(out)))
-        places = np.column_stack(np.unravel_index(some, tuple(shape)))
-        out[some] = -level(origin + spacing * places)
+        nodes = np.arange(start, min(start + AT_A_TIME, len(out)))
+        places = np.column_stack(np.unravel_index(nodes, tuple(shape)))
+        out[nodes] = -level(origin + spacing * places)
     return out.reshape(tuple(shape))
 
 
 @compiled_fused
-def grid_distance(values, first, a, b, c, ox, oy, oz, spacing, x, y, z):  # type: ignore[no-untyped-def]
-    """Return the distance of a point by a grid of a × b × c nodes, and the normal. Inside the grid
+def grid_distance(values, first, sizes, origin, spacing, x, y, z):  # type: ignore[no-untyped-def]
+    """Return the distance of a point by a grid of sizes (a, b, c), and the normal. Inside the grid
     both are trilinear. Outside, the distance is that to the surface as seen from the nearest point
     of the grid: continuous, and a few per cent too large if another part of the surface is nearer.
     """
-    u, v, w = (x - ox) / spacing, (y - oy) / spacing, (z - oz) / spacing
+    a, b, c = sizes[0], sizes[1], sizes[2]
+    u, v, w = (x - origin[0]) / spacing, (y - origin[1]) / spacing, (z - origin[2]) / spacing
     if 0.0 * u + 0.0 * v + 0.0 * w != 0.0:  # not finite: the grid must not be read
         return math.nan, 0.0, 1.0, 0.0
     fu, fv, fw = min(max(u, 0.0), a - 1.0), min(max(v, 0.0), b - 1.0), min(max(w, 0.0), c - 1.0)
@@ -173,17 +174,7 @@ def grid_distance(values, first, a, b, c, ox, oy, oz, spacing, x, y, z):  # type
 @compiled_fused
 def _grid_distances(values, sizes, origin, spacing, points, gaps, normals):  # type: ignore[no-untyped-def]
     for k in range(len(points)):
+        x, y, z = points[k, 0], points[k, 1], points[k, 2]
         gaps[k], normals[k, 0], normals[k, 1], normals[k, 2] = grid_distance(
-            values,
-            0,
-            sizes[0],
-            sizes[1],
-            sizes[2],
-            origin[0],
-            origin[1],
-            origin[2],
-            spacing,
-            points[k, 0],
-            points[k, 1],
-            points[k, 2],
+            values, 0, sizes, origin, spacing, x, y, z
         )

@@ -76,12 +76,9 @@ class ElementMesh(Bounded, ABC):
 
     def _first_faces(self, select: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
         """Return the first occurrences of faces by their number of elements, ascending."""
-        _, first, uses = np.unique(self._face_keys(), return_index=True, return_counts=True)
+        keys = topology.face_keys(self.elements, self.faces, len(self.vertices))
+        _, first, uses = np.unique(keys, return_index=True, return_counts=True)
         return np.sort(first[select(uses)])
-
-    def _face_keys(self) -> np.ndarray:
-        faces = self.elements[:, self.faces].reshape(-1, self.faces.shape[1])
-        return topology.row_keys(np.sort(faces, axis=1), len(self.vertices))
 
     def surface(self) -> tuple[SurfaceMesh, np.ndarray]:
         """Return the boundary as a mesh, and the indices of its vertices in this mesh."""

@@ -15,15 +15,12 @@ from supple.errors import MeshError
 from supple.mesh.filling.bcc_lattice import AXIS_LIMIT, morton
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import OUTWARD_FACES, TetMesh
-from supple.mesh.topology import row_keys
+from supple.mesh.topology import face_keys
 
+# Tets in a leaf of the tree.
 _LEAF = 4
-
-
 # Relative difference of equal distances: the nearest point belongs to several tets.
 _TIE = 1e-9
-
-
 # Rounding must not open a gap between neighbours.
 _GAP = 1e-10
 
@@ -115,19 +112,17 @@ def locate(points: ArrayLike, mesh: TetMesh) -> Location:
         # The nearest point is on the boundary, so only tets there are searched.
         at_boundary = index[_boundary_faces(mesh.tets[index], len(mesh.vertices)).any(axis=1)]
         tree = _tree(mesh, at_boundary)
-        nearest, coordinates, squared = _nearest(queries[outside], *tree, OUTWARD_FACES)
-        tet[outside], barycentric[outside], distance[outside] = (
-            nearest,
-            coordinates,
-            np.sqrt(np.maximum(squared, 0.0)),
+        tet[outside], barycentric[outside], squared = _nearest(
+            queries[outside], *tree, OUTWARD_FACES
         )
+        distance[outside] = np.sqrt(np.maximum(squared, 0.0))
     return Location(tet, barycentric, distance)
 
 
 def _boundary_faces(tets: Ints, n_vertices: int) -> Bools:
     """Return whether each face of each tet, (m, 4), is on the boundary."""
-    faces = np.sort(tets[:, OUTWARD_FACES].reshape(-1, 3), axis=1)
-    _, face, uses = np.unique(row_keys(faces, n_vertices), return_inverse=True, return_counts=True)
+    keys = face_keys(tets, OUTWARD_FACES, n_vertices)
+    _, face, uses = np.unique(keys, return_inverse=True, return_counts=True)
     return (uses[face] == 1).reshape(-1, 4)
 
 
@@ -159,6 +154,7 @@ def _tree(mesh: TetMesh, index: Ints) -> _Tree:
 
 
 def _boxes(corners: Floats) -> tuple[Floats, Floats]:
+    """Return the lowest and highest corners of the nodes' boxes, from the root to the leaves."""
     leaves = 1
     while leaves * _LEAF < len(corners):
         leaves *= 2

@@ -15,7 +15,7 @@ from supple.errors import MeshError
 from supple.mesh.embedding import corner_matrix, locate
 from supple.mesh.hexes import CORNERS, OUTWARD_QUADS, HexMesh, shape_functions, shape_gradients
 from supple.mesh.tets import TetMesh
-from supple.mesh.topology import row_keys
+from supple.mesh.topology import face_keys
 
 # A cube cut along its diagonal from corner 0 to corner 6.
 _TETS = np.array(
@@ -162,11 +162,9 @@ def _move_to_neighbours(places: Floats, mesh: HexMesh, hexes_at: Ints, reference
     """Move points beyond a face of their hex to the neighbour if they are more inside.
     The search uses tets with flat faces, while hexes may have curved ones.
     """
-    faces = np.sort(mesh.hexes[:, OUTWARD_QUADS].reshape(-1, 4), axis=1)
-    _, face, uses = np.unique(
-        row_keys(faces, len(mesh.vertices)), return_inverse=True, return_counts=True
-    )
-    total = np.bincount(face, np.arange(len(faces)) // 6)  # sum of the one or two hexes at a face
+    keys = face_keys(mesh.hexes, OUTWARD_QUADS, len(mesh.vertices))
+    _, face, uses = np.unique(keys, return_inverse=True, return_counts=True)
+    total = np.bincount(face, np.arange(len(keys)) // 6)  # sum of the one or two hexes at a face
     for _ in range(_MOVES):
         todo = np.flatnonzero(_excess(reference) > _GAP)
         axis = np.abs(reference[todo] - 0.5).argmax(axis=1)

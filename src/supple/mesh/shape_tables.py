@@ -12,8 +12,20 @@ from supple.arrays import Floats, Ints, Singles
 from supple.compiled.jit import compiled_fused_inline
 from supple.errors import SuppleError
 from supple.mesh.distance_field import Solid, grid_distance
-from supple.mesh.obstacles import CAPSULE, OTHER, PLANE, SPHERE, Capsule, Obstacle, Plane, Sphere
-from supple.mesh.polyhedra import Box, Convex, box_distance, hull_distance
+from supple.mesh.obstacles import (
+    CAPSULE,
+    OTHER,
+    PLANE,
+    SPHERE,
+    Box,
+    Capsule,
+    Convex,
+    Obstacle,
+    Plane,
+    Sphere,
+    box_distance,
+    hull_distance,
+)
 from supple.mesh.surface import SurfaceMesh
 
 # All functions here are inlined: passing the tables costs ten times the distance to a plane (77
@@ -182,21 +194,9 @@ def _local_distance(tables, o, x, y, z):  # type: ignore[no-untyped-def]
         first, last = tables.face_starts[o], tables.face_starts[o + 1]
         return hull_distance(tables.faces, first, last, x, y, z)
     if kind == SOLID:
+        first, spacing = tables.grid_starts[o], tables.grid_spacings[o]
         sizes, origin = tables.grid_sizes[o], tables.grid_origins[o]
-        return grid_distance(
-            tables.grids,
-            tables.grid_starts[o],
-            sizes[0],
-            sizes[1],
-            sizes[2],
-            origin[0],
-            origin[1],
-            origin[2],
-            tables.grid_spacings[o],
-            x,
-            y,
-            z,
-        )
+        return grid_distance(tables.grids, first, sizes, origin, spacing, x, y, z)
     return math.inf, 0.0, 1.0, 0.0
 
 
@@ -249,6 +249,6 @@ def _unit_ball_points() -> Floats:
     """Return points spread over a unit sphere, (n, 3), by the golden angle."""
     k = np.arange(ROUND)
     height = 1 - (2 * k + 1) / ROUND
-    turn = np.pi * (3 - np.sqrt(5)) * k
-    wide = np.sqrt(1 - height**2)
-    return np.column_stack([wide * np.cos(turn), height, wide * np.sin(turn)])
+    angle = np.pi * (3 - np.sqrt(5)) * k
+    radius = np.sqrt(1 - height**2)
+    return np.column_stack([radius * np.cos(angle), height, radius * np.sin(angle)])

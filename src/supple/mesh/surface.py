@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.sparse import coo_array
+from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
@@ -153,7 +153,7 @@ class SurfaceMesh(Bounded):
         if len(distinct) == 0:
             return
         triangles = self.triangles[distinct]
-        ends = triangles[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2)
+        ends = topology.half_edges(triangles)
         forward = ends[:, 0] < ends[:, 1]
         keys, edge_of, uses = np.unique(
             topology.row_keys(np.sort(ends, axis=1), n), return_inverse=True, return_counts=True
@@ -164,8 +164,8 @@ class SurfaceMesh(Bounded):
         yield topology.defect("open edges", lowest[uses == 1], "vertex")
         yield topology.defect("non-manifold edges", lowest[uses > 2], "vertex")
         yield topology.defect("inconsistent edges", lowest[inconsistent], "vertex")
-        sound = (uses == 2) & ~inconsistent
-        closed = sound[edge_of].reshape(-1, 3).all(axis=1)
+        regular = (uses == 2) & ~inconsistent
+        closed = regular[edge_of].reshape(-1, 3).all(axis=1)
         yield self._inside_out(distinct, closed)
 
     def _inside_out(self, distinct: np.ndarray, closed: np.ndarray) -> Defect:
@@ -193,6 +193,26 @@ def vertex_normals(vertices: ArrayLike, triangles: Ints) -> Floats:
     summed = [np.bincount(corner, repeated[:, axis], len(points)) for axis in range(3)]
     normals = np.stack(summed, axis=1)
     return normals / np.maximum(np.linalg.norm(normals, axis=1, keepdims=True), 1e-30)
+
+
+class VertexNormals:
+    """Unit normals at the vertices of a deforming surface, weighted by area.
+
+    `flat` is the normal of a vertex whose triangles have no area, or that has none.
+    """
+
+    def __init__(self, triangles: Ints, n_vertices: int, flat: ArrayLike = (0.0, 1.0, 0.0)) -> None:
+        self._triangles, self._flat = triangles, np.asarray(flat, np.float64)
+        count = len(triangles)
+        rows, columns = triangles.ravel(), np.repeat(np.arange(count), 3)
+        self._sum = csr_array((np.ones(3 * count), (rows, columns)), (n_vertices, count))
+
+    def __call__(self, positions: Floats) -> Floats:
+        """Return the normals (n, 3) for vertices at `positions`, (n, 3)."""
+        a, b, c = (positions[corner] for corner in self._triangles.T)
+        normals = np.asarray(self._sum @ np.cross(b - a, c - a))
+        lengths = np.linalg.norm(normals, axis=1, keepdims=True)
+        return np.where(lengths > 1e-300, normals / np.maximum(lengths, 1e-300), self._flat)
 
 
 def _has_repeated_corner(triangles: np.ndarray) -> np.ndarray:

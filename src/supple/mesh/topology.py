@@ -13,8 +13,6 @@ from supple.errors import MeshError
 
 # Largest coordinate, so that volumes are finite.
 LARGEST_COORDINATE = 1e100
-
-
 # Relative height below which a triangle or tet counts as flat.
 FLAT = 1e-12
 
@@ -118,6 +116,19 @@ def row_keys(rows: np.ndarray, n_values: int) -> np.ndarray:
     return keys
 
 
+def half_edges(triangles: np.ndarray) -> np.ndarray:
+    """Return the edges of triangles in their direction, three for each, (3 m, 2)."""
+    return triangles[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2)
+
+
+def face_keys(elements: np.ndarray, faces: np.ndarray, n_vertices: int) -> np.ndarray:
+    """Return an int64 for each face of each element, equal for faces with the same vertices.
+    `faces` (f, k) are the corners of an element's faces.
+    """
+    rows = elements[:, faces].reshape(-1, faces.shape[1])
+    return row_keys(np.sort(rows, axis=1), n_vertices)
+
+
 def repeated_rows(rows: np.ndarray, n_values: int) -> np.ndarray:
     """Return rows with the same members, in any order, as an earlier row."""
     keys = row_keys(np.sort(rows, axis=1), n_values)
@@ -167,22 +178,6 @@ def fan_triangles(sizes: np.ndarray, corners: np.ndarray) -> np.ndarray:
     )
 
 
-def bounding_box(vertices: np.ndarray) -> np.ndarray:
-    """Return the lowest and highest corner, (2, 3)."""
-    return np.stack([vertices.min(axis=0), vertices.max(axis=0)])
-
-
-def power_of_two_size(vertices: np.ndarray) -> float:
-    """Return the power of two just above the longest side of the bounding box; refuse a single
-    point. Scaled by it, a body has a size of about 1 without rounding, so that squares and volumes
-    stay within range.
-    """
-    length = float(np.ptp(vertices, axis=0).max())
-    if not length > FLAT * float(np.abs(vertices).max()):
-        raise MeshError("the surface is a single point; nothing can be filled")
-    return float(np.ldexp(1.0, int(np.frexp(length)[1])))
-
-
 def longest_edges(vertices: np.ndarray, elements: np.ndarray) -> np.ndarray:
     """Return the length of each element's longest edge."""
     longest = np.zeros(len(elements))
@@ -202,7 +197,7 @@ class Bounded:
     @property
     def bounds(self) -> np.ndarray:
         """Lowest and highest corner of the bounding box, (2, 3)."""
-        return bounding_box(self.vertices)
+        return np.stack([self.vertices.min(axis=0), self.vertices.max(axis=0)])
 
     @property
     def size(self) -> float:

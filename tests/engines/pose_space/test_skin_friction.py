@@ -19,8 +19,7 @@ from supple.dynamics.rigid_object import RigidObject
 from supple.engines.pose_space.simulator import PoseSpaceSimulator
 from supple.errors import SuppleError
 from supple.mesh.distance_field import Solid
-from supple.mesh.obstacles import Obstacle, Plane
-from supple.mesh.polyhedra import Box, Convex
+from supple.mesh.obstacles import Box, Convex, Obstacle, Plane
 
 CELLS = (12, 3, 3)
 TOP = -0.02

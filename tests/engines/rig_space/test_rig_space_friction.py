@@ -15,8 +15,7 @@ from supple.engines.rig_space.simulator import RigSpaceSimulator
 from supple.engines.rig_space.skin_push import SkinTouch
 from supple.errors import SuppleError
 from supple.mesh.distance_field import Solid
-from supple.mesh.obstacles import Obstacle
-from supple.mesh.polyhedra import Box, Convex
+from supple.mesh.obstacles import Box, Convex, Obstacle
 
 CELLS = (8, 3, 3)
 TOP = 0.01

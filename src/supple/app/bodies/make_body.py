@@ -24,7 +24,7 @@ from supple.engines.engine import BODY_MODEL
 from supple.engines.stvk.model import StvkModel
 from supple.engines.stvk.simulator import StvkSimulator
 from supple.errors import SuppleError
-from supple.formats.vega.bou import read_bou
+from supple.formats.meshes.veg import read_bou
 from supple.mesh.tets import TetMesh
 from supple.mesh.topology import counted
 from supple.playback.character_sources import source_kind

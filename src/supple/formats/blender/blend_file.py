@@ -13,7 +13,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -70,11 +70,8 @@ def load_blend(
     if metres_per_unit is None and abs(answer["unit"] - 1) > 1e-6:
         metres_per_unit = float(answer["unit"])
     character = read_gltf(path, sample, metres_per_unit)
-    source_fields = {
-        field.name: getattr(character.source, field.name) for field in fields(GltfSource)
-    }
     source = BlendSource(
-        **source_fields,
+        **vars(character.source),
         sample=sample,
         armature=answer["armature"],
         frame_rate=answer["rate"],
@@ -96,11 +93,6 @@ def _check_kind(path: Path, data: bytes) -> None:
         text = b"\0" not in data[:1000]
         what = "is a text FBX, which Blender cannot read" if text else "is not an FBX file"
         raise FormatError(f"{path.name}: {what}; save it as binary FBX")
-
-
-def holds_clips(character: Character, options: Any) -> bool:
-    """Return whether a file holds several motions of this character: True for these."""
-    return True
 
 
 def check_blend_target(path: Path, character: Character, motions: Sequence[str] = ()) -> None:
@@ -168,15 +160,12 @@ def _written(path: Path, request: dict[str, Any]) -> dict[str, Any]:
     new_file = path.parent / f"{mark}{path.suffix.lower()}"
     caches = path.parent / f"{path.stem}_supple"
     new_caches, old_caches = (path.parent / f"{mark}_{what}supple" for what in ("", "old_"))
-    paths = {
-        "target": str(new_file.absolute()),
-        "new_caches": new_caches.name,
-        "caches": caches.name,
-    }
+    paths = {"new_caches": new_caches.name, "caches": caches.name}
+    request = {**request, **paths, "target": str(new_file.absolute())}
     try:
         if path.suffix.lower() == ".blend" and caches.is_dir():
             shutil.copytree(caches, new_caches, copy_function=_linked)
-        answer = ask_blender(find_blender(path.name), path.name, request | paths)
+        answer = ask_blender(find_blender(path.name), path.name, request)
         with _replaced(caches, new_caches, old_caches):
             os.replace(new_file, path)
     except OSError as problem:

@@ -42,7 +42,7 @@ class BlenderProgram:
     module: bool
     origin: str
 
-    def words(self, request: Path) -> list[str]:
+    def command(self, request: Path) -> list[str]:
         """Return the command that answers a request, without settings, add-ons or scripts of the
         user.
         """
@@ -95,9 +95,9 @@ def found_blender() -> BlenderProgram | None:
                 f"{ENVIRONMENT} is {setting}, which is not an environment; set it to one with bpy"
             )
         return BlenderProgram(python, True, ENVIRONMENT)
-    python_of_environment = environment_python(blender_folder())
-    if python_of_environment.is_file():
-        return BlenderProgram(python_of_environment, True, "supple blender --install")
+    python = environment_python(blender_folder())
+    if python.is_file():
+        return BlenderProgram(python, True, "supple blender --install")
     program = shutil.which("blender")
     return None if program is None else BlenderProgram(Path(program), False, "the path")
 
@@ -131,7 +131,7 @@ def ask_blender(blender: BlenderProgram, name: str, request: dict[str, Any]) -> 
         request_file = Path(folder) / "request.json"
         content = request | {"seconds": SILENCE_LIMIT}
         request_file.write_text(json.dumps(content), encoding="utf-8")
-        code, last = _run(blender.words(request_file), Path(folder), name)
+        code, last = _run(blender.command(request_file), Path(folder), name)
         answer = request_file.with_name("answer.json")
         if not answer.is_file():
             raise FormatError(f"{name}: {_cause(code, last)}")
@@ -164,15 +164,13 @@ class _Watchdog:
         _kill(self._process)
 
 
-def _run(words: list[str], folder: Path, name: str) -> tuple[int, str]:
+def _run(command: list[str], folder: Path, name: str) -> tuple[int, str]:
     """Run the process to its end; return its exit code and last line of output."""
-    environment = {
-        key: value for key, value in os.environ.items() if not key.startswith("BLENDER_")
-    }
+    environment = {k: value for k, value in os.environ.items() if not k.startswith("BLENDER_")}
     environment["BLENDER_USER_RESOURCES"] = str(folder)  # no user settings or add-ons
     try:
         process = subprocess.Popen(
-            words,
+            command,
             cwd=folder,
             env=environment,
             stdin=subprocess.PIPE,  # it ends with this process

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,12 +33,30 @@ MOST_NUMBERS_FROM_NOTHING = 30_000_000
 MOST_NUMBERS_CHECKED = 200_000_000
 
 
+class _Layout(NamedTuple):
+    """Columns and rows of an element, and the type of its numbers."""
+
+    columns: int
+    rows: int
+    dtype: np.dtype[Any]
+
+    @property
+    def column_bytes(self) -> int:
+        """Bytes from one column of a matrix to the next: a multiple of four."""
+        size = self.rows * self.dtype.itemsize
+        return size if self.columns == 1 else -(-size // 4) * 4
+
+
+def _layout(accessor: dict[str, Any]) -> _Layout:
+    dtype = COMPONENTS[accessor["componentType"]]
+    return _Layout(*COLUMNS_AND_ROWS[accessor["type"]], dtype)
+
+
 class Accessors:
     """Accessors of a document, checked against the bytes of its buffers."""
 
     def __init__(self, document: Document) -> None:
-        self._document = document
-        self._notes = document.notes
+        self.document, self._notes = document, document.notes
         self._accessors = document.part("accessors")
         self._views = document.part("bufferViews")
         for index, view in enumerate(self._views):
@@ -63,84 +81,70 @@ class Accessors:
     def raw(self, index: int) -> NDArray[Any]:
         """Return the elements as stored, (count, components)."""
         accessor = self._accessors[index]
-        columns, rows = COLUMNS_AND_ROWS[accessor["type"]]
-        dtype = COMPONENTS[accessor["componentType"]]
-        count = accessor["count"]
+        layout, count = _layout(accessor), accessor["count"]
+        width = layout.columns * layout.rows
         if "bufferView" in accessor:
-            offset = accessor.get("byteOffset", 0)
-            values = self._strided(accessor["bufferView"], offset, count, columns, rows, dtype)
+            values = self._strided(accessor, count, layout)
         else:
-            self._check_empty_size(index, count * columns * rows)
-            values = np.zeros((count, columns * rows), dtype)
+            if count * width > MOST_NUMBERS_FROM_NOTHING:
+                what = f"accessor {index} declares {count:,} elements and has no data"
+                self._notes.fail("ACCESSOR_TOO_LONG", f"{what}; it is damaged")
+            values = np.zeros((count, width), layout.dtype)
         if "sparse" in accessor:
-            self._fill_sparse(index, accessor["sparse"], values, columns, rows)
+            self._fill_sparse(index, accessor["sparse"], values, layout)
         return values
 
     def floats(self, index: int) -> NDArray[np.float64]:
         """Return finite float64, (count, components); normalised integers are scaled."""
-        raw = self.raw(index)
-        values = raw.astype(np.float64)
-        if raw.dtype.kind == "f" and not np.isfinite(values).all():
-            row = int(np.argmin(np.isfinite(values).all(axis=1)))
-            self._notes.fail(
-                "ACCESSOR_INVALID_FLOAT", f"element {row} of accessor {index} is not finite"
-            )
-        if self._accessors[index].get("normalized", False) and raw.dtype.kind in "iu":
-            # The most negative integer is -1 as well.
-            values = np.maximum(values / np.iinfo(raw.dtype).max, -1.0)
+        values = self.scaled(index, self.raw(index))
+        finite = np.isfinite(values).all(axis=1)
+        if not finite.all():
+            message = f"element {int(np.argmin(finite))} of accessor {index} is not finite"
+            self._notes.fail("ACCESSOR_INVALID_FLOAT", message)
         return values
 
-    def _strided(
-        self, view: int, offset: int, count: int, columns: int, rows: int, dtype: np.dtype[Any]
-    ) -> NDArray[Any]:
-        view_json = self._views[view]
-        data = self._document.buffers[view_json["buffer"]]
-        column = _column_bytes(columns, rows, dtype)
-        stride = view_json.get("byteStride", columns * column)
-        start = view_json.get("byteOffset", 0) + offset
-        strides = (stride, column, dtype.itemsize)
+    def scaled(self, index: int, stored: NDArray[Any]) -> NDArray[np.float64]:
+        """Return stored elements of an accessor as float64; normalised integers are scaled."""
+        _, component, normalized = self.describe(index)
+        values = stored.astype(np.float64)
+        if normalized and COMPONENTS[component].kind in "iu":
+            # The most negative integer is -1 as well.
+            values = np.maximum(values / np.iinfo(COMPONENTS[component]).max, -1.0)
+        return values
+
+    def _strided(self, span: dict[str, Any], count: int, layout: _Layout) -> NDArray[Any]:
+        """Return the elements (count, components) at a buffer view and offset."""
+        view, (columns, rows, dtype) = self._views[span["bufferView"]], layout
+        data = self.document.buffers[view["buffer"]]
+        stride = view.get("byteStride", columns * layout.column_bytes)
+        start = view.get("byteOffset", 0) + span.get("byteOffset", 0)
+        strides = (stride, layout.column_bytes, dtype.itemsize)
         shape = (count, columns, rows)
         strided: NDArray[Any] = np.ndarray(shape, dtype, data, start, strides)
         return strided.reshape(count, columns * rows).copy()
 
     def _fill_sparse(
-        self, index: int, sparse: dict[str, Any], values: NDArray[Any], columns: int, rows: int
+        self, index: int, sparse: dict[str, Any], values: NDArray[Any], layout: _Layout
     ) -> None:
-        count, indices, replacements = sparse["count"], sparse["indices"], sparse["values"]
-        positions = self._strided(
-            indices["bufferView"], indices.get("byteOffset", 0), count, 1, 1,
-            COMPONENTS[indices["componentType"]],
-        )[:, 0].astype(np.int64)  # fmt: skip
+        count, indices = sparse["count"], sparse["indices"]
+        of_indices = _Layout(1, 1, COMPONENTS[indices["componentType"]])
+        positions = self._strided(indices, count, of_indices)[:, 0].astype(np.int64)
         if positions.max() >= len(values):
-            code = "ACCESSOR_SPARSE_INDEX_OOB"
-            self._notes.fail(
-                code, f"accessor {index} replaces element {positions.max()} of {len(values)}"
-            )
+            message = f"accessor {index} replaces element {positions.max()} of {len(values)}"
+            self._notes.fail("ACCESSOR_SPARSE_INDEX_OOB", message)
         if (np.diff(positions) <= 0).any():
-            code = "ACCESSOR_SPARSE_INDICES_NON_INCREASING"
-            self._notes.warn(
-                code, f"accessor {index} replaces elements out of order; the last one is used"
-            )
-        offset = replacements.get("byteOffset", 0)
-        values[positions] = self._strided(
-            replacements["bufferView"], offset, count, columns, rows, values.dtype
-        )
-
-    def _check_empty_size(self, index: int, numbers: int) -> None:
-        if numbers > MOST_NUMBERS_FROM_NOTHING:
-            what = f"accessor {index} declares {self.count(index):,} elements and has no data"
-            self._notes.fail("ACCESSOR_TOO_LONG", f"{what}; it is damaged")
+            message = f"accessor {index} replaces elements out of order; the last one is used"
+            self._notes.warn("ACCESSOR_SPARSE_INDICES_NON_INCREASING", message)
+        values[positions] = self._strided(sparse["values"], count, layout)
 
     # Checks before anything is read.
 
     def _check_view(self, index: int, view: dict[str, Any]) -> None:
         length, offset = view["byteLength"], view.get("byteOffset", 0)
-        available = self._document.part("buffers")[view["buffer"]]["byteLength"]
+        available = self.document.part("buffers")[view["buffer"]]["byteLength"]
         if offset + length > available:
-            self._notes.fail(
-                "BUFFER_VIEW_TOO_LONG",
-                f"buffer view {index} ends at byte {offset + length} of a buffer of {available}",
-            )
+            what = f"buffer view {index} ends at byte {offset + length}"
+            self._notes.fail("BUFFER_VIEW_TOO_LONG", f"{what} of a buffer of {available}")
         stride = view.get("byteStride")
         if stride is not None and stride % 4:
             code = "VALUE_MULTIPLE_OF"
@@ -150,19 +154,18 @@ class Accessors:
             self._notes.warn(code, f"buffer view {index} has {length} bytes, fewer than its stride")
 
     def _check(self, index: int, accessor: dict[str, Any]) -> None:
-        dtype = COMPONENTS[accessor["componentType"]]
-        columns, rows = COLUMNS_AND_ROWS[accessor["type"]]
+        layout = _layout(accessor)
         if accessor.get("normalized") and accessor["componentType"] in (5125, 5126):
             code = "ACCESSOR_NORMALIZED_INVALID"
             self._notes.warn(code, f"accessor {index} cannot be normalised; the flag is ignored")
             accessor["normalized"] = accessor["componentType"] == 5125
         for key in ("min", "max"):
-            if key in accessor and len(accessor[key]) != columns * rows:
-                code = "ACCESSOR_MIN_MISMATCH" if key == "min" else "ACCESSOR_MAX_MISMATCH"
+            if key in accessor and len(accessor[key]) != layout.columns * layout.rows:
+                code = f"ACCESSOR_{key.upper()}_MISMATCH"
                 self._notes.warn(code, f"accessor {index} has a {key} of the wrong length; ignored")
                 del accessor[key]
         if "bufferView" in accessor:
-            self._check_span(index, accessor, accessor["count"], columns, rows, dtype)
+            self._check_span(index, accessor, accessor["count"], layout)
         elif "byteOffset" in accessor:
             code = "UNSATISFIED_DEPENDENCY"
             self._notes.warn(code, f"accessor {index} has an offset but no buffer view; ignored")
@@ -171,40 +174,28 @@ class Accessors:
             if sparse["count"] > accessor["count"]:
                 code = "ACCESSOR_SPARSE_COUNT_OUT_OF_RANGE"
                 self._notes.fail(code, f"accessor {index} replaces more elements than it has")
-            where = COMPONENTS[sparse["indices"]["componentType"]]
-            self._check_span(index, sparse["indices"], sparse["count"], 1, 1, where)
-            self._check_span(index, sparse["values"], sparse["count"], columns, rows, dtype)
+            of_indices = _Layout(1, 1, COMPONENTS[sparse["indices"]["componentType"]])
+            self._check_span(index, sparse["indices"], sparse["count"], of_indices)
+            self._check_span(index, sparse["values"], sparse["count"], layout)
 
-    def _check_span(
-        self, index: int, at: dict[str, Any], count: int, columns: int, rows: int,
-        dtype: np.dtype[Any],
-    ) -> None:  # fmt: skip
-        view = self._views[at["bufferView"]]
-        column = _column_bytes(columns, rows, dtype)
-        stride = view.get("byteStride", columns * column)
-        element = (columns - 1) * column + rows * dtype.itemsize
-        offset = at.get("byteOffset", 0)
-        if columns > 1 and offset % 4:
-            code = "ACCESSOR_MATRIX_ALIGNMENT"
-            self._notes.warn(code, f"accessor {index} begins at byte {offset}; read as it is")
-        elif offset % dtype.itemsize:
-            code = "ACCESSOR_OFFSET_ALIGNMENT"
+    def _check_span(self, index: int, span: dict[str, Any], count: int, layout: _Layout) -> None:
+        view, (columns, rows, dtype) = self._views[span["bufferView"]], layout
+        stride = view.get("byteStride", columns * layout.column_bytes)
+        element = (columns - 1) * layout.column_bytes + rows * dtype.itemsize
+        offset = span.get("byteOffset", 0)
+        if offset % (4 if columns > 1 else dtype.itemsize):
+            code = "ACCESSOR_MATRIX_ALIGNMENT" if columns > 1 else "ACCESSOR_OFFSET_ALIGNMENT"
             self._notes.warn(code, f"accessor {index} begins at byte {offset}; read as it is")
         elif (offset + view.get("byteOffset", 0)) % dtype.itemsize:
             code = "ACCESSOR_TOTAL_OFFSET_ALIGNMENT"
             self._notes.warn(code, f"accessor {index} is not aligned; read as it is")
         if stride < element:
-            code = "ACCESSOR_SMALL_BYTESTRIDE"
-            self._notes.fail(
-                code, f"accessor {index} has elements longer than its stride of {stride}"
-            )
+            message = f"accessor {index} has elements longer than its stride of {stride}"
+            self._notes.fail("ACCESSOR_SMALL_BYTESTRIDE", message)
         end = offset + (count - 1) * stride + element
         if end > view["byteLength"]:
-            self._notes.fail(
-                "ACCESSOR_TOO_LONG",
-                f"accessor {index} ends at byte {end} of a view of {view['byteLength']};"
-                f" it is damaged or cut off",
-            )
+            what = f"accessor {index} ends at byte {end} of a view of {view['byteLength']}"
+            self._notes.fail("ACCESSOR_TOO_LONG", f"{what}; it is damaged or cut off")
 
     # Checks of all stored numbers, used or not.
 
@@ -221,9 +212,10 @@ class Accessors:
     def has_data(self, index: int) -> bool:
         """Return whether an accessor has data, and all of it is present."""
         accessor = self._accessors[index]
-        sparse = accessor.get("sparse", {})
-        used = [at["bufferView"] for at in (accessor, *_spans(sparse)) if "bufferView" in at]
-        present = self._document.buffers.present
+        sparse = accessor.get("sparse")
+        spans = [accessor, *([sparse["indices"], sparse["values"]] if sparse else [])]
+        used = [span["bufferView"] for span in spans if "bufferView" in span]
+        present = self.document.buffers.present
         return bool(used) and all(present(self._views[view]["buffer"]) for view in used)
 
     def _check_numbers(self, index: int, accessor: dict[str, Any], values: NDArray[Any]) -> None:
@@ -231,27 +223,15 @@ class Accessors:
             code = "ACCESSOR_INVALID_FLOAT"
             self._notes.warn(code, f"accessor {index} has numbers that are not finite")
             return
-        for key, actual, code in (
-            ("min", values.min(axis=0), "ACCESSOR_MIN_MISMATCH"),
-            ("max", values.max(axis=0), "ACCESSOR_MAX_MISMATCH"),
-        ):
+        for key, actual in (("min", values.min(axis=0)), ("max", values.max(axis=0))):
             if key not in accessor:
                 continue
             declared = np.asarray(accessor[key], np.float64)
             # Writers round the declared bounds.
             noise = 1e-5 * max(float(np.abs(values.astype(np.float64)).max()), 1e-30)
             if (np.abs(declared - actual) > noise).any():
+                code = f"ACCESSOR_{key.upper()}_MISMATCH"
                 self._notes.warn(code, f"accessor {index} declares a wrong {key}; ignored")
-
-
-def _spans(sparse: dict[str, Any]) -> list[dict[str, Any]]:
-    return [sparse["indices"], sparse["values"]] if sparse else []
-
-
-def _column_bytes(columns: int, rows: int, dtype: np.dtype[Any]) -> int:
-    """Return the bytes from one column of a matrix to the next: a multiple of four."""
-    size = rows * dtype.itemsize
-    return size if columns == 1 else -(-size // 4) * 4
 
 
 # Draco-compressed primitives, when a decoder is installed.

@@ -11,6 +11,7 @@ import json
 import math
 import re
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -89,11 +90,19 @@ def open_container(data: bytes, notes: Notes) -> Container:
     elif data.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"["):
         text, binary = data, None
     else:
-        code = (
-            "GLB_INVALID_MAGIC" if notes.name.lower().endswith((".glb", ".vrm")) else "INVALID_JSON"
-        )
+        is_binary = notes.name.lower().endswith((".glb", ".vrm"))
+        code = "GLB_INVALID_MAGIC" if is_binary else "INVALID_JSON"
         notes.fail(code, f"begins with {quoted(data[:4])} and is not glTF; save it again")
     return Container(_parse(text, notes), binary)
+
+
+def glb_chunks(data: bytes) -> Iterator[tuple[int, int, int]]:
+    """Yield kind, first byte and end of the chunks of a valid .glb; none for other files."""
+    first = 20
+    while data[:4] == MAGIC and first <= len(data):
+        size, kind = struct.unpack_from("<II", data, first - 8)
+        yield kind, first, first + size
+        first += size + 8
 
 
 def _chunks(data: bytes, notes: Notes) -> tuple[bytes, memoryview | None]:
@@ -108,10 +117,8 @@ def _chunks(data: bytes, notes: Notes) -> tuple[bytes, memoryview | None]:
     at, number = 12, 0
     while at < len(data):
         if at >= length:
-            notes.warn(
-                "GLB_LENGTH_MISMATCH",
-                f"has more than the {length} bytes it declares; the rest is ignored",
-            )
+            message = f"has more than the {length} bytes it declares; the rest is ignored"
+            notes.warn("GLB_LENGTH_MISMATCH", message)
             break
         if len(data) - at < 8:
             notes.fail("GLB_UNEXPECTED_END_OF_CHUNK_HEADER", f"is cut off at byte {at}")
@@ -212,15 +219,11 @@ class Buffers:
         else:
             data = self._read_file(index, uri)
         if len(data) < declared:
-            self._notes.fail(
-                "BUFFER_BYTE_LENGTH_MISMATCH",
-                f"buffer {index} declares {declared} bytes but has {len(data)}; it is cut off",
-            )
+            what = f"buffer {index} declares {declared} bytes but has {len(data)}"
+            self._notes.fail("BUFFER_BYTE_LENGTH_MISMATCH", f"{what}; it is cut off")
         if uri is None and len(data) > declared + 3:
-            self._notes.warn(
-                "GLB_BUFFER_LENGTH_MISMATCH",
-                f"buffer 0 declares {declared} of {len(data)} bytes; the rest is ignored",
-            )
+            what = f"buffer 0 declares {declared} of {len(data)} bytes"
+            self._notes.warn("GLB_BUFFER_LENGTH_MISMATCH", f"{what}; the rest is ignored")
         return memoryview(data)[:declared]
 
     def _decode_uri(self, index: int, uri: str) -> bytes:

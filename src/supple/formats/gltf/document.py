@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,9 +53,8 @@ class Document:
     def _check_version(self) -> None:
         asset = self.json.get("asset")
         if not isinstance(asset, dict):
-            self.notes.fail(
-                "UNDEFINED_PROPERTY", 'has no "asset", which glTF 2.0 requires; save it again'
-            )
+            message = 'has no "asset", which glTF 2.0 requires; save it again'
+            self.notes.fail("UNDEFINED_PROPERTY", message)
         versions = {}
         for key in ("version", "minVersion"):
             text = asset.get(key, "2.0")
@@ -66,11 +66,9 @@ class Document:
             code = "UNKNOWN_ASSET_MAJOR_VERSION"
             self.notes.fail(code, f"is glTF {asset['version']}; save it as glTF 2.0")
         if versions["minVersion"] > versions["version"]:
-            self.notes.warn(
-                "ASSET_MIN_VERSION_GREATER_THAN_VERSION",
-                f"is glTF {asset['version']} but requires a reader of {asset['minVersion']};"
-                f" read as {asset['version']}",
-            )
+            version, lowest = asset["version"], asset["minVersion"]
+            message = f"is glTF {version} but requires a reader of {lowest}; read as {version}"
+            self.notes.warn("ASSET_MIN_VERSION_GREATER_THAN_VERSION", message)
         for name, value in self.json.items():
             if isinstance(value, list) and len(value) > MOST_PARTS:
                 self.notes.fail("TOO_LARGE", f"has {len(value):,} {name}; simplify it")
@@ -86,10 +84,8 @@ class Document:
                 self.notes.warn("UNSATISFIED_DEPENDENCY", what)
             if not HARMLESS.fullmatch(name):
                 advice = "save it without" if name.startswith("EXT_meshopt") else "convert it"
-                self.notes.fail(
-                    "UNSUPPORTED_EXTENSION",
-                    f"requires the extension {name[:60]}, which Supple cannot read; {advice}",
-                )
+                what = f"requires the extension {name[:60]}, which Supple cannot read"
+                self.notes.fail("UNSUPPORTED_EXTENSION", f"{what}; {advice}")
         if QUANTIZATION in used and QUANTIZATION not in required:
             what = f"uses {QUANTIZATION} without requiring it"
             self.notes.warn("NON_REQUIRED_EXTENSION", f"{what}; read anyway")
@@ -152,8 +148,8 @@ OBJECTS: dict[str, dict[str, _Property]] = {
         "scenes": _array(_Property("scene")),
         "materials": _Property("array", items=_Property("material", soft=True), soft=True),
         **{
-            looks: _Property("array", items=_Property("object", soft=True), soft=True)
-            for looks in ("cameras", "images", "samplers", "textures")
+            name: _Property("array", items=_Property("object", soft=True), soft=True)
+            for name in ("cameras", "images", "samplers", "textures")
         },
     },
     "material": {
@@ -292,13 +288,11 @@ class _SchemaCheck:
 
     def _extension(self, name: str, kind: str, place: str) -> None:
         if name not in self._used:
-            self._notes.warn(
-                "UNDECLARED_EXTENSION", f"{place} is not declared in extensionsUsed; ignored"
-            )
+            message = f"{place} is not declared in extensionsUsed; ignored"
+            self._notes.warn("UNDECLARED_EXTENSION", message)
         if name in EXTENSION_OBJECTS and kind not in EXTENSION_OBJECTS[name]:
-            self._notes.warn(
-                "UNEXPECTED_EXTENSION_OBJECT", f"{place} is not allowed there; ignored"
-            )
+            code = "UNEXPECTED_EXTENSION_OBJECT"
+            self._notes.warn(code, f"{place} is not allowed there; ignored")
 
     def _value(self, value: Any, rule: _Property, place: str) -> bool:
         """Return whether the value may stay; mistakes in its parts are handled inside."""
@@ -331,10 +325,8 @@ class _SchemaCheck:
             if not 0 <= value < count:
                 return "UNRESOLVED_REFERENCE", f"but there are {count} {rule.of}"
         elif rule.kind in ("integer", "number"):
-            try:
-                if not (rule.low <= value <= rule.high and math.isfinite(value)):
-                    return "VALUE_NOT_IN_RANGE", "out of range"
-            except OverflowError:
+            in_range = rule.low <= value <= rule.high and abs(value) <= sys.float_info.max
+            if not in_range:
                 return "VALUE_NOT_IN_RANGE", "out of range"
         if rule.among and value not in rule.among:
             return "VALUE_NOT_IN_LIST", f"none of {', '.join(map(str, rule.among))}"

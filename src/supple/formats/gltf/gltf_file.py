@@ -22,11 +22,11 @@ from supple.formats.gltf.container import (
     Buffers,
     Notes,
     file_below,
+    glb_chunks,
     open_container,
     quoted,
 )
 from supple.formats.gltf.kept_original import split_binary
-from supple.formats.registry import GLTF_SUFFIXES
 
 VERTICES, CORNERS = 34962, 34963
 COMPONENTS = {"i1": 5120, "u1": 5121, "i2": 5122, "u2": 5123, "u4": 5125, "f4": 5126}
@@ -110,7 +110,7 @@ class GltfFile:
             indices.append(self.add("accessors", accessor))
         return indices
 
-    def whole(self, path: Path) -> bytes:
+    def to_bytes(self, path: Path) -> bytes:
         """Return the bytes of the file, .gltf or .glb by its suffix."""
         return self.gltf() if path.suffix.lower() == ".gltf" else self.glb()
 
@@ -149,13 +149,7 @@ def _as_text(tree: dict[str, Any]) -> bytes:
 # Opening files to extend them: unchanged, or with all bytes in one buffer.
 
 
-def check_gltf_name(path: Path) -> None:
-    """Raise FormatError for a file to be written without a suffix of glTF."""
-    if path.suffix.lower() not in GLTF_SUFFIXES:
-        raise FormatError(f'{path.name}: "{path.suffix}" is not glTF; use .glb or .gltf')
-
-
-def added_to(path: Path, source: Path, data: bytes) -> tuple[bytes, GltfFile]:
+def open_unchanged(path: Path, source: Path, data: bytes) -> tuple[bytes, GltfFile]:
     """Open a file to extend it and write it to `path`, with nothing else changed.
 
     Returns the bytes of the file without additions, and the same file, open. The bytes are those of
@@ -165,8 +159,7 @@ def added_to(path: Path, source: Path, data: bytes) -> tuple[bytes, GltfFile]:
     notes = Notes(source.name)
     binary = path.suffix.lower() != ".gltf"
     if not _fits(path, source, open_container(data, notes).json, (data[:4] == MAGIC, binary)):
-        whole = open_to_add(source, data)
-        data = whole.glb() if binary else whole.gltf()
+        data = open_embedded(source, data).to_bytes(path)
     tree = open_container(data, notes).json
     file = GltfFile(tree, chunks=_other_chunks(data))
     if binary:
@@ -192,7 +185,7 @@ def outside_files(tree: dict[str, Any]) -> list[str]:
     return [uri for uri in uris if isinstance(uri, str) and not SCHEME.match(uri)]
 
 
-def open_to_add(path: Path, data: bytes) -> GltfFile:
+def open_embedded(path: Path, data: bytes) -> GltfFile:
     """Open a valid file to extend it.
 
     The binary chunk of a .glb stays byte for byte where it was. Separate buffers and images are
@@ -223,6 +216,7 @@ def open_to_add(path: Path, data: bytes) -> GltfFile:
 
 
 def _refer(file: GltfFile, places: list[tuple[int, int]]) -> None:
+    """Set buffer and offset of all views, from the new buffer and shift of each old buffer."""
     for view in file.part("bufferViews"):
         compressed = view.get("extensions", {}).get(MESHOPT)
         for part in (view, compressed):
@@ -233,16 +227,12 @@ def _refer(file: GltfFile, places: list[tuple[int, int]]) -> None:
 
 
 def _other_chunks(data: bytes) -> list[tuple[int, bytes]]:
-    chunks: list[tuple[int, bytes]] = []
-    if data[:4] != MAGIC:
-        return chunks
-    position, end = 12, min(len(data), struct.unpack_from("<I", data, 8)[0])
-    while position + 8 <= end:
-        size, kind = struct.unpack_from("<II", data, position)
-        if kind not in (JSON_CHUNK, BINARY_CHUNK):
-            chunks.append((kind, data[position + 8 : position + 8 + size]))
-        position += 8 + size
-    return chunks
+    end = struct.unpack_from("<I", data, 8)[0] if data[:4] == MAGIC else 0
+    return [
+        (kind, data[first:last])
+        for kind, first, last in glb_chunks(data)
+        if first <= end and kind not in (JSON_CHUNK, BINARY_CHUNK)
+    ]
 
 
 def _include_images(file: GltfFile, path: Path) -> None:

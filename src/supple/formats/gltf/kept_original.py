@@ -14,7 +14,6 @@ import base64
 import binascii
 import hashlib
 import re
-import struct
 import zlib
 from collections.abc import Iterator
 from typing import Any
@@ -23,7 +22,7 @@ import numpy as np
 
 from supple.errors import FormatError, warn
 from supple.formats.file_bytes import LARGEST_FILE
-from supple.formats.gltf.container import BINARY_CHUNK, MAGIC, Notes, open_container
+from supple.formats.gltf.container import BINARY_CHUNK, Notes, glb_chunks, open_container
 from supple.formats.registry import ADDED, CURVES, FLESH
 
 #: Lists whose items may have their bytes in a long URI, which is not stored twice.
@@ -36,12 +35,9 @@ _EXPANSION = 1100
 
 def split_binary(data: bytes) -> tuple[int, int]:
     """Return where the binary chunk's bytes begin and end; both the file's length without one."""
-    at = 12
-    while data[:4] == MAGIC and at + 8 <= len(data):
-        size, kind = struct.unpack_from("<II", data, at)
-        if kind == BINARY_CHUNK and at + 8 + size <= len(data):
-            return at + 8, at + 8 + size
-        at += 8 + size
+    for kind, first, last in glb_chunks(data):
+        if kind == BINARY_CHUNK and last <= len(data):
+            return first, last
     return len(data), len(data)
 
 
@@ -131,8 +127,8 @@ def _inline(tree: dict[str, Any]) -> Iterator[tuple[str, int, bytes]]:
                 yield kind, index, uri.encode()
 
 
-def _token(*words: str | int) -> bytes:
-    return f"\0{' '.join(map(str, words))}\0".encode()
+def _token(*parts: str | int) -> bytes:
+    return f"\0{' '.join(map(str, parts))}\0".encode()
 
 
 def _decoded(text: bytes | str) -> bytes | None:
@@ -145,7 +141,7 @@ def _decoded(text: bytes | str) -> bytes | None:
 # Restoring originals.
 
 
-def kept_record(tree: dict[str, Any], added: str = CURVES) -> dict[str, Any] | None:
+def _addition_record(tree: dict[str, Any], added: str = CURVES) -> dict[str, Any] | None:
     """Return the record of what was added to a file, None without one."""
     for holder in (tree, tree.get("asset")):
         extras = holder.get("extras") if isinstance(holder, dict) else None
@@ -155,13 +151,13 @@ def kept_record(tree: dict[str, Any], added: str = CURVES) -> dict[str, Any] | N
     return None
 
 
-def shown_record(name: str, data: bytes) -> tuple[str, dict[str, Any], dict[str, Any]] | None:
+def last_addition(name: str, data: bytes) -> tuple[str, dict[str, Any], dict[str, Any]] | None:
     """Return what was added last, its record and the file's JSON; None if nothing was."""
     if not any(added.encode() in data for added in ADDED):
         return None
     tree = open_container(data, Notes(name)).json
     for added in (FLESH, CURVES):  # both only in files that other programs combined
-        record = kept_record(tree, added)
+        record = _addition_record(tree, added)
         if record is not None:
             return added, record, tree
     return None
@@ -172,7 +168,7 @@ def stages_before(name: str, data: bytes) -> Iterator[tuple[str, bytes]]:
 
     Raises FormatError if a record is damaged, for example if another program has saved the file.
     """
-    while (latest := shown_record(name, data)) is not None:
+    while (latest := last_addition(name, data)) is not None:
         added, record, tree = latest
         original = _restored(tree, record, data)
         if original is None:
@@ -193,7 +189,7 @@ def original_bytes(name: str, data: bytes, added: str = CURVES) -> bytes | None:
     return next((before for last, before in stages_before(name, data) if last == added), None)
 
 
-def without_added(name: str, data: bytes) -> bytes:
+def without_curves(name: str, data: bytes) -> bytes:
     """Return a file as it was before curves were added, or the file itself if that is lost."""
     try:
         return original_bytes(name, data) or data
@@ -204,7 +200,7 @@ def without_added(name: str, data: bytes) -> bytes:
 
 def kept_file(name: str, data: bytes) -> bytes | None:
     """Return the file with separate files that a file was made from, None if there is none."""
-    latest = shown_record(name, data)
+    latest = last_addition(name, data)
     inner = latest[1].get("file") if latest is not None else None
     if latest is None or not isinstance(inner, dict):
         return None
@@ -227,15 +223,15 @@ def _restored(tree: dict[str, Any], record: dict[str, Any], data: bytes) -> byte
         return None
     try:
         unpacking = zlib.decompressobj()
-        whole = unpacking.decompress(buffer_bytes[offset : offset + length], head + tail + 1)
+        unpacked = unpacking.decompress(buffer_bytes[offset : offset + length], head + tail + 1)
     except zlib.error:
         return None
-    if len(whole) != head + tail:
+    if len(unpacked) != head + tail:
         return None
-    text = _expanded(whole[:head], tree, buffer_bytes)
+    text = _expanded(unpacked[:head], tree, buffer_bytes)
     if text is None:
         return None
-    original = text + buffer_bytes[:binary] + whole[head:]
+    original = text + buffer_bytes[:binary] + unpacked[head:]
     is_same = hashlib.sha256(original).hexdigest() == record.get("sha256")
     return original if is_same else None
 

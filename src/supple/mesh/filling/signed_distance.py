@@ -17,13 +17,29 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from supple.arrays import Bools, Floats, Ints
-from supple.mesh.topology import row_keys
+from supple.errors import MeshError
+from supple.mesh.surface import SurfaceMesh
+from supple.mesh.topology import FLAT, half_edges, row_keys
 
 # Ratio of the summed area vectors to the area above which a patch is a sheet without volume: a
 # hemisphere has ½, a flat patch 1, a closed surface 0.
 _SHEET = 0.6
 # Ratio below which several sheets are the panels of one body.
 _PANELS = 0.1
+
+
+def welded_at_unit_size(surface: SurfaceMesh) -> tuple[SurfaceMesh, Ints, float]:
+    """Return the surface welded and scaled to a size of about 1, its triangles with an area, and
+    the length of the unit: a power of two, so that scaling rounds nothing.
+    """
+    index, triangles = np.unique(surface.triangles, return_inverse=True)
+    used = surface.vertices[index]
+    length = float(np.ptp(used, axis=0).max())
+    if not length > FLAT * float(np.abs(used).max()):
+        raise MeshError("the surface is a single point; nothing can be filled")
+    unit = float(np.ldexp(1.0, int(np.frexp(length)[1])))
+    welded, _ = SurfaceMesh(used / unit, triangles.reshape(-1, 3)).welded()
+    return welded, np.delete(welded.triangles, welded.degenerate_triangles(), axis=0), unit
 
 
 class TriangleTree:
@@ -116,13 +132,9 @@ class _Patches(NamedTuple):
     area_vector: Floats
 
 
-def _half_edges(triangles: Ints) -> Ints:
-    return triangles[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2)
-
-
-def _unbalanced(triangles: Ints, group: Ints, n_vertices: int) -> Bools:
+def unbalanced(triangles: Ints, group: Ints, n_vertices: int) -> Bools:
     """Return whether half-edges (3 m,) lack an opposite in their group of triangles."""
-    ends = _half_edges(triangles)
+    ends = half_edges(triangles)
     keys = row_keys(np.column_stack([np.sort(ends, axis=1), np.repeat(group, 3)]), n_vertices)
     _, edge = np.unique(keys, return_inverse=True)
     return np.bincount(edge, np.where(ends[:, 0] < ends[:, 1], 1, -1))[edge] != 0
@@ -142,10 +154,10 @@ def _sum_by(group: Ints, values: Floats, count: int) -> Floats:
 def _patches(vertices: Floats, triangles: Ints) -> _Patches:
     oriented, patch = igl.bfs_orient(triangles)
     count = int(patch.max()) + 1
-    rim = _unbalanced(oriented, patch, max(len(vertices), count))
+    rim = unbalanced(oriented, patch, max(len(vertices), count))
     open_edges = np.bincount(np.repeat(patch, 3)[rim], minlength=count)
     # Cones to the middle of the rim close an open patch; for a closed one any point works.
-    middles = vertices[_half_edges(oriented)].mean(axis=1)
+    middles = vertices[half_edges(oriented)].mean(axis=1)
     weight = np.where(open_edges[np.repeat(patch, 3)] > 0, rim, True).astype(float)
     total = _sum_by(
         np.repeat(patch, 3), np.column_stack([middles * weight[:, None], weight]), count
@@ -200,7 +212,7 @@ def _without_repetition(triangles: Ints, n_vertices: int, either_side: bool = Fa
 
 def _edge_groups(triangles: Ints, n_vertices: int) -> Ints:
     """Label triangles by connection through edges."""
-    keys = row_keys(np.sort(_half_edges(triangles), axis=1), n_vertices)
+    keys = row_keys(np.sort(half_edges(triangles), axis=1), n_vertices)
     _, edge = np.unique(keys, return_inverse=True)
     m = len(triangles)
     owner = np.repeat(np.arange(m), 3)
@@ -212,7 +224,7 @@ def _edge_groups(triangles: Ints, n_vertices: int) -> Ints:
 def _sound_groups(triangles: Ints, group: Ints, members: Bools, n_vertices: int) -> Bools:
     """Return triangles among `members` whose group passes every edge in both directions."""
     sound = np.zeros(len(triangles), dtype=bool)
-    bad = _unbalanced(triangles[members], group[members], max(n_vertices, len(triangles) * 4))
+    bad = unbalanced(triangles[members], group[members], max(n_vertices, len(triangles) * 4))
     bad_group = np.zeros(int(group.max()) + 1, dtype=bool)
     bad_group[np.repeat(group[members], 3)[bad]] = True
     sound[members] = ~bad_group[group[members]]

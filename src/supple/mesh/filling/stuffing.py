@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -14,7 +15,7 @@ from supple.arrays import Floats, Ints
 from supple.errors import MeshError
 from supple.mesh.filling.bcc_lattice import AXIS_LIMIT, clipped_tets, closure, morton, pack, unpack
 from supple.mesh.tets import OUTWARD_FACES, TetMesh
-from supple.mesh.topology import row_keys
+from supple.mesh.topology import face_keys
 
 LevelSet = Callable[[Floats], Floats]
 
@@ -134,12 +135,8 @@ def _sample(
     while len(boxes):
         centres = origin + 0.5 * cell * (boxes + side)
         radius = 0.5 * np.sqrt(3.0) * side * cell
-        sign = np.concatenate(
-            [
-                level_set.uniform_sign(centres[i : i + _CHUNK], radius)
-                for i in range(0, len(boxes), _CHUNK)
-            ]
-        )
+        chunks = (centres[i : i + _CHUNK] for i in range(0, len(boxes), _CHUNK))
+        sign = np.concatenate([level_set.uniform_sign(chunk, radius) for chunk in chunks])
         n_points += 2 * side**3 * int(np.count_nonzero(sign > 0)) + 16 * int((sign == 0).sum())
         if n_points > MOST_POINTS:
             raise MeshError(
@@ -188,21 +185,17 @@ def _clip(
         points = origin + 0.5 * cell * unpack(near[which])
         values[which] = np.clip(_evaluate(level_set, points), low, high)
     values[np.isinf(values)] = cell
-
-    def find_cuts(a: Floats, b: Floats, level_a: Floats, level_b: Floats) -> Floats:
-        return _crossings(level_set, a, b, level_a, level_b)
-
-    return clipped_tets(near, values, origin, cell, find_cuts)
+    return clipped_tets(near, values, origin, cell, partial(_crossings, level_set))
 
 
 def _crossings(
-    level_set: LevelSet, a: Floats, b: Floats, level_a: Floats, level_b: Floats, rounds: int = 2
+    level_set: LevelSet, a: Floats, b: Floats, level_a: Floats, level_b: Floats
 ) -> Floats:
     """Find the zeros of the level along edges, by the Illinois variant of regula falsi."""
     start, end = np.zeros(len(a)), np.ones(len(a))
     at_start, at_end = level_a.copy(), level_b.copy()
     t = at_start / (at_start - at_end)
-    for _ in range(rounds):
+    for _ in range(2):
         at_t = _evaluate(level_set, a + t[:, None] * (b - a))
         behind = at_t * at_start > 0
         start, at_end = np.where(behind, t, start), np.where(behind, 0.5 * at_end, at_t)
@@ -218,10 +211,9 @@ def split_pinches(vertices: Floats, tets: Ints) -> tuple[Floats, Ints]:
     hinges. Corners of two tets are the same vertex only if the tets are connected through faces
     around it.
     """
-    faces = np.sort(tets[:, OUTWARD_FACES].reshape(-1, 3), axis=1)
-    order = np.argsort(row_keys(faces, len(vertices)), kind="stable")
-    ranked = row_keys(faces, len(vertices))[order]
-    same = np.flatnonzero(ranked[1:] == ranked[:-1])
+    keys = face_keys(tets, OUTWARD_FACES, len(vertices))
+    order = np.argsort(keys, kind="stable")
+    same = np.flatnonzero(keys[order][1:] == keys[order][:-1])
     one, other = order[same], order[same + 1]
     corners = _sorted_corners(tets)
     n = 4 * len(tets)

@@ -16,11 +16,12 @@ from supple.mesh.filling.signed_distance import (
     ThickenedDistance,
     TriangleTree,
     outward_triangles,
+    welded_at_unit_size,
 )
 from supple.mesh.filling.stuffing import compact, fill, split_pinches
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
-from supple.mesh.topology import components, power_of_two_size, row_keys
+from supple.mesh.topology import components, half_edges, row_keys
 
 REACH = 0.45
 """Distance in cells from the tets within which a point is covered; half a cell is documented."""
@@ -79,9 +80,8 @@ def bundled(vertices: Floats, triangles: Ints, spacing: float) -> Ints:
 
 def uncovered(points: Floats, vertices: Floats, tets: Ints, cell: float) -> Bools:
     """Return which points are neither inside the tets nor within `REACH` cells of them."""
-    far = np.ones(len(points), dtype=bool)
     if len(tets) == 0:
-        return far
+        return np.ones(len(points), dtype=bool)
     reach = REACH * cell
     used = np.unique(tets)
     # Most points lie near a vertex; the rest is tested exactly.
@@ -103,8 +103,7 @@ def pinched_edges(vertices: Floats, tets: Ints) -> Ints:
     `supple.mesh.filling.stuffing.split_pinches` separates bodies that only touch; the rest
     are slits one edge long, between tets that are connected around both ends of it.
     """
-    boundary = TetMesh(vertices, tets).boundary()
-    edges = np.sort(boundary[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2), axis=1)
+    edges = np.sort(half_edges(TetMesh(vertices, tets).boundary()), axis=1)
     keys = row_keys(edges, len(vertices))
     _, first, uses = np.unique(keys, return_index=True, return_counts=True)
     return edges[first[uses > 2]]
@@ -137,9 +136,8 @@ def torn(points: Floats, triangles: Ints, vertices: Floats, tets: Ints) -> Bools
         origin = np.broadcast_to(surface[guests, None], here.shape)[here][row]
         linked |= {(int(component), int(body)) for component in origin[inside]}
     for triangle in across:
-        apart[triangle] = all(
-            (int(surface[triangle]), int(at[corner])) in linked for corner in triangles[triangle]
-        )
+        component, bodies_at = int(surface[triangle]), at[triangles[triangle]].tolist()
+        apart[triangle] = all((component, body) in linked for body in bodies_at)
     return apart
 
 
@@ -166,9 +164,7 @@ def _bodies(points: Floats, vertices: Floats, tets: Ints) -> tuple[int, Ints, In
 def without_crumbs(points: Floats, vertices: Floats, tets: Ints, cell: float) -> Ints:
     """Drop bodies smaller than a cell that cover no point alone."""
     of_tet = components(tets, len(vertices))
-    a, b, c, d = (vertices[tets[:, k]] for k in range(4))
-    volumes = np.einsum("ij,ij->i", b - a, np.cross(c - a, d - a)) / 6
-    crumb = np.bincount(of_tet, volumes) < cell**3
+    crumb = np.bincount(of_tet, TetMesh(vertices, tets).volumes()) < cell**3
     if not crumb.any():
         return tets
     _, label, nearest = _bodies(points, vertices, tets)
@@ -222,12 +218,12 @@ def tetrahedralise(
     count = checked_number("the number of tets", tets)
     if not 1 <= count <= MOST_TETS:
         raise MeshError(f"cannot make {tets} tets; use 1 to {MOST_TETS}")
-    tell = progress or (lambda part, what: None)
-    tell(0.0, "orienting the surface")
+    report = progress or (lambda part, what: None)
+    report(0.0, "orienting the surface")
     body = _Body(surface)
     edge = None if cell is None else _checked_cell(cell, body)
-    mesh = _search(body, int(count), tell) if edge is None else body.mesh(edge)
-    tell(1.0, f"{len(mesh.tets)} tets")
+    mesh = _search(body, int(count), report) if edge is None else body.mesh(edge)
+    report(1.0, f"{len(mesh.tets)} tets")
     return TetMesh(mesh.vertices * body.scale, mesh.tets)
 
 
@@ -247,19 +243,15 @@ class _Body:
     """Surface prepared for filling at any cell size; lengths are in units of `scale`."""
 
     def __init__(self, surface: SurfaceMesh) -> None:
-        index, triangles = np.unique(surface.triangles, return_inverse=True)
-        used = surface.vertices[index]
-        self.scale = power_of_two_size(used)
-        welded, _ = SurfaceMesh(used / self.scale, triangles.reshape(-1, 3)).welded()
-        sound = np.delete(welded.triangles, welded.degenerate_triangles(), axis=0)
-        if len(sound) == 0:
+        welded, with_area, self.scale = welded_at_unit_size(surface)
+        if len(with_area) == 0:
             raise MeshError("no triangle of the surface has an area; nothing can be filled")
-        facing = outward_triangles(welded.vertices, sound)
+        facing = outward_triangles(welded.vertices, with_area)
         self.vertices, self.triangles = welded.vertices, welded.triangles
         self.low, self.high = welded.bounds
         self.size = float(np.linalg.norm(self.high - self.low))
-        self.distance = SoupDistance(welded.vertices, sound, facing)
-        self.area = 2 * float(SurfaceMesh(welded.vertices, sound).areas().sum())
+        self.distance = SoupDistance(welded.vertices, with_area, facing)
+        self.area = 2 * float(SurfaceMesh(welded.vertices, with_area).areas().sum())
         self.volume = 0.0
         if len(facing):  # the rest are sheets, with two sides
             bounding = SurfaceMesh(welded.vertices, facing)
@@ -284,18 +276,16 @@ class _Body:
             if len(tets):
                 sheets = np.concatenate([sheets, pieces[torn(points, pieces, vertices, tets)]])
                 slits = pinched_edges(vertices, tets)[:, [0, 1, 1]]
-            added = 0
             # Tips and slits are connected to the body, so less thickness suffices.
-            for where, what, less in (
-                (points, sheets, 0),
-                (points, tips, 0.2),
-                (vertices, slits, 0.15),
-            ):
-                if len(what):
-                    coats.append((TriangleTree(where, what), (coat - less) * cell))
-                    added += 1
-            if not added:
+            parts = (points, sheets, 0), (points, tips, 0.2), (vertices, slits, 0.15)
+            new_coats = [
+                (TriangleTree(where, triangles), (coat - less) * cell)
+                for where, triangles, less in parts
+                if len(triangles)
+            ]
+            if not new_coats:
                 break
+            coats += new_coats
             vertices, tets = self._fill(ThickenedDistance(self.distance, coats), cell, shift)
         else:
             left = int(uncovered(points[referenced], vertices, tets, cell).sum())
@@ -360,17 +350,17 @@ def _forecast(body: _Body, target_count: int) -> float:
     return _expected_cell(volume, area, target_count)
 
 
-def _search(body: _Body, target_count: int, tell: Progress) -> TetMesh:
+def _search(body: _Body, target_count: int, report: Progress) -> TetMesh:
     """Try cell sizes until about the right number of tets results."""
-    tell(0.1, "measuring the body")
+    report(0.1, "measuring the body")
     cell = min(_forecast(body, target_count), 4 * body.size)
     best: TetMesh | None = None
     for shift in (0.0, 1.0, 2.0):
         # On a lattice with the body's symmetries the number jumps; shifted, it jumps less.
-        mesh = _search_shifted(body, target_count, cell, shift, tell)
+        mesh = _search_shifted(body, target_count, cell, shift, report)
         if best is None or _miss(mesh, target_count) < _miss(best, target_count):
             best = mesh
-        # No lattice gives fewer than a point's 24 tets.
+        # A lattice gives at least the 24 tets around one point.
         if abs(len(best.tets) / target_count - 1) <= TOLERANCE or target_count < 21:
             break
     assert best is not None
@@ -386,7 +376,7 @@ def _miss(mesh: TetMesh, target_count: int) -> float:
 
 
 def _search_shifted(
-    body: _Body, target_count: int, cell: float, shift: float, tell: Progress
+    body: _Body, target_count: int, cell: float, shift: float, report: Progress
 ) -> TetMesh:
     largest = 4 * body.size
     near_enough = _NEAR_ENOUGH if target_count <= 4 * _CHEAP else _NEAR_ENOUGH_IF_LARGE
@@ -394,7 +384,7 @@ def _search_shifted(
     tried: list[tuple[float, int]] = []
     best: TetMesh | None = None
     for _ in range(7):
-        tell(0.2, f"filling with cells of {cell * body.scale:.4g}")
+        report(0.2, f"filling with cells of {cell * body.scale:.4g}")
         mesh = body.mesh(cell, shift)
         count = len(mesh.tets)
         tried.append((cell, count))

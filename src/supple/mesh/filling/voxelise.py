@@ -12,10 +12,15 @@ from supple.arrays import Bools, Floats, Ints
 from supple.checks import checked_number
 from supple.compiled.jit import compiled
 from supple.errors import MeshError, warn
-from supple.mesh.filling.signed_distance import SoupDistance, outward_triangles
+from supple.mesh.filling.signed_distance import (
+    SoupDistance,
+    outward_triangles,
+    unbalanced,
+    welded_at_unit_size,
+)
 from supple.mesh.hexes import CORNERS, HexMesh
 from supple.mesh.surface import SurfaceMesh
-from supple.mesh.topology import counted, power_of_two_size, row_keys
+from supple.mesh.topology import counted, row_keys
 
 Progress = Callable[[float, str], None]
 
@@ -79,9 +84,9 @@ def voxelise(
     SuppleWarning
         If parts are left out, or no size gives about as many cubes as requested.
     """
-    tell = progress or (lambda part, what: None)
-    tell(0.0, "orienting the surface")
-    body = _Body(surface, tell)
+    report = progress or (lambda part, what: None)
+    report(0.0, "orienting the surface")
+    body = _Body(surface, report)
     if size is not None:
         edge = checked_number("the size of a cube", size)
         if not edge > 0:
@@ -96,7 +101,7 @@ def voxelise(
             f" largest of them left out; use connected=False to keep them"
         )
     mesh = body.mesh(edge, solid)
-    tell(1.0, f"{len(mesh.hexes)} cubes")
+    report(1.0, f"{len(mesh.hexes)} cubes")
     return mesh
 
 
@@ -110,25 +115,22 @@ def _checked_elements(elements: int) -> int:
 class _Body:
     """Surface prepared for filling with cubes of any size."""
 
-    def __init__(self, surface: SurfaceMesh, tell: Progress) -> None:
-        self.tell, self.part = tell, 0.1
-        index, triangles = np.unique(surface.triangles, return_inverse=True)
-        used = surface.vertices[index]
-        self.scale = power_of_two_size(used)
-        welded, _ = SurfaceMesh(used / self.scale, triangles.reshape(-1, 3)).welded()
+    def __init__(self, surface: SurfaceMesh, report: Progress) -> None:
+        self.report, self.progress = report, 0.1
+        welded, with_area, self.scale = welded_at_unit_size(surface)
         self.corners = welded.vertices[welded.triangles]
         corners = self.corners.reshape(-1, 3)
         self.middle = (corners.min(axis=0) + corners.max(axis=0)) / 2
         self.extent = np.ptp(corners, axis=0)
-        sound = np.delete(welded.triangles, welded.degenerate_triangles(), axis=0)
         self.distance: SoupDistance | None = None
         self.closed, self.volume, self.area = True, 0.0, 0.0
-        if len(sound):
-            facing = outward_triangles(welded.vertices, sound)
-            self.distance = SoupDistance(welded.vertices, sound, facing)
-            self.area = float(SurfaceMesh(welded.vertices, sound).areas().sum())
+        if len(with_area):
+            facing = outward_triangles(welded.vertices, with_area)
+            self.distance = SoupDistance(welded.vertices, with_area, facing)
+            self.area = float(SurfaceMesh(welded.vertices, with_area).areas().sum())
             if len(facing):
-                self.closed = _is_closed(facing, len(welded.vertices))
+                one_group = np.zeros(len(facing), np.int64)
+                self.closed = not unbalanced(facing, one_group, len(welded.vertices)).any()
                 self.volume = abs(SurfaceMesh(welded.vertices, facing).volume())
         #: Number of cubes left out by the last call of `parts`.
         self.left_out = 0
@@ -168,25 +170,25 @@ class _Body:
         if self.distance is None:
             return np.zeros_like(wall)
         if not self.closed:  # holes connect inside and outside: test every cube
-            return self._full(np.arange(wall.size), wall.shape, low, edge).reshape(wall.shape)
+            return self._contains(np.arange(wall.size), wall.shape, low, edge).reshape(wall.shape)
         # Connected cubes without triangles are all inside or all outside.
         rooms, count = ndimage.label(~wall)
         first = np.zeros(count + 1, np.int64)
         first[rooms.ravel()[::-1]] = np.arange(rooms.size)[::-1]  # the first cube of each
-        inside = self._full(first, wall.shape, low, edge)[rooms]
-        inside[wall] = self._full(np.flatnonzero(wall), wall.shape, low, edge)
+        inside = self._contains(first, wall.shape, low, edge)[rooms]
+        inside[wall] = self._contains(np.flatnonzero(wall), wall.shape, low, edge)
         return inside
 
-    def _full(self, cells: Ints, shape: tuple[int, ...], low: Floats, edge: float) -> Bools:
-        """Return whether the centre of each of some cubes is inside."""
+    def _contains(self, cells: Ints, shape: tuple[int, ...], low: Floats, edge: float) -> Bools:
+        """Return whether the centres of cubes are inside."""
         assert self.distance is not None
         inside = np.empty(len(cells), bool)
         for first in range(0, len(cells), _BLOCK):
             if len(cells) > _BLOCK:
-                self.tell(self.part, f"looking into {len(cells)} cubes, {first} done")
-            some = slice(first, first + _BLOCK)
-            where = np.column_stack(np.unravel_index(cells[some], shape))
-            inside[some] = self.distance(low + edge * (where + 0.5)) > 0
+                self.report(self.progress, f"testing {len(cells)} cubes, {first} done")
+            block = slice(first, first + _BLOCK)
+            where = np.column_stack(np.unravel_index(cells[block], shape))
+            inside[block] = self.distance(low + edge * (where + 0.5)) > 0
         return inside
 
     def parts(self, edge: float, connected: bool) -> Ints:
@@ -215,13 +217,6 @@ class _Body:
         return HexMesh(places, index.reshape(-1, 8))
 
 
-def _is_closed(triangles: Ints, n_vertices: int) -> bool:
-    """Return whether every edge is passed equally in both directions."""
-    ends = triangles[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2)
-    _, edge = np.unique(row_keys(np.sort(ends, axis=1), n_vertices), return_inverse=True)
-    return not np.bincount(edge, np.where(ends[:, 0] < ends[:, 1], 1, -1)).any()
-
-
 def _cover_flat(solid: Bools, corners: Floats, shape: Ints) -> None:
     """Cover triangles between two layers of cubes by the lower one, if neither is solid."""
     if len(corners) == 0:
@@ -241,8 +236,8 @@ def _search(body: _Body, target_count: int, connected: bool) -> tuple[float, Int
     edge = min(_expected_edge(body, target_count), 2.0 * float(body.extent.max()))
     best: tuple[float, float, Ints, int] | None = None
     for attempt in range(_TRIES):
-        body.part = 0.1 + 0.8 * attempt / _TRIES
-        body.tell(body.part, f"filling with cubes of {edge * body.scale:.4g}")
+        body.progress = 0.1 + 0.8 * attempt / _TRIES
+        body.report(body.progress, f"filling with cubes of {edge * body.scale:.4g}")
         labels = body.parts(edge, connected)
         count = int(np.count_nonzero(labels))
         miss = abs(float(np.log(count / target_count)))

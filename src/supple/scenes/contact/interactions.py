@@ -6,8 +6,7 @@ import numpy as np
 
 from supple.arrays import Floats
 from supple.dynamics.rigid_object import RigidObject
-from supple.mesh.obstacles import Capsule
-from supple.mesh.polyhedra import Box
+from supple.mesh.obstacles import Box, Capsule
 from supple.rig.motion.motion import Motion
 from supple.scenes.characters import hand, human
 from supple.scenes.characters.character_scene import Scene, scene

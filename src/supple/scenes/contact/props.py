@@ -10,8 +10,7 @@ from numpy.typing import ArrayLike
 from supple.arrays import Floats, Ints, Singles
 from supple.dynamics.rigid_object import RigidObject
 from supple.mesh.distance_field import Solid
-from supple.mesh.obstacles import Capsule, Obstacle, Plane, Sphere
-from supple.mesh.polyhedra import Box
+from supple.mesh.obstacles import Box, Capsule, Obstacle, Plane, Sphere
 from supple.mesh.surface import SurfaceMesh
 from supple.scenes.modelling.lathe import capsule_shape
 

@@ -13,7 +13,7 @@ from supple.app.pictures.drawing import ELASTIC, INERTIAL, Colour, rgb
 from supple.app.viewer.scene.colours import FLESH, AppearanceBands, ColourBands
 from supple.app.viewer.session.session import Session
 from supple.arrays import Floats, Ints, Singles
-from supple.mesh.polyhedra import Box, Convex
+from supple.mesh.obstacles import Box, Convex
 from supple.mesh.shape_tables import shape_surface
 
 #: Opacity of the ground.

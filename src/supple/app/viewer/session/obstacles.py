@@ -14,8 +14,7 @@ from supple.dynamics.rigid_object import RigidObject
 from supple.errors import SuppleError
 from supple.maths.rotations import to_matrix
 from supple.mesh.distance_field import Solid
-from supple.mesh.obstacles import Capsule, Obstacle, Plane, Sphere
-from supple.mesh.polyhedra import Box, Convex
+from supple.mesh.obstacles import Box, Capsule, Convex, Obstacle, Plane, Sphere
 from supple.mesh.surface import SurfaceMesh
 
 #: Radius of the ball, relative to the character's size.

@@ -14,8 +14,7 @@ from supple.arrays import Bools, Floats, Ints, ShortInts, Singles
 from supple.compiled.simd import LANES
 from supple.linalg.sparse import same_entries
 from supple.mesh.distance_field import Solid
-from supple.mesh.obstacles import Capsule, Sphere
-from supple.mesh.polyhedra import Box, Convex
+from supple.mesh.obstacles import Box, Capsule, Convex, Sphere
 from supple.mesh.shape_tables import PlacedShape
 
 #: Largest number of contacts at a time; the first ones are used.

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from supple.arrays import Floats
+from supple.arrays import Floats, Ints
 from supple.errors import SuppleError
 from supple.formats.gltf.accessors import Accessors
 from supple.formats.gltf.document import POINTER, Document
@@ -54,151 +54,133 @@ class Channel:
         return track.at(times)[:, 0]
 
 
-def read_channels(
-    document: Document, accessors: Accessors, index: int, n_targets: dict[int, int]
-) -> list[Channel]:
-    """Return an animation's channels that move nodes; `n_targets` has nodes' numbers of morph
-    targets.
+def read_channels(accessors: Accessors, index: int, n_targets: dict[int, int]) -> list[Channel]:
+    """Return an animation's channels that move nodes; `n_targets` has the number of morph targets
+    of each node.
     """
-    animation, notes = document.part("animations")[index], document.notes
-    label = document.label("animation", index)
-    channels: dict[tuple[int, str], Channel] = {}
-    keys: dict[tuple[int, ...], Any] = {}
-    for number, channel_json in enumerate(animation["channels"]):
-        if "sampler" not in channel_json or channel_json["sampler"] >= len(animation["samplers"]):
-            missing = "sampler" not in channel_json
-            code = "UNDEFINED_PROPERTY" if missing else "UNRESOLVED_REFERENCE"
-            notes.fail(code, f"{label}, channel {number} has no sampler; save it again")
-        target = _target(document, f"{label}, channel {number}", channel_json["target"])
-        if target is None:
-            continue
-        if target in channels:
-            message = f"{label} moves the {target[1]} of node {target[0]} twice"
-            notes.warn("ANIMATION_DUPLICATE_TARGETS", f"{message}; the first is used")
-            continue
-        if "matrix" in document.part("nodes")[target[0]] and target[1] != "weights":
-            message = f"{label} moves node {target[0]}, which has a matrix"
-            notes.warn(
-                "ANIMATION_CHANNEL_TARGET_NODE_MATRIX", f"{message}; its components are animated"
-            )
-        sampler = animation["samplers"][channel_json["sampler"]]
-        channel = _channel(document, accessors, label, sampler, target, n_targets, keys)
-        if channel is not None:
-            channels[target] = channel
-    return list(channels.values())
+    return list(_ChannelReader(accessors, index, n_targets).channels.values())
 
 
-def _target(document: Document, label: str, target: dict[str, Any]) -> tuple[int, str] | None:
-    notes, path = document.notes, target["path"]
-    extension = target.get("extensions", {}).get(POINTER)
-    if path == "pointer" and isinstance(extension, dict):
-        if "node" in target:
-            code = "KHR_ANIMATION_POINTER_ANIMATION_CHANNEL_TARGET_NODE"
-            notes.warn(code, f"{label} has a node and a pointer; the pointer is used")
-        pointer = extension.get("pointer")
-        if not isinstance(pointer, str):
-            notes.warn("UNDEFINED_PROPERTY", f"{label} has no pointer; ignored")
+class _ChannelReader:
+    """Channels of one animation, by node and path."""
+
+    def __init__(self, accessors: Accessors, index: int, n_targets: dict[int, int]) -> None:
+        self.document, self.accessors = accessors.document, accessors
+        self.notes, self.n_targets = accessors.document.notes, n_targets
+        self.label = self.document.label("animation", index)
+        self._key_times: dict[int, tuple[Floats, Ints]] = {}
+        self.channels: dict[tuple[int, str], Channel] = {}
+        animation = self.document.part("animations")[index]
+        samplers = animation["samplers"]
+        for number, channel_json in enumerate(animation["channels"]):
+            label = f"{self.label}, channel {number}"
+            if channel_json.get("sampler", len(samplers)) >= len(samplers):
+                missing = "sampler" not in channel_json
+                code = "UNDEFINED_PROPERTY" if missing else "UNRESOLVED_REFERENCE"
+                self.notes.fail(code, f"{label} has no sampler; save it again")
+            target = self._target(label, channel_json["target"])
+            if target is not None:
+                self._add(target, samplers[channel_json["sampler"]])
+
+    def _target(self, label: str, target: dict[str, Any]) -> tuple[int, str] | None:
+        notes, path = self.notes, target["path"]
+        extension = target.get("extensions", {}).get(POINTER)
+        if path == "pointer" and isinstance(extension, dict):
+            if "node" in target:
+                code = "KHR_ANIMATION_POINTER_ANIMATION_CHANNEL_TARGET_NODE"
+                notes.warn(code, f"{label} has a node and a pointer; the pointer is used")
+            pointer = extension.get("pointer")
+            if not isinstance(pointer, str):
+                notes.warn("UNDEFINED_PROPERTY", f"{label} has no pointer; ignored")
+                return None
+            match = NODE_POINTER.fullmatch(pointer)
+            if match is None:
+                return None  # moves a material, a light, a camera
+            if int(match[1]) >= len(self.document.part("nodes")):
+                what = f"{label} points to {pointer}, which does not exist"
+                notes.fail("UNRESOLVED_REFERENCE", what)
+            return int(match[1]), match[2]
+        if extension is not None:
+            code = "KHR_ANIMATION_POINTER_ANIMATION_CHANNEL_TARGET_PATH"
+            notes.warn(code, f"{label} has a pointer and a different path; ignored")
             return None
-        match = NODE_POINTER.fullmatch(pointer)
-        if match is None:
-            return None  # moves a material, a light, a camera
-        if int(match[1]) >= len(document.part("nodes")):
-            notes.fail("UNRESOLVED_REFERENCE", f"{label} points to {pointer}, which does not exist")
-        return int(match[1]), match[2]
-    if extension is not None:
-        code = "KHR_ANIMATION_POINTER_ANIMATION_CHANNEL_TARGET_PATH"
-        notes.warn(code, f"{label} has a pointer and a different path; ignored")
-        return None
-    if path not in (*WIDTHS, "weights"):
-        notes.warn("VALUE_NOT_IN_LIST", f"{label} moves an unknown property; ignored")
-        return None
-    return (target["node"], path) if "node" in target else None
+        if path not in (*WIDTHS, "weights"):
+            notes.warn("VALUE_NOT_IN_LIST", f"{label} moves an unknown property; ignored")
+            return None
+        return (target["node"], path) if "node" in target else None
 
+    def _add(self, target: tuple[int, str], sampler: dict[str, Any]) -> None:
+        (node, path), label, notes = target, self.label, self.notes
+        if target in self.channels:
+            message = f"{label} moves the {path} of node {node} twice; the first is used"
+            notes.warn("ANIMATION_DUPLICATE_TARGETS", message)
+            return
+        if "matrix" in self.document.part("nodes")[node] and path != "weights":
+            message = f"{label} moves node {node}, which has a matrix; its components are animated"
+            notes.warn("ANIMATION_CHANNEL_TARGET_NODE_MATRIX", message)
+        interpolation = sampler.get("interpolation", "LINEAR")
+        width = WIDTHS.get(path, self.n_targets.get(node, 0))
+        if width == 0:
+            code = "ANIMATION_CHANNEL_TARGET_NODE_WEIGHTS_NO_MORPHS"
+            notes.warn(code, f"{label} moves weights of node {node} without morph targets; ignored")
+            return
+        self._check_format(sampler, path)
+        times, used_keys = self._times(sampler["input"])
+        parts = 3 if interpolation == "CUBICSPLINE" else 1
+        n_keys, n_values = (self.accessors.count(sampler[key]) for key in ("input", "output"))
+        per_key = parts * (width if path == "weights" else 1)
+        if n_values != n_keys * per_key:
+            code = "ANIMATION_SAMPLER_OUTPUT_ACCESSOR_INVALID_COUNT"
+            notes.fail(code, f"{label} has {n_values} values, not {n_keys} keys of {per_key}")
+        if parts == 3 and n_keys < 2:
+            code = "ANIMATION_SAMPLER_INPUT_ACCESSOR_TOO_FEW_ELEMENTS"
+            notes.warn(code, f"{label} has a spline of one key; it is constant")
+        values = self.accessors.floats(sampler["output"]).reshape(n_keys, parts, width)
+        middle = values[:, 1] if parts == 3 else values[:, 0]
+        if path == "rotation" and (np.abs(np.linalg.norm(middle, axis=1) - 1) > 5e-3).any():
+            code = "ACCESSOR_ANIMATION_SAMPLER_OUTPUT_NON_NORMALIZED_QUATERNION"
+            notes.warn(code, f"{label} has rotations that are not of unit length; normalised")
+        used_values = (values if parts == 3 else middle)[used_keys]
+        self.channels[target] = Channel(node, path, interpolation, times, used_values)
 
-def _channel(
-    document: Document,
-    accessors: Accessors,
-    label: str,
-    sampler: dict[str, Any],
-    target: tuple[int, str],
-    n_targets: dict[int, int],
-    keys: dict[tuple[int, ...], Any],
-) -> Channel | None:
-    node, path = target
-    notes = document.notes
-    interpolation = sampler.get("interpolation", "LINEAR")
-    width = WIDTHS.get(path, n_targets.get(node, 0))
-    if width == 0:
-        code = "ANIMATION_CHANNEL_TARGET_NODE_WEIGHTS_NO_MORPHS"
-        notes.warn(code, f"{label} moves weights of node {node} without morph targets; ignored")
-        return None
-    _check_format(document, accessors, label, sampler, path)
-    times, used_keys = _times(document, accessors, label, sampler["input"], keys)
-    parts = 3 if interpolation == "CUBICSPLINE" else 1
-    n_keys, n_values = accessors.count(sampler["input"]), accessors.count(sampler["output"])
-    per_key = parts * (width if path == "weights" else 1)
-    if n_values != n_keys * per_key:
-        code = "ANIMATION_SAMPLER_OUTPUT_ACCESSOR_INVALID_COUNT"
-        notes.fail(code, f"{label} has {n_values} values, not {n_keys} keys of {per_key}")
-    if parts == 3 and n_keys < 2:
-        code = "ANIMATION_SAMPLER_INPUT_ACCESSOR_TOO_FEW_ELEMENTS"
-        notes.warn(code, f"{label} has a spline of one key; it is constant")
-    values = accessors.floats(sampler["output"]).reshape(n_keys, parts, width)
-    middle = values[:, 1] if parts == 3 else values[:, 0]
-    if path == "rotation" and (np.abs(np.linalg.norm(middle, axis=1) - 1) > 5e-3).any():
-        code = "ACCESSOR_ANIMATION_SAMPLER_OUTPUT_NON_NORMALIZED_QUATERNION"
-        notes.warn(code, f"{label} has rotations that are not of unit length; normalised")
-    return Channel(node, path, interpolation, times, (values if parts == 3 else middle)[used_keys])
+    def _check_format(self, sampler: dict[str, Any], path: str) -> None:
+        kind, component, _ = self.accessors.describe(sampler["input"])
+        if (kind, component) != ("SCALAR", FLOAT):
+            what = f"{self.label}: its times are of type {kind}, component type {component}"
+            self.notes.fail("ANIMATION_SAMPLER_INPUT_ACCESSOR_INVALID_FORMAT", what)
+        if not self.accessors.has_bounds(sampler["input"]):
+            code = "ANIMATION_SAMPLER_INPUT_ACCESSOR_WITHOUT_BOUNDS"
+            self.notes.warn(code, f"{self.label}: its times declare no bounds; ignored")
+        kind, component, _ = self.accessors.describe(sampler["output"])
+        expected = {"rotation": "VEC4", "weights": "SCALAR"}.get(path, "VEC3")
+        if kind != expected or component not in (FLOAT, *NORMALISED):
+            what = f"{self.label}: values of a {path} are of type {kind}; save it again"
+            self.notes.fail("ANIMATION_SAMPLER_OUTPUT_ACCESSOR_INVALID_FORMAT", what)
 
-
-def _check_format(
-    document: Document, accessors: Accessors, label: str, sampler: dict[str, Any], path: str
-) -> None:
-    kind, component, _ = accessors.describe(sampler["input"])
-    if (kind, component) != ("SCALAR", FLOAT):
-        code = "ANIMATION_SAMPLER_INPUT_ACCESSOR_INVALID_FORMAT"
-        document.notes.fail(
-            code, f"{label}: its times are of type {kind}, component type {component}"
-        )
-    if not accessors.has_bounds(sampler["input"]):
-        code = "ANIMATION_SAMPLER_INPUT_ACCESSOR_WITHOUT_BOUNDS"
-        document.notes.warn(code, f"{label}: its times declare no bounds; ignored")
-    kind, component, _ = accessors.describe(sampler["output"])
-    expected = {"rotation": "VEC4", "weights": "SCALAR"}.get(path, "VEC3")
-    if kind != expected or component not in (FLOAT, *NORMALISED):
-        code = "ANIMATION_SAMPLER_OUTPUT_ACCESSOR_INVALID_FORMAT"
-        document.notes.fail(code, f"{label}: values of a {path} are of type {kind}; save it again")
-
-
-def _times(
-    document: Document,
-    accessors: Accessors,
-    label: str,
-    index: int,
-    keys: dict[tuple[int, ...], Any],
-) -> tuple[Floats, NDArray[np.int64]]:
-    """Return increasing key times and the indices of their keys; read once for all channels."""
-    if (index,) not in keys:
-        times = accessors.floats(index)[:, 0]
+    def _times(self, index: int) -> tuple[Floats, Ints]:
+        """Return increasing key times and the indices of their keys; read once for all channels."""
+        if index in self._key_times:
+            return self._key_times[index]
+        times = self.accessors.floats(index)[:, 0]
         if times.min() < 0:
-            code = "ACCESSOR_ANIMATION_INPUT_NEGATIVE"
-            document.notes.warn(code, f"{label} begins at {times.min():.4g} s, before zero; kept")
+            message = f"{self.label} begins at {times.min():.4g} s, before zero; kept"
+            self.notes.warn("ACCESSOR_ANIMATION_INPUT_NEGATIVE", message)
         highest = np.maximum.accumulate(times)
         used = np.flatnonzero(np.concatenate([[True], times[1:] >= highest[:-1]]))
-        has_data = "bufferView" in document.part("accessors")[index]
+        has_data = "bufferView" in self.document.part("accessors")[index]
         code, key_times = "ACCESSOR_ANIMATION_INPUT_NON_INCREASING", times[used]
         if len(used) < len(times) and has_data:
-            document.notes.warn(code, f"{label} has keys that go back in time; ignored")
+            self.notes.warn(code, f"{self.label} has keys that go back in time; ignored")
         if (np.diff(key_times) == 0).any():
             if has_data:
-                document.notes.warn(code, f"{label} has several keys at one time; it jumps there")
+                self.notes.warn(code, f"{self.label} has several keys at one time; it jumps there")
             key_times, chosen = _jumping_times(key_times)
             used = used[chosen]
-        keys[(index,)] = (key_times, used)
-    return keys[(index,)]
+        self._key_times[index] = key_times, used
+        return key_times, used
 
 
-def _jumping_times(times: Floats) -> tuple[Floats, NDArray[np.int64]]:
+def _jumping_times(times: Floats) -> tuple[Floats, Ints]:
     """Return increasing times: the first of several equal ones is moved just before the last.
 
     Keys between these two are never played and are dropped.
@@ -212,12 +194,7 @@ def _jumping_times(times: Floats) -> tuple[Floats, NDArray[np.int64]]:
 
 def moving_nodes(forest: NodeForest, animations: Sequence[Sequence[Channel]]) -> set[int]:
     """Return the nodes that any animation moves away from rest."""
-    rests = {
-        "translation": forest.translations,
-        "rotation": forest.rotations,
-        "scale": forest.scales,
-    }
-    moving = set()
+    rests, moving = forest.rest(), set()
     for channel in (each for animation in animations for each in animation):
         if channel.path not in rests or channel.node in moving:
             continue
@@ -341,10 +318,8 @@ def read_clips(document: Document, moves: list[list[Channel]], reader: ClipReade
             continue
         total += len(_compared_times(channels)) * width
         if total > MOST_NUMBERS:
-            notes.fail(
-                "TOO_LARGE",
-                f"{label}: its keys on {len(joint_nodes)} joints take too much memory; split it",
-            )
+            what = f"{label}: its keys on {len(joint_nodes)} joints need too much memory"
+            notes.fail("TOO_LARGE", f"{what}; split it")
         selected.append((index, channels))
         names.append(str(animation.get("name") or f"clip_{index}"))
     return dict(zip(unique_names(names), selected, strict=True))
@@ -362,11 +337,7 @@ def _rest_points(skeleton: Skeleton, body: Body) -> Floats:
 
 
 def pose_clips(
-    reader: ClipReader,
-    clips: Clips,
-    skeleton: Skeleton,
-    body: Body | None,
-    size: float,
+    reader: ClipReader, clips: Clips, skeleton: Skeleton, body: Body | None, size: float
 ) -> tuple[JointPose, dict[str, GltfClip]]:
     """Return a pose vector for all clips, and the clips; `size` is in metres."""
     weight = np.zeros(skeleton.n_joints)

@@ -16,8 +16,8 @@ from supple.errors import FormatError
 from supple.formats.gltf.accessors import Accessors
 from supple.formats.gltf.container import Notes, open_container, quoted
 from supple.formats.gltf.document import POINTER, Document
-from supple.formats.gltf.gltf_file import GltfFile, added_to
-from supple.formats.gltf.kept_original import shown_record, stages_before, without_added
+from supple.formats.gltf.gltf_file import GltfFile, open_unchanged
+from supple.formats.gltf.kept_original import last_addition, stages_before, without_curves
 from supple.formats.gltf.read.animation import NODE_POINTER
 from supple.formats.registry import FLESH
 
@@ -32,19 +32,19 @@ NUMBERED = ("VRM", "VRMC_vrm")
 def without_additions(path: Path, data: bytes, notes: Notes, curves: bool, flesh: bool) -> bytes:
     """Return a file without what Supple has added, except for curves or flesh that are kept."""
     if not curves:
-        data = without_added(path.name, data)
+        data = without_curves(path.name, data)
     return data if flesh else _without_flesh(path, data, notes)
 
 
 def _without_flesh(path: Path, data: bytes, notes: Notes) -> bytes:
     """Return a file without flesh that Supple has baked; the file itself if it has none.
 
-    Notes are made of flesh that was removed, or cannot be.
+    Flesh that was removed, or cannot be removed, is noted.
     """
     if FLESH.encode() not in data:
         _warn_of_names(data, notes)
         return data
-    latest = shown_record(path.name, data)
+    latest = last_addition(path.name, data)
     try:
         added, before = next(stages_before(path.name, data), ("", data))
     except FormatError:
@@ -54,7 +54,7 @@ def _without_flesh(path: Path, data: bytes, notes: Notes) -> bytes:
         return _without_flesh(path, before, Notes(path.name))  # which may be baked as well
     if any(FLESH in _extras(mesh) for mesh in _meshes(data, path.name)):
         try:
-            before = _Marked(path, data).removed()
+            before = _MarkedFile(path, data).removed()
         except (_LostError, LookupError, ValueError):
             pass  # reading reports the mistake
         else:
@@ -99,13 +99,13 @@ class _LostError(Exception):
     """Shapes cannot be identified by their mark."""
 
 
-class _Marked:
+class _MarkedFile:
     """A file while marked shapes are removed from its meshes."""
 
     def __init__(self, path: Path, data: bytes) -> None:
         self.path = path
         self.accessors = Accessors(Document(path, data, Notes(path.name)))
-        self.file: GltfFile = added_to(path, path, data)[1]
+        self.file: GltfFile = open_unchanged(path, path, data)[1]
         used = self.file.json.get("extensionsUsed", [])
         self.numbered = any(name in used for name in NUMBERED)
         #: Remaining targets of meshes with marked ones.
@@ -129,7 +129,7 @@ class _Marked:
             del self.file.json["animations"]
         for holder in (self.file.json, self.file.json["asset"]):
             _extras(holder).pop(FLESH, None)
-        return self.file.whole(self.path)
+        return self.file.to_bytes(self.path)
 
     def _remove_targets(self, mesh: dict[str, Any]) -> list[int]:
         """Remove marked targets from a mesh; return the indices of the others."""
@@ -162,8 +162,7 @@ class _Marked:
             if not remaining[node]:
                 continue
             sampler = dict(animation["samplers"][channel["sampler"]])
-            parts = 3 if sampler.get("interpolation") == "CUBICSPLINE" else 1
-            rows = self.accessors.count(sampler["input"]) * parts
+            rows = key_rows(self.accessors, sampler)
             values = self.accessors.raw(sampler["output"])
             if values.size % rows or values.size // rows <= max(remaining[node]):
                 raise _LostError
@@ -181,6 +180,12 @@ def _keep_items(owner: dict[str, Any], name: str, indices: list[int]) -> None:
         owner[name] = [owner[name][k] for k in indices if k < len(owner[name])]
         if not owner[name]:
             del owner[name]
+
+
+def key_rows(accessors: Accessors, sampler: dict[str, Any]) -> int:
+    """Return the number of keys of a sampler; splines have three rows of values for each."""
+    parts = 3 if sampler.get("interpolation") == "CUBICSPLINE" else 1
+    return accessors.count(sampler["input"]) * parts
 
 
 def channel_target(channel: dict[str, Any]) -> tuple[int | None, str]:

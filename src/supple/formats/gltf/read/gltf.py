@@ -30,8 +30,8 @@ from supple.formats.gltf.read.baked_flesh import without_additions
 from supple.formats.gltf.read.materials import Materials
 from supple.formats.gltf.read.nodes import NodeForest, read_nodes
 from supple.formats.gltf.read.primitives import (
+    PrimitiveChecks,
     PrimitiveData,
-    check_primitives,
     expanded_size,
     read_primitive,
 )
@@ -62,8 +62,8 @@ TALLEST = 30.0
 class GltfSource:
     """Origin in a glTF file of vertices, joints, clips and shapes.
 
-    `joint_nodes` (J,) has the node of each joint, -1 for the last one, of meshes that nothing
-    moves; copies of joints (for skins bound elsewhere) have the node of their joint. `joint_pose`
+    `joint_nodes` (J,) has the node of each joint, -1 for the joint of meshes that nothing moves;
+    copies of joints (for skins bound elsewhere) have the node of their joint. `joint_pose`
     is the layout of the first part of a pose, before morph weights; None without joints. `shapes`
     has node and morph target of each blend shape. `curves` and `flesh` are as for `load_gltf`.
     """
@@ -131,9 +131,7 @@ def read_gltf(
     quiet = np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore")
     with _named(path.name), reading(path.name), quiet:
         try:
-            loader = _Loader(Document(path, data, notes))
-            loader.added = (curves, flesh)
-            return loader.character(metres_per_unit)
+            return _Loader(Document(path, data, notes), curves, flesh).character(metres_per_unit)
         finally:
             notes.emit()
 
@@ -152,23 +150,21 @@ def _named(name: str) -> Iterator[None]:
 class _Loader:
     """Steps of loading and their results."""
 
-    #: Whether curves and flesh of Supple were kept in the file.
-    added = (True, True)
-
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: Document, curves: bool, flesh: bool) -> None:
         self.document, self.notes = document, document.notes
+        self.kept_additions = curves, flesh
         self.accessors = Accessors(document)
-        check_primitives(document, self.accessors)
+        PrimitiveChecks(self.accessors)
         self.n_nodes = len(document.part("nodes"))
         self.forest: NodeForest = read_nodes(document)
         self.instances: list[Instance] = _find_instances(document, self.forest)
         used = {i.skin for i in self.instances if i.skin is not None}
-        self.skins: dict[int, Skin] = read_skins(document, self.accessors, self.forest, used)
-        self.rest_weights, self.shapes = _read_meshes(document, self.accessors, self.instances)
+        self.skins: dict[int, Skin] = read_skins(self.accessors, self.forest, used)
+        self.rest_weights, self.shapes = _read_meshes(self.accessors, self.instances)
         self.instances = [i for i in self.instances if i.primitives]
         targets = {i.node: len(i.shapes) for i in self.instances if len(i.shapes)}
         self.channels = [
-            read_channels(document, self.accessors, index, targets)
+            read_channels(self.accessors, index, targets)
             for index in range(len(document.part("animations")))
         ]
         self.nodes, self.names = self._joints()
@@ -179,7 +175,10 @@ class _Loader:
             self.notes.warn("NO_MESH", "has no mesh; only its joints and motions can be used")
         unit, size = self._units(metres_per_unit)
         self.frames = JointFrames(self.forest, self.nodes, self.names, unit)
-        body = self._body(size * unit) if self.instances else None
+        body = None
+        if self.instances:
+            assembler = Assembler(self.document, self.frames, self.skins, size * unit)
+            body = assembler.body(self.instances, len(self.shapes))
         joint_pose, clips = self._clips(body, size * unit)
         motions = {name: clip.motion() for name, clip in clips.items()}
         rig = self._rig(joint_pose, body) if joint_pose and body else None
@@ -200,20 +199,14 @@ class _Loader:
         names = {"material": "materials", "mesh": "meshes", "node": "nodes"}
         tables = {kind: self.document.part(plural) for kind, plural in names.items()}
         for primitive in body.primitives:
-            material = tables["mesh"][primitive.mesh]["primitives"][primitive.primitive].get(
-                "material", -1
-            )
-            for kind, index in (
-                ("material", material),
-                ("mesh", primitive.mesh),
-                ("node", primitive.node),
-            ):
+            primitive_json = tables["mesh"][primitive.mesh]["primitives"][primitive.primitive]
+            indices = primitive_json.get("material", -1), primitive.mesh, primitive.node
+            for kind, index in zip(names, indices, strict=True):
                 entry = tables[kind][index] if 0 <= index < len(tables[kind]) else None
                 name = entry.get("name") if isinstance(entry, dict) else None  # reported elsewhere
                 if name:
-                    parts.setdefault(f"{kind}:{name}", []).append(
-                        primitive.welded[primitive.welded >= 0]
-                    )
+                    used = primitive.welded[primitive.welded >= 0]
+                    parts.setdefault(f"{kind}:{name}", []).append(used)
         return {name: np.unique(np.concatenate(vertices)) for name, vertices in parts.items()}
 
     def _painted(self, body: Body) -> dict[str, NDArray[np.float64]]:
@@ -223,11 +216,6 @@ class _Loader:
             for name, values in data.painted.items():
                 maps.add(name, part.welded, values)
         return maps.maps()
-
-    def _body(self, size: float) -> Body:
-        assembler = Assembler(self.document, self.frames, self.skins, size)
-        assembler.add(self.instances)
-        return assembler.body(len(self.shapes))
 
     def _clips(
         self, body: Body | None, size: float
@@ -257,7 +245,7 @@ class _Loader:
             tuple(self.shapes),
             tuple(str(name or f"mesh_{index}") for index, name in enumerate(names)),
             self.document.extensions_used,
-            *self.added,
+            *self.kept_additions,
         )
 
     def _joints(self) -> tuple[NDArray[np.int64], list[str]]:
@@ -297,10 +285,8 @@ class _Loader:
         for instance in self.instances:
             for data in instance.primitives.values():
                 positions = assembler.rest_positions(instance, data)[np.unique(data.triangles)]
-                low, high = (
-                    np.minimum(low, positions.min(axis=0)),
-                    np.maximum(high, positions.max(axis=0)),
-                )
+                low = np.minimum(low, positions.min(axis=0))
+                high = np.maximum(high, positions.max(axis=0))
         extent = high - low
         if not np.abs(extent).max(initial=0.0) < LARGEST_EXTENT:  # nan too
             self.notes.fail("TOO_LARGE", "its rest pose is too large; check its transforms")
@@ -309,11 +295,9 @@ class _Loader:
             return metres_per_unit, size
         metres = 0.01 if extent[1] > TALLEST else 1.0
         if metres < 1:
-            self.notes.warn(
-                "CENTIMETRES",
-                f"is {extent[1]:.4g} units tall, too much for metres; read as centimetres,"
-                f" {extent[1] * metres:.3g} m",
-            )
+            what = f"is {extent[1]:.4g} units tall, too much for metres"
+            how = f"read as centimetres, {extent[1] * metres:.3g} m"
+            self.notes.warn("CENTIMETRES", f"{what}; {how}")
         return metres, size
 
     def _rig(self, joint_pose: JointPose, body: Body) -> Rig:
@@ -360,13 +344,14 @@ def _find_instances(document: Document, forest: NodeForest) -> list[Instance]:
 
 
 def _read_meshes(
-    document: Document, accessors: Accessors, instances: list[Instance]
+    accessors: Accessors, instances: list[Instance]
 ) -> tuple[NDArray[np.float64], list[tuple[int, int]]]:
     """Read the instances' primitives; return rest weights of all morph targets, and their nodes."""
+    document = accessors.document
     if len(instances) > MOST_INSTANCES:
         what = f"has {len(instances):,} instances of meshes"
         document.notes.fail("TOO_LARGE", f"{what}; join them")
-    total = sum(expanded_size(document, accessors, i.mesh) for i in instances)
+    total = sum(expanded_size(accessors, i.mesh) for i in instances)
     if total > MOST_NUMBERS:
         document.notes.fail("TOO_LARGE", f"its meshes have {total:,} numbers; simplify it")
     read: dict[int, dict[int, PrimitiveData]] = {}
@@ -376,7 +361,7 @@ def _read_meshes(
     for instance in instances:
         mesh = document.part("meshes")[instance.mesh]
         if instance.mesh not in read:
-            read[instance.mesh] = _read_mesh(document, accessors, materials, instance.mesh)
+            read[instance.mesh] = _read_mesh(accessors, materials, instance.mesh)
         instance.primitives = read[instance.mesh]
         count = max((len(p.targets) for p in instance.primitives.values()), default=0)
         instance.shapes = range(len(shapes), len(shapes) + count)
@@ -385,18 +370,15 @@ def _read_meshes(
     return np.array(weights, dtype=np.float64), shapes
 
 
-def _read_mesh(
-    document: Document, accessors: Accessors, materials: Materials, mesh: int
-) -> dict[int, PrimitiveData]:
+def _read_mesh(accessors: Accessors, materials: Materials, mesh: int) -> dict[int, PrimitiveData]:
+    document = accessors.document
     primitives = document.part("meshes")[mesh]["primitives"]
     counts = {len(primitive.get("targets", [])) for primitive in primitives}
     if len(counts) > 1:
         what = f"{document.label('mesh', mesh)} has primitives with {min(counts)} to {max(counts)}"
         code = "MESH_PRIMITIVES_UNEQUAL_TARGETS_COUNT"
         document.notes.warn(code, f"{what} morph targets; missing ones are zero")
-    read = {
-        k: read_primitive(document, accessors, materials, mesh, k) for k in range(len(primitives))
-    }
+    read = {k: read_primitive(accessors, materials, mesh, k) for k in range(len(primitives))}
     return {number: data for number, data in read.items() if data is not None}
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,8 +42,8 @@ class GltfMaterial:
     def texture_coordinates(self, uv: Floats) -> Singles | None:
         """Return coordinates on the texture, (n, 2), from those of the file; None if too large."""
         with np.errstate(all="ignore"):
-            moved = (uv @ self.to_uv[:, :2].T + self.to_uv[:, 2]).astype(np.float32)
-        return moved if (np.abs(moved) < 1e6).all() else None
+            coordinates = (uv @ self.to_uv[:, :2].T + self.to_uv[:, 2]).astype(np.float32)
+        return coordinates if (np.abs(coordinates) < 1e6).all() else None
 
 
 class Materials:
@@ -187,16 +186,12 @@ def _is_index(value: Any, count: int) -> bool:
 def _numbers(values: Any, count: int, usual: float) -> list[float]:
     """Return `count` finite numbers; `usual` in place of invalid ones."""
     listed = values if isinstance(values, list) and len(values) == count else [usual] * count
-    return list(_finite(listed, usual))
+    return [float(value) if _is_number(value) else usual for value in listed]
 
 
-def _finite(values: list[Any], usual: float) -> Iterator[float]:
-    for value in values:
-        number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        try:
-            yield float(value) if number and abs(value) < 1e300 else usual
-        except OverflowError:
-            yield usual
+def _is_number(value: Any) -> bool:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return is_number and bool(abs(value) < 1e300)
 
 
 def _affine(transform: dict[str, Any]) -> Floats:

@@ -47,6 +47,14 @@ class NodeForest:
         matrix[:3, 3] = self.translations[node]
         return matrix
 
+    def rest(self) -> dict[str, Floats]:
+        """Return local rest transforms of the nodes by the paths of animation channels."""
+        return {
+            "translation": self.translations,
+            "rotation": self.rotations,
+            "scale": self.scales,
+        }
+
     def nearest_above(
         self, on: Container[int], nodes: Iterable[int]
     ) -> dict[int, tuple[int, Floats]]:
@@ -86,21 +94,15 @@ def read_nodes(document: Document) -> NodeForest:
     """Return the forest; FormatError if a node is its own ancestor."""
     nodes, notes = document.part("nodes"), document.notes
     parents, places = _parents(nodes, notes)
-    count = len(nodes)
-    forest = NodeForest(
-        parents,
-        places,
-        np.zeros((count, 3)),
-        np.tile([0.0, 0.0, 0.0, 1.0], (count, 1)),
-        np.ones((count, 3)),
-        _in_scene(document, parents),
-    )
+    translations, rotations, scales = (np.empty((len(nodes), width)) for width in (3, 4, 3))
     for index, node in enumerate(nodes):
-        _check_dependencies(index, node, notes)
-        forest.translations[index], forest.rotations[index], forest.scales[index] = _transform(
-            index, node, notes
-        )
-    return forest
+        for name in ("skin", "weights"):
+            if name in node and "mesh" not in node:
+                what = f"node {index} has {name} but no mesh"
+                notes.warn("UNSATISFIED_DEPENDENCY", f"{what}; ignored")
+        translations[index], rotations[index], scales[index] = _transform(index, node, notes)
+    in_scene = _in_scene(document, parents)
+    return NodeForest(parents, places, translations, rotations, scales, in_scene)
 
 
 def _parents(
@@ -149,26 +151,18 @@ def _in_scene(document: Document, parents: NDArray[np.int64]) -> NDArray[np.bool
     return inside
 
 
-def _check_dependencies(index: int, node: dict[str, Any], notes: Notes) -> None:
-    for name in ("skin", "weights"):
-        if name in node and "mesh" not in node:
-            notes.warn("UNSATISFIED_DEPENDENCY", f"node {index} has {name} but no mesh; ignored")
-
-
 def _transform(index: int, node: dict[str, Any], notes: Notes) -> tuple[Any, Any, Any]:
     components = {"translation", "rotation", "scale"} & node.keys()
     if "matrix" in node:
         if components:
-            notes.warn(
-                "NODE_MATRIX_TRS", f"node {index} has a matrix and components; the matrix is used"
-            )
+            message = f"node {index} has a matrix and components; the matrix is used"
+            notes.warn("NODE_MATRIX_TRS", message)
         return _decomposed(index, np.array(node["matrix"], np.float64).reshape(4, 4).T, notes)
     rotation = np.array(node.get("rotation", (0, 0, 0, 1)), np.float64)
     length = np.linalg.norm(rotation)
     if abs(length - 1) > 1e-3:
-        notes.warn(
-            "ROTATION_NON_UNIT", f"rotation of node {index} has length {length:.3g}; normalised"
-        )
+        message = f"rotation of node {index} has length {length:.3g}; normalised"
+        notes.warn("ROTATION_NON_UNIT", message)
     rotation = rotation / length if 1e-12 < length < np.inf else np.array([0.0, 0, 0, 1])
     return node.get("translation", (0, 0, 0)), rotation, node.get("scale", (1, 1, 1))
 
@@ -179,7 +173,6 @@ def _decomposed(index: int, matrix: Floats, notes: Notes) -> tuple[Floats, Float
     sheared = shear > SHEAR or (np.abs(nearest.scales) < FLAT).any()
     if sheared or not np.allclose(matrix[3], (0, 0, 0, 1), atol=SHEAR):
         what = f"the matrix of node {index} is sheared or singular"
-        notes.warn(
-            "NODE_MATRIX_NON_TRS", f"{what}; the nearest translation, rotation, scale is used"
-        )
+        how = "the nearest translation, rotation, scale is used"
+        notes.warn("NODE_MATRIX_NON_TRS", f"{what}; {how}")
     return nearest.translations, nearest.rotations, nearest.scales

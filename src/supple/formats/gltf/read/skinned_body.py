@@ -65,7 +65,6 @@ class Body:
     inverse_bind: Floats
     copies: Ints
     primitives: tuple[GltfPrimitive, ...]
-    seams: int = field(default=0)
     appearance: Appearance | None = None
 
 
@@ -81,19 +80,22 @@ class Assembler:
         self._moves: dict[int, tuple[Floats, Ints]] = {}
         self._points: list[Floats] = []
         self._rows: list[tuple[Ints, Ints, Floats]] = []
-        self._deltas: list[tuple[range, Floats]] = []
+        self._deltas: list[tuple[range, int, Floats]] = []
         self._triangles: list[Ints] = []
         self._looks: list[tuple[PrimitiveData, Ints]] = []
-        self._parts: list[tuple[Instance, int, Ints, Floats, int]] = []
+        self._parts: list[tuple[Instance, int, Ints, Floats]] = []
         self._count = 0
 
-    def add(self, instances: list[Instance]) -> None:
-        """Bind all instances, those with skins first, so that rigid parts use the same space."""
+    def body(self, instances: list[Instance], n_shapes: int) -> Body:
+        """Bind and weld all instances, at least one; those with skins are bound first, so that
+        rigid parts use the same space.
+        """
         for index in dict.fromkeys(i.skin for i in instances if i.skin is not None):
             self._bind_skin(index, [i for i in instances if i.skin == index])
         for instance in instances:
             for number, data in instance.primitives.items():
                 self._add_primitive(instance, number, data)
+        return self._welded(n_shapes)
 
     def _bind_skin(self, index: int, instances: list[Instance]) -> None:
         skin = self.skins[index]
@@ -133,10 +135,8 @@ class Assembler:
         unweighted = sums[:, 0] == 0
         if unweighted.any():
             name = self.document.label("node", int(self.skins[instance.skin].joints[0]))
-            message = (
-                f"{label} has {int(unweighted.sum())} vertices without weights; they follow {name}"
-            )
-            notes.warn("ACCESSOR_WEIGHTS_NON_NORMALIZED", message)
+            what = f"{label} has {int(unweighted.sum())} vertices without weights"
+            notes.warn("ACCESSOR_WEIGHTS_NON_NORMALIZED", f"{what}; they follow {name}")
             weights[unweighted, 0] = 1
         return joints, weights
 
@@ -145,7 +145,7 @@ class Assembler:
         if instance.skin is None:
             size = scaling(self.frames.sizes[instance.joint])
             matrix = self.frames.rest_world[instance.joint] @ size @ instance.offset
-            return moved(matrix, data.positions)
+            return transformed(matrix, data.positions)
         joints, weights = self.influences(instance, data)
         skin = self.skins[instance.skin]
         nodes = np.array([self.joint_of[int(node)] for node in skin.joints])
@@ -178,7 +178,7 @@ class Assembler:
             first = self.joint_of[
                 int(self.skins[instance.skin].joints[joints[used_vertices[0], 0]])
             ]
-        self._points.append(moved(to_common, data.positions[used_vertices]))
+        self._points.append(transformed(to_common, data.positions[used_vertices]))
         rows = np.repeat(new_index[used_vertices], joints.shape[1])
         self._rows.append(
             (rows, used_joints[joints[used_vertices]].ravel(), weights[used_vertices].ravel())
@@ -186,19 +186,14 @@ class Assembler:
         if len(data.targets):
             linear = to_common.copy()
             linear[:3, 3] = 0
-            self._deltas.append(
-                (instance.shapes, np.stack([moved(linear, d[used_vertices]) for d in data.targets]))
-            )
-        else:
-            self._deltas.append((range(0), np.empty((0, len(used_vertices), 3))))
-        triangles = new_index[data.triangles]
-        handedness = np.linalg.det(self.frames.rest_world[first][:3, :3]) * self._handedness(
-            instance
-        )
-        orientation = slice(None, None, -1 if handedness < 0 else 1)
-        self._triangles.append(triangles[:, orientation])
+            deltas = [transformed(linear, target[used_vertices]) for target in data.targets]
+            self._deltas.append((instance.shapes, self._count, np.stack(deltas)))
+        rest_determinant = np.linalg.det(self.frames.rest_world[first][:3, :3])
+        is_mirrored = rest_determinant * self._handedness(instance) < 0
+        orientation = slice(None, None, -1 if is_mirrored else 1)
+        self._triangles.append(new_index[data.triangles][:, orientation])
         self._looks.append((data, data.triangles[:, orientation]))
-        self._parts.append((instance, number, new_index, to_common, self._count))
+        self._parts.append((instance, number, new_index, to_common))
         self._count += len(used_vertices)
 
     def _handedness(self, instance: Instance) -> float:
@@ -211,29 +206,25 @@ class Assembler:
         determinant = np.linalg.det(skin.inverse_bind[0][:3, :3])
         return float(np.sign(determinant * self.frames.sizes[joint]))
 
-    def body(self, n_shapes: int) -> Body:
-        """Weld all instances; there must be one."""
+    def _welded(self, n_shapes: int) -> Body:
         points = np.concatenate(self._points)
         if n_shapes * self._count * 3 > MOST_DELTAS:
             what = f"has {n_shapes} morph targets on {self._count:,} vertices"
             self.document.notes.fail("TOO_LARGE", f"{what}; simplify it")
         deltas = np.zeros((n_shapes, self._count, 3))
-        start = 0
-        for shapes, values in self._deltas:
+        for shapes, start, values in self._deltas:
             end = start + values.shape[1]
-            if len(values):
-                deltas[shapes.start : shapes.start + len(values), start:end] = values
-            start = end
+            deltas[shapes.start : shapes.start + len(values), start:end] = values
         inverse_bind = self.binding.inverse_bind()
         weights = self._weights(len(inverse_bind))
         welded = weld(points, weights, deltas, self.size)
         first = np.unique(welded, return_index=True)[1]
         joints, used_weights = padded(weights[first])
         parts = []
-        for instance, number, new, move, _ in self._parts:
-            surface_vertices = np.where(new >= 0, welded[np.maximum(new, 0)], -1)
+        for instance, number, new_index, to_bind in self._parts:
+            vertices = np.where(new_index >= 0, welded[np.maximum(new_index, 0)], -1)
             node = -1 if instance.unshown else instance.node
-            parts.append(GltfPrimitive(node, instance.mesh, number, surface_vertices, move))
+            parts.append(GltfPrimitive(node, instance.mesh, number, vertices, to_bind))
         return Body(
             points[first],
             joints,
@@ -243,7 +234,6 @@ class Assembler:
             inverse_bind,
             self.binding.copies,
             tuple(parts),
-            len(points) - len(first),
             _appearance(self._looks),
         )
 
@@ -255,9 +245,8 @@ class Assembler:
         ).tocsr()
         weights.sum_duplicates()
         if weights.nnz < positive.sum():
-            message = (
-                f"has {int(positive.sum()) - weights.nnz} vertices that list a joint twice; summed"
-            )
+            count = int(positive.sum()) - weights.nnz
+            message = f"has {count} vertices that list a joint twice; summed"
             self.document.notes.warn("ACCESSOR_JOINTS_INDEX_DUPLICATE", message)
         weights.sort_indices()
         return weights
@@ -291,7 +280,7 @@ def _kind(data: PrimitiveData) -> tuple[int, bool]:
     return id(data.material), data.uv is not None
 
 
-def moved(matrix: Floats, points: Floats) -> Floats:
+def transformed(matrix: Floats, points: Floats) -> Floats:
     """Apply an affine transform to points; equal points give equal bits."""
     x, y, z = points.T
     rows = [m[0] * x + m[1] * y + m[2] * z + m[3] for m in matrix[:3]]

@@ -33,17 +33,15 @@ class Skin:
     inverse_bind: Floats
 
 
-def read_skins(
-    document: Document, accessors: Accessors, forest: NodeForest, used: set[int]
-) -> dict[int, Skin]:
+def read_skins(accessors: Accessors, forest: NodeForest, used: set[int]) -> dict[int, Skin]:
     """Return the skins that nodes use; mistakes are noted in all of them."""
-    skins = {}
+    document, skins = accessors.document, {}
     for index, described in enumerate(document.part("skins")):
         joints = np.array(described["joints"], dtype=np.int64)
         if len(joints) == 0:
             document.notes.fail("EMPTY_ENTITY", f"{document.label('skin', index)} has no joints")
         _check_hierarchy(document, forest, index, joints)
-        matrices = _inverse_bind(document, accessors, index, len(joints), index in used)
+        matrices = _inverse_bind(accessors, index, len(joints), index in used)
         if index in used:
             skins[index] = Skin(joints, matrices)
             if not forest.in_scene[joints].any():
@@ -52,9 +50,8 @@ def read_skins(
     return skins
 
 
-def _inverse_bind(
-    document: Document, accessors: Accessors, index: int, count: int, used: bool
-) -> Floats:
+def _inverse_bind(accessors: Accessors, index: int, count: int, used: bool) -> Floats:
+    document = accessors.document
     accessor = document.part("skins")[index].get("inverseBindMatrices")
     identities = np.broadcast_to(np.eye(4), (count, 4, 4))
     if accessor is None:
@@ -62,11 +59,10 @@ def _inverse_bind(
     notes, label = document.notes, document.label("skin", index)
     accessor_json = document.part("accessors")[accessor]
     if (accessor_json["type"], accessor_json["componentType"]) != ("MAT4", 5126):
-        notes.fail(
-            "SKIN_IBM_INVALID_FORMAT", f"{label}: its inverse bind matrices are not of floats"
-        )
-    if accessor_json["count"] < count:
-        number = accessor_json["count"]
+        code = "SKIN_IBM_INVALID_FORMAT"
+        notes.fail(code, f"{label}: its inverse bind matrices are not of floats")
+    number = accessor_json["count"]
+    if number < count:
         code = "INVALID_IBM_ACCESSOR_COUNT"
         notes.fail(code, f"{label} has {number} inverse bind matrices for {count} joints")
     view = accessor_json.get("bufferView")
@@ -80,10 +76,8 @@ def _inverse_bind(
     # Stored column by column.
     matrices = accessors.floats(accessor)[:count].reshape(-1, 4, 4).transpose(0, 2, 1).copy()
     if view is not None and not np.allclose(matrices[:, 3], (0, 0, 0, 1), atol=1e-5):
-        code = "ACCESSOR_INVALID_IBM"
-        notes.warn(
-            code, f"{label}: inverse bind matrices are not affine; their last row is ignored"
-        )
+        message = f"{label}: inverse bind matrices are not affine; their last row is ignored"
+        notes.warn("ACCESSOR_INVALID_IBM", message)
     matrices[:, 3] = (0, 0, 0, 1)
     return matrices
 
@@ -144,28 +138,22 @@ class JointFrames:
         scales = forest.scales[nodes]
         spread = np.abs(scales - scales[:, :1]).max(axis=1, initial=0)
         uniform = (spread <= UNIFORM * np.abs(scales[:, 0])) & (np.abs(scales[:, 0]) > 1e-9)
-        self.own_sizes = np.where(uniform, scales[:, 0], 1.0)
+        self.own_scales = np.where(uniform, scales[:, 0], 1.0)
         self.parent_sizes = np.empty(len(nodes))
         self.sizes = np.empty(len(nodes))
         for joint, parent in enumerate(self.parents):
             metres = metres_per_unit if parent < 0 else self.sizes[parent]
             self.parent_sizes[joint] = metres
-            self.sizes[joint] = metres * self._fold.scales[joint] * self.own_sizes[joint]
-        self.rest = self.in_metres(
-            forest.translations[nodes], forest.rotations[nodes], scales.copy()
+            self.sizes[joint] = metres * self._fold.scales[joint] * self.own_scales[joint]
+        translations, rotations = self._fold.folded(
+            forest.translations[nodes], forest.rotations[nodes]
+        )
+        self.rest = (
+            translations * self.parent_sizes[:, None],
+            rotations,
+            scales / self.own_scales[:, None],
         )
         self.rest_world = self.skeleton().rest_world() if len(nodes) else np.empty((0, 4, 4))
-
-    def in_metres(
-        self, translations: Floats, rotations: Floats, scales: Floats
-    ) -> tuple[Floats, Floats, Floats]:
-        """Convert local transforms of the nodes, (…, j, 3 or 4), to those of the joints."""
-        scaled_translations, new_rotations = self._fold.folded(translations, rotations)
-        return (
-            scaled_translations * self.parent_sizes[:, None],
-            new_rotations,
-            scales / self.own_sizes[:, None],
-        )
 
     def track_values(self, path: str, joints: Ints, values: Floats, slopes: bool = False) -> Floats:
         """Convert values of one property of some nodes, (…, k, c), to those of their joints.
@@ -173,19 +161,12 @@ class JointFrames:
         With `slopes`, values are differences, such as tangents.
         """
         if path == "scale":
-            return values / self.own_sizes[joints, None]
-        rotations, translations = (
-            np.tile([0.0, 0, 0, 1], (len(self.nodes), 1)),
-            np.zeros((len(self.nodes), 3)),
-        )
-        rotations[self._fold.joints], translations[self._fold.joints] = (
-            self._fold.rotations,
-            self._fold.translations,
-        )
+            return values / self.own_scales[joints, None]
+        fold = self._fold
         if path == "rotation":
-            return multiply(rotations[joints], values)
-        converted = rotate(rotations[joints], values * self._fold.scales[joints, None])
-        converted = converted if slopes else converted + translations[joints]
+            return multiply(fold.rotations[joints], values)
+        converted = rotate(fold.rotations[joints], values * fold.scales[joints, None])
+        converted = converted if slopes else converted + fold.translations[joints]
         return converted * self.parent_sizes[joints, None]
 
     def in_units(
@@ -195,7 +176,7 @@ class JointFrames:
         node_translations, node_rotations = self._fold.unfolded(
             translations / self.parent_sizes[:, None], rotations
         )
-        return node_translations, node_rotations, scales * self.own_sizes[:, None]
+        return node_translations, node_rotations, scales * self.own_scales[:, None]
 
     def skeleton(self, copies: Ints | None = None) -> Skeleton:
         """Return the joints followed by copies: children of joints with constant identity
@@ -206,30 +187,19 @@ class JointFrames:
         if copies is not None and len(copies):
             parents = np.concatenate([parents, copies])
             names += [f"{self.names[joint]}.bound" for joint in copies]
-            translations, rotations, scales = self.extended(
-                len(copies), translations, rotations, scales
-            )
+            count = len(copies)
+            translations = np.concatenate([translations, np.zeros((count, 3))])
+            rotations = np.concatenate([rotations, np.tile([0.0, 0, 0, 1], (count, 1))])
+            scales = np.concatenate([scales, np.ones((count, 3))])
         return Skeleton(unique_names(names), parents, translations, rotations, scales)
-
-    @staticmethod
-    def extended(
-        count: int, translations: Floats, rotations: Floats, scales: Floats
-    ) -> tuple[Floats, Floats, Floats]:
-        """Append identity transforms of `count` copies of joints to local transforms."""
-        identity = (np.zeros(3), np.array([0.0, 0.0, 0.0, 1.0]), np.ones(3))
-        parts = []
-        for values, rest in zip((translations, rotations, scales), identity, strict=True):
-            shape = (*values.shape[:-2], count, len(rest))
-            parts.append(np.concatenate([values, np.broadcast_to(rest, shape)], axis=-2))
-        return parts[0], parts[1], parts[2]
 
 
 @dataclass
 class _Fold:
     """Similarity transforms of nodes that are not joints, as part of the joints below.
 
-    `joints` (k,) have such nodes above them, with `translations` (k, 3) and `rotations` (k, 4);
-    `scales` (j,) are those of all joints, 1 without such nodes.
+    `joints` (k,) have such nodes above them. `translations` (j, 3), `rotations` (j, 4) and `scales`
+    (j,) are those of all joints, the identity without such nodes.
     """
 
     joints: Ints
@@ -249,8 +219,9 @@ class _Fold:
             raise FormatError(
                 "its nodes have transforms that are too large or not finite; save it again"
             )
-        rotations = from_matrix(matrices[joints, :3, :3] / scales[joints, None, None])
-        return cls(joints, matrices[joints, :3, 3], rotations, scales)
+        rotations = np.tile([0.0, 0, 0, 1], (len(matrices), 1))
+        rotations[joints] = from_matrix(matrices[joints, :3, :3] / scales[joints, None, None])
+        return cls(joints, matrices[:, :3, 3], rotations, scales)
 
     def folded(self, translations: Floats, rotations: Floats) -> tuple[Floats, Floats]:
         """Convert transforms of nodes, (…, j, 3 or 4), to transforms of joints."""
@@ -258,8 +229,9 @@ class _Fold:
             return translations, rotations
         new_translations, new_rotations, rows = translations.copy(), rotations.copy(), self.joints
         scaled = translations[..., rows, :] * self.scales[rows, None]
-        new_translations[..., rows, :] = rotate(self.rotations, scaled) + self.translations
-        new_rotations[..., rows, :] = multiply(self.rotations, rotations[..., rows, :])
+        rotated = rotate(self.rotations[rows], scaled)
+        new_translations[..., rows, :] = rotated + self.translations[rows]
+        new_rotations[..., rows, :] = multiply(self.rotations[rows], rotations[..., rows, :])
         return new_translations, new_rotations
 
     def unfolded(self, translations: Floats, rotations: Floats) -> tuple[Floats, Floats]:
@@ -267,8 +239,8 @@ class _Fold:
         if not len(self.joints):
             return translations, rotations
         new_translations, new_rotations, rows = translations.copy(), rotations.copy(), self.joints
-        inverse_rotations = inverse(self.rotations)
-        rotated = rotate(inverse_rotations, translations[..., rows, :] - self.translations)
+        inverse_rotations = inverse(self.rotations[rows])
+        rotated = rotate(inverse_rotations, translations[..., rows, :] - self.translations[rows])
         new_translations[..., rows, :] = rotated / self.scales[rows, None]
         new_rotations[..., rows, :] = multiply(inverse_rotations, rotations[..., rows, :])
         return new_translations, new_rotations
@@ -292,23 +264,23 @@ def joint_nodes(
     above_joint: set[int] = set()
     for node in reversed(nodes):
         # A non-uniform scale cannot be part of the joint below.
-        if node in above_joint and not _is_even(forest.scales[node]):
+        if node in above_joint and not _is_uniform(forest.scales[node]):
             joints.add(node)
         if node in joints or node in above_joint:
             above_joint.add(int(forest.parents[node]))
     return np.array([node for node in nodes if node in joints], dtype=np.int64)
 
 
-def _is_even(scale: Floats) -> bool:
+def _is_uniform(scale: Floats) -> bool:
     return bool(scale[0] > 1e-9 and np.abs(scale - scale[0]).max() <= UNIFORM * scale[0])
 
 
 class Binding:
     """One inverse bind matrix per joint for all skins.
 
-    A skin with matrices B_j is bound in its own space. If there is an X with B_j = C_j X for all
-    its joints, its vertices are transformed by X, and C_j is valid for all skins. Otherwise a copy
-    of the joint takes the other matrix.
+    Every skin has its own space of bound positions. If there is an X with B_j = C_j X for the
+    matrices B_j of all its joints, its vertices are transformed by X, and C_j is valid for all
+    skins. Otherwise a copy of the joint gets the other matrix.
     """
 
     def __init__(self, frames: JointFrames, size: float) -> None:
@@ -346,15 +318,20 @@ class Binding:
         from_common = np.linalg.inv(to_common)
         used_joints = joints.copy()
         for number, joint in enumerate(joints.tolist()):
-            common_matrix = skin_matrices[number] @ from_common
-            if joint not in self._matrices:
-                self._matrices[joint] = common_matrix
-            elif not self._agree(
-                joint, self._matrices[joint] @ to_common, skin_matrices[number], corners
+            matrix = skin_matrices[number]
+            common_matrix = matrix @ from_common
+            bound = self._matrices.setdefault(joint, common_matrix)
+            if bound is not common_matrix and not self._agree(
+                joint, bound @ to_common, matrix, corners
             ):
-                used_joints[number] = self._copy(
-                    joint, common_matrix, to_common, skin_matrices[number], corners
-                )
+                copies = self._copied.setdefault(joint, [])
+                for copy, copied in copies:
+                    if self._agree(joint, copied @ to_common, matrix, corners):
+                        used_joints[number] = copy
+                        break
+                else:
+                    used_joints[number] = self._new_copy(joint)
+                    copies.append((int(used_joints[number]), common_matrix))
         return to_common, used_joints
 
     def _common_space(self, joints: Ints, skin_matrices: Floats) -> Floats:
@@ -375,26 +352,13 @@ class Binding:
         error = np.abs(corners @ difference[:, :3].T + difference[:, 3]).max()
         return bool(error <= SAME_BINDING * self._size)
 
-    def _copy(
-        self,
-        joint: int,
-        common_matrix: Floats,
-        to_common: Floats,
-        skin_matrix: Floats,
-        corners: Floats,
-    ) -> int:
-        pairs = self._copied.setdefault(joint, [])
-        for copy, matrix in pairs:
-            if self._agree(joint, matrix @ to_common, skin_matrix, corners):
-                return copy
+    def _new_copy(self, joint: int) -> int:
         if len(self._copies) == MOST_COPIES:
             raise FormatError(
                 f"more than {MOST_COPIES} joints have several bind matrices; simplify it"
             )
         self._copies.append(joint)
-        copy = len(self._frames.nodes) + len(self._copies) - 1
-        pairs.append((copy, common_matrix))
-        return copy
+        return len(self._frames.nodes) + len(self._copies) - 1
 
 
 def _inverse(matrix: Floats, otherwise: Floats | None) -> Floats | None:

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from supple.arrays import Bools, Floats, Ints
 from supple.errors import FormatError, SuppleError, SuppleWarning, warn
-from supple.formats.clip_match import plays
+from supple.formats.clip_match import placed
 from supple.formats.curve_keys import (
     ValueTrack,
     checked_error,
@@ -25,14 +25,15 @@ from supple.formats.curve_keys import (
 from supple.formats.file_bytes import reading
 from supple.formats.gltf.container import Notes
 from supple.formats.gltf.document import Document
-from supple.formats.gltf.gltf_file import GltfFile, added_to, check_gltf_name
-from supple.formats.gltf.kept_original import keep_original, without_added
+from supple.formats.gltf.gltf_file import GltfFile, open_unchanged
+from supple.formats.gltf.kept_original import keep_original, without_curves
 from supple.formats.gltf.read.animation import Channel, GltfClip
 from supple.formats.gltf.read.gltf import GltfSource, read_gltf
 from supple.formats.gltf.write.animations import (
     NodeMotion,
     Times,
     free_node,
+    matching_clip,
     play_sampler,
     spline_tangents,
     with_jumps,
@@ -88,29 +89,40 @@ def write_gltf_curves(
     new animation.
     """
     path = Path(path)
-    check_gltf_name(path)
     if not isinstance(curves.character.source, GltfSource):
         what = f"{path.name}: {curves.character.name} was not loaded from glTF"
         raise FormatError(f"{what}, so its curves cannot be saved there; use .csv or .json")
     kind, tolerance = checked_keys(keys), checked_error(error)
     writer = _CurveWriter(path, curves, kind, additive)
-    whole, reached = within_error(curves, tolerance, kind, partial(writer.made, drop_springs))
-    write_whole(path, whole)
+    data, reached = within_error(curves, tolerance, kind, partial(writer.made, drop_springs))
+    write_whole(path, data)
     if not drop_springs:
         warn_of_springs(path.name, writer.springs)
     if reached > 1.02 * tolerance and kind != "every":
         warn(f"{path.name}: keys miss the curves by {reached:.2%} of the size, not {tolerance:.2%}")
-    return {**writer.figures, "error": reached, "bytes": len(whole)}
+    return {**writer.figures, "error": reached, "bytes": len(data)}
 
 
 @dataclass(frozen=True, eq=False)
 class _NodeTrack:
-    """Values of one property of a node; `free` marks the weights of a mesh that are new."""
+    """Values of one property of a node."""
 
     node: int
     track: ValueTrack
-    old: Channel | None = None
-    free: Bools | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class _WeightsTrack(_NodeTrack):
+    """Free weights of a mesh; `free` marks them among all of its weights, which `old` animates."""
+
+    old: Channel
+    free: Bools
+
+    @property
+    def varies(self) -> bool:
+        """Whether the file animates other weights of the mesh."""
+        others = self.old.values[..., ~self.free]
+        return bool(others.size) and bool(np.ptp(others, axis=0).any() or others.ndim == 3)
 
 
 class _CurveWriter:
@@ -123,7 +135,7 @@ class _CurveWriter:
         data = source.read()
         with warnings.catch_warnings():  # given when it was loaded
             warnings.simplefilter("ignore", SuppleWarning)
-            self.data = without_added(source.path.name, data)
+            self.data = without_curves(source.path.name, data)
         try:
             self.loaded = loaded_again(self.character, source, curves=False)
         except FormatError as error:
@@ -137,7 +149,10 @@ class _CurveWriter:
             self.document = Document(source.path, self.data, Notes(source.path.name))
         self._check_parameters()
         self.when = curves.times.astype(np.float32).astype(np.float64)
-        self.clip = self._clip()
+        rate = curves.rate or 30.0
+        empty = np.empty((0, 0, 3), np.float32)
+        baked = BakedMotion(self.character, curves.motion, empty, rate)
+        self.clip: GltfClip | None = matching_clip(self.loaded, baked, self.when)
         self.figures: dict[str, Any] = {}
         self.springs: list[str] = []
 
@@ -148,27 +163,15 @@ class _CurveWriter:
             what = f'"{missing}" is not a channel of' if missing else "the rig differs from that of"
             raise FormatError(f"{self.path.name}: {what} the file; use .csv or .json")
 
-    def _clip(self) -> GltfClip | None:
-        """Return the file's clip that equals the motion, None if there is none."""
-        clip = self.source.clips.get(self.curves.name)
-        if clip is None:
-            return None
-        rate = self.curves.rate or 30.0
-        baked = BakedMotion(
-            self.character, self.curves.motion, np.empty((0, 0, 3), np.float32), rate
-        )
-        inside = self.when[0] >= clip.start - 1.5 / rate and self.when[-1] <= clip.end + 1.5 / rate
-        return clip if inside and plays(clip.sample, self.loaded.rig, baked) else None
-
     def made(self, drop_springs: bool, metres: float) -> tuple[bytes, float]:
         """Return the file with keys within so many metres per channel, and its total error."""
-        base, file = added_to(self.path, self.source.path, self.data)
+        base, file = open_unchanged(self.path, self.source.path, self.data)
         animation, new = self._animation(file)
         times, count, samples = Times(file), 0, 0
         for entry in self.tracks:
             free_node(file, self.forest, entry.node)
             keys = self._keys(entry, metres)
-            sampler = _sampler(file, times, entry, keys)
+            sampler = _sampler(times, entry, keys)
             play_sampler(animation, entry.node, entry.track.path, sampler)
             count, samples = count + len(keys), samples + len(entry.track.times)
         if not self.tracks:
@@ -187,15 +190,15 @@ class _CurveWriter:
             "simulation_error": 0.0,
         }
         keep_original(file, base, {"animation": self.figures["animation"]})
-        whole = file.whole(self.path)
-        return whole, self._measured(whole, len(file.part("animations")) - 1, new)
+        data = file.to_bytes(self.path)
+        return data, self._measured(data, len(file.part("animations")) - 1, new)
 
     def _keys(self, entry: _NodeTrack, metres: float) -> Keys:
-        if entry.track.path != "weights":
+        if not isinstance(entry, _WeightsTrack):
             return entry.track.keys(metres, self.kind, self.curves)
-        kind, old = self.kind, entry.old
-        if kind == "spline" and old is not None and old.interpolation != "CUBICSPLINE":
-            kind = "linear" if _varies(entry) else kind  # other weights stay linear
+        kind = self.kind
+        if kind == "spline" and entry.old.interpolation != "CUBICSPLINE" and entry.varies:
+            kind = "linear"  # other weights stay linear
         return entry.track.bounded_keys(metres, kind, self.curves)
 
     def _animation(self, file: GltfFile) -> tuple[dict[str, Any], bool]:
@@ -234,10 +237,10 @@ class _CurveWriter:
         if self.clip is None and not self.additive:
             return [*self._new_tracks(), *self._weight_tracks(self.when, None)]
         base = None if self.additive else self.clip
-        times = self.when if base is None else self._whole_times(base)
+        times = self.when if base is None else self._clip_times(base)
         return [*self._joint_tracks(times, base), *self._weight_tracks(times, base)]
 
-    def _whole_times(self, clip: GltfClip) -> Floats:
+    def _clip_times(self, clip: GltfClip) -> Floats:
         """Return times of frames and jumps, and of keys outside the baked part of a clip."""
         nodes = {int(self.source.joint_nodes[joint.joint]) for joint in self.curves.joints}
         nodes |= {self.source.shapes[k][0] for k in self._free_shapes()}
@@ -286,14 +289,14 @@ class _CurveWriter:
                 rotations[:, k] = multiply(rotations[:, k], added)
                 free_channels.append((joint, "rotation", joint.turn))
             if joint.move is not None:
-                translations[:, k] += self._spread(times, self._moved(joint, clip, local), 0.0)
+                translations[:, k] += self._spread(times, self._offsets(joint, clip), 0.0)
                 free_channels.append((joint, "translation", joint.move))
             if joint.scale is not None:
                 off = self.curves.poses[:, joint.scale] - self.curves.keyed[:, joint.scale]
                 scales[:, k] *= self._spread(times, np.exp(off), 1.0)
                 free_channels.append((joint, "scale", joint.scale))
-        kinds = ("translation", "rotation", "scale")
-        tables = dict(zip(kinds, frames.in_units(translations, rotations, scales), strict=True))
+        parts = frames.in_units(translations, rotations, scales)
+        tables = dict(zip(("translation", "rotation", "scale"), parts, strict=True))
         for joint, path, columns in free_channels:
             values, reach = tables[path][:, joint.joint], track_reach(self.curves, columns)
             if path == "rotation":
@@ -303,7 +306,7 @@ class _CurveWriter:
             node = int(self.source.joint_nodes[joint.joint])
             yield _NodeTrack(node, ValueTrack(path, times, values, reach))  # type: ignore[arg-type]
 
-    def _moved(self, joint: FreeJoint, clip: GltfClip | None, local: Any) -> Floats:
+    def _offsets(self, joint: FreeJoint, clip: GltfClip | None) -> Floats:
         """Return offsets (t, 3) of a joint in its parent's frame in the file. Poses exclude the
         root's motion; if the joint has that motion, offsets are rotated by it.
         """
@@ -334,12 +337,12 @@ class _CurveWriter:
     def _weight_tracks(self, times: Floats, clip: GltfClip | None) -> Iterator[_NodeTrack]:
         shapes, free = self.source.shapes, set(self._free_shapes())
         first = len(self.loaded.rig.parameters) - len(shapes)
-        whole = self.clip is None and not self.additive  # with all keys of a new motion
+        is_new = self.clip is None and not self.additive  # with all keys of a new motion
         rest = self.loaded.rig.rest_pose[first:]
         for node in dict.fromkeys(owner for owner, _ in shapes):
             of_node = np.array([k for k, (owner, _) in enumerate(shapes) if owner == node])
             new = np.array([k in free for k in of_node])
-            if whole:
+            if is_new:
                 new |= (self.curves.poses[:, first + of_node] != rest[of_node]).any(axis=0)
             if not new.any():
                 continue
@@ -350,7 +353,7 @@ class _CurveWriter:
                 old = matches[0] if matches else None
                 base = base if old is None else old.at(times)
             columns = first + of_node[new]
-            base_values = rest[of_node[new]] if whole else self.curves.keyed[:, columns]
+            base_values = rest[of_node[new]] if is_new else self.curves.keyed[:, columns]
             added = self.curves.poses[:, columns] - base_values
             values = base[:, new] + self._spread(times, added, 0.0)
             played = self.curves.poses[:, columns]
@@ -358,15 +361,15 @@ class _CurveWriter:
                 values = np.clip(values, 0, 1)
             reach = track_reach(self.curves, columns)
             channel = old or Channel(node, "weights", "LINEAR", times[:1], rest[None, of_node])
-            yield _NodeTrack(node, ValueTrack("weights", times, values, reach), channel, new)
+            yield _WeightsTrack(node, ValueTrack("weights", times, values, reach), channel, new)
 
     # Error when the file is read again.
 
-    def _measured(self, whole: bytes, last: int, new: bool) -> float:
+    def _measured(self, data: bytes, last: int, new: bool) -> float:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SuppleWarning)
             try:
-                again = read_gltf(self.path, whole, self.character.metres_per_unit)
+                again = read_gltf(self.path, data, self.character.metres_per_unit)
             except SuppleError as error:
                 raise FormatError(f"{self.path.name}: cannot be read back ({error})") from error
         number = last if new or self.clip is None else self.clip.animation
@@ -376,8 +379,8 @@ class _CurveWriter:
         reread = self.loaded if clip is None else again
         size, largest, simulation_error = self.character.surface.size, 0.0, 0.0
         for k in range(len(self.when)):
-            goal = _placed(self.loaded, poses[k], roots[k])
-            positions = _placed(reread, played[0][k], played[1][k])
+            goal = placed(self.loaded.rig, poses[k], roots[k])
+            positions = placed(reread.rig, played[0][k], played[1][k])
             largest = max(largest, float(np.linalg.norm(positions - goal, axis=1).max()))
             if not self.additive:
                 skin = self.curves.skin(k)
@@ -387,46 +390,27 @@ class _CurveWriter:
         return largest / size
 
 
-def _placed(character: Character, pose: Floats, root: Floats) -> Floats:
-    return character.rig(pose) @ root[:3, :3].T + root[:3, 3]
-
-
-def _varies(entry: _NodeTrack) -> bool:
-    """Return whether the file animates other weights of the mesh."""
-    assert entry.old is not None
-    assert entry.free is not None
-    others = entry.old.values[..., ~entry.free]
-    return bool(others.size) and bool(np.ptp(others, axis=0).any() or others.ndim == 3)
-
-
-def _sampler(file: GltfFile, times: Times, entry: _NodeTrack, keys: Keys) -> dict[str, Any]:
+def _sampler(times: Times, entry: _NodeTrack, keys: Keys) -> dict[str, Any]:
     """Return keys as a sampler of an animation; of weights, all weights of the mesh."""
-    times_of_keys, values, tangents = keys.times, keys.values, keys.tangents
-    in_tangents = out_tangents = tangents
-    if entry.free is not None and entry.old is not None:  # of weights only
-        times_of_keys, values, in_tangents, out_tangents = _all_weights(entry, keys)
-    stored = values.astype(np.float32)
+    key_times, values, in_tangents, out_tangents = (
+        _all_weights(entry, keys)
+        if isinstance(entry, _WeightsTrack)
+        else (keys.times, keys.values, keys.tangents, keys.tangents)
+    )
+    interpolation = "LINEAR" if in_tangents is None else "CUBICSPLINE"
     if in_tangents is not None and out_tangents is not None:
-        stored = np.stack([in_tangents, values, out_tangents], axis=1).astype(np.float32)
-    if entry.track.path == "weights":
-        stored = stored.reshape(-1, 1)
-    return {
-        "input": times.accessor(times_of_keys),
-        "output": file.accessor(stored.reshape(-1, stored.shape[-1])),
-        "interpolation": "LINEAR" if in_tangents is None else "CUBICSPLINE",
-    }
+        values = np.stack([in_tangents, values, out_tangents], axis=1)
+    width = 1 if isinstance(entry, _WeightsTrack) else values.shape[-1]
+    return times.sampler(key_times, values.reshape(-1, width), interpolation)
 
 
 def _all_weights(
-    entry: _NodeTrack, keys: Keys
+    entry: _WeightsTrack, keys: Keys
 ) -> tuple[Floats, Floats, Floats | None, Floats | None]:
     """Return times, values (k, b) of all weights of a mesh, and tangents of splines."""
-    old, free = entry.old, entry.free
-    assert old is not None
-    assert free is not None
-    times = keys.times
+    old, free, times = entry.old, entry.free, keys.times
     spline = keys.tangents is not None
-    if _varies(entry):
+    if entry.varies:
         times = np.union1d(times, old.times)
         spline = spline or (old.interpolation == "CUBICSPLINE" and len(old.times) > 1)
         if old.interpolation == "STEP":
@@ -436,7 +420,7 @@ def _all_weights(
     if not spline:
         return times, values, None, None
     in_tangents, out_tangents = np.zeros_like(values), np.zeros_like(values)
-    if _varies(entry) and old.interpolation == "CUBICSPLINE":
+    if entry.varies and old.interpolation == "CUBICSPLINE":
         in_tangents, out_tangents = (part.copy() for part in spline_tangents(old, times))
     in_tangents[:, free] = keys.slope(times, "left")
     out_tangents[:, free] = keys.slope(times, "right")

@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple.arrays import Floats
+from supple.formats.clip_match import plays
 from supple.formats.gltf.accessors import Accessors
 from supple.formats.gltf.document import Document
 from supple.formats.gltf.gltf_file import GltfFile
-from supple.formats.gltf.read.animation import Channel
-from supple.formats.gltf.read.baked_flesh import channel_target
+from supple.formats.gltf.read.animation import Channel, GltfClip
+from supple.formats.gltf.read.baked_flesh import channel_target, key_rows
 from supple.formats.gltf.read.gltf import GltfSource
 from supple.formats.gltf.read.nodes import NodeForest, read_nodes
 from supple.formats.gltf.read.skins import JointFrames
@@ -26,6 +27,8 @@ from supple.maths.rotations import (
     scaling,
     to_matrix,
 )
+from supple.rig.baked_motion import BakedMotion
+from supple.rig.character import Character
 
 #: Seconds over which new weights fade in and out at the ends of a baked part of a clip.
 FADE = 0.25
@@ -44,22 +47,17 @@ def faded(track: Track, start: float, end: float, gap: float) -> Track:
     """Fade a track to zero outside the baked part of a clip from `start` to `end`.
 
     Weights reach zero within `FADE` seconds, or at the clip's end if that is sooner; keys within
-    `gap` seconds of the clip's ends need no fade.
+    `gap` seconds of the clip's ends need no fade. Times are rounded to float32, as in the file.
     """
     times, values = track.times, track.values
     nothing = np.zeros((1, values.shape[1]))
     if times[0] - start > gap:
-        times = np.concatenate([[_stored(max(start, times[0] - FADE))], times])
+        times = np.concatenate([[float(np.float32(max(start, times[0] - FADE)))], times])
         values = np.vstack([nothing, values])
     if end - times[-1] > gap:
-        times = np.concatenate([times, [_stored(min(end, times[-1] + FADE))]])
+        times = np.concatenate([times, [float(np.float32(min(end, times[-1] + FADE)))]])
         values = np.vstack([values, nothing])
     return Track(times, values)
-
-
-def _stored(time: float) -> float:
-    """Round a time to float32, as in the file."""
-    return float(np.float32(time))
 
 
 def joined(old: Channel, new: Track) -> Track:
@@ -136,9 +134,16 @@ class Times:
             self._indices[keys.tobytes()] = self._file.accessor(keys[:, None], bounds=True)
         return self._indices[keys.tobytes()]
 
+    def sampler(
+        self, times: Floats, values: NDArray[np.floating], interpolation: str = "LINEAR"
+    ) -> dict[str, Any]:
+        """Return a sampler of values (k, c) at key times; splines have three rows for each key."""
+        keys = self.accessor(times)
+        output = self._file.accessor(np.ascontiguousarray(values, dtype=np.float32))
+        return {"input": keys, "output": output, "interpolation": interpolation}
+
 
 def play_weights(
-    file: GltfFile,
     times: Times,
     animation: dict[str, Any],
     node: int,
@@ -148,15 +153,17 @@ def play_weights(
 ) -> None:
     """Animate the new weights of a node.
 
-    `old` is the channel that already animates the node's weights, if any; `rest` has the weights of
-    the node's previous targets.
+    `old` is the channel that animates weights of the node's previous targets, if any; `rest` has
+    their weights at rest.
     """
     if old is None:
         constant = np.broadcast_to(np.asarray(rest, np.float64), (len(track.times), len(rest)))
         track_of_all = Track(track.times, np.hstack([constant, track.values]))
     else:
         track_of_all = joined(old, track)
-    play_sampler(animation, node, "weights", _weights_sampler(file, times, track_of_all))
+    values = track_of_all.values.reshape(-1, 1)
+    sampler = times.sampler(track_of_all.times, values, track_of_all.interpolation)
+    play_sampler(animation, node, "weights", sampler)
 
 
 def widen_weights(
@@ -173,30 +180,18 @@ def widen_weights(
     """
     seen: set[int] = set()
     for channel in animation["channels"]:
-        node = _weights_node(channel)
-        if node is None or node not in gained:
+        node, path = channel_target(channel)
+        if path != "weights" or node is None or node not in gained:
             continue
         if node in played and node not in seen:
             seen.add(node)
             continue
         sampler = dict(animation["samplers"][channel["sampler"]])
         values = accessors.raw(sampler["output"])
-        parts = 3 if sampler.get("interpolation") == "CUBICSPLINE" else 1
-        rows = values.reshape(accessors.count(sampler["input"]) * parts, -1)
-        wide = np.pad(rows, ((0, 0), (0, gained[node])))
+        wide = np.pad(values.reshape(key_rows(accessors, sampler), -1), ((0, 0), (0, gained[node])))
         _, _, normalized = accessors.describe(sampler["output"])
         sampler["output"] = file.accessor(wide.reshape(-1, 1), normalized=normalized)
         _set_sampler(animation, channel, sampler)
-
-
-def _weights_sampler(file: GltfFile, times: Times, track: Track) -> dict[str, Any]:
-    """Return a track as a sampler of an animation."""
-    values = np.ascontiguousarray(track.values, dtype=np.float32)
-    return {
-        "input": times.accessor(track.times),
-        "output": file.accessor(values.reshape(-1, 1)),
-        "interpolation": track.interpolation,
-    }
 
 
 def play_sampler(animation: dict[str, Any], node: int, path: str, sampler: dict[str, Any]) -> None:
@@ -204,9 +199,14 @@ def play_sampler(animation: dict[str, Any], node: int, path: str, sampler: dict[
     channel = next((c for c in animation["channels"] if channel_target(c) == (node, path)), None)
     if channel is not None:
         _set_sampler(animation, channel, sampler)
-        return
+    else:
+        add_channel(animation, node, path, sampler)
+
+
+def add_channel(animation: dict[str, Any], node: int, path: str, sampler: dict[str, Any]) -> None:
+    """Append a channel of a node's property, with its sampler."""
+    number = len(animation["samplers"])
     animation["samplers"].append(sampler)
-    number = len(animation["samplers"]) - 1
     animation["channels"].append({"sampler": number, "target": {"node": node, "path": path}})
 
 
@@ -222,10 +222,14 @@ def _set_sampler(
         channel["sampler"] = len(animation["samplers"]) - 1
 
 
-def _weights_node(channel: dict[str, Any]) -> int | None:
-    """Return the node whose weights a channel animates, None for other channels."""
-    node, path = channel_target(channel)
-    return node if path == "weights" else None
+def matching_clip(loaded: Character, baked: BakedMotion, times: Floats) -> GltfClip | None:
+    """Return the clip of the file, as loaded again, that equals a motion; None without one."""
+    clip: GltfClip | None = loaded.source.clips.get(baked.motion.name)
+    # A motion that is longer than the clip of its name is a different one.
+    gap = 1.5 / baked.rate
+    if clip is None or times[0] < clip.start - gap or times[-1] > clip.end + gap:
+        return None
+    return clip if plays(clip.sample, loaded.rig, baked) else None
 
 
 # Motions that the file does not have, as animations of its nodes.
@@ -287,7 +291,7 @@ class NodeMotion:
     def _unpacked(self, poses: Floats) -> tuple[Floats, Floats, Floats]:
         return self.joint_pose.unpack(poses[:, : self.joint_pose.n_parameters])
 
-    def _carried(self, node: int, poses: Floats, roots: Floats) -> dict[str, Floats]:
+    def _unattached(self, node: int, poses: Floats, roots: Floats) -> dict[str, Floats]:
         """Return transforms of a node that follows no joint with a node: L becomes P⁻¹ G P L.
 
         G is the root's motion with that of the joint it follows.
@@ -304,19 +308,15 @@ class NodeMotion:
 
     def tracks(self, poses: Floats, roots: Floats) -> list[tuple[int, str, Floats]]:
         """Return node, path and values (t, c) of everything that moves."""
-        rests = {
-            "translation": self.forest.translations,
-            "rotation": self.forest.rotations,
-            "scale": self.forest.scales,
-        }
+        rests = self.forest.rest()
         tracks = [
             (node, path, values[:, joint])
             for path, values in self.locals(poses, roots).items()
             for joint, node in enumerate(self.nodes.tolist())
         ]
         for node in sorted(self.still):
-            moved = self._carried(node, poses, roots)
-            tracks += [(node, path, keys) for path, keys in moved.items()]
+            transforms = self._unattached(node, poses, roots)
+            tracks += [(node, path, values) for path, values in transforms.items()]
         moving = []
         for node, path, values in tracks:
             keys, rest = values, rests[path][node]
@@ -327,34 +327,10 @@ class NodeMotion:
                 moving.append((node, path, keys))
         return moving
 
-    def animate(
-        self,
-        file: GltfFile,
-        times: Times,
-        animation: dict[str, Any],
-        when: Floats,
-        poses: Floats,
-        roots: Floats,
-    ) -> None:
-        """Add channels for every node that moves."""
-        for node, path, keys in self.tracks(poses, roots):
-            free_node(file, self.forest, node)
-            sampler = {
-                "input": times.accessor(when),
-                "output": file.accessor(keys.astype(np.float32)),
-                "interpolation": "LINEAR",
-            }
-            animation["samplers"].append(sampler)
-            target = {"node": node, "path": path}
-            number = len(animation["samplers"]) - 1
-            animation["channels"].append({"sampler": number, "target": target})
-
 
 def free_node(file: GltfFile, forest: NodeForest, node: int) -> None:
     """Replace a node's matrix, which cannot be animated, by its components."""
     node_json = file.part("nodes")[node]
     if "matrix" in node_json:
         del node_json["matrix"]
-        node_json["translation"] = forest.translations[node].tolist()
-        node_json["rotation"] = forest.rotations[node].tolist()
-        node_json["scale"] = forest.scales[node].tolist()
+        node_json |= {path: values[node].tolist() for path, values in forest.rest().items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -13,19 +13,21 @@ import numpy as np
 
 from supple.arrays import Floats, Singles
 from supple.errors import warn
-from supple.formats.clip_match import plays
 from supple.formats.file_bytes import reading
 from supple.formats.gltf.accessors import Accessors, decode_draco
 from supple.formats.gltf.container import Notes
 from supple.formats.gltf.document import DRACO, Document
-from supple.formats.gltf.gltf_file import GltfFile, check_gltf_name
+from supple.formats.gltf.gltf_file import GltfFile
 from supple.formats.gltf.read.animation import Channel, GltfClip
 from supple.formats.gltf.read.gltf import GltfSource
 from supple.formats.gltf.write.animations import (
     NodeMotion,
     Times,
     Track,
+    add_channel,
     faded,
+    free_node,
+    matching_clip,
     play_weights,
     widen_weights,
 )
@@ -35,11 +37,11 @@ from supple.formats.gltf.write.morph_targets import (
     add_targets,
     fit_groups,
     normal_targets,
-    own_mesh,
     played_names,
     remove_draco,
     target_names,
     unpack_draco,
+    unshared_mesh,
     unused_names,
 )
 from supple.formats.gltf.write.new_file import new_scene, new_skin
@@ -48,7 +50,6 @@ from supple.formats.gltf.write.vrm_extension import overlapping_springs, warn_of
 from supple.formats.morph_fit import Progress
 from supple.formats.smpl.load_body import BodySource
 from supple.rig.baked_motion import BakedMotion
-from supple.rig.character import Character
 from supple.rig.skeleton.skinning import skinned_core, skinned_rigs
 from supple.saving import write_whole
 
@@ -104,7 +105,6 @@ def write_gltf(
         If the character's file has changed since it was loaded, or the target cannot be written.
     """
     path = Path(path)
-    check_gltf_name(path)
     bakes = [baked] if isinstance(baked, BakedMotion) else list(baked)
     source, report = bakes[0].character.source, progress or (lambda part, what: None)
     if not isinstance(source, GltfSource):
@@ -113,30 +113,20 @@ def write_gltf(
             file, figures = new_skin(bakes, core, error, report)
         else:
             file, figures = new_scene(bakes, error, report)
-        size = _write_file(path, file)
+        data = file.to_bytes(path)
+        write_whole(path, data)
         if figures["error"] > error:
             missed = f"{figures['n_shapes']} shapes miss the simulation by {figures['error']:.2%}"
             warn(f"{path.name}: {missed} of the size")
-        return {**figures, "bytes": size}
+        return {**figures, "bytes": len(data)}
     writer = _Writer(bakes, source, error, report)
     writer.write(normals)
     writer.clear_springs(path.name, drop_springs)
     report(1.0, "writing the file")
     dropped = drop_springs and bool(writer.springs)
-    size = _write_file(path, writer.fleshed.keep_original(writer.animations, dropped))
-    return {**writer.figures(), "bytes": size}
-
-
-def holds_several(character: Character, options: Mapping[str, Any]) -> bool:
-    """Return whether a file holds several motions of this character: True for glTF."""
-    return True
-
-
-def _write_file(path: Path, file: GltfFile) -> int:
-    """Write the file in the format of its suffix, and return the number of bytes."""
-    whole = file.whole(path)
-    write_whole(path, whole)
-    return len(whole)
+    data = writer.fleshed.keep_original(writer.animations, dropped).to_bytes(path)
+    write_whole(path, data)
+    return {**writer.figures(), "bytes": len(data)}
 
 
 @dataclass
@@ -194,11 +184,11 @@ class _Writer:
             frames, rig, self.source, poses, roots, size, self.error, self.progress
         )
         shaped = [fit for fit in self.fits if len(fit.shapes)]
-        turned = self._normals(shaped, frames, poses, roots) if normals else {}
+        normal_shapes = self._normals(shaped, frames, poses, roots) if normals else {}
         before: dict[int, int] = {}
         for fit in shaped:
             for node in fit.nodes:
-                before[node] = self._add_targets(fit, node, turned)
+                before[node] = self._add_targets(fit, node, normal_shapes)
         if self.decoded:
             remove_draco(self.file)
         self._animate(shaped, before)
@@ -237,22 +227,12 @@ class _Writer:
 
     def _as_played(self, baked: BakedMotion, rows: slice) -> _Played:
         when = baked.times.astype(np.float32).astype(np.float64)
-        clip = self._clip(baked, when)
+        clip = matching_clip(self.loaded, baked, when)
         if clip is not None:
             poses, roots = clip.sample(when)
         else:
             poses, roots = self.motion.playable(baked.motion.poses), baked.motion.roots
         return _Played(baked, rows, when, clip, poses, roots)
-
-    def _clip(self, baked: BakedMotion, when: Floats) -> GltfClip | None:
-        """Return the file's clip that equals the motion, None if there is none."""
-        clip = self.source.clips.get(baked.motion.name)
-        if clip is None:
-            return None
-        # A motion that is longer than the clip of its name is a different one.
-        gap = 1.5 / baked.rate
-        inside = when[0] >= clip.start - gap and when[-1] <= clip.end + gap
-        return clip if inside and plays(clip.sample, self.loaded.rig, baked) else None
 
     def _normals(
         self, shaped: list[ShapedNodes], frames: Singles, poses: Floats, roots: Floats
@@ -280,11 +260,11 @@ class _Writer:
                 return decoded["NORMAL"].astype(np.float64)
         return self.accessors.floats(primitive["attributes"]["NORMAL"])
 
-    def _add_targets(self, fit: ShapedNodes, node: int, turned: dict[int, Singles]) -> int:
+    def _add_targets(self, fit: ShapedNodes, node: int, normals: dict[int, Singles]) -> int:
         """Add targets to a node's mesh, and return its previous number of targets."""
         shared = self.file.part("meshes")[self.file.part("nodes")[node]["mesh"]]
         self.decoded += unpack_draco(self.file, self.document, self.accessors, shared)
-        mesh = own_mesh(self.file, node)
+        mesh = unshared_mesh(self.file, node)
         new = {}
         for index, primitive in enumerate(self.source.primitives):
             if primitive.node == node:
@@ -293,7 +273,7 @@ class _Writer:
                 # The same order of summation for every vertex: welded ones get the same bits.
                 offsets = sum(shapes[:, :, k, None] * from_bind[:, k] for k in range(3))
                 new[primitive.primitive] = NewTargets(
-                    np.asarray(offsets, np.float32), turned.get(index)
+                    np.asarray(offsets, np.float32), normals.get(index)
                 )
         names = target_names(self.bakes, len(fit.shapes))
         before = add_targets(self.file, mesh, new, names)
@@ -342,12 +322,14 @@ class _Writer:
                 what = f'its clip "{played.baked.motion.name}" differs from the baked motion'
                 added = animation["name"]
                 warn(f'{self.source.path.name}: {what}, which becomes a new clip "{added}"')
-            self.motion.animate(self.file, times, animation, when, played.poses, played.roots)
+            for node, path, keys in self.motion.tracks(played.poses, played.roots):
+                free_node(self.file, self.motion.forest, node)
+                add_channel(animation, node, path, times.sampler(when, keys))
         old = self._old_weights(played)
         for node in dict.fromkeys([*tracks, *(old if clip is None else ())]):
             track = tracks.get(node) or Track(when, np.zeros((len(when), 0)))
             rest = self._rest_weights(node, before.get(node, 0))
-            play_weights(self.file, times, animation, node, track, old.get(node), rest)
+            play_weights(times, animation, node, track, old.get(node), rest)
         if clip is None and animation["channels"]:
             self.file.add("animations", animation)
 

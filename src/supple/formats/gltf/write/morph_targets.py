@@ -21,7 +21,7 @@ from supple.formats.gltf.read.skinned_body import GltfPrimitive
 from supple.formats.gltf.write.vrm_extension import copy_binds
 from supple.formats.morph_fit import MOST_STORED, Progress, fit_morphs, unit_weights
 from supple.formats.registry import FLESH
-from supple.formats.vertex_normals import VertexNormals
+from supple.mesh.surface import VertexNormals
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.inverse_skinning import (
     OffsetMatrices,
@@ -41,7 +41,7 @@ class NewTargets:
     normals: Singles | None = None
 
 
-def own_mesh(file: GltfFile, node: int) -> dict[str, Any]:
+def unshared_mesh(file: GltfFile, node: int) -> dict[str, Any]:
     """Return the mesh of a node; a copy if other nodes have the same mesh."""
     nodes = file.part("nodes")
     index = nodes[node]["mesh"]
@@ -181,15 +181,14 @@ def _give_data(file: GltfFile, index: int, values: NDArray[Any], target: int) ->
     """Give an accessor new data."""
     accessor = file.part("accessors")[index]
     data = np.ascontiguousarray(values, COMPONENTS[accessor["componentType"]])
-    width = -(-data.shape[1] * data.itemsize // 4) * 4
-    more: dict[str, Any] = {"target": target}
-    if target == VERTICES and width != data.shape[1] * data.itemsize:
-        # Vertex attributes are aligned to four bytes.
-        padded_rows = np.zeros((len(data), width), np.uint8)
-        padded_rows[:, : data.shape[1] * data.itemsize] = data.view(np.uint8).reshape(len(data), -1)
-        accessor["bufferView"] = file.view(padded_rows.tobytes(), byteStride=width, **more)
+    rows = data.view(np.uint8).reshape(len(data), -1)
+    padding = -rows.shape[1] % 4
+    if target == VERTICES and padding:  # vertex attributes are aligned to four bytes
+        rows = np.pad(rows, ((0, 0), (0, padding)))
+        stride = {"byteStride": rows.shape[1]}
+        accessor["bufferView"] = file.view(rows.tobytes(), **stride, target=target)
     else:
-        accessor["bufferView"] = file.view(data.tobytes(), **more)
+        accessor["bufferView"] = file.view(rows.tobytes(), target=target)
     accessor.pop("byteOffset", None)
     for key, bound in (("min", data.min(axis=0)), ("max", data.max(axis=0))):
         if key in accessor:  # compression changes them slightly
@@ -202,10 +201,9 @@ def remove_draco(file: GltfFile) -> None:
         if any(DRACO in p.get("extensions", {}) for p in mesh["primitives"]):
             return
     for name in ("extensionsUsed", "extensionsRequired"):
-        left = [e for e in file.part(name) if e != DRACO]
         if name in file.json:
-            file.json[name] = left
-            if not left:
+            file.json[name] = [extension for extension in file.json[name] if extension != DRACO]
+            if not file.json[name]:
                 del file.json[name]
 
 
@@ -284,12 +282,7 @@ def _within(progress: Progress, begin: float, share: float) -> Progress:
 
 
 def offsets_of_frames(
-    frames: Singles,
-    rig: Rig,
-    poses: Floats,
-    roots: Floats,
-    tolerance: float,
-    progress: Progress,
+    frames: Singles, rig: Rig, poses: Floats, roots: Floats, tolerance: float, progress: Progress
 ) -> tuple[Singles, Singles, Singles | None]:
     """Return offsets before skinning, their displacements after it, and the matrices.
 
@@ -329,9 +322,7 @@ def _groups(source: GltfSource) -> list[tuple[tuple[int, ...], Ints]]:
         vertices_of[number[primitive.node]].append(used)
     sets = [np.unique(np.concatenate(parts)) for parts in vertices_of]
     rows = np.repeat(np.arange(len(nodes)), [len(s) for s in sets])
-    columns = np.concatenate(sets)
-    shape = (len(nodes), int(columns.max()) + 1)
-    incidence = coo_array((np.ones(len(rows)), (rows, columns)), shape).tocsr()
+    incidence = coo_array((np.ones(len(rows)), (rows, np.concatenate(sets)))).tocsr()
     count, label = connected_components(incidence @ incidence.T, directed=False)
     groups = []
     for group in range(count):

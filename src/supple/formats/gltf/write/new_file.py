@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from supple.arrays import Singles
+from supple.arrays import Floats, Singles
 from supple.formats.gltf.gltf_file import CORNERS, VERTICES, GltfFile
+from supple.formats.gltf.write.animations import Times, add_channel
 from supple.formats.gltf.write.morph_targets import (
     REGULARISATION_ERROR,
     in_root_space,
@@ -20,11 +21,9 @@ from supple.formats.gltf.write.morph_targets import (
     unused_names,
 )
 from supple.formats.morph_fit import Progress, fit_morphs, unit_weights
-from supple.formats.vertex_normals import VertexNormals
 from supple.maths.rotations import continuous, from_matrix
-from supple.mesh.surface import SurfaceMesh
+from supple.mesh.surface import SurfaceMesh, VertexNormals
 from supple.rig.baked_motion import BakedMotion
-from supple.rig.character import Character
 from supple.rig.inverse_skinning import OffsetMatrices
 from supple.rig.skeleton.skinning import SkinnedCore, SkinnedRig
 
@@ -49,17 +48,13 @@ def new_scene(
     )
     shapes, weights = unit_weights(shapes, weights)
     progress(0.8, "turning normals")
-    turned = _normal_shapes(surface, offsets, weights)
-    names = unused_names([baked.motion.name or "motion" for baked in bakes], [])
-    file = _mesh_scene(character, shapes, turned, target_names(bakes, len(shapes)))
-    starts = np.cumsum([0, *(baked.n_frames for baked in bakes)])
-    for baked, name, (first, last) in zip(bakes, names, pairwise(starts), strict=True):
-        tracks = [(0, path, values) for path, values in _root_tracks(baked).items()]
-        if weights.shape[1]:
-            tracks.append((0, "weights", weights[first:last].reshape(-1, 1)))
-        _animate(file, name, baked.times.astype(np.float32), tracks)
-    figures = {"n_shapes": len(shapes), "error": reached, "new": True}
-    return file, figures | played_names(names)
+    normals = _normal_shapes(surface, offsets, weights)
+    file = GltfFile({"asset": {"version": "2.0", "generator": "Supple"}})
+    mesh = _mesh(file, bakes, surface.vertices, shapes, normals=normals)
+    node = file.add("nodes", {"name": character.name, "mesh": file.add("meshes", mesh)})
+    file.json["scene"] = file.add("scenes", {"name": character.name, "nodes": [node]})
+    names = _animate(file, bakes, weights, node)
+    return file, {"n_shapes": len(shapes), "error": reached, "new": True, **played_names(names)}
 
 
 def _offsets(baked: BakedMotion) -> Singles:
@@ -82,34 +77,45 @@ def _normal_shapes(surface: SurfaceMesh, offsets: Singles, weights: Singles) -> 
     return total.astype(np.float32)
 
 
-def _mesh_scene(
-    character: Character, shapes: Singles, turned: Singles, names: list[str]
-) -> GltfFile:
-    surface, label = character.surface, character.name
-    file = GltfFile({"asset": {"version": "2.0", "generator": "Supple"}})
-    places = surface.vertices.astype(np.float32)
-    normals = VertexNormals(surface.triangles, len(places))(surface.vertices)
-    corners = surface.triangles.astype(np.uint16 if len(places) < 65535 else np.uint32)
+def _mesh(
+    file: GltfFile,
+    bakes: Sequence[BakedMotion],
+    vertices: Floats,
+    shapes: Singles,
+    *,
+    normals: Singles | None = None,
+    skin: SkinnedRig | None = None,
+) -> dict[str, Any]:
+    """Return the mesh of a character at rest, with morph targets, and joints of a skin if given.
+
+    `normals` are the targets of normals, (b, n, 3).
+    """
+    triangles, count = bakes[0].character.surface.triangles, len(vertices)
+    rest_normals = VertexNormals(triangles, count)(vertices)
     attributes = {
-        "POSITION": file.accessor(places, bounds=True, target=VERTICES),
-        "NORMAL": file.accessor(normals.astype(np.float32), target=VERTICES),
+        "POSITION": file.accessor(vertices.astype(np.float32), bounds=True, target=VERTICES),
+        "NORMAL": file.accessor(rest_normals.astype(np.float32), target=VERTICES),
     }
+    if skin is not None:
+        attributes |= _influences(file, skin)
+    corners = triangles.astype(np.uint16 if count < 65535 else np.uint32)
     primitive: dict[str, Any] = {
         "attributes": attributes,
         "indices": file.accessor(corners.reshape(-1, 1), target=CORNERS),
         "material": file.add("materials", _plain_material()),
     }
-    mesh: dict[str, Any] = {"name": label, "primitives": [primitive]}
+    mesh: dict[str, Any] = {"name": bakes[0].character.name, "primitives": [primitive]}
     if len(shapes):
-        moved = file.accessors(shapes, bounds=True, target=VERTICES)
-        spun = file.accessors(turned, target=VERTICES)
-        pairs = zip(moved, spun, strict=True)
-        primitive["targets"] = [{"POSITION": p, "NORMAL": n} for p, n in pairs]
+        targets = [{"POSITION": k} for k in file.accessors(shapes, bounds=True, target=VERTICES)]
+        if normals is not None:
+            for target, accessor in zip(
+                targets, file.accessors(normals, target=VERTICES), strict=True
+            ):
+                target["NORMAL"] = accessor
+        primitive["targets"] = targets
         mesh["weights"] = [0.0] * len(shapes)
-        mesh["extras"] = {"targetNames": names}
-    node = file.add("nodes", {"name": label, "mesh": file.add("meshes", mesh)})
-    file.json["scene"] = file.add("scenes", {"name": label, "nodes": [node]})
-    return file
+        mesh["extras"] = {"targetNames": target_names(bakes, len(shapes))}
+    return mesh
 
 
 def _plain_material() -> dict[str, Any]:
@@ -163,27 +169,19 @@ def new_skin(
         progress=lambda part, what: progress(0.4 + 0.6 * part, what),
     )
     shapes, weights = unit_weights(shapes, weights)
-    names = unused_names([baked.motion.name or "motion" for baked in bakes], [])
-    file, mesh = _skin_scene(character, skin, shapes, target_names(bakes, len(shapes)))
-    starts = np.cumsum([0, *(baked.n_frames for baked in bakes)])
-    for baked, name, (first, last) in zip(bakes, names, pairwise(starts), strict=True):
-        tracks = [(0, path, values) for path, values in _root_tracks(baked).items()]
-        tracks += _joint_tracks(skin, poses[first:last])
-        if weights.shape[1]:
-            tracks.append((mesh, "weights", weights[first:last].reshape(-1, 1)))
-        _animate(file, name, baked.times.astype(np.float32), tracks)
-    figures = {"n_shapes": len(shapes), "error": reached, "new": True}
-    return file, figures | played_names(names)
+    file, node = _skin_scene(bakes, skin, shapes)
+    names = _animate(file, bakes, weights, node, core)
+    return file, {"n_shapes": len(shapes), "error": reached, "new": True, **played_names(names)}
 
 
 def _skin_scene(
-    character: Character, skin: SkinnedRig, shapes: Singles, names: list[str]
+    bakes: Sequence[BakedMotion], skin: SkinnedRig, shapes: Singles
 ) -> tuple[GltfFile, int]:
     """Return a file with the character at rest, and the index of the mesh's node.
 
     Node 0 is the root, node 1 + j is joint j.
     """
-    skeleton, label = skin.skeleton, character.name
+    skeleton, label = skin.skeleton, bakes[0].character.name
     file = GltfFile({"asset": {"version": "2.0", "generator": "Supple"}})
     tops = [1 + int(j) for j in np.flatnonzero(skeleton.parents < 0)]
     file.add("nodes", {"name": f"{label} root", "children": tops})
@@ -196,12 +194,7 @@ def _skin_scene(
         node["rotation"] = skeleton.rotations[joint].astype(np.float32).tolist()
         node["scale"] = skeleton.scales[joint].astype(np.float32).tolist()
         file.add("nodes", node)
-    mesh: dict[str, Any] = {
-        "name": label,
-        "primitives": [_primitive(file, character, skin, shapes)],
-    }
-    if len(shapes):
-        mesh |= {"weights": [0.0] * len(shapes), "extras": {"targetNames": names}}
+    mesh = _mesh(file, bakes, skin.vertices, shapes, skin=skin)
     bind = skin.inverse_bind.transpose(0, 2, 1).reshape(-1, 16).astype(np.float32)
     bound = {
         "inverseBindMatrices": file.accessor(bind),
@@ -214,35 +207,20 @@ def _skin_scene(
     return file, number
 
 
-def _primitive(
-    file: GltfFile, character: Character, skin: SkinnedRig, shapes: Singles
-) -> dict[str, Any]:
-    triangles = character.surface.triangles
-    count = len(skin.vertices)
-    normals = VertexNormals(triangles, count)(skin.vertices)
-    attributes = {
-        "POSITION": file.accessor(skin.vertices.astype(np.float32), bounds=True, target=VERTICES),
-        "NORMAL": file.accessor(normals.astype(np.float32), target=VERTICES),
-    }
-    sets = -(-skin.joints.shape[1] // SET)
+def _influences(file: GltfFile, skin: SkinnedRig) -> dict[str, int]:
+    """Return accessors of joints and weights, in sets of four, by the names of attributes."""
+    count, width = skin.joints.shape
+    sets = -(-width // SET)
     joints = np.zeros((count, SET * sets), np.uint16)
     weights = np.zeros((count, SET * sets), np.float32)
-    joints[:, : skin.joints.shape[1]] = np.where(skin.weights > 0, skin.joints, 0)
-    weights[:, : skin.joints.shape[1]] = skin.weights
+    joints[:, :width] = np.where(skin.weights > 0, skin.joints, 0)
+    weights[:, :width] = skin.weights
+    attributes = {}
     for number in range(sets):
         columns = slice(SET * number, SET * (number + 1))
         attributes[f"JOINTS_{number}"] = file.accessor(joints[:, columns], target=VERTICES)
         attributes[f"WEIGHTS_{number}"] = file.accessor(weights[:, columns], target=VERTICES)
-    corners = triangles.astype(np.uint16 if count < 65535 else np.uint32)
-    primitive: dict[str, Any] = {
-        "attributes": attributes,
-        "indices": file.accessor(corners.reshape(-1, 1), target=CORNERS),
-        "material": file.add("materials", _plain_material()),
-    }
-    if len(shapes):
-        moved = file.accessors(shapes, bounds=True, target=VERTICES)
-        primitive["targets"] = [{"POSITION": each} for each in moved]
-    return primitive
+    return attributes
 
 
 def _joint_tracks(skin: SkinnedRig, poses: np.ndarray) -> list[tuple[int, str, np.ndarray]]:
@@ -258,14 +236,28 @@ def _joint_tracks(skin: SkinnedRig, poses: np.ndarray) -> list[tuple[int, str, n
 
 
 def _animate(
-    file: GltfFile, name: str, times: Singles, tracks: list[tuple[int, str, np.ndarray]]
-) -> None:
-    if not tracks:
-        return
-    at = file.accessor(times[:, None], bounds=True)
-    samplers, channels = [], []
-    for number, (node, path, values) in enumerate(tracks):
-        output = file.accessor(np.ascontiguousarray(values, np.float32))
-        samplers.append({"input": at, "output": output, "interpolation": "LINEAR"})
-        channels.append({"sampler": number, "target": {"node": node, "path": path}})
-    file.add("animations", {"name": name, "channels": channels, "samplers": samplers})
+    file: GltfFile,
+    bakes: Sequence[BakedMotion],
+    weights: Singles,
+    mesh_node: int,
+    core: SkinnedCore | None = None,
+) -> list[str]:
+    """Add an animation of each motion: the root, joints of a skin if given, weights of shapes.
+
+    Return the names of the animations.
+    """
+    names = unused_names([baked.motion.name or "motion" for baked in bakes], [])
+    starts = np.cumsum([0, *(baked.n_frames for baked in bakes)])
+    for baked, name, (first, last) in zip(bakes, names, pairwise(starts), strict=True):
+        tracks = [(0, path, values) for path, values in _root_tracks(baked).items()]
+        if core is not None:
+            tracks += _joint_tracks(core.rig, baked.motion.poses[:, core.entries])
+        if weights.shape[1]:
+            tracks.append((mesh_node, "weights", weights[first:last].reshape(-1, 1)))
+        animation: dict[str, Any] = {"name": name, "channels": [], "samplers": []}
+        times = Times(file)
+        for node, path, values in tracks:
+            add_channel(animation, node, path, times.sampler(baked.times, values))
+        if tracks:
+            file.add("animations", animation)
+    return names

@@ -1,7 +1,7 @@
 """The glTF file that a character came from: read again, extended, and restored.
 
-A file that needs others (buffers or images beside it) is kept twice: with everything inside, as
-the result has it, and as it was.
+A file that needs others (buffers or images beside it) is stored twice: with everything inside, as
+in the result, and unchanged.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ import numpy as np
 from supple.errors import FormatError, SuppleError, SuppleWarning, warn
 from supple.formats.file_bytes import read_bytes
 from supple.formats.gltf.container import MAGIC, Notes, file_below, open_container, quoted
-from supple.formats.gltf.gltf_file import GltfFile, open_to_add, outside_files
+from supple.formats.gltf.gltf_file import GltfFile, open_embedded, outside_files
 from supple.formats.gltf.kept_original import (
     keep_original,
     kept_file,
-    shown_record,
+    last_addition,
     stages_before,
-    without_added,
+    without_curves,
 )
 from supple.formats.gltf.read.animation import Channel
 from supple.formats.gltf.read.gltf import GltfSource, read_gltf
-from supple.formats.registry import CURVES, FLESH, GLTF_SUFFIXES
+from supple.formats.registry import ADDED, CURVES, FLESH, GLTF_SUFFIXES
 from supple.rig.character import Character
 from supple.rig.protocol import optional_method
 from supple.rig.skeleton.skinning import skinned_core
@@ -44,7 +44,7 @@ def loaded_again(character: Character, source: GltfSource, *, curves: bool = Tru
             warnings.simplefilter("ignore", SuppleWarning)
             data = source.read()
             if not curves:
-                data = without_added(name, data)
+                data = without_curves(name, data)
             again = read_gltf(source.path, data, character.metres_per_unit)
     except SuppleError as error:
         raise FormatError(f"{error}; it was valid when it was loaded, restore it") from error
@@ -103,12 +103,12 @@ class FleshedFile:
 
     def __init__(self, source: GltfSource, data: bytes) -> None:
         self._outer = _outer(source, data)
-        self.file = open_to_add(source.path, data)
+        self.file = open_embedded(source.path, data)
         if self._outer is not None:
             data = self.file.glb()
             with warnings.catch_warnings():  # given just before
                 warnings.simplefilter("ignore", SuppleWarning)
-                self.file = open_to_add(source.path, data)
+                self.file = open_embedded(source.path, data)
         self._data = data
         self._length, self._animations = len(self.file.binary), len(self.file.part("animations"))
 
@@ -130,9 +130,9 @@ def _outer(source: GltfSource, data: bytes) -> bytes | None:
     """Return the file with separate files that a character came from, None if it needs none."""
     name = source.path.name
     if not source.flesh:
-        whole = read_bytes(source.path, GLTF_SUFFIXES)
-        if whole != data and _flesh_is_last(name, whole):
-            return kept_file(name, whole)
+        present = read_bytes(source.path, GLTF_SUFFIXES)
+        if present != data and _flesh_is_last(name, present):
+            return kept_file(name, present)
     return data if outside_files(open_container(data, Notes(name)).json) else None
 
 
@@ -162,16 +162,15 @@ def remove_gltf_flesh(path: str | Path, source: str | Path) -> dict[str, Any]:
 
 
 def _removed(path: Path, source: Path, added: str) -> dict[str, Any]:
-    name, what = source.name, "curves" if added == CURVES else "flesh"
+    name, what = source.name, ADDED[added]
     data = read_bytes(source, GLTF_SUFFIXES)
     for last, before in stages_before(name, data):
         if last == added:
             break
-        other = "flesh" if added == CURVES else "curves"
-        warn(f"{name}: {other}, added after the {what}, removed as well")
+        warn(f"{name}: {ADDED[last]}, added after the {what}, removed as well")
         data = before
     else:
-        marked = FLESH.encode() in data and added == FLESH and shown_record(name, data) is None
+        marked = FLESH.encode() in data and added == FLESH and last_addition(name, data) is None
         lost = ", and does not contain its original; use that" if marked else ""
         raise FormatError(f"{name}: has no {what} from Supple to remove{lost}")
     originals = [kept_file(name, data), before]

@@ -1,7 +1,7 @@
 """VRM extensions in a glTF file that is extended: references to meshes, and springs.
 
-The data of VRM stay unchanged and their indices valid, since items are only appended to lists. But
-readers of VRM move joints by springs after the clip.
+Items are only appended to lists, so that the data of VRM are unchanged and their indices valid.
+Springs are an exception: readers of VRM apply them after the clip.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ def _springs(file: GltfFile) -> Iterator[_Spring]:
     label = {k: str(node.get("name") or f"node {k}") for k, node in enumerate(nodes)}
     extension = _extension(file, SPRINGS_1)
     for spring in _dicts(extension, "springs"):
-        nodes_of_chain = [joint.get("node") for joint in _dicts(spring, "joints")]
-        chain = [node for node in nodes_of_chain if isinstance(node, int) and node in label]
+        joints = [joint.get("node") for joint in _dicts(spring, "joints")]
+        chain = [node for node in joints if isinstance(node, int) and node in label]
         if chain:
             name = str(spring.get("name") or label[chain[0]])
             yield _Spring(name, _below(nodes, chain[0]), extension["springs"], spring)
@@ -95,9 +95,9 @@ def _below(nodes: list[dict[str, Any]], first: int) -> set[int]:
     return nodes_below
 
 
-def overlapping_springs(file: GltfFile, moved: Set[int], drop: bool) -> list[str]:
-    """Return the names of springs that move any of the nodes `moved`; remove them if `drop`."""
-    springs = [spring for spring in _springs(file) if spring.nodes & moved]
+def overlapping_springs(file: GltfFile, nodes: Set[int], drop: bool) -> list[str]:
+    """Return the names of springs that move any of some nodes; remove the springs if `drop`."""
+    springs = [spring for spring in _springs(file) if spring.nodes & nodes]
     if drop:
         for spring in springs:
             spring.owner[:] = [each for each in spring.owner if each != spring.entry]
@@ -109,25 +109,22 @@ def warn_of_springs(name: str, springs: Sequence[str]) -> None:
     """Warn of springs that are left in the file and override the written motion."""
     if springs:
         listed = ", ".join(f'"{each}"' for each in springs[:4]) + (" …" if springs[4:] else "")
-        what = (
-            f"{len(springs)} springs of VRM, {listed}, move"
-            if springs[1:]
-            else f"the spring {listed} of VRM moves"
-        )
+        what = f"the spring {listed} of VRM moves"
+        if springs[1:]:
+            what = f"{len(springs)} springs of VRM, {listed}, move"
         warn(f"{name}: {what} joints and override their written motion; see --drop-springs")
 
 
 def _remove_empty(file: GltfFile, empty_lists: list[list[Any]]) -> None:
     """Remove lists that have become empty, which the schemas forbid."""
 
-    def keeps(owner: Any, name: str) -> bool:
-        return not isinstance(owner, dict) or all(
-            owner.get(name) is not each for each in empty_lists
-        )
+    def is_empty(owner: Any, name: str) -> bool:
+        return isinstance(owner, dict) and any(owner.get(name) is each for each in empty_lists)
 
     extension = _extension(file, SPRINGS_1)
-    if not keeps(extension, "springs"):
+    if is_empty(extension, "springs"):
         del extension["springs"]
     secondary = _extension(file, VRM_0).get("secondaryAnimation")
     if isinstance(secondary, dict) and isinstance(secondary.get("boneGroups"), list):
-        secondary["boneGroups"][:] = [g for g in secondary["boneGroups"] if keeps(g, "bones")]
+        groups = secondary["boneGroups"]
+        groups[:] = [group for group in groups if not is_empty(group, "bones")]

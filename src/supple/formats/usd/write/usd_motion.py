@@ -12,13 +12,12 @@ import numpy as np
 from supple.arrays import Floats, Ints, Singles
 from supple.errors import FormatError, SuppleError, warn
 from supple.formats.morph_fit import Progress, fit_morphs
-from supple.formats.point_cache import checked_frames
 from supple.formats.registry import USD_SUFFIXES
 from supple.formats.usd.originals import package, package_entries
 from supple.formats.usd.process import WRITING, check_library, run_child
 from supple.formats.usd.read.usd import UsdSource
 from supple.formats.usd.write.layer_plan import LayerPlan, layer_format, opened_original
-from supple.formats.vertex_normals import VertexNormals
+from supple.mesh.surface import VertexNormals
 from supple.mesh.topology import counted
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
@@ -249,8 +248,6 @@ def write_usd(
     if not path.parent.is_dir():
         raise FormatError(f"{path.name}: there is no folder {path.parent}; create it first")
     bakes = [baked] if isinstance(baked, BakedMotion) else list(baked)
-    for each in bakes:
-        checked_frames(path, each)
     report = progress or (lambda part, what: None)
     try:
         with tempfile.TemporaryDirectory(prefix="supple-usd-") as folder:
