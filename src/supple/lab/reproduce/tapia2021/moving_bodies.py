@@ -17,6 +17,8 @@ from supple.lab.reproduce.figures import Tell, part_of
 from supple.lab.reproduce.tapia2021.soft_bodies import (
     build_options,
     draw_body,
+    draw_flesh,
+    draw_frame,
     key_of,
     model_of,
     recorded,
@@ -43,29 +45,18 @@ def fig7(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     shown, model = scene("human"), model_of("human", quick)
     spun = _moved(_spun(), 20.0)
     times = {0.26: "accelerating", 0.86: "decelerating"}
-    take = recorded(
-        spun,
-        spun.simulator(model),
-        list(times),
-        quick=quick,
-        tell=part_of(tell, 0.2, 0.5, "rotating"),
-    )
+    report = part_of(tell, 0.2, 0.5, "rotating")
+    take = recorded(spun, spun.simulator(model), list(times), quick=quick, tell=report)
     skin, rows = shown.character.surface, []
     figure, grid = sheet("Flesh of a body that rotates about the vertical", 1, 4, 2.9)
-    fields = {time: 1e3 * np.linalg.norm(take.frames[time].unposed, axis=1) for time in times}
-    most = max(0.5, float(np.round(np.percentile(np.concatenate([*fields.values()]), 99.5), 1)))
+    far_at = np.concatenate([take.frames[time].far for time in times])
+    most = max(0.5, float(np.round(np.percentile(far_at, 99.5), 1)))
     for column, (time, text) in enumerate(times.items()):
-        frame, far = take.frames[time], fields[time]
+        frame, far = take.frames[time], take.frames[time].far
         draw_body(grid[0, 2 * column], skin, frame.skin, text, values=far, most=most)
-        draw_body(
-            grid[0, 2 * column + 1],
-            skin,
-            skin.vertices + frame.unposed,
-            f"unposed, at most {far.max():.1f} mm",
-            values=far,
-            most=most,
-            azimuth=10.0,
-        )
+        caption = f"unposed, at most {far.max():.1f} mm"
+        beside = grid[0, 2 * column + 1]
+        draw_flesh(beside, skin, frame.unposed, caption, most=most, azimuth=10.0)
         rows.append(
             {"when": text, "largest_mm": float(far.max()), "lag_mm": 1e3 * _lag(model, frame)}
         )
@@ -87,8 +78,7 @@ def _spun() -> Motion:
     angle = np.concatenate([[0.0], np.cumsum(0.5 * (speed[1:] + speed[:-1]) * np.diff(line.times))])
     roots = np.tile(np.eye(4), (len(line.times), 1, 1))
     roots[:, :3, :3] = Rotation.from_rotvec(angle[:, None] * np.array([0.0, 1.0, 0.0])).as_matrix()
-    pose = human_pose(POSES["standing"])
-    return Motion(line.times, np.tile(pose, (len(line.times), 1)), roots, "spun")
+    return line.held(human_pose(POSES["standing"]), "spun", roots)
 
 
 def _moved(motion: Motion, tracking: float) -> ContactScene:
@@ -140,20 +130,12 @@ def fig9(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
         )
     skin = shown.character.surface
     figure, grid = sheet("A jump tracked by springs of 8 Hz; below, the flesh", 2, 3)
-    most = 0.5 * np.ceil(
-        2e3 * max(np.percentile(np.linalg.norm(f.unposed, axis=1), 99.5) for f in frames.values())
-    )
+    lengths = [np.linalg.norm(frame.unposed, axis=1) for frame in frames.values()]
+    most = max(0.5 * np.ceil(2e3 * max(np.percentile(each, 99.5) for each in lengths)), 0.5)
     for column, (time, frame) in enumerate(frames.items()):
         draw_body(grid[0, column], skin, frame.skin, f"{time:.2f} s", azimuth=50.0)
-        draw_body(
-            grid[1, column],
-            skin,
-            skin.vertices + frame.unposed,
-            values=1e3 * np.linalg.norm(frame.unposed, axis=1),
-            most=max(most, 0.5),
-            azimuth=10.0,
-        )
-    key_of(figure, grid[1, -1], max(most, 0.5), "mm")
+        draw_flesh(grid[1, column], skin, frame.unposed, most=most, azimuth=10.0)
+    key_of(figure, grid[1, -1], most, "mm")
     save_picture(figure, folder / "tapia2021-fig9.png")
     return {
         "title": "tapia2021 fig. 9: a motion tracked by springs",
@@ -176,25 +158,13 @@ def fig12(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
         tell(number / len(PEOPLE), f"{name}: building")
         model, skin = _person(name, quick)
         shown = contact_scene("body-hang")
-        take = recorded(
-            shown,
-            shown.simulator(model),
-            times,
-            quick=quick,
-            tell=part_of(tell, (number + 0.3) / len(PEOPLE), 0.3, f"{name}: hanging"),
-        )
+        report = part_of(tell, (number + 0.3) / len(PEOPLE), 0.3, f"{name}: hanging")
+        take = recorded(shown, shown.simulator(model), times, quick=quick, tell=report)
         window = window_of(take.frames[times[0]].skin, 1.15)
         for column, time in enumerate(times):
             frame = take.frames[time]
-            draw_body(
-                grid[number, column],
-                skin,
-                frame.skin,
-                f"{name}, {time:.1f} s",
-                things=frame.things,
-                azimuth=shown.azimuth,
-                window=window,
-            )
+            view = {"azimuth": shown.azimuth, "window": window}
+            draw_frame(grid[number, column], skin, frame, f"{name}, {time:.1f} s", **view)
         shift = (take.frames[times[-1]].skin - take.frames[times[0]].skin).mean(axis=0)
         rows.append(
             {

@@ -29,7 +29,7 @@ from supple.lab.reproduce.figures import Tell, new_figure
 from supple.lab.reproduce.tapia2021.soft_bodies import (
     MODAL,
     build_options,
-    draw_body,
+    draw_flesh,
     key_of,
     model_of,
     sheet,
@@ -118,17 +118,9 @@ def _draw_pressed(
     skin = scene(name).character.surface
     near = np.linalg.norm(skin.vertices - probe.place, axis=1) < 3 * probe.radius + 0.02
     azimuth, elevation = _VIEWS[name]
-    draw_body(
-        axes,
-        skin,
-        skin.vertices + pressed.displacements,
-        caption,
-        values=1e3 * np.linalg.norm(pressed.displacements, axis=1),
-        most=most,
-        azimuth=azimuth,
-        elevation=elevation,
-        window=window_of(skin.vertices[near], 1.3),
-    )
+    view = {"azimuth": azimuth, "elevation": elevation}
+    window = window_of(skin.vertices[near], 1.3)
+    draw_flesh(axes, skin, pressed.displacements, caption, most=most, window=window, **view)
 
 
 def fig14(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
@@ -168,18 +160,10 @@ def _against_modes(folder: Path, name: str, number: int, quick: bool, tell: Tell
     most = round(1e3 * float(np.linalg.norm(full.displacements, axis=1).max()), 1)
     azimuth, elevation = _VIEWS[name]
     for column, (basis, take) in enumerate({"all tets": full, **takes}.items()):
-        field = 1e3 * np.linalg.norm(take.displacements, axis=1)
         _draw_pressed(grid[0, column], name, probe, take, f"{basis}: {take.force:.1f} N", most)
-        draw_body(
-            grid[1, column],
-            shown.character.surface,
-            rest + take.displacements,
-            "" if column else "colours ten times finer",
-            values=field,
-            most=0.1 * most,
-            azimuth=azimuth,
-            elevation=elevation,
-        )
+        text = "" if column else "colours ten times finer"
+        view = {"most": 0.1 * most, "azimuth": azimuth, "elevation": elevation}
+        draw_flesh(grid[1, column], shown.character.surface, take.displacements, text, **view)
     key_of(figure, grid[0, -1], most, "mm")
     key_of(figure, grid[1, -1], 0.1 * most, "mm")
     save_picture(figure, folder / f"tapia2021-fig{number}.png")
@@ -289,16 +273,10 @@ def _pin_picture(shots: Sequence[_Shot]) -> Figure:
         pin, full, model = same[0].pin, same[0].full, same[0].model
         takes = {"all tets": full} | {shot.basis: shot.take for shot in same}
         for row, (basis, take) in enumerate(takes.items()):
-            camera = draw_body(
-                grid[row, column],
-                skin,
-                skin.vertices + take.displacements,
-                f"{basis}: {take.force:.2f} N",
-                values=1e3 * np.linalg.norm(take.displacements, axis=1),
-                most=most,
-                azimuth=200.0,
-                elevation=-60.0,
-                window=(pin.place, 0.05),
+            text = f"{basis}: {take.force:.2f} N"
+            view = {"azimuth": 200.0, "elevation": -60.0, "window": (pin.place, 0.05)}
+            camera = draw_flesh(
+                grid[row, column], skin, take.displacements, text, most=most, **view
             )
             projected = camera.project(skin.vertices[model.handles])
             inside = (projected[:, :2] > 0).all(axis=1) & (projected[:, :2] < camera.pixels[0]).all(

@@ -12,6 +12,8 @@ from supple.arrays import Floats, Ints
 from supple.lab.reproduce.figures import Tell, part_of
 from supple.lab.reproduce.tapia2021.soft_bodies import (
     draw_body,
+    draw_flesh,
+    draw_frame,
     key_of,
     model_of,
     recorded,
@@ -21,7 +23,6 @@ from supple.lab.reproduce.tapia2021.soft_bodies import (
 )
 from supple.mesh.obstacles import Capsule
 from supple.mesh.surface import SurfaceMesh, vertex_normals
-from supple.rig.motion.motion import Motion
 from supple.scenes.characters.character_scene import scene
 from supple.scenes.characters.hand import POSES, hand_pose
 from supple.scenes.contact.contact_scene import ContactScene
@@ -56,30 +57,16 @@ def fig8(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     figure, grid = sheet(
         "A hand slides over bars; below, the displacement of its flesh", 2, len(times)
     )
-    deep = 1e3 * max(float(np.linalg.norm(take.frames[t].unposed, axis=1).max()) for t in times)
+    deep = max(float(take.frames[time].far.max()) for time in times)
     most = max(1.0, float(np.ceil(deep)))
     ripples = []
     window = window_of(np.concatenate([take.frames[time].skin for time in times]), 1.0)
     for column, time in enumerate(times):
         frame = take.frames[time]
-        draw_body(
-            grid[0, column],
-            skin,
-            frame.skin,
-            f"{time:.2f} s",
-            things=frame.things,
-            azimuth=shown.azimuth,
-            window=window,
-        )
-        draw_body(
-            grid[1, column],
-            skin,
-            skin.vertices + frame.unposed,
-            values=1e3 * np.linalg.norm(frame.unposed, axis=1),
-            most=most,
-            azimuth=200.0,
-            elevation=-70.0,
-        )
+        view: dict[str, Any] = {"azimuth": shown.azimuth, "window": window}
+        draw_frame(grid[0, column], skin, frame, f"{time:.2f} s", **view)
+        view = {"azimuth": 200.0, "elevation": -70.0}
+        draw_flesh(grid[1, column], skin, frame.unposed, most=most, **view)
         ripples.append(_ripples(frame.skin, frame.unposed, BARS))
     key_of(figure, grid[1, -1], most, "mm")
     save_picture(figure, folder / "tapia2021-fig8.png")
@@ -104,13 +91,12 @@ def _palm_on_bars() -> ContactScene:
         (1.1, (-0.02, down, 0.0)),
         (1.6, (0.02, down, 0.0)),
     ]
-    poses = np.tile(pose, (len(line.times), 1))
     first = (0.03, float(palm[:, 1].min()) - radius, -0.008)
     return ContactScene(
         "palm-bars",
         "a palm slides over thin bars",
         shown,
-        Motion(line.times, poses, line.roots(keys), "slide"),
+        line.held(pose, "slide", line.roots(keys)),
         obstacles=bars(first, (-BARS, 0, 0), (0, 0, 0.035), 9, radius),
         options={"tracking": FIRM, "friction": 0.3},
         azimuth=-30.0,
@@ -146,16 +132,9 @@ def fig10(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     near, sides = window_of(points[points[:, 0] < x + 0.025], 1.15), []
     for column, (time, text) in enumerate(directions.items()):
         frame = take.frames[time]
-        draw_body(
-            grid[0, 2 * column],
-            skin,
-            frame.skin,
-            text,
-            things=frame.things,
-            azimuth=180.0,
-            elevation=15.0,
-            window=window_of(frame.skin[points[:, 0] < x + 0.04], 1.3),
-        )
+        tips = window_of(frame.skin[points[:, 0] < x + 0.04], 1.3)
+        view = {"azimuth": 180.0, "elevation": 15.0, "window": tips}
+        draw_frame(grid[0, 2 * column], skin, frame, text, **view)
         strain = skin_strain(skin, frame.unposed)
         draw_body(
             grid[0, 2 * column + 1],
@@ -205,7 +184,7 @@ def _fingers_on_cylinder() -> ContactScene:
         "fingers-cylinder",
         "fingertips slide along a cylinder",
         shown,
-        Motion(line.times, np.tile(pose, (len(line.times), 1)), line.roots(keys), "slides"),
+        line.held(pose, "slides", line.roots(keys)),
         obstacles=(Capsule((x, low - radius, -0.2), (x, low - radius, 0.2), radius),),
         options={"tracking": VERY_FIRM, "friction": 0.9, "self_contact": False},
     )

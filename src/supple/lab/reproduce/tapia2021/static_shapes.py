@@ -44,7 +44,7 @@ def fig2(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     for at, name in enumerate(SIZES):
         tell(at / 2, f"{name}: building")
         shown, model = scene(name), model_of(name, quick)
-        character, pose_names = shown.character, list(shown.pose_names)
+        character = shown.character
         simulator = SoftSkeletonSimulator(model, 1 / 90, gravity=(0, 0, 0), self_contact=False)
         started, held = [], []
         for pose in shown.poses[:2] if quick else shown.poses:
@@ -65,7 +65,7 @@ def fig2(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
         )
         tell(at / 2 + 0.4, f"{name}: drawing")
         pose_name, azimuth, elevation = _SHOWN[name]
-        pose = shown.poses[pose_names.index(pose_name)]
+        pose = shown.pose(pose_name)
         plain = character.rig.base(pose)  # type: ignore[attr-defined]
         right = character.rig(pose)
         away = float(np.linalg.norm(right - plain, axis=1).max())
@@ -74,15 +74,8 @@ def fig2(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
             caption = f"{pose_name}: {text}"
             if column:
                 caption += f", which move by up to {1e3 * away:.0f} mm"
-            draw_body(
-                grid[0, 2 * at + column],
-                character.surface,
-                points,
-                caption,
-                azimuth=azimuth,
-                elevation=elevation,
-                window=window,
-            )
+            view = {"azimuth": azimuth, "elevation": elevation, "window": window}
+            draw_body(grid[0, 2 * at + column], character.surface, points, caption, **view)
     save_picture(figure, folder / "tapia2021-fig2.png")
     worst = max(row["after_held_steps_m"] for row in rows)
     return {

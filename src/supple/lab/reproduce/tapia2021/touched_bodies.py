@@ -15,6 +15,8 @@ from supple.lab.bench.soft_skeleton.sphere_compliance import without_residual
 from supple.lab.reproduce.figures import Tell, part_of
 from supple.lab.reproduce.tapia2021.soft_bodies import (
     draw_body,
+    draw_flesh,
+    draw_frame,
     key_of,
     model_of,
     recorded,
@@ -51,33 +53,15 @@ def fig1(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
         report = part_of(tell, row / 2, 0.4, name)
         take = recorded(shown, shown.simulator(model), [time], quick=quick, tell=report)
         frame, skin = take.frames[time], shown.scene.character.surface
-        far = 1e3 * np.linalg.norm(frame.unposed, axis=1)
-        camera = draw_body(
-            grid[row, 0], skin, skin.vertices, "unposed", azimuth=azimuth, elevation=elevation
-        )
+        view = {"azimuth": azimuth, "elevation": elevation}
+        camera = draw_body(grid[row, 0], skin, skin.vertices, "unposed", **view)
         handles = camera.project(skin.vertices[model.handles])
         grid[row, 0].plot(*handles[:, :2].T, ".", color="black", ms=3)
-        deformed = skin.vertices + frame.unposed
-        draw_body(
-            grid[row, 1],
-            skin,
-            deformed,
-            f"flesh, at most {far.max():.1f} mm",
-            values=far,
-            most=most,
-            azimuth=azimuth,
-            elevation=elevation,
-        )
+        text = f"flesh, at most {frame.far.max():.1f} mm"
+        draw_flesh(grid[row, 1], skin, frame.unposed, text, most=most, **view)
         key_of(figure, grid[row, 1], most, "mm")
-        draw_body(
-            grid[row, 2],
-            skin,
-            frame.skin,
-            shown.description,
-            things=frame.things,
-            azimuth=shown.azimuth,
-            window=window_of(frame.skin, 1.2),
-        )
+        view = {"azimuth": shown.azimuth, "window": window_of(frame.skin, 1.2)}
+        draw_frame(grid[row, 2], skin, frame, shown.description, **view)
         rows.append(touch_row(name, take) | {"coordinates": _size(model)})
     save_picture(figure, folder / "tapia2021-fig1.png")
     return {
@@ -119,28 +103,12 @@ def fig3(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     window = tips + np.array([0.02, 0.0, 0.0]), 0.09
     for column, (kind, take) in enumerate(takes.items()):
         frame = take.frames[0.8]
-        draw_body(
-            grid[0, 2 * column],
-            skin,
-            frame.skin,
-            f"{kind}: joints rotate by {rows[column]['largest_turn_degrees']:.1f}°",
-            things=frame.things,
-            azimuth=0.0,
-            elevation=5.0,
-            window=window,
-        )
-        far = 1e3 * np.linalg.norm(frame.unposed, axis=1)
-        draw_body(
-            grid[0, 2 * column + 1],
-            skin,
-            skin.vertices + frame.unposed,
-            f"{kind}: flesh moves by {far.max():.2f} mm",
-            values=far,
-            most=3.0,
-            azimuth=200.0,
-            elevation=-60.0,
-            window=window,
-        )
+        text = f"{kind}: joints rotate by {rows[column]['largest_turn_degrees']:.1f}°"
+        view = {"azimuth": 0.0, "elevation": 5.0, "window": window}
+        draw_frame(grid[0, 2 * column], skin, frame, text, **view)
+        text = f"{kind}: flesh moves by {frame.far.max():.2f} mm"
+        view = {"azimuth": 200.0, "elevation": -60.0, "window": window}
+        draw_flesh(grid[0, 2 * column + 1], skin, frame.unposed, text, most=3.0, **view)
     key_of(figure, grid[0, -1], 3.0, "mm")
     save_picture(figure, folder / "tapia2021-fig3.png")
     return {
@@ -191,32 +159,21 @@ def fig6(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     report = part_of(tell, 0.2, 0.6, "pushing")
     take = recorded(pushed, simulator, [1.0], quick=quick, tell=report)
     frame = take.frames[1.0]
-    far = 1e3 * np.linalg.norm(frame.unposed, axis=1)
+    most = max(1.0, float(np.ceil(frame.far.max())))
     figure, grid = sheet("A body alone, pushed by a ball, and its flesh unposed", 1, 3, 3.2)
-    window = window_of(points)
     arm = [k for k, part in enumerate(shown.part_names) if part in _LEFT_ARM]
     near = window_of(frame.skin[np.isin(shown.parts, arm)], 1.2)
-    draw_body(grid[0, 0], skin, points, "alone: the parametric skin", window=window)
-    draw_body(
-        grid[0, 1], skin, frame.skin, "pushed", things=frame.things, window=near, azimuth=65.0
-    )
-    most = max(1.0, float(np.ceil(far.max())))
-    draw_body(
-        grid[0, 2],
-        skin,
-        skin.vertices + frame.unposed,
-        f"unposed: flesh moves by {far.max():.1f} mm",
-        values=far,
-        most=most,
-        azimuth=10.0,
-    )
+    draw_body(grid[0, 0], skin, points, "alone: the parametric skin")
+    draw_frame(grid[0, 1], skin, frame, "pushed", window=near, azimuth=65.0)
+    text = f"unposed: flesh moves by {frame.far.max():.1f} mm"
+    draw_flesh(grid[0, 2], skin, frame.unposed, text, most=most, azimuth=10.0)
     key_of(figure, grid[0, 2], most, "mm")
     save_picture(figure, folder / "tapia2021-fig6.png")
     angle = np.degrees(np.abs(take.parameters[-1, 3:72] - take.targets[-1, 3:72])).max()
     return {
         "title": "tapia2021 fig. 6: the body at rest, and its response to a push",
         "message": f"Alone within {at_rest:.1g} m of the parametric skin; pushed, joints rotate by "
-        f"up to {angle:.3g}° and flesh moves by {far.max():.2g} mm.",
+        f"up to {angle:.3g}° and flesh moves by {frame.far.max():.2g} mm.",
         "rows": [touch_row("ball on the arm", take)],
     }
 
