@@ -30,7 +30,14 @@ from supple.scenes.modelling.scene_data import (
     scene_data,
     solids_from,
 )
-from supple.scenes.modelling.sculpting import SkinRelaxer, bell, bulged, parted, untangled
+from supple.scenes.modelling.sculpting import (
+    SkinRelaxer,
+    bell,
+    bulged,
+    parted,
+    points_along,
+    untangled,
+)
 from supple.scenes.modelling.skin_weights import part_weights
 from supple.scenes.modelling.solids import (
     Solid,
@@ -61,7 +68,7 @@ def bear_solid() -> Solid:
 def bear_parts() -> dict[str, list[Solid]]:
     """Return solids of each part, in the order of `PARTS`."""
     parts = {name: solids_from(DATA["solids"][name]) for name in ("body", "head")}
-    parts |= limb_solids(DATA, ("arm", "leg"), "{name}.{side}")
+    parts |= limb_solids(DATA, ("arm", "leg"))
     return {name: parts[name] for name in PARTS}
 
 
@@ -87,10 +94,7 @@ class WireShape:
     @property
     def control_points(self) -> Floats:
         """Eight points at equal distances along the chain."""
-        lengths = np.linalg.norm(np.diff(self.joints, axis=0), axis=1)
-        marks = np.concatenate([[0.0], np.cumsum(lengths)])
-        samples = np.linspace(0, marks[-1], POINTS)
-        return np.stack([np.interp(samples, marks, axis) for axis in self.joints.T], axis=1)
+        return points_along(self.joints, POINTS)
 
     def rotated(self, rotations: ArrayLike) -> Floats:
         """Rotate control points by rotation vectors (j, 3) about all places but the last.

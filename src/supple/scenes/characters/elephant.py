@@ -18,11 +18,17 @@ from supple.rig.deformers.blend_shapes import BlendShapeRig
 from supple.rig.deformers.chain import RigChain
 from supple.rig.deformers.wire import Wire
 from supple.rig.motion.motion import Motion
-from supple.scenes.characters.character_scene import Bone, Handle, PaperRow, Scene
+from supple.scenes.characters.character_scene import PaperRow, Scene, joint_bones, segment_handles
 from supple.scenes.modelling.keyframes import Timeline
 from supple.scenes.modelling.puppet import Puppet, Rotations
-from supple.scenes.modelling.scene_data import joint_table, limb_solids, scene_data, solids_from
-from supple.scenes.modelling.sculpting import painted, ramp
+from supple.scenes.modelling.scene_data import (
+    joint_table,
+    limb_solids,
+    limb_unions,
+    scene_data,
+    solids_from,
+)
+from supple.scenes.modelling.sculpting import painted, points_along, ramp
 from supple.scenes.modelling.skin_weights import part_weights, strongest
 from supple.scenes.modelling.solids import (
     Solid,
@@ -45,6 +51,15 @@ TRUNK: list[tuple[tuple[float, float, float], float]] = DATA["trunk"]
 PAPER = PaperRow(tet_vertices=2089, tets=None, surface_vertices=761)
 VERTICES, SPACING = PAPER.tet_vertices, 0.035
 PUPPET = Puppet(JOINTS, ("pelvis",))
+#: Ends of a segment through each region: joints, or points.
+REGIONS = {
+    "trunk": (TRUNK[2][0], TRUNK[5][0]),
+    "body": ("pelvis", "chest"),
+    "fore.L": ("shoulder.L", "wrist.L"),
+    "hind.L": ("hip.L", "ankle.L"),
+    "fore.R": ("shoulder.R", "wrist.R"),
+    "hind.R": ("hip.R", "ankle.R"),
+}
 
 #: Control points of the trunk's wire. The first is fixed, the second moves sideways only: 13
 #: parameters.
@@ -69,11 +84,7 @@ def elephant_solid() -> Solid:
     """Return the whole body, standing on flat feet."""
     parts = elephant_parts()
     trunk = smooth_union(_proboscis(), 0.05)
-    legs = [
-        smooth_union([solid for name in limb for solid in parts[f"{name}.{side}"]], 0.06)
-        for side in "LR"
-        for limb in (FORE, HIND)
-    ]
+    legs = limb_unions(parts, (FORE, HIND), 0.06)
     middle = [solid for joint in MIDDLE[:3] for solid in parts[joint]]
     body = smooth_union([smooth_union(middle, 0.16), *legs], 0.10)
     head = smooth_union([smooth_union(_skull(), 0.06), trunk], 0.05)
@@ -90,7 +101,7 @@ def elephant_solid() -> Solid:
 def elephant_parts() -> dict[str, list[Solid]]:
     """Return solids of each joint, in the order of `JOINTS`."""
     parts = {name: solids_from(DATA["solids"][name]) for name in MIDDLE}
-    parts |= limb_solids(DATA, (*FORE, *HIND), "{name}.{side}")
+    parts |= limb_solids(DATA, (*FORE, *HIND))
     parts |= {"ear.L": _ear(1.0), "ear.R": _ear(-1.0)}
     parts["head"] = [*_skull(), *_proboscis(), *_tusk(1.0), *_tusk(-1.0)]
     return {name: parts[name] for name in JOINTS}
@@ -200,7 +211,12 @@ def _belly_shapes(points: Floats, soft: Floats) -> Floats:
 def _rig(arrays: dict[str, NDArray]) -> RigChain:
     """Return the trunk's wire, followed by the belly's shapes and the skeleton."""
     vertices = arrays["vertices"]
-    wire = Wire(vertices, _wire(), influence=arrays["influence"], name="trunk")
+    wire = Wire(
+        vertices,
+        points_along([place for place, _ in TRUNK], CONTROLS),
+        influence=arrays["influence"],
+        name="trunk",
+    )
     skinned = PUPPET.skinned(vertices, arrays["joints"], arrays["weights"])
     names = [
         f"belly.{place}{row + 1}.{direction}"
@@ -209,14 +225,6 @@ def _rig(arrays: dict[str, NDArray]) -> RigChain:
         for direction in DIRECTIONS
     ]
     return RigChain(wire, BlendShapeRig(skinned, arrays["belly"], names))
-
-
-def _wire() -> Floats:
-    """Return control points at equal distances along the trunk."""
-    places = np.array([place for place, _ in TRUNK])
-    marks = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(places, axis=0), axis=1))])
-    samples = np.linspace(0, marks[-1], CONTROLS)
-    return np.stack([np.interp(samples, marks, axis) for axis in places.T], axis=1)
 
 
 def assemble(arrays: dict[str, NDArray]) -> Scene:
@@ -234,8 +242,8 @@ def assemble(arrays: dict[str, NDArray]) -> Scene:
         tets=8_000,
         poses=poses,
         pose_names=tuple(POSES),
-        handles=_handles(),
-        bones=_bones(),
+        handles=segment_handles(JOINTS, REGIONS),
+        bones=joint_bones(JOINTS, (0.0, 1.80, 1.16), without=("ear", "tail")),
         parts=weights.argmax(axis=1),
         part_names=tuple(JOINTS),
         contacts=(),
@@ -252,31 +260,6 @@ def _posed(joints: Floats) -> Floats:
     """Return whole poses: wire and shapes at rest, joints as given."""
     before, after = 3 * CONTROLS, len(ALONG) * len(AROUND) * len(DIRECTIONS)
     return np.pad(joints, [*[(0, 0)] * (joints.ndim - 1), (before, after)])
-
-
-def _handles() -> tuple[Handle, ...]:
-    """Return a segment through each region: trunk, body and legs."""
-    places = {name: np.array(place) for name, (_, place) in JOINTS.items()}
-    ends = {
-        "trunk": (np.array(TRUNK[2][0]), np.array(TRUNK[5][0])),
-        "body": (places["pelvis"], places["chest"]),
-    }
-    for side in "LR":
-        ends[f"fore.{side}"] = places[f"shoulder.{side}"], places[f"wrist.{side}"]
-        ends[f"hind.{side}"] = places[f"hip.{side}"], places[f"ankle.{side}"]
-    return tuple(Handle(name, np.array(pair)) for name, pair in ends.items())
-
-
-def _bones() -> tuple[Bone, ...]:
-    """Return bones of spine, skull and legs; the trunk has none."""
-    places = {name: np.array(place) for name, (_, place) in JOINTS.items()}
-    bones = [
-        Bone(name, places[parent], place)
-        for (name, (parent, _)), place in zip(JOINTS.items(), places.values(), strict=True)
-        if parent is not None and not name.startswith(("ear", "tail"))
-    ]
-    skull = Bone("skull", places["head"], np.array([0.0, 1.80, 1.16]))
-    return (*bones, skull)
 
 
 #: Duration of a stride in s, and its length in m.

@@ -15,13 +15,20 @@ from supple.rig.character import Character
 from supple.rig.deformers.pose_space_deformation import PoseSpaceDeformation
 from supple.rig.motion.motion import Motion
 from supple.rig.skeleton.skinning import SkinnedRig
-from supple.scenes.characters.character_scene import Bone, Contact, Handle, PaperRow, Scene
+from supple.scenes.characters.character_scene import (
+    Bone,
+    Contact,
+    PaperRow,
+    Scene,
+    segment_handles,
+)
 from supple.scenes.modelling.keyframes import Timeline
 from supple.scenes.modelling.puppet import Puppet, Rotations
 from supple.scenes.modelling.scene_data import (
     blended_keys,
     joint_table,
     limb_solids,
+    limb_unions,
     scene_data,
     solids_from,
 )
@@ -54,18 +61,14 @@ def gorilla_solid() -> Solid:
     """Return the whole body."""
     parts = gorilla_parts()
     trunk = [solid for name in TRUNK for solid in parts[name]]
-    limbs = [
-        smooth_union([solid for name in limb for solid in parts[f"{name}.{side}"]], 0.04)
-        for side in "LR"
-        for limb in (ARM, LEG)
-    ]
+    limbs = limb_unions(parts, (ARM, LEG), 0.04)
     return smooth_union([smooth_union(trunk, 0.10), _carved_head(parts["head"]), *limbs], 0.045)
 
 
 def gorilla_parts() -> dict[str, list[Solid]]:
     """Return solids of each joint, in the order of `JOINTS`."""
     parts = {name: solids_from(DATA["solids"][name]) for name in (*TRUNK, "head")}
-    parts |= limb_solids(DATA, (*ARM, *LEG), "{name}.{side}")
+    parts |= limb_solids(DATA, (*ARM, *LEG))
     return {name: parts[name] for name in JOINTS}
 
 
@@ -113,6 +116,15 @@ def _enliven(poses: Floats, line: Timeline) -> None:
 PAPER = PaperRow(3771, 16297, 15774, 100, 6, 4, 2, 144, 119, 1.33, 7.9, 125)
 SPACING = 0.02068
 FACE = (0.0, 1.20, 0.45)
+#: Ends of a segment through each region: joints, or points.
+REGIONS = {
+    "head": ("head", FACE),
+    "body": ("pelvis", "chest"),
+    "arm.L": ("shoulder.L", "wrist.L"),
+    "arm.R": ("shoulder.R", "wrist.R"),
+    "leg.L": ("hip.L", "ankle.L"),
+    "leg.R": ("hip.R", "ankle.R"),
+}
 
 
 def sculpt() -> dict[str, NDArray]:
@@ -184,7 +196,7 @@ def assemble(arrays: dict[str, NDArray]) -> Scene:
     poses = np.array([PUPPET.pose(rotations) for rotations in POSES.values()])
     rig = PoseSpaceDeformation(skinned, poses, arrays["corrections"], names=list(POSES))
     places = {name: np.array(place) for name, (_, place) in JOINTS.items()}
-    handles = _handles(places)
+    handles = segment_handles(JOINTS, REGIONS)
     return Scene(
         character=Character("gorilla", surface, rig, {motion.name: motion}),
         tets=16_297,
@@ -216,19 +228,3 @@ def _bones(places: dict[str, Floats]) -> tuple[Bone, ...]:
         tips[f"wrist.{side}"] = (0.40 * sign, 0.08, 0.335)
         tips[f"ankle.{side}"] = (0.27 * sign, 0.05, -0.12)
     return (*ends, *(Bone(name, places[name], np.array(tip)) for name, tip in tips.items()))
-
-
-def _handles(places: dict[str, Floats]) -> tuple[Handle, ...]:
-    """Return a segment through each of the six regions."""
-    regions = {
-        "head": ("head", "face"),
-        "body": ("pelvis", "chest"),
-        "arm.L": ("shoulder.L", "wrist.L"),
-        "arm.R": ("shoulder.R", "wrist.R"),
-        "leg.L": ("hip.L", "ankle.L"),
-        "leg.R": ("hip.R", "ankle.R"),
-    }
-    ends = places | {"face": np.array(FACE)}
-    return tuple(
-        Handle(name, np.array([ends[first], ends[last]])) for name, (first, last) in regions.items()
-    )

@@ -20,7 +20,7 @@ from supple.formats.smpl.load_body import body_character
 from supple.mesh.surface import SurfaceMesh, vertex_normals
 from supple.rig.motion.motion import Motion
 from supple.rig.protocol import Rig
-from supple.scenes.characters.character_scene import Bone, Handle, PaperRow, Scene
+from supple.scenes.characters.character_scene import PaperRow, Scene, joint_bones, segment_handles
 from supple.scenes.characters.hand import hand_solid
 from supple.scenes.modelling.keyframes import Timeline
 from supple.scenes.modelling.lathe import bone_shape, ellipsoid_shape, joined
@@ -56,6 +56,15 @@ COLOURS = DATA["colours"]
 JOINTS = joint_table(DATA)
 TRUNK = ("pelvis", "spine1", "spine2", "spine3")
 LEG, ARM = ("hip", "knee", "ankle", "foot"), ("collar", "shoulder", "elbow", "wrist", "hand")
+#: Ends of a segment through each region: joints, or points.
+REGIONS = {
+    "head": ("head", (0.0, 1.66, 0.0)),
+    "body": ("pelvis", "spine3"),
+    "left arm": ("left_shoulder", "left_wrist"),
+    "right arm": ("right_shoulder", "right_wrist"),
+    "left leg": ("left_hip", "left_ankle"),
+    "right leg": ("right_hip", "right_ankle"),
+}
 _SIDES = (("left", 1.0), ("right", -1.0))
 #: Rotations in degrees by joint; a limb's name without a side stands for the left limb and its
 #: mirror image.
@@ -145,7 +154,7 @@ def _carved_head() -> Solid:
 
 def human_bones() -> dict[str, list[SurfaceMesh]]:
     """Return closed bones by joint: limbs, spine, ribs, pelvis and skull."""
-    places = _places()
+    places = {name: np.array(place) for name, (_, place) in JOINTS.items()}
     bones: dict[str, list[SurfaceMesh]] = {name: [] for name in JOINTS}
     bones["pelvis"] = [ellipsoid_shape((0, 0.940, -0.015), (0.105, 0.055, 0.055))]
     for name, above in (("spine1", "spine2"), ("spine2", "spine3")):
@@ -244,8 +253,8 @@ def assemble(arrays: dict[str, NDArray]) -> Scene:
         tets=14_000,
         poses=np.array([human_pose(rotations) for rotations in POSES.values()]),
         pose_names=tuple(POSES),
-        handles=_handles(),
-        bones=_bones(),
+        handles=segment_handles(JOINTS, REGIONS),
+        bones=joint_bones(JOINTS, (0.0, 1.64, 0.0)),
         parts=body.weights.argmax(axis=1),
         part_names=tuple(JOINTS),
         contacts=(),
@@ -254,35 +263,6 @@ def assemble(arrays: dict[str, NDArray]) -> Scene:
         modes=(10, 20, 10, 10, 12, 12),
         skeleton={name: joined(bones) for name, bones in human_bones().items()},
     )
-
-
-def _places() -> dict[str, Floats]:
-    return {name: np.array(place) for name, (_, place) in JOINTS.items()}
-
-
-def _handles() -> tuple[Handle, ...]:
-    """Return a segment through each region: head, body and limbs."""
-    places = _places()
-    ends = {
-        "head": (places["head"], np.array([0.0, 1.66, 0.0])),
-        "body": (places["pelvis"], places["spine3"]),
-    }
-    for side in ("left", "right"):
-        ends[f"{side} arm"] = places[f"{side}_shoulder"], places[f"{side}_wrist"]
-    for side in ("left", "right"):
-        ends[f"{side} leg"] = places[f"{side}_hip"], places[f"{side}_ankle"]
-    return tuple(Handle(name, np.array(pair)) for name, pair in ends.items())
-
-
-def _bones() -> tuple[Bone, ...]:
-    """Return bones between joints, and the skull."""
-    places = _places()
-    bones = [
-        Bone(name, places[parent], places[name])
-        for name, (parent, _) in JOINTS.items()
-        if parent is not None
-    ]
-    return (*bones, Bone("skull", places["head"], np.array([0.0, 1.64, 0.0])))
 
 
 def human_pose(rotations: Rotations) -> Floats:

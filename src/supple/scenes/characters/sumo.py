@@ -17,13 +17,14 @@ from supple.mesh.surface import SurfaceMesh
 from supple.rig.character import Character
 from supple.rig.deformers.blend_shapes import BlendShapeRig
 from supple.rig.motion.motion import Motion
-from supple.scenes.characters.character_scene import Bone, Handle, PaperRow, Scene
+from supple.scenes.characters.character_scene import PaperRow, Scene, joint_bones, segment_handles
 from supple.scenes.modelling.keyframes import Timeline
 from supple.scenes.modelling.puppet import Puppet, Rotations
 from supple.scenes.modelling.scene_data import (
     blended_keys,
     joint_table,
     limb_solids,
+    limb_unions,
     scene_data,
     solids_from,
 )
@@ -48,6 +49,15 @@ JOINTS, COLOURS = joint_table(DATA), DATA["colours"]
 TRUNK = ("pelvis", "spine", "chest")
 ARM, LEG = ("shoulder", "elbow", "wrist"), ("hip", "knee", "ankle")
 PUPPET = Puppet(JOINTS)
+#: Ends of a segment through each region: joints, or points.
+REGIONS = {
+    "head": ("head", (0.0, 1.66, 0.02)),
+    "body": ("pelvis", "chest"),
+    "arm.L": ("shoulder.L", "wrist.L"),
+    "leg.L": ("hip.L", "ankle.L"),
+    "arm.R": ("shoulder.R", "wrist.R"),
+    "leg.R": ("hip.R", "ankle.R"),
+}
 #: Degrees about x, y and z for each joint, of the left side for both.
 POSES: dict[str, Rotations] = DATA["poses"]
 #: Soft regions. Rays from ``centre`` hit the body at free places; ``rows`` has their degrees above
@@ -82,11 +92,7 @@ def _on_body(solid: Solid) -> Solid:
 def sumo_solid() -> Solid:
     """Return the whole body with his belt on, standing on flat feet."""
     parts = sumo_parts()
-    limbs = [
-        smooth_union([solid for name in limb for solid in parts[f"{name}.{side}"]], 0.05)
-        for side in "LR"
-        for limb in (ARM, LEG)
-    ]
+    limbs = limb_unions(parts, (ARM, LEG), 0.05)
     middle = [solid for joint in TRUNK for solid in parts[joint]]
     body = smooth_union([smooth_union(middle, 0.07), *limbs], 0.045)
     body = smooth_subtraction(body, ball((0, 0.93, 0.535), 0.030), 0.03)  # the navel
@@ -99,7 +105,7 @@ def sumo_parts() -> dict[str, list[Solid]]:
     """Return solids of each joint, in the order of `JOINTS`."""
     parts = {name: solids_from(DATA["solids"][name]) for name in TRUNK}
     parts["head"] = [_on_body(solid) for solid in (*_head(), *_hair())]
-    parts |= limb_solids(DATA, (*ARM, *LEG), "{name}.{side}")
+    parts |= limb_solids(DATA, (*ARM, *LEG))
     return {name: parts[name] for name in JOINTS}
 
 
@@ -261,8 +267,8 @@ def assemble(arrays: dict[str, NDArray]) -> Scene:
         tets=9_400,
         poses=poses,
         pose_names=tuple(POSES),
-        handles=_handles(),
-        bones=_bones(),
+        handles=segment_handles(JOINTS, REGIONS),
+        bones=joint_bones(JOINTS, (0.0, 1.64, 0.0)),
         parts=skinned.weight_matrix().toarray().argmax(axis=1),
         part_names=tuple(JOINTS),
         contacts=(),
@@ -286,30 +292,6 @@ def _young(points: Floats) -> Floats:
 def _posed(joints: Floats) -> Floats:
     """Return poses with the weights of the shapes, zero, appended."""
     return np.pad(joints, [*[(0, 0)] * (joints.ndim - 1), (0, len(_names()))])
-
-
-def _handles() -> tuple[Handle, ...]:
-    """Return a segment through each region: head, body and limbs."""
-    places = {name: np.array(place) for name, (_, place) in JOINTS.items()}
-    ends = {
-        "head": (places["head"], np.array([0.0, 1.66, 0.02])),
-        "body": (places["pelvis"], places["chest"]),
-    }
-    for side in "LR":
-        ends[f"arm.{side}"] = places[f"shoulder.{side}"], places[f"wrist.{side}"]
-        ends[f"leg.{side}"] = places[f"hip.{side}"], places[f"ankle.{side}"]
-    return tuple(Handle(name, np.array(pair)) for name, pair in ends.items())
-
-
-def _bones() -> tuple[Bone, ...]:
-    """Return bones between joints, and the skull."""
-    places = {name: np.array(place) for name, (_, place) in JOINTS.items()}
-    bones = [
-        Bone(name, places[parent], places[name])
-        for name, (parent, _) in JOINTS.items()
-        if parent is not None
-    ]
-    return (*bones, Bone("skull", places["head"], np.array([0.0, 1.64, 0.0])))
 
 
 def _shiko(rig: BlendShapeRig) -> Motion:
