@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from supple.lab.reproduce.hahn2013.fig5_energy import PAPER_SKINNING
+from supple.lab.reproduce.hahn2013.figures import PAPER_SKINNING
 from supple.lab.reproduce.hahn2013.solvers import PAPER
 from supple.lab.reproduce.hahn2013.takes import SUBJECTS, Take
 from supple.lab.reproduce.reproduce import GROUPS, chosen_items, run_reproduce

@@ -147,10 +147,11 @@ PAPER = {
 }
 
 
+#: First keys of a row.
 KEYS = (
-    *("case", "elements", "modes", "precompute_s", "peak_mb"),
-    *("step_us", "gemv_us", "python_step_us", "dgemm256_ms"),
-)
+    "case", "elements", "modes", "precompute_s", "peak_mb", "step_us", "gemv_us",
+    "python_step_us", "dgemm256_ms",
+)  # fmt: skip
 
 
 #: Number of precomputations; the shortest time counts.

@@ -36,26 +36,11 @@ SLOW_STEPS = {"rsp": 8, "rsp-differences": 4}
 SWINGING = 1.5
 #: First keys of a row.
 KEYS = (
-    "case",
-    "free",
-    "tets",
-    "modes",
-    "cubature",
-    "surface_vertices",
-    "step_ms",
-    "p99_over_median",
-    "dgemm256_ms",
-    "step_in_dgemm",
-    "limited_steps",
-    "build_s",
-    "model_mb",
-    "rsp_ms",
-    "rsp_differences_ms",
-    "speedup_over_rsp",
-    "speedup_over_differences",
-    "paper_ms",
+    "case", "free", "tets", "modes", "cubature", "surface_vertices", "step_ms", "p99_over_median",
+    "dgemm256_ms", "step_in_dgemm", "limited_steps", "build_s", "model_mb", "rsp_ms",
+    "rsp_differences_ms", "speedup_over_rsp", "speedup_over_differences", "paper_ms",
     "paper_speedup",
-)
+)  # fmt: skip
 
 
 def measure(

@@ -45,18 +45,9 @@ from supple.rig.character import Character
 STEPS = 600
 #: First keys of a row.
 KEYS = (
-    "case",
-    "handles",
-    "cubature",
-    "coordinates",
-    "step_ms",
-    "dgemm256_ms",
-    "step_in_dgemm",
-    "p99_over_median",
-    "full_step_ms",
-    "speedup",
-    "build_s",
-)
+    "case", "handles", "cubature", "coordinates", "step_ms", "dgemm256_ms", "step_in_dgemm",
+    "p99_over_median", "full_step_ms", "speedup", "build_s",
+)  # fmt: skip
 #: Number of dense products in a measurement.
 _PRODUCTS = 5
 

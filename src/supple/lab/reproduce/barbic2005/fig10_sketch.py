@@ -12,8 +12,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from supple.app.pictures.drawing import INK, save_picture
-from supple.app.pictures.drawing import PAPER as PAPER_COLOUR
+from supple.app.pictures.drawing import save_picture
 from supple.arrays import Floats
 from supple.elastic.body import HexBody
 from supple.engines.stvk.bases import body_modes, principal_basis
@@ -21,7 +20,7 @@ from supple.engines.stvk.model import StvkModel
 from supple.engines.stvk.sketch import far_apart, pulling_loads, static_shapes
 from supple.errors import SolverError
 from supple.lab.reproduce.barbic2005.bodies import draw_body, height_to_width, shown_scene
-from supple.lab.reproduce.figures import Tell
+from supple.lab.reproduce.figures import Tell, new_figure
 from supple.mesh.hex_embedding import embed_hexes
 from supple.scenes.bodies.elastic_scene import ElasticScene
 
@@ -64,14 +63,14 @@ class Sketch:
 
 
 #: Cached sketches, which two figures use.
-_made: dict[tuple[str, bool], Sketch] = {}
+_sketches: dict[tuple[str, bool], Sketch] = {}
 
 
 def sketched(name: str, quick: bool, tell: Tell) -> Sketch:
     """Return a sketch of a body: static shapes under increasing loads at one or three points."""
-    if (name, quick) not in _made:
-        _made[name, quick] = _sketch(name, quick, tell)
-    return _made[name, quick]
+    if (name, quick) not in _sketches:
+        _sketches[name, quick] = _sketch(name, quick, tell)
+    return _sketches[name, quick]
 
 
 def _sketch(name: str, quick: bool, tell: Tell) -> Sketch:
@@ -205,9 +204,8 @@ def _picture(shown: list[tuple[str, ElasticScene, dict[str, Floats]]]) -> Figure
         3.4 * height_to_width(name, shapes) + 0.3
         for (name, _, _), shapes in zip(shown, seen, strict=True)
     ]
-    figure = Figure(figsize=(10.5, sum(heights) + 0.5), facecolor=PAPER_COLOUR)
-    figure.set_layout_engine("constrained")
-    figure.suptitle("Basis from a sketch: one load on three models", color=INK, fontsize=12)
+    title = "Basis from a sketch: one load on three models"
+    figure = new_figure((10.5, sum(heights) + 0.5), title, 12)
     grid = figure.subplots(len(shown), 3, squeeze=False, height_ratios=heights)
     for line, (name, scene, _), shapes in zip(grid, shown, seen, strict=True):
         for axes, shape, caption in zip(line, shapes, captions.values(), strict=True):

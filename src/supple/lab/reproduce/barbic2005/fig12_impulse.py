@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.figure import Figure
 
-from supple.app.pictures.drawing import INK, PAPER, plain_axes, save_picture
+from supple.app.pictures.drawing import INK, plain_axes, save_picture
 from supple.arrays import Floats
 from supple.elastic.body import HexBody
 from supple.engines.full.full_body import FullBodySimulator
@@ -27,7 +27,7 @@ from supple.engines.stvk.simulator import StvkSimulator
 from supple.errors import SolverError
 from supple.lab.reproduce.barbic2005.bodies import draw_body, shown_scene
 from supple.lab.reproduce.barbic2005.fig10_sketch import sketched
-from supple.lab.reproduce.figures import Tell
+from supple.lab.reproduce.figures import Tell, new_figure
 from supple.mesh.hex_embedding import embed_hexes
 from supple.scenes.bodies.elastic_scene import ElasticScene
 
@@ -46,9 +46,7 @@ def picture(
     scene: ElasticScene, times: Floats, curves: dict[str, Floats], frames: Floats, embedding: Any
 ) -> Figure:
     """Draw the height of the tip over time, below the full body at a few times."""
-    figure = Figure(figsize=(10.5, 6.2), facecolor=PAPER)
-    figure.set_layout_engine("constrained")
-    figure.suptitle("A spoon after a push at its end, reduced and full", color=INK, fontsize=12)
+    figure = new_figure((10.5, 6.2), "A spoon after a push at its end, reduced and full", 12)
     grid = figure.add_gridspec(2, _POSES, height_ratios=(1, 2.2))
     axes = figure.add_subplot(grid[1, :])
     for name, heights in curves.items():

@@ -20,34 +20,19 @@ PAPER_MODES = {
     "bear": (12054, 73, 1.9, 2.2, 7.3),
     "gorilla": (11313, 114, 1.7, 2.4, 6.2),
 }
-
-
 #: Caption of Table 1: seconds of the gorilla's modes in contact, by number.
 PAPER_SCALING = {10: 5.4, 20: 6.2, 50: 11.7, 100: 18.7}
-#: Table 2: milliseconds and megabytes of the parts of the gorilla's step.
+#: Table 2: milliseconds and megabytes of the parts of the gorilla's step, and orders of growth of
+#: the parts of ours.
 PAPER_PARTS = {
-    "pose-space deformation": (0.07, 0.4),
-    "tet mesh fitting": (0.12, 3.0),
-    "basis interpolation": (0.2, 4.3),
-    "internal forces": (0.48, 0.01),
-    "inertial forces": (0.11, 0.01),
-    "integration": (0.24, 0.0),
-    "surface displacement": (0.1, 0.2),
+    "pose-space deformation": (0.07, 0.4, "n̄"),
+    "tet mesh fitting": (0.12, 3.0, "d"),
+    "basis interpolation": (0.2, 4.3, "d r + r²"),
+    "internal forces": (0.48, 0.01, "d r²"),
+    "inertial forces": (0.11, 0.01, "d r"),
+    "integration": (0.24, 0.0, "r³"),
+    "surface displacement": (0.1, 0.2, "n r + n̄"),
 }
-
-
-#: Orders of growth of the parts of our step.
-ORDERS = {
-    "pose-space deformation": "n̄",
-    "tet mesh fitting": "d",
-    "basis interpolation": "d r + r²",
-    "internal forces": "d r²",
-    "inertial forces": "d r",
-    "integration": "r³",
-    "surface displacement": "n r + n̄",
-}
-
-
 #: Table 3: shares of a step: rest shapes and bases, dynamics, and the surface.
 PAPER_SPLIT = {
     "arm": (0.36, 0.58, 0.06),
@@ -118,18 +103,18 @@ def table2(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
         times = with_cores(1, part_times, path, 200 if quick else 2_000)
         memory = part_megabytes(PoseSpaceModel.load(path))
     rows = []
-    for part, (milliseconds, megabytes) in PAPER_PARTS.items():
-        theirs = (None, None) if quick else (milliseconds, megabytes)
+    for part, (*printed, order) in PAPER_PARTS.items():
+        theirs = (None, None) if quick else printed
         rows.append(
             {
                 "part": part,
-                "order": ORDERS[part],
+                "order": order,
                 "ms": {"ours": times[part], "paper": theirs[0]},
                 "mb": {"ours": memory[part], "paper": theirs[1]},
             }
         )
     rows.append({"part": "checks and calls", "ms": {"ours": times["checks and calls"]}})
-    whole = None if quick else sum(each for each, _ in PAPER_PARTS.values())
+    whole = None if quick else sum(ms for ms, _, _ in PAPER_PARTS.values())
     rows.append({"part": "whole step", "ms": {"ours": times["whole step"], "paper": whole}})
     return {
         "title": f"Table 2: the parts of a step of the {name}",
