@@ -32,13 +32,7 @@ from supple.scenes.modelling.sculpting import (
     untangled,
 )
 from supple.scenes.modelling.skin_weights import part_weights, rest_skeleton_arrays, strongest
-from supple.scenes.modelling.solids import (
-    Solid,
-    polygonise,
-    relaxed,
-    smooth_union,
-    tapered_limb,
-)
+from supple.scenes.modelling.solids import Solid, polygonise, relaxed, smooth_union, tapered_limb
 
 DATA = scene_data("arm")
 BOUNDS, JOINTS = DATA["bounds"], joint_table(DATA)

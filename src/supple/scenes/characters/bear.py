@@ -24,12 +24,7 @@ from supple.rig.motion.motion import Motion
 from supple.rig.poses.pose_weights import parameter_scales
 from supple.scenes.characters.character_scene import Bone, Contact, Handle, PaperRow, Scene
 from supple.scenes.modelling.keyframes import Timeline
-from supple.scenes.modelling.scene_data import (
-    blended_keys,
-    limb_solids,
-    scene_data,
-    solids_from,
-)
+from supple.scenes.modelling.scene_data import blended_keys, limb_solids, scene_data, solids_from
 from supple.scenes.modelling.sculpting import (
     SkinRelaxer,
     bell,
@@ -185,10 +180,7 @@ def _wired(arrays: dict[str, NDArray]) -> RigChain:
     vertices, weights = arrays["vertices"], arrays["weights"]
     limbs = [
         Wire(
-            vertices,
-            WIRES[part].control_points,
-            influence=weights[:, PARTS.index(part)],
-            name=part,
+            vertices, WIRES[part].control_points, influence=weights[:, PARTS.index(part)], name=part
         )
         for part in ORDER[:-1]
     ]

@@ -68,10 +68,7 @@ CONTROLS = 6
 ALONG, AROUND = (-0.58, -0.28, 0.02, 0.32), {"left": 68.0, "low": 0.0, "right": -68.0}
 #: A place moves out, around the body and along it: 36 parameters; metres at weight 1.
 DIRECTIONS, FAR, WIDE = ("out", "round", "along"), 0.12, 0.52
-FREE = {
-    "trunk": ("trunk.1.tx", f"trunk.[2-{CONTROLS - 1}].t?"),
-    "belly": ("belly.*",),
-}
+FREE = {"trunk": ("trunk.1.tx", f"trunk.[2-{CONTROLS - 1}].t?"), "belly": ("belly.*",)}
 #: Young's modulus of flesh and of the muscular trunk, in Pa.
 FLESH, MUSCLE = 3e4, 1.1e6
 

@@ -15,13 +15,7 @@ from supple.rig.character import Character
 from supple.rig.deformers.pose_space_deformation import PoseSpaceDeformation
 from supple.rig.motion.motion import Motion
 from supple.rig.skeleton.skinning import SkinnedRig
-from supple.scenes.characters.character_scene import (
-    Bone,
-    Contact,
-    PaperRow,
-    Scene,
-    segment_handles,
-)
+from supple.scenes.characters.character_scene import Bone, Contact, PaperRow, Scene, segment_handles
 from supple.scenes.modelling.keyframes import Timeline
 from supple.scenes.modelling.puppet import Puppet, Rotations
 from supple.scenes.modelling.scene_data import (
@@ -206,10 +200,7 @@ def assemble(arrays: dict[str, NDArray]) -> Scene:
         bones=_bones(places),
         parts=skinned.weight_matrix().toarray().argmax(axis=1),
         part_names=tuple(JOINTS),
-        contacts=(
-            Contact("chest beat", "wrist.L", "chest"),
-            Contact("crouch", "hip.L", "spine"),
-        ),
+        contacts=(Contact("chest beat", "wrist.L", "chest"), Contact("crouch", "hip.L", "spine")),
         paper=PAPER,
         material=Material("stvk", young=2e4, poisson=0.45),
         modes=tuple(10 if handle.name.startswith("leg") else 20 for handle in handles),

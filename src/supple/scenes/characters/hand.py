@@ -165,10 +165,7 @@ def _thumb_ball() -> list[Solid]:
     across /= np.linalg.norm(across)
     axes = np.stack([along, np.cross(across, along), across])
     middle = 0.55 * a + 0.45 * b + _at(0.0, -0.003, -0.003)
-    return [
-        tapered_limb(a, b, 0.0135, 0.0112),
-        ellipsoid(middle, (0.031, 0.0150, 0.0165), axes),
-    ]
+    return [tapered_limb(a, b, 0.0135, 0.0112), ellipsoid(middle, (0.031, 0.0150, 0.0165), axes)]
 
 
 def hand_parts() -> dict[str, list[Solid]]:

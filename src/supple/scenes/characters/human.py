@@ -25,12 +25,7 @@ from supple.scenes.characters.hand import hand_solid
 from supple.scenes.modelling.keyframes import Timeline
 from supple.scenes.modelling.lathe import bone_shape, ellipsoid_shape, joined
 from supple.scenes.modelling.parametric import parametric_body, pose_vector
-from supple.scenes.modelling.scene_data import (
-    blended_keys,
-    joint_table,
-    scene_data,
-    solids_from,
-)
+from supple.scenes.modelling.scene_data import blended_keys, joint_table, scene_data, solids_from
 from supple.scenes.modelling.sculpting import bell, painted, ramp
 from supple.scenes.modelling.skin_weights import part_weights
 from supple.scenes.modelling.solids import (

@@ -66,12 +66,7 @@ POSES: dict[str, Rotations] = DATA["poses"]
 SOFT: dict[str, dict[str, Any]] = DATA["soft"]
 #: Places of the top-knot from its binding to its tip.
 KNOT = DATA["knot"]
-FREE = {
-    "belly": ("belly*",),
-    "chest": ("breast*",),
-    "cheeks": ("cheek*",),
-    "hair": ("hair*",),
-}
+FREE = {"belly": ("belly*",), "chest": ("breast*",), "cheeks": ("cheek*",), "hair": ("hair*",)}
 DIRECTIONS = ("out", "side", "up")
 #: Young's modulus of the body, of cheeks and of bound hair, in Pa.
 FLESH, CHEEK, HAIR = 2.2e4, 4e3, 3e4
@@ -258,11 +253,7 @@ def assemble(arrays: dict[str, NDArray]) -> Scene:
     motion = _shiko(rig)
     return Scene(
         character=Character(
-            "sumo",
-            surface,
-            rig,
-            {motion.name: motion},
-            appearance=painted(surface, sumo_colours),
+            "sumo", surface, rig, {motion.name: motion}, appearance=painted(surface, sumo_colours)
         ),
         tets=9_400,
         poses=poses,

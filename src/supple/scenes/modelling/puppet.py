@@ -24,11 +24,7 @@ class Puppet:
     `joints` maps names, with suffixes ".L" and ".R" for two sides, to (parent or None, position).
     """
 
-    def __init__(
-        self,
-        joints: Joints,
-        translating: Sequence[str] = (),
-    ) -> None:
+    def __init__(self, joints: Joints, translating: Sequence[str] = ()) -> None:
         self.joints = joints
         names, parents, local, self._bind = rest_skeleton_arrays(joints)
         self.joint_pose = JointPose(Skeleton(names, parents, local), translating=translating)

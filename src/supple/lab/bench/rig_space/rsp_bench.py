@@ -44,11 +44,7 @@ KEYS = (
 
 
 def measure(
-    cases: Sequence[str] = (),
-    *,
-    model: Path | None = None,
-    steps: int = STEPS,
-    quiet: bool = False,
+    cases: Sequence[str] = (), *, model: Path | None = None, steps: int = STEPS, quiet: bool = False
 ) -> list[dict[str, Any]]:
     """Return a row for each case, or for a model file with free parameters.
 

@@ -53,11 +53,7 @@ _PRODUCTS = 5
 
 
 def measure(
-    cases: Sequence[str] = (),
-    *,
-    model: Path | None = None,
-    steps: int = STEPS,
-    quiet: bool = False,
+    cases: Sequence[str] = (), *, model: Path | None = None, steps: int = STEPS, quiet: bool = False
 ) -> list[dict[str, Any]]:
     """Build and time soft skeletons, of `CASES` or files of bodies; return a row for each.
 

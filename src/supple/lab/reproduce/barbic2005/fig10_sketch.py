@@ -33,10 +33,7 @@ class PaperSketch(NamedTuple):
     seconds: float
 
 
-PAPER = {
-    "spoon": PaperSketch(353, None, 45 * 60.0),
-    "bridge": PaperSketch(326, 142, 2.4 * 3600.0),
-}
+PAPER = {"spoon": PaperSketch(353, None, 45 * 60.0), "bridge": PaperSketch(326, 142, 2.4 * 3600.0)}
 #: Minimum distance of selected shapes, relative to the largest shape.
 _SEPARATION = 0.02
 #: Directions of the loads, mostly up and down.

@@ -174,10 +174,7 @@ def _against_modes(folder: Path, name: str, number: int, quick: bool, tell: Tell
         "message": f"Far from the sphere, modes move skin {modal['far_motion_to_full']:.2g} times "
         f"as far as all tets, handles {plain['far_motion_to_full']:.2g} times; errors of the "
         f"displacement are {modal['motion_error']:.2f} and {plain['motion_error']:.2f}.",
-        "coordinates": {
-            "ours": len(handles.stiffness),
-            "paper": {"hand": 261, "human": 246}[name],
-        },
+        "coordinates": {"ours": len(handles.stiffness), "paper": {"hand": 261, "human": 246}[name]},
         "rows": rows,
         "note": "modal: softest modes of the flesh with fixed bones, as many as the handles' "
         "coordinates, with the paper's cubature. paper: handles with linearly precise coordinates.",

@@ -49,12 +49,7 @@ from supple.scenes.bodies.beam import beam as beam_mesh
 RATE = 90
 DAMPING: dict[str, Any] = {"alpha": 0.5, "beta": 0.01}
 #: Options of reduced simulations.
-PROJECTED: dict[str, Any] = {
-    "iterations": 20,
-    "psd": True,
-    "gravity_mode": "none",
-    **DAMPING,
-}
+PROJECTED: dict[str, Any] = {"iterations": 20, "psd": True, "gravity_mode": "none", **DAMPING}
 #: Tolerance of Newton's method in full and reduced steps.
 SOLVED: dict[str, Any] = {"tolerance": 1e-7}
 THREE, FIVE = (0.0, -135.0, 135.0), (0.0, -135.0, 135.0, -67.5, 67.5)

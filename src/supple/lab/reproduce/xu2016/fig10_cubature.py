@@ -291,10 +291,7 @@ def _space_figures(
         recomputed.reshape(len(blended), -1), stiffness, np.eye(recomputed.shape[2])
     )
     angles = subspace_angles(blended.reshape(recomputed.shape), recomputed, mass)
-    return {
-        "angles": np.degrees(angles),
-        "ratios": frequency_ratios(ours, theirs, FREQUENCIES),
-    }
+    return {"angles": np.degrees(angles), "ratios": frequency_ratios(ours, theirs, FREQUENCIES)}
 
 
 def _summary(space: dict[str, Floats]) -> dict[str, float]:

@@ -148,9 +148,7 @@ def contact_picture(
 ) -> Figure:
     """Draw touching skin, cuts without and with contact constraints, and depths by pressure."""
     figure = new_figure(
-        (14.0, 4.4),
-        "Skins pressed together, with and without contact constraints",
-        13,
+        (14.0, 4.4), "Skins pressed together, with and without contact constraints", 13
     )
     where, free, bound, chart = figure.subplots(1, 4, width_ratios=(1.0, 1.0, 1.0, 1.25))
     _draw_where(where, model, posed, touching)

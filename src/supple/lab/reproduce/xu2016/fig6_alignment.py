@@ -159,11 +159,7 @@ def _fig6_picture(case: BeamModes, rows: list[dict[str, float]]) -> Figure:
     figure = new_figure((12.5, 4.9))
     parts: Any = figure.subfigures(1, 2, width_ratios=(2.5, 1))
     left, right = parts
-    figure.suptitle(
-        "Modes that swap, blended directly and aligned first",
-        color=INK,
-        fontsize=13,
-    )
+    figure.suptitle("Modes that swap, blended directly and aligned first", color=INK, fontsize=13)
     naive = [case.bases[0], _naive(case)[0][1]]
     aligned = _aligned(case)
     middle = [0.5 * (case.shapes[0] + case.shapes[1])]
