@@ -11,7 +11,7 @@ from helpers.build_samples import bar_options, bending_bar
 from supple.engines.pose_space.build.build import build
 from supple.lab.reproduce.xu2016 import beams
 from supple.lab.reproduce.xu2016 import fig14_pca as reproduce_pca
-from supple.lab.reproduce.xu2016 import projection_cost as reproduce_projection
+from supple.lab.reproduce.xu2016.tables import projection_times
 
 
 def told(part: float, text: str) -> None:
@@ -71,7 +71,7 @@ def test_only_a_basis_with_contact_rows_stays_above_the_ground(hanging: dict[str
 
 def test_the_cost_of_full_reassembly_is_measured_beside_the_real_time_step() -> None:
     model = build(bending_bar(60.0), **bar_options())
-    found = reproduce_projection.measure(model, steps=20)
+    found = projection_times(model, steps=20)
     assert found["r"] == 8
     assert found["step_ms"] > 0
     ratio = found["reassembly_ms"] / found["step_ms"]

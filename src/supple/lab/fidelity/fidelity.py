@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from supple.arrays import Floats, Singles
+from supple.arrays import Singles
 from supple.engines.engine import CharacterEngine, Engine, engine_named
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.engines.pose_space.step_options import INTEGRATOR
@@ -81,12 +81,6 @@ class Fidelity:
         """Frequency error of free oscillation if requested, else during the motion."""
         return self.motion_frequency_error if self.ringing is None else self.ringing.error
 
-    def rms_over_time(self) -> Floats:
-        """Return RMS differences of frames (t,), relative to the displacement over the motion."""
-        difference = self.frames.astype(np.float64) - self.truth.frames
-        displacement = self.truth.frames.astype(np.float64) - self.truth.rig
-        return np.sqrt((difference**2).mean(axis=(1, 2)) / (displacement**2).mean())
-
 
 def compare(
     model: PoseSpaceModel,
@@ -104,27 +98,14 @@ def compare(
     progress: Progress | None = None,
     **options: Any,
 ) -> Fidelity:
-    """Play a motion with two engines, and measure their difference.
+    """Play a motion with two engines at `rate` frames per second, and measure their difference.
 
-    Parameters
-    ----------
-    model, motion
-        The character and its motion.
-    engine
-        Engine to measure, of `supple.engines.ENGINES`, or a function that makes its simulator from
-        a model, a step and options.
-    true_engine
-        Engine of the reference.
-    rate
-        Frames per second; a frame is a step of the real-time simulation.
-    reference
-        The `truth` of this model and motion, if already computed.
-    same_step, full_step, ringing
-        Whether to compute each of the more expensive figures; see `Fidelity`.
-    accuracy, cache, progress
-        As for `truth`.
-    **options
-        Options of both simulations: alpha, beta, gravity, gravity_mode.
+    `engine` is the measured one, of `supple.engines.ENGINES`, or a function that makes its
+    simulator from a model, a step and options; it takes a step for each frame. `true_engine` is
+    that of the reference; `reference` is the `truth` of this model and motion, if already computed.
+    `same_step`, `full_step` and `ringing` request the more expensive figures, see `Fidelity`;
+    `accuracy`, `cache` and `progress` are those of `truth`. Other options (alpha, beta, gravity,
+    gravity_mode) are those of both simulations.
     """
     make, row = _maker(engine), engine_named(true_engine, "character")
     true = reference

@@ -53,7 +53,7 @@ ITEMS = {
     "fig11": Item("xu2016.fig11_local", "run", "localised bases"),
     "fig14": Item("xu2016.fig14_pca", "run", "one basis for all poses"),
     "fig15": Item("xu2016.fig15_coarse", "run", "a coarse full simulation at equal time"),
-    "projection": Item("xu2016.projection_cost", "run", "a reduced system reassembled in full"),
+    "projection": Item("xu2016.tables", "projection", "a reduced system reassembled in full"),
     "beam": Item("xu2016.beams", "beam", "the bent beam, reduced against full"),
     "barbic2005-fig5": Item("barbic2005.cost_tables", "fig5", "polynomial coefficients"),
     "barbic2005-fig8": Item("barbic2005.cost_tables", "fig8", "modal derivatives"),
