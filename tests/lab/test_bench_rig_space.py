@@ -12,11 +12,16 @@ import pytest
 import supple
 from supple.cli.main import main
 from supple.errors import SuppleError
-from supple.lab.bench import growth_bench
+from supple.lab.bench import growth_bench, rig_space_bench
 from supple.lab.bench.case_runner import print_growth
-from supple.lab.bench.rig_space import rsp_bench
-from supple.lab.bench.rig_space.free_cases import CASES, checked_cases, made_belly, made_trunk
-from supple.lab.bench.rig_space.rsp_bench import KEYS, table
+from supple.lab.bench.rig_space_bench import (
+    CASES,
+    KEYS,
+    checked_cases,
+    made_belly,
+    made_trunk,
+    table,
+)
 
 
 def told(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
@@ -37,7 +42,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def row(path: Path) -> dict[str, Any]:
-    (found,) = rsp_bench.measure(model=path, steps=40, quiet=True)
+    (found,) = rig_space_bench.measure(model=path, steps=40, quiet=True)
     return found
 
 

@@ -360,9 +360,9 @@ def rig_space(
         Instead, draw times over parameters and tets into this .png file; the figures go into a
         .json file beside it. An interrupted run resumes.
     """
-    from supple.lab.bench.rig_space import rsp_bench
+    from supple.lab.bench import rig_space_bench
 
-    _cases_or_growth("rig_space", rsp_bench, cases, steps, growth, display, model=model)
+    _cases_or_growth("rig_space", rig_space_bench, cases, steps, growth, display, model=model)
 
 
 @bench.command(name="soft-skeleton")

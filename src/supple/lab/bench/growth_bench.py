@@ -20,7 +20,7 @@ from supple.elastic.material import Material
 from supple.engines.factory import load_model
 from supple.engines.soft_skeleton.model import SoftSkeletonModel
 from supple.engines.stvk.model import StvkModel
-from supple.lab.bench import stvk_bench
+from supple.lab.bench import rig_space_bench, stvk_bench
 from supple.lab.bench.case_runner import (
     Growth,
     Row,
@@ -29,8 +29,7 @@ from supple.lab.bench.case_runner import (
     measure_growth,
     plot_growth,
 )
-from supple.lab.bench.rig_space import rsp_bench
-from supple.lab.bench.rig_space.free_cases import made_belly, made_trunk
+from supple.lab.bench.rig_space_bench import made_belly, made_trunk
 from supple.lab.bench.soft_skeleton import soft_bench
 from supple.lab.bench.soft_skeleton.soft_cases import pressed
 from supple.mesh.hexes import HexMesh
@@ -97,12 +96,12 @@ def _free_row(kind: str, free: int, tets: int, steps: int) -> Row:
 
 def _build_free(kind: str, free: int, tets: int, path: Path) -> float:
     case = made_trunk(free, tets) if kind == "wire" else made_belly(free, tets)
-    return rsp_bench.timed_build(case.character, case.options, path)
+    return rig_space_bench.timed_build(case.character, case.options, path)
 
 
 def _step_free(path: Path, steps: int) -> Row:
     model: Any = load_model(path)
-    figures = rsp_bench.step_figures(model, steps)
+    figures = rig_space_bench.step_figures(model, steps)
     names = ("step_ms", "p99_over_median", "dgemm256_ms", "step_in_dgemm")
     return dict(model.figures) | {name: round(figures[name], 4) for name in names}
 

@@ -31,7 +31,7 @@ from supple.scenes.modelling.sculpting import (
     ramp,
     untangled,
 )
-from supple.scenes.modelling.skin_weights import part_weights, rest_skeleton_arrays, strongest
+from supple.scenes.modelling.skinning import part_weights, rest_skeleton_arrays, strongest
 from supple.scenes.modelling.solids import Solid, polygonise, relaxed, smooth_union, tapered_limb
 
 DATA = scene_data("arm")

@@ -33,7 +33,7 @@ from supple.scenes.modelling.sculpting import (
     points_along,
     untangled,
 )
-from supple.scenes.modelling.skin_weights import part_weights
+from supple.scenes.modelling.skinning import part_weights
 from supple.scenes.modelling.solids import (
     Solid,
     ball,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
@@ -79,7 +79,7 @@ def joint_bones(
 
 
 def segment_handles(
-    joints: Joints, regions: Mapping[str, tuple[str | ArrayLike, str | ArrayLike]]
+    joints: Joints, regions: Mapping[str, Sequence[str | ArrayLike]]
 ) -> tuple[Handle, ...]:
     """Return a segment through each region; its ends are names of joints, or points."""
 

@@ -20,7 +20,6 @@ from supple.rig.deformers.wire import Wire
 from supple.rig.motion.motion import Motion
 from supple.scenes.characters.character_scene import PaperRow, Scene, joint_bones, segment_handles
 from supple.scenes.modelling.keyframes import Timeline
-from supple.scenes.modelling.puppet import Puppet, Rotations
 from supple.scenes.modelling.scene_data import (
     joint_table,
     limb_solids,
@@ -29,7 +28,7 @@ from supple.scenes.modelling.scene_data import (
     solids_from,
 )
 from supple.scenes.modelling.sculpting import painted, points_along, ramp
-from supple.scenes.modelling.skin_weights import part_weights, strongest
+from supple.scenes.modelling.skinning import Puppet, Rotations, part_weights, strongest
 from supple.scenes.modelling.solids import (
     Solid,
     ball,
@@ -48,18 +47,11 @@ MIDDLE = ("pelvis", "spine", "chest", "tail", "tail tip")
 FORE, HIND = ("shoulder", "elbow", "wrist"), ("hip", "knee", "ankle")
 #: Points of the trunk from the head to the tip, with radii.
 TRUNK: list[tuple[tuple[float, float, float], float]] = DATA["trunk"]
+_SKULL = solids_from(DATA["solids"]["skull"])
+_PROBOSCIS = [tapered_limb(a, b, first, last) for (a, first), (b, last) in pairwise(TRUNK)]
 PAPER = PaperRow(tet_vertices=2089, tets=None, surface_vertices=761)
 VERTICES, SPACING = PAPER.tet_vertices, 0.035
 PUPPET = Puppet(JOINTS, ("pelvis",))
-#: Ends of a segment through each region: joints, or points.
-REGIONS = {
-    "trunk": (TRUNK[2][0], TRUNK[5][0]),
-    "body": ("pelvis", "chest"),
-    "fore.L": ("shoulder.L", "wrist.L"),
-    "hind.L": ("hip.L", "ankle.L"),
-    "fore.R": ("shoulder.R", "wrist.R"),
-    "hind.R": ("hip.R", "ankle.R"),
-}
 
 #: Control points of the trunk's wire. The first is fixed, the second moves sideways only: 13
 #: parameters.
@@ -80,11 +72,11 @@ POSES: dict[str, Rotations] = DATA["poses"]
 def elephant_solid() -> Solid:
     """Return the whole body, standing on flat feet."""
     parts = elephant_parts()
-    trunk = smooth_union(_proboscis(), 0.05)
+    trunk = smooth_union(_PROBOSCIS, 0.05)
     legs = limb_unions(parts, (FORE, HIND), 0.06)
     middle = [solid for joint in MIDDLE[:3] for solid in parts[joint]]
     body = smooth_union([smooth_union(middle, 0.16), *legs], 0.10)
-    head = smooth_union([smooth_union(_skull(), 0.06), trunk], 0.05)
+    head = smooth_union([smooth_union(_SKULL, 0.06), trunk], 0.05)
     tail = smooth_union(parts["tail"] + parts["tail tip"], 0.03)
     whole = smooth_union([body, head, tail], 0.06)
     small = [smooth_union(_ear(sign), 0.05) for sign in (1.0, -1.0)]
@@ -100,28 +92,20 @@ def elephant_parts() -> dict[str, list[Solid]]:
     parts = {name: solids_from(DATA["solids"][name]) for name in MIDDLE}
     parts |= limb_solids(DATA, (*FORE, *HIND))
     parts |= {"ear.L": _ear(1.0), "ear.R": _ear(-1.0)}
-    parts["head"] = [*_skull(), *_proboscis(), *_tusk(1.0), *_tusk(-1.0)]
+    parts["head"] = [*_SKULL, *_PROBOSCIS, *_tusk(1.0), *_tusk(-1.0)]
     return {name: parts[name] for name in JOINTS}
-
-
-def _skull() -> list[Solid]:
-    return solids_from(DATA["solids"]["skull"])
 
 
 def _tusk(sign: float) -> list[Solid]:
     return solids_from(DATA["solids"]["tusk"], sign)
 
 
-def _proboscis() -> list[Solid]:
-    return [tapered_limb(a, b, first, last) for (a, first), (b, last) in pairwise(TRUNK)]
-
-
 def trunk_and_rest() -> tuple[list[Solid], list[Solid]]:
     """Return solids that the trunk's wire moves, and all other solids."""
     parts = elephant_parts()
     others = [solid for joint in JOINTS if joint != "head" for solid in parts[joint]]
-    head = [*_skull(), *_tusk(1.0), *_tusk(-1.0), *_proboscis()[:1]]
-    return _proboscis()[1:], [*head, *others]
+    head = [*_SKULL, *_tusk(1.0), *_tusk(-1.0), *_PROBOSCIS[:1]]
+    return _PROBOSCIS[1:], [*head, *others]
 
 
 def _ear(sign: float) -> list[Solid]:
@@ -239,7 +223,7 @@ def assemble(arrays: dict[str, NDArray]) -> Scene:
         tets=8_000,
         poses=poses,
         pose_names=tuple(POSES),
-        handles=segment_handles(JOINTS, REGIONS),
+        handles=segment_handles(JOINTS, DATA["regions"]),
         bones=joint_bones(JOINTS, (0.0, 1.80, 1.16), without=("ear", "tail")),
         parts=weights.argmax(axis=1),
         part_names=tuple(JOINTS),

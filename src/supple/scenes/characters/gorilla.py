@@ -17,7 +17,6 @@ from supple.rig.motion.motion import Motion
 from supple.rig.skeleton.skinning import SkinnedRig
 from supple.scenes.characters.character_scene import Bone, Contact, PaperRow, Scene, segment_handles
 from supple.scenes.modelling.keyframes import Timeline
-from supple.scenes.modelling.puppet import Puppet, Rotations
 from supple.scenes.modelling.scene_data import (
     blended_keys,
     joint_table,
@@ -27,7 +26,7 @@ from supple.scenes.modelling.scene_data import (
     solids_from,
 )
 from supple.scenes.modelling.sculpting import SkinRelaxer, bell, bulged, parted, ramp, untangled
-from supple.scenes.modelling.skin_weights import part_weights, strongest
+from supple.scenes.modelling.skinning import Puppet, Rotations, part_weights, strongest
 from supple.scenes.modelling.solids import (
     Solid,
     ball,
@@ -110,15 +109,6 @@ def _enliven(poses: Floats, line: Timeline) -> None:
 PAPER = PaperRow(3771, 16297, 15774, 100, 6, 4, 2, 144, 119, 1.33, 7.9, 125)
 SPACING = 0.02068
 FACE = (0.0, 1.20, 0.45)
-#: Ends of a segment through each region: joints, or points.
-REGIONS = {
-    "head": ("head", FACE),
-    "body": ("pelvis", "chest"),
-    "arm.L": ("shoulder.L", "wrist.L"),
-    "arm.R": ("shoulder.R", "wrist.R"),
-    "leg.L": ("hip.L", "ankle.L"),
-    "leg.R": ("hip.R", "ankle.R"),
-}
 
 
 def sculpt() -> dict[str, NDArray]:
@@ -190,7 +180,7 @@ def assemble(arrays: dict[str, NDArray]) -> Scene:
     poses = np.array([PUPPET.pose(rotations) for rotations in POSES.values()])
     rig = PoseSpaceDeformation(skinned, poses, arrays["corrections"], names=list(POSES))
     places = {name: np.array(place) for name, (_, place) in JOINTS.items()}
-    handles = segment_handles(JOINTS, REGIONS)
+    handles = segment_handles(JOINTS, DATA["regions"])
     return Scene(
         character=Character("gorilla", surface, rig, {motion.name: motion}),
         tets=16_297,

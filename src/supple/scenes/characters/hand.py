@@ -24,7 +24,7 @@ from supple.scenes.modelling.lathe import bone_shape, ellipsoid_shape, joined
 from supple.scenes.modelling.parametric import parametric_body, pose_vector
 from supple.scenes.modelling.scene_data import scene_data
 from supple.scenes.modelling.sculpting import bell, painted, ramp
-from supple.scenes.modelling.skin_weights import part_weights
+from supple.scenes.modelling.skinning import part_weights
 from supple.scenes.modelling.solids import (
     Solid,
     ball,

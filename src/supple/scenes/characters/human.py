@@ -27,7 +27,7 @@ from supple.scenes.modelling.lathe import bone_shape, ellipsoid_shape, joined
 from supple.scenes.modelling.parametric import parametric_body, pose_vector
 from supple.scenes.modelling.scene_data import blended_keys, joint_table, scene_data, solids_from
 from supple.scenes.modelling.sculpting import bell, painted, ramp
-from supple.scenes.modelling.skin_weights import part_weights
+from supple.scenes.modelling.skinning import part_weights
 from supple.scenes.modelling.solids import (
     Solid,
     ball,
@@ -51,15 +51,6 @@ COLOURS = DATA["colours"]
 JOINTS = joint_table(DATA)
 TRUNK = ("pelvis", "spine1", "spine2", "spine3")
 LEG, ARM = ("hip", "knee", "ankle", "foot"), ("collar", "shoulder", "elbow", "wrist", "hand")
-#: Ends of a segment through each region: joints, or points.
-REGIONS = {
-    "head": ("head", (0.0, 1.66, 0.0)),
-    "body": ("pelvis", "spine3"),
-    "left arm": ("left_shoulder", "left_wrist"),
-    "right arm": ("right_shoulder", "right_wrist"),
-    "left leg": ("left_hip", "left_ankle"),
-    "right leg": ("right_hip", "right_ankle"),
-}
 _SIDES = (("left", 1.0), ("right", -1.0))
 #: Rotations in degrees by joint; a limb's name without a side stands for the left limb and its
 #: mirror image.
@@ -95,7 +86,8 @@ def _beyond(solid: Solid, axis: int, sign: float, start: float) -> Solid:
 
 def human_parts() -> dict[str, list[Solid]]:
     """Return solids of each joint, in the order of `JOINTS`; for weights, hands are coarse."""
-    parts = {name: _solids(name) for name in (*TRUNK, "neck")} | {"head": [*_face(), *_hair()]}
+    parts = {name: _solids(name) for name in (*TRUNK, "neck")}
+    parts["head"] = [*_face(), *_solids("hair")]
     for side, sign in _SIDES:
         parts |= {f"{side}_{name}": _solids(name, sign) for name in (*ARM, *LEG)}
     return {name: parts[name] for name in JOINTS}
@@ -107,10 +99,6 @@ def _solids(name: str, sign: float = 1.0) -> list[Solid]:
 
 def _face() -> list[Solid]:
     return _solids("head") + [s for _, sign in _SIDES for s in _solids("side of head", sign)]
-
-
-def _hair() -> list[Solid]:
-    return _solids("hair")
 
 
 def human_solid() -> Solid:
@@ -137,7 +125,7 @@ def human_solid() -> Solid:
 
 
 def _carved_head() -> Solid:
-    hair = smooth_union(_hair(), 0.020)
+    hair = smooth_union(_solids("hair"), 0.020)
     head = smooth_union([smooth_union(_face(), 0.014), hair], 0.006)
     for _, sign in _SIDES:
         head = smooth_subtraction(head, ball((0.032 * sign, 1.592, 0.101), 0.0145), 0.008)
@@ -176,7 +164,7 @@ def human_colours(points: Floats) -> Floats:
     """Return colours (n, 3) of points: skin, hair, a shirt and shorts."""
     x, y, z = np.abs(points[:, 0]), points[:, 1], points[:, 2]
     collar = 1.420 - 0.35 * np.maximum(z + 0.02, 0.0) - y
-    hair = smooth_union(_hair(), 0.020)(points)
+    hair = smooth_union(_solids("hair"), 0.020)(points)
     line = y - 1.640 - 0.10 * np.maximum(0.0, x - 0.045) + 1.1 * np.maximum(0.03 - z, 0.0)
     eyes = [ellipsoid((0.031 * s, 1.591, 0.088), (0.0115, 0.0048, 0.012)) for _, s in _SIDES]
     lips = ellipsoid((0.0, 1.528, 0.092), (0.019, 0.007, 0.014))(points)
@@ -248,7 +236,7 @@ def assemble(arrays: dict[str, NDArray]) -> Scene:
         tets=14_000,
         poses=np.array([human_pose(rotations) for rotations in POSES.values()]),
         pose_names=tuple(POSES),
-        handles=segment_handles(JOINTS, REGIONS),
+        handles=segment_handles(JOINTS, DATA["regions"]),
         bones=joint_bones(JOINTS, (0.0, 1.64, 0.0)),
         parts=body.weights.argmax(axis=1),
         part_names=tuple(JOINTS),

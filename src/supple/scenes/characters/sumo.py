@@ -19,7 +19,6 @@ from supple.rig.deformers.blend_shapes import BlendShapeRig
 from supple.rig.motion.motion import Motion
 from supple.scenes.characters.character_scene import PaperRow, Scene, joint_bones, segment_handles
 from supple.scenes.modelling.keyframes import Timeline
-from supple.scenes.modelling.puppet import Puppet, Rotations
 from supple.scenes.modelling.scene_data import (
     blended_keys,
     joint_table,
@@ -29,7 +28,7 @@ from supple.scenes.modelling.scene_data import (
     solids_from,
 )
 from supple.scenes.modelling.sculpting import bell, painted, ramp
-from supple.scenes.modelling.skin_weights import part_weights, strongest
+from supple.scenes.modelling.skinning import Puppet, Rotations, part_weights, strongest
 from supple.scenes.modelling.solids import (
     Solid,
     ball,
@@ -49,15 +48,6 @@ JOINTS, COLOURS = joint_table(DATA), DATA["colours"]
 TRUNK = ("pelvis", "spine", "chest")
 ARM, LEG = ("shoulder", "elbow", "wrist"), ("hip", "knee", "ankle")
 PUPPET = Puppet(JOINTS)
-#: Ends of a segment through each region: joints, or points.
-REGIONS = {
-    "head": ("head", (0.0, 1.66, 0.02)),
-    "body": ("pelvis", "chest"),
-    "arm.L": ("shoulder.L", "wrist.L"),
-    "leg.L": ("hip.L", "ankle.L"),
-    "arm.R": ("shoulder.R", "wrist.R"),
-    "leg.R": ("hip.R", "ankle.R"),
-}
 #: Degrees about x, y and z for each joint, of the left side for both.
 POSES: dict[str, Rotations] = DATA["poses"]
 #: Soft regions. Rays from ``centre`` hit the body at free places; ``rows`` has their degrees above
@@ -70,6 +60,7 @@ FREE = {"belly": ("belly*",), "chest": ("breast*",), "cheeks": ("cheek*",), "hai
 DIRECTIONS = ("out", "side", "up")
 #: Young's modulus of the body, of cheeks and of bound hair, in Pa.
 FLESH, CHEEK, HAIR = 2.2e4, 4e3, 3e4
+_HEAD_SOLIDS, _HAIR_SOLIDS = (solids_from(DATA["solids"][name]) for name in ("head", "hair"))
 #: The head is modelled at a smaller size: scale factor and fixed point of the enlargement.
 HEAD = 1.3, (0.0, 1.42, -0.04)
 
@@ -99,17 +90,9 @@ def sumo_solid() -> Solid:
 def sumo_parts() -> dict[str, list[Solid]]:
     """Return solids of each joint, in the order of `JOINTS`."""
     parts = {name: solids_from(DATA["solids"][name]) for name in TRUNK}
-    parts["head"] = [_on_body(solid) for solid in (*_head(), *_hair())]
+    parts["head"] = [_on_body(solid) for solid in (*_HEAD_SOLIDS, *_HAIR_SOLIDS)]
     parts |= limb_solids(DATA, (*ARM, *LEG))
     return {name: parts[name] for name in JOINTS}
-
-
-def _head() -> list[Solid]:
-    return solids_from(DATA["solids"]["head"])
-
-
-def _hair() -> list[Solid]:
-    return solids_from(DATA["solids"]["hair"])
 
 
 def sumo_belt() -> Solid:
@@ -139,7 +122,8 @@ def _belt() -> list[Solid]:
 
 
 def _carved_head() -> Solid:
-    head = smooth_union([smooth_union(_head(), 0.028), smooth_union(_hair(), 0.02)], 0.015)
+    hair = smooth_union(_HAIR_SOLIDS, 0.02)
+    head = smooth_union([smooth_union(_HEAD_SOLIDS, 0.028), hair], 0.015)
     for sign in (1, -1):
         head = smooth_subtraction(head, ball((0.062 * sign, 1.628, 0.190), 0.026), 0.015)
     corners = [(0.052 * side, 1.520, 0.170) for side in (1, -1)]
@@ -154,8 +138,8 @@ def sumo_colours(points: Floats) -> Floats:
     colours = np.tile(COLOURS["skin"], (len(points), 1))
     colours[sumo_belt()(points) > -0.014] = COLOURS["belt"]
     points = head_space(points)
-    hair = smooth_union(_hair(), 0.02)(points)
-    head = smooth_union(_head(), 0.028)(points)
+    hair = smooth_union(_HAIR_SOLIDS, 0.02)(points)
+    head = smooth_union(_HEAD_SOLIDS, 0.028)(points)
     colours[(hair > -0.012) & (hair > head - 0.006)] = COLOURS["hair"]
     for sign in (1.0, -1.0):
         cheek = np.linalg.norm(points - [0.115 * sign, 1.54, 0.15], axis=1)
@@ -258,7 +242,7 @@ def assemble(arrays: dict[str, NDArray]) -> Scene:
         tets=9_400,
         poses=poses,
         pose_names=tuple(POSES),
-        handles=segment_handles(JOINTS, REGIONS),
+        handles=segment_handles(JOINTS, DATA["regions"]),
         bones=joint_bones(JOINTS, (0.0, 1.64, 0.0)),
         parts=skinned.weight_matrix().toarray().argmax(axis=1),
         part_names=tuple(JOINTS),

@@ -12,7 +12,7 @@ from supple.arrays import Floats, Ints
 from supple.formats.smpl.body_model import BodyModel, joint_layout
 from supple.mesh.surface import SurfaceMesh
 from supple.scenes.modelling.scene_data import Joints
-from supple.scenes.modelling.skin_weights import strongest
+from supple.scenes.modelling.skinning import strongest
 
 #: Influences of a vertex, as in SMPL.
 INFLUENCES = 4

@@ -7,7 +7,8 @@ A row of ``"solids"`` describes one solid by its kind, its numbers and an option
     ["limb", start, end, radius at the start, radius at the end, remark]
     ["box", centre, half sizes, rounding, remark]
 
-"both ball" is a ball and its mirror image at −x. ``"joints"`` has parents and rest positions.
+"both ball" is a ball and its mirror image at −x. ``"joints"`` has parents and rest positions,
+``"regions"`` the ends of a segment through each region, joints or points.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ from supple.lab.bench.case_runner import (
     measure_cases,
     print_columns,
 )
-from supple.lab.bench.rig_space.free_cases import made_belly
+from supple.lab.bench.rig_space_bench import made_belly
 from supple.lab.bench.soft_skeleton.soft_cases import (
     PAPER,
     Run,

@@ -229,6 +229,11 @@ def draw_body(
     axes.set_title(caption, color=INK, fontsize=9)
 
 
+def pair(ours: float, paper: float | None, quick: bool) -> dict[str, float | None]:
+    """Return our figure beside the paper's, which a quick run omits."""
+    return {"ours": ours, "paper": None if quick else paper}
+
+
 def height_to_width(name: str, shapes: Sequence[Floats]) -> float:
     """Return the ratio of height to width of a view of shapes of a body."""
     low, high = _extent(name, shapes)

@@ -9,7 +9,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from supple.app.pictures.drawing import save_picture
-from supple.lab.reproduce.barbic2005.bodies import bars, body_costs, draw_body, picture, shown_scene
+from supple.lab.reproduce.barbic2005.bodies import (
+    bars,
+    body_costs,
+    draw_body,
+    pair,
+    picture,
+    shown_scene,
+)
 from supple.lab.reproduce.figures import Tell
 from supple.scenes.bodies.elastic_scene import STVK_SCENES
 
@@ -51,10 +58,10 @@ def fig5(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     rows: list[dict[str, Any]] = [
         {
             "body": name,
-            "r": {"ours": results["modes"], "paper": _printed(name, quick, "modes")},
-            "elements": {"ours": results["elements"], "paper": _printed(name, quick, "elements")},
-            "seconds": _pair(results["coefficients_s"], PAPER[name].coefficients_s, quick),
-            "kilobytes": _pair(
+            "r": pair(results["modes"], shown_scene(name, False).paper.modes, quick),
+            "elements": pair(results["elements"], shown_scene(name, False).paper.elements, quick),
+            "seconds": pair(results["coefficients_s"], PAPER[name].coefficients_s, quick),
+            "kilobytes": pair(
                 results["coefficient_bytes"] / 1024, PAPER[name].coefficients_kb, quick
             ),
         }
@@ -91,7 +98,7 @@ def fig8(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
         rows.append(
             {"body": name, "k": results["linear_modes"]}
             | {
-                column: _pair(results[key], theirs, quick)
+                column: pair(results[key], theirs, quick)
                 for (column, key), theirs in zip(_DERIVATIVES.items(), printed, strict=True)
             }
             | {"mass_pca_s": results["pca_s"]}
@@ -124,14 +131,14 @@ def fig11(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
             {
                 "body": name,
                 "r": results["modes"],
-                "force_and_stiffness_us": _pair(
+                "force_and_stiffness_us": pair(
                     results["evaluation_us"], paper.force_us + paper.stiffness_us, quick
                 ),
-                "linear_system_us": _pair(results["system_us"], paper.system_us, quick),
-                "step_us": _pair(results["step_us"], paper.step_us, quick),
-                "surface_us": _pair(results["surface_us"], paper.surface_us, quick),
+                "linear_system_us": pair(results["system_us"], paper.system_us, quick),
+                "step_us": pair(results["step_us"], paper.step_us, quick),
+                "surface_us": pair(results["surface_us"], paper.surface_us, quick),
                 "steps_a_frame": steps,
-                "frame_us": _pair(frame, steps * paper.step_us + paper.surface_us, quick),
+                "frame_us": pair(frame, steps * paper.step_us + paper.surface_us, quick),
             }
         )
     tell(0.9, "drawing")
@@ -169,15 +176,6 @@ def _costs(quick: bool, tell: Tell) -> dict[str, dict[str, Any]]:
         tell(0.9 * at / len(names), f"{name}, reduced and stepped on one core")
         results[name] = body_costs(name, quick)
     return results
-
-
-def _pair(ours: float, paper: float | None, quick: bool) -> dict[str, float | None]:
-    """Return our figure beside the paper's, which a quick run omits."""
-    return {"ours": ours, "paper": None if quick else paper}
-
-
-def _printed(name: str, quick: bool, field: str) -> int | None:
-    return None if quick else getattr(shown_scene(name, False).paper, field)
 
 
 def _dense(costs: dict[str, dict[str, Any]]) -> str:
