@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from time import perf_counter
@@ -32,19 +33,8 @@ from supple.lab.reproduce.figures import Tell, new_figure
 from supple.mesh.hex_embedding import embed_hexes
 from supple.scenes.bodies.elastic_scene import ElasticScene
 
-
-class PaperSketch(NamedTuple):
-    """Numbers of loads and selected shapes, and seconds of the static solutions."""
-
-    loads: int
-    shapes: int | None
-    seconds: float
-
-
-PAPER_SKETCHES = {
-    "spoon": PaperSketch(353, None, 45 * 60.0),
-    "bridge": PaperSketch(326, 142, 2.4 * 3600.0),
-}
+#: Numbers of loads and selected shapes, and seconds of the static solutions, as printed.
+PAPER_SKETCHES = {"spoon": (353, None, 45 * 60.0), "bridge": (326, 142, 2.4 * 3600.0)}
 #: Minimum distance of selected shapes, relative to the largest shape.
 _SEPARATION = 0.02
 #: Directions of the loads, mostly up and down.
@@ -117,11 +107,7 @@ def fig10(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     names = ("spoon",) if quick else tuple(PAPER_SKETCHES)
     rows, shown = [], []
     for at, name in enumerate(names):
-
-        def report(done: float, text: str, at: int = at) -> None:
-            tell(0.9 / len(names) * (at + done), text)
-
-        sketch = sketched(name, quick, report)
+        sketch = sketched(name, quick, partial(_tell_part, tell, 0.9 / len(names), at))
         results = _under_one_load(sketch)
         rows.append(_sketch_row(name, sketch, results, quick))
         shown.append((name, sketch.scene, results))
@@ -138,6 +124,10 @@ def fig10(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     }
 
 
+def _tell_part(tell: Tell, part: float, number: int, done: float, text: str) -> None:
+    tell(part * (number + done), text)
+
+
 def _summary(row: dict[str, Any]) -> str:
     return (
         f"{row['body'].capitalize()}: a static shape takes {row['seconds_a_load']['ours']:.2g} s; "
@@ -149,14 +139,13 @@ def _summary(row: dict[str, Any]) -> str:
 def _sketch_row(
     name: str, sketch: Sketch, results: dict[str, Floats], quick: bool
 ) -> dict[str, Any]:
-    paper, count = PAPER_SKETCHES[name], len(sketch.loads)
-    per_load = sketch.seconds / count, paper.seconds / paper.loads
+    (loads, shapes, seconds), count = PAPER_SKETCHES[name], len(sketch.loads)
     return {
         "body": name,
-        "loads": pair(count, paper.loads, quick),
-        "shapes_kept": pair(len(sketch.selected), paper.shapes, quick),
-        "static_solve_s": pair(sketch.seconds, paper.seconds, quick),
-        "seconds_a_load": pair(*per_load, quick),
+        "loads": pair(count, loads, quick),
+        "shapes_kept": pair(len(sketch.selected), shapes, quick),
+        "static_solve_s": pair(sketch.seconds, seconds, quick),
+        "seconds_a_load": pair(sketch.seconds / count, seconds / loads, quick),
         "reduced_off": _off(sketch, results["reduced"], results["full"]),
         "linear_off": _off(sketch, results["linear"], results["full"]),
     }
@@ -199,14 +188,11 @@ def _loads_picture(shown: list[tuple[str, ElasticScene, dict[str, Floats]]]) -> 
         "full": "full body at rest, offline",
         "reduced": "reduced, r = {}",
     }
-    seen = []
-    for _, scene, results in shown:
+    seen, heights = [], []
+    for name, scene, results in shown:
         embedding = embed_hexes(scene.surface.vertices, scene.mesh)
         seen.append([scene.surface.vertices + embedding @ results[key] for key in captions])
-    heights = [
-        3.4 * height_to_width(name, shapes) + 0.3
-        for (name, _, _), shapes in zip(shown, seen, strict=True)
-    ]
+        heights.append(3.4 * height_to_width(name, seen[-1]) + 0.3)
     title = "Basis from a sketch: one load on three models"
     figure = new_figure((10.5, sum(heights) + 0.5), title, 12)
     grid = figure.subplots(len(shown), 3, squeeze=False, height_ratios=heights)

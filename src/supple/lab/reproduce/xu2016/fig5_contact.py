@@ -1,7 +1,4 @@
-"""xu2016 fig. 5: bases with contact constraints prevent self-penetration.
-
-Skins that touch in a pose are pressed together; the picture shows cuts through them.
-"""
+"""xu2016 fig. 5: bases with contact constraints prevent penetration of touching skins."""
 
 from __future__ import annotations
 
@@ -225,12 +222,8 @@ _STEPS = 90
 _FLEXING, _EVERY = (0.6, 1.9), 6
 #: Weight of the flexed pose above which its contact is expected.
 _NEAR = 0.6
-_QUICK: dict[str, Any] = {
-    "tets": 1500,
-    "modes": (5, 5, 5),
-    "elastic_cubature": 40,
-    "inertial_cubature": 15,
-}
+_QUICK: dict[str, Any] = {"tets": 1500, "modes": (5, 5, 5)}
+_QUICK |= {"elastic_cubature": 40, "inertial_cubature": 15}
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,7 +252,12 @@ class _Case:
 def run(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     """Press touching skins together, with and without contact constraints in the basis."""
     tell(0.02, "the arm")
-    arm = _arm_case(quick, tell)
+    if quick:
+        arm = _two_poses(scene("arm"), "flexed", _QUICK)
+    else:
+        bound = scene_model("arm")
+        tell(0.15, "the arm without contact")
+        arm = _case(scene("arm"), "flexed", bound, scene_model("arm", contacts=None))
     pressures = (2000.0, 10_000.0) if quick else _PRESSURES
     rows: list[dict[str, Any]] = []
     skins: dict[str, NDArray] = {}
@@ -279,10 +277,8 @@ def _figures(
     strong = next(
         (row for row in rows if row["without_percent"] >= 100 * _DEEPER * _ALLOWED), rows[-1]
     )
-    contacts = find_boundary_contacts(
-        arm.bound.mesh, None, arm.bound.tet_rig(arm.scene.pose(arm.pose))
-    )
-    worst = max(row["with_percent"] for row in rows)
+    rest = arm.bound.tet_rig(arm.scene.pose(arm.pose))
+    contacts = find_boundary_contacts(arm.bound.mesh, None, rest)
     held = strong["with_percent"] < 100 * _ALLOWED and strong["without_percent"] >= max(
         100 * _DEEPER * _ALLOWED, _DEEPER * strong["with_percent"]
     )
@@ -302,7 +298,7 @@ def _figures(
             "with": strong["with_percent"],
             "without": strong["without_percent"],
             "allowed_with": 100 * _ALLOWED,
-            "at_any_pressure_with": worst,
+            "at_any_pressure_with": max(row["with_percent"] for row in rows),
         },
         "held": held,
         "rows": rows,
@@ -331,15 +327,6 @@ def _message(
     if inside < max(100 * _ALLOWED, _DEEPER * outside):
         text += " These forces do not distinguish the two bases."
     return text
-
-
-def _arm_case(quick: bool, tell: Tell) -> _Case:
-    arm, flexed = scene("arm"), "flexed"
-    if quick:
-        return _two_poses(arm, flexed, _QUICK)
-    bound = scene_model("arm")
-    tell(0.15, "the arm without contact")
-    return _case(arm, flexed, bound, scene_model("arm", contacts=None))
 
 
 def _two_poses(chosen: Scene, pose: str, changes: dict[str, Any]) -> _Case:
@@ -384,12 +371,16 @@ def _pressed(
 
 def _one_sided(case: _Case) -> list[dict[str, Any]]:
     """Press on one of the two parts only, so that it pushes the other away."""
-    rows = []
-    for name in ("upper arm", "forearm"):
-        part = case.scene.parts[case.touching.vertices] == case.scene.part_names.index(name)
-        load = f"{_PRESSURES[-2] / 1000:g} kPa on the {name} only"
-        rows.append(_load_row(case, load, _PRESSURES[-2], part))
-    return rows
+    parts, pressure = case.scene.parts[case.touching.vertices], _PRESSURES[-2]
+    return [
+        _load_row(
+            case,
+            f"{pressure / 1000:g} kPa on the {name} only",
+            pressure,
+            parts == case.scene.part_names.index(name),
+        )
+        for name in ("upper arm", "forearm")
+    ]
 
 
 def _in_motion(case: _Case, tell: Tell) -> list[dict[str, Any]]:
@@ -443,9 +434,8 @@ def _left_open(model: PoseSpaceModel, pose: str) -> float:
     """Return the largest |C U| at a pose relative to the largest |U|: violated constraints."""
     at = model.pose_names.index(pose)
     rest = model.tet_rig(model.poses[at])
-    rows = contact_constraints(
-        find_boundary_contacts(model.mesh, None, rest), len(model.mesh.vertices)
-    )
+    contacts = find_boundary_contacts(model.mesh, None, rest)
+    rows = contact_constraints(contacts, len(model.mesh.vertices))
     involved = np.unique(rows.indices // 3)
     broken = largest = 0.0
     for vertices, bases in zip(model.basis_vertices, model.bases, strict=True):
