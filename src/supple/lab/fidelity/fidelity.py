@@ -118,9 +118,9 @@ def compare(
             f"reference of shape {true.frames.shape} for a motion of {len(frames)} frames; "
             "give one of this model, motion and rate"
         )
-    alike: float | None = None
+    reduction: float | None = None
     if same_step:
-        alike = _stepped_alike(model, motion, make, row, true, options)
+        reduction = _same_step_error(model, motion, make, row, true, options)
     coarse: float | None = None
     if full_step:
         as_live = {"newton": CONVERGING["newton"], "integrator": INTEGRATOR}
@@ -129,11 +129,11 @@ def compare(
         coarse = rms_difference(stepped, true.frames, true.rig)
     moving = frequency_error(frames - true.rig, true.frames - true.rig, rate)
     middle, _ = motion.at(motion.times[0] + motion.duration / 2)
-    rang: Ringing | None = None
+    oscillation: Ringing | None = None
     if ringing:
-        rang = compare_ringing(model, middle, engine=make, true_engine=row.name)
+        oscillation = compare_ringing(model, middle, engine=make, true_engine=row.name)
     rms = rms_difference(frames, true.frames, true.rig)
-    return Fidelity(rms, alike, coarse, true, frames, moving, rang)
+    return Fidelity(rms, reduction, coarse, true, frames, moving, oscillation)
 
 
 def compare_ringing(
@@ -157,10 +157,10 @@ def compare_ringing(
     settings = RINGING | options
     ours = _maker(engine)(model, RINGING_STEP, **settings)
     solved = usual_options(row, {"newton": 5, "tolerance": 1e-6})
-    whole = row.simulate(model, RINGING_STEP, **solved, **settings)
+    full = row.simulate(model, RINGING_STEP, **solved, **settings)
     swings, true = (
         ringdown(each, pose, velocity=velocity, seconds=seconds).astype(np.float64)
-        for each in (ours, whole)
+        for each in (ours, full)
     )
     rate = 1 / RINGING_STEP
     return Ringing(
@@ -175,7 +175,7 @@ def _maker(engine: str | Maker) -> Maker:
     return engine_named(engine, "character").simulate if isinstance(engine, str) else engine
 
 
-def _stepped_alike(
+def _same_step_error(
     model: PoseSpaceModel,
     motion: Motion,
     make: Maker,
@@ -188,5 +188,5 @@ def _stepped_alike(
     step = 1 / (true.rate * true.substeps)
     frames = played(make(model, step, **fine), motion, true.substeps)
     solved = usual_options(row, CONVERGING) | options
-    whole, _ = play_finely(row, model, motion, true.rate, true.substeps, solved)
-    return rms_difference(frames, whole, true.rig)
+    full, _ = play_finely(row, model, motion, true.rate, true.substeps, solved)
+    return rms_difference(frames, full, true.rig)

@@ -218,7 +218,7 @@ class _Levels:
             return None
         model, motion = self.model, self.motion
         digest = hashlib.sha256()
-        settings = {name: _plain(value) for name, value in self.options.items()}
+        settings = {name: plain_option(value) for name, value in self.options.items()}
         settings |= {"engine": self.engine.name, "code": code_hash(BUILDING)}
         texts = [model.material_kind, motion.cuts, self.rate, substeps, settings]
         digest.update(json.dumps(texts, sort_keys=True).encode())
@@ -249,6 +249,6 @@ def _is_valid(field: Any, shape: tuple[int, ...]) -> bool:
     return field.shape == shape and field.dtype == np.float32 and bool(np.isfinite(field).all())
 
 
-def _plain(value: Any) -> Any:
+def plain_option(value: Any) -> Any:
     """Return an option as a JSON value."""
     return value if isinstance(value, str | bool) else np.asarray(value).tolist()

@@ -78,13 +78,13 @@ def elephant_solid() -> Solid:
     body = smooth_union([smooth_union(middle, 0.16), *legs], 0.10)
     head = smooth_union([smooth_union(_SKULL, 0.06), trunk], 0.05)
     tail = smooth_union(parts["tail"] + parts["tail tip"], 0.03)
-    whole = smooth_union([body, head, tail], 0.06)
+    skin = smooth_union([body, head, tail], 0.06)
     small = [smooth_union(_ear(sign), 0.05) for sign in (1.0, -1.0)]
     small += [smooth_union(_tusk(sign), 0.02) for sign in (1.0, -1.0)]
     small += [solid for sign in (1.0, -1.0) for solid in _nails(sign)]
     small += [ball((0.285 * sign, 1.66, 1.385), 0.050) for sign in (1.0, -1.0)]  # eyes
-    whole = smooth_union([whole, *small], 0.03)
-    return smooth_subtraction(whole, lambda points: 0.0 - points[:, 1], 0.02)
+    skin = smooth_union([skin, *small], 0.03)
+    return smooth_subtraction(skin, lambda points: 0.0 - points[:, 1], 0.02)
 
 
 def elephant_parts() -> dict[str, list[Solid]]:

@@ -110,18 +110,18 @@ def human_solid() -> Solid:
     for side, sign in _SIDES:
         leg = [s for n in LEG for s in parts[f"{side}_{n}"]]
         arm = [s for n in ARM[:3] for s in parts[f"{side}_{n}"]]
-        whole_arm = smooth_union([smooth_union(arm, 0.020), _of_hand(sign)], 0.012)
+        arm_and_hand = smooth_union([smooth_union(arm, 0.020), _of_hand(sign)], 0.012)
         limbs.append(_beyond(smooth_union(leg, 0.018), 1, -1.0, -1.02))
-        limbs.append(_beyond(whole_arm, 0, sign, -0.07))
+        limbs.append(_beyond(arm_and_hand, 0, sign, -0.07))
     grown = smooth_union([_beyond(trunk, 1, 1.0, 0.73), *limbs, *parts["neck"]], 0.030)
 
     def body(points: Floats) -> Floats:
         return grown(points) + 0.002 * ramp(-np.abs(points[:, 0]), -0.62, -0.5)
 
     navel = ball((0, 1.035, 0.133), 0.007)
-    whole = smooth_subtraction(body, navel, 0.012)
-    whole = smooth_union([whole, _beyond(_carved_head(), 1, 1.0, 1.42)], 0.016)
-    return smooth_subtraction(whole, lambda points: 0.0 - points[:, 1], 0.010)
+    skin = smooth_subtraction(body, navel, 0.012)
+    skin = smooth_union([skin, _beyond(_carved_head(), 1, 1.0, 1.42)], 0.016)
+    return smooth_subtraction(skin, lambda points: 0.0 - points[:, 1], 0.010)
 
 
 def _carved_head() -> Solid:

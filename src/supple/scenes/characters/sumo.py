@@ -83,8 +83,8 @@ def sumo_solid() -> Solid:
     body = smooth_union([smooth_union(middle, 0.07), *limbs], 0.045)
     body = smooth_subtraction(body, ball((0, 0.93, 0.535), 0.030), 0.03)  # the navel
     body = smooth_union([body, _on_body(_carved_head())], 0.04)
-    whole = smooth_union([body, sumo_belt()], 0.012)
-    return smooth_subtraction(whole, lambda points: 0.0 - points[:, 1], 0.015)
+    skin = smooth_union([body, sumo_belt()], 0.012)
+    return smooth_subtraction(skin, lambda points: 0.0 - points[:, 1], 0.015)
 
 
 def sumo_parts() -> dict[str, list[Solid]]:
@@ -276,10 +276,10 @@ def _shiko(rig: BlendShapeRig) -> Motion:
     poses = line.curve(blended_keys(DATA["keys"], pose))
     poses[:, PUPPET.places["head.ry"]] += np.radians(30) * line.wave(2.2, 3.0, 4.4)
     poses[:, PUPPET.places["chest.ry"]] -= np.radians(4) * line.wave(2.2, 3.05, 4.45)
-    whole = _posed(poses)
+    poses = _posed(poses)
     # The right foot, on which he stands, does not move.
     sole = np.flatnonzero((rig.rest_points[:, 0] < 0) & (rig.rest_points[:, 1] < 0.03))
-    stand = np.array([rig(row, sole).mean(axis=0) for row in whole])
-    roots = np.tile(np.eye(4), (len(whole), 1, 1))
+    stand = np.array([rig(row, sole).mean(axis=0) for row in poses])
+    roots = np.tile(np.eye(4), (len(poses), 1, 1))
     roots[:, :3, 3] = rig.rest_points[sole].mean(axis=0) - stand
-    return Motion(line.times, whole, roots, "shiko")
+    return Motion(line.times, poses, roots, "shiko")

@@ -101,8 +101,8 @@ def _pose_corrections(points: Floats, weights: Floats, parents: Ints, places: Fl
         targets = np.empty((len(vectors), len(blended), 3))
         for k, (vector, rotation) in enumerate(zip(vectors, rotations, strict=True)):
             blend = np.eye(3) + share[:, None, None] * (rotation - np.eye(3))
-            whole = Rotation.from_rotvec(share[:, None] * vector).as_matrix()
-            lost = np.einsum("nij,nj->ni", whole - blend, away)
+            exact = Rotation.from_rotvec(share[:, None] * vector).as_matrix()
+            lost = np.einsum("nij,nj->ni", exact - blend, away)
             targets[k] = np.linalg.solve(blend, lost[..., None])[..., 0]
         fitted = CORRECTED * np.einsum("fk,kni->nif", inverse, targets)
         fitted[np.abs(fitted).max(axis=(1, 2)) < least] = 0.0

@@ -218,8 +218,8 @@ def fig7(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     take = recorded(spun, spun.simulator(model), list(times), quick=quick, tell=report)
     skin, rows = shown.character.surface, []
     figure, grid = sheet("Flesh of a body that rotates about the vertical", 1, 4, 2.9)
-    far_at = np.concatenate([take.frames[time].far for time in times])
-    most = max(0.5, float(np.round(np.percentile(far_at, 99.5), 1)))
+    lengths = np.concatenate([take.frames[time].far for time in times])
+    most = max(0.5, float(np.round(np.percentile(lengths, 99.5), 1)))
     for column, (time, text) in enumerate(times.items()):
         frame, far = take.frames[time], take.frames[time].far
         draw_body(grid[0, 2 * column], skin, frame.skin, text, values=far, most=most)

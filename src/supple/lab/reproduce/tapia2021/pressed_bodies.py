@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from time import process_time
 from typing import Any, NamedTuple
@@ -123,17 +123,10 @@ def _draw_pressed(
     draw_flesh(axes, skin, pressed.displacements, caption, most=most, window=window, **view)
 
 
-def fig14(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
-    """Press the palm, with handles and with as many modes."""
-    return _against_modes(folder, "hand", 14, quick, tell)
-
-
-def fig15(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
-    """Press the chest, with handles and with as many modes."""
-    return _against_modes(folder, "human", 15, quick, tell)
-
-
-def _against_modes(folder: Path, name: str, number: int, quick: bool, tell: Tell) -> dict[str, Any]:
+def _against_modes(
+    name: str, number: int, folder: Path, *, quick: bool = False, tell: Tell
+) -> dict[str, Any]:
+    """Press a sphere into a body with handles, and with as many modes."""
     tell(0.0, "building")
     shown, probe = scene(name), _broad_probe(name)
     handles = model_of(name, quick)
@@ -179,6 +172,10 @@ def _against_modes(folder: Path, name: str, number: int, quick: bool, tell: Tell
         "note": "modal: softest modes of the flesh with fixed bones, as many as the handles' "
         "coordinates, with the paper's cubature. paper: handles with linearly precise coordinates.",
     }
+
+
+fig14 = partial(_against_modes, "hand", 14)
+fig15 = partial(_against_modes, "human", 15)
 
 
 def _broad_probe(name: str) -> Probe:

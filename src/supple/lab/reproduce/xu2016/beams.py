@@ -195,7 +195,7 @@ def beam(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
 
 
 def _cases(three: ReducedPoses, five: ReducedPoses) -> list[tuple[str, int, OfPose]]:
-    whole = 2 * COLUMNS
+    twice = 2 * COLUMNS
     plain: dict[str, Any] = {"frames": False, "soft_first": False}
     return [
         ("ours, 3 poses", 3, pose_bases.interpolated(three)),
@@ -205,9 +205,9 @@ def _cases(three: ReducedPoses, five: ReducedPoses) -> list[tuple[str, int, OfPo
         ("columns blended without alignment", 3, pose_bases.naive(three)),
         ("straight beam's basis", 1, pose_bases.neutral(three)),
         ("PCA", 3, pose_bases.pose_independent(three, COLUMNS, **plain)),
-        ("PCA, twice the size", 3, pose_bases.pose_independent(three, whole, **plain)),
+        ("PCA, twice the size", 3, pose_bases.pose_independent(three, twice, **plain)),
         ("PCA in our frames, soft first", 3, pose_bases.pose_independent(three, COLUMNS)),
-        ("PCA in our frames, soft first, twice", 3, pose_bases.pose_independent(three, whole)),
+        ("PCA in our frames, soft first, twice", 3, pose_bases.pose_independent(three, twice)),
     ]
 
 

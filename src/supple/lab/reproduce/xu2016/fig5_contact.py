@@ -392,8 +392,9 @@ def _in_motion(case: _Case, tell: Tell) -> list[dict[str, Any]]:
     keys = motion.smooth.resample(90.0)
     first, last = np.searchsorted(keys.times - keys.times[0], _FLEXING)
     flexed = case.bound.pose_names.index(case.pose)
-    whole: dict[str, Any] = {"load": "the arm's flexing motion"}
-    near: dict[str, Any] = {"load": f"of that, where the flexed pose counts > {_NEAR:g}"}
+    motion_row: dict[str, Any] = {"load": "the arm's flexing motion"}
+    near_row: dict[str, Any] = {"load": f"of that, where the flexed pose counts > {_NEAR:g}"}
+    rows = [motion_row, near_row]
     for at, (name, model) in enumerate(case.models.items()):
         tell(0.65 + 0.05 * at, f"flexing, {name} contact")
         simulator = PoseSpaceSimulator(model, integrator=PAPERS_INTEGRATOR)
@@ -408,9 +409,9 @@ def _in_motion(case: _Case, tell: Tell) -> list[dict[str, Any]]:
                 f"{name}_percent": case.deepest((simulator.surface() - offset) @ rotation, before),
                 "rig_itself_percent": float(before.max()) / model.surface.size,
             }
-            for row in (whole, near) if simulator.weights[flexed] > _NEAR else (whole,):
+            for row in rows if simulator.weights[flexed] > _NEAR else rows[:1]:
                 row |= {key: max(row.get(key, 0.0), 100 * each) for key, each in depths.items()}
-    return [whole, near]
+    return rows
 
 
 def _hug(tell: Tell) -> list[dict[str, Any]]:

@@ -187,20 +187,20 @@ def _size_row(row: dict[str, Any], paper: Any) -> dict[str, Any]:
 
 
 def _time_row(row: dict[str, Any]) -> dict[str, Any]:
-    split, whole = row["split_ms"], row["step_ms"]["median"]
+    split, median = row["split_ms"], row["step_ms"]["median"]
     parts = zip(("core", "dynamics", "surface"), PAPER_SPLIT[row["scene"]], strict=True)
     shares = {
         f"{name} %": {
-            "ours": None if split[name] is None else round(100 * split[name] / whole),
+            "ours": None if split[name] is None else round(100 * split[name] / median),
             "paper": round(100 * theirs),
         }
         for name, theirs in parts
     }
     return {
         "scene": row["scene"],
-        "step_ms": {"ours": whole, "paper": row["paper_ms"]},
+        "step_ms": {"ours": median, "paper": row["paper_ms"]},
         **shares,
-        "fps": {"ours": round(1e3 / whole), "paper": round(1e3 / row["paper_ms"])},
+        "fps": {"ours": round(1e3 / median), "paper": round(1e3 / row["paper_ms"])},
         "in_dgemm": row["step_in_dgemm"],
         "speedup": {"ours": row["speedup"], "paper": row["paper_speedup"]},
     }
@@ -278,7 +278,7 @@ def projection_times(model: PoseSpaceModel, steps: int = 40) -> dict[str, Any]:
     ours = PoseSpaceSimulator(model, 1 / RATE, integrator=PAPERS_INTEGRATOR)
     for simulator in (full, ours):
         simulator.reset(poses[0], roots[0])
-    whole, parts, real = [], [], []
+    projected, parts, real = [], [], []
     with single_threaded(), at_most_threads(1):
         for at in range(1, steps + 4):  # three steps of warm-up
             frame = at % len(poses)
@@ -288,7 +288,7 @@ def projection_times(model: PoseSpaceModel, steps: int = 40) -> dict[str, Any]:
             middle = perf_counter()
             ours.step(poses[frame], roots[frame])
             real.append(perf_counter() - middle)
-            whole.append(middle - began)
+            projected.append(middle - began)
             parts.append([seconds[name] for name in ASSEMBLY])
     assembly = np.median(np.sum(parts[3:], axis=1))
     return {
@@ -296,7 +296,7 @@ def projection_times(model: PoseSpaceModel, steps: int = 40) -> dict[str, Any]:
         "vertices": len(model.mesh.vertices),
         "tets": len(model.mesh.tets),
         "reassembly_ms": 1e3 * float(assembly),
-        "projected_step_ms": 1e3 * float(np.median(whole[3:])),
+        "projected_step_ms": 1e3 * float(np.median(projected[3:])),
         "step_ms": 1e3 * float(np.median(real[3:])),
         "reassembly_over_step": float(assembly / np.median(real[3:])),
     }
