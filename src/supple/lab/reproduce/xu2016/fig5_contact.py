@@ -392,9 +392,8 @@ def _in_motion(case: _Case, tell: Tell) -> list[dict[str, Any]]:
     keys = motion.smooth.resample(90.0)
     first, last = np.searchsorted(keys.times - keys.times[0], _FLEXING)
     flexed = case.bound.pose_names.index(case.pose)
-    motion_row: dict[str, Any] = {"load": "the arm's flexing motion"}
-    near_row: dict[str, Any] = {"load": f"of that, where the flexed pose counts > {_NEAR:g}"}
-    rows = [motion_row, near_row]
+    rows: list[dict[str, Any]] = [{"load": "the arm's flexing motion"}]
+    rows.append({"load": f"of that, where the flexed pose counts > {_NEAR:g}"})
     for at, (name, model) in enumerate(case.models.items()):
         tell(0.65 + 0.05 * at, f"flexing, {name} contact")
         simulator = PoseSpaceSimulator(model, integrator=PAPERS_INTEGRATOR)

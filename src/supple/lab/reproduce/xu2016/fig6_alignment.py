@@ -177,14 +177,9 @@ def _fig6_picture(case: BeamModes, rows: list[dict[str, float]]) -> Figure:
             if mode == 0:
                 axes.set_title(caption, color=INK, fontsize=10)
             if at == 0:
-                style = {
-                    "rotation": 90,
-                    "ha": "right",
-                    "va": "center",
-                    "color": INK,
-                    "fontsize": 10,
-                }
-                axes.text(-0.04, 0.5, f"column {mode + 1}", transform=axes.transAxes, **style)
+                style = {"rotation": 90, "ha": "right", "va": "center", "color": INK}
+                text, place = f"column {mode + 1}", axes.transAxes
+                axes.text(-0.04, 0.5, text, transform=place, fontsize=10, **style)
     _eigenvalue_chart(right.subplots(), rows)
     return figure
 
