@@ -80,10 +80,10 @@ class BudgetOptions:
     folder: Path | None = None
 
     def __post_init__(self) -> None:
-        for name, most in (("seconds", LONGEST), ("accuracy", 1.0)):
+        for name, largest in (("seconds", LONGEST), ("accuracy", 1.0)):
             value = checked_number(name, getattr(self, name))
-            if not 0 < value <= most:
-                raise SuppleError(f"{name} is {value:g}; give more than 0 and at most {most:g}")
+            if not 0 < value <= largest:
+                raise SuppleError(f"{name} is {value:g}; give more than 0 and at most {largest:g}")
 
     @property
     def storage(self) -> Path:

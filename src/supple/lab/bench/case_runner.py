@@ -278,17 +278,17 @@ def plot_growth(
     key: str,
     label: str,
     *,
-    least: float = 1e-9,
+    lowest: float = 1e-9,
     **style: Any,
 ) -> None:
     """Plot a figure of a line's rows over the growing number, with its exponent in the legend.
 
-    Figures below `least` are drawn there: the axes are logarithmic.
+    Figures below `lowest` are drawn there: the axes are logarithmic.
     """
     rows = sorted(figures[line], key=lambda row: row[over])
     power = figures["exponents"].get(line, {}).get(key)
     text = label if power is None else f"{label}: power {power:.2f}"
-    x, y = [max(row[over], 1) for row in rows], [max(row[key], least) for row in rows]
+    x, y = [max(row[over], 1) for row in rows], [max(row[key], lowest) for row in rows]
     axes.plot(x, y, "o-", label=text, **{"ms": 5, "lw": 1.5} | style)
 
 

@@ -228,7 +228,7 @@ def soft_skeleton_picture(figures: Row) -> Figure:
     for axes, (line, over), text in lines:
         for key, (name, colour) in PARTS.items():
             style = {"color": colour, "lw": 2.2 if key == "step_ms" else 1.2, "ms": 4}
-            plot_growth(axes, figures, line, over, key, name, least=1e-3, **style)
+            plot_growth(axes, figures, line, over, key, name, lowest=1e-3, **style)
         ticks = sorted({max(row[over], 1) for row in figures[line]})
         growth_axes(axes, text, "milliseconds" if line == "handles" else "", ticks)
     return figure

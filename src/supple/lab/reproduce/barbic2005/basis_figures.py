@@ -352,8 +352,8 @@ def swing(times: Floats, heights: Floats) -> Swing:
 
     Half cycles with a small amplitude relative to the largest do not count.
     """
-    least = _SMALLEST * float(np.abs(heights).max())
-    sure = np.flatnonzero(np.abs(heights) > least)
+    threshold = _SMALLEST * float(np.abs(heights).max())
+    sure = np.flatnonzero(np.abs(heights) > threshold)
     changes = np.flatnonzero(np.diff(np.sign(heights[sure])) != 0)
     if len(changes) < 2:
         raise SolverError("fewer than two zero crossings; simulate a longer motion")

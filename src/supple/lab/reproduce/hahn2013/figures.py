@@ -145,7 +145,7 @@ def _row(name: str, solver: str, errors: Errors) -> dict[str, Any]:
         "solver": solver,
         "mean_percent": float(errors.mean.mean()),
         "highest_mean_percent": {"ours": float(errors.mean.max()), "paper": papers[0]},
-        "largest_percent": float(errors.most.max()),
+        "largest_percent": float(errors.largest.max()),
         "paper_largest_percent": papers[1],
     }
 
@@ -156,7 +156,7 @@ def _curves(errors: dict[str, dict[str, Errors]]) -> Figure:
     )
     grid = figure.subplots(2, len(errors), squeeze=False, sharex="col")
     for column, (name, by_solver) in enumerate(errors.items()):
-        for row, key in enumerate(("mean", "most")):
+        for row, key in enumerate(("mean", "largest")):
             axes = grid[row, column]
             for solver, each in by_solver.items():
                 values = np.maximum(getattr(each, key), 1e-5)
@@ -179,7 +179,7 @@ def _frames(
     figure = new_figure((2.8 * len(truths), 5.6))
     grid = figure.subplots(2, len(truths), squeeze=False)
     for column, name in enumerate(truths):
-        worst = int(np.argmax(errors[name]["ours"].most))
+        worst = int(np.argmax(errors[name]["ours"].largest))
         character = SUBJECTS[name].shown.character
         for row, (solver, take) in enumerate((("RSP", truths[name]), ("ours", ours[name]))):
             caption = f"{name}, {STEP * (worst + 1):.2f} s: {solver}"

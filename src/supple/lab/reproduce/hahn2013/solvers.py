@@ -89,7 +89,7 @@ def _row(name: str, subject: Subject, row: str, takes: dict[str, Take]) -> dict[
         },
         "speed_up": {"ours": first.step_ms / take.step_ms, "paper": printed.speed_up},
         "mean_error_percent": float(errors.mean.mean()),
-        "largest_error_percent": float(errors.most.max()),
+        "largest_error_percent": float(errors.largest.max()),
         "iterations": float(take.counts["iterations"].mean()),
         "limits": ", ".join(take.limits) or "none",
     }

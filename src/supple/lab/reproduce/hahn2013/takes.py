@@ -93,7 +93,7 @@ class Errors(NamedTuple):
     """Distances of a skin from another at each step, (t,), in % of the height."""
 
     mean: Floats
-    most: Floats
+    largest: Floats
 
 
 @dataclass(frozen=True, eq=False)

@@ -219,17 +219,17 @@ def fig7(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     skin, rows = shown.character.surface, []
     figure, grid = sheet("Flesh of a body that rotates about the vertical", 1, 4, 2.9)
     lengths = np.concatenate([take.frames[time].far for time in times])
-    most = max(0.5, float(np.round(np.percentile(lengths, 99.5), 1)))
+    largest = max(0.5, float(np.round(np.percentile(lengths, 99.5), 1)))
     for column, (time, text) in enumerate(times.items()):
         frame, far = take.frames[time], take.frames[time].far
-        draw_body(grid[0, 2 * column], skin, frame.skin, text, values=far, most=most)
+        draw_body(grid[0, 2 * column], skin, frame.skin, text, values=far, largest=largest)
         caption = f"unposed, at most {far.max():.1f} mm"
         beside = grid[0, 2 * column + 1]
-        draw_flesh(beside, skin, frame.unposed, caption, most=most, azimuth=10.0)
+        draw_flesh(beside, skin, frame.unposed, caption, largest=largest, azimuth=10.0)
         rows.append(
             {"when": text, "largest_mm": float(far.max()), "lag_mm": 1e3 * _lag(model, frame)}
         )
-    key_of(figure, grid[0, -1], most, "mm")
+    key_of(figure, grid[0, -1], largest, "mm")
     save_picture(figure, folder / "tapia2021-fig7.png")
     return {
         "title": "tapia2021 fig. 7: inertia of the flesh",
@@ -300,11 +300,11 @@ def fig9(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     skin = shown.character.surface
     figure, grid = sheet("A jump tracked by springs of 8 Hz; below, the flesh", 2, 3)
     lengths = [np.linalg.norm(frame.unposed, axis=1) for frame in frames.values()]
-    most = max(0.5 * np.ceil(2e3 * max(np.percentile(each, 99.5) for each in lengths)), 0.5)
+    largest = max(0.5 * np.ceil(2e3 * max(np.percentile(each, 99.5) for each in lengths)), 0.5)
     for column, (time, frame) in enumerate(frames.items()):
         draw_body(grid[0, column], skin, frame.skin, f"{time:.2f} s", azimuth=50.0)
-        draw_flesh(grid[1, column], skin, frame.unposed, most=most, azimuth=10.0)
-    key_of(figure, grid[1, -1], most, "mm")
+        draw_flesh(grid[1, column], skin, frame.unposed, largest=largest, azimuth=10.0)
+    key_of(figure, grid[1, -1], largest, "mm")
     save_picture(figure, folder / "tapia2021-fig9.png")
     return {
         "title": "tapia2021 fig. 9: a motion tracked by springs",

@@ -46,7 +46,7 @@ def fig1(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     figure, grid = sheet("Handles, deformation by contact, and the posed skin", 2, 3)
     rows = []
     cases = (("hand-ball", 1.3, 4.0, (200.0, -70.0)), ("body-bench", 1.2, 40.0, (190.0, 5.0)))
-    for row, (name, time, most, (azimuth, elevation)) in enumerate(cases):
+    for row, (name, time, largest, (azimuth, elevation)) in enumerate(cases):
         shown = contact_scene(name)
         tell(row / 2, f"{name}: building")
         model = model_of(shown.scene.character.name, quick)
@@ -58,8 +58,8 @@ def fig1(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
         handles = camera.project(skin.vertices[model.handles])
         grid[row, 0].plot(*handles[:, :2].T, ".", color="black", ms=3)
         text = f"flesh, at most {frame.far.max():.1f} mm"
-        draw_flesh(grid[row, 1], skin, frame.unposed, text, most=most, **view)
-        key_of(figure, grid[row, 1], most, "mm")
+        draw_flesh(grid[row, 1], skin, frame.unposed, text, largest=largest, **view)
+        key_of(figure, grid[row, 1], largest, "mm")
         view = {"azimuth": shown.azimuth, "window": window_of(frame.skin, 1.2)}
         draw_frame(grid[row, 2], skin, frame, shown.description, **view)
         rows.append(touch_row(name, take) | {"coordinates": _size(model)})
@@ -108,7 +108,7 @@ def fig3(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
         draw_frame(grid[0, 2 * column], skin, frame, text, **view)
         text = f"{kind}: flesh moves by {frame.far.max():.2f} mm"
         view = {"azimuth": 200.0, "elevation": -60.0, "window": window}
-        draw_flesh(grid[0, 2 * column + 1], skin, frame.unposed, text, most=3.0, **view)
+        draw_flesh(grid[0, 2 * column + 1], skin, frame.unposed, text, largest=3.0, **view)
     key_of(figure, grid[0, -1], 3.0, "mm")
     save_picture(figure, folder / "tapia2021-fig3.png")
     return {
@@ -159,15 +159,15 @@ def fig6(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     report = part_of(tell, 0.2, 0.6, "pushing")
     take = recorded(pushed, simulator, [1.0], quick=quick, tell=report)
     frame = take.frames[1.0]
-    most = max(1.0, float(np.ceil(frame.far.max())))
+    largest = max(1.0, float(np.ceil(frame.far.max())))
     figure, grid = sheet("A body alone, pushed by a ball, and its flesh unposed", 1, 3, 3.2)
     arm = [k for k, part in enumerate(shown.part_names) if part in _LEFT_ARM]
     near = window_of(frame.skin[np.isin(shown.parts, arm)], 1.2)
     draw_body(grid[0, 0], skin, points, "alone: the parametric skin")
     draw_frame(grid[0, 1], skin, frame, "pushed", window=near, azimuth=65.0)
     text = f"unposed: flesh moves by {frame.far.max():.1f} mm"
-    draw_flesh(grid[0, 2], skin, frame.unposed, text, most=most, azimuth=10.0)
-    key_of(figure, grid[0, 2], most, "mm")
+    draw_flesh(grid[0, 2], skin, frame.unposed, text, largest=largest, azimuth=10.0)
+    key_of(figure, grid[0, 2], largest, "mm")
     save_picture(figure, folder / "tapia2021-fig6.png")
     angle = np.degrees(np.abs(take.parameters[-1, 3:72] - take.targets[-1, 3:72])).max()
     return {
@@ -230,7 +230,7 @@ def fig8(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
         "A hand slides over bars; below, the displacement of its flesh", 2, len(times)
     )
     deep = max(float(take.frames[time].far.max()) for time in times)
-    most = max(1.0, float(np.ceil(deep)))
+    largest = max(1.0, float(np.ceil(deep)))
     ripples = []
     window = window_of(np.concatenate([take.frames[time].skin for time in times]), 1.0)
     for column, time in enumerate(times):
@@ -238,9 +238,9 @@ def fig8(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
         view: dict[str, Any] = {"azimuth": shown.azimuth, "window": window}
         draw_frame(grid[0, column], skin, frame, f"{time:.2f} s", **view)
         view = {"azimuth": 200.0, "elevation": -70.0}
-        draw_flesh(grid[1, column], skin, frame.unposed, most=most, **view)
+        draw_flesh(grid[1, column], skin, frame.unposed, largest=largest, **view)
         ripples.append(_ripples(frame.skin, frame.unposed, BARS))
-    key_of(figure, grid[1, -1], most, "mm")
+    key_of(figure, grid[1, -1], largest, "mm")
     save_picture(figure, folder / "tapia2021-fig8.png")
     return {
         "title": "tapia2021 fig. 8: a hand slides over bars",
@@ -314,7 +314,7 @@ def fig10(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
             skin.vertices + frame.unposed,
             "tr C − 2 of the skin",
             values=strain,
-            most=0.3,
+            largest=0.3,
             signed=True,
             azimuth=180.0,
             elevation=-75.0,

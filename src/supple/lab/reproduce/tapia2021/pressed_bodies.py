@@ -94,11 +94,11 @@ def fig13(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
             drawn.append((name, probe, ours, full))
     figure, grid = sheet("Pressed by a sphere: ours above, all tets below", 2, len(drawn))
     for column, (name, probe, ours, full) in enumerate(drawn):
-        most = max(0.5, round(1e3 * float(np.linalg.norm(full.displacements, axis=1).max()), 1))
+        largest = max(0.5, round(1e3 * float(np.linalg.norm(full.displacements, axis=1).max()), 1))
         captions = f"{name}, {probe.name}: {ours.force:.2f} N", f"all tets: {full.force:.2f} N"
         for row, each in enumerate((ours, full)):
-            _draw_pressed(grid[row, column], name, probe, each, captions[row], most)
-        key_of(figure, grid[1, column], most, "mm")
+            _draw_pressed(grid[row, column], name, probe, each, captions[row], largest)
+        key_of(figure, grid[1, column], largest, "mm")
     save_picture(figure, folder / "tapia2021-fig13.png")
     best = [row for row in rows if row["basis"] != "handles"]
     return {
@@ -113,14 +113,14 @@ def fig13(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
 
 
 def _draw_pressed(
-    axes: Any, name: str, probe: Probe, pressed: Pressed, caption: str, most: float
+    axes: Any, name: str, probe: Probe, pressed: Pressed, caption: str, largest: float
 ) -> None:
     skin = scene(name).character.surface
     near = np.linalg.norm(skin.vertices - probe.place, axis=1) < 3 * probe.radius + 0.02
     azimuth, elevation = _VIEWS[name]
     view = {"azimuth": azimuth, "elevation": elevation}
     window = window_of(skin.vertices[near], 1.3)
-    draw_flesh(axes, skin, pressed.displacements, caption, most=most, window=window, **view)
+    draw_flesh(axes, skin, pressed.displacements, caption, largest=largest, window=window, **view)
 
 
 def _against_modes(
@@ -150,15 +150,15 @@ def _against_modes(
     figure, grid = sheet(
         f"{probe.name}: displacement of the skin in mm at equal depth", 2, len(takes) + 1, 2.5
     )
-    most = round(1e3 * float(np.linalg.norm(full.displacements, axis=1).max()), 1)
+    largest = round(1e3 * float(np.linalg.norm(full.displacements, axis=1).max()), 1)
     azimuth, elevation = _VIEWS[name]
     for column, (basis, take) in enumerate({"all tets": full, **takes}.items()):
-        _draw_pressed(grid[0, column], name, probe, take, f"{basis}: {take.force:.1f} N", most)
+        _draw_pressed(grid[0, column], name, probe, take, f"{basis}: {take.force:.1f} N", largest)
         text = "" if column else "colours ten times finer"
-        view = {"most": 0.1 * most, "azimuth": azimuth, "elevation": elevation}
+        view = {"largest": 0.1 * largest, "azimuth": azimuth, "elevation": elevation}
         draw_flesh(grid[1, column], shown.character.surface, take.displacements, text, **view)
-    key_of(figure, grid[0, -1], most, "mm")
-    key_of(figure, grid[1, -1], 0.1 * most, "mm")
+    key_of(figure, grid[0, -1], largest, "mm")
+    key_of(figure, grid[1, -1], 0.1 * largest, "mm")
     save_picture(figure, folder / f"tapia2021-fig{number}.png")
     by_name = {row["basis"]: row for row in rows}
     modal, plain = by_name["modal"], by_name["handles + residual"]
@@ -258,7 +258,7 @@ def _pins(model: SoftSkeletonModel) -> Iterable[Probe]:
 
 def _pin_picture(shots: Sequence[_Shot]) -> Figure:
     figure, grid = sheet("A pin on a handle (black), and towards the next one", 3, len(PLACES))
-    most = 2.0
+    largest = 2.0
     skin = scene("hand").character.surface
     by_pin: dict[str, list[_Shot]] = {}
     for shot in shots:
@@ -270,7 +270,7 @@ def _pin_picture(shots: Sequence[_Shot]) -> Figure:
             text = f"{basis}: {take.force:.2f} N"
             view = {"azimuth": 200.0, "elevation": -60.0, "window": (pin.place, 0.05)}
             camera = draw_flesh(
-                grid[row, column], skin, take.displacements, text, most=most, **view
+                grid[row, column], skin, take.displacements, text, largest=largest, **view
             )
             projected = camera.project(skin.vertices[model.handles])
             inside = (projected[:, :2] > 0).all(axis=1) & (projected[:, :2] < camera.pixels[0]).all(
@@ -279,7 +279,7 @@ def _pin_picture(shots: Sequence[_Shot]) -> Figure:
             facing = vertex_normals(skin.vertices, skin.triangles)[model.handles] @ camera.view[2]
             shown = inside & (facing > 0)
             grid[row, column].plot(*projected[shown, :2].T, "o", color="black", ms=4)
-    key_of(figure, grid[:, -1], most, "mm")
+    key_of(figure, grid[:, -1], largest, "mm")
     return figure
 
 

@@ -55,7 +55,7 @@ def model_of(name: str, quick: bool = False, **changes: Any) -> SoftSkeletonMode
     if key not in _models:
         options = build_options(name, quick) | changes
         if quick:
-            options |= {each: min(options[each], most) for each, most in QUICK.items()}
+            options |= {each: min(options[each], largest) for each, largest in QUICK.items()}
         with scene_model_file(name, engine="soft-skeleton", **options) as path:
             _models[key] = SoftSkeletonModel.load(path)
     return _models[key]
@@ -186,7 +186,7 @@ def draw_body(
     caption: str = "",
     *,
     values: ArrayLike | None = None,
-    most: float = 1.0,
+    largest: float = 1.0,
     signed: bool = False,
     colliders: Sequence[SurfaceMesh] = (),
     azimuth: float = 25.0,
@@ -195,14 +195,14 @@ def draw_body(
 ) -> Camera:
     """Render the skin at `points`, and surfaces of `colliders` in grey, into axes.
 
-    The field `values` (n̄,), of largest value `most`, replaces the skin's colour. `window` is the
+    The field `values` (n̄,), of largest value `largest`, replaces the skin's colour. `window` is the
     centre and width in m of the view, by default of the whole body; angles are in degrees.
     Return the camera.
     """
     placed = np.ascontiguousarray(points, np.float64)
     colours = np.tile(SKIN, (len(placed), 1))
     if values is not None:
-        colours = _coloured(np.asarray(values, np.float64), most, signed)
+        colours = _coloured(np.asarray(values, np.float64), largest, signed)
     scene = joined([SurfaceMesh(placed, surface.triangles), *colliders])
     vertices, triangles = scene.vertices, scene.triangles
     grey = np.tile(COLLIDER, (len(vertices) - len(placed), 1))
@@ -240,15 +240,15 @@ def draw_frame(
     return draw_body(axes, surface, frame.skin, caption, colliders=frame.colliders, **view)
 
 
-def _coloured(values: Floats, most: float, signed: bool) -> Floats:
-    low = -most if signed else 0.0
-    share = np.clip((values - low) / max(most - low, 1e-300), 0.0, 1.0)
+def _coloured(values: Floats, largest: float, signed: bool) -> Floats:
+    low = -largest if signed else 0.0
+    share = np.clip((values - low) / max(largest - low, 1e-300), 0.0, 1.0)
     return np.asarray(matplotlib.colormaps[SIGNED if signed else LENGTHS](share))[:, :3]
 
 
-def key_of(figure: Figure, axes: Any, most: float, text: str, *, signed: bool = False) -> None:
+def key_of(figure: Figure, axes: Any, largest: float, text: str, *, signed: bool = False) -> None:
     """Add a colour bar beside axes."""
-    scale = Normalize(-most if signed else 0.0, most)
+    scale = Normalize(-largest if signed else 0.0, largest)
     bar = figure.colorbar(
         ScalarMappable(scale, SIGNED if signed else LENGTHS), ax=axes, shrink=0.6, pad=0.01
     )
