@@ -307,7 +307,8 @@ def fig4(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     tell(0.0, "bases")
     case = _Case.make((8, 2, 2) if quick else (24, 4, 4))
     shapes: dict[str, dict[str, Floats]] = {}
-    still, moving = [], []
+    still: list[dict[str, Any]] = []
+    moving: list[dict[str, Any]] = []
     for at, load in enumerate(LOADS):
         tell(0.1 + 0.4 * at, f'at rest, "{load}"')
         shapes[load] = _loaded(case, load)
