@@ -12,9 +12,16 @@ import pytest
 import supple
 from supple.cli.main import main
 from supple.errors import SuppleError
-from supple.lab.bench.rig_space import free_growth, rsp_bench
-from supple.lab.bench.rig_space.free_cases import CASES, checked_cases, made_belly, made_trunk
-from supple.lab.bench.rig_space.rsp_bench import KEYS, table
+from supple.lab.bench import growth_bench, rig_space_bench
+from supple.lab.bench.case_runner import print_growth
+from supple.lab.bench.rig_space_bench import (
+    CASES,
+    KEYS,
+    checked_cases,
+    made_belly,
+    made_trunk,
+    table,
+)
 
 
 def told(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
@@ -35,7 +42,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def row(path: Path) -> dict[str, Any]:
-    (found,) = rsp_bench.measure(model=path, steps=40, quiet=True)
+    (found,) = rig_space_bench.measure(model=path, steps=40, quiet=True)
     return found
 
 
@@ -86,21 +93,21 @@ def test_growth_draws_a_picture_and_an_ended_run_goes_on(
         sizes = {"free": free, "tets": tets, "cubature": 50, "modes": 16}
         return sizes | times | {"dgemm256_ms": 0.7, "p99_over_median": 1.1}
 
-    monkeypatch.setattr(free_growth, "_row", row)
+    monkeypatch.setattr(growth_bench, "_free_row", row)
     options: dict[str, Any] = {"parameters": {"wire": (10, 20), "shapes": (10, 40)}}
     options |= {"tets": (2_000, 4_000), "quiet": True}
     target = tmp_path / "growth.png"
     with pytest.raises(KeyboardInterrupt):
-        free_growth.measure(target, **options)
-    figures = free_growth.measure(target, **options)
+        growth_bench.measure_rig_space(target, **options)
+    figures = growth_bench.measure_rig_space(target, **options)
     assert len(calls) == 7  # two were kept, one was ended
     assert figures["exponents"]["shapes"]["step_ms"] == pytest.approx(1.0)
     assert figures["exponents"]["tets"]["step_ms"] == pytest.approx(0.0, abs=1e-6)
     assert target.read_bytes().startswith(b"\x89PNG")
-    free_growth.table(figures)
+    print_growth(growth_bench.RIG_SPACE, figures)
     target.with_suffix(".json").write_text("[1, 2]")  # whatever else is there
-    free_growth.measure(target, **options)
-    free_growth.measure(target, **options)
+    growth_bench.measure_rig_space(target, **options)
+    growth_bench.measure_rig_space(target, **options)
     assert len(calls) == 19  # what was done is measured again
 
 

@@ -11,7 +11,8 @@ import pytest
 
 from supple.cli.main import main
 from supple.errors import SuppleError
-from supple.lab.bench.soft_skeleton import flesh_growth, soft_bench
+from supple.lab.bench import growth_bench
+from supple.lab.bench.soft_skeleton import soft_bench
 from supple.lab.bench.soft_skeleton.soft_bench import KEYS, ClockedRun, split_of, table
 from supple.lab.bench.soft_skeleton.soft_cases import CASES, checked_cases, pressed, untouched
 from supple.lab.reproduce.tapia2021.soft_bodies import model_of
@@ -107,13 +108,13 @@ def test_growth_is_drawn_and_goes_on_where_it_was(
         handles, cubature, ball = given[3:6]
         sizes = {"handles": handles, "cubature": cubature, "most_contacts": int(1000 * ball)}
         kept = {"coordinates": 3 * handles, "contacts": 1.0, "step_in_dgemm": 1.0, "build_s": 1.0}
-        return sizes | kept | {key: 0.01 * handles for key in flesh_growth._PARTS}
+        return sizes | kept | {key: 0.01 * handles for key in growth_bench.PARTS}
 
-    monkeypatch.setattr(flesh_growth, "_row", row)
+    monkeypatch.setattr(growth_bench, "_soft_row", row)
     sizes: dict[str, Any] = {"handles": (10, 20), "cubature": (50, 100), "balls": (0.01, 0.1)}
     with pytest.raises(KeyboardInterrupt):
-        flesh_growth.measure(picture, **sizes, quiet=True)
-    figures = flesh_growth.measure(picture, **sizes, quiet=True)
+        growth_bench.measure_soft_skeleton(picture, **sizes, quiet=True)
+    figures = growth_bench.measure_soft_skeleton(picture, **sizes, quiet=True)
     assert len(calls) == 3 + 4  # six cases, of which two were there
     assert figures["exponents"]["handles"]["step_ms"] == pytest.approx(1.0)
     assert picture.read_bytes().startswith(b"\x89PNG")

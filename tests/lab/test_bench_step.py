@@ -249,7 +249,7 @@ def test_a_motion_has_the_requested_length_and_a_model_without_one_tours_its_pos
 
 
 def test_the_parts_of_a_step_make_up_the_whole_of_it(bar_file: Path) -> None:
-    """xu2016 Table 2; the parts are timed where the step calls them."""
+    """xu2016 Table 2; the parts are timed in the order of a step."""
     from supple.engines.pose_space.model.model import PoseSpaceModel
     from supple.lab.reproduce.xu2016.tables import part_megabytes, part_times
 

@@ -13,12 +13,12 @@ from supple.cli.main import main
 from supple.elastic.material import Material
 from supple.engines.stvk.model import StvkModel
 from supple.errors import SuppleError
+from supple.lab.bench import growth_bench as bench_stvk_growth
 from supple.lab.bench import stvk_bench as bench_stvk
 from supple.lab.bench import stvk_bench as bench_stvk_steps
-from supple.lab.bench import stvk_growth as bench_stvk_growth
-from supple.lab.bench.case_runner import exponent
+from supple.lab.bench.case_runner import exponent, print_growth
+from supple.lab.bench.growth_bench import smooth_basis
 from supple.lab.bench.stvk_bench import KEYS, Case, packed_shape, table
-from supple.lab.bench.stvk_growth import smooth_basis
 from supple.lab.bench.timing import processor_time, timed
 from supple.scenes.bodies.beam import beam
 
@@ -118,14 +118,14 @@ def test_growth_is_drawn_and_written_beside(
     monkeypatch.setattr(bench_stvk_growth, "_MODES", 4)
     monkeypatch.setattr(bench_stvk_growth, "_TETS", 100)
     path = tmp_path / "growth.png"
-    lengths = []
+    lengths, step_times = [], bench_stvk_steps.step_times
 
     def told_how_long(model: Any, dt: float, steps: int) -> dict[str, Any]:
         lengths.append(steps)
-        return bench_stvk_steps.step_times(model, dt, steps)
+        return step_times(model, dt, steps)
 
-    monkeypatch.setattr(bench_stvk_growth, "step_times", told_how_long)
-    figures = bench_stvk_growth.measure(
+    monkeypatch.setattr(bench_stvk_steps, "step_times", told_how_long)
+    figures = bench_stvk_growth.measure_stvk(
         path, modes=(3, 6), elements=(60, 240), steps=20, quiet=True
     )
     assert set(lengths) == {20}
@@ -139,13 +139,13 @@ def test_growth_is_drawn_and_written_beside(
         assert found[0] < found[1]
         np.testing.assert_allclose(found, (60, 240), rtol=0.5)
         assert set(figures["exponents"][kind]) == {"precompute_s", "step_us"}
-    bench_stvk_growth.table(figures)
+    print_growth(bench_stvk_growth.STVK, figures)
 
 
 def test_growth_is_of_as_many_steps_as_can_be_timed(tmp_path: Path) -> None:
     for steps in (0, 10**7):
         with pytest.raises(SuppleError, match="choose between 1"):
-            bench_stvk_growth.measure(tmp_path / "growth.png", steps=steps, quiet=True)
+            bench_stvk_growth.measure_stvk(tmp_path / "growth.png", steps=steps, quiet=True)
 
 
 @pytest.mark.parametrize("r", [15, 30])

@@ -9,10 +9,9 @@ import pytest
 
 from helpers.build_samples import bar_options, bending_bar
 from supple.engines.pose_space.build.build import build
-from supple.lab.reproduce.xu2016 import bent_beam as reproduce_beam
-from supple.lab.reproduce.xu2016 import fig4_warped as reproduce_warped
+from supple.lab.reproduce.xu2016 import beams
 from supple.lab.reproduce.xu2016 import fig14_pca as reproduce_pca
-from supple.lab.reproduce.xu2016 import projection_cost as reproduce_projection
+from supple.lab.reproduce.xu2016.tables import projection_times
 
 
 def told(part: float, text: str) -> None:
@@ -21,7 +20,7 @@ def told(part: float, text: str) -> None:
 
 
 def test_bases_blended_in_frames_follow_the_full_beam_and_others_do_not(tmp_path: Path) -> None:
-    found = reproduce_beam.run(tmp_path, quick=True, tell=told)
+    found = beams.beam(tmp_path, quick=True, tell=told)
     rms = {row["basis"]: row["rms"] for row in found["rows"]}
     ours = rms["ours, 3 poses"]
     assert ours <= 0.20
@@ -35,8 +34,8 @@ def test_bases_blended_in_frames_follow_the_full_beam_and_others_do_not(tmp_path
 
 
 def test_modes_of_the_straight_beam_do_not_fit_the_bent_one(tmp_path: Path) -> None:
-    found = reproduce_warped.run(tmp_path, quick=True, tell=told)
-    own, *others = reproduce_warped.METHODS
+    found = beams.fig4(tmp_path, quick=True, tell=told)
+    own, *others = beams.METHODS
     for row in [*found["static_rms"], *found["dynamic_rms"]]:
         assert row[own] < 0.1
         assert all(row[other] > 0.2 for other in others)
@@ -72,7 +71,7 @@ def test_only_a_basis_with_contact_rows_stays_above_the_ground(hanging: dict[str
 
 def test_the_cost_of_full_reassembly_is_measured_beside_the_real_time_step() -> None:
     model = build(bending_bar(60.0), **bar_options())
-    found = reproduce_projection.measure(model, steps=20)
+    found = projection_times(model, steps=20)
     assert found["r"] == 8
     assert found["step_ms"] > 0
     ratio = found["reassembly_ms"] / found["step_ms"]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from supple.lab.reproduce.hahn2013.fig5_energy import PAPER_SKINNING
+from supple.lab.reproduce.hahn2013.figures import PAPER_SKINNING
 from supple.lab.reproduce.hahn2013.solvers import PAPER
 from supple.lab.reproduce.hahn2013.takes import SUBJECTS, Take
 from supple.lab.reproduce.reproduce import GROUPS, chosen_items, run_reproduce
@@ -95,6 +95,6 @@ def test_errors_are_parts_of_the_height() -> None:
     moved[1, 2] = (0.0, 0.03, 0.04)
     nothing: Any = np.zeros((3, 1)), np.zeros(3), {}, ()
     errors = Take(moved, *nothing).errors(Take(still, *nothing), height=2.0)
-    np.testing.assert_allclose(errors.most, [0, 2.5, 0], rtol=1e-6)
+    np.testing.assert_allclose(errors.largest, [0, 2.5, 0], rtol=1e-6)
     np.testing.assert_allclose(errors.mean, [0, 0.625, 0], rtol=1e-6)
     assert SUBJECTS["trunk"].height > 1.8

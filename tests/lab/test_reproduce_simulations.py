@@ -8,7 +8,7 @@ import pytest
 from supple.lab.reproduce.xu2016 import fig5_contact as reproduce_contact
 from supple.lab.reproduce.xu2016 import fig11_local as reproduce_local
 from supple.lab.reproduce.xu2016 import fig15_coarse as reproduce_coarse
-from supple.lab.reproduce.xu2016.fig5_sections import outline, penetration, touching_skin
+from supple.lab.reproduce.xu2016.fig5_contact import outline, penetration, touching_skin
 from supple.mesh.surface import SurfaceMesh
 
 

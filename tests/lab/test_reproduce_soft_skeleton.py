@@ -14,7 +14,7 @@ from supple.lab.bench.soft_skeleton.soft_cases import scene_bones
 from supple.lab.bench.soft_skeleton.sphere_compliance import without_residual
 from supple.lab.reproduce.reproduce import GROUPS, chosen_items, run_reproduce
 from supple.lab.reproduce.tapia2021 import soft_bodies
-from supple.lab.reproduce.tapia2021.sliding_hands import skin_strain
+from supple.lab.reproduce.tapia2021.contact_figures import skin_strain
 from supple.lab.reproduce.tapia2021.soft_bodies import model_of
 from supple.lab.reproduce.tapia2021.table1_costs import PAPER
 from supple.mesh.surface import SurfaceMesh

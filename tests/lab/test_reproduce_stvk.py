@@ -11,9 +11,9 @@ import pytest
 
 from supple.engines.stvk.bases import body_modes
 from supple.errors import SolverError, SuppleError
+from supple.lab.reproduce.barbic2005.basis_figures import swing
 from supple.lab.reproduce.barbic2005.bodies import derivative_parts, shown_scene
 from supple.lab.reproduce.barbic2005.cost_tables import PAPER
-from supple.lab.reproduce.barbic2005.fig12_impulse import swing
 from supple.lab.reproduce.reproduce import GROUPS, ITEMS, chosen_items, run_reproduce
 from supple.scenes.bodies.elastic_scene import STVK_SCENES
 

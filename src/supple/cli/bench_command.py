@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -276,22 +277,27 @@ def _sizes(numbers: list[int] | None, example: str) -> list[int] | None:
 
 
 def _cases_or_growth(
-    modules: tuple[Any, Any],
+    kind: str,
+    module: Any,
     cases: tuple[str, ...],
     steps: int | None,
     growth: Path | None,
     display: Display,
     **options: Path | None,
 ) -> None:
-    """Measure cases with the first module, or growth with the second."""
-    module = modules[growth is not None]
-    settings = {"steps": module.STEPS if steps is None else steps, "quiet": display.silent}
+    """Measure cases with a module, or growth of a kind with `growth_bench`."""
+    settings: dict[str, Any] = {} if steps is None else {"steps": steps}
+    settings["quiet"] = display.silent
     if growth is None:
         display.show(module.measure(cases, **settings, **options), module.table)
     elif cases or any(options.values()):
         raise SuppleError("--growth has cases of its own; leave out cases and --model")
     else:
-        display.show(module.measure(growth, **settings), module.table)
+        from supple.lab.bench import growth_bench
+        from supple.lab.bench.case_runner import print_growth
+
+        figures = getattr(growth_bench, f"measure_{kind}")(growth, **settings)
+        display.show(figures, partial(print_growth, getattr(growth_bench, kind.upper())))
 
 
 @bench.command
@@ -313,9 +319,9 @@ def stvk(
         Instead, draw times over modes and elements into this .png file; the figures go into a
         .json file next to it. An interrupted run resumes.
     """
-    from supple.lab.bench import stvk_bench, stvk_growth
+    from supple.lab.bench import stvk_bench
 
-    _cases_or_growth((stvk_bench, stvk_growth), cases, steps, growth, display)
+    _cases_or_growth("stvk", stvk_bench, cases, steps, growth, display)
 
 
 @bench.command(name="rig-space")
@@ -341,9 +347,9 @@ def rig_space(
         Instead, draw times over parameters and tets into this .png file; the figures go into a
         .json file next to it. An interrupted run resumes.
     """
-    from supple.lab.bench.rig_space import free_growth, rsp_bench
+    from supple.lab.bench import rig_space_bench
 
-    _cases_or_growth((rsp_bench, free_growth), cases, steps, growth, display, model=model)
+    _cases_or_growth("rig_space", rig_space_bench, cases, steps, growth, display, model=model)
 
 
 @bench.command(name="soft-skeleton")
@@ -369,9 +375,9 @@ def soft_skeleton(
         Instead, draw times over handles, cubature tets and contacts into this .png file; the
         figures go into a .json file next to it. An interrupted run resumes.
     """
-    from supple.lab.bench.soft_skeleton import flesh_growth, soft_bench
+    from supple.lab.bench.soft_skeleton import soft_bench
 
-    _cases_or_growth((soft_bench, flesh_growth), cases, steps, growth, display, model=model)
+    _cases_or_growth("soft_skeleton", soft_bench, cases, steps, growth, display, model=model)
 
 
 @bench.command

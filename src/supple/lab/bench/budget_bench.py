@@ -21,12 +21,12 @@ from supple.engines.pose_space.step_options import INTEGRATOR
 from supple.errors import SuppleError
 from supple.lab.bench.case_runner import Cells, print_columns, rounded
 from supple.lab.fidelity.budget import BASES, PLAYS, Budget
+from supple.lab.fidelity.truth import plain_option
 from supple.playback.bake_plan import bake_plan, bake_simulator, stable_stiffness
 from supple.playback.character_models import prepared_model
 from supple.playback.character_sources import read_character
 from supple.playback.motion_choice import chosen_motion
 from supple.playback.progress_bar import first_use_message, task_bar
-from supple.progress import Progress
 from supple.rig.motion.motion import Motion
 from supple.scenes.characters.character_scene import PAPERS
 from supple.user_cache import cache_folder
@@ -80,10 +80,10 @@ class BudgetOptions:
     folder: Path | None = None
 
     def __post_init__(self) -> None:
-        for name, most in (("seconds", LONGEST), ("accuracy", 1.0)):
+        for name, largest in (("seconds", LONGEST), ("accuracy", 1.0)):
             value = checked_number(name, getattr(self, name))
-            if not 0 < value <= most:
-                raise SuppleError(f"{name} is {value:g}; give more than 0 and at most {most:g}")
+            if not 0 < value <= largest:
+                raise SuppleError(f"{name} is {value:g}; give more than 0 and at most {largest:g}")
 
     @property
     def storage(self) -> Path:
@@ -140,7 +140,7 @@ def _measured(name: str, options: BudgetOptions, quiet: bool) -> dict[str, Any]:
     motion = _beginning(clip, options.seconds)
     live = bake_simulator(model, 1 / RATE, scaled_loads=ready.scaled_loads).options
     names = ("alpha", "beta", "gravity", "acceleration_limit")
-    settings = {each: _plain(getattr(live, each)) for each in names}
+    settings = {each: plain_option(getattr(live, each)) for each in names}
     row: dict[str, Any] = {
         "character": Path(name).stem,
         "motion": clip.name,
@@ -151,17 +151,16 @@ def _measured(name: str, options: BudgetOptions, quiet: bool) -> dict[str, Any]:
         "firmer": stable_stiffness(model, plan, scaled_loads=ready.scaled_loads),
     }
     with task_bar(quiet) as tell:
-        named = _named(tell, row["character"])
-        budget = Budget(model, motion, RATE, settings, options.accuracy, options.storage, named)
+
+        def report(part: float, text: str) -> None:
+            tell(part, f"{row['character']}, {text}")
+
+        budget = Budget(model, motion, RATE, settings, options.accuracy, options.storage, report)
         row["truth"] = budget.figures
         row["plays"] = {name: budget.play(name) for name in budget.plays}
         row["bases"] = {name: budget.basis(name) for name in BASES}
     row["took_s"] = round(perf_counter() - began, 1)
     return rounded(row, 4)
-
-
-def _named(tell: Progress, character: str) -> Progress:
-    return lambda part, what: tell(part, f"{character}, {what}")
 
 
 def _beginning(clip: Motion, seconds: float) -> Motion:
@@ -172,10 +171,6 @@ def _beginning(clip: Motion, seconds: float) -> Motion:
     return clip.slice(float(clip.times[0]), float(last))
 
 
-def _plain(value: Any) -> Any:
-    return value if isinstance(value, float) else np.asarray(value).tolist()
-
-
 def _figure(row: dict[str, Any], name: str, key: str) -> float | None:
     """Return a figure of a play or a basis; None if it is missing."""
     value = (row.get("plays", {}) | row.get("bases", {})).get(name, {}).get(key)
@@ -184,11 +179,11 @@ def _figure(row: dict[str, Any], name: str, key: str) -> float | None:
 
 def table(rows: list[dict[str, Any]]) -> None:
     """Print the parts of the error, and errors of other steps, with a column each character."""
-    whole = [row for row in rows if "failed" not in row]
-    if whole:
-        _print_parts(whole)
+    measured = [row for row in rows if "failed" not in row]
+    if measured:
+        _print_parts(measured)
         print_columns(
-            whole,
+            measured,
             [{PLAYS[name].about: (partial(_step_text, name), "") for name in _STEPS}],
             "Other steps: % from the reference (amplitude %, ms a frame)",
             "Steps of a frame have a pose each; sub-steps share the frame's pose. Milliseconds are "
@@ -244,9 +239,7 @@ def _step_text(name: str, row: dict[str, Any]) -> str:
     return f"{_percent(error)} ({_percent(amplitude)}, {spent or 0:.2f})"
 
 
-_STEPS = tuple(
-    name for name, play in PLAYS.items() if play.beside == "live" and name not in ("fine",)
-)
+_STEPS = tuple(name for name, play in PLAYS.items() if play.beside == "live" and name != "fine")
 
 
 def _span(row: dict[str, Any]) -> str:
@@ -260,13 +253,13 @@ def _percent(value: float | None) -> str:
 
 def draw(path: Path, rows: Sequence[dict[str, Any]]) -> None:
     """Draw the parts of each budget as bars, and errors over times of steps."""
-    whole = [row for row in rows if "failed" not in row]
-    figure = Figure(figsize=(3.2 + 2.4 * max(len(whole), 1), 7.6), facecolor=PAPER)
+    measured = [row for row in rows if "failed" not in row]
+    figure = Figure(figsize=(3.2 + 2.4 * max(len(measured), 1), 7.6), facecolor=PAPER)
     axes = np.atleast_2d(
-        figure.subplots(2, max(len(whole), 1), sharey="row", squeeze=False, height_ratios=(3, 2))
+        figure.subplots(2, max(len(measured), 1), sharey="row", squeeze=False, height_ratios=(3, 2))
     )
     colours = {"live": "#c0392b", "full": "#7f8c8d"}
-    for at, row in enumerate(whole):
+    for at, row in enumerate(measured):
         bars, curve = axes[0, at], axes[1, at]
         values = [100 * (_figure(row, key, kind) or 0.0) for _, key, kind in DRAWN]
         tints = [

@@ -175,12 +175,15 @@ def print_columns(
 
 @dataclass(frozen=True)
 class Growth:
-    """Lines of a bench of growth."""
+    """Lines of a bench of growth, and their tables."""
 
     over: Mapping[str, str]  # key of the growing number, by line
     #: Lines and keys of figures that exponents are fitted for.
     fitted: tuple[Sequence[str], Sequence[str]]
     required: Sequence[str]  # keys that every row has; rows without them are of another version
+    titles: Mapping[str, str]  # title of a table, by line
+    columns: Cells
+    captions: Mapping[str, str]  # names of fitted figures in the caption, by key
 
 
 def measure_growth(
@@ -255,13 +258,16 @@ def exponent(
     return round(float(np.polyfit(x, y, 1)[0]), 3)
 
 
-def growth_caption(powers: Mapping[str, float | None], names: Mapping[str, str]) -> str:
-    """Return a text of the exponents of named figures."""
-    return ", ".join(
-        f"{name} like the power {powers[key]:.2f}"
-        for key, name in names.items()
-        if powers.get(key) is not None
-    )
+def print_growth(growth: Growth, figures: Row) -> None:
+    """Print a table for each line, with the fitted exponents as caption."""
+    for line, title in growth.titles.items():
+        powers = figures["exponents"].get(line, {})
+        caption = ", ".join(
+            f"{name} like the power {powers[key]:.2f}"
+            for key, name in growth.captions.items()
+            if powers.get(key) is not None
+        )
+        print_rows(figures[line], growth.columns, title, caption)
 
 
 def plot_growth(
@@ -272,17 +278,17 @@ def plot_growth(
     key: str,
     label: str,
     *,
-    least: float = 1e-9,
+    lowest: float = 1e-9,
     **style: Any,
 ) -> None:
     """Plot a figure of a line's rows over the growing number, with its exponent in the legend.
 
-    Figures below `least` are drawn there: the axes are logarithmic.
+    Figures below `lowest` are drawn there: the axes are logarithmic.
     """
     rows = sorted(figures[line], key=lambda row: row[over])
     power = figures["exponents"].get(line, {}).get(key)
     text = label if power is None else f"{label}: power {power:.2f}"
-    x, y = [max(row[over], 1) for row in rows], [max(row[key], least) for row in rows]
+    x, y = [max(row[over], 1) for row in rows], [max(row[key], lowest) for row in rows]
     axes.plot(x, y, "o-", label=text, **{"ms": 5, "lw": 1.5} | style)
 
 

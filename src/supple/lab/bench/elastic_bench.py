@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from functools import partial
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from supple.app.processes import peak_megabytes, with_cores
 from supple.arrays import Floats
 from supple.errors import SuppleError
 from supple.lab.bench.case_runner import Cells, check_between, print_rows, run_cases
+from supple.lab.bench.timing import timed
 
 DEFAULT_SIZES = [10_000, 12_000, 100_000, 1_000_000]
 #: Beyond this scikit-fem, which stores every local matrix, needs tens of GB.
@@ -93,12 +93,7 @@ def _deformed_beam(size: int) -> tuple[Any, Floats]:
 def _best(function: Callable[[], Any], repeats: int) -> float:
     """Return the shortest of several times in ms."""
     function()
-    times = []
-    for _ in range(repeats):
-        began = perf_counter()
-        function()
-        times.append(perf_counter() - began)
-    return 1e3 * min(times)
+    return 1e3 * min(timed(function) for _ in range(repeats))
 
 
 def _measure_ours(size: int) -> dict[str, Any]:

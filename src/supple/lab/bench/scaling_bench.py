@@ -67,8 +67,7 @@ def measure_builds(
     `modes` is the total number of modes, distributed as the scene's.
     """
     checked_scenes([scene])
-    for size in sizes:
-        check_between(size, LEAST, 1_000_000, "tets")
+    _check_sizes(sizes, 1_000_000)
     scene_modes = scene_of(scene).modes
     columns = scene_modes if modes is None else scaled_modes(scene_modes, modes)
     cases: list[tuple[str, Callable[[], Row]]] = [
@@ -78,6 +77,11 @@ def measure_builds(
     rows = run_cases(cases, quiet=quiet)
     power = exponent(rows, "tets", "processor_s", None)
     return {"scene": scene, "builds": rows, "exponent": power}
+
+
+def _check_sizes(sizes: Sequence[int], largest: int = 500_000) -> None:
+    for size in sizes:
+        check_between(size, LEAST, largest, "tets")
 
 
 def build_row(name: str, tets: int, modes: tuple[int, ...]) -> Row:
@@ -162,8 +166,7 @@ def measure_reduction(
     sizes: Sequence[int] = SIZES, *, scene: str = "gorilla", quiet: bool = False
 ) -> Row:
     """Time builds of a scene by number of tets, and modes with and without contact constraints."""
-    for size in sizes:
-        check_between(size, LEAST, 500_000, "tets")
+    _check_sizes(sizes)
     cases: list[tuple[str, Callable[[], Row]]] = [
         (f"{name}, modes in contact", partial(_contact_row, name)) for name in CONTACT_POSES
     ]
@@ -294,8 +297,7 @@ def measure_steps(
     from supple.playback.character_models import scene_model_file
 
     checked_scenes([scene])
-    for size in sizes:
-        check_between(size, LEAST, 500_000, "tets")
+    _check_sizes(sizes)
     scene_modes = scene_of(scene).modes
     changes: list[Row] = [{"modes": scaled_modes(scene_modes, count)} for count in modes]
     changes += [{"tets": size} for size in sizes]

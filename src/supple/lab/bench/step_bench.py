@@ -46,30 +46,11 @@ STEPS = 5_000
 CROWD = 16
 #: First keys of a row; None where an engine has no such figure.
 KEYS = (
-    "scene",
-    "tets",
-    "tet_vertices",
-    "surface_vertices",
-    "modes",
-    "regions",
-    "poses",
-    "cubature_elastic",
-    "cubature_inertial",
-    "step_ms",
-    "step_ms_two_cores",
-    "split_ms",
-    "rig_ms",
-    "limited_steps",
-    "full_step_ms",
-    "speedup",
-    "dgemm256_ms",
-    "step_in_dgemm",
-    "model_mb",
-    "paper_ms",
-    "paper_speedup",
-    "rms_vs_full",
-    "frequency_error",
-)
+    "scene", "tets", "tet_vertices", "surface_vertices", "modes", "regions", "poses",
+    "cubature_elastic", "cubature_inertial", "step_ms", "step_ms_two_cores", "split_ms", "rig_ms",
+    "limited_steps", "full_step_ms", "speedup", "dgemm256_ms", "step_in_dgemm", "model_mb",
+    "paper_ms", "paper_speedup", "rms_vs_full", "frequency_error",
+)  # fmt: skip
 
 
 class _RigTimes:

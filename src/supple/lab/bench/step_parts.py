@@ -86,12 +86,8 @@ def step_parts(path: Path, steps: int) -> dict[str, Any]:
     """Return the parts of a model's step; called in a separate process."""
     model = PoseSpaceModel.load(path)
     simulator = PoseSpaceSimulator(model, 1 / RATE)
-    seconds, work = _timed_parts(simulator, *back_and_forth(motion_of(model), steps + WARM_UP))
-    dense = float(np.median(seconds.pop("dense")))
-    medians = {name: float(np.median(each[WARM_UP // 2 :])) for name, each in seconds.items()}
-    # The stage of the solution includes the forces, which are timed alone in every other step.
-    solved = medians.pop("solve")
-    medians["solution"] = max(solved - medians["elastic"], 0.0)
+    medians, work = timed_parts(simulator, *back_and_forth(motion_of(model), steps + WARM_UP))
+    dense = medians["dense"]
     means = {name: np.mean(each, axis=0) for name, each in work.items()}
     total = sum(bytes_ for bytes_, _ in means.values())
     stream, rate = _stream_rate(total), _product_rate()
@@ -118,11 +114,16 @@ def step_parts(path: Path, steps: int) -> dict[str, Any]:
     }
 
 
-def _timed_parts(
-    simulator: PoseSpaceSimulator, poses: Any, roots: Any
-) -> tuple[dict[str, list[float]], dict[str, list[tuple[float, float]]]]:
-    """Take a step for each pose; return seconds, and bytes and operations, of each part."""
-    simulator.reset(poses[0], roots[0])
+def timed_parts(
+    simulator: PoseSpaceSimulator, poses: Any, roots: Any, twin: PoseSpaceSimulator | None = None
+) -> tuple[dict[str, float], dict[str, list[tuple[float, float]]]]:
+    """Take a step for each pose; return median seconds, and bytes and operations, of each part.
+
+    ``dense`` is a product of 256³, ``call`` an empty call, and ``whole`` a step of `twin`, another
+    simulator of the same model, with its surface.
+    """
+    for each in (simulator, twin or simulator):
+        each.reset(poses[0], roots[0])
     out = simulator.surface()
     stepper, state = simulator._stepper, simulator._state
     seconds: dict[str, list[float]] = defaultdict(list)
@@ -133,6 +134,10 @@ def _timed_parts(
         began = perf_counter()
         call(*arguments)
         seconds[name].append(perf_counter() - began - less)
+
+    def whole_step() -> None:
+        twin.step(pose, root)  # type: ignore[union-attr]
+        twin.surface(out)  # type: ignore[union-attr]
 
     targets = stepper.workspace.targets
     for k, (pose, root) in enumerate(zip(poses, roots, strict=True)):
@@ -155,9 +160,15 @@ def _timed_parts(
         clocked("rig_skin", stepper._placement.place_surface, out)
         for name, stage in _SKIN.items():
             clocked(name, stepper._displace, stage, state, out, less=call)
-        for name, each in _work(stepper, state.q).items():
-            work[name].append(each)
-    return seconds, work
+        for name, amounts in _work(stepper, state.q).items():
+            work[name].append(amounts)
+        if twin is not None:
+            clocked("whole", whole_step)
+    dense = float(np.median(seconds.pop("dense")))
+    medians = {name: float(np.median(times[WARM_UP // 2 :])) for name, times in seconds.items()}
+    # The stage of the solution includes the forces, which are timed alone in every other step.
+    medians["solution"] = max(medians.pop("solve") - medians["elastic"], 0.0)
+    return medians | {"dense": dense}, work
 
 
 @compiled_fused

@@ -124,8 +124,6 @@ class Case(NamedTuple):
 
 
 _BEAM = (27, 4, 4)  # 2,592 tets
-
-
 CASES = {
     "spoon": Case("spoon", (0, 0, 0), 12),
     "bridge": Case("bridge", (0, 0, 0), 15),
@@ -136,8 +134,6 @@ CASES = {
     "beam60": Case(None, _BEAM, 60),
     "beam100k": Case(None, (66, 16, 16), 30),
 }
-
-
 #: Seconds of precomputation and µs of a step in barbic2005, figures 5 and 11.
 PAPER = {
     "spoon": (60.0, 30.2),
@@ -145,14 +141,11 @@ PAPER = {
     "tower": (79.2 * 60, 1395.0),
     "heart": (97.4 * 60, 1395.0),
 }
-
-
+#: First keys of a row.
 KEYS = (
-    *("case", "elements", "modes", "precompute_s", "peak_mb"),
-    *("step_us", "gemv_us", "python_step_us", "dgemm256_ms"),
-)
-
-
+    "case", "elements", "modes", "precompute_s", "peak_mb", "step_us", "gemv_us",
+    "python_step_us", "dgemm256_ms",
+)  # fmt: skip
 #: Number of precomputations; the shortest time counts.
 _REPEATS = 3
 #: Number of steps of a run.
@@ -182,7 +175,6 @@ def _row(name: str, case: Case, steps: int) -> Row:
     """Measure one case in a separate process."""
     from supple.elastic.material import Material
     from supple.engines.stvk.build import elastic_basis
-    from supple.engines.stvk.model import StvkModel
     from supple.scenes.bodies.beam import beam
     from supple.scenes.bodies.elastic_scene import stvk_scene
 

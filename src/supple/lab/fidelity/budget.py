@@ -394,10 +394,7 @@ class BlendedBasis:
     """Basis U(p) on all vertices of a model `without_cubature`; its frames follow the flesh."""
 
     def __init__(
-        self,
-        model: PoseSpaceModel,
-        frames: Frames = "followed",
-        negligible_weight: float = 0.02,
+        self, model: PoseSpaceModel, frames: Frames = "followed", negligible_weight: float = 0.02
     ) -> None:
         self._runtime = RuntimeModel(model, frames=frames)
         options = StepOptions(dt=1 / 90, negligible_weight=negligible_weight)

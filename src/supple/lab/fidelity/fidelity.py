@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from supple.arrays import Floats, Singles
+from supple.arrays import Singles
 from supple.engines.engine import CharacterEngine, Engine, engine_named
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.engines.pose_space.step_options import INTEGRATOR
@@ -81,12 +81,6 @@ class Fidelity:
         """Frequency error of free oscillation if requested, else during the motion."""
         return self.motion_frequency_error if self.ringing is None else self.ringing.error
 
-    def rms_over_time(self) -> Floats:
-        """Return RMS differences of frames (t,), relative to the displacement over the motion."""
-        difference = self.frames.astype(np.float64) - self.truth.frames
-        displacement = self.truth.frames.astype(np.float64) - self.truth.rig
-        return np.sqrt((difference**2).mean(axis=(1, 2)) / (displacement**2).mean())
-
 
 def compare(
     model: PoseSpaceModel,
@@ -104,27 +98,14 @@ def compare(
     progress: Progress | None = None,
     **options: Any,
 ) -> Fidelity:
-    """Play a motion with two engines, and measure their difference.
+    """Play a motion with two engines at `rate` frames per second, and measure their difference.
 
-    Parameters
-    ----------
-    model, motion
-        The character and its motion.
-    engine
-        Engine to measure, of `supple.engines.ENGINES`, or a function that makes its simulator from
-        a model, a step and options.
-    true_engine
-        Engine of the reference.
-    rate
-        Frames per second; a frame is a step of the real-time simulation.
-    reference
-        The `truth` of this model and motion, if already computed.
-    same_step, full_step, ringing
-        Whether to compute each of the more expensive figures; see `Fidelity`.
-    accuracy, cache, progress
-        As for `truth`.
-    **options
-        Options of both simulations: alpha, beta, gravity, gravity_mode.
+    `engine` is the measured one, of `supple.engines.ENGINES`, or a function that makes its
+    simulator from a model, a step and options; it takes a step for each frame. `true_engine` is
+    that of the reference; `reference` is the `truth` of this model and motion, if already computed.
+    `same_step`, `full_step` and `ringing` request the more expensive figures, see `Fidelity`;
+    `accuracy`, `cache` and `progress` are those of `truth`. Other options (alpha, beta, gravity,
+    gravity_mode) are those of both simulations.
     """
     make, row = _maker(engine), engine_named(true_engine, "character")
     true = reference
@@ -137,9 +118,9 @@ def compare(
             f"reference of shape {true.frames.shape} for a motion of {len(frames)} frames; "
             "give one of this model, motion and rate"
         )
-    alike: float | None = None
+    reduction: float | None = None
     if same_step:
-        alike = _stepped_alike(model, motion, make, row, true, options)
+        reduction = _same_step_error(model, motion, make, row, true, options)
     coarse: float | None = None
     if full_step:
         as_live = {"newton": CONVERGING["newton"], "integrator": INTEGRATOR}
@@ -148,11 +129,11 @@ def compare(
         coarse = rms_difference(stepped, true.frames, true.rig)
     moving = frequency_error(frames - true.rig, true.frames - true.rig, rate)
     middle, _ = motion.at(motion.times[0] + motion.duration / 2)
-    rang: Ringing | None = None
+    oscillation: Ringing | None = None
     if ringing:
-        rang = compare_ringing(model, middle, engine=make, true_engine=row.name)
+        oscillation = compare_ringing(model, middle, engine=make, true_engine=row.name)
     rms = rms_difference(frames, true.frames, true.rig)
-    return Fidelity(rms, alike, coarse, true, frames, moving, rang)
+    return Fidelity(rms, reduction, coarse, true, frames, moving, oscillation)
 
 
 def compare_ringing(
@@ -176,10 +157,10 @@ def compare_ringing(
     settings = RINGING | options
     ours = _maker(engine)(model, RINGING_STEP, **settings)
     solved = usual_options(row, {"newton": 5, "tolerance": 1e-6})
-    whole = row.simulate(model, RINGING_STEP, **solved, **settings)
+    full = row.simulate(model, RINGING_STEP, **solved, **settings)
     swings, true = (
         ringdown(each, pose, velocity=velocity, seconds=seconds).astype(np.float64)
-        for each in (ours, whole)
+        for each in (ours, full)
     )
     rate = 1 / RINGING_STEP
     return Ringing(
@@ -194,7 +175,7 @@ def _maker(engine: str | Maker) -> Maker:
     return engine_named(engine, "character").simulate if isinstance(engine, str) else engine
 
 
-def _stepped_alike(
+def _same_step_error(
     model: PoseSpaceModel,
     motion: Motion,
     make: Maker,
@@ -207,5 +188,5 @@ def _stepped_alike(
     step = 1 / (true.rate * true.substeps)
     frames = played(make(model, step, **fine), motion, true.substeps)
     solved = usual_options(row, CONVERGING) | options
-    whole, _ = play_finely(row, model, motion, true.rate, true.substeps, solved)
-    return rms_difference(frames, whole, true.rig)
+    full, _ = play_finely(row, model, motion, true.rate, true.substeps, solved)
+    return rms_difference(frames, full, true.rig)

@@ -136,26 +136,10 @@ def truth(
     Newton's method to 1e-6 of the size, and projection to positive semi-definite elements where a
     system is not definite.
 
-    Parameters
-    ----------
-    model, motion
-        The character, and its motion, from the initial velocity.
-    rate
-        Frames per second.
-    engine
-        Engine of the reference, of `supple.engines.ENGINES`.
-    accuracy
-        Largest change, see `rms_difference`, that ends the halving.
-    most_substeps
-        Maximum number of steps in a frame; beyond it the result has ``converged=False``.
-    cache
-        Folder of cached simulations.
-    progress
-        Called with the part done, 0 to 1, and a description.
-    flesh
-        Whether to return displacements of the tets, for ``"full"`` only.
-    **options
-        Options of the engine, such as damping and gravity.
+    `accuracy` is the largest change, see `rms_difference`, that ends the halving; with more than
+    `most_substeps` steps in a frame the result has ``converged=False``. `cache` is a folder of
+    cached simulations; `flesh` requests displacements of the tets, for ``"full"`` only. Other
+    options are those of the engine, such as damping and gravity.
     """
     row, began = engine_named(engine, "character"), perf_counter()
     options = usual_options(row, CONVERGING) | options
@@ -234,7 +218,7 @@ class _Levels:
             return None
         model, motion = self.model, self.motion
         digest = hashlib.sha256()
-        settings = {name: _plain(value) for name, value in self.options.items()}
+        settings = {name: plain_option(value) for name, value in self.options.items()}
         settings |= {"engine": self.engine.name, "code": code_hash(BUILDING)}
         texts = [model.material_kind, motion.cuts, self.rate, substeps, settings]
         digest.update(json.dumps(texts, sort_keys=True).encode())
@@ -265,6 +249,6 @@ def _is_valid(field: Any, shape: tuple[int, ...]) -> bool:
     return field.shape == shape and field.dtype == np.float32 and bool(np.isfinite(field).all())
 
 
-def _plain(value: Any) -> Any:
+def plain_option(value: Any) -> Any:
     """Return an option as a JSON value."""
     return value if isinstance(value, str | bool) else np.asarray(value).tolist()

@@ -31,14 +31,8 @@ from supple.scenes.modelling.sculpting import (
     ramp,
     untangled,
 )
-from supple.scenes.modelling.skin_weights import part_weights, rest_skeleton_arrays, strongest
-from supple.scenes.modelling.solids import (
-    Solid,
-    polygonise,
-    relaxed,
-    smooth_union,
-    tapered_limb,
-)
+from supple.scenes.modelling.skinning import part_weights, rest_skeleton_arrays, strongest
+from supple.scenes.modelling.solids import Solid, polygonise, relaxed, smooth_union, tapered_limb
 
 DATA = scene_data("arm")
 BOUNDS, JOINTS = DATA["bounds"], joint_table(DATA)
@@ -222,16 +216,16 @@ def _motion() -> Motion:
 def _joint_angles(hands: Floats) -> list[Floats]:
     """Return angles that bring the hand to each place; each solution starts from the last one."""
     names, parents, local, _ = rest_skeleton_arrays(JOINTS)
-    whole = JointPose(Skeleton(names, parents, local))
-    entries = [parameter.name for parameter in whole.parameters]
+    joints = JointPose(Skeleton(names, parents, local))
+    entries = [parameter.name for parameter in joints.parameters]
     free = [entries.index(name) for name in FREE]
     limits: dict[str | int, tuple[ArrayLike, ArrayLike]] = {
         "upper arm": (np.radians([-70.0, -95, -70]), np.radians([50.0, 40, 75])),
         "forearm": (np.zeros(3), np.radians([0.0, 0, 138])),
     }
     hand = np.subtract(HAND, ELBOW)
-    chain = InverseKinematics(whole, "upper arm", "forearm", offset=hand, limits=limits)
-    angles, pose = [], np.zeros(whole.n_parameters)
+    chain = InverseKinematics(joints, "upper arm", "forearm", offset=hand, limits=limits)
+    angles, pose = [], np.zeros(joints.n_parameters)
     for place in hands:
         pose = chain.solve(place, pose=pose).pose
         angles.append(pose[free])

@@ -24,14 +24,16 @@ from supple.rig.motion.motion import Motion
 from supple.rig.poses.pose_weights import parameter_scales
 from supple.scenes.characters.character_scene import Bone, Contact, Handle, PaperRow, Scene
 from supple.scenes.modelling.keyframes import Timeline
-from supple.scenes.modelling.scene_data import (
-    blended_keys,
-    limb_solids,
-    scene_data,
-    solids_from,
+from supple.scenes.modelling.scene_data import blended_keys, limb_solids, scene_data, solids_from
+from supple.scenes.modelling.sculpting import (
+    SkinRelaxer,
+    bell,
+    bulged,
+    parted,
+    points_along,
+    untangled,
 )
-from supple.scenes.modelling.sculpting import SkinRelaxer, bell, bulged, parted, untangled
-from supple.scenes.modelling.skin_weights import part_weights
+from supple.scenes.modelling.skinning import part_weights
 from supple.scenes.modelling.solids import (
     Solid,
     ball,
@@ -61,7 +63,7 @@ def bear_solid() -> Solid:
 def bear_parts() -> dict[str, list[Solid]]:
     """Return solids of each part, in the order of `PARTS`."""
     parts = {name: solids_from(DATA["solids"][name]) for name in ("body", "head")}
-    parts |= limb_solids(DATA, ("arm", "leg"), "{name}.{side}")
+    parts |= limb_solids(DATA, ("arm", "leg"))
     return {name: parts[name] for name in PARTS}
 
 
@@ -87,10 +89,7 @@ class WireShape:
     @property
     def control_points(self) -> Floats:
         """Eight points at equal distances along the chain."""
-        lengths = np.linalg.norm(np.diff(self.joints, axis=0), axis=1)
-        marks = np.concatenate([[0.0], np.cumsum(lengths)])
-        samples = np.linspace(0, marks[-1], POINTS)
-        return np.stack([np.interp(samples, marks, axis) for axis in self.joints.T], axis=1)
+        return points_along(self.joints, POINTS)
 
     def rotated(self, rotations: ArrayLike) -> Floats:
         """Rotate control points by rotation vectors (j, 3) about all places but the last.
@@ -181,10 +180,7 @@ def _wired(arrays: dict[str, NDArray]) -> RigChain:
     vertices, weights = arrays["vertices"], arrays["weights"]
     limbs = [
         Wire(
-            vertices,
-            WIRES[part].control_points,
-            influence=weights[:, PARTS.index(part)],
-            name=part,
+            vertices, WIRES[part].control_points, influence=weights[:, PARTS.index(part)], name=part
         )
         for part in ORDER[:-1]
     ]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from supple.arrays import Floats
 from supple.elastic.material import Material
@@ -18,7 +18,7 @@ from supple.mesh.surface import SurfaceMesh
 from supple.reduction.regions.handles import Handle
 from supple.rig.character import Character
 from supple.rig.tets.bones import Bones
-from supple.scenes.modelling.scene_data import unknown_name
+from supple.scenes.modelling.scene_data import Joints, unknown_name
 from supple.user_cache import cached_arrays
 
 #: Characters by paper.
@@ -60,6 +60,36 @@ class Bone:
     name: str
     start: Floats
     end: Floats
+
+
+def joint_bones(
+    joints: Joints, skull: ArrayLike, without: tuple[str, ...] = ()
+) -> tuple[Bone, ...]:
+    """Return a bone from each joint's parent to the joint, and the skull from the head to a point.
+
+    Joints whose names begin with one of `without` have no bone.
+    """
+    places = {name: np.array(place) for name, (_, place) in joints.items()}
+    bones = [
+        Bone(name, places[parent], places[name])
+        for name, (parent, _) in joints.items()
+        if parent is not None and not name.startswith(without)
+    ]
+    return (*bones, Bone("skull", places["head"], np.array(skull)))
+
+
+def segment_handles(
+    joints: Joints, regions: Mapping[str, Sequence[str | ArrayLike]]
+) -> tuple[Handle, ...]:
+    """Return a segment through each region; its ends are names of joints, or points."""
+
+    def place(end: str | ArrayLike) -> ArrayLike:
+        return joints[end][1] if isinstance(end, str) else end
+
+    return tuple(
+        Handle(name, np.array([place(first), place(last)]))
+        for name, (first, last) in regions.items()
+    )
 
 
 @dataclass(frozen=True)

@@ -18,12 +18,17 @@ from supple.rig.deformers.blend_shapes import BlendShapeRig
 from supple.rig.deformers.chain import RigChain
 from supple.rig.deformers.wire import Wire
 from supple.rig.motion.motion import Motion
-from supple.scenes.characters.character_scene import Bone, Handle, PaperRow, Scene
+from supple.scenes.characters.character_scene import PaperRow, Scene, joint_bones, segment_handles
 from supple.scenes.modelling.keyframes import Timeline
-from supple.scenes.modelling.puppet import Puppet, Rotations
-from supple.scenes.modelling.scene_data import joint_table, limb_solids, scene_data, solids_from
-from supple.scenes.modelling.sculpting import painted, ramp
-from supple.scenes.modelling.skin_weights import part_weights, strongest
+from supple.scenes.modelling.scene_data import (
+    joint_table,
+    limb_solids,
+    limb_unions,
+    scene_data,
+    solids_from,
+)
+from supple.scenes.modelling.sculpting import painted, points_along, ramp
+from supple.scenes.modelling.skinning import Puppet, Rotations, part_weights, strongest
 from supple.scenes.modelling.solids import (
     Solid,
     ball,
@@ -42,6 +47,8 @@ MIDDLE = ("pelvis", "spine", "chest", "tail", "tail tip")
 FORE, HIND = ("shoulder", "elbow", "wrist"), ("hip", "knee", "ankle")
 #: Points of the trunk from the head to the tip, with radii.
 TRUNK: list[tuple[tuple[float, float, float], float]] = DATA["trunk"]
+_SKULL = solids_from(DATA["solids"]["skull"])
+_PROBOSCIS = [tapered_limb(a, b, first, last) for (a, first), (b, last) in pairwise(TRUNK)]
 PAPER = PaperRow(tet_vertices=2089, tets=None, surface_vertices=761)
 VERTICES, SPACING = PAPER.tet_vertices, 0.035
 PUPPET = Puppet(JOINTS, ("pelvis",))
@@ -53,10 +60,7 @@ CONTROLS = 6
 ALONG, AROUND = (-0.58, -0.28, 0.02, 0.32), {"left": 68.0, "low": 0.0, "right": -68.0}
 #: A place moves out, around the body and along it: 36 parameters; metres at weight 1.
 DIRECTIONS, FAR, WIDE = ("out", "round", "along"), 0.12, 0.52
-FREE = {
-    "trunk": ("trunk.1.tx", f"trunk.[2-{CONTROLS - 1}].t?"),
-    "belly": ("belly.*",),
-}
+FREE = {"trunk": ("trunk.1.tx", f"trunk.[2-{CONTROLS - 1}].t?"), "belly": ("belly.*",)}
 #: Young's modulus of flesh and of the muscular trunk, in Pa.
 FLESH, MUSCLE = 3e4, 1.1e6
 
@@ -68,52 +72,40 @@ POSES: dict[str, Rotations] = DATA["poses"]
 def elephant_solid() -> Solid:
     """Return the whole body, standing on flat feet."""
     parts = elephant_parts()
-    trunk = smooth_union(_proboscis(), 0.05)
-    legs = [
-        smooth_union([solid for name in limb for solid in parts[f"{name}.{side}"]], 0.06)
-        for side in "LR"
-        for limb in (FORE, HIND)
-    ]
+    trunk = smooth_union(_PROBOSCIS, 0.05)
+    legs = limb_unions(parts, (FORE, HIND), 0.06)
     middle = [solid for joint in MIDDLE[:3] for solid in parts[joint]]
     body = smooth_union([smooth_union(middle, 0.16), *legs], 0.10)
-    head = smooth_union([smooth_union(_skull(), 0.06), trunk], 0.05)
+    head = smooth_union([smooth_union(_SKULL, 0.06), trunk], 0.05)
     tail = smooth_union(parts["tail"] + parts["tail tip"], 0.03)
-    whole = smooth_union([body, head, tail], 0.06)
+    skin = smooth_union([body, head, tail], 0.06)
     small = [smooth_union(_ear(sign), 0.05) for sign in (1.0, -1.0)]
     small += [smooth_union(_tusk(sign), 0.02) for sign in (1.0, -1.0)]
     small += [solid for sign in (1.0, -1.0) for solid in _nails(sign)]
     small += [ball((0.285 * sign, 1.66, 1.385), 0.050) for sign in (1.0, -1.0)]  # eyes
-    whole = smooth_union([whole, *small], 0.03)
-    return smooth_subtraction(whole, lambda points: 0.0 - points[:, 1], 0.02)
+    skin = smooth_union([skin, *small], 0.03)
+    return smooth_subtraction(skin, lambda points: 0.0 - points[:, 1], 0.02)
 
 
 def elephant_parts() -> dict[str, list[Solid]]:
     """Return solids of each joint, in the order of `JOINTS`."""
     parts = {name: solids_from(DATA["solids"][name]) for name in MIDDLE}
-    parts |= limb_solids(DATA, (*FORE, *HIND), "{name}.{side}")
+    parts |= limb_solids(DATA, (*FORE, *HIND))
     parts |= {"ear.L": _ear(1.0), "ear.R": _ear(-1.0)}
-    parts["head"] = [*_skull(), *_proboscis(), *_tusk(1.0), *_tusk(-1.0)]
+    parts["head"] = [*_SKULL, *_PROBOSCIS, *_tusk(1.0), *_tusk(-1.0)]
     return {name: parts[name] for name in JOINTS}
-
-
-def _skull() -> list[Solid]:
-    return solids_from(DATA["solids"]["skull"])
 
 
 def _tusk(sign: float) -> list[Solid]:
     return solids_from(DATA["solids"]["tusk"], sign)
 
 
-def _proboscis() -> list[Solid]:
-    return [tapered_limb(a, b, first, last) for (a, first), (b, last) in pairwise(TRUNK)]
-
-
 def trunk_and_rest() -> tuple[list[Solid], list[Solid]]:
     """Return solids that the trunk's wire moves, and all other solids."""
     parts = elephant_parts()
     others = [solid for joint in JOINTS if joint != "head" for solid in parts[joint]]
-    head = [*_skull(), *_tusk(1.0), *_tusk(-1.0), *_proboscis()[:1]]
-    return _proboscis()[1:], [*head, *others]
+    head = [*_SKULL, *_tusk(1.0), *_tusk(-1.0), *_PROBOSCIS[:1]]
+    return _PROBOSCIS[1:], [*head, *others]
 
 
 def _ear(sign: float) -> list[Solid]:
@@ -200,7 +192,12 @@ def _belly_shapes(points: Floats, soft: Floats) -> Floats:
 def _rig(arrays: dict[str, NDArray]) -> RigChain:
     """Return the trunk's wire, followed by the belly's shapes and the skeleton."""
     vertices = arrays["vertices"]
-    wire = Wire(vertices, _wire(), influence=arrays["influence"], name="trunk")
+    wire = Wire(
+        vertices,
+        points_along([place for place, _ in TRUNK], CONTROLS),
+        influence=arrays["influence"],
+        name="trunk",
+    )
     skinned = PUPPET.skinned(vertices, arrays["joints"], arrays["weights"])
     names = [
         f"belly.{place}{row + 1}.{direction}"
@@ -209,14 +206,6 @@ def _rig(arrays: dict[str, NDArray]) -> RigChain:
         for direction in DIRECTIONS
     ]
     return RigChain(wire, BlendShapeRig(skinned, arrays["belly"], names))
-
-
-def _wire() -> Floats:
-    """Return control points at equal distances along the trunk."""
-    places = np.array([place for place, _ in TRUNK])
-    marks = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(places, axis=0), axis=1))])
-    samples = np.linspace(0, marks[-1], CONTROLS)
-    return np.stack([np.interp(samples, marks, axis) for axis in places.T], axis=1)
 
 
 def assemble(arrays: dict[str, NDArray]) -> Scene:
@@ -234,8 +223,8 @@ def assemble(arrays: dict[str, NDArray]) -> Scene:
         tets=8_000,
         poses=poses,
         pose_names=tuple(POSES),
-        handles=_handles(),
-        bones=_bones(),
+        handles=segment_handles(JOINTS, DATA["regions"]),
+        bones=joint_bones(JOINTS, (0.0, 1.80, 1.16), without=("ear", "tail")),
         parts=weights.argmax(axis=1),
         part_names=tuple(JOINTS),
         contacts=(),
@@ -252,31 +241,6 @@ def _posed(joints: Floats) -> Floats:
     """Return whole poses: wire and shapes at rest, joints as given."""
     before, after = 3 * CONTROLS, len(ALONG) * len(AROUND) * len(DIRECTIONS)
     return np.pad(joints, [*[(0, 0)] * (joints.ndim - 1), (before, after)])
-
-
-def _handles() -> tuple[Handle, ...]:
-    """Return a segment through each region: trunk, body and legs."""
-    places = {name: np.array(place) for name, (_, place) in JOINTS.items()}
-    ends = {
-        "trunk": (np.array(TRUNK[2][0]), np.array(TRUNK[5][0])),
-        "body": (places["pelvis"], places["chest"]),
-    }
-    for side in "LR":
-        ends[f"fore.{side}"] = places[f"shoulder.{side}"], places[f"wrist.{side}"]
-        ends[f"hind.{side}"] = places[f"hip.{side}"], places[f"ankle.{side}"]
-    return tuple(Handle(name, np.array(pair)) for name, pair in ends.items())
-
-
-def _bones() -> tuple[Bone, ...]:
-    """Return bones of spine, skull and legs; the trunk has none."""
-    places = {name: np.array(place) for name, (_, place) in JOINTS.items()}
-    bones = [
-        Bone(name, places[parent], place)
-        for (name, (parent, _)), place in zip(JOINTS.items(), places.values(), strict=True)
-        if parent is not None and not name.startswith(("ear", "tail"))
-    ]
-    skull = Bone("skull", places["head"], np.array([0.0, 1.80, 1.16]))
-    return (*bones, skull)
 
 
 #: Duration of a stride in s, and its length in m.

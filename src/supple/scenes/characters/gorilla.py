@@ -15,18 +15,18 @@ from supple.rig.character import Character
 from supple.rig.deformers.pose_space_deformation import PoseSpaceDeformation
 from supple.rig.motion.motion import Motion
 from supple.rig.skeleton.skinning import SkinnedRig
-from supple.scenes.characters.character_scene import Bone, Contact, Handle, PaperRow, Scene
+from supple.scenes.characters.character_scene import Bone, Contact, PaperRow, Scene, segment_handles
 from supple.scenes.modelling.keyframes import Timeline
-from supple.scenes.modelling.puppet import Puppet, Rotations
 from supple.scenes.modelling.scene_data import (
     blended_keys,
     joint_table,
     limb_solids,
+    limb_unions,
     scene_data,
     solids_from,
 )
 from supple.scenes.modelling.sculpting import SkinRelaxer, bell, bulged, parted, ramp, untangled
-from supple.scenes.modelling.skin_weights import part_weights, strongest
+from supple.scenes.modelling.skinning import Puppet, Rotations, part_weights, strongest
 from supple.scenes.modelling.solids import (
     Solid,
     ball,
@@ -54,18 +54,14 @@ def gorilla_solid() -> Solid:
     """Return the whole body."""
     parts = gorilla_parts()
     trunk = [solid for name in TRUNK for solid in parts[name]]
-    limbs = [
-        smooth_union([solid for name in limb for solid in parts[f"{name}.{side}"]], 0.04)
-        for side in "LR"
-        for limb in (ARM, LEG)
-    ]
+    limbs = limb_unions(parts, (ARM, LEG), 0.04)
     return smooth_union([smooth_union(trunk, 0.10), _carved_head(parts["head"]), *limbs], 0.045)
 
 
 def gorilla_parts() -> dict[str, list[Solid]]:
     """Return solids of each joint, in the order of `JOINTS`."""
     parts = {name: solids_from(DATA["solids"][name]) for name in (*TRUNK, "head")}
-    parts |= limb_solids(DATA, (*ARM, *LEG), "{name}.{side}")
+    parts |= limb_solids(DATA, (*ARM, *LEG))
     return {name: parts[name] for name in JOINTS}
 
 
@@ -184,7 +180,7 @@ def assemble(arrays: dict[str, NDArray]) -> Scene:
     poses = np.array([PUPPET.pose(rotations) for rotations in POSES.values()])
     rig = PoseSpaceDeformation(skinned, poses, arrays["corrections"], names=list(POSES))
     places = {name: np.array(place) for name, (_, place) in JOINTS.items()}
-    handles = _handles(places)
+    handles = segment_handles(JOINTS, DATA["regions"])
     return Scene(
         character=Character("gorilla", surface, rig, {motion.name: motion}),
         tets=16_297,
@@ -194,10 +190,7 @@ def assemble(arrays: dict[str, NDArray]) -> Scene:
         bones=_bones(places),
         parts=skinned.weight_matrix().toarray().argmax(axis=1),
         part_names=tuple(JOINTS),
-        contacts=(
-            Contact("chest beat", "wrist.L", "chest"),
-            Contact("crouch", "hip.L", "spine"),
-        ),
+        contacts=(Contact("chest beat", "wrist.L", "chest"), Contact("crouch", "hip.L", "spine")),
         paper=PAPER,
         material=Material("stvk", young=2e4, poisson=0.45),
         modes=tuple(10 if handle.name.startswith("leg") else 20 for handle in handles),
@@ -216,19 +209,3 @@ def _bones(places: dict[str, Floats]) -> tuple[Bone, ...]:
         tips[f"wrist.{side}"] = (0.40 * sign, 0.08, 0.335)
         tips[f"ankle.{side}"] = (0.27 * sign, 0.05, -0.12)
     return (*ends, *(Bone(name, places[name], np.array(tip)) for name, tip in tips.items()))
-
-
-def _handles(places: dict[str, Floats]) -> tuple[Handle, ...]:
-    """Return a segment through each of the six regions."""
-    regions = {
-        "head": ("head", "face"),
-        "body": ("pelvis", "chest"),
-        "arm.L": ("shoulder.L", "wrist.L"),
-        "arm.R": ("shoulder.R", "wrist.R"),
-        "leg.L": ("hip.L", "ankle.L"),
-        "leg.R": ("hip.R", "ankle.R"),
-    }
-    ends = places | {"face": np.array(FACE)}
-    return tuple(
-        Handle(name, np.array([ends[first], ends[last]])) for name, (first, last) in regions.items()
-    )

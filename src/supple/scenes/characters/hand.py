@@ -18,13 +18,13 @@ from supple.elastic.material import Material
 from supple.formats.smpl.load_body import body_character
 from supple.mesh.surface import SurfaceMesh, vertex_normals
 from supple.rig.motion.motion import Motion
-from supple.scenes.characters.character_scene import Bone, Handle, PaperRow, Scene
+from supple.scenes.characters.character_scene import Bone, PaperRow, Scene, segment_handles
 from supple.scenes.modelling.keyframes import Timeline
 from supple.scenes.modelling.lathe import bone_shape, ellipsoid_shape, joined
 from supple.scenes.modelling.parametric import parametric_body, pose_vector
 from supple.scenes.modelling.scene_data import scene_data
 from supple.scenes.modelling.sculpting import bell, painted, ramp
-from supple.scenes.modelling.skin_weights import part_weights
+from supple.scenes.modelling.skinning import part_weights
 from supple.scenes.modelling.solids import (
     Solid,
     ball,
@@ -92,6 +92,8 @@ for _finger in FINGERS:
         _above = "wrist" if _k == 0 else f"{_finger}{_k}"
         JOINTS[f"{_finger}{_k + 1}"] = _above, (_place[0], _place[1], _place[2])
 TIPS = {finger: _chain(finger)[3] for finger in FINGERS}
+#: Ends of a segment through each region: joints, or points.
+REGIONS = {"palm": ("wrist", "middle1")} | {f: (f"{f}1", TIPS[f]) for f in FINGERS}
 #: Outward direction of the thumb's pad: down and towards the fingers.
 _PAD = _at(0.30, -0.62, -0.72)
 
@@ -163,10 +165,7 @@ def _thumb_ball() -> list[Solid]:
     across /= np.linalg.norm(across)
     axes = np.stack([along, np.cross(across, along), across])
     middle = 0.55 * a + 0.45 * b + _at(0.0, -0.003, -0.003)
-    return [
-        tapered_limb(a, b, 0.0135, 0.0112),
-        ellipsoid(middle, (0.031, 0.0150, 0.0165), axes),
-    ]
+    return [tapered_limb(a, b, 0.0135, 0.0112), ellipsoid(middle, (0.031, 0.0150, 0.0165), axes)]
 
 
 def hand_parts() -> dict[str, list[Solid]]:
@@ -296,7 +295,7 @@ def assemble(arrays: dict[str, NDArray]) -> Scene:
         tets=12_000,
         poses=np.array([hand_pose(bends) for bends in POSES.values()]),
         pose_names=tuple(POSES),
-        handles=_handles(),
+        handles=segment_handles(JOINTS, REGIONS),
         bones=_bones(),
         parts=body.weights.argmax(axis=1),
         part_names=tuple(JOINTS),
@@ -306,13 +305,6 @@ def assemble(arrays: dict[str, NDArray]) -> Scene:
         modes=(12, 8, 8, 8, 8, 8),
         skeleton={name: joined(bones) for name, bones in hand_bones().items()},
     )
-
-
-def _handles() -> tuple[Handle, ...]:
-    """Return a segment through each region: the palm and the fingers."""
-    ends = {"palm": (np.zeros(3), np.array(JOINTS["middle1"][1]))}
-    ends |= {finger: (np.array(JOINTS[f"{finger}1"][1]), TIPS[finger]) for finger in FINGERS}
-    return tuple(Handle(name, np.array(pair)) for name, pair in ends.items())
 
 
 def _bones() -> tuple[Bone, ...]:

@@ -20,19 +20,14 @@ from supple.formats.smpl.load_body import body_character
 from supple.mesh.surface import SurfaceMesh, vertex_normals
 from supple.rig.motion.motion import Motion
 from supple.rig.protocol import Rig
-from supple.scenes.characters.character_scene import Bone, Handle, PaperRow, Scene
+from supple.scenes.characters.character_scene import PaperRow, Scene, joint_bones, segment_handles
 from supple.scenes.characters.hand import hand_solid
 from supple.scenes.modelling.keyframes import Timeline
 from supple.scenes.modelling.lathe import bone_shape, ellipsoid_shape, joined
 from supple.scenes.modelling.parametric import parametric_body, pose_vector
-from supple.scenes.modelling.scene_data import (
-    blended_keys,
-    joint_table,
-    scene_data,
-    solids_from,
-)
+from supple.scenes.modelling.scene_data import blended_keys, joint_table, scene_data, solids_from
 from supple.scenes.modelling.sculpting import bell, painted, ramp
-from supple.scenes.modelling.skin_weights import part_weights
+from supple.scenes.modelling.skinning import part_weights
 from supple.scenes.modelling.solids import (
     Solid,
     ball,
@@ -91,7 +86,8 @@ def _beyond(solid: Solid, axis: int, sign: float, start: float) -> Solid:
 
 def human_parts() -> dict[str, list[Solid]]:
     """Return solids of each joint, in the order of `JOINTS`; for weights, hands are coarse."""
-    parts = {name: _solids(name) for name in (*TRUNK, "neck")} | {"head": [*_face(), *_hair()]}
+    parts = {name: _solids(name) for name in (*TRUNK, "neck")}
+    parts["head"] = [*_face(), *_solids("hair")]
     for side, sign in _SIDES:
         parts |= {f"{side}_{name}": _solids(name, sign) for name in (*ARM, *LEG)}
     return {name: parts[name] for name in JOINTS}
@@ -105,10 +101,6 @@ def _face() -> list[Solid]:
     return _solids("head") + [s for _, sign in _SIDES for s in _solids("side of head", sign)]
 
 
-def _hair() -> list[Solid]:
-    return _solids("hair")
-
-
 def human_solid() -> Solid:
     """Return the whole body, standing on flat soles."""
     parts = human_parts()
@@ -118,22 +110,22 @@ def human_solid() -> Solid:
     for side, sign in _SIDES:
         leg = [s for n in LEG for s in parts[f"{side}_{n}"]]
         arm = [s for n in ARM[:3] for s in parts[f"{side}_{n}"]]
-        whole_arm = smooth_union([smooth_union(arm, 0.020), _of_hand(sign)], 0.012)
+        arm_and_hand = smooth_union([smooth_union(arm, 0.020), _of_hand(sign)], 0.012)
         limbs.append(_beyond(smooth_union(leg, 0.018), 1, -1.0, -1.02))
-        limbs.append(_beyond(whole_arm, 0, sign, -0.07))
+        limbs.append(_beyond(arm_and_hand, 0, sign, -0.07))
     grown = smooth_union([_beyond(trunk, 1, 1.0, 0.73), *limbs, *parts["neck"]], 0.030)
 
     def body(points: Floats) -> Floats:
         return grown(points) + 0.002 * ramp(-np.abs(points[:, 0]), -0.62, -0.5)
 
     navel = ball((0, 1.035, 0.133), 0.007)
-    whole = smooth_subtraction(body, navel, 0.012)
-    whole = smooth_union([whole, _beyond(_carved_head(), 1, 1.0, 1.42)], 0.016)
-    return smooth_subtraction(whole, lambda points: 0.0 - points[:, 1], 0.010)
+    skin = smooth_subtraction(body, navel, 0.012)
+    skin = smooth_union([skin, _beyond(_carved_head(), 1, 1.0, 1.42)], 0.016)
+    return smooth_subtraction(skin, lambda points: 0.0 - points[:, 1], 0.010)
 
 
 def _carved_head() -> Solid:
-    hair = smooth_union(_hair(), 0.020)
+    hair = smooth_union(_solids("hair"), 0.020)
     head = smooth_union([smooth_union(_face(), 0.014), hair], 0.006)
     for _, sign in _SIDES:
         head = smooth_subtraction(head, ball((0.032 * sign, 1.592, 0.101), 0.0145), 0.008)
@@ -145,7 +137,7 @@ def _carved_head() -> Solid:
 
 def human_bones() -> dict[str, list[SurfaceMesh]]:
     """Return closed bones by joint: limbs, spine, ribs, pelvis and skull."""
-    places = _places()
+    places = {name: np.array(place) for name, (_, place) in JOINTS.items()}
     bones: dict[str, list[SurfaceMesh]] = {name: [] for name in JOINTS}
     bones["pelvis"] = [ellipsoid_shape((0, 0.940, -0.015), (0.105, 0.055, 0.055))]
     for name, above in (("spine1", "spine2"), ("spine2", "spine3")):
@@ -172,7 +164,7 @@ def human_colours(points: Floats) -> Floats:
     """Return colours (n, 3) of points: skin, hair, a shirt and shorts."""
     x, y, z = np.abs(points[:, 0]), points[:, 1], points[:, 2]
     collar = 1.420 - 0.35 * np.maximum(z + 0.02, 0.0) - y
-    hair = smooth_union(_hair(), 0.020)(points)
+    hair = smooth_union(_solids("hair"), 0.020)(points)
     line = y - 1.640 - 0.10 * np.maximum(0.0, x - 0.045) + 1.1 * np.maximum(0.03 - z, 0.0)
     eyes = [ellipsoid((0.031 * s, 1.591, 0.088), (0.0115, 0.0048, 0.012)) for _, s in _SIDES]
     lips = ellipsoid((0.0, 1.528, 0.092), (0.019, 0.007, 0.014))(points)
@@ -244,8 +236,8 @@ def assemble(arrays: dict[str, NDArray]) -> Scene:
         tets=14_000,
         poses=np.array([human_pose(rotations) for rotations in POSES.values()]),
         pose_names=tuple(POSES),
-        handles=_handles(),
-        bones=_bones(),
+        handles=segment_handles(JOINTS, DATA["regions"]),
+        bones=joint_bones(JOINTS, (0.0, 1.64, 0.0)),
         parts=body.weights.argmax(axis=1),
         part_names=tuple(JOINTS),
         contacts=(),
@@ -254,35 +246,6 @@ def assemble(arrays: dict[str, NDArray]) -> Scene:
         modes=(10, 20, 10, 10, 12, 12),
         skeleton={name: joined(bones) for name, bones in human_bones().items()},
     )
-
-
-def _places() -> dict[str, Floats]:
-    return {name: np.array(place) for name, (_, place) in JOINTS.items()}
-
-
-def _handles() -> tuple[Handle, ...]:
-    """Return a segment through each region: head, body and limbs."""
-    places = _places()
-    ends = {
-        "head": (places["head"], np.array([0.0, 1.66, 0.0])),
-        "body": (places["pelvis"], places["spine3"]),
-    }
-    for side in ("left", "right"):
-        ends[f"{side} arm"] = places[f"{side}_shoulder"], places[f"{side}_wrist"]
-    for side in ("left", "right"):
-        ends[f"{side} leg"] = places[f"{side}_hip"], places[f"{side}_ankle"]
-    return tuple(Handle(name, np.array(pair)) for name, pair in ends.items())
-
-
-def _bones() -> tuple[Bone, ...]:
-    """Return bones between joints, and the skull."""
-    places = _places()
-    bones = [
-        Bone(name, places[parent], places[name])
-        for name, (parent, _) in JOINTS.items()
-        if parent is not None
-    ]
-    return (*bones, Bone("skull", places["head"], np.array([0.0, 1.64, 0.0])))
 
 
 def human_pose(rotations: Rotations) -> Floats:

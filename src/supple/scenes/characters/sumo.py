@@ -17,18 +17,18 @@ from supple.mesh.surface import SurfaceMesh
 from supple.rig.character import Character
 from supple.rig.deformers.blend_shapes import BlendShapeRig
 from supple.rig.motion.motion import Motion
-from supple.scenes.characters.character_scene import Bone, Handle, PaperRow, Scene
+from supple.scenes.characters.character_scene import PaperRow, Scene, joint_bones, segment_handles
 from supple.scenes.modelling.keyframes import Timeline
-from supple.scenes.modelling.puppet import Puppet, Rotations
 from supple.scenes.modelling.scene_data import (
     blended_keys,
     joint_table,
     limb_solids,
+    limb_unions,
     scene_data,
     solids_from,
 )
 from supple.scenes.modelling.sculpting import bell, painted, ramp
-from supple.scenes.modelling.skin_weights import part_weights, strongest
+from supple.scenes.modelling.skinning import Puppet, Rotations, part_weights, strongest
 from supple.scenes.modelling.solids import (
     Solid,
     ball,
@@ -56,15 +56,11 @@ POSES: dict[str, Rotations] = DATA["poses"]
 SOFT: dict[str, dict[str, Any]] = DATA["soft"]
 #: Places of the top-knot from its binding to its tip.
 KNOT = DATA["knot"]
-FREE = {
-    "belly": ("belly*",),
-    "chest": ("breast*",),
-    "cheeks": ("cheek*",),
-    "hair": ("hair*",),
-}
+FREE = {"belly": ("belly*",), "chest": ("breast*",), "cheeks": ("cheek*",), "hair": ("hair*",)}
 DIRECTIONS = ("out", "side", "up")
 #: Young's modulus of the body, of cheeks and of bound hair, in Pa.
 FLESH, CHEEK, HAIR = 2.2e4, 4e3, 3e4
+_HEAD_SOLIDS, _HAIR_SOLIDS = (solids_from(DATA["solids"][name]) for name in ("head", "hair"))
 #: The head is modelled at a smaller size: scale factor and fixed point of the enlargement.
 HEAD = 1.3, (0.0, 1.42, -0.04)
 
@@ -82,33 +78,21 @@ def _on_body(solid: Solid) -> Solid:
 def sumo_solid() -> Solid:
     """Return the whole body with his belt on, standing on flat feet."""
     parts = sumo_parts()
-    limbs = [
-        smooth_union([solid for name in limb for solid in parts[f"{name}.{side}"]], 0.05)
-        for side in "LR"
-        for limb in (ARM, LEG)
-    ]
+    limbs = limb_unions(parts, (ARM, LEG), 0.05)
     middle = [solid for joint in TRUNK for solid in parts[joint]]
     body = smooth_union([smooth_union(middle, 0.07), *limbs], 0.045)
     body = smooth_subtraction(body, ball((0, 0.93, 0.535), 0.030), 0.03)  # the navel
     body = smooth_union([body, _on_body(_carved_head())], 0.04)
-    whole = smooth_union([body, sumo_belt()], 0.012)
-    return smooth_subtraction(whole, lambda points: 0.0 - points[:, 1], 0.015)
+    skin = smooth_union([body, sumo_belt()], 0.012)
+    return smooth_subtraction(skin, lambda points: 0.0 - points[:, 1], 0.015)
 
 
 def sumo_parts() -> dict[str, list[Solid]]:
     """Return solids of each joint, in the order of `JOINTS`."""
     parts = {name: solids_from(DATA["solids"][name]) for name in TRUNK}
-    parts["head"] = [_on_body(solid) for solid in (*_head(), *_hair())]
-    parts |= limb_solids(DATA, (*ARM, *LEG), "{name}.{side}")
+    parts["head"] = [_on_body(solid) for solid in (*_HEAD_SOLIDS, *_HAIR_SOLIDS)]
+    parts |= limb_solids(DATA, (*ARM, *LEG))
     return {name: parts[name] for name in JOINTS}
-
-
-def _head() -> list[Solid]:
-    return solids_from(DATA["solids"]["head"])
-
-
-def _hair() -> list[Solid]:
-    return solids_from(DATA["solids"]["hair"])
 
 
 def sumo_belt() -> Solid:
@@ -138,7 +122,8 @@ def _belt() -> list[Solid]:
 
 
 def _carved_head() -> Solid:
-    head = smooth_union([smooth_union(_head(), 0.028), smooth_union(_hair(), 0.02)], 0.015)
+    hair = smooth_union(_HAIR_SOLIDS, 0.02)
+    head = smooth_union([smooth_union(_HEAD_SOLIDS, 0.028), hair], 0.015)
     for sign in (1, -1):
         head = smooth_subtraction(head, ball((0.062 * sign, 1.628, 0.190), 0.026), 0.015)
     corners = [(0.052 * side, 1.520, 0.170) for side in (1, -1)]
@@ -153,8 +138,8 @@ def sumo_colours(points: Floats) -> Floats:
     colours = np.tile(COLOURS["skin"], (len(points), 1))
     colours[sumo_belt()(points) > -0.014] = COLOURS["belt"]
     points = head_space(points)
-    hair = smooth_union(_hair(), 0.02)(points)
-    head = smooth_union(_head(), 0.028)(points)
+    hair = smooth_union(_HAIR_SOLIDS, 0.02)(points)
+    head = smooth_union(_HEAD_SOLIDS, 0.028)(points)
     colours[(hair > -0.012) & (hair > head - 0.006)] = COLOURS["hair"]
     for sign in (1.0, -1.0):
         cheek = np.linalg.norm(points - [0.115 * sign, 1.54, 0.15], axis=1)
@@ -252,17 +237,13 @@ def assemble(arrays: dict[str, NDArray]) -> Scene:
     motion = _shiko(rig)
     return Scene(
         character=Character(
-            "sumo",
-            surface,
-            rig,
-            {motion.name: motion},
-            appearance=painted(surface, sumo_colours),
+            "sumo", surface, rig, {motion.name: motion}, appearance=painted(surface, sumo_colours)
         ),
         tets=9_400,
         poses=poses,
         pose_names=tuple(POSES),
-        handles=_handles(),
-        bones=_bones(),
+        handles=segment_handles(JOINTS, DATA["regions"]),
+        bones=joint_bones(JOINTS, (0.0, 1.64, 0.0)),
         parts=skinned.weight_matrix().toarray().argmax(axis=1),
         part_names=tuple(JOINTS),
         contacts=(),
@@ -288,30 +269,6 @@ def _posed(joints: Floats) -> Floats:
     return np.pad(joints, [*[(0, 0)] * (joints.ndim - 1), (0, len(_names()))])
 
 
-def _handles() -> tuple[Handle, ...]:
-    """Return a segment through each region: head, body and limbs."""
-    places = {name: np.array(place) for name, (_, place) in JOINTS.items()}
-    ends = {
-        "head": (places["head"], np.array([0.0, 1.66, 0.02])),
-        "body": (places["pelvis"], places["chest"]),
-    }
-    for side in "LR":
-        ends[f"arm.{side}"] = places[f"shoulder.{side}"], places[f"wrist.{side}"]
-        ends[f"leg.{side}"] = places[f"hip.{side}"], places[f"ankle.{side}"]
-    return tuple(Handle(name, np.array(pair)) for name, pair in ends.items())
-
-
-def _bones() -> tuple[Bone, ...]:
-    """Return bones between joints, and the skull."""
-    places = {name: np.array(place) for name, (_, place) in JOINTS.items()}
-    bones = [
-        Bone(name, places[parent], places[name])
-        for name, (parent, _) in JOINTS.items()
-        if parent is not None
-    ]
-    return (*bones, Bone("skull", places["head"], np.array([0.0, 1.64, 0.0])))
-
-
 def _shiko(rig: BlendShapeRig) -> Motion:
     """Return 5.4 s: he raises a leg, slams it down and shakes his head."""
     line = Timeline(5.4, rate=100)
@@ -319,10 +276,10 @@ def _shiko(rig: BlendShapeRig) -> Motion:
     poses = line.curve(blended_keys(DATA["keys"], pose))
     poses[:, PUPPET.places["head.ry"]] += np.radians(30) * line.wave(2.2, 3.0, 4.4)
     poses[:, PUPPET.places["chest.ry"]] -= np.radians(4) * line.wave(2.2, 3.05, 4.45)
-    whole = _posed(poses)
+    poses = _posed(poses)
     # The right foot, on which he stands, does not move.
     sole = np.flatnonzero((rig.rest_points[:, 0] < 0) & (rig.rest_points[:, 1] < 0.03))
-    stand = np.array([rig(row, sole).mean(axis=0) for row in whole])
-    roots = np.tile(np.eye(4), (len(whole), 1, 1))
+    stand = np.array([rig(row, sole).mean(axis=0) for row in poses])
+    roots = np.tile(np.eye(4), (len(poses), 1, 1))
     roots[:, :3, 3] = rig.rest_points[sole].mean(axis=0) - stand
-    return Motion(line.times, whole, roots, "shiko")
+    return Motion(line.times, poses, roots, "shiko")

@@ -47,7 +47,6 @@ def hand_pin() -> ContactScene:
     shown = scene("hand")
     line = Timeline(1.5, rate=90)
     pose = hand.hand_pose(hand.POSES["flat"])
-    held = Motion(line.times, np.tile(pose, (len(line.times), 1)), line.roots(), "pricked")
     along, pad, _ = hand.finger_axes("index")
     skin = shown.character.rig(pose)
     touched = skin[
@@ -62,7 +61,7 @@ def hand_pin() -> ContactScene:
         "hand-pin",
         "a pin presses on a fingertip",
         shown,
-        held,
+        line.held(pose, "pricked"),
         objects=(props.pin(path(0.0)[:3, 3]),),
         led={"pin": path},
         options={"tracking": STRONG},
@@ -85,14 +84,13 @@ def hand_bars() -> ContactScene:
         (1.6, (0.02, -0.0015, 0.0)),
         (1.9, (0.02, 0.010, 0.0)),
     ]
-    poses = np.tile(pose, (len(line.times), 1))
     radius = 0.005
     first = (0.0, low - radius, -0.006)
     return ContactScene(
         "hand-bars",
         "a hand slides over thin bars",
         shown,
-        Motion(line.times, poses, line.roots(keys), "slide"),
+        line.held(pose, "slide", line.roots(keys)),
         obstacles=props.bars(first, (-0.018, 0, 0), (0, 0, 0.06), 13, radius),
         options={"tracking": STRONG, "friction": 0.3},
         azimuth=-30.0,
@@ -102,8 +100,7 @@ def hand_bars() -> ContactScene:
 def _held(name: str, pose: Floats, seconds: float, root: Floats) -> Motion:
     """Return a motion that holds a pose."""
     line = Timeline(seconds, rate=90)
-    count = len(line.times)
-    return Motion(line.times, np.tile(pose, (count, 1)), np.tile(root, (count, 1, 1)), name)
+    return line.held(pose, name, np.tile(root, (len(line.times), 1, 1)))
 
 
 def body_bench() -> ContactScene:

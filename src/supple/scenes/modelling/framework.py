@@ -17,31 +17,26 @@ class Framework:
     """Straight beams with rectangular sections."""
 
     def __init__(self) -> None:
-        self._ends: list[tuple[Floats, Floats]] = []
-        self._halves: list[tuple[float, float]] = []
-        self._ups: list[Floats] = []
+        #: Start, end, axes (rows along, across and up) and half sizes of each beam.
+        self._beams: list[tuple[Floats, Floats, Floats, tuple[float, float]]] = []
 
     def __len__(self) -> int:
-        return len(self._ends)
+        return len(self._beams)
 
     def add(
-        self,
-        start: ArrayLike,
-        end: ArrayLike,
-        width: float,
-        height: float | None = None,
-        up: ArrayLike = (0.0, 1.0, 0.0),
+        self, start: ArrayLike, end: ArrayLike, width: float, height: float | None = None
     ) -> None:
-        """Add a beam; `height` is its size along `up`, by default its width."""
-        ends = np.asarray(start, float), np.asarray(end, float)
-        self._ends.append(ends)
-        self._halves.append((width / 2, (width if height is None else height) / 2))
-        along = ends[1] - ends[0]
-        upright = np.asarray(up, float)
-        # For a beam along `up` take another direction across it.
-        if np.linalg.norm(np.cross(along, upright)) < 1e-6 * np.linalg.norm(along):
-            upright = np.array([0.0, 0.0, 1.0])
-        self._ups.append(upright)
+        """Add a beam; `height` is its vertical size, by default its width."""
+        a, b = np.asarray(start, float), np.asarray(end, float)
+        up = np.array([0.0, 1.0, 0.0])
+        if np.linalg.norm(np.cross(b - a, up)) < 1e-6 * np.linalg.norm(b - a):
+            up = np.array([0.0, 0.0, 1.0])  # across a vertical beam
+        along = (b - a) / np.linalg.norm(b - a)
+        across = np.cross(up, along)
+        across /= np.linalg.norm(across)
+        frame = np.stack([along, across, np.cross(along, across)])
+        half = width / 2, (width if height is None else height) / 2
+        self._beams.append((a, b, frame, half))
 
     def add_chain(self, points: Sequence[ArrayLike], width: float, **options: float) -> None:
         """Add beams between successive points."""
@@ -59,9 +54,8 @@ class Framework:
         vertices: list[Floats] = []
         triangles: list[Ints] = []
         count = 0
-        for (start, end), frame, half in self._beams():
-            length = float(np.linalg.norm(end - start))
-            cuts = max(1, round(length / piece))
+        for start, end, frame, half in self._beams:
+            cuts = max(1, round(float(np.linalg.norm(end - start)) / piece))
             ring = np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]]) * half @ frame[1:]
             stations = np.linspace(0.0, 1.0, cuts + 1)[:, None] * (end - start) + start
             vertices.append((stations[:, None] + ring).reshape(-1, 3))
@@ -71,27 +65,11 @@ class Framework:
 
     def points(self, spacing: float) -> Floats:
         """Return points throughout the beams, at most `spacing` apart."""
-        return np.concatenate(
-            [
-                box_points(
-                    (start + end) / 2,
-                    np.array([np.linalg.norm(end - start) / 2, *half]),
-                    frame,
-                    spacing,
-                )
-                for (start, end), frame, half in self._beams()
-            ]
-        )
-
-    def _beams(self) -> list[tuple[tuple[Floats, Floats], Floats, tuple[float, float]]]:
-        """Return ends, axes (rows along, across and up) and half sizes of each beam."""
-        beams = []
-        for ends, up, half in zip(self._ends, self._ups, self._halves, strict=True):
-            along = (ends[1] - ends[0]) / np.linalg.norm(ends[1] - ends[0])
-            across = np.cross(up, along)
-            across /= np.linalg.norm(across)
-            beams.append((ends, np.stack([along, across, np.cross(along, across)]), half))
-        return beams
+        boxes = [
+            ((start + end) / 2, np.array([np.linalg.norm(end - start) / 2, *half]), frame)
+            for start, end, frame, half in self._beams
+        ]
+        return np.concatenate([box_points(*box, spacing) for box in boxes])
 
 
 def _prism(cuts: int) -> Ints:

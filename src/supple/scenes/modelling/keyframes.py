@@ -10,6 +10,8 @@ from scipy.interpolate import CubicSpline
 
 from supple.arrays import Floats
 from supple.errors import SuppleError
+from supple.rig.motion.motion import Motion
+from supple.scenes.modelling.sculpting import ramp
 
 #: Time and value or values of a key.
 Key = tuple[float, ArrayLike]
@@ -50,7 +52,8 @@ class Timeline:
 
     def wave(self, hertz: float, start: float, stop: float, ease: float = 0.4) -> Floats:
         """Return a C² sine (t,) that fades in after `start` and out before `stop`."""
-        rise = _ease((self.times - start) / ease) * _ease((stop - self.times) / ease)
+        since, until = (self.times - start) / ease, (stop - self.times) / ease
+        rise = ramp(since, 0.0, 1.0) * ramp(until, 0.0, 1.0)
         return rise * np.sin(2 * np.pi * hertz * (self.times - start))
 
     def roots(
@@ -70,7 +73,7 @@ class Timeline:
         roots[:, :3, 3] = place
         return roots
 
-
-def _ease(t: Floats) -> Floats:
-    t = np.clip(t, 0.0, 1.0)
-    return t**3 * (10 - 15 * t + 6 * t * t)
+    def held(self, pose: Floats, name: str, roots: Floats | None = None) -> Motion:
+        """Return a motion that holds a pose (s,), with roots (t, 4, 4), by default at rest."""
+        poses = np.tile(pose, (len(self.times), 1))
+        return Motion(self.times, poses, self.roots() if roots is None else roots, name)

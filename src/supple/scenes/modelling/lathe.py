@@ -60,8 +60,8 @@ def capsule_shape(start: ArrayLike, end: ArrayLike, radius: float, around: int =
     axis = (b - a) / length if length > 0 else np.array([0.0, 1.0, 0.0])
     angles = np.linspace(0, np.pi / 2, around // 4 + 1)[1:]
     rise, wide = radius * (1 - np.cos(angles)), radius * np.sin(angles)
-    whole = length + 2 * radius
-    low = list(zip((rise / whole).tolist(), wide.tolist(), strict=True))
+    height = length + 2 * radius
+    low = list(zip((rise / height).tolist(), wide.tolist(), strict=True))
     high = [(1 - t, r) for t, r in reversed(low)]
     rings = low + (high if length > 0 else high[1:])
     return lathed(a - radius * axis, b + radius * axis, rings, around)

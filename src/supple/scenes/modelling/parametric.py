@@ -12,7 +12,7 @@ from supple.arrays import Floats, Ints
 from supple.formats.smpl.body_model import BodyModel, joint_layout
 from supple.mesh.surface import SurfaceMesh
 from supple.scenes.modelling.scene_data import Joints
-from supple.scenes.modelling.skin_weights import strongest
+from supple.scenes.modelling.skinning import strongest
 
 #: Influences of a vertex, as in SMPL.
 INFLUENCES = 4
@@ -94,18 +94,18 @@ def _pose_corrections(points: Floats, weights: Floats, parents: Ints, places: Fl
     features = (rotations - np.eye(3)).reshape(-1, 9)
     inverse = np.linalg.solve(features.T @ features + 0.02 * np.eye(9), features.T)
     directions = np.zeros((len(points), 3, 9 * (count - 1)))
-    least = INVISIBLE * float(np.ptp(points, axis=0).max())
+    threshold = INVISIBLE * float(np.ptp(points, axis=0).max())
     for joint in range(1, count):
         blended = np.flatnonzero((shares[:, joint] > 0.01) & (shares[:, joint] < 0.99))
         share, away = shares[blended, joint], points[blended] - places[joint]
         targets = np.empty((len(vectors), len(blended), 3))
         for k, (vector, rotation) in enumerate(zip(vectors, rotations, strict=True)):
             blend = np.eye(3) + share[:, None, None] * (rotation - np.eye(3))
-            whole = Rotation.from_rotvec(share[:, None] * vector).as_matrix()
-            lost = np.einsum("nij,nj->ni", whole - blend, away)
+            exact = Rotation.from_rotvec(share[:, None] * vector).as_matrix()
+            lost = np.einsum("nij,nj->ni", exact - blend, away)
             targets[k] = np.linalg.solve(blend, lost[..., None])[..., 0]
         fitted = CORRECTED * np.einsum("fk,kni->nif", inverse, targets)
-        fitted[np.abs(fitted).max(axis=(1, 2)) < least] = 0.0
+        fitted[np.abs(fitted).max(axis=(1, 2)) < threshold] = 0.0
         directions[blended, :, 9 * (joint - 1) : 9 * joint] = fitted
     return directions
 

@@ -7,7 +7,8 @@ A row of ``"solids"`` describes one solid by its kind, its numbers and an option
     ["limb", start, end, radius at the start, radius at the end, remark]
     ["box", centre, half sizes, rounding, remark]
 
-"both ball" is a ball and its mirror image at −x. ``"joints"`` has parents and rest positions.
+"both ball" is a ball and its mirror image at −x. ``"joints"`` has parents and rest positions,
+``"regions"`` the ends of a segment through each region, joints or points.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from supple.arrays import Floats
-from supple.scenes.modelling.solids import Solid, ball, box, ellipsoid, tapered_limb
+from supple.scenes.modelling.solids import Solid, ball, box, ellipsoid, smooth_union, tapered_limb
 
 #: Parent and rest position of each joint.
 Joints = dict[str, tuple[str | None, tuple[float, float, float]]]
@@ -77,16 +78,24 @@ def rotated_axes(axis: str, degrees: float) -> Floats:
     return np.array([[c, s, 0], [-s, c, 0], [0, 0, 1]])
 
 
-def limb_solids(data: Mapping[str, Any], names: Sequence[str], pattern: str) -> dict[str, Any]:
-    """Return solids of the limbs `names` of a data file, of the left side and mirrored.
-
-    `pattern` forms the names of the result, such as ``"{name}.{side}"`` with sides L and R.
-    """
+def limb_solids(data: Mapping[str, Any], names: Sequence[str]) -> dict[str, list[Solid]]:
+    """Return solids of limbs of a data file, of the left side (``"name.L"``) and mirrored."""
     return {
-        pattern.format(name=name, side=side): solids_from(data["solids"][name], sign)
+        f"{name}.{side}": solids_from(data["solids"][name], sign)
         for side, sign in (("L", 1.0), ("R", -1.0))
         for name in names
     }
+
+
+def limb_unions(
+    parts: Mapping[str, list[Solid]], limbs: Sequence[Sequence[str]], blend: float
+) -> list[Solid]:
+    """Return a smooth union of the parts of each limb, of the left side and then of the right."""
+    return [
+        smooth_union([solid for name in limb for solid in parts[f"{name}.{side}"]], blend)
+        for side in "LR"
+        for limb in limbs
+    ]
 
 
 def blended_keys(

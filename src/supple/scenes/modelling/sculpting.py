@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from supple.arrays import Floats, Ints
 from supple.mesh.appearance import Appearance, SurfaceMaterial
 from supple.mesh.surface import SurfaceMesh, vertex_normals
+from supple.scenes.modelling.solids import neighbour_average
 
 Mask = NDArray[np.bool_]
 
@@ -29,6 +30,14 @@ def ramp(values: Floats, low: float, high: float) -> Floats:
     return t**3 * (10 - 15 * t + 6 * t * t)
 
 
+def points_along(places: ArrayLike, count: int) -> Floats:
+    """Return points (count, 3) at equal distances along a chain of places (k, 3)."""
+    chain = np.array(places)
+    marks = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(chain, axis=0), axis=1))])
+    samples = np.linspace(0, marks[-1], count)
+    return np.stack([np.interp(samples, marks, axis) for axis in chain.T], axis=1)
+
+
 def bulged(points: Floats, triangles: Ints, amount: Floats) -> Floats:
     """Return points moved along their normals by distances (n,)."""
     return points + amount[:, None] * vertex_normals(points, triangles)
@@ -42,13 +51,8 @@ class SkinRelaxer:
     """
 
     def __init__(self, surface: SurfaceMesh, rounds: int = 12) -> None:
-        from scipy.sparse import coo_array, diags_array
-
         self.triangles, self.rounds = surface.triangles, rounds
-        n = len(surface.vertices)
-        ends = surface.triangles[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2)
-        graph = coo_array((np.ones(len(ends)), (ends[:, 0], ends[:, 1])), (n, n)).tocsr()
-        self._average = diags_array(1 / np.maximum(graph.sum(axis=1), 1)) @ graph
+        graph, self._average = neighbour_average(surface)
         self._neighbour = graph.indices[graph.indptr[:-1]]
         smooth = self.smoothed(surface.vertices, rounds)
         offsets = surface.vertices - smooth

@@ -7,6 +7,7 @@ inside.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -162,19 +163,25 @@ def relaxed(surface: SurfaceMesh, solid: Solid, steps: int = 8) -> SurfaceMesh:
     moves vertices towards the mean of their neighbours and then along the depth's gradient back
     to the solid's surface.
     """
+    _, average = neighbour_average(surface)
+    ends = surface.triangles[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2)
+    edge = np.linalg.norm(np.diff(surface.vertices[ends], axis=1), axis=2).mean()
+    points = surface.vertices
+    for _ in range(steps):
+        points = points + 0.6 * (average @ points - points)
+        chunks = np.array_split(points, len(points) // 8192 + 1)
+        points = np.concatenate([_onto_surface(solid, chunk, edge) for chunk in chunks])
+    return SurfaceMesh(points, surface.triangles)
+
+
+def neighbour_average(surface: SurfaceMesh) -> tuple[Any, Any]:
+    """Return the sparse graph (n, n) of edges, and the matrix of means over neighbours."""
     from scipy.sparse import coo_array, diags_array
 
     n = len(surface.vertices)
     ends = surface.triangles[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2)
     graph = coo_array((np.ones(len(ends)), (ends[:, 0], ends[:, 1])), (n, n)).tocsr()
-    average = diags_array(1 / np.maximum(graph.sum(axis=1), 1)) @ graph
-    edge = np.linalg.norm(np.diff(surface.vertices[ends], axis=1), axis=2).mean()
-    points = surface.vertices
-    for _ in range(steps):
-        points = points + 0.6 * (average @ points - points)
-        chunks = np.array_split(points, n // 8192 + 1)
-        points = np.concatenate([_onto_surface(solid, chunk, edge) for chunk in chunks])
-    return SurfaceMesh(points, surface.triangles)
+    return graph, diags_array(1 / np.maximum(graph.sum(axis=1), 1)) @ graph
 
 
 def coarsened(

@@ -30,7 +30,7 @@ from supple.lab.bench.case_runner import (
     measure_cases,
     print_columns,
 )
-from supple.lab.bench.rig_space.free_cases import made_belly
+from supple.lab.bench.rig_space_bench import made_belly
 from supple.lab.bench.soft_skeleton.soft_cases import (
     PAPER,
     Run,
@@ -45,28 +45,15 @@ from supple.rig.character import Character
 STEPS = 600
 #: First keys of a row.
 KEYS = (
-    "case",
-    "handles",
-    "cubature",
-    "coordinates",
-    "step_ms",
-    "dgemm256_ms",
-    "step_in_dgemm",
-    "p99_over_median",
-    "full_step_ms",
-    "speedup",
-    "build_s",
-)
+    "case", "handles", "cubature", "coordinates", "step_ms", "dgemm256_ms", "step_in_dgemm",
+    "p99_over_median", "full_step_ms", "speedup", "build_s",
+)  # fmt: skip
 #: Number of dense products in a measurement.
 _PRODUCTS = 5
 
 
 def measure(
-    cases: Sequence[str] = (),
-    *,
-    model: Path | None = None,
-    steps: int = STEPS,
-    quiet: bool = False,
+    cases: Sequence[str] = (), *, model: Path | None = None, steps: int = STEPS, quiet: bool = False
 ) -> list[dict[str, Any]]:
     """Build and time soft skeletons, of `CASES` or files of bodies; return a row for each.
 

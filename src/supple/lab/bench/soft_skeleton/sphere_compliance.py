@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -12,18 +10,15 @@ import numpy as np
 import scipy.sparse as sp
 
 from supple.arrays import Floats, Ints
-from supple.engines.soft_skeleton.bones.rig_bones import RigBones
-from supple.engines.soft_skeleton.build import build
 from supple.engines.soft_skeleton.contact.contact import CUT, HARDNESS
 from supple.engines.soft_skeleton.contact.forces import HARDER, THIN
 from supple.engines.soft_skeleton.contact.search import FINEST, MAX_FINE_CONTACTS, middle_of_part
-from supple.engines.soft_skeleton.flesh.soft_layer import FleshLayer, flesh_layer
+from supple.engines.soft_skeleton.flesh.soft_layer import FleshLayer
 from supple.engines.soft_skeleton.model import SoftSkeletonModel
 from supple.engines.soft_skeleton.simulator import SoftSkeletonSimulator
 from supple.linalg.cholesky import SparseCholesky
 from supple.mesh.obstacles import Sphere
 from supple.mesh.surface import SurfaceMesh
-from supple.mesh.tets import TetMesh
 from supple.rig.character import Character
 from supple.rig.skeleton.skinning import skinned_core
 
@@ -205,70 +200,7 @@ def _newton_step(
     return -float((pressed[:, None] * out).sum(axis=0) @ probe.outward), step, largest
 
 
-def compliance(
-    character: Character,
-    probes: Sequence[Probe],
-    *,
-    handles: Iterable[int] = (82,),
-    bases: Iterable[str] = ("handles",),
-    meshes: Sequence[int | TetMesh] = (12_000, 24_000),
-    tell: Callable[[str], None] | None = None,
-    **options: Any,
-) -> list[dict[str, Any]]:
-    """Compare forces and displacements of the skin with those of the unreduced flesh.
-
-    Rows have the model's ``basis``, ``handles``, ``residual`` (whether residual flexibility is
-    added), ``probe``, ``tets`` and ``full_tets``, ``force`` and ``full_force`` in N, ``ratio``
-    F/F_full, and ``motion_error`` ‖u − u_full‖/‖u_full‖ of the skin. `meshes` are those of the
-    models and of the unreduced flesh; other options are those of `build`.
-    """
-    report = tell or (lambda text: None)
-    bones, skin = RigBones(character.rig), character.surface
-    flesh_options = {name: options.get(name) for name in ("material", "skeleton")}
-    truths: dict[int, list[Pressed]] = {}
-    for tets in meshes:
-        layer = flesh_layer(character, bones, tets, None, **flesh_options)
-        report(f"all of {len(layer.mesh.tets):,} tets")
-        truths[len(layer.mesh.tets)] = [press_full(layer, skin, each) for each in probes]
-    rows: list[dict[str, Any]] = []
-    for basis, count, tets in itertools.product(bases, handles, meshes):
-        report(f"{basis}, {count} handles")
-        model = build(character, handles=count, basis=basis, tets=tets, **options)
-        case = {"basis": basis, "handles": count, "tets": model.sizes["tets"]}
-        for residual, used in ((True, model), (False, without_residual(model))):
-            rows += _compared(used, probes, truths, case | {"residual": residual})
-    return rows
-
-
 def without_residual(model: SoftSkeletonModel) -> SoftSkeletonModel:
     """Return a model without residual flexibility in contact, as in the paper."""
     none = sp.csr_array(model.motion[0].shape)
     return replace(model, motion=(none, none, none))
-
-
-def _compared(
-    model: SoftSkeletonModel,
-    probes: Sequence[Probe],
-    truths: dict[int, list[Pressed]],
-    case: dict[str, Any],
-) -> list[dict[str, Any]]:
-    rows = []
-    for k, probe in enumerate(probes):
-        ours = press_model(model, probe)
-        for tets, pressed in truths.items():
-            full = pressed[k]
-            missed = np.linalg.norm(ours.displacements - full.displacements) / np.linalg.norm(
-                full.displacements
-            )
-            rows.append(
-                case
-                | {
-                    "probe": probe.name,
-                    "full_tets": tets,
-                    "force": ours.force,
-                    "full_force": full.force,
-                    "ratio": ours.force / full.force,
-                    "motion_error": float(missed),
-                }
-            )
-    return rows

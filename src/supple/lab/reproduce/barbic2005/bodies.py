@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from supple.app.pictures.drawing import INK, PAPER, draw_surface, plain_axes, view_axes
+from supple.app.pictures.drawing import INK, draw_surface, plain_axes, view_axes
 from supple.app.processes import with_cores
 from supple.arrays import Floats
 from supple.compiled.jit import compiled_fused
@@ -23,7 +23,7 @@ from supple.engines.stvk.model import StvkModel
 from supple.engines.stvk.simulator import StvkSimulator
 from supple.engines.stvk.stvk_step import evaluate_tangent
 from supple.lab.bench.timing import DGEMM_SIZE, processor_time, timed
-from supple.lab.reproduce.figures import frame_view
+from supple.lab.reproduce.figures import frame_view, new_figure
 from supple.linalg.upper_triangle import cholesky, padded_identity, solve
 from supple.mesh.surface import SurfaceMesh
 from supple.reduction.mass_pca import scaled_candidates
@@ -206,11 +206,9 @@ _VIEWS = {"spoon": (35.0, 28.0), "bridge": (28.0, 16.0), "tower": (30.0, 10.0)}
 _METAL, _FLESH = np.array([0.55, 0.66, 0.74]), np.array([0.80, 0.40, 0.36])
 
 
-def picture(title: str, columns: int, *, height: float = 3.4) -> tuple[Figure, list[Axes]]:
+def picture(title: str, columns: int) -> tuple[Figure, list[Axes]]:
     """Return an empty figure with a row of axes."""
-    figure = Figure(figsize=(max(6.0, 3.2 * columns), height), facecolor=PAPER)
-    figure.set_layout_engine("constrained")
-    figure.suptitle(title, color=INK, fontsize=12)
+    figure = new_figure((max(6.0, 3.2 * columns), 3.4), title, 12)
     return figure, list(figure.subplots(1, columns, squeeze=False)[0])
 
 
@@ -229,6 +227,11 @@ def draw_body(
     low, high = _extent(name, [shape, *limits])
     frame_view(axes, low, high)
     axes.set_title(caption, color=INK, fontsize=9)
+
+
+def pair(ours: float, paper: float | None, quick: bool) -> dict[str, float | None]:
+    """Return our figure beside the paper's, which a quick run omits."""
+    return {"ours": ours, "paper": None if quick else paper}
 
 
 def height_to_width(name: str, shapes: Sequence[Floats]) -> float:

@@ -9,7 +9,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from supple.app.pictures.drawing import save_picture
-from supple.lab.reproduce.barbic2005.bodies import bars, body_costs, draw_body, picture, shown_scene
+from supple.lab.reproduce.barbic2005.bodies import (
+    bars,
+    body_costs,
+    draw_body,
+    pair,
+    picture,
+    shown_scene,
+)
 from supple.lab.reproduce.figures import Tell
 from supple.scenes.bodies.elastic_scene import STVK_SCENES
 
@@ -21,8 +28,8 @@ class PaperCosts(NamedTuple):
 
     coefficients_s: float
     coefficients_kb: float
+    #: Seconds of linear modes, right sides and solutions.
     derivatives_s: tuple[float, float | None, float] | None
-    """Seconds of linear modes, right sides and solutions."""
     force_us: float
     stiffness_us: float
     system_us: float
@@ -31,31 +38,13 @@ class PaperCosts(NamedTuple):
     surface_us: float
 
 
+#: Times of the two bodies with r = 30 in µs, and their steps a frame.
+_R30 = (550.0, 770.0, 75.0, 1395.0, 15)
 PAPER = {
     "spoon": PaperCosts(60.0, 98.0, (24.0, 6.5, 33.0), 8.2, 9.5, 12.5, 30.2, 25, 565.0),
     "bridge": PaperCosts(186.0, 223.0, None, 22.0, 25.0, 18.4, 65.4, 10, 14500.0),
-    "tower": PaperCosts(
-        79.2 * _MINUTE,
-        3072.0,
-        (65.0, None, 26 * _MINUTE),
-        550.0,
-        770.0,
-        75.0,
-        1395.0,
-        15,
-        25500.0,
-    ),
-    "heart": PaperCosts(
-        97.4 * _MINUTE,
-        3072.0,
-        (111.0, 201.0, 58 * _MINUTE),
-        550.0,
-        770.0,
-        75.0,
-        1395.0,
-        15,
-        6500.0,
-    ),
+    "tower": PaperCosts(79.2 * _MINUTE, 3072.0, (65.0, None, 26 * _MINUTE), *_R30, 25500.0),
+    "heart": PaperCosts(97.4 * _MINUTE, 3072.0, (111.0, 201.0, 58 * _MINUTE), *_R30, 6500.0),
 }
 #: Names of the parts of derivatives in rows, and in the measured costs.
 _DERIVATIVES = {"linear_modes_s": "modes_s", "right_sides_s": "right_sides_s", "solve_s": "solve_s"}
@@ -69,10 +58,10 @@ def fig5(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     rows: list[dict[str, Any]] = [
         {
             "body": name,
-            "r": {"ours": results["modes"], "paper": _printed(name, quick, "modes")},
-            "elements": {"ours": results["elements"], "paper": _printed(name, quick, "elements")},
-            "seconds": _pair(results["coefficients_s"], PAPER[name].coefficients_s, quick),
-            "kilobytes": _pair(
+            "r": pair(results["modes"], shown_scene(name, False).paper.modes, quick),
+            "elements": pair(results["elements"], shown_scene(name, False).paper.elements, quick),
+            "seconds": pair(results["coefficients_s"], PAPER[name].coefficients_s, quick),
+            "kilobytes": pair(
                 results["coefficient_bytes"] / 1024, PAPER[name].coefficients_kb, quick
             ),
         }
@@ -109,7 +98,7 @@ def fig8(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
         rows.append(
             {"body": name, "k": results["linear_modes"]}
             | {
-                column: _pair(results[key], theirs, quick)
+                column: pair(results[key], theirs, quick)
                 for (column, key), theirs in zip(_DERIVATIVES.items(), printed, strict=True)
             }
             | {"mass_pca_s": results["pca_s"]}
@@ -142,14 +131,14 @@ def fig11(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
             {
                 "body": name,
                 "r": results["modes"],
-                "force_and_stiffness_us": _pair(
+                "force_and_stiffness_us": pair(
                     results["evaluation_us"], paper.force_us + paper.stiffness_us, quick
                 ),
-                "linear_system_us": _pair(results["system_us"], paper.system_us, quick),
-                "step_us": _pair(results["step_us"], paper.step_us, quick),
-                "surface_us": _pair(results["surface_us"], paper.surface_us, quick),
+                "linear_system_us": pair(results["system_us"], paper.system_us, quick),
+                "step_us": pair(results["step_us"], paper.step_us, quick),
+                "surface_us": pair(results["surface_us"], paper.surface_us, quick),
                 "steps_a_frame": steps,
-                "frame_us": _pair(frame, steps * paper.step_us + paper.surface_us, quick),
+                "frame_us": pair(frame, steps * paper.step_us + paper.surface_us, quick),
             }
         )
     tell(0.9, "drawing")
@@ -187,15 +176,6 @@ def _costs(quick: bool, tell: Tell) -> dict[str, dict[str, Any]]:
         tell(0.9 * at / len(names), f"{name}, reduced and stepped on one core")
         results[name] = body_costs(name, quick)
     return results
-
-
-def _pair(ours: float, paper: float | None, quick: bool) -> dict[str, float | None]:
-    """Return our figure beside the paper's, which a quick run omits."""
-    return {"ours": ours, "paper": None if quick else paper}
-
-
-def _printed(name: str, quick: bool, field: str) -> int | None:
-    return None if quick else getattr(shown_scene(name, False).paper, field)
 
 
 def _dense(costs: dict[str, dict[str, Any]]) -> str:

@@ -93,7 +93,7 @@ class Errors(NamedTuple):
     """Distances of a skin from another at each step, (t,), in % of the height."""
 
     mean: Floats
-    most: Floats
+    largest: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,7 +168,8 @@ def _play(
     return Take(skins, free, spent, counts, tuple(limits))
 
 
-_PAPER = np.array([0.984, 0.98, 0.969])
+#: Background, and width and height of a picture in pixels.
+_PAPER, _PIXELS = np.array([0.984, 0.98, 0.969]), 320
 
 
 def draw_character(
@@ -179,7 +180,6 @@ def draw_character(
     *,
     azimuth: float = 25.0,
     window: tuple[Floats, float] | None = None,
-    pixels: int = 320,
 ) -> None:
     """Render a character with vertices at `points` into axes.
 
@@ -192,7 +192,7 @@ def draw_character(
     centre, across = view[:2].T @ ((low + high) / 2), float((high - low).max()) / 0.9
     if window is not None:
         centre, across = window
-    camera = Camera(view, np.asarray(centre, np.float64), pixels / across, (pixels, pixels))
+    camera = Camera(view, np.asarray(centre, np.float64), _PIXELS / across, (_PIXELS, _PIXELS))
     body = Body(
         placed,
         triangles,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from time import process_time
 from typing import Any, NamedTuple
@@ -29,7 +29,7 @@ from supple.lab.reproduce.figures import Tell, new_figure
 from supple.lab.reproduce.tapia2021.soft_bodies import (
     MODAL,
     build_options,
-    draw_body,
+    draw_flesh,
     key_of,
     model_of,
     sheet,
@@ -94,11 +94,11 @@ def fig13(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
             drawn.append((name, probe, ours, full))
     figure, grid = sheet("Pressed by a sphere: ours above, all tets below", 2, len(drawn))
     for column, (name, probe, ours, full) in enumerate(drawn):
-        most = max(0.5, round(1e3 * float(np.linalg.norm(full.displacements, axis=1).max()), 1))
+        largest = max(0.5, round(1e3 * float(np.linalg.norm(full.displacements, axis=1).max()), 1))
         captions = f"{name}, {probe.name}: {ours.force:.2f} N", f"all tets: {full.force:.2f} N"
         for row, each in enumerate((ours, full)):
-            _draw_pressed(grid[row, column], name, probe, each, captions[row], most)
-        key_of(figure, grid[1, column], most, "mm")
+            _draw_pressed(grid[row, column], name, probe, each, captions[row], largest)
+        key_of(figure, grid[1, column], largest, "mm")
     save_picture(figure, folder / "tapia2021-fig13.png")
     best = [row for row in rows if row["basis"] != "handles"]
     return {
@@ -113,35 +113,20 @@ def fig13(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
 
 
 def _draw_pressed(
-    axes: Any, name: str, probe: Probe, pressed: Pressed, caption: str, most: float
+    axes: Any, name: str, probe: Probe, pressed: Pressed, caption: str, largest: float
 ) -> None:
     skin = scene(name).character.surface
     near = np.linalg.norm(skin.vertices - probe.place, axis=1) < 3 * probe.radius + 0.02
     azimuth, elevation = _VIEWS[name]
-    draw_body(
-        axes,
-        skin,
-        skin.vertices + pressed.displacements,
-        caption,
-        values=1e3 * np.linalg.norm(pressed.displacements, axis=1),
-        most=most,
-        azimuth=azimuth,
-        elevation=elevation,
-        window=window_of(skin.vertices[near], 1.3),
-    )
+    view = {"azimuth": azimuth, "elevation": elevation}
+    window = window_of(skin.vertices[near], 1.3)
+    draw_flesh(axes, skin, pressed.displacements, caption, largest=largest, window=window, **view)
 
 
-def fig14(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
-    """Press the palm, with handles and with as many modes."""
-    return _against_modes(folder, "hand", 14, quick, tell)
-
-
-def fig15(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
-    """Press the chest, with handles and with as many modes."""
-    return _against_modes(folder, "human", 15, quick, tell)
-
-
-def _against_modes(folder: Path, name: str, number: int, quick: bool, tell: Tell) -> dict[str, Any]:
+def _against_modes(
+    name: str, number: int, folder: Path, *, quick: bool = False, tell: Tell
+) -> dict[str, Any]:
+    """Press a sphere into a body with handles, and with as many modes."""
     tell(0.0, "building")
     shown, probe = scene(name), _broad_probe(name)
     handles = model_of(name, quick)
@@ -165,23 +150,15 @@ def _against_modes(folder: Path, name: str, number: int, quick: bool, tell: Tell
     figure, grid = sheet(
         f"{probe.name}: displacement of the skin in mm at equal depth", 2, len(takes) + 1, 2.5
     )
-    most = round(1e3 * float(np.linalg.norm(full.displacements, axis=1).max()), 1)
+    largest = round(1e3 * float(np.linalg.norm(full.displacements, axis=1).max()), 1)
     azimuth, elevation = _VIEWS[name]
     for column, (basis, take) in enumerate({"all tets": full, **takes}.items()):
-        field = 1e3 * np.linalg.norm(take.displacements, axis=1)
-        _draw_pressed(grid[0, column], name, probe, take, f"{basis}: {take.force:.1f} N", most)
-        draw_body(
-            grid[1, column],
-            shown.character.surface,
-            rest + take.displacements,
-            "" if column else "colours ten times finer",
-            values=field,
-            most=0.1 * most,
-            azimuth=azimuth,
-            elevation=elevation,
-        )
-    key_of(figure, grid[0, -1], most, "mm")
-    key_of(figure, grid[1, -1], 0.1 * most, "mm")
+        _draw_pressed(grid[0, column], name, probe, take, f"{basis}: {take.force:.1f} N", largest)
+        text = "" if column else "colours ten times finer"
+        view = {"largest": 0.1 * largest, "azimuth": azimuth, "elevation": elevation}
+        draw_flesh(grid[1, column], shown.character.surface, take.displacements, text, **view)
+    key_of(figure, grid[0, -1], largest, "mm")
+    key_of(figure, grid[1, -1], 0.1 * largest, "mm")
     save_picture(figure, folder / f"tapia2021-fig{number}.png")
     by_name = {row["basis"]: row for row in rows}
     modal, plain = by_name["modal"], by_name["handles + residual"]
@@ -190,14 +167,15 @@ def _against_modes(folder: Path, name: str, number: int, quick: bool, tell: Tell
         "message": f"Far from the sphere, modes move skin {modal['far_motion_to_full']:.2g} times "
         f"as far as all tets, handles {plain['far_motion_to_full']:.2g} times; errors of the "
         f"displacement are {modal['motion_error']:.2f} and {plain['motion_error']:.2f}.",
-        "coordinates": {
-            "ours": len(handles.stiffness),
-            "paper": {"hand": 261, "human": 246}[name],
-        },
+        "coordinates": {"ours": len(handles.stiffness), "paper": {"hand": 261, "human": 246}[name]},
         "rows": rows,
         "note": "modal: softest modes of the flesh with fixed bones, as many as the handles' "
         "coordinates, with the paper's cubature. paper: handles with linearly precise coordinates.",
     }
+
+
+fig14 = partial(_against_modes, "hand", 14)
+fig15 = partial(_against_modes, "human", 15)
 
 
 def _broad_probe(name: str) -> Probe:
@@ -280,7 +258,7 @@ def _pins(model: SoftSkeletonModel) -> Iterable[Probe]:
 
 def _pin_picture(shots: Sequence[_Shot]) -> Figure:
     figure, grid = sheet("A pin on a handle (black), and towards the next one", 3, len(PLACES))
-    most = 2.0
+    largest = 2.0
     skin = scene("hand").character.surface
     by_pin: dict[str, list[_Shot]] = {}
     for shot in shots:
@@ -289,16 +267,10 @@ def _pin_picture(shots: Sequence[_Shot]) -> Figure:
         pin, full, model = same[0].pin, same[0].full, same[0].model
         takes = {"all tets": full} | {shot.basis: shot.take for shot in same}
         for row, (basis, take) in enumerate(takes.items()):
-            camera = draw_body(
-                grid[row, column],
-                skin,
-                skin.vertices + take.displacements,
-                f"{basis}: {take.force:.2f} N",
-                values=1e3 * np.linalg.norm(take.displacements, axis=1),
-                most=most,
-                azimuth=200.0,
-                elevation=-60.0,
-                window=(pin.place, 0.05),
+            text = f"{basis}: {take.force:.2f} N"
+            view = {"azimuth": 200.0, "elevation": -60.0, "window": (pin.place, 0.05)}
+            camera = draw_flesh(
+                grid[row, column], skin, take.displacements, text, largest=largest, **view
             )
             projected = camera.project(skin.vertices[model.handles])
             inside = (projected[:, :2] > 0).all(axis=1) & (projected[:, :2] < camera.pixels[0]).all(
@@ -307,7 +279,7 @@ def _pin_picture(shots: Sequence[_Shot]) -> Figure:
             facing = vertex_normals(skin.vertices, skin.triangles)[model.handles] @ camera.view[2]
             shown = inside & (facing > 0)
             grid[row, column].plot(*projected[shown, :2].T, "o", color="black", ms=4)
-    key_of(figure, grid[:, -1], most, "mm")
+    key_of(figure, grid[:, -1], largest, "mm")
     return figure
 
 

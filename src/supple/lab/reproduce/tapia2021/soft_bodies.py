@@ -28,6 +28,7 @@ from supple.rig.motion.motion import Motion
 from supple.scenes.contact.contact_scene import ContactScene
 from supple.scenes.contact.props import collider_surface
 from supple.scenes.modelling.keyframes import Timeline
+from supple.scenes.modelling.lathe import joined
 
 #: Handles and cubature of the paper's two bodies (§5.1, §5.2).
 SIZES = {"hand": (87, 700), "human": (82, 500)}
@@ -54,7 +55,7 @@ def model_of(name: str, quick: bool = False, **changes: Any) -> SoftSkeletonMode
     if key not in _models:
         options = build_options(name, quick) | changes
         if quick:
-            options |= {each: min(options[each], most) for each, most in QUICK.items()}
+            options |= {each: min(options[each], largest) for each, largest in QUICK.items()}
         with scene_model_file(name, engine="soft-skeleton", **options) as path:
             _models[key] = SoftSkeletonModel.load(path)
     return _models[key]
@@ -63,12 +64,14 @@ def model_of(name: str, quick: bool = False, **changes: Any) -> SoftSkeletonMode
 class Frame(NamedTuple):
     """State of the body at a time."""
 
-    skin: Floats
-    """(n̄, 3) positions in the world."""
-    unposed: Floats
-    """(n̄, 3) displacement of the flesh in the rest pose, with the residual of contact."""
-    things: tuple[SurfaceMesh, ...]
-    """Surfaces of obstacles and objects."""
+    skin: Floats  # (n̄, 3) positions in the world
+    unposed: Floats  # (n̄, 3) displacements of the flesh in the rest pose, residual included
+    colliders: tuple[SurfaceMesh, ...]  # surfaces of obstacles and objects
+
+    @property
+    def far(self) -> Floats:
+        """Lengths (n̄,) of the unposed displacements, in mm."""
+        return 1e3 * np.linalg.norm(self.unposed, axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,8 +130,8 @@ def recorded(
 
 
 def _frame(shown: ContactScene, simulator: SoftSkeletonSimulator) -> Frame:
-    things = (collider_surface(each) for each in (*shown.obstacles, *shown.objects))
-    meshes = tuple(mesh for mesh in things if mesh is not None)
+    surfaces = map(collider_surface, (*shown.obstacles, *shown.objects))
+    meshes = tuple(mesh for mesh in surfaces if mesh is not None)
     return Frame(simulator.surface().astype(np.float64), simulator.unposed(), meshes)
 
 
@@ -147,12 +150,10 @@ def touch_row(name: str, take: Take) -> dict[str, Any]:
 
 def still(pose: Floats, seconds: float) -> Motion:
     """Return a motion that holds a pose."""
-    line = Timeline(seconds, rate=90)
-    return Motion(line.times, np.tile(pose, (len(line.times), 1)), line.roots(), "still")
+    return Timeline(seconds, rate=90).held(pose, "still")
 
 
-SKIN = np.array([0.87, 0.70, 0.61])
-THING = np.array([0.56, 0.62, 0.70])
+SKIN, COLLIDER = np.array([0.87, 0.70, 0.61]), np.array([0.56, 0.62, 0.70])
 #: Colour maps of lengths and of signed values.
 LENGTHS, SIGNED = "YlOrRd", "RdBu_r"
 #: Width and height of a picture in pixels.
@@ -185,42 +186,37 @@ def draw_body(
     caption: str = "",
     *,
     values: ArrayLike | None = None,
-    most: float = 1.0,
+    largest: float = 1.0,
     signed: bool = False,
-    things: Sequence[SurfaceMesh] = (),
+    colliders: Sequence[SurfaceMesh] = (),
     azimuth: float = 25.0,
     elevation: float = 9.0,
     window: tuple[Floats, float] | None = None,
-    pixels: int | None = None,
 ) -> Camera:
-    """Render the skin at `points` and surfaces of colliders (`things`, grey) into axes.
+    """Render the skin at `points`, and surfaces of `colliders` in grey, into axes.
 
-    The field `values` (n̄,), of largest value `most`, replaces the skin's colour. `window` is the
+    The field `values` (n̄,), of largest value `largest`, replaces the skin's colour. `window` is the
     centre and width in m of the view, by default of the whole body; angles are in degrees.
     Return the camera.
     """
-    placed, wide = np.ascontiguousarray(points, np.float64), pixels or PIXELS
+    placed = np.ascontiguousarray(points, np.float64)
     colours = np.tile(SKIN, (len(placed), 1))
     if values is not None:
-        colours = _coloured(np.asarray(values, np.float64), most, signed)
-    whole, tones, faces = [placed], [colours], [surface.triangles]
-    for each in things:
-        faces.append(each.triangles + sum(map(len, whole)))
-        whole.append(each.vertices)
-        tones.append(np.tile(THING, (len(each.vertices), 1)))
-    vertices, triangles = np.concatenate(whole), np.concatenate(faces)
+        colours = _coloured(np.asarray(values, np.float64), largest, signed)
+    scene = joined([SurfaceMesh(placed, surface.triangles), *colliders])
+    vertices, triangles = scene.vertices, scene.triangles
+    grey = np.tile(COLLIDER, (len(vertices) - len(placed), 1))
     view = view_axes(azimuth, elevation)
     centre, across = window_of(placed) if window is None else window
-    camera = Camera(view, np.asarray(centre, np.float64), wide / across, (wide, wide))
+    camera = Camera(view, np.asarray(centre, np.float64), PIXELS / across, (PIXELS, PIXELS))
     # The scene rotates instead of the camera, so that the light stays in front and above.
     front = view_axes(*_FRONT)
     vertices = (vertices - camera.centre) @ view.T @ front
     lit = Camera(front, np.zeros(3), camera.scale, camera.pixels)
     shaded = np.ones(len(vertices))
     shaded[: len(placed)] = cavities(SurfaceMesh(placed, surface.triangles))
-    body = Body(
-        vertices, triangles, vertex_normals(vertices, triangles), np.concatenate(tones), shaded
-    )
+    tones = np.concatenate([colours, grey])
+    body = Body(vertices, triangles, vertex_normals(vertices, triangles), tones, shaded)
     picture, _ = render(body, lit, -50 * across, _PAPER)
     axes.imshow(picture)
     axes.set_axis_off()
@@ -229,15 +225,30 @@ def draw_body(
     return camera
 
 
-def _coloured(values: Floats, most: float, signed: bool) -> Floats:
-    low = -most if signed else 0.0
-    share = np.clip((values - low) / max(most - low, 1e-300), 0.0, 1.0)
+def draw_flesh(
+    axes: Axes, surface: SurfaceMesh, displacements: Floats, caption: str = "", **view: Any
+) -> Camera:
+    """Draw the skin at rest with displacements (n̄, 3), coloured by their lengths in mm."""
+    far = 1e3 * np.linalg.norm(displacements, axis=1)
+    return draw_body(axes, surface, surface.vertices + displacements, caption, values=far, **view)
+
+
+def draw_frame(
+    axes: Axes, surface: SurfaceMesh, frame: Frame, caption: str = "", **view: Any
+) -> Camera:
+    """Draw the posed skin of a frame, and the colliders."""
+    return draw_body(axes, surface, frame.skin, caption, colliders=frame.colliders, **view)
+
+
+def _coloured(values: Floats, largest: float, signed: bool) -> Floats:
+    low = -largest if signed else 0.0
+    share = np.clip((values - low) / max(largest - low, 1e-300), 0.0, 1.0)
     return np.asarray(matplotlib.colormaps[SIGNED if signed else LENGTHS](share))[:, :3]
 
 
-def key_of(figure: Figure, axes: Any, most: float, text: str, *, signed: bool = False) -> None:
+def key_of(figure: Figure, axes: Any, largest: float, text: str, *, signed: bool = False) -> None:
     """Add a colour bar beside axes."""
-    scale = Normalize(-most if signed else 0.0, most)
+    scale = Normalize(-largest if signed else 0.0, largest)
     bar = figure.colorbar(
         ScalarMappable(scale, SIGNED if signed else LENGTHS), ax=axes, shrink=0.6, pad=0.01
     )

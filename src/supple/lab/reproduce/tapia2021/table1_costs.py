@@ -12,12 +12,7 @@ from supple.engines.soft_skeleton.model import SoftSkeletonModel
 from supple.lab.bench.soft_skeleton.soft_bench import full_figures, layer_of, run_figures
 from supple.lab.bench.soft_skeleton.soft_cases import pressed
 from supple.lab.reproduce.figures import Tell
-from supple.lab.reproduce.tapia2021.soft_bodies import (
-    MODAL,
-    SIZES,
-    build_options,
-    model_of,
-)
+from supple.lab.reproduce.tapia2021.soft_bodies import MODAL, SIZES, build_options, model_of
 from supple.linalg.blas import single_threaded
 from supple.scenes.characters.character_scene import scene
 

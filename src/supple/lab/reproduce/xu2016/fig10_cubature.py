@@ -118,7 +118,8 @@ class PosesBetween:
         return Between(self.elastic, rest, basis, (0, 1), shares, scales)
 
 
-_PAPERS, _OURS, _PRINTED = "#b5483a", "#2f6f8f", "#6b6b66"
+#: Names, colours and markers of curves.
+_STYLES = {"ours": ("ours", "#2f6f8f", "o"), "paper_variant": ("paper's variant", "#b5483a", "s")}
 #: Largest displacement of a column in pictures, in parts of the body's size.
 _SHOWN = 0.12
 
@@ -182,14 +183,10 @@ def _draw_column(axes: Axes, case: PosesBetween, part: float, column: Floats) ->
 
 
 def _angles_chart(axes: Axes, spaces: dict[str, dict[str, Floats]]) -> None:
-    names = {
-        "ours": ("blended in frames", _OURS, "o"),
-        "paper_variant": ("paper's variant", _PAPERS, "s"),
-    }
-    for key, (name, colour, mark) in names.items():
+    for key, (_, colour, mark) in _STYLES.items():
         angles = spaces[key]["angles"]
-        axes.plot(np.arange(1, len(angles) + 1), angles, mark + "-", ms=4, color=colour, label=name)
-    axes.legend(frameon=False)
+        axes.plot(np.arange(1, len(angles) + 1), angles, mark + "-", ms=4, color=colour)
+    axes.legend(["blended in frames", "paper's variant"], frameon=False)
     angle = "angle to the recomputed space, degrees"
     label_chart(axes, "principal direction", angle, "Basis halfway")
 
@@ -197,8 +194,7 @@ def _angles_chart(axes: Axes, spaces: dict[str, dict[str, Floats]]) -> None:
 def _errors_chart(
     axes: Axes, parts: Floats, curves: dict[str, list[float]], again: dict[str, float]
 ) -> None:
-    names = {"ours": ("ours", _OURS, "o"), "paper_variant": ("paper's variant", _PAPERS, "s")}
-    for key, (name, colour, mark) in names.items():
+    for key, (name, colour, mark) in _STYLES.items():
         axes.plot(parts, 100 * np.array(curves[key]), mark + "-", ms=4, color=colour, label=name)
         axes.plot(
             [0.5], [100 * again[key]], "*", ms=13, color=colour, label=f"{name}, recomputed there"
@@ -207,7 +203,7 @@ def _errors_chart(
         [0, 0.5, 1],
         [100 * PAPER_ERRORS[key] for key in ("pose1", "interpolated", "pose2")],
         "x--",
-        color=_PRINTED,
+        color="#6b6b66",
         label="printed in the paper (another body)",
     )
     axes.set_ylim(bottom=0)
@@ -291,10 +287,7 @@ def _space_figures(
         recomputed.reshape(len(blended), -1), stiffness, np.eye(recomputed.shape[2])
     )
     angles = subspace_angles(blended.reshape(recomputed.shape), recomputed, mass)
-    return {
-        "angles": np.degrees(angles),
-        "ratios": frequency_ratios(ours, theirs, FREQUENCIES),
-    }
+    return {"angles": np.degrees(angles), "ratios": frequency_ratios(ours, theirs, FREQUENCIES)}
 
 
 def _summary(space: dict[str, Floats]) -> dict[str, float]:

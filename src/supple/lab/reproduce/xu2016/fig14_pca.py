@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from supple.app.pictures.drawing import INK, PAPER, plain_axes, save_picture
@@ -18,11 +19,16 @@ from supple.arrays import Floats
 from supple.elastic.body import ElasticBody
 from supple.elastic.material import Material
 from supple.engines.baselines import pose_bases
-from supple.engines.baselines.projected import PosedSubspace, ProjectedSimulator
-from supple.engines.full.full_body import FullBodySimulator
+from supple.engines.baselines.projected import PosedSubspace
 from supple.engines.pose_space.build.reduced_poses import OfPose, ReducedPoses
 from supple.lab.reproduce.figures import Tell, new_figure
-from supple.lab.reproduce.xu2016.bent_beam import DAMPING, RATE, SOLVED, relative_difference
+from supple.lab.reproduce.xu2016.beams import (
+    RATE,
+    SOLVED,
+    full_displacements,
+    projected_displacements,
+    relative_difference,
+)
 from supple.mesh.filling.tetrahedralise import tetrahedralise
 from supple.mesh.obstacles import Plane
 from supple.mesh.tets import TetMesh
@@ -80,34 +86,16 @@ class _HangingX:
 
     def full(self, seconds: float) -> Floats:
         """Simulate all tets in the air; return displacements (t, n, 3)."""
-        rest = self.rig(AIR)
-        simulator = FullBodySimulator(
-            self.body, 1 / RATE, fixed=self.fixed, newton=20, gravity=(0, 0, 0), **DAMPING, **SOLVED
-        )
-        simulator.reset(rest=rest)
-        displacements = []
-        for at in range(round(seconds * RATE)):
-            simulator.step(rest, self.pull("air", at / RATE))
-            displacements.append(simulator.positions - rest)
-        return np.array(displacements)
+        count = round(seconds * RATE)
+        pulls = [self.pull("air", at / RATE) for at in range(count)]
+        return full_displacements(self.body, self.fixed, count * [self.rig(AIR)], pulls, **SOLVED)
 
     def projected(self, basis: OfPose, pose: str, seconds: float) -> Floats:
         """Simulate within a basis in the "air" or on the "ground"; return displacements."""
         start = AIR if pose == "air" else GROUND
-        simulator = ProjectedSimulator(
-            PosedSubspace(self.body, self.rig, basis, rest_pose=start),
-            1 / RATE,
-            iterations=20,
-            psd=True,
-            gravity_mode="none",
-            **DAMPING,
-            **SOLVED,
-        )
-        displacements = []
-        for at in range(round(seconds * RATE)):
-            simulator.step(forces=self.pull(pose, at / RATE))
-            displacements.append(simulator.displacements)
-        return np.array(displacements)
+        posed = PosedSubspace(self.body, self.rig, basis, rest_pose=start)
+        pulls = (self.pull(pose, at / RATE) for at in range(round(seconds * RATE)))
+        return projected_displacements(posed, pulls, **SOLVED)
 
     def depths(self, displacements: Floats) -> Floats:
         """Return the depth of a foot below the ground at each time, (t,) in m."""
@@ -142,33 +130,32 @@ def _stretched(mesh: TetMesh, top: float) -> FunctionRig:
     return FunctionRig(place, [Parameter("down", "1")], len(rest))
 
 
-def figures(quick: bool = False, tell: Tell | None = None) -> dict[str, Any]:
-    """Return errors in the air by size of the PCA, and depths of the feet below the ground."""
-    report = tell if tell is not None else (lambda part, text: None)
-    report(0.0, "bases of two poses")
+def run(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
+    """Measure errors in the air by size of the PCA, and depths of the feet below the ground."""
+    tell(0.0, "bases of two poses")
     x = _HangingX.make(800 if quick else 2500)
     seconds = 0.35 if quick else 1.2
     sizes = (20, 40) if quick else SIZES
-    report(0.1, "full simulation")
+    tell(0.1, "full simulation")
     truth, mass = x.full(seconds), x.body.vertex_masses()
     ours = pose_bases.interpolated(x.reduced)
     air, best = {"ours": x.projected(ours, "air", seconds)}, {}
     alike, soft = {}, {}
     for at, size in enumerate(sizes):
-        report(0.3 + 0.5 * at / len(sizes), f"PCA of {size}")
+        tell(0.3 + 0.5 * at / len(sizes), f"PCA of {size}")
         tried = [_pca(x, size, soft_first=first) for first in (False, True)]
         displacements = [x.projected(each, "air", seconds) for each in tried]
         errors = [relative_difference(each, truth, mass) for each in displacements]
         alike[size], soft[size] = errors
         better = int(np.argmin(errors))
         air[f"PCA {size}"], best[size] = displacements[better], tried[better]
-    report(0.85, "on the ground")
+    tell(0.85, "on the ground")
     cases = {"ours": ours, "PCA 20": best[20], "PCA 40": best[40]}
     cases["no contact"] = pose_bases.interpolated(x.free)
     sunk = {name: x.depths(x.projected(each, "ground", seconds)) for name, each in cases.items()}
-    results = _found(x, truth, air, sunk)
+    results = _measured(x, truth, air, sunk)
     goal = 1.05 * results["rms_in_the_air"]["ours"]
-    return results | {
+    results |= {
         "pca_alike": alike,
         "pca_soft_first": soft,
         "pca_size_as_good_as_ours": {
@@ -177,6 +164,10 @@ def figures(quick: bool = False, tell: Tell | None = None) -> dict[str, Any]:
             "paper_alike": 40,
         },
     }
+    foot = int(x.feet[np.argmax(x.body.rest[x.feet, 0])])
+    curves = {name: each[:, foot, 0] for name, each in {"full": truth, **air}.items()}
+    save_picture(_picture(results, curves, sunk), folder / "fig14.png")
+    return {"message": _message(results)} | results
 
 
 def _message(results: dict[str, Any]) -> str:
@@ -197,17 +188,11 @@ def _pca(x: _HangingX, size: int, *, soft_first: bool) -> OfPose:
     return pose_bases.pose_independent(x.reduced, size, frames=False, soft_first=soft_first)
 
 
-def _found(
+def _measured(
     x: _HangingX, truth: Floats, air: dict[str, Floats], sunk: dict[str, Floats]
 ) -> dict[str, Any]:
     mass, size = x.body.vertex_masses(), x.body.mesh.size
-    errors = {
-        name: relative_difference(displacements, truth, mass) for name, displacements in air.items()
-    }
-    foot = int(x.feet[np.argmax(x.body.rest[x.feet, 0])])
-    curves = {
-        name: displacements[:, foot, 0] for name, displacements in {"full": truth, **air}.items()
-    }
+    errors = {name: relative_difference(each, truth, mass) for name, each in air.items()}
     return {
         "vertices": x.body.n_vertices,
         "tets": x.body.n_tets,
@@ -216,27 +201,26 @@ def _found(
         "rms_in_the_air": errors,
         "deepest_percent_of_size": {k: 100 * float(v.max()) / size for k, v in sunk.items()},
         "paper_penetration": "none with ours, visible with PCA; no numbers",
-        "curves": {"time": (1 + np.arange(len(truth))) / RATE, "foot": curves, "depth": sunk},
     }
 
 
-def draw(results: dict[str, Any], folder: Path) -> None:
+def _picture(
+    results: dict[str, Any], curves: dict[str, Floats], depths: dict[str, Floats]
+) -> Figure:
     """Draw the motion of a foot, errors by size of the PCA, and depths below the ground."""
     figure = new_figure((12, 3.9))
     foot, error, depth = figure.subplots(1, 3, width_ratios=(1.3, 0.9, 1.1))
-    curves, styles = (
-        results["curves"],
-        {
-            "full": (INK, 3.0, "full simulation"),
-            "ours": ("#c8453b", 1.4, "ours, r = 20"),
-            "PCA 20": ("#3d7ab8", 1.2, "PCA, r = 20"),
-            "PCA 40": ("#7fb069", 1.2, "PCA, r = 40"),
-            "no contact": ("#8c8c96", 1.2, "no contact constraints, r = 20"),
-        },
-    )
+    time = (1 + np.arange(len(curves["full"]))) / RATE
+    styles = {
+        "full": (INK, 3.0, "full simulation"),
+        "ours": ("#c8453b", 1.4, "ours, r = 20"),
+        "PCA 20": ("#3d7ab8", 1.2, "PCA, r = 20"),
+        "PCA 40": ("#7fb069", 1.2, "PCA, r = 40"),
+        "no contact": ("#8c8c96", 1.2, "no contact constraints, r = 20"),
+    }
     for name in ("full", "PCA 20", "PCA 40", "ours"):
         colour, width, text = styles[name]
-        foot.plot(curves["time"], 1e3 * curves["foot"][name], color=colour, lw=width, label=text)
+        foot.plot(time, 1e3 * curves[name], color=colour, lw=width, label=text)
     foot.set(xlabel="time (s)", ylabel="foot, sideways (mm)")
     foot.set_title("Pose 1, in the air: pulled and released", color=INK, fontsize=10)
     for key, mark, text in (
@@ -251,22 +235,14 @@ def draw(results: dict[str, Any], folder: Path) -> None:
     error.set(xlabel="vectors in the basis", ylabel="RMS difference from full, relative")
     error.set(ylim=(0, None))
     error.set_title("Pose 1: error by size of the basis", color=INK, fontsize=10)
-    for name, values in curves["depth"].items():
+    for name, values in depths.items():
         colour, width, text = styles[name]
         dashed = "--" if name == "no contact" else "-"
-        depth.plot(curves["time"], 1e3 * values, dashed, color=colour, lw=width, label=text)
+        depth.plot(time, 1e3 * values, dashed, color=colour, lw=width, label=text)
     depth.set(xlabel="time (s)", ylabel="deepest foot below the ground (mm)")
-    depth.set_ylim(top=1.4e3 * max(values.max() for values in curves["depth"].values()) + 0.1)
+    depth.set_ylim(top=1.4e3 * max(values.max() for values in depths.values()) + 0.1)
     depth.set_title("Pose 2, on the ground: pulled down", color=INK, fontsize=10)
     for axes in (foot, error, depth):
         axes.legend(fontsize=8, framealpha=0.85, facecolor=PAPER, edgecolor="none")
     plain_axes(foot, error, depth)
-    save_picture(figure, folder / "fig14.png")
-
-
-def run(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
-    """Draw fig14.png and return its figures."""
-    results = figures(quick, tell)
-    draw(results, folder)
-    del results["curves"]
-    return {"message": _message(results)} | results
+    return figure

@@ -179,8 +179,8 @@ def run(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     """Play the motion with all simulations, and compare with the fine full simulation."""
     bear = scene("bear")
     tell(0.0, "the bear")
-    (whole,) = bear.character.motions.values()
-    motion = whole.slice(whole.times[0], whole.times[0] + (0.3 if quick else _SECONDS))
+    (clip,) = bear.character.motions.values()
+    motion = clip.slice(clip.times[0], clip.times[0] + (0.3 if quick else _SECONDS))
     if quick:  # tets are not fitted to unused motions
         bear = replace(bear, character=replace(bear.character, motions={motion.name: motion}))
     model = _small(bear) if quick else scene_model("bear")

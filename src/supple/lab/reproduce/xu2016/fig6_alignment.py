@@ -45,7 +45,7 @@ class BeamModes:
         products = mass_products([[basis] for basis in bases], [self.region], self.mass)
         return reduced_mass(products, weights)
 
-    def whole(self, vector: Floats) -> Floats:
+    def on_all_vertices(self, vector: Floats) -> Floats:
         """Return a column (k, 3) extended by zero to all vertices."""
         displacements = np.zeros_like(self.mesh.vertices)
         displacements[self.region.vertices] = vector
@@ -159,19 +159,15 @@ def _fig6_picture(case: BeamModes, rows: list[dict[str, float]]) -> Figure:
     figure = new_figure((12.5, 4.9))
     parts: Any = figure.subfigures(1, 2, width_ratios=(2.5, 1))
     left, right = parts
-    figure.suptitle(
-        "Modes that swap, blended directly and aligned first",
-        color=INK,
-        fontsize=13,
-    )
+    figure.suptitle("Modes that swap, blended directly and aligned first", color=INK, fontsize=13)
     naive = [case.bases[0], _naive(case)[0][1]]
     aligned = _aligned(case)
-    middle = [0.5 * (case.shapes[0] + case.shapes[1])]
+    middle = 0.5 * (case.shapes[0] + case.shapes[1])
     columns = [
         ("pose 1, a little wider", case.shapes[0], case.bases[0]),
         ("pose 2, a little higher", case.shapes[1], case.bases[1]),
-        ("halfway, naive blend", middle[0], naive[0] + naive[1]),
-        ("halfway, aligned first", middle[0], aligned[0] + aligned[1]),
+        ("halfway, naive blend", middle, naive[0] + naive[1]),
+        ("halfway, aligned first", middle, aligned[0] + aligned[1]),
     ]
     grid = left.subplots(2, 4)
     for at, (caption, shape, basis) in enumerate(columns):
@@ -181,17 +177,9 @@ def _fig6_picture(case: BeamModes, rows: list[dict[str, float]]) -> Figure:
             if mode == 0:
                 axes.set_title(caption, color=INK, fontsize=10)
             if at == 0:
-                axes.text(
-                    -0.04,
-                    0.5,
-                    f"column {mode + 1}",
-                    transform=axes.transAxes,
-                    rotation=90,
-                    ha="right",
-                    va="center",
-                    color=INK,
-                    fontsize=10,
-                )
+                style = {"rotation": 90, "ha": "right", "va": "center", "color": INK}
+                text, place = f"column {mode + 1}", axes.transAxes
+                axes.text(-0.04, 0.5, text, transform=place, fontsize=10, **style)
     _eigenvalue_chart(right.subplots(), rows)
     return figure
 
@@ -223,7 +211,7 @@ def _draw_mode(
     """Draw the shape in grey and, in colour, displaced by a column, along the beam's axis."""
     view = view_axes(62.0, 22.0)
     surface, source = case.mesh.surface()
-    displacements = case.whole(column)
+    displacements = case.on_all_vertices(column)
     displacements *= _SHOWN / np.linalg.norm(displacements, axis=1).max()
     for points, tint in ((shape, _GREY), (shape + displacements, colour)):
         draw_surface(axes, points[source], surface.triangles, colour=tint, view=view)
@@ -244,18 +232,16 @@ def fig7(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
         case.bases, [-1, 0], masses, rotations=rotations, weighted=False, variant="world"
     )
     tell(0.6, "drawing")
-    rows = []
-    for mode in range(4):
-        rows.append(
-            {
-                "column": mode + 1,
-                "pose1_hz": _hertz(case.stiffnesses[0], np.eye(4)[mode]),
-                "procrustes_only_hz": _hertz(
-                    case.stiffnesses[1], plain.transformations[1][:, mode]
-                ),
-                "turned_first_hz": _hertz(case.stiffnesses[1], rotated.transformations[1][:, mode]),
-            }
-        )
+    first, second = case.stiffnesses
+    rows = [
+        {
+            "column": mode + 1,
+            "pose1_hz": _hertz(first, np.eye(4)[mode]),
+            "procrustes_only_hz": _hertz(second, plain.transformations[1][:, mode]),
+            "turned_first_hz": _hertz(second, rotated.transformations[1][:, mode]),
+        }
+        for mode in range(4)
+    ]
     shares = {
         name: float((np.diag(alignment.transformations[1])[:2] ** 2).mean())
         for name, alignment in (("procrustes_only", plain), ("turned_first", rotated))

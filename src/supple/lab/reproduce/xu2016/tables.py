@@ -1,9 +1,7 @@
-"""xu2016 Tables 1, 2 and 3, our numbers beside the paper's."""
+"""xu2016 Tables 1, 2 and 3 and costs of §9, our numbers beside the paper's."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -11,8 +9,21 @@ from typing import Any
 import numpy as np
 
 from supple.app.processes import with_cores
+from supple.compiled.jit import at_most_threads
+from supple.engines.baselines.projected import PosedSubspace, ProjectedSimulator
+from supple.engines.pose_space.build.reduced_poses import stand_in_basis
+from supple.engines.pose_space.model.model import PoseSpaceModel
+from supple.engines.pose_space.simulator import PoseSpaceSimulator
+from supple.engines.pose_space.step_options import PAPERS_INTEGRATOR
+from supple.errors import SuppleError
+from supple.lab.bench import step_bench
+from supple.lab.bench.scaling_bench import CONTACT_POSES, contact_mode_times
+from supple.lab.bench.step_parts import timed_parts
 from supple.lab.bench.timing import RATE, WARM_UP, back_and_forth, motion_of
 from supple.lab.reproduce.figures import Tell
+from supple.linalg.blas import single_threaded
+from supple.playback.character_models import scene_model, scene_model_file
+from supple.scenes.characters.character_scene import PAPERS, scene
 
 #: Table 1: unknowns, contact rows, and seconds free, with thresholded and with exact constraints.
 PAPER_MODES = {
@@ -20,34 +31,19 @@ PAPER_MODES = {
     "bear": (12054, 73, 1.9, 2.2, 7.3),
     "gorilla": (11313, 114, 1.7, 2.4, 6.2),
 }
-
-
 #: Caption of Table 1: seconds of the gorilla's modes in contact, by number.
 PAPER_SCALING = {10: 5.4, 20: 6.2, 50: 11.7, 100: 18.7}
-#: Table 2: milliseconds and megabytes of the parts of the gorilla's step.
+#: Table 2: milliseconds and megabytes of the parts of the gorilla's step, and orders of growth of
+#: the parts of ours.
 PAPER_PARTS = {
-    "pose-space deformation": (0.07, 0.4),
-    "tet mesh fitting": (0.12, 3.0),
-    "basis interpolation": (0.2, 4.3),
-    "internal forces": (0.48, 0.01),
-    "inertial forces": (0.11, 0.01),
-    "integration": (0.24, 0.0),
-    "surface displacement": (0.1, 0.2),
+    "pose-space deformation": (0.07, 0.4, "n̄"),
+    "tet mesh fitting": (0.12, 3.0, "d"),
+    "basis interpolation": (0.2, 4.3, "d r + r²"),
+    "internal forces": (0.48, 0.01, "d r²"),
+    "inertial forces": (0.11, 0.01, "d r"),
+    "integration": (0.24, 0.0, "r³"),
+    "surface displacement": (0.1, 0.2, "n r + n̄"),
 }
-
-
-#: Orders of growth of the parts of our step.
-ORDERS = {
-    "pose-space deformation": "n̄",
-    "tet mesh fitting": "d",
-    "basis interpolation": "d r + r²",
-    "internal forces": "d r²",
-    "inertial forces": "d r",
-    "integration": "r³",
-    "surface displacement": "n r + n̄",
-}
-
-
 #: Table 3: shares of a step: rest shapes and bases, dynamics, and the surface.
 PAPER_SPLIT = {
     "arm": (0.36, 0.58, 0.06),
@@ -59,8 +55,6 @@ PAPER_SPLIT = {
 
 def table1(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     """Time 20 modes of three characters in self-contact, with constraints and without."""
-    from supple.lab.bench.scaling_bench import CONTACT_POSES, contact_mode_times
-
     rows = []
     names = ["arm"] if quick else list(CONTACT_POSES)
     for at, name in enumerate(names):
@@ -108,9 +102,6 @@ def table1(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
 
 def table2(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     """Return time and memory of the parts of the gorilla's step."""
-    from supple.engines.pose_space.model.model import PoseSpaceModel
-    from supple.playback.character_models import scene_model_file
-
     name = "x" if quick else "gorilla"
     tell(0.0, f"the model of the {name}")
     with scene_model_file(name) as path:
@@ -118,18 +109,18 @@ def table2(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
         times = with_cores(1, part_times, path, 200 if quick else 2_000)
         memory = part_megabytes(PoseSpaceModel.load(path))
     rows = []
-    for part, (milliseconds, megabytes) in PAPER_PARTS.items():
-        theirs = (None, None) if quick else (milliseconds, megabytes)
+    for part, (*printed, order) in PAPER_PARTS.items():
+        theirs = (None, None) if quick else printed
         rows.append(
             {
                 "part": part,
-                "order": ORDERS[part],
+                "order": order,
                 "ms": {"ours": times[part], "paper": theirs[0]},
                 "mb": {"ours": memory[part], "paper": theirs[1]},
             }
         )
     rows.append({"part": "checks and calls", "ms": {"ours": times["checks and calls"]}})
-    whole = None if quick else sum(each for each, _ in PAPER_PARTS.values())
+    whole = None if quick else sum(ms for ms, _, _ in PAPER_PARTS.values())
     rows.append({"part": "whole step", "ms": {"ours": times["whole step"], "paper": whole}})
     return {
         "title": f"Table 2: the parts of a step of the {name}",
@@ -144,14 +135,11 @@ def table2(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
 
 def table3(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     """Return sizes, step times and speed-ups of the four characters."""
-    from supple.lab.bench.step_bench import STEPS, measure
-    from supple.scenes.characters.character_scene import PAPERS, scene
-
     names = ("x",) if quick else PAPERS["xu2016"]
     rows = []
     for at, name in enumerate(names):
         tell(at / len(names), f"stepping the {name}")
-        (row,) = measure([name], steps=300 if quick else STEPS, quiet=True)
+        (row,) = step_bench.measure([name], steps=300 if quick else step_bench.STEPS, quiet=True)
         rows.append(row)
     return {
         "title": "Table 3: four characters in real time",
@@ -199,20 +187,20 @@ def _size_row(row: dict[str, Any], paper: Any) -> dict[str, Any]:
 
 
 def _time_row(row: dict[str, Any]) -> dict[str, Any]:
-    split, whole = row["split_ms"], row["step_ms"]["median"]
+    split, median = row["split_ms"], row["step_ms"]["median"]
     parts = zip(("core", "dynamics", "surface"), PAPER_SPLIT[row["scene"]], strict=True)
     shares = {
         f"{name} %": {
-            "ours": None if split[name] is None else round(100 * split[name] / whole),
+            "ours": None if split[name] is None else round(100 * split[name] / median),
             "paper": round(100 * theirs),
         }
         for name, theirs in parts
     }
     return {
         "scene": row["scene"],
-        "step_ms": {"ours": whole, "paper": row["paper_ms"]},
+        "step_ms": {"ours": median, "paper": row["paper_ms"]},
         **shares,
-        "fps": {"ours": round(1e3 / whole), "paper": round(1e3 / row["paper_ms"])},
+        "fps": {"ours": round(1e3 / median), "paper": round(1e3 / row["paper_ms"])},
         "in_dgemm": row["step_in_dgemm"],
         "speedup": {"ours": row["speedup"], "paper": row["paper_speedup"]},
     }
@@ -221,112 +209,29 @@ def _time_row(row: dict[str, Any]) -> dict[str, Any]:
 # Time and memory of each part of a reduced step (Table 2)
 
 
-class _Watch:
-    """Clock of parts; it wraps functions to add up their times."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = defaultdict(float)
-
-    def watched(self, part: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*arguments: Any) -> Any:
-            began = perf_counter()
-            result = function(*arguments)
-            self.seconds[part] += perf_counter() - began
-            return result
-
-        return call
-
-
-class _WatchedPlacement:
-    """Placement with a clock on its two halves."""
-
-    def __init__(self, watch: _Watch, placement: Any) -> None:
-        self.place_tets = watch.watched("tet mesh fitting", placement.place_tets)
-        self.place_surface = watch.watched("pose-space deformation", placement.place_surface)
+#: Parts of `step_parts` in each part of Table 2.
+_PARTS = {
+    "pose-space deformation": ("rig_skin",),
+    "tet mesh fitting": ("rig_tets",),
+    "basis interpolation": ("frames", "bases", "mass"),
+    "internal forces": ("elastic",),
+    "inertial forces": ("inertia", "memory"),
+    "integration": ("solution",),
+    "surface displacement": ("skin_bases", "skin_turns", "skin"),
+}
 
 
 def part_times(path: Path, steps: int) -> dict[str, float]:
-    """Return median milliseconds of the parts of a step; called in a separate process.
-
-    The stage of the solution includes the forces; these are timed once more alone and subtracted.
-    """
-    from supple.engines.pose_space import stepper
-    from supple.engines.pose_space.model.model import PoseSpaceModel
-    from supple.engines.pose_space.simulator import PoseSpaceSimulator
-    from supple.engines.pose_space.step_options import PAPERS_INTEGRATOR
-
+    """Return median milliseconds of the parts of a step; called in a separate process."""
     model = PoseSpaceModel.load(path)
-    poses, roots = back_and_forth(motion_of(model), steps + WARM_UP)
-    watch = _Watch()
-    simulator = PoseSpaceSimulator(model, 1 / RATE, integrator=PAPERS_INTEGRATOR)
-    inner: Any = simulator._stepper
-    inner._placement = _WatchedPlacement(watch, inner._placement)
-    vars(stepper)["take_steps"] = _by_stages(watch, stepper.take_steps)
-    simulator.reset(poses[0], roots[0])
-    out, rows = simulator.surface(), []
-    for pose, root in zip(poses, roots, strict=True):
-        watch.seconds.clear()
-        began = perf_counter()
-        simulator.step(pose, root)
-        stepped = perf_counter()
-        simulator.surface(out)
-        ended = perf_counter()
-        rows.append(_parts(dict(watch.seconds), stepped - began, ended - stepped))
-    rows = rows[WARM_UP:]
-    return {part: 1e3 * float(np.median([row[part] for row in rows])) for part in rows[0]}
-
-
-def _by_stages(watch: _Watch, take_steps: Callable[..., int]) -> Callable[..., int]:
-    """Return `take_steps` with a clock on each stage."""
-    from supple.engines.pose_space.step import BLEND, INERTIA, REMEMBER, SOLVE
-
-    parts = {
-        BLEND: "basis interpolation",
-        INERTIA: "inertial forces",
-        SOLVE: "integration",
-        REMEMBER: "inertial forces",  # displacements for the next step's inertial forces
-    }
-
-    def call(stages: int, *arguments: Any) -> int:
-        taken = 1
-        for stage, part in parts.items():
-            if stages & stage:
-                forces = _force_seconds(*arguments) if stage == SOLVE else 0.0
-                began = perf_counter()
-                taken = take_steps(stage, *arguments)
-                watch.seconds[part] += perf_counter() - began - forces
-                if stage == SOLVE:
-                    watch.seconds["internal forces"] += forces
-                    watch.seconds["twice"] += forces
-        return taken
-
-    return call
-
-
-def _force_seconds(first: int, _count: int, bound: Any, states: Any) -> float:
-    """Return the seconds of elastic forces and stiffness of a state."""
-    from supple.engines.pose_space.elastic_force import add_elastic
-
-    arguments = bound.content
-    blend, system, scratch = arguments.work[:3]
-    began = perf_counter()
-    system.stiffness[:] = 0
-    system.force[:] = 0
-    np.multiply(blend.column_scale, states.content.q[first], out=system.z)
-    tables, points = arguments.tables, arguments.targets.points[0]
-    add_elastic(tables.elastic, tables.kind, False, points, blend, system, scratch)
-    return perf_counter() - began
-
-
-def _parts(seconds: dict[str, float], step: float, surface: float) -> dict[str, float]:
-    """Return the parts of a step, without the forces that were evaluated twice."""
-    twice, skin = seconds.pop("twice"), seconds["pose-space deformation"]
-    inside = sum(value for part, value in seconds.items() if part != "pose-space deformation")
-    return seconds | {
-        "surface displacement": surface - skin,
-        "checks and calls": step - twice - inside,
-        "whole step": step - twice + surface,
-    }
+    first, twin = (
+        PoseSpaceSimulator(model, 1 / RATE, integrator=PAPERS_INTEGRATOR) for _ in range(2)
+    )
+    motion = back_and_forth(motion_of(model), steps + WARM_UP)
+    seconds, _ = timed_parts(first, *motion, twin)
+    times = {part: 1e3 * sum(seconds[name] for name in names) for part, names in _PARTS.items()}
+    whole = 1e3 * seconds["whole"]
+    return times | {"checks and calls": whole - sum(times.values()), "whole step": whole}
 
 
 def part_megabytes(model: Any) -> dict[str, float]:
@@ -346,3 +251,80 @@ def part_megabytes(model: Any) -> dict[str, float]:
         "surface displacement": sizes["embedding"],
     }
     return {part: count / 1e6 for part, count in sizes_of_parts.items()}
+
+
+# Assembly of a reduced system on the full mesh (xu2016 §9, beside Hahn et al. 2014)
+
+
+#: Milliseconds to assemble the reduced system in the paper, by cubature and in full.
+PAPER_ASSEMBLY = {"arm": (0.4, 38.0), "bear": (0.95, 82.0), "gorilla": (1.0, 320.0)}
+#: Parts of a projected step that belong to assembly.
+ASSEMBLY = ("assembly", "projection")
+
+
+def projection_times(model: PoseSpaceModel, steps: int = 40) -> dict[str, Any]:
+    """Return median milliseconds of both kinds of alternating steps.
+
+    Every step of `ProjectedSimulator` forms UᵀKU, UᵀMU and Uᵀf on the whole mesh; the real-time
+    step uses cubature. Both alternate on one core. At vertices without stored bases arbitrary
+    numbers replace them, which does not change the time.
+    """
+    if steps < 1:
+        raise SuppleError(f"{steps} steps to measure; give at least one")
+    motion = next(iter(model.motions.values())).resample(RATE)
+    poses, roots = motion.poses, motion.roots
+    basis = stand_in_basis(model)
+    full = ProjectedSimulator(PosedSubspace.from_model(model, lambda pose: basis), 1 / RATE)
+    ours = PoseSpaceSimulator(model, 1 / RATE, integrator=PAPERS_INTEGRATOR)
+    for simulator in (full, ours):
+        simulator.reset(poses[0], roots[0])
+    projected, parts, real = [], [], []
+    with single_threaded(), at_most_threads(1):
+        for at in range(1, steps + 4):  # three steps of warm-up
+            frame = at % len(poses)
+            began = perf_counter()
+            # The rest pose keeps the arbitrary basis stable; only the time counts.
+            seconds = full.step(poses[0], roots[0]).seconds
+            middle = perf_counter()
+            ours.step(poses[frame], roots[frame])
+            real.append(perf_counter() - middle)
+            projected.append(middle - began)
+            parts.append([seconds[name] for name in ASSEMBLY])
+    assembly = np.median(np.sum(parts[3:], axis=1))
+    return {
+        "r": model.n_modes,
+        "vertices": len(model.mesh.vertices),
+        "tets": len(model.mesh.tets),
+        "reassembly_ms": 1e3 * float(assembly),
+        "projected_step_ms": 1e3 * float(np.median(projected[3:])),
+        "step_ms": 1e3 * float(np.median(real[3:])),
+        "reassembly_over_step": float(assembly / np.median(real[3:])),
+    }
+
+
+def projection(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
+    """Return rows of the arm, the bear and the gorilla, beside the paper's."""
+    rows, names = [], ["arm"] if quick else list(PAPER_ASSEMBLY)
+    for at, name in enumerate(names):
+        tell(at / len(names), name)
+        ours, theirs = PAPER_ASSEMBLY[name]
+        paper = {"paper_assembly_ms": ours, "paper_reassembly_ms": theirs}
+        paper["paper_ratio"] = theirs / ours
+        times = projection_times(scene_model(name), 10 if quick else 40)
+        rows.append({"scene": name, **times, **paper})
+    ratios = [row["reassembly_over_step"] for row in rows]
+    return {
+        "title": "§9: a reduced system assembled on the full mesh",
+        "message": f"Assembling the reduced system on the whole mesh takes {_range(ratios)} times "
+        "our whole step without its skin; in the paper "
+        f"{_range([row['paper_ratio'] for row in rows])} times its assembly by cubature.",
+        "rows": rows,
+        "note": "Medians on one core, alternating steps. Reassembly: forming UᵀKU, UᵀMU and "
+        "Uᵀf on all tets and vertices, as Hahn et al. 2014 do. A step includes the solution, which "
+        "the paper's numbers do not.",
+    }
+
+
+def _range(ratios: list[float]) -> str:
+    low, high = min(ratios), max(ratios)
+    return f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}"

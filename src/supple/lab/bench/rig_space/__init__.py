@@ -1,1 +1,0 @@
-"""Times of rig-space dynamics beside rig-space physics, and their growth."""
