@@ -43,23 +43,14 @@ _MOST_SHIFTS = 16
 class StepArrays(NamedTuple):
     """Arrays that a step reads and writes."""
 
-    settings: Floats
-    """h, τ, α, β, and the change of q at which Newton's method ends."""
-    counts: Ints
-    """Newton iterations; counters of steps with an indefinite system, and of steps that did not
-    converge."""
-    blocks: NDArray
-    """Coefficients of K₂, from `quadratic_blocks`."""
-    linear: NDArray
-    """(r, pairs) coefficients of K₁."""
-    terms: NDArray
-    """(4, pairs), scratch: monomials, K₁[q], K₂[q, q] and q."""
-    packed: Floats
-    """(5, pairs): K₀, M, and scratch."""
-    state: Floats
-    """(8, r): q, its velocity and acceleration, and scratch."""
-    system: Floats
-    """From `padded_identity`."""
+    settings: Floats  # h, τ, α, β, and the change of q at which Newton's method ends
+    counts: Ints  # Newton iterations; numbers of steps with a shifted system, and unconverged ones
+    blocks: NDArray  # coefficients of K₂, from `quadratic_blocks`
+    linear: NDArray  # (r, pairs) coefficients of K₁
+    terms: NDArray  # (4, pairs), scratch: monomials, K₁[q], K₂[q, q] and q
+    packed: Floats  # (5, pairs): K₀, M, and scratch
+    state: Floats  # (8, r): q, its velocity and acceleration, and scratch
+    system: Floats  # from `padded_identity`
 
 
 def padded_pairs(r: int) -> int:

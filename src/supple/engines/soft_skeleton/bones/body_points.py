@@ -23,39 +23,27 @@ class PointTables(NamedTuple):
     x_i = Σ_k w_ik (G_k (X_i + Σ_c Ψ_ic φ_c) + t_k).
     """
 
-    rest: Floats
-    """(n, 3) X, on the body at rest."""
-    bone_starts: Ints
-    """(n + 1,) first entry of each point in `bones` and `weights`."""
+    rest: Floats  # (n, 3) X, on the body at rest
+    bone_starts: Ints  # (n + 1,) first entry of each point in `bones` and `weights`
     bones: Ints
-    weights: Floats
-    flesh_starts: Ints
-    """(n + 1,) first entry of each point in `columns` and `shapes`."""
-    columns: Ints
-    """Coordinates φ_c that move a point, ascending."""
-    shapes: Floats
-    """(…, 3) Ψ_ic."""
-    joint_starts: Ints
-    """(n + 1,) first entry of each point in `joints`."""
-    joints: Ints
-    """Joints above a bone of the point, ascending."""
-    hangs: Ints
-    """Bit mask of the point's bones below each of `joints`."""
+    weights: Floats  # w_ik
+    flesh_starts: Ints  # (n + 1,) first entry of each point in `columns` and `shapes`
+    columns: Ints  # coordinates φ_c that move a point, ascending
+    shapes: Floats  # (…, 3) Ψ_ic
+    joint_starts: Ints  # (n + 1,) first entry of each point in `joints`
+    joints: Ints  # joints above a bone of the point, ascending
+    hangs: Ints  # bit mask of the point's bones below each of `joints`
 
 
 class PosedPoints(NamedTuple):
     """Points, and the bones and flesh that place them."""
 
     tables: PointTables
-    offsets: Floats
-    """(n, 3) displacements on the body at rest, before the bones move it."""
-    rotations: Floats
-    translations: Floats
-    """(K, 3, 3) G_k and (K, 3) t_k of the bones."""
-    joints: Floats
-    """(K, 3) positions o_k of the joints in the world."""
-    phi: Floats
-    """(m,) coordinates of the flesh."""
+    offsets: Floats  # (n, 3) displacements on the body at rest, before the bones move it
+    rotations: Floats  # (K, 3, 3) G_k of the bones
+    translations: Floats  # (K, 3) t_k of the bones
+    joints: Floats  # (K, 3) positions o_k of the joints in the world
+    phi: Floats  # (m,) coordinates of the flesh
 
 
 def point_tables(

@@ -38,11 +38,9 @@ MOST_KEYS = 200
 class JointLimits(NamedTuple):
     """Box of each joint's rotation vector relative to its parent, since the skin was bound."""
 
-    lowest: Floats
-    highest: Floats
-    """(K, 3), infinite for none."""
-    yields: bool
-    """Whether the limits extend to poses beyond them."""
+    lowest: Floats  # (K, 3), −∞ for none
+    highest: Floats  # (K, 3), ∞ for none
+    yields: bool  # whether the limits extend to poses beyond them
 
 
 def joint_limits(
@@ -110,21 +108,14 @@ def _nearest(vectors: Floats, to: Floats) -> Floats:
 class JointSprings(NamedTuple):
     """Stiffness and damping of each joint, and the box of its rotation vector."""
 
-    springs: Floats
-    """(K,) towards the pose, N m/rad."""
-    dampers: Floats
-    """(K,) against rotation relative to the pose's motion, N m s/rad."""
-    drags: Floats
-    """(K,) against rotation relative to the parent, N m s/rad."""
-    rest: Floats
-    """(K,) towards the bind pose, N m/rad."""
-    lowest: Floats
-    highest: Floats
-    """(K, 3) rotation vectors relative to the parent; infinite for none."""
-    stops: Floats
-    """(K,) stiffness of the limits, N m/rad."""
-    yields: bool
-    """Whether limits extend to poses beyond them."""
+    springs: Floats  # (K,) towards the pose, N m/rad
+    dampers: Floats  # (K,) against rotation relative to the pose's motion, N m s/rad
+    drags: Floats  # (K,) against rotation relative to the parent, N m s/rad
+    rest: Floats  # (K,) towards the bind pose, N m/rad
+    lowest: Floats  # (K, 3) rotation vectors relative to the parent; −∞ for none
+    highest: Floats  # (K, 3) likewise; ∞ for none
+    stops: Floats  # (K,) stiffness of the limits, N m/rad
+    yields: bool  # whether limits extend to poses beyond them
 
 
 def joint_springs(inertias: Floats, limits: JointLimits) -> JointSprings:

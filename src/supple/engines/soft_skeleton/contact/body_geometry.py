@@ -30,25 +30,16 @@ APART = 0.25
 class SkinPatches(NamedTuple):
     """Vertices and triangles by patch: first patches of the whole skin, then of a sample of it."""
 
-    starts: Ints
-    """(p + 1,) first entry of each patch in `corners`."""
-    corners: Ints
-    """Vertices of a patch: its members, then those of its triangles in other patches."""
-    owned: Ints
-    """(p,) number of vertices that belong to each patch."""
-    all: int
-    """Number of patches of the whole skin; the rest are for self-contact."""
-    triangle_starts: Ints
-    triangles: Ints
-    """Triangles of the former, each in one patch."""
-    ranks: Ints
-    """(n̄,) rank of each vertex in the order of the search."""
-    balls: Floats
-    """(p, 4) centres and radii of bounding balls, written by `bound_patches`."""
-    hits: Bools
-    """(n̄,) work: whether a vertex is inside a collider, by rank."""
-    gaps: Floats
-    """(n̄, 4) work: signed distance and normal."""
+    starts: Ints  # (p + 1,) first entry of each patch in `corners`
+    corners: Ints  # vertices of a patch: its members, then those of its triangles in other patches
+    owned: Ints  # (p,) number of vertices that belong to each patch
+    all: int  # number of patches of the whole skin; the rest are for self-contact
+    triangle_starts: Ints  # first entry of each patch of the whole skin in `triangles`
+    triangles: Ints  # triangles by patch of the whole skin, each in one patch
+    ranks: Ints  # (n̄,) rank of each vertex in the order of the search
+    balls: Floats  # (p, 4) centres and radii of bounding balls, written by `bound_patches`
+    hits: Bools  # (n̄,) work: whether a vertex is inside a collider, by rank
+    gaps: Floats  # (n̄, 4) work: signed distance and normal
 
 
 def skin_patches(rest: Floats, triangles: Ints, order: Ints, sampled: int) -> SkinPatches:

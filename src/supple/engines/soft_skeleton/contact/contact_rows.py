@@ -62,12 +62,9 @@ class Row(NamedTuple):
     """Motion (3, …) of one contact by the columns added so far."""
 
     motion: Floats
-    columns: Ints
-    """Columns of the system in the row."""
-    used: Ints
-    """(1,) number of columns."""
-    slots: Ints
-    """(N,) index of each column of the system in the row, or −1."""
+    columns: Ints  # columns of the system in the row
+    used: Ints  # (1,) number of columns
+    slots: Ints  # (N,) index of each column of the system in the row, or −1
 
 
 @compiled_fused

@@ -29,15 +29,13 @@ FULL_DEPTH = 2e-3
 class SearchedSkin(NamedTuple):
     """Skin that contacts are searched on."""
 
-    order: Ints
-    """(n̄,) vertices in the order of `spread_order`."""
+    order: Ints  # (n̄,) vertices in the order of `spread_order`
     patches: SkinPatches
-    areas: Floats
-    """(n̄,) of the vertices, m²."""
-    triangles: Ints
-    """(m, 3)."""
-    allowed: Bools
-    """(bones, n̄) whether a vertex may touch the capsule of a bone; (0, n̄) for no self-contact."""
+    areas: Floats  # (n̄,) of the vertices, m²
+    triangles: Ints  # (m, 3)
+    allowed: (
+        Bools  # (bones, n̄) vertices that may touch a bone's capsule; (0, n̄) without self-contact
+    )
 
 
 @compiled_fused

@@ -103,12 +103,9 @@ def _pushes(
 class TetCubature(NamedTuple):
     """Tets with weights, and their error."""
 
-    tables: FleshTables
-    """The tets and their weights."""
-    stiffness: Floats
-    """(m, m) ∂²W/∂φ² of all tets at rest."""
-    error: float
-    """Mean ‖f̂ − f‖/‖f‖ of forces at deformations that weights were not fitted to."""
+    tables: FleshTables  # the tets and their weights
+    stiffness: Floats  # (m, m) ∂²W/∂φ² of all tets at rest
+    error: float  # mean ‖f̂ − f‖/‖f‖ of forces at deformations that weights were not fitted to
 
 
 class FleshInCoordinates(NamedTuple):

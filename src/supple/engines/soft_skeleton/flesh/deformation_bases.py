@@ -118,10 +118,8 @@ def _of_axis(reach: sp.csr_array, axis: int) -> sp.csr_array:
 class DeformationBasis(NamedTuple):
     """Ψ of the flesh, and its handles."""
 
-    shapes: list[sp.csr_array]
-    """x, y and z of Ψ (n, m), with the same entries."""
-    handles: Ints
-    """(h,) tet vertices of the handles."""
+    shapes: list[sp.csr_array]  # x, y and z of Ψ (n, m), with the same entries
+    handles: Ints  # (h,) tet vertices of the handles
 
 
 def _handles(layer: FleshLayer, count: int, density: Floats | None) -> DeformationBasis:

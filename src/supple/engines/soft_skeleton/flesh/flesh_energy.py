@@ -32,18 +32,12 @@ class FleshTables(NamedTuple):
     coordinates per handle, F = I + Σ_a φ_a g_aᵀ, and B is not stored.
     """
 
-    volumes: Floats
-    """(c,) volume times weight."""
-    constants: Floats
-    """(c, …) of the material."""
-    starts: Ints
-    """(c + 1,) first entry of each tet in `columns`."""
-    columns: Ints
-    """Coordinates that strain a tet, ascending; of handles the first of three."""
-    strains: Floats
-    """(9, …) B, a column for each of `columns`; (9, 0) for handles."""
-    gradients: Floats
-    """(3, …) g, a column for each of `columns`; (3, 0) for other coordinates."""
+    volumes: Floats  # (c,) volume times weight
+    constants: Floats  # (c, …) of the material
+    starts: Ints  # (c + 1,) first entry of each tet in `columns`
+    columns: Ints  # coordinates that strain a tet, ascending; of handles the first of three
+    strains: Floats  # (9, …) B, a column for each of `columns`; (9, 0) for handles
+    gradients: Floats  # (3, …) g, a column for each of `columns`; (3, 0) for other coordinates
 
 
 def flesh_tables(

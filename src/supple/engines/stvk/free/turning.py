@@ -60,16 +60,11 @@ _MOST_TURNS, _STILL = 60, 1e-11
 class TurningArrays(NamedTuple):
     """Coefficients of the inertia by shape, and results of `evaluate_turning`."""
 
-    table: Floats
-    """(r, 9r) coefficients that multiply q_i."""
-    base: Floats
-    """(9, r) constants that are added."""
-    inertia_0: Floats
-    """(6,) I₀."""
-    sums: Floats
-    """(12, r) h, ∂I/∂q and Σ v_i h₁[:, i], at the last evaluated state."""
-    inertia: Floats
-    """(6,) I there."""
+    table: Floats  # (r, 9r) coefficients that multiply q_i
+    base: Floats  # (9, r) constants that are added
+    inertia_0: Floats  # (6,) I₀
+    sums: Floats  # (12, r) h, ∂I/∂q and Σ v_i h₁[:, i], at the last evaluated state
+    inertia: Floats  # (6,) I at the last evaluated state
 
     @classmethod
     def of(cls, moments: RigidMoments) -> TurningArrays:
