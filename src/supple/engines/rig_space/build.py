@@ -180,12 +180,7 @@ class _Reduction(NamedTuple):
 
 
 def _reduce(
-    rig: FleshRig,
-    body: ElasticBody,
-    held: Ints,
-    poses: list[Floats],
-    modes: int,
-    seed: int,
+    rig: FleshRig, body: ElasticBody, held: Ints, poses: list[Floats], modes: int, seed: int
 ) -> _Reduction:
     """Condense the interior, and find modes for the nonlinear rest."""
     jacobian, every = rig.jacobian.copy(), interior_vertices(body.mesh, held)

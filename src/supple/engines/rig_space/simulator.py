@@ -200,12 +200,7 @@ class RigSpaceSimulator(ContactSimulator):
             raise SuppleError("rig-space: the paper's solvers have no contact; use condensed")
 
     def _start(
-        self,
-        pose: Floats,
-        root: Floats,
-        before: tuple[Floats, Floats] | None,
-        *,
-        keep_flesh: bool,
+        self, pose: Floats, root: Floats, before: tuple[Floats, Floats] | None, *, keep_flesh: bool
     ) -> None:
         if keep_flesh:
             self._go(pose, root, before, self._away.x.copy(), self._away.v.copy())

@@ -66,10 +66,7 @@ class SkinTouch:
 
     def readings(self, change: Floats) -> dict[str, Any]:
         """Return the number of contacts, and the force on them in N after a change Δp (k,)."""
-        return {
-            "contacts": self._count,
-            "contact_force": self._force - self._slope @ change,
-        }
+        return {"contacts": self._count, "contact_force": self._force - self._slope @ change}
 
 
 class SkinPush:
@@ -100,11 +97,7 @@ class SkinPush:
         return forces_on_parameters
 
     def touching(
-        self,
-        pose: Floats,
-        root: Floats,
-        obstacles: Sequence[Obstacle],
-        rub: Rubbing | None = None,
+        self, pose: Floats, root: Floats, obstacles: Sequence[Obstacle], rub: Rubbing | None = None
     ) -> SkinTouch | None:
         """Return the contact of the skin with obstacles at a predicted pose, or None."""
         world = self._in_world(pose, root)

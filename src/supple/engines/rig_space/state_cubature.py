@@ -76,13 +76,7 @@ def train_cubature(
     summed = np.zeros_like(condensed.stiffness)
     constants = body.material.element_parameters(len(tets))
     _add_rest_stiffness(
-        body.material.code,
-        body.rest,
-        tets[chosen],
-        constants[chosen],
-        weights,
-        columns,
-        summed,
+        body.material.code, body.rest, tets[chosen], constants[chosen], weights, columns, summed
     )
     missed = _bounded(condensed.stiffness - summed, condensed.stiffness)
     return RigCubature(chosen, weights, missed, error)
@@ -227,13 +221,7 @@ def _linear_forces(
 
 @compiled
 def _tet_forces(
-    kind: int,
-    x: Floats,
-    rest: Floats,
-    tets: Ints,
-    constants: Floats,
-    Y: Floats,
-    out: Floats,
+    kind: int, x: Floats, rest: Floats, tets: Ints, constants: Floats, Y: Floats, out: Floats
 ) -> None:
     """Write Y_eᵀ f_e of every tet, (T, K); zero for tets that the key pose flattens."""
     g, F, P, scratch = np.empty((4, 3)), np.empty((3, 3)), np.empty((3, 3)), np.empty((6, 3, 3))

@@ -13,13 +13,7 @@ from scipy.spatial import cKDTree
 
 from supple.anatomy.anatomy import Anatomy
 from supple.arrays import Floats, Ints
-from supple.checks import (
-    checked_array,
-    checked_choice,
-    checked_count,
-    checked_number,
-    shown,
-)
+from supple.checks import checked_array, checked_choice, checked_count, checked_number, shown
 from supple.elastic.material import Material
 from supple.engines.soft_skeleton.bones.body_points import point_tables
 from supple.engines.soft_skeleton.bones.rig_bones import RigBones
@@ -150,12 +144,7 @@ def _residual(
 ) -> tuple[sp.csr_array, sp.csr_array, sp.csr_array]:
     """Return x, y and z of the residual flexibility among nearby vertices."""
     x, y, z = residual_flexibility(
-        layer.body,
-        layer.free,
-        shapes,
-        layer.outer,
-        layer.normals,
-        REACH * typical_edge(layer.mesh),
+        layer.body, layer.free, shapes, layer.outer, layer.normals, REACH * typical_edge(layer.mesh)
     )
     return rounded_rows(x), rounded_rows(y), rounded_rows(z)
 

@@ -210,12 +210,7 @@ class SoftSkeletonSimulator(ContactSimulator):
         return self._bones.posed(self.chain, self.root, self.pose)
 
     def _start(
-        self,
-        pose: Floats,
-        root: Floats,
-        before: tuple[Floats, Floats] | None,
-        *,
-        keep_flesh: bool,
+        self, pose: Floats, root: Floats, before: tuple[Floats, Floats] | None, *, keep_flesh: bool
     ) -> None:
         """Start at a pose and root; a reset returns free objects to where they were when set."""
         if keep_flesh:

@@ -206,9 +206,7 @@ class StvkSimulator(BodySimulator[StvkModel | CubicModel]):
         check_trace(count, r)
         trace = np.empty((count, r))
         self._run(
-            count,
-            lambda: advance(count, acting, trace, self._bound),
-            (self._state, self._counts),
+            count, lambda: advance(count, acting, trace, self._bound), (self._state, self._counts)
         )
         return trace
 

@@ -78,10 +78,7 @@ def flesh_samples(
 
 
 def _pushes(
-    layer: FleshLayer,
-    skin: list[sp.csr_array],
-    stiffness: Floats,
-    random: np.random.Generator,
+    layer: FleshLayer, skin: list[sp.csr_array], stiffness: Floats, random: np.random.Generator
 ) -> Callable[[], Floats]:
     """Return a function that draws K⁻¹ΨᵀN for a random patch of the skin."""
     m, positions = len(stiffness), layer.mesh.vertices[layer.outer]

@@ -78,12 +78,7 @@ class FreeArrays(NamedTuple):
 
 @compiled_sums
 def fly(
-    steps: int,
-    forces: Floats,
-    vertices: Ints,
-    trace: Floats,
-    flight: Floats,
-    bound: ArgumentTable,
+    steps: int, forces: Floats, vertices: Ints, trace: Floats, flight: Floats, bound: ArgumentTable
 ) -> int:
     """Make `steps` steps; return the number made before one diverged.
 

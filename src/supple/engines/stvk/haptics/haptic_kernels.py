@@ -185,8 +185,7 @@ def _contact(ball, settings, tree, scratch, work, force, state):  # type: ignore
     for c in range(3):
         ball[AHEAD, c] = ball[PLACE, c] + half * ball[SPEED, c]
     count = touching(
-        *(tree, factors, ball[AHEAD], settings[RADIUS]),
-        *(stack, marks, moved, found, places, seen),
+        *(tree, factors, ball[AHEAD], settings[RADIUS]), *(stack, marks, moved, found, places, seen)
     )
     deepest = 0.0
     for i in range(count):

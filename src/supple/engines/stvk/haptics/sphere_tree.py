@@ -117,16 +117,7 @@ def move(points, factors, vertex, turn, marks, moved):  # type: ignore[no-untype
 
 @compiled_fused
 def touching(  # type: ignore[no-untyped-def]
-    tree,
-    factors,
-    centre,
-    radius,
-    stack,
-    marks,
-    moved,
-    found,
-    places,
-    seen,
+    tree, factors, centre, radius, stack, marks, moved, found, places, seen
 ):
     """Find the triangles within a radius; return their number.
 
