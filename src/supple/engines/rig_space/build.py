@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple
+from warnings import catch_warnings, simplefilter
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -37,7 +38,6 @@ from supple.engines.rig_space.flesh_rig import (
 )
 from supple.engines.rig_space.free_parameters import Free, entries_by_pattern, free_entries
 from supple.engines.rig_space.model import RigSpaceModel
-from supple.engines.rig_space.shaped_flesh import has_anatomy, shaped_flesh
 from supple.engines.rig_space.state_cubature import train_cubature
 from supple.errors import SuppleError
 from supple.linalg.blas import single_threaded
@@ -50,6 +50,7 @@ from supple.rig.character import Character
 from supple.rig.jacobian import rig_jacobian
 from supple.rig.poses.farthest_poses import farthest_poses
 from supple.rig.protocol import Rig
+from supple.rig.skeleton.skinning import skinned_rigs
 from supple.rig.stored.packed_arrays import rounded
 from supple.rig.stored_rigs import restored_rigs, stored_rigs
 from supple.rig.tets.bones import Bones, held_tets
@@ -67,6 +68,9 @@ RINGS = 2
 SNAPSHOTS = 96
 #: Number of cubature tets: a base, plus some per coordinate.
 FEWEST_TETS, TETS_PER_COORDINATE = 288, 2
+#: Largest flesh share φ of skin that a free shape moves, and the relative displacement from which
+#: it applies.
+SHARE, FULL = 0.5, 0.5
 
 
 def build(
@@ -244,6 +248,55 @@ def _flesh(
     embedding = embed_parts(surface, surface.vertices, np.arange(len(surface.vertices)), filled)
     made = pose_materials(material, filled, embedding, 1, young=young, poisson=poisson)
     return filled, carried, held, made[0]
+
+
+def prepared_character(character: Character, options: Mapping[str, Any]) -> Character | None:
+    """Return a character with flesh where a build's options make shapes free.
+
+    None if the rig implies no bone: see `has_anatomy`.
+    """
+    if not has_anatomy(character.rig):
+        return None
+    with catch_warnings():
+        simplefilter("ignore")  # the build warns
+        entries = free_entries(character, options.get("free", "auto"))
+    return shaped_flesh(character, entries)
+
+
+def has_anatomy(rig: Rig) -> bool:
+    """Return whether a rig has one skeleton of several joints, or one joint and shapes.
+
+    Other deformers, such as a wire, would bend bone: a trunk with a core of bone swung by 0.3 % of
+    the size, one of flesh by 9 %.
+    """
+    skinned = skinned_rigs(rig)
+    if len(skinned) != 1:
+        return False
+    several = bool(np.ptp(skinned[0].joints[:, 0]) > 0)
+    return several or bool(affine_entries(rig, np.arange(len(rig.parameters))).any())
+
+
+def shaped_flesh(character: Character, entries: Ints) -> Character:
+    """Return a character painted as flesh where the shapes among the free parameters move its skin.
+
+    A head is hard, but cheeks with shapes are not: as bone they had no mass, and their weights
+    jumped between bounds in every frame.
+    """
+    rig = character.rig
+    shapes = entries[affine_entries(rig, entries)]
+    if not len(shapes):
+        return character
+    flesh = np.zeros(rig.n_vertices)
+    rest, column = np.array(rig.rest_pose, np.float64), np.empty((rig.n_vertices, 3, 1))
+    for entry in shapes:  # one at a time to save memory
+        rig_jacobian(rig, np.array([entry])).evaluate(rest, column)
+        moved = np.linalg.norm(column[:, :, 0], axis=1)
+        much = moved / max(float(moved.max()), 1e-300)
+        np.maximum(flesh, SHARE * np.minimum(much / FULL, 1.0), out=flesh)
+    painted = dict(character.painted)
+    flesh *= 1 - np.asarray(painted.get("rigid", 0.0))  # painted as rigid
+    painted["flesh"] = np.maximum(painted.get("flesh", 0.0), flesh)
+    return replace(character, painted=painted)
 
 
 def checked_held(bones: ArrayLike | None, count: int) -> Ints:

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from supple.arrays import Floats, Singles
-from supple.checks import checked_number, checked_whole_numbers, owned_array, shown
+from supple.checks import (
+    checked_choice,
+    checked_number,
+    checked_whole_numbers,
+    owned_array,
+    shown,
+)
 from supple.dynamics.character_inputs import CharacterInputs
 from supple.dynamics.integrators import compiled_integrator
 from supple.dynamics.motion_steps import PoseTrack
@@ -31,11 +38,38 @@ from supple.engines.rig_space.free_parameters import PerParameter, tuned_springs
 from supple.engines.rig_space.model import RigSpaceModel
 from supple.engines.rig_space.skin_push import Rubbing, SkinPush
 from supple.engines.rig_space.solvers.condensed import CondensedSolver
-from supple.engines.rig_space.solvers.solver_list import make_solver
+from supple.engines.rig_space.solvers.paper_solvers import LinearRigSolver, RigSpacePhysics
 from supple.engines.rig_space.solvers.stage_problem import SolverReport, Springs, StageProblem
 from supple.errors import SuppleError
 from supple.mesh.obstacles import Obstacle
 from supple.rig.placement.placement import placement
+
+#: Variants of the paper, and their options.
+_LINEAR: dict[str, dict[str, Any]] = {
+    "iv1-je1": {},
+    "iv1-je2": {"deferred": True},
+    "iv2-je1": {"interior": "skinned"},
+    "iv2-je2": {"interior": "skinned", "deferred": True},
+    "iv2-offset-je1": {"interior": "skinned-offset"},
+    "iv1-je2-unpredicted": {"deferred": True, "predictor": None},
+    "iv1-je2-printed": {"deferred": True, "predictor": "printed"},
+    "iv2-je2-unpredicted": {"interior": "skinned", "deferred": True, "predictor": None},
+    "iv2-je2-printed": {"interior": "skinned", "deferred": True, "predictor": "printed"},
+}
+_IV = {name: partial(LinearRigSolver, **options) for name, options in _LINEAR.items()}
+#: Solvers by name, ours first. A new one is a file in `solvers` and a row.
+SOLVERS: dict[str, Callable[..., Any]] = {
+    "condensed": CondensedSolver,
+    "condensed-all-tets": partial(CondensedSolver, exact=True),
+    "rsp": RigSpacePhysics,
+    "rsp-differences": partial(RigSpacePhysics, differences=True),
+    **_IV,
+    **{f"{name}-differences": partial(_IV[name], differences=True) for name in list(_IV)[:4]},
+    "iv1": _IV["iv1-je1"],
+    "iv2": _IV["iv2-je1"],
+    "je1": _IV["iv2-je1"],
+    "je2": _IV["iv2-je2"],
+}
 
 #: Report of one step.
 RigSpaceStep = CharacterStep
@@ -75,7 +109,7 @@ class RigSpaceSimulator(ContactSimulator):
         Record of all following options, `RigSpaceOptions`; keywords replace its fields.
     solver
         ``"condensed"``, ours; or the paper's ``"rsp"``, ``"iv1-je1"``, ``"iv1-je2"``,
-        ``"iv2-je1"``, ``"iv2-je2"``; see `make_solver`.
+        ``"iv2-je1"``, ``"iv2-je2"``; see `SOLVERS`.
     substep
         Longest internal time step, in s, so that motion is alike at all frame rates.
     tolerance
@@ -137,7 +171,8 @@ class RigSpaceSimulator(ContactSimulator):
         values = {name: getattr(chosen, name) for name in ("follow", "firmness", "damping", "mass")}
         self._springs = tuned_springs(self._springs, model, values)
         self._inputs, self._size = CharacterInputs(model), model.mesh.size
-        self._solver = make_solver(chosen.solver, model, iterations=count)
+        make_solver = SOLVERS[checked_choice("solver", chosen.solver, SOLVERS)]
+        self._solver = make_solver(model, iterations=count)
         self._masses = model.body.vertex_masses()[self._solver.vertices]
         n = len(self._masses)
         self._world, self._away = History((n, 3)), History((self._solver.size,))
