@@ -57,7 +57,9 @@ _LINEAR: dict[str, dict[str, Any]] = {
     "iv2-je2-printed": {"interior": "skinned", "deferred": True, "predictor": "printed"},
 }
 _IV = {name: partial(LinearRigSolver, **options) for name, options in _LINEAR.items()}
-#: Solvers by name, ours first. A new one is a file in `solvers` and a row.
+#: Solvers by name, ours first. A new one is a file in `solvers` and a row. It has the attributes
+#: `size`, `vertices`, `x` and `key`, and the methods `place`, `advance`, `state_arrays` and
+#: `set_state` of `CondensedSolver`.
 SOLVERS: dict[str, Callable[..., Any]] = {
     "condensed": CondensedSolver,
     "condensed-all-tets": partial(CondensedSolver, exact=True),

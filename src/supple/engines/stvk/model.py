@@ -41,8 +41,6 @@ from supple.rig.stored.schema import Array, Group
 
 #: Fraction of the time for the basis: 0.5 with 30 modes, 0.9 with 15.
 _BASIS_DONE = 0.75
-
-
 #: Relative rounding error of a moment, or between two that are equal.
 _ROUNDING = 1e-9
 
@@ -212,7 +210,7 @@ class StvkModel(StoredModel, PolynomialBody):
         modes = checked_count("the number of modes", modes)
         if modes > MOST_MODES:
             raise SuppleError(f"{modes} modes are too many; use at most {MOST_MODES}")
-        # What is no mesh, or inverted, or of no such groups, is refused before anything slow.
+        # Checked before anything slow: the mesh, the orientation of its elements, and the groups.
         MaterialGroups.of(made, StrainPoints.of(mesh, order).n_elements, groups)
         first, then = _parts(progress)
         shapes = elastic_basis(mesh, made, modes, fixed, basis, order, first)

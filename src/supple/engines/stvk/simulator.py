@@ -229,9 +229,8 @@ class StvkSimulator(BodySimulator[StvkModel | CubicModel]):
     def _external(self, forces: Forces) -> Floats:
         """Return reduced forces plus weight, (1, r); the step checks that they are finite."""
         reduced, shape = forces, self._weight.shape
-        if not (
-            type(forces) is np.ndarray and forces.shape == shape
-        ):  # the common case at a kilohertz
+        # An array of reduced forces, the common case at a kilohertz, needs no conversion.
+        if not (type(forces) is np.ndarray and forces.shape == shape):
             if not isinstance(forces, Mapping):
                 reduced = numbers("forces", forces)
             if isinstance(reduced, Mapping) or np.shape(reduced) != shape:

@@ -6,7 +6,7 @@ them, and mass-PCA of the shapes gives the basis (barbic2005 §5.2).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import scipy.sparse as sp
@@ -121,7 +121,7 @@ def pulling_loads(
     both of all three axes.
     """
     places = checked_indices("pulled vertex", vertices, len(body.rest))
-    least = checked_count("steps", steps)
+    count = checked_count("steps", steps)
     axes = np.eye(3)
     vectors = np.concatenate([axes, -axes]) if directions is None else np.asarray(directions, float)
     vectors = checked_array("directions", vectors, (len(vectors), 3))
@@ -135,7 +135,7 @@ def pulling_loads(
         softest = max(float(np.linalg.norm(linear(pull), axis=1).max()) for pull in pulls)
         if not softest > 0:
             raise SuppleError(f"vertex {place} does not give way; pull at a free one")
-        parts = far / softest * np.arange(1, least + 1) / least
+        parts = far / softest * np.arange(1, count + 1) / count
         loads += [pull * part for pull in pulls for part in parts]
     return loads
 
@@ -184,7 +184,14 @@ class _Statics:
 
     def _settle(self, u: Floats, load: Floats) -> Floats | None:
         """Iterate by Newton's method from u; return None if it does not converge."""
-        for change in self._changes(u, load):
+        for _ in range(_ITERATIONS):
+            x = self.body.rest + u
+            residual = (load - self.body.force(x)).reshape(-1)[self.unknowns]
+            try:
+                self._cholesky.factorise(self._stiffness(x))
+            except SolverError:  # no stable state nearby
+                return None
+            change = self._spread(self._cholesky.solve(residual))
             u = u + change
             farthest = float(np.abs(change).max())
             if not farthest <= _LEAP * self._size:
@@ -192,19 +199,6 @@ class _Statics:
             if farthest <= _TOLERANCE * self._size:
                 return u
         return None
-
-    def _changes(self, u: Floats, load: Floats) -> Iterator[Floats]:
-        u = u.copy()
-        for _ in range(_ITERATIONS):
-            x = self.body.rest + u
-            wrong = (load - self.body.force(x)).reshape(-1)[self.unknowns]
-            try:
-                self._cholesky.factorise(self._stiffness(x))
-            except SolverError:  # no stable state nearby
-                return
-            change = self._spread(self._cholesky.solve(wrong))
-            u += change
-            yield change
 
     def _stiffness(self, x: Floats) -> Floats:
         """Return values of the stiffness among the free unknowns."""

@@ -81,9 +81,7 @@ def _bounded_change(
             for i in range(K):
                 if not held[i]:
                     change[i] = trial[i]
-            if sets + 1 == MOST_SETS or not _released(
-                gradient, hessian, c, lower, upper, change, held
-            ):
+            if sets + 1 == MOST_SETS or not _released(gradient, hessian, c, lower, change, held):
                 return True
     for i in range(K):  # not converged: the last solution, clipped
         value = change[i] if held[i] else trial[i]
@@ -106,6 +104,13 @@ def _fits(order: Ints, held: Bools) -> bool:
 
 
 @compiled_fused
+def _leading_part(factor: Floats, count: int) -> Floats:
+    """Return storage of the factor for a matrix of `count` rows, padded for vector loads."""
+    size = (count + LANES - 1) // LANES * LANES
+    return factor.reshape(factor.size)[: size * (size + LANES)].reshape((size, size + LANES))
+
+
+@compiled_fused
 def _factorised(hessian: Floats, held: Bools, factor: Floats, order: Ints) -> bool:
     """Factorise the Hessian of the parameters that are not held."""
     count = 0
@@ -114,9 +119,8 @@ def _factorised(hessian: Floats, held: Bools, factor: Floats, order: Ints) -> bo
             order[1 + count] = i
             count += 1
     order[0] = -1
-    size = (count + LANES - 1) // LANES * LANES
-    width = size + LANES
-    matrix = factor.reshape(factor.size)[: size * width].reshape((size, width))
+    matrix = _leading_part(factor, count)
+    size, width = matrix.shape
     for k in range(size):
         row = matrix[k]
         if k < count:
@@ -148,9 +152,6 @@ def _solve_free(
     count = order[0]
     if count == 0:
         return
-    size = (count + LANES - 1) // LANES * LANES
-    width = size + LANES
-    matrix = factor.reshape(factor.size)[: size * width].reshape((size, width))
     right = out[:count]
     for k in range(count):
         right[k] = -gradient[order[1 + k]]
@@ -159,20 +160,14 @@ def _solve_free(
             row = hessian[j]
             for k in range(count):
                 right[k] -= row[order[1 + k]] * change[j]
-    solve(matrix, right)
+    solve(_leading_part(factor, count), right)
     for k in range(count - 1, -1, -1):  # from the end, since indices ascend
         out[order[1 + k]] = right[k]
 
 
 @compiled_fused
 def _released(
-    gradient: Floats,
-    hessian: Floats,
-    c: Floats,
-    lower: Floats,
-    upper: Floats,
-    change: Floats,
-    held: Bools,
+    gradient: Floats, hessian: Floats, c: Floats, lower: Floats, change: Floats, held: Bools
 ) -> bool:
     """Release held parameters whose slope points inwards; return whether there are any."""
     any_released = False

@@ -140,14 +140,9 @@ class RigSpacePhysics(PaperSolver):
             self._damping = np.outer(damp, damp) * pp, qp * damp, sp.csr_array(qq)
         self._rig.set_key(stage.pose)
         self._turn(stage.guess)
-        rotations = sp.bsr_array(
-            (
-                self._rotations.matrices,
-                np.arange(len(self._interior)),
-                np.arange(len(self._interior) + 1),
-            )
-        )
-        self._turning = sp.csr_array(rotations)
+        count = len(self._interior)
+        blocks = self._rotations.matrices, np.arange(count), np.arange(count + 1)
+        self._turning = sp.csr_array(sp.bsr_array(blocks))
 
     def value(self, stage: StageProblem, c: Floats, *, jacobian: bool = False) -> float:
         """Return H(c), in J."""

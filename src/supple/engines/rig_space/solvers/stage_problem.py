@@ -1,10 +1,9 @@
-"""The minimisation problem of an implicit stage, and the interface of its solvers."""
+"""The minimisation problem of an implicit stage, and the report of its solver."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -60,29 +59,6 @@ class SolverReport:
 
     counts: dict[str, Any] = field(default_factory=dict)
     limits: tuple[str, ...] = ()
-
-
-class Solver(Protocol):
-    """Method that computes the free parameters at the end of a stage."""
-
-    size: int
-    """Number of coordinates K: offsets of the free parameters first, then others."""
-    vertices: Ints
-    """(n,) tet vertices that it places."""
-    x: Floats
-    """(n, 3) flesh in the root's frame after the last call."""
-
-    def place(self, pose: Floats, c: Floats) -> None:
-        """Set `x` at a key pose and coordinates."""
-
-    def advance(self, stage: StageProblem, c: Floats) -> SolverReport:
-        """Minimise H over a stage; write the coordinates (K,) and set `x`."""
-
-    def state_arrays(self) -> dict[str, Floats]:
-        """Return the arrays that later stages depend on, by name."""
-
-    def set_state(self, state: Mapping[str, Floats], pose: Floats) -> None:
-        """Set the arrays that `state_arrays` returned, at a key pose."""
 
 
 def bounds_away(stage: StageProblem, entries: Ints, size: int) -> tuple[Floats, Floats]:

@@ -194,11 +194,7 @@ class HapticBall:
         self._ball, self._single = np.empty((BALL_ROWS, 3)), np.empty((1, RECORD_COLUMNS))
         self._hand, self._no_hand = np.empty((1, 3)), np.empty((0, 3))
         body = simulator.arrays
-        self._begun = (
-            np.empty_like(body.state),
-            np.empty_like(self._ball),
-            np.empty_like(body.counts),
-        )
+        self._begun = tuple(map(np.empty_like, (body.state, self._ball, body.counts)))
         self._take_model()
         self.reset(position)
 
@@ -297,10 +293,8 @@ class HapticBall:
         contacts = self.tree.touch(self.simulator.q, x, self.radius)
         count, pushed = len(contacts.distances), np.empty(3)
         places, pushes = np.zeros((count, PLACE_COLUMNS)), np.zeros((count, 2))
-        places[:, DIRECTION], pushes[:, WANTED] = (
-            contacts.directions,
-            self.radius - contacts.distances,
-        )
+        places[:, DIRECTION] = contacts.directions
+        pushes[:, WANTED] = self.radius - contacts.distances
         share_out(places, pushes, np.zeros(SHARE_SCRATCH), pushed)
         contact = 0.5 * self.stiffness * float(pushed @ pushed)
         parts = {

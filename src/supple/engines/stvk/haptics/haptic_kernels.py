@@ -175,7 +175,7 @@ def haptic_steps(steps, hands, record, ball, settings, tree, scratch, work, forc
 def _contact(ball, settings, tree, scratch, work, force, state):  # type: ignore[no-untyped-def]
     """Compute contact forces on the ball and, reduced, on the body; return the depth."""
     points, triangles = tree[0], tree[1]
-    stack, marks, moved, found, places, seen = scratch
+    _, _, _, found, places, seen = scratch
     factors, rates, _, _, rate_marks, speeds, pushes, system = work
     half = 0.5 * settings[STEP]
     for i in range(len(force)):
@@ -184,9 +184,7 @@ def _contact(ball, settings, tree, scratch, work, force, state):  # type: ignore
         force[i] = 0.0
     for c in range(3):
         ball[AHEAD, c] = ball[PLACE, c] + half * ball[SPEED, c]
-    count = touching(
-        *(tree, factors, ball[AHEAD], settings[RADIUS]), *(stack, marks, moved, found, places, seen)
-    )
+    count = touching(tree, factors, ball[AHEAD], settings[RADIUS], scratch)
     deepest = 0.0
     for i in range(count):
         where, depth = places[i], settings[RADIUS] - places[i, 3]
