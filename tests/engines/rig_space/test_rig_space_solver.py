@@ -17,9 +17,9 @@ from helpers.rig_space_samples import belly, belly_options, trunk, trunk_options
 from supple.engines.rig_space.build import build
 from supple.engines.rig_space.model import RigSpaceModel
 from supple.engines.rig_space.simulator import RigSpaceSimulator
-from supple.engines.rig_space.solvers.bounded_change import BoundedSystem
 from supple.engines.rig_space.solvers.column_spans import column_spans
 from supple.engines.rig_space.solvers.condensed import CondensedSolver
+from supple.engines.rig_space.solvers.stage_problem import BoundedSystem
 from supple.rig.character import Character
 from supple.rig.deformers.chain import RigChain
 from supple.rig.deformers.wire import Wire

@@ -133,7 +133,7 @@ def build(
     lower, upper = _bounds(character, entries, bounds)
     with single_threaded():
         with log.stage("tets"):
-            mesh, rig, held, made_of = _flesh(
+            mesh, rig, held, flesh = _flesh(
                 character, entries, tets, bones, anatomy, material, young, poisson, log
             )
         with log.stage("condensation"):
@@ -141,11 +141,11 @@ def build(
             header, arrays = stored_rigs({"rig": character.rig, "tet_rig": rig, "mesh": mesh})
             rigs = restored_rigs(header, arrays, character.rig)
             mesh = rigs["mesh"]
-            body = ElasticBody(mesh, made_of)
+            body = ElasticBody(mesh, flesh)
             moved = FleshRig(rigs["tet_rig"], entries, held)
             moved.set_key(np.asarray(rigs["rig"].rest_pose, np.float64))
             moved.move(np.zeros(len(entries)))
-            skin = unresolved_stiffness(surface, rigs["rig"], mesh, moved, made_of)
+            skin = unresolved_stiffness(surface, rigs["rig"], mesh, moved, flesh)
             reduction = _reduce(moved, body, held, _trained_poses(character), modes, seed)
         with log.stage("cubature"):
             size = reduction.condensed.mass.shape[0]
@@ -164,7 +164,7 @@ def build(
         surface=SurfaceMesh(rounded(surface.vertices).astype(np.float64), surface.triangles),
         **rigs,
         held=held,
-        material=made_of,
+        material=flesh,
         entries=entries,
         lower=lower,
         upper=upper,
@@ -202,9 +202,9 @@ def _reduce(
     corrections = np.concatenate([columns, ringing, bent], axis=2)
     condensed = reduced(body, jacobian, interior, corrections)
     flesh = CorotatedFlesh(rig, rotations, interior, condensed.corrections)
-    whole = np.zeros((len(every), *condensed.corrections.shape[1:]))
-    whole[np.searchsorted(every, interior)] = condensed.corrections
-    return _Reduction(flesh, replace(condensed, corrections=whole), snapshots)
+    corrections_of_all = np.zeros((len(every), *condensed.corrections.shape[1:]))
+    corrections_of_all[np.searchsorted(every, interior)] = condensed.corrections
+    return _Reduction(flesh, replace(condensed, corrections=corrections_of_all), snapshots)
 
 
 def _jacobians(rig: FleshRig, poses: list[Floats]) -> Iterator[Floats]:
@@ -244,10 +244,10 @@ def _flesh(
     held = checked_held(bones, len(filled.vertices))
     log.tell(0.5, "transferring the rig to the tets")
     check_rest(rig, surface)
-    carried = rig_on_tets(rig, surface, filled)
+    tet_rig = rig_on_tets(rig, surface, filled)
     embedding = embed_parts(surface, surface.vertices, np.arange(len(surface.vertices)), filled)
-    made = pose_materials(material, filled, embedding, 1, young=young, poisson=poisson)
-    return filled, carried, held, made[0]
+    materials = pose_materials(material, filled, embedding, 1, young=young, poisson=poisson)
+    return filled, tet_rig, held, materials[0]
 
 
 def prepared_character(character: Character, options: Mapping[str, Any]) -> Character | None:
@@ -291,8 +291,8 @@ def shaped_flesh(character: Character, entries: Ints) -> Character:
     for entry in shapes:  # one at a time to save memory
         rig_jacobian(rig, np.array([entry])).evaluate(rest, column)
         moved = np.linalg.norm(column[:, :, 0], axis=1)
-        much = moved / max(float(moved.max()), 1e-300)
-        np.maximum(flesh, SHARE * np.minimum(much / FULL, 1.0), out=flesh)
+        relative = moved / max(float(moved.max()), 1e-300)
+        np.maximum(flesh, SHARE * np.minimum(relative / FULL, 1.0), out=flesh)
     painted = dict(character.painted)
     flesh *= 1 - np.asarray(painted.get("rigid", 0.0))  # painted as rigid
     painted["flesh"] = np.maximum(painted.get("flesh", 0.0), flesh)
@@ -317,9 +317,9 @@ def _bounds(character: Character, entries: Ints, bounds: Bounds) -> tuple[Floats
     lower[shapes], upper[shapes] = 0.0, 1.0
     rest = np.array([parameter.rest for parameter in parameters])
     rows = [rest[None], *(motion.poses[:, entries] for motion in character.motions.values())]
-    seen = np.concatenate(rows)
-    lower = np.minimum(lower, seen.min(axis=0))
-    upper = np.maximum(upper, seen.max(axis=0))
+    keyed = np.concatenate(rows)
+    lower = np.minimum(lower, keyed.min(axis=0))
+    upper = np.maximum(upper, keyed.max(axis=0))
     if bounds is None:
         return lower, upper
     by_name: dict[str, Any] = dict(bounds) if isinstance(bounds, Mapping) else {"*": bounds}
@@ -368,8 +368,10 @@ def unresolved_stiffness(
     rig_jacobian(rig, moved.entries[shapes]).evaluate(np.array(rig.rest_pose, np.float64), skin)
     tets = moved.jacobian[:, :, shapes].reshape(len(mesh.vertices), -1)
     left = skin.reshape(n, -1) - embedding @ tets
-    much = surface.vertex_areas() * _skin_young(mesh, material, embedding) / typical_edge(mesh)
-    left = (np.sqrt(much)[:, None] * left).reshape(3 * n, len(shapes))
+    stiffnesses = (
+        surface.vertex_areas() * _skin_young(mesh, material, embedding) / typical_edge(mesh)
+    )
+    left = (np.sqrt(stiffnesses)[:, None] * left).reshape(3 * n, len(shapes))
     stiffness[np.ix_(shapes, shapes)] = left.T @ left
     return stiffness
 

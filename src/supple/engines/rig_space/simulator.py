@@ -371,14 +371,14 @@ class RigSpaceSimulator(ContactSimulator):
     def _kept_near(self, pose: Floats) -> tuple[str, ...]:
         """Keep flesh within the limit of its key; return the limits that acted."""
         solver, c = self._solver, self._c
-        far, most = float(farthest(solver.x, solver.key, c)), self._limit * self._size
+        far, limit = float(farthest(solver.x, solver.key, c)), self._limit * self._size
         if not math.isfinite(far):
             c[:] = 0.0
             solver.place(pose, c)
             return ("not finite",)
-        if far <= most:
+        if far <= limit:
             return ()
-        c *= most / far
+        c *= limit / far
         solver.place(pose, c)
         return ("displacement",)
 

@@ -70,8 +70,8 @@ def train_cubature(
     weights = nonnegative_fit(forces @ forces.T, forces @ problem.targets[0])
     fresh = _Forces(flesh, body, moving, held_out, rng)
     left = fresh.targets[0] - weights @ fresh.columns(0, chosen)
-    whole = float(np.linalg.norm(fresh.targets[0]))
-    error = float(np.linalg.norm(left)) / max(whole, 1e-300)
+    size = float(np.linalg.norm(fresh.targets[0]))
+    error = float(np.linalg.norm(left)) / max(size, 1e-300)
     columns, chosen = _rest_columns(flesh), moving[chosen]
     summed = np.zeros_like(condensed.stiffness)
     constants = body.material.element_parameters(len(tets))
@@ -117,8 +117,8 @@ def _states(
     # Amplitudes of the interior: of the snapshots, or of rig modes of equal energy.
     typical = np.sqrt((drawn**2).mean(axis=0))
     energy = np.einsum("si,ij,sj->s", drawn[:, :k], condensed.stiffness[:k, :k], drawn[:, :k])
-    lively = np.sqrt(np.median(energy) / np.maximum(np.diag(condensed.stiffness)[k:], 1e-300))
-    typical[k:] = np.maximum(typical[k:], RINGING * lively)
+    amplitudes = np.sqrt(np.median(energy) / np.maximum(np.diag(condensed.stiffness)[k:], 1e-300))
+    typical[k:] = np.maximum(typical[k:], RINGING * amplitudes)
     states = []
     for i, each in enumerate(snapshots):
         c = drawn[i].copy()

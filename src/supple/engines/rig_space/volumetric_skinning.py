@@ -173,11 +173,11 @@ def sparse_weights(
     weights, penalty = dense, SPARSITY * float(np.trace(gram)) / c
     limit = max(allowed, WORSE * first)
     while drop and len(chosen) > 1:
-        going = np.flatnonzero(weights > 0)
-        going = going[going != np.argmin(weights)]
-        if not len(going):
+        kept = np.flatnonzero(weights > 0)
+        kept = kept[kept != np.argmin(weights)]
+        if not len(kept):
             break
-        fewer, likely = chosen[going], weights[going]
+        fewer, likely = chosen[kept], weights[kept]
         if error(fewer, fitted(fewer, start=likely)) > limit:
             break
         chosen, weights = fewer, fitted(fewer, penalty, likely)

@@ -30,7 +30,6 @@ from supple.engines.soft_skeleton.contact.tables import Contacts
 from supple.engines.soft_skeleton.model import SoftSkeletonModel
 from supple.engines.soft_skeleton.step_inputs import (
     SoftSkeletonOptions,
-    between_poses,
     between_roots,
     checked_objects,
     not_negative,
@@ -331,9 +330,9 @@ class SoftSkeletonSimulator(ContactSimulator):
                 break
         if not settled and halved < MOST_HALVES and not self._settled(h, WORSE):
             system.go_back(chain, self._start_chain)
-            middle = between_poses(self.pose, pose), between_roots(self.root, root)
+            middle = between_roots(self.root, root)
             self._contact.part = was - (was - self._contact.part_before) / 2
-            self._substep(*middle, loads, h / 2, limits, halved + 1)
+            self._substep(0.5 * (self.pose + pose), middle, loads, h / 2, limits, halved + 1)
             self._contact.part = was
             self._substep(pose, root, loads, h / 2, limits, halved + 1)
             return
@@ -345,10 +344,8 @@ class SoftSkeletonSimulator(ContactSimulator):
             limits.add("solver")
             self._skin.place_some(self._contact.touching, chain, self.phi)
         self._contact.finish(self._skin, chain)
-        self._previous_rotations[:], self._previous_first[:] = (
-            self._target.rotations,
-            self._target.positions[0],
-        )
+        self._previous_rotations[:] = self._target.rotations
+        self._previous_first[:] = self._target.positions[0]
         self._substeps += 1
         self.pose, self.root = pose.copy(), root.copy()
 

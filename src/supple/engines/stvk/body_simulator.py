@@ -168,10 +168,10 @@ class BodySimulator(ABC, Generic[Body]):
 
     def _run(self, count: int, make: Callable[[], int], kept: tuple[NDArray, ...]) -> None:
         """Make all of `count` steps, or none: `kept` arrays are then restored."""
-        begun = [array.copy() for array in kept]
+        start = [array.copy() for array in kept]
         made = make() if count else 0
         if made != count:
-            for array, was in zip(kept, begun, strict=True):
+            for array, was in zip(kept, start, strict=True):
                 array[:] = was
             self._diverged(made)
         self._steps += count

@@ -111,9 +111,9 @@ class StvkSimulator(BodySimulator[StvkModel | CubicModel]):
     def reset(self, q: ArrayLike | None = None, velocity: ArrayLike | None = None) -> None:
         """Reset, by default to the undeformed body at rest."""
         at, moving = self._checked_start(q, velocity)
-        begun = first_acceleration(self.model, self._weight, self._settings, at, moving)
+        acceleration = first_acceleration(self.model, self._weight, self._settings, at, moving)
         self._state[:] = 0.0
-        self._state[[POSITION, VELOCITY, ACCELERATION]] = at, moving, begun
+        self._state[[POSITION, VELOCITY, ACCELERATION]] = at, moving, acceleration
         self._counts[1:], self._steps = 0, 0
 
     @property

@@ -166,10 +166,10 @@ class _Statics:
         """Solve for the displacement (n, 3) under a load, from the last one or from rest."""
         if np.linalg.norm(load) <= np.linalg.norm(load - self._load):
             self._u, self._load = np.zeros((2, *load.shape))
-        u, begun, done, part = self._u, self._load, 0.0, 1.0
+        u, start, done, part = self._u, self._load, 0.0, 1.0
         while done < 1.0:
             ahead = min(1.0, done + part)
-            solution = self._settle(u, begun + ahead * (load - begun))
+            solution = self._settle(u, start + ahead * (load - start))
             if solution is not None:
                 u, done, part = solution, ahead, 2 * part
                 continue
@@ -228,12 +228,12 @@ def _checked_load(number: int, load: Load, body: VibratingBody) -> Floats:
 
 def far_apart(rows: Floats, separation: float) -> Ints:
     """Return nonzero rows that differ enough from the last one chosen."""
-    least = separation * float(np.linalg.norm(rows, axis=1).max())
+    smallest = separation * float(np.linalg.norm(rows, axis=1).max())
     chosen: list[int] = []
     last = np.zeros(rows.shape[1])
     for k, row in enumerate(rows):
         distance = float(np.linalg.norm(row - last))
-        if distance > 0 and distance >= least and row.any():
+        if distance > 0 and distance >= smallest and row.any():
             chosen.append(k)
             last = row
     return np.array(chosen, np.int64)

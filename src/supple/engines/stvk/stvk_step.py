@@ -85,7 +85,7 @@ def _add_symmetric(typing: Any, blocks: Any, x: Any, size: Any, out: Any) -> Any
 
         with code.columns(_ZERO, size) as (corner, _), code.count(_ZERO, _halves(), 1) as (half, _):
             first = code.at(corner, (half, _ROWS))
-            own = [code.spread(x, code.at(first, i)) for i in range(_ROWS)]
+            factors = [code.spread(x, code.at(first, i)) for i in range(_ROWS)]
             # The block on the diagonal is whole, and is not mirrored.
             beside, place = code.load(x, corner), builder.load(at)
             for row, total in zip(rows(place), sums, strict=True):
@@ -94,7 +94,7 @@ def _add_symmetric(typing: Any, blocks: Any, x: Any, size: Any, out: Any) -> Any
             with code.columns(code.at(corner, LANES), size) as (column, _):
                 place = builder.load(at)
                 beside, below = code.load(x, column), code.load(out, column)
-                for row, factor, total in zip(rows(place), own, sums, strict=True):
+                for row, factor, total in zip(rows(place), factors, sums, strict=True):
                     builder.store(code.multiply_add(row, beside, builder.load(total)), total)
                     below = code.multiply_add(row, factor, below)
                 code.store(below, out, column)
@@ -207,9 +207,9 @@ def evaluate_tangent(q, blocks, linear, terms, packed):  # type: ignore[no-untyp
     products, first, second, factors = terms[0], terms[1], terms[2], terms[3]
     for i in range(r):
         factors[i] = q[i]  # in the precision of the coefficients
-        own, tail, row = q[i], q[i:r], products[at : at + r - i]
+        factor, tail, row = q[i], q[i:r], products[at : at + r - i]
         for j in range(len(row)):
-            row[j] = own * tail[j]
+            row[j] = factor * tail[j]
         row[0] *= 0.5
         at += r - i
     first[:] = 0.0
@@ -243,12 +243,12 @@ def _residual(force, settings, packed, state):  # type: ignore[no-untyped-def]
         mass, secant = packed[MASS, at : at + n], packed[SECANT, at : at + n]
         damping = packed[DAMPING, at : at + n]
         x, y, z, target = here[i:r], w[i:r], start_v[i:r], right[i:r]
-        own_x, own_y, own_z = tau * x[0], bend * y[0], keep * y[0] - z[0]
-        total = mass[0] * own_z + secant[0] * own_x + damping[0] * own_y
+        first_x, first_y, first_z = tau * x[0], bend * y[0], keep * y[0] - z[0]
+        total = mass[0] * first_z + secant[0] * first_x + damping[0] * first_y
         for j in range(1, n):
             total += mass[j] * (keep * y[j] - z[j])
             total += tau * secant[j] * x[j] + bend * damping[j] * y[j]
-            target[j] -= mass[j] * own_z + secant[j] * own_x + damping[j] * own_y
+            target[j] -= mass[j] * first_z + secant[j] * first_x + damping[j] * first_y
         target[0] -= total
         at += n
 

@@ -13,9 +13,9 @@ from supple.compiled.tables import ArgumentTable
 from supple.elastic.assembly import BlockPattern
 from supple.engines.rig_space.flesh_rig import CorotatedFlesh
 from supple.engines.rig_space.model import RigSpaceModel
-from supple.engines.rig_space.solvers.bounded_change import BoundedSystem
 from supple.engines.rig_space.solvers.column_spans import column_spans, padded_columns, padded_width
 from supple.engines.rig_space.solvers.stage_problem import (
+    BoundedSystem,
     SolverReport,
     Springs,
     StageProblem,
@@ -97,11 +97,11 @@ class CondensedSolver:
         self._rig, self._rotations, self._bends = flesh.rig, flesh.rotations, not flesh.rig.affine
         self.size, self._k = flesh.size, len(model.entries)
         cubature = model.cubature
-        whole = exact or len(cubature.tets) == len(model.mesh.tets)
+        all_tets = exact or len(cubature.tets) == len(model.mesh.tets)
         # Tets that nothing moves are left out.
         moving = model.moving_tets[cubature.tets]
-        chosen = np.flatnonzero(model.moving_tets) if whole else cubature.tets[moving]
-        weights = np.ones(len(chosen)) if whole else cubature.weights[moving]
+        chosen = np.flatnonzero(model.moving_tets) if all_tets else cubature.tets[moving]
+        weights = np.ones(len(chosen)) if all_tets else cubature.weights[moving]
         missed = np.zeros((self.size, self.size)) if exact else cubature.missed
         rest = model.condensed.mass, model.condensed.stiffness
         self._rest_mass, self._own_stiffness = rest[0], rest[1] - missed

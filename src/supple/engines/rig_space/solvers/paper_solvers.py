@@ -13,9 +13,9 @@ from supple.arrays import Floats, Ints
 from supple.elastic.equilibrium import line_search
 from supple.engines.rig_space.flesh_rig import FleshRig
 from supple.engines.rig_space.model import RigSpaceModel
-from supple.engines.rig_space.solvers.bounded_change import BoundedSystem
 from supple.engines.rig_space.solvers.condensed import SpringMatrices
 from supple.engines.rig_space.solvers.stage_problem import (
+    BoundedSystem,
     SolverReport,
     Springs,
     StageProblem,

@@ -273,7 +273,7 @@ def _elastic_terms(t: TetArrays, stiffness: float, x: Floats, forces: Floats, or
     for e in range(len(t.tets)):
         g, constants, volume = t.slopes[e], t.constants[e], t.volumes[e]
         flat = volume < 0
-        much = stiffness * t.weights[e] * abs(volume)
+        weight = stiffness * t.weights[e] * abs(volume)
         position_gradient(x, t.tets, e, None, g, F)
         energy = energy_density(t.kind, F, constants, scratch)
         if flat:
@@ -281,7 +281,7 @@ def _elastic_terms(t: TetArrays, stiffness: float, x: Floats, forces: Floats, or
             for i in range(3):
                 for j in range(3):
                     energy -= t.pulled[e, i, j] * F[i, j]
-        total += much * energy
+        total += weight * energy
         if order == 0:
             continue
         stress(t.kind, F, constants, P, scratch)
@@ -289,12 +289,12 @@ def _elastic_terms(t: TetArrays, stiffness: float, x: Floats, forces: Floats, or
             for i in range(3):
                 for j in range(3):
                     P[i, j] -= t.pulled[e, i, j]
-        add_element_forces(much, g, P, t.tets, e, None, forces)
+        add_element_forces(weight, g, P, t.tets, e, None, forces)
         if order >= 2:
             stress_derivative(t.kind, F, constants, H, scratch)
             if order == 3:
                 project_psd(F, is_isotropic(t.kind), H, t.frames)
-            add_point_stiffness(0, much, g, H, None, t.matrix)
+            add_point_stiffness(0, weight, g, H, None, t.matrix)
             complete_stiffness(None, t.matrix)
             scatter_stiffness(t.matrix, t.tets, e, None, t.starts, t.slots, t.blocks)
     return total

@@ -44,14 +44,11 @@ def write_contact_rows(
             sampled = colliders.objects[colliders.owners[point - n_skin]]
             if sampled >= 0:
                 _add_object(colliders, size, sampled, contacts.positions[c], 1.0, row)
-        if colliders.objects[collider] >= 0:
-            _add_object(
-                colliders, size, colliders.objects[collider], contacts.positions[c], -1.0, row
-            )
-        elif colliders.bones[collider] >= 0:
-            _add_bone(
-                parents, body.joints, colliders.bones[collider], contacts.positions[c], -1.0, row
-            )
+        free, bone = colliders.objects[collider], colliders.bones[collider]
+        if free >= 0:
+            _add_object(colliders, size, free, contacts.positions[c], -1.0, row)
+        elif bone >= 0:
+            _add_bone(parents, body.joints, bone, contacts.positions[c], -1.0, row)
         for a in range(row.used[0]):
             slots[row.columns[a]] = -1
         _sort(row)
@@ -100,14 +97,9 @@ def _add_object(
 ) -> None:
     """Add the motion of a point of a free object: translation and ω × r."""
     at = size - 6 * (len(colliders.centres) - o)
-    x, y, z = (
-        sign * (place[0] - colliders.centres[o, 0]),
-        sign * (place[1] - colliders.centres[o, 1]),
-        sign * (place[2] - colliders.centres[o, 2]),
-    )
     for i in range(3):
         row.motion[i, _slot(row, at + i)] += sign
-    _add_rotation(at + 3, x, y, z, row)
+    _add_rotation(at + 3, place, colliders.centres[o], sign, row)
 
 
 @compiled_fused
@@ -119,16 +111,15 @@ def _add_bone(
         row.motion[i, _slot(row, i)] += sign
     j = bone
     while j >= 0:
-        x = sign * (place[0] - positions[j, 0])
-        y = sign * (place[1] - positions[j, 1])
-        z = sign * (place[2] - positions[j, 2])
-        _add_rotation(3 + 3 * j, x, y, z, row)
+        _add_rotation(3 + 3 * j, place, positions[j], sign, row)
         j = parents[j]
 
 
 @compiled_fused
-def _add_rotation(at: int, x: float, y: float, z: float, row: Row) -> None:
-    """Add the columns −[r]× of ω × r."""
+def _add_rotation(at: int, place: Floats, centre: Floats, sign: float, row: Row) -> None:
+    """Add the columns −[r]× of ω × r, with r from a centre to a place, times the sign."""
+    x, y = sign * (place[0] - centre[0]), sign * (place[1] - centre[1])
+    z = sign * (place[2] - centre[2])
     first, second, third = _slot(row, at), _slot(row, at + 1), _slot(row, at + 2)
     motion = row.motion
     motion[0, second] += z

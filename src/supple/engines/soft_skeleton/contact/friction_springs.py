@@ -39,8 +39,8 @@ def write_friction_springs(
             y += away * system.tangents[c, 1, i]
         system.offsets[c, 0], system.offsets[c, 1] = x, y
         stiff = system.stiffness[c]
-        most, far = friction * system.normal_forces[point], math.sqrt(x * x + y * y)
-        system.weights[c] = stiff if stiff * far <= most else most / far
+        limit, far = friction * system.normal_forces[point], math.sqrt(x * x + y * y)
+        system.weights[c] = stiff if stiff * far <= limit else limit / far
 
 
 @compiled
@@ -69,25 +69,19 @@ def update_anchors(
             system.anchor_colliders[point] = -1
     system.anchored[0] = contacts.total[0]
     for c in range(contacts.total[0]):
-        point, collider, force = (
-            contacts.points[c],
-            contacts.colliders[c],
-            max(system.forces[c], 0.0),
-        )
+        point, collider = contacts.points[c], contacts.colliders[c]
+        force = max(system.forces[c], 0.0)
         system.anchored[1 + c] = point
         rotation, translation = colliders.rotations[collider], colliders.translations[collider]
         for i in range(3):
             if contacts.areas[c] > 0:
                 place[i] = 0.0
                 for corner in range(3):
-                    place[i] += (
-                        contacts.barycentric[c, corner] * skin[contacts.corners[c, corner], i]
-                    )
+                    v = contacts.corners[c, corner]
+                    place[i] += contacts.barycentric[c, corner] * skin[v, i]
             else:
-                place[i] = (
-                    samples.centres[point - n_skin, i]
-                    - samples.radii[point - n_skin] * contacts.normals[c, i]
-                )
+                s = point - n_skin
+                place[i] = samples.centres[s, i] - samples.radii[s] * contacts.normals[c, i]
         if system.anchor_colliders[point] == collider and system.weights[c] > 0:
             far = slip = 0.0
             for i in range(3):

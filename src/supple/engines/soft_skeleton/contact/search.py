@@ -33,6 +33,8 @@ class SearchedSkin(NamedTuple):
     patches: SkinPatches
     areas: Floats  # (n̄,) of the vertices, m²
     triangles: Ints  # (m, 3)
+    cuts: Ints  # (colliders,) subdivisions of the triangles' edges, see `find_contacts`
+    first_part: int  # number of the first part of a triangle, see `ContactSet`
     allowed: (
         Bools  # (bones, n̄) vertices that may touch a bone's capsule; (0, n̄) without self-contact
     )
@@ -44,7 +46,6 @@ def find_contacts(
     skin: Floats,
     indentation: Floats,
     surface: SearchedSkin,
-    cuts: Ints,
     samples: ObjectSamples,
     first_object: int,
     first_bone: int,
@@ -54,9 +55,9 @@ def find_contacts(
 
     `shapes` are obstacles, then objects from `first_object` on, then bones from `first_bone` on.
     `skin` (n̄, 3) is in the world as bones and handles place it. Colliders touch the skin with the
-    indentation of the step before; depths count from the skin without it. `cuts` (colliders,) are
-    subdivisions of the triangles' edges: with 1 the vertices touch the collider, with more the
-    centres of the parts of triangles.
+    indentation of the step before; depths count from the skin without it. With one subdivision of
+    its edges (`cuts`) the vertices touch the collider, with more the centres of the parts of
+    triangles.
     """
     patches, areas, order = surface.patches, surface.areas, surface.order
     out.total[0], out.nearest[0], out.full[0], total = 0, np.inf, False, 0
@@ -64,20 +65,8 @@ def find_contacts(
     for collider in range(len(shapes.kinds)):
         first, bone = out.total[0], collider - first_bone
         finely = -1
-        if cuts[collider] > 1:
-            finely = _find_fine_contacts(
-                shapes,
-                skin,
-                indentation,
-                patches,
-                surface.triangles,
-                cuts[collider],
-                collider,
-                len(samples.radii),
-                total,
-                first,
-                out,
-            )
+        if surface.cuts[collider] > 1:
+            finely = _find_fine_contacts(shapes, skin, indentation, surface, collider, total, out)
             total = max(total, finely)
         if finely < 0 and _find_vertices(shapes, skin, indentation, surface, collider, bone, out):
             for k in range(min(len(order), SELF_CONTACT_POINTS) if bone >= 0 else len(order)):
@@ -166,35 +155,29 @@ def _find_fine_contacts(
     shapes: ShapeTables,
     skin: Floats,
     indentation: Floats,
-    patches: SkinPatches,
-    triangles: Ints,
-    cut: int,
+    surface: SearchedSkin,
     collider: int,
-    n_samples: int,
     total: int,
-    first: int,
     out: ContactSet,
 ) -> int:
     """Find parts of triangles whose centres are inside a small collider.
 
     Return the number of gathered vertices, or −1, without contacts, for too many parts.
     """
+    patches, first = surface.patches, out.total[0]
     for patch in range(patches.all):
         far = patch_gap(shapes, collider, patches.balls[patch])
         out.nearest[0] = min(out.nearest[0], max(far, 0.0))
         if far > 0:
             continue
         for at in range(patches.triangle_starts[patch], patches.triangle_starts[patch + 1]):
-            t = patches.triangles[at]
             total = _find_triangle_parts(
                 shapes,
                 skin,
                 indentation,
-                triangles[t],
-                t,
-                cut,
+                surface,
+                patches.triangles[at],
                 collider,
-                n_samples,
                 total,
                 first,
                 out,
@@ -209,17 +192,15 @@ def _find_triangle_parts(
     shapes: ShapeTables,
     skin: Floats,
     indentation: Floats,
-    triangle: Ints,
+    surface: SearchedSkin,
     t: int,
-    cut: int,
     collider: int,
-    n_samples: int,
     total: int,
     first: int,
     out: ContactSet,
 ) -> int:
     """Find parts of triangle t whose centres are inside; see `_find_fine_contacts`."""
-    a, b, c = triangle
+    (a, b, c), cut = surface.triangles[t], surface.cuts[collider]
     area = _area(skin, a, b, c) / cut**2
     for k in range(cut**2):
         u, v = middle_of_part(k, cut)
@@ -237,8 +218,7 @@ def _find_triangle_parts(
         if out.total[0] >= MAX_CONTACTS or out.total[0] - first >= MAX_FINE_CONTACTS:
             out.total[0] = first
             return -1
-        number = len(skin) + n_samples + FINEST**2 * t + k
-        place = _append(out, number, collider, gap, p, q, r)
+        place = _append(out, surface.first_part + FINEST**2 * t + k, collider, gap, p, q, r)
         out.positions[place, 0], out.positions[place, 1], out.positions[place, 2] = x, y, z
         out.corners[place, 0], out.corners[place, 1], out.corners[place, 2] = a, b, c
         out.barycentric[place, 0], out.barycentric[place, 1], out.barycentric[place, 2] = u, v, w
@@ -254,10 +234,10 @@ def _find_triangle_parts(
 def middle_of_part(k: int, cut: int) -> tuple[float, float]:
     """Return two barycentric coordinates of the centre of part k of a triangle cut into cut²."""
     row = int(math.sqrt(k + 0.5))
-    friction_forces = k - row * row
+    column = k - row * row
     # Rows of 1, 3, 5 … parts; every second part is upside down.
-    u = 1 - (row + (2 / 3 if friction_forces % 2 == 0 else 1 / 3)) / cut
-    v = (friction_forces // 2 + (1 / 3 if friction_forces % 2 == 0 else 2 / 3)) / cut
+    u = 1 - (row + (2 / 3 if column % 2 == 0 else 1 / 3)) / cut
+    v = (column // 2 + (1 / 3 if column % 2 == 0 else 2 / 3)) / cut
     return u, v
 
 
@@ -271,29 +251,10 @@ def _area(skin: Floats, a: int, b: int, c: int) -> float:
 @compiled_fused
 def _ball(shapes: ShapeTables, collider: int) -> tuple[float, float, float, float]:
     """Return the centre of a collider's bounding ball in the world, and its radius squared."""
-    rotation, translation, ball = (
-        shapes.rotations[collider],
-        shapes.translations[collider],
-        shapes.bounds[collider],
-    )
-    x = (
-        rotation[0, 0] * ball[0]
-        + rotation[0, 1] * ball[1]
-        + rotation[0, 2] * ball[2]
-        + translation[0]
-    )
-    y = (
-        rotation[1, 0] * ball[0]
-        + rotation[1, 1] * ball[1]
-        + rotation[1, 2] * ball[2]
-        + translation[1]
-    )
-    z = (
-        rotation[2, 0] * ball[0]
-        + rotation[2, 1] * ball[1]
-        + rotation[2, 2] * ball[2]
-        + translation[2]
-    )
+    R, t, ball = shapes.rotations[collider], shapes.translations[collider], shapes.bounds[collider]
+    x = R[0, 0] * ball[0] + R[0, 1] * ball[1] + R[0, 2] * ball[2] + t[0]
+    y = R[1, 0] * ball[0] + R[1, 1] * ball[1] + R[1, 2] * ball[2] + t[1]
+    z = R[2, 0] * ball[0] + R[2, 1] * ball[1] + R[2, 2] * ball[2] + t[2]
     return x, y, z, ball[3] ** 2
 
 

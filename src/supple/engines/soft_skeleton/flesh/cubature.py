@@ -12,12 +12,12 @@ from scipy.spatial import cKDTree
 
 from supple.arrays import Floats, Ints
 from supple.engines.soft_skeleton.flesh.flesh_energy import (
-    FleshTables,
     add_flesh_terms,
     add_tet_forces,
     flesh_tables,
     rest_stiffness,
 )
+from supple.engines.soft_skeleton.flesh.invariant_flesh import FleshTables
 from supple.engines.soft_skeleton.flesh.soft_layer import FleshLayer
 from supple.errors import SuppleError
 from supple.linalg.cholesky import SparseCholesky
@@ -167,10 +167,10 @@ def fitted_cubature(
     stiffness alone 0.19, by both 0.14. Starting from 2.5 times as many and removing a fifth at a
     time, those with the smallest forces, gives 0.08. Held-out deformations use the next seed.
     """
-    say = tell or (lambda part, what: None)
+    report = tell or (lambda part, what: None)
     flesh = FleshInCoordinates.of(layer, shapes)
     samples = flesh_samples(layer, shapes, flesh.stiffness, FITTED, seed)
-    say(0.1, "tets that matter")
+    report(0.1, "tets that matter")
     strained = np.diff(flesh.whole.starts) > 0
     candidates = layer.soft[strained]
     if count >= len(candidates):
@@ -179,8 +179,8 @@ def fitted_cubature(
     matters = _importance(flesh, samples[:CHOSEN_BY])[strained]
     more = min(int(CANDIDATES * count), len(candidates))
     tets, volumes = _lloyd_tets(flesh, candidates, matters, more, seed)
-    gram, right = _normal_equations(flesh, tets, samples, say)
-    say(0.8, "weights")
+    gram, right = _normal_equations(flesh, tets, samples, report)
+    report(0.8, "weights")
     tets, weights = _few(flesh, tets, volumes, gram, right, count)
     tables = flesh.tables(tets, weights)
     return TetCubature(tables, flesh.stiffness, flesh.unseen_error(tables, seed))
@@ -188,12 +188,12 @@ def fitted_cubature(
 
 def _importance(flesh: FleshInCoordinates, samples: Floats) -> Floats:
     """(c,) importance of all tets, up to scale."""
-    whole, young = flesh.whole, flesh.layer.youngs[flesh.layer.soft]
-    stiff = np.asarray(flesh.stiffness_parts(whole, young).sum(axis=1)).ravel()
+    tables, young = flesh.whole, flesh.layer.youngs[flesh.layer.soft]
+    stiff = np.asarray(flesh.stiffness_parts(tables, young).sum(axis=1)).ravel()
     forces, pull = np.zeros((len(stiff), samples.shape[1])), np.zeros(len(stiff))
     for phi in samples:
         forces[:] = 0.0
-        add_tet_forces(flesh.layer.material.code, whole, phi, forces)
+        add_tet_forces(flesh.layer.material.code, tables, phi, forces)
         total = max(float(np.linalg.norm(forces.sum(axis=0))), 1e-300)
         pull += np.linalg.norm(forces, axis=1) / total
     return stiff / stiff.sum() + pull / pull.sum()
@@ -205,12 +205,12 @@ def lloyd_centres(positions: Floats, matters: Floats, count: int, seed: int) -> 
     Positions (n, 3) have weights `matters` (n,); empty clusters are dropped.
     """
     random, part = np.random.default_rng(seed), matters / matters.sum()
-    few = min(count, int((part > 0).sum()))
-    centres = positions[random.choice(len(positions), few, replace=False, p=part)]
+    clusters = min(count, int((part > 0).sum()))
+    centres = positions[random.choice(len(positions), clusters, replace=False, p=part)]
     for _ in range(LLOYD):
         owner = cKDTree(centres).query(positions)[1]
-        heavy = np.bincount(owner, part, few)
-        sums = [np.bincount(owner, part * positions[:, i], few) for i in range(3)]
+        heavy = np.bincount(owner, part, clusters)
+        sums = [np.bincount(owner, part * positions[:, i], clusters) for i in range(3)]
         moved = np.column_stack(sums) / np.maximum(heavy, 1e-300)[:, None]
         centres = np.where(heavy[:, None] > 0, moved, centres)
     away, owner = cKDTree(centres).query(positions)
@@ -234,7 +234,7 @@ def _lloyd_tets(
 
 
 def _normal_equations(
-    flesh: FleshInCoordinates, tets: Ints, samples: Floats, say: Tell
+    flesh: FleshInCoordinates, tets: Ints, samples: Floats, report: Tell
 ) -> tuple[Floats, Floats]:
     """Return AᵀA and Aᵀb of forces scaled by K_cc^(−1/4), so that soft coordinates count."""
     single = flesh.tables(tets, np.ones(len(tets)))
@@ -242,7 +242,7 @@ def _normal_equations(
     forces, rows, totals = np.zeros((len(tets), samples.shape[1])), [], []
     for s, phi in enumerate(samples):
         if s % 30 == 0:
-            say(0.2 + 0.5 * s / len(samples), f"forces {s}/{len(samples)}")
+            report(0.2 + 0.5 * s / len(samples), f"forces {s}/{len(samples)}")
         forces[:] = 0.0
         add_tet_forces(flesh.layer.material.code, single, phi, forces)
         total = flesh.forces(flesh.whole, phi) * scale
@@ -364,9 +364,9 @@ def oblivious_cubature(
             likely = np.asarray(counted, np.float64)
         elif sampling != "uniform":
             raise SuppleError(f"no sampling {sampling!r}; use uniform, colocated or importance")
-        drawn, some = np.random.default_rng(seed), int((likely > 0).sum())
+        random, likely_count = np.random.default_rng(seed), int((likely > 0).sum())
         part = likely / likely.sum()
-        points = np.sort(drawn.choice(len(part), min(count, some), replace=False, p=part))
+        points = np.sort(random.choice(len(part), min(count, likely_count), replace=False, p=part))
     weights = integrated_coordinates(soft, around, points)
     largest = _largest_tets(soft, points)
     tables = flesh.tables(layer.soft[largest], weights / volumes[largest])

@@ -48,9 +48,9 @@ MOST_DAMPED = 0.5
 def _checked_amount(name: str, value: float) -> float:
     """Return a finite number that is not negative; mass and stiffness must be positive."""
     number = checked_number(name, value)
-    least = 1e-12 if name in ("mass", "stiffness") else 0.0
-    if not least <= number <= 1e12:
-        raise SuppleError(f"{name} must be {'positive' if least else 'at least 0'}, not {value}")
+    lowest = 1e-12 if name in ("mass", "stiffness") else 0.0
+    if not lowest <= number <= 1e12:
+        raise SuppleError(f"{name} must be {'positive' if lowest else 'at least 0'}, not {value}")
     return number
 
 
@@ -72,11 +72,11 @@ def _lightness_of(simulator: StvkSimulator, mass: float) -> float:
 
 def _check_stiffness(dt: float, lightness: float, stiffness: float) -> None:
     """Raise an error for contact so stiff that steps would add energy."""
-    most = STIFFEST / (dt**2 * lightness)
-    if stiffness > most:
+    limit = STIFFEST / (dt**2 * lightness)
+    if stiffness > limit:
         raise SuppleError(
             f"a contact stiffness of {stiffness:g} N/m is too much for steps of {dt:g} s; use at "
-            f"most {most:.3g} N/m, smaller steps or a heavier ball"
+            f"most {limit:.3g} N/m, smaller steps or a heavier ball"
         )
 
 
@@ -311,16 +311,16 @@ class HapticBall:
         if self._weight is not self.simulator.weight:
             self._take_model()
         changed = (body.state, self._ball, body.counts)
-        for begun, now in zip(self._begun, changed, strict=True):
-            np.copyto(begun, now)
+        for stored, now in zip(self._begun, changed, strict=True):
+            np.copyto(stored, now)
         made = haptic_steps(
             *(count, hands, record, self._ball, self._settings),
             *(self.tree.kernel_arguments, self.tree.scratch, self._work),
             *(self._forces, self._no_trace, self.simulator.bound),
         )
         if made != count:
-            for begun, now in zip(self._begun, changed, strict=True):
-                np.copyto(now, begun)
+            for stored, now in zip(self._begun, changed, strict=True):
+                np.copyto(now, stored)
             raise SolverError(
                 f"ball and body diverge at {self.simulator.time + made * self.simulator.dt:.3f} s;"
                 " use a smaller dt, softer contact or more damping"

@@ -122,20 +122,20 @@ def touching(tree, factors, centre, radius, scratch):  # type: ignore[no-untyped
     `tree` has coefficients (n, 3, k) of the points, triangles in the tree's order, ranges (nodes,
     2) of the spheres' triangles, and spheres (nodes, 4, k); sphere i has the children 2i + 1 and 2i
     + 2. `factors` (k,) are 1 and q. `scratch` has a stack of one integer more than the tree is
-    deep; marks (n,) and positions (n, 3) for `move`; the results, triangles (m,) in the tree's order
-    and their contacts (m, 7); and counts of visited spheres, visited triangles, and queries.
+    deep; marks (n,) and positions (n, 3) for `move`; the results, triangles (m,) in the tree's
+    order and their contacts (m, 7); and counts of visited spheres, visited triangles, and queries.
     """
     points, triangles, ranges, spheres = tree
-    stack, marks, moved, found, places, seen = scratch
-    seen[2] += 1
-    turn = seen[2]
+    stack, marks, moved, triangle_numbers, places, counters = scratch
+    counters[2] += 1
+    turn = counters[2]
     leaves = len(ranges) // 2  # where they begin
     count, left = 0, 1
     stack[0] = 0
     while left:
         left -= 1
         node = stack[left]
-        seen[0] += 1
+        counters[0] += 1
         if _apart(spheres[node], factors, centre, radius):
             continue
         if node < leaves:
@@ -143,13 +143,13 @@ def touching(tree, factors, centre, radius, scratch):  # type: ignore[no-untyped
             left += 2
             continue
         for t in range(ranges[node, 0], ranges[node, 1]):
-            seen[1] += 1
+            counters[1] += 1
             a, b, c = triangles[t, 0], triangles[t, 1], triangles[t, 2]
             move(points, factors, a, turn, marks, moved)
             move(points, factors, b, turn, marks, moved)
             move(points, factors, c, turn, marks, moved)
             if _touches(moved[a], moved[b], moved[c], centre, radius, places[count]):
-                found[count] = t
+                triangle_numbers[count] = t
                 count += 1
     return count
 
