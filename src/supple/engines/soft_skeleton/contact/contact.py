@@ -20,8 +20,8 @@ from supple.engines.soft_skeleton.contact.body_geometry import (
     skin_patches,
     spread_order,
 )
+from supple.engines.soft_skeleton.contact.contact_rows import update_anchors
 from supple.engines.soft_skeleton.contact.forces import add_contacts, apply_change, sum_forces
-from supple.engines.soft_skeleton.contact.friction_springs import update_anchors
 from supple.engines.soft_skeleton.contact.object_motion import ObjectMotion
 from supple.engines.soft_skeleton.contact.search import (
     FINEST,
@@ -95,9 +95,17 @@ class BodyContact:
         if self_contact:
             self._parts = body_parts(model.parents, skin.rest, weights)
         patches = skin_patches(skin.rest, triangles, order, SELF_CONTACT_POINTS)
-        none = np.zeros(0, np.int64), n
         self._skin = SearchedSkin(
-            order, patches, model.areas, triangles, *none, allowed=self._parts[2]
+            shapes=shape_tables(()),
+            x=skin.rest,
+            indentation=self.indentation,
+            order=order,
+            patches=patches,
+            areas=model.areas,
+            triangles=triangles,
+            cuts=np.zeros(0, np.int64),
+            first_part=n,
+            allowed=self._parts[2],
         )
         self._flesh = SkinFlesh(
             model.thickness,
@@ -162,7 +170,7 @@ class BodyContact:
             finest = np.ceil(np.minimum(CUT * self._edge / extents[:first, 1], FINEST))
             cuts[:first] = np.maximum(finest, 1)
         first_part = len(self.model.skin.rest) + len(self._samples.radii)
-        self._skin = self._skin._replace(cuts=cuts, first_part=first_part)
+        self._skin = self._skin._replace(shapes=self._shapes, cuts=cuts, first_part=first_part)
         # Obstacles that implement distances() alone.
         self._others = [k for k in range(o) if self._shapes.kinds[k] == OTHER]
         self.nothing = count == 0
@@ -310,10 +318,11 @@ class BodyContact:
         if self.nothing:
             return
         self.place(chain)
-        searched = self._shapes, skin.x, self.indentation, self._skin, self._samples
-        find_contacts(*searched, self._first_object, self._first_bone, self._contacts)
+        searched = self._skin._replace(x=skin.x)
+        firsts = self._first_object, self._first_bone
+        find_contacts(searched, self._samples, *firsts, self._contacts)
         for k in self._others:
-            self._find_by_distances(k, skin.x)
+            self._find_by_distances(k, searched)
         self.full |= bool(self._contacts.full[0])
         if self._contacts.total[0] == 0:
             self._system.active[0] = 0
@@ -323,13 +332,13 @@ class BodyContact:
         body = skin.posed(chain, phi), chain.parents, since
         add_contacts(*contacts, *body, gradient, hessian, self._system)
 
-    def _find_by_distances(self, collider: int, x: Floats) -> None:
+    def _find_by_distances(self, collider: int, skin: SearchedSkin) -> None:
         """Find contacts with an obstacle that implements distances() alone."""
-        gaps, normals = self.obstacles[collider].distances(x + self.indentation)
+        gaps, normals = self.obstacles[collider].distances(skin.x + self.indentation)
         nearest = self._contacts.nearest
         nearest[0] = min(nearest[0], max(gaps.min(), 0.0))
         gaps = gaps - np.einsum("ni,ni->n", normals, self.indentation)
-        add_distance_contacts(self._contacts, self._skin, collider, gaps, normals, x)
+        add_distance_contacts(self._contacts, skin, collider, gaps, normals)
 
     def apply_change(self, change: Floats) -> float:
         """Set the forces after a Newton change; return the pulling part of them."""

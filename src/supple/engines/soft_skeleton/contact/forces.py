@@ -8,8 +8,10 @@ from supple.arrays import Floats, Ints, ShortInts, Singles
 from supple.compiled.jit import compiled, compiled_fused
 from supple.compiled.simd import LANES, subtract_blocks
 from supple.engines.soft_skeleton.bones.body_points import PosedPoints
-from supple.engines.soft_skeleton.contact.contact_rows import write_contact_rows
-from supple.engines.soft_skeleton.contact.friction_springs import write_friction_springs
+from supple.engines.soft_skeleton.contact.contact_rows import (
+    write_contact_rows,
+    write_friction_springs,
+)
 from supple.engines.soft_skeleton.contact.skin_indentation import softness
 from supple.engines.soft_skeleton.contact.tables import (
     MAX_CONTACTS,
