@@ -312,7 +312,10 @@ class RigSpaceSimulator(ContactSimulator):
             self._h = self._dt / self.substeps
         limits: list[str] = []
         counts: dict[str, Any] = {"substeps": self.substeps}
-        for at, placed in self._way(pose, root):
+        inputs: Iterable[tuple[Floats, Floats]] = ((pose.copy(), root.copy()),)
+        if self.substeps > 1 or self._control is not None:
+            inputs = self._track.towards(pose, root, self.substeps)
+        for at, placed in inputs:
             report = self._substep(at, placed, loads)
             limits += [each for each in report.limits if each not in limits]
             for name, value in report.counts.items():
@@ -321,12 +324,6 @@ class RigSpaceSimulator(ContactSimulator):
             if self._control is not None:
                 self._control.add(self._h, self._solver.x, self._solver.key)
         return SolverReport(counts, tuple(limits))
-
-    def _way(self, pose: Floats, root: Floats) -> Iterable[tuple[Floats, Floats]]:
-        """Return pose and root at the sub-steps."""
-        if self.substeps == 1 and self._control is None:
-            return ((pose.copy(), root.copy()),)
-        return self._track.towards(pose, root, self.substeps)
 
     def _substep(self, pose: Floats, root: Floats, loads: Loads | None) -> SolverReport:
         world, away, solver = self._world, self._away, self._solver

@@ -112,10 +112,7 @@ class BodySystem:
         self._points.place(before, self.phi)
         earlier = self._points.x.copy()
         self._points.place(now, self.phi)
-        self._world.reset(self._points.x, (self._points.x - earlier) / dt)
-        self._flesh.reset(self.phi)
-        self._rate[:], self._gain[:] = 0.0, 0.0
-        self._rate[: self._bones] = before.difference(now) / dt
+        self._start_history((self._points.x - earlier) / dt, before.difference(now) / dt)
 
     def start_moving(self, chain: BoneChain, speeds: Floats) -> None:
         """Start with velocities of the bones (3 + 3K,)."""
@@ -126,10 +123,14 @@ class BodySystem:
             self._points.place(moved, self.phi)
             ends.append(self._points.x.copy())
         self._points.place(chain, self.phi)
-        self._world.reset(self._points.x, (ends[0] - ends[1]) / (2 * small))
+        self._start_history((ends[0] - ends[1]) / (2 * small), speeds)
+
+    def _start_history(self, velocities: Floats | float, rates: Floats | float) -> None:
+        """Start at the current points, with their velocities (n, 3) and rates of the bones."""
+        self._world.reset(self._points.x, velocities)
         self._flesh.reset(self.phi)
         self._rate[:], self._gain[:] = 0.0, 0.0
-        self._rate[: self._bones] = speeds
+        self._rate[: self._bones] = rates
 
     @property
     def speed(self) -> float:
@@ -285,9 +286,7 @@ class BodySystem:
             if self._world.steps < 2:
                 self._gain[:] = 0.0
         else:
-            self._world.reset(self._points.x)
-            self._flesh.reset(self.phi)
-            self._rate[:], self._gain[:] = 0.0, 0.0
+            self._start_history(0.0, 0.0)
         return good
 
     def state_arrays(self) -> dict[str, Floats]:

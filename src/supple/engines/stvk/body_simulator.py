@@ -212,7 +212,7 @@ def _iteration_counts(iterations: int) -> Ints:
 def check_trace(steps: int, columns: int) -> None:
     """Raise an error for a run whose result is too large."""
     if 8 * steps * columns > _LARGEST_TRACE:
-        raise SuppleError(f"{steps} steps at once are too many to keep; run them in parts")
+        raise SuppleError(f"{steps} steps at once are too many to store; run them in parts")
 
 
 def _checked_dtype(dtype: DTypeLike) -> np.dtype[Any]:

@@ -88,7 +88,7 @@ def static_shapes(
     """
     apart = checked_number("separation", separation)
     if not 0 <= apart < 1:
-        raise SuppleError(f"separation must be a part, from 0 to less than 1, not {separation}")
+        raise SuppleError(f"separation must be a fraction, 0 to less than 1, not {separation}")
     if not len(loads):
         raise SuppleError("no loads were recorded; pull at the body first")
     forces = np.stack([_checked_load(k, load, body) for k, load in enumerate(loads)])
@@ -134,7 +134,7 @@ def pulling_loads(
         pulls[:, place] = vectors
         softest = max(float(np.linalg.norm(linear(pull), axis=1).max()) for pull in pulls)
         if not softest > 0:
-            raise SuppleError(f"vertex {place} does not give way; pull at a free one")
+            raise SuppleError(f"vertex {place} does not move; pull at a free one")
         parts = far / softest * np.arange(1, count + 1) / count
         loads += [pull * part for pull in pulls for part in parts]
     return loads
@@ -219,9 +219,9 @@ def _checked_load(number: int, load: Load, body: VibratingBody) -> Floats:
     force = np.zeros(body.rest.shape)
     for vertex, pull in load.items():
         if isinstance(vertex, bool) or not isinstance(vertex, int | np.integer):
-            raise SuppleError(f"load {number}: {vertex!r} is no vertex number")
+            raise SuppleError(f"load {number}: {vertex!r} is not a vertex number")
         if not 0 <= vertex < len(force):
-            raise SuppleError(f"load {number}: vertex {vertex} is not there, of {len(force)}")
+            raise SuppleError(f"load {number}: vertex {vertex} of {len(force)} does not exist")
         force[vertex] += checked_array(f"load {number} on vertex {vertex}", pull, (3,))
     return force
 

@@ -30,7 +30,7 @@ from supple.linalg.upper_triangle import cholesky, solve
 
 #: Rows of a block of coefficients.
 _ROWS = 4
-_ZERO = ir.Constant(WORD, 0)
+_ZERO, _HALVES = ir.Constant(WORD, 0), ir.Constant(WORD, LANES // _ROWS)
 #: Rows of the state, and then of scratch.
 POSITION, VELOCITY, ACCELERATION, _START_Q, _START_V, _HERE, _SPEED, _RIGHT = range(8)
 #: Rows of arrays that are packed like an upper triangle: K₀ and M are given.
@@ -83,7 +83,7 @@ def _add_symmetric(typing: Any, blocks: Any, x: Any, size: Any, out: Any) -> Any
         def rows(place: Any) -> list[Any]:
             return [code.load(blocks, code.at(place, LANES * i)) for i in range(_ROWS)]
 
-        with code.columns(_ZERO, size) as (corner, _), code.count(_ZERO, _halves(), 1) as (half, _):
+        with code.columns(_ZERO, size) as (corner, _), code.count(_ZERO, _HALVES, 1) as (half, _):
             first = code.at(corner, (half, _ROWS))
             factors = [code.spread(x, code.at(first, i)) for i in range(_ROWS)]
             # The block on the diagonal is whole, and is not mirrored.
@@ -105,10 +105,6 @@ def _add_symmetric(typing: Any, blocks: Any, x: Any, size: Any, out: Any) -> Any
                 builder.store(builder.fadd(builder.load(slot), value), slot)
 
     return vector_kernel(write, (blocks, x, size, out))
-
-
-def _halves() -> Any:
-    return ir.Constant(WORD, LANES // _ROWS)
 
 
 add_symmetric: Any = intrinsic(_add_symmetric)

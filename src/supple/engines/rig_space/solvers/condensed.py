@@ -70,9 +70,8 @@ class SpringMatrices:
         firm = springs.firmness - 1
         added[:k] = np.where(firm > 0, firm, self._spare * np.maximum(firm, -1.0)) + springs.follow
         null = NULL_SPRING * np.maximum(heavy, 1e-9 * heavy.max()) / tau**2
-        self.springs[:] = springs.stiffness * (self._missed + np.diag(added * diagonal)) + np.diag(
-            null
-        )
+        self.springs[:] = springs.stiffness * (self._missed + np.diag(added * diagonal))
+        self.springs += np.diag(null)
         damp = np.ones(size)
         damp[:k] = np.sqrt(springs.damping)
         springs_diagonal = np.diag(np.maximum(added, 0.0) * diagonal)

@@ -182,7 +182,12 @@ def empty_contact_system(size: int, n_points: int, n_outer: int, n_loads: int) -
         np.zeros((MAX_CONTACTS, MAX_CONTACTS)),
         np.zeros((MAX_CONTACTS, MAX_CONTACTS)),
         np.zeros(MAX_CONTACTS + 1, np.int64),
-        *(np.zeros(MAX_CONTACTS) for _ in range(6)),  # forces to predicted_depths
+        np.zeros(MAX_CONTACTS),
+        np.zeros(MAX_CONTACTS),
+        np.zeros(MAX_CONTACTS),
+        np.zeros(MAX_CONTACTS),
+        np.zeros(MAX_CONTACTS),
+        np.zeros(MAX_CONTACTS),
         np.zeros((MAX_CONTACTS, 3)),
         np.zeros(MAX_CONTACTS),
         np.zeros(MAX_CONTACTS),

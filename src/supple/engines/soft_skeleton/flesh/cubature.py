@@ -30,8 +30,6 @@ from supple.mesh.tets import TetMesh
 MOST_PRESSED = 0.3
 #: Handles displaced at once, number of softest modes, and radii of pushes in sizes of the body.
 MOVED, MODES, RADII = 4, 40, (0.01, 0.05)
-#: Kinds of samples, in turn: a few handles displaced, mixed modes, and normal pushes.
-SAMPLE_KINDS = ("handles", "modes", "pushes")
 #: Weight of the regularisation towards the volumes around the chosen tets.
 TOWARDS_VOLUMES = 0.003
 #: Smallest weight of a chosen tet, as a fraction of the volume around it.
@@ -49,10 +47,11 @@ Tell = Callable[[float, str], None]
 def flesh_samples(
     layer: FleshLayer, shapes: list[sp.csr_array], stiffness: Floats, count: int, seed: int
 ) -> Floats:
-    """(count, m) coordinates φ that contact and motion may cause, the `SAMPLE_KINDS` in turn.
+    """(count, m) coordinates φ that contact and motion may cause.
 
-    Each displaces the skin by at most 0 to 0.3 times the flesh thickness. `shapes` are x, y and z
-    of Ψ (n, m), and `stiffness` (m, m) is ∂²W/∂φ² at rest.
+    They are a few displaced handles, mixed modes and normal pushes in turn. Each displaces the skin
+    by at most 0 to 0.3 times the flesh thickness. `shapes` are x, y and z of Ψ (n, m), and
+    `stiffness` (m, m) is ∂²W/∂φ² at rest.
     """
     random, m = np.random.default_rng(seed), len(stiffness)
     outer, positions = layer.outer, layer.mesh.vertices[layer.outer]
@@ -143,9 +142,8 @@ class FleshInCoordinates(NamedTuple):
 
     def unseen_error(self, tables: FleshTables, seed: int) -> float:
         """Return the mean error at held-out deformations."""
-        return self.error(
-            tables, flesh_samples(self.layer, self.shapes, self.stiffness, UNSEEN, seed + 1)
-        )
+        samples = flesh_samples(self.layer, self.shapes, self.stiffness, UNSEEN, seed + 1)
+        return self.error(tables, samples)
 
     def error(self, tables: FleshTables, samples: Floats) -> float:
         """Return the mean ‖f̂ − f‖/‖f‖ over samples (s, m)."""
@@ -306,21 +304,16 @@ def mass_weights(
     rows, targets = [], []
     bones = sp.csc_array(weights)
     for k in range(weights.shape[1]):
-        weighted = bones[:, [k]].toarray().ravel() * masses
+        bone = bones[:, [k]].toarray().ravel()
+        weighted = bone * masses
         if weighted.sum() <= 1e-6 * masses.sum():
             continue
         middle = weighted @ positions / weighted.sum()
         away = positions - middle
         size = np.sqrt(max(float(weighted @ (away**2).sum(axis=1) / weighted.sum()), 1e-12))
         away = away / size
-        terms = np.column_stack(
-            [
-                np.ones(len(away)),
-                away,
-                *(away[:, i] * away[:, j] for i in range(3) for j in range(i, 3)),
-            ]
-        )
-        part = bones[:, [k]].toarray().ravel()[:, None] * terms
+        squares = [away[:, i] * away[:, j] for i in range(3) for j in range(i, 3)]
+        part = bone[:, None] * np.column_stack([np.ones(len(away)), away, *squares])
         rows.append(part[chosen].T * near)
         targets.append(masses @ part)
     A, b = np.concatenate(rows), np.concatenate(targets)

@@ -336,7 +336,7 @@ def free_moments(model: StvkModel) -> RigidMoments:
         )
     if inertia.held:
         raise SuppleError(
-            f"the body is held at {inertia.held} vertices and cannot fly; build it without "
+            f"the body is fixed at {inertia.held} vertices and cannot fly; build it without "
             "fixed=, or step it with a StvkSimulator"
         )
     with np.errstate(over="ignore", invalid="ignore"):
