@@ -36,7 +36,7 @@ from supple.engines.common.state import State
 from supple.engines.rig_space.error_control import ErrorControl
 from supple.engines.rig_space.free_parameters import PerParameter, tuned_springs, usual_springs
 from supple.engines.rig_space.model import RigSpaceModel
-from supple.engines.rig_space.skin_push import Rubbing, SkinPush
+from supple.engines.rig_space.skin_push import FrictionStart, SkinPush
 from supple.engines.rig_space.solvers.condensed import CondensedSolver
 from supple.engines.rig_space.solvers.paper_solvers import LinearRigSolver, RigSpacePhysics
 from supple.engines.rig_space.solvers.stage_problem import SolverReport, Springs, StageProblem
@@ -240,13 +240,13 @@ class RigSpaceSimulator(ContactSimulator):
         self, pose: Floats, root: Floats, before: tuple[Floats, Floats] | None, *, keep_flesh: bool
     ) -> None:
         if keep_flesh:
-            self._go(pose, root, before, self._away.x.copy(), self._away.v.copy())
+            self._restart(pose, root, before, self._away.x.copy(), self._away.v.copy())
             return
         self._c[:] = 0.0
-        self._go(pose, root, before, self._c, self._c)
+        self._restart(pose, root, before, self._c, self._c)
         self._steps = 0
 
-    def _go(
+    def _restart(
         self,
         pose: Floats,
         root: Floats,
@@ -340,18 +340,22 @@ class RigSpaceSimulator(ContactSimulator):
         stage = StageProblem(
             tau, pose, self._target, self._load, self._push, away.start, away.target, self._springs
         )
-        report = self._touched(stage, root) if self._obstacles else solver.advance(stage, self._c)
-        limits = report.limits + self._kept_near(pose)
+        report = (
+            self._advance_in_contact(stage, root)
+            if self._obstacles
+            else solver.advance(stage, self._c)
+        )
+        limits = report.limits + self._limit_displacement(pose)
         out_of_frame(solver.x, root, self._placed)
         world.finish(self._placed, tau)
         away.finish(self._c, tau)
         self.pose, self.root = pose, root
         return SolverReport(report.counts, limits)
 
-    def _touched(self, stage: StageProblem, root: Floats) -> SolverReport:
+    def _advance_in_contact(self, stage: StageProblem, root: Floats) -> SolverReport:
         """Advance in contact with obstacles."""
         guess = self._free_pose(stage.pose, stage.guess)
-        touch = self._skin_push.touching(guess, root, self._obstacles, self._rubbing())
+        touch = self._skin_push.touching(guess, root, self._obstacles, self._friction_start())
         if touch is None:
             return self._solver.advance(stage, self._c)
         stage.contact = touch.matrix, touch.pull
@@ -359,13 +363,13 @@ class RigSpaceSimulator(ContactSimulator):
         report.counts |= touch.readings(self._c[:k] - stage.guess[:k])
         return report
 
-    def _rubbing(self) -> Rubbing | None:
+    def _friction_start(self) -> FrictionStart | None:
         """Return the start of a sub-step, for friction; None without friction."""
         if self.friction == 0.0:
             return None
-        return Rubbing(self.friction, self._h, self.parameters, self.root)
+        return FrictionStart(self.friction, self._h, self.parameters, self.root)
 
-    def _kept_near(self, pose: Floats) -> tuple[str, ...]:
+    def _limit_displacement(self, pose: Floats) -> tuple[str, ...]:
         """Keep flesh within the limit of its key; return the limits that acted."""
         solver, c = self._solver, self._c
         far, limit = float(farthest(solver.x, solver.key, c)), self._limit * self._size

@@ -236,22 +236,22 @@ class CondensedSolver:
         write_bounds(stage, self._entries, self._lower, self._upper)
         np.clip(stage.guess, self._lower, self._upper, out=self._best)
         limits: tuple[str, ...] = ()
-        energy, done, first = self._begun(stage), 0, 0.0
+        energy, done, first = self._initial_value(stage), 0, 0.0
         for done in range(1, self.iterations + 1):
-            if not (math.isfinite(energy) and self._solved(stage)):
+            if not (math.isfinite(energy) and self._solve_change(stage)):
                 limits, self._left = ("solver",), 0
                 break
             moved = float(np.abs(self._system.change).max())
             first = moved if done == 1 else first
             if done == 2:
-                self._judge(moved, first)
-            energy = self._go(stage, energy, last=done == self.iterations)
+                self._check_convergence(moved, first)
+            energy = self._line_search(stage, energy, last=done == self.iterations)
         if limits:
             self._move(self._best, columns=False)
         c[:] = self._best
         return SolverReport({"iterations": done}, limits)
 
-    def _judge(self, second: float, first: float) -> None:
+    def _check_convergence(self, second: float, first: float) -> None:
         """Decide from the changes of two iterations whether to keep the Hessian."""
         slow = SLOW_BENT if self._bends else SLOW_SHAPES
         if self._new:
@@ -259,7 +259,7 @@ class CondensedSolver:
         elif second > self._pace * first:
             self._left, self._slow = 0, True
 
-    def _begun(self, stage: StageProblem) -> float:
+    def _initial_value(self, stage: StageProblem) -> float:
         """Return H at the initial guess; set its gradient, and a Hessian, new or kept.
 
         For shapes, which rotate with the flesh, the Hessian at rest is used unless it converged
@@ -287,7 +287,7 @@ class CondensedSolver:
         self._system.renew()
         return energy
 
-    def _solved(self, stage: StageProblem) -> bool:
+    def _solve_change(self, stage: StageProblem) -> bool:
         """Solve for the change that minimises the quadratic model within bounds.
 
         Without a minimum the tets are projected, which is rare and costs more.
@@ -299,7 +299,7 @@ class CondensedSolver:
         self.value(stage, self._best, 3)
         return self._system.solve(*terms, *bounds)
 
-    def _go(self, stage: StageProblem, energy: float, last: bool) -> float:
+    def _line_search(self, stage: StageProblem, energy: float, last: bool) -> float:
         """Change the coordinates by a line search on H, and set `x`; return H.
 
         The gradient is evaluated as well, except after the last change. After a full step the

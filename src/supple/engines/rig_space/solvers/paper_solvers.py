@@ -310,12 +310,20 @@ class LinearRigSolver(PaperSolver):
         self._rig.move(self._last, jacobian=False)
         start = self._rig.positions.copy()
         start[self._interior] = self.key[self._interior] + before
-        if self._jacobian is None or not self._deferred or self._will_bend(stage, start):
-            self._renew(counts)
+        if (
+            self._jacobian is None
+            or not self._deferred
+            or self._predicts_nonlinearity(stage, start)
+        ):
+            self._renew_jacobian(counts)
         c[:] = self._solved(stage, start, counts)
-        if self._deferred and not counts["jacobians"] and self._bent(stage, start, c) > self._most:
+        if (
+            self._deferred
+            and not counts["jacobians"]
+            and self._nonlinear_energy(stage, start, c) > self._most
+        ):
             counts["rollbacks"] = 1
-            self._renew(counts)
+            self._renew_jacobian(counts)
             c[:] = self._solved(stage, start, counts)
         self._rig.move(c, jacobian=False)
         inner = self.x[self._interior].copy()
@@ -325,21 +333,21 @@ class LinearRigSolver(PaperSolver):
         self._last_but_one[:], self._last[:] = self._last, c
         return SolverReport(counts)
 
-    def _renew(self, counts: dict[str, int]) -> None:
+    def _renew_jacobian(self, counts: dict[str, int]) -> None:
         self._rig.move(self._last)
         self._jacobian = self._rig.jacobian.copy()
         counts["jacobians"] += 1
 
-    def _will_bend(self, stage: StageProblem, start: Floats) -> bool:
+    def _predicts_nonlinearity(self, stage: StageProblem, start: Floats) -> bool:
         """Return whether the rig will be too nonlinear at the predicted parameters."""
         if self._predictor is None:
             return False
         change = self._last - self._last_but_one
         if self._predictor == "printed":
             change /= stage.tau
-        return self._bent(stage, start, self._last + change) > self._most
+        return self._nonlinear_energy(stage, start, self._last + change) > self._most
 
-    def _bent(self, stage: StageProblem, start: Floats, c: Floats) -> float:
+    def _nonlinear_energy(self, stage: StageProblem, start: Floats, c: Floats) -> float:
         """Return ΔE = 1/(2h²) dᵀMd of surface vertices, with d the linearisation error (eq. 7)."""
         assert self._jacobian is not None
         linear = start + self._jacobian @ (c - self._last)

@@ -62,17 +62,19 @@ def _checked_places(name: str, value: ArrayLike, shape: tuple[int, ...]) -> Floa
     return values
 
 
-def _lightness_of(simulator: StvkSimulator, mass: float) -> float:
+def _inverse_mass(simulator: StvkSimulator, mass: float) -> float:
     """Return the largest sum of inverse masses of ball and body, in 1/kg."""
     model = simulator.model
     basis = model.surface_basis
-    eased = np.linalg.solve(model.mass, basis.reshape(-1, model.modes).T).T.reshape(basis.shape)
-    return 1 / mass + float(np.einsum("vir,vir->v", basis, eased).max())
+    accelerated = np.linalg.solve(model.mass, basis.reshape(-1, model.modes).T).T.reshape(
+        basis.shape
+    )
+    return 1 / mass + float(np.einsum("vir,vir->v", basis, accelerated).max())
 
 
-def _check_stiffness(dt: float, lightness: float, stiffness: float) -> None:
+def _check_stiffness(dt: float, inverse_mass: float, stiffness: float) -> None:
     """Raise an error for contact so stiff that steps would add energy."""
-    limit = STIFFEST / (dt**2 * lightness)
+    limit = STIFFEST / (dt**2 * inverse_mass)
     if stiffness > limit:
         raise SuppleError(
             f"a contact stiffness of {stiffness:g} N/m is too much for steps of {dt:g} s; use at "
@@ -195,15 +197,15 @@ class HapticBall:
         self._hand, self._no_hand = np.empty((1, 3)), np.empty((0, 3))
         body = simulator.arrays
         self._begun = tuple(map(np.empty_like, (body.state, self._ball, body.counts)))
-        self._take_model()
+        self._update_model_values()
         self.reset(position)
 
-    def _take_model(self) -> None:
+    def _update_model_values(self) -> None:
         """Update values that depend on the body's material and gravity."""
         model, weight = self.simulator.model, self.simulator.weight
-        lightness = _lightness_of(self.simulator, self.mass)
-        _check_stiffness(self.simulator.dt, lightness, self.stiffness)
-        self._settings[SLOWEST] = MOST_DAMPED / (self.stiffness * self.simulator.dt * lightness)
+        inverse_mass = _inverse_mass(self.simulator, self.mass)
+        _check_stiffness(self.simulator.dt, inverse_mass, self.stiffness)
+        self._settings[SLOWEST] = MOST_DAMPED / (self.stiffness * self.simulator.dt * inverse_mass)
         self._work[2][:], self._work[3][:] = weight, np.linalg.inv(model.mass)
         self._weight = weight  # last, so that an error repeats
 
@@ -309,7 +311,7 @@ class HapticBall:
         """Make all of the steps, or none."""
         body = self.simulator.arrays
         if self._weight is not self.simulator.weight:
-            self._take_model()
+            self._update_model_values()
         changed = (body.state, self._ball, body.counts)
         for stored, now in zip(self._begun, changed, strict=True):
             np.copyto(stored, now)

@@ -68,11 +68,11 @@ def share_out(places: Floats, pushes: Floats, system: Floats, total: Floats) -> 
                 which, worst, sign = i, -lack, -1.0
         if which < 0:
             break
-        sharing = _let_in(places, pushes, which, sign, sharing, system, total)
+        sharing = _change_push(places, pushes, which, sign, sharing, system, total)
 
 
 @compiled_fused
-def _let_in(places, pushes, which, sign, sharing, system, total):  # type: ignore[no-untyped-def]
+def _change_push(places, pushes, which, sign, sharing, system, total):  # type: ignore[no-untyped-def]
     """Increase (or decrease) one push, adapting the others; return how many then share."""
     normal, members = places[which, DIRECTION], system[_SHARING]
     while True:
@@ -149,17 +149,17 @@ def haptic_steps(steps, hands, record, ball, settings, tree, scratch, work, forc
     of a simulator.
     """
     force, state = forces[0], table_contents(body).state
-    weight, lightness = work[2], work[3]
+    weight, inverse_mass = work[2], work[3]
     for step in range(steps):
         deepest = _contact(ball, settings, tree, scratch, work, force, state)
-        _accelerate(lightness, 1.0, force, state[ACCELERATION])
+        _accelerate(inverse_mass, 1.0, force, state[ACCELERATION])
         for i in range(len(force)):
             force[i] += weight[i]
         if advance(1, forces, trace, body) != 1:
             return step
         for i in range(len(force)):
             force[i] -= weight[i]
-        _accelerate(lightness, -1.0, force, state[ACCELERATION])
+        _accelerate(inverse_mass, -1.0, force, state[ACCELERATION])
         row = min(step, len(hands) - 1)
         if not _move_ball(hands, row, ball, settings):
             return step
@@ -209,10 +209,10 @@ def _contact(ball, settings, tree, scratch, work, force, state):  # type: ignore
 
 
 @compiled_sums
-def _accelerate(lightness, sign, force, out):  # type: ignore[no-untyped-def]
+def _accelerate(inverse_mass, sign, force, out):  # type: ignore[no-untyped-def]
     """Add (or subtract) M⁻¹ f."""
     for i in range(len(out)):
-        row, total = lightness[i], 0.0
+        row, total = inverse_mass[i], 0.0
         for j in range(len(force)):
             total += row[j] * force[j]
         out[i] += sign * total
