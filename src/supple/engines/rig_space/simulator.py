@@ -12,13 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from supple.arrays import Floats, Singles
-from supple.checks import (
-    checked_choice,
-    checked_number,
-    checked_whole_numbers,
-    owned_array,
-    shown,
-)
+from supple.checks import checked_choice, checked_number, checked_whole_numbers, owned_array, shown
 from supple.dynamics.character_inputs import CharacterInputs
 from supple.dynamics.integrators import compiled_integrator
 from supple.dynamics.motion_steps import PoseTrack

@@ -256,10 +256,8 @@ class SoftSkeletonSimulator(ContactSimulator):
         self._place(self._start_chain, *earlier, deviation)
         self._place(self.chain, pose, root, deviation)
         self.chain.copy_to(self._target)
-        self._previous_rotations, self._previous_first = (
-            self._target.rotations.copy(),
-            self._target.positions[0].copy(),
-        )
+        self._previous_rotations = self._target.rotations.copy()
+        self._previous_first = self._target.positions[0].copy()
         self.pose, self.root = pose.copy(), root.copy()
         self._correct()
         self._system.start(self._start_chain, self.chain, self._dt)
@@ -269,11 +267,7 @@ class SoftSkeletonSimulator(ContactSimulator):
             self._track = PoseTrack.moving(*past, self.pose, self.root)
 
     def _place(
-        self,
-        chain: BoneChain,
-        pose: Floats,
-        root: Floats,
-        deviation: Floats | None = None,
+        self, chain: BoneChain, pose: Floats, root: Floats, deviation: Floats | None = None
     ) -> None:
         """Place bones at a pose and root, plus a deviation."""
         rotations, first, slides = self._bones.rotations(pose)
