@@ -188,13 +188,6 @@ def _fits(order: Ints, held: Bools) -> bool:
 
 
 @compiled_fused
-def _leading_part(factor: Floats, count: int) -> Floats:
-    """Return storage of the factor for a matrix of `count` rows, padded for vector loads."""
-    size = (count + LANES - 1) // LANES * LANES
-    return factor.reshape(factor.size)[: size * (size + LANES)].reshape((size, size + LANES))
-
-
-@compiled_fused
 def _factorised(hessian: Floats, held: Bools, factor: Floats, order: Ints) -> bool:
     """Factorise the Hessian of the parameters that are not held."""
     count = 0
@@ -203,8 +196,9 @@ def _factorised(hessian: Floats, held: Bools, factor: Floats, order: Ints) -> bo
             order[1 + count] = i
             count += 1
     order[0] = -1
-    matrix = _leading_part(factor, count)
-    size, width = matrix.shape
+    size = (count + LANES - 1) // LANES * LANES
+    width = size + LANES
+    matrix = factor.reshape(factor.size)[: size * width].reshape((size, width))
     for k in range(size):
         row = matrix[k]
         if k < count:
@@ -236,6 +230,9 @@ def _solve_free(
     count = order[0]
     if count == 0:
         return
+    size = (count + LANES - 1) // LANES * LANES
+    width = size + LANES
+    matrix = factor.reshape(factor.size)[: size * width].reshape((size, width))
     right = out[:count]
     for k in range(count):
         right[k] = -gradient[order[1 + k]]
@@ -244,7 +241,7 @@ def _solve_free(
             row = hessian[j]
             for k in range(count):
                 right[k] -= row[order[1 + k]] * change[j]
-    solve(_leading_part(factor, count), right)
+    solve(matrix, right)
     for k in range(count - 1, -1, -1):  # from the end, since indices ascend
         out[order[1 + k]] = right[k]
 
