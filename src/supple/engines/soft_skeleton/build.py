@@ -18,6 +18,7 @@ from supple.elastic.material import Material
 from supple.engines.soft_skeleton.bones.body_points import point_tables
 from supple.engines.soft_skeleton.bones.rig_bones import RigBones
 from supple.engines.soft_skeleton.flesh.cubature import (
+    TetCubature,
     fitted_cubature,
     mass_weights,
     oblivious_cubature,
@@ -98,10 +99,7 @@ def build(
     log
         Receives stages and progress.
     """
-    if not isinstance(character, Character):
-        raise SuppleError(f"build needs a Character, not {shown(character)}; see supple.load")
-    if not (skeleton is None or isinstance(skeleton, BoneMeshes)):
-        raise SuppleError(f"skeleton must be BoneMeshes, not {shown(skeleton)}")
+    _check_kinds(character, skeleton)
     log = BuildLog() if log is None else log
     for name, value in (("handles", handles), ("cubature", cubature), ("points", points)):
         checked_count(name, value)
@@ -116,11 +114,7 @@ def build(
             near = _nearness(denser, character, bones, layer)
             shapes, at = BASES[basis](layer, handles, near)
         with log.stage("cubature"):
-            if cubature_method == "fitted":
-                chosen_tets = fitted_cubature(layer, shapes, cubature, seed, log.tell)
-            else:
-                sampling = CUBATURES[cubature_method]
-                chosen_tets = oblivious_cubature(layer, shapes, at, cubature, seed, sampling)
+            chosen_tets = _cubature(layer, shapes, at, cubature, cubature_method, seed, log)
         with log.stage("contact"):
             motion = _residual_flexibility(layer, shapes)
         with log.stage("points"):
@@ -136,6 +130,27 @@ def build(
         **tables,
         **_of_layer(character, layer, at),
     )
+
+
+def _check_kinds(character: object, skeleton: object) -> None:
+    if not isinstance(character, Character):
+        raise SuppleError(f"build needs a Character, not {shown(character)}; see supple.load")
+    if not (skeleton is None or isinstance(skeleton, BoneMeshes)):
+        raise SuppleError(f"skeleton must be BoneMeshes, not {shown(skeleton)}")
+
+
+def _cubature(
+    layer: FleshLayer,
+    shapes: list[sp.csr_array],
+    handles: Ints,
+    count: int,
+    method: str,
+    seed: int,
+    log: BuildLog,
+) -> TetCubature:
+    if method == "fitted":
+        return fitted_cubature(layer, shapes, count, seed, log.tell)
+    return oblivious_cubature(layer, shapes, handles, count, seed, CUBATURES[method])
 
 
 def _residual_flexibility(
