@@ -134,7 +134,9 @@ def surface_of(
         return boundary, np.ascontiguousarray(basis[vertices])
     if not isinstance(surface, SurfaceMesh):
         raise SuppleError(f"the surface must be a SurfaceMesh, not {shown(surface)}")
-    tets = isinstance(mesh, TetMesh)
-    embedding = embed(surface.vertices, mesh) if tets else embed_hexes(surface.vertices, mesh)
+    if isinstance(mesh, TetMesh):
+        embedding = embed(surface.vertices, mesh)
+    else:
+        embedding = embed_hexes(surface.vertices, mesh)
     moved: Any = embedding @ basis.reshape(len(basis), -1)
     return surface, np.ascontiguousarray(moved.reshape(-1, 3, basis.shape[2]))
