@@ -123,13 +123,13 @@ def test_the_hessian_of_shapes_is_that_of_rest_and_finds_what_the_exact_one_does
     monkeypatch.setattr(CondensedSolver, "value", counted)
     found = curves(model, 40)
     assert max(asked) == 1
-    begun = CondensedSolver._begun
+    begun = CondensedSolver._initial_value
 
     def anew(self, stage):
         self._left, self._slow = 0, True
         return begun(self, stage)
 
-    monkeypatch.setattr(CondensedSolver, "_begun", anew)
+    monkeypatch.setattr(CondensedSolver, "_initial_value", anew)
     true = curves(model, 40)
     assert max(asked) == 2
     assert np.abs(true).max() > 0.05
