@@ -342,7 +342,7 @@ ENGINES: dict[str, Engine] = {
             simulator="supple.engines.rig_space.simulator:RigSpaceSimulator",
             crowd="supple.engines.rig_space.crowd:RigSpaceCrowd",
             bake_options={"tets": 4_000},
-            preparer="supple.engines.rig_space.shaped_flesh:prepared_character",
+            preparer="supple.engines.rig_space.build:prepared_character",
         ),
         Engine(
             "soft-skeleton",

@@ -12,7 +12,7 @@ from helpers.rig_space_samples import trunk, trunk_options
 from supple.dynamics.rigid_object import RigidObject
 from supple.engines.rig_space.model import RigSpaceModel
 from supple.engines.rig_space.simulator import RigSpaceSimulator
-from supple.engines.rig_space.skin_push import SkinTouch
+from supple.engines.rig_space.skin_push import SkinContact
 from supple.errors import SuppleError
 from supple.mesh.distance_field import Solid
 from supple.mesh.obstacles import Box, Convex, Obstacle
@@ -92,9 +92,9 @@ def test_force_and_stiffness_are_those_of_the_energy():
     normals /= np.linalg.norm(normals, axis=1)[:, None]
     hard, depth, load = rng.random((3, 4))
     turn = np.linalg.qr(rng.normal(size=(3, 3)))[0]
-    touch = SkinTouch(5, turn)
-    touch.press(rows, normals, hard, depth)
-    touch.rub(rows, normals, slip, load, 0.01)
+    touch = SkinContact(5, turn)
+    touch.add_contact(rows, normals, hard, depth)
+    touch.add_friction(rows, normals, slip, load, 0.01)
     flat = np.eye(3) - normals[:, :, None] * normals[:, None]
     way = np.einsum("vij,vj->vi", flat, slip)
     grip = load / np.maximum(np.linalg.norm(way, axis=1) / 0.01, 0.01) / 0.01

@@ -19,10 +19,9 @@ from helpers.rig_space_samples import (
 )
 from supple.anatomy.anatomy import anatomy_of
 from supple.engines.optional_parts import FreeParameters
-from supple.engines.rig_space.build import build
+from supple.engines.rig_space.build import build, shaped_flesh
 from supple.engines.rig_space.free_parameters import entries_by_pattern, free_entries, joint_springs
 from supple.engines.rig_space.model import RigSpaceModel
-from supple.engines.rig_space.shaped_flesh import shaped_flesh
 from supple.engines.rig_space.simulator import RigSpaceSimulator
 from supple.errors import FormatError, SuppleError, SuppleWarning
 from supple.rig.character import Character

@@ -17,9 +17,9 @@ from helpers.rig_space_samples import belly, belly_options, trunk, trunk_options
 from supple.engines.rig_space.build import build
 from supple.engines.rig_space.model import RigSpaceModel
 from supple.engines.rig_space.simulator import RigSpaceSimulator
-from supple.engines.rig_space.solvers.bounded_change import BoundedSystem
 from supple.engines.rig_space.solvers.column_spans import column_spans
 from supple.engines.rig_space.solvers.condensed import CondensedSolver
+from supple.engines.rig_space.solvers.stage_problem import BoundedSystem
 from supple.rig.character import Character
 from supple.rig.deformers.chain import RigChain
 from supple.rig.deformers.wire import Wire
@@ -123,13 +123,13 @@ def test_the_hessian_of_shapes_is_that_of_rest_and_finds_what_the_exact_one_does
     monkeypatch.setattr(CondensedSolver, "value", counted)
     found = curves(model, 40)
     assert max(asked) == 1
-    begun = CondensedSolver._begun
+    begun = CondensedSolver._initial_value
 
     def anew(self, stage):
         self._left, self._slow = 0, True
         return begun(self, stage)
 
-    monkeypatch.setattr(CondensedSolver, "_begun", anew)
+    monkeypatch.setattr(CondensedSolver, "_initial_value", anew)
     true = curves(model, 40)
     assert max(asked) == 2
     assert np.abs(true).max() > 0.05

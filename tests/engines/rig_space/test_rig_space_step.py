@@ -17,7 +17,7 @@ from supple.engines.full.full_body import FullBodySimulator
 from supple.engines.rig_space.model import RigSpaceModel
 from supple.engines.rig_space.simulator import RigSpaceSimulator
 from supple.engines.rig_space.solvers.condensed import CondensedSolver
-from supple.engines.rig_space.solvers.rig_space_physics import RigSpacePhysics
+from supple.engines.rig_space.solvers.paper_solvers import RigSpacePhysics
 from supple.engines.rig_space.solvers.stage_problem import Springs, StageProblem
 from supple.engines.rig_space.volumetric_skinning import volumetric_skinning
 from supple.errors import SuppleError

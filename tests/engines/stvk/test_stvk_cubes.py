@@ -7,8 +7,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from supple.engines.stvk import coefficients as stvk_coefficients
-from supple.engines.stvk.coefficients import stvk_parts
-from supple.engines.stvk.strain_cubes import cubes_among
+from supple.engines.stvk.coefficients import cubes_among, stvk_parts
 from supple.engines.stvk.strain_points import StrainPoints
 from supple.mesh.hexes import HexMesh
 from supple.scenes.bodies.elastic_scene import stvk_scene

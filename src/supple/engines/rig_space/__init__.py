@@ -4,8 +4,12 @@ from supple.engines.rig_space.build import build
 from supple.engines.rig_space.crowd import RigSpaceCrowd
 from supple.engines.rig_space.free_parameters import free_entries
 from supple.engines.rig_space.model import RigSpaceModel
-from supple.engines.rig_space.simulator import RigSpaceOptions, RigSpaceSimulator, RigSpaceStep
-from supple.engines.rig_space.solvers.solver_list import SOLVERS
+from supple.engines.rig_space.simulator import (
+    SOLVERS,
+    RigSpaceOptions,
+    RigSpaceSimulator,
+    RigSpaceStep,
+)
 from supple.engines.rig_space.volumetric_skinning import VolumetricSkinning, volumetric_skinning
 
 __all__ = [

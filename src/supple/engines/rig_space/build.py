@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple
+from warnings import catch_warnings, simplefilter
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -37,7 +38,6 @@ from supple.engines.rig_space.flesh_rig import (
 )
 from supple.engines.rig_space.free_parameters import Free, entries_by_pattern, free_entries
 from supple.engines.rig_space.model import RigSpaceModel
-from supple.engines.rig_space.shaped_flesh import has_anatomy, shaped_flesh
 from supple.engines.rig_space.state_cubature import train_cubature
 from supple.errors import SuppleError
 from supple.linalg.blas import single_threaded
@@ -50,6 +50,7 @@ from supple.rig.character import Character
 from supple.rig.jacobian import rig_jacobian
 from supple.rig.poses.example_poses import farthest_poses
 from supple.rig.protocol import Rig
+from supple.rig.skeleton.skinning import skinned_rigs
 from supple.rig.stored.packed_arrays import rounded
 from supple.rig.stored_rigs import restored_rigs, stored_rigs
 from supple.rig.tets.bones import Bones, held_tets
@@ -67,6 +68,9 @@ RINGS = 2
 SNAPSHOTS = 96
 #: Number of cubature tets: a base, plus some per coordinate.
 FEWEST_TETS, TETS_PER_COORDINATE = 288, 2
+#: Largest flesh share φ of skin that a free shape moves, and the relative displacement from which
+#: it applies.
+SHARE, FULL = 0.5, 0.5
 
 
 def build(
@@ -129,7 +133,7 @@ def build(
     lower, upper = _bounds(character, entries, bounds)
     with single_threaded():
         with log.stage("tets"):
-            mesh, rig, held, made_of = _flesh(
+            mesh, rig, held, flesh = _flesh(
                 character, entries, tets, bones, anatomy, material, young, poisson, log
             )
         with log.stage("condensation"):
@@ -137,11 +141,11 @@ def build(
             header, arrays = stored_rigs({"rig": character.rig, "tet_rig": rig, "mesh": mesh})
             rigs = restored_rigs(header, arrays, character.rig)
             mesh = rigs["mesh"]
-            body = ElasticBody(mesh, made_of)
+            body = ElasticBody(mesh, flesh)
             moved = FleshRig(rigs["tet_rig"], entries, held)
             moved.set_key(np.asarray(rigs["rig"].rest_pose, np.float64))
             moved.move(np.zeros(len(entries)))
-            skin = unresolved_stiffness(surface, rigs["rig"], mesh, moved, made_of)
+            skin = unresolved_stiffness(surface, rigs["rig"], mesh, moved, flesh)
             reduction = _reduce(moved, body, held, _trained_poses(character), modes, seed)
         with log.stage("cubature"):
             size = reduction.condensed.mass.shape[0]
@@ -160,7 +164,7 @@ def build(
         surface=SurfaceMesh(rounded(surface.vertices).astype(np.float64), surface.triangles),
         **rigs,
         held=held,
-        material=made_of,
+        material=flesh,
         entries=entries,
         lower=lower,
         upper=upper,
@@ -180,12 +184,7 @@ class _Reduction(NamedTuple):
 
 
 def _reduce(
-    rig: FleshRig,
-    body: ElasticBody,
-    held: Ints,
-    poses: list[Floats],
-    modes: int,
-    seed: int,
+    rig: FleshRig, body: ElasticBody, held: Ints, poses: list[Floats], modes: int, seed: int
 ) -> _Reduction:
     """Condense the interior, and find modes for the nonlinear rest."""
     jacobian, every = rig.jacobian.copy(), interior_vertices(body.mesh, held)
@@ -203,9 +202,9 @@ def _reduce(
     corrections = np.concatenate([columns, ringing, bent], axis=2)
     condensed = reduced(body, jacobian, interior, corrections)
     flesh = CorotatedFlesh(rig, rotations, interior, condensed.corrections)
-    whole = np.zeros((len(every), *condensed.corrections.shape[1:]))
-    whole[np.searchsorted(every, interior)] = condensed.corrections
-    return _Reduction(flesh, replace(condensed, corrections=whole), snapshots)
+    corrections_of_all = np.zeros((len(every), *condensed.corrections.shape[1:]))
+    corrections_of_all[np.searchsorted(every, interior)] = condensed.corrections
+    return _Reduction(flesh, replace(condensed, corrections=corrections_of_all), snapshots)
 
 
 def _jacobians(rig: FleshRig, poses: list[Floats]) -> Iterator[Floats]:
@@ -245,10 +244,59 @@ def _flesh(
     held = checked_held(bones, len(filled.vertices))
     log.tell(0.5, "transferring the rig to the tets")
     check_rest(rig, surface)
-    carried = rig_on_tets(rig, surface, filled)
+    tet_rig = rig_on_tets(rig, surface, filled)
     embedding = embed_parts(surface, surface.vertices, np.arange(len(surface.vertices)), filled)
-    made = pose_materials(material, filled, embedding, 1, young=young, poisson=poisson)
-    return filled, carried, held, made[0]
+    materials = pose_materials(material, filled, embedding, 1, young=young, poisson=poisson)
+    return filled, tet_rig, held, materials[0]
+
+
+def prepared_character(character: Character, options: Mapping[str, Any]) -> Character | None:
+    """Return a character with flesh where a build's options make shapes free.
+
+    None if the rig implies no bone: see `has_anatomy`.
+    """
+    if not has_anatomy(character.rig):
+        return None
+    with catch_warnings():
+        simplefilter("ignore")  # the build warns
+        entries = free_entries(character, options.get("free", "auto"))
+    return shaped_flesh(character, entries)
+
+
+def has_anatomy(rig: Rig) -> bool:
+    """Return whether a rig has one skeleton of several joints, or one joint and shapes.
+
+    Other deformers, such as a wire, would bend bone: a trunk with a core of bone swung by 0.3 % of
+    the size, one of flesh by 9 %.
+    """
+    skinned = skinned_rigs(rig)
+    if len(skinned) != 1:
+        return False
+    several = bool(np.ptp(skinned[0].joints[:, 0]) > 0)
+    return several or bool(affine_entries(rig, np.arange(len(rig.parameters))).any())
+
+
+def shaped_flesh(character: Character, entries: Ints) -> Character:
+    """Return a character painted as flesh where the shapes among the free parameters move its skin.
+
+    A head is hard, but cheeks with shapes are not: as bone they had no mass, and their weights
+    jumped between bounds in every frame.
+    """
+    rig = character.rig
+    shapes = entries[affine_entries(rig, entries)]
+    if not len(shapes):
+        return character
+    flesh = np.zeros(rig.n_vertices)
+    rest, column = np.array(rig.rest_pose, np.float64), np.empty((rig.n_vertices, 3, 1))
+    for entry in shapes:  # one at a time to save memory
+        rig_jacobian(rig, np.array([entry])).evaluate(rest, column)
+        moved = np.linalg.norm(column[:, :, 0], axis=1)
+        relative = moved / max(float(moved.max()), 1e-300)
+        np.maximum(flesh, SHARE * np.minimum(relative / FULL, 1.0), out=flesh)
+    painted = dict(character.painted)
+    flesh *= 1 - np.asarray(painted.get("rigid", 0.0))  # painted as rigid
+    painted["flesh"] = np.maximum(painted.get("flesh", 0.0), flesh)
+    return replace(character, painted=painted)
 
 
 def checked_held(bones: ArrayLike | None, count: int) -> Ints:
@@ -269,9 +317,9 @@ def _bounds(character: Character, entries: Ints, bounds: Bounds) -> tuple[Floats
     lower[shapes], upper[shapes] = 0.0, 1.0
     rest = np.array([parameter.rest for parameter in parameters])
     rows = [rest[None], *(motion.poses[:, entries] for motion in character.motions.values())]
-    seen = np.concatenate(rows)
-    lower = np.minimum(lower, seen.min(axis=0))
-    upper = np.maximum(upper, seen.max(axis=0))
+    keyed = np.concatenate(rows)
+    lower = np.minimum(lower, keyed.min(axis=0))
+    upper = np.maximum(upper, keyed.max(axis=0))
     if bounds is None:
         return lower, upper
     by_name: dict[str, Any] = dict(bounds) if isinstance(bounds, Mapping) else {"*": bounds}
@@ -320,8 +368,10 @@ def unresolved_stiffness(
     rig_jacobian(rig, moved.entries[shapes]).evaluate(np.array(rig.rest_pose, np.float64), skin)
     tets = moved.jacobian[:, :, shapes].reshape(len(mesh.vertices), -1)
     left = skin.reshape(n, -1) - embedding @ tets
-    much = surface.vertex_areas() * _skin_young(mesh, material, embedding) / typical_edge(mesh)
-    left = (np.sqrt(much)[:, None] * left).reshape(3 * n, len(shapes))
+    stiffnesses = (
+        surface.vertex_areas() * _skin_young(mesh, material, embedding) / typical_edge(mesh)
+    )
+    left = (np.sqrt(stiffnesses)[:, None] * left).reshape(3 * n, len(shapes))
     stiffness[np.ix_(shapes, shapes)] = left.T @ left
     return stiffness
 

@@ -105,10 +105,10 @@ def _without_faint(corrections: Floats, jacobian: Floats) -> Floats:
     The effect of a shape of the belly on the inside of a leg is negligible, but costs as much.
     """
     moved = np.abs(corrections).max(axis=1, keepdims=True)
-    most = moved.max(axis=0, keepdims=True, initial=0.0)
+    largest = moved.max(axis=0, keepdims=True, initial=0.0)
     k = jacobian.shape[2]
-    most[:, :, :k] = np.maximum(most[:, :, :k], np.abs(jacobian).max(axis=(0, 1)))
-    rounded: Floats = np.where(moved > FAINT * most, corrections, 0.0)
+    largest[:, :, :k] = np.maximum(largest[:, :, :k], np.abs(jacobian).max(axis=(0, 1)))
+    rounded: Floats = np.where(moved > FAINT * largest, corrections, 0.0)
     return rounded.astype(np.float32).astype(np.float64)
 
 

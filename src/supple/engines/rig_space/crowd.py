@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from supple.arrays import Floats, Singles
-from supple.checks import checked_array, checked_whole_numbers, numbers
+from supple.checks import checked_array, checked_whole_numbers
 from supple.dynamics.character_inputs import checked_frames
 from supple.engines.rig_space.model import RigSpaceModel
 from supple.engines.rig_space.simulator import RigSpaceSimulator
@@ -53,32 +54,26 @@ class RigSpaceCrowd:
 
     def reset(self, poses: ArrayLike | None = None, roots: ArrayLike | None = None) -> None:
         """Reset to rest at poses (n, s) and roots (n, 4, 4)."""
-        rows, places = self._rows(poses), self._places(roots)
-        for k, each in enumerate(self._simulators):
-            each.reset(None if rows is None else rows[k], None if places is None else places[k])
+        for simulator, pose, root in self._inputs(poses, roots):
+            simulator.reset(pose, root)
 
     def step(self, poses: ArrayLike, roots: ArrayLike | None = None) -> tuple[tuple[str, ...], ...]:
         """Advance all by `dt`, to poses (n, s) and roots (n, 4, 4); return limits that acted."""
-        rows, places = self._rows(poses), self._places(roots)
-        return tuple(
-            each.step(
-                None if rows is None else rows[k], None if places is None else places[k]
-            ).limits
-            for k, each in enumerate(self._simulators)
-        )
+        inputs = self._inputs(poses, roots)
+        return tuple(simulator.step(pose, root).limits for simulator, pose, root in inputs)
 
     def surfaces(self, out: Singles | None = None) -> Singles:
         """Return all skins in the world, (n, n̄, 3) float32. `out` is overwritten."""
         target = checked_frames(out, (self.n, len(self.model.surface.vertices), 3))
-        for skin, each in zip(target, self._simulators, strict=True):
-            each.surface(skin)
+        for skin, simulator in zip(target, self._simulators, strict=True):
+            simulator.surface(skin)
         return target
 
-    def _rows(self, poses: ArrayLike | None) -> Floats | None:
-        if poses is None:
-            return None
-        shape = (self.n, len(self.model.rig.parameters))
-        return checked_array("poses", numbers("poses", poses), shape)
-
-    def _places(self, roots: ArrayLike | None) -> Floats | None:
-        return None if roots is None else checked_array("roots", roots, (self.n, 4, 4))
+    def _inputs(self, poses: ArrayLike | None, roots: ArrayLike | None) -> Iterable[Any]:
+        """Return the simulators with their poses (s,) and roots (4, 4), or None for the default."""
+        rows = places = [None] * self.n
+        if poses is not None:
+            rows = list(checked_array("poses", poses, (self.n, len(self.model.rig.parameters))))
+        if roots is not None:
+            places = list(checked_array("roots", roots, (self.n, 4, 4)))
+        return zip(self._simulators, rows, places, strict=True)

@@ -184,7 +184,7 @@ def _loose_joints(core: SkinnedCore, keyed: Bools) -> Bools:
         above = skeleton.parents[top]
         if role is None and not busy[above]:
             role = roles[above]
-        if role not in LOOSE and not _is_loose_word(skeleton.names[joint]):
+        if role not in LOOSE and not LOOSE_WORDS.search(skeleton.names[joint].casefold()):
             continue
         if hangs[top] < LEAST_CHAIN or (posed[above] and role is not None and roles[above] == role):
             continue
@@ -193,13 +193,9 @@ def _loose_joints(core: SkinnedCore, keyed: Bools) -> Bools:
     return loose
 
 
-def _is_loose_word(name: str) -> bool:
-    return LOOSE_WORDS.search(name.casefold()) is not None
-
-
 def values_by_parameter(
     what: str,
-    given: float | Mapping[str, float] | Floats | None,
+    given: PerParameter | None,
     parameters: Sequence[Parameter],
     usual: float | Floats,
     least: float = 0.0,

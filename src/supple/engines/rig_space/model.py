@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -36,12 +37,7 @@ RIG_SPACE_SCHEMA: tuple[Field, ...] = (
     Array("held", INDEX, (None,), below="n"),
     MaterialField(
         "material",
-        lambda model: (
-            model.material.kind,
-            model.material.young,
-            model.material.poisson,
-            model.material.density,
-        ),
+        attrgetter(*(f"material.{name}" for name in ("kind", "young", "poisson", "density"))),
         lambda *constants: {"material": Material(*constants)},
         DOUBLE,
         ("tets",),

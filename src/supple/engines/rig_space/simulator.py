@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from supple.arrays import Floats, Singles
-from supple.checks import checked_number, checked_whole_numbers, owned_array, shown
+from supple.checks import checked_choice, checked_number, checked_whole_numbers, owned_array, shown
 from supple.dynamics.character_inputs import CharacterInputs
 from supple.dynamics.integrators import compiled_integrator
 from supple.dynamics.motion_steps import PoseTrack
@@ -29,13 +30,42 @@ from supple.engines.common.state import State
 from supple.engines.rig_space.error_control import ErrorControl
 from supple.engines.rig_space.free_parameters import PerParameter, tuned_springs, usual_springs
 from supple.engines.rig_space.model import RigSpaceModel
-from supple.engines.rig_space.skin_push import Rubbing, SkinPush
+from supple.engines.rig_space.skin_push import FrictionStart, SkinPush
 from supple.engines.rig_space.solvers.condensed import CondensedSolver
-from supple.engines.rig_space.solvers.solver_list import make_solver
+from supple.engines.rig_space.solvers.paper_solvers import LinearRigSolver, RigSpacePhysics
 from supple.engines.rig_space.solvers.stage_problem import SolverReport, Springs, StageProblem
 from supple.errors import SuppleError
 from supple.mesh.obstacles import Obstacle
 from supple.rig.placement.placement import placement
+
+#: Variants of the paper, and their options.
+_LINEAR: dict[str, dict[str, Any]] = {
+    "iv1-je1": {},
+    "iv1-je2": {"deferred": True},
+    "iv2-je1": {"interior": "skinned"},
+    "iv2-je2": {"interior": "skinned", "deferred": True},
+    "iv2-offset-je1": {"interior": "skinned-offset"},
+    "iv1-je2-unpredicted": {"deferred": True, "predictor": None},
+    "iv1-je2-printed": {"deferred": True, "predictor": "printed"},
+    "iv2-je2-unpredicted": {"interior": "skinned", "deferred": True, "predictor": None},
+    "iv2-je2-printed": {"interior": "skinned", "deferred": True, "predictor": "printed"},
+}
+_IV = {name: partial(LinearRigSolver, **options) for name, options in _LINEAR.items()}
+#: Solvers by name, ours first. A new one is a file in `solvers` and a row. It has the attributes
+#: `size`, `vertices`, `x` and `key`, and the methods `place`, `advance`, `state_arrays` and
+#: `set_state` of `CondensedSolver`.
+SOLVERS: dict[str, Callable[..., Any]] = {
+    "condensed": CondensedSolver,
+    "condensed-all-tets": partial(CondensedSolver, exact=True),
+    "rsp": RigSpacePhysics,
+    "rsp-differences": partial(RigSpacePhysics, differences=True),
+    **_IV,
+    **{f"{name}-differences": partial(_IV[name], differences=True) for name in list(_IV)[:4]},
+    "iv1": _IV["iv1-je1"],
+    "iv2": _IV["iv2-je1"],
+    "je1": _IV["iv2-je1"],
+    "je2": _IV["iv2-je2"],
+}
 
 #: Report of one step.
 RigSpaceStep = CharacterStep
@@ -75,7 +105,7 @@ class RigSpaceSimulator(ContactSimulator):
         Record of all following options, `RigSpaceOptions`; keywords replace its fields.
     solver
         ``"condensed"``, ours; or the paper's ``"rsp"``, ``"iv1-je1"``, ``"iv1-je2"``,
-        ``"iv2-je1"``, ``"iv2-je2"``; see `make_solver`.
+        ``"iv2-je1"``, ``"iv2-je2"``; see `SOLVERS`.
     substep
         Longest internal time step, in s, so that motion is alike at all frame rates.
     tolerance
@@ -137,7 +167,8 @@ class RigSpaceSimulator(ContactSimulator):
         values = {name: getattr(chosen, name) for name in ("follow", "firmness", "damping", "mass")}
         self._springs = tuned_springs(self._springs, model, values)
         self._inputs, self._size = CharacterInputs(model), model.mesh.size
-        self._solver = make_solver(chosen.solver, model, iterations=count)
+        make_solver = SOLVERS[checked_choice("solver", chosen.solver, SOLVERS)]
+        self._solver = make_solver(model, iterations=count)
         self._masses = model.body.vertex_masses()[self._solver.vertices]
         n = len(self._masses)
         self._world, self._away = History((n, 3)), History((self._solver.size,))
@@ -200,21 +231,16 @@ class RigSpaceSimulator(ContactSimulator):
             raise SuppleError("rig-space: the paper's solvers have no contact; use condensed")
 
     def _start(
-        self,
-        pose: Floats,
-        root: Floats,
-        before: tuple[Floats, Floats] | None,
-        *,
-        keep_flesh: bool,
+        self, pose: Floats, root: Floats, before: tuple[Floats, Floats] | None, *, keep_flesh: bool
     ) -> None:
         if keep_flesh:
-            self._go(pose, root, before, self._away.x.copy(), self._away.v.copy())
+            self._restart(pose, root, before, self._away.x.copy(), self._away.v.copy())
             return
         self._c[:] = 0.0
-        self._go(pose, root, before, self._c, self._c)
+        self._restart(pose, root, before, self._c, self._c)
         self._steps = 0
 
-    def _go(
+    def _restart(
         self,
         pose: Floats,
         root: Floats,
@@ -280,7 +306,10 @@ class RigSpaceSimulator(ContactSimulator):
             self._h = self._dt / self.substeps
         limits: list[str] = []
         counts: dict[str, Any] = {"substeps": self.substeps}
-        for at, placed in self._way(pose, root):
+        inputs: Iterable[tuple[Floats, Floats]] = ((pose.copy(), root.copy()),)
+        if self.substeps > 1 or self._control is not None:
+            inputs = self._track.towards(pose, root, self.substeps)
+        for at, placed in inputs:
             report = self._substep(at, placed, loads)
             limits += [each for each in report.limits if each not in limits]
             for name, value in report.counts.items():
@@ -289,12 +318,6 @@ class RigSpaceSimulator(ContactSimulator):
             if self._control is not None:
                 self._control.add(self._h, self._solver.x, self._solver.key)
         return SolverReport(counts, tuple(limits))
-
-    def _way(self, pose: Floats, root: Floats) -> Iterable[tuple[Floats, Floats]]:
-        """Return pose and root at the sub-steps."""
-        if self.substeps == 1 and self._control is None:
-            return ((pose.copy(), root.copy()),)
-        return self._track.towards(pose, root, self.substeps)
 
     def _substep(self, pose: Floats, root: Floats, loads: Loads | None) -> SolverReport:
         world, away, solver = self._world, self._away, self._solver
@@ -311,18 +334,22 @@ class RigSpaceSimulator(ContactSimulator):
         stage = StageProblem(
             tau, pose, self._target, self._load, self._push, away.start, away.target, self._springs
         )
-        report = self._touched(stage, root) if self._obstacles else solver.advance(stage, self._c)
-        limits = report.limits + self._kept_near(pose)
+        report = (
+            self._advance_in_contact(stage, root)
+            if self._obstacles
+            else solver.advance(stage, self._c)
+        )
+        limits = report.limits + self._limit_displacement(pose)
         out_of_frame(solver.x, root, self._placed)
         world.finish(self._placed, tau)
         away.finish(self._c, tau)
         self.pose, self.root = pose, root
         return SolverReport(report.counts, limits)
 
-    def _touched(self, stage: StageProblem, root: Floats) -> SolverReport:
+    def _advance_in_contact(self, stage: StageProblem, root: Floats) -> SolverReport:
         """Advance in contact with obstacles."""
         guess = self._free_pose(stage.pose, stage.guess)
-        touch = self._skin_push.touching(guess, root, self._obstacles, self._rubbing())
+        touch = self._skin_push.touching(guess, root, self._obstacles, self._friction_start())
         if touch is None:
             return self._solver.advance(stage, self._c)
         stage.contact = touch.matrix, touch.pull
@@ -330,23 +357,23 @@ class RigSpaceSimulator(ContactSimulator):
         report.counts |= touch.readings(self._c[:k] - stage.guess[:k])
         return report
 
-    def _rubbing(self) -> Rubbing | None:
+    def _friction_start(self) -> FrictionStart | None:
         """Return the start of a sub-step, for friction; None without friction."""
         if self.friction == 0.0:
             return None
-        return Rubbing(self.friction, self._h, self.parameters, self.root)
+        return FrictionStart(self.friction, self._h, self.parameters, self.root)
 
-    def _kept_near(self, pose: Floats) -> tuple[str, ...]:
+    def _limit_displacement(self, pose: Floats) -> tuple[str, ...]:
         """Keep flesh within the limit of its key; return the limits that acted."""
         solver, c = self._solver, self._c
-        far, most = float(farthest(solver.x, solver.key, c)), self._limit * self._size
+        far, limit = float(farthest(solver.x, solver.key, c)), self._limit * self._size
         if not math.isfinite(far):
             c[:] = 0.0
             solver.place(pose, c)
             return ("not finite",)
-        if far <= most:
+        if far <= limit:
             return ()
-        c *= most / far
+        c *= limit / far
         solver.place(pose, c)
         return ("displacement",)
 

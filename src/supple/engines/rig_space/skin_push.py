@@ -21,7 +21,7 @@ HARDNESS = 30.0
 MOST_TOUCHED = 256
 
 
-class Rubbing(NamedTuple):
+class FrictionStart(NamedTuple):
     """Coefficient of friction, length of the step in s, and pose and root at its start."""
 
     friction: float
@@ -30,7 +30,7 @@ class Rubbing(NamedTuple):
     root: Floats
 
 
-class SkinTouch:
+class SkinContact:
     """A penalty ½ ΔpᵀAΔp − bᵀΔp on changes of the parameters from their guess.
 
     `matrix` is A (k, k) and `pull` is b (k,); `turn` (3, 3) is the rotation of the root.
@@ -40,7 +40,7 @@ class SkinTouch:
         self.matrix, self.pull, self._turn = np.zeros((count, count)), np.zeros(count), turn
         self._force, self._slope, self._count = np.zeros(3), np.zeros((3, count)), 0
 
-    def press(self, rows: Floats, normals: Floats, hard: Floats, depth: Floats) -> None:
+    def add_contact(self, rows: Floats, normals: Floats, hard: Floats, depth: Floats) -> None:
         """Add ½ h (d − n·J̄Δp)² of vertices at depths d (m,), with rows J̄ (m, 3, k)."""
         lifted = np.einsum("vi,vik->vk", normals @ self._turn, rows)
         self.matrix += lifted.T @ (hard[:, None] * lifted)
@@ -49,7 +49,9 @@ class SkinTouch:
         self._slope += normals.T @ (hard[:, None] * lifted)
         self._count += len(depth)
 
-    def rub(self, rows: Floats, normals: Floats, slip: Floats, load: Floats, span: float) -> None:
+    def add_friction(
+        self, rows: Floats, normals: Floats, slip: Floats, load: Floats, span: float
+    ) -> None:
         """Add ½ g |s + (1 − n nᵀ) J̄Δp|² of vertices that slip by s (m, 3) in `span` seconds.
 
         `load` (m,) is the bound μ λ of the friction force.
@@ -66,10 +68,7 @@ class SkinTouch:
 
     def readings(self, change: Floats) -> dict[str, Any]:
         """Return the number of contacts, and the force on them in N after a change Δp (k,)."""
-        return {
-            "contacts": self._count,
-            "contact_force": self._force - self._slope @ change,
-        }
+        return {"contacts": self._count, "contact_force": self._force - self._slope @ change}
 
 
 class SkinPush:
@@ -104,11 +103,11 @@ class SkinPush:
         pose: Floats,
         root: Floats,
         obstacles: Sequence[Obstacle],
-        rub: Rubbing | None = None,
-    ) -> SkinTouch | None:
+        rub: FrictionStart | None = None,
+    ) -> SkinContact | None:
         """Return the contact of the skin with obstacles at a predicted pose, or None."""
         world = self._in_world(pose, root)
-        touch: SkinTouch | None = None
+        touch: SkinContact | None = None
         before: Floats | None = None
         for obstacle in obstacles:
             away, all_normals = obstacle.distances(world)
@@ -116,12 +115,12 @@ class SkinPush:
             if not len(inside):
                 continue
             if touch is None:
-                touch = SkinTouch(len(self._entries), root[:3, :3])
+                touch = SkinContact(len(self._entries), root[:3, :3])
             deepest = inside[np.argsort(away[inside], kind="stable")[:MOST_TOUCHED]]
             touched = np.sort(deepest)
             depth, normals, hard = -away[touched], all_normals[touched], self._hard[touched]
             rows = self._rows(pose, touched)
-            touch.press(rows, normals, hard, depth)
+            touch.add_contact(rows, normals, hard, depth)
             if rub is not None:
                 if before is None:
                     before = self._in_world(rub.pose, rub.root)
@@ -131,7 +130,7 @@ class SkinPush:
                 slip = world[touched] - start
                 if isinstance(obstacle, RigidObject):
                     slip -= rub.span * obstacle.velocities(start)
-                touch.rub(rows, normals, slip, rub.friction * load, rub.span)
+                touch.add_friction(rows, normals, slip, rub.friction * load, rub.span)
         return touch
 
     def _in_world(self, pose: Floats, root: Floats) -> Floats:

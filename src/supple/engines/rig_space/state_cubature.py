@@ -70,19 +70,13 @@ def train_cubature(
     weights = nonnegative_fit(forces @ forces.T, forces @ problem.targets[0])
     fresh = _Forces(flesh, body, moving, held_out, rng)
     left = fresh.targets[0] - weights @ fresh.columns(0, chosen)
-    whole = float(np.linalg.norm(fresh.targets[0]))
-    error = float(np.linalg.norm(left)) / max(whole, 1e-300)
+    size = float(np.linalg.norm(fresh.targets[0]))
+    error = float(np.linalg.norm(left)) / max(size, 1e-300)
     columns, chosen = _rest_columns(flesh), moving[chosen]
     summed = np.zeros_like(condensed.stiffness)
     constants = body.material.element_parameters(len(tets))
     _add_rest_stiffness(
-        body.material.code,
-        body.rest,
-        tets[chosen],
-        constants[chosen],
-        weights,
-        columns,
-        summed,
+        body.material.code, body.rest, tets[chosen], constants[chosen], weights, columns, summed
     )
     missed = _bounded(condensed.stiffness - summed, condensed.stiffness)
     return RigCubature(chosen, weights, missed, error)
@@ -123,8 +117,8 @@ def _states(
     # Amplitudes of the interior: of the snapshots, or of rig modes of equal energy.
     typical = np.sqrt((drawn**2).mean(axis=0))
     energy = np.einsum("si,ij,sj->s", drawn[:, :k], condensed.stiffness[:k, :k], drawn[:, :k])
-    lively = np.sqrt(np.median(energy) / np.maximum(np.diag(condensed.stiffness)[k:], 1e-300))
-    typical[k:] = np.maximum(typical[k:], RINGING * lively)
+    amplitudes = np.sqrt(np.median(energy) / np.maximum(np.diag(condensed.stiffness)[k:], 1e-300))
+    typical[k:] = np.maximum(typical[k:], RINGING * amplitudes)
     states = []
     for i, each in enumerate(snapshots):
         c = drawn[i].copy()
@@ -227,13 +221,7 @@ def _linear_forces(
 
 @compiled
 def _tet_forces(
-    kind: int,
-    x: Floats,
-    rest: Floats,
-    tets: Ints,
-    constants: Floats,
-    Y: Floats,
-    out: Floats,
+    kind: int, x: Floats, rest: Floats, tets: Ints, constants: Floats, Y: Floats, out: Floats
 ) -> None:
     """Write Y_eᵀ f_e of every tet, (T, K); zero for tets that the key pose flattens."""
     g, F, P, scratch = np.empty((4, 3)), np.empty((3, 3)), np.empty((3, 3)), np.empty((6, 3, 3))

@@ -1,9 +1,10 @@
-"""Physics-based volumetric skinning (hahn2013 §4.2): interior vertices as sums of surface ones."""
+"""Interior vertices that follow the surface (hahn2013 §4): in equilibrium, or skinned to it."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Protocol
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -14,7 +15,9 @@ from supple.arrays import Floats, Ints
 from supple.engines.rig_space.condensation import condensed_columns, interior_snapshots, reduced
 from supple.engines.rig_space.flesh_rig import CorotatedFlesh, FleshRig
 from supple.engines.rig_space.model import RigSpaceModel
+from supple.linalg.cholesky import SparseCholesky
 from supple.linalg.nnls import nonnegative_fit
+from supple.linalg.sparse import PrincipalSubmatrix
 from supple.mesh.tets import EDGES, TetMesh
 
 #: Candidate surface vertices of an interior one, and example poses (paper: 20, 74).
@@ -24,6 +27,9 @@ NEIGHBOURS, EXAMPLES = 20, 74
 WORSE, ALLOWED = 1.5, 1e-4
 #: Weight of the L₁ penalty, as a fraction of the mean diagonal of the Gram matrix.
 SPARSITY = 1e-4
+#: Newton iterations of an interior in equilibrium, and the change that ends them, as a fraction of
+#: the body's size.
+ITERATIONS, SETTLED = 10, 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,14 +173,97 @@ def sparse_weights(
     weights, penalty = dense, SPARSITY * float(np.trace(gram)) / c
     limit = max(allowed, WORSE * first)
     while drop and len(chosen) > 1:
-        going = np.flatnonzero(weights > 0)
-        going = going[going != np.argmin(weights)]
-        if not len(going):
+        kept = np.flatnonzero(weights > 0)
+        kept = kept[kept != np.argmin(weights)]
+        if not len(kept):
             break
-        fewer, likely = chosen[going], weights[going]
+        fewer, likely = chosen[kept], weights[kept]
         if error(fewer, fitted(fewer, start=likely)) > limit:
             break
         chosen, weights = fewer, fitted(fewer, penalty, likely)
     sparse = np.zeros(c)
     sparse[chosen] = fitted(chosen) if len(chosen) < c else dense
     return sparse, dense
+
+
+class Interior(Protocol):
+    """Method that places interior vertices, given the others."""
+
+    def settle(self, x: Floats, key: Floats) -> None:
+        """Place interior vertices of x (n, 3), from their current positions as initial guess."""
+
+    def columns(self, x: Floats, key: Floats, jacobian: Floats) -> Floats:
+        """Return ∂x/∂p (n, 3, k) with the interior following, from that of the rig."""
+
+
+class StaticInterior:
+    """Interior in static equilibrium, q = argmin W(s, q) (hahn2013 eq. 5)."""
+
+    def __init__(self, model: RigSpaceModel) -> None:
+        self._body, self._size = model.body, model.mesh.size
+        self._free = (3 * model.interior[:, None] + np.arange(3)).ravel()
+        self._matrix = self._body.pattern.zeros()
+        if len(self._free):
+            self._part = PrincipalSubmatrix(self._matrix, self._free)
+            self._solver = SparseCholesky(self._part.pattern, block=3)
+
+    def _factorise(self, x: Floats, key: Floats) -> None:
+        stiffness = self._body.stiffness(x, key, psd=True, out=self._matrix)
+        data = self._part.take(stiffness.data).copy()
+        self._solver.factorise(data)
+
+    def settle(self, x: Floats, key: Floats) -> None:
+        """Place interior vertices of x (n, 3) in equilibrium, by Newton's method."""
+        if not len(self._free):
+            return
+        flat, energy = x.reshape(-1), self._body.energy(x, key)
+        for _ in range(ITERATIONS):
+            force = self._body.force(x, key).reshape(-1)[self._free]
+            self._factorise(x, key)
+            change, before, length = self._solver.solve(-force), flat[self._free].copy(), 1.0
+            for _ in range(8):
+                flat[self._free] = before + length * change
+                trial = self._body.energy(x, key)
+                if trial <= energy * (1 + 1e-12) + 1e-300:
+                    break
+                length *= 0.5
+            energy = trial
+            if length * np.abs(change).max() < SETTLED * self._size:
+                break
+
+    def columns(self, x: Floats, key: Floats, jacobian: Floats) -> Floats:
+        """Return Y = [∂s/∂p; −K_QQ⁻¹ K_QS ∂s/∂p]."""
+        columns = jacobian.copy()
+        if len(self._free):
+            self._factorise(x, key)
+            flat = columns.reshape(-1, columns.shape[2])
+            flat[self._free] = 0.0
+            pull = np.ascontiguousarray((self._matrix @ flat)[self._free])
+            flat[self._free] = -self._solver.solve(pull)
+        return columns
+
+
+class SkinnedInterior:
+    """Interior skinned to the surface, q = W s, by Algorithm 1.
+
+    `offset` adds the error of W at rest. The paper does not: its rest shape may have inverted tets,
+    as neighbours need not surround the vertex that they carry.
+    """
+
+    def __init__(self, model: RigSpaceModel, *, offset: bool = False) -> None:
+        skin = volumetric_skinning(model)
+        self._surface, self._interior, self._weights = skin.surface, skin.interior, skin.weights
+        rest = model.mesh.vertices
+        missed = rest[self._interior] - self._weights @ rest[self._surface]
+        self._offset = missed if offset else np.zeros_like(missed)
+
+    def settle(self, x: Floats, key: Floats) -> None:
+        """Place interior vertices of x (n, 3) at W s."""
+        x[self._interior] = self._weights @ x[self._surface] + self._offset
+
+    def columns(self, x: Floats, key: Floats, jacobian: Floats) -> Floats:
+        """Return Y = [∂s/∂p; W ∂s/∂p]."""
+        columns = jacobian.copy()
+        flat = columns.reshape(len(columns), -1)
+        flat[self._interior] = self._weights @ flat[self._surface]
+        return columns

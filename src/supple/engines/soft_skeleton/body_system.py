@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from supple.arrays import Floats, Ints
-from supple.checks import checked_number
 from supple.compiled.jit import compiled, compiled_fused
 from supple.dynamics.integrators import Integrator
 from supple.engines.common.stage_history import History
@@ -30,8 +29,8 @@ from supple.engines.soft_skeleton.bones.joint_springs import (
 from supple.engines.soft_skeleton.contact.contact import BodyContact
 from supple.engines.soft_skeleton.flesh.flesh_energy import add_flesh_terms
 from supple.engines.soft_skeleton.model import SoftSkeletonModel
+from supple.engines.soft_skeleton.step_inputs import not_negative
 from supple.engines.soft_skeleton.system_solution import SystemSolution
-from supple.errors import SuppleError
 
 #: Largest rotation of a joint in one iteration, in rad.
 MAX_ROTATION = 1.5
@@ -96,10 +95,8 @@ class BodySystem:
 
     def set_joints(self, stiffness: float, damping: float) -> None:
         """Set springs towards rest, and dampers, of frequencies in Hz."""
-        for what, value in (("joint_stiffness", stiffness), ("joint_damping", damping)):
-            if checked_number(what, value) < 0:
-                raise SuppleError(f"{what} is {value:g} Hz; it must not be negative")
-        soft, slow = 2 * math.pi * stiffness, 2 * math.pi * damping
+        soft = 2 * math.pi * not_negative("joint_stiffness", stiffness, " Hz")
+        slow = 2 * math.pi * not_negative("joint_damping", damping, " Hz")
         self._springs.rest[:] = self.model.inertias * soft**2
         self._springs.drags[:] = 2 * self.model.inertias * slow
 
@@ -115,10 +112,7 @@ class BodySystem:
         self._points.place(before, self.phi)
         earlier = self._points.x.copy()
         self._points.place(now, self.phi)
-        self._world.reset(self._points.x, (self._points.x - earlier) / dt)
-        self._flesh.reset(self.phi)
-        self._rate[:], self._gain[:] = 0.0, 0.0
-        self._rate[: self._bones] = before.difference(now) / dt
+        self._start_history((self._points.x - earlier) / dt, before.difference(now) / dt)
 
     def start_moving(self, chain: BoneChain, speeds: Floats) -> None:
         """Start with velocities of the bones (3 + 3K,)."""
@@ -129,10 +123,14 @@ class BodySystem:
             self._points.place(moved, self.phi)
             ends.append(self._points.x.copy())
         self._points.place(chain, self.phi)
-        self._world.reset(self._points.x, (ends[0] - ends[1]) / (2 * small))
+        self._start_history((ends[0] - ends[1]) / (2 * small), speeds)
+
+    def _start_history(self, velocities: Floats | float, rates: Floats | float) -> None:
+        """Start at the current points, with their velocities (n, 3) and rates of the bones."""
+        self._world.reset(self._points.x, velocities)
         self._flesh.reset(self.phi)
         self._rate[:], self._gain[:] = 0.0, 0.0
-        self._rate[: self._bones] = speeds
+        self._rate[: self._bones] = rates
 
     @property
     def speed(self) -> float:
@@ -191,17 +189,8 @@ class BodySystem:
         self._add_weight()
         code = model.material.code
         add_flesh_terms(code, self.stiff, model.flesh, self.phi, bones, gradient, hessian, 6)
-        _add_damping(
-            *self._damping,
-            self._beta * self.stiff / tau,
-            1 / tau,
-            self.phi,
-            self._flesh.start,
-            self._preload,
-            bones,
-            gradient,
-            hessian,
-        )
+        rates, flesh = (self._beta * self.stiff / tau, 1 / tau), (self.phi, self._flesh.start)
+        _add_damping(self._damping, *rates, *flesh, self._preload, bones, gradient, hessian)
         self._acting = self._add_joints(chain, start, target, target_before)
         end = bones + self._m
         self._contact.motion.add_terms(self.gravity, end, gradient, hessian)
@@ -222,20 +211,9 @@ class BodySystem:
         self, chain: BoneChain, start: BoneChain, target: BoneChain, before: Floats
     ) -> int:
         first = 0 if self.root_mode == "tracked" else 1
-        acting = add_joint_terms(
-            self._springs,
-            chain.parents,
-            chain.rotations,
-            target.rotations,
-            before,
-            start.rotations,
-            self._h,
-            first,
-            self._gradient,
-            self._hessian,
-            self._joint_forces,
-            self._joint_stiffness,
-        )
+        rotations = chain.rotations, target.rotations, before, start.rotations
+        system = self._gradient, self._hessian, self._joint_forces, self._joint_stiffness
+        acting = add_joint_terms(self._springs, chain.parents, *rotations, self._h, first, *system)
         if self.root_mode == "tracked":
             omega, mass = 2 * math.pi * self._tracking, float(self.model.masses.sum())
             away = chain.positions[0] - target.positions[0]
@@ -244,9 +222,8 @@ class BodySystem:
             spring = mass * min(omega**2, MAX_PULL / far)
             # The damper acts on motion relative to that of the root's target.
             relative = back - (target.positions[0] - self._target_first)
-            damper = min(
-                2 * mass * omega, mass * MAX_PULL * self._h / max(np.abs(relative).max(), 1e-9)
-            )
+            strongest = mass * MAX_PULL * self._h / max(np.abs(relative).max(), 1e-9)
+            damper = min(2 * mass * omega, strongest)
             self._gradient[:3] += spring * away + damper / self._h * relative
             for row in range(3):
                 self._hessian[row, row] += spring + damper / self._h
@@ -309,9 +286,7 @@ class BodySystem:
             if self._world.steps < 2:
                 self._gain[:] = 0.0
         else:
-            self._world.reset(self._points.x)
-            self._flesh.reset(self.phi)
-            self._rate[:], self._gain[:] = 0.0, 0.0
+            self._start_history(0.0, 0.0)
         return good
 
     def state_arrays(self) -> dict[str, Floats]:
@@ -349,18 +324,15 @@ def _clear(gradient: Floats, hessian: Floats, weight: Floats) -> None:
 @compiled_fused
 def _fastest(v: Floats) -> float:
     """Return the largest length of velocities (n, 3)."""
-    most = 0.0
+    largest = 0.0
     for i in range(len(v)):
-        most = max(most, v[i, 0] * v[i, 0] + v[i, 1] * v[i, 1] + v[i, 2] * v[i, 2])
-    return math.sqrt(most)
+        largest = max(largest, v[i, 0] * v[i, 0] + v[i, 1] * v[i, 1] + v[i, 2] * v[i, 2])
+    return math.sqrt(largest)
 
 
 @compiled
 def _add_damping(
-    starts: Ints,
-    columns: Ints,
-    stiffness: Floats,
-    damping: Floats,
+    matrices: tuple[Ints, Ints, Floats, Floats],
     beta: float,
     alpha: float,
     phi: Floats,
@@ -372,17 +344,18 @@ def _add_damping(
 ) -> None:
     """Add (β K + α C) (φ − φ*) and the preload to the gradient, and the matrix to the Hessian.
 
-    Of K and C the upper triangle is given, row by row.
+    `matrices` has starts, columns and values of K and C, of the upper triangle row by row.
     """
+    starts, columns, stiffness, damping = matrices
     for i in range(len(phi)):
         row, moved, total = hessian[first + i], phi[i] - start[i], preload[i]
         for at in range(starts[i], starts[i + 1]):
             j = columns[at]
-            much = beta * stiffness[at] + alpha * damping[at]
-            row[first + j] += much
-            total += much * (phi[j] - start[j])
+            entry = beta * stiffness[at] + alpha * damping[at]
+            row[first + j] += entry
+            total += entry * (phi[j] - start[j])
             if j > i:
-                gradient[first + j] += much * moved
+                gradient[first + j] += entry * moved
         gradient[first + i] += total
 
 
@@ -412,7 +385,7 @@ def _write_preload(
                         out[tables.columns[k]] += w * tables.shapes[k, a] * G[b, a] * gravity[b]
 
 
-def _upper_rows(*matrices: Floats) -> tuple[Ints | Floats, ...]:
+def _upper_rows(*matrices: Floats) -> tuple[Any, ...]:
     """Return the nonzeros of the upper triangles of symmetric matrices, row by row."""
     rows, columns = np.nonzero(np.triu(np.any([each != 0 for each in matrices], axis=0)))
     starts = np.searchsorted(rows, np.arange(len(matrices[0]) + 1))

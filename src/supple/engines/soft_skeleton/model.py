@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from operator import attrgetter
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -14,8 +15,7 @@ from supple.arrays import Floats, Ints
 from supple.elastic.material import Material
 from supple.engines.common.model_file import SURFACE, MaterialField, Rigs, StoredModel
 from supple.engines.soft_skeleton.bones.body_points import MOST_FOLLOWED, PointTables, point_tables
-from supple.engines.soft_skeleton.flesh.flesh_energy import FleshTables
-from supple.engines.soft_skeleton.flesh.residual_flexibility import along_normals
+from supple.engines.soft_skeleton.flesh.invariant_flesh import FleshTables
 from supple.errors import FormatError
 from supple.mesh.surface import SurfaceMesh
 from supple.rig.motion.motion import Motion
@@ -80,7 +80,8 @@ class _Points(Field):
 
     def read(self, reader: FieldReader) -> Values:
         """Read the tables; bones and columns ascend for each point."""
-        name, n, m, parents = self.name, *self._context(reader)
+        name, n, m = self.name, reader.sizes[self.count], reader.sizes["m"]
+        parents = reader.fields["parents"]
         rest = reader.array(f"{name}.rest", DOUBLE, (n, 3))
         bones = reader.array(f"{name}.bones", INDEX, (None,))
         weights = reader.array(f"{name}.weights", DOUBLE, (len(bones),))
@@ -97,9 +98,6 @@ class _Points(Field):
         follow = sp.csr_array((weights, bones, bone_starts), (n, len(parents)))
         moved = [sp.csr_array((shapes[:, i], columns, flesh_starts), (n, m)) for i in range(3)]
         return {name: point_tables(parents, rest, follow, moved)}
-
-    def _context(self, reader: FieldReader) -> tuple[int, int, Ints]:
-        return reader.sizes[self.count], reader.sizes["m"], reader.fields["parents"]
 
 
 class _Bones(Field):
@@ -125,11 +123,6 @@ def _axis_motion(axis: int, model: Any) -> sp.csr_array:
     return model.motion[axis]
 
 
-def _sizes(sizes: Any) -> bool:
-    integers = all(type(count) is int for count in sizes.values())
-    return set(sizes) == set(SIZES) and integers
-
-
 SOFT_SKELETON_SCHEMA: tuple[Field, ...] = (
     Value("name", "text"),
     Rigs("rigs", {"rig": Rig}),
@@ -138,12 +131,7 @@ SOFT_SKELETON_SCHEMA: tuple[Field, ...] = (
     Array("joints", DOUBLE, ("bones", 3)),
     MaterialField(
         "material",
-        lambda model: (
-            model.material.kind,
-            model.material.young,
-            model.material.poisson,
-            model.material.density,
-        ),
+        attrgetter(*(f"material.{name}" for name in ("kind", "young", "poisson", "density"))),
         lambda *constants: {"material": Material(*constants)},
     ),
     Array("stiffness", DOUBLE, ("m", "m")),
@@ -245,15 +233,17 @@ class SoftSkeletonModel(StoredModel):
 
     @cached_property
     def flexibility(self) -> sp.csr_array:
-        """(p, p) residual flexibility along the normals, symmetric, in m/N."""
-        return along_normals(self.motion, self.normals)
+        """(p, p) ΔC: residual flexibility along the normals, symmetrised, in m/N."""
+        total = sum(sp.diags_array(self.normals[:, i]) @ each for i, each in enumerate(self.motion))
+        return sp.csr_array(0.5 * (total + total.T))
 
     @classmethod
     def from_stored(cls, fields: Values, sizes: Mapping[str, int]) -> Self:
         """Make the model of the fields of a file; refuse fields that contradict each other."""
         if not len(fields["stiffness"]):
             raise FormatError("has a stiffness of no coordinates")
-        if not _sizes(fields["sizes"]):
+        counts = fields["sizes"]
+        if set(counts) != set(SIZES) or not all(type(count) is int for count in counts.values()):
             raise FormatError(f"its sizes are not the integers {', '.join(SIZES)}")
         motion = tuple(fields.pop(f"motion.{axis}") for axis in "xyz")
         return cls(**fields, motion=motion)

@@ -30,7 +30,6 @@ from supple.engines.soft_skeleton.contact.tables import Contacts
 from supple.engines.soft_skeleton.model import SoftSkeletonModel
 from supple.engines.soft_skeleton.step_inputs import (
     SoftSkeletonOptions,
-    between_poses,
     between_roots,
     checked_objects,
     not_negative,
@@ -210,19 +209,14 @@ class SoftSkeletonSimulator(ContactSimulator):
         return self._bones.posed(self.chain, self.root, self.pose)
 
     def _start(
-        self,
-        pose: Floats,
-        root: Floats,
-        before: tuple[Floats, Floats] | None,
-        *,
-        keep_flesh: bool,
+        self, pose: Floats, root: Floats, before: tuple[Floats, Floats] | None, *, keep_flesh: bool
     ) -> None:
         """Start at a pose and root; a reset returns free objects to where they were when set."""
         if keep_flesh:
-            self._go(pose, root, before, self._lean())
+            self._restart(pose, root, before, self._deviation())
             return
         self.phi[:] = 0.0
-        self._go(pose, root, before)
+        self._restart(pose, root, before)
         self._contact.reset()
         self._steps = 0
 
@@ -242,7 +236,7 @@ class SoftSkeletonSimulator(ContactSimulator):
         """Return the body's momentum (3,) in N s, and its angular momentum about the origin."""
         return self._system.momentum()
 
-    def _lean(self) -> Floats:
+    def _deviation(self) -> Floats:
         """(1 + K, 3) deviation of the bones from their pose, in axes of their parents."""
         self._place(self._target, self.pose, self.root)
         deviation = self._target.difference(self.chain).reshape(-1, 3)
@@ -251,21 +245,19 @@ class SoftSkeletonSimulator(ContactSimulator):
     def _axes(self, chain: BoneChain, root: Floats) -> Floats:
         return np.concatenate([[root[:3, :3]] * 2, chain.rotations[chain.parents[1:]]])
 
-    def _go(
+    def _restart(
         self,
         pose: Floats,
         root: Floats,
         past: tuple[Floats, Floats] | None,
-        lean: Floats | None = None,
+        deviation: Floats | None = None,
     ) -> None:
         earlier = (pose, root) if past is None else past
-        self._place(self._start_chain, *earlier, lean)
-        self._place(self.chain, pose, root, lean)
+        self._place(self._start_chain, *earlier, deviation)
+        self._place(self.chain, pose, root, deviation)
         self.chain.copy_to(self._target)
-        self._previous_rotations, self._previous_first = (
-            self._target.rotations.copy(),
-            self._target.positions[0].copy(),
-        )
+        self._previous_rotations = self._target.rotations.copy()
+        self._previous_first = self._target.positions[0].copy()
         self.pose, self.root = pose.copy(), root.copy()
         self._correct()
         self._system.start(self._start_chain, self.chain, self._dt)
@@ -275,14 +267,14 @@ class SoftSkeletonSimulator(ContactSimulator):
             self._track = PoseTrack.moving(*past, self.pose, self.root)
 
     def _place(
-        self, chain: BoneChain, pose: Floats, root: Floats, lean: Floats | None = None
+        self, chain: BoneChain, pose: Floats, root: Floats, deviation: Floats | None = None
     ) -> None:
         """Place bones at a pose and root, plus a deviation."""
         rotations, first, slides = self._bones.rotations(pose)
         turn = root[:3, :3]
         chain.place(turn @ rotations, turn @ first + root[:3, 3], slides)
-        if lean is not None:
-            chain.change(np.einsum("kij,kj->ki", self._axes(chain, root), lean).ravel())
+        if deviation is not None:
+            chain.change(np.einsum("kij,kj->ki", self._axes(chain, root), deviation).ravel())
 
     def advance(self, pose: Floats, root: Floats, loads: Loads | None) -> SoftSkeletonStep:
         """Advance by `dt` towards a pose and root, with forces in N on vertices of the skin."""
@@ -336,9 +328,9 @@ class SoftSkeletonSimulator(ContactSimulator):
                 break
         if not settled and halved < MOST_HALVES and not self._settled(h, WORSE):
             system.go_back(chain, self._start_chain)
-            middle = between_poses(self.pose, pose), between_roots(self.root, root)
+            middle = between_roots(self.root, root)
             self._contact.part = was - (was - self._contact.part_before) / 2
-            self._substep(*middle, loads, h / 2, limits, halved + 1)
+            self._substep(0.5 * (self.pose + pose), middle, loads, h / 2, limits, halved + 1)
             self._contact.part = was
             self._substep(pose, root, loads, h / 2, limits, halved + 1)
             return
@@ -350,10 +342,8 @@ class SoftSkeletonSimulator(ContactSimulator):
             limits.add("solver")
             self._skin.place_some(self._contact.touching, chain, self.phi)
         self._contact.finish(self._skin, chain)
-        self._previous_rotations[:], self._previous_first[:] = (
-            self._target.rotations,
-            self._target.positions[0],
-        )
+        self._previous_rotations[:] = self._target.rotations
+        self._previous_first[:] = self._target.positions[0]
         self._substeps += 1
         self.pose, self.root = pose.copy(), root.copy()
 

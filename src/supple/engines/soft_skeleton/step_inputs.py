@@ -37,11 +37,6 @@ class SoftSkeletonOptions(OptionRecord):
     self_contact: bool = True
 
 
-def between_poses(pose: Floats, other: Floats) -> Floats:
-    """Return the pose halfway between two."""
-    return 0.5 * (pose + other)
-
-
 def between_roots(root: Floats, other: Floats) -> Floats:
     """Return the root halfway between two that are near each other."""
     middle = 0.5 * (root + other)
@@ -71,9 +66,9 @@ def checked_objects(objects: Sequence[RigidObject]) -> tuple[RigidObject, ...]:
     return listed
 
 
-def not_negative(what: str, value: float) -> float:
+def not_negative(what: str, value: float, unit: str = "") -> float:
     """Return a number; raise an error if it is negative."""
     number = checked_number(what, value)
     if number < 0:
-        raise SuppleError(f"{what} is {number:g}; it must not be negative")
+        raise SuppleError(f"{what} is {number:g}{unit}; it must not be negative")
     return number

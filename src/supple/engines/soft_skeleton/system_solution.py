@@ -42,20 +42,9 @@ class SystemSolution:
 
         A driven first bone is fixed.
         """
-        return bool(
-            _solve(
-                hessian,
-                gradient,
-                self._parts,
-                self._of_part,
-                ROOT if driven else 0,
-                self._factor,
-                self._filled,
-                self._listed,
-                self._full,
-                self.change,
-            )
-        )
+        parts, held = (self._parts, self._of_part), ROOT if driven else 0
+        work = self._factor, self._filled, self._listed, self._full
+        return bool(_solve(hessian, gradient, *parts, held, *work, self.change))
 
 
 @compiled_fused
@@ -75,15 +64,15 @@ def _solve(
         for i in range(j + 1):
             first, second = parts[of_part[i]], parts[of_part[j]]
             filled[j, i] = _copy_block(hessian, first, second, LANES * i, LANES * j, factor)
-    most = 0.0
+    largest = 0.0
     for i in range(len(gradient)):
-        most = max(most, hessian[i, i])
+        largest = max(largest, hessian[i, i])
     for i in range(len(full)):
         full[i] = 0.0
     for p in range(len(parts)):
         at, first, count = parts[p]
         for i in range(count):
-            factor[at + i, at + i] += HOLD * (factor[at + i, at + i] + 0.1 * most)
+            factor[at + i, at + i] += HOLD * (factor[at + i, at + i] + 0.1 * largest)
             full[at + i] = gradient[first + i]
     _hold(parts[1, 0], held, factor, full)
     if not cholesky_of_blocks(factor, filled, listed):

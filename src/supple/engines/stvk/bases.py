@@ -1,8 +1,8 @@
 """Bases U (n, 3, r) in which a body moves: modes, modal derivatives, shapes of a motion.
 
 All are mass-orthonormal, UᵀMU = I with lumped masses, and zero at fixed vertices. They are made
-for any `VibratingBody`, of tets or hexahedra, held or free. Bases of
-sketched loads are in `supple.engines.stvk.sketch`.
+for any `VibratingBody`, of tets or hexahedra, held or free. Bases of sketched loads are in
+`supple.engines.stvk.sketch`.
 """
 
 from __future__ import annotations
@@ -282,7 +282,7 @@ def without_rigid_motion(rest: Floats, displacements: Floats, masses: Floats) ->
     for shape, moved in zip(shapes, displacements, strict=True):
         placed = rest + moved
         placed = placed - share @ placed
-        shape[:] = placed @ _turn(arms, placed, share) - arms
+        shape[:] = placed @ _aligning_rotation(arms, placed, share) - arms
     rigid = rigid_motions(rest, masses)
     heavy = np.repeat(masses, 3)
     flat = shapes.reshape(len(shapes), -1)
@@ -303,9 +303,9 @@ def rigid_motions(rest: Floats, masses: Floats) -> Floats:
     return unit
 
 
-def _turn(arms: Floats, placed: Floats, share: Floats) -> Floats:
-    """Return R that rotates `placed` rows onto `arms` best, placed @ R ≈ arms (Kabsch)."""
+def _aligning_rotation(arms: Floats, placed: Floats, share: Floats) -> Floats:
+    """Return R with placed @ R ≈ arms in the least-squares sense (Kabsch)."""
     u, _, vt = np.linalg.svd(placed.T @ (share[:, None] * arms))
     keep = np.diag([1.0, 1.0, np.sign(np.linalg.det(u @ vt))])
-    turn: Floats = u @ keep @ vt
-    return turn
+    rotation: Floats = u @ keep @ vt
+    return rotation

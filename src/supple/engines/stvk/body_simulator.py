@@ -168,10 +168,10 @@ class BodySimulator(ABC, Generic[Body]):
 
     def _run(self, count: int, make: Callable[[], int], kept: tuple[NDArray, ...]) -> None:
         """Make all of `count` steps, or none: `kept` arrays are then restored."""
-        begun = [array.copy() for array in kept]
+        start = [array.copy() for array in kept]
         made = make() if count else 0
         if made != count:
-            for array, was in zip(kept, begun, strict=True):
+            for array, was in zip(kept, start, strict=True):
                 array[:] = was
             self._diverged(made)
         self._steps += count
@@ -212,7 +212,7 @@ def _iteration_counts(iterations: int) -> Ints:
 def check_trace(steps: int, columns: int) -> None:
     """Raise an error for a run whose result is too large."""
     if 8 * steps * columns > _LARGEST_TRACE:
-        raise SuppleError(f"{steps} steps at once are too many to keep; run them in parts")
+        raise SuppleError(f"{steps} steps at once are too many to store; run them in parts")
 
 
 def _checked_dtype(dtype: DTypeLike) -> np.dtype[Any]:

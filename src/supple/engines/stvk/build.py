@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from supple.arrays import Floats
@@ -82,8 +81,8 @@ def checked_basis(
         raise SuppleError(f"a basis of {r} columns is too large; use at most {min(most, 3 * n)}")
     shapes = checked_array("the basis", columns, columns.shape).copy()
     density = groups.density[groups.of_element[points.element]]
-    carried = (points.shares * density[:, None]).ravel()
-    masses = np.bincount(points.corners.ravel(), carried, minlength=n)
+    lumped = (points.shares * density[:, None]).ravel()
+    masses = np.bincount(points.corners.ravel(), lumped, minlength=n)
     _check_independent(shapes, np.asarray(masses, np.float64))
     return shapes
 
@@ -131,15 +130,13 @@ def surface_of(
 ) -> tuple[SurfaceMesh, Floats]:
     """Return the surface, and its basis (n̄, 3, r)."""
     if surface is None:
-        seen, vertices = mesh.surface()
-        return seen, np.ascontiguousarray(basis[vertices])
+        boundary, vertices = mesh.surface()
+        return boundary, np.ascontiguousarray(basis[vertices])
     if not isinstance(surface, SurfaceMesh):
         raise SuppleError(f"the surface must be a SurfaceMesh, not {shown(surface)}")
-    carried: Any = _embedding(surface, mesh) @ basis.reshape(len(basis), -1)
-    return surface, np.ascontiguousarray(carried.reshape(-1, 3, basis.shape[2]))
-
-
-def _embedding(surface: SurfaceMesh, mesh: TetMesh | HexMesh) -> sp.csr_array:
     if isinstance(mesh, TetMesh):
-        return embed(surface.vertices, mesh)
-    return embed_hexes(surface.vertices, mesh)
+        embedding = embed(surface.vertices, mesh)
+    else:
+        embedding = embed_hexes(surface.vertices, mesh)
+    moved: Any = embedding @ basis.reshape(len(basis), -1)
+    return surface, np.ascontiguousarray(moved.reshape(-1, 3, basis.shape[2]))

@@ -33,26 +33,20 @@ _ASYMMETRY = 1e-9
 class PolynomialBody:
     """Body of tangent stiffness K̃(q) = K₀ + K₁[q] + K₂[q, q] and surface X̄ + Ū q.
 
-    A subclass has the tangent's coefficients, (r(r+1)/2, 1 + r + r(r+1)/2), and the surface.
+    A subclass has the tangent's coefficients, (r(r+1)/2, 1 + r + r(r+1)/2), the number r of modes,
+    the surface X̄ at rest, and its basis Ū, (n̄, 3, r).
     """
 
     if TYPE_CHECKING:  # fields or properties of subclasses
 
         @property
-        def tangent(self) -> Floats:
-            """Coefficients of the tangent stiffness: entries of its upper triangle by 1, q, q²."""
-
+        def tangent(self) -> Floats: ...
         @property
-        def modes(self) -> int:
-            """Number r of coordinates."""
-
+        def modes(self) -> int: ...
         @property
-        def surface(self) -> SurfaceMesh:
-            """Surface at rest, X̄."""
-
+        def surface(self) -> SurfaceMesh: ...
         @property
-        def surface_basis(self) -> Floats:
-            """Ū, (n̄, 3, r): how the surface moves with q."""
+        def surface_basis(self) -> Floats: ...
 
     def force(self, q: ArrayLike) -> Floats:
         """(K₀ + ½K₁[q] + ⅓K₂[q, q]) q: gradient of the energy, (r,)."""
@@ -157,8 +151,8 @@ class CubicModel(PolynomialBody):
             self.axis_weights = owned_array("axis_weights", axis_weights, (3, r))
 
     def __repr__(self) -> str:
-        seen = f"{len(self._basis)} surface vertices" if self.has_surface else "no surface"
-        return f"CubicModel({self.modes} modes, {seen})"
+        surface = f"{len(self._basis)} surface vertices" if self.has_surface else "no surface"
+        return f"CubicModel({self.modes} modes, {surface})"
 
     @property
     def tangent(self) -> Floats:

@@ -41,8 +41,6 @@ from supple.rig.stored.schema import Array, Group
 
 #: Fraction of the time for the basis: 0.5 with 30 modes, 0.9 with 15.
 _BASIS_DONE = 0.75
-
-
 #: Relative rounding error of a moment, or between two that are equal.
 _ROUNDING = 1e-9
 
@@ -208,17 +206,17 @@ class StvkModel(StoredModel, PolynomialBody):
         progress
             Called with the part done, 0 to 1.
         """
-        made = Material("stvk") if material is None else material
+        chosen = Material("stvk") if material is None else material
         modes = checked_count("the number of modes", modes)
         if modes > MOST_MODES:
             raise SuppleError(f"{modes} modes are too many; use at most {MOST_MODES}")
-        # What is no mesh, or inverted, or of no such groups, is refused before anything slow.
-        MaterialGroups.of(made, StrainPoints.of(mesh, order).n_elements, groups)
+        # Checked before anything slow: the mesh, the orientation of its elements, and the groups.
+        MaterialGroups.of(chosen, StrainPoints.of(mesh, order).n_elements, groups)
         first, then = _parts(progress)
-        shapes = elastic_basis(mesh, made, modes, fixed, basis, order, first)
+        shapes = elastic_basis(mesh, chosen, modes, fixed, basis, order, first)
         return cls.from_basis(
             mesh,
-            made,
+            chosen,
             shapes,
             fixed=fixed,
             groups=groups,
@@ -249,13 +247,13 @@ class StvkModel(StoredModel, PolynomialBody):
         grouped = MaterialGroups.of(material, points.n_elements, groups)
         shapes = checked_basis(basis, points, grouped, MOST_MODES)
         held = held_count(fixed, points, shapes)
-        seen, carried = surface_of(mesh, surface, shapes)
+        skin, skin_basis = surface_of(mesh, surface, shapes)
         group = grouped.of_element[points.element]
         mass, weight = mass_parts(points, group, len(grouped), shapes)
         parts = stvk_parts(points, group, shapes, progress)
         rest = np.array(mesh.vertices, np.float64)
         inertia = RigidIntegrals.of(points, group, len(grouped), rest, shapes, held)
-        return cls(rest, shapes, grouped, parts, mass, weight, seen, carried, inertia)
+        return cls(rest, shapes, grouped, parts, mass, weight, skin, skin_basis, inertia)
 
     def __repr__(self) -> str:
         return (

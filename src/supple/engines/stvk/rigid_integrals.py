@@ -65,7 +65,7 @@ class RigidIntegrals:
         r = basis.shape[2]
         every = points.vertex_volumes()
         about = every @ rest / every.sum()
-        made = cls(
+        integrals = cls(
             about,
             np.empty(n_groups),
             np.empty((n_groups, 3)),
@@ -77,8 +77,8 @@ class RigidIntegrals:
         for number in range(n_groups):
             volumes = points.taken(np.flatnonzero(group == number)).vertex_volumes()
             used = np.flatnonzero(volumes > 0)
-            made._fill(number, volumes[used], rest[used] - about, basis[used])
-        return made
+            integrals._fill(number, volumes[used], rest[used] - about, basis[used])
+        return integrals
 
     def _fill(self, number: int, volumes: Floats, arms: Floats, basis: Floats) -> None:
         r = basis.shape[2]

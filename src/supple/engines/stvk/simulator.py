@@ -111,9 +111,9 @@ class StvkSimulator(BodySimulator[StvkModel | CubicModel]):
     def reset(self, q: ArrayLike | None = None, velocity: ArrayLike | None = None) -> None:
         """Reset, by default to the undeformed body at rest."""
         at, moving = self._checked_start(q, velocity)
-        begun = first_acceleration(self.model, self._weight, self._settings, at, moving)
+        acceleration = first_acceleration(self.model, self._weight, self._settings, at, moving)
         self._state[:] = 0.0
-        self._state[[POSITION, VELOCITY, ACCELERATION]] = at, moving, begun
+        self._state[[POSITION, VELOCITY, ACCELERATION]] = at, moving, acceleration
         self._counts[1:], self._steps = 0, 0
 
     @property
@@ -206,9 +206,7 @@ class StvkSimulator(BodySimulator[StvkModel | CubicModel]):
         check_trace(count, r)
         trace = np.empty((count, r))
         self._run(
-            count,
-            lambda: advance(count, acting, trace, self._bound),
-            (self._state, self._counts),
+            count, lambda: advance(count, acting, trace, self._bound), (self._state, self._counts)
         )
         return trace
 
@@ -231,9 +229,8 @@ class StvkSimulator(BodySimulator[StvkModel | CubicModel]):
     def _external(self, forces: Forces) -> Floats:
         """Return reduced forces plus weight, (1, r); the step checks that they are finite."""
         reduced, shape = forces, self._weight.shape
-        if not (
-            type(forces) is np.ndarray and forces.shape == shape
-        ):  # the common case at a kilohertz
+        # An array of reduced forces, the common case at a kilohertz, needs no conversion.
+        if not (type(forces) is np.ndarray and forces.shape == shape):
             if not isinstance(forces, Mapping):
                 reduced = numbers("forces", forces)
             if isinstance(reduced, Mapping) or np.shape(reduced) != shape:

@@ -6,7 +6,7 @@ them, and mass-PCA of the shapes gives the basis (barbic2005 §5.2).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import scipy.sparse as sp
@@ -88,7 +88,7 @@ def static_shapes(
     """
     apart = checked_number("separation", separation)
     if not 0 <= apart < 1:
-        raise SuppleError(f"separation must be a part, from 0 to less than 1, not {separation}")
+        raise SuppleError(f"separation must be a fraction, 0 to less than 1, not {separation}")
     if not len(loads):
         raise SuppleError("no loads were recorded; pull at the body first")
     forces = np.stack([_checked_load(k, load, body) for k, load in enumerate(loads)])
@@ -121,7 +121,7 @@ def pulling_loads(
     both of all three axes.
     """
     places = checked_indices("pulled vertex", vertices, len(body.rest))
-    least = checked_count("steps", steps)
+    count = checked_count("steps", steps)
     axes = np.eye(3)
     vectors = np.concatenate([axes, -axes]) if directions is None else np.asarray(directions, float)
     vectors = checked_array("directions", vectors, (len(vectors), 3))
@@ -134,8 +134,8 @@ def pulling_loads(
         pulls[:, place] = vectors
         softest = max(float(np.linalg.norm(linear(pull), axis=1).max()) for pull in pulls)
         if not softest > 0:
-            raise SuppleError(f"vertex {place} does not give way; pull at a free one")
-        parts = far / softest * np.arange(1, least + 1) / least
+            raise SuppleError(f"vertex {place} does not move; pull at a free one")
+        parts = far / softest * np.arange(1, count + 1) / count
         loads += [pull * part for pull in pulls for part in parts]
     return loads
 
@@ -166,10 +166,10 @@ class _Statics:
         """Solve for the displacement (n, 3) under a load, from the last one or from rest."""
         if np.linalg.norm(load) <= np.linalg.norm(load - self._load):
             self._u, self._load = np.zeros((2, *load.shape))
-        u, begun, done, part = self._u, self._load, 0.0, 1.0
+        u, start, done, part = self._u, self._load, 0.0, 1.0
         while done < 1.0:
             ahead = min(1.0, done + part)
-            solution = self._settle(u, begun + ahead * (load - begun))
+            solution = self._settle(u, start + ahead * (load - start))
             if solution is not None:
                 u, done, part = solution, ahead, 2 * part
                 continue
@@ -184,7 +184,14 @@ class _Statics:
 
     def _settle(self, u: Floats, load: Floats) -> Floats | None:
         """Iterate by Newton's method from u; return None if it does not converge."""
-        for change in self._changes(u, load):
+        for _ in range(_ITERATIONS):
+            x = self.body.rest + u
+            residual = (load - self.body.force(x)).reshape(-1)[self.unknowns]
+            try:
+                self._cholesky.factorise(self._stiffness(x))
+            except SolverError:  # no stable state nearby
+                return None
+            change = self._spread(self._cholesky.solve(residual))
             u = u + change
             farthest = float(np.abs(change).max())
             if not farthest <= _LEAP * self._size:
@@ -192,19 +199,6 @@ class _Statics:
             if farthest <= _TOLERANCE * self._size:
                 return u
         return None
-
-    def _changes(self, u: Floats, load: Floats) -> Iterator[Floats]:
-        u = u.copy()
-        for _ in range(_ITERATIONS):
-            x = self.body.rest + u
-            wrong = (load - self.body.force(x)).reshape(-1)[self.unknowns]
-            try:
-                self._cholesky.factorise(self._stiffness(x))
-            except SolverError:  # no stable state nearby
-                return
-            change = self._spread(self._cholesky.solve(wrong))
-            u += change
-            yield change
 
     def _stiffness(self, x: Floats) -> Floats:
         """Return values of the stiffness among the free unknowns."""
@@ -225,21 +219,21 @@ def _checked_load(number: int, load: Load, body: VibratingBody) -> Floats:
     force = np.zeros(body.rest.shape)
     for vertex, pull in load.items():
         if isinstance(vertex, bool) or not isinstance(vertex, int | np.integer):
-            raise SuppleError(f"load {number}: {vertex!r} is no vertex number")
+            raise SuppleError(f"load {number}: {vertex!r} is not a vertex number")
         if not 0 <= vertex < len(force):
-            raise SuppleError(f"load {number}: vertex {vertex} is not there, of {len(force)}")
+            raise SuppleError(f"load {number}: vertex {vertex} of {len(force)} does not exist")
         force[vertex] += checked_array(f"load {number} on vertex {vertex}", pull, (3,))
     return force
 
 
 def far_apart(rows: Floats, separation: float) -> Ints:
     """Return nonzero rows that differ enough from the last one chosen."""
-    least = separation * float(np.linalg.norm(rows, axis=1).max())
+    smallest = separation * float(np.linalg.norm(rows, axis=1).max())
     chosen: list[int] = []
     last = np.zeros(rows.shape[1])
     for k, row in enumerate(rows):
         distance = float(np.linalg.norm(row - last))
-        if distance > 0 and distance >= least and row.any():
+        if distance > 0 and distance >= smallest and row.any():
             chosen.append(k)
             last = row
     return np.array(chosen, np.int64)

@@ -57,7 +57,7 @@ class StrainPoints:
             ("element", self.element, self.n_elements),
         ):
             if not (count and indices.min() >= 0 and indices.max() < end):
-                raise MeshError(f"integration points name a {what} that is not there")
+                raise MeshError(f"integration points refer to a {what} that does not exist")
         if not all(np.isfinite(array).all() for array in (self.slopes, self.shares)):
             raise MeshError("shape functions are not finite; is an element flat?")
         if not (self.volumes > 0).all():
@@ -141,13 +141,6 @@ class StrainPoints:
         flat = np.bincount(self.corners.ravel(), self.shares.ravel(), minlength=self.n_vertices)
         return np.asarray(flat, np.float64)
 
-    def gradients(self, basis: Floats, begin: int, end: int) -> Floats:
-        """Return ∇U of a basis (n, 3, r) at some points: (points, 3, 3, r), ∂u_i/∂X_k."""
-        out = np.zeros((end - begin, 3, 3, basis.shape[2]))
-        for k in range(len(out)):
-            add_gradients(self.corners[begin + k], self.slopes[begin + k], basis, out[k])
-        return out
-
 
 @compiled_fused
 def add_gradients(corners: Ints, slopes: Floats, basis: Floats, out: Floats) -> None:
@@ -224,7 +217,7 @@ class MaterialGroups:
         """Return the groups with another material for one of them."""
         group = checked_count("the group", group, 0)
         if group >= len(self):
-            raise SuppleError(f"group {group} is not there; there are {len(self)}")
+            raise SuppleError(f"there is no group {group}; groups are 0 to {len(self) - 1}")
         changed = {}
         for name, value in (("young", young), ("poisson", poisson), ("density", density)):
             column = getattr(self, name).copy()

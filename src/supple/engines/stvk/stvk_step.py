@@ -30,7 +30,7 @@ from supple.linalg.upper_triangle import cholesky, solve
 
 #: Rows of a block of coefficients.
 _ROWS = 4
-_ZERO = ir.Constant(WORD, 0)
+_ZERO, _HALVES = ir.Constant(WORD, 0), ir.Constant(WORD, LANES // _ROWS)
 #: Rows of the state, and then of scratch.
 POSITION, VELOCITY, ACCELERATION, _START_Q, _START_V, _HERE, _SPEED, _RIGHT = range(8)
 #: Rows of arrays that are packed like an upper triangle: K₀ and M are given.
@@ -43,23 +43,14 @@ _MOST_SHIFTS = 16
 class StepArrays(NamedTuple):
     """Arrays that a step reads and writes."""
 
-    settings: Floats
-    """h, τ, α, β, and the change of q at which Newton's method ends."""
-    counts: Ints
-    """Newton iterations; counters of steps with an indefinite system, and of steps that did not
-    converge."""
-    blocks: NDArray
-    """Coefficients of K₂, from `quadratic_blocks`."""
-    linear: NDArray
-    """(r, pairs) coefficients of K₁."""
-    terms: NDArray
-    """(4, pairs), scratch: monomials, K₁[q], K₂[q, q] and q."""
-    packed: Floats
-    """(5, pairs): K₀, M, and scratch."""
-    state: Floats
-    """(8, r): q, its velocity and acceleration, and scratch."""
-    system: Floats
-    """From `padded_identity`."""
+    settings: Floats  # h, τ, α, β, and the change of q at which Newton's method ends
+    counts: Ints  # Newton iterations; numbers of steps with a shifted system, and unconverged ones
+    blocks: NDArray  # coefficients of K₂, from `quadratic_blocks`
+    linear: NDArray  # (r, pairs) coefficients of K₁
+    terms: NDArray  # (4, pairs), scratch: monomials, K₁[q], K₂[q, q] and q
+    packed: Floats  # (5, pairs): K₀, M, and scratch
+    state: Floats  # (8, r): q, its velocity and acceleration, and scratch
+    system: Floats  # from `padded_identity`
 
 
 def padded_pairs(r: int) -> int:
@@ -92,9 +83,9 @@ def _add_symmetric(typing: Any, blocks: Any, x: Any, size: Any, out: Any) -> Any
         def rows(place: Any) -> list[Any]:
             return [code.load(blocks, code.at(place, LANES * i)) for i in range(_ROWS)]
 
-        with code.columns(_ZERO, size) as (corner, _), code.count(_ZERO, _halves(), 1) as (half, _):
+        with code.columns(_ZERO, size) as (corner, _), code.count(_ZERO, _HALVES, 1) as (half, _):
             first = code.at(corner, (half, _ROWS))
-            own = [code.spread(x, code.at(first, i)) for i in range(_ROWS)]
+            factors = [code.spread(x, code.at(first, i)) for i in range(_ROWS)]
             # The block on the diagonal is whole, and is not mirrored.
             beside, place = code.load(x, corner), builder.load(at)
             for row, total in zip(rows(place), sums, strict=True):
@@ -103,7 +94,7 @@ def _add_symmetric(typing: Any, blocks: Any, x: Any, size: Any, out: Any) -> Any
             with code.columns(code.at(corner, LANES), size) as (column, _):
                 place = builder.load(at)
                 beside, below = code.load(x, column), code.load(out, column)
-                for row, factor, total in zip(rows(place), own, sums, strict=True):
+                for row, factor, total in zip(rows(place), factors, sums, strict=True):
                     builder.store(code.multiply_add(row, beside, builder.load(total)), total)
                     below = code.multiply_add(row, factor, below)
                 code.store(below, out, column)
@@ -114,10 +105,6 @@ def _add_symmetric(typing: Any, blocks: Any, x: Any, size: Any, out: Any) -> Any
                 builder.store(builder.fadd(builder.load(slot), value), slot)
 
     return vector_kernel(write, (blocks, x, size, out))
-
-
-def _halves() -> Any:
-    return ir.Constant(WORD, LANES // _ROWS)
 
 
 add_symmetric: Any = intrinsic(_add_symmetric)
@@ -216,9 +203,9 @@ def evaluate_tangent(q, blocks, linear, terms, packed):  # type: ignore[no-untyp
     products, first, second, factors = terms[0], terms[1], terms[2], terms[3]
     for i in range(r):
         factors[i] = q[i]  # in the precision of the coefficients
-        own, tail, row = q[i], q[i:r], products[at : at + r - i]
+        factor, tail, row = q[i], q[i:r], products[at : at + r - i]
         for j in range(len(row)):
-            row[j] = own * tail[j]
+            row[j] = factor * tail[j]
         row[0] *= 0.5
         at += r - i
     first[:] = 0.0
@@ -252,12 +239,12 @@ def _residual(force, settings, packed, state):  # type: ignore[no-untyped-def]
         mass, secant = packed[MASS, at : at + n], packed[SECANT, at : at + n]
         damping = packed[DAMPING, at : at + n]
         x, y, z, target = here[i:r], w[i:r], start_v[i:r], right[i:r]
-        own_x, own_y, own_z = tau * x[0], bend * y[0], keep * y[0] - z[0]
-        total = mass[0] * own_z + secant[0] * own_x + damping[0] * own_y
+        first_x, first_y, first_z = tau * x[0], bend * y[0], keep * y[0] - z[0]
+        total = mass[0] * first_z + secant[0] * first_x + damping[0] * first_y
         for j in range(1, n):
             total += mass[j] * (keep * y[j] - z[j])
             total += tau * secant[j] * x[j] + bend * damping[j] * y[j]
-            target[j] -= mass[j] * own_z + secant[j] * own_x + damping[j] * own_y
+            target[j] -= mass[j] * first_z + secant[j] * first_x + damping[j] * first_y
         target[0] -= total
         at += n
 

@@ -50,7 +50,7 @@ def _loaded(code: VectorCode, rows: Any, at: Any) -> Any:
     return code.builder.fpext(code.load(rows, at), _DOUBLES)
 
 
-def _row_products(typing: Any, rows: Any, at: Any, width: Any, begin: Any, end: Any, c: Any) -> Any:
+def _row_products(typing, rows, at, width, begin, end, c):  # type: ignore[no-untyped-def]
     """Return the products of three rows at `rows[at]` with c, for the columns of a span."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -75,18 +75,7 @@ def _row_products(typing: Any, rows: Any, at: Any, width: Any, begin: Any, end: 
 row_products: Any = intrinsic(_row_products)
 
 
-def _add_row_sums(
-    typing: Any,
-    rows: Any,
-    at: Any,
-    width: Any,
-    begin: Any,
-    end: Any,
-    x: Any,
-    y: Any,
-    z: Any,
-    out: Any,
-) -> Any:
+def _add_row_sums(typing, rows, at, width, begin, end, x, y, z, out):  # type: ignore[no-untyped-def]
     """Add three rows at `rows[at]`, times x, y, z, to `out`, for the columns of a span."""
 
     def write(code: VectorCode) -> None:
@@ -106,18 +95,7 @@ add_row_sums: Any = intrinsic(_add_row_sums)
 
 
 def _turned(add: bool) -> Any:
-    def turned_rows(
-        typing: Any,
-        rotations: Any,
-        turn: Any,
-        rows: Any,
-        source: Any,
-        width: Any,
-        begin: Any,
-        end: Any,
-        out: Any,
-        at: Any,
-    ) -> Any:
+    def turned_rows(typing, rotations, turn, rows, source, width, begin, end, out, at):  # type: ignore[no-untyped-def]
         def write(code: VectorCode) -> None:
             rotations, turn, rows, source, width, begin, end, out, at = code.args
             matrix = [code.spread(rotations, code.at(turn, i)) for i in range(9)]
@@ -146,18 +124,7 @@ write_turned_rows: Any = intrinsic(_turned(False))
 add_turned_rows: Any = intrinsic(_turned(True))
 
 
-def _add_block_rows(
-    typing: Any,
-    blocks: Any,
-    block: Any,
-    stride: Any,
-    rows: Any,
-    at: Any,
-    width: Any,
-    begin: Any,
-    end: Any,
-    out: Any,
-) -> Any:
+def _add_block_rows(typing, blocks, block, stride, rows, at, width, begin, end, out):  # type: ignore[no-untyped-def]
     """Add a matrix (3, 3) at `blocks[block]` times the three rows at `rows[at]` to `out`, float64.
 
     Rows of the matrix are `stride` apart.
@@ -183,9 +150,7 @@ def _add_block_rows(
 add_block_rows: Any = intrinsic(_add_block_rows)
 
 
-def _add_outer_rows(
-    typing: Any, rows: Any, at: Any, width: Any, begin: Any, end: Any, others: Any, out: Any
-) -> Any:
+def _add_outer_rows(typing, rows, at, width, begin, end, others, out):  # type: ignore[no-untyped-def]
     """Add Σ a_i b_iᵀ of three rows at `rows[at]` and three of float64, to `out` (width, width).
 
     Only rows of a span are written and, since the sum is symmetric, no 8 × 8 blocks below the

@@ -13,9 +13,9 @@ from supple.compiled.tables import ArgumentTable
 from supple.elastic.assembly import BlockPattern
 from supple.engines.rig_space.flesh_rig import CorotatedFlesh
 from supple.engines.rig_space.model import RigSpaceModel
-from supple.engines.rig_space.solvers.bounded_change import BoundedSystem
 from supple.engines.rig_space.solvers.column_spans import column_spans, padded_columns, padded_width
 from supple.engines.rig_space.solvers.stage_problem import (
+    BoundedSystem,
     SolverReport,
     Springs,
     StageProblem,
@@ -70,9 +70,8 @@ class SpringMatrices:
         firm = springs.firmness - 1
         added[:k] = np.where(firm > 0, firm, self._spare * np.maximum(firm, -1.0)) + springs.follow
         null = NULL_SPRING * np.maximum(heavy, 1e-9 * heavy.max()) / tau**2
-        self.springs[:] = springs.stiffness * (self._missed + np.diag(added * diagonal)) + np.diag(
-            null
-        )
+        self.springs[:] = springs.stiffness * (self._missed + np.diag(added * diagonal))
+        self.springs += np.diag(null)
         damp = np.ones(size)
         damp[:k] = np.sqrt(springs.damping)
         springs_diagonal = np.diag(np.maximum(added, 0.0) * diagonal)
@@ -97,11 +96,11 @@ class CondensedSolver:
         self._rig, self._rotations, self._bends = flesh.rig, flesh.rotations, not flesh.rig.affine
         self.size, self._k = flesh.size, len(model.entries)
         cubature = model.cubature
-        whole = exact or len(cubature.tets) == len(model.mesh.tets)
+        all_tets = exact or len(cubature.tets) == len(model.mesh.tets)
         # Tets that nothing moves are left out.
         moving = model.moving_tets[cubature.tets]
-        chosen = np.flatnonzero(model.moving_tets) if whole else cubature.tets[moving]
-        weights = np.ones(len(chosen)) if whole else cubature.weights[moving]
+        chosen = np.flatnonzero(model.moving_tets) if all_tets else cubature.tets[moving]
+        weights = np.ones(len(chosen)) if all_tets else cubature.weights[moving]
         missed = np.zeros((self.size, self.size)) if exact else cubature.missed
         rest = model.condensed.mass, model.condensed.stiffness
         self._rest_mass, self._own_stiffness = rest[0], rest[1] - missed
@@ -237,22 +236,22 @@ class CondensedSolver:
         write_bounds(stage, self._entries, self._lower, self._upper)
         np.clip(stage.guess, self._lower, self._upper, out=self._best)
         limits: tuple[str, ...] = ()
-        energy, done, first = self._begun(stage), 0, 0.0
+        energy, done, first = self._initial_value(stage), 0, 0.0
         for done in range(1, self.iterations + 1):
-            if not (math.isfinite(energy) and self._solved(stage)):
+            if not (math.isfinite(energy) and self._solve_change(stage)):
                 limits, self._left = ("solver",), 0
                 break
             moved = float(np.abs(self._system.change).max())
             first = moved if done == 1 else first
             if done == 2:
-                self._judge(moved, first)
-            energy = self._go(stage, energy, last=done == self.iterations)
+                self._check_convergence(moved, first)
+            energy = self._line_search(stage, energy, last=done == self.iterations)
         if limits:
             self._move(self._best, columns=False)
         c[:] = self._best
         return SolverReport({"iterations": done}, limits)
 
-    def _judge(self, second: float, first: float) -> None:
+    def _check_convergence(self, second: float, first: float) -> None:
         """Decide from the changes of two iterations whether to keep the Hessian."""
         slow = SLOW_BENT if self._bends else SLOW_SHAPES
         if self._new:
@@ -260,7 +259,7 @@ class CondensedSolver:
         elif second > self._pace * first:
             self._left, self._slow = 0, True
 
-    def _begun(self, stage: StageProblem) -> float:
+    def _initial_value(self, stage: StageProblem) -> float:
         """Return H at the initial guess; set its gradient, and a Hessian, new or kept.
 
         For shapes, which rotate with the flesh, the Hessian at rest is used unless it converged
@@ -288,7 +287,7 @@ class CondensedSolver:
         self._system.renew()
         return energy
 
-    def _solved(self, stage: StageProblem) -> bool:
+    def _solve_change(self, stage: StageProblem) -> bool:
         """Solve for the change that minimises the quadratic model within bounds.
 
         Without a minimum the tets are projected, which is rare and costs more.
@@ -300,7 +299,7 @@ class CondensedSolver:
         self.value(stage, self._best, 3)
         return self._system.solve(*terms, *bounds)
 
-    def _go(self, stage: StageProblem, energy: float, last: bool) -> float:
+    def _line_search(self, stage: StageProblem, energy: float, last: bool) -> float:
         """Change the coordinates by a line search on H, and set `x`; return H.
 
         The gradient is evaluated as well, except after the last change. After a full step the

@@ -42,75 +42,43 @@ FLATTENED = 0.05
 class TetArrays(NamedTuple):
     """Tets whose energy is summed, and their reference shape at the key pose."""
 
-    kind: int
-    """Material code."""
-    tets: Ints
-    """(c, 4) vertices."""
-    weights: Floats
-    """(c,) cubature weights."""
-    constants: Floats
-    """(c, …) of the material."""
-    rest_slopes: Floats
-    """(c, 4, 3) gradients of the shape functions at rest."""
-    rest_volumes: Floats
-    """(c,) at rest."""
-    slopes: Floats
-    """(c, 4, 3) at the key pose, or at rest if that flattens the tet."""
-    volumes: Floats
-    """(c,) likewise; negative for those."""
-    pulled: Floats
-    """(c, 3, 3) stress of a flattened tet at the key pose."""
-    offsets: Floats
-    """(c,) offset that makes its energy zero there."""
-    starts: Ints
-    """(n + 1,) first stiffness block of each vertex."""
-    neighbours: ShortInts
-    """Vertices of the blocks."""
-    slots: ShortInts
-    """(c, 16) indices of the blocks of each tet."""
-    blocks: Floats
-    """Values of the blocks, as `scatter_stiffness` writes them."""
-    small: Floats
-    """(3, 3, 3) scratch: F, P, and the stress of one tet."""
-    scratch: Floats
-    """(6, 3, 3)."""
-    derivative: Floats
-    """(9, 9) scratch."""
-    frames: Floats
-    """(2, 9, 9) scratch."""
-    matrix: Floats
-    """(12, 12) scratch."""
+    kind: int  # material code
+    tets: Ints  # (c, 4) vertices
+    weights: Floats  # (c,) cubature weights
+    constants: Floats  # (c, …) of the material
+    rest_slopes: Floats  # (c, 4, 3) gradients of the shape functions at rest
+    rest_volumes: Floats  # (c,) at rest
+    slopes: Floats  # (c, 4, 3) at the key pose, or at rest if that flattens the tet
+    volumes: Floats  # (c,) at the key pose; negative, that at rest, for flattened tets
+    pulled: Floats  # (c, 3, 3) stress of a flattened tet at the key pose
+    offsets: Floats  # (c,) offset that makes a flattened tet's energy zero at the key pose
+    starts: Ints  # (n + 1,) first stiffness block of each vertex
+    neighbours: ShortInts  # vertices of the blocks
+    slots: ShortInts  # (c, 16) indices of the blocks of each tet
+    blocks: Floats  # values of the blocks, as `scatter_stiffness` writes them
+    small: Floats  # (3, 3, 3) scratch: F, P, and the stress of one tet
+    scratch: Floats  # (6, 3, 3) scratch
+    derivative: Floats  # (9, 9) scratch
+    frames: Floats  # (2, 9, 9) scratch
+    matrix: Floats  # (12, 12) scratch
 
 
 class FleshArrays(NamedTuple):
     """Positions by coordinates."""
 
-    x: Floats
-    """(n, 3) flesh."""
-    key: Floats
-    """(n, 3) at the key pose."""
-    rig: Floats
-    """(n, 3) Φ, for nonlinear rigs."""
-    jacobian: Floats
-    """(n, 3, k) ∂Φ/∂p of nonlinear rigs; (0, 3, k) for affine ones."""
-    inner: Ints
-    """(n,) row of each vertex in the corrections, -1 for none."""
-    rotations: Floats
-    """(q, 3, 3) R."""
-    single_rotations: Singles
-    """Flat, in float32."""
-    corrections: Singles
-    """Rows of Z and Ψ (q)."""
-    frames: Singles
-    """Flat (n, 3, 3): rotations of the shapes of an affine rig."""
-    shapes: Singles
-    """Rows of its shapes (n)."""
-    columns: Singles
-    """Rows of Y (n)."""
-    starts: Ints
-    """(n + 1,) first span of each vertex."""
-    spans: Ints
-    """(s, 2), from `column_spans`."""
+    x: Floats  # (n, 3) flesh
+    key: Floats  # (n, 3) at the key pose
+    rig: Floats  # (n, 3) Φ, for nonlinear rigs
+    jacobian: Floats  # (n, 3, k) ∂Φ/∂p of nonlinear rigs; (0, 3, k) for affine ones
+    inner: Ints  # (n,) row of each vertex in the corrections, -1 for none
+    rotations: Floats  # (q, 3, 3) R
+    single_rotations: Singles  # R, flat, in float32
+    corrections: Singles  # rows of Z and Ψ of q vertices, flat
+    frames: Singles  # flat (n, 3, 3): rotations of the shapes of an affine rig
+    shapes: Singles  # rows of the shapes of an affine rig, of n vertices, flat
+    columns: Singles  # rows of Y of n vertices, flat
+    starts: Ints  # (n + 1,) first span of each vertex
+    spans: Ints  # (s, 2), from `column_spans`
 
 
 class StageArrays(NamedTuple):
@@ -118,28 +86,17 @@ class StageArrays(NamedTuple):
 
     tets: TetArrays
     flesh: FleshArrays
-    settings: Floats
-    """τ, and a factor on the stiffness."""
-    masses: Floats
-    """(n,)."""
-    target: Floats
-    """(n, 3) x̂."""
-    load: Floats
-    """(n, 3) forces f."""
-    matrix: Floats
-    """(width, K) A of springs, damping and added mass: ½ cᵀAc − bᵀc."""
-    pull: Floats
-    """(width,) b."""
-    c: Floats
-    """(width,) coordinates, and zeros."""
-    forces: Floats
-    """(n, 3) scratch."""
-    rows: Floats
-    """(3 width,) scratch."""
-    gradient: Floats
-    """(width,)."""
-    hessian: Floats
-    """(width, width)."""
+    settings: Floats  # τ, and a factor on the stiffness
+    masses: Floats  # (n,)
+    target: Floats  # (n, 3) x̂
+    load: Floats  # (n, 3) forces f
+    matrix: Floats  # (width, K) A of springs, damping and added mass: ½ cᵀAc − bᵀc
+    pull: Floats  # (width,) b
+    c: Floats  # (width,) coordinates, and zeros
+    forces: Floats  # (n, 3) scratch
+    rows: Floats  # (3 width,) scratch
+    gradient: Floats  # (width,)
+    hessian: Floats  # (width, width)
 
 
 @compiled_sums
@@ -316,7 +273,7 @@ def _elastic_terms(t: TetArrays, stiffness: float, x: Floats, forces: Floats, or
     for e in range(len(t.tets)):
         g, constants, volume = t.slopes[e], t.constants[e], t.volumes[e]
         flat = volume < 0
-        much = stiffness * t.weights[e] * abs(volume)
+        weight = stiffness * t.weights[e] * abs(volume)
         position_gradient(x, t.tets, e, None, g, F)
         energy = energy_density(t.kind, F, constants, scratch)
         if flat:
@@ -324,7 +281,7 @@ def _elastic_terms(t: TetArrays, stiffness: float, x: Floats, forces: Floats, or
             for i in range(3):
                 for j in range(3):
                     energy -= t.pulled[e, i, j] * F[i, j]
-        total += much * energy
+        total += weight * energy
         if order == 0:
             continue
         stress(t.kind, F, constants, P, scratch)
@@ -332,12 +289,12 @@ def _elastic_terms(t: TetArrays, stiffness: float, x: Floats, forces: Floats, or
             for i in range(3):
                 for j in range(3):
                     P[i, j] -= t.pulled[e, i, j]
-        add_element_forces(much, g, P, t.tets, e, None, forces)
+        add_element_forces(weight, g, P, t.tets, e, None, forces)
         if order >= 2:
             stress_derivative(t.kind, F, constants, H, scratch)
             if order == 3:
                 project_psd(F, is_isotropic(t.kind), H, t.frames)
-            add_point_stiffness(0, much, g, H, None, t.matrix)
+            add_point_stiffness(0, weight, g, H, None, t.matrix)
             complete_stiffness(None, t.matrix)
             scatter_stiffness(t.matrix, t.tets, e, None, t.starts, t.slots, t.blocks)
     return total

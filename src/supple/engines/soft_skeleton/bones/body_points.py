@@ -23,39 +23,27 @@ class PointTables(NamedTuple):
     x_i = Σ_k w_ik (G_k (X_i + Σ_c Ψ_ic φ_c) + t_k).
     """
 
-    rest: Floats
-    """(n, 3) X, on the body at rest."""
-    bone_starts: Ints
-    """(n + 1,) first entry of each point in `bones` and `weights`."""
+    rest: Floats  # (n, 3) X, on the body at rest
+    bone_starts: Ints  # (n + 1,) first entry of each point in `bones` and `weights`
     bones: Ints
-    weights: Floats
-    flesh_starts: Ints
-    """(n + 1,) first entry of each point in `columns` and `shapes`."""
-    columns: Ints
-    """Coordinates φ_c that move a point, ascending."""
-    shapes: Floats
-    """(…, 3) Ψ_ic."""
-    joint_starts: Ints
-    """(n + 1,) first entry of each point in `joints`."""
-    joints: Ints
-    """Joints above a bone of the point, ascending."""
-    hangs: Ints
-    """Bit mask of the point's bones below each of `joints`."""
+    weights: Floats  # w_ik
+    flesh_starts: Ints  # (n + 1,) first entry of each point in `columns` and `shapes`
+    columns: Ints  # coordinates φ_c that move a point, ascending
+    shapes: Floats  # (…, 3) Ψ_ic
+    joint_starts: Ints  # (n + 1,) first entry of each point in `joints`
+    joints: Ints  # joints above a bone of the point, ascending
+    hangs: Ints  # bit mask of the point's bones below each of `joints`
 
 
 class PosedPoints(NamedTuple):
     """Points, and the bones and flesh that place them."""
 
     tables: PointTables
-    offsets: Floats
-    """(n, 3) displacements on the body at rest, before the bones move it."""
-    rotations: Floats
-    translations: Floats
-    """(K, 3, 3) G_k and (K, 3) t_k of the bones."""
-    joints: Floats
-    """(K, 3) positions o_k of the joints in the world."""
-    phi: Floats
-    """(m,) coordinates of the flesh."""
+    offsets: Floats  # (n, 3) displacements on the body at rest, before the bones move it
+    rotations: Floats  # (K, 3, 3) G_k of the bones
+    translations: Floats  # (K, 3) t_k of the bones
+    joints: Floats  # (K, 3) positions o_k of the joints in the world
+    phi: Floats  # (m,) coordinates of the flesh
 
 
 def point_tables(
@@ -84,25 +72,15 @@ def point_tables(
         joints += sorted(bits)
         hangs += [bits[joint] for joint in sorted(bits)]
         starts.append(len(joints))
-    if shapes is None:
-        flesh: tuple[Ints, Ints, Floats] = (
-            np.zeros(n + 1, np.int64),
-            np.zeros(0, np.int64),
-            np.zeros((0, 3)),
-        )
-    else:
-        pattern = sp.csr_array(shapes[0])
-        flesh = (
-            pattern.indptr.astype(np.int64),
-            pattern.indices.astype(np.int64),
-            np.column_stack([sp.csr_array(each).data for each in shapes]),
-        )
+    x, y, z = [sp.csr_array(each) for each in shapes or [sp.csr_array((n, 0))] * 3]
+    flesh = x.indptr.astype(np.int64), x.indices.astype(np.int64)
     return PointTables(
         np.ascontiguousarray(rest, np.float64),
         weights.indptr.astype(np.int64),
         weights.indices.astype(np.int64),
         np.ascontiguousarray(weights.data, np.float64),
         *flesh,
+        np.column_stack([x.data, y.data, z.data]),
         np.array(starts, np.int64),
         np.array(joints, np.int64),
         np.array(hangs, np.int64),
@@ -120,12 +98,9 @@ class BodyPoints:
     """Points that bones and flesh move; see `point_tables`."""
 
     def __init__(self, tables: PointTables) -> None:
-        self.tables = tables
-        n, most = len(tables.rest), int(np.diff(tables.bone_starts).max(initial=1))
-        self.x = tables.rest.copy()
+        self.tables, self.x = tables, tables.rest.copy()
         #: (n, 3) displacements on the body at rest, such as pose blend shapes.
-        self.offsets = np.zeros((n, 3))
-        self._spread = np.empty((most, 3))
+        self.offsets = np.zeros_like(self.x)
 
     def posed(self, chain: BoneChain, phi: Floats) -> PosedPoints:
         """Return the arguments of compiled loops: these points on these bones with flesh φ (m,)."""
@@ -155,32 +130,18 @@ class BodyPoints:
         blend = (weights @ chain.rotations.reshape(-1, 9)).reshape(-1, 3, 3)
         return np.asarray(np.linalg.solve(blend, moves[..., None])[..., 0])
 
-    def jacobian(self, chain: BoneChain, phi: Floats) -> Floats:
-        """(3n, 3 + 3K + m) ∂x/∂q, dense, for tests."""
-        n, size = len(self.x), chain.size + len(phi)
-        jacobian = np.zeros((3 * n, size))
-        rows, columns = np.empty((3, size)), np.empty(size, np.int64)
-        body = self.posed(chain, phi)
-        for i in range(n):
-            count = write_columns(body, i, rows, columns, self._spread)
-            jacobian[3 * i : 3 * i + 3, columns[:count]] = rows[:, :count]
-        return jacobian
-
 
 @compiled_fused
 def _unposed(body: PosedPoints, i: int) -> tuple[float, float, float]:
     """Return point i with its offset and flesh displacement, before the bones move it."""
     tables, offsets, phi = body.tables, body.offsets, body.phi
-    x, y, z = (
-        tables.rest[i, 0] + offsets[i, 0],
-        tables.rest[i, 1] + offsets[i, 1],
-        tables.rest[i, 2] + offsets[i, 2],
-    )
+    x, y = tables.rest[i, 0] + offsets[i, 0], tables.rest[i, 1] + offsets[i, 1]
+    z = tables.rest[i, 2] + offsets[i, 2]
     for at in range(tables.flesh_starts[i], tables.flesh_starts[i + 1]):
-        much = phi[tables.columns[at]]
-        x += much * tables.shapes[at, 0]
-        y += much * tables.shapes[at, 1]
-        z += much * tables.shapes[at, 2]
+        amount = phi[tables.columns[at]]
+        x += amount * tables.shapes[at, 0]
+        y += amount * tables.shapes[at, 1]
+        z += amount * tables.shapes[at, 2]
     return x, y, z
 
 

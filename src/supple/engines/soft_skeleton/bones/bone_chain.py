@@ -82,12 +82,8 @@ class BoneChain:
 
     def copy_to(self, other: BoneChain) -> None:
         """Copy the state to another chain of the same bones."""
-        other.rotations[:], other.positions[:], other.translations[:] = (
-            self.rotations,
-            self.positions,
-            self.translations,
-        )
-        other.slides[:] = self.slides
+        other.rotations[:], other.positions[:] = self.rotations, self.positions
+        other.translations[:], other.slides[:] = self.translations, self.slides
 
     def packed(self) -> Floats:
         """(K, 18) rotations, positions, translations and slides."""
@@ -218,11 +214,8 @@ def _write_errors(parents: Ints, rotations: Floats, others: Floats, out: Floats)
         write_joint_rotation(parents, rotations, j, rotation)
         write_joint_rotation(parents, others, j, other)
         times_transposed(rotation, other, relative)
-        x, y, z = (
-            relative[2, 1] - relative[1, 2],
-            relative[0, 2] - relative[2, 0],
-            relative[1, 0] - relative[0, 1],
-        )
+        x, y = relative[2, 1] - relative[1, 2], relative[0, 2] - relative[2, 0]
+        z = relative[1, 0] - relative[0, 1]
         sine = 0.5 * math.sqrt(x * x + y * y + z * z)
         cosine = 0.5 * (relative[0, 0] + relative[1, 1] + relative[2, 2] - 1.0)
         angle = math.atan2(sine, cosine)

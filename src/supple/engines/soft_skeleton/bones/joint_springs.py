@@ -5,16 +5,15 @@ Limits are given by bone, or by the range of the character's motions.
 
 from __future__ import annotations
 
-import difflib
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.spatial.transform import Rotation
 
 from supple.arrays import Floats, Ints
-from supple.checks import owned_array, shown
+from supple.checks import checked_choice, owned_array, shown
 from supple.compiled.jit import compiled, compiled_fused
 from supple.engines.soft_skeleton.bones.bone_chain import write_joint_rotation
 from supple.engines.soft_skeleton.bones.rig_bones import RigBones
@@ -38,11 +37,9 @@ MOST_KEYS = 200
 class JointLimits(NamedTuple):
     """Box of each joint's rotation vector relative to its parent, since the skin was bound."""
 
-    lowest: Floats
-    highest: Floats
-    """(K, 3), infinite for none."""
-    yields: bool
-    """Whether the limits extend to poses beyond them."""
+    lowest: Floats  # (K, 3), −∞ for none
+    highest: Floats  # (K, 3), ∞ for none
+    yields: bool  # whether the limits extend to poses beyond them
 
 
 def joint_limits(
@@ -61,20 +58,12 @@ def joint_limits(
         )
     boxes = JointLimits(-wide, wide, False)
     for name, box in limits.items():
-        bone = _bone_named(name, bones.names)
+        bone = bones.names.index(checked_choice("bone for joint_limits", name, bones.names))
         low, high = owned_array(f"limits of {name}", box, (2, 3))
         if (low > high).any():
             raise SuppleError(f"limits of {name}: the lowest are above the highest")
         boxes.lowest[bone], boxes.highest[bone] = low, high
     return boxes
-
-
-def _bone_named(name: str, names: Sequence[str]) -> int:
-    if name not in names:
-        near = difflib.get_close_matches(str(name), names, 1)
-        hint = f'did you mean "{near[0]}"?' if near else f"there are {', '.join(names)}"
-        raise SuppleError(f'joint_limits: no bone "{name}"; {hint}')
-    return list(names).index(name)
 
 
 def _motion_range(bones: RigBones, motions: Iterable[Motion]) -> JointLimits:
@@ -110,21 +99,14 @@ def _nearest(vectors: Floats, to: Floats) -> Floats:
 class JointSprings(NamedTuple):
     """Stiffness and damping of each joint, and the box of its rotation vector."""
 
-    springs: Floats
-    """(K,) towards the pose, N m/rad."""
-    dampers: Floats
-    """(K,) against rotation relative to the pose's motion, N m s/rad."""
-    drags: Floats
-    """(K,) against rotation relative to the parent, N m s/rad."""
-    rest: Floats
-    """(K,) towards the bind pose, N m/rad."""
-    lowest: Floats
-    highest: Floats
-    """(K, 3) rotation vectors relative to the parent; infinite for none."""
-    stops: Floats
-    """(K,) stiffness of the limits, N m/rad."""
-    yields: bool
-    """Whether limits extend to poses beyond them."""
+    springs: Floats  # (K,) towards the pose, N m/rad
+    dampers: Floats  # (K,) against rotation relative to the pose's motion, N m s/rad
+    drags: Floats  # (K,) against rotation relative to the parent, N m s/rad
+    rest: Floats  # (K,) towards the bind pose, N m/rad
+    lowest: Floats  # (K, 3) rotation vectors relative to the parent; −∞ for none
+    highest: Floats  # (K, 3) likewise; ∞ for none
+    stops: Floats  # (K,) stiffness of the limits, N m/rad
+    yields: bool  # whether limits extend to poses beyond them
 
 
 def joint_springs(inertias: Floats, limits: JointLimits) -> JointSprings:
@@ -216,10 +198,10 @@ def _write_moved_goal(goal: Floats, before: Floats, start: Floats, out: Floats) 
 
 
 @compiled_fused
-def _pull(much: float, away: Floats, torque: Floats, stiff: Floats) -> None:
+def _pull(stiffness: float, away: Floats, torque: Floats, stiff: Floats) -> None:
     for i in range(3):
-        torque[i] += much * away[i]
-        stiff[i, i] += much
+        torque[i] += stiffness * away[i]
+        stiff[i, i] += stiffness
 
 
 @compiled_fused
@@ -245,14 +227,14 @@ def _write_away(rotation: Floats, goal: Floats, out: Floats) -> None:
 @compiled_fused
 def _write_half_turn(rotation: Floats, goal: Floats, out: Floats) -> None:
     """Write the vector π a, of either sign, of a half turn M = R R̂ᵀ = 2 a aᵀ − 1."""
-    best, most = 0, -2.0
+    best, largest = 0, -2.0
     for i in range(3):
         entry = 0.0
         for k in range(3):
             entry += rotation[i, k] * goal[i, k]
-        if entry > most:
-            best, most = i, entry
-    first = math.sqrt(0.5 * (most + 1.0))
+        if entry > largest:
+            best, largest = i, entry
+    first = math.sqrt(0.5 * (largest + 1.0))
     for i in range(3):
         entry = 1.0 if i == best else 0.0
         for k in range(3):
@@ -296,23 +278,20 @@ def _stop(
     c = 1.0 / 12.0
     if angle > 1e-3:
         c = 1.0 / angle**2 - (1.0 + math.cos(angle)) / (2.0 * angle * math.sin(angle))
-    left[0, 0], left[1, 1], left[2, 2] = (
-        1.0 - c * (y * y + z * z),
-        1.0 - c * (x * x + z * z),
-        1.0 - c * (x * x + y * y),
-    )
+    left[0, 0], left[1, 1] = 1.0 - c * (y * y + z * z), 1.0 - c * (x * x + z * z)
+    left[2, 2] = 1.0 - c * (x * x + y * y)
     left[0, 1], left[1, 0] = 0.5 * z + c * x * y, -0.5 * z + c * x * y
     left[0, 2], left[2, 0] = -0.5 * y + c * x * z, 0.5 * y + c * x * z
     left[1, 2], left[2, 1] = 0.5 * x + c * y * z, -0.5 * x + c * y * z
-    much = joints.stops[j]
+    stop = joints.stops[j]
     for a in range(3):
         beyond = beyond0 if a == 0 else beyond1 if a == 1 else beyond2
         if beyond == 0.0:
             continue
         for i in range(3):
-            torque[i] += much * left[a, i] * beyond
+            torque[i] += stop * left[a, i] * beyond
             for k in range(3):
-                stiff[i, k] += much * left[a, i] * left[a, k]
+                stiff[i, k] += stop * left[a, i] * left[a, k]
     return 1
 
 

@@ -203,14 +203,14 @@ def _write_features(
     parents: Ints, rotations: Floats, bones: Ints, lefts: Floats, rights: Floats, out: Floats
 ) -> None:
     """Write vec(L G_pᵀG R − 1) (d, 9) of some bones."""
-    relative, half, whole = np.empty((3, 3)), np.empty((3, 3)), np.empty((3, 3))
+    relative, half, product = np.empty((3, 3)), np.empty((3, 3)), np.empty((3, 3))
     for d in range(len(bones)):
         write_joint_rotation(parents, rotations, bones[d], relative)
         times(lefts[d], relative, half)
-        times(half, rights[d], whole)
+        times(half, rights[d], product)
         for i in range(3):
             for k in range(3):
-                out[d, 3 * i + k] = whole[i, k] - (1.0 if i == k else 0.0)
+                out[d, 3 * i + k] = product[i, k] - (1.0 if i == k else 0.0)
 
 
 @compiled

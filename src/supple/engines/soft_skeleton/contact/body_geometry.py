@@ -30,25 +30,16 @@ APART = 0.25
 class SkinPatches(NamedTuple):
     """Vertices and triangles by patch: first patches of the whole skin, then of a sample of it."""
 
-    starts: Ints
-    """(p + 1,) first entry of each patch in `corners`."""
-    corners: Ints
-    """Vertices of a patch: its members, then those of its triangles in other patches."""
-    owned: Ints
-    """(p,) number of vertices that belong to each patch."""
-    all: int
-    """Number of patches of the whole skin; the rest are for self-contact."""
-    triangle_starts: Ints
-    triangles: Ints
-    """Triangles of the former, each in one patch."""
-    ranks: Ints
-    """(n̄,) rank of each vertex in the order of the search."""
-    balls: Floats
-    """(p, 4) centres and radii of bounding balls, written by `bound_patches`."""
-    hits: Bools
-    """(n̄,) work: whether a vertex is inside a collider, by rank."""
-    gaps: Floats
-    """(n̄, 4) work: signed distance and normal."""
+    starts: Ints  # (p + 1,) first entry of each patch in `corners`
+    corners: Ints  # vertices of a patch: its members, then those of its triangles in other patches
+    owned: Ints  # (p,) number of vertices that belong to each patch
+    all: int  # number of patches of the whole skin; the rest are for self-contact
+    triangle_starts: Ints  # first entry of each patch of the whole skin in `triangles`
+    triangles: Ints  # triangles by patch of the whole skin, each in one patch
+    ranks: Ints  # (n̄,) rank of each vertex in the order of the search
+    balls: Floats  # (p, 4) centres and radii of bounding balls, written by `bound_patches`
+    hits: Bools  # (n̄,) work: whether a vertex is inside a collider, by rank
+    gaps: Floats  # (n̄, 4) work: signed distance and normal
 
 
 def skin_patches(rest: Floats, triangles: Ints, order: Ints, sampled: int) -> SkinPatches:
@@ -67,14 +58,14 @@ def skin_patches(rest: Floats, triangles: Ints, order: Ints, sampled: int) -> Sk
     for k, vertices in enumerate(groups):
         corners = triangles[by_patch[firsts[k] : firsts[k + 1]]]
         lists.append(np.concatenate([vertices, np.setdiff1d(corners, vertices)]))
-    few = _split(rest, np.sort(order[:sampled]), SELF_CONTACT_PATCH)
-    lists += few
+    sampled_groups = _split(rest, np.sort(order[:sampled]), SELF_CONTACT_PATCH)
+    lists += sampled_groups
     ranks = np.empty(n, np.int64)
     ranks[order] = np.arange(n)
     return SkinPatches(
         np.cumsum([0, *map(len, lists)], dtype=np.int64),
         np.concatenate(lists).astype(np.int64),
-        np.array([*map(len, groups), *map(len, few)], np.int64),
+        np.array([*map(len, groups), *map(len, sampled_groups)], np.int64),
         len(groups),
         firsts.astype(np.int64),
         by_patch.astype(np.int64),
@@ -133,16 +124,16 @@ def bound_patches(patches: SkinPatches, skin: Floats, indentation: Floats) -> No
             v = patches.corners[at]
             x, y, z = x + skin[v, 0], y + skin[v, 1], z + skin[v, 2]
         x, y, z = x / (last - first), y / (last - first), z / (last - first)
-        most = deep = 0.0
+        farthest = deepest = 0.0
         for at in range(first, last):
             v = patches.corners[at]
             p, q, r = skin[v, 0] - x, skin[v, 1] - y, skin[v, 2] - z
-            most = max(most, p * p + q * q + r * r)
+            farthest = max(farthest, p * p + q * q + r * r)
             p, q, r = indentation[v, 0], indentation[v, 1], indentation[v, 2]
-            deep = max(deep, p * p + q * q + r * r)
+            deepest = max(deepest, p * p + q * q + r * r)
         ball = patches.balls[k]
         ball[0], ball[1], ball[2] = x, y, z
-        ball[3] = math.sqrt(most) + 2.0 * math.sqrt(deep)
+        ball[3] = math.sqrt(farthest) + 2.0 * math.sqrt(deepest)
 
 
 @compiled_fused

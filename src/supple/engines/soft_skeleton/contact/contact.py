@@ -20,8 +20,8 @@ from supple.engines.soft_skeleton.contact.body_geometry import (
     skin_patches,
     spread_order,
 )
+from supple.engines.soft_skeleton.contact.contact_rows import update_anchors
 from supple.engines.soft_skeleton.contact.forces import add_contacts, apply_change, sum_forces
-from supple.engines.soft_skeleton.contact.friction_springs import update_anchors
 from supple.engines.soft_skeleton.contact.object_motion import ObjectMotion
 from supple.engines.soft_skeleton.contact.search import (
     FINEST,
@@ -95,7 +95,18 @@ class BodyContact:
         if self_contact:
             self._parts = body_parts(model.parents, skin.rest, weights)
         patches = skin_patches(skin.rest, triangles, order, SELF_CONTACT_POINTS)
-        self._skin = SearchedSkin(order, patches, model.areas, triangles, self._parts[2])
+        self._skin = SearchedSkin(
+            shapes=shape_tables(()),
+            x=skin.rest,
+            indentation=self.indentation,
+            order=order,
+            patches=patches,
+            areas=model.areas,
+            triangles=triangles,
+            cuts=np.zeros(0, np.int64),
+            first_part=n,
+            allowed=self._parts[2],
+        )
         self._flesh = SkinFlesh(
             model.thickness,
             csr_arrays(model.spread),
@@ -152,12 +163,14 @@ class BodyContact:
             np.zeros((count, 3)),
         )
         self._sums = np.zeros((len(self.model.parents), 4)), np.zeros((count, 4))
-        self._cuts = np.ones(count, np.int64)
+        cuts = np.ones(count, np.int64)
         extents = np.array([half_extents(each) for each in listed]).reshape(-1, 2)
         self._thin = extents[:, 0]
         if first:
-            cuts = np.ceil(np.minimum(CUT * self._edge / extents[:first, 1], FINEST))
-            self._cuts[:first] = np.maximum(cuts, 1)
+            finest = np.ceil(np.minimum(CUT * self._edge / extents[:first, 1], FINEST))
+            cuts[:first] = np.maximum(finest, 1)
+        first_part = len(self.model.skin.rest) + len(self._samples.radii)
+        self._skin = self._skin._replace(shapes=self._shapes, cuts=cuts, first_part=first_part)
         # Obstacles that implement distances() alone.
         self._others = [k for k in range(o) if self._shapes.kinds[k] == OTHER]
         self.nothing = count == 0
@@ -176,7 +189,7 @@ class BodyContact:
         self._were, self.part, self.part_before = np.zeros((len(self.objects), 3)), 1.0, 0.0
         self.end_step()
         size = 3 + 3 * len(self.model.parents) + len(self.model.stiffness) + self.motion.size
-        numbers = n + len(self._samples.radii) + FINEST**2 * len(self._skin.triangles)
+        numbers = self._skin.first_part + FINEST**2 * len(self._skin.triangles)
         widest = int(np.diff(self._flesh.spread[0]).max(initial=0))
         loads = len(self._contacts.members) * widest
         self._system = empty_contact_system(size, numbers, self.model.spread.shape[1], loads)
@@ -187,16 +200,16 @@ class BodyContact:
         In a sub-step an object moves by at most half of its smallest extent, and skin near
         obstacles, at a speed in m/s, by half of theirs. The result is at most `MAX_SUBSTEPS`.
         """
-        most, o = 1.0, self._first_object
+        count, o = 1.0, self._first_object
         for k, rigid in enumerate(self.objects):
             far = float(np.linalg.norm(rigid.place[:3, 3] - self._were[k]))
             if not rigid.kinematic:
                 far = dt * float(np.linalg.norm(rigid.velocity))
-            most = max(most, far / (0.5 * min(self._thin[o + k], LONGEST_MOVE)))
+            count = max(count, far / (0.5 * min(self._thin[o + k], LONGEST_MOVE)))
         if o and self._contacts.nearest[0] < 2 * dt * speed:
             thin = min(float(self._thin[:o].min()), LONGEST_MOVE)
-            most = max(most, dt * speed / (0.5 * thin))
-        return math.ceil(min(most, MAX_SUBSTEPS) - 1e-9)
+            count = max(count, dt * speed / (0.5 * thin))
+        return math.ceil(min(count, MAX_SUBSTEPS) - 1e-9)
 
     def begin(self) -> None:
         """Begin a stage: no contact is released."""
@@ -305,50 +318,34 @@ class BodyContact:
         if self.nothing:
             return
         self.place(chain)
-        find_contacts(
-            self._shapes,
-            skin.x,
-            self.indentation,
-            self._skin,
-            self._cuts,
-            self._samples,
-            self._first_object,
-            self._first_bone,
-            self._contacts,
-        )
+        searched = self._skin._replace(x=skin.x)
+        firsts = self._first_object, self._first_bone
+        find_contacts(searched, self._samples, *firsts, self._contacts)
         for k in self._others:
-            self._find_by_distances(k, skin.x)
+            self._find_by_distances(k, searched)
         self.full |= bool(self._contacts.full[0])
         if self._contacts.total[0] == 0:
             self._system.active[0] = 0
             return
-        add_contacts(
-            self._contacts,
-            self._colliders,
-            ContactLaw(HARDNESS, self.friction, damping),
-            self._flesh,
-            skin.posed(chain, phi),
-            chain.parents,
-            since,
-            gradient,
-            hessian,
-            self._system,
-        )
+        law = ContactLaw(HARDNESS, self.friction, damping)
+        contacts = self._contacts, self._colliders, law, self._flesh
+        body = skin.posed(chain, phi), chain.parents, since
+        add_contacts(*contacts, *body, gradient, hessian, self._system)
 
-    def _find_by_distances(self, collider: int, x: Floats) -> None:
+    def _find_by_distances(self, collider: int, skin: SearchedSkin) -> None:
         """Find contacts with an obstacle that implements distances() alone."""
-        gaps, normals = self.obstacles[collider].distances(x + self.indentation)
+        gaps, normals = self.obstacles[collider].distances(skin.x + self.indentation)
         nearest = self._contacts.nearest
         nearest[0] = min(nearest[0], max(gaps.min(), 0.0))
         gaps = gaps - np.einsum("ni,ni->n", normals, self.indentation)
-        add_distance_contacts(self._contacts, self._skin, collider, gaps, normals, x)
+        add_distance_contacts(self._contacts, skin, collider, gaps, normals)
 
     def apply_change(self, change: Floats) -> float:
         """Set the forces after a Newton change; return the pulling part of them."""
         if self.nothing or self._contacts.total[0] == 0:
             return 0.0
-        least = LEAST_PUSH * 9.81 * float(self.model.masses.sum())
-        return float(apply_change(self._contacts, change, self._damping, least, self._system))
+        least_push = LEAST_PUSH * 9.81 * float(self.model.masses.sum())
+        return float(apply_change(self._contacts, change, self._damping, least_push, self._system))
 
     def mismatch(self, skin: BodyPoints, chain: BoneChain) -> float:
         """Return the largest difference in m of contact depths from the solver's prediction."""
@@ -367,15 +364,8 @@ class BodyContact:
         self.part_before = self.part
         contacts, system = self._contacts, self._system
         update_anchors(contacts, self._colliders, skin.x, self._samples, self.friction, system)
-        write_indentation(
-            contacts,
-            system.elastic,
-            self._flesh,
-            skin.tables,
-            chain.rotations,
-            *self._indentation_work,
-            self.indentation,
-        )
+        flesh = self._flesh, skin.tables, chain.rotations, *self._indentation_work
+        write_indentation(contacts, system.elastic, *flesh, self.indentation)
         body = self._shapes, skin.x, self.model.thickness, contacts
         loads = system.elastic, system.stiffness, self._fit_work
         self._deepest = float(fit_indentation(*body, *loads, self.indentation))

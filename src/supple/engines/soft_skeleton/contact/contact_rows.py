@@ -1,4 +1,7 @@
-"""Jacobians of contacts: relative motion of points and colliders, by coordinate."""
+"""Contacts in coordinates: Jacobians of relative motion, and friction springs along tangents.
+
+Friction is static: springs from anchors, with forces bounded by Coulomb's law.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,12 @@ import numpy as np
 from supple.arrays import Floats, Ints
 from supple.compiled.jit import compiled, compiled_fused
 from supple.engines.soft_skeleton.bones.body_points import PosedPoints, write_columns
-from supple.engines.soft_skeleton.contact.tables import Colliders, ContactSet, ContactSystem
+from supple.engines.soft_skeleton.contact.tables import (
+    Colliders,
+    ContactSet,
+    ContactSystem,
+    ObjectSamples,
+)
 
 
 @compiled
@@ -44,14 +52,11 @@ def write_contact_rows(
             sampled = colliders.objects[colliders.owners[point - n_skin]]
             if sampled >= 0:
                 _add_object(colliders, size, sampled, contacts.positions[c], 1.0, row)
-        if colliders.objects[collider] >= 0:
-            _add_object(
-                colliders, size, colliders.objects[collider], contacts.positions[c], -1.0, row
-            )
-        elif colliders.bones[collider] >= 0:
-            _add_bone(
-                parents, body.joints, colliders.bones[collider], contacts.positions[c], -1.0, row
-            )
+        free, bone = colliders.objects[collider], colliders.bones[collider]
+        if free >= 0:
+            _add_object(colliders, size, free, contacts.positions[c], -1.0, row)
+        elif bone >= 0:
+            _add_bone(parents, body.joints, bone, contacts.positions[c], -1.0, row)
         for a in range(row.used[0]):
             slots[row.columns[a]] = -1
         _sort(row)
@@ -62,12 +67,9 @@ class Row(NamedTuple):
     """Motion (3, …) of one contact by the columns added so far."""
 
     motion: Floats
-    columns: Ints
-    """Columns of the system in the row."""
-    used: Ints
-    """(1,) number of columns."""
-    slots: Ints
-    """(N,) index of each column of the system in the row, or −1."""
+    columns: Ints  # columns of the system in the row
+    used: Ints  # (1,) number of columns
+    slots: Ints  # (N,) index of each column of the system in the row, or −1
 
 
 @compiled_fused
@@ -103,14 +105,9 @@ def _add_object(
 ) -> None:
     """Add the motion of a point of a free object: translation and ω × r."""
     at = size - 6 * (len(colliders.centres) - o)
-    x, y, z = (
-        sign * (place[0] - colliders.centres[o, 0]),
-        sign * (place[1] - colliders.centres[o, 1]),
-        sign * (place[2] - colliders.centres[o, 2]),
-    )
     for i in range(3):
         row.motion[i, _slot(row, at + i)] += sign
-    _add_rotation(at + 3, x, y, z, row)
+    _add_rotation(at + 3, place, colliders.centres[o], sign, row)
 
 
 @compiled_fused
@@ -122,16 +119,15 @@ def _add_bone(
         row.motion[i, _slot(row, i)] += sign
     j = bone
     while j >= 0:
-        x = sign * (place[0] - positions[j, 0])
-        y = sign * (place[1] - positions[j, 1])
-        z = sign * (place[2] - positions[j, 2])
-        _add_rotation(3 + 3 * j, x, y, z, row)
+        _add_rotation(3 + 3 * j, place, positions[j], sign, row)
         j = parents[j]
 
 
 @compiled_fused
-def _add_rotation(at: int, x: float, y: float, z: float, row: Row) -> None:
-    """Add the columns −[r]× of ω × r."""
+def _add_rotation(at: int, place: Floats, centre: Floats, sign: float, row: Row) -> None:
+    """Add the columns −[r]× of ω × r, with r from a centre to a place, times the sign."""
+    x, y = sign * (place[0] - centre[0]), sign * (place[1] - centre[1])
+    z = sign * (place[2] - centre[2])
     first, second, third = _slot(row, at), _slot(row, at + 1), _slot(row, at + 2)
     motion = row.motion
     motion[0, second] += z
@@ -161,3 +157,92 @@ def _to_contact_frame(n: Floats, tangents: Floats, motion: Floats) -> None:
         first[k] = n0 * x + n1 * y + n2 * z
         second[k] = u * x + v * y + w * z
         third[k] = p * x + q * y + r * z
+
+
+@compiled_fused
+def write_friction_springs(
+    contacts: ContactSet, colliders: Colliders, friction: float, system: ContactSystem
+) -> None:
+    """Write stiffness and elongation of the friction springs; forces are at most μλ."""
+    for c in range(contacts.total[0]):
+        point, collider = contacts.points[c], contacts.colliders[c]
+        system.weights[c] = 0.0
+        if friction <= 0:
+            continue
+        rotation, translation = colliders.rotations[collider], colliders.translations[collider]
+        if system.anchor_colliders[point] != collider:
+            continue
+        x = y = 0.0
+        for i in range(3):
+            anchor = translation[i]
+            for k in range(3):
+                anchor += rotation[i, k] * system.anchors[point, k]
+            away = contacts.positions[c, i] - anchor
+            x += away * system.tangents[c, 0, i]
+            y += away * system.tangents[c, 1, i]
+        system.offsets[c, 0], system.offsets[c, 1] = x, y
+        stiff = system.stiffness[c]
+        limit, far = friction * system.normal_forces[point], math.sqrt(x * x + y * y)
+        system.weights[c] = stiff if stiff * far <= limit else limit / far
+
+
+@compiled
+def update_anchors(
+    contacts: ContactSet,
+    colliders: Colliders,
+    skin: Floats,
+    samples: ObjectSamples,
+    friction: float,
+    system: ContactSystem,
+) -> None:
+    """Store the normal forces of points, and their friction anchors on the colliders.
+
+    A sliding point drags its anchor behind, at the distance where the spring reaches μλ. Colliders,
+    skin (n̄, 3) and samples of objects are in the world, at the end of the step.
+    """
+    n_skin, place, anchor = len(skin), np.empty(3), np.empty(3)
+    # Points that lost contact lose their anchors.
+    for k in range(system.anchored[0]):
+        system.in_contact[system.anchored[1 + k]] = False
+    for c in range(contacts.total[0]):
+        system.in_contact[contacts.points[c]] = True
+    for k in range(system.anchored[0]):
+        point = system.anchored[1 + k]
+        if not system.in_contact[point]:
+            system.anchor_colliders[point] = -1
+    system.anchored[0] = contacts.total[0]
+    for c in range(contacts.total[0]):
+        point, collider = contacts.points[c], contacts.colliders[c]
+        force = max(system.forces[c], 0.0)
+        system.anchored[1 + c] = point
+        rotation, translation = colliders.rotations[collider], colliders.translations[collider]
+        for i in range(3):
+            if contacts.areas[c] > 0:
+                place[i] = 0.0
+                for corner in range(3):
+                    v = contacts.corners[c, corner]
+                    place[i] += contacts.barycentric[c, corner] * skin[v, i]
+            else:
+                s = point - n_skin
+                place[i] = samples.centres[s, i] - samples.radii[s] * contacts.normals[c, i]
+        if system.anchor_colliders[point] == collider and system.weights[c] > 0:
+            far = slip = 0.0
+            for i in range(3):
+                anchor[i] = translation[i]
+                for k in range(3):
+                    anchor[i] += rotation[i, k] * system.anchors[point, k]
+            for side in range(2):
+                away = 0.0
+                for i in range(3):
+                    away += (place[i] - anchor[i]) * system.tangents[c, side, i]
+                far += away * away
+            far = math.sqrt(far)
+            reach = friction * force / system.stiffness[c]
+            slip = 1.0 - reach / far if far > reach else 0.0
+            for i in range(3):
+                place[i] = anchor[i] + slip * (place[i] - anchor[i])
+        for i in range(3):
+            system.anchors[point, i] = 0.0
+            for k in range(3):
+                system.anchors[point, i] += rotation[k, i] * (place[k] - translation[k])
+        system.anchor_colliders[point], system.normal_forces[point] = collider, force

@@ -8,8 +8,10 @@ from supple.arrays import Floats, Ints, ShortInts, Singles
 from supple.compiled.jit import compiled, compiled_fused
 from supple.compiled.simd import LANES, subtract_blocks
 from supple.engines.soft_skeleton.bones.body_points import PosedPoints
-from supple.engines.soft_skeleton.contact.contact_rows import write_contact_rows
-from supple.engines.soft_skeleton.contact.friction_springs import write_friction_springs
+from supple.engines.soft_skeleton.contact.contact_rows import (
+    write_contact_rows,
+    write_friction_springs,
+)
 from supple.engines.soft_skeleton.contact.skin_indentation import softness
 from supple.engines.soft_skeleton.contact.tables import (
     MAX_CONTACTS,
@@ -90,11 +92,8 @@ def _write_compliance(
             other = colliders.hardness[contacts.colliders[c]]
             if other > 0:
                 stiff = min(stiff, other) if stiff > 0 else other
-            system.compliance[c, c], system.stiffness[c], system.softening[c] = (
-                1.0 / stiff,
-                stiff,
-                1.0,
-            )
+            system.compliance[c, c] = 1.0 / stiff
+            system.stiffness[c], system.softening[c] = stiff, 1.0
             continue
         for at in range(starts[c], starts[c + 1]):
             for k in range(rows[loaded[at]], rows[loaded[at] + 1]):
@@ -216,17 +215,17 @@ def _factorise(system: ContactSystem, many: int) -> None:
 def _small_cholesky(a: Floats, n: int) -> None:
     """Factorise A = UᵀU in place, upper triangle, with a lower bound on the pivots."""
     for k in range(n):
-        least = 1e-3 * a[k, k]
+        lower_bound = 1e-3 * a[k, k]
         total = a[k, k]
         for i in range(k):
             total -= a[i, k] * a[i, k]
-        pivot = math.sqrt(max(total, least))
+        pivot = math.sqrt(max(total, lower_bound))
         a[k, k] = pivot
         for i in range(k):
-            much = a[i, k]
+            factor = a[i, k]
             row, target = a[i], a[k]
             for j in range(k + 1, n):
-                target[j] -= much * row[j]
+                target[j] -= factor * row[j]
         for j in range(k + 1, n):
             a[k, j] /= pivot
 
@@ -266,10 +265,10 @@ def _add_system(damping: float, system: ContactSystem, gradient: Floats, hessian
             used += 1
     # U⁻ᵀ R_n, row by row, below the block that receives its product.
     width = -(-used // LANES) * LANES
-    whole = -(-many // LANES) * LANES
-    for i in range(width + whole):
+    height = -(-many // LANES) * LANES
+    for i in range(width + height):
         system.packed[i, :width] = 0.0
-    rows = system.packed[width : width + whole, :width]
+    rows = system.packed[width : width + height, :width]
     stiffer = math.sqrt(1.0 + damping)
     for i in range(many):
         c = active[1 + i]
@@ -282,7 +281,7 @@ def _add_system(damping: float, system: ContactSystem, gradient: Floats, hessian
         scale = 1.0 / system.factor[i, i]
         for k in range(width):
             target[k] *= scale
-    _add_product(system, width, whole, used, hessian)
+    _add_product(system, width, height, used, hessian)
     for k in range(used):
         system.column_slots[system.columns[k]] = -1
 
@@ -302,21 +301,23 @@ def _add_friction(
 
 
 @compiled_fused
-def _subtract(much: float, row: Floats, target: Floats) -> None:
+def _subtract(factor: float, row: Floats, target: Floats) -> None:
     for k in range(len(target)):
-        target[k] -= much * row[k]
+        target[k] -= factor * row[k]
 
 
 @compiled_fused
-def _add_product(system: ContactSystem, width: int, whole: int, used: int, hessian: Floats) -> None:
+def _add_product(
+    system: ContactSystem, width: int, height: int, used: int, hessian: Floats
+) -> None:
     """Add ZᵀZ of the packed rows."""
     stride = system.packed.shape[1]
     flat = system.packed.reshape(system.packed.size)
-    for k in range(whole // LANES):
+    for k in range(height // LANES):
         system.listed[k] = width + LANES * k
     for row in range(0, width, 4):
         for column in range(row // LANES * LANES, width, LANES):
-            subtract_blocks(flat, stride, row, column, system.listed, whole // LANES)
+            subtract_blocks(flat, stride, row, column, system.listed, height // LANES)
     for i in range(used):
         target, source = hessian[system.columns[i]], system.packed[i]
         for j in range(i, used):
@@ -325,13 +326,13 @@ def _add_product(system: ContactSystem, width: int, whole: int, used: int, hessi
 
 @compiled_fused
 def apply_change(
-    contacts: ContactSet, change: Floats, damping: float, least: float, system: ContactSystem
+    contacts: ContactSet, change: Floats, damping: float, least_push: float, system: ContactSystem
 ) -> float:
     """Set the forces after the solver subtracted a change; return the pulling fraction.
 
     Forces are linear in the change: f + S⁻¹ R_n Δ, damped, along the normals and −w (s − R_t Δ)
     along the tangents. The result is the sum of pulling forces over that of pushing forces, which
-    is at least `least`.
+    is at least `least_push`.
     """
     many, active = system.active[0], system.active
     count = contacts.total[0]
@@ -369,7 +370,7 @@ def apply_change(
             system.released_list[0] += 1
         pulled += max(-force, 0.0)
         pushed += max(force, 0.0)
-    return pulled / max(pushed, least)
+    return pulled / max(pushed, least_push)
 
 
 @compiled

@@ -27,71 +27,51 @@ FULL_DEPTH = 2e-3
 
 
 class SearchedSkin(NamedTuple):
-    """Skin that contacts are searched on."""
+    """Skin that contacts are searched on, and the colliders."""
 
-    order: Ints
-    """(n̄,) vertices in the order of `spread_order`."""
+    shapes: ShapeTables  # obstacles, then objects, then bones
+    x: Floats  # (n̄, 3) skin in the world as bones and handles place it
+    indentation: Floats  # (n̄, 3) of the step before
+    order: Ints  # (n̄,) vertices in the order of `spread_order`
     patches: SkinPatches
-    areas: Floats
-    """(n̄,) of the vertices, m²."""
-    triangles: Ints
-    """(m, 3)."""
-    allowed: Bools
-    """(bones, n̄) whether a vertex may touch the capsule of a bone; (0, n̄) for no self-contact."""
+    areas: Floats  # (n̄,) of the vertices, m²
+    triangles: Ints  # (m, 3)
+    cuts: Ints  # (colliders,) subdivisions of the triangles' edges, see `find_contacts`
+    first_part: int  # number of the first part of a triangle, see `ContactSet`
+    allowed: Bools  # (bones, n̄) vertices that may touch a bone's capsule; no rows: no self-contact
 
 
 @compiled_fused
 def find_contacts(
-    shapes: ShapeTables,
-    skin: Floats,
-    indentation: Floats,
-    surface: SearchedSkin,
-    cuts: Ints,
-    samples: ObjectSamples,
-    first_object: int,
-    first_bone: int,
-    out: ContactSet,
+    skin: SearchedSkin, samples: ObjectSamples, first_object: int, first_bone: int, out: ContactSet
 ) -> None:
     """Find points of the skin, and samples of objects, inside colliders.
 
-    `shapes` are obstacles, then objects from `first_object` on, then bones from `first_bone` on.
-    `skin` (n̄, 3) is in the world as bones and handles place it. Colliders touch the skin with the
-    indentation of the step before; depths count from the skin without it. `cuts` (colliders,) are
-    subdivisions of the triangles' edges: with 1 the vertices touch the collider, with more the
-    centres of the parts of triangles.
+    Objects are colliders from `first_object` on, bones from `first_bone` on. Colliders touch the
+    skin with the indentation of the step before; depths count from the skin without it. With one
+    subdivision of its edges (`cuts`) the vertices touch the collider, with more the centres of the
+    parts of triangles.
     """
-    patches, areas, order = surface.patches, surface.areas, surface.order
+    shapes, patches, order = skin.shapes, skin.patches, skin.order
     out.total[0], out.nearest[0], out.full[0], total = 0, np.inf, False, 0
-    bound_patches(patches, skin, indentation)
+    bound_patches(patches, skin.x, skin.indentation)
     for collider in range(len(shapes.kinds)):
         first, bone = out.total[0], collider - first_bone
         finely = -1
-        if cuts[collider] > 1:
-            finely = _find_fine_contacts(
-                shapes,
-                skin,
-                indentation,
-                patches,
-                surface.triangles,
-                cuts[collider],
-                collider,
-                len(samples.radii),
-                total,
-                first,
-                out,
-            )
+        if skin.cuts[collider] > 1:
+            finely = _find_fine_contacts(skin, collider, total, out)
             total = max(total, finely)
-        if finely < 0 and _find_vertices(shapes, skin, indentation, surface, collider, bone, out):
+        if finely < 0 and _find_vertices(skin, collider, bone, out):
             for k in range(min(len(order), SELF_CONTACT_POINTS) if bone >= 0 else len(order)):
                 if patches.hits[k]:
                     patches.hits[k] = False
                     gap, p, q, r = patches.gaps[k]
                     total = add_vertex_contact(
-                        out, total, first, order[k], collider, gap, p, q, r, skin, areas
+                        out, total, first, order[k], collider, gap, p, q, r, skin.x, skin.areas
                     )
         if collider < first_bone:
             is_round = collider >= first_object and shapes.kinds[collider] <= CAPSULE
-            _find_samples(shapes, samples, collider, len(skin), is_round, out)
+            _find_samples(shapes, samples, collider, len(skin.x), is_round, out)
     gather_members(out, total)
 
 
@@ -122,17 +102,9 @@ def _find_samples(
 
 
 @compiled_fused
-def _find_vertices(
-    shapes: ShapeTables,
-    skin: Floats,
-    indentation: Floats,
-    surface: SearchedSkin,
-    collider: int,
-    bone: int,
-    out: ContactSet,
-) -> bool:
+def _find_vertices(skin: SearchedSkin, collider: int, bone: int, out: ContactSet) -> bool:
     """Mark vertices inside a collider and write their depths; return whether there are any."""
-    some, patches, areas, allowed = False, surface.patches, surface.areas, surface.allowed
+    some, shapes, patches, indentation = False, skin.shapes, skin.patches, skin.indentation
     cx, cy, cz, reach = _ball(shapes, collider)
     for k in range(patches.all) if bone < 0 else range(patches.all, len(patches.owned)):
         ball = patches.balls[k]
@@ -146,13 +118,13 @@ def _find_vertices(
             continue
         for at in range(patches.starts[k], patches.starts[k] + patches.owned[k]):
             v = patches.corners[at]
-            if areas[v] <= 0:
+            if skin.areas[v] <= 0:
                 continue  # in no triangle
-            x, y, z = skin[v, 0], skin[v, 1], skin[v, 2]
+            x, y, z = skin.x[v, 0], skin.x[v, 1], skin.x[v, 2]
             if (x - cx) ** 2 + (y - cy) ** 2 + (z - cz) ** 2 > reach and indentation[v, 0] == 0:
                 continue
             x, y, z = x + indentation[v, 0], y + indentation[v, 1], z + indentation[v, 2]
-            if bone >= 0 and not allowed[bone, v]:
+            if bone >= 0 and not skin.allowed[bone, v]:
                 continue
             gap, p, q, r = signed_distance(shapes, collider, x, y, z)
             gap -= p * indentation[v, 0] + q * indentation[v, 1] + r * indentation[v, 2]
@@ -164,43 +136,19 @@ def _find_vertices(
 
 
 @compiled_fused
-def _find_fine_contacts(
-    shapes: ShapeTables,
-    skin: Floats,
-    indentation: Floats,
-    patches: SkinPatches,
-    triangles: Ints,
-    cut: int,
-    collider: int,
-    n_samples: int,
-    total: int,
-    first: int,
-    out: ContactSet,
-) -> int:
+def _find_fine_contacts(skin: SearchedSkin, collider: int, total: int, out: ContactSet) -> int:
     """Find parts of triangles whose centres are inside a small collider.
 
     Return the number of gathered vertices, or −1, without contacts, for too many parts.
     """
+    patches, first = skin.patches, out.total[0]
     for patch in range(patches.all):
-        far = patch_gap(shapes, collider, patches.balls[patch])
+        far = patch_gap(skin.shapes, collider, patches.balls[patch])
         out.nearest[0] = min(out.nearest[0], max(far, 0.0))
         if far > 0:
             continue
         for at in range(patches.triangle_starts[patch], patches.triangle_starts[patch + 1]):
-            t = patches.triangles[at]
-            total = _find_triangle_parts(
-                shapes,
-                skin,
-                indentation,
-                triangles[t],
-                t,
-                cut,
-                collider,
-                n_samples,
-                total,
-                first,
-                out,
-            )
+            total = _find_triangle_parts(skin, patches.triangles[at], collider, total, first, out)
             if total < 0:
                 return -1
     return total
@@ -208,39 +156,29 @@ def _find_fine_contacts(
 
 @compiled_fused
 def _find_triangle_parts(
-    shapes: ShapeTables,
-    skin: Floats,
-    indentation: Floats,
-    triangle: Ints,
-    t: int,
-    cut: int,
-    collider: int,
-    n_samples: int,
-    total: int,
-    first: int,
-    out: ContactSet,
+    skin: SearchedSkin, t: int, collider: int, total: int, first: int, out: ContactSet
 ) -> int:
     """Find parts of triangle t whose centres are inside; see `_find_fine_contacts`."""
-    a, b, c = triangle
-    area = _area(skin, a, b, c) / cut**2
+    (a, b, c), cut = skin.triangles[t], skin.cuts[collider]
+    corners, indentation = skin.x, skin.indentation
+    area = _area(corners, a, b, c) / cut**2
     for k in range(cut**2):
         u, v = middle_of_part(k, cut)
         w = 1 - u - v
-        x = u * skin[a, 0] + v * skin[b, 0] + w * skin[c, 0]
-        y = u * skin[a, 1] + v * skin[b, 1] + w * skin[c, 1]
-        z = u * skin[a, 2] + v * skin[b, 2] + w * skin[c, 2]
+        x = u * corners[a, 0] + v * corners[b, 0] + w * corners[c, 0]
+        y = u * corners[a, 1] + v * corners[b, 1] + w * corners[c, 1]
+        z = u * corners[a, 2] + v * corners[b, 2] + w * corners[c, 2]
         i = u * indentation[a, 0] + v * indentation[b, 0] + w * indentation[c, 0]
         j = u * indentation[a, 1] + v * indentation[b, 1] + w * indentation[c, 1]
         m = u * indentation[a, 2] + v * indentation[b, 2] + w * indentation[c, 2]
-        gap, p, q, r = signed_distance(shapes, collider, x + i, y + j, z + m)
+        gap, p, q, r = signed_distance(skin.shapes, collider, x + i, y + j, z + m)
         gap -= p * i + q * j + r * m
         if gap >= 0 or area == 0 or total + 3 > len(out.loads):
             continue
         if out.total[0] >= MAX_CONTACTS or out.total[0] - first >= MAX_FINE_CONTACTS:
             out.total[0] = first
             return -1
-        number = len(skin) + n_samples + FINEST**2 * t + k
-        place = _append(out, number, collider, gap, p, q, r)
+        place = _append(out, skin.first_part + FINEST**2 * t + k, collider, gap, p, q, r)
         out.positions[place, 0], out.positions[place, 1], out.positions[place, 2] = x, y, z
         out.corners[place, 0], out.corners[place, 1], out.corners[place, 2] = a, b, c
         out.barycentric[place, 0], out.barycentric[place, 1], out.barycentric[place, 2] = u, v, w
@@ -256,10 +194,10 @@ def _find_triangle_parts(
 def middle_of_part(k: int, cut: int) -> tuple[float, float]:
     """Return two barycentric coordinates of the centre of part k of a triangle cut into cut²."""
     row = int(math.sqrt(k + 0.5))
-    friction_forces = k - row * row
+    column = k - row * row
     # Rows of 1, 3, 5 … parts; every second part is upside down.
-    u = 1 - (row + (2 / 3 if friction_forces % 2 == 0 else 1 / 3)) / cut
-    v = (friction_forces // 2 + (1 / 3 if friction_forces % 2 == 0 else 2 / 3)) / cut
+    u = 1 - (row + (2 / 3 if column % 2 == 0 else 1 / 3)) / cut
+    v = (column // 2 + (1 / 3 if column % 2 == 0 else 2 / 3)) / cut
     return u, v
 
 
@@ -273,29 +211,10 @@ def _area(skin: Floats, a: int, b: int, c: int) -> float:
 @compiled_fused
 def _ball(shapes: ShapeTables, collider: int) -> tuple[float, float, float, float]:
     """Return the centre of a collider's bounding ball in the world, and its radius squared."""
-    rotation, translation, ball = (
-        shapes.rotations[collider],
-        shapes.translations[collider],
-        shapes.bounds[collider],
-    )
-    x = (
-        rotation[0, 0] * ball[0]
-        + rotation[0, 1] * ball[1]
-        + rotation[0, 2] * ball[2]
-        + translation[0]
-    )
-    y = (
-        rotation[1, 0] * ball[0]
-        + rotation[1, 1] * ball[1]
-        + rotation[1, 2] * ball[2]
-        + translation[1]
-    )
-    z = (
-        rotation[2, 0] * ball[0]
-        + rotation[2, 1] * ball[1]
-        + rotation[2, 2] * ball[2]
-        + translation[2]
-    )
+    R, t, ball = shapes.rotations[collider], shapes.translations[collider], shapes.bounds[collider]
+    x = R[0, 0] * ball[0] + R[0, 1] * ball[1] + R[0, 2] * ball[2] + t[0]
+    y = R[1, 0] * ball[0] + R[1, 1] * ball[1] + R[1, 2] * ball[2] + t[1]
+    z = R[2, 0] * ball[0] + R[2, 1] * ball[1] + R[2, 2] * ball[2] + t[2]
     return x, y, z, ball[3] ** 2
 
 
@@ -401,12 +320,7 @@ def push_out(shapes: ShapeTables, contacts: ContactSet, first_bone: int, skin: S
 
 
 def add_distance_contacts(
-    contacts: ContactSet,
-    surface: SearchedSkin,
-    collider: int,
-    gaps: Floats,
-    normals: Floats,
-    skin: Floats,
+    contacts: ContactSet, skin: SearchedSkin, collider: int, gaps: Floats, normals: Floats
 ) -> None:
     """Add vertices with negative gaps (n̄,) to a collider, with normals (n̄, 3), as contacts."""
     first = int(contacts.total[0])
@@ -416,8 +330,7 @@ def add_distance_contacts(
     lengths = np.diff(contacts.starts[: first + 1])
     contacts.touching[1, :total] = np.repeat(np.arange(first), lengths)
     contacts.loads[:total] = contacts.fractions[:total] * np.repeat(contacts.areas[:first], lengths)
-    order, areas = surface.order, surface.areas
-    for v in order[(gaps < 0)[order] & (areas > 0)[order]]:
+    for v in skin.order[((gaps < 0) & (skin.areas > 0))[skin.order]]:
         gap = gaps[v], *normals[v]
-        total = add_vertex_contact(contacts, total, first, v, collider, *gap, skin, areas)
+        total = add_vertex_contact(contacts, total, first, v, collider, *gap, skin.x, skin.areas)
     gather_members(contacts, total)

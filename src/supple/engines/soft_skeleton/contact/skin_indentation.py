@@ -48,9 +48,9 @@ def write_indentation(
         if contacts.areas[c] > 0 and forces[c] > 0:
             soft = softness(contacts, c, thickness)
             for member in range(contacts.starts[c], contacts.starts[c + 1]):
-                v, much = contacts.members[member], soft * forces[c] * contacts.fractions[member]
+                v, force = contacts.members[member], soft * forces[c] * contacts.fractions[member]
                 for at in range(starts[v], starts[v + 1]):
-                    load[columns[at]] -= much * values[at]
+                    load[columns[at]] -= force * values[at]
     for p in range(len(load)):
         if load[p] != 0:
             for at in range(firsts[p], firsts[p + 1]):
@@ -124,28 +124,28 @@ def fit_indentation(
 
 
 @compiled_fused
-def _add_target(out: Floats, much: float, far: float, p: float, q: float, r: float) -> None:
-    out[0] += much * far * p
-    out[1] += much * far * q
-    out[2] += much * far * r
-    out[3] += much
+def _add_target(out: Floats, weight: float, far: float, p: float, q: float, r: float) -> None:
+    out[0] += weight * far * p
+    out[1] += weight * far * q
+    out[2] += weight * far * r
+    out[3] += weight
 
 
 @compiled_fused
 def _move_towards_target(v: int, thickness: Floats, work: Floats, indentation: Floats) -> None:
     """Move the indentation of a vertex to the mean of its targets, within the bound."""
-    much, size = work[v, 3], 0.0
-    if much == 0:
+    weight, size = work[v, 3], 0.0
+    if weight == 0:
         return
     for i in range(3):
-        indentation[v, i] += work[v, i] / much
+        indentation[v, i] += work[v, i] / weight
         size += indentation[v, i] ** 2
     for i in range(4):
         work[v, i] = 0.0
-    most = MAX_INDENTATION * thickness[v]
-    if size > most * most:
+    limit = MAX_INDENTATION * thickness[v]
+    if size > limit * limit:
         for i in range(3):
-            indentation[v, i] *= most / math.sqrt(size)
+            indentation[v, i] *= limit / math.sqrt(size)
 
 
 @compiled_fused
@@ -179,11 +179,8 @@ def depth_mismatch(
             for corner in range(3):
                 weight, v = contacts.barycentric[c, corner], contacts.corners[c, corner]
                 x, y, z = x + weight * skin[v, 0], y + weight * skin[v, 1], z + weight * skin[v, 2]
-                i, j, k = (
-                    i + weight * indentation[v, 0],
-                    j + weight * indentation[v, 1],
-                    k + weight * indentation[v, 2],
-                )
+                i, j = i + weight * indentation[v, 0], j + weight * indentation[v, 1]
+                k += weight * indentation[v, 2]
             gap, p, q, r = signed_distance(shapes, contacts.colliders[c], x + i, y + j, z + k)
             gap -= p * i + q * j + r * k
             worst = max(worst, abs(gap + system.predicted_depths[c]))

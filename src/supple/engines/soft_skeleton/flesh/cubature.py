@@ -12,12 +12,12 @@ from scipy.spatial import cKDTree
 
 from supple.arrays import Floats, Ints
 from supple.engines.soft_skeleton.flesh.flesh_energy import (
-    FleshTables,
     add_flesh_terms,
     add_tet_forces,
     flesh_tables,
     rest_stiffness,
 )
+from supple.engines.soft_skeleton.flesh.invariant_flesh import FleshTables
 from supple.engines.soft_skeleton.flesh.soft_layer import FleshLayer
 from supple.errors import SuppleError
 from supple.linalg.cholesky import SparseCholesky
@@ -30,8 +30,6 @@ from supple.mesh.tets import TetMesh
 MOST_PRESSED = 0.3
 #: Handles displaced at once, number of softest modes, and radii of pushes in sizes of the body.
 MOVED, MODES, RADII = 4, 40, (0.01, 0.05)
-#: Kinds of samples, in turn: a few handles displaced, mixed modes, and normal pushes.
-SAMPLE_KINDS = ("handles", "modes", "pushes")
 #: Weight of the regularisation towards the volumes around the chosen tets.
 TOWARDS_VOLUMES = 0.003
 #: Smallest weight of a chosen tet, as a fraction of the volume around it.
@@ -49,10 +47,11 @@ Tell = Callable[[float, str], None]
 def flesh_samples(
     layer: FleshLayer, shapes: list[sp.csr_array], stiffness: Floats, count: int, seed: int
 ) -> Floats:
-    """(count, m) coordinates φ that contact and motion may cause, the `SAMPLE_KINDS` in turn.
+    """(count, m) coordinates φ that contact and motion may cause.
 
-    Each displaces the skin by at most 0 to 0.3 times the flesh thickness. `shapes` are x, y and z
-    of Ψ (n, m), and `stiffness` (m, m) is ∂²W/∂φ² at rest.
+    They are a few displaced handles, mixed modes and normal pushes in turn. Each displaces the skin
+    by at most 0 to 0.3 times the flesh thickness. `shapes` are x, y and z of Ψ (n, m), and
+    `stiffness` (m, m) is ∂²W/∂φ² at rest.
     """
     random, m = np.random.default_rng(seed), len(stiffness)
     outer, positions = layer.outer, layer.mesh.vertices[layer.outer]
@@ -78,10 +77,7 @@ def flesh_samples(
 
 
 def _pushes(
-    layer: FleshLayer,
-    skin: list[sp.csr_array],
-    stiffness: Floats,
-    random: np.random.Generator,
+    layer: FleshLayer, skin: list[sp.csr_array], stiffness: Floats, random: np.random.Generator
 ) -> Callable[[], Floats]:
     """Return a function that draws K⁻¹ΨᵀN for a random patch of the skin."""
     m, positions = len(stiffness), layer.mesh.vertices[layer.outer]
@@ -103,12 +99,9 @@ def _pushes(
 class TetCubature(NamedTuple):
     """Tets with weights, and their error."""
 
-    tables: FleshTables
-    """The tets and their weights."""
-    stiffness: Floats
-    """(m, m) ∂²W/∂φ² of all tets at rest."""
-    error: float
-    """Mean ‖f̂ − f‖/‖f‖ of forces at deformations that weights were not fitted to."""
+    tables: FleshTables  # the tets and their weights
+    stiffness: Floats  # (m, m) ∂²W/∂φ² of all tets at rest
+    error: float  # mean ‖f̂ − f‖/‖f‖ of forces at deformations that weights were not fitted to
 
 
 class FleshInCoordinates(NamedTuple):
@@ -149,9 +142,8 @@ class FleshInCoordinates(NamedTuple):
 
     def unseen_error(self, tables: FleshTables, seed: int) -> float:
         """Return the mean error at held-out deformations."""
-        return self.error(
-            tables, flesh_samples(self.layer, self.shapes, self.stiffness, UNSEEN, seed + 1)
-        )
+        samples = flesh_samples(self.layer, self.shapes, self.stiffness, UNSEEN, seed + 1)
+        return self.error(tables, samples)
 
     def error(self, tables: FleshTables, samples: Floats) -> float:
         """Return the mean ‖f̂ − f‖/‖f‖ over samples (s, m)."""
@@ -173,10 +165,10 @@ def fitted_cubature(
     stiffness alone 0.19, by both 0.14. Starting from 2.5 times as many and removing a fifth at a
     time, those with the smallest forces, gives 0.08. Held-out deformations use the next seed.
     """
-    say = tell or (lambda part, what: None)
+    report = tell or (lambda part, what: None)
     flesh = FleshInCoordinates.of(layer, shapes)
     samples = flesh_samples(layer, shapes, flesh.stiffness, FITTED, seed)
-    say(0.1, "tets that matter")
+    report(0.1, "tets that matter")
     strained = np.diff(flesh.whole.starts) > 0
     candidates = layer.soft[strained]
     if count >= len(candidates):
@@ -185,8 +177,8 @@ def fitted_cubature(
     matters = _importance(flesh, samples[:CHOSEN_BY])[strained]
     more = min(int(CANDIDATES * count), len(candidates))
     tets, volumes = _lloyd_tets(flesh, candidates, matters, more, seed)
-    gram, right = _normal_equations(flesh, tets, samples, say)
-    say(0.8, "weights")
+    gram, right = _normal_equations(flesh, tets, samples, report)
+    report(0.8, "weights")
     tets, weights = _few(flesh, tets, volumes, gram, right, count)
     tables = flesh.tables(tets, weights)
     return TetCubature(tables, flesh.stiffness, flesh.unseen_error(tables, seed))
@@ -194,12 +186,12 @@ def fitted_cubature(
 
 def _importance(flesh: FleshInCoordinates, samples: Floats) -> Floats:
     """(c,) importance of all tets, up to scale."""
-    whole, young = flesh.whole, flesh.layer.youngs[flesh.layer.soft]
-    stiff = np.asarray(flesh.stiffness_parts(whole, young).sum(axis=1)).ravel()
+    tables, young = flesh.whole, flesh.layer.youngs[flesh.layer.soft]
+    stiff = np.asarray(flesh.stiffness_parts(tables, young).sum(axis=1)).ravel()
     forces, pull = np.zeros((len(stiff), samples.shape[1])), np.zeros(len(stiff))
     for phi in samples:
         forces[:] = 0.0
-        add_tet_forces(flesh.layer.material.code, whole, phi, forces)
+        add_tet_forces(flesh.layer.material.code, tables, phi, forces)
         total = max(float(np.linalg.norm(forces.sum(axis=0))), 1e-300)
         pull += np.linalg.norm(forces, axis=1) / total
     return stiff / stiff.sum() + pull / pull.sum()
@@ -211,12 +203,12 @@ def lloyd_centres(positions: Floats, matters: Floats, count: int, seed: int) -> 
     Positions (n, 3) have weights `matters` (n,); empty clusters are dropped.
     """
     random, part = np.random.default_rng(seed), matters / matters.sum()
-    few = min(count, int((part > 0).sum()))
-    centres = positions[random.choice(len(positions), few, replace=False, p=part)]
+    clusters = min(count, int((part > 0).sum()))
+    centres = positions[random.choice(len(positions), clusters, replace=False, p=part)]
     for _ in range(LLOYD):
         owner = cKDTree(centres).query(positions)[1]
-        heavy = np.bincount(owner, part, few)
-        sums = [np.bincount(owner, part * positions[:, i], few) for i in range(3)]
+        heavy = np.bincount(owner, part, clusters)
+        sums = [np.bincount(owner, part * positions[:, i], clusters) for i in range(3)]
         moved = np.column_stack(sums) / np.maximum(heavy, 1e-300)[:, None]
         centres = np.where(heavy[:, None] > 0, moved, centres)
     away, owner = cKDTree(centres).query(positions)
@@ -240,7 +232,7 @@ def _lloyd_tets(
 
 
 def _normal_equations(
-    flesh: FleshInCoordinates, tets: Ints, samples: Floats, say: Tell
+    flesh: FleshInCoordinates, tets: Ints, samples: Floats, report: Tell
 ) -> tuple[Floats, Floats]:
     """Return AᵀA and Aᵀb of forces scaled by K_cc^(−1/4), so that soft coordinates count."""
     single = flesh.tables(tets, np.ones(len(tets)))
@@ -248,7 +240,7 @@ def _normal_equations(
     forces, rows, totals = np.zeros((len(tets), samples.shape[1])), [], []
     for s, phi in enumerate(samples):
         if s % 30 == 0:
-            say(0.2 + 0.5 * s / len(samples), f"forces {s}/{len(samples)}")
+            report(0.2 + 0.5 * s / len(samples), f"forces {s}/{len(samples)}")
         forces[:] = 0.0
         add_tet_forces(flesh.layer.material.code, single, phi, forces)
         total = flesh.forces(flesh.whole, phi) * scale
@@ -312,21 +304,16 @@ def mass_weights(
     rows, targets = [], []
     bones = sp.csc_array(weights)
     for k in range(weights.shape[1]):
-        weighted = bones[:, [k]].toarray().ravel() * masses
+        bone = bones[:, [k]].toarray().ravel()
+        weighted = bone * masses
         if weighted.sum() <= 1e-6 * masses.sum():
             continue
         middle = weighted @ positions / weighted.sum()
         away = positions - middle
         size = np.sqrt(max(float(weighted @ (away**2).sum(axis=1) / weighted.sum()), 1e-12))
         away = away / size
-        terms = np.column_stack(
-            [
-                np.ones(len(away)),
-                away,
-                *(away[:, i] * away[:, j] for i in range(3) for j in range(i, 3)),
-            ]
-        )
-        part = bones[:, [k]].toarray().ravel()[:, None] * terms
+        squares = [away[:, i] * away[:, j] for i in range(3) for j in range(i, 3)]
+        part = bone[:, None] * np.column_stack([np.ones(len(away)), away, *squares])
         rows.append(part[chosen].T * near)
         targets.append(masses @ part)
     A, b = np.concatenate(rows), np.concatenate(targets)
@@ -370,9 +357,9 @@ def oblivious_cubature(
             likely = np.asarray(counted, np.float64)
         elif sampling != "uniform":
             raise SuppleError(f"no sampling {sampling!r}; use uniform, colocated or importance")
-        drawn, some = np.random.default_rng(seed), int((likely > 0).sum())
+        random, likely_count = np.random.default_rng(seed), int((likely > 0).sum())
         part = likely / likely.sum()
-        points = np.sort(drawn.choice(len(part), min(count, some), replace=False, p=part))
+        points = np.sort(random.choice(len(part), min(count, likely_count), replace=False, p=part))
     weights = integrated_coordinates(soft, around, points)
     largest = _largest_tets(soft, points)
     tables = flesh.tables(layer.soft[largest], weights / volumes[largest])

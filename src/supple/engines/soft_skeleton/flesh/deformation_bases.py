@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -103,48 +104,39 @@ def precise_energy(mesh: TetMesh) -> sp.csr_array:
 
 def three_coordinates(reach: sp.csr_array) -> list[sp.csr_array]:
     """Return x, y and z (n, 3h) of Ψ with three coordinates per handle and one pattern."""
-    return [_of_axis(sp.csr_array(reach), axis) for axis in range(3)]
-
-
-def _of_axis(reach: sp.csr_array, axis: int) -> sp.csr_array:
+    reach, shapes = sp.csr_array(reach), []
     columns = (3 * reach.indices[:, None] + np.arange(3)).ravel()
-    values = np.zeros((len(reach.data), 3))
-    values[:, axis] = reach.data
-    return sp.csr_array(
-        (values.ravel(), columns, 3 * reach.indptr), (reach.shape[0], 3 * reach.shape[1])
-    )
+    for axis in range(3):
+        values = np.zeros((len(reach.data), 3))
+        values[:, axis] = reach.data
+        entries = values.ravel(), columns, 3 * reach.indptr
+        shapes.append(sp.csr_array(entries, (reach.shape[0], 3 * reach.shape[1])))
+    return shapes
 
 
 class DeformationBasis(NamedTuple):
     """Ψ of the flesh, and its handles."""
 
-    shapes: list[sp.csr_array]
-    """x, y and z of Ψ (n, m), with the same entries."""
-    handles: Ints
-    """(h,) tet vertices of the handles."""
+    shapes: list[sp.csr_array]  # x, y and z of Ψ (n, m), with the same entries
+    handles: Ints  # (h,) tet vertices of the handles
 
 
-def _handles(layer: FleshLayer, count: int, density: Floats | None) -> DeformationBasis:
-    """Return handles on the skin with biharmonic weights: the default."""
-    at = farthest_handles(layer.mesh, layer.outer, count, density)
-    return _in_order(handle_weights(layer.mesh, layer.held, at), at)
+def _handles(
+    layer: FleshLayer,
+    count: int,
+    density: Floats | None,
+    *,
+    interior: bool = False,
+    precise: bool = False,
+) -> DeformationBasis:
+    """Return handles on the skin, or spread over all of the flesh, with biharmonic weights.
 
-
-def _paper(layer: FleshLayer, count: int, density: Floats | None) -> DeformationBasis:
-    """Return handles on the skin with linearly precise coordinates (tapia2021 §3.2)."""
-    at = farthest_handles(layer.mesh, layer.outer, count, density)
-    reach = handle_weights(layer.mesh, layer.held, at, precise_energy(layer.mesh))
-    return _in_order(reach, at)
-
-
-def _interior(layer: FleshLayer, count: int, density: Floats | None) -> DeformationBasis:
-    """Return handles spread over all of the flesh."""
-    at = farthest_handles(layer.mesh, layer.free, count, density)
-    return _in_order(handle_weights(layer.mesh, layer.held, at), at)
-
-
-def _in_order(reach: sp.csr_array, at: Ints) -> DeformationBasis:
-    """Order handles along the body, so that the factor of a step is sparse."""
+    `precise` is for linearly precise coordinates (tapia2021 §3.2). Handles are ordered along the
+    body, so that the factor of a step is sparse.
+    """
+    at = farthest_handles(layer.mesh, layer.free if interior else layer.outer, count, density)
+    energy = precise_energy(layer.mesh) if precise else None
+    reach = handle_weights(layer.mesh, layer.held, at, energy)
     neighbours = sp.csr_array(abs(reach).T @ abs(reach))
     order = reverse_cuthill_mckee(neighbours, symmetric_mode=True)
     ordered = sp.csr_array(reach[:, order])
@@ -155,19 +147,19 @@ def _in_order(reach: sp.csr_array, at: Ints) -> DeformationBasis:
 def _modal(layer: FleshLayer, count: int, density: Floats | None) -> DeformationBasis:
     """Return the softest modes of flesh on bone, three per handle."""
     del density
-    stiffness, unknown = _flesh_stiffness(layer)
+    stiffness, unknown = flesh_stiffness(layer)
     masses = np.repeat(layer.body.vertex_masses(), 3)[unknown]
     factor = SparseCholesky(stiffness, block=3).factorise(stiffness)
     solve = scipy.sparse.linalg.LinearOperator(
         stiffness.shape, matvec=lambda b: factor.solve(np.ravel(b)), dtype=np.float64
     )
-    most = min(3 * count, len(unknown) - 2)
+    size = min(3 * count, len(unknown) - 2)
     start = np.cos(np.arange(len(unknown)))  # deterministic
     _, modes = scipy.sparse.linalg.eigsh(
-        stiffness, most, sp.diags_array(masses), 0.0, OPinv=solve, v0=start
+        stiffness, size, sp.diags_array(masses), 0.0, OPinv=solve, v0=start
     )
-    basis = np.zeros((3 * len(layer.mesh.vertices), most))
-    basis[unknown] = modes * np.sign(modes[np.abs(modes).argmax(axis=0), np.arange(most)])
+    basis = np.zeros((3 * len(layer.mesh.vertices), size))
+    basis[unknown] = modes * np.sign(modes[np.abs(modes).argmax(axis=0), np.arange(size)])
     at = farthest_handles(layer.mesh, layer.outer, count)
     return DeformationBasis(same_entries([sp.csr_array(basis[i::3]) for i in range(3)]), at)
 
@@ -180,7 +172,7 @@ def _responses(layer: FleshLayer, count: int, density: Floats | None) -> Deforma
     at = farthest_handles(layer.mesh, layer.outer, max(count, 2), density)
     half = len(at) // 2
     handles = three_coordinates(handle_weights(layer.mesh, layer.held, at[: len(at) - half]))
-    stiffness, unknown = _flesh_stiffness(layer)
+    stiffness, unknown = flesh_stiffness(layer)
     factor = SparseCholesky(stiffness, block=3).factorise(stiffness)
     positions = layer.mesh.vertices
     spacing = np.median(
@@ -200,18 +192,18 @@ def _responses(layer: FleshLayer, count: int, density: Floats | None) -> Deforma
     return DeformationBasis(same_entries(joined), at)
 
 
-def _flesh_stiffness(layer: FleshLayer) -> tuple[sp.csr_array, Ints]:
+def flesh_stiffness(layer: FleshLayer) -> tuple[sp.csr_array, Ints]:
     """Return K of the vertices that are not bone, and its row indices."""
     unknown = (3 * layer.free[:, None] + np.arange(3)).ravel()
-    whole = sp.csr_array(layer.body.stiffness(layer.body.rest))
-    return sp.csr_array(whole[unknown][:, unknown]), unknown
+    stiffness = sp.csr_array(layer.body.stiffness(layer.body.rest))
+    return sp.csr_array(stiffness[unknown][:, unknown]), unknown
 
 
 #: Bases by name: basis(layer, number of handles, relative density by vertex).
 BASES: dict[str, Callable[[FleshLayer, int, Floats | None], DeformationBasis]] = {
     "handles": _handles,
-    "paper": _paper,
-    "interior": _interior,
+    "paper": partial(_handles, precise=True),
+    "interior": partial(_handles, interior=True),
     "modal": _modal,
     "responses": _responses,
 }

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 import scipy.sparse as sp
 
@@ -18,32 +16,12 @@ from supple.elastic.densities.dispatch import (
 from supple.elastic.material import Material
 from supple.engines.soft_skeleton.flesh.invariant_flesh import (
     FIRMER,
+    FleshTables,
     add_invariant_terms,
     has_invariants,
 )
 from supple.maths.small_matrices import project_psd
 from supple.mesh.tets import TetMesh, hat_gradients
-
-
-class FleshTables(NamedTuple):
-    """Tets whose energy is summed: F = I + Σ_c B_c φ_c (tapia2021 eq. 4).
-
-    Skinning and pose blend shapes do not strain the flesh; displacements from them do. With three
-    coordinates per handle, F = I + Σ_a φ_a g_aᵀ, and B is not stored.
-    """
-
-    volumes: Floats
-    """(c,) volume times weight."""
-    constants: Floats
-    """(c, …) of the material."""
-    starts: Ints
-    """(c + 1,) first entry of each tet in `columns`."""
-    columns: Ints
-    """Coordinates that strain a tet, ascending; of handles the first of three."""
-    strains: Floats
-    """(9, …) B, a column for each of `columns`; (9, 0) for handles."""
-    gradients: Floats
-    """(3, …) g, a column for each of `columns`; (3, 0) for other coordinates."""
 
 
 def flesh_tables(
@@ -166,18 +144,16 @@ def add_flesh_terms(
     nodal, energetic = tables.gradients.shape[1] > 0, order < 4
     order %= 4
     if order >= 2 and nodal and has_invariants(kind):
-        flesh = tables.volumes, tables.constants, tables.starts, tables.columns, tables.gradients
-        at = phi, first, order == 2
-        add_invariant_terms(kind, stiffness, *flesh, *at, gradient, hessian)
+        add_invariant_terms(kind, stiffness, tables, phi, first, order == 2, gradient, hessian)
         order = 0
         if not energetic:
             return 0.0
     F, P, H = np.empty((3, 3)), np.empty((3, 3)), np.empty((9, 9))
     scratch, frames = np.empty((6, 3, 3)), np.empty((2, 9, 9))
-    most = 0
+    widest = 0
     for e in range(len(tables.volumes)):
-        most = max(most, tables.starts[e + 1] - tables.starts[e])
-    stresses, blocks, total = np.empty((27, most)), np.empty((9, most)), 0.0
+        widest = max(widest, tables.starts[e + 1] - tables.starts[e])
+    stresses, blocks, total = np.empty((27, widest)), np.empty((9, widest)), 0.0
     for e in range(len(tables.volumes)):
         begin, end = tables.starts[e], tables.starts[e + 1]
         strains, columns = tables.strains[:, begin:end], tables.columns[begin:end]
@@ -186,25 +162,25 @@ def add_flesh_terms(
             _write_nodal_gradient(gradients, columns, phi, F)
         else:
             _write_gradient(strains, columns, phi, F)
-        constants, much = tables.constants[e], stiffness * tables.volumes[e]
+        constants, volume = tables.constants[e], stiffness * tables.volumes[e]
         if energetic:
-            total += much * energy_density(kind, F, constants, scratch)
+            total += volume * energy_density(kind, F, constants, scratch)
         if order == 0:
             continue
         stress(kind, F, constants, P, scratch)
         if nodal:
-            _add_nodal_pull(much, P, gradients, columns, first, gradient)
+            _add_nodal_pull(volume, P, gradients, columns, first, gradient)
         else:
-            _add_pull(much, P, strains, columns, first, gradient)
+            _add_pull(volume, P, strains, columns, first, gradient)
         if order >= 2:
             stress_derivative(kind, F, constants, H, scratch)
             if order == 2:
                 _firm(H)
                 project_psd(F, is_isotropic(kind), H, frames)
             if nodal:
-                _add_nodal_hessian(much, H, gradients, columns, first, stresses, blocks, hessian)
+                _add_nodal_hessian(volume, H, gradients, columns, first, stresses, blocks, hessian)
             else:
-                _add_hessian(much, H, strains, columns, first, stresses, hessian)
+                _add_hessian(volume, H, strains, columns, first, stresses, hessian)
     return total
 
 
@@ -228,21 +204,22 @@ def add_tet_forces(kind: int, tables: FleshTables, phi: Floats, out: Floats) -> 
     F, P, scratch = np.empty((3, 3)), np.empty((3, 3)), np.empty((6, 3, 3))
     for e in range(len(tables.volumes)):
         begin, end = tables.starts[e], tables.starts[e + 1]
-        columns, much = tables.columns[begin:end], tables.volumes[e]
+        columns, volume = tables.columns[begin:end], tables.volumes[e]
         if tables.gradients.shape[1] > 0:
             gradients = tables.gradients[:, begin:end]
             _write_nodal_gradient(gradients, columns, phi, F)
             stress(kind, F, tables.constants[e], P, scratch)
-            _add_nodal_pull(much, P, gradients, columns, 0, out[e])
+            _add_nodal_pull(volume, P, gradients, columns, 0, out[e])
         else:
             strains = tables.strains[:, begin:end]
             _write_gradient(strains, columns, phi, F)
             stress(kind, F, tables.constants[e], P, scratch)
-            _add_pull(much, P, strains, columns, 0, out[e])
+            _add_pull(volume, P, strains, columns, 0, out[e])
 
 
 @compiled_fused
 def _write_nodal_gradient(gradients: Floats, columns: Ints, phi: Floats, F: Floats) -> None:
+    """Write F = I + Σ φ_a g_aᵀ, of g (3, k)."""
     for i in range(3):
         for j in range(3):
             F[i, j] = 1.0 if i == j else 0.0
@@ -256,17 +233,17 @@ def _write_nodal_gradient(gradients: Floats, columns: Ints, phi: Floats, F: Floa
 
 @compiled_fused
 def _add_nodal_pull(
-    much: float, P: Floats, gradients: Floats, columns: Ints, first: int, out: Floats
+    volume: float, P: Floats, gradients: Floats, columns: Ints, first: int, out: Floats
 ) -> None:
     for k in range(len(columns)):
         x, y, z = gradients[0, k], gradients[1, k], gradients[2, k]
         for i in range(3):
-            out[first + columns[k] + i] += much * (P[i, 0] * x + P[i, 1] * y + P[i, 2] * z)
+            out[first + columns[k] + i] += volume * (P[i, 0] * x + P[i, 1] * y + P[i, 2] * z)
 
 
 @compiled_fused
 def _add_nodal_hessian(
-    much: float,
+    volume: float,
     H: Floats,
     gradients: Floats,
     columns: Ints,
@@ -281,7 +258,7 @@ def _add_nodal_hessian(
     for i in range(9):
         for k in range(3):
             row = stresses[3 * i + k]
-            p, q, r = much * H[i, 3 * k], much * H[i, 3 * k + 1], much * H[i, 3 * k + 2]
+            p, q, r = volume * H[i, 3 * k], volume * H[i, 3 * k + 1], volume * H[i, 3 * k + 2]
             for b in range(count):
                 row[b] = p * x[b] + q * y[b] + r * z[b]
     for a in range(count):
@@ -304,14 +281,14 @@ def _add_nodal_hessian(
 
 @compiled_fused
 def _add_pull(
-    much: float, P: Floats, strains: Floats, columns: Ints, first: int, out: Floats
+    volume: float, P: Floats, strains: Floats, columns: Ints, first: int, out: Floats
 ) -> None:
     for k in range(len(columns)):
         pull = 0.0
         for i in range(3):
             for j in range(3):
                 pull += P[i, j] * strains[3 * i + j, k]
-        out[first + columns[k]] += much * pull
+        out[first + columns[k]] += volume * pull
 
 
 @compiled_fused
@@ -326,7 +303,7 @@ def _write_gradient(strains: Floats, columns: Ints, phi: Floats, F: Floats) -> N
 
 @compiled_fused
 def _add_hessian(
-    much: float,
+    volume: float,
     H: Floats,
     strains: Floats,
     columns: Ints,
@@ -340,7 +317,7 @@ def _add_hessian(
         for k in range(count):
             row[k] = 0.0
         for j in range(9):
-            h, strain = much * H[i, j], strains[j]
+            h, strain = volume * H[i, j], strains[j]
             for k in range(count):
                 row[k] += h * strain[k]
     for k in range(count):

@@ -9,6 +9,7 @@ and the directions with negative eigenvalues.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,6 +31,21 @@ FIRMER = 0.01
 #: Largest number of matrices M_r: F, cof F, three rotations, three shears, three stretches.
 MOST_MODES = 11
 _NEO_HOOKEAN, _YEOH = material_number(NEO_HOOKEAN.name), material_number(YEOH.name)
+
+
+class FleshTables(NamedTuple):
+    """Tets whose energy is summed: F = I + Σ_c B_c φ_c (tapia2021 eq. 4).
+
+    Skinning and pose blend shapes do not strain the flesh; displacements from them do. With three
+    coordinates per handle, F = I + Σ_a φ_a g_aᵀ, and B is not stored.
+    """
+
+    volumes: Floats  # (c,) volume times weight
+    constants: Floats  # (c, …) of the material
+    starts: Ints  # (c + 1,) first entry of each tet in `columns`
+    columns: Ints  # coordinates that strain a tet, ascending; of handles the first of three
+    strains: Floats  # (9, …) B, a column for each of `columns`; (9, 0) for handles
+    gradients: Floats  # (3, …) g, a column for each of `columns`; (3, 0) for other coordinates
 
 
 @compiled_fused
@@ -56,11 +72,7 @@ def _factors(kind: int, norm: float, volume: float, p: Floats) -> tuple[float, f
 def add_invariant_terms(
     kind: int,
     stiffness: float,
-    volumes: Floats,
-    constants: Floats,
-    starts: Ints,
-    columns: Ints,
-    gradients: Floats,
+    tables: FleshTables,
     phi: Floats,
     first: int,
     positive: bool,
@@ -69,43 +81,45 @@ def add_invariant_terms(
 ) -> None:
     """Add derivatives of the energy to the gradient and the upper triangle of the Hessian.
 
-    See `FleshTables` for the tets. With `positive`, each tet's part of the Hessian is projected to
-    be positive semi-definite.
+    With `positive`, each tet's part of the Hessian is projected to be positive semi-definite.
     """
-    most = 1
+    volumes, starts = tables.volumes, tables.starts
+    widest = 1
     for e in range(len(volumes)):
-        most = max(most, starts[e + 1] - starts[e])
+        widest = max(widest, starts[e + 1] - starts[e])
     F, work = np.empty((3, 3)), np.empty((5, 3, 3))
     modes, weights = np.empty((MOST_MODES, 3, 3)), np.empty(MOST_MODES)
-    moved, slopes = np.empty((most, 3 * MOST_MODES)), np.empty((most, 3))
+    moved, slopes = np.empty((widest, 3 * MOST_MODES)), np.empty((widest, 3))
     for e in range(len(volumes)):
         begin, count = starts[e], starts[e + 1] - starts[e]
         for k in range(count):
             for j in range(3):
-                slopes[k, j] = gradients[j, begin + k]
-        listed, much = columns[begin : begin + count], stiffness * volumes[e]
+                slopes[k, j] = tables.gradients[j, begin + k]
+        listed, volume = tables.columns[begin : begin + count], stiffness * volumes[e]
         _write_gradient(slopes, listed, phi, F)
         norm, J = squared_norm(F), determinant(F)
-        a, b, c, d = _factors(kind, norm, J, constants[e])
+        a, b, c, d = _factors(kind, norm, J, tables.constants[e])
         cofactor = modes[1]
         cofactors(F, cofactor)
         for i in range(3):
             for j in range(3):
                 modes[0, i, j] = F[i, j]
         used, alpha = 2, a
-        weights[0], weights[1] = much * b, much * d
+        weights[0], weights[1] = volume * b, volume * d
         if positive:
             alpha += FIRMER * (a + (b * norm + d * squared_norm(cofactor)) / 9.0)
             if not _is_positive(F, norm, J, alpha, c, d):
-                used = _add_modes(F, alpha, b, c, d, much, modes, weights, work)
-        _add_pull(much * a, much * c, modes, slopes, listed, first, gradient)
+                used = _add_modes(F, alpha, b, c, d, volume, modes, weights, work)
+        _add_pull(volume * a, volume * c, modes, slopes, listed, first, gradient)
         _move(modes, used, slopes, count, moved)
-        _add_blocks(much * alpha, much * c, F, weights, used, slopes, moved, listed, first, hessian)
+        _add_blocks(
+            volume * alpha, volume * c, F, weights, used, slopes, moved, listed, first, hessian
+        )
 
 
 @compiled_fused
 def _write_gradient(slopes: Floats, columns: Ints, phi: Floats, F: Floats) -> None:
-    """F = I + Σ φ_a g_aᵀ, of g (k, 3)."""
+    """Write F = I + Σ φ_a g_aᵀ, of g (k, 3)."""
     for i in range(3):
         for j in range(3):
             F[i, j] = 1.0 if i == j else 0.0
@@ -143,7 +157,7 @@ def _add_modes(
     b: float,
     c: float,
     d: float,
-    much: float,
+    volume: float,
     modes: Floats,
     weights: Floats,
     work: Floats,
@@ -159,9 +173,9 @@ def _add_modes(
             if value < 0.0:
                 for m in range(3):
                     for n in range(3):
-                        whole = U[m, i] * V[n, j] + sign * U[m, j] * V[n, i]
-                        modes[used, m, n] = half * whole
-                weights[used] = -much * value
+                        entry = U[m, i] * V[n, j] + sign * U[m, j] * V[n, i]
+                        modes[used, m, n] = half * entry
+                weights[used] = -volume * value
                 used += 1
     if _stretches_positive(determinant(F), a, c, d):
         return used
@@ -180,7 +194,7 @@ def _add_modes(
                         + Q[1, k] * U[m, 1] * V[n, 1]
                         + Q[2, k] * U[m, 2] * V[n, 2]
                     )
-            weights[used] = -much * A[k, k]
+            weights[used] = -volume * A[k, k]
             used += 1
     return used
 

@@ -121,7 +121,7 @@ def flesh_layer(
     mesh, held = plan.mesh, plan.held
     if skeleton is not None:
         mesh, held, joints = meet_bones(mesh, skeleton)
-    chosen = _carrying(anatomical_material(plan.anatomy)) if material is None else material
+    chosen = _load_bearing(anatomical_material(plan.anatomy)) if material is None else material
     embedding = embed_parts(surface, surface.vertices, np.arange(len(surface.vertices)), mesh)
     if young is None and material is None:
         young = plan.factors * np.asarray(chosen.young)
@@ -163,7 +163,7 @@ def _on_bones(weights: sp.csr_array, bones: RigBones, held: Ints, joints: Ints) 
     return sp.csr_array(result)
 
 
-def _carrying(material: Material) -> Material:
+def _load_bearing(material: Material) -> Material:
     """Return a material that is at least as stiff as living flesh.
 
     Flesh with the dynamics of a whole body is softer in small parts, 200 Pa in a hand: a ball of

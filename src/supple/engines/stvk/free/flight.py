@@ -60,39 +60,25 @@ from supple.linalg.upper_triangle import packed_times
 class FlightArrays(NamedTuple):
     """Arrays for the forces on a body."""
 
-    gravity: Floats
-    """(3,) in m/s²."""
-    surface_rest: Floats
-    """(n̄, 3) from the mass centre at rest."""
-    surface_basis: Floats
-    """(n̄, 3, r)."""
-    drift: Floats
-    """(3, r) motion of the mass centre with q."""
-    mass: float
-    """In kg."""
+    gravity: Floats  # (3,) in m/s²
+    surface_rest: Floats  # (n̄, 3) from the mass centre at rest
+    surface_basis: Floats  # (n̄, 3, r)
+    drift: Floats  # (3, r) motion of the mass centre with q
+    mass: float  # in kg
 
 
 class FreeArrays(NamedTuple):
     """Arrays that a step reads and writes."""
 
-    acting: FlightArrays
-    """Arrays of forces."""
-    body: StepArrays
-    """Arrays of deformation, with the rows of `turning`."""
-    turning: TurningArrays
-    """Arrays of rotation."""
-    spin: Floats
-    """(12, 4) the state of the body, and scratch."""
+    acting: FlightArrays  # arrays of forces
+    body: StepArrays  # arrays of deformation, with the rows of `turning`
+    turning: TurningArrays  # arrays of rotation
+    spin: Floats  # (12, 4) the state of the body, and scratch
 
 
 @compiled_sums
 def fly(
-    steps: int,
-    forces: Floats,
-    vertices: Ints,
-    trace: Floats,
-    flight: Floats,
-    bound: ArgumentTable,
+    steps: int, forces: Floats, vertices: Ints, trace: Floats, flight: Floats, bound: ArgumentTable
 ) -> int:
     """Make `steps` steps; return the number made before one diverged.
 

@@ -99,9 +99,9 @@ class FreeStvkSimulator(BodySimulator[StvkModel]):
     def _lay_out(self, model: StvkModel) -> None:
         """Lay out a model's arrays for steps; `reset` sets the state."""
         moments = free_moments(model)
-        r, (blocks, linear, terms, given) = model.modes, coefficient_arrays(model, self._dtype)
+        r, (blocks, linear, terms, constant) = model.modes, coefficient_arrays(model, self._dtype)
         packed = np.zeros((rows.PACKED_ROWS, padded_pairs(r)))
-        packed[: len(given)] = given
+        packed[: len(constant)] = constant
         packed[MASS, : r * (r + 1) // 2] = moments.shape_mass[np.triu_indices(r)]
         self.model, self._moments = model, moments
         self._settings[4] = tolerance(model)
@@ -336,7 +336,7 @@ def free_moments(model: StvkModel) -> RigidMoments:
         )
     if inertia.held:
         raise SuppleError(
-            f"the body is held at {inertia.held} vertices and cannot fly; build it without "
+            f"the body is fixed at {inertia.held} vertices and cannot fly; build it without "
             "fixed=, or step it with a StvkSimulator"
         )
     with np.errstate(over="ignore", invalid="ignore"):
@@ -368,8 +368,8 @@ def _surface_loads(model: StvkModel, forces: Forces, steps: int | None) -> tuple
     for vertex, force in forces.items():
         checked_vertex(vertex, count, "the surface")
         values = numbers(f"force on vertex {vertex}", force)
-        whole = (3,) if values.ndim < 2 or steps is None else (steps, 3)
-        rows.append(checked_array(f"force on vertex {vertex}", values, whole).reshape(-1, 3))
+        expected = (3,) if values.ndim < 2 or steps is None else (steps, 3)
+        rows.append(checked_array(f"force on vertex {vertex}", values, expected).reshape(-1, 3))
     vertices = np.array(list(forces), np.int64)
     length = max((len(row) for row in rows), default=1)
     stacked = np.empty((length, len(rows), 3))

@@ -50,7 +50,7 @@ SPIN_ROWS = 12
 
 #: Rows of arrays that are packed like an upper triangle, after those of `stvk_step`: the mass
 #: without rigid motion, M − hᵀI⁻¹h, and the system's matrix with M in its place.
-_DEFORMING, _WHOLE = 5, 6
+_DEFORMING, _MATRIX = 5, 6
 PACKED_ROWS = 7
 
 #: Largest number of iterations on rotation terms, and the rotation in rad at which they end.
@@ -60,16 +60,11 @@ _MOST_TURNS, _STILL = 60, 1e-11
 class TurningArrays(NamedTuple):
     """Coefficients of the inertia by shape, and results of `evaluate_turning`."""
 
-    table: Floats
-    """(r, 9r) coefficients that multiply q_i."""
-    base: Floats
-    """(9, r) constants that are added."""
-    inertia_0: Floats
-    """(6,) I₀."""
-    sums: Floats
-    """(12, r) h, ∂I/∂q and Σ v_i h₁[:, i], at the last evaluated state."""
-    inertia: Floats
-    """(6,) I there."""
+    table: Floats  # (r, 9r) coefficients that multiply q_i
+    base: Floats  # (9, r) constants that are added
+    inertia_0: Floats  # (6,) I₀
+    sums: Floats  # (12, r) h, ∂I/∂q and Σ v_i h₁[:, i], at the last evaluated state
+    inertia: Floats  # (6,) I at the last evaluated state
 
     @classmethod
     def of(cls, moments: RigidMoments) -> TurningArrays:
@@ -188,7 +183,7 @@ def newton(body: StepArrays, turning: TurningArrays, spin: Floats) -> bool:
         if iteration == 0:
             copy_row(packed[TANGENT], packed[DAMPING])
         _constant_part(tau, packed, state)
-        _whole(settings, packed)
+        _write_matrix(settings, packed)
         # M − hᵀI⁻¹h + τD + τ²K; only deformation is damped.
         shift = factorise(settings, packed[_DEFORMING], packed, len(w), system)
         if shift < 0.0:
@@ -240,12 +235,12 @@ def _constant_part(tau, packed, state):  # type: ignore[no-untyped-def]
 
 
 @compiled_fused
-def _whole(settings, packed):  # type: ignore[no-untyped-def]
+def _write_matrix(settings, packed):  # type: ignore[no-untyped-def]
     """Write M + τD + τ²K, the matrix that multiplies w, packed."""
     tau, alpha, beta = settings[1], settings[2], settings[3]
     drag, bend, stiff = tau * alpha, tau * beta, tau * tau
     mass, deforming, damping = packed[MASS], packed[_DEFORMING], packed[DAMPING]
-    tangent, out = packed[TANGENT], packed[_WHOLE]
+    tangent, out = packed[TANGENT], packed[_MATRIX]
     for j in range(len(out)):
         out[j] = mass[j] + (drag * deforming[j] + bend * damping[j] + stiff * tangent[j])
 
@@ -260,7 +255,7 @@ def _settle(turns, settings, packed, state, system, turning, spin):  # type: ign
     for turn in range(turns + 1):
         x, y, z = omega[0], omega[1], omega[2]
         # Done last, so that velocities have the momentum L to rounding.
-        _turn_with(h, tau, state, turning, spin)
+        _update_rotation(h, tau, state, turning, spin)
         angle = h * max(abs(omega[0] - x), abs(omega[1] - y), abs(omega[2] - z))
         if (moved <= tolerance and angle <= _STILL) or turn == turns:
             break
@@ -283,7 +278,7 @@ def _settle(turns, settings, packed, state, system, turning, spin):  # type: ign
 
 
 @compiled_sums
-def _turn_with(h, tau, state, turning, spin):  # type: ignore[no-untyped-def]
+def _update_rotation(h, tau, state, turning, spin):  # type: ignore[no-untyped-def]
     """Update q, R by the mean of both Ω, and Ω from L there."""
     sums, inertia = turning.sums, turning.inertia
     here, w, omega, mean = state[HERE], state[SPEED], spin[NEW_OMEGA], spin[MEAN]
@@ -308,7 +303,7 @@ def _residual(tau, packed, state, sums, spin):  # type: ignore[no-untyped-def]
     w, right, omega = state[SPEED], state[_RIGHT], spin[NEW_OMEGA]
     constant, slopes = state[_CONSTANT], sums[_INERTIA_SLOPES:_TWISTS]
     right[:] = 0.0
-    packed_times(packed[_WHOLE], w, right)
+    packed_times(packed[_MATRIX], w, right)
     for j in range(len(w)):
         # Ω·∂h/∂q w has the opposite sign of the twist, as h₁ is antisymmetric.
         outward = 0.5 * _quadratic_form(omega, slopes, j)

@@ -48,9 +48,9 @@ MOST_DAMPED = 0.5
 def _checked_amount(name: str, value: float) -> float:
     """Return a finite number that is not negative; mass and stiffness must be positive."""
     number = checked_number(name, value)
-    least = 1e-12 if name in ("mass", "stiffness") else 0.0
-    if not least <= number <= 1e12:
-        raise SuppleError(f"{name} must be {'positive' if least else 'at least 0'}, not {value}")
+    lowest = 1e-12 if name in ("mass", "stiffness") else 0.0
+    if not lowest <= number <= 1e12:
+        raise SuppleError(f"{name} must be {'positive' if lowest else 'at least 0'}, not {value}")
     return number
 
 
@@ -62,21 +62,23 @@ def _checked_places(name: str, value: ArrayLike, shape: tuple[int, ...]) -> Floa
     return values
 
 
-def _lightness_of(simulator: StvkSimulator, mass: float) -> float:
+def _inverse_mass(simulator: StvkSimulator, mass: float) -> float:
     """Return the largest sum of inverse masses of ball and body, in 1/kg."""
     model = simulator.model
     basis = model.surface_basis
-    eased = np.linalg.solve(model.mass, basis.reshape(-1, model.modes).T).T.reshape(basis.shape)
-    return 1 / mass + float(np.einsum("vir,vir->v", basis, eased).max())
+    accelerated = np.linalg.solve(model.mass, basis.reshape(-1, model.modes).T).T.reshape(
+        basis.shape
+    )
+    return 1 / mass + float(np.einsum("vir,vir->v", basis, accelerated).max())
 
 
-def _check_stiffness(dt: float, lightness: float, stiffness: float) -> None:
+def _check_stiffness(dt: float, inverse_mass: float, stiffness: float) -> None:
     """Raise an error for contact so stiff that steps would add energy."""
-    most = STIFFEST / (dt**2 * lightness)
-    if stiffness > most:
+    limit = STIFFEST / (dt**2 * inverse_mass)
+    if stiffness > limit:
         raise SuppleError(
             f"a contact stiffness of {stiffness:g} N/m is too much for steps of {dt:g} s; use at "
-            f"most {most:.3g} N/m, smaller steps or a heavier ball"
+            f"most {limit:.3g} N/m, smaller steps or a heavier ball"
         )
 
 
@@ -194,20 +196,16 @@ class HapticBall:
         self._ball, self._single = np.empty((BALL_ROWS, 3)), np.empty((1, RECORD_COLUMNS))
         self._hand, self._no_hand = np.empty((1, 3)), np.empty((0, 3))
         body = simulator.arrays
-        self._begun = (
-            np.empty_like(body.state),
-            np.empty_like(self._ball),
-            np.empty_like(body.counts),
-        )
-        self._take_model()
+        self._begun = tuple(map(np.empty_like, (body.state, self._ball, body.counts)))
+        self._update_model_values()
         self.reset(position)
 
-    def _take_model(self) -> None:
+    def _update_model_values(self) -> None:
         """Update values that depend on the body's material and gravity."""
         model, weight = self.simulator.model, self.simulator.weight
-        lightness = _lightness_of(self.simulator, self.mass)
-        _check_stiffness(self.simulator.dt, lightness, self.stiffness)
-        self._settings[SLOWEST] = MOST_DAMPED / (self.stiffness * self.simulator.dt * lightness)
+        inverse_mass = _inverse_mass(self.simulator, self.mass)
+        _check_stiffness(self.simulator.dt, inverse_mass, self.stiffness)
+        self._settings[SLOWEST] = MOST_DAMPED / (self.stiffness * self.simulator.dt * inverse_mass)
         self._work[2][:], self._work[3][:] = weight, np.linalg.inv(model.mass)
         self._weight = weight  # last, so that an error repeats
 
@@ -297,10 +295,8 @@ class HapticBall:
         contacts = self.tree.touch(self.simulator.q, x, self.radius)
         count, pushed = len(contacts.distances), np.empty(3)
         places, pushes = np.zeros((count, PLACE_COLUMNS)), np.zeros((count, 2))
-        places[:, DIRECTION], pushes[:, WANTED] = (
-            contacts.directions,
-            self.radius - contacts.distances,
-        )
+        places[:, DIRECTION] = contacts.directions
+        pushes[:, WANTED] = self.radius - contacts.distances
         share_out(places, pushes, np.zeros(SHARE_SCRATCH), pushed)
         contact = 0.5 * self.stiffness * float(pushed @ pushed)
         parts = {
@@ -315,18 +311,18 @@ class HapticBall:
         """Make all of the steps, or none."""
         body = self.simulator.arrays
         if self._weight is not self.simulator.weight:
-            self._take_model()
+            self._update_model_values()
         changed = (body.state, self._ball, body.counts)
-        for begun, now in zip(self._begun, changed, strict=True):
-            np.copyto(begun, now)
+        for stored, now in zip(self._begun, changed, strict=True):
+            np.copyto(stored, now)
         made = haptic_steps(
             *(count, hands, record, self._ball, self._settings),
             *(self.tree.kernel_arguments, self.tree.scratch, self._work),
             *(self._forces, self._no_trace, self.simulator.bound),
         )
         if made != count:
-            for begun, now in zip(self._begun, changed, strict=True):
-                np.copyto(now, begun)
+            for stored, now in zip(self._begun, changed, strict=True):
+                np.copyto(now, stored)
             raise SolverError(
                 f"ball and body diverge at {self.simulator.time + made * self.simulator.dt:.3f} s;"
                 " use a smaller dt, softer contact or more damping"

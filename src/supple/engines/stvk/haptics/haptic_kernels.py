@@ -68,11 +68,11 @@ def share_out(places: Floats, pushes: Floats, system: Floats, total: Floats) -> 
                 which, worst, sign = i, -lack, -1.0
         if which < 0:
             break
-        sharing = _let_in(places, pushes, which, sign, sharing, system, total)
+        sharing = _change_push(places, pushes, which, sign, sharing, system, total)
 
 
 @compiled_fused
-def _let_in(places, pushes, which, sign, sharing, system, total):  # type: ignore[no-untyped-def]
+def _change_push(places, pushes, which, sign, sharing, system, total):  # type: ignore[no-untyped-def]
     """Increase (or decrease) one push, adapting the others; return how many then share."""
     normal, members = places[which, DIRECTION], system[_SHARING]
     while True:
@@ -84,8 +84,8 @@ def _let_in(places, pushes, which, sign, sharing, system, total):  # type: ignor
             x, y, z = x + d[k] * n[0], y + d[k] * n[1], z + d[k] * n[2]
         rate = x * x + y * y + z * z
         lack = sign * (pushes[which, WANTED] - _dot(normal, total))
-        pushed, most = pushes[which, PUSHED], pushes[which, WANTED]
-        step, stopped = most - pushed if sign > 0.0 else pushed, -2
+        pushed, required = pushes[which, PUSHED], pushes[which, WANTED]
+        step, stopped = required - pushed if sign > 0.0 else pushed, -2
         if rate > _DEPENDENT and lack < step * rate:
             step, stopped = lack / rate, -1
         for k in range(sharing):
@@ -93,7 +93,7 @@ def _let_in(places, pushes, which, sign, sharing, system, total):  # type: ignor
             left = pushes[i, PUSHED] if d[k] < 0.0 else pushes[i, WANTED] - pushes[i, PUSHED]
             if left < step * abs(d[k]):
                 step, stopped = left / abs(d[k]), k
-        pushes[which, PUSHED] = min(max(pushed + sign * step, 0.0), most)
+        pushes[which, PUSHED] = min(max(pushed + sign * step, 0.0), required)
         for k in range(sharing):
             pushes[int(members[k]), PUSHED] += step * d[k]
         total[0], total[1], total[2] = total[0] + step * x, total[1] + step * y, total[2] + step * z
@@ -101,7 +101,7 @@ def _let_in(places, pushes, which, sign, sharing, system, total):  # type: ignor
             members[sharing] = which
             return sharing + 1
         if stopped == -2:
-            pushes[which, PUSHED] = most if sign > 0.0 else 0.0
+            pushes[which, PUSHED] = required if sign > 0.0 else 0.0
             return sharing
         i = int(members[stopped])  # at a bound: no longer shares
         pushes[i, PUSHED] = 0.0 if d[stopped] < 0.0 else pushes[i, WANTED]
@@ -149,17 +149,17 @@ def haptic_steps(steps, hands, record, ball, settings, tree, scratch, work, forc
     of a simulator.
     """
     force, state = forces[0], table_contents(body).state
-    weight, lightness = work[2], work[3]
+    weight, inverse_mass = work[2], work[3]
     for step in range(steps):
         deepest = _contact(ball, settings, tree, scratch, work, force, state)
-        _accelerate(lightness, 1.0, force, state[ACCELERATION])
+        _accelerate(inverse_mass, 1.0, force, state[ACCELERATION])
         for i in range(len(force)):
             force[i] += weight[i]
         if advance(1, forces, trace, body) != 1:
             return step
         for i in range(len(force)):
             force[i] -= weight[i]
-        _accelerate(lightness, -1.0, force, state[ACCELERATION])
+        _accelerate(inverse_mass, -1.0, force, state[ACCELERATION])
         row = min(step, len(hands) - 1)
         if not _move_ball(hands, row, ball, settings):
             return step
@@ -175,7 +175,7 @@ def haptic_steps(steps, hands, record, ball, settings, tree, scratch, work, forc
 def _contact(ball, settings, tree, scratch, work, force, state):  # type: ignore[no-untyped-def]
     """Compute contact forces on the ball and, reduced, on the body; return the depth."""
     points, triangles = tree[0], tree[1]
-    stack, marks, moved, found, places, seen = scratch
+    _, _, _, triangle_numbers, places, counters = scratch
     factors, rates, _, _, rate_marks, speeds, pushes, system = work
     half = 0.5 * settings[STEP]
     for i in range(len(force)):
@@ -184,17 +184,14 @@ def _contact(ball, settings, tree, scratch, work, force, state):  # type: ignore
         force[i] = 0.0
     for c in range(3):
         ball[AHEAD, c] = ball[PLACE, c] + half * ball[SPEED, c]
-    count = touching(
-        *(tree, factors, ball[AHEAD], settings[RADIUS]),
-        *(stack, marks, moved, found, places, seen),
-    )
+    count = touching(tree, factors, ball[AHEAD], settings[RADIUS], scratch)
     deepest = 0.0
     for i in range(count):
         where, depth = places[i], settings[RADIUS] - places[i, 3]
         closing = 0.0
         for corner in range(3):
-            vertex = triangles[found[i], corner]
-            move(points, rates, vertex, seen[2], rate_marks, speeds)
+            vertex = triangles[triangle_numbers[i], corner]
+            move(points, rates, vertex, counters[2], rate_marks, speeds)
             speed = speeds[vertex]
             for c in range(3):
                 closing += where[corner] * (speed[c] - ball[SPEED, c]) * where[4 + c]
@@ -207,15 +204,15 @@ def _contact(ball, settings, tree, scratch, work, force, state):  # type: ignore
         ball[CONTACT, c] *= k
     for i in range(count):
         if pushes[i, PUSHED] > 0.0:
-            _react(points, triangles[found[i]], places[i], -k * pushes[i, PUSHED], force)
+            _react(points, triangles[triangle_numbers[i]], places[i], -k * pushes[i, PUSHED], force)
     return deepest
 
 
 @compiled_sums
-def _accelerate(lightness, sign, force, out):  # type: ignore[no-untyped-def]
+def _accelerate(inverse_mass, sign, force, out):  # type: ignore[no-untyped-def]
     """Add (or subtract) M⁻¹ f."""
     for i in range(len(out)):
-        row, total = lightness[i], 0.0
+        row, total = inverse_mass[i], 0.0
         for j in range(len(force)):
             total += row[j] * force[j]
         out[i] += sign * total

@@ -116,37 +116,26 @@ def move(points, factors, vertex, turn, marks, moved):  # type: ignore[no-untype
 
 
 @compiled_fused
-def touching(  # type: ignore[no-untyped-def]
-    tree,
-    factors,
-    centre,
-    radius,
-    stack,
-    marks,
-    moved,
-    found,
-    places,
-    seen,
-):
+def touching(tree, factors, centre, radius, scratch):  # type: ignore[no-untyped-def]
     """Find the triangles within a radius; return their number.
 
     `tree` has coefficients (n, 3, k) of the points, triangles in the tree's order, ranges (nodes,
     2) of the spheres' triangles, and spheres (nodes, 4, k); sphere i has the children 2i + 1 and 2i
-    + 2. `factors` (k,) are 1 and q. `stack` is scratch of one integer more than the tree is deep,
-    `marks` (n,) and `moved` (n, 3) are for `move`. Triangles in the tree's order and their contacts
-    are written to `found` (m,) and `places` (m, 7). `seen` (3,) counts visited spheres, visited
-    triangles, and queries.
+    + 2. `factors` (k,) are 1 and q. `scratch` has a stack of one integer more than the tree is
+    deep; marks (n,) and positions (n, 3) for `move`; the results, triangles (m,) in the tree's
+    order and their contacts (m, 7); and counts of visited spheres, visited triangles, and queries.
     """
     points, triangles, ranges, spheres = tree
-    seen[2] += 1
-    turn = seen[2]
+    stack, marks, moved, triangle_numbers, places, counters = scratch
+    counters[2] += 1
+    turn = counters[2]
     leaves = len(ranges) // 2  # where they begin
     count, left = 0, 1
     stack[0] = 0
     while left:
         left -= 1
         node = stack[left]
-        seen[0] += 1
+        counters[0] += 1
         if _apart(spheres[node], factors, centre, radius):
             continue
         if node < leaves:
@@ -154,13 +143,13 @@ def touching(  # type: ignore[no-untyped-def]
             left += 2
             continue
         for t in range(ranges[node, 0], ranges[node, 1]):
-            seen[1] += 1
+            counters[1] += 1
             a, b, c = triangles[t, 0], triangles[t, 1], triangles[t, 2]
             move(points, factors, a, turn, marks, moved)
             move(points, factors, b, turn, marks, moved)
             move(points, factors, c, turn, marks, moved)
             if _touches(moved[a], moved[b], moved[c], centre, radius, places[count]):
-                found[count] = t
+                triangle_numbers[count] = t
                 count += 1
     return count
 
@@ -252,10 +241,8 @@ class SphereTree:
             raise SuppleError("the surface's motion is not finite; scale the basis down")
         self._found, self._places = np.empty(count, np.int64), np.empty((count, PLACE_COLUMNS))
         self._stack = np.empty(1 + len(self.ranges).bit_length(), np.int64)
-        self._marks, self._moved = (
-            np.zeros(len(self._points), np.int64),
-            self._points[:, :, 0].copy(),
-        )
+        self._marks = np.zeros(len(self._points), np.int64)
+        self._moved = self._points[:, :, 0].copy()
         self._factors, self._seen = np.ones(k), np.zeros(3, np.int64)
 
     def __len__(self) -> int:
@@ -267,12 +254,12 @@ class SphereTree:
 
     @property
     def kernel_arguments(self) -> tuple[Any, ...]:
-        """First arguments of `touching`, for compiled loops around it."""
+        """First argument of `touching`, for compiled loops around it."""
         return self._points, self._triangles, self.ranges, self._spheres
 
     @property
     def scratch(self) -> tuple[Any, ...]:
-        """Last arguments of `touching`: scratch, results, and counters."""
+        """Last argument of `touching`: scratch, results, and counters."""
         return self._stack, self._marks, self._moved, self._found, self._places, self._seen
 
     @property
@@ -298,7 +285,7 @@ class SphereTree:
         size = checked_radius(radius)
         if np.abs(middle).max() > LONGEST:
             raise SuppleError("the ball is too far away for finite distances")
-        count = touching(self.kernel_arguments, factors, middle, size, *self.scratch)
+        count = touching(self.kernel_arguments, factors, middle, size, self.scratch)
         at = self._places[:count]
         return Contacts(
             self.order[self._found[:count]],
@@ -334,13 +321,10 @@ def _halved(centres: Floats, leaf: int) -> tuple[Ints, Ints]:
     order, bounds = np.arange(count), np.array([0, count])
     levels = [bounds]
     while bounds[1] >= 2 * leaf:  # the first range is the shortest
-        sorted_centres = centres[order]
-        starts = bounds[:-1]
-        sides = np.maximum.reduceat(sorted_centres, starts) - np.minimum.reduceat(
-            sorted_centres, starts
-        )
+        ordered, starts = centres[order], bounds[:-1]
+        sides = np.maximum.reduceat(ordered, starts) - np.minimum.reduceat(ordered, starts)
         part = np.repeat(np.arange(len(starts)), np.diff(bounds))
-        along = np.take_along_axis(sorted_centres, sides.argmax(axis=1)[part, None], axis=1)[:, 0]
+        along = np.take_along_axis(ordered, sides.argmax(axis=1)[part, None], axis=1)[:, 0]
         order = order[np.lexsort((along, part))]
         middles = (starts + bounds[1:]) // 2
         bounds = np.insert(bounds, np.arange(1, len(bounds)), middles)

@@ -19,9 +19,9 @@ from supple.arrays import Floats
 from supple.engines.rig_space.flesh_rig import FleshRig
 from supple.engines.rig_space.model import RigSpaceModel
 from supple.engines.rig_space.simulator import RigSpaceSimulator
-from supple.engines.rig_space.solvers.linear_rig import StaticInterior
 from supple.engines.rig_space.volumetric_skinning import (
     EXAMPLES,
+    StaticInterior,
     VolumetricSkinning,
     example_shapes,
     trained_skinning,
