@@ -42,8 +42,11 @@ def class_of(module: str, name: str) -> ast.ClassDef:
 def declared_defaults() -> dict[str, Any]:
     """Return the defaults of `Options` of the add-on."""
     body = class_of("baking", "Options").body
-    lines = [each for each in body if isinstance(each, ast.AnnAssign) and each.value is not None]
-    return {ast.unparse(each.target): ast.literal_eval(each.value) for each in lines}
+    return {
+        ast.unparse(each.target): ast.literal_eval(each.value)
+        for each in body
+        if isinstance(each, ast.AnnAssign) and each.value is not None
+    }
 
 
 def shown_defaults() -> dict[str, Any]:

@@ -18,7 +18,8 @@ from supple.mesh.filling.signed_distance import outward_triangles
 from supple.mesh.filling.stuffing import stuff
 from supple.mesh.filling.tetrahedralise import tetrahedralise
 from supple.mesh.surface import SurfaceMesh
-from supple.mesh.tets import TetMesh
+from supple.mesh.tets import OUTWARD_FACES, TetMesh
+from supple.mesh.topology import face_keys
 
 LEAST, MOST = 10.78, 164.75  # degrees, Labelle and Shewchuk 2007
 
@@ -122,7 +123,9 @@ def test_angles_are_bounded_whatever_the_signs_and_cut_points(seed, share, extre
         assert angles.min() > LEAST
         assert angles.max() < MOST
         assert mesh.volumes().min() > 0
-        used = np.bincount(np.unique(mesh._face_keys(), return_inverse=True)[1])
+        used = np.bincount(
+            np.unique(face_keys(tets, OUTWARD_FACES, len(vertices)), return_inverse=True)[1]
+        )
         assert used.max() <= 2
         boundary = mesh.boundary()
         edges = boundary[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2)

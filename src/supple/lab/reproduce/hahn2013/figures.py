@@ -61,10 +61,10 @@ def fig2(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
         tell(0.9 * (i + 1) / count, "shaking the trunk")
     chosen = np.linspace(0, count - 1, 3 if quick else SHOWN).astype(int)
     figure = new_figure((2.1 * len(chosen), 2.6), "A push along x, and the swing after it")
-    view = {"azimuth": 0.0, "window": (np.array([0.0, 1.15, 1.4]), 2.5)}
+    window = (np.array([0.0, 1.15, 1.4]), 2.5)
     for axes, k in zip(figure.subplots(1, len(chosen)), chosen, strict=True):
         text = f"{STEP * (k + 1):.2f} s"
-        draw_character(axes, subject.shown.character, skins[k], text, **view)
+        draw_character(axes, subject.shown.character, skins[k], text, azimuth=0.0, window=window)
     save_picture(figure, folder / "hahn2013-fig2.png")
     crossings = int((np.diff(np.sign(offsets)) != 0).sum())
     return {

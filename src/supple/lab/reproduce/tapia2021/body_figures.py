@@ -89,8 +89,15 @@ def fig2(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
             caption = f"{pose_name}: {text}"
             if column:
                 caption += f", which move by up to {1e3 * away:.0f} mm"
-            view = {"azimuth": azimuth, "elevation": elevation, "window": window}
-            draw_body(grid[0, 2 * at + column], character.surface, points, caption, **view)
+            draw_body(
+                grid[0, 2 * at + column],
+                character.surface,
+                points,
+                caption,
+                azimuth=azimuth,
+                elevation=elevation,
+                window=window,
+            )
     save_picture(figure, folder / "tapia2021-fig2.png")
     worst = max(row["after_held_steps_m"] for row in rows)
     return {

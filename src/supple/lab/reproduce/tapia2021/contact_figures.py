@@ -53,7 +53,7 @@ def fig1(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
         report = part_of(tell, row / 2, 0.4, name)
         take = recorded(shown, shown.simulator(model), [time], quick=quick, tell=report)
         frame, skin = take.frames[time], shown.scene.character.surface
-        view = {"azimuth": azimuth, "elevation": elevation}
+        view: dict[str, Any] = {"azimuth": azimuth, "elevation": elevation}
         camera = draw_body(grid[row, 0], skin, skin.vertices, "unposed", **view)
         handles = camera.project(skin.vertices[model.handles])
         grid[row, 0].plot(*handles[:, :2].T, ".", color="black", ms=3)
